@@ -1,0 +1,20 @@
+// Threads: one fixed set of workers for the whole process.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace qdq {
+
+// The number of threads that parallel_for uses, the caller's included. At the start: 1.
+// Results never depend on it: work is divided along outputs, never along a sum.
+int num_threads();
+
+// Throws Error{kInvalidArgument} if count < 1. Builds without threads accept any count and use one.
+void set_num_threads(int count);
+
+// Calls body(begin, end) for disjoint ranges that cover [0, count), each at least `grain` long except the last, and returns
+// when all are done. Called from inside a body it runs in the calling thread. The first exception of a body is rethrown.
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+}  // namespace qdq

@@ -1,0 +1,315 @@
+#include "tensor/tensor.h"
+
+#include <cstring>
+#include <limits>
+#include <new>
+
+namespace qdq {
+
+std::string to_string(const Shape& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+int64_t numel_of(const Shape& shape) {
+  int64_t product = 1;
+  bool zero = false;
+  for (int64_t size : shape) {
+    QDQ_CHECK(size >= 0, kInvalidArgument, "the shape ", to_string(shape), " has a negative size");
+    zero = zero || size == 0;
+    QDQ_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size, kInvalidArgument, "the shape ",
+              to_string(shape), " has too many elements");
+    product *= size == 0 ? 1 : size;
+  }
+  return zero ? 0 : product;
+}
+
+Shape contiguous_strides(const Shape& shape) {
+  Shape strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<int64_t>(shape[i], 1);
+  }
+  return strides;
+}
+
+int64_t wrap_axis(int64_t axis, int64_t rank) {
+  const int64_t range = std::max<int64_t>(rank, 1);
+  QDQ_CHECK(axis >= -range && axis < range, kInvalidArgument, "axis ", axis, " is out of range for ", rank, " dimensions");
+  return axis < 0 ? axis + range : axis;
+}
+
+Shape broadcast_shapes(const Shape& a, const Shape& b) {
+  const size_t rank = std::max(a.size(), b.size());
+  Shape out(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank];
+    const int64_t y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
+    QDQ_CHECK(x == y || x == 1 || y == 1, kInvalidArgument, "the shapes ", to_string(a), " and ", to_string(b),
+              " do not broadcast: ", x, " against ", y, " in dimension ", i);
+    out[i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+namespace {
+constexpr std::align_val_t kAlignment{64};
+}
+
+Storage::Storage(size_t bytes) : size_(bytes) {
+  // A margin of 64 bytes lets vector loops read a whole register at the end.
+  const size_t rounded = bytes + 64;
+  try {
+    QDQ_CHECK(rounded > bytes, kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into memory");
+    data_ = static_cast<std::byte*>(::operator new(rounded, kAlignment));
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into memory");
+  }
+  std::memset(data_, 0, rounded);
+}
+
+Storage::~Storage() { ::operator delete(data_, kAlignment); }
+
+Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset)
+    : storage_(std::move(storage)), dtype_(dtype), sizes_(std::move(sizes)), strides_(std::move(strides)), offset_(offset) {
+  QDQ_CHECK(storage_ != nullptr, kInternal, "a tensor was made without a storage");
+  QDQ_CHECK(sizes_.size() == strides_.size(), kInvalidArgument, "a tensor has ", sizes_.size(), " sizes but ",
+            strides_.size(), " strides");
+  numel_ = numel_of(sizes_);
+  const int64_t capacity = static_cast<int64_t>(storage_->size() / size_of(dtype_));
+  int64_t last = offset_;
+  bool inside = offset_ >= 0 && offset_ <= capacity;
+  for (size_t i = 0; inside && i < sizes_.size() && numel_ > 0; ++i) {
+    inside = strides_[i] >= 0 && (sizes_[i] == 1 || strides_[i] <= capacity / (sizes_[i] - 1));
+    if (inside && sizes_[i] > 1) last += (sizes_[i] - 1) * strides_[i];
+    inside = inside && last <= capacity;
+  }
+  QDQ_CHECK(inside && (numel_ == 0 || last < capacity), kInvalidArgument, "a tensor of shape ", to_string(sizes_),
+            ", strides ", to_string(strides_), " and offset ", offset_, " reaches outside its storage of ", capacity, " elements");
+}
+
+Tensor Tensor::empty(const Shape& sizes, DType dtype) {
+  const int64_t count = numel_of(sizes);
+  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes,
+                contiguous_strides(sizes), 0);
+}
+
+Tensor Tensor::full(const Shape& sizes, DType dtype, double value) {
+  Tensor out = empty(sizes, dtype);
+  visit_dtype(dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    T element;
+    if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) element = T(static_cast<float>(value));
+    else if constexpr (std::is_same_v<T, bool>) element = value != 0;
+    else element = static_cast<T>(value);
+    std::fill_n(out.data<T>(), out.numel(), element);
+  });
+  return out;
+}
+
+bool Tensor::is_contiguous() const {
+  if (numel_ == 0) return true;
+  int64_t stride = 1;
+  for (size_t i = sizes_.size(); i-- > 0;) {
+    if (sizes_[i] == 1) continue;
+    if (strides_[i] != stride) return false;
+    stride *= sizes_[i];
+  }
+  return true;
+}
+
+double Tensor::item() const {
+  QDQ_CHECK(defined() && numel_ == 1, kInvalidArgument, "one number was wanted, found a tensor of shape ", to_string(sizes_));
+  return visit_dtype(dtype_, [&](auto type) { return static_cast<double>(*data<typename decltype(type)::type>()); });
+}
+
+int64_t Tensor::item_int() const {
+  QDQ_CHECK(defined() && numel_ == 1, kInvalidArgument, "one number was wanted, found a tensor of shape ", to_string(sizes_));
+  return visit_dtype(dtype_, [&](auto type) { return static_cast<int64_t>(*data<typename decltype(type)::type>()); });
+}
+
+Tensor Tensor::as_strided(Shape sizes, Shape strides, int64_t offset) const {
+  return Tensor(storage_, dtype_, std::move(sizes), std::move(strides), offset);
+}
+
+Tensor Tensor::permute(const std::vector<int64_t>& axes) const {
+  QDQ_CHECK(axes.size() == sizes_.size(), kInvalidArgument, "permute got ", axes.size(), " axes for a tensor of shape ",
+            to_string(sizes_));
+  Shape sizes, strides;
+  std::vector<bool> seen(axes.size(), false);
+  for (int64_t axis : axes) {
+    const size_t a = static_cast<size_t>(wrap_axis(axis, dim()));
+    QDQ_CHECK(!seen[a], kInvalidArgument, "permute got axis ", axis, " twice");
+    seen[a] = true;
+    sizes.push_back(sizes_[a]);
+    strides.push_back(strides_[a]);
+  }
+  return as_strided(std::move(sizes), std::move(strides), offset_);
+}
+
+Tensor Tensor::transpose(int64_t a, int64_t b) const {
+  a = wrap_axis(a, dim());
+  b = wrap_axis(b, dim());
+  if (dim() == 0) return *this;
+  Shape sizes = sizes_, strides = strides_;
+  std::swap(sizes[static_cast<size_t>(a)], sizes[static_cast<size_t>(b)]);
+  std::swap(strides[static_cast<size_t>(a)], strides[static_cast<size_t>(b)]);
+  return as_strided(std::move(sizes), std::move(strides), offset_);
+}
+
+Tensor Tensor::slice(int64_t axis, int64_t start, int64_t end, int64_t step) const {
+  const size_t a = static_cast<size_t>(wrap_axis(axis, dim()));
+  QDQ_CHECK(!sizes_.empty() && 0 <= start && start <= end && end <= sizes_[a] && step >= 1, kInvalidArgument, "slice ", start, ":",
+            end, ":", step, " of axis ", axis, " does not fit a tensor of shape ", to_string(sizes_));
+  Shape sizes = sizes_, strides = strides_;
+  sizes[a] = (end - start + step - 1) / step;
+  const int64_t offset = sizes[a] == 0 ? offset_ : offset_ + start * strides_[a];
+  strides[a] *= step;
+  return as_strided(std::move(sizes), std::move(strides), offset);
+}
+
+Tensor Tensor::select(int64_t axis, int64_t index) const {
+  const size_t a = static_cast<size_t>(wrap_axis(axis, dim()));
+  QDQ_CHECK(!sizes_.empty() && index >= -sizes_[a] && index < sizes_[a], kInvalidArgument, "index ", index,
+            " is out of range in axis ", axis, " of a tensor of shape ", to_string(sizes_));
+  if (index < 0) index += sizes_[a];
+  Shape sizes = sizes_, strides = strides_;
+  const int64_t offset = offset_ + index * strides_[a];
+  sizes.erase(sizes.begin() + static_cast<int64_t>(a));
+  strides.erase(strides.begin() + static_cast<int64_t>(a));
+  return as_strided(std::move(sizes), std::move(strides), offset);
+}
+
+Tensor Tensor::unsqueeze(int64_t axis) const {
+  const int64_t a = wrap_axis(axis, dim() + 1);
+  Shape sizes = sizes_, strides = strides_;
+  const int64_t stride = a < dim() ? sizes_[static_cast<size_t>(a)] * strides_[static_cast<size_t>(a)] : 1;
+  sizes.insert(sizes.begin() + a, 1);
+  strides.insert(strides.begin() + a, stride);
+  return as_strided(std::move(sizes), std::move(strides), offset_);
+}
+
+Tensor Tensor::expand(const Shape& sizes) const {
+  QDQ_CHECK(sizes.size() >= sizes_.size(), kInvalidArgument, "a tensor of shape ", to_string(sizes_), " does not expand to ",
+            to_string(sizes));
+  const size_t added = sizes.size() - sizes_.size();
+  Shape strides(sizes.size(), 0);
+  for (size_t i = added; i < sizes.size(); ++i) {
+    const int64_t own = sizes_[i - added];
+    QDQ_CHECK(own == sizes[i] || own == 1, kInvalidArgument, "a tensor of shape ", to_string(sizes_), " does not expand to ",
+              to_string(sizes));
+    strides[i] = own == 1 && sizes[i] != 1 ? 0 : strides_[i - added];
+  }
+  return as_strided(sizes, std::move(strides), offset_);
+}
+
+namespace {
+// Strides under which `tensor` reads as `sizes` without a copy (ATen's computeStride); false if there are none.
+bool view_strides(const Tensor& tensor, const Shape& sizes, Shape& strides) {
+  strides.assign(sizes.size(), 1);
+  if (tensor.numel() == 0) {
+    strides = contiguous_strides(sizes);
+    return true;
+  }
+  int64_t to = static_cast<int64_t>(sizes.size()) - 1;
+  const Shape& old_sizes = tensor.sizes();
+  const Shape& old_strides = tensor.strides();
+  int64_t chunk_stride = old_sizes.empty() ? 1 : old_strides.back();
+  int64_t chunk = 1, placed = 1;
+  for (int64_t from = tensor.dim() - 1; from >= 0; --from) {
+    const size_t f = static_cast<size_t>(from);
+    chunk *= old_sizes[f];
+    if (from == 0 || (old_sizes[f - 1] != 1 && old_strides[f - 1] != chunk * chunk_stride)) {
+      while (to >= 0 && (placed < chunk || sizes[static_cast<size_t>(to)] == 1)) {
+        strides[static_cast<size_t>(to)] = placed * chunk_stride;
+        placed *= sizes[static_cast<size_t>(to)];
+        --to;
+      }
+      if (placed != chunk) return false;
+      if (from > 0) {
+        chunk_stride = old_strides[f - 1];
+        chunk = placed = 1;
+      }
+    }
+  }
+  return to < 0 || old_sizes.empty();
+}
+}  // namespace
+
+Tensor Tensor::reshape(const Shape& sizes) const {
+  QDQ_CHECK(numel_of(sizes) == numel_, kInvalidArgument, "a tensor of shape ", to_string(sizes_), " has ", numel_,
+            " elements and does not take the shape ", to_string(sizes));
+  Shape strides;
+  if (view_strides(*this, sizes, strides)) return as_strided(sizes, std::move(strides), offset_);
+  const Tensor copy = clone();
+  return copy.as_strided(sizes, contiguous_strides(sizes), 0);
+}
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::clone() const {
+  Tensor out = empty(sizes_, dtype_);
+  if (is_contiguous()) {
+    if (numel_ > 0) std::memcpy(out.raw(), raw(), nbytes());
+  } else {
+    out.copy_from(*this);
+  }
+  return out;
+}
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == dtype_) return *this;
+  Tensor out = empty(sizes_, dtype);
+  out.copy_from(*this);
+  return out;
+}
+
+namespace {
+template <class To, class From>
+To convert(From value) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (std::is_same_v<To, bool>) {
+    if constexpr (std::is_class_v<From>) return static_cast<float>(value) != 0;
+    else return value != 0;
+  } else if constexpr (std::is_class_v<To>) {
+    return To(static_cast<float>(value));
+  } else if constexpr (std::is_integral_v<To> && (std::is_class_v<From> || std::is_floating_point_v<From>)) {
+    // Outside of int64 the C++ conversion is undefined; x86's gives the smallest int64, and so do we.
+    const double wide = static_cast<double>(static_cast<std::conditional_t<std::is_class_v<From>, float, From>>(value));
+    if (!(wide > -9223372036854775808.0 && wide < 9223372036854775808.0)) return static_cast<To>(std::numeric_limits<int64_t>::min());
+    return static_cast<To>(static_cast<int64_t>(wide));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+}  // namespace
+
+void Tensor::copy_from(const Tensor& source) const {
+  const Tensor from = source.expand(sizes_);
+  visit_dtype(dtype_, [&](auto to_type) {
+    using To = typename decltype(to_type)::type;
+    visit_dtype(from.dtype(), [&](auto from_type) {
+      using From = typename decltype(from_type)::type;
+      To* out = data<To>();
+      const From* in = from.data<From>();
+      if (is_contiguous() && from.is_contiguous()) {
+        for (int64_t i = 0; i < numel_; ++i) out[i] = convert<To>(in[i]);
+        return;
+      }
+      for_each_index<2>(sizes_, {strides_.data(), from.strides().data()},
+                        [&](const std::array<int64_t, 2>& at) { out[at[0]] = convert<To>(in[at[1]]); });
+    });
+  });
+}
+
+bool bitwise_equal(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  if (a.dtype() != b.dtype() || a.sizes() != b.sizes()) return false;
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  return x.numel() == 0 || std::memcmp(x.raw(), y.raw(), x.nbytes()) == 0;
+}
+
+}  // namespace qdq
