@@ -1,0 +1,38 @@
+// Operator schemas: PyTorch's own one-line declarations, parsed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace qdq {
+
+// One argument: "SymInt[2] stride=1" has type "SymInt", is_list, list_size 2 and the default 1, which means [1, 1].
+struct SchemaArgument {
+  std::string name;
+  std::string type;  // "Tensor", "int", "SymInt", "float", "bool", "str", "Scalar", "ScalarType", "Layout", "Device", "MemoryFormat"
+  bool is_list = false;
+  int64_t list_size = 0;     // of "int[2]": one number stands for this many; else 0
+  bool is_optional = false;  // "Tensor?", "int[]?"
+  bool elements_optional = false;  // "Tensor?[]"
+  bool is_mutated = false;   // "Tensor(a!) self"
+  bool kwarg_only = false;
+  std::optional<Argument> default_value;
+};
+
+struct Schema {
+  std::string name;  // "conv2d", "add_.Tensor"
+  std::vector<SchemaArgument> arguments;
+  size_t num_returns = 1;
+  bool returns_list = false;  // "Tensor[]"
+
+  // Parses "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Throws Error{kInternal} on malformed text.
+  static Schema parse(std::string_view text);
+  std::optional<size_t> index_of(std::string_view argument) const;
+  size_t num_positional() const;
+};
+
+}  // namespace qdq

@@ -1,0 +1,60 @@
+// The PT2E flow: prepare, calibrate, convert.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/interpreter.h"
+#include "quant/quantizer.h"
+
+namespace qdq {
+
+// One observer instance of a prepared program and everything that shares it.
+struct ObserverGroup {
+  std::shared_ptr<Observer> observer;
+  std::vector<EdgeOrNode> covers;              // all edges and nodes of the annotated graph that share the instance
+  std::vector<std::string> inserted_as;        // its call_module nodes
+  std::vector<std::shared_ptr<Observer>> derived_from;
+};
+
+// A program with observers as call_module nodes, calibrated by running it.
+class Prepared {
+ public:
+  Prepared(Prepared&&) noexcept;
+  Prepared& operator=(Prepared&&) noexcept;
+  ~Prepared();
+
+  // Runs one batch through the float program and its observers; returns the float outputs. Memory is bounded by one batch.
+  // Throws Error{kInvalidArgument} if the inputs do not fit, or hold NaN (naming the input).
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+
+  const Program& program() const;
+  const std::vector<ObserverGroup>& observers() const;
+  const Annotations& annotations() const;  // of the annotated graph's nodes, which live on in program()
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  explicit Prepared(std::unique_ptr<Impl> impl);
+  friend Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends);
+  friend Program convert_pt2e(const Prepared& prepared, const struct ConvertOptions& options);
+};
+
+// Folds batch norm, lets the quantizer transform and annotate, and inserts observers
+// (torch/ao/quantization/quantize_pt2e.py, prepare_pt2e). `backends` run the calibration; empty: the portable float kernels.
+// Throws Error{kInvalidArgument} where PyTorch refuses the annotations.
+Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends = {});
+
+struct ConvertOptions {
+  bool use_reference_representation = false;
+  bool fold_quantize = true;  // store weights as integers
+};
+
+// The dq/q program: observers become quantize/dequantize pairs with their qparams, weights are folded to integers
+// (quantize_pt2e.py, convert_pt2e). Throws Error{kNotCalibrated} naming the observers that have seen no data.
+Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});
+
+}  // namespace qdq

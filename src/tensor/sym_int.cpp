@@ -1,0 +1,260 @@
+#include "tensor/sym_int.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+
+namespace qdq {
+namespace {
+
+int64_t checked_add(int64_t a, int64_t b) {
+  int64_t out;
+  QDQ_CHECK(!__builtin_add_overflow(a, b, &out), kInvalidArgument, "a symbolic size overflows 64 bits: ", a, " + ", b);
+  return out;
+}
+
+int64_t checked_mul(int64_t a, int64_t b) {
+  int64_t out;
+  QDQ_CHECK(!__builtin_mul_overflow(a, b, &out), kInvalidArgument, "a symbolic size overflows 64 bits: ", a, " * ", b);
+  return out;
+}
+
+int64_t floor_divide(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+
+bool is_symbol(const std::string& factor) { return factor.find('(') == std::string::npos; }
+
+}  // namespace
+
+SymInt::SymInt(int64_t value) {
+  if (value != 0) terms_[{}] = value;
+}
+
+SymInt SymInt::symbol(std::string name) {
+  SymInt out;
+  out.terms_[{std::move(name)}] = 1;
+  return out;
+}
+
+void SymInt::add_term(const Monomial& monomial, int64_t coefficient) {
+  const int64_t sum = checked_add(terms_[monomial], coefficient);
+  if (sum == 0) terms_.erase(monomial);
+  else terms_[monomial] = sum;
+}
+
+bool SymInt::is_constant() const { return terms_.empty() || (terms_.size() == 1 && terms_.begin()->first.empty()); }
+
+std::optional<int64_t> SymInt::constant() const {
+  if (terms_.empty()) return 0;
+  return is_constant() ? std::optional<int64_t>(terms_.begin()->second) : std::nullopt;
+}
+
+std::optional<int64_t> SymInt::evaluate(const std::map<std::string, int64_t>& symbols) const {
+  int64_t sum = 0;
+  for (const auto& [monomial, coefficient] : terms_) {
+    int64_t product = coefficient;
+    for (const std::string& factor : monomial) {
+      const auto found = symbols.find(factor);
+      if (found == symbols.end()) return std::nullopt;
+      product = checked_mul(product, found->second);
+    }
+    sum = checked_add(sum, product);
+  }
+  return sum;
+}
+
+SymInt SymInt::operator+(const SymInt& other) const {
+  SymInt out = *this;
+  for (const auto& [monomial, coefficient] : other.terms_) out.add_term(monomial, coefficient);
+  return out;
+}
+
+SymInt SymInt::operator-(const SymInt& other) const { return *this + other * SymInt(-1); }
+
+SymInt SymInt::operator*(const SymInt& other) const {
+  SymInt out;
+  for (const auto& [a, x] : terms_) {
+    for (const auto& [b, y] : other.terms_) {
+      Monomial product = a;
+      product.insert(product.end(), b.begin(), b.end());
+      std::sort(product.begin(), product.end());
+      out.add_term(product, checked_mul(x, y));
+    }
+  }
+  return out;
+}
+
+SymInt SymInt::floor_div(const SymInt& other) const {
+  QDQ_CHECK(!other.terms_.empty(), kInvalidArgument, "the symbolic size ", to_string(), " is divided by zero");
+  if (is_constant() && other.is_constant()) return floor_divide(*constant(), *other.constant());
+  if (*this == other) return 1;
+  if (other.terms_.size() == 1) {
+    const auto& [divisor, by] = *other.terms_.begin();
+    SymInt out;
+    bool exact = true;
+    for (const auto& [monomial, coefficient] : terms_) {
+      Monomial rest;
+      exact = exact && coefficient % by == 0 && std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end());
+      if (!exact) break;
+      std::set_difference(monomial.begin(), monomial.end(), divisor.begin(), divisor.end(), std::back_inserter(rest));
+      out.add_term(rest, coefficient / by);
+    }
+    if (exact) return out;
+  }
+  return symbol("FloorDiv(" + to_srepr() + ", " + other.to_srepr() + ")");
+}
+
+std::string SymInt::to_string() const {
+  std::string out;
+  // Symbols first, the constant last, as sympy prints.
+  for (auto it = terms_.rbegin(); it != terms_.rend(); ++it) {
+    const auto& [monomial, coefficient] = *it;
+    if (!out.empty()) out += coefficient < 0 ? " - " : " + ";
+    const int64_t shown = out.empty() ? coefficient : std::abs(coefficient);
+    if (monomial.empty()) {
+      out += std::to_string(shown);
+      continue;
+    }
+    if (shown == -1) out += "-";
+    else if (shown != 1) out += std::to_string(shown) + "*";
+    for (size_t i = 0; i < monomial.size(); ++i) out += (i ? "*" : "") + monomial[i];
+  }
+  return out.empty() ? "0" : out;
+}
+
+std::string SymInt::to_srepr() const {
+  std::vector<std::string> sum;
+  for (auto it = terms_.rbegin(); it != terms_.rend(); ++it) {
+    const auto& [monomial, coefficient] = *it;
+    std::vector<std::string> product;
+    if (coefficient != 1 || monomial.empty()) product.push_back("Integer(" + std::to_string(coefficient) + ")");
+    for (const std::string& factor : monomial)
+      product.push_back(is_symbol(factor) ? "Symbol('" + factor + "', positive=True, integer=True)" : factor);
+    std::string text = product[0];
+    if (product.size() > 1) {
+      text = "Mul(" + product[0];
+      for (size_t i = 1; i < product.size(); ++i) text += ", " + product[i];
+      text += ")";
+    }
+    sum.push_back(text);
+  }
+  if (sum.empty()) return "Integer(0)";
+  if (sum.size() == 1) return sum[0];
+  std::string text = "Add(" + sum[0];
+  for (size_t i = 1; i < sum.size(); ++i) text += ", " + sum[i];
+  return text + ")";
+}
+
+// Recursive descent over sympy's srepr.
+class SreprParser {
+ public:
+  explicit SreprParser(std::string_view text) : text_(text) {}
+
+  SymInt parse_all() {
+    SymInt out = parse(0);
+    skip_space();
+    check(at_ == text_.size());
+    return out;
+  }
+
+ private:
+  void check(bool ok) const {
+    QDQ_CHECK(ok, kBadFile, "the symbolic expression '", text_.substr(0, 200), "' is malformed at character ", at_);
+  }
+  void skip_space() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool accept(char c) {
+    skip_space();
+    if (at_ < text_.size() && text_[at_] == c) return ++at_, true;
+    return false;
+  }
+  std::string_view word() {
+    skip_space();
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '-'))
+      ++at_;
+    check(at_ > begin);
+    return text_.substr(begin, at_ - begin);
+  }
+  int64_t number(std::string_view digits) const {
+    size_t i = digits[0] == '-' ? 1 : 0;
+    check(i < digits.size() && digits.size() <= 18);
+    int64_t value = 0;
+    for (; i < digits.size(); ++i) {
+      check(std::isdigit(static_cast<unsigned char>(digits[i])) != 0);
+      value = value * 10 + (digits[i] - '0');
+    }
+    return digits[0] == '-' ? -value : value;
+  }
+  static bool is_number(std::string_view text) { return std::isdigit(static_cast<unsigned char>(text.back())) && (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0]))); }
+
+  // Steps over the rest of an argument list, whatever it holds.
+  void skip_arguments() {
+    int depth = 1;
+    while (depth > 0) {
+      check(at_ < text_.size());
+      if (text_[at_] == '(') ++depth;
+      if (text_[at_] == ')') --depth;
+      ++at_;
+    }
+  }
+
+  SymInt parse(int depth) {
+    check(depth < 64);
+    skip_space();
+    const size_t begin = at_;
+    const std::string_view name = word();
+    if (!accept('(')) return is_number(name) ? SymInt(number(name)) : SymInt::symbol(std::string(name));
+    if (name == "Symbol") {
+      check(accept('\''));
+      const std::string symbol(word());
+      check(accept('\''));
+      skip_arguments();
+      return SymInt::symbol(symbol);
+    }
+    if (name == "Integer") {
+      const int64_t value = number(word());
+      check(accept(')'));
+      return value;
+    }
+    if (name == "Mul" || name == "Add" || name == "FloorDiv" || name == "Pow") {
+      std::vector<SymInt> parts;
+      do parts.push_back(parse(depth + 1));
+      while (accept(','));
+      check(accept(')'));
+      if (name == "FloorDiv") {
+        check(parts.size() == 2);
+        return parts[0].floor_div(parts[1]);
+      }
+      if (name == "Pow") {
+        check(parts.size() == 2);
+        const std::optional<int64_t> power = parts[1].constant();
+        if (power && *power >= 0 && *power <= 8) {
+          SymInt out(1);
+          for (int64_t i = 0; i < *power; ++i) out = out * parts[0];
+          return out;
+        }
+        return SymInt::symbol(std::string(text_.substr(begin, at_ - begin)));
+      }
+      SymInt out = parts[0];
+      for (size_t i = 1; i < parts.size(); ++i) out = name == "Mul" ? out * parts[i] : out + parts[i];
+      return out;
+    }
+    skip_arguments();
+    return SymInt::symbol(std::string(text_.substr(begin, at_ - begin)));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+SymInt SymInt::parse(std::string_view srepr) { return SreprParser(srepr).parse_all(); }
+
+std::string to_string(const SymShape& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + shape[i].to_string();
+  return out + "]";
+}
+
+}  // namespace qdq

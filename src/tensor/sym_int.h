@@ -1,0 +1,48 @@
+// Integers that may depend on symbols, for sizes such as a batch dimension that is known only at run time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qdq {
+
+// A polynomial with integer coefficients in symbols ("s0") and opaque atoms (a floor division that does not come out even,
+// kept as sympy text). Two SymInts are equal when their polynomials are. Throws Error{kInvalidArgument} on overflow.
+class SymInt {
+ public:
+  SymInt(int64_t value = 0);  // NOLINT: an integer is a SymInt
+  static SymInt symbol(std::string name);
+  // Reads torch.export's expr_str (sympy's srepr: "Mul(Integer(2), Symbol('s0', positive=True, integer=True))") or a bare name
+  // or number. An expression outside of the polynomials becomes an opaque atom. Throws Error{kBadFile} on malformed text.
+  static SymInt parse(std::string_view srepr);
+
+  bool is_constant() const;
+  std::optional<int64_t> constant() const;  // the value, unless symbols are left
+  // The value for given symbols; nothing if one is missing or an atom is opaque.
+  std::optional<int64_t> evaluate(const std::map<std::string, int64_t>& symbols) const;
+
+  SymInt operator+(const SymInt& other) const;
+  SymInt operator-(const SymInt& other) const;
+  SymInt operator*(const SymInt& other) const;
+  // Floor division; exact where every term divides, else an opaque atom. Throws Error{kInvalidArgument} for a zero divisor.
+  SymInt floor_div(const SymInt& other) const;
+  bool operator==(const SymInt& other) const = default;
+
+  std::string to_string() const;  // "2*s0 + 1", as PyTorch prints it
+  std::string to_srepr() const;   // what torch.export writes and evaluates
+
+ private:
+  using Monomial = std::vector<std::string>;  // sorted factors; empty for the constant term
+  std::map<Monomial, int64_t> terms_;          // no zero coefficients
+  void add_term(const Monomial& monomial, int64_t coefficient);
+  friend class SreprParser;
+};
+
+using SymShape = std::vector<SymInt>;
+std::string to_string(const SymShape& shape);
+
+}  // namespace qdq
