@@ -1,0 +1,313 @@
+#include "format/zip.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include <stb/stb_image.h>
+
+namespace qdq::format {
+
+namespace {
+
+constexpr uint32_t kLocalHeader = 0x04034b50, kCentralHeader = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50,
+                   kEnd64Locator = 0x07064b50;
+constexpr size_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size = 56, kLocatorSize = 20;
+constexpr uint16_t kZip64Extra = 1, kStored = 0, kDeflated = 8;
+constexpr uint16_t kEncrypted = 1, kDescriptor = 8, kUtf8 = 0x800;
+constexpr uint32_t kIn64 = 0xFFFFFFFF;
+constexpr uint16_t kCountIn64 = 0xFFFF, kDate1980 = 0x21;
+// Deflate cannot do better than 1032 : 1 (258 bytes for two bits).
+constexpr uint64_t kDeflateLimit = 1032;
+
+template <class T>
+T number_at(ByteSpan bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(T));
+  return value;
+}
+
+// Eight tables, so that eight bytes are folded at a time: member data is often hundreds of megabytes.
+using CrcTables = std::array<std::array<uint32_t, 256>, 8>;
+
+constexpr CrcTables make_crc_tables() {
+  CrcTables tables{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t value = i;
+    for (int bit = 0; bit < 8; ++bit) value = value & 1 ? value >> 1 ^ 0xEDB88320u : value >> 1;
+    tables[0][i] = value;
+  }
+  for (size_t k = 1; k < 8; ++k)
+    for (size_t i = 0; i < 256; ++i) tables[k][i] = tables[k - 1][i] >> 8 ^ tables[0][tables[k - 1][i] & 0xFF];
+  return tables;
+}
+constexpr CrcTables kCrc = make_crc_tables();
+
+}  // namespace
+
+uint32_t crc32(ByteSpan bytes) {
+  uint32_t crc = 0xFFFFFFFF;
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    const uint32_t low = number_at<uint32_t>(bytes, i) ^ crc, high = number_at<uint32_t>(bytes, i + 4);
+    crc = kCrc[7][low & 0xFF] ^ kCrc[6][low >> 8 & 0xFF] ^ kCrc[5][low >> 16 & 0xFF] ^ kCrc[4][low >> 24] ^
+          kCrc[3][high & 0xFF] ^ kCrc[2][high >> 8 & 0xFF] ^ kCrc[1][high >> 16 & 0xFF] ^ kCrc[0][high >> 24];
+  }
+  for (; i < bytes.size(); ++i) crc = kCrc[0][(crc ^ static_cast<uint32_t>(bytes[i])) & 0xFF] ^ crc >> 8;
+  return ~crc;
+}
+
+ZipReader::ZipReader(ByteSpan bytes, std::string what) : bytes_(bytes), what_(std::move(what)) {
+  read_directory(find_directory());
+  check_overlaps();
+  by_name_.reserve(entries_.size());
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (!by_name_.emplace(entries_[i].name, i).second) bad("the member '", entries_[i].name, "' stands in the archive twice");
+}
+
+// The end record stands last, but a comment of up to 65535 bytes may follow it.
+ZipReader::Directory ZipReader::find_directory() const {
+  if (bytes_.size() < kEndSize || (number_at<uint32_t>(bytes_, 0) != kLocalHeader && number_at<uint32_t>(bytes_, 0) != kEnd))
+    bad("this is not a zip archive");
+  size_t end = bytes_.size() - kEndSize;
+  const size_t lowest = end > 0xFFFF ? end - 0xFFFF : 0;
+  while (number_at<uint32_t>(bytes_, end) != kEnd || end + kEndSize + number_at<uint16_t>(bytes_, end + 20) > bytes_.size()) {
+    if (end == lowest) bad("the end record of the zip archive is missing; the file was probably cut off");
+    --end;
+  }
+  const uint16_t disk = number_at<uint16_t>(bytes_, end + 4);
+  QDQ_CHECK(disk == 0 || disk == 0xFFFF, kUnsupported, what_, ": a zip archive that is split over several disks");
+  Directory directory{number_at<uint32_t>(bytes_, end + 16), number_at<uint32_t>(bytes_, end + 12),
+                      number_at<uint16_t>(bytes_, end + 10)};
+  uint64_t limit = end;
+  const bool wide = directory.offset == kIn64 || directory.size == kIn64 || directory.count == kCountIn64;
+  if (wide && end >= kLocatorSize && number_at<uint32_t>(bytes_, end - kLocatorSize) == kEnd64Locator) {
+    const uint64_t at = number_at<uint64_t>(bytes_, end - kLocatorSize + 8);
+    if (at > end - kLocatorSize || end - kLocatorSize - at < kEnd64Size ||
+        number_at<uint32_t>(bytes_, static_cast<size_t>(at)) != kEnd64)
+      bad("the zip64 end record is not at offset ", at, ", where its locator says");
+    const size_t record = static_cast<size_t>(at);
+    directory = {number_at<uint64_t>(bytes_, record + 48), number_at<uint64_t>(bytes_, record + 40),
+                 number_at<uint64_t>(bytes_, record + 32)};
+    limit = at;
+  }
+  if (directory.offset > limit || directory.size > limit - directory.offset)
+    bad("the directory of ", directory.size, " bytes at offset ", directory.offset, " does not fit into ", limit, " bytes");
+  if (directory.count > directory.size / kCentralSize)
+    bad("the directory of ", directory.size, " bytes cannot hold ", directory.count, " entries");
+  return directory;
+}
+
+void ZipReader::read_directory(const Directory& directory) {
+  ByteReader in(bytes_.subspan(static_cast<size_t>(directory.offset), static_cast<size_t>(directory.size)), what_);
+  entries_.reserve(static_cast<size_t>(directory.count));
+  for (uint64_t i = 0; i < directory.count; ++i) {
+    const ByteSpan header = in.take(kCentralSize);
+    if (number_at<uint32_t>(header, 0) != kCentralHeader) bad("entry ", i, " of the directory has a wrong signature");
+    ZipEntry entry;
+    entry.method = number_at<uint16_t>(header, 10);
+    entry.crc = number_at<uint32_t>(header, 16);
+    entry.compressed_size = number_at<uint32_t>(header, 20);
+    entry.size = number_at<uint32_t>(header, 24);
+    entry.header_offset = number_at<uint32_t>(header, 42);
+    entry.name = text_of(in.take(number_at<uint16_t>(header, 28)));
+    ByteReader extra(in.take(number_at<uint16_t>(header, 30)), what_);
+    in.take(number_at<uint16_t>(header, 32));
+    if (!is_utf8(entry.name)) bad("the name of member ", i, " is not UTF-8");
+    while (extra.remaining() >= 4) {
+      const auto id = extra.number<uint16_t>();
+      ByteReader field(extra.take(extra.number<uint16_t>()), "the zip64 field of a member");
+      if (id != kZip64Extra) continue;
+      for (uint64_t* value : {&entry.size, &entry.compressed_size, &entry.header_offset})
+        if (*value == kIn64) *value = field.number<uint64_t>();
+    }
+    if (entry.header_offset > directory.offset || directory.offset - entry.header_offset < kLocalSize ||
+        entry.compressed_size > directory.offset - entry.header_offset - kLocalSize)
+      bad("the member '", entry.name, "' of ", entry.compressed_size, " bytes at offset ", entry.header_offset,
+          " does not lie before the directory at ", directory.offset);
+    const uint64_t most = entry.method == kDeflated ? entry.compressed_size * kDeflateLimit : entry.compressed_size;
+    if (entry.size > most || (entry.method == kStored && entry.size != most))
+      bad("the member '", entry.name, "' claims ", entry.size, " bytes, but takes ", entry.compressed_size, " in the archive");
+    entries_.push_back(std::move(entry));
+  }
+}
+
+// Members that share bytes are how a small archive claims to hold petabytes.
+void ZipReader::check_overlaps() const {
+  std::vector<size_t> order(entries_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return entries_[a].header_offset < entries_[b].header_offset; });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const ZipEntry& before = entries_[order[i - 1]];
+    const ZipEntry& after = entries_[order[i]];
+    if (after.header_offset - before.header_offset < kLocalSize + before.name.size() + before.compressed_size)
+      bad("the members '", before.name, "' and '", after.name, "' overlap");
+  }
+}
+
+const ZipEntry* ZipReader::find(std::string_view name) const {
+  const auto at = by_name_.find(name);
+  return at == by_name_.end() ? nullptr : &entries_[at->second];
+}
+
+// The local header repeats the directory's entry; where they differ, other readers may see another file than this one.
+ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
+  const std::string where = what_ + ": the local header of '" + entry.name + "'";
+  ByteReader in(bytes_.subspan(static_cast<size_t>(entry.header_offset)), where);
+  const ByteSpan header = in.take(kLocalSize);
+  if (number_at<uint32_t>(header, 0) != kLocalHeader) bad("the local header of '", entry.name, "' has a wrong signature");
+  const uint16_t flags = number_at<uint16_t>(header, 6), method = number_at<uint16_t>(header, 8);
+  if (method != entry.method)
+    bad("the local header of '", entry.name, "' says compression ", method, ", the directory ", entry.method);
+  if (text_of(in.take(number_at<uint16_t>(header, 26))) != entry.name)
+    bad("the local header of '", entry.name, "' has another name than the directory");
+  in.take(number_at<uint16_t>(header, 28));
+  const uint32_t packed = number_at<uint32_t>(header, 18);
+  if (!(flags & kDescriptor) && packed != kIn64 && packed != entry.compressed_size)
+    bad("the local header of '", entry.name, "' says ", packed, " bytes, the directory ", entry.compressed_size);
+  if (entry.compressed_size > in.remaining()) bad("the member '", entry.name, "' reaches beyond the end of the archive");
+  return {flags, entry.header_offset + in.position()};
+}
+
+ZipData ZipReader::read(const ZipEntry& entry) const {
+  const Location at = locate(entry);
+  QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
+  QDQ_CHECK(entry.method == kStored || entry.method == kDeflated, kUnsupported, what_, ": the member '", entry.name,
+            "' is compressed by method ", entry.method, "; only stored and deflated members are read");
+  const ByteSpan packed = bytes_.subspan(static_cast<size_t>(at.data_offset), static_cast<size_t>(entry.compressed_size));
+  if (entry.method == kStored) {
+    if (crc32(packed) != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
+    return ZipData(packed);
+  }
+  constexpr uint64_t kMost = std::numeric_limits<int>::max();
+  QDQ_CHECK(entry.size <= kMost && entry.compressed_size <= kMost, kUnsupported, what_, ": the deflated member '", entry.name,
+            "' has ", entry.size, " bytes, more than 2 GiB; store it without compression");
+  Bytes out(static_cast<size_t>(entry.size));
+  // The decoder wants a place to write even where nothing is written.
+  std::byte nothing{};
+  const int count = stbi_zlib_decode_noheader_buffer(
+      reinterpret_cast<char*>(out.empty() ? &nothing : out.data()), static_cast<int>(out.size()),
+      reinterpret_cast<const char*>(packed.data()), static_cast<int>(packed.size()));
+  if (count != static_cast<int>(out.size()) || crc32(out) != entry.crc)
+    bad("the deflated member '", entry.name, "' is damaged");
+  return ZipData(std::move(out));
+}
+
+ZipData ZipReader::read(std::string_view name) const {
+  const ZipEntry* entry = find(name);
+  if (!entry) bad("the member '", name, "' is missing");
+  return read(*entry);
+}
+
+ZipWriter::ZipWriter() = default;
+
+ZipWriter::ZipWriter(Options options) : options_(options) {
+  QDQ_CHECK(std::has_single_bit(options.alignment) && options.alignment <= 4096, kInvalidArgument, "the alignment ",
+            options.alignment, " of zip members is not a power of two up to 4096");
+}
+
+void ZipWriter::add(std::string_view name, ByteSpan data) {
+  QDQ_CHECK(!name.empty() && name.size() <= 0xFFFF, kInvalidArgument, "a zip member needs a name of 1 to 65535 bytes, found ",
+            name.size());
+  QDQ_CHECK(by_name_.emplace(name, entries_.size()).second, kInvalidArgument, "the zip member '", name, "' was added twice");
+  const ZipEntry entry{std::string(name), data.size(), data.size(), out_.size(), crc32(data), kStored};
+  const bool wide = options_.always_zip64 || entry.size >= kIn64;
+  Bytes extra;
+  if (wide) {
+    append_number(extra, kZip64Extra);
+    append_number(extra, uint16_t{16});
+    append_number(extra, entry.size);
+    append_number(extra, entry.size);
+  }
+  if (options_.alignment > 1) {
+    const size_t start = out_.size() + kLocalSize + name.size() + extra.size() + 4;
+    const size_t padding = (options_.alignment - start % options_.alignment) % options_.alignment;
+    append(extra, bytes_of("FB"));
+    append_number(extra, static_cast<uint16_t>(padding));
+    extra.resize(extra.size() + padding, std::byte{'Z'});
+  }
+  const uint32_t size = wide ? kIn64 : static_cast<uint32_t>(entry.size);
+  append_number(out_, kLocalHeader);
+  append_number(out_, static_cast<uint16_t>(wide ? 45 : 20));
+  append_number(out_, kUtf8);
+  append_number(out_, kStored);
+  append_number(out_, uint16_t{0});
+  append_number(out_, kDate1980);
+  append_number(out_, entry.crc);
+  append_number(out_, size);
+  append_number(out_, size);
+  append_number(out_, static_cast<uint16_t>(name.size()));
+  append_number(out_, static_cast<uint16_t>(extra.size()));
+  append(out_, bytes_of(name));
+  append(out_, extra);
+  append(out_, data);
+  entries_.push_back(entry);
+}
+
+namespace {
+
+void append_central_header(Bytes& out, const ZipEntry& entry, bool always_zip64) {
+  const bool wide_size = always_zip64 || entry.size >= kIn64, wide_offset = always_zip64 || entry.header_offset >= kIn64;
+  const size_t extra = (wide_size ? 16 : 0) + (wide_offset ? 8 : 0);
+  const uint16_t version = extra ? 45 : 20;
+  const uint32_t size = wide_size ? kIn64 : static_cast<uint32_t>(entry.size);
+  append_number(out, kCentralHeader);
+  append_number(out, version);
+  append_number(out, version);
+  append_number(out, kUtf8);
+  append_number(out, kStored);
+  append_number(out, uint16_t{0});
+  append_number(out, kDate1980);
+  append_number(out, entry.crc);
+  append_number(out, size);
+  append_number(out, size);
+  append_number(out, static_cast<uint16_t>(entry.name.size()));
+  append_number(out, static_cast<uint16_t>(extra ? extra + 4 : 0));
+  for (int zero = 0; zero < 5; ++zero) append_number(out, uint16_t{0});  // comment, disk, attributes
+  append_number(out, wide_offset ? kIn64 : static_cast<uint32_t>(entry.header_offset));
+  append(out, bytes_of(entry.name));
+  if (!extra) return;
+  append_number(out, kZip64Extra);
+  append_number(out, static_cast<uint16_t>(extra));
+  if (wide_size) append_number(out, entry.size);
+  if (wide_size) append_number(out, entry.size);
+  if (wide_offset) append_number(out, entry.header_offset);
+}
+
+}  // namespace
+
+Bytes ZipWriter::finish() {
+  const uint64_t offset = out_.size(), count = entries_.size();
+  for (const ZipEntry& entry : entries_) append_central_header(out_, entry, options_.always_zip64);
+  const uint64_t end = out_.size(), size = end - offset;
+  if (options_.always_zip64 || offset >= kIn64 || size >= kIn64 || count >= kCountIn64) {
+    append_number(out_, kEnd64);
+    append_number(out_, uint64_t{kEnd64Size - 12});
+    append_number(out_, uint16_t{45});
+    append_number(out_, uint16_t{45});
+    append_number(out_, uint64_t{0});  // this disk, the directory's disk
+    append_number(out_, count);
+    append_number(out_, count);
+    append_number(out_, size);
+    append_number(out_, offset);
+    append_number(out_, kEnd64Locator);
+    append_number(out_, uint32_t{0});
+    append_number(out_, end);
+    append_number(out_, uint32_t{1});
+  }
+  const auto count16 = static_cast<uint16_t>(options_.always_zip64 ? kCountIn64 : std::min<uint64_t>(count, kCountIn64));
+  append_number(out_, kEnd);
+  append_number(out_, uint32_t{0});
+  append_number(out_, count16);
+  append_number(out_, count16);
+  append_number(out_, static_cast<uint32_t>(options_.always_zip64 ? kIn64 : std::min<uint64_t>(size, kIn64)));
+  append_number(out_, static_cast<uint32_t>(options_.always_zip64 ? kIn64 : std::min<uint64_t>(offset, kIn64)));
+  append_number(out_, uint16_t{0});
+  entries_.clear();
+  by_name_.clear();
+  return std::exchange(out_, {});
+}
+
+}  // namespace qdq::format

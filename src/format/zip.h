@@ -1,0 +1,109 @@
+// Zip archives: the container of .pt2, of torch.save files and of .npz.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "format/bytes.h"
+
+namespace qdq::format {
+
+// The CRC-32 of zip and PNG (polynomial 0xEDB88320).
+uint32_t crc32(ByteSpan bytes);
+
+struct ZipEntry {
+  std::string name;
+  uint64_t size = 0;             // of the member
+  uint64_t compressed_size = 0;  // of its bytes in the archive; equal to size if stored
+  uint64_t header_offset = 0;    // of the local header from the start of the archive
+  uint32_t crc = 0;
+  uint16_t method = 0;           // of compression: 0 stored, 8 deflated
+};
+
+// The bytes of a member: a view into the archive if it is stored, else bytes of its own.
+class ZipData {
+ public:
+  explicit ZipData(ByteSpan view) : view_(view) {}
+  explicit ZipData(Bytes owned) : owned_(std::move(owned)), view_(owned_) {}
+  ZipData(ZipData&&) = default;
+  ZipData& operator=(ZipData&&) = default;
+  ByteSpan bytes() const { return view_; }
+  std::string_view text() const { return text_of(view_); }
+
+ private:
+  Bytes owned_;
+  ByteSpan view_;
+};
+
+// Reads an archive in memory: stored and deflated members, zip64, data descriptors. The directory is checked as a whole
+// when the reader is made: members lie inside the archive and do not overlap, and a name stands there once.
+class ZipReader {
+ public:
+  // The bytes must outlive the reader and the ZipData it gives out. `what` names the archive in errors: "model.pt2".
+  // Throws Error{kBadFile} if this is not a zip archive or its directory contradicts itself, Error{kUnsupported} if it is
+  // split over several disks.
+  explicit ZipReader(ByteSpan bytes, std::string what = "the zip archive");
+  ZipReader(ZipReader&&) = default;
+  ZipReader& operator=(ZipReader&&) = default;
+
+  // In the order of the directory.
+  const std::vector<ZipEntry>& entries() const { return entries_; }
+  // The member of that name, or nullptr.
+  const ZipEntry* find(std::string_view name) const;
+
+  // The bytes of a member, its CRC verified. Throws Error{kBadFile} if they are damaged, Error{kUnsupported} if they are
+  // encrypted or compressed otherwise than by deflate.
+  ZipData read(const ZipEntry& entry) const;
+  // The same by name. Throws Error{kBadFile} if there is no such member.
+  ZipData read(std::string_view name) const;
+
+ private:
+  struct Location {
+    uint16_t flags;
+    uint64_t data_offset;
+  };
+  struct Directory {
+    uint64_t offset, size, count;
+  };
+  Directory find_directory() const;
+  void read_directory(const Directory& directory);
+  void check_overlaps() const;
+  Location locate(const ZipEntry& entry) const;
+  template <class... Parts>
+  [[noreturn]] void bad(const Parts&... parts) const {
+    fail(ErrorCode::kBadFile, what_, ": ", parts...);
+  }
+
+  ByteSpan bytes_;
+  std::string what_;
+  std::vector<ZipEntry> entries_;
+  std::unordered_map<std::string_view, size_t> by_name_;  // views of the names in entries_, which never changes afterwards
+};
+
+// Writes an archive of stored members. Equal input gives equal bytes: all dates are 1980-01-01.
+class ZipWriter {
+ public:
+  struct Options {
+    // Member data starts at a multiple of this (a power of two up to 4096). More than 1: every local header gets an extra
+    // field "FB" filled with Z, as PyTorch's writer does it (caffe2/serialize/inline_container.cc).
+    size_t alignment = 1;
+    // Write the zip64 records even where 32 bits would do.
+    bool always_zip64 = false;
+  };
+  ZipWriter();
+  explicit ZipWriter(Options options);
+
+  // Throws Error{kInvalidArgument} if the name is empty, too long (65535 bytes) or was added before.
+  void add(std::string_view name, ByteSpan data);
+  // The whole archive. The writer is empty afterwards.
+  Bytes finish();
+
+ private:
+  Options options_;
+  Bytes out_;
+  std::vector<ZipEntry> entries_;
+  std::unordered_map<std::string, size_t> by_name_;
+};
+
+}  // namespace qdq::format

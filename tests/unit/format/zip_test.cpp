@@ -1,0 +1,180 @@
+// Zip archives: what is read, what is written, and every refusal.
+#include "format/zip.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "unit/format/expect_error.h"
+
+namespace qdq::format {
+namespace {
+
+Bytes sample(ZipWriter::Options options = {}) {
+  ZipWriter writer(options);
+  writer.add("a.txt", bytes_of("hello"));
+  writer.add("folder/b.bin", bytes_of(std::string_view("\0\1\2\3\4\5\6\7\10\11", 10)));
+  writer.add("empty", {});
+  return writer.finish();
+}
+
+// Made by Python 3.13's zipfile with ZIP_DEFLATED: the member "t.txt" = b"qdq " * 64.
+Bytes deflated() {
+  static constexpr unsigned char kBytes[] = {
+      80, 75, 3, 4, 20, 0, 0, 0, 8, 0, 0, 0, 33, 0, 210, 157, 211, 189, 9, 0, 0, 0, 0, 1,
+      0, 0, 5, 0, 0, 0, 116, 46, 116, 120, 116, 43, 76, 41, 84, 40, 28, 193, 24, 0, 80, 75, 1, 2,
+      20, 3, 20, 0, 0, 0, 8, 0, 0, 0, 33, 0, 210, 157, 211, 189, 9, 0, 0, 0, 0, 1, 0, 0,
+      5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 1, 0, 0, 0, 0, 116, 46, 116, 120, 116, 80,
+      75, 5, 6, 0, 0, 0, 0, 1, 0, 1, 0, 51, 0, 0, 0, 44, 0, 0, 0, 0, 0,
+  };
+  return {reinterpret_cast<const std::byte*>(kBytes), reinterpret_cast<const std::byte*>(kBytes) + sizeof(kBytes)};
+}
+
+template <class T>
+void poke(Bytes& bytes, size_t at, T value) {
+  std::memcpy(bytes.data() + at, &value, sizeof(T));
+}
+
+size_t find(const Bytes& bytes, std::string_view what) {
+  const size_t at = text_of(bytes).find(what);
+  EXPECT_NE(at, std::string_view::npos);
+  return at;
+}
+
+TEST(Zip, Crc32IsThatOfTheStandard) {
+  EXPECT_EQ(crc32(bytes_of("123456789")), 0xCBF43926u);
+  EXPECT_EQ(crc32({}), 0u);
+}
+
+TEST(Zip, MembersComeBackInOrder) {
+  for (const bool wide : {false, true}) {
+    for (const size_t alignment : {size_t{1}, size_t{64}}) {
+      const Bytes bytes = sample({alignment, wide});
+      const ZipReader reader(bytes);
+      ASSERT_EQ(reader.entries().size(), 3u);
+      EXPECT_EQ(reader.entries()[0].name, "a.txt");
+      EXPECT_EQ(reader.entries()[1].name, "folder/b.bin");
+      EXPECT_EQ(reader.read("a.txt").text(), "hello");
+      EXPECT_EQ(reader.read("folder/b.bin").bytes().size(), 10u);
+      EXPECT_TRUE(reader.read("empty").bytes().empty());
+      EXPECT_EQ(reader.find("absent"), nullptr);
+      const ZipData data = reader.read("folder/b.bin");
+      EXPECT_GE(data.bytes().data(), bytes.data()) << "a stored member must be a view";
+      EXPECT_EQ(static_cast<size_t>(data.bytes().data() - bytes.data()) % alignment, 0u);
+    }
+  }
+}
+
+TEST(Zip, EqualInputGivesEqualBytes) { EXPECT_EQ(sample(), sample()); }
+
+TEST(Zip, AnEmptyArchiveIsRead) { EXPECT_TRUE(ZipReader(ZipWriter().finish()).entries().empty()); }
+
+TEST(Zip, MoreMembersThan16BitsCountNeedZip64) {
+  ZipWriter writer;
+  for (int i = 0; i < 65540; ++i) writer.add(std::to_string(i), {});
+  const Bytes bytes = writer.finish();
+  const ZipReader reader(bytes);
+  EXPECT_EQ(reader.entries().size(), 65540u);
+  EXPECT_NE(reader.find("65539"), nullptr);
+}
+
+TEST(Zip, DeflatedMembersAreInflated) {
+  const Bytes bytes = deflated();
+  const ZipReader reader(bytes);
+  std::string expected;
+  for (int i = 0; i < 64; ++i) expected += "qdq ";
+  EXPECT_EQ(reader.read("t.txt").text(), expected);
+}
+
+TEST(Zip, ACommentAfterTheEndIsSkipped) {
+  Bytes bytes = sample();
+  poke<uint16_t>(bytes, bytes.size() - 2, 7);
+  append(bytes, bytes_of("comment"));
+  EXPECT_EQ(ZipReader(bytes).read("a.txt").text(), "hello");
+}
+
+TEST(Zip, ADataDescriptorIsTolerated) {
+  Bytes bytes = sample();
+  poke<uint16_t>(bytes, 6, 0x808);
+  poke<uint64_t>(bytes, 14, 0);
+  poke<uint32_t>(bytes, 22, 0);
+  EXPECT_EQ(ZipReader(bytes).read("a.txt").text(), "hello");
+}
+
+TEST(Zip, DamageIsRefused) {
+  expect_error(ErrorCode::kBadFile, "not a zip archive", [] { ZipReader(bytes_of("this is surely no zip archive")); });
+  expect_error(ErrorCode::kBadFile, "not a zip archive", [] { ZipReader(bytes_of("PK")); });
+  Bytes bytes = sample();
+  bytes.resize(bytes.size() - 30);
+  expect_error(ErrorCode::kBadFile, "cut off", [&] { ZipReader{bytes}; });
+
+  bytes = sample();
+  bytes[find(bytes, "hello")] = std::byte{'j'};
+  expect_error(ErrorCode::kBadFile, "CRC", [&] { ZipReader(bytes).read("a.txt"); });
+
+  bytes = deflated();
+  bytes[find(bytes, "t.txt") + 6] ^= std::byte{0xFF};
+  expect_error(ErrorCode::kBadFile, "damaged", [&] { ZipReader(bytes).read("t.txt"); });
+
+  expect_error(ErrorCode::kBadFile, "'weights' is missing", [] { const Bytes b = sample(); ZipReader(b, "model.pt2").read("weights"); });
+}
+
+TEST(Zip, ADirectoryThatContradictsItselfIsRefused) {
+  const size_t end = sample().size() - 22;
+  const auto patched = [](size_t at, auto value) {
+    Bytes bytes = sample();
+    poke(bytes, at, value);
+    return bytes;
+  };
+  const uint32_t start = [&] {
+    uint32_t value;
+    const Bytes bytes = sample();
+    std::memcpy(&value, bytes.data() + end + 16, 4);
+    return value;
+  }();
+  const auto refuse = [](const Bytes& bytes, std::string_view words, ErrorCode code = ErrorCode::kBadFile) {
+    expect_error(code, words, [&] {
+      const ZipReader reader(bytes);
+      for (const ZipEntry& entry : reader.entries()) reader.read(entry);
+    });
+  };
+  refuse(patched(end + 16, start + 1000), "does not fit");
+  refuse(patched(end + 10, uint16_t{500}), "cannot hold 500 entries");
+  refuse(patched(end + 4, uint16_t{1}), "several disks", ErrorCode::kUnsupported);
+  refuse(patched(start, uint32_t{7}), "wrong signature");
+  refuse(patched(start + 42, start), "does not lie before the directory");
+  refuse(patched(start + 20, uint32_t{0x7FFFFFFF}), "does not lie before the directory");
+  refuse(patched(start + 24, uint32_t{1u << 30}), "claims 1073741824 bytes");
+  refuse(patched(start + 42, uint32_t{1}), "overlap");
+  refuse(patched(0, uint32_t{0x06054b50}), "wrong signature");
+  refuse(patched(18, uint32_t{6}), "says 6 bytes, the directory 5");
+  refuse(patched(30, 'b'), "another name");
+  refuse(patched(6, uint16_t{1}), "encrypted", ErrorCode::kUnsupported);
+  refuse(patched(start + 46, '\xFF'), "not UTF-8");
+  refuse(patched(8, uint16_t{8}), "says compression 8, the directory 0");
+}
+
+TEST(Zip, AnUnknownCompressionIsRefused) {
+  Bytes bytes = sample();
+  uint32_t start;
+  std::memcpy(&start, bytes.data() + bytes.size() - 6, 4);
+  poke(bytes, 8, uint16_t{12});
+  poke(bytes, start + 10, uint16_t{12});
+  expect_error(ErrorCode::kUnsupported, "method 12", [&] { ZipReader(bytes).read("a.txt"); });
+}
+
+TEST(Zip, ANameStandsOnce) {
+  Bytes bytes = sample();
+  const std::string_view text = text_of(bytes);
+  poke(bytes, text.rfind("empty"), std::array<char, 5>{'a', '.', 't', 'x', 't'});
+  expect_error(ErrorCode::kBadFile, "'a.txt' stands in the archive twice", [&] { ZipReader{bytes}; });
+
+  ZipWriter writer;
+  writer.add("x", {});
+  expect_error(ErrorCode::kInvalidArgument, "added twice", [&] { writer.add("x", {}); });
+  expect_error(ErrorCode::kInvalidArgument, "needs a name", [&] { writer.add("", {}); });
+  expect_error(ErrorCode::kInvalidArgument, "alignment 3", [] { ZipWriter({3, false}); });
+}
+
+}  // namespace
+}  // namespace qdq::format
