@@ -228,6 +228,7 @@ class Graph {
   std::unique_ptr<Graph> clone(std::unordered_map<const Node*, Node*>* copies = nullptr) const;
 
  private:
+  friend class Node;  // walks the list
   std::list<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, Node*> by_name_;
   // PyTorch never gives a name back: a name stays taken when its node is erased.

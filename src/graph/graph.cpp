@@ -1,0 +1,304 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace qdq {
+
+std::string_view to_string(MemoryFormat format) {
+  switch (format) {
+    case MemoryFormat::kContiguous: return "contiguous_format";
+    case MemoryFormat::kChannelsLast: return "channels_last";
+    case MemoryFormat::kChannelsLast3d: return "channels_last_3d";
+    case MemoryFormat::kPreserve: return "preserve_format";
+  }
+  return "preserve_format";
+}
+
+std::string_view to_string(Node::Op op) {
+  switch (op) {
+    case Node::Op::kPlaceholder: return "placeholder";
+    case Node::Op::kGetAttr: return "get_attr";
+    case Node::Op::kCallFunction: return "call_function";
+    case Node::Op::kCallModule: return "call_module";
+    case Node::Op::kOutput: return "output";
+  }
+  return "output";
+}
+
+std::optional<double> Argument::number() const {
+  if (is<double>()) return as<double>();
+  if (is<int64_t>()) return static_cast<double>(as<int64_t>());
+  if (is<bool>()) return as<bool>() ? 1.0 : 0.0;
+  return std::nullopt;
+}
+
+std::optional<int64_t> Argument::integer() const {
+  if (is<int64_t>()) return as<int64_t>();
+  if (is<bool>()) return as<bool>() ? 1 : 0;
+  return std::nullopt;
+}
+
+void Argument::for_each_node(const std::function<void(Node*)>& body) const {
+  if (is_node()) {
+    body(as<Node*>());
+  } else if (is_list()) {
+    for (const Argument& element : list()) element.for_each_node(body);
+  }
+}
+
+Argument Argument::map_nodes(const std::function<Node*(Node*)>& replacement) const {
+  if (is_node()) return replacement(as<Node*>());
+  if (!is_list()) return *this;
+  List out;
+  out.reserve(list().size());
+  for (const Argument& element : list()) out.push_back(element.map_nodes(replacement));
+  return out;
+}
+
+std::optional<std::string> NodeMeta::module_path() const {
+  if (nn_module_stack.empty()) return std::nullopt;
+  return nn_module_stack.back().path;
+}
+
+const Argument& Node::arg(size_t i) const {
+  static const Argument none;
+  return i < args_.size() ? args_[i] : none;
+}
+
+const Argument* Node::kwarg(std::string_view name) const {
+  for (const auto& [key, value] : kwargs_)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+std::vector<Node*> Node::input_nodes() const {
+  std::vector<Node*> out;
+  std::unordered_set<Node*> seen;
+  const auto add = [&](Node* node) {
+    if (seen.insert(node).second) out.push_back(node);
+  };
+  for (const Argument& argument : args_) argument.for_each_node(add);
+  for (const auto& [key, value] : kwargs_) value.for_each_node(add);
+  return out;
+}
+
+// Brings the users of all inputs in line after the arguments changed; an input that stays keeps its place in line.
+void Node::update_users(const std::vector<Node*>& before) {
+  const std::vector<Node*> after = input_nodes();
+  for (Node* input : before)
+    if (std::find(after.begin(), after.end(), input) == after.end())
+      input->users_.erase(std::find(input->users_.begin(), input->users_.end(), this));
+  for (Node* input : after)
+    if (std::find(input->users_.begin(), input->users_.end(), this) == input->users_.end()) input->users_.push_back(this);
+}
+
+void Node::set_args(std::vector<Argument> args) {
+  const std::vector<Node*> before = input_nodes();
+  args_ = std::move(args);
+  update_users(before);
+}
+
+void Node::set_arg(size_t i, Argument value) {
+  const std::vector<Node*> before = input_nodes();
+  if (i >= args_.size()) args_.resize(i + 1);
+  args_[i] = std::move(value);
+  update_users(before);
+}
+
+void Node::set_kwargs(Kwargs kwargs) {
+  const std::vector<Node*> before = input_nodes();
+  kwargs_ = std::move(kwargs);
+  update_users(before);
+}
+
+void Node::replace_input_with(Node* old_input, Node* new_input) {
+  const std::vector<Node*> before = input_nodes();
+  const auto replacement = [&](Node* node) { return node == old_input ? new_input : node; };
+  for (Argument& argument : args_) argument = argument.map_nodes(replacement);
+  for (auto& [key, value] : kwargs_) value = value.map_nodes(replacement);
+  update_users(before);
+}
+
+std::vector<Node*> Node::replace_all_uses_with(Node* other, const std::function<bool(Node*)>& which) {
+  std::vector<Node*> changed;
+  for (Node* user : std::vector<Node*>(users_)) {
+    if (user == other || (which && !which(user))) continue;
+    user->replace_input_with(this, other);
+    changed.push_back(user);
+  }
+  return changed;
+}
+
+Node* Node::next() const {
+  const auto after = std::next(position_);
+  return after == graph_->nodes_.end() ? nullptr : after->get();
+}
+
+Node* Node::prev() const { return position_ == graph_->nodes_.begin() ? nullptr : std::prev(position_)->get(); }
+
+std::vector<Node*> Graph::nodes() const {
+  std::vector<Node*> out;
+  out.reserve(nodes_.size());
+  for (const auto& node : nodes_) out.push_back(node.get());
+  return out;
+}
+
+Node* Graph::find(std::string_view name) const {
+  const auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+Node* Graph::output_node() const {
+  QDQ_CHECK(!nodes_.empty() && nodes_.back()->op_ == Node::Op::kOutput, kInvalidArgument, "the graph does not end with an output node");
+  return nodes_.back().get();
+}
+
+std::vector<Node*> Graph::placeholders() const {
+  std::vector<Node*> out;
+  for (const auto& node : nodes_)
+    if (node->op_ == Node::Op::kPlaceholder) out.push_back(node.get());
+  return out;
+}
+
+namespace {
+// "torch.ops.aten.conv2d.default" -> "conv2d_default", in snake case, as torch.fx names a call without a hint.
+std::string name_of_target(Node::Op op, const std::string& target) {
+  std::string name = target;
+  if (op == Node::Op::kCallFunction && target.rfind("torch.ops.", 0) == 0) {
+    const size_t overload = target.rfind('.');
+    const size_t packet = overload == std::string::npos ? overload : target.rfind('.', overload - 1);
+    if (packet != std::string::npos) name = target.substr(packet + 1);
+  } else if (op == Node::Op::kCallFunction) {
+    const size_t dot = target.rfind('.');
+    if (dot != std::string::npos) name = target.substr(dot + 1);
+  }
+  std::string snake;
+  for (const char c : name) {
+    const unsigned char u = static_cast<unsigned char>(c);
+    if (std::isupper(u) && !snake.empty() && std::islower(static_cast<unsigned char>(snake.back()))) snake += '_';
+    snake += static_cast<char>(std::tolower(u));
+  }
+  return snake;
+}
+}  // namespace
+
+std::string node_name_of(std::string_view attribute) {
+  std::string name;
+  for (char c : attribute) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  if (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0]))) name = "_" + name;
+  return name;
+}
+
+// PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a number at the end counts as a suffix, and a taken name
+// gets the next free one.
+std::string Graph::unique_name(std::string candidate) const {
+  candidate = node_name_of(candidate);
+  if (candidate.empty()) candidate = "_unnamed";
+  std::string base = candidate;
+  int64_t number = -1;
+  const size_t underscore = candidate.rfind('_');
+  if (underscore != std::string::npos && underscore > 0 && underscore + 1 < candidate.size() && candidate.size() - underscore <= 10 &&
+      std::all_of(candidate.begin() + static_cast<int64_t>(underscore) + 1, candidate.end(),
+                  [](unsigned char c) { return std::isdigit(c) != 0; })) {
+    base = candidate.substr(0, underscore);
+    number = std::stoll(candidate.substr(underscore + 1));
+  }
+  int64_t& next = next_suffix_[base];
+  if (number < 0) number = next;
+  std::string name = number > 0 || candidate != base ? candidate : base;
+  if (candidate == base && number > 0) name = base + "_" + std::to_string(number);
+  while (used_names_.count(name) != 0) {
+    ++number;
+    name = base + "_" + std::to_string(number);
+  }
+  next = std::max(next, number);
+  return name;
+}
+
+Node* Graph::create(Node::Op op, std::string target, std::vector<Argument> args, Node::Kwargs kwargs, std::string name) {
+  const auto place = insert_before_ ? insert_before_->position_ : nodes_.end();
+  std::unique_ptr<Node> owned(new Node());
+  Node* node = owned.get();
+  node->graph_ = this;
+  node->op_ = op;
+  node->name_ = unique_name(name.empty() ? name_of_target(op, target) : std::move(name));
+  node->target_ = std::move(target);
+  used_names_.insert(node->name_);
+  by_name_[node->name_] = node;
+  node->position_ = nodes_.insert(place, std::move(owned));
+  node->args_ = std::move(args);
+  node->kwargs_ = std::move(kwargs);
+  node->update_users({});
+  return node;
+}
+
+void Graph::move_before(Node* node, Node* place) { nodes_.splice(place->position_, nodes_, node->position_); }
+
+void Graph::erase(Node* node) {
+  QDQ_CHECK(node->users_.empty(), kInternal, "node ", node->name_, " is erased although ", node->users_.front()->name_, " uses it");
+  node->set_args({});
+  node->set_kwargs({});
+  by_name_.erase(node->name_);
+  if (insert_before_ == node) insert_before_ = node->next();
+  nodes_.erase(node->position_);
+}
+
+namespace {
+bool is_in_place(const std::string& target) {
+  const size_t overload = target.rfind('.');
+  return overload != std::string::npos && overload > 0 && target[overload - 1] == '_';
+}
+}  // namespace
+
+bool Graph::eliminate_dead_code(const std::function<bool(const Node*)>& keep) {
+  bool changed = false;
+  for (Node* node = last(); node != nullptr;) {
+    Node* before = node->prev();
+    const bool removable = node->op_ == Node::Op::kGetAttr || (node->op_ == Node::Op::kCallFunction && !is_in_place(node->target_));
+    if (removable && node->users_.empty() && !(keep && keep(node))) {
+      erase(node);
+      changed = true;
+    }
+    node = before;
+  }
+  return changed;
+}
+
+void Graph::rename(Node* node, std::string name) {
+  if (name == node->name_) return;
+  by_name_.erase(node->name_);
+  node->name_ = unique_name(std::move(name));
+  used_names_.insert(node->name_);
+  by_name_[node->name_] = node;
+}
+
+std::unique_ptr<Graph> Graph::clone(std::unordered_map<const Node*, Node*>* copies) const {
+  auto out = std::make_unique<Graph>();
+  std::unordered_map<const Node*, Node*> map;
+  for (const auto& node : nodes_) {
+    std::unique_ptr<Node> copy(new Node());
+    copy->graph_ = out.get();
+    copy->op_ = node->op_;
+    copy->name_ = node->name_;
+    copy->target_ = node->target_;
+    copy->meta = node->meta;
+    map[node.get()] = copy.get();
+    out->by_name_[copy->name_] = copy.get();
+    const auto position = out->nodes_.insert(out->nodes_.end(), std::move(copy));
+    (*position)->position_ = position;
+  }
+  const auto replacement = [&](Node* node) { return map.at(node); };
+  for (const auto& node : nodes_) {
+    Node* copy = map.at(node.get());
+    for (const Argument& argument : node->args_) copy->args_.push_back(argument.map_nodes(replacement));
+    for (const auto& [key, value] : node->kwargs_) copy->kwargs_.emplace_back(key, value.map_nodes(replacement));
+    for (Node* user : node->users_) copy->users_.push_back(map.at(user));
+  }
+  out->next_suffix_ = next_suffix_;
+  out->used_names_ = used_names_;
+  if (copies) *copies = std::move(map);
+  return out;
+}
+
+}  // namespace qdq

@@ -1,0 +1,150 @@
+#include "graph/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/program.h"
+#include "graph/schema.h"
+
+namespace qdq {
+namespace {
+
+using testing::ElementsAre;
+
+Program conv_relu() {
+  Program program;
+  Graph& graph = *program.graph;
+  program.add_attribute({"conv.weight", Tensor::empty({1, 1, 1, 1}, DType::kF32), Attribute::Kind::kParameter});
+  Node* weight = graph.get_attr("conv.weight", node_name_of("conv.weight"));
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  Node* conv = graph.call("torch.ops.aten.conv2d.default", {x, weight, {}, Argument::List{1, 1}}, {}, "conv2d");
+  Node* relu = graph.call("torch.ops.aten.relu.default", {conv}, {}, "relu");
+  graph.create(Node::Op::kOutput, "output", {Argument::List{relu}});
+  return program;
+}
+
+TEST(Graph, PrintsLikePyTorch) {
+  EXPECT_EQ(print(*conv_relu().graph),
+            "graph():\n"
+            "    %conv_weight : [num_users=1] = get_attr[target=conv.weight]\n"
+            "    %x : [num_users=1] = placeholder[target=x]\n"
+            "    %conv2d : [num_users=1] = call_function[target=torch.ops.aten.conv2d.default]"
+            "(args = (%x, %conv_weight, None, [1, 1]), kwargs = {})\n"
+            "    %relu : [num_users=1] = call_function[target=torch.ops.aten.relu.default](args = (%conv2d,), kwargs = {})\n"
+            "    return (relu,)\n");
+  EXPECT_EQ(print(Argument(0.1)), "0.1");
+  EXPECT_EQ(print(Argument(1e-5)), "1e-05");
+  EXPECT_EQ(print(Argument(1e15)), "1000000000000000.0");
+  EXPECT_EQ(print(Argument(2.0)), "2.0");
+}
+
+TEST(Graph, NamesFollowPyTorchsRule) {
+  Graph graph;
+  EXPECT_EQ(graph.call("torch.ops.aten.add.Tensor", {})->name(), "add_tensor");
+  EXPECT_EQ(graph.call("torch.ops.aten.relu.default", {}, {}, "relu")->name(), "relu");
+  EXPECT_EQ(graph.call("torch.ops.aten.relu.default", {}, {}, "relu")->name(), "relu_1");
+  Node* last = graph.call("torch.ops.aten.relu.default", {}, {}, "relu");
+  EXPECT_EQ(last->name(), "relu_2");
+  graph.erase(last);
+  EXPECT_EQ(graph.call("torch.ops.aten.relu.default", {}, {}, "relu")->name(), "relu_3");
+  EXPECT_EQ(graph.call("torch.ops.aten.relu.default", {}, {}, "relu_1")->name(), "relu_4");
+  EXPECT_EQ(graph.get_attr("0.weight", node_name_of("0.weight"))->name(), "_0_weight");
+}
+
+TEST(Graph, UsersFollowEveryChange) {
+  Program program = conv_relu();
+  Graph& graph = *program.graph;
+  Node* x = graph.find("x");
+  Node* conv = graph.find("conv2d");
+  Node* relu = graph.find("relu");
+  Node* clone = nullptr;
+  {
+    const auto point = graph.insert_after(x);
+    clone = graph.call("torch.ops.aten.clone.default", {x});
+  }
+  EXPECT_EQ(clone->prev(), x);
+  x->replace_all_uses_with(clone);
+  EXPECT_THAT(x->users(), ElementsAre(clone));
+  EXPECT_THAT(clone->users(), ElementsAre(conv));
+  verify(program);
+  relu->set_args({x});
+  EXPECT_THAT(x->users(), ElementsAre(clone, relu));
+  EXPECT_TRUE(graph.eliminate_dead_code());
+  EXPECT_EQ(graph.find("conv2d"), nullptr);
+  EXPECT_EQ(graph.find("conv_weight"), nullptr);
+  verify(program);
+  EXPECT_THROW(graph.erase(x), Error);
+}
+
+TEST(Graph, ClonesAreIndependent) {
+  const Program program = conv_relu();
+  std::unordered_map<const Node*, Node*> copies;
+  Program copy = program.clone(&copies);
+  EXPECT_EQ(print(*copy.graph), print(*program.graph));
+  EXPECT_EQ(copies.at(program.graph->find("relu")), copy.graph->find("relu"));
+  copy.graph->find("relu")->set_target("torch.ops.aten.tanh.default");
+  EXPECT_NE(print(*copy.graph), print(*program.graph));
+  verify(copy);
+}
+
+TEST(Program, VerifyNamesTheNodeThatIsWrong) {
+  Program program = conv_relu();
+  program.graph->move_before(program.graph->find("relu"), program.graph->find("x"));
+  try {
+    verify(program);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.node, "relu");
+    EXPECT_EQ(error.message, "node relu uses conv2d before it is defined");
+  }
+  Program missing = conv_relu();
+  missing.erase_attribute("conv.weight");
+  EXPECT_THROW(verify(missing), Error);
+}
+
+TEST(Schema, ParsesPyTorchsDeclarations) {
+  const Schema conv = Schema::parse(
+      "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, "
+      "SymInt groups=1) -> Tensor");
+  ASSERT_EQ(conv.arguments.size(), 7u);
+  EXPECT_TRUE(conv.arguments[2].is_optional);
+  EXPECT_EQ(conv.arguments[3].list_size, 2);
+  EXPECT_EQ(conv.arguments[6].default_value, Argument(1));
+  const Schema add = Schema::parse("add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
+  EXPECT_EQ(add.name, "add_.Tensor");
+  EXPECT_TRUE(add.arguments[0].is_mutated);
+  EXPECT_TRUE(add.arguments[2].kwarg_only);
+  EXPECT_EQ(add.num_positional(), 2u);
+  const Schema pool = Schema::parse(
+      "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
+      "ceil_mode=False) -> (Tensor, Tensor)");
+  EXPECT_EQ(pool.num_returns, 2u);
+  EXPECT_EQ(pool.arguments[2].default_value, Argument(Argument::List{}));
+  const Schema split = Schema::parse("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]");
+  EXPECT_TRUE(split.returns_list);
+  const Schema index = Schema::parse("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor");
+  EXPECT_TRUE(index.arguments[1].elements_optional);
+  EXPECT_FALSE(index.arguments[1].is_optional);
+  EXPECT_EQ(Schema::parse("gelu(Tensor self, *, str approximate='none') -> Tensor").arguments[1].default_value, Argument("none"));
+  EXPECT_EQ(Schema::parse("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor").arguments[1].default_value, Argument(-1));
+}
+
+TEST(SymInt, IsAPolynomial) {
+  const SymInt s0 = SymInt::symbol("s0");
+  EXPECT_EQ((s0 * 2 + 1).to_string(), "2*s0 + 1");
+  EXPECT_EQ(s0 * 6 - s0 * 2, SymInt::parse("Mul(Integer(4), Symbol('s0', positive=True, integer=True))"));
+  EXPECT_EQ((s0 * 512).floor_div(s0), SymInt(512));
+  EXPECT_EQ((s0 * 512).floor_div(512), s0);
+  EXPECT_EQ(SymInt(7).floor_div(2), SymInt(3));
+  EXPECT_EQ(SymInt::parse((s0 * 3 - 2).to_srepr()), s0 * 3 - 2);
+  EXPECT_EQ((s0 * s0 + s0).evaluate({{"s0", 3}}), 12);
+  const SymInt half = s0.floor_div(2);
+  EXPECT_FALSE(half.evaluate({{"s0", 4}}).has_value());
+  EXPECT_EQ(SymInt::parse(half.to_srepr()), half);
+  EXPECT_THROW(SymInt::parse("Mul(Integer(2), "), Error);
+  EXPECT_THROW(SymInt::parse("s0)"), Error);
+  EXPECT_THROW(s0.floor_div(0), Error);
+}
+
+}  // namespace
+}  // namespace qdq
