@@ -1,0 +1,226 @@
+#include "format/npz.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "format/zip.h"
+
+namespace qdq::format {
+
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kMaxRank = 64;
+
+struct Header {
+  std::string descr;
+  std::optional<bool> fortran_order;
+  std::optional<Shape> shape;
+};
+
+// The header is the text of a Python dictionary with three known keys, which is read here as exactly that and no more.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& what) : text_(text), what_(what) {}
+
+  Header parse() {
+    Header header;
+    expect('{');
+    while (!accept('}')) {
+      const std::string key = quoted();
+      expect(':');
+      if (key == "descr") header.descr = descr();
+      else if (key == "fortran_order") header.fortran_order = boolean();
+      else if (key == "shape") header.shape = shape();
+      else bad("has the unknown key '" + key + "'");
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_space();
+    if (at_ != text_.size()) bad("goes on after its end");
+    if (header.descr.empty() || !header.fortran_order || !header.shape) bad("lacks 'descr', 'fortran_order' or 'shape'");
+    return header;
+  }
+
+ private:
+  [[noreturn]] void bad(const std::string& why) const {
+    fail(ErrorCode::kBadFile, what_, ": the .npy header ", why, " (at character ", at_, ")");
+  }
+  void skip_space() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+  }
+  bool accept(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c)) bad(std::string("should have a '") + c + "'");
+  }
+  std::string quoted() {
+    const char quote = accept('"') ? '"' : '\'';
+    if (quote == '\'') expect('\'');
+    const size_t end = text_.find(quote, at_);
+    if (end == std::string_view::npos) bad("has a string without an end");
+    std::string out(text_.substr(at_, end - at_));
+    at_ = end + 1;
+    return out;
+  }
+  std::string descr() {
+    skip_space();
+    if (at_ < text_.size() && (text_[at_] == '[' || text_[at_] == '('))
+      fail(ErrorCode::kUnsupported, what_, ": arrays of structures are not read; save each field as an array of its own");
+    return quoted();
+  }
+  bool boolean() {
+    skip_space();
+    for (const bool value : {true, false}) {
+      const std::string_view word = value ? "True" : "False";
+      if (text_.substr(at_, word.size()) != word) continue;
+      at_ += word.size();
+      return value;
+    }
+    bad("should have True or False");
+  }
+  Shape shape() {
+    Shape out;
+    expect('(');
+    while (!accept(')')) {
+      out.push_back(size());
+      if (out.size() > kMaxRank) bad("has more than 64 dimensions");
+      if (!accept(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return out;
+  }
+  int64_t size() {
+    skip_space();
+    const size_t start = at_;
+    int64_t value = 0;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
+      if (value > (std::numeric_limits<int64_t>::max() - 9) / 10) bad("has a size beyond 64 bits");
+      value = value * 10 + (text_[at_] - '0');
+    }
+    if (at_ == start) bad("should have a size");
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote its long integers so
+    return value;
+  }
+
+  std::string_view text_;
+  const std::string& what_;
+  size_t at_ = 0;
+};
+
+struct Descr {
+  std::string_view text;
+  DType dtype;
+};
+constexpr Descr kDescrs[] = {
+    {"|b1", DType::kBool}, {"|u1", DType::kU8},  {"|i1", DType::kS8},  {"<u2", DType::kU16}, {"<i2", DType::kS16},
+    {"<i4", DType::kS32},  {"<i8", DType::kS64}, {"<f2", DType::kF16}, {"<f4", DType::kF32}, {"<f8", DType::kF64},
+};
+
+DType dtype_of_descr(const std::string& descr, const std::string& what) {
+  const bool one_byte = descr.size() == 3 && descr[2] == '1';
+  for (const Descr& entry : kDescrs)
+    if (descr == entry.text || (descr.size() == 3 && descr.substr(1) == entry.text.substr(1) &&
+                                (descr[0] == '=' || (one_byte && (descr[0] == '<' || descr[0] == '>' || descr[0] == '|')))))
+      return entry.dtype;
+  std::string_view remedy = "convert it with .astype(numpy.float32) or another type that qdq has";
+  if (descr.ends_with("u4")) remedy = "uint32 is not a type of qdq; convert it with .astype(numpy.int64)";
+  else if (descr.ends_with("u8")) remedy = "uint64 is not a type of qdq; convert it with .astype(numpy.int64)";
+  else if (descr.starts_with('>')) remedy = "it is big endian; convert it with .astype(array.dtype.newbyteorder('<'))";
+  else if (descr.ends_with('O')) remedy = "arrays of Python objects are pickles, which are not executed";
+  fail(ErrorCode::kUnsupported, what, ": the array has elements of NumPy type '", descr, "': ", remedy);
+}
+
+std::string_view descr_of(DType dtype) {
+  for (const Descr& entry : kDescrs)
+    if (entry.dtype == dtype) return entry.text;
+  fail(ErrorCode::kInternal, "no NumPy type for ", to_string(dtype));
+}
+
+// The bytes that a shape needs, if they are exactly those that are there.
+void check_length(const Shape& shape, DType dtype, size_t found, const std::string& what) {
+  uint64_t wanted = size_of(dtype);
+  for (const int64_t size : shape) wanted *= size == 0 ? 0 : 1;
+  for (const int64_t size : shape) {
+    if (wanted == 0) break;
+    QDQ_CHECK(static_cast<uint64_t>(size) <= found / wanted, kBadFile, what, ": an array of shape ", to_string(shape), " and type ",
+              to_string(dtype), " needs more bytes than the ", found, " that are there");
+    wanted *= static_cast<uint64_t>(size);
+  }
+  QDQ_CHECK(wanted == found, kBadFile, what, ": an array of shape ", to_string(shape), " and type ", to_string(dtype), " has ", wanted,
+            " bytes, found ", found);
+}
+
+}  // namespace
+
+Tensor read_npy(ByteSpan bytes, const std::string& what) {
+  ByteReader in(bytes, what);
+  QDQ_CHECK(bytes.size() >= 10 && text_of(in.take(6)) == kMagic, kBadFile, what, ": this is not a .npy file");
+  const auto major = in.number<uint8_t>();
+  in.number<uint8_t>();
+  QDQ_CHECK(major >= 1 && major <= 3, kUnsupported, what, ": a .npy file of version ", int{major}, "; 1 to 3 are read");
+  const uint64_t length = major == 1 ? in.number<uint16_t>() : in.number<uint32_t>();
+  const Header header = HeaderParser(text_of(in.take(length)), what).parse();
+  const DType dtype = dtype_of_descr(header.descr, what);
+  const ByteSpan data = in.take(in.remaining());
+  check_length(*header.shape, dtype, data.size(), what);
+
+  Shape sizes = *header.shape;
+  if (*header.fortran_order) std::reverse(sizes.begin(), sizes.end());
+  Tensor out = Tensor::empty(sizes, dtype);
+  if (!data.empty()) std::memcpy(out.raw(), data.data(), data.size());
+  // Any other value than 0 and 1 in a bool is undefined behaviour.
+  if (dtype == DType::kBool)
+    for (size_t i = 0; i < data.size(); ++i) out.raw()[i] = data[i] == std::byte{0} ? std::byte{0} : std::byte{1};
+  if (!*header.fortran_order) return out;
+  std::vector<int64_t> axes(sizes.size());
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(axes.size() - 1 - i);
+  return out.permute(axes).clone();
+}
+
+Bytes write_npy(const Tensor& tensor) {
+  const Tensor array = (tensor.dtype() == DType::kBF16 ? tensor.to(DType::kF32) : tensor).contiguous();
+  std::string header = "{'descr': '" + std::string(descr_of(array.dtype())) + "', 'fortran_order': False, 'shape': (";
+  for (size_t i = 0; i < array.sizes().size(); ++i) header += (i ? ", " : "") + std::to_string(array.sizes()[i]);
+  header += array.dim() == 1 ? ",), }" : "), }";
+  // The data starts at a multiple of 64, as in NumPy's own files.
+  header.append((64 - (10 + header.size() + 1) % 64) % 64, ' ');
+  header += '\n';
+  Bytes out;
+  out.reserve(10 + header.size() + array.nbytes());
+  append(out, bytes_of(kMagic));
+  append_number(out, uint8_t{1});
+  append_number(out, uint8_t{0});
+  append_number(out, static_cast<uint16_t>(header.size()));
+  append(out, bytes_of(header));
+  append(out, {array.raw(), array.nbytes()});
+  return out;
+}
+
+std::vector<NamedTensor> read_npz(ByteSpan bytes, const std::string& what) {
+  const ZipReader archive(bytes, what);
+  std::vector<NamedTensor> out;
+  for (const ZipEntry& entry : archive.entries()) {
+    QDQ_CHECK(entry.name.ends_with(".npy"), kBadFile, what, ": the member '", entry.name,
+              "' is not a .npy file, as all of a .npz file are");
+    out.push_back({entry.name.substr(0, entry.name.size() - 4), read_npy(archive.read(entry).bytes(), what + ": " + entry.name)});
+  }
+  return out;
+}
+
+Bytes write_npz(std::span<const NamedTensor> arrays) {
+  ZipWriter writer;
+  for (const NamedTensor& array : arrays) writer.add(array.name + ".npy", write_npy(array.tensor));
+  return writer.finish();
+}
+
+}  // namespace qdq::format
