@@ -1,0 +1,273 @@
+// The portable float backend: operators that run on the loops of kernel/, with weights packed once.
+#include <algorithm>
+#include <functional>
+
+#include "exec/interpreter.h"
+#include "kernel/conv.h"
+#include "kernel/gemm.h"
+#include "kernel/pool.h"
+
+namespace qdq {
+namespace {
+
+constexpr std::string_view kAten = "torch.ops.aten.";
+
+using Outcome = std::variant<std::unique_ptr<CompiledOp>, std::string>;
+
+Value run_reference(const Call<Tensor>& call) { return call.op().eval(call); }
+
+bool is_f32(const Tensor& tensor) { return tensor.dtype() == DType::kF32; }
+
+// Something made from a weight, made again only when another tensor comes. Holding the storage keeps its address from being reused.
+// A weight that changes in place would go unnoticed: compile() only lets constants through.
+template <class Packed>
+class WeightCache {
+ public:
+  template <class Pack>
+  const Packed& get(const Tensor& weight, Pack&& pack) {
+    const bool same = weight_.defined() && weight_.raw() == weight.raw() && weight_.sizes() == weight.sizes() &&
+                      weight_.strides() == weight.strides() && weight_.storage() == weight.storage();
+    if (!same) {
+      packed_ = pack(weight.contiguous());
+      weight_ = weight;
+    }
+    return packed_;
+  }
+
+ private:
+  Tensor weight_;
+  Packed packed_;
+};
+
+// The node that a value comes from when observers, which pass their input on, are looked through.
+const Node* source_of(const Node* node) {
+  while (node != nullptr && node->op() == Node::Op::kCallModule) node = node->arg(0).node();
+  return node;
+}
+
+bool is_mutated(const Program& program, const std::string& attribute) {
+  for (const BufferMutation& mutation : program.buffer_mutations)
+    if (mutation.buffer == attribute) return true;
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction) continue;
+    const OpDef* op = find_op(node->target());
+    if (op == nullptr || op->schema.arguments.empty() || !op->schema.arguments[0].is_mutated) continue;
+    const Node* written = source_of(node->arg(0).node());
+    if (written != nullptr && written->op() == Node::Op::kGetAttr && written->target() == attribute) return true;
+  }
+  return false;
+}
+
+// A weight may be packed once if its bytes cannot change behind the cache: an attribute that nothing writes to, or a tensor
+// that is computed anew at every run.
+bool is_cacheable(const Node& node, size_t index, const Program& program) {
+  const Node* source = source_of(node.arg(index).node());
+  if (source == nullptr || source->op() == Node::Op::kPlaceholder) return false;
+  return source->op() != Node::Op::kGetAttr || !is_mutated(program, source->target());
+}
+
+int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil_mode) {
+  const int64_t span = in + 2 * pad - dilation * (kernel - 1) - 1;
+  int64_t out = (ceil_mode ? (span + stride - 1) / stride : span / stride) + 1;
+  if (ceil_mode && (out - 1) * stride >= in + pad) --out;
+  return out;
+}
+
+// aten.conv1d, aten.conv2d and aten.convolution on f32; padding given as numbers.
+class ConvolutionOp : public CompiledOp {
+ public:
+  explicit ConvolutionOp(bool general) : general_(general) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& weight = call.tensor(1);
+    const Tensor* bias = call.optional_tensor(2);
+    const Tensor& given = call.tensor(0);
+    const bool is_1d = weight.dim() == 3;
+    const bool batched = given.dim() == weight.dim();
+    const bool supported = is_f32(given) && is_f32(weight) && (!bias || is_f32(*bias)) && (is_1d || weight.dim() == 4) && batched &&
+                           !(general_ && call.boolean(6)) && given.numel() > 0;
+    if (!supported) return run_reference(call);
+    const auto extents = [&](size_t i) {
+      std::vector<int64_t> out = call.integers(i);
+      if (is_1d) out = {i == 4 ? 0 : 1, out.at(0)};
+      return out;
+    };
+    const std::vector<int64_t> stride = extents(3), padding = extents(4), dilation = extents(5);
+    const int64_t groups = call.integer(general_ ? 8 : 6);
+    const int64_t kernel_h = is_1d ? 1 : weight.size(2), kernel_w = weight.size(-1);
+    const int64_t in_h = is_1d ? 1 : given.size(2), in_w = given.size(-1);
+    const int64_t out_h = pooled_extent(in_h, kernel_h, stride[0], padding[0], dilation[0], false);
+    const int64_t out_w = pooled_extent(in_w, kernel_w, stride[1], padding[1], dilation[1], false);
+    if (groups < 1 || weight.size(0) % groups != 0 || given.size(1) != weight.size(1) * groups || out_h < 1 || out_w < 1 ||
+        *std::min_element(stride.begin(), stride.end()) < 1 || *std::min_element(dilation.begin(), dilation.end()) < 1 ||
+        *std::min_element(padding.begin(), padding.end()) < 0 || (bias && bias->numel() != weight.size(0)))
+      return run_reference(call);  // which refuses with a clear message
+
+    const kernel::PackedConv2d& packed = packed_.get(weight, [&](const Tensor& w) {
+      const kernel::Conv2d conv{given.size(1), w.size(0), groups,     kernel_h,   kernel_w,    stride[0],
+                                stride[1],     padding[0], padding[1], dilation[0], dilation[1]};
+      return kernel::pack_conv2d_f32(conv, w.data<float>());
+    });
+    const Tensor x = given.contiguous();
+    const Tensor b = bias ? bias->contiguous() : Tensor();
+    Shape sizes{x.size(0), weight.size(0), out_h, out_w};
+    if (is_1d) sizes.erase(sizes.begin() + 2);
+    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    kernel::conv2d_f32(x.data<float>(), x.size(0), in_h, in_w, packed, b.defined() ? b.data<float>() : nullptr, out_h, out_w,
+                       out.data<float>());
+    return out;
+  }
+
+ private:
+  bool general_;
+  WeightCache<kernel::PackedConv2d> packed_;
+};
+
+// aten.linear, and aten.addmm / aten.mm with a transposed or plain constant second matrix.
+class LinearOp : public CompiledOp {
+ public:
+  enum class Form { kLinear, kAddmm, kMm };
+  explicit LinearOp(Form form) : form_(form) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(form_ == Form::kAddmm ? 1 : 0);
+    const Tensor& given = call.tensor(form_ == Form::kAddmm ? 2 : 1);
+    const Tensor* bias = form_ == Form::kLinear ? call.optional_tensor(2) : form_ == Form::kAddmm ? &call.tensor(0) : nullptr;
+    const bool supported = is_f32(x) && is_f32(given) && given.dim() == 2 && x.dim() >= (form_ == Form::kLinear ? 1 : 2) &&
+                           (!bias || (is_f32(*bias) && bias->dim() == 1)) && x.numel() > 0 &&
+                           (form_ != Form::kAddmm || (call.number(3) == 1 && call.number(4) == 1));
+    if (!supported) return run_reference(call);
+    const Tensor weight = form_ == Form::kLinear ? given : given.transpose(0, 1);  // [N, K]
+    if (x.size(-1) != weight.size(1) || (bias && bias->numel() != weight.size(0))) return run_reference(call);
+    const kernel::PackedRows& packed = packed_.get(weight, [](const Tensor& w) {
+      return kernel::pack_rows({w.data<float>(), w.size(1), 1}, w.size(0), w.size(1));
+    });
+    const Tensor rows = x.contiguous();
+    const Tensor b = bias ? bias->contiguous() : Tensor();
+    Shape sizes = x.sizes();
+    sizes.back() = weight.size(0);
+    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    kernel::linear_f32(rows.data<float>(), rows.numel() / rows.size(-1), packed, b.defined() ? b.data<float>() : nullptr,
+                       out.data<float>());
+    return out;
+  }
+
+ private:
+  Form form_;
+  WeightCache<kernel::PackedRows> packed_;
+};
+
+// aten.matmul and aten.bmm of two f32 tensors with at least two dimensions each.
+class MatmulOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& a = call.tensor(0);
+    const Tensor& b = call.tensor(1);
+    if (!is_f32(a) || !is_f32(b) || a.dim() < 2 || b.dim() < 2 || a.size(-1) != b.size(-2)) return run_reference(call);
+    const Shape batch = broadcast_shapes(Shape(a.sizes().begin(), a.sizes().end() - 2), Shape(b.sizes().begin(), b.sizes().end() - 2));
+    const int64_t rows = a.size(-2), columns = b.size(-1), depth = a.size(-1), count = numel_of(batch);
+    const auto flat = [&](const Tensor& t) {
+      Shape full = batch;
+      full.insert(full.end(), t.sizes().end() - 2, t.sizes().end());
+      const Shape joined{count, t.size(-2), t.size(-1)};
+      return t.expand(full).reshape(joined);
+    };
+    const Tensor x = flat(a), y = flat(b);
+    Shape sizes = batch;
+    sizes.insert(sizes.end(), {rows, columns});
+    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    kernel::matmul_f32(count, rows, columns, depth, {x.data<float>(), x.stride(1), x.stride(2)}, x.stride(0),
+                       {y.data<float>(), y.stride(1), y.stride(2)}, y.stride(0), out.data<float>());
+    return out;
+  }
+};
+
+// Pools over NCHW f32: the geometry is read from the call, the loop is given.
+class PoolOp : public CompiledOp {
+ public:
+  enum class Kind { kMax, kAverage, kAdaptiveAverage };
+  explicit PoolOp(Kind kind) : kind_(kind) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    if (!is_f32(given) || given.dim() < 3 || given.numel() == 0) return run_reference(call);
+    kernel::Pool2d pool;
+    pool.in_h = given.size(-2);
+    pool.in_w = given.size(-1);
+    pool.planes = given.numel() / (pool.in_h * pool.in_w);
+    const std::vector<int64_t> first = call.integers(1);
+    if (kind_ == Kind::kAdaptiveAverage) {
+      pool.out_h = first[0];
+      pool.out_w = first[1];
+    } else {
+      std::vector<int64_t> stride = call.integers(2);
+      if (stride.empty()) stride = first;
+      const std::vector<int64_t> padding = call.integers(3);
+      const std::vector<int64_t> dilation = kind_ == Kind::kMax ? call.integers(4) : std::vector<int64_t>{1, 1};
+      const bool ceil_mode = call.boolean(kind_ == Kind::kMax ? 5 : 4);
+      const bool sane = std::min({first[0], first[1], stride[0], stride[1], dilation[0], dilation[1]}) >= 1 &&
+                        std::min(padding[0], padding[1]) >= 0 && padding[0] <= first[0] / 2 && padding[1] <= first[1] / 2;
+      if (!sane) return run_reference(call);
+      pool.kernel_h = first[0], pool.kernel_w = first[1];
+      pool.stride_h = stride[0], pool.stride_w = stride[1];
+      pool.pad_h = padding[0], pool.pad_w = padding[1];
+      pool.dilation_h = dilation[0], pool.dilation_w = dilation[1];
+      pool.out_h = pooled_extent(pool.in_h, first[0], stride[0], padding[0], dilation[0], ceil_mode);
+      pool.out_w = pooled_extent(pool.in_w, first[1], stride[1], padding[1], dilation[1], ceil_mode);
+      if (kind_ == Kind::kAverage) {
+        pool.count_include_pad = call.boolean(5);
+        pool.divisor_override = call.is_none(6) ? 0 : call.integer(6);
+      }
+    }
+    if (pool.out_h < 1 || pool.out_w < 1) return run_reference(call);
+    Shape sizes = given.sizes();
+    sizes[sizes.size() - 2] = pool.out_h;
+    sizes[sizes.size() - 1] = pool.out_w;
+    const Tensor x = given.contiguous();
+    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const auto loop = kind_ == Kind::kMax       ? kernel::max_pool2d_f32
+                      : kind_ == Kind::kAverage ? kernel::avg_pool2d_f32
+                                                : kernel::adaptive_avg_pool2d_f32;
+    loop(x.data<float>(), pool, out.data<float>());
+    return out;
+  }
+
+ private:
+  Kind kind_;
+};
+
+class SimdBackend : public Backend {
+ public:
+  std::string_view name() const override { return "simd"; }
+
+  Outcome compile(const Node& node, const Program& program) override {
+    const std::string_view target = node.target();
+    if (target.substr(0, kAten.size()) != kAten) return "not an ATen operator";
+    const std::string_view op = target.substr(kAten.size());
+    const TensorMeta* meta = node.meta.val.tensor();
+    if (meta != nullptr && meta->dtype != DType::kF32) return concat("the result is ", to_string(meta->dtype), ", not float32");
+    if (op == "matmul.default" || op == "bmm.default") return std::make_unique<MatmulOp>();
+    if (op == "max_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kMax);
+    if (op == "avg_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kAverage);
+    if (op == "adaptive_avg_pool2d.default" || op == "_adaptive_avg_pool2d.default")
+      return std::make_unique<PoolOp>(PoolOp::Kind::kAdaptiveAverage);
+
+    const bool is_convolution = op == "conv2d.default" || op == "conv1d.default" || op == "convolution.default";
+    const bool is_linear = op == "linear.default" || op == "addmm.default" || op == "mm.default";
+    if (!is_convolution && !is_linear) return "the operator has no SIMD kernel of its own";
+    if (!is_cacheable(node, op == "addmm.default" ? 2 : 1, program)) {
+      if (op == "mm.default") return std::make_unique<MatmulOp>();
+      return "the weight is an input or changes in place, so it cannot be packed once";
+    }
+    if (is_convolution) return std::make_unique<ConvolutionOp>(op == "convolution.default");
+    return std::make_unique<LinearOp>(op == "linear.default"  ? LinearOp::Form::kLinear
+                                      : op == "addmm.default" ? LinearOp::Form::kAddmm
+                                                              : LinearOp::Form::kMm);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_simd_backend() { return std::make_unique<SimdBackend>(); }
+
+}  // namespace qdq
