@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernel/gemm.h"
 
@@ -20,10 +19,12 @@ struct Conv2d {
   int64_t dilation_h = 1, dilation_w = 1;
 };
 
-// A convolution with its weight [out_channels, in_channels / groups, kernel_h, kernel_w] packed per group.
+// A convolution with its weight [out_channels, in_channels / groups, kernel_h, kernel_w] packed, a group after the other, as
+// [channels / panel][in_channels / groups * kernel_h * kernel_w][panel]. Copies share the bytes.
 struct PackedConv2d {
   Conv2d conv;
-  std::vector<PackedRows> groups;
+  int64_t panel = 16;
+  Tensor data;
 };
 
 // Requires groups to divide both channel counts, and positive kernel, stride and dilation.

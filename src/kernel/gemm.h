@@ -22,12 +22,11 @@ struct MatrixView {
   int64_t column_stride;
 };
 
-// The rows of a matrix repacked for the fast loops: [ceil(rows / panel)][depth][panel], missing rows zero.
+// The rows of a matrix repacked for the fast loops: [ceil(rows / 16)][depth][16], missing rows zero.
 // The layout does not depend on the machine. Copies share the bytes.
 struct PackedRows {
   int64_t rows = 0;
   int64_t depth = 0;
-  int64_t panel = 16;
   Tensor data;
 };
 

@@ -1,0 +1,188 @@
+// The inner loops under gemm and conv, for every vector width; separate product and sum, so that all widths agree to the bit.
+#include "kernel/panel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/panel_hwy.cpp"
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A panel is 16 wide, so a wider vector could not read it.
+using D = hn::CappedTag<float, 16>;
+using V = hn::Vec<D>;
+constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D));
+// AVX-512 has 32 registers, the others 16: the accumulators, a vector of each operand and a product must fit.
+constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86;
+constexpr int kMaxRows = kManyRegisters ? 8 : 4;
+constexpr int kWideVectors = 2;
+constexpr int kThinVectors = 4;
+
+template <int kRows, int kVectors, bool kOffsets>
+HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand, int64_t column,
+                              int64_t depth, bool accumulate, float* HWY_RESTRICT tile, int64_t tile_stride) {
+  const D d;
+  const float* b[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t at = column + v * kLanes;
+    b[v] = kOffsets ? operand.data + at : operand.data + at / kPanel * operand.panel_stride + at % kPanel;
+  }
+  V sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    const int64_t step = kOffsets ? operand.offsets[k] : k * kPanel;
+    V bv[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) bv[v] = hn::LoadU(d, b[v] + step);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const V av = hn::Set(d, a[r]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Add(sum[r][v], hn::Mul(av, bv[v]));
+    }
+    a += a_stride;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      float* at = tile + r * tile_stride + column + v * kLanes;
+      hn::StoreU(accumulate ? hn::Add(hn::LoadU(d, at), sum[r][v]) : sum[r][v], d, at);
+    }
+  }
+}
+
+// All the columns for a strip of rows; the last columns go in ever fewer vectors.
+template <int kRows, bool kOffsets>
+HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOperand& b, int64_t begin, int64_t end,
+                                 int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+  constexpr int kVectors = kRows * kWideVectors >= 8 ? kWideVectors : kThinVectors;
+  for (; begin + (kVectors - 1) * kLanes < end; begin += kVectors * kLanes)
+    multiply_registers<kRows, kVectors, kOffsets>(a, a_stride, b, begin, depth, accumulate, tile, tile_stride);
+  if constexpr (kVectors > 2) {
+    for (; begin + kLanes < end; begin += 2 * kLanes)
+      multiply_registers<kRows, 2, kOffsets>(a, a_stride, b, begin, depth, accumulate, tile, tile_stride);
+  }
+  for (; begin < end; begin += kLanes)
+    multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, tile, tile_stride);
+}
+
+template <bool kOffsets>
+void multiply_rows(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                   bool accumulate, float* tile, int64_t tile_stride) {
+  // A strip of columns stays in the first-level cache while all rows pass over it.
+  const int64_t strip = rows > kMaxRows ? kWideVectors * kLanes : columns;
+  for (int64_t c = 0; c < columns; c += strip) {
+    const int64_t end = std::min(c + strip, columns);
+    int64_t r = 0;
+    const auto run = [&](auto function, int64_t count) HWY_ATTR {
+      function(a + r, a_stride, b, c, end, depth, accumulate, tile + r * tile_stride, tile_stride);
+      r += count;
+    };
+    while (r + kMaxRows <= rows) run(multiply_strip<kMaxRows, kOffsets>, kMaxRows);
+    if (kMaxRows > 4 && r + 4 <= rows) run(multiply_strip<4, kOffsets>, 4);
+    if (r + 2 <= rows) run(multiply_strip<2, kOffsets>, 2);
+    if (r < rows) run(multiply_strip<1, kOffsets>, 1);
+  }
+}
+
+void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                    bool accumulate, float* tile, int64_t tile_stride) {
+  if (b.offsets) {
+    multiply_rows<true>(a, a_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
+  } else {
+    multiply_rows<false>(a, a_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
+  }
+}
+
+void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
+                const float* column_bias, float* out, int64_t out_stride) {
+  const D d;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = tile + r * tile_stride;
+    float* to = out + r * out_stride;
+    int64_t c = 0;
+    if (row_bias) {
+      const V bias = hn::Set(d, row_bias[r]);
+      for (; c + kLanes <= columns; c += kLanes) hn::StoreU(hn::Add(hn::LoadU(d, from + c), bias), d, to + c);
+      for (; c < columns; ++c) to[c] = from[c] + row_bias[r];
+    } else if (column_bias) {
+      for (; c + kLanes <= columns; c += kLanes)
+        hn::StoreU(hn::Add(hn::LoadU(d, from + c), hn::LoadU(d, column_bias + c)), d, to + c);
+      for (; c < columns; ++c) to[c] = from[c] + column_bias[c];
+    } else {
+      std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(float));
+    }
+  }
+}
+
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
+                   bool slack, float* panel) {
+  const D d;
+  for (int64_t k = 0; k < depth; ++k, panel += kPanel) {
+    const float* from = source + offsets[k];
+    float* to = panel;
+    for (int64_t s = 0; s < count; ++s) {
+      const float* at = from + segments[s].begin;
+      const int64_t length = segments[s].length;
+      if (slack || length == kPanel) {
+        for (int64_t j = 0; j < length; j += kLanes) hn::StoreU(hn::LoadU(d, at + j), d, to + j);
+      } else {
+        std::memcpy(to, at, static_cast<size_t>(length) * sizeof(float));
+      }
+      to += length;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+HWY_EXPORT(multiply_block);
+HWY_EXPORT(store_tile);
+HWY_EXPORT(pack_segments);
+
+void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                    bool accumulate, float* tile, int64_t tile_stride) {
+  HWY_DYNAMIC_DISPATCH(multiply_block)(a, a_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
+}
+
+void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
+                const float* column_bias, float* out, int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(store_tile)(tile, tile_stride, rows, columns, row_bias, column_bias, out, out_stride);
+}
+
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias,
+                           float* out, int64_t out_stride) {
+  for (int64_t c = 0; c < columns; ++c) {
+    float* to = out + c * out_stride;
+    if (column_bias) {
+      for (int64_t r = 0; r < rows; ++r) to[r] = tile[r * tile_stride + c] + column_bias[c];
+    } else {
+      for (int64_t r = 0; r < rows; ++r) to[r] = tile[r * tile_stride + c];
+    }
+  }
+}
+
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
+                   bool slack, float* panel) {
+  HWY_DYNAMIC_DISPATCH(pack_segments)(source, offsets, depth, segments, count, slack, panel);
+}
+
+}  // namespace qdq::kernel
+#endif
