@@ -162,7 +162,25 @@ std::vector<Node*> Graph::placeholders() const {
 }
 
 namespace {
-// "torch.ops.aten.conv2d.default" -> "conv2d_default", in snake case, as torch.fx names a call without a hint.
+// "normLayer.weight" -> "norm_layer.weight" (torch/fx/graph.py, _snake_case).
+std::string snake_case(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    if (i > 0 && std::islower(static_cast<unsigned char>(text[i - 1])) && std::isupper(c)) out += '_';
+    out += static_cast<char>(std::tolower(c));
+  }
+  return out;
+}
+
+std::string identifier_of(std::string_view text) {
+  std::string name;
+  for (char c : text) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  if (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0]))) name = "_" + name;
+  return name;
+}
+
+// "torch.ops.aten.split.Tensor" -> "split.tensor", as torch.fx names a call without a hint.
 std::string name_of_target(Node::Op op, const std::string& target) {
   std::string name = target;
   if (op == Node::Op::kCallFunction && target.rfind("torch.ops.", 0) == 0) {
@@ -173,27 +191,16 @@ std::string name_of_target(Node::Op op, const std::string& target) {
     const size_t dot = target.rfind('.');
     if (dot != std::string::npos) name = target.substr(dot + 1);
   }
-  std::string snake;
-  for (const char c : name) {
-    const unsigned char u = static_cast<unsigned char>(c);
-    if (std::isupper(u) && !snake.empty() && std::islower(static_cast<unsigned char>(snake.back()))) snake += '_';
-    snake += static_cast<char>(std::tolower(u));
-  }
-  return snake;
+  return snake_case(name);
 }
 }  // namespace
 
-std::string node_name_of(std::string_view attribute) {
-  std::string name;
-  for (char c : attribute) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
-  if (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0]))) name = "_" + name;
-  return name;
-}
+std::string node_name_of(std::string_view attribute) { return identifier_of(snake_case(attribute)); }
 
 // PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a number at the end counts as a suffix, and a taken name
 // gets the next free one.
 std::string Graph::unique_name(std::string candidate) const {
-  candidate = node_name_of(candidate);
+  candidate = identifier_of(candidate);
   if (candidate.empty()) candidate = "_unnamed";
   std::string base = candidate;
   int64_t number = -1;

@@ -237,7 +237,8 @@ class Graph {
   Node* insert_before_ = nullptr;
 };
 
-// The attribute name "conv.weight" as a node name: "conv_weight"; a leading digit gets a _ in front.
+// The attribute name "conv.weight" as a node name: "conv_weight"; a leading digit gets a _ in front and capitals go as in PyTorch:
+// "normLayer.weight" gives "norm_layer_weight".
 std::string node_name_of(std::string_view attribute);
 
 }  // namespace qdq

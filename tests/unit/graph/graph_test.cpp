@@ -49,6 +49,8 @@ TEST(Graph, NamesFollowPyTorchsRule) {
   EXPECT_EQ(graph.call("torch.ops.aten.relu.default", {}, {}, "relu")->name(), "relu_3");
   EXPECT_EQ(graph.call("torch.ops.aten.relu.default", {}, {}, "relu_1")->name(), "relu_4");
   EXPECT_EQ(graph.get_attr("0.weight", node_name_of("0.weight"))->name(), "_0_weight");
+  EXPECT_EQ(graph.get_attr("normLayer.fcABc")->name(), "norm_layer_fc_abc");
+  EXPECT_EQ(node_name_of("normLayer.weight"), "norm_layer_weight");
 }
 
 TEST(Graph, UsersFollowEveryChange) {
