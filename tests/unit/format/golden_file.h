@@ -1,0 +1,20 @@
+// The bytes of a file in tests/golden/format.
+#pragma once
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "format/bytes.h"
+
+namespace qdq::format {
+
+inline Bytes golden_file(const std::string& name) {
+  std::ifstream file(std::string(QDQ_SOURCE_DIR) + "/tests/golden/format/" + name, std::ios::binary);
+  QDQ_CHECK(file, kIo, "tests/golden/format/", name, " is missing");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const ByteSpan bytes = bytes_of(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace qdq::format
