@@ -1,0 +1,38 @@
+// Things that live in WASM memory until they are disposed of: programs, prepared programs, sessions.
+import { module } from "./module.js";
+import { QdqError } from "./error.js";
+
+// Engines that do not have `using` yet.
+if (!Symbol.dispose) Object.defineProperty(Symbol, "dispose", { value: Symbol.for("Symbol.dispose") });
+
+// Frees what a forgotten object held once the engine collects it; dispose() and `using` do so at a known moment.
+const forgotten = new FinalizationRegistry<number>((handle) => module().dispose(handle));
+
+export abstract class Handle {
+  #handle: number | undefined;
+
+  constructor(handle: number) {
+    this.#handle = handle;
+    forgotten.register(this, handle, this);
+  }
+
+  // The number by which C++ knows this object. Throws QdqError{InvalidArgument} after dispose().
+  get handle(): number {
+    if (this.#handle === undefined) {
+      throw new QdqError("InvalidArgument", `this ${this.constructor.name} has been disposed of`);
+    }
+    return this.#handle;
+  }
+
+  // Frees the memory now; a second call does nothing.
+  dispose(): void {
+    if (this.#handle === undefined) return;
+    forgotten.unregister(this);
+    module().dispose(this.#handle);
+    this.#handle = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}

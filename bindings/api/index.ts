@@ -1,0 +1,18 @@
+// The public API of the package; both doors give out exactly this.
+export { QdqError } from "./error.js";
+export type { ErrorCode } from "./error.js";
+export { configure } from "./module.js";
+export type { Configuration } from "./module.js";
+export { tensor } from "./tensor.js";
+export type { DType, Tensor, TensorData } from "./tensor.js";
+export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";
+export {
+  ComposableQuantizer, X86InductorQuantizer, XNNPACKQuantizer, getDefaultX86InductorQuantizationConfig, getSymmetricQuantizationConfig,
+} from "./quantizer.js";
+export type {
+  AnyQuantizer, DerivedQuantizationSpec, EdgeOrNode, FixedQParamsQuantizationSpec, Observer, ObserverCtr, ObserverSettings, QScheme,
+  QSpec, QuantizationAnnotation, QuantizationSpec, Quantizer, Recipe, SharedQuantizationSpec, SymmetricQuantizationConfig,
+  SymmetricQuantizationOptions, X86InductorQuantizationConfig, X86InductorQuantizationOptions,
+} from "./quantizer.js";
+export { Prepared, Program, Session, convertPt2e, loadPt2, lower, preparePt2e, savePt2 } from "./pt2e.js";
+export type { ConvertOptions, LongWork, LowerOptions, ObserverReport, Progress } from "./pt2e.js";

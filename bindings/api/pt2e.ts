@@ -1,0 +1,149 @@
+// The PyTorch 2 Export flow: load, prepare, calibrate, convert, lower, save.
+import { QdqError } from "./error.js";
+import type { EdgeOrNode, ObserverSettings, AnyQuantizer } from "./quantizer.js";
+import { RecipeWriter } from "./quantizer.js";
+import type { GraphSnapshot, ProgramInfo } from "./graph.js";
+import { Handle } from "./handle.js";
+import { loadModule, module, unwrap } from "./module.js";
+import type { Tensor } from "./tensor.js";
+import { fromRaw, toRaw } from "./tensor.js";
+import type { RawCallbacks, RawTensor } from "../wasm/qdq.js";
+
+// What long work tells while it runs.
+export interface Progress {
+  stage: string;
+  done: number;
+  total: number;  // 0 where it is not known
+  node?: string;
+}
+export interface LongWork {
+  onProgress?: (progress: Progress) => void;
+  signal?: AbortSignal;
+}
+
+// A graph of ATen calls with its tensors (torch.export.ExportedProgram).
+export class Program extends Handle {
+  // Nodes, inputs, outputs and attributes as plain data.
+  info(): ProgramInfo {
+    return JSON.parse(unwrap(module().describeProgram(this.handle)));
+  }
+}
+
+// One observer and everything that shares it, as the command line's --observers writes it.
+export interface ObserverReport {
+  id: number;
+  class: string;
+  covers: readonly EdgeOrNode[];
+  inserted_as: readonly string[];
+  [field: string]: unknown;
+}
+
+// A program with observers in it; running it calibrates them.
+export class Prepared extends Handle {
+  // Runs one batch, the inputs in the order of the program's; returns the float outputs.
+  run(inputs: readonly Tensor[]): Tensor[] {
+    return unwrap(module().runPrepared(this.handle, rawInputs(inputs))).map(fromRaw);
+  }
+
+  // Runs all batches, each a list of inputs. Between two batches other work gets its turn. Throws QdqError{Cancelled} when the
+  // signal says so; what was seen until then stays seen.
+  async calibrate(batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>, work: LongWork = {}): Promise<void> {
+    const total = Array.isArray(batches) ? batches.length : 0;
+    let done = 0;
+    for await (const batch of batches) {
+      if (work.signal?.aborted) throw new QdqError("Cancelled", `calibration was cancelled after ${done} batches`);
+      this.run(batch);
+      work.onProgress?.({ stage: "calibrate", done: ++done, total });
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  }
+
+  // Every observer instance: class, settings, what it saw, what it covers.
+  observers(): ObserverReport[] {
+    return JSON.parse(unwrap(module().describePrepared(this.handle)));
+  }
+}
+
+// A program made ready to run.
+export class Session extends Handle {
+  run(inputs: readonly Tensor[]): Tensor[] {
+    return unwrap(module().runSession(this.handle, rawInputs(inputs))).map(fromRaw);
+  }
+}
+
+// Reads a program that torch.export.save wrote. The first call brings the WASM module.
+export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
+  const wasm = await loadModule();
+  return new Program(unwrap(wasm.loadPt2(bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes))));
+}
+
+// The bytes of a file that torch.export.load reads.
+export function savePt2(program: Program): Uint8Array {
+  return unwrap(module().savePt2(program.handle));
+}
+
+// Puts observers where the quantizer wants them. The program is left as it was.
+// Throws QdqError{InvalidArgument} where PyTorch refuses the annotations; what a callback throws comes through unchanged.
+export function preparePt2e(program: Program, quantizer: AnyQuantizer): Prepared {
+  const writer = new RecipeWriter();
+  const recipe = JSON.stringify(writer.quantizer(quantizer));
+  return new Prepared(unwrap(module().preparePt2e(program.handle, recipe, callbacks(writer))));
+}
+
+export interface ConvertOptions {
+  foldQuantize?: boolean;                // store weights as integers; default true
+  useReferenceRepresentation?: boolean;  // integer arithmetic spelled out; default false
+}
+
+// The quantized program: observers have become quantize/dequantize pairs, weights integers. `prepared` is left as it was.
+// Throws QdqError{NotCalibrated} naming the observers that have seen no data.
+export function convertPt2e(prepared: Prepared, options: ConvertOptions = {}): Program {
+  const { foldQuantize = true, useReferenceRepresentation = false } = options;
+  return new Program(unwrap(module().convertPt2e(prepared.handle, foldQuantize, useReferenceRepresentation)));
+}
+
+export interface LowerOptions {
+  backend?: "simd" | "reference";
+}
+
+// A program, float or quantized, made ready to run.
+export function lower(program: Program, options: LowerOptions = {}): Session {
+  return new Session(unwrap(module().lower(program.handle, options.backend ?? "simd")));
+}
+
+function rawInputs(inputs: readonly Tensor[]): RawTensor[] {
+  if (!Array.isArray(inputs)) throw new QdqError("InvalidArgument", "the inputs are not a list of tensors; wanted run([tensor, ...])");
+  return inputs.map((input: Tensor, i) => toRaw(input, `input ${i}`));
+}
+
+const listOf = (value: number | readonly number[]): readonly number[] => (typeof value === "number" ? [value] : value);
+
+// What C++ calls for the quantizers and observers that the writer has met.
+function callbacks(writer: RecipeWriter): RawCallbacks {
+  return {
+    annotate(number, text) {
+      const quantizer = writer.quantizers[number]!;
+      const annotations = quantizer.annotate(JSON.parse(text) as GraphSnapshot);
+      if (!Array.isArray(annotations)) {
+        throw new QdqError("InvalidArgument", `annotate() of ${quantizer.name ?? "the quantizer"} did not return a list of annotations`);
+      }
+      return JSON.stringify(writer.plain(annotations));
+    },
+    makeObserver(number, text) {
+      const settings = JSON.parse(text) as ObserverSettings;
+      const observer = writer.observers[number]!(settings);
+      if (typeof observer?.forward !== "function" || typeof observer?.calculateQparams !== "function") {
+        throw new QdqError("InvalidArgument", "an observer needs the methods forward(tensor) and calculateQparams()");
+      }
+      const type = observer.constructor.name;
+      return {
+        name: type && type !== "Object" ? type : "JavaScriptObserver",
+        forward: (tensor) => observer.forward(fromRaw(tensor)),
+        calculateQparams() {
+          const { scale, zeroPoint } = observer.calculateQparams();
+          return JSON.stringify({ scale: listOf(scale), zero_point: listOf(zeroPoint) });
+        },
+      };
+    },
+  };
+}

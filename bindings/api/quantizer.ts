@@ -1,0 +1,228 @@
+// Quantizers: those of PyTorch as classes that write a recipe, and the interfaces for ones written in JavaScript.
+import type { DType, Tensor } from "./tensor.js";
+import type { GraphSnapshot } from "./graph.js";
+import { QdqError } from "./error.js";
+
+// The JSON that the command line and C++ read too: {"quantizer": "XNNPACKQuantizer", "global": {...}}.
+export interface Recipe {
+  readonly quantizer: string;
+  readonly [field: string]: unknown;
+}
+
+export type QScheme =
+  | "per_tensor_affine" | "per_tensor_symmetric"
+  | "per_channel_affine" | "per_channel_symmetric" | "per_channel_affine_float_qparams";
+
+// A use of a tensor (producer, consumer) or a node's output, by the names of nodes.
+export type EdgeOrNode = { edge: readonly [string, string] } | { node: string };
+
+// The settings an observer is made with.
+export interface ObserverSettings {
+  dtype: DType;
+  qscheme: QScheme;
+  quantMin: number;
+  quantMax: number;
+  chAxis: number;
+  eps: number;
+}
+
+// An observer written in JavaScript. It sees every batch, then tells the qparams: one scale and zero point per tensor, or one per
+// channel of axis chAxis where the qscheme is per channel.
+export interface Observer {
+  forward(tensor: Tensor): void;
+  calculateQparams(): { scale: number | readonly number[]; zeroPoint: number | readonly number[] };
+}
+
+// One of PyTorch's observers by its name, or a function that makes one written in JavaScript.
+export type ObserverCtr = { class: string; args?: Record<string, unknown> } | ((settings: ObserverSettings) => Observer);
+
+export interface QuantizationSpec {
+  spec: "quantization";
+  dtype: DType;
+  observer: ObserverCtr;
+  quantMin?: number | null;
+  quantMax?: number | null;
+  qscheme?: QScheme | null;
+  chAxis?: number | null;
+  isDynamic?: boolean;
+}
+export interface SharedQuantizationSpec {
+  spec: "shared";
+  with: EdgeOrNode;
+}
+export interface FixedQParamsQuantizationSpec {
+  spec: "fixed_qparams";
+  dtype: DType;
+  scale: number;
+  zeroPoint: number;
+  quantMin?: number | null;
+  quantMax?: number | null;
+  qscheme?: QScheme | null;
+}
+export interface DerivedQuantizationSpec {
+  spec: "derived";
+  from: readonly EdgeOrNode[];
+  rule: "product_of_scales" | "copy_first" | "largest_scale";
+  dtype: DType;
+  quantMin?: number | null;
+  quantMax?: number | null;
+  qscheme?: QScheme | null;
+  chAxis?: number | null;
+}
+export type QSpec = QuantizationSpec | SharedQuantizationSpec | FixedQParamsQuantizationSpec | DerivedQuantizationSpec;
+
+// What is to be done with a node's inputs and output; null: it stays float.
+export interface QuantizationAnnotation {
+  node: string;
+  inputs?: readonly (readonly [producer: string, qspec: QSpec | null])[];
+  output?: QSpec | null;
+  allowImplicitSharing?: boolean;
+  annotated?: boolean;
+}
+
+// A quantizer written in JavaScript: it gets a picture of the graph and answers with annotations, which C++ checks.
+export interface Quantizer {
+  readonly name?: string;
+  annotate(graph: GraphSnapshot): readonly QuantizationAnnotation[];
+}
+
+// Arguments of PyTorch's get_symmetric_quantization_config, with its defaults.
+export interface SymmetricQuantizationOptions {
+  isPerChannel?: boolean;
+  isQat?: boolean;
+  isDynamic?: boolean;
+  actQmin?: number;
+  actQmax?: number;
+  weightQmin?: number;
+  weightQmax?: number;
+}
+// Arguments of PyTorch's get_default_x86_inductor_quantization_config, with its defaults.
+export interface X86InductorQuantizationOptions {
+  isQat?: boolean;
+  isDynamic?: boolean;
+  reduceRange?: boolean;
+}
+export type SymmetricQuantizationConfig = SymmetricQuantizationOptions & { readonly kind: "symmetric" };
+export type X86InductorQuantizationConfig = X86InductorQuantizationOptions & { readonly kind: "x86_inductor" };
+
+export const getSymmetricQuantizationConfig = (options: SymmetricQuantizationOptions = {}): SymmetricQuantizationConfig =>
+  ({ kind: "symmetric", ...options });
+export const getDefaultX86InductorQuantizationConfig =
+  (options: X86InductorQuantizationOptions = {}): X86InductorQuantizationConfig => ({ kind: "x86_inductor", ...options });
+
+type Compat = "torch-2.6" | "qdq";
+
+// A quantizer whose policy stands in C++; its methods only collect a recipe. Config null: such layers stay float.
+abstract class RecipeQuantizer<Config extends { kind: string }> {
+  readonly #sections: Record<string, unknown> = {};
+  readonly #order: string[] = [];
+  #compat: Compat | undefined;
+
+  abstract readonly name: string;
+
+  protected set(section: string, value: Config | null): this {
+    this.#sections[section] = this.#settings(value);
+    return this.#note(section);
+  }
+  protected add(section: string, key: string, value: Config | null): this {
+    const entries = (this.#sections[section] ??= []) as [string, unknown][];
+    entries.push([key, this.#settings(value)]);
+    return this.#note(section);
+  }
+
+  setGlobal(config: Config | null): this {
+    return this.set("global", config);
+  }
+  setModuleName(path: string, config: Config | null): this {
+    return this.add("module_name", path, config);
+  }
+  setModuleType(type: string, config: Config | null): this {
+    return this.add("module_type", type, config);
+  }
+  // "torch-2.6": exactly the graph that PyTorch makes, with the layers that its matching misses.
+  setCompat(compat: Compat): this {
+    this.#compat = compat;
+    return this;
+  }
+
+  toRecipe(): Recipe {
+    return {
+      quantizer: this.name,
+      ...this.#sections,
+      ...(this.#order.length > 1 && { order: this.#order }),
+      ...(this.#compat && { compat: this.#compat }),
+    };
+  }
+
+  #settings(config: Config | null): unknown {
+    if (config === null) return null;
+    const { kind: _, ...settings } = config;
+    return settings;
+  }
+  #note(section: string): this {
+    if (!this.#order.includes(section)) this.#order.push(section);
+    return this;
+  }
+}
+
+// PyTorch's XNNPACKQuantizer (torch/ao/quantization/quantizer/xnnpack_quantizer.py).
+export class XNNPACKQuantizer extends RecipeQuantizer<SymmetricQuantizationConfig> {
+  override readonly name = "XNNPACKQuantizer";
+  // "torch.ops.aten.linear"
+  setOperatorType(type: string, config: SymmetricQuantizationConfig | null): this {
+    return this.add("operator_type", type, config);
+  }
+}
+
+// PyTorch's X86InductorQuantizer (torch/ao/quantization/quantizer/x86_inductor_quantizer.py).
+export class X86InductorQuantizer extends RecipeQuantizer<X86InductorQuantizationConfig> {
+  override readonly name = "X86InductorQuantizer";
+  // "torch.nn.functional.linear"
+  setFunctionType(type: string, config: X86InductorQuantizationConfig | null): this {
+    return this.add("function_type", type, config);
+  }
+}
+
+export type AnyQuantizer = Quantizer | XNNPACKQuantizer | X86InductorQuantizer | ComposableQuantizer | Recipe;
+
+// Asks several quantizers in order (torch/ao/quantization/quantizer/composable_quantizer.py).
+export class ComposableQuantizer {
+  readonly name = "ComposableQuantizer";
+  readonly quantizers: readonly AnyQuantizer[];
+  constructor(quantizers: readonly AnyQuantizer[]) {
+    this.quantizers = [...quantizers];
+  }
+}
+
+const snakeCase = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+// A recipe as JSON text for C++. Quantizers and observers written in JavaScript leave their number in the text and stand in the lists.
+export class RecipeWriter {
+  readonly quantizers: Quantizer[] = [];
+  readonly observers: ((settings: ObserverSettings) => Observer)[] = [];
+
+  quantizer(quantizer: AnyQuantizer): unknown {
+    if (quantizer instanceof ComposableQuantizer) {
+      return { quantizer: quantizer.name, quantizers: quantizer.quantizers.map((inner) => this.quantizer(inner)) };
+    }
+    if (quantizer && "toRecipe" in quantizer && typeof quantizer.toRecipe === "function") return this.plain(quantizer.toRecipe());
+    if (quantizer && "annotate" in quantizer && typeof quantizer.annotate === "function") {
+      const custom = quantizer as Quantizer;
+      return { quantizer: "JavaScript", name: custom.name ?? "a JavaScript quantizer", number: this.quantizers.push(custom) - 1 };
+    }
+    if (quantizer && "quantizer" in quantizer) return this.plain(quantizer);
+    throw new QdqError("InvalidArgument",
+      "the quantizer is neither one of this package's classes, nor an object with annotate(graph), nor a recipe {quantizer: ...}");
+  }
+
+  // The same data with its keys in snake_case, as recipes write them.
+  plain(value: unknown): unknown {
+    if (typeof value === "function") return { custom: this.observers.push(value as () => Observer) - 1 };
+    if (Array.isArray(value)) return value.map((element) => this.plain(element));
+    if (value !== null && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)
+        .map(([key, field]) => [snakeCase(key), this.plain(field)]));
+    }
+    return value;
+  }
+}

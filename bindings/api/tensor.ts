@@ -1,0 +1,62 @@
+// Tensors as plain data: a dtype, a shape and a typed array in C order. They are copied into and out of WASM.
+import { QdqError } from "./error.js";
+import type { RawTensor } from "../wasm/qdq.js";
+
+// The array that holds the elements of each dtype; the 16-bit floats come as their bits.
+const arrayOf = {
+  float32: Float32Array,
+  float64: Float64Array,
+  int8: Int8Array,
+  uint8: Uint8Array,
+  int16: Int16Array,
+  uint16: Uint16Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  bool: Uint8Array,
+  float16: Uint16Array,
+  bfloat16: Uint16Array,
+};
+
+export type DType = keyof typeof arrayOf;
+export type TensorData =
+  | Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | BigInt64Array;
+
+export interface Tensor {
+  dtype: DType;
+  shape: readonly number[];
+  data: TensorData;
+}
+
+// The name of an array's type, whichever window or realm it was made in: "Float32Array".
+const typeName = (data: unknown): string => Object.prototype.toString.call(data).slice("[object ".length, -1);
+
+// A tensor of the typed array's own dtype: tensor(new Float32Array([1, 2]), [2]). Shape: one axis unless given.
+export function tensor(data: TensorData, shape: readonly number[] = [data.length]): Tensor {
+  const dtype = (Object.keys(arrayOf) as DType[]).find((name) => typeName(data) === arrayOf[name].name);
+  if (!dtype) throw new QdqError("InvalidArgument", "a tensor was made of something that is not a typed array");
+  return { dtype, shape: [...shape], data };
+}
+
+// Throws QdqError{InvalidArgument} if dtype, shape and data do not agree.
+export function toRaw(value: Tensor, what: string): RawTensor {
+  const fail = (why: string): never => {
+    throw new QdqError("InvalidArgument", `${what} is not a tensor: ${why}; wanted {dtype, shape, data}`);
+  };
+  const { dtype, shape, data } = value ?? fail(`it is ${value}`);
+  const type = arrayOf[dtype] ?? fail(`its dtype is ${JSON.stringify(dtype)}, which is none of ${Object.keys(arrayOf).join(", ")}`);
+  if (!Array.isArray(shape) || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
+    fail(`its shape is ${JSON.stringify(shape)}`);
+  }
+  if (typeName(data) !== type.name) fail(`its data is ${typeName(data)}, ${dtype} needs ${type.name}`);
+  const count = shape.reduce((product, size) => product * size, 1);
+  if (data.length !== count) fail(`shape [${shape.join(", ")}] needs ${count} elements, its data has ${data.length}`);
+  return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
+}
+
+// The bytes must start on an element's boundary of a buffer of their own, as those do that WASM hands out.
+export function fromRaw(raw: RawTensor): Tensor {
+  const dtype = raw.dtype as DType;
+  const type = arrayOf[dtype];
+  const { buffer, byteOffset, byteLength } = raw.bytes as Uint8Array<ArrayBuffer>;
+  return { dtype, shape: raw.shape, data: new type(buffer, byteOffset, byteLength / type.BYTES_PER_ELEMENT) };
+}

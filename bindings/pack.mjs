@@ -1,0 +1,27 @@
+// Completes dist/ after tsc: puts the WASM module and its glue where the ES module build and the CommonJS build find them.
+// Emscripten's glue is one classic script; each build gets it with the exports that its module system wants.
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync, chmodSync } from "node:fs";
+
+const built = process.env.QDQ_WASM_DIR ?? "build/wasm";
+const glue = readFileSync(`${built}/qdq.js`, "utf8");
+
+const flavours = {
+  esm: {
+    type: "module",
+    exports: `export default createQdq;
+export const wasmUrl = new URL("../../../qdq.wasm", import.meta.url);`,
+  },
+  cjs: {
+    type: "commonjs",
+    exports: `Object.defineProperty(exports, "__esModule", { value: true });
+exports.default = createQdq;
+exports.wasmUrl = require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../../qdq.wasm"));`,
+  },
+};
+for (const [folder, { type, exports }] of Object.entries(flavours)) {
+  mkdirSync(`dist/${folder}/bindings/wasm`, { recursive: true });
+  writeFileSync(`dist/${folder}/bindings/wasm/qdq.js`, `${glue}\n${exports}\n`);
+  writeFileSync(`dist/${folder}/package.json`, JSON.stringify({ type }) + "\n");
+}
+copyFileSync(`${built}/qdq.wasm`, "dist/qdq.wasm");
+for (const folder of Object.keys(flavours)) chmodSync(`dist/${folder}/node/cli.js`, 0o755);

@@ -1,0 +1,54 @@
+// What the WASM module exports (bindings/bindings.cpp), as the TypeScript sources see it. bindings/pack.mjs puts the module here.
+
+// A tensor as it crosses the border: the bytes of its elements in C order.
+export interface RawTensor {
+  dtype: string;
+  shape: number[];
+  bytes: Uint8Array;
+}
+
+// Every function answers with its result or with what went wrong; nothing of C++ is ever thrown into JavaScript.
+export type Answer<T> = { value: T; error?: undefined } | { error: { code: string; message: string; node: string; op: string } };
+
+// An observer written in JavaScript, as C++ calls it.
+export interface RawObserver {
+  name: string;
+  forward(tensor: RawTensor): void;
+  calculateQparams(): string;  // JSON: {"scale": [..], "zero_point": [..]}
+}
+
+// What C++ calls while it prepares a program: quantizers and observers by their number in the recipe.
+export interface RawCallbacks {
+  annotate(quantizer: number, graph: string): string;  // both JSON
+  makeObserver(observer: number, settings: string): RawObserver;
+}
+
+// Methods that can fail answer with a string that says why.
+export interface RawHost {
+  readFile(path: string): Uint8Array | string;
+  writeFile(path: string, bytes: Uint8Array): string;
+  listFolder(path: string): string[] | string;
+  kind(path: string): "file" | "folder" | "";
+  print(text: string): void;
+  printError(text: string): void;
+  errorIsTerminal: boolean;
+}
+
+export interface RawModule {
+  loadPt2(bytes: Uint8Array): Answer<number>;
+  savePt2(program: number): Answer<Uint8Array>;
+  describeProgram(program: number): Answer<string>;
+  preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;
+  runPrepared(prepared: number, inputs: RawTensor[]): Answer<RawTensor[]>;
+  describePrepared(prepared: number): Answer<string>;
+  convertPt2e(prepared: number, foldQuantize: boolean, useReferenceRepresentation: boolean): Answer<number>;
+  lower(program: number, backend: string): Answer<number>;
+  runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
+  dispose(handle: number): void;
+  setThreads(count: number): Answer<null>;
+  runCli(args: string[], host: RawHost): number;
+}
+
+declare const createQdq: (options: { wasmBinary: Uint8Array | ArrayBuffer }) => Promise<RawModule>;
+export default createQdq;
+export declare const wasmUrl: URL;

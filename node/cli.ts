@@ -1,0 +1,63 @@
+#!/usr/bin/env node
+// `npx qdq`: the command line of the WASM module, with files and console from Node.
+import { readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import createQdq, { wasmUrl } from "../bindings/wasm/qdq.js";
+import type { RawHost } from "../bindings/wasm/qdq.js";
+
+// The result of the work, or why it could not be done.
+const reasonOf = (error: unknown): string => (error as Error).message;
+
+const attempt = <T>(work: () => T): T | string => {
+  try {
+    return work();
+  } catch (error) {
+    return reasonOf(error);
+  }
+};
+
+// Writes all of the text; a pipe whose reader is slow answers EAGAIN, one whose reader has gone EPIPE.
+function write(descriptor: number, text: string): void {
+  let rest = Buffer.from(text);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(descriptor, rest));
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === "EPIPE") process.exit(1);
+      if (code !== "EAGAIN") throw error;
+    }
+  }
+}
+
+const host: RawHost = {
+  readFile: (path) => attempt(() => readFileSync(path)),
+  writeFile(path, bytes) {
+    const part = `${path}.${process.pid}.part`;
+    const failed = attempt(() => {
+      writeFileSync(part, bytes);
+      renameSync(part, path);
+      return "";
+    });
+    if (failed) rmSync(part, { force: true });
+    return failed;
+  },
+  listFolder: (path) => attempt(() => readdirSync(path)),
+  kind(path) {
+    const stat = attempt(() => statSync(path));
+    return typeof stat === "string" ? "" : stat.isDirectory() ? "folder" : "file";
+  },
+  print: (text) => write(1, text),
+  printError: (text) => write(2, text),
+  errorIsTerminal: process.stderr.isTTY === true,
+};
+
+createQdq({ wasmBinary: readFileSync(fileURLToPath(wasmUrl)) }).then(
+  (module) => {
+    process.exitCode = module.runCli(process.argv.slice(2), host);
+  },
+  (error: unknown) => {
+    write(2, `qdq: ${reasonOf(error)}\n`);
+    process.exitCode = 1;
+  },
+);
