@@ -197,30 +197,25 @@ std::string name_of_target(Node::Op op, const std::string& target) {
 
 std::string node_name_of(std::string_view attribute) { return identifier_of(snake_case(attribute)); }
 
-// PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a number at the end counts as a suffix, and a taken name
-// gets the next free one.
+// PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a free name stays as it is; of a taken one the number at its end,
+// or the last number given to its base, is counted up.
 std::string Graph::unique_name(std::string candidate) const {
   candidate = identifier_of(candidate);
   if (candidate.empty()) candidate = "_unnamed";
   std::string base = candidate;
-  int64_t number = -1;
+  int64_t number = 0;
   const size_t underscore = candidate.rfind('_');
-  if (underscore != std::string::npos && underscore > 0 && underscore + 1 < candidate.size() && candidate.size() - underscore <= 10 &&
+  if (underscore != std::string::npos && underscore + 1 < candidate.size() && candidate.size() - underscore <= 10 &&
       std::all_of(candidate.begin() + static_cast<int64_t>(underscore) + 1, candidate.end(),
                   [](unsigned char c) { return std::isdigit(c) != 0; })) {
     base = candidate.substr(0, underscore);
     number = std::stoll(candidate.substr(underscore + 1));
   }
-  int64_t& next = next_suffix_[base];
-  if (number < 0) number = next;
-  std::string name = number > 0 || candidate != base ? candidate : base;
-  if (candidate == base && number > 0) name = base + "_" + std::to_string(number);
-  while (used_names_.count(name) != 0) {
-    ++number;
-    name = base + "_" + std::to_string(number);
-  }
-  next = std::max(next, number);
-  return name;
+  int64_t& last = next_suffix_[base];
+  if (number == 0) number = last;
+  while (used_names_.count(candidate) != 0) candidate = base + "_" + std::to_string(++number);
+  last = number;
+  return candidate;
 }
 
 Node* Graph::create(Node::Op op, std::string target, std::vector<Argument> args, Node::Kwargs kwargs, std::string name) {

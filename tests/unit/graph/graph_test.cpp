@@ -48,6 +48,9 @@ TEST(Graph, NamesFollowPyTorchsRule) {
   graph.erase(last);
   EXPECT_EQ(graph.call("torch.ops.aten.relu.default", {}, {}, "relu")->name(), "relu_3");
   EXPECT_EQ(graph.call("torch.ops.aten.relu.default", {}, {}, "relu_1")->name(), "relu_4");
+  graph.call("torch.ops.aten.add.Tensor", {}, {}, "sum_2");
+  EXPECT_EQ(graph.call("torch.ops.aten.add.Tensor", {}, {}, "sum")->name(), "sum");
+  EXPECT_EQ(graph.call("torch.ops.aten.add.Tensor", {}, {}, "sum")->name(), "sum_3");
   EXPECT_EQ(graph.get_attr("0.weight", node_name_of("0.weight"))->name(), "_0_weight");
   EXPECT_EQ(graph.get_attr("normLayer.fcABc")->name(), "norm_layer_fc_abc");
   EXPECT_EQ(node_name_of("normLayer.weight"), "norm_layer_weight");
