@@ -35,8 +35,9 @@ class Prepared {
   const std::vector<ObserverGroup>& observers() const;
   const Annotations& annotations() const;  // of the annotated graph's nodes, which live on in program()
 
+  struct Impl;  // quant/prepared_impl.h
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
   explicit Prepared(std::unique_ptr<Impl> impl);
   friend Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends);

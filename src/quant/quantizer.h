@@ -17,8 +17,12 @@
 
 namespace qdq {
 
+// Whose matching rules hold: qdq's own, which do what the user meant, or those of PyTorch 2.6 to the node (see the README's table).
+enum class Compat { kNone, kTorch26 };
+
 using Edge = std::pair<Node*, Node*>;               // producer, consumer
 using EdgeOrNode = std::variant<Edge, Node*>;       // a use of a tensor, or a node's output
+std::string to_string(const EdgeOrNode& at);        // "(x, conv2d)" or "conv2d"
 
 // How an observer or fake quantizer is to be constructed: its class by name with settings, or a custom factory.
 struct ObserverCtr {
@@ -61,11 +65,22 @@ struct DerivedQuantizationSpec {
 using QSpec = std::variant<std::monostate, QuantizationSpec, SharedQuantizationSpec, FixedQParamsQuantizationSpec, DerivedQuantizationSpec>;
 
 struct QuantizationAnnotation {
+  // The spec of the edge from `input` is set, in place if there is one.
+  void set_input(Node* input, QSpec spec);
+  const QSpec* find_input(const Node* input) const;  // or null
+  // Whether it says anything about quantization, or only marks the node as taken (PyTorch's _is_valid_annotation).
+  bool is_valid() const { return !input_qspec_map.empty() || !std::holds_alternative<std::monostate>(output_qspec); }
+
   std::vector<std::pair<Node*, QSpec>> input_qspec_map;  // in insertion order, as a Python dict keeps it
   QSpec output_qspec;
   bool allow_implicit_sharing = true;
   bool annotated = false;  // PyTorch's _annotated
+  // PyTorch's _is_output_of_quantized_pattern: X86InductorQuantizer continues quantization behind such a node.
+  bool is_output_of_quantized_pattern = false;
   std::string annotator;   // who wrote it: quantizer and pattern, for explain()
+  uint64_t id = fresh_id();  // tells a replaced annotation from an edited one; copies keep it
+
+  static uint64_t fresh_id();
 };
 
 // node.meta["quantization_annotation"] of every annotated node.
@@ -75,12 +90,19 @@ class Quantizer {
  public:
   virtual ~Quantizer() = default;
   virtual std::string_view name() const = 0;
+  virtual Compat compat() const { return Compat::kNone; }
   // Rewrites before annotation (scalars to tensors). Default: none.
   virtual void transform_for_annotation(Program& program) { (void)program; }
   // Writes annotations; may read those already there.
   virtual void annotate(Program& program, Annotations& annotations) = 0;
   // Throws Error{kInvalidArgument} if the annotated graph is not what the backend can run. Default: accepts.
   virtual void validate(const Program& program, const Annotations& annotations) { (void)program; (void)annotations; }
+  // Called when all observers exist and none is in the graph yet, one entry for each annotated edge and node, in order
+  // (prepare_obs_or_fq_callback); may replace them. Null: nothing is inserted there. Default: changes nothing.
+  virtual void adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
+    (void)program;
+    (void)observers;
+  }
 };
 
 }  // namespace qdq

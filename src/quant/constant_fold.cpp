@@ -1,0 +1,143 @@
+// Constant folding of quantized weights.
+#include "quant/constant_fold.h"
+
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "op/op.h"
+
+namespace qdq {
+
+namespace {
+
+bool is_in_place(const std::string& target) {
+  const size_t overload = target.rfind('.');
+  return overload != std::string::npos && overload > 0 && target[overload - 1] == '_';
+}
+
+bool is_random(const std::string& target) {
+  for (const std::string_view name : {".dropout.", ".rand.", ".randn.", ".rand_like.", ".randn_like.", ".bernoulli.", ".randint.", ".randperm."})
+    if (target.find(name) != std::string::npos) return true;
+  return false;
+}
+
+// Values of nodes that depend on constants only.
+class Constants {
+ public:
+  explicit Constants(const Program& program) : program_(program) {
+    for (const BufferMutation& mutation : program.buffer_mutations) mutated_.insert(mutation.buffer);
+    for (const Node* node : program.graph->nodes())
+      if (node->op() == Node::Op::kCallFunction && is_in_place(node->target()) && node->arg(0).node())
+        mutated_.insert(node->arg(0).node()->target());
+  }
+
+  std::optional<Tensor> tensor(const Node& node) {
+    const std::optional<Value> value = evaluate(node);
+    if (!value || !value->is_tensor()) return std::nullopt;
+    return *value->get_if<Tensor>();
+  }
+
+ private:
+  std::optional<Value> evaluate(const Node& node) {
+    const auto known = values_.find(&node);
+    if (known != values_.end()) return known->second;
+    std::optional<Value> value;
+    if (node.op() == Node::Op::kGetAttr) {
+      if (!mutated_.count(node.target())) value = Value(program_.attribute_of(node));
+    } else if (node.op() == Node::Op::kCallFunction && !is_dequantize(node) && !is_in_place(node.target()) && !is_random(node.target()) &&
+               !node.input_nodes().empty()) {
+      value = call(node);
+    }
+    values_.emplace(&node, value);
+    return value;
+  }
+
+  std::optional<Value> call(const Node& node) {
+    std::vector<Value> args;
+    for (const Argument& argument : node.args()) {
+      std::optional<Value> value = resolve(argument);
+      if (!value) return std::nullopt;
+      args.push_back(std::move(*value));
+    }
+    std::vector<std::pair<std::string, Value>> kwargs;
+    for (const auto& [name, argument] : node.kwargs()) {
+      std::optional<Value> value = resolve(argument);
+      if (!value) return std::nullopt;
+      kwargs.emplace_back(name, std::move(*value));
+    }
+    const OpDef* op = find_op(node.target());
+    if (op == nullptr) return std::nullopt;
+    return op->eval(Call<Tensor>(*op, std::move(args), std::move(kwargs)));
+  }
+
+  std::optional<Value> resolve(const Argument& argument) {
+    if (Node* node = argument.node()) return evaluate(*node);
+    if (argument.is_list()) {
+      Value::List list;
+      for (const Argument& element : argument.list()) {
+        std::optional<Value> value = resolve(element);
+        if (!value) return std::nullopt;
+        list.push_back(std::move(*value));
+      }
+      return Value(std::move(list));
+    }
+    return std::visit([](const auto& constant) -> std::optional<Value> {
+      using T = std::decay_t<decltype(constant)>;
+      if constexpr (std::is_same_v<T, std::monostate>) return Value();
+      else if constexpr (std::is_same_v<T, Node*> || std::is_same_v<T, Argument::List>) return std::nullopt;
+      else return Value(constant);
+    }, argument.variant());
+  }
+
+  const Program& program_;
+  std::unordered_set<std::string> mutated_;
+  std::unordered_map<const Node*, std::optional<Value>> values_;
+};
+
+std::string frozen_name(const Program& program, int64_t& count) {
+  for (;; ++count) {
+    std::string name = "_frozen_param" + std::to_string(count);
+    if (program.find_attribute(name) == nullptr) return name;
+  }
+}
+
+}  // namespace
+
+bool is_quantize(const Node& node) {
+  return node.is("torch.ops.quantized_decomposed.quantize_per_tensor.default") ||
+         node.is("torch.ops.quantized_decomposed.quantize_per_tensor.tensor") ||
+         node.is("torch.ops.quantized_decomposed.quantize_per_channel.default");
+}
+
+bool is_dequantize(const Node& node) {
+  return node.is("torch.ops.quantized_decomposed.dequantize_per_tensor.default") ||
+         node.is("torch.ops.quantized_decomposed.dequantize_per_tensor.tensor") ||
+         node.is("torch.ops.quantized_decomposed.dequantize_per_channel.default");
+}
+
+void fold_quantized_constants(Program& program) {
+  Graph& graph = *program.graph;
+  std::vector<std::pair<Node*, Tensor>> frozen;
+  {
+    Constants constants(program);
+    for (Node* node : graph.nodes()) {
+      if (!is_quantize(*node)) continue;
+      if (std::optional<Tensor> value = constants.tensor(*node)) frozen.emplace_back(node, *value);
+    }
+  }
+  int64_t count = 0;
+  for (auto& [node, value] : frozen) {
+    const std::string name = frozen_name(program, count);
+    program.add_attribute({name, value.contiguous(), Attribute::Kind::kBuffer, true, false});
+    const auto point = graph.insert_before(node);
+    Node* constant = graph.get_attr(name);
+    constant->meta = node->meta;
+    node->replace_all_uses_with(constant);
+    graph.erase(node);
+  }
+  graph.eliminate_dead_code();
+  program.erase_unused_attributes();
+}
+
+}  // namespace qdq

@@ -1,0 +1,209 @@
+// convert_pt2e: observers become quantize / dequantize operators with their qparams, and weights become integers.
+#include <algorithm>
+#include <unordered_map>
+
+#include "quant/constant_fold.h"
+#include "quant/prepared_impl.h"
+
+namespace qdq {
+
+namespace {
+
+constexpr std::string_view kOps = "torch.ops.quantized_decomposed.";
+std::string op(std::string_view name) { return concat(kOps, name); }
+
+bool is_quantized_dtype(DType dtype) {
+  return dtype == DType::kU8 || dtype == DType::kS8 || dtype == DType::kU16 || dtype == DType::kS16 || dtype == DType::kS32;
+}
+
+ValueMeta with_dtype(const ValueMeta& like, DType dtype) {
+  ValueMeta out = like;
+  if (TensorMeta* tensor = std::get_if<TensorMeta>(&out.value)) {
+    tensor->dtype = dtype;
+    tensor->requires_grad = false;
+  }
+  return out;
+}
+
+// Replaces the observers of one program, a copy of the prepared one.
+class Replacer {
+ public:
+  Replacer(Program& program, const Prepared::Impl& prepared) : program_(program), graph_(*program.graph), prepared_(prepared) {}
+
+  void run() {
+    for (Node* node : graph_.nodes()) {
+      const auto group = prepared_.group_of_module(*node);
+      if (!group) continue;
+      const Observer& observer = *prepared_.groups[*group].observer;
+      Node* input = node->arg(0).node();
+      const auto point = graph_.insert_before(node);
+      Node* replacement = input;
+      if (observer.args().is_dynamic) replacement = quantize_dynamically(observer, input);
+      else if (is_quantized_dtype(observer.args().dtype)) replacement = quantize(observer, input);
+      else if (observer.args().dtype == DType::kF16) replacement = round_to_half(input);
+      if (replacement != input && node->meta.debug_handle) replacement->meta.debug_handle = node->meta.debug_handle;
+      node->replace_all_uses_with(replacement);
+      graph_.erase(node);
+    }
+    if (!uncalibrated_.empty()) {
+      std::string names;
+      for (const std::string& name : uncalibrated_) names += (names.empty() ? "" : ", ") + name;
+      fail(ErrorCode::kNotCalibrated, "these observers have seen no data: ", names, "; run the calibration batches first, or leave those nodes out");
+    }
+    graph_.eliminate_dead_code();
+  }
+
+ private:
+  QParams qparams_of(const Observer& observer, const Node* input) {
+    if (prepared_.compat == Compat::kTorch26) return observer.calculate_qparams_or_default();
+    if (observer.calibrated()) return observer.calculate_qparams();
+    uncalibrated_.push_back(concat("that of ", input->name()));
+    return observer.calculate_qparams_or_default();
+  }
+
+  // A buffer with a value, and a get_attr node that reads it; named as PyTorch names it: "<scope>_scale_<n>".
+  Node* buffer(const std::string& prefix, Tensor value) {
+    std::string base = prefix;
+    std::replace(base.begin(), base.end(), '.', '_');
+    int64_t n = 0;
+    while (program_.find_attribute(base + std::to_string(n))) ++n;
+    const std::string name = base + std::to_string(n);
+    Node* node = graph_.get_attr(name);
+    SymShape sizes;
+    for (const int64_t size : value.sizes()) sizes.emplace_back(size);
+    node->meta.val.value = TensorMeta{value.dtype(), sizes, {}, false};
+    program_.add_attribute({name, std::move(value), Attribute::Kind::kBuffer, true, false});
+    return node;
+  }
+
+  Node* quantize(const Observer& observer, Node* input) {
+    const QParams qparams = qparams_of(observer, input);
+    const DType dtype = observer.args().dtype;
+    const bool per_channel = is_per_channel(observer.args().qscheme);
+    std::vector<Argument> rest;  // everything behind the tensor
+    if (per_channel) {
+      const auto found = prepared_.scopes.find(input->name());
+      const std::string scope = found == prepared_.scopes.end() ? "" : found->second;
+      const int64_t channels = static_cast<int64_t>(qparams.scale.size());
+      rest.push_back(buffer(scope + "_scale_", Tensor::of<float>({channels}, std::span<const float>(qparams.scale))));
+      const Tensor zero_points = qparams.float_zero_point.empty()
+                                     ? Tensor::of<int64_t>({channels}, std::span<const int64_t>(qparams.zero_point)).to(qparams.zero_point_dtype)
+                                     : Tensor::of<float>({channels}, std::span<const float>(qparams.float_zero_point));
+      rest.push_back(buffer(scope + "_zero_point_", zero_points));
+      rest.push_back(observer.args().ch_axis);
+    } else {
+      QDQ_CHECK(qparams.scale.size() == 1, kInvalidArgument, "the observer of ", input->name(), " gives ", qparams.scale.size(),
+                " scales for a per-tensor scheme");
+      rest.push_back(static_cast<double>(qparams.scale[0]));
+      rest.push_back(qparams.float_zero_point.empty() ? qparams.zero_point.at(0) : static_cast<int64_t>(qparams.float_zero_point.at(0)));
+    }
+    rest.push_back(observer.quant_min());
+    rest.push_back(observer.quant_max());
+    rest.push_back(dtype);
+    const std::string kind = per_channel ? "quantize_per_channel.default" : "quantize_per_tensor.default";
+    return pair(input, kind, rest, dtype);
+  }
+
+  // quantize(input, rest) -> dequantize(that, rest)
+  Node* pair(Node* input, const std::string& kind, const std::vector<Argument>& rest, DType dtype) {
+    const auto args = [&](Node* first) {
+      std::vector<Argument> out = {first};
+      out.insert(out.end(), rest.begin(), rest.end());
+      return out;
+    };
+    Node* q = graph_.call(op(kind), args(input));
+    q->meta.val = with_dtype(input->meta.val, dtype);
+    Node::Kwargs kwargs;
+    const TensorMeta* meta = input->meta.val.tensor();
+    if (meta && meta->dtype != DType::kF32) kwargs.emplace_back("out_dtype", meta->dtype);
+    Node* dq = graph_.call(op("de" + kind), args(q), std::move(kwargs));
+    dq->meta.val = with_dtype(input->meta.val, meta ? meta->dtype : DType::kF32);
+    return dq;
+  }
+
+  Node* quantize_dynamically(const Observer& observer, Node* input) {
+    const ObserverArgs& settings = observer.args();
+    QDQ_CHECK(settings.dtype == DType::kU8 || settings.dtype == DType::kS8, kUnsupported, "the dynamic spec of ", input->name(), " asks for ",
+              to_string(settings.dtype), "; dynamic quantization knows int8 and uint8");
+    const bool symmetric = settings.qscheme == QScheme::kPerTensorSymmetric;
+    QDQ_CHECK(symmetric || settings.qscheme == QScheme::kPerTensorAffine, kUnsupported, "the dynamic spec of ", input->name(), " asks for ",
+              to_string(settings.qscheme), "; dynamic quantization is per tensor");
+    Node* choose = graph_.call(op(symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
+                               {input, observer.quant_min(), observer.quant_max(), settings.eps, settings.dtype});
+    Node* scale = graph_.call("operator.getitem", {choose, 0});
+    Node* zero_point = graph_.call("operator.getitem", {choose, 1});
+    const ValueMeta scale_meta{TensorMeta{DType::kF64, {SymInt(1)}, {}, false}}, zero_meta{TensorMeta{DType::kS64, {SymInt(1)}, {}, false}};
+    choose->meta.val.value = std::vector<ValueMeta>{scale_meta, zero_meta};
+    scale->meta.val = scale_meta;
+    zero_point->meta.val = zero_meta;
+    return pair(input, "quantize_per_tensor.tensor", {scale, zero_point, observer.quant_min(), observer.quant_max(), settings.dtype},
+                settings.dtype);
+  }
+
+  Node* round_to_half(Node* input) {
+    Node* half = graph_.call(op("convert_element_type.no_fuse"), {input, DType::kF16});
+    half->meta.val = with_dtype(input->meta.val, DType::kF16);
+    Node* full = graph_.call(op("convert_element_type.no_fuse"), {half, DType::kF32});
+    full->meta.val = with_dtype(input->meta.val, DType::kF32);
+    return full;
+  }
+
+  Program& program_;
+  Graph& graph_;
+  const Prepared::Impl& prepared_;
+  std::vector<std::string> uncalibrated_;
+};
+
+bool reads_size_only(const Node& node) {
+  return node.target().rfind("torch.ops.aten.sym_size", 0) == 0 || node.target().rfind("torch.ops.aten.sym_numel", 0) == 0;
+}
+
+// choose_qparams -> getitem -> quantize -> dequantize: all users of a dynamically quantized tensor share it.
+bool is_dynamic_affine(const Node& dequantize) {
+  const Node* quantize = dequantize.arg(0).node();
+  if (quantize == nullptr || !is_quantize(*quantize)) return false;
+  const Node* scale = quantize->arg(1).node();
+  const Node* choose = scale && scale->is("operator.getitem") ? scale->arg(0).node() : nullptr;
+  return choose && choose->is("torch.ops.quantized_decomposed.choose_qparams.tensor");
+}
+
+// Gives every annotated user of a dequantize one of its own, so that backends find dq -> op -> q without branches
+// (torch/ao/quantization/pt2e/duplicate_dq_pass.py).
+void duplicate_dequantize(Graph& graph, const std::unordered_map<const Node*, const QuantizationAnnotation*>& annotations) {
+  for (Node* node : graph.nodes()) {
+    if (!is_dequantize(*node)) continue;
+    std::vector<Node*> users = node->users();
+    std::erase_if(users, [](const Node* user) { return reads_size_only(*user); });
+    if (users.size() <= 1 || is_dynamic_affine(*node)) continue;
+    for (Node* user : users) {
+      const auto annotation = annotations.find(user);
+      if (annotation == annotations.end() || !annotation->second->is_valid()) continue;
+      const auto point = graph.insert_after(node);
+      Node* own = graph.create(node->op(), node->target(), node->args(), node->kwargs(), node->name());
+      own->meta = node->meta;
+      user->replace_input_with(node, own);
+    }
+  }
+  graph.eliminate_dead_code();
+}
+
+}  // namespace
+
+Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
+  Prepared::Impl& impl = *prepared.impl_;
+  impl.observe_constants();
+  std::unordered_map<const Node*, Node*> copies;
+  Program program = impl.program.clone(&copies);
+  std::unordered_map<const Node*, const QuantizationAnnotation*> annotations;
+  for (const auto& [node, annotation] : impl.annotations)
+    if (const auto copy = copies.find(node); copy != copies.end()) annotations[copy->second] = &annotation;
+
+  Replacer(program, impl).run();
+  duplicate_dequantize(*program.graph, annotations);
+  if (options.fold_quantize) fold_quantized_constants(program);
+  QDQ_CHECK(!options.use_reference_representation, kUnsupported, "the reference representation is not available");
+  program.erase_unused_attributes();
+  return program;
+}
+
+}  // namespace qdq

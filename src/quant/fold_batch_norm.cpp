@@ -1,0 +1,183 @@
+// Folding of batch norm into convolutions.
+#include "quant/fold_batch_norm.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace qdq {
+
+namespace {
+
+constexpr std::string_view kBatchNorm = "torch.ops.aten.batch_norm.default";
+constexpr std::string_view kNoTraining = "torch.ops.aten._native_batch_norm_legit_no_training.default";
+
+struct FoldedNorm {
+  Node* conv = nullptr;
+  Node* weight = nullptr;  // get_attr
+  Node* bias = nullptr;    // get_attr or null
+  Node* norm = nullptr;
+  Tensor gamma, beta, mean, var;  // gamma and beta may be undefined
+  double eps = 1e-5;
+};
+
+Tensor constant_of(const Program& program, const Node& norm, const Argument& argument) {
+  if (argument.is_none()) return {};
+  const Node* node = argument.node();
+  if (node == nullptr || node->op() != Node::Op::kGetAttr)
+    throw Error(ErrorCode::kUnsupported,
+                concat("cannot fold batch norm ", norm.name(), ": its statistics or weights are computed by the graph, not stored in the model"),
+                norm.name(), norm.target());
+  return program.attribute_of(*node);
+}
+
+bool is_float32(const Tensor& tensor) { return !tensor.defined() || tensor.dtype() == DType::kF32; }
+
+// The batch norm's parts, or nothing if it cannot be folded.
+std::optional<FoldedNorm> foldable(const Program& program, Node* norm, Compat compat) {
+  Node* conv = norm->arg(0).node();
+  if (conv == nullptr || !(is_conv(*conv) || is_conv_transpose(*conv))) return std::nullopt;
+  const bool plain = norm->target() == kBatchNorm;
+  // The training form normalises with the batch's own statistics, so there is nothing to fold.
+  if (plain && norm->arg(5).is<bool>() && norm->arg(5).as<bool>() && compat == Compat::kNone) return std::nullopt;
+  if (compat == Compat::kNone && conv->users().size() != 1) return std::nullopt;
+  FoldedNorm out{conv, conv->arg(1).node(), conv->arg(2).node(), norm, {}, {}, {}, {}, 1e-5};
+  if (out.weight == nullptr || out.weight->op() != Node::Op::kGetAttr) return std::nullopt;
+  if (out.bias != nullptr && out.bias->op() != Node::Op::kGetAttr) return std::nullopt;
+  out.gamma = constant_of(program, *norm, norm->arg(1));
+  out.beta = constant_of(program, *norm, norm->arg(2));
+  out.mean = constant_of(program, *norm, norm->arg(3));
+  out.var = constant_of(program, *norm, norm->arg(4));
+  if (!out.mean.defined() || !out.var.defined()) return std::nullopt;
+  out.eps = norm->arg(plain ? 7 : 6).number().value_or(1e-5);
+  const Tensor weight = program.attribute_of(*out.weight);
+  if (!is_float32(weight) || !is_float32(out.gamma) || !is_float32(out.beta) || !is_float32(out.mean) || !is_float32(out.var) ||
+      (out.bias && !is_float32(program.attribute_of(*out.bias))))
+    return std::nullopt;
+  return out;
+}
+
+// Channel by channel: what the weight is multiplied with, and the new bias.
+struct Affine {
+  std::vector<float> factor, bias;
+};
+
+Affine affine_of(const FoldedNorm& fold, const Tensor& conv_bias) {
+  const Tensor mean = fold.mean.contiguous(), var = fold.var.contiguous();
+  const size_t channels = static_cast<size_t>(mean.numel());
+  const auto values = [&](const Tensor& tensor, float otherwise, const char* what) {
+    if (!tensor.defined()) return std::vector<float>(channels, otherwise);
+    QDQ_CHECK(static_cast<size_t>(tensor.numel()) == channels, kInvalidArgument, "the batch norm ", fold.norm->name(), " has ", channels,
+              " channels, but its ", what, " has ", tensor.numel(), " elements");
+    const Tensor flat = tensor.contiguous();
+    return std::vector<float>(flat.span<float>().begin(), flat.span<float>().end());
+  };
+  const std::vector<float> gamma = values(fold.gamma, 1.0f, "weight"), beta = values(fold.beta, 0.0f, "bias");
+  const std::vector<float> variance = values(var, 0.0f, "variance"), bias = values(conv_bias, 0.0f, "convolution's bias");
+  Affine out;
+  for (size_t c = 0; c < channels; ++c) {
+    const float r = 1.0f / std::sqrt(variance[c] + static_cast<float>(fold.eps));
+    out.factor.push_back(gamma[c] * r);
+    out.bias.push_back((bias[c] - mean.data<float>()[c]) * r * gamma[c] + beta[c]);
+  }
+  return out;
+}
+
+Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::vector<float>& factor) {
+  const bool transposed = is_conv_transpose(*fold.conv);
+  const int64_t axis = transposed ? 1 : 0;
+  const int64_t groups = transposed ? fold.conv->arg(6).integer().value_or(1) : 1;
+  const int64_t out_channels = weight.dim() > axis ? weight.size(axis) * groups : -1;
+  QDQ_CHECK(out_channels == static_cast<int64_t>(factor.size()) && groups >= 1 && weight.size(0) % groups == 0, kInvalidArgument,
+            "the batch norm ", fold.norm->name(), " has ", factor.size(), " channels, but the convolution ", fold.conv->name(),
+            " in front of it has the weight ", to_string(weight.sizes()));
+  Tensor out = weight.clone();
+  const std::span<float> values = out.span<float>();
+  const int64_t inner = axis == 0 ? out.numel() / std::max<int64_t>(1, out.size(0))
+                                  : out.numel() / std::max<int64_t>(1, out.size(0) * out.size(1));
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const int64_t row = i / inner;
+    // A transposed convolution's weight is [in, out / groups, ...]: its group follows from the input channel.
+    const int64_t channel = transposed ? (row / out.size(1)) / (out.size(0) / groups) * out.size(1) + row % out.size(1) : row;
+    values[static_cast<size_t>(i)] *= factor[static_cast<size_t>(channel)];
+  }
+  return out;
+}
+
+// Writes a parameter's new value, under a name of its own if others read the old one too (unless PyTorch is followed).
+void store(Program& program, Node* get_attr, const Node* reader, Tensor value, Compat compat) {
+  bool shared = false;
+  for (const Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kGetAttr && node->target() == get_attr->target())
+      for (const Node* user : node->users()) shared = shared || user != reader;
+  if (!shared || compat == Compat::kTorch26) {
+    program.find_attribute(get_attr->target())->tensor = std::move(value);
+    return;
+  }
+  Attribute copy = *program.find_attribute(get_attr->target());
+  copy.name = program.unique_attribute_name(copy.name + "_folded");
+  copy.tensor = std::move(value);
+  const auto point = program.graph->insert_before(const_cast<Node*>(reader));
+  Node* own = program.graph->get_attr(copy.name);
+  own->meta = get_attr->meta;
+  const_cast<Node*>(reader)->replace_input_with(get_attr, own);
+  program.add_attribute(std::move(copy));
+}
+
+void fold(Program& program, const FoldedNorm& parts, Compat compat) {
+  const Tensor old_bias = parts.bias ? program.attribute_of(*parts.bias) : Tensor();
+  const Affine affine = affine_of(parts, old_bias);
+  store(program, parts.weight, parts.conv, scaled_weight(parts, program.attribute_of(*parts.weight), affine.factor), compat);
+  const int64_t channels = static_cast<int64_t>(affine.bias.size());
+  const Tensor bias = Tensor::of<float>({channels}, std::span<const float>(affine.bias));
+  if (parts.bias) {
+    store(program, parts.bias, parts.conv, bias, compat);
+  } else {
+    std::string name = parts.conv->arg(1).node()->target() + "_bias";
+    if (Attribute* taken = program.find_attribute(name)) {
+      // PyTorch overwrites it; the same name comes up again only for a shared weight.
+      if (compat == Compat::kTorch26) taken->tensor = bias;
+      else name = program.unique_attribute_name(name);
+    }
+    if (!program.find_attribute(name)) program.add_attribute({name, bias, Attribute::Kind::kParameter, true, true});
+    const auto point = program.graph->insert_before(parts.conv);
+    Node* node = program.graph->get_attr(name);
+    node->meta.val.value = TensorMeta{DType::kF32, {SymInt(channels)}, {}, true};
+    parts.conv->set_arg(2, node);
+  }
+  if (parts.norm->target() == kBatchNorm) {
+    parts.norm->replace_all_uses_with(parts.conv);
+  } else {
+    for (Node* user : std::vector<Node*>(parts.norm->users()))
+      if (user->is("operator.getitem") && user->arg(1).integer() == 0) user->replace_all_uses_with(parts.conv);
+  }
+  program.graph->eliminate_dead_code();
+}
+
+}  // namespace
+
+bool is_batch_norm(const Node& node) {
+  return node.is(kBatchNorm) || node.is(kNoTraining) || node.is("torch.ops.aten._native_batch_norm_legit.default");
+}
+
+bool is_conv(const Node& node) { return node.is("torch.ops.aten.conv1d.default") || node.is("torch.ops.aten.conv2d.default"); }
+
+bool is_conv_transpose(const Node& node) {
+  return node.is("torch.ops.aten.conv_transpose1d.default") || node.is("torch.ops.aten.conv_transpose2d.input");
+}
+
+void fold_batch_norms(Program& program, Compat compat) {
+  std::vector<std::string> names;
+  for (const Node* node : program.graph->nodes())
+    if (node->is(kBatchNorm) || node->is(kNoTraining)) names.push_back(node->name());
+  if (names.empty()) return;
+  for (const std::string& name : names) {
+    Node* norm = program.graph->find(name);  // dead code elimination may have taken it
+    if (norm == nullptr) continue;
+    if (const auto parts = foldable(program, norm, compat)) fold(program, *parts, compat);
+  }
+  program.graph->eliminate_dead_code();
+  program.erase_unused_attributes();
+}
+
+}  // namespace qdq

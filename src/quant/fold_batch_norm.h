@@ -1,0 +1,23 @@
+// Folds a batch norm in inference mode into the convolution in front of it.
+#pragma once
+
+#include "graph/program.h"
+#include "quant/quantizer.h"
+
+namespace qdq {
+
+// Rewrites every conv -> batch_norm into conv with new weight and bias (torch/ao/quantization/pt2e/utils.py, _fuse_conv_bn_;
+// the formula is torch/nn/utils/fusion.py, fuse_conv_bn_weights, in float32 and in its order):
+//   r = 1 / sqrt(var + eps);  weight' = weight * (gamma * r) along the output channels;  bias' = (bias - mean) * r * gamma + beta
+// The weight keeps its attribute's name; a convolution without bias gets the attribute `<weight>_bias`.
+// PyTorch folds a convolution whose result has further users and folds a weight that two convolutions share twice, which changes
+// what the model computes. So does Compat::kTorch26; else such a batch norm is left in place, and a shared weight is copied.
+void fold_batch_norms(Program& program, Compat compat);
+
+// Whether the node is a batch norm that PyTorch's passes know, in training or inference form.
+bool is_batch_norm(const Node& node);
+// aten.conv1d / conv2d, and aten.conv_transpose1d / conv_transpose2d (the overloads that PyTorch 2.6 names).
+bool is_conv(const Node& node);
+bool is_conv_transpose(const Node& node);
+
+}  // namespace qdq

@@ -1,0 +1,230 @@
+// prepare_pt2e: folds batch norm, annotates, and puts observers into the graph; and the prepared program, which calibrates them.
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "quant/fold_batch_norm.h"
+#include "quant/prepared_impl.h"
+#include "quant/sharing.h"
+
+namespace qdq {
+
+namespace {
+
+// Puts the observers of a map into the graph, node by node (torch/ao/quantization/pt2e/prepare.py).
+class Inserter {
+ public:
+  Inserter(Prepared::Impl& prepared, const ObserverMap& map) : prepared_(prepared), graph_(*prepared.program.graph) {
+    for (const auto& [at, observer] : map) {
+      if (!observer) continue;
+      if (const Edge* edge = std::get_if<Edge>(&at)) edges_[edge->second].emplace_back(edge->first, observer.get());
+      else outputs_[std::get<Node*>(at)] = observer.get();
+      if (group_of_.emplace(observer.get(), prepared.groups.size()).second) prepared.groups.push_back({observer, {}, {}, {}});
+      prepared.groups[group_of_.at(observer.get())].covers.push_back(at);
+    }
+  }
+
+  void run() {
+    for (Node* node : graph_.nodes()) {
+      const auto annotation = prepared_.annotations.find(node);
+      if (annotation == prepared_.annotations.end()) continue;
+      observe_inputs(node);
+      if (node->meta.val.is_tensor()) observe_output(node);
+    }
+  }
+
+ private:
+  // The node whose value this is, seen through observers.
+  Node* original(Node* node) const {
+    while (prepared_.group_of_module(*node)) node = node->arg(0).node();
+    return node;
+  }
+
+  Node* insert_behind(Node* node, Observer* observer) {
+    ObserverGroup& group = prepared_.groups[group_of_.at(observer)];
+    const std::string module = "activation_post_process_" + std::to_string(prepared_.modules.size());
+    prepared_.modules[module] = group_of_.at(observer);
+    const auto point = graph_.insert_after(node);
+    Node* call = graph_.create(Node::Op::kCallModule, module, {node});
+    call->meta.val = node->meta.val;
+    group.inserted_as.push_back(call->name());
+    return call;
+  }
+
+  Node* observed_input(Node* argument, Node* node) {
+    Node* source = original(argument);
+    Observer* observer = nullptr;
+    if (const auto found = edges_.find(node); found != edges_.end())
+      for (const auto& [input, of_edge] : found->second)
+        if (input == source) observer = of_edge;
+    if (observer == nullptr) return argument;
+    const auto output = outputs_.find(source);
+    if (output != outputs_.end() && output->second == observer) return argument;
+    for (Node* user : argument->users())
+      if (const auto group = prepared_.group_of_module(*user); group && prepared_.groups[*group].observer.get() == observer) return user;
+    return insert_behind(argument, observer);
+  }
+
+  void observe_inputs(Node* node) {
+    if (prepared_.compat == Compat::kTorch26 && !node->kwargs().empty() && !node->is("torch.ops.aten.clone.default") &&
+        !node->is("torch.ops.aten.zeros_like.default") && !node->is("torch.ops.aten.gelu.default"))
+      throw Error(ErrorCode::kInvalidArgument,
+                  concat("the annotated node ", node->name(), " has the keyword argument '", node->kwargs()[0].first,
+                         "'; PyTorch 2.6 quantizes only nodes whose arguments are all positional"),
+                  node->name(), node->target());
+    std::vector<Argument> args;
+    const std::function<Node*(Node*)> observe = [&](Node* input) { return observed_input(input, node); };
+    for (const Argument& argument : node->args()) args.push_back(argument.map_nodes(observe));
+    node->set_args(std::move(args));
+  }
+
+  void observe_output(Node* node) {
+    const auto found = outputs_.find(node);
+    if (found == outputs_.end()) return;
+    const std::vector<Node*> users = node->users();
+    Node* call = insert_behind(node, found->second);
+    call->meta.debug_handle = node->meta.debug_handle;
+    for (Node* user : users) user->replace_input_with(node, call);
+  }
+
+  Prepared::Impl& prepared_;
+  Graph& graph_;
+  std::unordered_map<const Node*, std::vector<std::pair<Node*, Observer*>>> edges_;  // of a consumer
+  std::unordered_map<const Node*, Observer*> outputs_;
+  std::unordered_map<const Observer*, size_t> group_of_;
+};
+
+// The last component of the innermost module's path, from which convert names buffers.
+std::unordered_map<std::string, std::string> scopes_of(const Graph& graph) {
+  std::unordered_map<std::string, std::string> out;
+  for (const Node* node : graph.nodes()) {
+    const std::string path = node->meta.module_path().value_or("");
+    out[node->name()] = path.substr(path.rfind('.') + 1);
+  }
+  return out;
+}
+
+void check_annotations(const Graph& graph, const Annotations& annotations, Compat compat) {
+  if (compat == Compat::kTorch26) return;
+  for (const Node* node : graph.nodes()) {
+    const auto found = annotations.find(node);
+    if (found == annotations.end()) continue;
+    const std::vector<Node*> inputs = node->input_nodes();
+    for (const auto& [input, spec] : found->second.input_qspec_map)
+      if (std::find(inputs.begin(), inputs.end(), input) == inputs.end())
+        throw Error(ErrorCode::kInvalidArgument,
+                    concat("the annotation of ", node->name(), " names the input ", input ? input->name() : "None", ", which ", node->name(),
+                           " does not read"),
+                    node->name(), node->target());
+  }
+}
+
+// Whether further looks at the same constant leave the observer as it is after the first.
+bool is_idempotent(const Observer& observer) {
+  return observer.class_name() == "MinMaxObserver" || observer.class_name() == "PerChannelMinMaxObserver";
+}
+
+void find_constant_observers(Prepared::Impl& prepared) {
+  const Program& program = prepared.program;
+  for (ObserverGroup& group : prepared.groups) {
+    bool constant = is_idempotent(*group.observer) && !group.inserted_as.empty();
+    for (const std::string& name : group.inserted_as) {
+      const Node* input = program.graph->find(name)->arg(0).node();
+      constant = constant && input->op() == Node::Op::kGetAttr;
+      for (const BufferMutation& mutation : program.buffer_mutations) constant = constant && mutation.buffer != input->target();
+      // An in-place operator on the constant itself would change what the next batch sees.
+      for (const Node* user : input->users()) constant = constant && user->target().find("_.") == std::string::npos;
+    }
+    if (constant) prepared.of_constants.insert(group.observer.get());
+  }
+}
+
+void check_inputs(const Program& program, const std::vector<Tensor>& inputs) {
+  const std::vector<Node*> placeholders = program.graph->placeholders();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || inputs[i].dtype() != DType::kF32) continue;
+    const Tensor flat = inputs[i].contiguous();
+    for (const float value : flat.span<float>())
+      QDQ_CHECK(!std::isnan(value), kInvalidArgument, "the calibration input ",
+                i < placeholders.size() ? "'" + placeholders[i]->name() + "'" : std::to_string(i),
+                " holds NaN; observers would take it over, so remove it from the data");
+  }
+}
+
+}  // namespace
+
+std::optional<size_t> Prepared::Impl::group_of_module(const Node& node) const {
+  if (node.op() != Node::Op::kCallModule) return std::nullopt;
+  const auto found = modules.find(node.target());
+  return found == modules.end() ? std::nullopt : std::optional<size_t>(found->second);
+}
+
+void Prepared::Impl::observe_constants() {
+  if (constants_observed) return;
+  for (const Node* node : program.graph->nodes())
+    if (const auto group = group_of_module(*node); group && of_constants.count(groups[*group].observer.get()))
+      groups[*group].observer->forward(program.attribute_of(*node->arg(0).node()));
+  constants_observed = true;
+}
+
+// Calibration runs a copy in which constants go straight to their users, so that backends can pack weights once.
+void Prepared::Impl::make_interpreter() {
+  calibrated = program.clone();
+  for (Node* node : calibrated.graph->nodes())
+    if (const auto group = group_of_module(*node); group && of_constants.count(groups[*group].observer.get())) {
+      node->replace_all_uses_with(node->arg(0).node());
+      calibrated.graph->erase(node);
+    }
+  interpreter = std::make_unique<Interpreter>(calibrated, backends);
+  interpreter->set_module_handler([this](const Node& node, std::span<const Value> args) -> Value {
+    const Tensor* x = args.empty() ? nullptr : args[0].get_if<Tensor>();
+    if (x == nullptr) throw Error(ErrorCode::kInternal, concat("the observer ", node.name(), " sees something that is no tensor"), node.name());
+    return groups[group_of_module(node).value()].observer->forward(*x);
+  });
+}
+
+Prepared::Prepared(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Prepared::Prepared(Prepared&&) noexcept = default;
+Prepared& Prepared::operator=(Prepared&&) noexcept = default;
+Prepared::~Prepared() = default;
+
+const Program& Prepared::program() const { return impl_->program; }
+const std::vector<ObserverGroup>& Prepared::observers() const { return impl_->groups; }
+const Annotations& Prepared::annotations() const { return impl_->annotations; }
+
+std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs) {
+  check_inputs(impl_->program, inputs);
+  impl_->observe_constants();
+  if (!impl_->interpreter) impl_->make_interpreter();
+  return impl_->interpreter->run(inputs);
+}
+
+Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends) {
+  auto impl = std::make_unique<Prepared::Impl>();
+  impl->program = std::move(program);
+  impl->compat = quantizer.compat();
+  impl->scopes = scopes_of(*impl->program.graph);
+  fold_batch_norms(impl->program, impl->compat);
+  quantizer.transform_for_annotation(impl->program);
+  quantizer.annotate(impl->program, impl->annotations);
+  check_annotations(*impl->program.graph, impl->annotations, impl->compat);
+  quantizer.validate(impl->program, impl->annotations);
+
+  std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>> derived;
+  ObserverMap observers = make_observers(*impl->program.graph, impl->annotations, &derived);
+  quantizer.adjust_observers(impl->program, observers);
+  Inserter(*impl, observers).run();
+  for (ObserverGroup& group : impl->groups)
+    for (const auto& [observer, sources] : derived)
+      if (observer == group.observer) group.derived_from = sources;
+  find_constant_observers(*impl);
+
+  if (backends.empty()) {
+    impl->own_backend = make_simd_backend();
+    backends = {impl->own_backend.get()};
+  }
+  impl->backends = std::move(backends);
+  return Prepared(std::move(impl));
+}
+
+}  // namespace qdq

@@ -1,0 +1,36 @@
+// What a prepared program holds; shared by prepare.cpp and convert.cpp, nobody else's business.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "quant/pt2e.h"
+
+namespace qdq {
+
+struct Prepared::Impl {
+  Program program;
+  Annotations annotations;
+  Compat compat = Compat::kNone;
+  std::vector<ObserverGroup> groups;
+  std::unordered_map<std::string, size_t> modules;       // target of a call_module node -> its group
+  std::unordered_map<std::string, std::string> scopes;   // node name in the float graph -> last part of its module's path
+  std::unordered_set<const Observer*> of_constants;      // see one constant only; one look is enough
+  bool constants_observed = false;
+  std::unique_ptr<Backend> own_backend;
+  std::vector<Backend*> backends;
+  Program calibrated;                                    // what calibration runs
+  std::unique_ptr<Interpreter> interpreter;              // of `calibrated`, made at the first run
+
+  // The group of an observer's call_module node; nothing for other nodes.
+  std::optional<size_t> group_of_module(const Node& node) const;
+  void make_interpreter();
+  // Lets the observers of constants see them, once.
+  void observe_constants();
+};
+
+}  // namespace qdq

@@ -1,0 +1,49 @@
+// What annotators have in common.
+#include "quant/quantization_config.h"
+
+#include <algorithm>
+
+namespace qdq {
+
+bool is_annotated(const Annotations& annotations, const std::vector<Node*>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
+    const auto found = annotations.find(node);
+    return node && found != annotations.end() && found->second.annotated;
+  });
+}
+
+void mark_annotated(Annotations& annotations, const std::vector<Node*>& nodes) {
+  for (const Node* node : nodes)
+    if (node) annotations[node].annotated = true;
+}
+
+bool is_in_module(const Node& node, const std::string& path) {
+  return std::any_of(node.meta.nn_module_stack.begin(), node.meta.nn_module_stack.end(),
+                     [&](const ModuleStackEntry& entry) { return entry.path == path; });
+}
+
+bool is_in_module_type(const Node& node, const std::string& type) {
+  const std::string recorded = source_name(type);
+  return std::any_of(node.meta.nn_module_stack.begin(), node.meta.nn_module_stack.end(),
+                     [&](const ModuleStackEntry& entry) { return entry.type == recorded; });
+}
+
+void convert_scalars_to_attributes(Program& program) {
+  for (Node* node : program.graph->nodes()) {
+    if (!node->is("torch.ops.aten.add.Tensor") && !node->is("torch.ops.aten.mul.Tensor")) continue;
+    for (size_t i = 0; i < node->args().size(); ++i) {
+      const std::optional<double> number = node->arg(i).number();
+      if (!number) continue;
+      int64_t n = 0;
+      while (program.find_attribute("_tensor_constant_" + std::to_string(n))) ++n;
+      const std::string name = "_tensor_constant_" + std::to_string(n);
+      program.add_attribute({name, Tensor::scalar(static_cast<float>(*number)), Attribute::Kind::kBuffer, true, false});
+      const auto point = program.graph->insert_before(node);
+      Node* constant = program.graph->get_attr(name);
+      constant->meta.val.value = TensorMeta{DType::kF32, {}, {}, false};
+      node->set_arg(i, constant);
+    }
+  }
+}
+
+}  // namespace qdq

@@ -1,0 +1,42 @@
+// A quantizer's settings for one kind of layer, and what annotators have in common.
+// Semantics: torch/ao/quantization/quantizer/xnnpack_quantizer_utils.py of PyTorch 2.6.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/source_partition.h"
+#include "quant/quantizer.h"
+
+namespace qdq {
+
+// The specs of an operator's tensors; nothing: stays float.
+struct QuantizationConfig {
+  std::optional<QuantizationSpec> input_activation;
+  std::optional<QuantizationSpec> output_activation;
+  std::optional<QuantizationSpec> weight;
+  std::optional<QuantizationSpec> bias;
+  bool is_qat = false;
+
+  bool is_dynamic() const { return input_activation && input_activation->is_dynamic; }
+  QSpec input_qspec() const { return input_activation ? QSpec(*input_activation) : QSpec(); }
+  QSpec output_qspec() const { return output_activation ? QSpec(*output_activation) : QSpec(); }
+  QSpec weight_qspec() const { return weight ? QSpec(*weight) : QSpec(); }
+  QSpec bias_qspec() const { return bias ? QSpec(*bias) : QSpec(); }
+};
+
+bool is_annotated(const Annotations& annotations, const std::vector<Node*>& nodes);  // any of them; null nodes are skipped
+void mark_annotated(Annotations& annotations, const std::vector<Node*>& nodes);
+
+// Whether a module of that path, or one inside it, holds the node.
+bool is_in_module(const Node& node, const std::string& path);
+// Whether a module of that type ("torch.nn.modules.linear.Linear", or "torch.nn.Linear") holds the node.
+bool is_in_module_type(const Node& node, const std::string& type);
+
+// Turns numbers among the operands of add and mul into 0-dimensional float buffers `_tensor_constant_<n>`, so that they can be
+// observed (_convert_scalars_to_attrs).
+void convert_scalars_to_attributes(Program& program);
+
+}  // namespace qdq

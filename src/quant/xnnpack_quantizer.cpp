@@ -1,0 +1,386 @@
+// XNNPACKQuantizer's patterns and the order in which they are tried.
+#include "quant/xnnpack_quantizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/fold_batch_norm.h"
+#include "quant/sharing.h"
+
+namespace qdq {
+
+namespace {
+
+constexpr double kEps = 0.000244140625;         // 2^-12
+constexpr double kHistcBound = 3.4028235e15;    // PyTorch's histc fails for larger values
+
+bool is_relu(const Node& node) { return node.is("torch.ops.aten.relu.default") || node.is("torch.ops.aten.relu_.default"); }
+bool is_linear(const Node& node) { return node.is("torch.ops.aten.linear.default"); }
+bool is_add(const Node& node) { return node.is("torch.ops.aten.add.Tensor") || node.is("torch.ops.aten.add_.Tensor"); }
+bool is_mul(const Node& node) { return node.is("torch.ops.aten.mul.Tensor") || node.is("torch.ops.aten.mul_.Tensor"); }
+
+// Operators whose output takes over the observer of their input (_is_share_obs_or_fq_op).
+bool keeps_numbers(const Node& node) {
+  static constexpr std::string_view kTargets[] = {
+      "torch.ops.aten.relu.default",         "torch.ops.aten.hardtanh.default", "torch.ops.aten.hardtanh_.default",
+      "torch.ops.aten.max_pool2d.default",   "torch.ops.aten.mean.default",     "torch.ops.aten.mean.dim",
+      "torch.ops.aten.permute.default",      "torch.ops.aten.permute_copy.default", "torch.ops.aten.squeeze.dim",
+      "torch.ops.aten.squeeze_copy.dim",     "torch.ops.aten.adaptive_avg_pool2d.default", "torch.ops.aten.view_copy.default",
+      "torch.ops.aten.view.default",         "torch.ops.aten.slice_copy.Tensor", "torch.ops.aten.flatten.using_ints"};
+  return std::any_of(std::begin(kTargets), std::end(kTargets), [&](std::string_view target) { return node.is(target); });
+}
+
+// Annotates a program under one setting.
+class Annotator {
+ public:
+  Annotator(Program& program, Annotations& annotations, const QuantizationConfig& config, NodeFilter filter, Compat compat)
+      : program_(program), graph_(*program.graph), annotations_(annotations), config_(config), filter_(std::move(filter)), compat_(compat) {}
+
+  void annotate_static() {
+    if (config_.is_qat) {
+      conv_bn(is_conv, true);
+      conv_bn(is_conv, false);
+      conv_bn(is_conv_transpose, true);
+      conv_bn(is_conv_transpose, false);
+    }
+    weighted_relu(is_linear, "linear_relu");
+    linear();
+    weighted_relu(is_conv, "conv_relu");
+    conv();
+    weighted_relu(is_conv_transpose, "conv_transpose_relu");
+    adaptive_avg_pool2d();
+    gru_io_only();
+    binary_relu(is_add, "add_relu");
+    binary(is_add, "add");
+    binary_relu(is_mul, "mul_relu");
+    binary(is_mul, "mul");
+    cat();
+  }
+
+  void annotate_dynamic() { linear(); }
+
+ private:
+  bool strict() const { return compat_ == Compat::kTorch26; }
+  bool passes(const Node* node) const { return !filter_ || filter_(*node); }
+
+  QuantizationAnnotation& write(Node* node, const char* pattern) {
+    QuantizationAnnotation annotation;
+    annotation.annotated = true;
+    annotation.annotator = concat("XNNPACKQuantizer ", pattern);
+    return annotations_[node] = std::move(annotation);
+  }
+
+  // The operators of a pattern, and the weight and bias nodes that PyTorch counts as members of it.
+  bool skip(const std::vector<Node*>& operators, const std::vector<Node*>& parameters) const {
+    if (is_annotated(annotations_, operators)) return true;
+    if (!std::all_of(operators.begin(), operators.end(), [&](const Node* n) { return passes(n); })) return true;
+    if (!strict()) return false;
+    return is_annotated(annotations_, parameters) ||
+           !std::all_of(parameters.begin(), parameters.end(), [&](const Node* n) { return !n || passes(n); });
+  }
+
+  void set_weighted_inputs(QuantizationAnnotation& annotation, const Node* node) const {
+    annotation.set_input(node->arg(0).node(), config_.input_qspec());
+    annotation.set_input(node->arg(1).node(), config_.weight_qspec());
+    if (Node* bias = node->arg(2).node()) annotation.set_input(bias, config_.bias_qspec());
+  }
+
+  // {conv, linear} -> relu
+  void weighted_relu(bool (*is_weighted)(const Node&), const char* pattern) {
+    for (Node* relu : graph_.nodes()) {
+      Node* node = is_relu(*relu) ? relu->arg(0).node() : nullptr;
+      if (node == nullptr || !is_weighted(*node) || node->users().size() > 1 || !node->arg(1).node()) continue;
+      const std::vector<Node*> parameters = {node->arg(1).node(), node->arg(2).node()};
+      if (skip({relu, node}, parameters)) continue;
+      set_weighted_inputs(write(node, pattern), node);
+      write(relu, pattern).output_qspec = config_.output_qspec();
+      mark_annotated(annotations_, parameters);
+    }
+  }
+
+  void conv() {
+    for (Node* node : graph_.nodes()) {
+      if (!is_conv(*node) || !node->arg(1).node()) continue;
+      const std::vector<Node*> parameters = {node->arg(1).node(), node->arg(2).node()};
+      if (skip({node}, parameters)) continue;
+      QuantizationAnnotation& annotation = write(node, "conv");
+      set_weighted_inputs(annotation, node);
+      annotation.output_qspec = config_.output_qspec();
+      mark_annotated(annotations_, parameters);
+    }
+  }
+
+  // PyTorch looks at the linear alone here, neither at its weight's mark nor at its filter.
+  void linear() {
+    for (Node* node : graph_.nodes()) {
+      if (!is_linear(*node) || !passes(node) || is_annotated(annotations_, {node}) || !node->arg(1).node()) continue;
+      QuantizationAnnotation& annotation = annotations_[node];
+      set_weighted_inputs(annotation, node);
+      annotation.output_qspec = config_.output_qspec();
+      annotation.annotator = "XNNPACKQuantizer linear";
+      mark_annotated(annotations_, {node, node->arg(1).node(), node->arg(2).node()});
+    }
+  }
+
+  // conv -> batch_norm in training form (-> relu); in PTQ they are folded before.
+  void conv_bn(bool (*is_weighted)(const Node&), bool has_relu) {
+    for (Node* norm : graph_.nodes()) {
+      if (!norm->is("torch.ops.aten.batch_norm.default")) continue;
+      Node* node = norm->arg(0).node();
+      if (node == nullptr || !is_weighted(*node) || node->users().size() != 1 || !node->arg(1).node()) continue;
+      Node* output = norm;
+      if (has_relu) {
+        if (norm->users().size() != 1 || !is_relu(*norm->users()[0])) continue;
+        output = norm->users()[0];
+      }
+      const std::vector<Node*> parameters = {node->arg(1).node(), node->arg(2).node()};
+      if (skip({node}, parameters)) continue;
+      set_weighted_inputs(write(node, "conv_bn"), node);
+      write(output, "conv_bn").output_qspec = config_.output_qspec();
+      mark_annotated(annotations_, parameters);
+    }
+  }
+
+  bool is_large_scalar(const Node& node) const {
+    if (node.op() != Node::Op::kGetAttr) return false;
+    const Tensor& tensor = program_.attribute_of(node);
+    return tensor.numel() == 1 && std::fabs(tensor.item()) > kHistcBound;
+  }
+
+  // Fills the inputs of add or mul; false if an operand cannot be observed.
+  bool set_operands(QuantizationAnnotation& annotation, const Node* node) const {
+    for (size_t i = 0; i < 2; ++i) {
+      Node* operand = node->arg(i).node();
+      if (operand == nullptr) continue;
+      const TensorMeta* meta = operand->meta.val.tensor();
+      if (is_large_scalar(*operand) || meta == nullptr || meta->dtype != DType::kF32) return false;
+      annotation.set_input(operand, config_.input_qspec());
+    }
+    return true;
+  }
+
+  void binary(bool (*is_binary)(const Node&), const char* pattern) {
+    for (Node* node : graph_.nodes()) {
+      if (!is_binary(*node) || skip({node}, {})) continue;
+      QuantizationAnnotation inputs;
+      if (!set_operands(inputs, node)) continue;
+      QuantizationAnnotation& annotation = write(node, pattern);
+      annotation.input_qspec_map = std::move(inputs.input_qspec_map);
+      annotation.output_qspec = config_.output_qspec();
+    }
+  }
+
+  void binary_relu(bool (*is_binary)(const Node&), const char* pattern) {
+    for (Node* relu : graph_.nodes()) {
+      Node* node = is_relu(*relu) ? relu->arg(0).node() : nullptr;
+      if (node == nullptr || !is_binary(*node) || node->users().size() > 1 || skip({relu, node}, {})) continue;
+      QuantizationAnnotation inputs;
+      if (!set_operands(inputs, node)) continue;
+      write(node, pattern).input_qspec_map = std::move(inputs.input_qspec_map);
+      write(relu, pattern).output_qspec = config_.output_qspec();
+    }
+  }
+
+  // The nodes of a target: those that PyTorch finds by their recorded source, or all.
+  std::vector<Node*> by_source(const std::vector<std::string>& sources, std::string_view target) const {
+    std::vector<Node*> out;
+    if (!strict()) {
+      for (Node* node : graph_.nodes())
+        if (node->is(target) && passes(node)) out.push_back(node);
+      return out;
+    }
+    for (const SourcePartition& partition : get_source_partitions(graph_, sources, filter_)) {
+      QDQ_CHECK(!partition.output_nodes.empty() && partition.output_nodes[0]->is(target), kInvalidArgument, "the nodes that came from ",
+                partition.source, " do not end in ", target);
+      out.push_back(partition.output_nodes[0]);
+    }
+    return out;
+  }
+
+  void adaptive_avg_pool2d() {
+    for (Node* pool : by_source({"torch.nn.modules.pooling.AdaptiveAvgPool2d", "torch.nn.functional.adaptive_avg_pool2d"},
+                                "torch.ops.aten.adaptive_avg_pool2d.default")) {
+      if (is_annotated(annotations_, {pool})) continue;
+      Node* input = pool->arg(0).node();
+      const auto producer = annotations_.find(input);
+      const bool is_quantized = producer != annotations_.end() && producer->second.annotated &&
+                                !std::holds_alternative<std::monostate>(producer->second.output_qspec);
+      QuantizationAnnotation& annotation = write(pool, "adaptive_avg_pool2d");
+      annotation.set_input(input, is_quantized ? QSpec(SharedQuantizationSpec{input}) : config_.input_qspec());
+      annotation.output_qspec = SharedQuantizationSpec{Edge{input, pool}};
+    }
+  }
+
+  // The input and the hidden state of a GRU. Both belong to the same node, and the second annotation takes the place of the first.
+  void gru_io_only() {
+    for (const SourcePartition& partition : get_source_partitions(graph_, {"torch.nn.modules.rnn.GRU"}, filter_)) {
+      std::vector<Node*> ends = partition.input_nodes;
+      ends.insert(ends.end(), partition.output_nodes.begin(), partition.output_nodes.end());
+      if (is_annotated(annotations_, ends) || partition.input_nodes.size() < 2) continue;
+      for (size_t i = 0; i < 2; ++i) {
+        Node* input = partition.input_nodes[i];
+        write(input->users().front(), "gru_io_only").set_input(input, config_.input_qspec());
+      }
+      QDQ_CHECK(partition.output_nodes.size() == 2, kInvalidArgument, "a GRU has two outputs, but here ", partition.output_nodes.size(),
+                " of its nodes are used outside of it");
+      for (Node* output : partition.output_nodes) write(output, "gru_io_only").output_qspec = config_.output_qspec();
+      mark_annotated(annotations_, partition.nodes);
+    }
+  }
+
+  void cat() {
+    for (Node* node : by_source({"torch.cat"}, "torch.ops.aten.cat.default")) {
+      if (is_annotated(annotations_, {node}) || !node->arg(0).is_list() || node->arg(0).list().empty()) continue;
+      const Argument::List& inputs = node->arg(0).list();
+      QuantizationAnnotation annotation;
+      const QSpec shared = SharedQuantizationSpec{Edge{inputs[0].node(), node}};
+      annotation.set_input(inputs[0].node(), config_.input_qspec());
+      for (size_t i = 1; i < inputs.size(); ++i)
+        if (!annotation.find_input(inputs[i].node())) annotation.set_input(inputs[i].node(), shared);
+      QuantizationAnnotation& written = write(node, "cat");
+      written.input_qspec_map = std::move(annotation.input_qspec_map);
+      written.output_qspec = shared;
+    }
+  }
+
+  Program& program_;
+  Graph& graph_;
+  Annotations& annotations_;
+  const QuantizationConfig& config_;
+  NodeFilter filter_;
+  Compat compat_;
+};
+
+void propagate(Graph& graph, Annotations& annotations) {
+  for (Node* node : graph.nodes()) {
+    Node* input = keeps_numbers(*node) ? node->arg(0).node() : nullptr;
+    const auto producer = annotations.find(input);
+    if (input == nullptr || producer == annotations.end() || std::holds_alternative<std::monostate>(producer->second.output_qspec) ||
+        is_annotated(annotations, {node}))
+      continue;
+    QuantizationAnnotation annotation;
+    annotation.set_input(input, SharedQuantizationSpec{input});
+    annotation.output_qspec = SharedQuantizationSpec{input};
+    annotation.annotated = true;
+    annotation.annotator = "XNNPACKQuantizer propagation";
+    annotations[node] = std::move(annotation);
+  }
+}
+
+// "torch.ops.aten.linear" is the packet of "torch.ops.aten.linear.default".
+bool is_of_packet(const Node& node, const std::string& packet) {
+  const std::string& target = node.target();
+  return node.op() == Node::Op::kCallFunction && target.size() > packet.size() && target.compare(0, packet.size(), packet) == 0 &&
+         target[packet.size()] == '.';
+}
+
+template <class Settings>
+void assign(Settings& settings, const std::string& key, std::optional<QuantizationConfig> config) {
+  const auto found = std::find_if(settings.begin(), settings.end(), [&](const auto& setting) { return setting.first == key; });
+  if (found == settings.end()) settings.emplace_back(key, std::move(config));
+  else found->second = std::move(config);
+}
+
+}  // namespace
+
+QuantizationConfig get_symmetric_quantization_config(const SymmetricConfigOptions& options) {
+  QuantizationConfig config;
+  config.is_qat = options.is_qat;
+
+  QuantizationSpec activation;
+  activation.dtype = DType::kS8;
+  activation.quant_min = options.act_qmin;
+  activation.quant_max = options.act_qmax;
+  activation.qscheme = QScheme::kPerTensorAffine;
+  activation.is_dynamic = options.is_dynamic;
+  activation.observer.eps = kEps;
+  if (options.is_qat && options.is_dynamic) {
+    activation.observer.class_name = "FakeQuantize";
+    activation.observer.inner_class = "MovingAverageMinMaxObserver";
+    activation.observer.averaging_constant = 1.0;
+  } else if (options.is_qat) {
+    activation.observer.class_name = "FusedMovingAvgObsFakeQuantize";
+  } else {
+    activation.observer.class_name = options.is_dynamic ? "PlaceholderObserver" : "HistogramObserver";
+  }
+
+  QuantizationSpec weight;
+  weight.dtype = DType::kS8;
+  weight.quant_min = options.weight_qmin;
+  weight.quant_max = options.weight_qmax;
+  weight.qscheme = options.is_per_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric;
+  weight.ch_axis = 0;
+  weight.observer.eps = kEps;
+  if (options.is_qat) {
+    weight.observer.class_name = "FusedMovingAvgObsFakeQuantize";
+    weight.observer.inner_class = options.is_per_channel ? "MovingAveragePerChannelMinMaxObserver" : "MovingAverageMinMaxObserver";
+  } else {
+    weight.observer.class_name = options.is_per_channel ? "PerChannelMinMaxObserver" : "MinMaxObserver";
+  }
+
+  check_spec(activation, "activations");
+  check_spec(weight, "weights");
+  config.input_activation = activation;
+  if (!options.is_dynamic) config.output_activation = activation;
+  config.weight = weight;
+  return config;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_global(std::optional<QuantizationConfig> config) {
+  global_ = std::move(config);
+  return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& operator_type, std::optional<QuantizationConfig> config) {
+  assign(operator_types_, operator_type, std::move(config));
+  return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_module_type(const std::string& module_type, std::optional<QuantizationConfig> config) {
+  assign(module_types_, source_name(module_type), std::move(config));
+  return *this;
+}
+
+XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& module_name, std::optional<QuantizationConfig> config) {
+  QDQ_CHECK(config || compat_ != Compat::kTorch26, kInvalidArgument, "set_module_name('", module_name,
+            "') was given no config, which PyTorch 2.6 does not support");
+  assign(module_names_, module_name, std::move(config));
+  return *this;
+}
+
+void XNNPACKQuantizer::transform_for_annotation(Program& program) { convert_scalars_to_attributes(program); }
+
+void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
+  const bool strict = compat_ == Compat::kTorch26;
+  const bool all_dynamic = global_ && global_->is_dynamic();
+  const auto apply = [&](const std::optional<QuantizationConfig>& config, NodeFilter filter) {
+    if (!config) return;
+    Annotator annotator(program, annotations, *config, std::move(filter), compat_);
+    if (strict ? all_dynamic : config->is_dynamic()) annotator.annotate_dynamic();
+    else annotator.annotate_static();
+  };
+  const auto in_names = [this](const Node& node) {
+    return std::any_of(module_names_.begin(), module_names_.end(), [&](const Setting& s) { return is_in_module(node, s.first); });
+  };
+  const auto in_types = [this](const Node& node) {
+    return std::any_of(module_types_.begin(), module_types_.end(), [&](const Setting& s) { return is_in_module_type(node, s.first); });
+  };
+  const auto of_operators = [this](const Node& node) {
+    return std::any_of(operator_types_.begin(), operator_types_.end(), [&](const Setting& s) { return is_of_packet(node, s.first); });
+  };
+  for (const auto& [name, config] : module_names_)
+    apply(config, [&, name = name](const Node& node) { return is_in_module(node, name); });
+  for (const auto& [type, config] : module_types_)
+    apply(config, [&, type = type](const Node& node) { return is_in_module_type(node, type) && (strict || !in_names(node)); });
+  if (!strict)
+    for (const auto& [packet, config] : operator_types_)
+      apply(config, [&, packet = packet](const Node& node) {
+        // A relu that is fused goes with the operator in front of it.
+        const Node* producer = is_relu(node) ? node.arg(0).node() : nullptr;
+        return (is_of_packet(node, packet) || (producer && is_of_packet(*producer, packet))) && !in_names(node) && !in_types(node);
+      });
+  apply(global_, [&](const Node& node) { return !in_names(node) && !in_types(node) && (strict || !of_operators(node)); });
+  propagate(*program.graph, annotations);
+}
+
+}  // namespace qdq
