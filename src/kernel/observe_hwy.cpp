@@ -1,0 +1,182 @@
+// Ranges and histograms of float arrays in vectors. Minima, maxima and counts do not depend on the order they are taken in.
+#include "kernel/observe.h"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/observe_hwy.cpp"
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+// The tables that neighbouring elements count into, in turn: a bin met twice in a row must not wait for its own store.
+#ifndef QDQ_KERNEL_HISTOGRAM_TABLES
+#define QDQ_KERNEL_HISTOGRAM_TABLES
+namespace qdq::kernel {
+inline constexpr size_t kTables = 4;
+}
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+MinMax min_max_run(const float* x, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto min0 = hn::Set(d, std::numeric_limits<float>::infinity()), min1 = min0, min2 = min0, min3 = min0;
+  auto max0 = hn::Neg(min0), max1 = max0, max2 = max0, max3 = max0;
+  auto nan0 = hn::MaskFalse(d), nan1 = nan0;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    const auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes);
+    const auto c = hn::LoadU(d, x + i + 2 * lanes), e = hn::LoadU(d, x + i + 3 * lanes);
+    min0 = hn::Min(min0, a), min1 = hn::Min(min1, b), min2 = hn::Min(min2, c), min3 = hn::Min(min3, e);
+    max0 = hn::Max(max0, a), max1 = hn::Max(max1, b), max2 = hn::Max(max2, c), max3 = hn::Max(max3, e);
+    nan0 = hn::Or(nan0, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+    nan1 = hn::Or(nan1, hn::Or(hn::IsNaN(c), hn::IsNaN(e)));
+  }
+  bool has_nan = !hn::AllFalse(d, hn::Or(nan0, nan1));
+  float min = hn::ReduceMin(d, hn::Min(hn::Min(min0, min1), hn::Min(min2, min3)));
+  float max = hn::ReduceMax(d, hn::Max(hn::Max(max0, max1), hn::Max(max2, max3)));
+  for (; i < n; ++i) {
+    has_nan = has_nan || x[i] != x[i];
+    min = x[i] < min ? x[i] : min;
+    max = x[i] > max ? x[i] : max;
+  }
+  const float quiet = std::numeric_limits<float>::quiet_NaN();
+  // Which of -0 and +0 is met first depends on the width of a vector; adding +0 makes both +0.
+  return has_nan ? MinMax{quiet, quiet, true} : MinMax{min + 0.0f, max + 0.0f, false};
+}
+
+// min and max take a row of as many channels in.
+void min_max_columns(const float* x, int64_t n, float* min, float* max) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    // The zero that is added turns -0 into +0, and keeps a NaN that must stay.
+    const auto v = hn::Add(hn::LoadU(d, x + i), hn::Zero(d));
+    const auto lo = hn::LoadU(d, min + i), hi = hn::LoadU(d, max + i);
+    hn::StoreU(hn::IfThenElse(hn::Or(hn::Lt(v, lo), hn::IsNaN(v)), v, lo), d, min + i);
+    hn::StoreU(hn::IfThenElse(hn::Or(hn::Gt(v, hi), hn::IsNaN(v)), v, hi), d, max + i);
+  }
+  for (; i < n; ++i) {
+    const float v = x[i] + 0.0f;
+    if (v < min[i] || v != v) min[i] = v;
+    if (v > max[i] || v != v) max[i] = v;
+  }
+}
+
+// Adds to kTables tables of stride elements each; the slot `bins` takes what is to be skipped.
+void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const size_t lanes = hn::Lanes(d);
+  const auto low = hn::Set(d, lo), high = hn::Set(d, hi), count = hn::Set(d, static_cast<float>(bins));
+  const auto width = hn::Set(d, hi - lo), last = hn::Set(d, static_cast<float>(bins - 1));
+  const auto bin_of = [&](auto v) HWY_ATTR {
+    const auto position = hn::Div(hn::Mul(hn::Sub(v, low), count), width);
+    const auto valid = hn::And(hn::Ge(v, low), hn::Le(v, high));
+    // Limited before the conversion: an integer cannot hold what an element outside may give.
+    return hn::ConvertTo(di, hn::IfThenElse(valid, hn::Min(position, last), count));
+  };
+  constexpr size_t kChunk = 256;
+  HWY_ALIGN int32_t index[kChunk];
+  uint32_t* table[kTables];
+  for (size_t t = 0; t < kTables; ++t) table[t] = tables + t * stride;
+  while (n > 0) {
+    const size_t chunk = static_cast<size_t>(std::min<int64_t>(n, kChunk));
+    size_t i = 0;
+    for (; i + lanes <= chunk; i += lanes) hn::Store(bin_of(hn::LoadU(d, x + i)), di, index + i);
+    if (i < chunk) {
+      HWY_ALIGN float rest[HWY_MAX_LANES_D(decltype(d))] = {};
+      std::copy(x + i, x + chunk, rest);
+      HWY_ALIGN int32_t rest_index[HWY_MAX_LANES_D(decltype(d))];
+      hn::Store(bin_of(hn::Load(d, rest)), di, rest_index);
+      std::copy(rest_index, rest_index + (chunk - i), index + i);
+    }
+    for (i = 0; i + kTables <= chunk; i += kTables) {
+#pragma GCC unroll 8
+      for (size_t t = 0; t < kTables; ++t) ++table[t][index[i + t]];
+    }
+    for (; i < chunk; ++i) ++table[0][index[i]];
+    x += chunk;
+    n -= static_cast<int64_t>(chunk);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+namespace {
+HWY_EXPORT(min_max_run);
+HWY_EXPORT(min_max_columns);
+HWY_EXPORT(histogram_run);
+
+// Elements below which waking threads costs more than it saves.
+constexpr int64_t kGrain = int64_t{1} << 17;
+// A 32-bit count cannot overflow within a run of so many elements.
+constexpr int64_t kRun = int64_t{1} << 31;
+
+}  // namespace
+
+MinMax min_max_f32(const float* x, int64_t n) {
+  MinMax all{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), false};
+  std::mutex mutex;
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    const MinMax part = HWY_DYNAMIC_DISPATCH(min_max_run)(x + begin, end - begin);
+    std::lock_guard<std::mutex> lock(mutex);
+    if (part.has_nan) all = part;
+    if (all.has_nan) return;
+    all.min = std::min(all.min, part.min);
+    all.max = std::max(all.max, part.max);
+  });
+  return all;
+}
+
+void min_max_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, float* min, float* max) {
+  std::fill(min, min + channels, std::numeric_limits<float>::infinity());
+  std::fill(max, max + channels, -std::numeric_limits<float>::infinity());
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o) HWY_DYNAMIC_DISPATCH(min_max_columns)(x + o * channels, channels, min, max);
+    return;
+  }
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, outer * inner));
+  parallel_for(channels, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t c = begin; c < end; ++c) {
+        const MinMax row = HWY_DYNAMIC_DISPATCH(min_max_run)(x + (o * channels + c) * inner, inner);
+        if (row.min < min[c] || row.has_nan) min[c] = row.min;
+        if (row.max > max[c] || row.has_nan) max[c] = row.max;
+      }
+    }
+  });
+}
+
+void histogram_f32(const float* x, int64_t n, float lo, float hi, int64_t bins, uint64_t* counts) {
+  const size_t slots = static_cast<size_t>(bins) + 1;
+  std::mutex mutex;
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    std::vector<uint32_t> tables(kTables * slots);
+    for (int64_t at = begin; at < end; at += kRun) {
+      std::fill(tables.begin(), tables.end(), 0u);
+      HWY_DYNAMIC_DISPATCH(histogram_run)(x + at, std::min(kRun, end - at), lo, hi, bins, tables.data(), slots);
+      std::lock_guard<std::mutex> lock(mutex);
+      for (size_t t = 0; t < kTables; ++t)
+        for (size_t b = 0; b + 1 < slots; ++b) counts[b] += tables[t * slots + b];
+    }
+  });
+}
+
+}  // namespace qdq::kernel
+#endif
