@@ -1,0 +1,30 @@
+// Recipes: JSON that says what to quantize and how, for the command line, C++ and JavaScript alike.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "format/json.h"
+#include "quant/quantizer.h"
+
+namespace qdq {
+
+// What a recipe may name besides the quantizers and observers of qdq: the language border puts those written in JavaScript here.
+struct RecipeExtensions {
+  // {"quantizer": "JavaScript", "number": n, "name": text}
+  std::function<std::unique_ptr<Quantizer>(int64_t number, const std::string& name)> quantizer;
+  // {"observer": {"custom": n}} in a quantization spec
+  std::function<std::shared_ptr<Observer>(int64_t number, const ObserverArgs& args)> observer;
+};
+
+// The quantizer of a recipe. `what` names it in errors: "recipe.json".
+// Throws Error{kInvalidArgument} for an unknown quantizer, field or setting, with the nearest known name.
+std::unique_ptr<Quantizer> parse_recipe(const format::Json& recipe, const std::string& what, const RecipeExtensions& extensions = {});
+
+// Writes annotations given as JSON (the list `annotations` of an AnnotationQuantizer's recipe) on the nodes of the graph.
+// Throws Error{kInvalidArgument} for a node that the graph does not have, or a spec that makes no sense.
+void write_annotations(const format::Json& annotations, const std::string& what, Program& program, Annotations& out,
+                       const RecipeExtensions& extensions = {});
+
+}  // namespace qdq
