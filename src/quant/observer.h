@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -18,9 +19,14 @@ QScheme qscheme_from_name(std::string_view name);  // throws Error{kInvalidArgum
 bool is_per_channel(QScheme scheme);
 bool is_symmetric(QScheme scheme);
 
+// Whether a dtype stands for plain integers (torch.uint8), which PT2E uses, or for one of the quantized types that eager and FX
+// mode have on them: torch.quint8, qint8 and qint32, or torch.quint4x2 on uint8. A few refusals of PyTorch depend on it.
+enum class QDType { kPlain, kQuantized, kQuint4x2 };
+
 // The settings that an observer is constructed with; those a class does not have are ignored by it.
 struct ObserverArgs {
   DType dtype = DType::kU8;
+  QDType qdtype = QDType::kPlain;
   QScheme qscheme = QScheme::kPerTensorAffine;
   bool reduce_range = false;
   std::optional<int64_t> quant_min, quant_max;
@@ -31,13 +37,23 @@ struct ObserverArgs {
   int64_t bins = 2048;
   double scale = 0;        // FixedQParamsObserver
   int64_t zero_point = 0;  // FixedQParamsObserver
+  std::string inner_class;  // fake quantizers: the class inside; empty: MovingAverageMinMaxObserver, as in PyTorch
 };
+
+// PyTorch's default arguments of a class (dtype quint8 almost everywhere; per_channel_affine for PerChannel classes).
+ObserverArgs default_observer_args(std::string_view class_name);
+// "int8", "quint8", "quint4x2", ... of dtype and qdtype, and back. Throws Error{kInvalidArgument} for an unknown name.
+std::string dtype_name(const ObserverArgs& args);
+void set_dtype(ObserverArgs& args, std::string_view name);
 
 // Scales are float32 values. zero_point is float for per_channel_affine_float_qparams, else an integer.
 struct QParams {
   std::vector<float> scale;
   std::vector<int64_t> zero_point;
   std::vector<float> float_zero_point;
+  // The dtype of PyTorch's zero point tensor: int32 where it was computed from an affine range or given, int64 for symmetric
+  // schemes and for an observer that saw nothing, float32 for float zero points.
+  DType zero_point_dtype = DType::kS64;
 };
 
 // One observer or fake-quantize instance. Several edges and nodes may share it.
@@ -49,19 +65,26 @@ class Observer {
 
   // Sees a batch; returns what the graph goes on with (the same tensor; a fake-quantized one for fake quantizers).
   virtual Tensor forward(const Tensor& x) = 0;
-  // Throws Error{kNotCalibrated} if no data was seen where PyTorch would only warn and return scale 1.
+  // Throws Error{kNotCalibrated} if no data was seen where PyTorch would only warn and return scale 1, Error{kInvalidArgument}
+  // if the range holds NaN or the class has no qparams.
   virtual QParams calculate_qparams() const = 0;
+  // Whether calculate_qparams has something to work on. True for classes that need no data.
+  virtual bool calibrated() const { return true; }
+  // What PyTorch returns, which does not refuse an observer without data: scale 1, zero point 0.
+  QParams calculate_qparams_or_default() const;
   // Integer range in force (after reduce_range and custom limits).
   int64_t quant_min() const { return quant_min_; }
   int64_t quant_max() const { return quant_max_; }
 
-  // State, for reports and for saving: empty tensors where the class has none.
+  // State, for reports and for saving: undefined tensors where the class has none. Per tensor: rank 0, inf and -inf before data;
+  // per channel: [channels], [0] before data.
   virtual Tensor min_val() const { return {}; }
   virtual Tensor max_val() const { return {}; }
   virtual Tensor histogram() const { return {}; }
+  virtual std::vector<Tensor> recorded() const { return {}; }  // RecordingObserver: copies of all it saw
 
  protected:
-  explicit Observer(ObserverArgs args) : args_(args) {}
+  explicit Observer(ObserverArgs args) : args_(std::move(args)) {}
   ObserverArgs args_;
   int64_t quant_min_ = 0;
   int64_t quant_max_ = 0;
@@ -72,5 +95,11 @@ class Observer {
 // Throws Error{kInvalidArgument} listing the known names, or where PyTorch's constructor refuses the settings.
 std::shared_ptr<Observer> make_observer(std::string_view class_name, const ObserverArgs& args);
 std::vector<std::string_view> observer_class_names();
+
+// An observer whose qparams follow from those of others (_DerivedObserverOrFakeQuantize); it looks at no data itself. Of the
+// arguments, dtype, quant_min, quant_max, qscheme and ch_axis count.
+using DeriveQParams = std::function<QParams(const std::vector<std::shared_ptr<Observer>>&)>;
+std::shared_ptr<Observer> make_derived_observer(const ObserverArgs& args, std::vector<std::shared_ptr<Observer>> derived_from,
+                                                DeriveQParams derive);
 
 }  // namespace qdq
