@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "cli/host.h"
+#include "quant/observer.h"
 #include "tensor/tensor.h"
 
 namespace qdq {
@@ -61,6 +63,10 @@ using CaseRunner = void (*)(const ConformanceCase& c);
 void run_observers_case(const ConformanceCase& c);
 void run_quantize_ops_case(const ConformanceCase& c);
 
+// Runs the body on each element of a list of entries that stand for themselves (each has an "id") and throws one Mismatch for the
+// first failure, with the number of entries that failed.
+void for_each_entry(const nlohmann::json& entries, const std::function<void(const nlohmann::json& entry)>& body);
+
 // Numbers of case.json, where infinities and NaN are {"float": "inf"}; a list of them, or one number as a list of length 1.
 double number_of(const nlohmann::json& value);
 std::vector<double> numbers_of(const nlohmann::json& value);
@@ -74,5 +80,9 @@ void expect_close(const std::string& what, std::span<const double> actual, std::
 // The same for tensors, whose dtypes and shapes must be equal.
 void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double relative = 0,
                   double absolute = 0);
+
+// Throws Mismatch unless every setting that the JSON has ("dtype", "qscheme", "eps", ...; see the README of the cases) is that of the
+// observer.
+void expect_settings(const Observer& observer, const nlohmann::json& expected);
 
 }  // namespace qdq
