@@ -1,0 +1,360 @@
+#include "format/json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+
+#include "format/bytes.h"
+
+namespace qdq::format {
+
+namespace {
+
+constexpr size_t kMaxDepth = 512;
+// Objects below this size are searched for a second key of one name; larger ones keep a set.
+constexpr size_t kSmallObject = 16;
+
+// "line 3, column 14", both counted from 1, columns in bytes.
+std::string place_in(std::string_view text, size_t position) {
+  const std::string_view before = text.substr(0, std::min(position, text.size()));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const size_t start = before.rfind('\n');
+  const size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1;
+  return concat("line ", line, ", column ", column);
+}
+
+// Words that stand for NaN, Infinity and -Infinity while the text is parsed: strings with a character that the text does
+// not have, of the same length as the word, so that places stay right.
+constexpr std::string_view kNan = "\"\x7f\"", kInfinity = "\"\x7f     \"", kMinusInfinity = "\"\x7f      \"";
+
+struct NonFinite {
+  std::string_view word, marker;
+  double value;
+};
+const NonFinite kNonFinite[] = {
+    {"-Infinity", kMinusInfinity, -std::numeric_limits<double>::infinity()},
+    {"Infinity", kInfinity, std::numeric_limits<double>::infinity()},
+    {"NaN", kNan, std::numeric_limits<double>::quiet_NaN()},
+};
+
+// The text with its bare NaN and Infinity replaced by their markers; nothing if there are none.
+std::string mark_non_finite(std::string_view text) {
+  if (text.find("NaN") == std::string_view::npos && text.find("Infinity") == std::string_view::npos) return {};
+  for (const std::string_view taken : {"\x7f", "\\u007f", "\\u007F"})
+    if (text.find(taken) != std::string_view::npos) return {};
+  std::string out(text);
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\') {
+      ++i;
+      continue;
+    }
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string) continue;
+    for (const NonFinite& entry : kNonFinite) {
+      if (text.substr(i, entry.word.size()) != entry.word) continue;
+      out.replace(i, entry.word.size(), entry.marker);
+      i += entry.word.size() - 1;
+      break;
+    }
+  }
+  return out;
+}
+
+// Builds the value from the parser's events. nlohmann's own builder looks every key up, which is quadratic in an object's
+// size, has no limit of depth and takes the last of two equal keys.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  Builder(std::string_view text, const std::string& what, bool marked) : text_(text), what_(what), marked_(marked) {}
+
+  Json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool binary(binary_t&) override { return false; }
+  bool string(string_t& value) override {
+    if (marked_ && !value.empty() && value[0] == '\x7f')
+      for (const NonFinite& entry : kNonFinite)
+        if (value.size() + 2 == entry.marker.size()) return add(entry.value);
+    return add(std::move(value));
+  }
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool start_array(size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    Level& level = levels_.back();
+    auto& members = level.value->get_ref<Json::object_t&>();
+    bool twice;
+    if (members.size() < kSmallObject) {
+      twice = std::any_of(members.begin(), members.end(), [&](const auto& member) { return member.first == name; });
+    } else {
+      if (level.keys.empty())
+        for (const auto& member : members) level.keys.insert(member.first);
+      twice = !level.keys.insert(name).second;
+    }
+    if (twice) fail(ErrorCode::kBadFile, what_, ": the key '", name, "' stands twice in one object");
+    members.emplace_back(std::move(name), Json());
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) override {
+    // The library's sentence begins with its own error number and place.
+    std::string reason = error.what();
+    const size_t colon = reason.find(": ");
+    if (colon != std::string::npos) reason.erase(0, colon + 2);
+    fail(ErrorCode::kBadFile, what_, " is not JSON at ", place_in(text_, position == 0 ? 0 : position - 1), ": ", reason);
+  }
+
+ private:
+  struct Level {
+    Json* value;
+    std::unordered_set<std::string> keys;
+  };
+
+  Json* place(Json&& value) {
+    if (levels_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Json& parent = *levels_.back().value;
+    Json* out = parent.is_array() ? &parent.get_ref<Json::array_t&>().emplace_back() : &parent.get_ref<Json::object_t&>().back().second;
+    *out = std::move(value);
+    return out;
+  }
+  bool add(Json&& value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(Json&& value) {
+    if (levels_.size() >= kMaxDepth) fail(ErrorCode::kBadFile, what_, " nests more than ", kMaxDepth, " deep");
+    levels_.push_back({place(std::move(value)), {}});
+    return true;
+  }
+  bool close() {
+    levels_.pop_back();
+    return true;
+  }
+
+  std::string_view text_;
+  const std::string& what_;
+  bool marked_;
+  Json root_;
+  std::vector<Level> levels_;
+};
+
+class Printer {
+ public:
+  explicit Printer(int indent) : indent_(indent) {}
+
+  std::string print(const Json& value) {
+    write(value, 0);
+    return std::move(out_);
+  }
+
+ private:
+  void write(const Json& value, int level) {
+    if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+      const double number = value.get<double>();
+      out_ += std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+    } else if (!value.is_structured()) {
+      out_ += value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    } else if (value.is_object()) {
+      list(value, level, '{', '}', value.empty(), [&](const auto& item, int below) {
+        out_ += Json(item.key()).dump(-1, ' ', false, Json::error_handler_t::replace) + (indent_ < 0 ? ":" : ": ");
+        write(item.value(), below);
+      });
+    } else {
+      const bool flat = std::none_of(value.begin(), value.end(), [](const Json& item) { return item.is_structured(); });
+      list(value, level, '[', ']', flat, [&](const auto& item, int below) { write(item.value(), below); });
+    }
+  }
+
+  template <class Item>
+  void list(const Json& value, int level, char first, char last, bool flat, Item&& item) {
+    const auto new_line = [&](int at) {
+      if (indent_ < 0 || flat) return;
+      out_ += '\n';
+      out_.append(static_cast<size_t>(at * indent_), ' ');
+    };
+    out_ += first;
+    bool comma = false;
+    for (const auto& entry : value.items()) {
+      if (comma) out_ += flat && indent_ >= 0 ? ", " : ",";
+      comma = true;
+      new_line(level + 1);
+      item(entry, level + 1);
+    }
+    if (comma) new_line(level);
+    out_ += last;
+  }
+
+  int indent_;
+  std::string out_;
+};
+
+// The kind of a value in words: "the string 'abc'", "a list".
+std::string describe(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > 40) text = text.substr(0, 37) + "...";
+  return value.is_string() ? "the string " + text : text;
+}
+
+[[noreturn]] void wrong_kind(const Json& value, const std::string& where, std::string_view wanted) {
+  fail(ErrorCode::kInvalidArgument, where, " is ", describe(value), ", wanted ", wanted);
+}
+
+// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i)
+    for (size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& what) {
+  QDQ_CHECK(is_utf8(text), kBadFile, what, " is not UTF-8 text, as JSON is");
+  const std::string marked = mark_non_finite(text);
+  const std::string_view source = marked.empty() ? text : marked;
+  Builder builder(source, what, !marked.empty());
+  Json::sax_parse(source.begin(), source.end(), &builder);
+  return builder.take();
+}
+
+std::string print_json(const Json& value, int indent) { return Printer(indent).print(value); }
+
+Json json_of_number(double value) {
+  if (std::isfinite(value)) return value;
+  Json out = Json::object();
+  out["float"] = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  return out;
+}
+
+double number_of_json(const Json& value, const std::string& where) {
+  if (value.is_number()) return value.get<double>();
+  const Json* word = &value;
+  if (value.is_object() && value.size() == 1 && value.begin().key() == "float") word = &value.begin().value();
+  if (word->is_string()) {
+    const auto& text = word->get_ref<const std::string&>();
+    if (text == "inf" || text == "Infinity") return std::numeric_limits<double>::infinity();
+    if (text == "-inf" || text == "-Infinity") return -std::numeric_limits<double>::infinity();
+    if (text == "nan" || text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  }
+  fail(ErrorCode::kBadFile, where, " is ", describe(value), ", wanted a number");
+}
+
+template <>
+bool json_as<bool>(const Json& value, const std::string& where) {
+  if (!value.is_boolean()) wrong_kind(value, where, "true or false");
+  return value.get<bool>();
+}
+
+template <>
+int64_t json_as<int64_t>(const Json& value, const std::string& where) {
+  if (value.is_number_float()) {
+    const double number = value.get<double>();
+    if (std::floor(number) == number && std::fabs(number) <= 9007199254740992.0) return static_cast<int64_t>(number);
+  } else if (value.is_number_unsigned()) {
+    if (value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return value.get<int64_t>();
+  } else if (value.is_number()) {
+    return value.get<int64_t>();
+  }
+  wrong_kind(value, where, "an integer");
+}
+
+template <>
+int json_as<int>(const Json& value, const std::string& where) {
+  const int64_t wide = json_as<int64_t>(value, where);
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) wrong_kind(value, where, "an integer of 32 bits");
+  return static_cast<int>(wide);
+}
+
+template <>
+double json_as<double>(const Json& value, const std::string& where) {
+  try {
+    return number_of_json(value, where);
+  } catch (const Error&) {
+    wrong_kind(value, where, "a number");
+  }
+}
+
+template <>
+float json_as<float>(const Json& value, const std::string& where) {
+  return static_cast<float>(json_as<double>(value, where));
+}
+
+template <>
+std::string json_as<std::string>(const Json& value, const std::string& where) {
+  if (!value.is_string()) wrong_kind(value, where, "a string");
+  return value.get<std::string>();
+}
+
+template <>
+Json json_as<Json>(const Json& value, const std::string&) {
+  return value;
+}
+
+void check_json_list(const Json& value, const std::string& where) {
+  if (!value.is_array()) wrong_kind(value, where, "a list");
+}
+
+Fields::Fields(const Json& object, std::string what) : object_(&object), what_(std::move(what)) {
+  if (!object.is_object()) wrong_kind(object, what_, "an object");
+}
+
+const Json* Fields::find(std::string_view key) const {
+  if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.emplace_back(key);
+  for (const auto& [name, value] : object_->get_ref<const Json::object_t&>())
+    if (name == key) return &value;
+  return nullptr;
+}
+
+Fields Fields::object(std::string_view key) const {
+  const Json* value = find(key);
+  if (!value) missing(key);
+  return Fields(*value, where(key));
+}
+
+std::string Fields::where(std::string_view key) const { return concat("field '", key, "' of ", what_); }
+
+void Fields::missing(std::string_view key) const { fail(ErrorCode::kInvalidArgument, where(key), " is missing"); }
+
+void Fields::reject_unknown() const {
+  for (const auto& [name, value] : object_->get_ref<const Json::object_t&>()) {
+    if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
+    const std::string near = nearest_word(name, asked_);
+    std::string known;
+    for (const std::string& word : asked_) known += (known.empty() ? "" : ", ") + word;
+    fail(ErrorCode::kInvalidArgument, "unknown field '", name, "' in ", what_,
+         near.empty() ? "; it may have: " + known : "; did you mean '" + near + "'?");
+  }
+}
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& words) {
+  const std::string* best = nullptr;
+  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  if (word.size() > 100) return {};
+  for (const std::string& candidate : words) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance >= least || distance >= std::max(word.size(), candidate.size())) continue;
+    least = distance;
+    best = &candidate;
+  }
+  return best ? *best : std::string();
+}
+
+}  // namespace qdq::format

@@ -1,0 +1,100 @@
+// JSON: exported programs, recipes, preprocessing and reports, read with errors that name the place.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace qdq::format {
+
+// Objects keep the order of their keys. Looking up a key is linear: iterate over large objects instead.
+using Json = nlohmann::ordered_json;
+
+// The value of a JSON text. The bare words NaN, Infinity and -Infinity, which Python writes, are read as numbers.
+// `what` names the text in errors: "recipe.json". Throws Error{kBadFile} with line and column if the text is not JSON, is not
+// UTF-8, nests more than 512 deep, or gives a key of an object twice.
+Json parse_json(std::string_view text, const std::string& what);
+
+// The value as text: on one line, or with `indent` spaces a level. Doubles print as the shortest text that reads back exactly,
+// numbers that JSON lacks as Python's NaN, Infinity, -Infinity. Lists without containers stay on one line.
+std::string print_json(const Json& value, int indent = -1);
+
+// Numbers of any kind inside strict JSON: 1.5, {"float": "inf"}, {"float": "-inf"}, {"float": "nan"}.
+Json json_of_number(double value);
+// The same backwards; also "Infinity", "-Infinity", "NaN", as newer PyTorch writes them. Throws Error{kBadFile} naming `where`.
+double number_of_json(const Json& value, const std::string& where);
+
+// The value as a C++ type: bool, int, int64_t, float, double, std::string, Json, and vectors of these.
+// Throws Error{kInvalidArgument} naming `where` ("field 'scale' of the recipe") if it is of another kind or does not fit.
+template <class T>
+T json_as(const Json& value, const std::string& where);
+
+// The fields of an object, each asked for once by its reader, so that a misspelt one can be named.
+//   Fields fields(json, "the recipe");
+//   const auto quantizer = fields.required<std::string>("quantizer");
+//   const bool qat = fields.optional<bool>("is_qat", false);
+//   fields.reject_unknown();
+class Fields {
+ public:
+  // The object must outlive this. Throws Error{kInvalidArgument} if it is not an object.
+  Fields(const Json& object, std::string what);
+
+  // The field, or nullptr if it is absent.
+  const Json* find(std::string_view key) const;
+  // Throws Error{kInvalidArgument} if it is absent or of another type.
+  template <class T>
+  T required(std::string_view key) const {
+    const Json* value = find(key);
+    if (!value) missing(key);
+    return json_as<T>(*value, where(key));
+  }
+  // The default if it is absent.
+  template <class T>
+  T optional(std::string_view key, T otherwise) const {
+    const Json* value = find(key);
+    return value ? json_as<T>(*value, where(key)) : otherwise;
+  }
+  // The field as an object of its own, named after its place. Throws Error{kInvalidArgument} if it is absent.
+  Fields object(std::string_view key) const;
+
+  // "field 'scale' of the recipe"
+  std::string where(std::string_view key) const;
+  // Throws Error{kInvalidArgument} if the object has a field that nobody asked for, naming the nearest one that somebody did.
+  void reject_unknown() const;
+
+ private:
+  [[noreturn]] void missing(std::string_view key) const;
+
+  const Json* object_;
+  std::string what_;
+  mutable std::vector<std::string> asked_;
+};
+
+// The one of the words that a misspelt word probably means, or "" if none is near.
+std::string nearest_word(std::string_view word, const std::vector<std::string>& words);
+
+template <> bool json_as<bool>(const Json& value, const std::string& where);
+template <> int64_t json_as<int64_t>(const Json& value, const std::string& where);
+template <> int json_as<int>(const Json& value, const std::string& where);
+template <> double json_as<double>(const Json& value, const std::string& where);
+template <> float json_as<float>(const Json& value, const std::string& where);
+template <> std::string json_as<std::string>(const Json& value, const std::string& where);
+template <> Json json_as<Json>(const Json& value, const std::string& where);
+
+// Whether a value is a list; throws Error{kInvalidArgument} if not. Not for callers.
+void check_json_list(const Json& value, const std::string& where);
+
+template <class T>
+T json_as(const Json& value, const std::string& where) {
+  check_json_list(value, where);
+  T out;
+  for (size_t i = 0; i < value.size(); ++i)
+    out.push_back(json_as<typename T::value_type>(value[i], "item " + std::to_string(i) + " of " + where));
+  return out;
+}
+
+}  // namespace qdq::format
