@@ -1,5 +1,5 @@
-// The one place where the stb libraries are compiled: image decoders, inflate, resampling. Without SIMD and without libm's
-// pow, so that pixels are the same natively and in WASM.
+// The one place where stb_image is compiled: the decoders of JPEG, PNG and BMP, and inflate. Without SIMD and without libm's pow,
+// so that pixels are the same natively and in WASM.
 #define STBI_NO_SIMD
 #define STBI_NO_STDIO
 #define STBI_NO_LINEAR
@@ -9,7 +9,3 @@
 #define STBI_ONLY_BMP
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb/stb_image.h>
-
-#define STBIR_NO_SIMD
-#define STB_IMAGE_RESIZE_IMPLEMENTATION
-#include <stb/stb_image_resize2.h>

@@ -1,0 +1,125 @@
+// Images: decoding, and preprocessing that equals Pillow's and torchvision's.
+#include "format/image.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "format/npz.h"
+#include "unit/format/expect_error.h"
+#include "unit/format/golden_file.h"
+
+namespace qdq::format {
+namespace {
+
+Tensor golden(std::string_view name) {
+  static const std::vector<NamedTensor> arrays = read_npz(golden_file("image.npz"));
+  for (const NamedTensor& entry : arrays)
+    if (entry.name == name) return entry.tensor;
+  throw Error(ErrorCode::kInternal, "no array " + std::string(name));
+}
+
+Preprocess steps(const std::string& json) { return parse_preprocess(parse_json(json, "j"), "pre.json"); }
+
+// Preprocessed pixels as they are, without scale.
+Tensor pixels_after(const std::string& json) {
+  Preprocess how = steps(json);
+  how.scale = 1;
+  return preprocess(golden("pixels"), how);
+}
+
+TEST(Image, PngAndBmpDecodeToTheirPixels) {
+  for (const char* name : {"gradient.png", "gradient.bmp", "gradient_rgba.png"})
+    EXPECT_TRUE(bitwise_equal(decode_image(golden_file(name), name), golden("pixels"))) << name;
+  const Tensor gray = decode_image(golden_file("gradient_gray.png"));
+  for (int64_t c = 0; c < 3; ++c) EXPECT_TRUE(bitwise_equal(gray.select(2, c), golden("gray").select(0, 0)));
+}
+
+TEST(Image, JpegDecodesWithinThreeLevelsOfLibjpeg) {
+  const Tensor image = decode_image(golden_file("gradient.jpg")), expected = golden("jpeg");
+  ASSERT_EQ(image.sizes(), expected.sizes());
+  int worst = 0;
+  for (int64_t i = 0; i < image.numel(); ++i)
+    worst = std::max(worst, std::abs(int{image.data<uint8_t>()[i]} - int{expected.data<uint8_t>()[i]}));
+  EXPECT_LE(worst, 3);
+}
+
+TEST(Image, ResizingEqualsPillow) {
+  for (const std::string filter : {"nearest", "bilinear", "bicubic", "area"}) {
+    const std::string end = ", \"filter\": \"" + filter + "\"}";
+    EXPECT_TRUE(bitwise_equal(pixels_after("{\"resize\": [11, 13]" + end), golden(filter + "_down").to(DType::kF32))) << filter;
+    EXPECT_TRUE(bitwise_equal(pixels_after("{\"resize\": [41, 50]" + end), golden(filter + "_up").to(DType::kF32))) << filter;
+  }
+}
+
+TEST(Image, ShortSideAndCropEqualTorchvision) {
+  EXPECT_TRUE(bitwise_equal(pixels_after(R"({"resize": 17})"), golden("short_side").to(DType::kF32)));
+  EXPECT_TRUE(bitwise_equal(pixels_after(R"({"crop": [9, 12]})"), golden("crop").to(DType::kF32)));
+  EXPECT_TRUE(bitwise_equal(pixels_after(R"({"grayscale": true})"), golden("gray").to(DType::kF32)));
+}
+
+TEST(Image, NormalizingEqualsTorchvision) {
+  const Tensor expected = golden("normalized");
+  const std::string numbers = R"("mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225])";
+  EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{" + numbers + "}")), expected));
+  EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{\"layout\": \"NHWC\", " + numbers + "}")), expected.permute({1, 2, 0})));
+}
+
+TEST(Image, ThePixelScaleIsRoundedOnce) {
+  const Tensor image = Tensor::empty({1, 256, 3}, DType::kU8);
+  for (int64_t i = 0; i < image.numel(); ++i) image.data<uint8_t>()[i] = static_cast<uint8_t>(i / 3);
+  const Tensor out = preprocess(image, {});
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(out.data<float>()[i], static_cast<float>(i) / 255.0f);
+}
+
+TEST(Image, BgrSwapsTheChannelsBeforeMeanAndStd) {
+  const Tensor image = Tensor::of<uint8_t>({1, 1, 3}, {10, 20, 30});
+  const Tensor out = preprocess(image, steps(R"({"channel_order": "BGR", "scale": 1, "mean": [1, 2, 3], "std": 2})"));
+  EXPECT_TRUE(bitwise_equal(out, Tensor::of<float>({3, 1, 1}, {14.5f, 9.0f, 3.5f})));
+}
+
+TEST(Image, WithoutAntialiasTwoPixelsAreMixed) {
+  const Tensor image = Tensor::empty({1, 4, 3}, DType::kU8);
+  for (int64_t i = 0; i < 12; ++i) image.data<uint8_t>()[i] = static_cast<uint8_t>(i / 3 * 10);
+  const Tensor out = preprocess(image, steps(R"({"resize": [1, 2], "antialias": false, "scale": 1})"));
+  EXPECT_TRUE(bitwise_equal(out.select(0, 0), Tensor::of<float>({1, 2}, {5.0f, 25.0f})));
+}
+
+TEST(Image, BadImagesAreRefused) {
+  const auto refuse = [](const Bytes& bytes, std::string_view words, ErrorCode code = ErrorCode::kBadFile) {
+    expect_error(code, words, [&] { decode_image(bytes, "cat.jpg"); });
+  };
+  refuse({}, "cat.jpg is not a JPEG, PNG or BMP image");
+  refuse(Bytes(100, std::byte{7}), "cat.jpg is not a JPEG, PNG or BMP image");
+  Bytes png = golden_file("gradient.png");
+  png.resize(60);
+  refuse(png, "cat.jpg is a damaged image");
+  png = golden_file("gradient.png");
+  png[18] = png[22] = std::byte{0x2F};  // the header says 12 thousand pixels each way
+  refuse(png, "at most 67108864 are read", ErrorCode::kUnsupported);
+}
+
+TEST(Image, StepsThatMakeNoSenseAreRefused) {
+  const auto refuse = [](const char* json, std::string_view words) {
+    expect_error(ErrorCode::kInvalidArgument, words, [&] { preprocess(golden("pixels"), steps(json)); });
+  };
+  refuse(R"({"resise": 256})", "unknown field 'resise' in pre.json; did you mean 'resize'?");
+  refuse(R"({"resize": 0})", "field 'resize' of pre.json is 0, wanted 1 to 32768");
+  refuse(R"({"resize": [1, 2, 3]})", "has 3 numbers");
+  refuse(R"({"resize": "big"})", "wanted an integer");
+  refuse(R"({"resize": 32768})", "too large");
+  refuse(R"({"filter": "lanczos"})", "wanted one of nearest, bilinear, bicubic, area");
+  refuse(R"({"filter": "area", "antialias": false})", "bilinear and nearest");
+  refuse(R"({"crop": 224})", "a crop of 224 x 224 is larger than the image of 26 x 35 pixels");
+  refuse(R"({"mean": [1, 2]})", "has 2 numbers for 3 channels");
+  refuse(R"({"grayscale": true, "mean": [1, 2, 3]})", "has 3 numbers for 1 channels");
+  refuse(R"({"std": [1, 0, 1]})", "holds 0");
+  refuse(R"({"scale": 0})", "is 0");
+  refuse(R"({"layout": "CHW"})", "wanted one of NCHW, NHWC");
+  refuse(R"({"channel_order": "GBR"})", "wanted one of RGB, BGR");
+  expect_error(ErrorCode::kInvalidArgument, "found float32 [2]", [] { preprocess(Tensor::empty({2}, DType::kF32), {}); });
+}
+
+}  // namespace
+}  // namespace qdq::format
