@@ -1,0 +1,447 @@
+// Builds a Program from the JSON and the tensors of a .pt2 file (torch/_export/serde/serialize.py, GraphModuleDeserializer).
+#include <unordered_map>
+
+#include "io/pt2.h"
+#include "io/pt2_archive.h"
+#include "io/pt2_metadata.h"
+#include "op/op.h"
+
+namespace qdq {
+namespace {
+
+using format::TorchTensor;
+
+class ProgramReader {
+ public:
+  explicit ProgramReader(Pt2Archive archive) : archive_(std::move(archive)), root_(archive_.program, archive_.program_name + ":") {}
+
+  Program read() {
+    read_versions();
+    const Place module = root_["graph_module"];
+    const Place graph = module["graph"];
+    const Place signature = module["signature"];
+    read_ranges();
+    read_values(graph);
+    read_inputs(graph["inputs"], signature["input_specs"]);
+    const Place nodes = graph["nodes"];
+    for (size_t i = 0; i < nodes.size(); ++i) read_node(nodes[i]);
+    read_outputs(graph["outputs"], signature["output_specs"]);
+    read_calling_convention(module["module_call_graph"]);
+    return std::move(program_);
+  }
+
+ private:
+  Graph& graph() { return *program_.graph; }
+
+  void read_versions() {
+    const std::optional<Place> torch_version = root_.find("torch_version");
+    if (torch_version) program_.torch_version = torch_version->string();
+    const Place version = root_["schema_version"];
+    const int64_t major = version["major"].integer();
+    QDQ_CHECK(major == kSchemaMajor, kUnsupported, version.path(), ".major is ", major, " (written by PyTorch ",
+              torch_version ? program_.torch_version : "of unknown version", "), qdq reads ", kSchemaMajor,
+              "; export the model with PyTorch 2.6 or newer");
+    const std::optional<Place> verifiers = root_.find("verifiers");
+    if (verifiers && verifiers->size() > 0) program_.dialect = (*verifiers)[0].string();
+  }
+
+  void read_ranges() {
+    const std::optional<Place> ranges = root_.find("range_constraints");
+    if (!ranges) return;
+    ranges->for_each_member([&](const std::string& symbol, const Place& range) {
+      ValueRange& out = program_.symbol_ranges[symbol];
+      if (const auto min = range.find("min_val")) out.min = min->integer();
+      if (const auto max = range.find("max_val")) out.max = max->integer();
+    });
+  }
+
+  // {"as_int": 3} or {"as_expr": {"expr_str": "Symbol('s0', ...)", "hint": {"as_int": 2}}}
+  SymInt sym_int(const Place& place) {
+    const auto [kind, value] = place.choice();
+    if (kind == "as_int") return value.integer();
+    if (kind != "as_expr") value.bad("is not an integer");
+    const Place expression = value["expr_str"];
+    SymInt out;
+    try {
+      out = SymInt::parse(expression.string());
+    } catch (const Error& error) {
+      expression.bad("cannot be read: ", error.message);
+    }
+    const std::optional<Place> hint = value.find("hint");
+    if (!hint || !hint->has("as_int")) return out;
+    // The hint of a lone symbol is the symbol's value at export.
+    const std::string text = out.to_string();
+    if (!out.is_constant() && out == SymInt::symbol(text)) program_.symbol_hints[text] = (*hint)["as_int"].integer();
+    return out;
+  }
+
+  DType dtype(const Place& place) const {
+    const std::optional<DType> out = dtype_from_number(place.integer());
+    QDQ_CHECK(out, kUnsupported, place.path(), " is ", place.integer(), ", the number of a data type that qdq does not have");
+    return *out;
+  }
+
+  void check_layout(const Place& place) const {
+    QDQ_CHECK(place.integer() == static_cast<int64_t>(Layout::kStrided), kUnsupported, place.path(), " is ", place.integer(),
+              ", qdq has dense tensors only (", static_cast<int64_t>(Layout::kStrided), ")");
+  }
+
+  TensorMeta tensor_meta(const Place& place) {
+    TensorMeta out;
+    out.dtype = dtype(place["dtype"]);
+    const Place sizes = place["sizes"], strides = place["strides"];
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      out.sizes.push_back(sym_int(sizes[i]));
+      if (out.sizes[i].constant().value_or(0) < 0) sizes[i].bad("is negative");
+    }
+    for (size_t i = 0; i < strides.size(); ++i) out.strides.push_back(sym_int(strides[i]));
+    if (out.strides.size() != out.sizes.size()) place.bad("has ", out.sizes.size(), " sizes but ", out.strides.size(), " strides");
+    try {
+      if (out.strides == strides_in_c_order(out.sizes)) out.strides.clear();
+    } catch (const Error& error) {
+      place.bad("has absurd sizes: ", error.message);
+    }
+    out.requires_grad = place["requires_grad"].boolean();
+    check_layout(place["layout"]);
+    return out;
+  }
+
+  void read_values(const Place& graph) {
+    const auto read = [&](std::string_view field, auto&& meta) {
+      const std::optional<Place> values = graph.find(field);
+      if (!values) return;
+      values->for_each_member([&](const std::string& name, const Place& place) {
+        if (!metas_.emplace(name, ValueMeta{meta(place)}).second) place.bad("describes a value that has a second description");
+      });
+    };
+    read("tensor_values", [&](const Place& place) { return tensor_meta(place); });
+    read("sym_int_values", [&](const Place& place) { return sym_int(place); });
+    read("sym_bool_values", [](const Place&) { return false; });
+    read("sym_float_values", [](const Place&) { return 0.0; });
+  }
+
+  // A name for a node that has none in the file; those that do keep theirs.
+  std::string free_name(const std::string& candidate) {
+    std::string name = candidate;
+    for (int64_t i = 1; metas_.count(name) != 0 || graph().find(name) != nullptr; ++i) name = candidate + "_" + std::to_string(i);
+    return name;
+  }
+
+  void define(const Place& place, const std::string& name, Node* node) {
+    const auto meta = metas_.find(name);
+    if (meta == metas_.end()) place.bad("defines the value '", name, "', which the file does not describe");
+    if (!values_.emplace(name, node).second) place.bad("defines the value '", name, "' a second time");
+    node->meta.val = meta->second;
+  }
+
+  Node* value(const Place& place) const {
+    const auto found = values_.find(place.string());
+    if (found == values_.end()) place.bad("names the value '", place.string(), "', which is not defined before");
+    return found->second;
+  }
+
+  void read_inputs(const Place& inputs, const Place& specs) {
+    if (inputs.size() != specs.size()) specs.bad("has ", specs.size(), " entries, the graph has ", inputs.size(), " inputs");
+    for (const bool lifted : {true, false}) {
+      for (size_t i = 0; i < specs.size(); ++i) {
+        const auto [kind, spec] = specs[i].choice();
+        const bool is_user = kind == "user_input" || kind == "constant_input";
+        if (is_user != lifted) is_user ? read_user_input(kind, spec, inputs[i], i) : read_lifted_input(kind, spec, inputs[i]);
+      }
+    }
+  }
+
+  void read_lifted_input(const std::string& kind, const Place& spec, const Place& input) {
+    Attribute attribute;
+    if (kind == "parameter") {
+      attribute.kind = Attribute::Kind::kParameter;
+    } else if (kind == "buffer") {
+      attribute.persistent = spec["persistent"].boolean();
+    } else if (kind == "tensor_constant") {
+      attribute.kind = Attribute::Kind::kConstant;
+      attribute.persistent = false;
+    } else {
+      fail(ErrorCode::kUnsupported, spec.path(), " is an input of a kind that qdq does not have (a custom object or a token)");
+    }
+    const Place name = spec[kind + "_name"], argument = spec["arg"]["name"], input_name = input["as_tensor"]["name"];
+    attribute.name = name.string();
+    if (argument.string() != input_name.string()) argument.bad("is '", argument.string(), "', the graph's input is '", input_name.string(), "'");
+    const bool in_state = kind == "parameter" || attribute.persistent;
+    auto& tensors = in_state ? archive_.state : archive_.constants;
+    const auto found = tensors.find(attribute.name);
+    if (found == tensors.end())
+      name.bad("is '", attribute.name, "', but the file's ", in_state ? "state dict" : "constants", " have no such tensor");
+    attribute.tensor = found->second.tensor;
+    attribute.requires_grad = kind == "parameter" && found->second.requires_grad;
+    Node* node = graph().get_attr(attribute.name, free_name(node_name_of(attribute.name)));
+    define(argument, argument.string(), node);
+    const TensorMeta actual = meta_of_tensor(attribute.tensor, attribute.requires_grad);
+    const TensorMeta* described = node->meta.val.tensor();
+    if (described == nullptr || described->dtype != actual.dtype || described->sizes != actual.sizes)
+      name.bad("is '", attribute.name, "', which the graph describes as ", described ? concat(to_string(described->dtype), to_string(described->sizes)) : "no tensor",
+               ", but the file holds ", to_string(actual.dtype), to_string(actual.sizes));
+    node->meta.val.value = actual;
+    // PyTorch names a tied weight once for each module that has it.
+    const auto [same, is_new] = attribute_names_.emplace(attribute.name, program_.attributes.size());
+    if (is_new) program_.attributes.push_back(std::move(attribute));
+    else if (program_.attributes[same->second].kind != attribute.kind) name.bad("is '", attribute.name, "', an input of another kind too");
+  }
+
+  void read_user_input(const std::string& kind, const Place& spec, const Place& input, size_t position) {
+    if (kind == "constant_input") {
+      return add_constant_input(spec["name"].string(), spec["value"]);
+    }
+    const auto [argument_kind, argument] = spec["arg"].choice();
+    const auto [input_kind, input_value] = input.choice();
+    if (argument_kind != input_kind) argument.bad("is not of the kind of the graph's input, ", input_kind);
+    if (argument_kind == "as_tensor" || argument_kind == "as_sym_int" || argument_kind == "as_sym_float" || argument_kind == "as_sym_bool") {
+      const std::string_view field = argument_kind == "as_tensor" ? "name" : "as_name";
+      const Place name = argument[field];
+      if (name.string() != input_value[field].string())
+        name.bad("is '", name.string(), "', the graph's input is '", input_value[field].string(), "'");
+      define(name, name.string(), graph().create(Node::Op::kPlaceholder, name.string(), {}, {}, name.string()));
+    } else {
+      add_constant_input("arg_" + std::to_string(position), spec["arg"]);
+    }
+  }
+
+  // {"as_none": true}, {"as_int": 3}, ...
+  void add_constant_input(const std::string& name, const Place& value) {
+    const Argument constant = argument(value);
+    Node* node = graph().create(Node::Op::kPlaceholder, name, {}, {}, name);
+    if (constant.is<bool>()) node->meta.val.value = constant.as<bool>();
+    else if (constant.is<int64_t>()) node->meta.val.value = SymInt(constant.as<int64_t>());
+    else if (constant.is<double>()) node->meta.val.value = constant.as<double>();
+    else if (!constant.is_none() && !constant.is<std::string>()) value.bad("is not a constant");
+    node->meta.extra.emplace_back(kConstantInput, constant.is_none() ? "null" : format::print_json(value.choice().second.json()));
+  }
+
+  static double number(const Place& place) { return format::number_of_json(place.json(), place.path()); }
+
+  template <class Element>
+  Argument list(const Place& place, Element&& element) {
+    Argument::List out;
+    out.reserve(place.size());
+    for (size_t i = 0; i < place.size(); ++i) out.push_back(element(place[i]));
+    return out;
+  }
+
+  // {"as_name": "sym_size"}, {"as_int": 3}, ...
+  Argument sym_argument(const Place& place) {
+    const auto [kind, v] = place.choice();
+    return kind == "as_name" ? Argument(value(v)) : argument(place);
+  }
+
+  Argument device(const Place& place) const {
+    const std::optional<Place> index = place.find("index");
+    return Device{place["type"].string() + (index ? ":" + std::to_string(index->integer()) : "")};
+  }
+
+  Argument argument(const Place& place) {
+    const auto [kind, v] = place.choice();
+    const auto tensor = [&](const Place& p) { return Argument(value(p["name"])); };
+    const auto sym = [&](const Place& p) { return sym_argument(p); };
+    const auto integer = [](const Place& p) { return Argument(p.integer()); };
+    if (kind == "as_none") return {};
+    if (kind == "as_tensor") return tensor(v);
+    if (kind == "as_int") return v.integer();
+    if (kind == "as_float") return number(v);
+    if (kind == "as_bool") return v.boolean();
+    if (kind == "as_string") return v.string();
+    if (kind == "as_tensors") return list(v, tensor);
+    if (kind == "as_ints") return list(v, integer);
+    if (kind == "as_floats") return list(v, [&](const Place& p) { return Argument(number(p)); });
+    if (kind == "as_bools") return list(v, [](const Place& p) { return Argument(p.boolean()); });
+    if (kind == "as_strings") return list(v, [](const Place& p) { return Argument(p.string()); });
+    if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") return sym_argument(v);
+    if (kind == "as_sym_ints" || kind == "as_sym_floats" || kind == "as_sym_bools") return list(v, sym);
+    if (kind == "as_optional_tensors") return list(v, [&](const Place& p) { return argument(p); });
+    if (kind == "as_int_lists") return list(v, [&](const Place& p) { return list(p, integer); });
+    if (kind == "as_scalar_type") return dtype(v);
+    if (kind == "as_layout") return check_layout(v), Layout::kStrided;
+    if (kind == "as_device") return device(v);
+    if (kind == "as_memory_format") {
+      if (v.integer() < 1 || v.integer() > 4) v.bad("is not the number of a memory format");
+      return static_cast<MemoryFormat>(v.integer());
+    }
+    fail(ErrorCode::kUnsupported, v.path(), " is an argument of a kind that qdq does not have",
+         kind == "as_graph" ? " (a subgraph: export the model without control flow or torch.no_grad() inside forward)" : "");
+  }
+
+  struct Inputs {
+    std::vector<Argument> args;
+    Node::Kwargs kwargs;
+  };
+
+  // As they stand in the file; a keyword is told by its kind (2), which older files do not have.
+  Inputs inputs_in_file_order(const Place& inputs) {
+    Inputs out;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::optional<Place> kind = inputs[i].find("kind");
+      Argument argument = this->argument(inputs[i]["arg"]);
+      if (kind && kind->integer() == 2) out.kwargs.emplace_back(inputs[i]["name"].string(), std::move(argument));
+      else out.args.push_back(std::move(argument));
+    }
+    return out;
+  }
+
+  Inputs inputs_in_schema_order(const Place& inputs, const OpDef& op) {
+    const Schema& schema = op.schema;
+    std::vector<std::optional<Argument>> given(schema.arguments.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Place name = inputs[i]["name"];
+      const std::optional<size_t> index = schema.index_of(name.string());
+      QDQ_CHECK(index, kUnsupported, name.path(), " is '", name.string(), "', an argument of ", op.target, " that qdq does not have");
+      if (given[*index]) name.bad("gives the argument '", name.string(), "' of ", op.target, " a second time");
+      given[*index] = argument(inputs[i]["arg"]);
+    }
+    size_t count = schema.num_positional();
+    while (count > 0 && !given[count - 1]) --count;
+    Inputs out;
+    for (size_t i = 0; i < given.size(); ++i) {
+      const SchemaArgument& wanted = schema.arguments[i];
+      if (!given[i] && !wanted.default_value) inputs.bad("lack the argument '", wanted.name, "' of ", op.target);
+      if (wanted.kwarg_only) {
+        if (given[i]) out.kwargs.emplace_back(wanted.name, std::move(*given[i]));
+      } else if (i < count) {
+        out.args.push_back(given[i] ? std::move(*given[i]) : default_of(wanted));
+      }
+    }
+    return out;
+  }
+
+  // "int[2] stride=1" means [1, 1].
+  static Argument default_of(const SchemaArgument& argument) {
+    const Argument& value = *argument.default_value;
+    if (!argument.is_list || argument.list_size == 0 || value.is_list() || value.is_none()) return value;
+    return Argument::List(static_cast<size_t>(argument.list_size), value);
+  }
+
+  void read_node(const Place& place) {
+    const Place target_place = place["target"];
+    std::string target = target_place.string();
+    // Python's own module is called _operator, everybody calls it operator.
+    if (target.starts_with("_operator.")) target.erase(0, 1);
+    const bool has_schema = target.starts_with("torch.ops.");
+    const OpDef* op = has_schema ? find_op(target) : nullptr;
+    const Place inputs_place = place["inputs"], outputs = place["outputs"];
+    Inputs inputs = op ? inputs_in_schema_order(inputs_place, *op) : inputs_in_file_order(inputs_place);
+    NodeMeta meta;
+    if (const auto metadata = place.find("metadata")) meta = read_node_metadata(*metadata);
+    const std::optional<Place> single = single_result(outputs);
+    std::string name = single ? single->string() : unnamed(place, target);
+    Node* node = graph().call(std::move(target), std::move(inputs.args), std::move(inputs.kwargs), std::move(name));
+    node->meta = std::move(meta);
+    if (single) define(*single, single->string(), node);
+    else if (outputs.size() > 0) read_results(outputs, node);
+  }
+
+  // A node with several results is not named by older files; PyTorch then names it after its target.
+  std::string unnamed(const Place& place, const std::string& target) {
+    const std::optional<Place> name = place.find("name");
+    if (name && !name->string().empty()) return free_name(name->string());
+    const size_t overload = target.rfind('.');
+    const size_t packet = overload == std::string::npos || overload == 0 ? std::string::npos : target.rfind('.', overload - 1);
+    return free_name(node_name_of(packet == std::string::npos ? target : target.substr(packet + 1)));
+  }
+
+  // The name of the value, if the outputs are one value.
+  std::optional<Place> single_result(const Place& outputs) const {
+    if (outputs.size() != 1) return std::nullopt;
+    const auto [kind, output] = outputs[0].choice();
+    return output_name(kind, output);
+  }
+
+  std::optional<Place> output_name(const std::string& kind, const Place& output) const {
+    if (kind == "as_tensor") return output["name"];
+    if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") return output["as_name"];
+    return std::nullopt;
+  }
+
+  // Several results are a list whose elements getitem nodes take out.
+  void read_results(const Place& outputs, Node* node) {
+    const auto [kind, output] = outputs[0].choice();
+    node->meta.val.value = outputs.size() == 1 && kind == "as_tensors" ? read_elements(output, node, true) : read_elements(outputs, node, false);
+  }
+
+  std::vector<ValueMeta> read_elements(const Place& elements, Node* node, bool are_tensors) {
+    std::vector<ValueMeta> metas;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const auto getitem = [&](std::string name) {
+        Node* item = graph().call("operator.getitem", {node, static_cast<int64_t>(i)}, {}, std::move(name));
+        item->meta = node->meta;
+        return item;
+      };
+      if (are_tensors) {
+        const Place name = elements[i]["name"];
+        Node* item = getitem(name.string());
+        define(name, name.string(), item);
+        metas.push_back(item->meta.val);
+        continue;
+      }
+      const auto [kind, output] = elements[i].choice();
+      if (const auto name = output_name(kind, output)) {
+        Node* item = getitem(name->string());
+        define(*name, name->string(), item);
+        metas.push_back(item->meta.val);
+      } else if (kind == "as_tensors") {
+        Node* item = getitem(free_name("getitem"));
+        item->meta.val.value = read_elements(output, item, true);
+        metas.push_back(item->meta.val);
+      } else if (kind == "as_none") {
+        metas.emplace_back();
+      } else {
+        fail(ErrorCode::kUnsupported, output.path(), " is a result of a kind that qdq does not have");
+      }
+    }
+    return metas;
+  }
+
+  void read_outputs(const Place& outputs, const Place& specs) {
+    if (outputs.size() != specs.size()) specs.bad("has ", specs.size(), " entries, the graph has ", outputs.size(), " outputs");
+    Argument::List results;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const auto [kind, spec] = specs[i].choice();
+      Argument result = argument(outputs[i]);
+      if (kind == "buffer_mutation") {
+        const Place buffer = spec["buffer_name"];
+        const auto found = attribute_names_.find(buffer.string());
+        if (found == attribute_names_.end() || program_.attributes[found->second].kind != Attribute::Kind::kBuffer)
+          buffer.bad("is '", buffer.string(), "', which is not a buffer of the program");
+        if (!result.is_node() || value(spec["arg"]["name"]) != result.node()) spec.bad("does not name the graph's output");
+        program_.buffer_mutations.push_back({result.node()->name(), buffer.string()});
+      } else if (kind == "user_output") {
+        const Argument specified = argument(spec["arg"]);
+        if (specified.node() != result.node()) spec.bad("does not name the graph's output");
+        results.push_back(std::move(result));
+      } else {
+        fail(ErrorCode::kUnsupported, spec.path(), " is an output of a kind that qdq does not have (a changed input, a loss or a gradient)");
+      }
+    }
+    graph().create(Node::Op::kOutput, "output", {Argument(std::move(results))}, {}, "output");
+  }
+
+  void read_calling_convention(const Place& calls) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const std::optional<Place> signature = calls[i].find("signature");
+      if (!signature || !calls[i]["fqn"].string().empty()) continue;
+      program_.in_spec = (*signature)["in_spec"].string();
+      program_.out_spec = (*signature)["out_spec"].string();
+      if (const auto names = signature->find("forward_arg_names"))
+        for (size_t j = 0; j < names->size(); ++j) program_.forward_arg_names.push_back((*names)[j].string());
+    }
+  }
+
+  Pt2Archive archive_;
+  Place root_;
+  Program program_;
+  std::unordered_map<std::string, ValueMeta> metas_;
+  std::unordered_map<std::string, Node*> values_;            // by their names in the file
+  std::unordered_map<std::string, size_t> attribute_names_;  // index in program_.attributes
+};
+
+}  // namespace
+
+Program load_pt2(std::span<const std::byte> bytes) { return ProgramReader(read_pt2_archive(bytes)).read(); }
+
+}  // namespace qdq

@@ -1,0 +1,133 @@
+// Programs from .pt2 files: against what PyTorch reads from the same files, and refusals.
+#include "io/pt2.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "format/bytes.h"
+#include "format/json.h"
+
+namespace qdq {
+namespace {
+
+using format::Json;
+
+std::vector<std::byte> read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+Json read_json(const std::filesystem::path& path) {
+  const std::vector<std::byte> bytes = read_file(path);
+  return format::parse_json(format::text_of(bytes), path.string());
+}
+
+const std::filesystem::path kGolden = std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/io";
+Program golden(const std::string& name) { return load_pt2(read_file(kGolden / (name + ".pt2"))); }
+
+// An argument as the conformance cases write it.
+Json json_of(const Argument& argument) {
+  if (argument.is_node()) return {{"node", argument.node()->name()}};
+  if (argument.is<bool>()) return argument.as<bool>();
+  if (argument.is<int64_t>()) return argument.as<int64_t>();
+  if (argument.is<double>()) return format::json_of_number(argument.as<double>());
+  if (argument.is<std::string>()) return argument.as<std::string>();
+  if (argument.is<DType>()) return {{"dtype", to_string(argument.as<DType>())}};
+  if (argument.is<MemoryFormat>()) return {{"memory_format", to_string(argument.as<MemoryFormat>())}};
+  if (argument.is<Layout>()) return {{"layout", "strided"}};
+  if (argument.is<Device>()) return {{"device", argument.as<Device>().name}};
+  if (!argument.is_list()) return nullptr;
+  Json out = Json::array();
+  for (const Argument& element : argument.list()) out.push_back(json_of(element));
+  return out;
+}
+
+// Where the graph differs from expected.float_graph of a case; empty if nowhere.
+std::string difference(const Graph& graph, const Json& expected) {
+  const std::vector<Node*> nodes = graph.nodes();
+  for (size_t i = 0; i < std::max(nodes.size(), expected.size()); ++i) {
+    if (i >= nodes.size() || i >= expected.size()) return concat(nodes.size(), " nodes, wanted ", expected.size());
+    const Node& node = *nodes[i];
+    const Json& want = expected[i];
+    Json args = Json::array(), kwargs = Json::object();
+    for (const Argument& argument : node.args()) args.push_back(json_of(argument));
+    std::set<std::string> keywords, users, wanted_users;
+    for (const auto& [key, value] : node.kwargs()) kwargs[key] = json_of(value);
+    for (const Node* user : node.users()) users.insert(user->name());
+    for (const Json& user : want["users"]) wanted_users.insert(user.get<std::string>());
+    const std::optional<std::string> module = node.meta.module_path();
+    const auto wrong = [&](const std::string& what, const Json& found, const Json& wanted) {
+      return concat("node ", node.name(), ": ", what, " ", found.dump(), ", wanted ", wanted.dump());
+    };
+    if (want["name"] != node.name()) return wrong("name", node.name(), want["name"]);
+    if (want["op"] != to_string(node.op())) return wrong("op", to_string(node.op()), want["op"]);
+    if (want["target"] != node.target()) return wrong("target", node.target(), want["target"]);
+    if (args != want.value("args", Json::array())) return wrong("args", args, want.value("args", Json::array()));
+    // Keywords have no order.
+    const nlohmann::json found_kwargs = nlohmann::json::parse(kwargs.dump());
+    const nlohmann::json wanted_kwargs = nlohmann::json::parse(want.value("kwargs", Json::object()).dump());
+    if (found_kwargs != wanted_kwargs) return wrong("kwargs", kwargs, want.value("kwargs", Json::object()));
+    if (users != wanted_users) return concat("node ", node.name(), ": ", users.size(), " other users, wanted ", want["users"].dump());
+    if (module.has_value() != want.contains("module") || (module && want["module"] != *module))
+      return wrong("module", module.value_or("(none)"), want.value("module", Json("(none)")));
+  }
+  return {};
+}
+
+TEST(LoadPt2, ReadsTheConformanceCasesAsTheyExpect) {
+  const char* folder = std::getenv("QDQ_CONFORMANCE");
+  if (folder == nullptr) GTEST_SKIP() << "set QDQ_CONFORMANCE to the folder of the conformance cases";
+  int count = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() != "model.pt2") continue;
+    const Json facts = read_json(entry.path().parent_path() / "case.json");
+    SCOPED_TRACE(entry.path().string());
+    try {
+      const Program program = load_pt2(read_file(entry.path()));
+      verify(program);
+      ++count;
+      if (!facts.contains("expected") || !facts["expected"].contains("float_graph")) {
+        std::cout << "no float graph: " << entry.path() << "\n";
+        continue;
+      }
+      EXPECT_EQ(difference(*program.graph, facts["expected"]["float_graph"]), "");
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.message;
+    }
+  }
+  std::cout << count << " programs\n";
+}
+
+class GoldenProgram : public testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(GoldenProgram, HasTheGraphThatPyTorchPrints) {
+  const auto [file, facts_of] = GetParam();
+  const Json facts = read_json(kGolden / (facts_of + ".json"));
+  const Program program = golden(file);
+  verify(program);
+  // PyTorch's module() drops results that nobody uses from decomposed programs only.
+  if (program.dialect == "ATEN")
+    for (Node* node : program.graph->nodes())
+      if (node->is("operator.getitem") && node->users().empty()) program.graph->erase(node);
+  EXPECT_EQ(print(*program.graph), facts["graph"].get<std::string>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, GoldenProgram,
+                         testing::Values(std::pair("conv_net", "conv_net"), std::pair("conv_net_aten", "conv_net_aten"),
+                                         std::pair("dynamic_batch", "dynamic_batch"), std::pair("many_results", "many_results"),
+                                         std::pair("shared", "shared"), std::pair("shared_aten", "shared_aten"),
+                                         std::pair("arguments", "arguments"), std::pair("int8", "int8"),
+                                         std::pair("shared_archive", "shared"), std::pair("shared_archive28", "shared"),
+                                         std::pair("arguments_archive", "arguments")),
+                         [](const auto& info) { return info.param.first; });
+
+}  // namespace
+}  // namespace qdq
