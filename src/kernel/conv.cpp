@@ -8,10 +8,11 @@
 #include "kernel/conv.h"
 
 #include <algorithm>
-#include <cstring>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernel/panel.h"
+#include "kernel/plane.h"
 
 namespace qdq::kernel {
 namespace {
@@ -21,91 +22,23 @@ constexpr int64_t kLaneChunk = 64;
 constexpr int64_t kDirectChannels = 16;
 // Elements of planes or panels that a task works on: half of a second-level cache of 2 MiB.
 constexpr int64_t kCacheElements = int64_t{1} << 18;
-// Elements that may be read beyond the last one of the planes by a vector that begins inside.
-constexpr int64_t kSlack = 2 * kPanel;
-
-// One image's geometry, the same for all groups.
+// One group's geometry, the same for all images. An image of which every tap reads the same place (1 x 1, no stride) needs no
+// planes: it is taken as one row of in_h * in_w pixels.
 struct Geometry {
-  const Conv2d& conv;
-  int64_t in_h, in_w, out_h, out_w;
-  int64_t in_channels, out_channels;  // of a group
+  int64_t in_channels, out_channels;
   int64_t depth;
-  int64_t plane_w;                        // columns of a plane
-  int64_t halo_h;                         // rows of a plane beyond the output rows
-  bool whole;                             // the input serves as the planes, seen as one row of in_h * in_w pixels
-  std::vector<int64_t> phases;            // the used phases, py * stride_w + px
-  std::vector<int64_t> phase_of;          // index into phases, a tap (kh, kw)
+  bool whole;
+  Window window;
+  Planes planes;
 
-  Geometry(const Conv2d& c, int64_t ih, int64_t iw, int64_t oh, int64_t ow)
-      : conv(c), in_h(ih), in_w(iw), out_h(oh), out_w(ow), in_channels(c.in_channels / c.groups),
-        out_channels(c.out_channels / c.groups), depth(in_channels * c.kernel_h * c.kernel_w) {
-    whole = c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0 &&
-            ih == oh && iw == ow;
-    if (whole) {
-      in_w = out_w = ih * iw;
-      in_h = out_h = 1;
-    }
-    plane_w = out_w + (c.kernel_w - 1) * c.dilation_w / c.stride_w;
-    halo_h = (c.kernel_h - 1) * c.dilation_h / c.stride_h;
-    for (int64_t kh = 0; kh < c.kernel_h; ++kh) {
-      for (int64_t kw = 0; kw < c.kernel_w; ++kw) {
-        const int64_t phase = kh * c.dilation_h % c.stride_h * c.stride_w + kw * c.dilation_w % c.stride_w;
-        const auto at = std::find(phases.begin(), phases.end(), phase);
-        phase_of.push_back(at - phases.begin());
-        if (at == phases.end()) phases.push_back(phase);
-      }
-    }
-  }
+  Geometry(const Conv2d& c, const Window& w)
+      : in_channels(c.in_channels / c.groups), out_channels(c.out_channels / c.groups),
+        depth(in_channels * c.kernel_h * c.kernel_w),
+        whole(c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0 &&
+              w.in_h == w.out_h && w.in_w == w.out_w),
+        window(whole ? Window{1, w.in_h * w.in_w, 1, w.in_h * w.in_w} : w), planes(window) {}
 
-  // Elements of the planes that `rows` output rows need.
-  int64_t plane_elements(int64_t rows) const {
-    return in_channels * static_cast<int64_t>(phases.size()) * (rows + halo_h) * plane_w;
-  }
-
-  // Where the input of each tap begins in planes for `rows` output rows.
-  std::vector<int64_t> offsets(int64_t rows) const {
-    std::vector<int64_t> result;
-    result.reserve(static_cast<size_t>(depth));
-    const int64_t plane = whole ? in_w : (rows + halo_h) * plane_w;
-    for (int64_t ic = 0; ic < in_channels; ++ic) {
-      for (int64_t kh = 0; kh < conv.kernel_h; ++kh) {
-        for (int64_t kw = 0; kw < conv.kernel_w; ++kw) {
-          const int64_t phase = phase_of[static_cast<size_t>(kh * conv.kernel_w + kw)];
-          result.push_back((ic * static_cast<int64_t>(phases.size()) + phase) * plane +
-                           kh * conv.dilation_h / conv.stride_h * plane_w + kw * conv.dilation_w / conv.stride_w);
-        }
-      }
-    }
-    return result;
-  }
-
-  // Fills the planes of one group, whose input is x[in_channels, in_h, in_w], for output rows [row, row + rows).
-  void fill_planes(const float* x, int64_t row, int64_t rows, float* planes) const {
-    for (int64_t ic = 0; ic < in_channels; ++ic, x += in_h * in_w) {
-      for (int64_t phase : phases) {
-        const int64_t top = row * conv.stride_h + phase / conv.stride_w - conv.pad_h;
-        for (int64_t i = 0; i < rows + halo_h; ++i, planes += plane_w) {
-          const int64_t y = top + i * conv.stride_h;
-          fill_row(y < 0 || y >= in_h ? nullptr : x + y * in_w, phase % conv.stride_w - conv.pad_w, planes);
-        }
-      }
-    }
-    std::fill(planes, planes + kSlack, 0.0f);
-  }
-
-  // planes[j] = from[left + j * stride_w], zero outside the row; from null is a row of zeros.
-  void fill_row(const float* from, int64_t left, float* planes) const {
-    const int64_t step = conv.stride_w;
-    const int64_t begin = std::min(plane_w, left < 0 ? divide_up(-left, step) : 0);
-    const int64_t end = from && left < in_w ? std::clamp(divide_up(in_w - left, step), begin, plane_w) : begin;
-    std::fill(planes, planes + begin, 0.0f);
-    if (step == 1 && end > begin) {
-      std::memcpy(planes + begin, from + left + begin, static_cast<size_t>(end - begin) * sizeof(float));
-    } else {
-      for (int64_t j = begin; j < end; ++j) planes[j] = from[left + j * step];
-    }
-    std::fill(planes + end, planes + plane_w, 0.0f);
-  }
+  int64_t pixels() const { return window.out_h * window.out_w; }
 };
 
 // A piece of the work: pixels [begin, end) of the output of one group of one image, channels [channel, channel_end).
@@ -127,15 +60,15 @@ struct Plan {
 
 Plan make_plan(const Geometry& g, int64_t images) {
   Plan plan;
-  const int64_t total = g.out_h * g.out_w;
+  const int64_t total = g.pixels();
   const auto use = [](int64_t n) { return static_cast<double>(n) / static_cast<double>(round_up(n, kPanel)); };
   if (g.out_channels < kDirectChannels && !g.whole) {
     plan.way = Plan::Way::kDirect;
-    const int64_t row = g.plane_elements(1) - g.plane_elements(0);
-    plan.pixels = std::clamp<int64_t>(kCacheElements / 4 / std::max<int64_t>(row, 1), 1, divide_up(4096, g.out_w)) * g.out_w;
+    const int64_t row = g.in_channels * g.planes.elements_per_row();
+    plan.pixels = std::clamp<int64_t>(kCacheElements / 4 / std::max<int64_t>(row, 1), 1, divide_up(4096, g.window.out_w)) * g.window.out_w;
   } else {
     plan.pixels = std::clamp<int64_t>(kCacheElements / std::max<int64_t>(g.depth, 1), 3 * kPanel, 512);
-    if (g.out_w <= plan.pixels) plan.pixels = plan.pixels / g.out_w * g.out_w;
+    if (g.window.out_w <= plan.pixels) plan.pixels = plan.pixels / g.window.out_w * g.window.out_w;
     const bool channels = g.out_channels >= kPanel && use(std::min(plan.pixels, total)) * 1.1 < use(g.out_channels);
     plan.way = channels ? Plan::Way::kChannelLanes : Plan::Way::kPixelLanes;
   }
@@ -160,8 +93,8 @@ void fill_panels(const Geometry& g, const Piece& piece, const float* source, con
     Segment segments[kPanel];
     int64_t count = 0;
     for (int64_t at = p; at < end; ++count) {
-      const int64_t y = at / g.out_w, x = at % g.out_w, length = std::min(end - at, g.out_w - x);
-      segments[count] = {(y - row) * g.plane_w + x, length};
+      const int64_t y = at / g.window.out_w, x = at % g.window.out_w, length = std::min(end - at, g.window.out_w - x);
+      segments[count] = {(y - row) * g.planes.width() + x, length};
       at += length;
     }
     if (end - p < kPanel) std::fill(panels, panels + kPanel * g.depth, 0.0f);
@@ -170,31 +103,31 @@ void fill_panels(const Geometry& g, const Piece& piece, const float* source, con
 }
 
 void run_direct(const Geometry& g, const Piece& piece, int64_t panel, Buffers& buffers) {
-  const int64_t row = piece.begin / g.out_w, rows = divide_up(piece.end, g.out_w) - row;
-  const int64_t columns = (rows - 1) * g.plane_w + g.out_w, stride = round_up(columns, kPanel);
-  const std::vector<int64_t> offsets = g.offsets(rows);
-  g.fill_planes(piece.x, row, rows, buffers.planes.get());
+  const int64_t row = piece.begin / g.window.out_w, rows = divide_up(piece.end, g.window.out_w) - row;
+  const int64_t columns = (rows - 1) * g.planes.width() + g.window.out_w, stride = round_up(columns, kPanel);
+  const std::vector<int64_t> offsets = g.planes.offsets(g.in_channels, rows);
+  g.planes.fill(piece.x, g.in_channels, row, rows, 0.0f, buffers.planes.get());
   for (int64_t c = 0; c < g.out_channels; c += panel) {
     const int64_t count = std::min(panel, g.out_channels - c);
     multiply_tile(piece.weight + c * g.depth, panel, count, {buffers.planes.get(), 0, offsets.data()},
                   columns, g.depth, buffers.tile.get(), stride);
     for (int64_t i = 0; i < rows; ++i) {
-      float* out = piece.out + c * g.out_h * g.out_w + (row + i) * g.out_w;
-      store_tile(buffers.tile.get() + i * g.plane_w, stride, count, g.out_w, piece.bias ? piece.bias + c : nullptr, nullptr, out,
-                 g.out_h * g.out_w);
+      float* out = piece.out + c * g.pixels() + (row + i) * g.window.out_w;
+      store_tile(buffers.tile.get() + i * g.planes.width(), stride, count, g.window.out_w, piece.bias ? piece.bias + c : nullptr, nullptr, out,
+                 g.pixels());
     }
   }
 }
 
 void run_panels(const Geometry& g, const Piece& piece, int64_t panel, Plan::Way way, Buffers& buffers) {
-  const int64_t row = g.whole ? 0 : piece.begin / g.out_w;
-  const int64_t rows = divide_up(piece.end, g.out_w) - row, pixels = piece.end - piece.begin;
-  if (!g.whole) g.fill_planes(piece.x, row, rows, buffers.planes.get());
-  fill_panels(g, piece, g.whole ? piece.x : buffers.planes.get(), g.offsets(rows), row, buffers.panels.get());
+  const int64_t row = g.whole ? 0 : piece.begin / g.window.out_w;
+  const int64_t rows = divide_up(piece.end, g.window.out_w) - row, pixels = piece.end - piece.begin;
+  if (!g.whole) g.planes.fill(piece.x, g.in_channels, row, rows, 0.0f, buffers.planes.get());
+  fill_panels(g, piece, g.whole ? piece.x : buffers.planes.get(), g.planes.offsets(g.in_channels, rows), row, buffers.panels.get());
   const float* weight = piece.weight;
   const float* panels = buffers.panels.get();
   float* tile = buffers.tile.get();
-  const int64_t plane = g.out_h * g.out_w;
+  const int64_t plane = g.pixels();
   const int64_t step = way == Plan::Way::kPixelLanes ? kPanel : kLaneChunk;
   for (int64_t c = piece.channel; c < piece.channel_end; c += step) {
     const int64_t count = std::min(step, piece.channel_end - c);
@@ -214,12 +147,12 @@ void run_panels(const Geometry& g, const Piece& piece, int64_t panel, Plan::Way 
 Buffers make_buffers(const Geometry& g, const Plan& plan) {
   Buffers buffers;
   // A piece of pixels that is no multiple of a row may touch one row more.
-  const int64_t rows = std::min(g.out_h, divide_up(plan.pixels, g.out_w) + (plan.pixels % g.out_w != 0));
-  if (!g.whole) buffers.planes = make_scratch(g.plane_elements(rows) + kSlack);
+  const int64_t rows = std::min(g.window.out_h, divide_up(plan.pixels, g.window.out_w) + (plan.pixels % g.window.out_w != 0));
+  if (!g.whole) buffers.planes = make_scratch(g.in_channels * g.planes.elements(rows) + kPlaneSlack);
   if (plan.way == Plan::Way::kDirect) {
-    buffers.tile = make_scratch(kPanel * round_up(rows * g.plane_w, kPanel));
+    buffers.tile = make_scratch(kPanel * round_up(rows * g.planes.width(), kPanel));
   } else {
-    buffers.panels = make_scratch(round_up(plan.pixels, kPanel) * g.depth + kSlack);
+    buffers.panels = make_scratch(round_up(plan.pixels, kPanel) * g.depth + kPanel);
     buffers.tile = make_scratch(round_up(plan.pixels, kPanel) * kLaneChunk);
   }
   return buffers;
@@ -244,7 +177,8 @@ void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const
                 int64_t out_h, int64_t out_w, float* out) {
   const Conv2d& conv = packed.conv;
   if (batch * out_h * out_w * conv.out_channels == 0) return;
-  const Geometry g(conv, in_h, in_w, out_h, out_w);
+  const Geometry g(conv, {in_h, in_w, out_h, out_w, conv.kernel_h, conv.kernel_w, conv.stride_h, conv.stride_w, conv.pad_h,
+                          conv.pad_w, conv.dilation_h, conv.dilation_w});
   const float* weight = packed.data.data<float>();
   const int64_t images = batch * conv.groups, total = out_h * out_w;
   const Plan plan = make_plan(g, images);

@@ -1,0 +1,244 @@
+// Float formulas with xsimd's polynomials, in four lanes without fused multiply-add in every build: SSE2 natively, SIMD128 in WASM.
+#include "kernel/math.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <xsimd/xsimd.hpp>
+
+#include "base/parallel.h"
+
+namespace qdq::kernel {
+namespace {
+
+#if defined(__wasm_simd128__)
+using Arch = xsimd::wasm;
+#else
+using Arch = xsimd::sse2;
+#endif
+using V = xsimd::batch<float, Arch>;
+using W = xsimd::batch<double, Arch>;
+constexpr int64_t kLanes = 4;
+constexpr int64_t kStrands = 16;
+static_assert(V::size == kLanes);
+
+// Calls f on every four elements; the rest goes through a vector too, so that an element's place does not change its value.
+template <class F>
+void map_range(const float* x, int64_t n, float* out, F&& f) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) f(V::load_unaligned(x + i)).store_unaligned(out + i);
+  if (i < n) {
+    float rest[kLanes] = {};
+    std::copy(x + i, x + n, rest);
+    f(V::load_unaligned(rest)).store_unaligned(rest);
+    std::copy(rest, rest + (n - i), out + i);
+  }
+}
+
+template <class F>
+void map(const float* x, int64_t n, float* out, F&& f) {
+  parallel_for(n, int64_t{1} << 14, [&](int64_t begin, int64_t end) { map_range(x + begin, end - begin, out + begin, f); });
+}
+
+// xsimd gives infinity from 88.38 on, where e^x is still finite up to 88.72.
+V exp_full(V x) {
+  const V shift(0.693359375f);
+  const V high = xsimd::exp(x - shift) * V(2.0004244340270536f);
+  return xsimd::select(x > V(88.0f), high, xsimd::exp(x));
+}
+
+// Below 2/3 the series 2 / sqrt(pi) (x - x^3/3 + x^5/10 - ...) as x + x p(x^2): without fused multiply-add xsimd's product with a
+// factor beyond 1 is off by more than 2 ulp there.
+V erf_exact(V x) {
+  constexpr double kFactor = 1.1283791670955126;
+  constexpr double kDivisors[] = {-3, 10, -42, 216, -1320, 9360, -75600};
+  const V s = x * x;
+  V p(static_cast<float>(kFactor / kDivisors[6]));
+  for (int i = 5; i >= 0; --i) p = p * s + V(static_cast<float>(kFactor / kDivisors[i]));
+  p = p * s + V(static_cast<float>(kFactor - 1));
+  return xsimd::select(xsimd::abs(x) < V(2.0f / 3.0f), x + x * p, xsimd::erf(x));
+}
+
+V sigmoid(V x) { return V(1.0f) / (V(1.0f) + exp_full(-x)); }
+
+V gelu(V x) { return x * V(0.5f) * (V(1.0f) + erf_exact(x * V(0.70710678118654752f))); }
+
+V gelu_tanh(V x) {
+  const V inner = V(0.79788456080286536f) * (x + V(0.044715f) * (x * x * x));
+  return V(0.5f) * x * (V(1.0f) + xsimd::tanh(inner));
+}
+
+// Sums in the order that kernel/math.h documents.
+class RowSum {
+ public:
+  // Adds f(element) for each of n elements. f of a missing element of the last group is not added.
+  template <class F>
+  void add(const float* x, int64_t n, F&& f) {
+    int64_t i = 0;
+    for (; i + kStrands <= n; i += kStrands) {
+      for (int64_t j = 0; j < 4; ++j) strands_[j] += f(V::load_unaligned(x + i + j * kLanes));
+    }
+    if (i == n) return;
+    float rest[kStrands] = {};
+    std::copy(x + i, x + n, rest);
+    for (int64_t j = 0; j < 4; ++j) f(V::load_unaligned(rest + j * kLanes)).store_unaligned(rest + j * kLanes);
+    std::fill(rest + (n - i), rest + kStrands, 0.0f);
+    for (int64_t j = 0; j < 4; ++j) strands_[j] += V::load_unaligned(rest + j * kLanes);
+  }
+
+  float total() const {
+    float lane[kLanes];
+    ((strands_[0] + strands_[2]) + (strands_[1] + strands_[3])).store_unaligned(lane);
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+  }
+
+ private:
+  V strands_[4] = {V(0.0f), V(0.0f), V(0.0f), V(0.0f)};
+};
+
+float largest(const float* x, int64_t n) {
+  float value = -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < n; ++i) value = x[i] > value ? x[i] : value;
+  return value;
+}
+
+// Calls body(first element of the row) for rows, in threads if they are worth it.
+template <class Body>
+void for_rows(int64_t rows, int64_t columns, Body&& body) {
+  parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1)), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) body(row);
+  });
+}
+
+// sin(x + quadrant * pi/2) in double: the quarter turn nearest to x is taken off in two parts, the rest goes through Taylor's
+// series, whose first missing term is below 2^-40 of the result.
+float sine(float value, int64_t quadrant) {
+  const double x = value;
+  if (!(std::fabs(x) < 1e15)) return std::isfinite(x) ? sine(static_cast<float>(std::fmod(x, 6.283185307179586)), quadrant) : NAN;
+  const double turns = std::nearbyint(x * 0.63661977236758134);
+  const double r = (x - turns * 1.5707963267341256) - turns * 6.0771005065061922e-11;
+  const double s = r * r;
+  const int64_t turn = (static_cast<int64_t>(turns) + quadrant) & 3;
+  double y;
+  if (turn % 2 == 0) {
+    y = r * (1 + s * (-1 / 6.0 + s * (1 / 120.0 + s * (-1 / 5040.0 + s * (1 / 362880.0 + s * (-1 / 39916800.0 + s / 6227020800.0))))));
+  } else {
+    y = 1 + s * (-1 / 2.0 + s * (1 / 24.0 + s * (-1 / 720.0 + s * (1 / 40320.0 + s * (-1 / 3628800.0 + s / 479001600.0)))));
+  }
+  return static_cast<float>(turn >= 2 ? -y : y);
+}
+
+}  // namespace
+
+void exp_f32(const float* x, int64_t n, float* out) {
+  map(x, n, out, exp_full);
+}
+void expm1_f32(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) { return xsimd::expm1(v); });
+}
+void log_f32(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) { return xsimd::log(v); });
+}
+void log1p_f32(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) { return xsimd::log1p(v); });
+}
+void tanh_f32(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) { return xsimd::tanh(v); });
+}
+void erf_f32(const float* x, int64_t n, float* out) {
+  map(x, n, out, erf_exact);
+}
+void sigmoid_f32(const float* x, int64_t n, float* out) { map(x, n, out, sigmoid); }
+void silu_f32(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) { return v / (V(1.0f) + exp_full(-v)); });
+}
+void gelu_f32(const float* x, int64_t n, float* out) { map(x, n, out, gelu); }
+void gelu_tanh_f32(const float* x, int64_t n, float* out) { map(x, n, out, gelu_tanh); }
+void mish_f32(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) { return v * xsimd::tanh(xsimd::log1p(exp_full(v))); });
+}
+
+void softplus_f32(const float* x, int64_t n, float beta, float threshold, float* out) {
+  const V b(beta), t(threshold);
+  map(x, n, out, [&](V v) { return xsimd::select(v * b > t, v, xsimd::log1p(exp_full(v * b)) / b); });
+}
+
+void elu_f32(const float* x, int64_t n, float alpha, float scale, float input_scale, float* out) {
+  const V negative(alpha * scale), positive(scale), input(input_scale);
+  map(x, n, out, [&](V v) { return xsimd::select(v < V(0.0f), xsimd::expm1(v * input) * negative, v * positive); });
+}
+
+void sin_f32(const float* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = sine(x[i], 0);
+}
+
+void cos_f32(const float* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = sine(x[i], 1);
+}
+
+void pow_f32(const float* x, const float* y, int64_t n, float* out) {
+  parallel_for(n, int64_t{1} << 13, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += 2) {
+      // In double, since the rounding of y log(x) is multiplied by the result.
+      const int64_t other = std::min(i + 1, end - 1);
+      double result[2];
+      xsimd::pow(W(static_cast<double>(x[i]), static_cast<double>(x[other])), W(static_cast<double>(y[i]), static_cast<double>(y[other])))
+          .store_unaligned(result);
+      for (int64_t j = i; j <= other; ++j) {
+        const bool is_one = y[j] == 0.0f || x[j] == 1.0f || (x[j] == -1.0f && std::isinf(y[j]));
+        out[j] = is_one ? 1.0f : static_cast<float>(result[j - i]);
+      }
+    }
+  });
+}
+
+float sum_f32(const float* x, int64_t n) {
+  RowSum sum;
+  sum.add(x, n, [](V v) { return v; });
+  return sum.total();
+}
+
+void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
+  for_rows(rows, columns, [&](int64_t row) {
+    const float* from = x + row * columns;
+    float* to = out + row * columns;
+    const V max(largest(from, columns));
+    map_range(from, columns, to, [&](V v) { return xsimd::exp(v - max); });
+    const V sum(sum_f32(to, columns));
+    map_range(to, columns, to, [&](V v) { return v / sum; });
+  });
+}
+
+void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
+  for_rows(rows, columns, [&](int64_t row) {
+    const float* from = x + row * columns;
+    const V max(largest(from, columns));
+    RowSum sum;
+    sum.add(from, columns, [&](V v) { return xsimd::exp(v - max); });
+    const V log = xsimd::log(V(sum.total()));
+    map_range(from, columns, out + row * columns, [&](V v) { return (v - max) - log; });
+  });
+}
+
+void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps, float* out,
+                    float* mean, float* rstd) {
+  for_rows(rows, columns, [&](int64_t row) {
+    const float* from = x + row * columns;
+    float* to = out + row * columns;
+    const float count = static_cast<float>(columns), average = sum_f32(from, columns) / count;
+    RowSum squares;
+    squares.add(from, columns, [&](V v) { return (v - V(average)) * (v - V(average)); });
+    const float factor = 1.0f / std::sqrt(squares.total() / count + eps);
+    if (mean) mean[row] = average;
+    if (rstd) rstd[row] = factor;
+    for (int64_t i = 0; i < columns; ++i) {
+      float value = (from[i] - average) * factor;
+      if (gamma) value = value * gamma[i];
+      if (beta) value = value + beta[i];
+      to[i] = value;
+    }
+  });
+}
+
+}  // namespace qdq::kernel

@@ -1,0 +1,183 @@
+// Exact float arithmetic on contiguous arrays in vectors.
+#include "kernel/pointwise.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/pointwise_hwy.cpp"
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// The rest of an array goes through a vector as well, so that it takes the same operations.
+template <class F>
+HWY_INLINE void map(const float* x, int64_t n, float* out, F&& f) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, x + i)), d, out + i);
+  const size_t rest = static_cast<size_t>(n - i);
+  if (rest) hn::StoreN(f(hn::LoadN(d, x + i, rest)), d, out + i, rest);
+}
+
+template <class F>
+HWY_INLINE void map2(const float* a, const float* b, int64_t n, float* out, F&& f) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+  const size_t rest = static_cast<size_t>(n - i);
+  if (rest) hn::StoreN(f(hn::LoadN(d, a + i, rest), hn::LoadN(d, b + i, rest)), d, out + i, rest);
+}
+
+// min(max(v, lo), hi) that leaves NaN alone on every machine.
+HWY_INLINE V clamp(V v, V lo, V hi) {
+  const V raised = hn::IfThenElse(hn::Lt(v, lo), lo, v);
+  return hn::IfThenElse(hn::Gt(raised, hi), hi, raised);
+}
+
+HWY_INLINE V relu6_of_shifted(V v) {
+  const D d;
+  return clamp(hn::Add(v, hn::Set(d, 3.0f)), hn::Zero(d), hn::Set(d, 6.0f));
+}
+
+void relu(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(D())), v); });
+}
+void clamp_run(const float* x, int64_t n, float lo, float hi, float* out) {
+  const V low = hn::Set(D(), lo), high = hn::Set(D(), hi);
+  map(x, n, out, [&](V v) HWY_ATTR { return clamp(v, low, high); });
+}
+void add(const float* a, const float* b, int64_t n, float* out) {
+  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::Add(u, v); });
+}
+void sub(const float* a, const float* b, int64_t n, float* out) {
+  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::Sub(u, v); });
+}
+void mul(const float* a, const float* b, int64_t n, float* out) {
+  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::Mul(u, v); });
+}
+void div(const float* a, const float* b, int64_t n, float* out) {
+  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::Div(u, v); });
+}
+void add_scalar(const float* x, float s, int64_t n, float* out) {
+  const V sv = hn::Set(D(), s);
+  map(x, n, out, [&](V v) HWY_ATTR { return hn::Add(v, sv); });
+}
+void mul_scalar(const float* x, float s, int64_t n, float* out) {
+  const V sv = hn::Set(D(), s);
+  map(x, n, out, [&](V v) HWY_ATTR { return hn::Mul(v, sv); });
+}
+void add_scaled(const float* a, const float* b, float alpha, int64_t n, float* out) {
+  const V factor = hn::Set(D(), alpha);
+  map2(a, b, n, out, [&](V u, V v) HWY_ATTR { return hn::Add(u, hn::Mul(factor, v)); });
+}
+void hardsigmoid(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Div(relu6_of_shifted(v), hn::Set(D(), 6.0f)); });
+}
+void hardswish(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Div(hn::Mul(v, relu6_of_shifted(v)), hn::Set(D(), 6.0f)); });
+}
+void leaky_relu(const float* x, int64_t n, float slope, float* out) {
+  const V factor = hn::Set(D(), slope);
+  map(x, n, out, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, hn::Zero(D())), v, hn::Mul(v, factor)); });
+}
+void scale_shift(const float* x, int64_t n, float scale, float shift, float* out) {
+  const V factor = hn::Set(D(), scale), summand = hn::Set(D(), shift);
+  map(x, n, out, [&](V v) HWY_ATTR { return hn::Add(hn::Mul(v, factor), summand); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+namespace {
+HWY_EXPORT(relu);
+HWY_EXPORT(clamp_run);
+HWY_EXPORT(add);
+HWY_EXPORT(sub);
+HWY_EXPORT(mul);
+HWY_EXPORT(div);
+HWY_EXPORT(add_scalar);
+HWY_EXPORT(mul_scalar);
+HWY_EXPORT(add_scaled);
+HWY_EXPORT(hardsigmoid);
+HWY_EXPORT(hardswish);
+HWY_EXPORT(leaky_relu);
+HWY_EXPORT(scale_shift);
+
+// Calls body(begin, count) on ranges worth a thread.
+template <class Body>
+void for_ranges(int64_t n, Body&& body) {
+  parallel_for(n, int64_t{1} << 16, [&](int64_t begin, int64_t end) { body(begin, end - begin); });
+}
+
+}  // namespace
+
+void relu_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(relu)(x + i, count, out + i); });
+}
+void clamp_f32(const float* x, int64_t n, float lo, float hi, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(clamp_run)(x + i, count, lo, hi, out + i); });
+}
+void add_f32(const float* a, const float* b, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(add)(a + i, b + i, count, out + i); });
+}
+void sub_f32(const float* a, const float* b, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(sub)(a + i, b + i, count, out + i); });
+}
+void mul_f32(const float* a, const float* b, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(mul)(a + i, b + i, count, out + i); });
+}
+void div_f32(const float* a, const float* b, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(div)(a + i, b + i, count, out + i); });
+}
+void add_scalar_f32(const float* x, float s, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(add_scalar)(x + i, s, count, out + i); });
+}
+void mul_scalar_f32(const float* x, float s, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(mul_scalar)(x + i, s, count, out + i); });
+}
+void add_scaled_f32(const float* a, const float* b, float alpha, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(add_scaled)(a + i, b + i, alpha, count, out + i); });
+}
+void hardsigmoid_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(hardsigmoid)(x + i, count, out + i); });
+}
+void hardswish_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(hardswish)(x + i, count, out + i); });
+}
+void leaky_relu_f32(const float* x, int64_t n, float slope, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(leaky_relu)(x + i, count, slope, out + i); });
+}
+
+void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale, const float* shift,
+                        float* out) {
+  const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(inner, 1));
+  parallel_for(outer * channels, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const float* from = x + i * inner;
+      float* to = out + i * inner;
+      if (shift) {
+        HWY_DYNAMIC_DISPATCH(scale_shift)(from, inner, scale[i % channels], shift[i % channels], to);
+      } else {
+        HWY_DYNAMIC_DISPATCH(mul_scalar)(from, scale[i % channels], inner, to);
+      }
+    }
+  });
+}
+
+}  // namespace qdq::kernel
+#endif

@@ -1,0 +1,133 @@
+// Float pooling: vectors run along outputs, a window is visited tap by tap.
+#include "kernel/pool.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernel/math.h"
+#include "kernel/panel.h"
+#include "kernel/plane.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/pool_hwy.cpp"
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// out[i] = largest of planes[offset + i] over the offsets, in order; writes whole vectors.
+void max_taps(const float* planes, const int64_t* offsets, int64_t taps, int64_t n, float* out) {
+  const hn::CappedTag<float, 16> d;
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
+    auto largest = hn::Set(d, -std::numeric_limits<float>::infinity());
+    for (int64_t t = 0; t < taps; ++t) {
+      const auto v = hn::LoadU(d, planes + offsets[t] + i);
+      largest = hn::IfThenElse(hn::Or(hn::Gt(v, largest), hn::IsNaN(v)), v, largest);
+    }
+    hn::StoreU(largest, d, out + i);
+  }
+}
+
+// out[i] = sum of planes[offset + i] over the offsets, in order from 0; writes whole vectors.
+void sum_taps(const float* planes, const int64_t* offsets, int64_t taps, int64_t n, float* out) {
+  const hn::CappedTag<float, 16> d;
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < taps; ++t) sum = hn::Add(sum, hn::LoadU(d, planes + offsets[t] + i));
+    hn::StoreU(sum, d, out + i);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+namespace {
+HWY_EXPORT(max_taps);
+HWY_EXPORT(sum_taps);
+
+Window window_of(const Pool2d& p, bool dilated) {
+  return {p.in_h, p.in_w, p.out_h, p.out_w, p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.pad_h, p.pad_w,
+          dilated ? p.dilation_h : 1, dilated ? p.dilation_w : 1};
+}
+
+// Reduces the window of every output of every plane by `reduce`, and hands each row on: store(values, row, to).
+template <class Reduce, class Store>
+void slide(const Pool2d& pool, const Window& window, float padding, const float* x, float* out, Reduce&& reduce, Store&& store) {
+  if (pool.planes * pool.out_h * pool.out_w == 0) return;
+  const Planes planes(window);
+  const std::vector<int64_t> offsets = planes.offsets(1, pool.out_h);
+  const int64_t taps = static_cast<int64_t>(offsets.size());
+  const int64_t n = (pool.out_h - 1) * planes.width() + pool.out_w;
+  parallel_for(pool.planes, std::max<int64_t>(1, 100000 / (n * taps)), [&](int64_t begin, int64_t end) {
+    const Scratch padded = make_scratch(planes.elements(pool.out_h) + kPlaneSlack), values = make_scratch(round_up(n, kPanel));
+    for (int64_t p = begin; p < end; ++p) {
+      planes.fill(x + p * pool.in_h * pool.in_w, 1, 0, pool.out_h, padding, padded.get());
+      reduce(padded.get(), offsets.data(), taps, n, values.get());
+      for (int64_t row = 0; row < pool.out_h; ++row)
+        store(values.get() + row * planes.width(), row, out + (p * pool.out_h + row) * pool.out_w);
+    }
+  });
+}
+
+// The elements of the window of output o along one axis that the divisor counts.
+int64_t counted(int64_t o, int64_t stride, int64_t pad, int64_t kernel, int64_t extent, bool include_pad) {
+  const int64_t begin = o * stride - pad, end = std::min(begin + kernel, extent + pad);
+  return include_pad ? end - begin : std::max<int64_t>(0, std::min(end, extent) - std::max<int64_t>(begin, 0));
+}
+
+}  // namespace
+
+void max_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
+  slide(pool, window_of(pool, true), -std::numeric_limits<float>::infinity(), x, out, HWY_DYNAMIC_DISPATCH(max_taps),
+        [&](const float* values, int64_t, float* to) { std::copy(values, values + pool.out_w, to); });
+}
+
+void avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
+  std::vector<float> divisor_w, divisor_h;
+  for (int64_t o = 0; o < pool.out_w; ++o)
+    divisor_w.push_back(static_cast<float>(counted(o, pool.stride_w, pool.pad_w, pool.kernel_w, pool.in_w, pool.count_include_pad)));
+  for (int64_t o = 0; o < pool.out_h; ++o)
+    divisor_h.push_back(static_cast<float>(counted(o, pool.stride_h, pool.pad_h, pool.kernel_h, pool.in_h, pool.count_include_pad)));
+  const auto store = [&](const float* values, int64_t row, float* to) {
+    const float h = divisor_h[static_cast<size_t>(row)];
+    for (int64_t j = 0; j < pool.out_w; ++j) {
+      const float divisor = pool.divisor_override ? static_cast<float>(pool.divisor_override) : h * divisor_w[static_cast<size_t>(j)];
+      // A window wholly in the padding has no element and, without the padding, no divisor.
+      to[j] = divisor > 0 ? values[j] / divisor : (pool.divisor_override ? values[j] / divisor : 0.0f);
+    }
+  };
+  slide(pool, window_of(pool, false), 0.0f, x, out, HWY_DYNAMIC_DISPATCH(sum_taps), store);
+}
+
+void adaptive_avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
+  const int64_t plane = pool.in_h * pool.in_w, grain = std::max<int64_t>(1, 100000 / std::max<int64_t>(plane, 1));
+  if (pool.out_h == 1 && pool.out_w == 1) {
+    parallel_for(pool.planes, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) out[p] = sum_f32(x + p * plane, plane) / static_cast<float>(plane);
+    });
+    return;
+  }
+  parallel_for(pool.planes, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * pool.out_h * pool.out_w; i < end * pool.out_h * pool.out_w; ++i) {
+      const int64_t ow = i % pool.out_w, oh = i / pool.out_w % pool.out_h, p = i / pool.out_w / pool.out_h;
+      const int64_t top = oh * pool.in_h / pool.out_h, bottom = divide_up((oh + 1) * pool.in_h, pool.out_h);
+      const int64_t left = ow * pool.in_w / pool.out_w, right = divide_up((ow + 1) * pool.in_w, pool.out_w);
+      float sum = 0.0f;
+      for (int64_t y = top; y < bottom; ++y)
+        for (int64_t z = left; z < right; ++z) sum += x[p * plane + y * pool.in_w + z];
+      out[i] = sum / static_cast<float>(bottom - top) / static_cast<float>(right - left);
+    }
+  });
+}
+
+}  // namespace qdq::kernel
+#endif

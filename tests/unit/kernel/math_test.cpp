@@ -1,0 +1,211 @@
+// Float formulas: accuracy against double, special values, one value for an element wherever it stands, one hash for all builds.
+#include "kernel/math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "unit/kernel/plain.h"
+
+namespace qdq::kernel {
+namespace {
+
+using Loop = std::function<void(const float*, int64_t, float*)>;
+
+// The error in units of the last place of the exact result, as f32 has it (the smallest normal number's for smaller results).
+double ulps(float got, double want) {
+  if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
+  if (std::isinf(want) || std::fabs(want) > std::numeric_limits<float>::max()) return static_cast<double>(got) == (want > 0 ? INFINITY : -INFINITY) ? 0 : INFINITY;
+  const int exponent = std::max(std::ilogb(want == 0 ? 1e-300 : want), -126);
+  return std::fabs(static_cast<double>(got) - want) / std::ldexp(1.0, exponent - 23);
+}
+
+struct Formula {
+  const char* name;
+  Loop run;
+  std::function<double(double)> exact;
+  float lo, hi;
+  double tolerance;
+  uint64_t hash;
+};
+
+// The hashes are of the results for 20001 seeded inputs. They have to be equal in every build.
+const std::vector<Formula>& formulas() {
+  static const std::vector<Formula> all = {
+      {"exp", exp_f32, [](double x) { return std::exp(x); }, -87.3f, 89.0f, 2, 0xabd82dadd23a9da3},
+      {"expm1", expm1_f32, [](double x) { return std::expm1(x); }, -20, 88, 2, 0xc6a9ee1b29fbb8ae},
+      {"log", log_f32, [](double x) { return std::log(x); }, 0, 100, 2, 0xc1a4c9ddd5219ba},
+      {"log1p", log1p_f32, [](double x) { return std::log1p(x); }, -1, 50, 2, 0x83eab8df642bd630},
+      {"tanh", tanh_f32, [](double x) { return std::tanh(x); }, -10, 10, 2, 0x9bfe4eca2ba6e455},
+      {"erf", erf_f32, [](double x) { return std::erf(x); }, -5, 5, 2, 0xb7c69eb67feb7af9},
+      {"sin", sin_f32, [](double x) { return std::sin(x); }, -1000, 1000, 1, 0xdb021a1a29d3f13},
+      {"cos", cos_f32, [](double x) { return std::cos(x); }, -1000, 1000, 1, 0x522448b1759a470d},
+      {"sigmoid", sigmoid_f32, [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, 3, 0xbe4b1c5c00a1e0fd},
+      {"silu", silu_f32, [](double x) { return x / (1 + std::exp(-x)); }, -80, 80, 3, 0x208a28a17d5e7e91},
+      // 1 + erf and 1 + tanh cancel for negative arguments, here as in PyTorch, so these are held to the positive ones.
+      {"gelu", gelu_f32, [](double x) { return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); }, 0, 8, 3, 0x24a903f38ec8a912},
+      {"gelu_tanh", gelu_tanh_f32,
+       [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }, 0, 8, 3, 0x4cc0c11b7dd70c5e},
+      {"softplus", [](const float* x, int64_t n, float* out) { softplus_f32(x, n, 1, 20, out); },
+       [](double x) { return std::log1p(std::exp(x)); }, -20, 80, 4, 0x1a6a191dfdf57aa2},
+      {"mish", mish_f32, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, -10, 80, 5, 0x641086be0461f7e5},
+      {"elu", [](const float* x, int64_t n, float* out) { elu_f32(x, n, 1.5f, 1, 1, out); },
+       [](double x) { return x < 0 ? 1.5 * std::expm1(x) : x; }, -20, 20, 3, 0xde38262267c29a},
+      {"pow", [](const float* x, int64_t n, float* out) { pow_f32(x, std::vector<float>(static_cast<size_t>(n), 2.7f).data(), n, out); },
+       [](double x) { return std::pow(x, static_cast<double>(2.7f)); }, 0, 1e6f, 1, 0xe3e910a0cd757324},
+  };
+  return all;
+}
+
+TEST(Math, FormulasAreAccurate) {
+  Random random(1);
+  for (const Formula& f : formulas()) {
+    auto x = random.floats(20001, f.lo, f.hi);
+    for (size_t i = 0; i < 5000; ++i) x[i] *= 0x1p-10f;
+    std::vector<float> out(x.size());
+    f.run(x.data(), static_cast<int64_t>(x.size()), out.data());
+    double worst = 0;
+    float where = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double error = ulps(out[i], f.exact(x[i]));
+      if (!(error <= worst)) worst = error, where = x[i];
+    }
+    EXPECT_LE(worst, f.tolerance) << f.name << " at " << where;
+    EXPECT_EQ(hash_bits(out), f.hash) << f.name << std::hex << " 0x" << hash_bits(out);
+  }
+}
+
+TEST(Math, AnElementsValueDoesNotDependOnItsPlaceOrTheThreads) {
+  Random random(2);
+  for (const Formula& f : formulas()) {
+    const auto x = random.floats(50000, f.lo, f.hi);
+    std::vector<float> whole(x.size()), parts(x.size());
+    f.run(x.data(), 50000, whole.data());
+    for (int64_t at = 0, step = 1; at < 50000; at += step, step = step % 7 + 1 + (at > 100) * 5000)
+      f.run(x.data() + at, std::min(step, 50000 - at), parts.data() + at);
+    if (std::string(f.name) != "pow") {
+      EXPECT_TRUE(same_bits(parts, whole)) << f.name;
+    }
+    set_num_threads(3);
+    f.run(x.data(), 50000, parts.data());
+    set_num_threads(1);
+    EXPECT_TRUE(same_bits(parts, whole)) << f.name;
+    std::vector<float> in_place(x);
+    f.run(in_place.data(), 50000, in_place.data());
+    EXPECT_TRUE(same_bits(in_place, whole)) << f.name;
+  }
+}
+
+float one(const Loop& loop, float x) {
+  float out = 0;
+  loop(&x, 1, &out);
+  return out;
+}
+
+TEST(Math, SpecialValues) {
+  for (const Formula& f : formulas()) EXPECT_TRUE(std::isnan(one(f.run, NAN))) << f.name;
+  EXPECT_EQ(one(exp_f32, INFINITY), INFINITY);
+  EXPECT_EQ(one(exp_f32, -INFINITY), 0.0f);
+  EXPECT_EQ(one(exp_f32, 0), 1.0f);
+  EXPECT_EQ(one(expm1_f32, -INFINITY), -1.0f);
+  EXPECT_EQ(one(expm1_f32, INFINITY), INFINITY);
+  EXPECT_EQ(one(log_f32, 0), -INFINITY);
+  EXPECT_EQ(one(log_f32, INFINITY), INFINITY);
+  EXPECT_TRUE(std::isnan(one(log_f32, -1)));
+  EXPECT_EQ(one(log1p_f32, -1), -INFINITY);
+  EXPECT_EQ(one(log1p_f32, INFINITY), INFINITY);
+  EXPECT_EQ(one(tanh_f32, INFINITY), 1.0f);
+  EXPECT_EQ(one(tanh_f32, -INFINITY), -1.0f);
+  EXPECT_EQ(one(erf_f32, INFINITY), 1.0f);
+  EXPECT_EQ(one(erf_f32, -INFINITY), -1.0f);
+  EXPECT_EQ(one(sigmoid_f32, -INFINITY), 0.0f);
+  EXPECT_EQ(one(sigmoid_f32, INFINITY), 1.0f);
+  EXPECT_EQ(one(silu_f32, INFINITY), INFINITY);
+  EXPECT_EQ(one(gelu_f32, INFINITY), INFINITY);
+  EXPECT_EQ(one(mish_f32, INFINITY), INFINITY);
+  EXPECT_TRUE(std::isnan(one(sin_f32, INFINITY)));
+  EXPECT_NEAR(one(cos_f32, 1e20f), 0.0, 1.0);
+}
+
+TEST(Math, PowFollowsTheSignsAndZeros) {
+  const std::vector<float> x = {-2, -2, -2, 0, 0, 0, INFINITY, 4, 9, 1, -0.5f, 7, NAN, 1, -1},
+                           y = {3, 2, 0.5f, 0, 2, -1, 2, 0.5f, -0.5f, INFINITY, -3, 0, 0, NAN, INFINITY};
+  std::vector<float> out(x.size());
+  pow_f32(x.data(), y.data(), static_cast<int64_t>(x.size()), out.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float want = std::pow(x[i], y[i]);
+    EXPECT_TRUE(std::isnan(want) ? std::isnan(out[i]) : out[i] == want) << x[i] << "^" << y[i] << " = " << out[i];
+  }
+}
+
+float plain_sum(const std::vector<float>& x) {
+  float strand[16] = {};
+  for (size_t i = 0; i < x.size(); ++i) strand[i % 16] += x[i];
+  for (size_t width = 8; width > 0; width /= 2)
+    for (size_t j = 0; j < width; ++j) strand[j] += strand[j + width];
+  return strand[0];
+}
+
+TEST(Math, SumsFollowTheDocumentedOrder) {
+  Random random(3);
+  for (int64_t n : {0, 1, 4, 15, 16, 17, 49, 1000}) {
+    const auto x = random.floats(n);
+    EXPECT_EQ(sum_f32(x.data(), n), plain_sum(x)) << n;
+  }
+}
+
+TEST(Math, Rows) {
+  Random random(4);
+  std::vector<float> all;
+  for (int64_t columns : {1, 3, 16, 50, 1000}) {
+    const int64_t rows = 7;
+    const auto x = random.floats(rows * columns, -8, 8), gamma = random.floats(columns), beta = random.floats(columns);
+    std::vector<float> soft(x.size()), log(x.size()), norm(x.size()), mean(7), rstd(7);
+    softmax_f32(x.data(), rows, columns, soft.data());
+    log_softmax_f32(x.data(), rows, columns, log.data());
+    layer_norm_f32(x.data(), rows, columns, gamma.data(), beta.data(), 1e-5f, norm.data(), mean.data(), rstd.data());
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0, average = 0, variance = 0;
+      for (int64_t c = 0; c < columns; ++c) sum += std::exp(at(x, r * columns + c)), average += at(x, r * columns + c);
+      average /= static_cast<double>(columns);
+      for (int64_t c = 0; c < columns; ++c) variance += std::pow(at(x, r * columns + c) - average, 2) / static_cast<double>(columns);
+      EXPECT_NEAR(at(mean, r), average, 1e-5);
+      EXPECT_NEAR(at(rstd, r) * std::sqrt(variance + 1e-5), 1.0, 1e-5);
+      for (int64_t c = 0; c < columns; ++c) {
+        const int64_t i = r * columns + c;
+        const double share = std::exp(at(x, i)) / sum;
+        EXPECT_NEAR(at(soft, i), share, share * 2e-6);
+        EXPECT_NEAR(at(log, i), std::log(share), 1e-5);
+        EXPECT_NEAR(at(norm, i), (at(x, i) - average) / std::sqrt(variance + 1e-5) * at(gamma, c) + at(beta, c), 1e-4);
+      }
+    }
+    for (const auto* part : {&soft, &log, &norm, &mean, &rstd}) all.insert(all.end(), part->begin(), part->end());
+  }
+  EXPECT_EQ(hash_bits(all), 0x94a7e9bb816d29eaull) << std::hex << "0x" << hash_bits(all);
+}
+
+TEST(Math, RowsInPlaceAndWithNaN) {
+  Random random(5);
+  auto x = random.floats(3 * 21);
+  std::vector<float> soft(x.size()), log(x.size());
+  softmax_f32(x.data(), 3, 21, soft.data());
+  log_softmax_f32(x.data(), 3, 21, log.data());
+  auto in_place = x;
+  softmax_f32(in_place.data(), 3, 21, in_place.data());
+  EXPECT_TRUE(same_bits(in_place, soft));
+  in_place = x;
+  log_softmax_f32(in_place.data(), 3, 21, in_place.data());
+  EXPECT_TRUE(same_bits(in_place, log));
+  x[25] = NAN;
+  softmax_f32(x.data(), 3, 21, x.data());
+  for (size_t i = 0; i < 63; ++i) EXPECT_EQ(std::isnan(x[i]), i / 21 == 1) << i;
+}
+
+}  // namespace
+}  // namespace qdq::kernel

@@ -1,0 +1,114 @@
+// Exact arithmetic loops against the expression they document.
+#include "kernel/pointwise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "base/parallel.h"
+#include "unit/kernel/plain.h"
+
+namespace qdq::kernel {
+namespace {
+
+std::vector<float> data(int64_t n, uint64_t seed) {
+  Random random(seed);
+  auto x = random.floats(n, -9, 9);
+  const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, 1e38f, 3.0f, -3.0f};
+  for (int64_t i = 0; i < n; i += 6) at(x, i) = special[i / 6 % 7];
+  return x;
+}
+
+float relu6(float x) { return x < 0 ? 0.0f : x > 6 ? 6.0f : x; }
+
+// Bits, except that any NaN equals any other.
+void expect_equal(const std::vector<float>& got, const std::vector<float>& want, const char* name) {
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (std::isnan(want[i])) {
+      EXPECT_TRUE(std::isnan(got[i])) << name << " " << i;
+    } else {
+      EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i])) << name << " " << i << ": " << got[i] << ", wanted " << want[i];
+    }
+  }
+}
+
+TEST(Pointwise, UnaryLoops) {
+  struct Case {
+    const char* name;
+    std::function<void(const float*, int64_t, float*)> run;
+    std::function<float(float)> plain;
+  };
+  const Case cases[] = {
+      {"relu", relu_f32, [](float x) { return x < 0 ? 0.0f : x; }},
+      {"clamp", [](const float* x, int64_t n, float* out) { clamp_f32(x, n, -1, 6, out); }, [](float x) { return x < -1 ? -1.0f : x > 6 ? 6.0f : x; }},
+      {"add_scalar", [](const float* x, int64_t n, float* out) { add_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x + 0.1f; }},
+      {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x * 0.1f; }},
+      {"hardsigmoid", hardsigmoid_f32, [](float x) { return relu6(x + 3) / 6; }},
+      {"hardswish", hardswish_f32, [](float x) { return x * relu6(x + 3) / 6; }},
+      {"leaky_relu", [](const float* x, int64_t n, float* out) { leaky_relu_f32(x, n, 0.01f, out); }, [](float x) { return x > 0 ? x : x * 0.01f; }},
+  };
+  for (const Case& c : cases) {
+    for (int64_t n : {0, 1, 5, 16, 100, 200000}) {
+      auto x = data(n, 1);
+      if (n > 3) at(x, 3) = NAN;
+      set_num_threads(n > 1000 ? 3 : 1);
+      std::vector<float> out(x.size()), want;
+      for (float v : x) want.push_back(c.plain(v));
+      c.run(x.data(), n, out.data());
+      expect_equal(out, want, c.name);
+      c.run(x.data(), n, x.data());
+      expect_equal(x, want, c.name);
+    }
+  }
+  set_num_threads(1);
+}
+
+TEST(Pointwise, BinaryLoops) {
+  struct Case {
+    const char* name;
+    std::function<void(const float*, const float*, int64_t, float*)> run;
+    std::function<float(float, float)> plain;
+  };
+  const Case cases[] = {
+      {"add", add_f32, [](float a, float b) { return a + b; }},
+      {"sub", sub_f32, [](float a, float b) { return a - b; }},
+      {"mul", mul_f32, [](float a, float b) { return a * b; }},
+      {"div", div_f32, [](float a, float b) { return a / b; }},
+      {"add_scaled", [](const float* a, const float* b, int64_t n, float* out) { add_scaled_f32(a, b, 0.3f, n, out); },
+       [](float a, float b) { const float product = 0.3f * b; return a + product; }},
+  };
+  for (const Case& c : cases) {
+    for (int64_t n : {1, 7, 33, 500}) {
+      auto a = data(n, 1);
+      const auto b = data(n, 2);
+      std::vector<float> out(a.size()), want;
+      for (int64_t i = 0; i < n; ++i) want.push_back(c.plain(at(a, i), at(b, i)));
+      c.run(a.data(), b.data(), n, out.data());
+      expect_equal(out, want, c.name);
+      c.run(a.data(), b.data(), n, a.data());
+      expect_equal(a, want, c.name);
+    }
+  }
+}
+
+TEST(Pointwise, ScaleChannels) {
+  for (int64_t inner : {1, 13}) {
+    const auto x = data(2 * 3 * inner, 3);
+    const std::vector<float> scale = {0.5f, -2.3f, 7}, shift = {1, 2, 0.7f};
+    std::vector<float> out(x.size()), plain(x.size()), want, want_plain;
+    for (int64_t i = 0; i < 6 * inner; ++i) {
+      const float product = at(x, i) * at(scale, i / inner % 3);
+      want_plain.push_back(product);
+      want.push_back(product + at(shift, i / inner % 3));
+    }
+    scale_channels_f32(x.data(), 2, 3, inner, scale.data(), shift.data(), out.data());
+    scale_channels_f32(x.data(), 2, 3, inner, scale.data(), nullptr, plain.data());
+    expect_equal(out, want, "scale and shift");
+    expect_equal(plain, want_plain, "scale");
+  }
+}
+
+}  // namespace
+}  // namespace qdq::kernel
