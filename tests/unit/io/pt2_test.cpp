@@ -129,5 +129,62 @@ INSTANTIATE_TEST_SUITE_P(Files, GoldenProgram,
                                          std::pair("arguments_archive", "arguments")),
                          [](const auto& info) { return info.param.first; });
 
+// Where the programs differ in what a file holds; empty if nowhere.
+std::string difference(const Program& a, const Program& b) {
+  if (print(*a.graph) != print(*b.graph)) return print(*a.graph) + "\nand\n" + print(*b.graph);
+  for (const Attribute& attribute : a.attributes) {
+    const Attribute* other = b.find_attribute(attribute.name);
+    if (other == nullptr) return "no attribute " + attribute.name;
+    if (!bitwise_equal(attribute.tensor, other->tensor) || attribute.tensor.strides() != other->tensor.strides()) return "other values in " + attribute.name;
+    if (attribute.kind != other->kind || attribute.persistent != other->persistent || attribute.requires_grad != other->requires_grad)
+      return "another kind of attribute " + attribute.name;
+  }
+  if (a.attributes.size() != b.attributes.size()) return "another number of attributes";
+  const std::vector<Node*> nodes = a.graph->nodes(), others = b.graph->nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const NodeMeta &x = nodes[i]->meta, &y = others[i]->meta;
+    if (!(x.val == y.val)) return "other values of " + nodes[i]->name();
+    if (x.nn_module_stack != y.nn_module_stack || x.source_fn_stack != y.source_fn_stack || x.torch_fn != y.torch_fn ||
+        x.stack_trace != y.stack_trace || x.debug_handle != y.debug_handle || x.extra != y.extra)
+      return "other metadata of " + nodes[i]->name();
+  }
+  for (const auto& [symbol, range] : a.symbol_ranges) {
+    const auto other = b.symbol_ranges.find(symbol);
+    if (other == b.symbol_ranges.end() || other->second.min != range.min || other->second.max != range.max) return "another range of " + symbol;
+  }
+  if (a.symbol_hints != b.symbol_hints || a.in_spec != b.in_spec || a.out_spec != b.out_spec || a.forward_arg_names != b.forward_arg_names ||
+      a.dialect != b.dialect || a.buffer_mutations.size() != b.buffer_mutations.size())
+    return "another calling convention";
+  return {};
+}
+
+TEST_P(GoldenProgram, SurvivesSavingAndLoading) {
+  const Program program = golden(GetParam().first);
+  const std::vector<std::byte> bytes = save_pt2(program);
+  EXPECT_EQ(difference(program, load_pt2(bytes)), "");
+  EXPECT_TRUE(bytes == save_pt2(program));
+}
+
+// Loads every .pt2 of one folder and saves it to another, for tests/golden/check_io.py to try in PyTorch.
+TEST(SavePt2, WritesFilesForPyTorch) {
+  const char* from = std::getenv("QDQ_RESAVE_FROM");
+  const char* to = std::getenv("QDQ_RESAVE_TO");
+  if (from == nullptr || to == nullptr) GTEST_SKIP() << "set QDQ_RESAVE_FROM and QDQ_RESAVE_TO to folders";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(from)) {
+    if (entry.path().extension() != ".pt2") continue;
+    SCOPED_TRACE(entry.path().string());
+    const std::filesystem::path path = std::filesystem::path(to) / std::filesystem::relative(entry.path(), from);
+    std::filesystem::create_directories(path.parent_path());
+    try {
+      const Program program = load_pt2(read_file(entry.path()));
+      const std::vector<std::byte> bytes = save_pt2(program);
+      EXPECT_EQ(difference(program, load_pt2(bytes)), "");
+      std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.message;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace qdq

@@ -1,0 +1,500 @@
+// Writes a Program as a .pt2 file (torch/_export/serde/serialize.py, GraphModuleSerializer).
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "format/zip.h"
+#include "io/pt2.h"
+#include "io/pt2_archive.h"
+#include "io/pt2_metadata.h"
+#include "op/op.h"
+
+namespace qdq {
+namespace {
+
+using format::Json;
+using format::TorchTensor;
+
+// PyTorch's, as of the version whose schema is written.
+constexpr std::string_view kTorchVersion = "2.6.0";
+constexpr int64_t kAtenOpset = 10;
+
+Json tagged(std::string_view kind, Json value) {
+  Json out = Json::object();
+  out[std::string(kind)] = std::move(value);
+  return out;
+}
+Json as_name(std::string_view kind, const std::string& name) { return tagged(kind, tagged("as_name", name)); }
+Json as_tensor(const std::string& name) { return tagged("as_tensor", tagged("name", name)); }
+
+// Appends without looking for the key, which is linear.
+void append_field(Json& object, std::string key, Json value) {
+  object.get_ref<Json::object_t&>().emplace_back(std::move(key), std::move(value));
+}
+
+[[noreturn]] void refuse(const Node& node, const std::string& why) {
+  throw Error(ErrorCode::kUnsupported, "node " + node.name() + " cannot be written to a .pt2 file: " + why, node.name(), node.target());
+}
+
+// Whether a file can tell of the node's results without inference.
+bool has_value(const Node& node) {
+  if (node.op() != Node::Op::kCallFunction || !std::holds_alternative<std::monostate>(node.meta.val.value)) return true;
+  const OpDef* op = find_op(node.target());
+  return op != nullptr && op->schema.num_returns == 0 && !op->schema.returns_list;
+}
+
+// The leaves of a pytree spec as JSON text, or nothing if it is not one.
+std::optional<size_t> count_leaves(const Json& spec) {
+  if (!spec.is_object() || !spec.contains("children_spec") || !spec["children_spec"].is_array()) return std::nullopt;
+  if (spec.contains("type") && spec["type"].is_null()) return 1;
+  size_t count = 0;
+  for (const Json& child : spec["children_spec"]) {
+    const std::optional<size_t> leaves = count_leaves(child);
+    if (!leaves) return std::nullopt;
+    count += *leaves;
+  }
+  return count;
+}
+
+bool spec_has_leaves(const std::string& text, size_t count) {
+  try {
+    const Json spec = format::parse_json(text, "a pytree spec");
+    return spec.is_array() && spec.size() == 2 && count_leaves(spec[1]) == count;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Json tree(Json type, Json context, Json children) {
+  Json out = Json::object();
+  out["type"] = std::move(type);
+  out["context"] = std::move(context);
+  out["children_spec"] = std::move(children);
+  return out;
+}
+Json leaf() { return tree(nullptr, nullptr, Json::array()); }
+Json tuple_of(Json children) { return tree("builtins.tuple", "null", std::move(children)); }
+Json leaves(size_t count) {
+  Json out = Json::array();
+  for (size_t i = 0; i < count; ++i) out.push_back(leaf());
+  return out;
+}
+std::string spec_text(Json spec) { return format::print_json(Json::array({1, std::move(spec)})); }
+
+class ProgramWriter {
+ public:
+  explicit ProgramWriter(const Program& program) : program_(program) {}
+
+  format::Bytes write() {
+    for (const Node* node : program_.graph->nodes()) taken_.insert(node->name());
+    write_lifted_inputs();
+    for (const Node* node : program_.graph->nodes()) {
+      if (node->op() == Node::Op::kPlaceholder) write_user_input(*node);
+      else if (node->op() == Node::Op::kCallFunction) write_node(*node);
+      else if (node->op() == Node::Op::kCallModule) refuse(*node, "it calls the module '" + node->target() + "'; convert the program first");
+    }
+    write_outputs();
+    format::ZipWriter zip;
+    zip.add(kProgramMember, format::bytes_of(format::print_json(exported_program())));
+    zip.add(kStateMember, format::write_torch_file(state_));
+    zip.add(kConstantsMember, format::write_torch_file(constants_));
+    zip.add(kExampleInputsMember, {});
+    zip.add(kVersionMember, format::bytes_of(concat(kSchemaMajor, ".", kSchemaMinor)));
+    return zip.finish();
+  }
+
+ private:
+  std::string free_name(const std::string& candidate) {
+    std::string name = candidate;
+    for (int64_t i = 1; !taken_.insert(name).second; ++i) name = candidate + "_" + std::to_string(i);
+    return name;
+  }
+
+  // Parameters, buffers, constants, as PyTorch orders them; an attribute that is only written to comes last of its kind.
+  void write_lifted_inputs() {
+    struct Lifted {
+      const Attribute* attribute;
+      const Node* node;
+    };
+    std::unordered_map<std::string, const Attribute*> attributes;
+    for (const Attribute& attribute : program_.attributes) attributes.emplace(attribute.name, &attribute);
+    std::vector<Lifted> lifted;
+    for (const Node* node : program_.graph->nodes())
+      if (node->op() == Node::Op::kGetAttr) lifted.push_back({attributes.at(node->target()), node});
+    for (const BufferMutation& mutation : program_.buffer_mutations) {
+      const Attribute* attribute = attributes.at(mutation.buffer);
+      if (std::none_of(lifted.begin(), lifted.end(), [&](const Lifted& l) { return l.attribute == attribute; })) lifted.push_back({attribute, nullptr});
+    }
+    std::stable_sort(lifted.begin(), lifted.end(), [](const Lifted& a, const Lifted& b) { return a.attribute->kind < b.attribute->kind; });
+    std::unordered_set<const Attribute*> written;
+    for (const auto& [attribute, node] : lifted) {
+      const std::string name = write_lifted_input(*attribute);
+      if (node != nullptr) names_[node] = name;
+      if (written.insert(attribute).second) add_tensor(*attribute);
+    }
+  }
+
+  std::string write_lifted_input(const Attribute& attribute) {
+    using Kind = Attribute::Kind;
+    QDQ_CHECK(attribute.tensor.defined(), kInvalidArgument, "the attribute '", attribute.name, "' has no tensor");
+    const std::string kind = attribute.kind == Kind::kParameter ? "parameter" : attribute.kind == Kind::kBuffer ? "buffer" : "tensor_constant";
+    // p_, b_ and c_ are PyTorch's prefixes (torch/_export/utils.py, placeholder_prefixes).
+    const std::string prefix = attribute.kind == Kind::kParameter ? "p_" : attribute.kind == Kind::kBuffer ? "b_" : "c_";
+    const std::string name = free_name(prefix + node_name_of(attribute.name));
+    Json spec = tagged("arg", tagged("name", name));
+    spec[kind + "_name"] = attribute.name;
+    if (attribute.kind == Kind::kBuffer) spec["persistent"] = attribute.persistent;
+    input_specs_.push_back(tagged(kind, std::move(spec)));
+    inputs_.push_back(as_tensor(name));
+    add_tensor_value(name, meta_of_tensor(attribute.tensor, requires_grad(attribute)));
+    return name;
+  }
+
+  static bool requires_grad(const Attribute& attribute) {
+    return attribute.kind == Attribute::Kind::kParameter && attribute.requires_grad && is_floating(attribute.tensor.dtype());
+  }
+
+  void add_tensor(const Attribute& attribute) {
+    const bool is_parameter = attribute.kind == Attribute::Kind::kParameter;
+    const bool in_state = is_parameter || (attribute.kind == Attribute::Kind::kBuffer && attribute.persistent);
+    (in_state ? state_ : constants_).push_back({attribute.name, attribute.tensor, is_parameter, requires_grad(attribute)});
+  }
+
+  void write_user_input(const Node& node) {
+    names_[&node] = node.name();
+    const auto constant = std::find_if(node.meta.extra.begin(), node.meta.extra.end(), [](const auto& entry) { return entry.first == kConstantInput; });
+    ++user_inputs_;
+    if (constant != node.meta.extra.end()) {
+      const Json value = constant_input(node, constant->second);
+      Json spec = tagged("name", node.name());
+      spec["value"] = value;
+      input_specs_.push_back(tagged("constant_input", std::move(spec)));
+      inputs_.push_back(value);
+      return;
+    }
+    if (std::holds_alternative<std::monostate>(node.meta.val.value)) refuse(node, "nothing is known of this input; its dtype and sizes are needed");
+    inputs_.push_back(add_value(node, node.name(), node.meta.val));
+    input_specs_.push_back(tagged("user_input", tagged("arg", inputs_.back())));
+  }
+
+  static Json constant_input(const Node& node, const std::string& text) {
+    const Json value = format::parse_json(text, node.name());
+    if (value.is_null()) return tagged("as_none", true);
+    if (value.is_boolean()) return tagged("as_bool", value);
+    if (value.is_number_integer()) return tagged("as_int", value);
+    if (value.is_number()) return tagged("as_float", value);
+    if (value.is_string()) return tagged("as_string", value);
+    refuse(node, "its constant value is " + text);
+  }
+
+  Json sym_int(const SymInt& value) const {
+    if (const auto constant = value.constant()) return tagged("as_int", *constant);
+    Json expression = tagged("expr_str", value.to_srepr());
+    if (const auto hint = value.evaluate(program_.symbol_hints)) expression["hint"] = tagged("as_int", *hint);
+    return tagged("as_expr", std::move(expression));
+  }
+
+  Json sym_ints(const SymShape& shape) const {
+    Json out = Json::array();
+    for (const SymInt& size : shape) out.push_back(sym_int(size));
+    return out;
+  }
+
+  void add_tensor_value(const std::string& name, const TensorMeta& meta) {
+    Json out = Json::object();
+    out["dtype"] = static_cast<int>(meta.dtype);
+    out["sizes"] = sym_ints(meta.sizes);
+    out["requires_grad"] = meta.requires_grad;
+    out["device"] = tagged("type", "cpu");
+    out["strides"] = sym_ints(meta.strides.empty() ? strides_in_c_order(meta.sizes) : meta.strides);
+    out["storage_offset"] = tagged("as_int", 0);
+    out["layout"] = static_cast<int>(Layout::kStrided);
+    append_field(tensor_values_, name, std::move(out));
+  }
+
+  // Describes a value and returns the argument that defines it.
+  Json add_value(const Node& node, const std::string& name, const ValueMeta& meta) {
+    if (const TensorMeta* tensor = meta.tensor()) {
+      add_tensor_value(name, *tensor);
+      return as_tensor(name);
+    }
+    if (const SymInt* integer = std::get_if<SymInt>(&meta.value)) {
+      append_field(sym_int_values_, name, sym_int(*integer));
+      return as_name("as_sym_int", name);
+    }
+    if (const double* number = std::get_if<double>(&meta.value)) {
+      append_field(sym_float_values_, name, tagged("as_float", *number));
+      return as_name("as_sym_float", name);
+    }
+    if (const bool* boolean = std::get_if<bool>(&meta.value)) {
+      append_field(sym_bool_values_, name, tagged("as_bool", *boolean));
+      return as_name("as_sym_bool", name);
+    }
+    refuse(node, "nothing is known of its result '" + name + "'");
+  }
+
+  const std::string& name_of(const Node& user, const Node* value) const {
+    const auto found = names_.find(value);
+    if (found == names_.end()) refuse(user, "it uses the list " + value->name() + " as a whole");
+    return found->second;
+  }
+
+  Json node_argument(const Node& user, const Node* value) const {
+    const std::string& name = name_of(user, value);
+    const auto& meta = value->meta.val.value;
+    if (std::holds_alternative<SymInt>(meta)) return as_name("as_sym_int", name);
+    if (std::holds_alternative<double>(meta)) return as_name("as_sym_float", name);
+    if (std::holds_alternative<bool>(meta)) return as_name("as_sym_bool", name);
+    return as_tensor(name);
+  }
+
+  Json argument(const Node& user, const Argument& value, const SchemaArgument* schema) const {
+    if (value.is_none()) return tagged("as_none", true);
+    if (value.is_node()) return node_argument(user, value.node());
+    if (value.is<bool>()) return tagged("as_bool", value.as<bool>());
+    if (value.is<int64_t>()) return tagged("as_int", value.as<int64_t>());
+    if (value.is<double>()) return tagged("as_float", value.as<double>());
+    if (value.is<std::string>()) return tagged("as_string", value.as<std::string>());
+    if (value.is<DType>()) return tagged("as_scalar_type", static_cast<int>(value.as<DType>()));
+    if (value.is<MemoryFormat>()) return tagged("as_memory_format", static_cast<int>(value.as<MemoryFormat>()));
+    if (value.is<Layout>()) return tagged("as_layout", static_cast<int>(value.as<Layout>()));
+    if (value.is<Device>()) return tagged("as_device", device(value.as<Device>()));
+    return list(user, value.list(), schema);
+  }
+
+  // "cuda:0" is {"type": "cuda", "index": 0}.
+  static Json device(const Device& value) {
+    const size_t colon = value.name.find(':');
+    Json out = tagged("type", value.name.substr(0, colon));
+    if (colon != std::string::npos) out["index"] = std::atoi(value.name.c_str() + colon + 1);
+    return out;
+  }
+
+  static std::string_view kind_of_empty(const SchemaArgument* schema) {
+    const std::string_view type = schema ? std::string_view(schema->type) : "";
+    if (type == "bool") return "as_bools";
+    if (type == "float") return "as_floats";
+    if (type == "str") return "as_strings";
+    if (type == "int" || type == "SymInt" || type == "Scalar") return "as_ints";
+    return "as_tensors";
+  }
+
+  // PyTorch's order of trial (serialize_input): constants of one type, symbolic numbers among them, tensors, tensors with gaps.
+  Json list(const Node& user, const Argument::List& values, const SchemaArgument* schema) const {
+    const auto all = [&](const auto& test) { return std::all_of(values.begin(), values.end(), test); };
+    const auto each = [&](std::string_view kind, const auto& element) {
+      Json out = Json::array();
+      for (const Argument& value : values) out.push_back(element(value));
+      return tagged(kind, std::move(out));
+    };
+    // {"as_name": ...} for a node, else {"as_int": ...}
+    const auto symbolic = [&](const Argument& value) { return value.is_node() ? tagged("as_name", name_of(user, value.node())) : argument(user, value, nullptr); };
+    const auto tensor = [&](const Argument& value) { return tagged("name", name_of(user, value.node())); };
+    const auto is_value = [](const Argument& value, const auto type) {
+      using T = std::decay_t<decltype(type)>;
+      return value.is_node() && std::holds_alternative<T>(value.node()->meta.val.value);
+    };
+    if (values.empty()) return tagged(kind_of_empty(schema), Json::array());
+    if (all([](const Argument& v) { return v.is<bool>(); })) return each("as_bools", [](const Argument& v) { return v.as<bool>(); });
+    if (all([](const Argument& v) { return v.is<int64_t>(); })) return each("as_ints", [](const Argument& v) { return v.as<int64_t>(); });
+    if (all([](const Argument& v) { return v.is<int64_t>() || v.is<double>(); })) return each("as_floats", [](const Argument& v) { return *v.number(); });
+    if (all([](const Argument& v) { return v.is<std::string>(); })) return each("as_strings", [](const Argument& v) { return v.as<std::string>(); });
+    if (all([&](const Argument& v) { return v.is<int64_t>() || is_value(v, SymInt()); })) return each("as_sym_ints", symbolic);
+    if (all([&](const Argument& v) { return v.is<double>() || is_value(v, 0.0); })) return each("as_sym_floats", symbolic);
+    if (all([&](const Argument& v) { return v.is<bool>() || is_value(v, false); })) return each("as_sym_bools", symbolic);
+    if (all([](const Argument& v) { return v.is_node(); })) return each("as_tensors", tensor);
+    if (all([](const Argument& v) { return v.is_node() || v.is_none(); }))
+      return each("as_optional_tensors", [&](const Argument& v) { return v.is_none() ? tagged("as_none", true) : tagged("as_tensor", tensor(v)); });
+    refuse(user, "the list " + print(Argument(values)) + " has elements that do not go together");
+  }
+
+  Json node_inputs(const Node& node, const OpDef* op) const {
+    Json out = Json::array();
+    const auto add = [&](const std::string& name, const Argument& value, const SchemaArgument* schema) {
+      Json input = tagged("name", name);
+      input["arg"] = argument(node, value, schema);
+      out.push_back(std::move(input));
+    };
+    if (op == nullptr) {
+      // Functions of Python on numbers: their arguments are known by position.
+      if (!node.kwargs().empty() || node.args().size() > 2) refuse(node, node.target() + " has arguments that are not known");
+      for (size_t i = 0; i < node.args().size(); ++i) add(i == 0 ? "a" : "b", node.args()[i], nullptr);
+      return out;
+    }
+    const Schema& schema = op->schema;
+    if (node.args().size() > schema.num_positional()) refuse(node, "it has more arguments than " + node.target() + " takes");
+    for (size_t i = 0; i < schema.arguments.size(); ++i) {
+      const SchemaArgument& wanted = schema.arguments[i];
+      const Argument* value = i < node.args().size() ? &node.args()[i] : node.kwarg(wanted.name);
+      if (value != nullptr) add(wanted.name, *value, &wanted);
+    }
+    return out;
+  }
+
+  // The names of the elements of a list that a node returns: those of the getitem nodes that take them out.
+  std::vector<const Node*> getitems(const Node& node, size_t count) {
+    std::vector<const Node*> out(count, nullptr);
+    for (const Node* user : node.users()) {
+      if (!user->is("operator.getitem")) refuse(*user, "it uses the list " + node.name() + " as a whole");
+      const std::optional<int64_t> index = user->arg(1).integer();
+      if (!index || *index < 0 || static_cast<size_t>(*index) >= count)
+        refuse(*user, "it takes an element that " + node.name() + " does not have (it has " + std::to_string(count) + ")");
+      const Node*& first = out[static_cast<size_t>(*index)];
+      if (first == nullptr) first = user;
+      else copies_[first].push_back(user);
+    }
+    return out;
+  }
+
+  Json write_elements(const Node& node, const std::vector<ValueMeta>& metas, bool are_tensors) {
+    const std::vector<const Node*> items = getitems(node, metas.size());
+    Json out = Json::array();
+    for (size_t i = 0; i < metas.size(); ++i) {
+      if (const auto* nested = std::get_if<std::vector<ValueMeta>>(&metas[i].value)) {
+        if (are_tensors || items[i] == nullptr) refuse(node, "its result " + std::to_string(i) + " is a list that nobody takes apart");
+        out.push_back(tagged("as_tensors", write_elements(*items[i], *nested, true)));
+        continue;
+      }
+      if (std::holds_alternative<std::monostate>(metas[i].value) && items[i] == nullptr && !are_tensors) {
+        out.push_back(tagged("as_none", true));
+        continue;
+      }
+      const std::string name = items[i] ? items[i]->name() : free_name(node.name() + "_unused_" + std::to_string(i));
+      names_[items[i]] = name;
+      for (const Node* copy : copies_[items[i]]) names_[copy] = name;
+      Json value = add_value(node, name, metas[i]);
+      out.push_back(are_tensors ? value["as_tensor"] : std::move(value));
+    }
+    return out;
+  }
+
+  Json node_outputs(const Node& node, const OpDef* op) {
+    Json out = Json::array();
+    if (const auto* metas = std::get_if<std::vector<ValueMeta>>(&node.meta.val.value)) {
+      const bool is_list = op != nullptr && op->schema.returns_list;
+      Json elements = write_elements(node, *metas, is_list);
+      if (is_list) out.push_back(tagged("as_tensors", std::move(elements)));
+      else out = std::move(elements);
+      return out;
+    }
+    if (std::holds_alternative<std::monostate>(node.meta.val.value) && has_value(node)) return out;
+    names_[&node] = node.name();
+    out.push_back(add_value(node, node.name(), node.meta.val));
+    return out;
+  }
+
+  void write_node(const Node& node) {
+    if (node.is("operator.getitem")) return;
+    const bool is_aten = node.target().starts_with("torch.ops.");
+    const OpDef* op = is_aten ? find_op(node.target()) : nullptr;
+    if (is_aten && op == nullptr) refuse(node, "qdq does not have the operator " + node.target());
+    Json out = Json::object();
+    out["target"] = (node.target().starts_with("operator.") ? "_" : "") + node.target();
+    out["inputs"] = node_inputs(node, op);
+    out["outputs"] = node_outputs(node, op);
+    Json& metadata = out["metadata"] = Json::object();
+    for (auto& [key, text] : node_metadata(node.meta)) metadata[key] = std::move(text);
+    nodes_.push_back(std::move(out));
+  }
+
+  void write_outputs() {
+    for (const BufferMutation& mutation : program_.buffer_mutations) {
+      const std::string& name = name_of(*program_.graph->output_node(), program_.graph->find(mutation.node));
+      Json spec = tagged("arg", tagged("name", name));
+      spec["buffer_name"] = mutation.buffer;
+      output_specs_.push_back(tagged("buffer_mutation", std::move(spec)));
+      outputs_.push_back(as_tensor(name));
+    }
+    const Node& output = *program_.graph->output_node();
+    const Argument::List single{output.arg(0)};
+    const Argument::List& results = output.arg(0).is_list() ? output.arg(0).list() : single;
+    for (const Argument& result : results) {
+      if (result.is_list()) refuse(output, "an output is a list; outputs are flat");
+      outputs_.push_back(argument(output, result, nullptr));
+      output_specs_.push_back(tagged("user_output", tagged("arg", outputs_.back())));
+    }
+    user_outputs_ = results.size();
+  }
+
+  Json module_call_graph() const {
+    Json signature = Json::object();
+    signature["inputs"] = Json::array();
+    signature["outputs"] = Json::array();
+    const bool has_in_spec = spec_has_leaves(program_.in_spec, user_inputs_);
+    signature["in_spec"] = has_in_spec ? program_.in_spec
+                                       : spec_text(tuple_of(Json::array({tuple_of(leaves(user_inputs_)), tree("builtins.dict", "[]", Json::array())})));
+    signature["out_spec"] = spec_has_leaves(program_.out_spec, user_outputs_) ? program_.out_spec
+                            : user_outputs_ == 1                              ? spec_text(leaf())
+                                                                              : spec_text(tuple_of(leaves(user_outputs_)));
+    if (has_in_spec && !program_.forward_arg_names.empty()) signature["forward_arg_names"] = program_.forward_arg_names;
+    Json root = tagged("fqn", "");
+    root["signature"] = std::move(signature);
+    Json out = Json::array({std::move(root)});
+    // Every module that a node came from, so that torch.export.unflatten finds them.
+    std::unordered_set<std::string> seen{""};
+    for (const Node* node : program_.graph->nodes())
+      for (const ModuleStackEntry& entry : node->meta.nn_module_stack)
+        if (entry.type != entry.path && seen.insert(entry.path).second) out.push_back(tagged("fqn", entry.path));
+    return out;
+  }
+
+  Json range_constraints() const {
+    Json out = Json::object();
+    for (const auto& [symbol, range] : program_.symbol_ranges) {
+      Json bounds = Json::object();
+      bounds["min_val"] = range.min ? Json(*range.min) : Json(nullptr);
+      bounds["max_val"] = range.max ? Json(*range.max) : Json(nullptr);
+      append_field(out, symbol, std::move(bounds));
+    }
+    return out;
+  }
+
+  Json exported_program() {
+    Json graph = Json::object();
+    graph["inputs"] = std::move(inputs_);
+    graph["outputs"] = std::move(outputs_);
+    graph["nodes"] = std::move(nodes_);
+    graph["tensor_values"] = std::move(tensor_values_);
+    graph["sym_int_values"] = std::move(sym_int_values_);
+    graph["sym_bool_values"] = std::move(sym_bool_values_);
+    graph["is_single_tensor_return"] = false;
+    graph["custom_obj_values"] = Json::object();
+    graph["sym_float_values"] = std::move(sym_float_values_);
+    Json module = tagged("graph", std::move(graph));
+    module["signature"]["input_specs"] = std::move(input_specs_);
+    module["signature"]["output_specs"] = std::move(output_specs_);
+    module["module_call_graph"] = module_call_graph();
+    module["metadata"] = Json::object();
+    Json out = tagged("graph_module", std::move(module));
+    out["opset_version"] = tagged("aten", kAtenOpset);
+    out["range_constraints"] = range_constraints();
+    out["schema_version"]["major"] = kSchemaMajor;
+    out["schema_version"]["minor"] = kSchemaMinor;
+    out["verifiers"] = Json::array({program_.dialect});
+    out["torch_version"] = kTorchVersion;
+    return out;
+  }
+
+  const Program& program_;
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<const Node*, std::string> names_;  // of values in the file
+  std::unordered_map<const Node*, std::vector<const Node*>> copies_;  // getitem nodes that take the same element as the first
+  Json inputs_ = Json::array(), outputs_ = Json::array(), nodes_ = Json::array();
+  Json input_specs_ = Json::array(), output_specs_ = Json::array();
+  Json tensor_values_ = Json::object(), sym_int_values_ = Json::object(), sym_bool_values_ = Json::object(), sym_float_values_ = Json::object();
+  std::vector<TorchTensor> state_, constants_;
+  size_t user_inputs_ = 0, user_outputs_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::byte> save_pt2(const Program& program) {
+  verify(program);
+  const std::vector<Node*> nodes = program.graph->nodes();
+  if (std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return has_value(*node); })) return ProgramWriter(program).write();
+  Program complete = program.clone();
+  infer_shapes(complete);
+  return ProgramWriter(complete).write();
+}
+
+}  // namespace qdq
