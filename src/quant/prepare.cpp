@@ -203,6 +203,7 @@ Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend
   auto impl = std::make_unique<Prepared::Impl>();
   impl->program = std::move(program);
   impl->compat = quantizer.compat();
+  impl->quantizer = quantizer.name();
   impl->scopes = scopes_of(*impl->program.graph);
   fold_batch_norms(impl->program, impl->compat);
   quantizer.transform_for_annotation(impl->program);

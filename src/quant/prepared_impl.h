@@ -19,6 +19,8 @@ struct Prepared::Impl {
   std::vector<ObserverGroup> groups;
   std::unordered_map<std::string, size_t> modules;       // target of a call_module node -> its group
   std::unordered_map<std::string, std::string> scopes;   // node name in the float graph -> last part of its module's path
+  std::string quantizer;                                 // its name
+  std::unordered_map<std::string, std::string> reasons;  // node name -> why the quantizer left it alone
   std::unordered_set<const Observer*> of_constants;      // see one constant only; one look is enough
   bool constants_observed = false;
   std::unique_ptr<Backend> own_backend;
@@ -32,5 +34,9 @@ struct Prepared::Impl {
   // Lets the observers of constants see them, once.
   void observe_constants();
 };
+
+// Which positional arguments a quantizer would have to quantize for the operator to compute on integers: activation and weight, or
+// two operands; empty for operators that nobody quantizes.
+std::vector<size_t> operands_to_quantize(const Node& node);
 
 }  // namespace qdq

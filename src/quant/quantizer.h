@@ -30,6 +30,7 @@ struct ObserverCtr {
   double eps = 1.1920928955078125e-07;
   std::optional<double> averaging_constant;
   std::optional<int64_t> bins;
+  bool reduce_range = false;
   std::string inner_class;  // fake quantizers: the observer inside ("MovingAverageMinMaxObserver")
   std::function<std::shared_ptr<Observer>(const ObserverArgs&)> custom;  // used instead of the class, if set
 };

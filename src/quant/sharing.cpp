@@ -160,6 +160,7 @@ std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   args.quant_max = spec.quant_max;
   args.is_dynamic = spec.is_dynamic;
   args.eps = ctr.eps;
+  args.reduce_range = ctr.reduce_range;
   if (ctr.averaging_constant) args.averaging_constant = *ctr.averaging_constant;
   if (ctr.bins) args.bins = *ctr.bins;
   // PyTorch hands the axis only to classes that are called so.
