@@ -21,6 +21,10 @@ struct Category {
 constexpr std::array kCategories = {
     Category{"observers", run_observers_case},
     Category{"quantize_ops", run_quantize_ops_case},
+    Category{"pt2e_xnnpack", run_pt2e_case},
+    Category{"pt2e_x86", run_pt2e_case},
+    Category{"annotation", run_pt2e_case},
+    Category{"zoo", run_zoo_case},
 };
 
 CaseRunner runner_of(const ConformanceCase& c) {

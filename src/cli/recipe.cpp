@@ -1,0 +1,323 @@
+// Recipes: from JSON to quantizers and annotations.
+#include "cli/recipe.h"
+
+#include <algorithm>
+
+#include "quant/annotation_quantizer.h"
+#include "quant/composable_quantizer.h"
+#include "quant/x86_inductor_quantizer.h"
+#include "quant/xnnpack_quantizer.h"
+
+namespace qdq {
+
+namespace {
+
+using format::Fields;
+using format::Json;
+using format::json_as;
+
+const Json* non_null(const Fields& fields, std::string_view key) {
+  const Json* value = fields.find(key);
+  return value && !value->is_null() ? value : nullptr;
+}
+
+std::optional<int64_t> optional_integer(const Fields& fields, std::string_view key) {
+  const Json* value = non_null(fields, key);
+  return value ? std::optional<int64_t>(json_as<int64_t>(*value, fields.where(key))) : std::nullopt;
+}
+
+DType dtype_of(const Fields& fields) {
+  const auto name = fields.required<std::string>("dtype");
+  const auto dtype = dtype_from_name(name);
+  QDQ_CHECK(dtype, kInvalidArgument, fields.where("dtype"), " is '", name, "', which is no data type; wanted int8, uint8, int16, int32, float16, ...");
+  return *dtype;
+}
+
+std::optional<QScheme> qscheme_of(const Fields& fields) {
+  const Json* value = non_null(fields, "qscheme");
+  return value ? std::optional<QScheme>(qscheme_from_name(json_as<std::string>(*value, fields.where("qscheme")))) : std::nullopt;
+}
+
+Compat compat_of(const Fields& fields) {
+  const auto name = fields.optional<std::string>("compat", "qdq");
+  QDQ_CHECK(name == "qdq" || name == "torch-2.6", kInvalidArgument, fields.where("compat"), " is '", name, "'; wanted 'qdq' or 'torch-2.6'");
+  return name == "torch-2.6" ? Compat::kTorch26 : Compat::kNone;
+}
+
+// specs
+
+ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) {
+  ObserverCtr out;
+  const Fields fields = spec.object("observer");
+  if (const Json* number = fields.find("custom")) {
+    QDQ_CHECK(extensions.observer, kInvalidArgument, spec.where("observer"), " is a function, which only JavaScript can give");
+    out.custom = [make = extensions.observer, n = json_as<int64_t>(*number, fields.where("custom"))](const ObserverArgs& args) { return make(n, args); };
+    fields.reject_unknown();
+    return out;
+  }
+  out.class_name = fields.required<std::string>("class");
+  const std::vector<std::string_view> known = observer_class_names();
+  QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument, fields.where("class"), " is '",
+            out.class_name, "', which qdq does not have; did you mean '",
+            format::nearest_word(out.class_name, std::vector<std::string>(known.begin(), known.end())), "'?");
+  if (fields.find("args")) {
+    const Fields args = fields.object("args");
+    out.eps = args.optional<double>("eps", out.eps);
+    if (args.find("averaging_constant")) out.averaging_constant = args.required<double>("averaging_constant");
+    out.bins = optional_integer(args, "bins");
+    out.reduce_range = args.optional<bool>("reduce_range", false);
+    if (args.find("observer")) {
+      const Fields inner = args.object("observer");
+      out.inner_class = inner.required<std::string>("class");
+      if (inner.find("args")) {
+        const Fields inner_args = inner.object("args");
+        out.eps = inner_args.optional<double>("eps", out.eps);
+        if (inner_args.find("averaging_constant")) out.averaging_constant = inner_args.required<double>("averaging_constant");
+        inner_args.reject_unknown();
+      }
+      inner.reject_unknown();
+    }
+    args.reject_unknown();
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+NamedEdgeOrNode edge_or_node_of(const Json& json, const std::string& where) {
+  const Fields fields(json, where);
+  NamedEdgeOrNode out;
+  if (fields.find("edge")) {
+    const auto edge = fields.required<std::vector<std::string>>("edge");
+    QDQ_CHECK(edge.size() == 2, kInvalidArgument, fields.where("edge"), " has ", edge.size(), " names; wanted the producer and the consumer");
+    out = {edge[0], edge[1]};
+  } else {
+    out = {fields.required<std::string>("node"), ""};
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExtensions& extensions) {
+  if (json.is_null()) return {};
+  const Fields fields(json, where);
+  const auto kind = fields.required<std::string>("spec");
+  NamedQSpec out;
+  if (kind == "quantization") {
+    QuantizationSpec spec;
+    spec.dtype = dtype_of(fields);
+    spec.observer = observer_of(fields, extensions);
+    spec.quant_min = optional_integer(fields, "quant_min");
+    spec.quant_max = optional_integer(fields, "quant_max");
+    spec.qscheme = qscheme_of(fields);
+    spec.ch_axis = optional_integer(fields, "ch_axis");
+    spec.is_dynamic = fields.optional<bool>("is_dynamic", false);
+    out = std::move(spec);
+  } else if (kind == "shared") {
+    const Json* with = non_null(fields, "with");
+    QDQ_CHECK(with, kInvalidArgument, where, " shares, but has no field 'with' that says with what");
+    out = NamedSharedSpec{edge_or_node_of(*with, fields.where("with"))};
+  } else if (kind == "fixed_qparams") {
+    FixedQParamsQuantizationSpec spec;
+    spec.dtype = dtype_of(fields);
+    spec.scale = fields.required<double>("scale");
+    spec.zero_point = fields.required<int64_t>("zero_point");
+    spec.quant_min = optional_integer(fields, "quant_min");
+    spec.quant_max = optional_integer(fields, "quant_max");
+    spec.qscheme = qscheme_of(fields);
+    fields.find("is_dynamic");
+    out = spec;
+  } else if (kind == "derived") {
+    NamedDerivedSpec spec;
+    for (const Json& from : fields.required<std::vector<Json>>("from")) spec.from.push_back(edge_or_node_of(from, fields.where("from")));
+    spec.spec.rule = fields.required<std::string>("rule");
+    spec.spec.dtype = dtype_of(fields);
+    spec.spec.quant_min = optional_integer(fields, "quant_min");
+    spec.spec.quant_max = optional_integer(fields, "quant_max");
+    spec.spec.qscheme = qscheme_of(fields);
+    spec.spec.ch_axis = optional_integer(fields, "ch_axis");
+    derive_rule(spec.spec.rule);
+    out = std::move(spec);
+  } else {
+    fail(ErrorCode::kInvalidArgument, fields.where("spec"), " is '", kind, "'; wanted quantization, shared, fixed_qparams or derived");
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+std::vector<NamedAnnotation> annotations_of(const Json& list, const std::string& what, const RecipeExtensions& extensions) {
+  QDQ_CHECK(list.is_array(), kInvalidArgument, what, " must be a list");
+  std::vector<NamedAnnotation> out;
+  for (const Json& entry : list) {
+    const Fields fields(entry, concat("entry ", out.size(), " of ", what));
+    NamedAnnotation annotation;
+    annotation.node = fields.required<std::string>("node");
+    const std::string where = "the annotation of " + annotation.node;
+    if (const Json* inputs = non_null(fields, "inputs")) {
+      QDQ_CHECK(inputs->is_array(), kInvalidArgument, fields.where("inputs"), " must be a list of [producer, spec]");
+      for (const Json& input : *inputs) {
+        QDQ_CHECK(input.is_array() && input.size() == 2 && input[0].is_string(), kInvalidArgument, fields.where("inputs"),
+                  " must be a list of [producer, spec]");
+        const auto producer = input[0].get<std::string>();
+        annotation.inputs.emplace_back(producer, spec_of(input[1], concat("the spec of (", producer, ", ", annotation.node, ")"), extensions));
+      }
+    }
+    if (const Json* output = fields.find("output")) annotation.output = spec_of(*output, "the output spec of " + annotation.node, extensions);
+    annotation.allow_implicit_sharing = fields.optional<bool>("allow_implicit_sharing", true);
+    annotation.annotated = fields.optional<bool>("annotated", true);
+    fields.reject_unknown();
+    out.push_back(std::move(annotation));
+  }
+  return out;
+}
+
+// configs
+
+std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const std::string& where) {
+  if (json.is_null()) return std::nullopt;
+  const Fields fields(json, where);
+  SymmetricConfigOptions options;
+  options.is_per_channel = fields.optional<bool>("is_per_channel", options.is_per_channel);
+  options.is_qat = fields.optional<bool>("is_qat", options.is_qat);
+  options.is_dynamic = fields.optional<bool>("is_dynamic", options.is_dynamic);
+  options.act_qmin = fields.optional<int64_t>("act_qmin", options.act_qmin);
+  options.act_qmax = fields.optional<int64_t>("act_qmax", options.act_qmax);
+  options.weight_qmin = fields.optional<int64_t>("weight_qmin", options.weight_qmin);
+  options.weight_qmax = fields.optional<int64_t>("weight_qmax", options.weight_qmax);
+  fields.reject_unknown();
+  return get_symmetric_quantization_config(options);
+}
+
+std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::string& where) {
+  if (json.is_null()) return std::nullopt;
+  const Fields fields(json, where);
+  if (fields.find("config")) {
+    const auto name = fields.required<std::string>("config");
+    QDQ_CHECK(name == "linear_dynamic_fp16", kInvalidArgument, fields.where("config"), " is '", name, "'; the only named config is linear_dynamic_fp16");
+    fields.reject_unknown();
+    return get_x86_inductor_linear_dynamic_fp16_config();
+  }
+  X86InductorConfigOptions options;
+  options.is_qat = fields.optional<bool>("is_qat", false);
+  options.is_dynamic = fields.optional<bool>("is_dynamic", false);
+  options.reduce_range = fields.optional<bool>("reduce_range", false);
+  fields.reject_unknown();
+  return get_default_x86_inductor_quantization_config(options);
+}
+
+using ReadConfig = std::optional<QuantizationConfig> (*)(const Json&, const std::string&);
+using Setter = std::function<void(const std::string& key, std::optional<QuantizationConfig> config)>;
+struct Section {
+  std::string name;
+  Setter set;  // the key is empty for "global"
+};
+
+// Calls the setters for the sections that the recipe has, in PyTorch's usual order or in that of the field `order`.
+void apply_sections(const Fields& fields, ReadConfig read, std::vector<Section> sections) {
+  std::vector<std::string> order = {"global", "function_type", "module_type", "operator_type", "module_name"};
+  if (fields.find("order")) {
+    const auto first = fields.required<std::vector<std::string>>("order");
+    for (const std::string& name : first)
+      QDQ_CHECK(std::any_of(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; }), kInvalidArgument,
+                fields.where("order"), " names '", name, "', which is no section of this recipe");
+    std::vector<std::string> rest;
+    for (const std::string& name : order)
+      if (std::find(first.begin(), first.end(), name) == first.end()) rest.push_back(name);
+    order = first;
+    order.insert(order.end(), rest.begin(), rest.end());
+  }
+  for (const std::string& name : order) {
+    const auto section = std::find_if(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; });
+    const Json* value = section == sections.end() ? nullptr : fields.find(name);
+    if (value == nullptr) continue;
+    if (name == "global") {
+      section->set("", read(*value, fields.where(name)));
+      continue;
+    }
+    QDQ_CHECK(value->is_array(), kInvalidArgument, fields.where(name), " must be a list of [name, config]");
+    for (const Json& entry : *value) {
+      QDQ_CHECK(entry.is_array() && entry.size() == 2 && entry[0].is_string(), kInvalidArgument, fields.where(name),
+                " must be a list of [name, config]");
+      section->set(entry[0].get<std::string>(), read(entry[1], concat("the config of ", entry[0].get<std::string>())));
+    }
+  }
+}
+
+std::unique_ptr<Quantizer> xnnpack_of(const Fields& fields, Compat compat) {
+  auto quantizer = std::make_unique<XNNPACKQuantizer>(compat);
+  XNNPACKQuantizer& q = *quantizer;
+  apply_sections(fields, symmetric_config_of,
+                 {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
+                  {"module_type", [&q](const std::string& key, auto config) { q.set_module_type(key, std::move(config)); }},
+                  {"operator_type", [&q](const std::string& key, auto config) { q.set_operator_type(key, std::move(config)); }},
+                  {"module_name", [&q](const std::string& key, auto config) { q.set_module_name(key, std::move(config)); }}});
+  return quantizer;
+}
+
+std::unique_ptr<Quantizer> x86_of(const Fields& fields, Compat compat) {
+  auto quantizer = std::make_unique<X86InductorQuantizer>(compat);
+  X86InductorQuantizer& q = *quantizer;
+  apply_sections(fields, x86_config_of,
+                 {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
+                  {"function_type", [&q](const std::string& key, auto config) { q.set_function_type_qconfig(key, std::move(config)); }},
+                  {"module_type", [&q](const std::string& key, auto config) { q.set_module_type_qconfig(key, std::move(config)); }},
+                  {"module_name", [&q](const std::string& key, auto config) { q.set_module_name_qconfig(key, std::move(config)); }}});
+  return quantizer;
+}
+
+std::unique_ptr<Quantizer> annotations_quantizer_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
+  bool convert_scalars = false;
+  if (fields.find("transform")) {
+    const auto transform = fields.required<std::string>("transform");
+    QDQ_CHECK(transform == "convert_scalars_to_attrs", kInvalidArgument, fields.where("transform"), " is '", transform,
+              "'; the only transform is convert_scalars_to_attrs");
+    convert_scalars = true;
+  }
+  const Json empty = Json::array();
+  const Json* list = fields.find("annotations");
+  return std::make_unique<AnnotationQuantizer>(annotations_of(list ? *list : empty, fields.where("annotations"), extensions), convert_scalars,
+                                               compat);
+}
+
+std::unique_ptr<Quantizer> composable_of(const Fields& fields, const std::string& what, const RecipeExtensions& extensions) {
+  std::vector<std::unique_ptr<Quantizer>> quantizers;
+  const auto recipes = fields.required<std::vector<Json>>("quantizers");
+  for (const Json& recipe : recipes) {
+    Json inner = recipe;
+    // A compat setting of the whole holds for its parts.
+    if (const Json* compat = fields.find("compat"); compat && inner.is_object() && !inner.contains("compat")) inner["compat"] = *compat;
+    quantizers.push_back(parse_recipe(inner, concat("quantizer ", quantizers.size(), " of ", what), extensions));
+  }
+  return std::make_unique<ComposableQuantizer>(std::move(quantizers));
+}
+
+}  // namespace
+
+std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& what, const RecipeExtensions& extensions) {
+  const Fields fields(recipe, what);
+  const auto name = fields.required<std::string>("quantizer");
+  const Compat compat = compat_of(fields);
+  std::unique_ptr<Quantizer> out;
+  if (name == "XNNPACKQuantizer") out = xnnpack_of(fields, compat);
+  else if (name == "X86InductorQuantizer") out = x86_of(fields, compat);
+  else if (name == "EmbeddingQuantizer") out = std::make_unique<EmbeddingQuantizer>(compat);
+  else if (name == "AnnotationQuantizer") out = annotations_quantizer_of(fields, compat, extensions);
+  else if (name == "ComposableQuantizer") out = composable_of(fields, what, extensions);
+  else if (name == "JavaScript" && extensions.quantizer)
+    out = extensions.quantizer(fields.required<int64_t>("number"), fields.optional<std::string>("name", "a JavaScript quantizer"));
+  if (!out) {
+    const std::vector<std::string> known = {"XNNPACKQuantizer", "X86InductorQuantizer", "EmbeddingQuantizer", "ComposableQuantizer",
+                                            "AnnotationQuantizer"};
+    const std::string nearest = format::nearest_word(name, known);
+    fail(ErrorCode::kInvalidArgument, "there is no quantizer '", name, "', which ", what, " names; ",
+         nearest.empty() ? "wanted XNNPACKQuantizer, X86InductorQuantizer, EmbeddingQuantizer, ComposableQuantizer or AnnotationQuantizer"
+                         : "did you mean '" + nearest + "'?");
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+void write_annotations(const Json& annotations, const std::string& what, Program& program, Annotations& out, const RecipeExtensions& extensions) {
+  AnnotationQuantizer(annotations_of(annotations, what, extensions)).annotate(program, out);
+}
+
+}  // namespace qdq
