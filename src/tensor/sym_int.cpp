@@ -20,6 +20,9 @@ int64_t checked_mul(int64_t a, int64_t b) {
   return out;
 }
 
+// Files say what is computed here, and a power of a power of a sum grows without end.
+constexpr size_t kMaxTerms = 256, kMaxFactors = 16, kMaxAtom = 4096;
+
 int64_t floor_divide(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
 bool is_symbol(const std::string& factor) { return factor.find('(') == std::string::npos; }
@@ -31,6 +34,8 @@ SymInt::SymInt(int64_t value) {
 }
 
 SymInt SymInt::symbol(std::string name) {
+  QDQ_CHECK(name.size() <= kMaxAtom, kInvalidArgument, "a symbolic size has an expression of ", name.size(), " characters, at most ", kMaxAtom,
+            " are taken");
   SymInt out;
   out.terms_[{std::move(name)}] = 1;
   return out;
@@ -72,11 +77,13 @@ SymInt SymInt::operator+(const SymInt& other) const {
 SymInt SymInt::operator-(const SymInt& other) const { return *this + other * SymInt(-1); }
 
 SymInt SymInt::operator*(const SymInt& other) const {
+  QDQ_CHECK(terms_.size() * other.terms_.size() <= kMaxTerms, kInvalidArgument, "a symbolic size has more than ", kMaxTerms, " terms");
   SymInt out;
   for (const auto& [a, x] : terms_) {
     for (const auto& [b, y] : other.terms_) {
       Monomial product = a;
       product.insert(product.end(), b.begin(), b.end());
+      QDQ_CHECK(product.size() <= kMaxFactors, kInvalidArgument, "a symbolic size has a product of more than ", kMaxFactors, " factors");
       std::sort(product.begin(), product.end());
       out.add_term(product, checked_mul(x, y));
     }

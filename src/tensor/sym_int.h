@@ -11,7 +11,8 @@
 namespace qdq {
 
 // A polynomial with integer coefficients in symbols ("s0") and opaque atoms (a floor division that does not come out even,
-// kept as sympy text). Two SymInts are equal when their polynomials are. Throws Error{kInvalidArgument} on overflow.
+// kept as sympy text). Two SymInts are equal when their polynomials are. Throws Error{kInvalidArgument} on overflow and
+// beyond 256 terms in a product, 16 factors in a term or 4096 characters of an atom.
 class SymInt {
  public:
   SymInt(int64_t value = 0);  // NOLINT: an integer is a SymInt

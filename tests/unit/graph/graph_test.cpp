@@ -134,6 +134,13 @@ TEST(Schema, ParsesPyTorchsDeclarations) {
   EXPECT_EQ(Schema::parse("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor").arguments[1].default_value, Argument(-1));
 }
 
+TEST(SymInt, RefusesExpressionsThatGrowWithoutEnd) {
+  std::string text = "Symbol('a')";
+  for (const char* other : {"b", "c", "d", "e"}) text = "Pow(Add(" + text + ", Symbol('" + other + "')), 8)";
+  EXPECT_THROW(SymInt::parse(text), Error);
+  EXPECT_THROW(SymInt::parse("floor(" + std::string(100000, 'x') + ")"), Error);
+}
+
 TEST(SymInt, IsAPolynomial) {
   const SymInt s0 = SymInt::symbol("s0");
   EXPECT_EQ((s0 * 2 + 1).to_string(), "2*s0 + 1");
