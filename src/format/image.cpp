@@ -14,6 +14,13 @@ namespace {
 constexpr int64_t kMaxPixels = int64_t{1} << 26;
 constexpr int64_t kMaxSide = 1 << 15;
 
+// How many pixels a byte of a file can stand for at most. JPEG: every block of 64 takes a bit. PNG: deflate shrinks 1032 : 1
+// at best, and a pixel is at least one bit. So a small file cannot make qdq take hundreds of megabytes.
+int64_t most_pixels(ByteSpan bytes) {
+  const bool jpeg = bytes.size() > 2 && bytes[0] == std::byte{0xFF} && bytes[1] == std::byte{0xD8};
+  return static_cast<int64_t>(bytes.size()) * (jpeg ? 512 : 8 * 1032);
+}
+
 // [H, W, 3] -> [H, W, 1] with the 16-bit weights of Pillow's convert("L") (libImaging/Convert.c, L24).
 Tensor gray_of(const Tensor& image) {
   Tensor out = Tensor::empty({image.size(0), image.size(1), 1}, DType::kU8);
@@ -241,6 +248,8 @@ Tensor decode_image(ByteSpan bytes, const std::string& what) {
   const auto reason = [] { const char* text = stbi_failure_reason(); return text ? text : "unknown"; };
   QDQ_CHECK(stbi_info_from_memory(data, length, &W, &H, &C) && W > 0 && H > 0, kBadFile, what,
             " is not a JPEG, PNG or BMP image that can be read (", reason(), ")");
+  QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ", bytes.size(),
+            " bytes can hold");
   QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels, " are read");
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(stbi_load_from_memory(data, length, &W, &H, &C, 3), stbi_image_free);
   QDQ_CHECK(pixels, kBadFile, what, " is a damaged image (", reason(), ")");

@@ -14,7 +14,7 @@ namespace qdq::format {
 
 // The pixels of a JPEG, PNG or BMP file as a u8 tensor [H, W, 3] in the order R, G, B. Grey becomes three equal channels, alpha
 // is dropped, 16 bits become 8. `what` names the bytes in errors.
-// Throws Error{kBadFile} if they are not such an image, Error{kUnsupported} if it has more than 2^26 pixels.
+// Throws Error{kBadFile} if they are not such an image or cannot hold as many pixels as they claim, Error{kUnsupported} if it has more than 2^26 pixels.
 Tensor decode_image(ByteSpan bytes, const std::string& what = "the image");
 
 // The steps from an image to an input, in the order of the fields.

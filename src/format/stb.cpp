@@ -1,5 +1,11 @@
 // The one place where stb_image is compiled: the decoders of JPEG, PNG and BMP, and inflate. Without SIMD and without libm's pow,
 // so that pixels are the same natively and in WASM.
+#include <cstdlib>
+
+// A JPEG that lacks a scan leaves planes unwritten; they must be the same every time.
+#define STBI_MALLOC(size) std::calloc(1, size)
+#define STBI_REALLOC(pointer, size) std::realloc(pointer, size)
+#define STBI_FREE(pointer) std::free(pointer)
 #define STBI_NO_SIMD
 #define STBI_NO_STDIO
 #define STBI_NO_LINEAR

@@ -1,0 +1,9 @@
+// Fuzz target of images.
+#include "format/image.h"
+
+#include "fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  qdq::fuzz::refusable([&] { qdq::format::decode_image(qdq::fuzz::input(data, size)); });
+  return 0;
+}
