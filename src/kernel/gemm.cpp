@@ -56,8 +56,8 @@ void pack_panels(const MatrixView& m, int64_t begin, int64_t count, int64_t dept
     const float* from = m.data + (begin + p) * m.row_stride;
     for (int64_t k = 0; k < depth; ++k) {
       const float* at = from + k * m.column_stride;
-      if (m.row_stride == 1) {
-        std::memcpy(out, at, static_cast<size_t>(valid) * sizeof(float));
+      if (m.row_stride == 1 && valid == kPanel) {
+        std::memcpy(out, at, kPanel * sizeof(float));  // a constant size, so no call
       } else {
         for (int64_t r = 0; r < valid; ++r) out[r] = at[r * m.row_stride];
       }

@@ -43,9 +43,9 @@ void map(const float* x, int64_t n, float* out, F&& f) {
 
 // xsimd gives infinity from 88.38 on, where e^x is still finite up to 88.72.
 V exp_full(V x) {
-  const V shift(0.693359375f);
-  const V high = xsimd::exp(x - shift) * V(2.0004244340270536f);
-  return xsimd::select(x > V(88.0f), high, xsimd::exp(x));
+  const auto high = x > V(88.0f);
+  const V value = xsimd::exp(xsimd::select(high, x - V(0.693359375f), x));
+  return xsimd::select(high, value * V(2.0004244340270536f), value);
 }
 
 // Below 2/3 the series 2 / sqrt(pi) (x - x^3/3 + x^5/10 - ...) as x + x p(x^2): without fused multiply-add xsimd's product with a

@@ -1,4 +1,4 @@
-// Images laid out so that a tap of a sliding window is a shift: zero-padded planes, split by the stride into phases.
+// Images laid out so that a tap of a sliding window is a shift: padded planes, split by the stride into phases.
 // Seen only inside the room.
 #pragma once
 
@@ -19,29 +19,35 @@ struct Window {
   int64_t dilation_h = 1, dilation_w = 1;
 };
 
-// A channel's planes for `rows` output rows are [phase][rows + halo][width]; the pixel of output (i, j), i counted from the first
-// of the rows, under tap t stands at offsets[t] + i * width + j.
+// Planes for `rows` output rows of `channels` channels: a channel is [phase][rows + halo][width]. The pixel of output (i, j), i
+// counted from the first of the rows, under tap t (in the order channel, kh, kw) stands at offsets()[t] + i * width() + j.
 class Planes {
  public:
-  explicit Planes(const Window& window);
+  Planes(const Window& window, int64_t channels, int64_t rows);
 
   int64_t width() const { return width_; }
-  // Elements of one channel.
-  int64_t elements(int64_t rows) const { return static_cast<int64_t>(phases_.size()) * (rows + halo_) * width_; }
-  // Elements of one channel that each output row adds.
-  int64_t elements_per_row() const { return static_cast<int64_t>(phases_.size()) * width_; }
-  // The offsets of the taps in the order (channel, kh, kw).
-  std::vector<int64_t> offsets(int64_t channels, int64_t rows) const;
-  // Fills the planes of x[channels, in_h, in_w] for output rows [row, row + rows), and kPlaneSlack elements more.
-  void fill(const float* x, int64_t channels, int64_t row, int64_t rows, float padding, float* planes) const;
+  int64_t rows() const { return rows_; }
+  const std::vector<int64_t>& offsets() const { return offsets_; }
+  // Of all planes, with the slack.
+  int64_t elements() const { return channels_ * channel_elements_ + kPlaneSlack; }
+
+  // Makes all of the planes padding, which fill leaves alone as long as it is called for the same row.
+  void clear(float padding, float* planes) const;
+  // Copies what lies inside the image x[channels, in_h, in_w] to cleared planes, for output rows from `row` on.
+  void fill(const float* x, int64_t row, float* planes) const;
 
  private:
-  void fill_row(const float* from, int64_t left, float padding, float* to) const;
-
   Window window_;
-  int64_t width_ = 0, halo_ = 0;
-  std::vector<int64_t> phases_;    // those in use, y * stride_w + x
-  std::vector<int64_t> phase_of_;  // of tap kh * kernel_w + kw, an index into phases_
+  int64_t channels_, rows_;
+  int64_t width_ = 0, height_ = 0, channel_elements_ = 0;
+  std::vector<int64_t> phases_;  // those in use, y * stride_w + x
+  std::vector<int64_t> offsets_;
 };
+
+// to[i * to_stride + j] = from[i * from_stride + j * step] for i < rows, j < columns.
+void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride);
+
+// to[i * to_stride + j] = from[i * from_stride + j] + *bias for i < rows, j < columns; no addition if bias is null.
+void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride);
 
 }  // namespace qdq::kernel

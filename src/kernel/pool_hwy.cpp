@@ -59,21 +59,20 @@ Window window_of(const Pool2d& p, bool dilated) {
           dilated ? p.dilation_h : 1, dilated ? p.dilation_w : 1};
 }
 
-// Reduces the window of every output of every plane by `reduce`, and hands each row on: store(values, row, to).
+// Reduces the window of every output of every plane by `reduce`, and hands each plane on: store(values, stride of the rows, to).
 template <class Reduce, class Store>
 void slide(const Pool2d& pool, const Window& window, float padding, const float* x, float* out, Reduce&& reduce, Store&& store) {
   if (pool.planes * pool.out_h * pool.out_w == 0) return;
-  const Planes planes(window);
-  const std::vector<int64_t> offsets = planes.offsets(1, pool.out_h);
-  const int64_t taps = static_cast<int64_t>(offsets.size());
+  const Planes planes(window, 1, pool.out_h);
+  const int64_t taps = static_cast<int64_t>(planes.offsets().size());
   const int64_t n = (pool.out_h - 1) * planes.width() + pool.out_w;
-  parallel_for(pool.planes, std::max<int64_t>(1, 100000 / (n * taps)), [&](int64_t begin, int64_t end) {
-    const Scratch padded = make_scratch(planes.elements(pool.out_h) + kPlaneSlack), values = make_scratch(round_up(n, kPanel));
+  parallel_for(pool.planes, 1 + 100000 / (n * taps), [&](int64_t begin, int64_t end) {
+    const Scratch padded = make_scratch(planes.elements()), values = make_scratch(round_up(n, kPanel));
+    planes.clear(padding, padded.get());
     for (int64_t p = begin; p < end; ++p) {
-      planes.fill(x + p * pool.in_h * pool.in_w, 1, 0, pool.out_h, padding, padded.get());
-      reduce(padded.get(), offsets.data(), taps, n, values.get());
-      for (int64_t row = 0; row < pool.out_h; ++row)
-        store(values.get() + row * planes.width(), row, out + (p * pool.out_h + row) * pool.out_w);
+      planes.fill(x + p * pool.in_h * pool.in_w, 0, padded.get());
+      reduce(padded.get(), planes.offsets().data(), taps, n, values.get());
+      store(values.get(), planes.width(), out + p * pool.out_h * pool.out_w);
     }
   });
 }
@@ -88,7 +87,9 @@ int64_t counted(int64_t o, int64_t stride, int64_t pad, int64_t kernel, int64_t 
 
 void max_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
   slide(pool, window_of(pool, true), -std::numeric_limits<float>::infinity(), x, out, HWY_DYNAMIC_DISPATCH(max_taps),
-        [&](const float* values, int64_t, float* to) { std::copy(values, values + pool.out_w, to); });
+        [&](const float* values, int64_t stride, float* to) {
+          store_rows(values, stride, pool.out_h, pool.out_w, nullptr, to, pool.out_w);
+        });
 }
 
 void avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
@@ -97,12 +98,14 @@ void avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
     divisor_w.push_back(static_cast<float>(counted(o, pool.stride_w, pool.pad_w, pool.kernel_w, pool.in_w, pool.count_include_pad)));
   for (int64_t o = 0; o < pool.out_h; ++o)
     divisor_h.push_back(static_cast<float>(counted(o, pool.stride_h, pool.pad_h, pool.kernel_h, pool.in_h, pool.count_include_pad)));
-  const auto store = [&](const float* values, int64_t row, float* to) {
-    const float h = divisor_h[static_cast<size_t>(row)];
-    for (int64_t j = 0; j < pool.out_w; ++j) {
-      const float divisor = pool.divisor_override ? static_cast<float>(pool.divisor_override) : h * divisor_w[static_cast<size_t>(j)];
-      // A window wholly in the padding has no element and, without the padding, no divisor.
-      to[j] = divisor > 0 ? values[j] / divisor : (pool.divisor_override ? values[j] / divisor : 0.0f);
+  const auto store = [&](const float* values, int64_t stride, float* to) {
+    for (int64_t i = 0; i < pool.out_h; ++i, values += stride, to += pool.out_w) {
+      for (int64_t j = 0; j < pool.out_w; ++j) {
+        const float counted_here = divisor_h[static_cast<size_t>(i)] * divisor_w[static_cast<size_t>(j)];
+        const float divisor = pool.divisor_override ? static_cast<float>(pool.divisor_override) : counted_here;
+        // A window wholly in the padding has the sum 0, whatever it is divided by.
+        to[j] = counted_here > 0 || pool.divisor_override ? values[j] / divisor : 0.0f;
+      }
     }
   };
   slide(pool, window_of(pool, false), 0.0f, x, out, HWY_DYNAMIC_DISPATCH(sum_taps), store);

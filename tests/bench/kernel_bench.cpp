@@ -1,0 +1,159 @@
+// Speed of the float and observer kernels: one line a problem, the best of several runs, in the terms that bound it.
+// usage: kernel_bench [--threads N] [FILTER]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernel/conv.h"
+#include "kernel/math.h"
+#include "kernel/observe.h"
+#include "kernel/pointwise.h"
+#include "kernel/pool.h"
+#include "kernel/quantize.h"
+
+namespace {
+
+using namespace qdq;
+using namespace qdq::kernel;
+
+std::string g_filter;
+
+// Prints the work done per second, where one call of `run` does `work` of the unit.
+void measure(const std::string& name, double work, const char* unit, const std::function<void()>& run) {
+  if (name.find(g_filter) == std::string::npos) return;
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_of = [&](int64_t calls) {
+    const auto begin = Clock::now();
+    for (int64_t i = 0; i < calls; ++i) run();
+    return std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(calls);
+  };
+  const double first = std::max(seconds_of(1), 1e-7);
+  // Many short samples: on a busy machine the best one is the one that was not interrupted.
+  const int64_t calls = std::max<int64_t>(1, static_cast<int64_t>(0.001 / first));
+  double best = first, spent = 0;
+  for (int i = 0; i < 200 && spent < 0.5; ++i) {
+    const double seconds = seconds_of(calls);
+    best = std::min(best, seconds);
+    spent += seconds * static_cast<double>(calls);
+  }
+  std::printf("%-44s %10.3f ms  %8.2f %s\n", name.c_str(), best * 1e3, work / best * 1e-9, unit);
+  std::fflush(stdout);
+}
+
+std::vector<float> floats(int64_t n, float scale = 1.0f) {
+  std::vector<float> x(static_cast<size_t>(n));
+  uint32_t state = 1;
+  for (float& v : x) state = state * 1664525u + 1013904223u, v = (static_cast<float>(state >> 8) * 0x1p-23f - 1.0f) * scale;
+  return x;
+}
+
+void conv(const char* name, int64_t batch, int64_t ic, int64_t oc, int64_t extent, int64_t k, int64_t stride, int64_t groups) {
+  Conv2d c{ic, oc, groups, k, k, stride, stride, k / 2, k / 2, 1, 1};
+  const int64_t out = (extent + 2 * (k / 2) - k) / stride + 1;
+  const auto x = floats(batch * ic * extent * extent), w = floats(oc * ic / groups * k * k), bias = floats(oc);
+  std::vector<float> y(static_cast<size_t>(batch * oc * out * out));
+  const PackedConv2d packed = pack_conv2d_f32(c, w.data());
+  const double flops = 2.0 * static_cast<double>(batch * oc * out * out * (ic / groups) * k * k);
+  char title[128];
+  std::snprintf(title, sizeof title, "conv %s %dx%d k%d s%d g%d %d b%d", name, int(ic), int(oc), int(k), int(stride), int(groups), int(extent), int(batch));
+  measure(title, flops, "GFLOP/s", [&] { conv2d_f32(x.data(), batch, extent, extent, packed, bias.data(), out, out, y.data()); });
+}
+
+void gemms() {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{512, 512, 512}, {197, 768, 768}, {197, 3072, 768}, {1, 1000, 512}, {8, 1000, 2048}, {197, 197, 64}}) {
+    const auto a = floats(m * k), b = floats(k * n), bias = floats(n);
+    std::vector<float> c(static_cast<size_t>(m * n));
+    char title[128];
+    std::snprintf(title, sizeof title, "gemm %dx%dx%d", int(m), int(n), int(k));
+    measure(title, 2.0 * static_cast<double>(m * n * k), "GFLOP/s",
+            [&] { gemm_f32(m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, bias.data(), BiasAxis::kColumn, c.data(), n); });
+    const PackedRows w = pack_rows({b.data(), k, 1}, n, k);
+    std::snprintf(title, sizeof title, "linear %dx%dx%d", int(m), int(n), int(k));
+    measure(title, 2.0 * static_cast<double>(m * n * k), "GFLOP/s", [&] { linear_f32(a.data(), m, w, bias.data(), c.data()); });
+  }
+}
+
+void arrays(int64_t n, const char* where) {
+  auto x = floats(n);
+  std::vector<float> relu(x), out(x.size());
+  for (float& v : relu) v = std::max(v, 0.0f);
+  std::vector<uint64_t> counts(2048);
+  std::vector<uint8_t> q(x.size());
+  const double work = static_cast<double>(n);
+  volatile float sink = 0;
+  const auto run = [&](const char* name, const std::function<void()>& f) { measure(std::string(name) + " " + where, work, "Gelem/s", f); };
+  run("min_max", [&] { sink = min_max_f32(x.data(), n).max; });
+  run("histogram", [&] { histogram_f32(x.data(), n, -1, 1, 2048, counts.data()); });
+  run("histogram of relu", [&] { histogram_f32(relu.data(), n, 0, 1, 2048, counts.data()); });
+  run("quantize u8", [&] { quantize_f32(x.data(), n, {0.01, 128, 0, 255}, q.data()); });
+  run("dequantize u8", [&] { dequantize_f32(q.data(), n, {0.01, 128, 0, 255}, out.data()); });
+  run("fake_quantize", [&] { fake_quantize_f32(x.data(), n, {0.01, 128, 0, 255}, out.data(), nullptr); });
+  run("relu", [&] { relu_f32(x.data(), n, out.data()); });
+  run("add", [&] { add_f32(x.data(), relu.data(), n, out.data()); });
+  run("exp", [&] { exp_f32(x.data(), n, out.data()); });
+  run("tanh", [&] { tanh_f32(x.data(), n, out.data()); });
+  run("gelu", [&] { gelu_f32(x.data(), n, out.data()); });
+  run("silu", [&] { silu_f32(x.data(), n, out.data()); });
+  run("hardswish", [&] { hardswish_f32(x.data(), n, out.data()); });
+  run("sum", [&] { sink = sum_f32(x.data(), n); });
+  run("softmax rows of 1024", [&] { softmax_f32(x.data(), n / 1024, 1024, out.data()); });
+  run("layer_norm rows of 768", [&] { layer_norm_f32(x.data(), n / 768, 768, nullptr, nullptr, 1e-5f, out.data(), nullptr, nullptr); });
+}
+
+void pools() {
+  const auto x = floats(64 * 112 * 112);
+  std::vector<float> out(x.size());
+  Pool2d p{64, 112, 112, 56, 56, 3, 3, 2, 2, 1, 1};
+  const double work = 64.0 * 56 * 56;
+  measure("max_pool 3x3 s2 64x112", work, "Gout/s", [&] { max_pool2d_f32(x.data(), p, out.data()); });
+  measure("avg_pool 3x3 s2 64x112", work, "Gout/s", [&] { avg_pool2d_f32(x.data(), p, out.data()); });
+  Pool2d all{512, 7, 7, 1, 1};
+  measure("adaptive_avg_pool 512x7 to 1", 512 * 49, "Gelem/s", [&] { adaptive_avg_pool2d_f32(x.data(), all, out.data()); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (!std::strcmp(argv[i], "--threads") && i + 1 < argc) {
+      set_num_threads(std::atoi(argv[++i]));
+    } else {
+      g_filter = argv[i];
+    }
+  }
+  for (int64_t batch : {1, 8}) {
+    conv("resnet", batch, 3, 64, 224, 7, 2, 1);
+    conv("resnet", batch, 64, 64, 56, 3, 1, 1);
+    conv("resnet", batch, 128, 128, 28, 3, 1, 1);
+    conv("resnet", batch, 256, 256, 14, 3, 1, 1);
+    conv("resnet", batch, 512, 512, 7, 3, 1, 1);
+    conv("resnet", batch, 64, 128, 56, 3, 2, 1);
+    conv("resnet", batch, 64, 128, 56, 1, 2, 1);
+  }
+  conv("mobilenet", 1, 3, 32, 224, 3, 2, 1);
+  conv("mobilenet", 1, 32, 32, 112, 3, 1, 32);
+  conv("mobilenet", 1, 96, 96, 112, 3, 2, 96);
+  conv("mobilenet", 1, 144, 144, 56, 3, 1, 144);
+  conv("mobilenet", 1, 384, 384, 14, 3, 1, 384);
+  conv("mobilenet", 1, 960, 960, 7, 3, 1, 960);
+  conv("mobilenet", 1, 120, 120, 28, 5, 1, 120);
+  conv("mobilenet", 1, 32, 16, 112, 1, 1, 1);
+  conv("mobilenet", 1, 16, 96, 112, 1, 1, 1);
+  conv("mobilenet", 1, 24, 144, 56, 1, 1, 1);
+  conv("mobilenet", 1, 64, 384, 14, 1, 1, 1);
+  conv("mobilenet", 1, 384, 64, 14, 1, 1, 1);
+  conv("mobilenet", 1, 160, 960, 7, 1, 1, 1);
+  conv("mobilenet", 1, 960, 160, 7, 1, 1, 1);
+  conv("resnext", 1, 128, 128, 56, 3, 1, 32);
+  gemms();
+  pools();
+  arrays(16384, "of 64 KiB");
+  arrays(1 << 18, "of 1 MiB");
+  arrays(1 << 24, "of 64 MiB");
+}

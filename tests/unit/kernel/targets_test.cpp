@@ -1,0 +1,106 @@
+// Every kernel gives the same bits on every instruction set, natively and in WASM: one hash each, pinned here.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernel/conv.h"
+#include "kernel/observe.h"
+#include "kernel/pointwise.h"
+#include "kernel/pool.h"
+#include "kernel/quantize.h"
+#include "unit/kernel/plain.h"
+
+#if !defined(__EMSCRIPTEN__)
+#include "hwy/targets.h"
+#endif
+
+namespace qdq::kernel {
+namespace {
+
+void append(std::vector<float>& all, const std::vector<float>& part) { all.insert(all.end(), part.begin(), part.end()); }
+
+std::vector<float> convolutions(Random& random) {
+  const Conv2d convs[] = {{48, 40, 1, 3, 3, 1, 1, 1, 1, 1, 1}, {40, 40, 40, 3, 3, 2, 2, 1, 1, 1, 1}, {300, 32, 1, 1, 1, 1, 1, 0, 0, 1, 1},
+                          {3, 12, 1, 5, 5, 2, 2, 2, 2, 1, 1}};
+  std::vector<float> all;
+  for (const Conv2d& c : convs) {
+    for (int64_t extent : {7, 20}) {
+      const int64_t out = (extent + 2 * c.pad_h - c.kernel_h) / c.stride_h + 1;
+      const auto x = random.floats(2 * c.in_channels * extent * extent);
+      const auto w = random.floats(c.out_channels * c.in_channels / c.groups * c.kernel_h * c.kernel_w), bias = random.floats(c.out_channels);
+      std::vector<float> y(static_cast<size_t>(2 * c.out_channels * out * out));
+      conv2d_f32(x.data(), 2, extent, extent, pack_conv2d_f32(c, w.data()), bias.data(), out, out, y.data());
+      append(all, y);
+    }
+  }
+  return all;
+}
+
+std::vector<float> products(Random& random) {
+  std::vector<float> all;
+  for (int64_t m : {1, 3, 50}) {
+    const auto x = random.floats(m * 600), w = random.floats(77 * 600), bias = random.floats(77);
+    std::vector<float> y(static_cast<size_t>(m * 77));
+    linear_f32(x.data(), m, pack_rows({w.data(), 600, 1}, 77, 600), bias.data(), y.data());
+    append(all, y);
+    matmul_f32(1, m, 77, 600, {x.data(), 600, 1}, 0, {w.data(), 1, 600}, 0, y.data());
+    append(all, y);
+  }
+  return all;
+}
+
+std::vector<float> arrays(Random& random) {
+  const int64_t n = 5003;
+  const auto a = random.floats(n, -9, 9), b = random.floats(n, -9, 9);
+  std::vector<float> all, y(a.size());
+  hardswish_f32(a.data(), n, y.data());
+  append(all, y);
+  div_f32(a.data(), b.data(), n, y.data());
+  append(all, y);
+  fake_quantize_f32(a.data(), n, {0.0371, 5, 0, 255}, y.data(), nullptr);
+  append(all, y);
+  const MinMax range = min_max_f32(a.data(), n);
+  std::vector<uint64_t> counts(500);
+  histogram_f32(a.data(), n, range.min, range.max, 500, counts.data());
+  for (uint64_t count : counts) all.push_back(static_cast<float>(count));
+  std::vector<int8_t> q(a.size());
+  quantize_f32(a.data(), n, {0.05, -3, -128, 127}, q.data());
+  for (int8_t v : q) all.push_back(v);
+  Pool2d pool{5, 31, 30, 15, 15, 3, 3, 2, 2, 0, 1};
+  y.resize(5 * 15 * 15);
+  max_pool2d_f32(a.data(), pool, y.data());
+  append(all, y);
+  avg_pool2d_f32(a.data(), pool, y.data());
+  append(all, y);
+  return all;
+}
+
+void expect_pinned_bits(const char* target) {
+  for (int threads : {1, 2}) {
+    set_num_threads(threads);
+    Random random(11);
+    const uint64_t conv = hash_bits(convolutions(random)), gemm = hash_bits(products(random)), array = hash_bits(arrays(random));
+    EXPECT_EQ(conv, 0x21b6dd58885c167cull) << std::hex << "conv 0x" << conv << " on " << target;
+    EXPECT_EQ(gemm, 0x93c091773760884bull) << std::hex << "gemm 0x" << gemm << " on " << target;
+    EXPECT_EQ(array, 0xdbcc13c8b26e2f95ull) << std::hex << "array 0x" << array << " on " << target;
+  }
+  set_num_threads(1);
+}
+
+TEST(Targets, AllGiveTheSameBits) {
+#if defined(__EMSCRIPTEN__)
+  expect_pinned_bits("WASM");
+#else
+  const int64_t supported = hwy::SupportedTargets();
+  for (int64_t target : {int64_t{HWY_AVX3}, int64_t{HWY_AVX2}, int64_t{HWY_SSE2}}) {
+    if (!(supported & target)) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    expect_pinned_bits(hwy::TargetName(target));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+#endif
+}
+
+}  // namespace
+}  // namespace qdq::kernel
