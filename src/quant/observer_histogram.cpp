@@ -164,6 +164,40 @@ class QuantizationError {
   std::vector<float> errors_;
 };
 
+// How many edges are not greater than the value, as torch.bucketize(value, edges, right=True) finds out. Over a range narrower than
+// its bins in units of the last place, linspace is not sorted, and then the path of the binary search decides.
+class Bucketizer {
+ public:
+  explicit Bucketizer(std::vector<float> edges)
+      : edges_(std::move(edges)), sorted_(std::is_sorted(edges_.begin(), edges_.end())) {}
+
+  // Cheap for values close to the last one asked for.
+  int64_t operator()(float value) {
+    const auto count = static_cast<int64_t>(edges_.size());
+    if (!sorted_) return search(value, count);
+    while (at_ > 0 && edges_[static_cast<size_t>(at_ - 1)] > value) --at_;
+    while (at_ < count && edges_[static_cast<size_t>(at_)] <= value) ++at_;
+    return at_;
+  }
+
+ private:
+  int64_t search(float value, int64_t end) const {
+    int64_t start = 0;
+    while (start < end) {
+      const int64_t middle = start + (end - start) / 2;
+      if (edges_[static_cast<size_t>(middle)] > value)
+        end = middle;
+      else
+        start = middle + 1;
+    }
+    return start;
+  }
+
+  std::vector<float> edges_;
+  bool sorted_;
+  int64_t at_ = 0;
+};
+
 // torch.cumsum of f32: summed in double, each partial sum rounded to f32.
 std::vector<float> cumulative(std::span<const float> histogram) {
   std::vector<float> out(histogram.size());
@@ -240,16 +274,13 @@ HistogramSearch search_histogram(std::span<const float> histogram, FloatRange ra
 std::vector<float> rebin_histogram(std::span<const float> histogram, FloatRange range, FloatRange target) {
   const auto bins = static_cast<int64_t>(histogram.size());
   const int64_t pieces = bins * kUpsampleRate;
-  const float half_piece = 0.5f * ((range.max - range.min) / static_cast<float>(pieces));
   const float step = (range.max - range.min) / static_cast<float>(pieces);
-  const std::vector<float> edges = linspace(target.min, target.max, bins + 1);
+  const float half_piece = 0.5f * step;
+  Bucketizer bucketize(linspace(target.min, target.max, bins + 1));
   std::vector<float> out(histogram.size(), 0.0f);
-  int64_t above = 0;  // the edges that are not greater than the middle of the piece
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const float middle = linspace_at(range.min, range.max, step, pieces + 1, piece) + half_piece;
-    while (above > 0 && edges[static_cast<size_t>(above - 1)] > middle) --above;
-    while (above <= bins && edges[static_cast<size_t>(above)] <= middle) ++above;
-    const int64_t bin = std::clamp<int64_t>(above - 1, 0, bins - 1);
+    const int64_t bin = std::clamp<int64_t>(bucketize(middle) - 1, 0, bins - 1);
     out[static_cast<size_t>(bin)] += histogram[static_cast<size_t>(piece / kUpsampleRate)] / static_cast<float>(kUpsampleRate);
   }
   return out;
