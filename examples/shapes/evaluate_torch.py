@@ -1,10 +1,11 @@
 """Quantizes model.pt2 with PyTorch 2.6 and measures top-1 of the float and the int8 programs on the test images.
 
-    python3 evaluate_torch.py
-
-prints the table of README.md and writes accuracy_torch.json, which also holds the class that every program gave every test image.
+    python3 evaluate_torch.py            the table of README.md; writes accuracy_torch.json, which also
+                                         holds the class that every program gave every test image
+    python3 evaluate_torch.py --drawn N  the same for N images drawn anew, to tell effect from chance
 """
 
+import argparse
 import csv
 import json
 import platform
@@ -19,18 +20,32 @@ from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
 from torch.ao.quantization.quantizer import xnnpack_quantizer as xnnpack
 
+import generate
+
 HERE = Path(__file__).parent
 BATCH = 16
+DRAWN_STREAM = 4
+
+
+def normalize(pixels, preprocess):
+    """(pixel * scale - mean) / std in float32, [N, H, W, 3] -> [N, 3, H, W]."""
+    mean, std = np.float32(preprocess["mean"]), np.float32(preprocess["std"])
+    pixels = (pixels * np.float32(preprocess["scale"]) - mean) / std
+    return torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy())
 
 
 def read_split(folder, preprocess):
-    """f32 [N, 3, H, W] and the labels, in the order of labels.csv; (pixel * scale - mean) / std in float32."""
+    """f32 [N, 3, H, W] and the labels, in the order of labels.csv."""
     with open(folder / "labels.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     pixels = np.stack([np.asarray(Image.open(folder / row["file"]).convert("RGB"), np.float32) for row in rows])
-    mean, std = np.float32(preprocess["mean"]), np.float32(preprocess["std"])
-    pixels = (pixels * np.float32(preprocess["scale"]) - mean) / std
-    return torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy()), torch.tensor([int(row["label"]) for row in rows])
+    return normalize(pixels, preprocess), torch.tensor([int(row["label"]) for row in rows])
+
+
+def draw_split(count, preprocess):
+    drawn = [generate.image_of(DRAWN_STREAM, index) for index in range(count)]
+    pixels = np.stack([image for image, _ in drawn]).astype(np.float32)
+    return normalize(pixels, preprocess), torch.tensor([label for _, label in drawn])
 
 
 def load_positional(path):
@@ -74,7 +89,8 @@ def weight_layers(converted):
 
 def quantizers():
     def symmetric(per_channel):
-        return xnnpack.XNNPACKQuantizer().set_global(xnnpack.get_symmetric_quantization_config(is_per_channel=per_channel))
+        config = xnnpack.get_symmetric_quantization_config(is_per_channel=per_channel)
+        return xnnpack.XNNPACKQuantizer().set_global(config)
 
     yield "xnnpack_per_channel", "XNNPACKQuantizer, per-channel weights (recipe.json)", symmetric(True)
     yield "xnnpack_per_tensor", "XNNPACKQuantizer, per-tensor weights", symmetric(False)
@@ -82,18 +98,20 @@ def quantizers():
     yield "x86_inductor", "X86InductorQuantizer, default", x86.X86InductorQuantizer().set_global(config)
 
 
-def main():
+def main(drawn):
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     preprocess = json.loads((HERE / "preprocess.json").read_text())
     calibration, _ = read_split(HERE / "calibration", preprocess)
-    inputs, labels = read_split(HERE / "test", preprocess)
+    inputs, labels = draw_split(drawn, preprocess) if drawn else read_split(HERE / "test", preprocess)
     float_module = load_positional(HERE / "model.pt2")
     reference = run(float_module, inputs)
 
-    versions = {"torch": torch.__version__, "numpy": np.__version__, "pillow": PIL.__version__, "python": platform.python_version()}
+    versions = {"torch": torch.__version__, "numpy": np.__version__, "pillow": PIL.__version__,
+                "python": platform.python_version()}
     print(versions)
-    print("| | top-1 % | right of 384 | same top-1 as float % | SQNR of the logits, dB |\n|---|---|---|---|---|")
+    print(f"| | top-1 % | right of {len(labels)} | same top-1 as float % | SQNR of the logits, dB |")
+    print("|---|---|---|---|---|")
     results = {}
 
     def report(key, title, logits, layers):
@@ -111,9 +129,14 @@ def main():
     for key, title, quantizer in quantizers():
         converted = quantize(load_positional(HERE / "model.pt2"), quantizer, calibration)
         report(key, title, run(converted, inputs), weight_layers(converted))
-    record = {"versions": versions, "calibration": len(calibration), "batch": BATCH, "test": len(labels), "results": results}
+    if drawn:
+        return
+    record = {"versions": versions, "calibration": len(calibration), "batch": BATCH, "test": len(labels),
+              "results": results}
     (HERE / "accuracy_torch.json").write_text(json.dumps(record) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    options = argparse.ArgumentParser()
+    options.add_argument("--drawn", type=int, default=0)
+    main(options.parse_args().drawn)

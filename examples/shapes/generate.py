@@ -2,8 +2,9 @@
 
     python3 generate.py [FOLDER]
 
-writes FOLDER/calibration (128 images) and FOLDER/test (384 images), each with a labels.csv (`file,label`). An image depends only on
-(seed, split, index), never on how many others were drawn, so train.py can draw its own images with the same `draw`.
+writes FOLDER/calibration (128 images) and FOLDER/test (384 images), each with a labels.csv (`file,label`), and
+classes.txt. An image depends only on (SEED, stream, index), never on how many others were drawn; train.py draws its
+own images with the same `image_of`.
 """
 
 import csv
@@ -41,8 +42,8 @@ def box(left, top, right, bottom):
 
 
 def arc(start, stop, radius=1.0, steps=40):
-    return [(radius * math.cos(start + (stop - start) * i / steps), radius * math.sin(start + (stop - start) * i / steps))
-            for i in range(steps + 1)]
+    angles = [start + (stop - start) * i / steps for i in range(steps + 1)]
+    return [(radius * math.cos(a), radius * math.sin(a)) for a in angles]
 
 
 def parts_of(name, rng):
@@ -78,11 +79,12 @@ def parts_of(name, rng):
     if name == "checks":
         cells = int(rng.integers(3, 5))
         pitch = 1.7 / cells
-        corners = [(-0.85 + i * pitch, -0.85 + j * pitch) for i in range(cells) for j in range(cells) if (i + j) % 2 == 0]
+        dark = [(i, j) for i in range(cells) for j in range(cells) if (i + j) % 2 == 0]
+        corners = [(-0.85 + i * pitch, -0.85 + j * pitch) for i, j in dark]
         return [(1, box(x, y, x + pitch, y + pitch)) for x, y in corners]
     turns, hand = rng.uniform(1.6, 2.3), rng.choice([-1.0, 1.0])
-    points = [(t / 60 * math.cos(hand * 2 * math.pi * turns * t / 60), t / 60 * math.sin(hand * 2 * math.pi * turns * t / 60))
-              for t in range(4, 61)]
+    angles = [(t / 60, hand * 2 * math.pi * turns * t / 60) for t in range(4, 61)]
+    points = [(r * math.cos(a), r * math.sin(a)) for r, a in angles]
     return [("line", points, rng.uniform(0.16, 0.22))]
 
 
@@ -127,7 +129,8 @@ def clutter(rng, background):
             pen.line([(x, y), (x + dx, y + dy)], fill=colour, width=int(rng.integers(2, 7)))
         else:
             start = rng.uniform(0, 360)
-            pen.arc([x - reach, y - reach, x + reach, y + reach], start, start + rng.uniform(60, 250), fill=colour, width=int(rng.integers(3, 7)))
+            frame, stop = [x - reach, y - reach, x + reach, y + reach], start + rng.uniform(60, 250)
+            pen.arc(frame, start, stop, fill=colour, width=int(rng.integers(3, 7)))
     pixels = np.asarray(canvas.reduce(SUPERSAMPLING), np.float32)
     ramp = np.linspace(-0.5, 0.5, SIZE, dtype=np.float32)
     slope = rng.normal(0, 25, (2, 3)).astype(np.float32)
@@ -142,18 +145,18 @@ def occlude(rng, mask):
     return mask * np.clip(distance - half + 0.5, 0, 1)
 
 
-def veil(pixels, rng):
-    """The scene through haze: its contrast falls to as little as 7 %, around one colour.
+def veil(pixels, thickest, rng):
+    """The scene through haze: its contrast falls to between 1 and `thickest` of what it was, around one colour.
 
     A float network can still see such an image. An int8 one has to fit it and the clear ones into the same 256 steps.
     """
-    clarity = 0.07 ** rng.uniform(0, 1)
+    clarity = thickest ** rng.uniform(0, 1)
     haze = rng.uniform(25, 230, 3)
     return haze + clarity * (pixels - pixels.mean((0, 1)))
 
 
-def draw(label, rng):
-    """One image of class `label`, uint8 [SIZE, SIZE, 3]."""
+def draw(label, rng, hazy, thickest):
+    """One image of class `label`, uint8 [SIZE, SIZE, 3]; a share `hazy` of all images lies in haze."""
     background = rng.uniform(40, 215, 3)
     step = rng.normal(0, 1, 3)
     step *= rng.uniform(50, 170) / np.sqrt((step * step).sum())
@@ -163,15 +166,15 @@ def draw(label, rng):
         mask = occlude(rng, mask)
     pixels = clutter(rng, background) + mask[..., None] * step.astype(np.float32)
     pixels += rng.normal(0, rng.uniform(2, 14), pixels.shape)
-    if rng.random() < 0.65:
-        pixels = veil(pixels, rng)
+    if rng.random() < hazy:
+        pixels = veil(pixels, thickest, rng)
     return np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
 
 
-def image_of(stream, index, seed=SEED):
+def image_of(stream, index, hazy=0.75, thickest=0.03):
     """(image, label) number `index` of a stream; labels go round, so every class has its share."""
     label = index % len(CLASSES)
-    return draw(label, np.random.Generator(np.random.PCG64([seed, stream, index]))), label
+    return draw(label, np.random.Generator(np.random.PCG64([SEED, stream, index])), hazy, thickest), label
 
 
 def write_split(folder, stream, count):

@@ -1,6 +1,6 @@
 """Trains the float model of the shapes example on images it draws itself and exports it as model.pt2.
 
-    python3 train.py [--seconds 480] [--pool 24000] [--threads 2] [--out model.pt2]
+    python3 train.py [--seconds 540] [--pool 60000] [--threads 2] [--out model.pt2]
 
 PyTorch 2.6, CPU. Time decides when it ends, so a second run gives another model of about the same accuracy.
 """
@@ -16,7 +16,7 @@ from torch import nn
 
 import generate
 
-# Mean and standard deviation of the channels over the training images, in units of pixel / 255; also in preprocess.json.
+# The network sees (pixel / 255 - MEAN) / STD, as preprocess.json says too; about the channels' own mean and deviation.
 MEAN = [0.5, 0.5, 0.5]
 STD = [0.215, 0.215, 0.215]
 
@@ -27,7 +27,7 @@ def conv_bn(inputs, outputs, kernel, stride=1, groups=1):
 
 
 class Stem(nn.Module):
-    """Halves the image twice over: a strided convolution and a max pool side by side, concatenated."""
+    """A convolution, then a strided convolution and a max pool side by side, concatenated: halves the image."""
 
     def __init__(self, width, pooled_width):
         super().__init__()
@@ -44,7 +44,8 @@ class Separable(nn.Sequential):
     """Depthwise and pointwise convolution, relu6 after each, as in MobileNet v1."""
 
     def __init__(self, inputs, outputs, stride=1):
-        super().__init__(*conv_bn(inputs, inputs, 3, stride, groups=inputs), nn.ReLU6(), *conv_bn(inputs, outputs, 1), nn.ReLU6())
+        super().__init__(*conv_bn(inputs, inputs, 3, stride, groups=inputs), nn.ReLU6(),
+                         *conv_bn(inputs, outputs, 1), nn.ReLU6())
 
 
 class Inverted(nn.Module):
@@ -53,7 +54,8 @@ class Inverted(nn.Module):
     def __init__(self, width, hidden):
         super().__init__()
         self.body = nn.Sequential(*conv_bn(width, hidden, 1), nn.Hardswish(),
-                                  *conv_bn(hidden, hidden, 3, groups=hidden), nn.Hardswish(), *conv_bn(hidden, width, 1))
+                                  *conv_bn(hidden, hidden, 3, groups=hidden), nn.Hardswish(),
+                                  *conv_bn(hidden, width, 1))
 
     def forward(self, x):
         return x + self.body(x)
@@ -95,7 +97,8 @@ class ShapeNet(nn.Module):
 
 
 def draw_one(index):
-    return generate.image_of(generate.TRAINING_STREAM, index)
+    """A training image. Its haze is thinner than that of the test images, so that they lie where margins are small."""
+    return generate.image_of(generate.TRAINING_STREAM, index, hazy=0.65, thickest=0.07)
 
 
 def draw_pool(count, threads):
@@ -138,7 +141,8 @@ def train(model, images, labels, held_out, seconds, batch=96, peak=4e-3):
             rate = peak * min((step + 1) / 100, 0.5 * (1 + math.cos(math.pi * done)))
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            loss = loss_of(model(normalize(augment(images[rows])).contiguous(memory_format=torch.channels_last)), labels[rows])
+            inputs = normalize(augment(images[rows])).contiguous(memory_format=torch.channels_last)
+            loss = loss_of(model(inputs), labels[rows])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -146,7 +150,8 @@ def train(model, images, labels, held_out, seconds, batch=96, peak=4e-3):
             if done >= 1:
                 break
         epoch += 1
-        print(f"epoch {epoch}, {100 * done:.0f} % of the time, loss {loss.item():.3f}, held-out top-1 {accuracy(model, *held_out):.1f} %", flush=True)
+        print(f"epoch {epoch}, {100 * done:.0f} % of the time, loss {loss.item():.3f}, "
+              f"held-out top-1 {accuracy(model, *held_out):.1f} %", flush=True)
 
 
 def export(model, path):
@@ -156,7 +161,7 @@ def export(model, path):
     example = (torch.zeros(2, 3, generate.SIZE, generate.SIZE),)
     program = torch.export.export_for_training(model, example, dynamic_shapes={"x": {0: batch}}, strict=True)
     program._example_inputs = None
-    # Where the sources lay on the machine that trained is nobody's business, and 60 stack traces are a tenth of the file.
+    # Stack traces name the folders of the machine that trained, and nothing here reads them.
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)
     torch.export.save(program, path)
@@ -164,8 +169,8 @@ def export(model, path):
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser()
-    options.add_argument("--seconds", type=float, default=480)
-    options.add_argument("--pool", type=int, default=24000)
+    options.add_argument("--seconds", type=float, default=540)
+    options.add_argument("--pool", type=int, default=60000)
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--out", default="model.pt2")
     options = options.parse_args()
