@@ -23,8 +23,10 @@ class BasicValue {
   BasicValue(T value) : value_(std::move(value)) {}               // NOLINT: implicit, so that evaluators can return tensors
   BasicValue(bool value) : value_(value) {}                       // NOLINT
   BasicValue(int64_t value) : value_(value) {}                    // NOLINT
+  BasicValue(int value) : value_(static_cast<int64_t>(value)) {}  // NOLINT
   BasicValue(double value) : value_(value) {}                     // NOLINT
   BasicValue(std::string value) : value_(std::move(value)) {}     // NOLINT
+  BasicValue(const char* value) : value_(std::string(value)) {}   // NOLINT: a pointer would become a bool
   BasicValue(DType value) : value_(value) {}                      // NOLINT
   BasicValue(MemoryFormat value) : value_(value) {}               // NOLINT
   BasicValue(Layout value) : value_(value) {}                     // NOLINT
@@ -74,7 +76,7 @@ class Call {
   SymShape syms(size_t i) const;
 
  private:
-  [[noreturn]] void bad(size_t i, const char* wanted) const;
+  [[noreturn]] void bad(size_t i, std::string_view wanted) const;
   const OpDef* op_;
   std::vector<BasicValue<T>> values_;
 };
@@ -90,7 +92,7 @@ struct Roles {
 };
 
 struct OpDef {
-  std::string_view target;  // "torch.ops.aten.conv2d.default"
+  std::string target;  // "torch.ops.aten.conv2d.default"
   Schema schema;
   // The result's metadata (a list for several results); sizes may be symbolic.
   MetaValue (*infer)(const Call<TensorMeta>& call);
@@ -101,7 +103,7 @@ struct OpDef {
 
 // Every operator, one table per family file, joined in op/op.cpp.
 const std::vector<OpDef>& all_ops();
-// The entry of a call_function target; null if qdq does not have the operator.
+// The entry of a call_function target; null if qdq does not have the operator. "_operator.add" is "operator.add".
 const OpDef* find_op(std::string_view target);
 
 // Throws Error{kUnsupported} that lists every operator of the graph which qdq does not have, with the nodes that use it.

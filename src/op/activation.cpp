@@ -1,0 +1,205 @@
+// Activation functions: one tensor in, one of the same shape out.
+#include "op/elements.h"
+#include "op/families.h"
+#include "op/math.h"
+
+namespace qdq {
+namespace {
+
+// The result of sigmoid(int tensor) and the like is f32.
+MetaValue infer_float_like_self(const Call<TensorMeta>& call) {
+  return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes);
+}
+
+// f(C) -> C of every element, for float and integer tensors alike.
+template <class F>
+Value any_formula(const Call<Tensor>& call, F f) {
+  const Tensor& x = call.tensor(0);
+  return visit_compute(x.dtype(), [&](auto type) {
+    using C = typename decltype(type)::type;
+    return map<C>(x.to(DTypeOf<C>::value), f).to(x.dtype());
+  });
+}
+
+// f(C) -> C, for floats; the arithmetic is that of the tensor's dtype, as in PyTorch.
+template <class F>
+Value float_formula(const Call<Tensor>& call, F f) {
+  const Tensor& x = call.tensor(0);
+  return visit_float(x.dtype(), call.op().target, [&](auto type) {
+    using C = typename decltype(type)::type;
+    return map<C>(x.to(DTypeOf<C>::value), f).to(x.dtype());
+  });
+}
+
+// f(double) -> double, rounded once; for formulas with transcendental functions. Integers become f32.
+template <class F>
+Value exact_formula(const Call<Tensor>& call, F f) {
+  const Tensor& x = call.tensor(0);
+  const DType out = float_dtype(x.dtype());
+  return visit_float(out, call.op().target, [&](auto type) {
+    using C = typename decltype(type)::type;
+    return map<C>(x.to(DTypeOf<C>::value), [&](C v) { return static_cast<C>(f(static_cast<double>(v))); }).to(out);
+  });
+}
+
+template <double (*F)(double)>
+Value eval_exact(const Call<Tensor>& call) {
+  return exact_formula(call, F);
+}
+
+Value eval_relu(const Call<Tensor>& call) {
+  return any_formula(call, [](auto x) { return x < 0 ? decltype(x)(0) : x; });
+}
+
+// NaN stays NaN, as in ATen's clamp.
+Value clamp_to(const Call<Tensor>& call, double low, double high) {
+  return any_formula(call, [=](auto x) {
+    using C = decltype(x);
+    const C lowest = static_cast<C>(low), highest = static_cast<C>(high);
+    return x < lowest ? lowest : x > highest ? highest : x;
+  });
+}
+Value eval_relu6(const Call<Tensor>& call) { return clamp_to(call, 0, 6); }
+Value eval_hardtanh(const Call<Tensor>& call) { return clamp_to(call, call.number(1), call.number(2)); }
+
+// ATen/native/cpu/Activation.cpp: x * min(max(x + 3, 0), 6) / 6 and min(max(x + 3, 0), 6) / 6.
+template <class C>
+C relu6_of_shifted(C x) {
+  return std::min(std::max(x + C(3), C(0)), C(6));
+}
+Value eval_hardswish(const Call<Tensor>& call) {
+  return float_formula(call, [](auto x) { return x * relu6_of_shifted(x) / decltype(x)(6); });
+}
+Value eval_hardsigmoid(const Call<Tensor>& call) {
+  return float_formula(call, [](auto x) { return relu6_of_shifted(x) / decltype(x)(6); });
+}
+
+Value eval_leaky_relu(const Call<Tensor>& call) {
+  const double slope = call.number(1);
+  return float_formula(call, [=](auto x) { return x > 0 ? x : x * static_cast<decltype(x)>(slope); });
+}
+
+Value eval_threshold(const Call<Tensor>& call) {
+  const double threshold = call.number(1), value = call.number(2);
+  return any_formula(call, [=](auto x) { return x <= static_cast<decltype(x)>(threshold) ? static_cast<decltype(x)>(value) : x; });
+}
+
+Value eval_hardshrink(const Call<Tensor>& call) {
+  const double lambda = call.number(1);
+  return float_formula(call, [=](auto x) {
+    const auto l = static_cast<decltype(x)>(lambda);
+    return x >= -l && x <= l ? decltype(x)(0) : x;
+  });
+}
+
+double sigmoid_of(double x) { return 1 / (1 + math::exp(-x)); }
+double silu_of(double x) { return x / (1 + math::exp(-x)); }
+double mish_of(double x) { return x * math::tanh(math::log1p(math::exp(x))); }
+double log_sigmoid_of(double x) { return std::min(x, 0.0) - math::log1p(math::exp(-std::fabs(x))); }
+
+double gelu_of(double x) { return 0.5 * x * (1 + math::erf(x * 0x1.6a09e667f3bcdp-1)); }
+double gelu_tanh_of(double x) {
+  constexpr double kSqrt2OverPi = 0x1.9884533d43651p-1;
+  return 0.5 * x * (1 + math::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
+}
+Value eval_gelu(const Call<Tensor>& call) {
+  const std::string& approximate = call.string(1);
+  QDQ_CHECK(approximate == "none" || approximate == "tanh", kInvalidArgument, call.op().target, " wants approximate 'none' or 'tanh', found '",
+            approximate, "'");
+  return exact_formula(call, approximate == "none" ? gelu_of : gelu_tanh_of);
+}
+
+Value elu_with(const Call<Tensor>& call, double alpha, double scale, double input_scale) {
+  return exact_formula(call, [=](double x) { return x > 0 ? x * scale : math::expm1(x * input_scale) * alpha * scale; });
+}
+Value eval_elu(const Call<Tensor>& call) { return elu_with(call, call.number(1), call.number(2), call.number(3)); }
+Value eval_celu(const Call<Tensor>& call) { return elu_with(call, call.number(1), 1, 1 / call.number(1)); }
+Value eval_selu(const Call<Tensor>& call) { return elu_with(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
+
+Value eval_softplus(const Call<Tensor>& call) {
+  const double beta = call.number(1), threshold = call.number(2);
+  return exact_formula(call, [=](double x) { return x * beta > threshold ? x : math::log1p(math::exp(x * beta)) / beta; });
+}
+
+// weight: one number, or one for each channel (axis 1).
+Value eval_prelu(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  Tensor weight = call.tensor(1);
+  if (weight.numel() == 1) {
+    weight = weight.reshape({});
+  } else {
+    Shape shape(x.sizes().size(), 1);
+    shape.at(1) = weight.numel();
+    weight = weight.reshape(shape);
+  }
+  return visit_float(x.dtype(), call.op().target, [&](auto type) {
+    using C = typename decltype(type)::type;
+    return map<C>(x.to(DTypeOf<C>::value), weight.to(DTypeOf<C>::value), x.sizes(), [](C v, C w) { return v > 0 ? v : v * w; }).to(x.dtype());
+  });
+}
+MetaValue infer_prelu(const Call<TensorMeta>& call) {
+  const TensorMeta &x = call.tensor(0), &weight = call.tensor(1);
+  QDQ_CHECK(numel_of(weight.sizes) == SymInt(1) || (x.sizes.size() >= 2 && may_be_equal(numel_of(weight.sizes), x.sizes[1])), kInvalidArgument,
+            "prelu got a weight of shape ", to_string(weight.sizes), " for an input of shape ", to_string(x.sizes));
+  return infer_like_self(call);
+}
+
+// Both halves of an axis: a * sigmoid(b).
+MetaValue infer_glu(const Call<TensorMeta>& call) {
+  TensorMeta out = tensor_meta(call.tensor(0).dtype, call.tensor(0).sizes);
+  SymInt& size = out.sizes.at(axis_of(call, 1, out.sizes.size()));
+  size = size.floor_div(2);
+  return out;
+}
+Value eval_glu(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  const int64_t axis = wrap_axis(call.integer(1), x.dim()), size = x.size(axis);
+  QDQ_CHECK(size % 2 == 0, kInvalidArgument, "glu wants an even size in axis ", axis, ", found ", size);
+  return visit_float(x.dtype(), call.op().target, [&](auto type) {
+    using C = typename decltype(type)::type;
+    const Tensor a = x.slice(axis, 0, size / 2).to(DTypeOf<C>::value), b = x.slice(axis, size / 2, size).to(DTypeOf<C>::value);
+    return map<C>(a, b, a.sizes(), [](C v, C gate) { return static_cast<C>(v * sigmoid_of(static_cast<double>(gate))); }).to(x.dtype());
+  });
+}
+
+}  // namespace
+
+void add_activation_ops(std::vector<OpDef>& ops) {
+  const Roles roles{.activation = 0};
+  const Roles clamping{.activation = 0, .shares_qparams = true};
+  const auto add = [&](std::string_view line, Eval eval, Roles r, Infer infer = infer_like_self) { ops.push_back(define(line, infer, eval, r)); };
+  add("aten::relu(Tensor self) -> Tensor", eval_relu, clamping);
+  add("aten::relu_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_relu>, clamping);
+  add("aten::relu6(Tensor self) -> Tensor", eval_relu6, clamping);
+  add("aten::relu6_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_relu6>, clamping);
+  add("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", eval_hardtanh, clamping);
+  add("aten::hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)", in_place<eval_hardtanh>, clamping);
+  add("aten::hardswish(Tensor self) -> Tensor", eval_hardswish, roles);
+  add("aten::hardswish_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_hardswish>, roles);
+  add("aten::hardsigmoid(Tensor self) -> Tensor", eval_hardsigmoid, roles);
+  add("aten::hardsigmoid_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_hardsigmoid>, roles);
+  add("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", eval_leaky_relu, roles);
+  add("aten::leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)", in_place<eval_leaky_relu>, roles);
+  add("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", eval_threshold, roles);
+  add("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", eval_hardshrink, roles);
+  add("aten::sigmoid(Tensor self) -> Tensor", eval_exact<sigmoid_of>, roles, infer_float_like_self);
+  add("aten::sigmoid_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<sigmoid_of>>, roles);
+  add("aten::tanh(Tensor self) -> Tensor", eval_exact<math::tanh>, roles, infer_float_like_self);
+  add("aten::tanh_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<math::tanh>>, roles);
+  add("aten::silu(Tensor self) -> Tensor", eval_exact<silu_of>, roles);
+  add("aten::silu_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<silu_of>>, roles);
+  add("aten::mish(Tensor self) -> Tensor", eval_exact<mish_of>, roles);
+  add("aten::mish_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<mish_of>>, roles);
+  add("aten::log_sigmoid(Tensor self) -> Tensor", eval_exact<log_sigmoid_of>, roles);
+  add("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", eval_gelu, roles);
+  add("aten::gelu_(Tensor(a!) self, *, str approximate=\"none\") -> Tensor(a!)", in_place<eval_gelu>, roles);
+  add("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", eval_elu, roles);
+  add("aten::elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)", in_place<eval_elu>, roles);
+  add("aten::celu(Tensor self, Scalar alpha=1.) -> Tensor", eval_celu, roles);
+  add("aten::selu(Tensor self) -> Tensor", eval_selu, roles);
+  add("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", eval_softplus, roles);
+  add("aten::prelu(Tensor self, Tensor weight) -> Tensor", eval_prelu, Roles{.activation = 0, .weight = 1}, infer_prelu);
+  add("aten::glu(Tensor self, int dim=-1) -> Tensor", eval_glu, roles, infer_glu);
+}
+
+}  // namespace qdq

@@ -1,0 +1,29 @@
+// The families of operators, one file each; op.cpp joins their tables.
+#pragma once
+
+#include <vector>
+
+#include "op/op.h"
+
+namespace qdq {
+
+using Infer = MetaValue (*)(const Call<TensorMeta>& call);
+using Eval = Value (*)(const Call<Tensor>& call);
+
+// An entry from PyTorch's schema line, as torch._C._jit_get_all_schemas() prints it: "aten::add.Tensor(Tensor self, ...) -> Tensor"
+// becomes the target torch.ops.aten.add.Tensor. A namespace with a dot in it ("operator") is taken as it is: "operator::getitem".
+OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles = {});
+
+void add_conv_ops(std::vector<OpDef>& ops);
+void add_create_ops(std::vector<OpDef>& ops);
+void add_linear_ops(std::vector<OpDef>& ops);
+void add_norm_ops(std::vector<OpDef>& ops);
+void add_activation_ops(std::vector<OpDef>& ops);
+void add_pointwise_ops(std::vector<OpDef>& ops);
+void add_pool_ops(std::vector<OpDef>& ops);
+void add_quantized_decomposed_ops(std::vector<OpDef>& ops);
+void add_reduce_ops(std::vector<OpDef>& ops);
+void add_sym_ops(std::vector<OpDef>& ops);
+void add_view_ops(std::vector<OpDef>& ops);
+
+}  // namespace qdq

@@ -1,0 +1,53 @@
+// Pieces of shape inference that the families share. Sizes may be symbolic: what cannot be decided then is taken to hold.
+#pragma once
+
+#include "op/op.h"
+
+namespace qdq {
+
+TensorMeta tensor_meta(DType dtype, SymShape sizes);
+// Sizes and dtype of a tensor.
+TensorMeta meta_of(const Tensor& tensor);
+// The sizes. Throws Error{kInternal} if symbols are left.
+Shape constant_shape(const SymShape& sizes);
+
+// What the operator's own inference says of this call. So an evaluation allocates exactly what is inferred, and its arguments are
+// checked by then.
+MetaValue infer_call(const Call<Tensor>& call);
+TensorMeta result_meta(const Call<Tensor>& call);
+// A zeroed tensor of the inferred shape and dtype, for operators with one result.
+Tensor empty_result(const Call<Tensor>& call);
+
+// The result is like the first argument, as for in-place operators and most pointwise ones.
+MetaValue infer_like_self(const Call<TensorMeta>& call);
+// Nothing is returned.
+MetaValue infer_none(const Call<TensorMeta>& call);
+
+SymShape broadcast_shapes(const SymShape& a, const SymShape& b);
+SymInt numel_of(const SymShape& sizes);
+// Whether two sizes can be equal: false only for two different numbers.
+bool may_be_equal(const SymInt& a, const SymInt& b);
+// The axis argument as an index from the front; a scalar counts as one axis.
+template <class T>
+size_t axis_of(const Call<T>& call, size_t i, size_t rank) {
+  return static_cast<size_t>(wrap_axis(call.integer(i), std::max<int64_t>(static_cast<int64_t>(rank), 1)));
+}
+// Axes of an "int[]?" argument, sorted, each once; all axes for None and for [].
+template <class T>
+std::vector<size_t> axes_of(const Call<T>& call, size_t i, size_t rank);
+
+// Promotion (ATen/native/TypeProperties.cpp, result_type): tensors with axes outrank 0-d tensors, those outrank Python numbers, as long
+// as the kind (bool < integer < float) does not grow.
+DType promote(DType a, DType b);
+struct OperandKind {
+  DType dtype;
+  int rank;  // 0: Python number, 1: 0-d tensor, 2: tensor with axes
+};
+DType result_dtype(std::initializer_list<OperandKind> operands);
+// Of the i-th argument, a tensor or a number.
+template <class T>
+OperandKind operand_kind(const Call<T>& call, size_t i);
+// The dtype of operators whose result is always a float (sigmoid, div): integers become f32.
+inline DType float_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::kF32; }
+
+}  // namespace qdq

@@ -1,0 +1,338 @@
+#include "op/op.h"
+
+#include <map>
+#include <unordered_map>
+
+#include "op/families.h"
+
+namespace qdq {
+
+namespace {
+
+// A schema default as a value.
+template <class T>
+BasicValue<T> value_of(const Argument& argument) {
+  return std::visit(
+      [](const auto& value) -> BasicValue<T> {
+        using U = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<U, std::monostate>) {
+          return {};
+        } else if constexpr (std::is_same_v<U, Node*>) {
+          fail(ErrorCode::kInternal, "a node was found where a constant was wanted");
+        } else if constexpr (std::is_same_v<U, Argument::List>) {
+          typename BasicValue<T>::List list;
+          for (const Argument& element : value) list.push_back(value_of<T>(element));
+          return list;
+        } else {
+          return value;
+        }
+      },
+      argument.variant());
+}
+
+}  // namespace
+
+template <class T>
+Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args, std::vector<std::pair<std::string, BasicValue<T>>> kwargs)
+    : op_(&op), values_(std::move(args)) {
+  const Schema& schema = op.schema;
+  QDQ_CHECK(values_.size() <= schema.num_positional(), kInvalidArgument, op.target, " takes ", schema.num_positional(),
+            " positional arguments, found ", values_.size());
+  std::vector<bool> given(schema.arguments.size(), false);
+  std::fill_n(given.begin(), values_.size(), true);
+  values_.resize(schema.arguments.size());
+  for (auto& [name, value] : kwargs) {
+    const std::optional<size_t> i = schema.index_of(name);
+    QDQ_CHECK(i.has_value(), kInvalidArgument, op.target, " has no argument '", name, "'");
+    QDQ_CHECK(!given[*i], kInvalidArgument, op.target, " got the argument '", name, "' twice");
+    values_[*i] = std::move(value);
+    given[*i] = true;
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i]) continue;
+    const SchemaArgument& argument = schema.arguments[i];
+    QDQ_CHECK(argument.default_value || argument.is_optional, kInvalidArgument, op.target, " lacks the argument '", argument.name, "'");
+    if (argument.default_value) values_[i] = value_of<T>(*argument.default_value);
+  }
+}
+
+template <class T>
+void Call<T>::bad(size_t i, std::string_view wanted) const {
+  fail(ErrorCode::kInvalidArgument, op_->target, " wants ", wanted, " as its argument '", op_->schema.arguments[i].name,
+       values_[i].is_none() ? "', found None" : "', found a value of another kind");
+}
+
+template <class T>
+const T& Call<T>::tensor(size_t i) const {
+  const T* value = values_[i].template get_if<T>();
+  if (value == nullptr) bad(i, "a tensor");
+  return *value;
+}
+
+template <class T>
+const T* Call<T>::optional_tensor(size_t i) const {
+  return is_none(i) ? nullptr : &tensor(i);
+}
+
+template <class T>
+std::vector<T> Call<T>::tensors(size_t i) const {
+  const auto* list = values_[i].template get_if<typename BasicValue<T>::List>();
+  if (list == nullptr) bad(i, "a list of tensors");
+  std::vector<T> out;
+  for (const BasicValue<T>& element : *list) {
+    const T* tensor = element.template get_if<T>();
+    if (tensor == nullptr) bad(i, "a list of tensors");
+    out.push_back(*tensor);
+  }
+  return out;
+}
+
+namespace {
+
+template <class T>
+std::optional<SymInt> sym_of(const BasicValue<T>& value) {
+  if (const int64_t* integer = value.template get_if<int64_t>()) return SymInt(*integer);
+  if (const bool* boolean = value.template get_if<bool>()) return SymInt(*boolean);
+  if (const SymInt* sym = value.template get_if<SymInt>()) return *sym;
+  if constexpr (std::is_same_v<T, Tensor>) {
+    const Tensor* tensor = value.template get_if<Tensor>();
+    if (tensor != nullptr && tensor->numel() == 1 && !is_floating(tensor->dtype())) return SymInt(tensor->item_int());
+  }
+  return std::nullopt;
+}
+
+template <class T>
+std::optional<int64_t> integer_of(const BasicValue<T>& value) {
+  const std::optional<SymInt> sym = sym_of(value);
+  return sym ? sym->constant() : std::nullopt;
+}
+
+}  // namespace
+
+template <class T>
+int64_t Call<T>::integer(size_t i) const {
+  const std::optional<int64_t> value = integer_of(values_[i]);
+  if (!value) bad(i, "an integer");
+  return *value;
+}
+
+template <class T>
+SymInt Call<T>::sym(size_t i) const {
+  const std::optional<SymInt> value = sym_of(values_[i]);
+  if (!value) bad(i, "an integer");
+  return *value;
+}
+
+template <class T>
+double Call<T>::number(size_t i) const {
+  if (const double* value = values_[i].template get_if<double>()) return *value;
+  if (const std::optional<int64_t> value = integer_of(values_[i])) return static_cast<double>(*value);
+  if constexpr (std::is_same_v<T, Tensor>) {
+    const Tensor* tensor = values_[i].template get_if<Tensor>();
+    if (tensor != nullptr && tensor->numel() == 1) return tensor->item();
+  }
+  bad(i, "a number");
+}
+
+template <class T>
+bool Call<T>::is_integer(size_t i) const {
+  return sym_of(values_[i]).has_value();
+}
+
+template <class T>
+bool Call<T>::boolean(size_t i) const {
+  const std::optional<int64_t> value = integer_of(values_[i]);
+  if (!value) bad(i, "a bool");
+  return *value != 0;
+}
+
+template <class T>
+const std::string& Call<T>::string(size_t i) const {
+  const std::string* value = values_[i].template get_if<std::string>();
+  if (value == nullptr) bad(i, "a string");
+  return *value;
+}
+
+template <class T>
+DType Call<T>::dtype(size_t i, DType if_none) const {
+  if (is_none(i)) return if_none;
+  const DType* value = values_[i].template get_if<DType>();
+  if (value == nullptr) bad(i, "a dtype");
+  return *value;
+}
+
+template <class T>
+SymShape Call<T>::syms(size_t i) const {
+  const int64_t wanted = op_->schema.arguments[i].list_size;
+  SymShape out;
+  if (const auto* list = values_[i].template get_if<typename BasicValue<T>::List>()) {
+    for (const BasicValue<T>& element : *list) {
+      const std::optional<SymInt> value = sym_of(element);
+      if (!value) bad(i, "a list of integers");
+      out.push_back(*value);
+    }
+    // PyTorch lets a list of one stand for all, as in conv2d(stride=[2]).
+    if (out.size() == 1 && wanted > 1) out.resize(static_cast<size_t>(wanted), SymInt(out[0]));
+  } else {
+    out.assign(static_cast<size_t>(std::max<int64_t>(wanted, 1)), sym(i));
+  }
+  return out;
+}
+
+template <class T>
+std::vector<int64_t> Call<T>::integers(size_t i) const {
+  std::vector<int64_t> out;
+  for (const SymInt& value : syms(i)) {
+    const std::optional<int64_t> constant = value.constant();
+    if (!constant) bad(i, "a list of known integers");
+    out.push_back(*constant);
+  }
+  return out;
+}
+
+template class Call<Tensor>;
+template class Call<TensorMeta>;
+
+OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles) {
+  const size_t colons = schema_line.find("::");
+  QDQ_CHECK(colons != std::string_view::npos, kInternal, "the operator schema '", schema_line, "' has no namespace");
+  const std::string_view space = schema_line.substr(0, colons);
+  OpDef op{{}, Schema::parse(schema_line.substr(colons + 2)), infer, eval, roles};
+  if (space == "operator") op.target = concat("operator.", op.schema.name);
+  else op.target = concat("torch.ops.", space, ".", op.schema.name, op.schema.name.find('.') == std::string::npos ? ".default" : "");
+  return op;
+}
+
+const std::vector<OpDef>& all_ops() {
+  static const std::vector<OpDef> ops = [] {
+    std::vector<OpDef> all;
+    add_conv_ops(all);
+    add_linear_ops(all);
+    add_norm_ops(all);
+    add_pool_ops(all);
+    add_activation_ops(all);
+    add_pointwise_ops(all);
+    add_reduce_ops(all);
+    add_view_ops(all);
+    add_create_ops(all);
+    add_quantized_decomposed_ops(all);
+    add_sym_ops(all);
+    return all;
+  }();
+  return ops;
+}
+
+const OpDef* find_op(std::string_view target) {
+  static const std::unordered_map<std::string_view, const OpDef*> by_target = [] {
+    std::unordered_map<std::string_view, const OpDef*> map;
+    for (const OpDef& op : all_ops())
+      QDQ_CHECK(map.emplace(op.target, &op).second, kInternal, "the operator ", op.target, " is defined twice");
+    return map;
+  }();
+  if (target.substr(0, 10) == "_operator.") target.remove_prefix(1);
+  const auto found = by_target.find(target);
+  return found == by_target.end() ? nullptr : found->second;
+}
+
+void check_ops(const Graph& graph) {
+  std::map<std::string, std::vector<const Node*>> unknown;
+  for (const Node* node : graph.nodes())
+    if (node->op() == Node::Op::kCallFunction && find_op(node->target()) == nullptr) unknown[node->target()].push_back(node);
+  if (unknown.empty()) return;
+  std::string list;
+  for (const auto& [target, nodes] : unknown) {
+    list += concat(list.empty() ? "" : "; ", target, " (", nodes.size() == 1 ? "node " : "nodes ");
+    constexpr size_t kShown = 5;
+    for (size_t i = 0; i < std::min(nodes.size(), kShown); ++i) list += (i ? ", " : "") + nodes[i]->name();
+    if (nodes.size() > kShown) list += concat(" and ", nodes.size() - kShown, " more");
+    list += ")";
+  }
+  const auto& [target, nodes] = *unknown.begin();
+  throw Error(ErrorCode::kUnsupported, concat("qdq does not have ", unknown.size(), unknown.size() == 1 ? " operator" : " operators",
+                                              " of this program: ", list), nodes[0]->name(), target);
+}
+
+namespace {
+
+MetaValue meta_value_of(const ValueMeta& meta, const Node& user, const Node& node) {
+  return std::visit(
+      [&](const auto& value) -> MetaValue {
+        using U = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<U, std::monostate>) {
+          throw Error(ErrorCode::kInvalidArgument, concat("nothing is known of the value '", node.name(), "' that '", user.name(),
+                                                          "' uses: give its dtype and shape"), user.name(), user.target());
+        } else if constexpr (std::is_same_v<U, std::vector<ValueMeta>>) {
+          MetaValue::List list;
+          for (const ValueMeta& element : value) list.push_back(element.value.index() == 0 ? MetaValue() : meta_value_of(element, user, node));
+          return list;
+        } else {
+          return value;
+        }
+      },
+      meta.value);
+}
+
+MetaValue meta_value_of(const Argument& argument, const Node& user) {
+  if (const Node* node = argument.node()) return meta_value_of(node->meta.val, user, *node);
+  if (!argument.is_list()) return value_of<TensorMeta>(argument);
+  MetaValue::List list;
+  for (const Argument& element : argument.list()) list.push_back(meta_value_of(element, user));
+  return list;
+}
+
+ValueMeta value_meta_of(const MetaValue& value) {
+  return std::visit(
+      [](const auto& held) -> ValueMeta {
+        using U = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<U, TensorMeta> || std::is_same_v<U, SymInt> || std::is_same_v<U, double> || std::is_same_v<U, bool>) {
+          return {held};
+        } else if constexpr (std::is_same_v<U, int64_t>) {
+          return {SymInt(held)};
+        } else if constexpr (std::is_same_v<U, MetaValue::List>) {
+          std::vector<ValueMeta> list;
+          for (const MetaValue& element : held) list.push_back(value_meta_of(element));
+          return {list};
+        } else {
+          return {};
+        }
+      },
+      value.variant());
+}
+
+MetaValue infer_node(const Node& node) {
+  const OpDef* op = find_op(node.target());
+  QDQ_CHECK(op != nullptr, kUnsupported, "qdq does not have the operator ", node.target());
+  std::vector<MetaValue> args;
+  for (const Argument& argument : node.args()) args.push_back(meta_value_of(argument, node));
+  std::vector<std::pair<std::string, MetaValue>> kwargs;
+  for (const auto& [name, argument] : node.kwargs()) kwargs.emplace_back(name, meta_value_of(argument, node));
+  return op->infer(Call<TensorMeta>(*op, std::move(args), std::move(kwargs)));
+}
+
+}  // namespace
+
+void infer_shapes(Program& program) {
+  check_ops(*program.graph);
+  for (Node* node : program.graph->nodes()) {
+    try {
+      if (node->op() == Node::Op::kGetAttr) {
+        const Tensor& tensor = program.attribute_of(*node);
+        TensorMeta meta;
+        meta.dtype = tensor.dtype();
+        meta.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+        if (!tensor.is_contiguous()) meta.strides.assign(tensor.strides().begin(), tensor.strides().end());
+        node->meta.val.value = std::move(meta);
+      } else if (node->op() == Node::Op::kCallFunction) {
+        node->meta.val = value_meta_of(infer_node(*node));
+      } else if (node->op() == Node::Op::kCallModule && !node->input_nodes().empty()) {
+        node->meta.val = node->input_nodes()[0]->meta.val;  // observers hand their input on
+      }
+    } catch (Error& error) {
+      if (error.node.empty()) error.node = node->name();
+      if (error.op.empty()) error.op = node->target();
+      throw;
+    }
+  }
+}
+
+}  // namespace qdq

@@ -1,0 +1,510 @@
+// Arithmetic, comparisons and selections, element by element, with broadcasting and type promotion.
+#include "op/elements.h"
+#include "op/families.h"
+#include "op/math.h"
+
+namespace qdq {
+namespace {
+
+// The promoted dtype of two operands, tensors or numbers.
+template <class T>
+DType common_dtype(const Call<T>& call, size_t a = 0, size_t b = 1) {
+  return result_dtype({operand_kind(call, a), operand_kind(call, b)});
+}
+
+SymShape sizes_of(const Call<TensorMeta>& call, size_t i) {
+  const TensorMeta* meta = call[i].get_if<TensorMeta>();
+  return meta ? meta->sizes : SymShape();
+}
+
+// f(C, C) -> C of both operands in their promoted dtype.
+template <class F>
+Tensor binary(const Call<Tensor>& call, DType dtype, F f) {
+  const Tensor a = operand(call, 0), b = operand(call, 1);
+  const Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
+  return visit_compute(dtype, [&](auto type) {
+    using C = typename decltype(type)::type;
+    return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), sizes, f);
+  });
+}
+
+MetaValue infer_binary(const Call<TensorMeta>& call) {
+  return tensor_meta(common_dtype(call), broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
+}
+MetaValue infer_compare(const Call<TensorMeta>& call) {
+  return tensor_meta(DType::kBool, broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
+}
+
+// A scaling factor such as alpha in the computing type; integers exactly.
+template <class C>
+C factor(const Call<Tensor>& call, size_t i) {
+  if constexpr (std::is_same_v<C, int64_t>) return call.integer(i);
+  else return static_cast<C>(call.number(i));
+}
+
+enum class Sum { kAdd, kSub, kReverseSub };
+
+// a + alpha b, a - alpha b, b - alpha a.
+template <Sum kind>
+Value eval_sum(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  const Tensor a = operand(call, 0), b = operand(call, 1);
+  const Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
+  return visit_compute(dtype, [&](auto type) {
+    using C = typename decltype(type)::type;
+    const C alpha = kind == Sum::kAdd ? factor<C>(call, 2) : mul_wrapping(C(-1), factor<C>(call, 2));
+    const auto formula = [alpha](C x, C y) {
+      return kind == Sum::kReverseSub ? add_wrapping(y, mul_wrapping(alpha, x)) : add_wrapping(x, mul_wrapping(alpha, y));
+    };
+    return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), sizes, formula).to(dtype);
+  });
+}
+
+Value eval_mul(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  return binary(call, dtype, [](auto x, auto y) { return mul_wrapping(x, y); }).to(dtype);
+}
+
+template <class C>
+void check_divisor(C divisor) {
+  if constexpr (std::is_integral_v<C>) QDQ_CHECK(divisor != 0, kInvalidArgument, "an integer tensor is divided by zero");
+}
+
+template <class C>
+C divide_floor(C x, C y) {
+  check_divisor(y);
+  if constexpr (std::is_integral_v<C>) {
+    if (y == -1) return mul_wrapping(x, C(-1));
+    return x / y - (x % y != 0 && (x < 0) != (y < 0));
+  } else {
+    // c10/util/generic_math.h, div_floor_floating: exact where x / y rounds up to the next integer.
+    if (y == 0) return x / y;
+    const C rest = std::fmod(x, y);
+    C quotient = (x - rest) / y;
+    if (rest != 0 && (y < 0) != (rest < 0)) quotient -= 1;
+    if (quotient == 0) return std::copysign(C(0), x / y);
+    const C floored = std::floor(quotient);
+    return quotient - floored > C(0.5) ? floored + 1 : floored;
+  }
+}
+
+template <class C>
+C divide_trunc(C x, C y) {
+  check_divisor(y);
+  if constexpr (std::is_integral_v<C>) return y == -1 ? mul_wrapping(x, C(-1)) : x / y;
+  else return std::trunc(x / y);
+}
+
+// The rest has the sign of the divisor.
+template <class C>
+C modulo_floor(C x, C y) {
+  check_divisor(y);
+  if constexpr (std::is_integral_v<C>) {
+    if (y == -1) return 0;
+    const C rest = x % y;
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  } else {
+    const C rest = std::fmod(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  }
+}
+
+// The rest has the sign of the dividend.
+template <class C>
+C modulo_trunc(C x, C y) {
+  check_divisor(y);
+  if constexpr (std::is_integral_v<C>) return y == -1 ? 0 : x % y;
+  else return std::fmod(x, y);
+}
+
+MetaValue infer_div(const Call<TensorMeta>& call) {
+  return tensor_meta(float_dtype(common_dtype(call)), broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
+}
+Value eval_div(const Call<Tensor>& call) {
+  const DType dtype = float_dtype(common_dtype(call));
+  const Tensor a = operand(call, 0), b = operand(call, 1);
+  const Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
+  return visit_float(dtype, call.op().target, [&](auto type) {
+    using C = typename decltype(type)::type;
+    return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), sizes, [](C x, C y) { return x / y; }).to(dtype);
+  });
+}
+Value eval_floor_divide(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  return binary(call, dtype, [](auto x, auto y) { return divide_floor(x, y); }).to(dtype);
+}
+MetaValue infer_div_mode(const Call<TensorMeta>& call) { return call.is_none(2) ? infer_div(call) : infer_binary(call); }
+Value eval_div_mode(const Call<Tensor>& call) {
+  if (call.is_none(2)) return eval_div(call);
+  if (call.string(2) == "floor") return eval_floor_divide(call);
+  QDQ_CHECK(call.string(2) == "trunc", kInvalidArgument, call.op().target, " wants rounding_mode 'floor' or 'trunc', found '", call.string(2), "'");
+  const DType dtype = common_dtype(call);
+  return binary(call, dtype, [](auto x, auto y) { return divide_trunc(x, y); }).to(dtype);
+}
+Value eval_remainder(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  return binary(call, dtype, [](auto x, auto y) { return modulo_floor(x, y); }).to(dtype);
+}
+Value eval_fmod(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  return binary(call, dtype, [](auto x, auto y) { return modulo_trunc(x, y); }).to(dtype);
+}
+
+// NaN wins.
+template <class C>
+C larger(C x, C y) {
+  return x != x || x > y ? x : y;
+}
+template <class C>
+C smaller(C x, C y) {
+  return x != x || x < y ? x : y;
+}
+Value eval_maximum(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  return binary(call, dtype, [](auto x, auto y) { return larger(x, y); }).to(dtype);
+}
+Value eval_minimum(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  return binary(call, dtype, [](auto x, auto y) { return smaller(x, y); }).to(dtype);
+}
+
+// Powers of floats are computed in double; integers multiply.
+template <class C>
+C power(C x, C y) {
+  if constexpr (std::is_integral_v<C>) {
+    if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
+    C out = 1;
+    for (; y > 0; y /= 2, x = mul_wrapping(x, x))
+      if (y % 2 == 1) out = mul_wrapping(out, x);
+    return out;
+  } else {
+    return static_cast<C>(math::pow(static_cast<double>(x), static_cast<double>(y)));
+  }
+}
+Value eval_pow(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  return binary(call, dtype, [](auto x, auto y) { return power(x, y); }).to(dtype);
+}
+
+struct Equal { template <class C> bool operator()(C x, C y) const { return x == y; } };
+struct NotEqual { template <class C> bool operator()(C x, C y) const { return x != y; } };
+struct Less { template <class C> bool operator()(C x, C y) const { return x < y; } };
+struct LessEqual { template <class C> bool operator()(C x, C y) const { return x <= y; } };
+struct Greater { template <class C> bool operator()(C x, C y) const { return x > y; } };
+struct GreaterEqual { template <class C> bool operator()(C x, C y) const { return x >= y; } };
+struct BothTrue { template <class C> bool operator()(C x, C y) const { return x != 0 && y != 0; } };
+struct EitherTrue { template <class C> bool operator()(C x, C y) const { return x != 0 || y != 0; } };
+struct OneTrue { template <class C> bool operator()(C x, C y) const { return (x != 0) != (y != 0); } };
+
+template <class F>
+Value eval_compare(const Call<Tensor>& call) {
+  return binary(call, common_dtype(call), [](auto x, auto y) { return static_cast<decltype(x)>(F{}(x, y)); }).to(DType::kBool);
+}
+
+struct BitAnd { int64_t operator()(int64_t x, int64_t y) const { return x & y; } };
+struct BitOr { int64_t operator()(int64_t x, int64_t y) const { return x | y; } };
+struct BitXor { int64_t operator()(int64_t x, int64_t y) const { return x ^ y; } };
+
+template <class F>
+Value eval_bitwise(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  QDQ_CHECK(!is_floating(dtype), kInvalidArgument, call.op().target, " wants integers, found ", to_string(dtype));
+  const Tensor a = operand(call, 0).to(DType::kS64), b = operand(call, 1).to(DType::kS64);
+  return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()), F{}).to(dtype);
+}
+
+// f(C) -> C of self.
+template <class F>
+Tensor unary(const Call<Tensor>& call, F f) {
+  const Tensor& x = call.tensor(0);
+  return visit_compute(x.dtype(), [&](auto type) {
+    using C = typename decltype(type)::type;
+    return map<C>(x.to(DTypeOf<C>::value), f);
+  });
+}
+struct Negate { template <class C> C operator()(C x) const { return mul_wrapping(x, C(-1)); } };
+struct Absolute { template <class C> C operator()(C x) const { return x < 0 ? mul_wrapping(x, C(-1)) : x == 0 ? C(0) : x; } };
+struct Sign { template <class C> C operator()(C x) const { return x != x ? C(0) : static_cast<C>((x > 0) - (x < 0)); } };
+struct Square { template <class C> C operator()(C x) const { return mul_wrapping(x, x); } };
+struct Round { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::nearbyint(x); } };
+struct Floor { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::floor(x); } };
+struct Ceil { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::ceil(x); } };
+struct Trunc { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::trunc(x); } };
+template <class F>
+Value eval_unary(const Call<Tensor>& call) {
+  return unary(call, F{}).to(call.tensor(0).dtype());
+}
+
+struct IsZero { template <class C> C operator()(C x) const { return x == 0; } };
+struct IsNaN { template <class C> C operator()(C x) const { return x != x; } };
+struct IsInf { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return 0; else return std::isinf(x); } };
+MetaValue infer_predicate(const Call<TensorMeta>& call) { return tensor_meta(DType::kBool, call.tensor(0).sizes); }
+template <class F>
+Value eval_predicate(const Call<Tensor>& call) {
+  return unary(call, F{}).to(DType::kBool);
+}
+
+Value eval_bitwise_not(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  QDQ_CHECK(!is_floating(x.dtype()), kInvalidArgument, call.op().target, " wants integers, found ", to_string(x.dtype()));
+  const bool is_bool = x.dtype() == DType::kBool;
+  return map<int64_t>(x.to(DType::kS64), [=](int64_t v) { return is_bool ? v == 0 : ~v; }).to(x.dtype());
+}
+
+// Functions that always give floats, computed in double and rounded once.
+MetaValue infer_float(const Call<TensorMeta>& call) { return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes); }
+template <double (*F)(double)>
+Value eval_float(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  const DType out = float_dtype(x.dtype());
+  return visit_float(out, call.op().target, [&](auto type) {
+    using C = typename decltype(type)::type;
+    return map<C>(x.to(DTypeOf<C>::value), [](C v) { return static_cast<C>(F(static_cast<double>(v))); }).to(out);
+  });
+}
+double sqrt_of(double x) { return std::sqrt(x); }
+double rsqrt_of(double x) { return 1 / std::sqrt(x); }
+double reciprocal_of(double x) { return 1 / x; }
+double log2_of(double x) { return math::log(x) * 0x1.71547652b82fep+0; }
+
+// clamp, clamp_min, clamp_max: bounds at the given places, numbers or tensors; -1 or None: there is none.
+template <class T>
+DType clamp_dtype(const Call<T>& call, int low, int high) {
+  OperandKind self = operand_kind(call, 0);
+  const auto bound = [&](int i) { return i < 0 || call.is_none(static_cast<size_t>(i)) ? self : operand_kind(call, static_cast<size_t>(i)); };
+  return result_dtype({self, bound(low), bound(high)});
+}
+MetaValue infer_clamp_by(const Call<TensorMeta>& call, int low, int high) {
+  SymShape sizes = call.tensor(0).sizes;
+  for (int i : {low, high})
+    if (i >= 0) sizes = broadcast_shapes(sizes, sizes_of(call, static_cast<size_t>(i)));
+  return tensor_meta(clamp_dtype(call, low, high), sizes);
+}
+Value clamp_by(const Call<Tensor>& call, int low, int high) {
+  const DType dtype = clamp_dtype(call, low, high);
+  return visit_compute(dtype, [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    Tensor out = call.tensor(0).to(DTypeOf<C>::value);
+    for (int i : {low, high}) {
+      if (i < 0 || call.is_none(static_cast<size_t>(i))) continue;
+      const Tensor bound = operand(call, static_cast<size_t>(i)).to(DTypeOf<C>::value);
+      const Shape sizes = broadcast_shapes(out.sizes(), bound.sizes());
+      if (i == low) out = map<C>(out, bound, sizes, [](C x, C b) { return x != x ? x : larger(b, x); });
+      else out = map<C>(out, bound, sizes, [](C x, C b) { return x != x ? x : smaller(b, x); });
+    }
+    return out.to(dtype).clone();
+  });
+}
+MetaValue infer_clamp(const Call<TensorMeta>& call) { return infer_clamp_by(call, 1, 2); }
+MetaValue infer_clamp_min(const Call<TensorMeta>& call) { return infer_clamp_by(call, 1, -1); }
+MetaValue infer_clamp_max(const Call<TensorMeta>& call) { return infer_clamp_by(call, -1, 1); }
+Value eval_clamp(const Call<Tensor>& call) { return clamp_by(call, 1, 2); }
+Value eval_clamp_min(const Call<Tensor>& call) { return clamp_by(call, 1, -1); }
+Value eval_clamp_max(const Call<Tensor>& call) { return clamp_by(call, -1, 1); }
+
+// where(condition, a, b).
+MetaValue infer_where(const Call<TensorMeta>& call) {
+  return tensor_meta(common_dtype(call, 1, 2),
+                     broadcast_shapes(call.tensor(0).sizes, broadcast_shapes(sizes_of(call, 1), sizes_of(call, 2))));
+}
+Tensor choose(const Tensor& condition, const Tensor& a, const Tensor& b, DType dtype) {
+  const Shape sizes = broadcast_shapes(condition.sizes(), broadcast_shapes(a.sizes(), b.sizes()));
+  const Tensor out = Tensor::empty(sizes, dtype);
+  const Tensor c = condition.to(DType::kBool).expand(sizes), x = a.to(dtype).expand(sizes), y = b.to(dtype).expand(sizes);
+  visit_dtype(dtype, [&](auto type) {
+    using E = typename decltype(type)::type;
+    for_each_index<4>(sizes, {out.strides().data(), c.strides().data(), x.strides().data(), y.strides().data()},
+                      [to = out.data<E>(), when = c.data<bool>(), left = x.data<E>(), right = y.data<E>()](const std::array<int64_t, 4>& at) {
+                        to[at[0]] = when[at[1]] ? left[at[2]] : right[at[3]];
+                      });
+  });
+  return out;
+}
+Value eval_where(const Call<Tensor>& call) {
+  return choose(call.tensor(0), operand(call, 1), operand(call, 2), common_dtype(call, 1, 2));
+}
+
+MetaValue infer_masked_fill(const Call<TensorMeta>& call) {
+  return tensor_meta(call.tensor(0).dtype, broadcast_shapes(call.tensor(0).sizes, call.tensor(1).sizes));
+}
+Value eval_masked_fill(const Call<Tensor>& call) {
+  return choose(call.tensor(1), operand(call, 2), call.tensor(0), call.tensor(0).dtype());
+}
+
+Value eval_fill(const Call<Tensor>& call) {
+  const Tensor out = Tensor::empty(call.tensor(0).sizes(), call.tensor(0).dtype());
+  out.copy_from(operand(call, 1));
+  return out;
+}
+Value eval_zero_(const Call<Tensor>& call) {
+  call.tensor(0).copy_from(Tensor::scalar<int64_t>(0));
+  return call.tensor(0);
+}
+Value eval_copy_(const Call<Tensor>& call) {
+  // The source may be another view of the same bytes.
+  call.tensor(0).copy_from(call.tensor(1).clone());
+  return call.tensor(0);
+}
+Value eval_copy(const Call<Tensor>& call) {
+  const Tensor out = Tensor::empty(call.tensor(0).sizes(), call.tensor(0).dtype());
+  out.copy_from(call.tensor(1));
+  return out;
+}
+
+// self + value * (a * b) and self + value * (a / b).
+MetaValue infer_addc(const Call<TensorMeta>& call) {
+  return tensor_meta(result_dtype({operand_kind(call, 0), operand_kind(call, 1), operand_kind(call, 2)}),
+                     broadcast_shapes(sizes_of(call, 0), broadcast_shapes(sizes_of(call, 1), sizes_of(call, 2))));
+}
+template <bool divides>
+Value eval_addc(const Call<Tensor>& call) {
+  const DType dtype = result_dtype({operand_kind(call, 0), operand_kind(call, 1), operand_kind(call, 2)});
+  const Shape sizes = broadcast_shapes(call.tensor(0).sizes(), broadcast_shapes(call.tensor(1).sizes(), call.tensor(2).sizes()));
+  return visit_compute(dtype, [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const DType c = DTypeOf<C>::value;
+    const C value = factor<C>(call, 3);
+    const Tensor part = map<C>(call.tensor(1).to(c), call.tensor(2).to(c), sizes, [=](C a, C b) {
+      if constexpr (divides) {
+        check_divisor(b);
+        return mul_wrapping(value, a) / b;
+      } else {
+        return mul_wrapping(mul_wrapping(value, a), b);
+      }
+    });
+    return map<C>(call.tensor(0).to(c), part, sizes, [](C x, C y) { return add_wrapping(x, y); }).to(dtype);
+  });
+}
+
+void add_arithmetic(std::vector<OpDef>& ops) {
+  const Roles two{.activation = 0, .other = 1};
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_binary) { ops.push_back(define(line, infer, eval, two)); };
+  const auto add_in_place = [&](std::string_view line, Eval eval) { ops.push_back(define(line, infer_like_self, eval, two)); };
+  add("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", eval_sum<Sum::kAdd>);
+  add("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", eval_sum<Sum::kAdd>);
+  add_in_place("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)", in_place<eval_sum<Sum::kAdd>>);
+  add_in_place("aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)", in_place<eval_sum<Sum::kAdd>>);
+  add("aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", eval_sum<Sum::kSub>);
+  add("aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", eval_sum<Sum::kSub>);
+  add_in_place("aten::sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)", in_place<eval_sum<Sum::kSub>>);
+  add_in_place("aten::sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)", in_place<eval_sum<Sum::kSub>>);
+  add("aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", eval_sum<Sum::kReverseSub>);
+  add("aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", eval_sum<Sum::kReverseSub>);
+  add("aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", eval_mul);
+  add("aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", eval_mul);
+  add_in_place("aten::mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", in_place<eval_mul>);
+  add_in_place("aten::mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", in_place<eval_mul>);
+  add("aten::div.Tensor(Tensor self, Tensor other) -> Tensor", eval_div, infer_div);
+  add("aten::div.Scalar(Tensor self, Scalar other) -> Tensor", eval_div, infer_div);
+  add_in_place("aten::div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", in_place<eval_div>);
+  add_in_place("aten::div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", in_place<eval_div>);
+  add("aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", eval_div_mode, infer_div_mode);
+  add("aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", eval_div_mode, infer_div_mode);
+  add("aten::floor_divide(Tensor self, Tensor other) -> Tensor", eval_floor_divide);
+  add("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", eval_floor_divide);
+  add("aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", eval_remainder);
+  add("aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", eval_remainder);
+  add("aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor", eval_fmod);
+  add("aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", eval_fmod);
+  add("aten::maximum(Tensor self, Tensor other) -> Tensor", eval_maximum);
+  add("aten::minimum(Tensor self, Tensor other) -> Tensor", eval_minimum);
+  add("aten::max.other(Tensor self, Tensor other) -> Tensor", eval_maximum);
+  add("aten::min.other(Tensor self, Tensor other) -> Tensor", eval_minimum);
+  add("aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", eval_pow);
+  add("aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", eval_pow);
+  add("aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", eval_pow);
+  add("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", eval_addc<false>, infer_addc);
+  add("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", eval_addc<true>, infer_addc);
+}
+
+void add_comparisons(std::vector<OpDef>& ops) {
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_compare) { ops.push_back(define(line, infer, eval)); };
+  add("aten::eq.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<Equal>);
+  add("aten::eq.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<Equal>);
+  add("aten::ne.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<NotEqual>);
+  add("aten::ne.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<NotEqual>);
+  add("aten::lt.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<Less>);
+  add("aten::lt.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<Less>);
+  add("aten::le.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<LessEqual>);
+  add("aten::le.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<LessEqual>);
+  add("aten::gt.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<Greater>);
+  add("aten::gt.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<Greater>);
+  add("aten::ge.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<GreaterEqual>);
+  add("aten::ge.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<GreaterEqual>);
+  add("aten::logical_and(Tensor self, Tensor other) -> Tensor", eval_compare<BothTrue>);
+  add("aten::logical_or(Tensor self, Tensor other) -> Tensor", eval_compare<EitherTrue>);
+  add("aten::logical_xor(Tensor self, Tensor other) -> Tensor", eval_compare<OneTrue>);
+  add("aten::logical_not(Tensor self) -> Tensor", eval_predicate<IsZero>, infer_predicate);
+  add("aten::isnan(Tensor self) -> Tensor", eval_predicate<IsNaN>, infer_predicate);
+  add("aten::isinf(Tensor self) -> Tensor", eval_predicate<IsInf>, infer_predicate);
+  add("aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
+  add("aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
+  add("aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitOr>, infer_binary);
+  add("aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitOr>, infer_binary);
+  add("aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
+  add("aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
+  add("aten::bitwise_not(Tensor self) -> Tensor", eval_bitwise_not, infer_like_self);
+}
+
+void add_unary(std::vector<OpDef>& ops) {
+  const Roles roles{.activation = 0};
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) { ops.push_back(define(line, infer, eval, roles)); };
+  add("aten::neg(Tensor self) -> Tensor", eval_unary<Negate>);
+  add("aten::abs(Tensor self) -> Tensor", eval_unary<Absolute>);
+  add("aten::sign(Tensor self) -> Tensor", eval_unary<Sign>);
+  add("aten::square(Tensor self) -> Tensor", eval_unary<Square>);
+  add("aten::round(Tensor self) -> Tensor", eval_unary<Round>);
+  add("aten::floor(Tensor self) -> Tensor", eval_unary<Floor>);
+  add("aten::ceil(Tensor self) -> Tensor", eval_unary<Ceil>);
+  add("aten::trunc(Tensor self) -> Tensor", eval_unary<Trunc>);
+  add("aten::exp(Tensor self) -> Tensor", eval_float<math::exp>, infer_float);
+  add("aten::exp_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_float<math::exp>>);
+  add("aten::expm1(Tensor self) -> Tensor", eval_float<math::expm1>, infer_float);
+  add("aten::log(Tensor self) -> Tensor", eval_float<math::log>, infer_float);
+  add("aten::log1p(Tensor self) -> Tensor", eval_float<math::log1p>, infer_float);
+  add("aten::log2(Tensor self) -> Tensor", eval_float<log2_of>, infer_float);
+  add("aten::erf(Tensor self) -> Tensor", eval_float<math::erf>, infer_float);
+  add("aten::sin(Tensor self) -> Tensor", eval_float<math::sin>, infer_float);
+  add("aten::cos(Tensor self) -> Tensor", eval_float<math::cos>, infer_float);
+  add("aten::sqrt(Tensor self) -> Tensor", eval_float<sqrt_of>, infer_float);
+  add("aten::sqrt_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_float<sqrt_of>>);
+  add("aten::rsqrt(Tensor self) -> Tensor", eval_float<rsqrt_of>, infer_float);
+  add("aten::reciprocal(Tensor self) -> Tensor", eval_float<reciprocal_of>, infer_float);
+  add("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", eval_clamp, infer_clamp);
+  add("aten::clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)", in_place<eval_clamp>);
+  add("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", eval_clamp, infer_clamp);
+  add("aten::clamp_min(Tensor self, Scalar min) -> Tensor", eval_clamp_min, infer_clamp_min);
+  add("aten::clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)", in_place<eval_clamp_min>);
+  add("aten::clamp_max(Tensor self, Scalar max) -> Tensor", eval_clamp_max, infer_clamp_max);
+  add("aten::clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)", in_place<eval_clamp_max>);
+}
+
+void add_selections(std::vector<OpDef>& ops) {
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) { ops.push_back(define(line, infer, eval)); };
+  add("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", eval_where, infer_where);
+  add("aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor", eval_where, infer_where);
+  add("aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor", eval_where, infer_where);
+  add("aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor", eval_where, infer_where);
+  add("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", eval_masked_fill, infer_masked_fill);
+  add("aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", eval_masked_fill, infer_masked_fill);
+  add("aten::masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)", in_place<eval_masked_fill>);
+  add("aten::masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)", in_place<eval_masked_fill>);
+  add("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", eval_fill);
+  add("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", eval_fill);
+  add("aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", in_place<eval_fill>);
+  add("aten::fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)", in_place<eval_fill>);
+  add("aten::zero_(Tensor(a!) self) -> Tensor(a!)", eval_zero_);
+  add("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", eval_copy);
+  add("aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", eval_copy_);
+}
+
+}  // namespace
+
+void add_pointwise_ops(std::vector<OpDef>& ops) {
+  add_arithmetic(ops);
+  add_comparisons(ops);
+  add_unary(ops);
+  add_selections(ops);
+}
+
+}  // namespace qdq

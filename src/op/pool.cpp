@@ -1,0 +1,276 @@
+// Pooling over the last one, two or three axes; all axes before them are planes of their own.
+#include <array>
+
+#include "op/elements.h"
+#include "op/families.h"
+
+namespace qdq {
+namespace {
+
+using Extents = std::array<int64_t, 3>;
+
+// A window sliding over an image, with one entry per spatial axis; missing axes come first.
+struct Window {
+  Extents kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  bool ceil_mode = false;
+};
+
+template <class T>
+Window read_window(const Call<T>& call, size_t axes, bool has_dilation) {
+  Window window;
+  const std::vector<int64_t> kernel = call.integers(1);
+  std::vector<int64_t> stride = call.integers(2);
+  const std::vector<int64_t> padding = call.integers(3), dilation = has_dilation ? call.integers(4) : std::vector<int64_t>(axes, 1);
+  if (stride.empty()) stride = kernel;
+  QDQ_CHECK(kernel.size() == axes && stride.size() == axes && padding.size() == axes && dilation.size() == axes, kInvalidArgument,
+            call.op().target, " wants ", axes, " numbers as kernel, stride, padding and dilation");
+  for (size_t a = 0; a < axes; ++a) {
+    constexpr int64_t kMost = int64_t{1} << 31;
+    QDQ_CHECK(kernel[a] >= 1 && kernel[a] <= kMost && stride[a] >= 1 && stride[a] <= kMost && dilation[a] >= 1 && dilation[a] <= kMost &&
+                  padding[a] >= 0 && padding[a] <= kernel[a] / 2,
+              kInvalidArgument, call.op().target, " got kernel ", kernel[a], ", stride ", stride[a], ", padding ", padding[a], ", dilation ",
+              dilation[a], ": all must be positive and the padding at most half the kernel");
+    const size_t to = 3 - axes + a;
+    window.kernel[to] = kernel[a];
+    window.stride[to] = stride[a];
+    window.padding[to] = padding[a];
+    window.dilation[to] = dilation[a];
+  }
+  window.ceil_mode = call.boolean(has_dilation ? 5 : 4);
+  return window;
+}
+
+// ATen/native/Pool.h, pooling_output_shape: with ceil_mode the last window must still start inside the image or its left padding.
+SymInt pooled_extent(const SymInt& in, const Window& window, size_t axis) {
+  const int64_t stride = window.stride[axis], padding = window.padding[axis];
+  const SymInt reach(2 * padding - window.dilation[axis] * (window.kernel[axis] - 1) - 1 + (window.ceil_mode ? stride - 1 : 0));
+  const SymInt out = (in + reach).floor_div(SymInt(stride)) + SymInt(1);
+  if (!out.is_constant() || !window.ceil_mode) return out;
+  return (*out.constant() - 1) * stride >= *in.constant() + padding ? out - SymInt(1) : out;
+}
+
+void check_rank(const OpDef& op, const SymShape& sizes, size_t axes) {
+  QDQ_CHECK(sizes.size() == axes + 1 || sizes.size() == axes + 2, kInvalidArgument, op.target, " wants ", axes + 1, " or ", axes + 2,
+            " dimensions, found shape ", to_string(sizes));
+}
+
+template <size_t axes, bool has_dilation, bool has_indices>
+MetaValue infer_pool(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  check_rank(call.op(), x.sizes, axes);
+  const Window window = read_window(call, axes, has_dilation);
+  SymShape sizes = x.sizes;
+  for (size_t a = 0; a < axes; ++a) {
+    SymInt& size = sizes[sizes.size() - axes + a];
+    size = pooled_extent(size, window, 3 - axes + a);
+    QDQ_CHECK(!size.is_constant() || *size.constant() > 0, kInvalidArgument, call.op().target, " on an input of shape ", to_string(x.sizes),
+              " has the output extent ", size.to_string(), " in spatial axis ", a);
+  }
+  const TensorMeta out = tensor_meta(x.dtype, sizes);
+  if (!has_indices) return out;
+  return MetaValue::List{out, tensor_meta(DType::kS64, sizes)};
+}
+
+// The spatial extents as three axes, and the number of planes before them.
+struct Planes {
+  int64_t count = 1;
+  Extents extents{1, 1, 1};
+  int64_t size() const { return extents[0] * extents[1] * extents[2]; }
+};
+Planes planes_of(const Shape& sizes, size_t axes) {
+  Planes out;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (i + axes < sizes.size()) out.count *= sizes[i];
+    else out.extents[i + 3 - sizes.size()] = sizes[i];
+  }
+  return out;
+}
+
+// Calls body(plane, output index, output position) for every output element in C order.
+template <class Body>
+void for_each_output(const Planes& out, Body&& body) {
+  for (int64_t plane = 0, index = 0; plane < out.count; ++plane)
+    for (int64_t d = 0; d < out.extents[0]; ++d)
+      for (int64_t h = 0; h < out.extents[1]; ++h)
+        for (int64_t w = 0; w < out.extents[2]; ++w) body(plane, index++, Extents{d, h, w});
+}
+
+// A box of input positions: first + i * step below end, per axis.
+struct Box {
+  Extents first{}, end{}, step{1, 1, 1};
+  int64_t count() const {
+    int64_t out = 1;
+    for (size_t a = 0; a < 3; ++a) out *= std::max<int64_t>(end[a] - first[a], 0);
+    return out;
+  }
+};
+template <class Body>
+void for_each_position(const Box& box, const Extents& in, Body&& body) {
+  for (int64_t d = box.first[0]; d < box.end[0]; d += box.step[0])
+    for (int64_t h = box.first[1]; h < box.end[1]; h += box.step[1])
+      for (int64_t w = box.first[2]; w < box.end[2]; w += box.step[2]) body((d * in[1] + h) * in[2] + w);
+}
+// floor(o in / out) up to ceil((o + 1) in / out).
+Box adaptive_box(const Extents& in, const Extents& out, const Extents& at) {
+  Box box;
+  for (size_t a = 0; a < 3; ++a) {
+    box.first[a] = at[a] * in[a] / out[a];
+    box.end[a] = ((at[a] + 1) * in[a] + out[a] - 1) / out[a];
+  }
+  return box;
+}
+
+// The largest element of each box and its index in the plane; NaN wins.
+template <class BoxOf>
+Value max_over(const Call<Tensor>& call, const Shape& sizes, size_t axes, bool has_indices, BoxOf box_of) {
+  const Tensor& x = call.tensor(0);
+  const Planes in = planes_of(x.sizes(), axes), out = planes_of(sizes, axes);
+  const Tensor indices = Tensor::empty(sizes, DType::kS64);
+  return visit_compute(x.dtype(), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const Tensor from = x.to(DTypeOf<C>::value).contiguous(), to = Tensor::empty(sizes, DTypeOf<C>::value);
+    for_each_output(out, [&](int64_t plane, int64_t index, const Extents& at) {
+      const C* image = from.data<C>() + plane * in.size();
+      int64_t best = -1;
+      for_each_position(box_of(in.extents, out.extents, at), in.extents, [&](int64_t i) {
+        if (best < 0 || image[i] > image[best] || image[i] != image[i]) best = i;
+      });
+      QDQ_CHECK(best >= 0, kInvalidArgument, call.op().target, " has a window without an element");
+      to.data<C>()[index] = image[best];
+      indices.data<int64_t>()[index] = best;
+    });
+    if (!has_indices) return to.to(x.dtype());
+    return Value::List{to.to(x.dtype()), indices};
+  });
+}
+
+template <size_t axes, bool has_indices>
+Value eval_max_pool(const Call<Tensor>& call) {
+  const MetaValue meta = infer_call(call);
+  const TensorMeta& first = has_indices ? *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>() : *meta.get_if<TensorMeta>();
+  const Window window = read_window(call, axes, true);
+  return max_over(call, constant_shape(first.sizes), axes, has_indices, [&](const Extents& in, const Extents&, const Extents& at) {
+    Box box;
+    box.step = window.dilation;
+    for (size_t a = 0; a < 3; ++a) {
+      box.first[a] = at[a] * window.stride[a] - window.padding[a];
+      box.end[a] = std::min(box.first[a] + (window.kernel[a] - 1) * window.dilation[a] + 1, in[a]);
+      while (box.first[a] < 0) box.first[a] += window.dilation[a];
+    }
+    return box;
+  });
+}
+
+// The sum of each box in double, in C order, divided by what divisor(box) says; 0 for a box without elements.
+template <class BoxOf, class Divisor>
+Value average_over(const Call<Tensor>& call, size_t axes, BoxOf box_of, Divisor divisor) {
+  const Tensor& x = call.tensor(0);
+  const Shape sizes = constant_shape(result_meta(call).sizes);
+  const Planes in = planes_of(x.sizes(), axes), out = planes_of(sizes, axes);
+  return visit_compute(x.dtype(), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    using A = Accumulator<C>;
+    const Tensor from = x.to(DTypeOf<C>::value).contiguous(), to = Tensor::empty(sizes, DTypeOf<C>::value);
+    for_each_output(out, [&](int64_t plane, int64_t index, const Extents& at) {
+      const C* image = from.data<C>() + plane * in.size();
+      const Box box = box_of(in.extents, out.extents, at);
+      if (box.count() == 0) return;
+      A sum = 0;
+      for_each_position(box, in.extents, [&](int64_t i) { sum = add_wrapping(sum, static_cast<A>(image[i])); });
+      to.data<C>()[index] = static_cast<C>(sum / static_cast<A>(divisor(box, at)));
+    });
+    return to.to(x.dtype());
+  });
+}
+
+template <size_t axes>
+Value eval_avg_pool(const Call<Tensor>& call) {
+  const Window window = read_window(call, axes, false);
+  const bool count_include_pad = call.boolean(5);
+  const int64_t divisor_override = call.size() > 6 && !call.is_none(6) ? call.integer(6) : 0;
+  QDQ_CHECK(call.size() <= 6 || call.is_none(6) || divisor_override != 0, kInvalidArgument, call.op().target, " got the divisor 0");
+  const Planes in = planes_of(call.tensor(0).sizes(), axes);
+  // The window with its padding, as far as the padded image goes.
+  const auto padded = [&](const Extents& at) {
+    Box box;
+    for (size_t a = 0; a < 3; ++a) {
+      box.first[a] = at[a] * window.stride[a] - window.padding[a];
+      box.end[a] = std::min(box.first[a] + window.kernel[a], in.extents[a] + window.padding[a]);
+    }
+    return box;
+  };
+  return average_over(
+      call, axes,
+      [&](const Extents& extents, const Extents&, const Extents& at) {
+        Box box = padded(at);
+        for (size_t a = 0; a < 3; ++a) {
+          box.first[a] = std::max<int64_t>(box.first[a], 0);
+          box.end[a] = std::min(box.end[a], extents[a]);
+        }
+        return box;
+      },
+      [&](const Box& box, const Extents& at) {
+        if (divisor_override != 0) return divisor_override;
+        return count_include_pad ? padded(at).count() : box.count();
+      });
+}
+
+template <size_t axes, bool has_indices>
+MetaValue infer_adaptive(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  check_rank(call.op(), x.sizes, axes);
+  const SymShape wanted = call.syms(1);
+  QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ", wanted.size());
+  SymShape sizes = x.sizes;
+  for (size_t a = 0; a < axes; ++a) {
+    const SymInt& in = x.sizes[x.sizes.size() - axes + a];
+    const std::optional<int64_t> size = wanted[a].constant(), extent = in.constant();
+    QDQ_CHECK((!size || *size >= 0) && (!extent || *extent > 0), kInvalidArgument, call.op().target, " cannot pool shape ", to_string(x.sizes),
+              " to ", to_string(wanted));
+    sizes[sizes.size() - axes + a] = wanted[a];
+  }
+  const TensorMeta out = tensor_meta(x.dtype, sizes);
+  if (!has_indices) return out;
+  return MetaValue::List{out, tensor_meta(DType::kS64, sizes)};
+}
+template <size_t axes>
+Value eval_adaptive_avg(const Call<Tensor>& call) {
+  return average_over(call, axes, adaptive_box, [](const Box& box, const Extents&) { return box.count(); });
+}
+template <size_t axes>
+Value eval_adaptive_max(const Call<Tensor>& call) {
+  const MetaValue meta = infer_call(call);
+  const Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes);
+  return max_over(call, sizes, axes, true, adaptive_box);
+}
+
+}  // namespace
+
+void add_pool_ops(std::vector<OpDef>& ops) {
+  const Roles roles{.activation = 0, .shares_qparams = true};
+  const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, roles)); };
+  add("aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor",
+      infer_pool<1, true, false>, eval_max_pool<1, false>);
+  add("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)",
+      infer_pool<1, true, true>, eval_max_pool<1, true>);
+  add("aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=[0, 0], int[2] dilation=[1, 1], bool ceil_mode=False) -> Tensor",
+      infer_pool<2, true, false>, eval_max_pool<2, false>);
+  add("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=[0, 0], int[2] dilation=[1, 1], bool ceil_mode=False) -> (Tensor, Tensor)",
+      infer_pool<2, true, true>, eval_max_pool<2, true>);
+  add("aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=[0, 0, 0], int[3] dilation=[1, 1, 1], bool ceil_mode=False) -> Tensor",
+      infer_pool<3, true, false>, eval_max_pool<3, false>);
+  add("aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+      infer_pool<1, false, false>, eval_avg_pool<1>);
+  add("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=[0, 0], bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+      infer_pool<2, false, false>, eval_avg_pool<2>);
+  add("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=[0, 0, 0], bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+      infer_pool<3, false, false>, eval_avg_pool<3>);
+  add("aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", infer_adaptive<1, false>, eval_adaptive_avg<1>);
+  add("aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", infer_adaptive<2, false>, eval_adaptive_avg<2>);
+  add("aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", infer_adaptive<2, false>, eval_adaptive_avg<2>);
+  add("aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", infer_adaptive<3, false>, eval_adaptive_avg<3>);
+  add("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", infer_adaptive<1, true>, eval_adaptive_max<1>);
+  add("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", infer_adaptive<2, true>, eval_adaptive_max<2>);
+}
+
+}  // namespace qdq

@@ -1,0 +1,397 @@
+// Reductions along axes, softmax, sorting. Sums run in index order in double (integers: 64 bits) and are rounded once.
+#include <numeric>
+
+#include "op/elements.h"
+#include "op/families.h"
+#include "op/math.h"
+
+namespace qdq {
+namespace {
+
+// Whether the schema has this argument, and where.
+template <class T>
+std::optional<size_t> place_of(const Call<T>& call, std::string_view name) {
+  return call.op().schema.index_of(name);
+}
+template <class T>
+bool keeps_axes(const Call<T>& call) {
+  const std::optional<size_t> i = place_of(call, "keepdim");
+  return i && call.boolean(*i);
+}
+template <class T>
+std::vector<size_t> reduced_axes(const Call<T>& call, size_t rank) {
+  const std::optional<size_t> i = place_of(call, "dim");
+  if (i) return axes_of(call, *i, rank);
+  std::vector<size_t> all(rank);
+  std::iota(all.begin(), all.end(), size_t{0});
+  return all;
+}
+
+TensorMeta reduced_meta(const Call<TensorMeta>& call, DType dtype) {
+  const TensorMeta& x = call.tensor(0);
+  const std::vector<size_t> axes = reduced_axes(call, x.sizes.size());
+  SymShape sizes;
+  for (size_t a = 0; a < x.sizes.size(); ++a) {
+    if (std::find(axes.begin(), axes.end(), a) == axes.end()) sizes.push_back(x.sizes[a]);
+    else if (keeps_axes(call)) sizes.push_back(SymInt(1));
+  }
+  return tensor_meta(dtype, sizes);
+}
+
+// row(const C* x, int64_t n) -> C for every row along the reduced axes; `in` is the dtype to compute in.
+template <class F>
+Tensor reduce(const Call<Tensor>& call, DType in, const Shape& sizes, F row) {
+  const Tensor& x = call.tensor(0);
+  return visit_compute(in, [&](auto type) {
+    using C = typename decltype(type)::type;
+    const Rows rows = rows_along(x.to(in).to(DTypeOf<C>::value), reduced_axes(call, x.sizes().size()));
+    const Tensor out = Tensor::empty(sizes, DTypeOf<C>::value);
+    for (int64_t r = 0; r < rows.outer; ++r) out.data<C>()[r] = row(rows.data.data<C>() + r * rows.inner, rows.inner);
+    return out;
+  });
+}
+
+// sum, mean, prod: integers become s64 (mean: refused) unless a dtype is given.
+template <class T>
+DType sum_dtype(const Call<T>& call, DType self) {
+  const std::optional<size_t> i = place_of(call, "dtype");
+  return i ? call.dtype(*i, is_floating(self) ? self : DType::kS64) : is_floating(self) ? self : DType::kS64;
+}
+MetaValue infer_sum(const Call<TensorMeta>& call) { return reduced_meta(call, sum_dtype(call, call.tensor(0).dtype)); }
+MetaValue infer_mean(const Call<TensorMeta>& call) {
+  const DType dtype = sum_dtype(call, call.tensor(0).dtype);
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(call.tensor(0).dtype));
+  return reduced_meta(call, dtype);
+}
+template <class C>
+Accumulator<C> sum_of(const C* x, int64_t n) {
+  Accumulator<C> sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum = add_wrapping(sum, static_cast<Accumulator<C>>(x[i]));
+  return sum;
+}
+struct SumOf { template <class C> C operator()(const C* x, int64_t n) const { return static_cast<C>(sum_of(x, n)); } };
+struct MeanOf { template <class C> C operator()(const C* x, int64_t n) const { return static_cast<C>(sum_of(x, n) / static_cast<Accumulator<C>>(n)); } };
+struct ProductOf {
+  template <class C>
+  C operator()(const C* x, int64_t n) const {
+    Accumulator<C> product = 1;
+    for (int64_t i = 0; i < n; ++i) product = mul_wrapping(product, static_cast<Accumulator<C>>(x[i]));
+    return static_cast<C>(product);
+  }
+};
+template <class F>
+Value eval_sum(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  return reduce(call, meta.dtype, constant_shape(meta.sizes), F{}).to(meta.dtype);
+}
+
+// Largest and smallest element; NaN wins, and of equal ones the first.
+template <bool largest, class C>
+int64_t extreme_index(const C* x, int64_t n) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < n; ++i) {
+    if (x[best] != x[best]) break;
+    if (x[i] != x[i] || (largest ? x[i] > x[best] : x[i] < x[best])) best = i;
+  }
+  return best;
+}
+void check_not_empty(const OpDef& op, const SymShape& sizes) {
+  for (const SymInt& size : sizes)
+    QDQ_CHECK(!(size == SymInt(0)), kInvalidArgument, op.target, " has no result for an input of shape ", to_string(sizes));
+}
+MetaValue infer_extreme(const Call<TensorMeta>& call) {
+  check_not_empty(call.op(), call.tensor(0).sizes);
+  return reduced_meta(call, call.tensor(0).dtype);
+}
+template <bool largest>
+Value eval_extreme(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  return reduce(call, meta.dtype, constant_shape(meta.sizes), [](const auto* x, int64_t n) { return x[extreme_index<largest>(x, n)]; }).to(meta.dtype);
+}
+MetaValue infer_arg_extreme(const Call<TensorMeta>& call) {
+  check_not_empty(call.op(), call.tensor(0).sizes);
+  return reduced_meta(call, DType::kS64);
+}
+template <bool largest>
+Value eval_arg_extreme(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  const Tensor out = empty_result(call);
+  return visit_compute(x.dtype(), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const Rows rows = rows_along(x.to(DTypeOf<C>::value), reduced_axes(call, x.sizes().size()));
+    for (int64_t r = 0; r < rows.outer; ++r) out.data<int64_t>()[r] = extreme_index<largest>(rows.data.data<C>() + r * rows.inner, rows.inner);
+    return out;
+  });
+}
+// max.dim: (values, indices).
+MetaValue infer_extreme_dim(const Call<TensorMeta>& call) {
+  check_not_empty(call.op(), call.tensor(0).sizes);
+  return MetaValue::List{reduced_meta(call, call.tensor(0).dtype), reduced_meta(call, DType::kS64)};
+}
+template <bool largest>
+Value eval_extreme_dim(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  const MetaValue meta = infer_call(call);
+  const Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes);
+  const Tensor indices = Tensor::empty(sizes, DType::kS64);
+  return visit_compute(x.dtype(), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const Rows rows = rows_along(x.to(DTypeOf<C>::value), reduced_axes(call, x.sizes().size()));
+    const Tensor values = Tensor::empty(sizes, DTypeOf<C>::value);
+    for (int64_t r = 0; r < rows.outer; ++r) {
+      const C* row = rows.data.data<C>() + r * rows.inner;
+      const int64_t at = extreme_index<largest>(row, rows.inner);
+      indices.data<int64_t>()[r] = at;
+      values.data<C>()[r] = row[at];
+    }
+    return Value::List{values.to(x.dtype()), indices};
+  });
+}
+
+MetaValue infer_bool(const Call<TensorMeta>& call) {
+  return reduced_meta(call, call.tensor(0).dtype == DType::kU8 ? DType::kU8 : DType::kBool);
+}
+template <bool all>
+Value eval_bool(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const auto row = [](const auto* x, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      if ((x[i] != 0) != all) return std::decay_t<decltype(*x)>(!all);
+    return std::decay_t<decltype(*x)>(all);
+  };
+  return reduce(call, call.tensor(0).dtype(), constant_shape(meta.sizes), row).to(meta.dtype);
+}
+
+// Sum of squared distances from the mean / max(n - correction, 0).
+template <class T>
+double correction_of(const Call<T>& call) {
+  if (const std::optional<size_t> i = place_of(call, "correction")) return call.is_none(*i) ? 1 : call.number(*i);
+  const std::optional<size_t> i = place_of(call, "unbiased");
+  return i && !call.boolean(*i) ? 0 : 1;
+}
+template <class C>
+double variance_of(const C* x, int64_t n, double correction) {
+  const double mean = static_cast<double>(sum_of(x, n)) / static_cast<double>(n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double distance = static_cast<double>(x[i]) - mean;
+    sum += distance * distance;
+  }
+  return sum / std::max(static_cast<double>(n) - correction, 0.0);
+}
+MetaValue infer_float_reduction(const Call<TensorMeta>& call) {
+  QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(call.tensor(0).dtype));
+  return reduced_meta(call, call.tensor(0).dtype);
+}
+template <bool takes_root>
+Value eval_var(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const double correction = correction_of(call);
+  return reduce(call, meta.dtype, constant_shape(meta.sizes), [&](const auto* x, int64_t n) {
+           const double variance = variance_of(x, n, correction);
+           return static_cast<std::decay_t<decltype(*x)>>(takes_root ? std::sqrt(variance) : variance);
+         }).to(meta.dtype);
+}
+MetaValue infer_var_mean(const Call<TensorMeta>& call) {
+  const MetaValue one = infer_float_reduction(call);
+  return MetaValue::List{one, one};
+}
+Value eval_var_mean(const Call<Tensor>& call) {
+  const MetaValue meta = infer_call(call);
+  const TensorMeta& one = *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>();
+  const double correction = correction_of(call);
+  const Tensor variance = reduce(call, one.dtype, constant_shape(one.sizes), [&](const auto* x, int64_t n) {
+    return static_cast<std::decay_t<decltype(*x)>>(variance_of(x, n, correction));
+  });
+  return Value::List{variance.to(one.dtype), reduce(call, one.dtype, constant_shape(one.sizes), MeanOf{}).to(one.dtype)};
+}
+
+// (sum |x|^p)^(1/p); p = inf: the largest, -inf: the smallest, 0: how many are not 0.
+template <class C>
+C norm_of(const C* x, int64_t n, double p) {
+  double out = p == -std::numeric_limits<double>::infinity() ? -p : 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double magnitude = std::fabs(static_cast<double>(x[i]));
+    if (std::isinf(p)) out = magnitude != magnitude || out != out ? NAN : p > 0 ? std::max(out, magnitude) : std::min(out, magnitude);
+    else if (p == 0) out += magnitude != 0;
+    else if (p == 1) out += magnitude;
+    else out += p == 2 ? magnitude * magnitude : math::pow(magnitude, p);
+  }
+  if (std::isinf(p) || p == 0 || p == 1) return static_cast<C>(out);
+  return static_cast<C>(p == 2 ? std::sqrt(out) : math::pow(out, 1 / p));
+}
+MetaValue infer_norm(const Call<TensorMeta>& call) {
+  const DType dtype = sum_dtype(call, call.tensor(0).dtype);
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(call.tensor(0).dtype));
+  return reduced_meta(call, dtype);
+}
+Value eval_norm(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const double p = call.is_none(1) ? 2 : call.number(1);
+  return reduce(call, meta.dtype, constant_shape(meta.sizes), [&](const auto* x, int64_t n) { return norm_of(x, n, p); }).to(meta.dtype);
+}
+
+Value eval_logsumexp(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  return reduce(call, meta.dtype, constant_shape(meta.sizes), [](const auto* x, int64_t n) {
+           using C = std::decay_t<decltype(*x)>;
+           const double largest = n == 0 ? 0 : static_cast<double>(x[extreme_index<true>(x, n)]);
+           const double shift = std::isinf(largest) ? 0 : largest;
+           double sum = 0;
+           for (int64_t i = 0; i < n; ++i) sum += math::exp(static_cast<double>(x[i]) - shift);
+           return static_cast<C>(math::log(sum) + shift);
+         }).to(meta.dtype);
+}
+
+// row(const C* x, C* out, int64_t n) for every row along one axis; the result has the input's shape.
+template <class F>
+Tensor along_axis(const Tensor& x, int64_t axis, DType dtype, F row) {
+  return visit_compute(dtype, [&](auto type) {
+    using C = typename decltype(type)::type;
+    const Tensor in = (x.dim() == 0 ? x.reshape({1}) : x).to(dtype).to(DTypeOf<C>::value);
+    const Tensor last = in.transpose(axis, -1).contiguous(), out = Tensor::empty(last.sizes(), DTypeOf<C>::value);
+    const int64_t n = last.size(-1);
+    for (int64_t i = 0; n > 0 && i < last.numel(); i += n) row(last.data<C>() + i, out.data<C>() + i, n);
+    return out.transpose(axis, -1).contiguous().reshape(x.sizes()).to(dtype);
+  });
+}
+
+// exp(x - max) / sum; its logarithm is (x - max) - log(sum). A row of -inf gives NaN, safe_softmax gives 0 there.
+enum class Softmax { kPlain, kLog, kSafe };
+MetaValue infer_softmax(const Call<TensorMeta>& call) {
+  const DType dtype = call.op().schema.arguments[2].type == "ScalarType" ? call.dtype(2, call.tensor(0).dtype) : call.tensor(0).dtype;
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(dtype));
+  axis_of(call, 1, call.tensor(0).sizes.size());
+  return tensor_meta(dtype, call.tensor(0).sizes);
+}
+template <Softmax kind, class C>
+void softmax_row(const C* x, C* out, int64_t n) {
+  const double largest = static_cast<double>(x[extreme_index<true>(x, n)]);
+  if (kind == Softmax::kSafe && std::isinf(largest) && largest < 0) {
+    std::fill_n(out, n, C(0));
+    return;
+  }
+  std::vector<double> powers(static_cast<size_t>(n));
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    powers[static_cast<size_t>(i)] = math::exp(static_cast<double>(x[i]) - largest);
+    sum += powers[static_cast<size_t>(i)];
+  }
+  const double log_sum = kind == Softmax::kLog ? math::log(sum) : 0;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<C>(kind == Softmax::kLog ? static_cast<double>(x[i]) - largest - log_sum : powers[static_cast<size_t>(i)] / sum);
+}
+template <Softmax kind>
+Value eval_softmax(const Call<Tensor>& call) {
+  return along_axis(call.tensor(0), call.integer(1), result_meta(call).dtype, [](const auto* x, auto* out, int64_t n) {
+    if constexpr (std::is_floating_point_v<std::decay_t<decltype(*x)>>) softmax_row<kind>(x, out, n);
+  });
+}
+
+MetaValue infer_cumsum(const Call<TensorMeta>& call) {
+  axis_of(call, 1, call.tensor(0).sizes.size());
+  return tensor_meta(sum_dtype(call, call.tensor(0).dtype), call.tensor(0).sizes);
+}
+Value eval_cumsum(const Call<Tensor>& call) {
+  return along_axis(call.tensor(0), call.integer(1), result_meta(call).dtype, [](const auto* x, auto* out, int64_t n) {
+    using C = std::decay_t<decltype(*x)>;
+    Accumulator<C> sum = 0;
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<C>(sum = add_wrapping(sum, static_cast<Accumulator<C>>(x[i])));
+  });
+}
+
+// The k first elements in order and their indices; equal ones keep their order, NaN counts as the largest.
+MetaValue ordered_meta(const Call<TensorMeta>& call, size_t axis, const SymInt* k) {
+  SymShape sizes = call.tensor(0).sizes;
+  if (k && !sizes.empty()) sizes[axis] = *k;
+  return MetaValue::List{tensor_meta(call.tensor(0).dtype, sizes), tensor_meta(DType::kS64, sizes)};
+}
+Value ordered(const Tensor& x, int64_t axis, int64_t k, bool descending) {
+  return visit_compute(x.dtype(), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const Tensor rows = (x.dim() == 0 ? x.reshape({1}) : x).to(DTypeOf<C>::value).transpose(axis, -1).contiguous();
+    Shape sizes = rows.sizes();
+    const int64_t n = sizes.back();
+    sizes.back() = k;
+    const Tensor values = Tensor::empty(sizes, DTypeOf<C>::value), indices = Tensor::empty(sizes, DType::kS64);
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    for (int64_t r = 0; n > 0 && r < rows.numel() / n; ++r) {
+      const C* row = rows.data<C>() + r * n;
+      const auto less = [](C a, C b) { return b != b ? a == a : a < b; };
+      std::iota(order.begin(), order.end(), int64_t{0});
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return descending ? less(row[b], row[a]) : less(row[a], row[b]); });
+      for (int64_t i = 0; i < k; ++i) {
+        values.data<C>()[r * k + i] = row[order[static_cast<size_t>(i)]];
+        indices.data<int64_t>()[r * k + i] = order[static_cast<size_t>(i)];
+      }
+    }
+    const auto back = [&](const Tensor& t) { return x.dim() == 0 ? t.reshape({}) : t.transpose(axis, -1).contiguous(); };
+    return Value::List{back(values).to(x.dtype()), back(indices)};
+  });
+}
+MetaValue infer_topk(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  const SymInt k = call.sym(1);
+  const size_t axis = axis_of(call, 2, x.sizes.size());
+  const std::optional<int64_t> wanted = k.constant(), size = x.sizes.empty() ? 1 : x.sizes[axis].constant();
+  QDQ_CHECK(!wanted || (*wanted >= 0 && (!size || *wanted <= *size)), kInvalidArgument, "topk wants ", k.to_string(), " elements of an axis of shape ",
+            to_string(x.sizes));
+  return ordered_meta(call, axis, &k);
+}
+Value eval_topk(const Call<Tensor>& call) {
+  infer_call(call);
+  return ordered(call.tensor(0), call.integer(2), call.integer(1), call.boolean(3));
+}
+MetaValue infer_sort(const Call<TensorMeta>& call) {
+  return ordered_meta(call, axis_of(call, *place_of(call, "dim"), call.tensor(0).sizes.size()), nullptr);
+}
+Value eval_sort(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  const int64_t axis = call.integer(*place_of(call, "dim"));
+  return ordered(x, axis, x.dim() == 0 ? 1 : x.size(axis), call.boolean(*place_of(call, "descending")));
+}
+
+}  // namespace
+
+void add_reduce_ops(std::vector<OpDef>& ops) {
+  const Roles roles{.activation = 0};
+  const Roles sharing{.activation = 0, .shares_qparams = true};
+  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& r) { ops.push_back(define(line, infer, eval, r)); };
+  add("aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_mean, eval_sum<MeanOf>, sharing);
+  add("aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_mean, eval_sum<MeanOf>, sharing);
+  add("aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<SumOf>, roles);
+  add("aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<SumOf>, roles);
+  add("aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<ProductOf>, roles);
+  add("aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<ProductOf>, roles);
+  add("aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", infer_extreme, eval_extreme<true>, sharing);
+  add("aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", infer_extreme, eval_extreme<false>, sharing);
+  add("aten::max(Tensor self) -> Tensor", infer_extreme, eval_extreme<true>, sharing);
+  add("aten::min(Tensor self) -> Tensor", infer_extreme, eval_extreme<false>, sharing);
+  add("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim, eval_extreme_dim<true>, roles);
+  add("aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim, eval_extreme_dim<false>, roles);
+  add("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", infer_arg_extreme, eval_arg_extreme<true>, roles);
+  add("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", infer_arg_extreme, eval_arg_extreme<false>, roles);
+  add("aten::any(Tensor self) -> Tensor", infer_bool, eval_bool<false>, roles);
+  add("aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", infer_bool, eval_bool<false>, roles);
+  add("aten::all(Tensor self) -> Tensor", infer_bool, eval_bool<true>, roles);
+  add("aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", infer_bool, eval_bool<true>, roles);
+  add("aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<false>, roles);
+  add("aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<false>, roles);
+  add("aten::var(Tensor self, bool unbiased=True) -> Tensor", infer_float_reduction, eval_var<false>, roles);
+  add("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<true>, roles);
+  add("aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<true>, roles);
+  add("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", infer_var_mean, eval_var_mean, roles);
+  add("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_norm, eval_norm, roles);
+  add("aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", infer_norm, eval_norm, roles);
+  add("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", infer_float_reduction, eval_logsumexp, roles);
+  add("aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax, eval_softmax<Softmax::kPlain>, roles);
+  add("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", infer_softmax, eval_softmax<Softmax::kPlain>, roles);
+  add("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax, eval_softmax<Softmax::kSafe>, roles);
+  add("aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax, eval_softmax<Softmax::kLog>, roles);
+  add("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", infer_softmax, eval_softmax<Softmax::kLog>, roles);
+  add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", infer_cumsum, eval_cumsum, roles);
+  add("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", infer_topk, eval_topk, roles);
+  add("aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", infer_sort, eval_sort, roles);
+}
+
+}  // namespace qdq

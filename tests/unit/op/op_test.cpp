@@ -1,0 +1,159 @@
+// The operator table, calls, shape inference over programs; and what golden data cannot tell: aliasing, errors, symbols.
+#include "op/op.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace qdq {
+namespace {
+
+using Kwargs = std::vector<std::pair<std::string, Value>>;
+
+Value run(std::string_view target, std::vector<Value> args, Kwargs kwargs = {}) {
+  const OpDef* op = find_op(target);
+  QDQ_CHECK(op != nullptr, kInternal, "no operator ", target);
+  return op->eval(Call<Tensor>(*op, std::move(args), std::move(kwargs)));
+}
+Tensor tensor(const Value& value) { return *value.get_if<Tensor>(); }
+std::vector<float> floats(const Value& value) {
+  const Tensor t = tensor(value).contiguous();
+  return {t.data<float>(), t.data<float>() + t.numel()};
+}
+Value::List ints(std::initializer_list<int64_t> values) { return Value::List(values.begin(), values.end()); }
+
+// The message of the error that body() throws.
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.message;
+  }
+  return "nothing was thrown";
+}
+
+TEST(Op, TargetsAreUniqueAndFound) {
+  std::set<std::string> seen;
+  for (const OpDef& op : all_ops()) {
+    EXPECT_TRUE(seen.insert(op.target).second) << op.target;
+    EXPECT_EQ(find_op(op.target), &op);
+    const int count = static_cast<int>(op.schema.arguments.size());
+    for (int i : {op.roles.activation, op.roles.other, op.roles.weight, op.roles.bias}) EXPECT_LT(i, count) << op.target;
+  }
+  EXPECT_EQ(find_op("torch.ops.aten.no_such_operator.default"), nullptr);
+  EXPECT_EQ(find_op("_operator.add"), find_op("operator.add"));
+}
+
+TEST(Op, CallFillsDefaultsAndRefusesWhatDoesNotFit) {
+  const OpDef& conv = *find_op("torch.ops.aten.conv2d.default");
+  const Tensor x = Tensor::full({1, 1, 3, 3}, DType::kF32, 1), w = Tensor::full({1, 1, 2, 2}, DType::kF32, 1);
+  const Call<Tensor> call(conv, {x, w});
+  EXPECT_EQ(call.size(), 7u);
+  EXPECT_EQ(call.integers(3), (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(call.integer(6), 1);
+  EXPECT_EQ(call.optional_tensor(2), nullptr);
+  EXPECT_EQ(Call<Tensor>(conv, {x, w, Value(), int64_t{2}}).integers(3), (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(Call<Tensor>(conv, {x, w}, {{"padding", ints({3})}}).integers(4), (std::vector<int64_t>{3, 3}));
+  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x}); }).find("lacks the argument 'weight'"), std::string::npos);
+  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"size", int64_t{1}}}); }).find("no argument 'size'"), std::string::npos);
+  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"input", x}}); }).find("'input' twice"), std::string::npos);
+  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w, Value(), int64_t{1}, int64_t{0}, int64_t{1}, int64_t{1}, int64_t{1}}); }).find("found 8"), std::string::npos);
+  EXPECT_NE(error_of([&] { run(conv.target, {x, w, Value(), Value("two")}); }).find("'stride'"), std::string::npos);
+}
+
+TEST(Op, InPlaceOperatorsWriteToSelfThroughViews) {
+  const Tensor x = Tensor::of<float>({2, 3}, {-1, 2, -3, 4, -5, 6});
+  const Tensor row = tensor(run("torch.ops.aten.select.int", {x, int64_t{0}, int64_t{1}}));
+  const Tensor same = tensor(run("torch.ops.aten.relu_.default", {row}));
+  EXPECT_EQ(same.storage(), x.storage());
+  EXPECT_EQ(floats(x), (std::vector<float>{-1, 2, -3, 4, 0, 6}));
+  const Tensor column = tensor(run("torch.ops.aten.slice.Tensor", {x, int64_t{1}, int64_t{0}, int64_t{1}}));
+  run("torch.ops.aten.fill_.Tensor", {column, Tensor::scalar<float>(9)});
+  EXPECT_EQ(floats(x), (std::vector<float>{9, 2, -3, 9, 0, 6}));
+  run("torch.ops.aten.add_.Tensor", {x, x});
+  EXPECT_EQ(floats(x), (std::vector<float>{18, 4, -6, 18, 0, 12}));
+  EXPECT_NE(error_of([] { run("torch.ops.aten.add_.Tensor", {Tensor::of<int64_t>({1}, {1}), 0.5}); }).find("cannot store"), std::string::npos);
+}
+
+TEST(Op, ViewsAliasAndCopiesDoNot) {
+  const Tensor x = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  for (const Value& view : {run("torch.ops.aten.view.default", {x, ints({3, -1})}), run("torch.ops.aten.permute.default", {x, ints({1, 0})}),
+                            run("torch.ops.aten.expand.default", {x, ints({4, -1, -1})}), run("torch.ops.aten.dropout.default", {x, 0.5, false}),
+                            run("torch.ops.aten.to.dtype", {x, DType::kF32}), run("torch.ops.aten.contiguous.default", {x}),
+                            run("torch.ops.aten.chunk.default", {x, int64_t{2}}).get_if<Value::List>()->at(1)})
+    EXPECT_EQ(tensor(view).storage(), x.storage());
+  for (const Value& copy : {run("torch.ops.aten.clone.default", {x}), run("torch.ops.aten.view_copy.default", {x, ints({6})}),
+                            run("torch.ops.aten.relu.default", {x}), run("torch.ops.aten._to_copy.default", {x})})
+    EXPECT_NE(tensor(copy).storage(), x.storage());
+}
+
+TEST(Op, ErrorsNameTheTrouble) {
+  const Tensor x = Tensor::full({1, 3, 4, 4}, DType::kF32, 1), w = Tensor::full({8, 4, 3, 3}, DType::kF32, 1);
+  EXPECT_EQ(error_of([&] { run("torch.ops.aten.conv2d.default", {x, w}); }),
+            "torch.ops.aten.conv2d.default with a weight of shape [8, 4, 3, 3] and 1 groups wants 4 input channels, found 3");
+  EXPECT_NE(error_of([&] { run("torch.ops.aten.dropout.default", {x, 0.5, true}); }).find("training mode"), std::string::npos);
+  EXPECT_NE(error_of([&] { run("torch.ops.aten.add.Tensor", {x, w}); }).find("do not broadcast"), std::string::npos);
+  EXPECT_NE(error_of([&] { run("torch.ops.aten.view.default", {x, ints({5, -1})}); }).find("48 elements"), std::string::npos);
+  EXPECT_NE(error_of([&] { run("torch.ops.aten.linear.default", {x, w}); }).find("linear"), std::string::npos);
+}
+
+TEST(Op, CheckOpsListsAllUnknownOperators) {
+  Graph graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  Node* a = graph.call("torch.ops.aten.foo.default", {x}, {}, "foo");
+  Node* b = graph.call("torch.ops.aten.relu.default", {a}, {}, "relu");
+  Node* c = graph.call("torch.ops.aten.foo.default", {b}, {}, "foo_1");
+  graph.create(Node::Op::kOutput, "output", {Argument::List{graph.call("torch.ops.my.bar.default", {c}, {}, "bar")}});
+  EXPECT_EQ(error_of([&] { check_ops(graph); }),
+            "qdq does not have 2 operators of this program: torch.ops.aten.foo.default (nodes foo, foo_1); torch.ops.my.bar.default (node bar)");
+}
+
+TEST(Op, InfersAProgramWithASymbolicBatch) {
+  Program program;
+  Graph& graph = *program.graph;
+  program.add_attribute({"conv.weight", Tensor::full({8, 3, 3, 3}, DType::kF32, 1)});
+  Node* weight = graph.get_attr("conv.weight");
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  const SymInt batch = SymInt::symbol("s0");
+  TensorMeta meta;
+  meta.sizes = {batch, 3, 16, 16};
+  x->meta.val.value = meta;
+  Node* conv = graph.call("torch.ops.aten.conv2d.default", {x, weight, Argument(), Argument::List{2, 2}, Argument::List{1, 1}});
+  Node* size = graph.call("torch.ops.aten.sym_size.int", {x, 0});
+  Node* view = graph.call("torch.ops.aten.view.default", {conv, Argument::List{size, -1}});
+  Node* flat = graph.call("torch.ops.aten.flatten.using_ints", {conv});
+  Node* split = graph.call("torch.ops.aten.split.Tensor", {view, 128, 1});
+  Node* part = graph.call("operator.getitem", {split, 2});
+  Node* sum = graph.call("torch.ops.aten.add.Tensor", {part, part});
+  graph.create(Node::Op::kOutput, "output", {Argument::List{sum, flat}});
+  infer_shapes(program);
+  EXPECT_EQ(conv->meta.val.tensor()->sizes, (SymShape{batch, 8, 8, 8}));
+  EXPECT_EQ(std::get<SymInt>(size->meta.val.value), batch);
+  EXPECT_EQ(view->meta.val.tensor()->sizes, (SymShape{batch, 512}));
+  EXPECT_EQ(flat->meta.val.tensor()->sizes, (SymShape{batch * SymInt(512)}));
+  EXPECT_EQ(std::get<std::vector<ValueMeta>>(split->meta.val.value).size(), 4u);
+  EXPECT_EQ(sum->meta.val.tensor()->sizes, (SymShape{batch, 128}));
+
+  sum->set_arg(1, conv);
+  try {
+    infer_shapes(program);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.node, sum->name());
+    EXPECT_EQ(error.op, "torch.ops.aten.add.Tensor");
+  }
+}
+
+TEST(Op, SlicesFollowPython) {
+  const Tensor x = Tensor::of<float>({5}, {0, 1, 2, 3, 4});
+  const auto slice = [&](Value start, Value end, int64_t step) { return floats(run("torch.ops.aten.slice.Tensor", {x, int64_t{0}, start, end, step})); };
+  EXPECT_EQ(slice(int64_t{-2}, Value(), 1), (std::vector<float>{3, 4}));
+  EXPECT_EQ(slice(Value(), int64_t{-1}, 2), (std::vector<float>{0, 2}));
+  EXPECT_EQ(slice(int64_t{1}, std::numeric_limits<int64_t>::max(), 3), (std::vector<float>{1, 4}));
+  EXPECT_EQ(slice(int64_t{4}, int64_t{2}, 1), (std::vector<float>{}));
+  EXPECT_EQ(slice(int64_t{-9}, int64_t{9}, 1), (std::vector<float>{0, 1, 2, 3, 4}));
+}
+
+}  // namespace
+}  // namespace qdq
