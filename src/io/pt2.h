@@ -15,7 +15,7 @@ namespace qdq {
 // The graph is flat and unlifted, as ExportedProgram.module() gives it, with the names of the file: one get_attr node per parameter,
 // buffer and constant first, then the user inputs, then the operators. Arguments stand in schema order, also those that the file
 // gives by keyword; an argument left out before a given one gets its default. Operators that qdq does not have are kept as the
-// file has them; check_ops() lists them. A buffer that the program writes to by an output is in buffer_mutations, no copy_ node is
+// file has them, the names of their arguments in the entry "input_names" of meta.extra; check_ops() lists them. A buffer that the program writes to by an output is in buffer_mutations, no copy_ node is
 // made. An input that was constant at export (None, a number) stays a placeholder without users; its meta.extra has the entry
 // "constant_input" with the value as JSON text.
 //
@@ -27,7 +27,7 @@ Program load_pt2(std::span<const std::byte> bytes);
 // nodes read or mutations write and no others. Equal programs give equal bytes. Quantized programs need
 // `import torch.ao.quantization.fx._decomposed` on the loading side. Metadata of values that a node lacks is inferred.
 // Throws Error{kUnsupported} naming the node that cannot be written: a call_module (an observer), an operator that qdq does not have
-// and that did not come from a file, an argument that the format does not have.
+// and that did not come from a file, a list that is used as a whole, an argument that the format does not have.
 std::vector<std::byte> save_pt2(const Program& program);
 
 }  // namespace qdq

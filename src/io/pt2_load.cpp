@@ -271,6 +271,7 @@ class ProgramReader {
   struct Inputs {
     std::vector<Argument> args;
     Node::Kwargs kwargs;
+    std::string names;  // of args, where no schema tells them
   };
 
   // As they stand in the file; a keyword is told by its kind (2), which older files do not have.
@@ -278,9 +279,14 @@ class ProgramReader {
     Inputs out;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::optional<Place> kind = inputs[i].find("kind");
+      const Place name = inputs[i]["name"];
       Argument argument = this->argument(inputs[i]["arg"]);
-      if (kind && kind->integer() == 2) out.kwargs.emplace_back(inputs[i]["name"].string(), std::move(argument));
-      else out.args.push_back(std::move(argument));
+      if (kind && kind->integer() == 2) {
+        out.kwargs.emplace_back(name.string(), std::move(argument));
+      } else {
+        out.names += (out.args.empty() ? "" : ";") + name.string();
+        out.args.push_back(std::move(argument));
+      }
     }
     return out;
   }
@@ -328,6 +334,7 @@ class ProgramReader {
     Inputs inputs = op ? inputs_in_schema_order(inputs_place, *op) : inputs_in_file_order(inputs_place);
     NodeMeta meta;
     if (const auto metadata = place.find("metadata")) meta = read_node_metadata(*metadata);
+    if (has_schema && !op) meta.extra.emplace_back(kInputNames, inputs.names);
     const std::optional<Place> single = single_result(outputs);
     std::string name = single ? single->string() : unnamed(place, target);
     Node* node = graph().call(std::move(target), std::move(inputs.args), std::move(inputs.kwargs), std::move(name));

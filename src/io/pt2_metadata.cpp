@@ -67,6 +67,7 @@ NodeMeta read_node_metadata(const Place& metadata) {
   NodeMeta out;
   metadata.for_each_member([&](const std::string& key, const Place& place) {
     const std::string& text = place.string();
+    if (key == kConstantInput || key == kInputNames) return;
     if (key == kModuleStack && read_module_stack(text, out.nn_module_stack)) return;
     if (key == kSourceStack && read_source_stack(text, out.source_fn_stack)) return;
     if (key == kTorchFn) out.torch_fn = text;
@@ -92,7 +93,7 @@ std::vector<std::pair<std::string, std::string>> node_metadata(const NodeMeta& m
   if (!meta.torch_fn.empty()) out.emplace_back(kTorchFn, meta.torch_fn);
   Place::Json custom;
   for (const auto& [key, value] : meta.extra) {
-    if (key == kConstantInput) continue;
+    if (key == kConstantInput || key == kInputNames) continue;
     if (key == kCustom && meta.debug_handle) custom = parse_custom(value);
     else out.emplace_back(key, value);
   }
@@ -101,6 +102,12 @@ std::vector<std::pair<std::string, std::string>> node_metadata(const NodeMeta& m
     out.emplace_back(kCustom, format::print_json(custom));
   }
   return out;
+}
+
+const std::string* find_mark(const NodeMeta& meta, std::string_view mark) {
+  for (const auto& [key, text] : meta.extra)
+    if (key == mark) return &text;
+  return nullptr;
 }
 
 SymShape strides_in_c_order(const SymShape& sizes) {

@@ -40,7 +40,7 @@ void append_field(Json& object, std::string key, Json value) {
 bool has_value(const Node& node) {
   if (node.op() != Node::Op::kCallFunction || !std::holds_alternative<std::monostate>(node.meta.val.value)) return true;
   const OpDef* op = find_op(node.target());
-  return op != nullptr && op->schema.num_returns == 0 && !op->schema.returns_list;
+  return op == nullptr ? find_mark(node.meta, kInputNames) != nullptr : op->schema.num_returns == 0 && !op->schema.returns_list;
 }
 
 // The leaves of a pytree spec as JSON text, or nothing if it is not one.
@@ -162,10 +162,9 @@ class ProgramWriter {
 
   void write_user_input(const Node& node) {
     names_[&node] = node.name();
-    const auto constant = std::find_if(node.meta.extra.begin(), node.meta.extra.end(), [](const auto& entry) { return entry.first == kConstantInput; });
     ++user_inputs_;
-    if (constant != node.meta.extra.end()) {
-      const Json value = constant_input(node, constant->second);
+    if (const std::string* constant = find_mark(node.meta, kConstantInput)) {
+      const Json value = constant_input(node, *constant);
       Json spec = tagged("name", node.name());
       spec["value"] = value;
       input_specs_.push_back(tagged("constant_input", std::move(spec)));
@@ -308,6 +307,19 @@ class ProgramWriter {
     refuse(user, "the list " + print(Argument(values)) + " has elements that do not go together");
   }
 
+  // Of an operator without a schema: as the file had them, or those of Python's functions on numbers.
+  static std::vector<std::string> names_of_inputs(const Node& node) {
+    if (!node.target().starts_with("torch.ops.")) return {"a", "b"};
+    const std::string* names = find_mark(node.meta, kInputNames);
+    std::vector<std::string> out;
+    for (size_t begin = 0; names != nullptr && begin <= names->size();) {
+      const size_t end = std::min(names->find(';', begin), names->size());
+      out.push_back(names->substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return out;
+  }
+
   Json node_inputs(const Node& node, const OpDef* op) const {
     Json out = Json::array();
     const auto add = [&](const std::string& name, const Argument& value, const SchemaArgument* schema) {
@@ -316,9 +328,10 @@ class ProgramWriter {
       out.push_back(std::move(input));
     };
     if (op == nullptr) {
-      // Functions of Python on numbers: their arguments are known by position.
-      if (!node.kwargs().empty() || node.args().size() > 2) refuse(node, node.target() + " has arguments that are not known");
-      for (size_t i = 0; i < node.args().size(); ++i) add(i == 0 ? "a" : "b", node.args()[i], nullptr);
+      const std::vector<std::string> names = names_of_inputs(node);
+      if (node.args().size() > names.size()) refuse(node, "qdq does not have " + node.target() + " and so does not know the names of its arguments");
+      for (size_t i = 0; i < node.args().size(); ++i) add(names[i], node.args()[i], nullptr);
+      for (const auto& [name, value] : node.kwargs()) add(name, value, nullptr);
       return out;
     }
     const Schema& schema = op->schema;
@@ -360,8 +373,10 @@ class ProgramWriter {
         continue;
       }
       const std::string name = items[i] ? items[i]->name() : free_name(node.name() + "_unused_" + std::to_string(i));
-      names_[items[i]] = name;
-      for (const Node* copy : copies_[items[i]]) names_[copy] = name;
+      if (items[i] != nullptr) {
+        names_[items[i]] = name;
+        for (const Node* copy : copies_[items[i]]) names_[copy] = name;
+      }
       Json value = add_value(node, name, metas[i]);
       out.push_back(are_tensors ? value["as_tensor"] : std::move(value));
     }
@@ -371,7 +386,7 @@ class ProgramWriter {
   Json node_outputs(const Node& node, const OpDef* op) {
     Json out = Json::array();
     if (const auto* metas = std::get_if<std::vector<ValueMeta>>(&node.meta.val.value)) {
-      const bool is_list = op != nullptr && op->schema.returns_list;
+      const bool is_list = op != nullptr ? op->schema.returns_list : metas->size() == 1;
       Json elements = write_elements(node, *metas, is_list);
       if (is_list) out.push_back(tagged("as_tensors", std::move(elements)));
       else out = std::move(elements);
@@ -387,7 +402,6 @@ class ProgramWriter {
     if (node.is("operator.getitem")) return;
     const bool is_aten = node.target().starts_with("torch.ops.");
     const OpDef* op = is_aten ? find_op(node.target()) : nullptr;
-    if (is_aten && op == nullptr) refuse(node, "qdq does not have the operator " + node.target());
     Json out = Json::object();
     out["target"] = (node.target().starts_with("operator.") ? "_" : "") + node.target();
     out["inputs"] = node_inputs(node, op);
