@@ -1,0 +1,154 @@
+// The command line: words in, an exit status out.
+#include "cli/cli.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <functional>
+#include <new>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "cli/conformance.h"
+#include "cli/verbs.h"
+
+namespace qdq {
+
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
+
+void add_data_options(CLI::App& verb, DataOptions& options) {
+  verb.add_option("--preprocess", options.preprocess, "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")
+      ->type_name("FILE.json");
+  verb.add_option("--batch-size", options.batch_size, "samples a batch, where the model leaves it open (16)")->type_name("N");
+  verb.add_option("--limit", options.limit, "use only the first N samples")->type_name("N");
+}
+
+// The verbs write their options into this and, when the words are read, say what is to be done.
+struct CommandLine {
+  explicit CommandLine(Host& host) : host(host) {
+    app.require_subcommand(1);
+    app.set_version_flag("--version", "qdq 0.1.0");
+    add_quantize();
+    add_run();
+    add_evaluate();
+    add_inspect();
+    add_conformance();
+  }
+
+  CLI::App* verb(const char* name, const char* description, std::function<int()> body) {
+    CLI::App* verb = app.add_subcommand(name, description);
+    verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")->type_name("N");
+    verb->callback([this, body = std::move(body)] { work = body; });
+    return verb;
+  }
+
+  void add_quantize() {
+    CLI::App* verb = this->verb("quantize", "make a calibrated int8 model from a float one", [this] {
+      qdq::quantize(quantize, host);
+      return kDone;
+    });
+    verb->add_option("MODEL", quantize.model, "the float model (.pt2)")->required();
+    verb->add_option("--calibrate", quantize.data, "samples to calibrate on: .npz, .npy or a folder of images")->required()->type_name("DATA");
+    verb->add_option("-o,--output", quantize.output, "the model to write (.pt2)")->required()->type_name("OUT");
+    auto* quantizer = verb->add_option("--quantizer", quantize.quantizer, "xnnpack (default; weights per channel) or x86-inductor")->type_name("NAME");
+    verb->add_option("--recipe", quantize.recipe, "a recipe that says what to quantize and how")->type_name("FILE.json")->excludes(quantizer);
+    add_data_options(*verb, quantize.data_options);
+    verb->add_flag("--reference-representation", quantize.use_reference_representation, "spell out the integer arithmetic in the graph");
+    verb->add_flag("--no-fold-quantize", quantize.no_fold_quantize, "keep float weights with a quantize operator behind them");
+    verb->add_option("--observers", quantize.observers, "write every observer: class, settings, state, what it covers")->type_name("FILE.json");
+  }
+
+  void add_run() {
+    CLI::App* verb = this->verb("run", "run a model", [this] {
+      qdq::run(run, host);
+      return kDone;
+    });
+    verb->add_option("MODEL", run.model, "the model (.pt2)")->required();
+    verb->add_option("--inputs", run.inputs, "its inputs: .npz, .npy or a folder of images")->required()->type_name("IN");
+    verb->add_option("-o,--output", run.output, "where to write output_0, output_1, ... (.npz)")->required()->type_name("OUT.npz");
+    verb->add_option("--backend", run.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
+    add_data_options(*verb, run.data_options);
+  }
+
+  void add_evaluate() {
+    CLI::App* verb = this->verb("evaluate", "top-1 and top-5 of classifiers, side by side", [this] {
+      qdq::evaluate(evaluate, host);
+      return kDone;
+    });
+    verb->add_option("MODEL", evaluate.models, "the models (.pt2)")->required();
+    verb->add_option("--data", evaluate.data, "samples: .npz, .npy or a folder of images")->required()->type_name("DATA");
+    verb->add_option("--labels", evaluate.labels, "their classes: .npy, .npz or .csv (file,label)")->required()->type_name("LABELS");
+    verb->add_option("--backend", evaluate.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
+    verb->add_flag("--json", evaluate.json, "print JSON");
+    add_data_options(*verb, evaluate.data_options);
+  }
+
+  void add_inspect() {
+    CLI::App* verb = this->verb("inspect", "show what a model is made of", [this] {
+      qdq::inspect(inspect, host);
+      return kDone;
+    });
+    verb->add_option("MODEL", inspect.model, "the model (.pt2)")->required();
+    auto* graph = verb->add_flag("--graph", inspect.graph, "print the graph as PyTorch does");
+    verb->add_flag("--json", inspect.json, "print everything as JSON")->excludes(graph);
+  }
+
+  void add_conformance() {
+    CLI::App* verb = this->verb("conformance", "compare with golden cases made by PyTorch", [this] { return run_conformance(folder, host); });
+    verb->add_option("FOLDER", folder, "a case, or a folder of cases")->required();
+  }
+
+  Host& host;
+  CLI::App app{"Post-training int8 quantization of PyTorch models (.pt2)", "qdq"};
+  std::function<int()> work;
+  int threads = 1;
+  QuantizeOptions quantize;
+  RunOptions run;
+  EvaluateOptions evaluate;
+  InspectOptions inspect;
+  std::string folder;
+};
+
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n' || c == '\r') c = ' ';
+  return text;
+}
+
+}  // namespace
+
+int run_cli(std::span<const std::string> args, Host& host) {
+  CommandLine line(host);
+  try {
+    // CLI11 takes the words from the back.
+    line.app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::CallForHelp&) {
+    host.print(line.app.help());
+    return kDone;
+  } catch (const CLI::CallForVersion&) {
+    host.print(line.app.version() + "\n");
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    host.print_error(concat("qdq: ", one_line(error.what()), "; see qdq ",
+                            line.app.get_subcommands().empty() ? "" : line.app.get_subcommands()[0]->get_name() + " ", "--help\n"));
+    return kWrongUsage;
+  }
+  try {
+    set_num_threads(line.threads);
+    return line.work();
+  } catch (const Error& error) {
+    std::string message = error.message;
+    // An error inside the graph names its node, unless its sentence does.
+    if (!error.node.empty() && message.find(error.node) == std::string::npos) message += concat(" (node ", error.node, ")");
+    host.print_error(concat("qdq: ", one_line(message), "\n"));
+  } catch (const std::bad_alloc&) {
+    host.print_error("qdq: out of memory; a smaller --batch-size needs less\n");
+  } catch (const std::exception& error) {
+    host.print_error(concat("qdq: internal error: ", one_line(error.what()), "; please report it\n"));
+  }
+  return kFailed;
+}
+
+}  // namespace qdq

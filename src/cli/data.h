@@ -1,0 +1,42 @@
+// The DATA of the command line: arrays or images as batches of a program's inputs, and the labels that belong to them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/host.h"
+#include "graph/program.h"
+
+namespace qdq {
+
+struct DataOptions {
+  std::string preprocess;   // the JSON file that says how images become inputs; folders of images need one
+  int64_t batch_size = 16;  // where the program leaves it open
+  int64_t limit = 0;        // at most so many samples; 0: all
+};
+
+// Batches of inputs, made when they are asked for.
+class Data {
+ public:
+  virtual ~Data() = default;
+  virtual int64_t num_batches() const = 0;
+  virtual int64_t num_samples() const = 0;
+  // One tensor for each input of the program. Throws what reading and decoding throw.
+  virtual std::vector<Tensor> batch(int64_t index) = 0;
+  // The files behind the samples, relative to the folder; empty for arrays.
+  virtual const std::vector<std::string>& files() const = 0;
+};
+
+// Opens an .npz (arrays named as the program's inputs, or arr_0, arr_1, ..., or b<batch>_i<input>), an .npy (of the only input) or a
+// folder of images, which are decoded batch by batch. In an array of an input's rank the first axis holds samples, which are cut into
+// batches of the program's own size, or of batch_size where that is open; with one axis more, that axis holds batches.
+// Throws Error{kInvalidArgument} if the data does not fit the program's inputs.
+std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options, Host& host);
+
+// The class of each sample: from an .npy or .npz of integers in the data's order, or a .csv with lines `file,label`, which are looked
+// up by file for images and taken in order for arrays. Throws Error{kInvalidArgument} naming the first sample without a label.
+std::vector<int64_t> read_labels(const std::string& path, const Data& data, Host& host);
+
+}  // namespace qdq

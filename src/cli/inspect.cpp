@@ -1,0 +1,126 @@
+// `qdq inspect`: what a model is made of.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/verbs.h"
+#include "io/pt2.h"
+
+namespace qdq {
+
+namespace {
+
+std::string describe(const Node& node) {
+  const TensorMeta* tensor = node.meta.val.tensor();
+  return tensor ? concat(node.name(), ": ", to_string(tensor->dtype), to_string(tensor->sizes)) : node.name();
+}
+
+// "torch.ops.aten.conv2d.default" as "aten.conv2d.default".
+std::string_view short_target(std::string_view target) {
+  constexpr std::string_view kFront = "torch.ops.";
+  return target.starts_with(kFront) ? target.substr(kFront.size()) : target;
+}
+
+std::string operators(const Graph& graph) {
+  std::map<std::string_view, int> counts;
+  for (const Node* node : graph.nodes())
+    if (node->op() == Node::Op::kCallFunction) ++counts[short_target(node->target())];
+  std::vector<std::pair<std::string_view, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string out;
+  for (const auto& [target, count] : sorted) {
+    char line[160];
+    std::snprintf(line, sizeof line, "  %5d  %.*s\n", count, static_cast<int>(std::min<size_t>(target.size(), 140)), target.data());
+    out += line;
+  }
+  return out;
+}
+
+std::string attributes(const Program& program) {
+  struct Sum {
+    int64_t tensors = 0, elements = 0;
+    uint64_t bytes = 0;
+  };
+  std::map<std::string_view, Sum> sums;
+  std::map<const Storage*, bool> seen;
+  for (const Attribute& attribute : program.attributes) {
+    // Tied weights are two names for one storage and count once.
+    if (!seen.emplace(attribute.tensor.storage().get(), true).second) continue;
+    Sum& sum = sums[to_string(attribute.tensor.dtype())];
+    ++sum.tensors;
+    sum.elements += attribute.tensor.numel();
+    sum.bytes += attribute.tensor.nbytes();
+  }
+  std::string out;
+  for (const auto& [dtype, sum] : sums)
+    out += concat("  ", dtype, ": ", sum.elements, " elements in ", sum.tensors, " tensors, ", human_bytes(sum.bytes), "\n");
+  return out;
+}
+
+std::string qparams_table(const Program& program) {
+  std::string out;
+  for (const QuantizedValue& value : quantized_values(program)) {
+    char line[256];
+    const auto [low, high] = value.scale.empty() ? std::pair(0.0, 0.0) : [&] {
+      const auto [a, b] = std::minmax_element(value.scale.begin(), value.scale.end());
+      return std::pair(*a, *b);
+    }();
+    std::string scale, zero_point;
+    char number[64];
+    if (value.scale.empty()) {
+      scale = "at run time";
+    } else if (value.scale.size() == 1) {
+      std::snprintf(number, sizeof number, "%.9g", low);
+      scale = number;
+      if (!value.zero_point.empty()) zero_point = std::to_string(value.zero_point[0]);
+    } else {
+      std::snprintf(number, sizeof number, "%zu x %.3g..%.3g", value.scale.size(), low, high);
+      scale = number;
+      const bool zero = std::all_of(value.zero_point.begin(), value.zero_point.end(), [](int64_t z) { return z == 0; });
+      zero_point = zero ? "0" : "per channel";
+    }
+    std::snprintf(line, sizeof line, "  %-36.80s %-6s [%lld, %lld]  scale %s  zero point %s\n", value.of.c_str(),
+                  std::string(to_string(value.dtype)).c_str(), static_cast<long long>(value.quant_min),
+                  static_cast<long long>(value.quant_max), scale.c_str(), zero_point.c_str());
+    out += line;
+  }
+  return out;
+}
+
+}  // namespace
+
+Model load_model(const std::string& path, Host& host) {
+  const auto bytes = host.read_file(path);
+  try {
+    return {load_pt2(bytes), bytes.size()};
+  } catch (Error& error) {
+    if (error.message.find(path) == std::string::npos) error.message = concat(path, ": ", error.message);
+    throw;
+  }
+}
+
+void inspect(const InspectOptions& options, Host& host) {
+  const auto [program, file_bytes] = load_model(options.model, host);
+  if (options.json) {
+    host.print(format::print_json(program_report(program), 1) + "\n");
+    return;
+  }
+  if (options.graph) {
+    host.print(print(*program.graph) + "\n");
+    return;
+  }
+  std::string out = concat(options.model, ": ", human_bytes(file_bytes), ", exported by PyTorch ", program.torch_version.empty() ? "(unknown)" : program.torch_version,
+                           ", dialect ", program.dialect, ", ", program.graph->size(), " nodes\n");
+  out += "inputs\n";
+  for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
+  out += "outputs\n";
+  program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { out += "  " + describe(*node) + "\n"; });
+  out += "tensors\n" + attributes(program);
+  out += "operators\n" + operators(*program.graph);
+  if (const std::string table = qparams_table(program); !table.empty()) out += "quantized values\n" + table;
+  host.print(out);
+}
+
+}  // namespace qdq

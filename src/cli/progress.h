@@ -1,0 +1,39 @@
+// A progress bar on a terminal; elsewhere one line for each stage of long work.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/host.h"
+
+namespace qdq {
+
+class Progress {
+ public:
+  // Begins a stage: "calibrating", of so many "batches".
+  Progress(Host& host, std::string stage, int64_t total, std::string unit);
+  // Wipes the bar.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void advance();
+
+ private:
+  void draw();
+
+  Host& host_;
+  std::string stage_;
+  std::string unit_;
+  int64_t total_;
+  int64_t done_ = 0;
+  double began_;
+  double drawn_ = 0;
+  size_t width_ = 0;  // of what stands on the line
+};
+
+// "1.42 MB", "873 B"; "1.4 s", "320 ms".
+std::string human_bytes(uint64_t bytes);
+std::string human_seconds(double seconds);
+
+}  // namespace qdq

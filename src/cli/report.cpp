@@ -1,0 +1,214 @@
+// Programs and observers as JSON: for `inspect --json`, `quantize --observers`, and the pictures that JavaScript gets.
+#include "cli/report.h"
+
+#include <algorithm>
+#include <map>
+
+namespace qdq {
+
+using format::Json;
+
+namespace {
+
+Json shape_json(const SymShape& shape) {
+  Json out = Json::array();
+  for (const SymInt& size : shape) {
+    if (const auto constant = size.constant())
+      out.push_back(*constant);
+    else
+      out.push_back(size.to_string());
+  }
+  return out;
+}
+
+void add_value(Json& out, const ValueMeta& value) {
+  if (const TensorMeta* tensor = value.tensor()) {
+    out["dtype"] = to_string(tensor->dtype);
+    out["shape"] = shape_json(tensor->sizes);
+  }
+}
+
+Json node_json(const Node& node) {
+  Json out{{"name", node.name()}, {"op", to_string(node.op())}, {"target", node.target()}};
+  out["args"] = Json::array();
+  for (const Argument& argument : node.args()) out["args"].push_back(json_of(argument));
+  out["kwargs"] = Json::object();
+  for (const auto& [name, argument] : node.kwargs()) out["kwargs"][name] = json_of(argument);
+  out["users"] = Json::array();
+  for (const Node* user : node.users()) out["users"].push_back(user->name());
+  if (const auto path = node.meta.module_path()) out["module"] = *path;
+  if (!node.meta.nn_module_stack.empty()) out["type"] = node.meta.nn_module_stack.back().type;
+  if (node.meta.debug_handle) out["debug_handle"] = *node.meta.debug_handle;
+  add_value(out, node.meta.val);
+  return out;
+}
+
+Json value_json(const Node& node) {
+  Json out{{"name", node.name()}};
+  add_value(out, node.meta.val);
+  return out;
+}
+
+std::string_view name_of(Attribute::Kind kind) {
+  switch (kind) {
+    case Attribute::Kind::kParameter: return "parameter";
+    case Attribute::Kind::kBuffer: return "buffer";
+    case Attribute::Kind::kConstant: return "constant";
+  }
+  return "";
+}
+
+Json nested(const Tensor& tensor) {
+  if (tensor.dim() == 0) {
+    if (is_floating(tensor.dtype())) return format::json_of_number(tensor.item());
+    if (tensor.dtype() == DType::kBool) return tensor.item() != 0;
+    return tensor.item_int();
+  }
+  Json out = Json::array();
+  for (int64_t i = 0; i < tensor.size(0); ++i) out.push_back(nested(tensor.select(0, i)));
+  return out;
+}
+
+Json settings_json(const Observer& observer) {
+  const ObserverArgs& args = observer.args();
+  Json out{{"dtype", to_string(args.dtype)}, {"qscheme", to_string(args.qscheme)}, {"quant_min", observer.quant_min()},
+                  {"quant_max", observer.quant_max()}, {"reduce_range", args.reduce_range}, {"eps", args.eps}, {"is_dynamic", args.is_dynamic}};
+  const std::string_view name = observer.class_name();
+  if (is_per_channel(args.qscheme)) out["ch_axis"] = args.ch_axis;
+  if (name.find("MovingAverage") != std::string_view::npos) out["averaging_constant"] = args.averaging_constant;
+  if (name == "HistogramObserver") out["bins"] = args.bins;
+  return out;
+}
+
+Json edge_or_node_json(const EdgeOrNode& place) {
+  if (const Edge* edge = std::get_if<Edge>(&place)) return {{"edge", {edge->first->name(), edge->second->name()}}};
+  return {{"node", std::get<Node*>(place)->name()}};
+}
+
+void add_qparams(Json& out, const Observer& observer) {
+  try {
+    const QParams qparams = observer.calculate_qparams();
+    out["scale"] = Json::array();
+    for (const float scale : qparams.scale) out["scale"].push_back(format::json_of_number(scale));
+    if (qparams.float_zero_point.empty()) {
+      out["zero_point"] = qparams.zero_point;
+    } else {
+      out["zero_point"] = Json::array();
+      for (const float zero_point : qparams.float_zero_point) out["zero_point"].push_back(format::json_of_number(zero_point));
+    }
+  } catch (const Error& error) {
+    out["no_qparams"] = error.message;
+  }
+}
+
+// The one element of a get_attr node's tensor, or the argument's own number.
+std::vector<double> numbers(const Program& program, const Argument& argument) {
+  if (const auto number = argument.number()) return {*number};
+  std::vector<double> out;
+  if (const Node* node = argument.node(); node && node->op() == Node::Op::kGetAttr) {
+    const Tensor values = program.attribute_of(*node).to(DType::kF64).contiguous();
+    out.assign(values.span<double>().begin(), values.span<double>().end());
+  }
+  return out;
+}
+
+}  // namespace
+
+Json json_of(const Tensor& tensor) { return tensor.defined() ? nested(tensor) : Json(); }
+
+Json json_of(const Argument& argument) {
+  return std::visit(
+      [](const auto& value) -> Json {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>) return nullptr;
+        else if constexpr (std::is_same_v<T, Node*>) return {{"node", value->name()}};
+        else if constexpr (std::is_same_v<T, double>) return format::json_of_number(value);
+        else if constexpr (std::is_same_v<T, DType>) return {{"dtype", to_string(value)}};
+        else if constexpr (std::is_same_v<T, MemoryFormat>) return {{"memory_format", to_string(value)}};
+        else if constexpr (std::is_same_v<T, Layout>) return {{"layout", "strided"}};
+        else if constexpr (std::is_same_v<T, Device>) return {{"device", value.name}};
+        else if constexpr (std::is_same_v<T, Argument::List>) {
+          Json out = Json::array();
+          for (const Argument& element : value) out.push_back(json_of(element));
+          return out;
+        } else return value;
+      },
+      argument.variant());
+}
+
+Json graph_report(const Graph& graph) {
+  Json nodes = Json::array();
+  for (const Node* node : graph.nodes()) nodes.push_back(node_json(*node));
+  return {{"nodes", std::move(nodes)}};
+}
+
+std::vector<QuantizedValue> quantized_values(const Program& program) {
+  std::vector<QuantizedValue> out;
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction) continue;
+    const std::string& target = node->target();
+    const bool quantizes = target.starts_with("torch.ops.quantized_decomposed.quantize_per_");
+    const bool folded = target.starts_with("torch.ops.quantized_decomposed.dequantize_per_") && node->arg(0).is_node() &&
+                        node->arg(0).node()->op() == Node::Op::kGetAttr;
+    const bool per_channel = target.find("quantize_per_channel") != std::string::npos;
+    if (!quantizes && !folded) continue;
+    // (x, scale, zero_point, [axis,] quant_min, quant_max, dtype)
+    const size_t limits = per_channel ? 4 : 3;
+    const Argument& dtype = node->arg(limits + 2);
+    if (!dtype.is<DType>()) continue;
+    QuantizedValue value{node, node->arg(0).node() ? node->arg(0).node()->name() : "", numbers(program, node->arg(1)), {},
+                         node->arg(limits).integer().value_or(0), node->arg(limits + 1).integer().value_or(0), dtype.as<DType>()};
+    for (const double zero_point : numbers(program, node->arg(2))) value.zero_point.push_back(static_cast<int64_t>(zero_point));
+    out.push_back(std::move(value));
+  }
+  return out;
+}
+
+Json program_report(const Program& program) {
+  Json out{{"torch_version", program.torch_version}, {"dialect", program.dialect}};
+  out["inputs"] = Json::array();
+  for (const Node* node : program.graph->placeholders()) out["inputs"].push_back(value_json(*node));
+  out["outputs"] = Json::array();
+  program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { out["outputs"].push_back(value_json(*node)); });
+  out["attributes"] = Json::array();
+  for (const Attribute& attribute : program.attributes)
+    out["attributes"].push_back({{"name", attribute.name}, {"kind", name_of(attribute.kind)}, {"dtype", to_string(attribute.tensor.dtype())},
+                                 {"shape", attribute.tensor.sizes()}, {"bytes", attribute.tensor.nbytes()}});
+  out["qparams"] = Json::array();
+  for (const QuantizedValue& value : quantized_values(program)) {
+    Json entry{{"node", value.quantize->name()}, {"of", value.of}, {"dtype", to_string(value.dtype)}, {"quant_min", value.quant_min},
+                      {"quant_max", value.quant_max}, {"scale", Json::array()}, {"zero_point", value.zero_point}};
+    for (const double scale : value.scale) entry["scale"].push_back(format::json_of_number(scale));
+    out["qparams"].push_back(std::move(entry));
+  }
+  out.update(graph_report(*program.graph));
+  return out;
+}
+
+Json observers_report(const Prepared& prepared) {
+  const std::vector<ObserverGroup>& groups = prepared.observers();
+  std::map<const Observer*, size_t> ids;
+  for (size_t i = 0; i < groups.size(); ++i) ids[groups[i].observer.get()] = i;
+  Json out = Json::array();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const ObserverGroup& group = groups[i];
+    const Observer& observer = *group.observer;
+    Json entry{{"id", i}, {"class", observer.class_name()}, {"settings", settings_json(observer)}};
+    Json state = Json::object();
+    for (const auto& [name, tensor] : {std::pair("min_val", observer.min_val()), std::pair("max_val", observer.max_val()),
+                                       std::pair("histogram", observer.histogram())})
+      if (tensor.defined()) state[name] = json_of(tensor);
+    entry["state"] = std::move(state);
+    add_qparams(entry, observer);
+    entry["covers"] = Json::array();
+    for (const EdgeOrNode& place : group.covers) entry["covers"].push_back(edge_or_node_json(place));
+    entry["inserted_as"] = group.inserted_as;
+    entry["derived_from"] = Json::array();
+    for (const auto& source : group.derived_from)
+      if (const auto id = ids.find(source.get()); id != ids.end()) entry["derived_from"].push_back(id->second);
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+}  // namespace qdq

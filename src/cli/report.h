@@ -1,0 +1,34 @@
+// Programs and observers as JSON: for `inspect --json`, `quantize --observers`, and the pictures that JavaScript gets.
+#pragma once
+
+#include "format/json.h"
+#include "graph/program.h"
+#include "quant/pt2e.h"
+
+namespace qdq {
+
+// The elements as nested lists; null for an undefined tensor.
+format::Json json_of(const Tensor& tensor);
+// An argument: {"node": name}, {"dtype": "int8"}, a list, a constant.
+format::Json json_of(const Argument& argument);
+
+// {"nodes": [{name, op, target, args, kwargs, users, module?, type?, dtype?, shape?}]}
+format::Json graph_report(const Graph& graph);
+// The same with inputs, outputs, attributes and qparams.
+format::Json program_report(const Program& program);
+// Every observer instance: id, class, settings, state, qparams (or the reason why there are none), covers, inserted_as, derived_from.
+format::Json observers_report(const Prepared& prepared);
+
+// A quantize node of a converted program.
+struct QuantizedValue {
+  const Node* quantize;
+  std::string of;  // the value it quantizes
+  std::vector<double> scale;
+  std::vector<int64_t> zero_point;
+  int64_t quant_min, quant_max;
+  DType dtype;
+};
+// All nodes that quantize, and those that dequantize an attribute (a folded weight), in graph order.
+std::vector<QuantizedValue> quantized_values(const Program& program);
+
+}  // namespace qdq

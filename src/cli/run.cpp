@@ -1,0 +1,174 @@
+// `qdq run` and `qdq evaluate`: models at work.
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/verbs.h"
+#include "format/npz.h"
+#include "lower/lower.h"
+
+namespace qdq {
+
+namespace {
+
+constexpr int64_t kTop = 5;
+
+LowerOptions lower_options(const std::string& backend) {
+  LowerOptions options;
+  if (!backend.empty()) options.backends = {backend};
+  return options;
+}
+
+// Tensors of several batches as one, along the first axis.
+Tensor join(const std::vector<Tensor>& parts) {
+  if (parts.size() == 1) return parts[0];
+  Shape sizes = parts[0].sizes();
+  QDQ_CHECK(!sizes.empty(), kInvalidArgument, "an output without axes cannot be joined over ", parts.size(),
+            " batches; give all samples in one batch (--batch-size)");
+  sizes[0] = 0;
+  for (const Tensor& part : parts) sizes[0] += part.size(0);
+  const Tensor out = Tensor::empty(sizes, parts[0].dtype());
+  int64_t at = 0;
+  for (const Tensor& part : parts) {
+    out.slice(0, at, at + part.size(0)).copy_from(part);
+    at += part.size(0);
+  }
+  return out;
+}
+
+// What a model says about one sample: its classes, best first.
+struct Prediction {
+  int64_t best;
+  std::vector<int64_t> top;
+};
+
+// Of equal scores the lower class comes first.
+Prediction predict(std::span<const float> scores) {
+  std::vector<int64_t> order(scores.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+  const auto count = std::min<size_t>(kTop, order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), [&](int64_t a, int64_t b) {
+    const float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  });
+  order.resize(count);
+  return {order[0], std::move(order)};
+}
+
+struct Score {
+  std::string model;
+  uint64_t bytes = 0;
+  double top1 = 0, top5 = 0, agreement = 0;  // percent
+  double seconds = 0;                        // in the model
+  std::vector<int64_t> predicted;
+};
+
+void add_predictions(const Tensor& output, const std::string& model, std::vector<Prediction>& predictions) {
+  QDQ_CHECK(output.dim() == 2 && output.size(1) >= 1 && is_floating(output.dtype()), kInvalidArgument, model, ": output 0 is ",
+            to_string(output.dtype()), to_string(output.sizes()), ", a classifier gives floats of shape [samples, classes]");
+  const Tensor scores = output.to(DType::kF32).contiguous();
+  const auto classes = static_cast<size_t>(scores.size(1));
+  for (int64_t i = 0; i < scores.size(0); ++i)
+    predictions.push_back(predict(scores.span<float>().subspan(static_cast<size_t>(i) * classes, classes)));
+}
+
+Score evaluate_one(const std::string& model, const EvaluateOptions& options, Host& host) {
+  const auto [program, file_bytes] = load_model(model, host);
+  Session session = lower(program, lower_options(options.backend));
+  const auto data = open_data(options.data, program, options.data_options, host);
+  const std::vector<int64_t> labels = read_labels(options.labels, *data, host);
+  Score score;
+  score.model = model;
+  score.bytes = file_bytes;
+  std::vector<Prediction> predictions;
+  Progress progress(host, "evaluating " + model, data->num_batches(), "batches");
+  for (int64_t i = 0; i < data->num_batches(); ++i) {
+    const std::vector<Tensor> inputs = data->batch(i);
+    const double began = host.now_seconds();
+    const std::vector<Tensor> outputs = session.run(inputs);
+    score.seconds += host.now_seconds() - began;
+    QDQ_CHECK(!outputs.empty(), kInvalidArgument, model, " has no outputs");
+    add_predictions(outputs[0], model, predictions);
+    progress.advance();
+  }
+  QDQ_CHECK(predictions.size() == labels.size(), kInvalidArgument, model, " gave ", predictions.size(), " predictions for ", labels.size(),
+            " samples");
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto& top = predictions[i].top;
+    score.top1 += predictions[i].best == labels[i];
+    score.top5 += std::find(top.begin(), top.end(), labels[i]) != top.end();
+    score.predicted.push_back(predictions[i].best);
+  }
+  const double percent = 100.0 / static_cast<double>(std::max<size_t>(1, labels.size()));
+  score.top1 *= percent;
+  score.top5 *= percent;
+  return score;
+}
+
+double agreement(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  int64_t same = 0;
+  for (size_t i = 0; i < a.size(); ++i) same += a[i] == b[i];
+  return 100.0 * static_cast<double>(same) / static_cast<double>(std::max<size_t>(1, a.size()));
+}
+
+std::string table(const std::vector<Score>& scores) {
+  size_t width = 5;
+  for (const Score& score : scores) width = std::max(width, score.model.size());
+  std::string out = concat("model", std::string(width - 5, ' '), "    top-1    top-5    agree       size      time\n");
+  for (const Score& score : scores) {
+    char line[96];
+    std::snprintf(line, sizeof line, "  %5.2f %%  %5.2f %%  %5.1f %%  %9s  %8s\n", score.top1, score.top5, score.agreement,
+                  human_bytes(score.bytes).c_str(), human_seconds(score.seconds).c_str());
+    out += score.model + std::string(width - score.model.size(), ' ') + line;
+  }
+  return out;
+}
+
+}  // namespace
+
+void run(const RunOptions& options, Host& host) {
+  const Program program = load_model(options.model, host).program;
+  Session session = lower(program, lower_options(options.backend));
+  const auto data = open_data(options.inputs, program, options.data_options, host);
+  std::vector<std::vector<Tensor>> parts;
+  {
+    Progress progress(host, "running", data->num_batches(), "batches");
+    for (int64_t i = 0; i < data->num_batches(); ++i) {
+      const std::vector<Tensor> outputs = session.run(data->batch(i));
+      parts.resize(outputs.size());
+      for (size_t o = 0; o < outputs.size(); ++o) parts[o].push_back(outputs[o]);
+      progress.advance();
+    }
+  }
+  std::vector<format::NamedTensor> arrays;
+  std::string shapes;
+  for (size_t o = 0; o < parts.size(); ++o) {
+    arrays.push_back({"output_" + std::to_string(o), join(parts[o])});
+    shapes += concat("  ", arrays[o].name, ": ", to_string(arrays[o].tensor.dtype()), to_string(arrays[o].tensor.sizes()), "\n");
+  }
+  host.write_file_whole(options.output, format::write_npz(arrays));
+  host.print(concat("wrote ", options.output, "\n", shapes));
+}
+
+void evaluate(const EvaluateOptions& options, Host& host) {
+  std::vector<Score> scores;
+  for (const std::string& model : options.models) {
+    scores.push_back(evaluate_one(model, options, host));
+    QDQ_CHECK(scores.back().predicted.size() == scores[0].predicted.size(), kInvalidArgument, model, " was evaluated on ",
+              scores.back().predicted.size(), " samples, ", scores[0].model, " on ", scores[0].predicted.size());
+    scores.back().agreement = agreement(scores.back().predicted, scores[0].predicted);
+  }
+  if (!options.json) {
+    host.print(table(scores));
+    return;
+  }
+  format::Json out = format::Json::array();
+  for (const Score& score : scores)
+    out.push_back({{"model", score.model}, {"top1", score.top1}, {"top5", score.top5}, {"agreement", score.agreement},
+                   {"samples", score.predicted.size()}, {"bytes", score.bytes}, {"seconds", score.seconds}});
+  host.print(format::print_json(out, 1) + "\n");
+}
+
+}  // namespace qdq

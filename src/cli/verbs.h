@@ -1,0 +1,57 @@
+// The verbs of the command line, each with the options that cli.cpp reads for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/data.h"
+#include "cli/host.h"
+
+namespace qdq {
+
+struct QuantizeOptions {
+  std::string model, data, output;
+  DataOptions data_options;
+  std::string quantizer = "xnnpack";  // "xnnpack", "x86-inductor", or a quantizer's class name
+  std::string recipe;                 // a JSON file, used instead of `quantizer`
+  bool use_reference_representation = false;
+  bool no_fold_quantize = false;
+  std::string observers;  // where to write the observers as JSON; empty: nowhere
+};
+// Quantizes a model and prints what became of its layers.
+void quantize(const QuantizeOptions& options, Host& host);
+
+struct RunOptions {
+  std::string model, inputs, output;
+  DataOptions data_options;
+  std::string backend;  // empty: the best that the build has
+};
+// Runs a model and writes output_0, output_1, ...; batches are joined along the first axis.
+void run(const RunOptions& options, Host& host);
+
+struct EvaluateOptions {
+  std::vector<std::string> models;
+  std::string data, labels;
+  DataOptions data_options;
+  std::string backend;
+  bool json = false;
+};
+// Prints top-1 and top-5 of each model, and how often it agrees with the first.
+void evaluate(const EvaluateOptions& options, Host& host);
+
+struct InspectOptions {
+  std::string model;
+  bool json = false;
+  bool graph = false;
+};
+// Prints what a model is made of.
+void inspect(const InspectOptions& options, Host& host);
+
+struct Model {
+  Program program;
+  uint64_t file_bytes;
+};
+// Reads a program; errors name the file.
+Model load_model(const std::string& path, Host& host);
+
+}  // namespace qdq
