@@ -83,14 +83,11 @@ std::vector<Node*> Node::input_nodes() const {
   return out;
 }
 
-// Brings the users of all inputs in line after the arguments changed; an input that stays keeps its place in line.
+// Brings the users of all inputs in line after the arguments changed. As in torch.fx, a node whose arguments are set goes to
+// the end of the line of every input, also of those that stay (torch/fx/node.py, __update_args_kwargs).
 void Node::update_users(const std::vector<Node*>& before) {
-  const std::vector<Node*> after = input_nodes();
-  for (Node* input : before)
-    if (std::find(after.begin(), after.end(), input) == after.end())
-      input->users_.erase(std::find(input->users_.begin(), input->users_.end(), this));
-  for (Node* input : after)
-    if (std::find(input->users_.begin(), input->users_.end(), this) == input->users_.end()) input->users_.push_back(this);
+  for (Node* input : before) input->users_.erase(std::find(input->users_.begin(), input->users_.end(), this));
+  for (Node* input : input_nodes()) input->users_.push_back(this);
 }
 
 void Node::set_args(std::vector<Argument> args) {

@@ -140,7 +140,7 @@ class Node {
   void set_arg(size_t i, Argument value);  // extends with None as needed
   void set_kwargs(Kwargs kwargs);
 
-  // The nodes that use this one, each once, in the order in which they began to.
+  // The nodes that use this one, each once, in the order in which their arguments were set last, as in torch.fx.
   const std::vector<Node*>& users() const { return users_; }
   // The nodes that this one uses, each once, in argument order.
   std::vector<Node*> input_nodes() const;
