@@ -1,7 +1,7 @@
 // Float convolutions: images are laid out so that a tap is a shift, then everything is a product of panels.
 //
-// Each group of an image becomes planes: zero-padded, and split by the stride into phases, so that the input of tap (ic, kh, kw)
-// for all output pixels is a plain shifted view. Then one of three ways is taken; all give the same bits:
+// Each group of an image becomes planes: zero-padded, and split by the stride into phases, so that the input of tap
+// (ic, kh, kw) for all output pixels is a plain shifted view. Then one of three ways is taken; all give the same bits:
 //   direct      few output channels: vectors of pixels are loaded from the planes at an offset a tap;
 //   pixel lanes the taps of 16 pixels at a time are copied to panels, which many output channels then share;
 //   channel lanes the same panels, but vectors run along output channels: for small maps such as 7 x 7.
@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t kLaneChunk = 64;
 // Beyond this many output channels a group, copying the taps to panels costs less than unaligned loads and idle lanes.
 constexpr int64_t kDirectChannels = 16;
-// Elements of a piece's panels: half of a second-level cache of 2 MiB. Elements of its planes where they are all it reads.
+// Elements of a piece's panels: half of a second-level cache of 2 MiB. Elements of its planes where they are all it
+// reads.
 constexpr int64_t kPanelElements = int64_t{1} << 18;
 constexpr int64_t kPlaneElements = int64_t{1} << 15;
 // Pixels of a piece at most: its results for 16 channels stay in the first-level cache until they are stored.
@@ -35,18 +36,21 @@ struct Plan {
   bool whole;  // every tap reads where the output stands: the input is taken as one row of pixels and needs no planes
   Window window;
   Way way;
-  int64_t pixels;         // of a piece; whole rows unless a row is longer
-  int64_t channel_step;   // of a piece
+  int64_t pixels;        // of a piece; whole rows unless a row is longer
+  int64_t channel_step;  // of a piece
 
   Plan(const Conv2d& c, const Window& w, int64_t images);
 
   int64_t total() const { return window.out_h * window.out_w; }
   // Rows that a piece may touch: one more if its pixels are no multiple of a row.
-  int64_t rows() const { return std::min(window.out_h, divide_up(pixels, window.out_w) + (pixels % window.out_w != 0)); }
+  int64_t rows() const {
+    return std::min(window.out_h, divide_up(pixels, window.out_w) + (pixels % window.out_w != 0));
+  }
 };
 
 Plan::Plan(const Conv2d& c, const Window& w, int64_t images)
-    : in_channels(c.in_channels / c.groups), out_channels(c.out_channels / c.groups),
+    : in_channels(c.in_channels / c.groups),
+      out_channels(c.out_channels / c.groups),
       depth(in_channels * c.kernel_h * c.kernel_w),
       whole(c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0 &&
             w.in_h == w.out_h && w.in_w == w.out_w),
@@ -89,7 +93,8 @@ struct Piece {
 // What works on pieces, with buffers of its own: one a thread.
 class Worker {
  public:
-  Worker(const Plan& plan, const Planes& planes, int64_t weight_panel) : plan_(plan), planes_(planes), weight_panel_(weight_panel) {
+  Worker(const Plan& plan, const Planes& planes, int64_t weight_panel)
+      : plan_(plan), planes_(planes), weight_panel_(weight_panel) {
     if (!plan.whole) padded_ = make_scratch(planes.elements());
     if (plan.way == Way::kDirect) {
       tile_ = make_scratch(kPanel * round_up(planes.rows() * planes.width(), kPanel));
@@ -107,9 +112,14 @@ class Worker {
       planes_.fill(piece.x, row, padded_.get());
     }
     switch (plan_.way) {
-      case Way::kDirect: return run_direct(piece, row);
-      case Way::kPixelLanes: fill_panels(piece, row); return run_pixel_lanes(piece);
-      case Way::kChannelLanes: fill_panels(piece, row); return run_channel_lanes(piece);
+      case Way::kDirect:
+        return run_direct(piece, row);
+      case Way::kPixelLanes:
+        fill_panels(piece, row);
+        return run_pixel_lanes(piece);
+      case Way::kChannelLanes:
+        fill_panels(piece, row);
+        return run_channel_lanes(piece);
     }
   }
 
@@ -120,8 +130,8 @@ class Worker {
     const int64_t columns = (rows - 1) * planes_.width() + width, stride = round_up(columns, kPanel);
     for (int64_t c = 0; c < plan_.out_channels; c += weight_panel_) {
       const int64_t count = std::min(weight_panel_, plan_.out_channels - c);
-      multiply_tile(piece.weight + c * plan_.depth, weight_panel_, count, {padded_.get(), 0, planes_.offsets().data()}, columns,
-                    plan_.depth, tile_.get(), stride);
+      multiply_tile(piece.weight + c * plan_.depth, weight_panel_, count, {padded_.get(), 0, planes_.offsets().data()},
+                    columns, plan_.depth, tile_.get(), stride);
       for (int64_t i = 0; i < count; ++i) {
         store_rows(tile_.get() + i * stride, planes_.width(), rows, width, piece.bias ? piece.bias + c + i : nullptr,
                    piece.out + (c + i) * plan_.total() + piece.begin, width);
@@ -143,8 +153,8 @@ class Worker {
         at += length;
       }
       if (end - p < kPanel) std::fill(panel, panel + kPanel * plan_.depth, 0.0f);
-      pack_segments(plan_.whole ? piece.x : padded_.get(), planes_.offsets().data(), plan_.depth, segments, count, !plan_.whole,
-                    panel);
+      pack_segments(plan_.whole ? piece.x : padded_.get(), planes_.offsets().data(), plan_.depth, segments, count,
+                    !plan_.whole, panel);
     }
   }
 
@@ -153,7 +163,8 @@ class Worker {
     const LaneOperand lanes{panels_.get(), kPanel * plan_.depth, nullptr};
     for (int64_t c = piece.channel; c < piece.channel_end; c += kPanel) {
       const int64_t count = std::min(kPanel, piece.channel_end - c);
-      multiply_tile(piece.weight + c * plan_.depth, weight_panel_, count, lanes, pixels, plan_.depth, tile_.get(), stride);
+      multiply_tile(piece.weight + c * plan_.depth, weight_panel_, count, lanes, pixels, plan_.depth, tile_.get(),
+                    stride);
       store_tile(tile_.get(), stride, count, pixels, piece.bias ? piece.bias + c : nullptr, nullptr,
                  piece.out + c * plan_.total() + piece.begin, plan_.total());
     }
@@ -188,17 +199,20 @@ PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight) {
   const int64_t step = round_up(rows, packed.panel) * depth;
   packed.data = Tensor::empty({conv.groups, step}, DType::kF32);
   for (int64_t g = 0; g < conv.groups; ++g)
-    pack_panels({weight + g * rows * depth, depth, 1}, 0, rows, depth, packed.panel, packed.data.data<float>() + g * step);
+    pack_panels({weight + g * rows * depth, depth, 1}, 0, rows, depth, packed.panel,
+                packed.data.data<float>() + g * step);
   return packed;
 }
 
-void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed, const float* bias,
-                int64_t out_h, int64_t out_w, float* out) {
+void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed,
+                const float* bias, int64_t out_h, int64_t out_w, float* out) {
   const Conv2d& conv = packed.conv;
   if (batch * out_h * out_w * conv.out_channels == 0) return;
   const int64_t images = batch * conv.groups;
-  const Plan plan(conv, {in_h, in_w, out_h, out_w, conv.kernel_h, conv.kernel_w, conv.stride_h, conv.stride_w, conv.pad_h, conv.pad_w,
-                         conv.dilation_h, conv.dilation_w}, images);
+  const Plan plan(conv,
+                  {in_h, in_w, out_h, out_w, conv.kernel_h, conv.kernel_w, conv.stride_h, conv.stride_w, conv.pad_h,
+                   conv.pad_w, conv.dilation_h, conv.dilation_w},
+                  images);
   const Planes planes(plan.window, plan.in_channels, plan.rows());
   const float* weight = packed.data.data<float>();
   const int64_t blocks = divide_up(plan.total(), plan.pixels), splits = divide_up(plan.out_channels, plan.channel_step);

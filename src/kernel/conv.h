@@ -1,4 +1,5 @@
-// Float convolutions over NCHW with prepacked weights, bit for bit reproducible (see the order of a sum in kernel/gemm.h).
+// Float convolutions over NCHW with prepacked weights, bit for bit reproducible (see the order of a sum in
+// kernel/gemm.h).
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,9 @@
 
 namespace qdq::kernel {
 
-// A 2-d convolution. A 1-d one has height 1. Padding is what stands before the first row and column; the output extents are
-// given, so that uneven padding (padding="same") needs nothing more: a tap outside the image reads zero on any side.
+// A 2-d convolution. A 1-d one has height 1. Padding is what stands before the first row and column; the output extents
+// are given, so that uneven padding (padding="same") needs nothing more: a tap outside the image reads zero on any
+// side.
 struct Conv2d {
   int64_t in_channels = 0;
   int64_t out_channels = 0;
@@ -19,8 +21,8 @@ struct Conv2d {
   int64_t dilation_h = 1, dilation_w = 1;
 };
 
-// A convolution with its weight [out_channels, in_channels / groups, kernel_h, kernel_w] packed, a group after the other, as
-// [channels / panel][in_channels / groups * kernel_h * kernel_w][panel]. Copies share the bytes.
+// A convolution with its weight [out_channels, in_channels / groups, kernel_h, kernel_w] packed, a group after the
+// other, as [channels / panel][in_channels / groups * kernel_h * kernel_w][panel]. Copies share the bytes.
 struct PackedConv2d {
   Conv2d conv;
   int64_t panel = 16;
@@ -30,10 +32,10 @@ struct PackedConv2d {
 // Requires groups to divide both channel counts, and positive kernel, stride and dilation.
 PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight);
 
-// out[n, oc, oh, ow] = sum over (ic, kh, kw) ascending of x[n, ic, oh*stride - pad + kh*dilation, ...] * weight[oc, ic, kh, kw],
-// in blocks of kSumBlock, + bias[oc]. Taps outside the image are products with +0. bias may be null. x and out are contiguous
-// NCHW and do not alias.
-void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed, const float* bias,
-                int64_t out_h, int64_t out_w, float* out);
+// out[n, oc, oh, ow] = sum over (ic, kh, kw) ascending of x[n, ic, oh*stride - pad + kh*dilation, ...] * weight[oc, ic,
+// kh, kw], in blocks of kSumBlock, + bias[oc]. Taps outside the image are products with +0. bias may be null. x and out
+// are contiguous NCHW and do not alias.
+void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed,
+                const float* bias, int64_t out_h, int64_t out_w, float* out);
 
 }  // namespace qdq::kernel

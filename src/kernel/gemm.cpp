@@ -18,8 +18,8 @@ int64_t row_chunk(int64_t depth) {
 }
 
 // out = a * b with b packed in panels of 16 lanes; packs a in chunks of rows.
-void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const float* packed_b, const float* bias,
-              BiasAxis axis, float* out, int64_t out_stride) {
+void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const float* packed_b,
+              const float* bias, BiasAxis axis, float* out, int64_t out_stride) {
   const int64_t row_step = std::min(row_chunk(depth), round_up(rows, kPanel));
   const int64_t row_chunks = divide_up(rows, row_step), lane_chunks = divide_up(columns, kLaneChunk);
   const int64_t panel = std::min(rows, kPanel);
@@ -102,18 +102,18 @@ void gemm_f32(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,
   const Scratch packed = make_scratch(round_up(columns, kPanel) * depth);
   parallel_for(divide_up(columns, kPanel), std::max<int64_t>(1, 4096 / std::max<int64_t>(depth, 1)),
                [&](int64_t begin, int64_t end) {
-                 pack_panels(transposed(b), begin * kPanel, std::min(end * kPanel, columns) - begin * kPanel, depth, kPanel,
-                      packed.get() + begin * kPanel * depth);
+                 pack_panels(transposed(b), begin * kPanel, std::min(end * kPanel, columns) - begin * kPanel, depth,
+                             kPanel, packed.get() + begin * kPanel * depth);
                });
   multiply(rows, columns, depth, a, packed.get(), bias, axis, out, out_row_stride);
 }
 
-void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, int64_t a_batch_stride,
-                const MatrixView& b, int64_t b_batch_stride, float* out) {
+void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,
+                int64_t a_batch_stride, const MatrixView& b, int64_t b_batch_stride, float* out) {
   const auto one = [&](int64_t i) {
     gemm_f32(rows, columns, depth, {a.data + i * a_batch_stride, a.row_stride, a.column_stride},
-             {b.data + i * b_batch_stride, b.row_stride, b.column_stride}, nullptr, BiasAxis::kNone, out + i * rows * columns,
-             columns);
+             {b.data + i * b_batch_stride, b.row_stride, b.column_stride}, nullptr, BiasAxis::kNone,
+             out + i * rows * columns, columns);
   };
   if (batch < num_threads()) {
     for (int64_t i = 0; i < batch; ++i) one(i);

@@ -2,8 +2,8 @@
 //
 // The order of a sum is a contract. For every output element, with block = 256 (kSumBlock):
 //   total = 0-based blocks of the depth in order: s_0, then s_0 + s_1, then (s_0 + s_1) + s_2, ...
-//   s_b   = ((0 + a[k0]*b[k0]) + a[k0+1]*b[k0+1]) + ...   for k0 = 256 b ascending, products and sums rounded to f32 apart
-//   out   = total + bias   (no addition where there is no bias)
+//   s_b   = ((0 + a[k0]*b[k0]) + a[k0+1]*b[k0+1]) + ...   for k0 = 256 b ascending, products and sums rounded to f32
+//   apart out   = total + bias   (no addition where there is no bias)
 // The convolutions of kernel/conv.h follow the same order along (ic, kh, kw). No fused multiply-add is used anywhere.
 #pragma once
 
@@ -38,13 +38,14 @@ void linear_f32(const float* x, int64_t m, const PackedRows& weight, const float
 
 enum class BiasAxis { kNone, kRow, kColumn };
 
-// out[i, j] = sum_k a[i, k] * b[k, j] + bias[i or j]. Rows of out are out_row_stride apart. No aliasing. depth 0 gives the bias or 0.
+// out[i, j] = sum_k a[i, k] * b[k, j] + bias[i or j]. Rows of out are out_row_stride apart. No aliasing. depth 0 gives
+// the bias or 0.
 void gemm_f32(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b, const float* bias,
               BiasAxis axis, float* out, int64_t out_row_stride);
 
-// `batch` products, each as gemm_f32 without bias; operand i of a batch begins at data + i * its batch stride (0 broadcasts).
-// out[batch, rows, columns] is contiguous.
-void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, int64_t a_batch_stride,
-                const MatrixView& b, int64_t b_batch_stride, float* out);
+// `batch` products, each as gemm_f32 without bias; operand i of a batch begins at data + i * its batch stride (0
+// broadcasts). out[batch, rows, columns] is contiguous.
+void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,
+                int64_t a_batch_stride, const MatrixView& b, int64_t b_batch_stride, float* out);
 
 }  // namespace qdq::kernel

@@ -1,10 +1,11 @@
-// Float formulas with transcendental functions and row reductions. The bits are the same natively and in WASM: both builds run
-// the same polynomials in four lanes, without fused multiply-add and without the C library. Error <= 2 ulp unless said otherwise.
+// Float formulas with transcendental functions and row reductions. The bits are the same natively and in WASM: both
+// builds run the same polynomials in four lanes, without fused multiply-add and without the C library. Error <= 2 ulp
+// unless said otherwise.
 //
 // Arrays are contiguous; `out` may be the same array as x. NaN in, NaN out.
 //
-// Row sums have one fixed order: strand j of 16 adds elements j, j + 16, j + 32, ... in order from 0; the strands are then added
-// pairwise, j with j + 8, then with j + 4, j + 2, j + 1.
+// Row sums have one fixed order: strand j of 16 adds elements j, j + 16, j + 32, ... in order from 0; the strands are
+// then added pairwise, j with j + 8, then with j + 4, j + 2, j + 1.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,12 @@ void sin_f32(const float* x, int64_t n, float* out);
 void cos_f32(const float* x, int64_t n, float* out);
 void pow_f32(const float* x, const float* y, int64_t n, float* out);
 
-void sigmoid_f32(const float* x, int64_t n, float* out);     // 1 / (1 + exp(-x))
-void silu_f32(const float* x, int64_t n, float* out);        // x / (1 + exp(-x))
-void gelu_f32(const float* x, int64_t n, float* out);        // 0.5 x (1 + erf(x / sqrt(2)))
-void gelu_tanh_f32(const float* x, int64_t n, float* out);   // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+void sigmoid_f32(const float* x, int64_t n, float* out);    // 1 / (1 + exp(-x))
+void silu_f32(const float* x, int64_t n, float* out);       // x / (1 + exp(-x))
+void gelu_f32(const float* x, int64_t n, float* out);       // 0.5 x (1 + erf(x / sqrt(2)))
+void gelu_tanh_f32(const float* x, int64_t n, float* out);  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 void softplus_f32(const float* x, int64_t n, float beta, float threshold, float* out);
-void mish_f32(const float* x, int64_t n, float* out);        // x tanh(log(1 + exp(x)))
+void mish_f32(const float* x, int64_t n, float* out);  // x tanh(log(1 + exp(x)))
 void elu_f32(const float* x, int64_t n, float alpha, float scale, float input_scale, float* out);
 
 // The sum in the fixed order above.
@@ -36,9 +37,10 @@ float sum_f32(const float* x, int64_t n);
 void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out);
 void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out);
 
-// Rows of x[rows, columns]: mean = sum / n; var = sum((x - mean)^2) / n; out = (x - mean) * (1 / sqrt(var + eps)) * gamma + beta.
-// gamma and beta are [columns] or null. mean and rstd, if not null, are [rows] and receive the statistics.
-void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps, float* out,
-                    float* mean, float* rstd);
+// Rows of x[rows, columns]: mean = sum / n; var = sum((x - mean)^2) / n; out = (x - mean) * (1 / sqrt(var + eps)) *
+// gamma + beta. gamma and beta are [columns] or null. mean and rstd, if not null, are [rows] and receive the
+// statistics.
+void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps,
+                    float* out, float* mean, float* rstd);
 
 }  // namespace qdq::kernel

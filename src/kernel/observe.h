@@ -17,9 +17,9 @@ MinMax min_max_f32(const float* x, int64_t n);
 // x is [outer, channels, inner]; min and max are [channels]. A channel with a NaN gets NaN for both.
 void min_max_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, float* min, float* max);
 
-// counts[bin] += 1 for each element of [lo, hi], with bin = min(trunc((x - lo) * bins / (hi - lo)), bins - 1): subtraction, product
-// and quotient in f32, in this order (ATen/native/cpu/HistogramKernel.cpp). Elements outside and NaN are skipped.
-// Requires lo < hi with a finite difference, and 1 <= bins <= 65536.
+// counts[bin] += 1 for each element of [lo, hi], with bin = min(trunc((x - lo) * bins / (hi - lo)), bins - 1):
+// subtraction, product and quotient in f32, in this order (ATen/native/cpu/HistogramKernel.cpp). Elements outside and
+// NaN are skipped. Requires lo < hi with a finite difference, and 1 <= bins <= 65536.
 void histogram_f32(const float* x, int64_t n, float lo, float hi, int64_t bins, uint64_t* counts);
 
 }  // namespace qdq::kernel

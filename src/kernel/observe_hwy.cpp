@@ -1,4 +1,5 @@
-// Ranges and histograms of float arrays in vectors. Minima, maxima and counts do not depend on the order they are taken in.
+// Ranges and histograms of float arrays in vectors. Minima, maxima and counts do not depend on the order they are taken
+// in.
 #include "kernel/observe.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The inner loops under gemm and conv: a block of a product of packed panels, and getting data into panels and out of tiles.
-// Seen only inside the room.
+// The inner loops under gemm and conv: a block of a product of packed panels, and getting data into panels and out of
+// tiles. Seen only inside the room.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,12 @@ inline int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 // Uninitialized floats, 64-byte aligned.
 struct FreeScratch {
-  void operator()(float* p) const { ::operator delete(p, std::align_val_t{64}); }
+  void operator()(float* p) const { ::operator delete (p, std::align_val_t{64}); }
 };
 using Scratch = std::unique_ptr<float[], FreeScratch>;
 inline Scratch make_scratch(int64_t count) {
-  return Scratch(static_cast<float*>(::operator new(static_cast<size_t>(count) * sizeof(float), std::align_val_t{64})));
+  return Scratch(
+      static_cast<float*>(::operator new (static_cast<size_t>(count) * sizeof(float), std::align_val_t{64})));
 }
 
 // Packs rows [begin, begin + count) of m[rows, depth] as [ceil(count / panel)][depth][panel]; missing rows become zero.
@@ -38,13 +39,14 @@ struct LaneOperand {
   const int64_t* offsets;
 };
 
-// tile[r, c] = sum_k a[k * a_stride + r] * b(k, c), or that sum added to tile if `accumulate`; depth <= kSumBlock, one sequential
-// sum from 0. rows <= 16. Writes up to the next multiple of 16 columns; rows of the tile are tile_stride apart.
-void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                    bool accumulate, float* tile, int64_t tile_stride);
+// tile[r, c] = sum_k a[k * a_stride + r] * b(k, c), or that sum added to tile if `accumulate`; depth <= kSumBlock, one
+// sequential sum from 0. rows <= 16. Writes up to the next multiple of 16 columns; rows of the tile are tile_stride
+// apart.
+void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns,
+                    int64_t depth, bool accumulate, float* tile, int64_t tile_stride);
 
-// tile[r, c] = the whole sum over `depth`, in blocks of kSumBlock (kernel/gemm.h), of packed rows `a` ([rows / a_panel][depth][a_panel])
-// with the lanes of b. Writes up to the next multiple of 16 columns.
+// tile[r, c] = the whole sum over `depth`, in blocks of kSumBlock (kernel/gemm.h), of packed rows `a` ([rows /
+// a_panel][depth][a_panel]) with the lanes of b. Writes up to the next multiple of 16 columns.
 void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
                    float* tile, int64_t tile_stride);
 
@@ -53,8 +55,8 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
                 const float* column_bias, float* out, int64_t out_stride);
 
 // out[c * out_stride + r] = tile[r, c] + column_bias[c]; column_bias may be null.
-void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias,
-                           float* out, int64_t out_stride);
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns,
+                           const float* column_bias, float* out, int64_t out_stride);
 
 // A run of neighbouring columns of a panel: `length` elements of each k, from source + offsets[k] + begin on.
 struct Segment {
@@ -62,8 +64,9 @@ struct Segment {
   int64_t length;
 };
 
-// Fills panel[k * 16 + j] for k < depth from the segments, one after the other (their lengths sum up to at most 16). Reads up to
-// `slack` elements (0 or 15) beyond a segment, and writes up to 16 beyond the panel's last element if slack is not 0.
+// Fills panel[k * 16 + j] for k < depth from the segments, one after the other (their lengths sum up to at most 16).
+// Reads up to `slack` elements (0 or 15) beyond a segment, and writes up to 16 beyond the panel's last element if slack
+// is not 0.
 void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
                    bool slack, float* panel);
 

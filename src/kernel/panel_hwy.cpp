@@ -1,4 +1,5 @@
-// The inner loops under gemm and conv, for every vector width; separate product and sum, so that all widths agree to the bit.
+// The inner loops under gemm and conv, for every vector width; separate product and sum, so that all widths agree to
+// the bit.
 #include "kernel/panel.h"
 
 #include <algorithm>
@@ -26,8 +27,9 @@ constexpr int kWideVectors = 2;
 constexpr int kThinVectors = 4;
 
 template <int kRows, int kVectors, bool kOffsets>
-HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand, int64_t column,
-                              int64_t depth, bool accumulate, float* HWY_RESTRICT tile, int64_t tile_stride) {
+HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand,
+                                   int64_t column, int64_t depth, bool accumulate, float* HWY_RESTRICT tile,
+                                   int64_t tile_stride) {
   const D d;
   const float* b[kVectors];
 #pragma GCC unroll 4
@@ -98,8 +100,8 @@ void multiply_rows(const float* a, int64_t a_stride, int64_t rows, const LaneOpe
   }
 }
 
-void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                    bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns,
+                    int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   if (b.offsets) {
     multiply_rows<true>(a, a_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
   } else {
@@ -157,8 +159,8 @@ HWY_EXPORT(multiply_block);
 HWY_EXPORT(store_tile);
 HWY_EXPORT(pack_segments);
 
-void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                    bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns,
+                    int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   HWY_DYNAMIC_DISPATCH(multiply_block)(a, a_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
 }
 
@@ -167,8 +169,8 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
   HWY_DYNAMIC_DISPATCH(store_tile)(tile, tile_stride, rows, columns, row_bias, column_bias, out, out_stride);
 }
 
-void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias,
-                           float* out, int64_t out_stride) {
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns,
+                           const float* column_bias, float* out, int64_t out_stride) {
   for (int64_t c = 0; c < columns; ++c) {
     float* to = out + c * out_stride;
     if (column_bias) {

@@ -19,8 +19,9 @@ struct Window {
   int64_t dilation_h = 1, dilation_w = 1;
 };
 
-// Planes for `rows` output rows of `channels` channels: a channel is [phase][rows + halo][width]. The pixel of output (i, j), i
-// counted from the first of the rows, under tap t (in the order channel, kh, kw) stands at offsets()[t] + i * width() + j.
+// Planes for `rows` output rows of `channels` channels: a channel is [phase][rows + halo][width]. The pixel of output
+// (i, j), i counted from the first of the rows, under tap t (in the order channel, kh, kw) stands at offsets()[t] + i *
+// width() + j.
 class Planes {
  public:
   Planes(const Window& window, int64_t channels, int64_t rows);
@@ -45,9 +46,11 @@ class Planes {
 };
 
 // to[i * to_stride + j] = from[i * from_stride + j * step] for i < rows, j < columns.
-void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride);
+void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to,
+               int64_t to_stride);
 
 // to[i * to_stride + j] = from[i * from_stride + j] + *bias for i < rows, j < columns; no addition if bias is null.
-void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride);
+void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to,
+                int64_t to_stride);
 
 }  // namespace qdq::kernel

@@ -14,7 +14,8 @@ namespace qdq::kernel {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The last vector of a row overlaps the one before, so that rows of maps such as 7 x 7 need no loop over single elements.
+// The last vector of a row overlaps the one before, so that rows of maps such as 7 x 7 need no loop over single
+// elements.
 template <bool kBias, class D>
 HWY_INLINE void move_row(D d, const float* from, int64_t columns, hn::Vec<D> bias, float* to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -28,7 +29,8 @@ HWY_INLINE void move_row(D d, const float* from, int64_t columns, hn::Vec<D> bia
 }
 
 template <bool kBias>
-void move_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float bias, float* to, int64_t to_stride) {
+void move_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float bias, float* to,
+               int64_t to_stride) {
   const hn::CappedTag<float, 16> wide;
   const hn::CappedTag<float, 4> narrow;
   if (columns >= static_cast<int64_t>(hn::Lanes(wide))) {
@@ -44,7 +46,8 @@ void move_rows(const float* from, int64_t from_stride, int64_t rows, int64_t col
   }
 }
 
-void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride) {
+void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to,
+                int64_t to_stride) {
   if (bias) {
     move_rows<true>(from, from_stride, rows, columns, *bias, to, to_stride);
   } else {
@@ -52,7 +55,8 @@ void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t co
   }
 }
 
-void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride) {
+void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to,
+               int64_t to_stride) {
   if (step == 1) {
     move_rows<false>(from, from_stride, rows, columns, 0.0f, to, to_stride);
     return;
@@ -82,11 +86,13 @@ namespace qdq::kernel {
 HWY_EXPORT(store_rows);
 HWY_EXPORT(copy_rows);
 
-void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride) {
+void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to,
+                int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(store_rows)(from, from_stride, rows, columns, bias, to, to_stride);
 }
 
-void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride) {
+void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to,
+               int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(copy_rows)(from, from_stride, step, rows, columns, to, to_stride);
 }
 
@@ -104,7 +110,9 @@ Inside inside(int64_t first, int64_t step, int64_t count, int64_t extent) {
 }  // namespace
 
 Planes::Planes(const Window& window, int64_t channels, int64_t rows)
-    : window_(window), channels_(channels), rows_(rows),
+    : window_(window),
+      channels_(channels),
+      rows_(rows),
       width_(window.out_w + (window.kernel_w - 1) * window.dilation_w / window.stride_w),
       height_(rows + (window.kernel_h - 1) * window.dilation_h / window.stride_h) {
   for (int64_t kh = 0; kh < window.kernel_h; ++kh) {
@@ -112,7 +120,8 @@ Planes::Planes(const Window& window, int64_t channels, int64_t rows)
       const int64_t y = kh * window.dilation_h, x = kw * window.dilation_w;
       const int64_t phase = y % window.stride_h * window.stride_w + x % window.stride_w;
       const auto at = std::find(phases_.begin(), phases_.end(), phase);
-      offsets_.push_back((at - phases_.begin()) * height_ * width_ + y / window.stride_h * width_ + x / window.stride_w);
+      offsets_.push_back((at - phases_.begin()) * height_ * width_ + y / window.stride_h * width_ +
+                         x / window.stride_w);
       if (at == phases_.end()) phases_.push_back(phase);
     }
   }

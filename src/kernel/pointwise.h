@@ -1,26 +1,28 @@
-// Exact float arithmetic on contiguous arrays: one rounding an operation, any vector width. `out` may be the same array as an
-// input, but must not overlap it otherwise. NaN comes out where PyTorch gives NaN.
+// Exact float arithmetic on contiguous arrays: one rounding an operation, any vector width. `out` may be the same array
+// as an input, but must not overlap it otherwise. NaN comes out where PyTorch gives NaN.
 #pragma once
 
 #include <cstdint>
 
 namespace qdq::kernel {
 
-void relu_f32(const float* x, int64_t n, float* out);                          // x < 0 ? 0 : x
-void clamp_f32(const float* x, int64_t n, float lo, float hi, float* out);     // min(max(x, lo), hi), NaN stays
-void add_f32(const float* a, const float* b, int64_t n, float* out);           // a + b
-void sub_f32(const float* a, const float* b, int64_t n, float* out);           // a - b
-void mul_f32(const float* a, const float* b, int64_t n, float* out);           // a * b
-void div_f32(const float* a, const float* b, int64_t n, float* out);           // a / b
-void add_scalar_f32(const float* x, float s, int64_t n, float* out);           // x + s
-void mul_scalar_f32(const float* x, float s, int64_t n, float* out);           // x * s
-void add_scaled_f32(const float* a, const float* b, float alpha, int64_t n, float* out);  // a + alpha * b, the product rounded
-void hardsigmoid_f32(const float* x, int64_t n, float* out);                   // min(max(x + 3, 0), 6) / 6
-void hardswish_f32(const float* x, int64_t n, float* out);                     // x * min(max(x + 3, 0), 6) / 6
-void leaky_relu_f32(const float* x, int64_t n, float slope, float* out);       // x > 0 ? x : x * slope
+void relu_f32(const float* x, int64_t n, float* out);                       // x < 0 ? 0 : x
+void clamp_f32(const float* x, int64_t n, float lo, float hi, float* out);  // min(max(x, lo), hi), NaN stays
+void add_f32(const float* a, const float* b, int64_t n, float* out);        // a + b
+void sub_f32(const float* a, const float* b, int64_t n, float* out);        // a - b
+void mul_f32(const float* a, const float* b, int64_t n, float* out);        // a * b
+void div_f32(const float* a, const float* b, int64_t n, float* out);        // a / b
+void add_scalar_f32(const float* x, float s, int64_t n, float* out);        // x + s
+void mul_scalar_f32(const float* x, float s, int64_t n, float* out);        // x * s
+void add_scaled_f32(const float* a, const float* b, float alpha, int64_t n,
+                    float* out);                                          // a + alpha * b, the product rounded
+void hardsigmoid_f32(const float* x, int64_t n, float* out);              // min(max(x + 3, 0), 6) / 6
+void hardswish_f32(const float* x, int64_t n, float* out);                // x * min(max(x + 3, 0), 6) / 6
+void leaky_relu_f32(const float* x, int64_t n, float slope, float* out);  // x > 0 ? x : x * slope
 
-// x and out are [outer, channels, inner]: out = x * scale[c] + shift[c], product and sum rounded apart. shift may be null.
-void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale, const float* shift,
-                        float* out);
+// x and out are [outer, channels, inner]: out = x * scale[c] + shift[c], product and sum rounded apart. shift may be
+// null.
+void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,
+                        const float* shift, float* out);
 
 }  // namespace qdq::kernel

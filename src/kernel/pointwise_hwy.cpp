@@ -151,7 +151,9 @@ void mul_scalar_f32(const float* x, float s, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(mul_scalar)(x + i, s, count, out + i); });
 }
 void add_scaled_f32(const float* a, const float* b, float alpha, int64_t n, float* out) {
-  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(add_scaled)(a + i, b + i, alpha, count, out + i); });
+  for_ranges(n, [&](int64_t i, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(add_scaled)(a + i, b + i, alpha, count, out + i);
+  });
 }
 void hardsigmoid_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(hardsigmoid)(x + i, count, out + i); });
@@ -163,8 +165,8 @@ void leaky_relu_f32(const float* x, int64_t n, float slope, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(leaky_relu)(x + i, count, slope, out + i); });
 }
 
-void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale, const float* shift,
-                        float* out) {
+void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,
+                        const float* shift, float* out) {
   const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(inner, 1));
   parallel_for(outer * channels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

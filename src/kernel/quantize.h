@@ -1,8 +1,9 @@
 // Quantize, dequantize and fake-quantize loops; the semantics of torch/ao/quantization/fx/_decomposed.py.
 //
-//   q = clamp(nearbyint(x * (float)(1.0 / scale)) + zero_point, qmin, qmax)     f32, half to even, clamp before the conversion
-//   x = ((float)q - zero_point) * (float)scale                                  f32
-// Scaling::kDivide replaces the product by x / (float)scale, which is what ONNX's QuantizeLinear does; the two differ in rare ties.
+//   q = clamp(nearbyint(x * (float)(1.0 / scale)) + zero_point, qmin, qmax)     f32, half to even, clamp before the
+//   conversion x = ((float)q - zero_point) * (float)scale                                  f32
+// Scaling::kDivide replaces the product by x / (float)scale, which is what ONNX's QuantizeLinear does; the two differ
+// in rare ties.
 // +-inf saturates. NaN gives 0 clamped to [qmin, qmax]. Results that s32 cannot hold saturate.
 #pragma once
 
@@ -32,13 +33,17 @@ struct ChannelAffine {
 };
 
 // T is one of uint8_t, int8_t, uint16_t, int16_t, int32_t; [qmin, qmax] lies within T.
-template <class T> void quantize_f32(const float* x, int64_t n, const Affine& affine, T* out);
-template <class T> void dequantize_f32(const T* q, int64_t n, const Affine& affine, float* out);
-template <class T> void quantize_channels_f32(const float* x, const ChannelAffine& affine, T* out);
-template <class T> void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out);
+template <class T>
+void quantize_f32(const float* x, int64_t n, const Affine& affine, T* out);
+template <class T>
+void dequantize_f32(const T* q, int64_t n, const Affine& affine, float* out);
+template <class T>
+void quantize_channels_f32(const float* x, const ChannelAffine& affine, T* out);
+template <class T>
+void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out);
 
-// quantize followed by dequantize, without leaving f32 (out may be x). mask, if not null, gets 1 where the integer before
-// clamping lies in [qmin, qmax] and 0 elsewhere (torch.fake_quantize_per_tensor_affine and its gradient).
+// quantize followed by dequantize, without leaving f32 (out may be x). mask, if not null, gets 1 where the integer
+// before clamping lies in [qmin, qmax] and 0 elsewhere (torch.fake_quantize_per_tensor_affine and its gradient).
 void fake_quantize_f32(const float* x, int64_t n, const Affine& affine, float* out, uint8_t* mask);
 void fake_quantize_channels_f32(const float* x, const ChannelAffine& affine, float* out, uint8_t* mask);
 

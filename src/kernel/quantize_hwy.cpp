@@ -142,7 +142,7 @@ void fake_quantize_run(const float* x, int64_t n, const Constants& c, float* out
   }
 }
 
-#define QDQ_RUN(suffix, T)                                                                       \
+#define QDQ_RUN(suffix, T)                                                                                      \
   void quantize_##suffix(const float* x, int64_t n, const Constants& c, T* out) { quantize_run(x, n, c, out); } \
   void dequantize_##suffix(const T* q, int64_t n, const Constants& c, float* out) { dequantize_run(q, n, c, out); }
 QDQ_RUN(u8, uint8_t)
@@ -162,14 +162,14 @@ namespace {
 
 HWY_EXPORT(fake_quantize_run);
 
-#define QDQ_RUN(suffix, T)                                                                     \
-  HWY_EXPORT(quantize_##suffix);                                                               \
-  HWY_EXPORT(dequantize_##suffix);                                                             \
-  void quantize_any(const float* x, int64_t n, const Constants& c, T* out) {                   \
-    HWY_DYNAMIC_DISPATCH(quantize_##suffix)(x, n, c, out);                                     \
-  }                                                                                            \
-  void dequantize_any(const T* q, int64_t n, const Constants& c, float* out) {                 \
-    HWY_DYNAMIC_DISPATCH(dequantize_##suffix)(q, n, c, out);                                   \
+#define QDQ_RUN(suffix, T)                                                     \
+  HWY_EXPORT(quantize_##suffix);                                               \
+  HWY_EXPORT(dequantize_##suffix);                                             \
+  void quantize_any(const float* x, int64_t n, const Constants& c, T* out) {   \
+    HWY_DYNAMIC_DISPATCH(quantize_##suffix)(x, n, c, out);                     \
+  }                                                                            \
+  void dequantize_any(const T* q, int64_t n, const Constants& c, float* out) { \
+    HWY_DYNAMIC_DISPATCH(dequantize_##suffix)(q, n, c, out);                   \
   }
 QDQ_RUN(u8, uint8_t)
 QDQ_RUN(s8, int8_t)
@@ -183,8 +183,12 @@ constexpr int64_t kGrain = int64_t{1} << 16;
 Constants constants_of(const Affine& a) {
   const bool divide = a.scaling == Scaling::kDivide;
   const float scale = static_cast<float>(a.scale);
-  return {divide ? scale : static_cast<float>(1.0 / a.scale), scale, static_cast<float>(a.zero_point),
-          static_cast<float>(a.qmin), static_cast<float>(a.qmax), divide};
+  return {divide ? scale : static_cast<float>(1.0 / a.scale),
+          scale,
+          static_cast<float>(a.zero_point),
+          static_cast<float>(a.qmin),
+          static_cast<float>(a.qmax),
+          divide};
 }
 
 Constants constants_of(const ChannelAffine& a, int64_t channel) {
@@ -221,18 +225,20 @@ void dequantize_f32(const T* q, int64_t n, const Affine& affine, float* out) {
 
 template <class T>
 void quantize_channels_f32(const float* x, const ChannelAffine& affine, T* out) {
-  for_channels(affine, [&](int64_t at, int64_t count, const Constants& c) { quantize_any(x + at, count, c, out + at); });
+  for_channels(affine,
+               [&](int64_t at, int64_t count, const Constants& c) { quantize_any(x + at, count, c, out + at); });
 }
 
 template <class T>
 void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out) {
-  for_channels(affine, [&](int64_t at, int64_t count, const Constants& c) { dequantize_any(q + at, count, c, out + at); });
+  for_channels(affine,
+               [&](int64_t at, int64_t count, const Constants& c) { dequantize_any(q + at, count, c, out + at); });
 }
 
-#define QDQ_INSTANTIATE(T)                                                             \
-  template void quantize_f32<T>(const float*, int64_t, const Affine&, T*);             \
-  template void dequantize_f32<T>(const T*, int64_t, const Affine&, float*);           \
-  template void quantize_channels_f32<T>(const float*, const ChannelAffine&, T*);      \
+#define QDQ_INSTANTIATE(T)                                                        \
+  template void quantize_f32<T>(const float*, int64_t, const Affine&, T*);        \
+  template void dequantize_f32<T>(const T*, int64_t, const Affine&, float*);      \
+  template void quantize_channels_f32<T>(const float*, const ChannelAffine&, T*); \
   template void dequantize_channels_f32<T>(const T*, const ChannelAffine&, float*);
 QDQ_INSTANTIATE(uint8_t)
 QDQ_INSTANTIATE(int8_t)

@@ -17,7 +17,8 @@ struct ConvCase {
   int64_t batch, in_h, in_w, out_h, out_w;
 };
 
-std::vector<float> plain_conv(const ConvCase& p, const std::vector<float>& x, const std::vector<float>& w, const std::vector<float>* bias) {
+std::vector<float> plain_conv(const ConvCase& p, const std::vector<float>& x, const std::vector<float>& w,
+                              const std::vector<float>* bias) {
   const Conv2d& c = p.conv;
   const int64_t ic_group = c.in_channels / c.groups, oc_group = c.out_channels / c.groups;
   std::vector<float> out;
@@ -29,10 +30,12 @@ std::vector<float> plain_conv(const ConvCase& p, const std::vector<float>& x, co
           for (int64_t ic = 0; ic < ic_group; ++ic)
             for (int64_t kh = 0; kh < c.kernel_h; ++kh)
               for (int64_t kw = 0; kw < c.kernel_w; ++kw) {
-                const int64_t y = oh * c.stride_h - c.pad_h + kh * c.dilation_h, z = ow * c.stride_w - c.pad_w + kw * c.dilation_w;
+                const int64_t y = oh * c.stride_h - c.pad_h + kh * c.dilation_h,
+                              z = ow * c.stride_w - c.pad_w + kw * c.dilation_w;
                 const bool inside = y >= 0 && y < p.in_h && z >= 0 && z < p.in_w;
                 const int64_t channel = n * c.in_channels + oc / oc_group * ic_group + ic;
-                sum.add(at(w, ((oc * ic_group + ic) * c.kernel_h + kh) * c.kernel_w + kw), inside ? at(x, (channel * p.in_h + y) * p.in_w + z) : 0.0f);
+                sum.add(at(w, ((oc * ic_group + ic) * c.kernel_h + kh) * c.kernel_w + kw),
+                        inside ? at(x, (channel * p.in_h + y) * p.in_w + z) : 0.0f);
               }
           out.push_back(bias ? sum.total() + at(*bias, oc) : sum.total());
         }
@@ -40,31 +43,31 @@ std::vector<float> plain_conv(const ConvCase& p, const std::vector<float>& x, co
 }
 
 // in_channels, out_channels, groups, kernel, stride, padding, dilation; image; batch.
-ConvCase make(int64_t ic, int64_t oc, int64_t groups, int64_t kh, int64_t kw, int64_t sh, int64_t sw, int64_t ph, int64_t pw,
-              int64_t dh, int64_t dw, int64_t h, int64_t w, int64_t batch) {
+ConvCase make(int64_t ic, int64_t oc, int64_t groups, int64_t kh, int64_t kw, int64_t sh, int64_t sw, int64_t ph,
+              int64_t pw, int64_t dh, int64_t dw, int64_t h, int64_t w, int64_t batch) {
   const Conv2d c{ic, oc, groups, kh, kw, sh, sw, ph, pw, dh, dw};
   return {c, batch, h, w, (h + 2 * ph - dh * (kh - 1) - 1) / sh + 1, (w + 2 * pw - dw * (kw - 1) - 1) / sw + 1};
 }
 
 const std::vector<ConvCase>& cases() {
   static const std::vector<ConvCase> all = {
-      make(3, 8, 1, 3, 3, 1, 1, 1, 1, 1, 1, 9, 11, 2),       // direct
-      make(3, 20, 1, 7, 7, 2, 2, 3, 3, 1, 1, 23, 19, 1),     // pixel lanes, strided
-      make(30, 20, 1, 3, 3, 1, 1, 1, 1, 1, 1, 14, 14, 2),    // two blocks of the sum
-      make(60, 64, 1, 3, 3, 1, 1, 1, 1, 1, 1, 7, 7, 1),      // channel lanes, three blocks
+      make(3, 8, 1, 3, 3, 1, 1, 1, 1, 1, 1, 9, 11, 2),     // direct
+      make(3, 20, 1, 7, 7, 2, 2, 3, 3, 1, 1, 23, 19, 1),   // pixel lanes, strided
+      make(30, 20, 1, 3, 3, 1, 1, 1, 1, 1, 1, 14, 14, 2),  // two blocks of the sum
+      make(60, 64, 1, 3, 3, 1, 1, 1, 1, 1, 1, 7, 7, 1),    // channel lanes, three blocks
       make(5, 33, 1, 3, 3, 2, 2, 1, 1, 1, 1, 7, 7, 2),
-      make(12, 12, 12, 3, 3, 1, 1, 1, 1, 1, 1, 10, 13, 2),   // depthwise
+      make(12, 12, 12, 3, 3, 1, 1, 1, 1, 1, 1, 10, 13, 2),  // depthwise
       make(12, 12, 12, 5, 5, 2, 2, 2, 2, 1, 1, 15, 9, 1),
-      make(6, 12, 6, 3, 3, 1, 1, 2, 2, 2, 2, 10, 10, 1),     // depthwise with a multiplier, dilated
+      make(6, 12, 6, 3, 3, 1, 1, 2, 2, 2, 2, 10, 10, 1),  // depthwise with a multiplier, dilated
       make(8, 20, 2, 3, 3, 1, 2, 0, 1, 2, 3, 12, 17, 2),
-      make(40, 48, 1, 1, 1, 1, 1, 0, 0, 1, 1, 7, 9, 2),      // pointwise, the input is its own planes
-      make(40, 48, 1, 1, 1, 2, 2, 0, 0, 1, 1, 9, 9, 2),      // strided pointwise
+      make(40, 48, 1, 1, 1, 1, 1, 0, 0, 1, 1, 7, 9, 2),  // pointwise, the input is its own planes
+      make(40, 48, 1, 1, 1, 2, 2, 0, 0, 1, 1, 9, 9, 2),  // strided pointwise
       make(24, 5, 1, 1, 1, 1, 1, 0, 0, 1, 1, 5, 5, 1),
-      make(10, 24, 1, 1, 5, 1, 3, 0, 2, 1, 1, 1, 200, 2),    // 1-d
-      make(80, 32, 1, 1, 11, 1, 1, 0, 5, 1, 1, 1, 600, 1),   // a row longer than a block of pixels
-      make(40, 8, 1, 3, 3, 1, 1, 1, 1, 1, 1, 6, 6, 1),       // direct with two blocks
+      make(10, 24, 1, 1, 5, 1, 3, 0, 2, 1, 1, 1, 200, 2),   // 1-d
+      make(80, 32, 1, 1, 11, 1, 1, 0, 5, 1, 1, 1, 600, 1),  // a row longer than a block of pixels
+      make(40, 8, 1, 3, 3, 1, 1, 1, 1, 1, 1, 6, 6, 1),      // direct with two blocks
       make(32, 32, 8, 3, 3, 1, 1, 1, 1, 1, 1, 8, 8, 1),
-      make(2, 3, 1, 3, 3, 3, 3, 5, 5, 1, 1, 4, 4, 1),        // windows wholly outside the image
+      make(2, 3, 1, 3, 3, 3, 3, 5, 5, 1, 1, 4, 4, 1),  // windows wholly outside the image
       make(1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1),
       make(4, 18, 1, 2, 3, 1, 1, 3, 0, 4, 1, 5, 40, 3),
   };

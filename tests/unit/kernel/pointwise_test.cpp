@@ -29,7 +29,8 @@ void expect_equal(const std::vector<float>& got, const std::vector<float>& want,
     if (std::isnan(want[i])) {
       EXPECT_TRUE(std::isnan(got[i])) << name << " " << i;
     } else {
-      EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i])) << name << " " << i << ": " << got[i] << ", wanted " << want[i];
+      EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i]))
+          << name << " " << i << ": " << got[i] << ", wanted " << want[i];
     }
   }
 }
@@ -42,12 +43,18 @@ TEST(Pointwise, UnaryLoops) {
   };
   const Case cases[] = {
       {"relu", relu_f32, [](float x) { return x < 0 ? 0.0f : x; }},
-      {"clamp", [](const float* x, int64_t n, float* out) { clamp_f32(x, n, -1, 6, out); }, [](float x) { return x < -1 ? -1.0f : x > 6 ? 6.0f : x; }},
-      {"add_scalar", [](const float* x, int64_t n, float* out) { add_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x + 0.1f; }},
-      {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x * 0.1f; }},
+      {"clamp", [](const float* x, int64_t n, float* out) { clamp_f32(x, n, -1, 6, out); },
+       [](float x) { return x < -1  ? -1.0f
+                            : x > 6 ? 6.0f
+                                    : x; }},
+      {"add_scalar", [](const float* x, int64_t n, float* out) { add_scalar_f32(x, 0.1f, n, out); },
+       [](float x) { return x + 0.1f; }},
+      {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); },
+       [](float x) { return x * 0.1f; }},
       {"hardsigmoid", hardsigmoid_f32, [](float x) { return relu6(x + 3) / 6; }},
       {"hardswish", hardswish_f32, [](float x) { return x * relu6(x + 3) / 6; }},
-      {"leaky_relu", [](const float* x, int64_t n, float* out) { leaky_relu_f32(x, n, 0.01f, out); }, [](float x) { return x > 0 ? x : x * 0.01f; }},
+      {"leaky_relu", [](const float* x, int64_t n, float* out) { leaky_relu_f32(x, n, 0.01f, out); },
+       [](float x) { return x > 0 ? x : x * 0.01f; }},
   };
   for (const Case& c : cases) {
     for (int64_t n : {0, 1, 5, 16, 100, 200000}) {
@@ -77,7 +84,10 @@ TEST(Pointwise, BinaryLoops) {
       {"mul", mul_f32, [](float a, float b) { return a * b; }},
       {"div", div_f32, [](float a, float b) { return a / b; }},
       {"add_scaled", [](const float* a, const float* b, int64_t n, float* out) { add_scaled_f32(a, b, 0.3f, n, out); },
-       [](float a, float b) { const float product = 0.3f * b; return a + product; }},
+       [](float a, float b) {
+         const float product = 0.3f * b;
+         return a + product;
+       }},
   };
   for (const Case& c : cases) {
     for (int64_t n : {1, 7, 33, 500}) {
