@@ -1,0 +1,56 @@
+// Golden .pt2 files with something changed.
+#pragma once
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "format/json.h"
+#include "format/zip.h"
+
+namespace qdq {
+
+inline format::Bytes golden_pt2(const std::string& name) {
+  std::ifstream file(std::string(QDQ_SOURCE_DIR) + "/tests/golden/io/" + name + ".pt2", std::ios::binary);
+  QDQ_CHECK(file, kIo, "tests/golden/io/", name, ".pt2 is missing");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const format::ByteSpan bytes = format::bytes_of(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+using Members = std::map<std::string, format::Bytes>;
+
+inline Members members_of(const std::string& name) {
+  const format::Bytes file = golden_pt2(name);
+  const format::ZipReader zip(file);
+  Members out;
+  for (const format::ZipEntry& entry : zip.entries()) {
+    const format::ZipData data = zip.read(entry);
+    out[entry.name].assign(data.bytes().begin(), data.bytes().end());
+  }
+  return out;
+}
+
+inline format::Bytes zip_of(const Members& members) {
+  format::ZipWriter zip;
+  for (const auto& [name, bytes] : members) zip.add(name, bytes);
+  return zip.finish();
+}
+
+inline void set_text(format::Bytes& bytes, std::string_view text) {
+  const format::ByteSpan span = format::bytes_of(text);
+  bytes.assign(span.begin(), span.end());
+}
+
+// The file with one of its JSON members changed.
+inline format::Bytes with_json(const std::string& file, const std::string& member, const std::function<void(format::Json&)>& change) {
+  Members members = members_of(file);
+  format::Json json = format::parse_json(format::text_of(members.at(member)), member);
+  change(json);
+  set_text(members[member], format::print_json(json));
+  return zip_of(members);
+}
+
+}  // namespace qdq

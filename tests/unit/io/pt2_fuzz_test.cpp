@@ -1,0 +1,120 @@
+// Loads mutations of valid programs: a short fuzzing without a fuzzer, the same every time.
+// QDQ_FUZZ_SEED and QDQ_FUZZ_ROUNDS in the environment make it another or a longer one.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "fuzz/pt2_fuzz.cpp"
+#include "unit/io/edited_pt2.h"
+
+namespace qdq {
+namespace {
+
+using format::Bytes;
+using format::Json;
+
+// xorshift64*: the same numbers everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
+  uint64_t below(uint64_t count) {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return (state_ * 0x2545F4914F6CDD1Dull >> 16) % count;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+void collect(Json& json, std::vector<Json*>& out) {
+  out.push_back(&json);
+  if (json.is_structured())
+    for (Json& child : json) collect(child, out);
+}
+
+// Puts something else in a random place: another part of the document, an extreme value, nothing, twice the same.
+void mutate(Json& json, Random& random) {
+  std::vector<Json*> places;
+  collect(json, places);
+  Json& place = *places[random.below(places.size())];
+  static const Json kExtreme[] = {nullptr, true, 0, -1, 1, 3, 255, INT64_MAX, INT64_MIN, UINT64_MAX, 1e300, "", "x", "as_name", Json::array(), Json::object(),
+                                  "Symbol('s0', positive=True, integer=True)", "FloorDiv(Symbol('s0'), Integer(0))", "Mul(((("};
+  switch (random.below(6)) {
+    case 0:
+    case 1: place = Json(*places[random.below(places.size())]); break;
+    case 2: place = kExtreme[random.below(std::size(kExtreme))]; break;
+    case 3:
+      if (place.is_array() && !place.empty()) place.push_back(Json(place[random.below(place.size())]));
+      else if (place.is_number_integer()) place = place.get<int64_t>() / 2 + static_cast<int64_t>(random.below(5)) - 2;
+      break;
+    case 4:
+      if (place.is_array() && !place.empty()) place.erase(random.below(place.size()));
+      else if (place.is_object() && !place.empty()) place.erase(std::next(place.begin(), static_cast<std::ptrdiff_t>(random.below(place.size()))));
+      break;
+    case 5:
+      if (place.is_array() && place.size() > 1) std::swap(place[random.below(place.size())], place[random.below(place.size())]);
+      break;
+  }
+}
+
+int64_t setting(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
+}
+
+void run(const Bytes& bytes, uint64_t seed, int64_t round) {
+  try {
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  } catch (const std::exception& error) {
+    FAIL() << "QDQ_FUZZ_SEED=" << seed << ", round " << round << ": " << error.what();
+  }
+}
+
+void fuzz_json(const std::string& file, const std::string& member, int64_t rounds) {
+  const auto seed = static_cast<uint64_t>(setting("QDQ_FUZZ_SEED", 20261120));
+  rounds = setting("QDQ_FUZZ_ROUNDS", rounds);
+  const Members members = members_of(file);
+  const Json whole = format::parse_json(format::text_of(members.at(member)), member);
+  Random random(seed);
+  for (int64_t round = 0; round < rounds; ++round) {
+    Json json = whole;
+    for (uint64_t changes = 1 + random.below(3); changes > 0; --changes) mutate(json, random);
+    Members changed = members;
+    set_text(changed[member], format::print_json(json));
+    run(zip_of(changed), seed, round);
+  }
+}
+
+TEST(FuzzPt2, PlacesInTheProgram) {
+  for (const std::string file : {"conv_net", "many_results", "dynamic_batch", "arguments", "shared_aten"})
+    fuzz_json(file, "serialized_exported_program.json", 100);
+}
+
+TEST(FuzzPt2, PlacesInTheConfigsOfTheArchive) {
+  fuzz_json("shared_archive", "shared_archive/data/weights/model_weights_config.json", 150);
+  fuzz_json("shared_archive", "shared_archive/data/constants/model_constants_config.json", 75);
+  fuzz_json("arguments_archive", "arguments_archive/models/model.json", 75);
+}
+
+TEST(FuzzPt2, BytesOfTheMembers) {
+  const auto seed = static_cast<uint64_t>(setting("QDQ_FUZZ_SEED", 20261120));
+  const int64_t rounds = setting("QDQ_FUZZ_ROUNDS", 120);
+  for (const std::string file : {"shared", "shared_archive"}) {
+    const Members members = members_of(file);
+    Random random(seed);
+    for (int64_t round = 0; round < rounds; ++round) {
+      Members changed = members;
+      auto member = std::next(changed.begin(), static_cast<std::ptrdiff_t>(random.below(changed.size())));
+      if (member->second.empty()) continue;
+      for (uint64_t changes = 1 + random.below(4); changes > 0; --changes)
+        member->second[random.below(member->second.size())] = static_cast<std::byte>(random.below(256));
+      if (random.below(4) == 0) member->second.resize(random.below(member->second.size()));
+      run(zip_of(changed), seed, round);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qdq
