@@ -37,4 +37,13 @@ Rows rows_along(const Tensor& x, const std::vector<size_t>& axes) {
   return rows;
 }
 
+Tensor take(const Tensor& x, int64_t axis, const std::vector<int64_t>& source, double fill) {
+  Shape sizes = x.sizes();
+  sizes.at(static_cast<size_t>(axis)) = static_cast<int64_t>(source.size());
+  const Tensor out = fill == 0 ? Tensor::empty(sizes, x.dtype()) : Tensor::full(sizes, x.dtype(), fill);
+  for (size_t i = 0; i < source.size(); ++i)
+    if (source[i] >= 0) out.select(axis, static_cast<int64_t>(i)).copy_from(x.select(axis, source[i]));
+  return out;
+}
+
 }  // namespace qdq

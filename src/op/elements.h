@@ -96,4 +96,7 @@ struct Rows {
 };
 Rows rows_along(const Tensor& x, const std::vector<size_t>& axes);
 
+// Element i along the axis is element source[i] of x; where source[i] is negative, it is `fill`.
+Tensor take(const Tensor& x, int64_t axis, const std::vector<int64_t>& source, double fill = 0);
+
 }  // namespace qdq

@@ -14,15 +14,19 @@ using Eval = Value (*)(const Call<Tensor>& call);
 // becomes the target torch.ops.aten.add.Tensor. A namespace with a dot in it ("operator") is taken as it is: "operator::getitem".
 OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles = {});
 
+void add_attention_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);
 void add_create_ops(std::vector<OpDef>& ops);
+void add_index_ops(std::vector<OpDef>& ops);
 void add_linear_ops(std::vector<OpDef>& ops);
 void add_norm_ops(std::vector<OpDef>& ops);
 void add_activation_ops(std::vector<OpDef>& ops);
 void add_pointwise_ops(std::vector<OpDef>& ops);
 void add_pool_ops(std::vector<OpDef>& ops);
 void add_quantized_decomposed_ops(std::vector<OpDef>& ops);
+void add_recurrent_ops(std::vector<OpDef>& ops);
 void add_reduce_ops(std::vector<OpDef>& ops);
+void add_resize_ops(std::vector<OpDef>& ops);
 void add_sym_ops(std::vector<OpDef>& ops);
 void add_view_ops(std::vector<OpDef>& ops);
 

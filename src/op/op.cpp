@@ -208,13 +208,17 @@ const std::vector<OpDef>& all_ops() {
     std::vector<OpDef> all;
     add_conv_ops(all);
     add_linear_ops(all);
+    add_attention_ops(all);
     add_norm_ops(all);
     add_pool_ops(all);
     add_activation_ops(all);
     add_pointwise_ops(all);
     add_reduce_ops(all);
     add_view_ops(all);
+    add_resize_ops(all);
+    add_index_ops(all);
     add_create_ops(all);
+    add_recurrent_ops(all);
     add_quantized_decomposed_ops(all);
     add_sym_ops(all);
     return all;

@@ -1,0 +1,144 @@
+// Scaled dot-product attention.
+#include "op/elements.h"
+#include "op/families.h"
+#include "op/math.h"
+
+namespace qdq {
+namespace {
+
+// Where the schema keeps things; gqa -1: it has none.
+struct Places {
+  size_t mask, dropout, causal, scale;
+  int gqa;
+};
+constexpr Places kPlain{3, 4, 5, 6, 7};
+constexpr Places kFlash{5, 3, 4, 6, -1};
+
+template <class T>
+bool is_grouped(const Call<T>& call, const Places& at) {
+  return at.gqa >= 0 && call.boolean(static_cast<size_t>(at.gqa));
+}
+
+// query [..., H, L, E], key [..., H, S, E], value [..., H, S, V] -> [..., H, L, V]. With grouped queries key and value have fewer heads,
+// each of which serves a run of query heads.
+SymShape result_sizes(const Call<TensorMeta>& call, const Places& at) {
+  const SymShape &q = call.tensor(0).sizes, &k = call.tensor(1).sizes, &v = call.tensor(2).sizes;
+  QDQ_CHECK(q.size() >= 2 && k.size() >= 2 && v.size() >= 2, kInvalidArgument, call.op().target, " wants at least 2 dimensions, found shapes ",
+            to_string(q), ", ", to_string(k), ", ", to_string(v));
+  QDQ_CHECK(may_be_equal(q.back(), k.back()) && may_be_equal(k[k.size() - 2], v[v.size() - 2]), kInvalidArgument, call.op().target,
+            " cannot combine shapes ", to_string(q), ", ", to_string(k), " and ", to_string(v));
+  const auto batch = [](const SymShape& sizes) { return SymShape(sizes.begin(), sizes.end() - 2); };
+  SymShape sizes = is_grouped(call, at) ? batch(q) : broadcast_shapes(batch(q), broadcast_shapes(batch(k), batch(v)));
+  sizes.push_back(q[q.size() - 2]);
+  sizes.push_back(v.back());
+  return sizes;
+}
+MetaValue infer_attention(const Call<TensorMeta>& call) { return tensor_meta(call.tensor(0).dtype, result_sizes(call, kPlain)); }
+MetaValue infer_flash(const Call<TensorMeta>& call) {
+  const SymShape sizes = result_sizes(call, kFlash);
+  const TensorMeta sums = tensor_meta(call.tensor(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32, SymShape(sizes.begin(), sizes.end() - 1));
+  return MetaValue::List{tensor_meta(call.tensor(0).dtype, sizes), sums};
+}
+
+// [B, rows, columns] for the batch axes of the result; grouped heads are repeated.
+Tensor spread(const Tensor& x, const Shape& batch, bool grouped) {
+  Tensor from = x;
+  if (grouped && x.dim() >= 3 && x.size(-3) != batch.back()) {
+    const int64_t heads = x.size(-3);
+    QDQ_CHECK(heads > 0 && batch.back() % heads == 0, kInvalidArgument, batch.back(), " query heads cannot share ", heads, " key heads");
+    Shape sizes = x.sizes();
+    sizes.insert(sizes.end() - 2, batch.back() / heads);
+    from = x.unsqueeze(-3).expand(sizes);
+    sizes = x.sizes();
+    sizes[sizes.size() - 3] = batch.back();
+    from = from.reshape(sizes);
+  }
+  Shape full = batch;
+  full.insert(full.end(), {x.size(-2), x.size(-1)});
+  return from.expand(full).reshape({numel_of(batch), x.size(-2), x.size(-1)}).contiguous();
+}
+
+// The mask as numbers to add, [..., L, S]: a bool mask is 0 where true and -inf where false; a causal one hides keys after the query.
+Tensor additive_mask(const Call<Tensor>& call, const Places& at, int64_t L, int64_t S) {
+  constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  if (call.boolean(at.causal)) {
+    QDQ_CHECK(call.is_none(at.mask), kInvalidArgument, call.op().target, " takes a mask or is_causal, not both");
+    const Tensor out = Tensor::empty({L, S}, DType::kF64);
+    for (int64_t l = 0; l < L; ++l)
+      for (int64_t s = l + 1; s < S; ++s) out.data<double>()[l * S + s] = kHidden;
+    return out;
+  }
+  if (call.is_none(at.mask)) return Tensor::empty({1, 1}, DType::kF64);
+  const Tensor& mask = call.tensor(at.mask);
+  if (mask.dtype() != DType::kBool) return mask.to(DType::kF64);
+  return map<double>(mask.to(DType::kF64), [](double keep) { return keep != 0 ? 0 : kHidden; });
+}
+
+// One query against all keys, in double: weights = softmax(q k scale + mask), out = weights v. A query whose keys are all hidden gives 0.
+// Returns log(sum exp) of the scores.
+template <class C>
+double attend(const C* q, const C* k, const C* v, const double* mask, double scale, int64_t S, int64_t E, int64_t V, C* out) {
+  std::vector<double> scores(static_cast<size_t>(S)), sums(static_cast<size_t>(V));
+  double largest = -std::numeric_limits<double>::infinity();
+  for (int64_t s = 0; s < S; ++s) {
+    double dot = 0;
+    for (int64_t e = 0; e < E; ++e) dot += static_cast<double>(q[e]) * static_cast<double>(k[s * E + e]);
+    scores[static_cast<size_t>(s)] = dot * scale + mask[s];
+    largest = std::max(largest, scores[static_cast<size_t>(s)]);
+  }
+  if (std::isinf(largest) && largest < 0) {
+    std::fill_n(out, V, C(0));
+    return largest;
+  }
+  double total = 0;
+  for (int64_t s = 0; s < S; ++s) {
+    const double weight = math::exp(scores[static_cast<size_t>(s)] - largest);
+    total += weight;
+    for (int64_t i = 0; i < V; ++i) sums[static_cast<size_t>(i)] += weight * static_cast<double>(v[s * V + i]);
+  }
+  for (int64_t i = 0; i < V; ++i) out[i] = static_cast<C>(sums[static_cast<size_t>(i)] / total);
+  return largest + math::log(total);
+}
+
+Value attention(const Call<Tensor>& call, const Places& at, const Shape& sizes, bool has_sums) {
+  QDQ_CHECK(call.number(at.dropout) == 0, kUnsupported, call.op().target, " with dropout draws random numbers: export the model in evaluation mode");
+  const Shape batch(sizes.begin(), sizes.end() - 2);
+  const int64_t L = call.tensor(0).size(-2), E = call.tensor(0).size(-1), S = call.tensor(1).size(-2), V = call.tensor(2).size(-1);
+  const double scale = call.is_none(at.scale) ? 1 / std::sqrt(static_cast<double>(E)) : call.number(at.scale);
+  Shape all = batch;
+  all.insert(all.end(), {L, S});
+  const Tensor mask = additive_mask(call, at, L, S).expand(all).contiguous();
+  const bool grouped = is_grouped(call, at);
+  const DType dtype = call.tensor(0).dtype();
+  return visit_float(dtype, call.op().target, [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const DType c = DTypeOf<C>::value;
+    const Tensor q = spread(call.tensor(0).to(c), batch, false), k = spread(call.tensor(1).to(c), batch, grouped), v = spread(call.tensor(2).to(c), batch, grouped);
+    const Tensor out = Tensor::empty(sizes, c), sums = Tensor::empty(Shape(sizes.begin(), sizes.end() - 1), c);
+    for (int64_t row = 0; row < numel_of(batch) * L; ++row) {
+      const int64_t b = row / L;
+      const double sum = attend(q.data<C>() + row * E, k.data<C>() + b * S * E, v.data<C>() + b * S * V, mask.data<double>() + row * S, scale, S, E, V,
+                                out.data<C>() + row * V);
+      sums.data<C>()[row] = static_cast<C>(sum);
+    }
+    if (!has_sums) return out.to(dtype);
+    return Value::List{out.to(dtype), sums};
+  });
+}
+Value eval_attention(const Call<Tensor>& call) { return attention(call, kPlain, constant_shape(result_meta(call).sizes), false); }
+Value eval_flash(const Call<Tensor>& call) {
+  const MetaValue meta = infer_call(call);
+  return attention(call, kFlash, constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes), true);
+}
+
+}  // namespace
+
+void add_attention_ops(std::vector<OpDef>& ops) {
+  const Roles roles{.activation = 0, .other = 1};
+  ops.push_back(define("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+                       infer_attention, eval_attention, roles));
+  ops.push_back(define("aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+                       infer_flash, eval_flash, roles));
+}
+
+}  // namespace qdq

@@ -1,0 +1,360 @@
+// Operators that pick or write elements by index tensors, and triangles.
+#include "op/elements.h"
+#include "op/families.h"
+
+namespace qdq {
+namespace {
+
+// Index tensors as s64, negative ones counted from the end.
+int64_t checked_index(const OpDef& op, int64_t index, int64_t size) {
+  QDQ_CHECK(index >= -size && index < size, kInvalidArgument, op.target, " got index ", index, " for an axis of size ", size);
+  return index < 0 ? index + size : index;
+}
+void check_index_dtype(const OpDef& op, DType dtype) {
+  QDQ_CHECK(dtype == DType::kS64 || dtype == DType::kS32, kInvalidArgument, op.target, " wants int64 or int32 indices, found ", to_string(dtype));
+}
+
+MetaValue infer_embedding(const Call<TensorMeta>& call) {
+  const TensorMeta &weight = call.tensor(0), &indices = call.tensor(1);
+  QDQ_CHECK(weight.sizes.size() == 2, kInvalidArgument, call.op().target, " wants a matrix as weight, found shape ", to_string(weight.sizes));
+  check_index_dtype(call.op(), indices.dtype);
+  SymShape sizes = indices.sizes;
+  sizes.push_back(weight.sizes[1]);
+  return tensor_meta(weight.dtype, sizes);
+}
+Value eval_embedding(const Call<Tensor>& call) {
+  const Shape sizes = constant_shape(result_meta(call).sizes);
+  const Tensor& weight = call.tensor(0);
+  const Tensor indices = call.tensor(1).to(DType::kS64).contiguous();
+  std::vector<int64_t> rows;
+  for (int64_t index : indices.span<int64_t>()) {
+    QDQ_CHECK(index >= 0, kInvalidArgument, call.op().target, " got index ", index);
+    rows.push_back(checked_index(call.op(), index, weight.size(0)));
+  }
+  return take(weight, 0, rows).reshape(sizes);
+}
+
+MetaValue infer_index_select(const Call<TensorMeta>& call) {
+  const TensorMeta &x = call.tensor(0), &indices = call.tensor(2);
+  check_index_dtype(call.op(), indices.dtype);
+  QDQ_CHECK(!x.sizes.empty() && indices.sizes.size() <= 1, kInvalidArgument, call.op().target, " wants a list of indices, found shape ",
+            to_string(indices.sizes));
+  SymShape sizes = x.sizes;
+  sizes[axis_of(call, 1, sizes.size())] = numel_of(indices.sizes);
+  return tensor_meta(x.dtype, sizes);
+}
+Value eval_index_select(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor& x = call.tensor(0);
+  const int64_t axis = wrap_axis(call.integer(1), x.dim());
+  const Tensor indices = call.tensor(2).to(DType::kS64).contiguous();
+  std::vector<int64_t> source;
+  for (int64_t index : indices.span<int64_t>()) source.push_back(checked_index(call.op(), index, x.size(axis)));
+  return take(x, axis, source);
+}
+
+// Advanced indexing, x[..., i, ...] with a tensor or nothing for each axis: the index tensors broadcast, and their axes stand where the
+// first of them was, or in front if axes without index lie between them (ATen/native/TensorAdvancedIndexing.cpp).
+template <class T>
+struct Indices {
+  std::vector<std::optional<T>> per_axis;
+  bool adjacent = true;
+  size_t first = 0;
+};
+template <class T>
+Indices<T> read_indices(const Call<T>& call, size_t place, size_t rank) {
+  const auto* list = call[place].template get_if<typename BasicValue<T>::List>();
+  QDQ_CHECK(list != nullptr && list->size() <= rank, kInvalidArgument, call.op().target, " wants a list of at most ", rank, " indices");
+  Indices<T> out;
+  out.per_axis.resize(rank);
+  size_t runs = 0;
+  bool inside = false;
+  for (size_t a = 0; a < list->size(); ++a) {
+    const T* index = (*list)[a].template get_if<T>();
+    QDQ_CHECK(index != nullptr || (*list)[a].is_none(), kInvalidArgument, call.op().target, " wants tensors as indices");
+    if (index) {
+      out.per_axis[a] = *index;
+      if (!inside && runs++ == 0) out.first = a;
+    }
+    inside = index != nullptr;
+  }
+  out.adjacent = runs <= 1;
+  if (!out.adjacent) out.first = 0;
+  return out;
+}
+// A bool mask is what nonzero() gives: one index tensor for each of its axes.
+std::vector<Value> without_masks(const Call<Tensor>& call, const Value::List& list) {
+  std::vector<Value> out;
+  for (const Value& value : list) {
+    const Tensor* mask = value.get_if<Tensor>();
+    if (mask == nullptr || (mask->dtype() != DType::kBool && mask->dtype() != DType::kU8)) {
+      out.push_back(value);
+      continue;
+    }
+    std::vector<std::vector<int64_t>> places(mask->sizes().size());
+    for (size_t a = 0; a < places.size(); ++a)
+      QDQ_CHECK(out.size() + a < call.tensor(0).sizes().size() && mask->sizes()[a] == call.tensor(0).sizes()[out.size() + a], kInvalidArgument,
+                call.op().target, " got a mask of shape ", to_string(mask->sizes()), " for a tensor of shape ", to_string(call.tensor(0).sizes()));
+    const Tensor flat = mask->to(DType::kBool).contiguous();
+    for (int64_t i = 0; i < flat.numel(); ++i) {
+      if (!flat.data<bool>()[i]) continue;
+      int64_t rest = i;
+      for (size_t a = places.size(); a-- > 0; rest /= mask->sizes()[a]) places[a].push_back(rest % mask->sizes()[a]);
+    }
+    for (const std::vector<int64_t>& place : places) out.push_back(Tensor::of<int64_t>({static_cast<int64_t>(place.size())}, place));
+  }
+  return out;
+}
+
+MetaValue infer_index(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  const Indices<TensorMeta> indices = read_indices(call, 1, x.sizes.size());
+  SymShape shared, sizes;
+  for (const std::optional<TensorMeta>& index : indices.per_axis) {
+    if (!index) continue;
+    QDQ_CHECK(index->dtype != DType::kBool && index->dtype != DType::kU8, kUnsupported, call.op().target,
+              " by a mask has a shape that depends on the data");
+    check_index_dtype(call.op(), index->dtype);
+    shared = broadcast_shapes(shared, index->sizes);
+  }
+  bool placed = false;
+  for (size_t a = 0; a < x.sizes.size(); ++a) {
+    if (!placed && (!indices.adjacent || indices.per_axis[a])) {
+      sizes.insert(sizes.end(), shared.begin(), shared.end());
+      placed = true;
+    }
+    if (!indices.per_axis[a]) sizes.push_back(x.sizes[a]);
+  }
+  return tensor_meta(x.dtype, sizes);
+}
+
+// Calls body(offset in x, position in the result) for all elements that the indices pick, in C order of the result; returns the result's shape.
+template <class Body>
+Shape for_each_picked(const Call<Tensor>& call, Body body) {
+  const Tensor& x = call.tensor(0);
+  const auto* list = call[1].get_if<Value::List>();
+  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list of indices");
+  const std::vector<Value> plain = without_masks(call, *list);
+  // As a call again, for the shared parts.
+  std::vector<Value> args{x, Value::List(plain)};
+  const OpDef& index_op = *find_op("torch.ops.aten.index.Tensor");
+  const Call<Tensor> index_call(index_op, args);
+  const Shape sizes = constant_shape(result_meta(index_call).sizes);
+  const Indices<Tensor> indices = read_indices(index_call, 1, x.sizes().size());
+  Shape shared;
+  for (const std::optional<Tensor>& index : indices.per_axis)
+    if (index) shared = broadcast_shapes(shared, index->sizes());
+  std::vector<Tensor> expanded(indices.per_axis.size());
+  for (size_t a = 0; a < expanded.size(); ++a)
+    if (indices.per_axis[a]) expanded[a] = indices.per_axis[a]->to(DType::kS64).expand(shared).contiguous();
+  const int64_t total = numel_of(sizes);
+  const int64_t shared_rank = static_cast<int64_t>(shared.size()), first = static_cast<int64_t>(indices.first);
+  const Shape result_strides = contiguous_strides(sizes);
+  for (int64_t at = 0; at < total; ++at) {
+    int64_t pick = 0, offset = 0;
+    for (int64_t d = 0; d < shared_rank; ++d) {
+      const size_t axis = static_cast<size_t>(first + d);
+      pick = pick * shared[static_cast<size_t>(d)] + at / result_strides[axis] % sizes[axis];
+    }
+    size_t axis = 0;  // of the result, next one that comes straight from x
+    for (size_t a = 0; a < expanded.size(); ++a) {
+      if (axis == indices.first) axis += shared.size();
+      if (expanded[a].defined()) {
+        offset += checked_index(call.op(), expanded[a].data<int64_t>()[pick], x.sizes()[a]) * x.strides()[a];
+      } else {
+        offset += at / result_strides[axis] % sizes[axis] * x.strides()[a];
+        ++axis;
+      }
+    }
+    body(offset, at);
+  }
+  return sizes;
+}
+Value eval_index(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  std::vector<int64_t> offsets;
+  const Shape sizes = for_each_picked(call, [&](int64_t offset, int64_t) { offsets.push_back(offset); });
+  const Tensor out = Tensor::empty(sizes, x.dtype());
+  visit_dtype(x.dtype(), [&](auto type) {
+    using E = typename decltype(type)::type;
+    for (size_t i = 0; i < offsets.size(); ++i) out.data<E>()[i] = x.data<E>()[offsets[i]];
+  });
+  return out;
+}
+// index_put: values broadcast to the shape that index would give. Later writes win; with accumulate they add up in order.
+Value eval_index_put_(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  QDQ_CHECK(call.tensor(2).dtype() == x.dtype(), kInvalidArgument, call.op().target, " wants ", to_string(x.dtype()), " values, found ",
+            to_string(call.tensor(2).dtype()));
+  std::vector<int64_t> offsets;
+  const Shape sizes = for_each_picked(call, [&](int64_t offset, int64_t) { offsets.push_back(offset); });
+  const Tensor values = call.tensor(2).expand(sizes).clone();
+  const bool accumulate = call.boolean(3);
+  visit_dtype(x.dtype(), [&](auto type) {
+    using E = typename decltype(type)::type;
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      E& to = x.data<E>()[offsets[i]];
+      if (!accumulate) to = values.data<E>()[i];
+      else if constexpr (std::is_same_v<E, bool>) to = to || values.data<E>()[i];
+      else if constexpr (std::is_class_v<E>) to = E(float(to) + float(values.data<E>()[i]));
+      else to = static_cast<E>(to + values.data<E>()[i]);
+    }
+  });
+  return x;
+}
+// The functional form of an operator that writes to its first argument.
+template <Eval F>
+Value on_copy(const Call<Tensor>& call) {
+  std::vector<Value> args{call.tensor(0).clone()};
+  for (size_t i = 1; i < call.size(); ++i) args.push_back(call[i]);
+  return F(Call<Tensor>(call.op(), std::move(args)));
+}
+
+// gather: out[i][j] = x[index[i][j]][j] along axis 0, and so on.
+MetaValue infer_gather(const Call<TensorMeta>& call) {
+  const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
+  check_index_dtype(call.op(), index.dtype);
+  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ", x.sizes.size(), " dimensions, found shape ",
+            to_string(index.sizes));
+  const size_t axis = axis_of(call, 1, x.sizes.size());
+  for (size_t a = 0; a < x.sizes.size(); ++a) {
+    const std::optional<int64_t> wanted = index.sizes[a].constant(), size = x.sizes[a].constant();
+    QDQ_CHECK(a == axis || !wanted || !size || *wanted <= *size, kInvalidArgument, call.op().target, " got indices of shape ", to_string(index.sizes),
+              " for a tensor of shape ", to_string(x.sizes));
+  }
+  return tensor_meta(x.dtype, index.sizes);
+}
+// Calls body(offset in x, index position) for each element of the index tensor.
+template <class Body>
+void for_each_indexed(const Call<Tensor>& call, Body body) {
+  const Tensor& x = call.tensor(0);
+  const Tensor index = call.tensor(2).to(DType::kS64).contiguous();
+  if (x.dim() == 0) {
+    for (int64_t i = 0; i < index.numel(); ++i) body(0, i);
+    return;
+  }
+  const size_t axis = static_cast<size_t>(wrap_axis(call.integer(1), x.dim()));
+  for (int64_t i = 0; i < index.numel(); ++i) {
+    int64_t offset = 0, rest = i;
+    for (size_t a = index.sizes().size(); a-- > 0; rest /= index.sizes()[a]) {
+      const int64_t at = a == axis ? checked_index(call.op(), index.data<int64_t>()[i], x.sizes()[a]) : rest % index.sizes()[a];
+      offset += at * x.strides()[a];
+    }
+    body(offset, i);
+  }
+}
+Value eval_gather(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  const Tensor out = empty_result(call);
+  visit_dtype(x.dtype(), [&](auto type) {
+    using E = typename decltype(type)::type;
+    for_each_indexed(call, [&](int64_t offset, int64_t i) { out.data<E>()[i] = x.data<E>()[offset]; });
+  });
+  return out;
+}
+MetaValue infer_scatter(const Call<TensorMeta>& call) {
+  infer_gather(call);
+  return infer_like_self(call);
+}
+Value eval_scatter(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor out = call.tensor(0).clone();
+  // Values as many as indices; a tensor's are its leading corner.
+  Tensor values = operand(call, 3).to(out.dtype());
+  const Shape& sizes = call.tensor(2).sizes();
+  if (call[3].is<Tensor>()) {
+    for (size_t a = 0; a < sizes.size(); ++a) {
+      QDQ_CHECK(values.sizes().size() == sizes.size() && values.sizes()[a] >= sizes[a], kInvalidArgument, call.op().target, " got values of shape ",
+                to_string(values.sizes()), " for indices of shape ", to_string(sizes));
+      values = values.slice(static_cast<int64_t>(a), 0, sizes[a]);
+    }
+  }
+  values = values.expand(sizes).contiguous();
+  std::vector<Value> args{out};
+  for (size_t i = 1; i < call.size(); ++i) args.push_back(call[i]);
+  const Call<Tensor> target(call.op(), std::move(args));
+  visit_dtype(out.dtype(), [&](auto type) {
+    using E = typename decltype(type)::type;
+    for_each_indexed(target, [&](int64_t offset, int64_t i) { out.data<E>()[offset] = values.data<E>()[i]; });
+  });
+  return out;
+}
+
+// A copy of self with a part of it overwritten; the part is what the view operator of that name shows.
+template <const std::string_view& view>
+Value eval_part_scatter(const Call<Tensor>& call) {
+  const Tensor out = call.tensor(0).clone();
+  std::vector<Value> args{out};
+  for (size_t i = 2; i < call.size(); ++i) args.push_back(call[i]);
+  const OpDef& op = *find_op(view);
+  const Tensor part = *op.eval(Call<Tensor>(op, std::move(args))).get_if<Tensor>();
+  QDQ_CHECK(part.sizes() == call.tensor(1).sizes(), kInvalidArgument, call.op().target, " wants a source of shape ", to_string(part.sizes()), ", found ",
+            to_string(call.tensor(1).sizes()));
+  part.copy_from(call.tensor(1));
+  return out;
+}
+constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor", kSelect = "torch.ops.aten.select.int";
+
+// Elements above (tril) or below (triu) the diagonal become 0.
+MetaValue infer_triangle(const Call<TensorMeta>& call) {
+  QDQ_CHECK(call.tensor(0).sizes.size() >= 2, kInvalidArgument, call.op().target, " wants at least 2 dimensions, found shape ",
+            to_string(call.tensor(0).sizes));
+  return infer_like_self(call);
+}
+template <bool lower>
+Value eval_triangle(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor out = call.tensor(0).clone();
+  const int64_t diagonal = call.integer(1), rows = out.size(-2), columns = out.size(-1);
+  visit_dtype(out.dtype(), [&](auto type) {
+    using E = typename decltype(type)::type;
+    for (int64_t i = 0; i < out.numel(); ++i) {
+      const int64_t distance = i % columns - i / columns % rows;
+      if (lower ? distance > diagonal : distance < diagonal) out.data<E>()[i] = E{};
+    }
+  });
+  return out;
+}
+
+// Every element along the axis `repeats` times; without axis the flat tensor.
+MetaValue infer_repeat_interleave(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  if (call.is_none(2)) return tensor_meta(x.dtype, {numel_of(x.sizes) * call.sym(1)});
+  SymShape sizes = x.sizes;
+  SymInt& size = sizes.at(axis_of(call, 2, sizes.size()));
+  size = size * call.sym(1);
+  return tensor_meta(x.dtype, sizes);
+}
+Value eval_repeat_interleave(const Call<Tensor>& call) {
+  const Shape sizes = constant_shape(result_meta(call).sizes);
+  const Tensor x = call.is_none(2) ? call.tensor(0).reshape({call.tensor(0).numel()}) : call.tensor(0);
+  const int64_t axis = call.is_none(2) ? 0 : wrap_axis(call.integer(2), x.dim()), repeats = call.integer(1);
+  std::vector<int64_t> source;
+  for (int64_t i = 0; i < sizes[static_cast<size_t>(axis)]; ++i) source.push_back(i / repeats);
+  return take(x, axis, source);
+}
+
+}  // namespace
+
+void add_index_ops(std::vector<OpDef>& ops) {
+  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& roles = {}) { ops.push_back(define(line, infer, eval, roles)); };
+  const Roles sharing{.activation = 0, .shares_qparams = true};
+  add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", infer_embedding,
+      eval_embedding, Roles{.weight = 0});
+  add("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", infer_index_select, eval_index_select, sharing);
+  add("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
+  add("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", infer_like_self, on_copy<eval_index_put_>);
+  add("aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)", infer_like_self, eval_index_put_);
+  add("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", infer_gather, eval_gather, sharing);
+  add("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", infer_scatter, eval_scatter);
+  add("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", infer_scatter, eval_scatter);
+  add("aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", infer_like_self,
+      eval_part_scatter<kSlice>);
+  add("aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", infer_like_self, eval_part_scatter<kSelect>);
+  add("aten::tril(Tensor self, int diagonal=0) -> Tensor", infer_triangle, eval_triangle<true>);
+  add("aten::triu(Tensor self, int diagonal=0) -> Tensor", infer_triangle, eval_triangle<false>);
+  add("aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", infer_repeat_interleave,
+      eval_repeat_interleave, sharing);
+}
+
+}  // namespace qdq
