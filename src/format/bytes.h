@@ -13,14 +13,15 @@
 
 namespace qdq::format {
 
-static_assert(std::endian::native == std::endian::little, "files are little endian, and so are all machines qdq runs on");
+static_assert(std::endian::native == std::endian::little,
+              "files are little endian, and so are all machines qdq runs on");
 
 using Bytes = std::vector<std::byte>;
 using ByteSpan = std::span<const std::byte>;
 
 // The bytes as text and back; no copy.
 inline std::string_view text_of(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
-inline ByteSpan bytes_of(std::string_view text) { return {reinterpret_cast<const std::byte*>(text.data()), text.size()}; }
+inline ByteSpan bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 inline void append(Bytes& out, ByteSpan bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
 
@@ -46,8 +47,8 @@ class ByteReader {
 
   // The next `count` bytes. Throws Error{kBadFile} if there are fewer.
   ByteSpan take(uint64_t count) {
-    QDQ_CHECK(count <= remaining(), kBadFile, what_, " ends too early: ", count, " bytes were expected at offset ", position_,
-              ", found ", remaining());
+    QDQ_CHECK(count <= remaining(), kBadFile, what_, " ends too early: ", count, " bytes were expected at offset ",
+              position_, ", found ", remaining());
     const ByteSpan out = bytes_.subspan(position_, static_cast<size_t>(count));
     position_ += static_cast<size_t>(count);
     return out;

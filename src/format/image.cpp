@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kMaxPixels = int64_t{1} << 26;
 constexpr int64_t kMaxSide = 1 << 15;
 
-// How many pixels a byte of a file can stand for at most. JPEG: every block of 64 takes a bit. PNG: deflate shrinks 1032 : 1
-// at best, and a pixel is at least one bit. So a small file cannot make qdq take hundreds of megabytes.
+// How many pixels a byte of a file can stand for at most. JPEG: every block of 64 takes a bit. PNG: deflate shrinks
+// 1032 : 1 at best, and a pixel is at least one bit. So a small file cannot make qdq take hundreds of megabytes.
 int64_t most_pixels(ByteSpan bytes) {
   const bool jpeg = bytes.size() > 2 && bytes[0] == std::byte{0xFF} && bytes[1] == std::byte{0xD8};
   return static_cast<int64_t>(bytes.size()) * (jpeg ? 512 : 8 * 1032);
@@ -54,8 +54,8 @@ struct Window {
 };
 constexpr int kWeightBits = 22;
 
-// The windows of all output pixels. Weights are those of Pillow (libImaging/Resample.c, precompute_coeffs): cut off at the border and
-// made to sum up to one.
+// The windows of all output pixels. Weights are those of Pillow (libImaging/Resample.c, precompute_coeffs): cut off at
+// the border and made to sum up to one.
 std::vector<Window> windows_of(int64_t in, int64_t out, Preprocess::Filter filter) {
   const Kernel kernel = kernel_of(filter);
   const double ratio = static_cast<double>(in) / static_cast<double>(out), stretch = std::max(ratio, 1.0);
@@ -83,7 +83,8 @@ std::vector<Window> windows_of(int64_t in, int64_t out, Preprocess::Filter filte
 }
 
 // [rows, in, step] -> [rows, out, step], the middle axis resampled: columns with step = C, rows with step = W * C.
-Tensor resampled(const Tensor& image, int64_t rows, int64_t in, int64_t out, int64_t step, Preprocess::Filter filter, Shape sizes) {
+Tensor resampled(const Tensor& image, int64_t rows, int64_t in, int64_t out, int64_t step, Preprocess::Filter filter,
+                 Shape sizes) {
   Tensor result = Tensor::empty(sizes, DType::kU8);
   const std::vector<Window> windows = windows_of(in, out, filter);
   const uint8_t* from = image.data<uint8_t>();
@@ -100,7 +101,8 @@ Tensor resampled(const Tensor& image, int64_t rows, int64_t in, int64_t out, int
   return result;
 }
 
-// The input pixel under the centre of each output pixel. Pillow adds the ratio up (libImaging/Geometry.c), which decides ties.
+// The input pixel under the centre of each output pixel. Pillow adds the ratio up (libImaging/Geometry.c), which
+// decides ties.
 std::vector<int64_t> nearest_pixels(int64_t in, int64_t out) {
   const double ratio = static_cast<double>(in) / static_cast<double>(out);
   std::vector<int64_t> pixels;
@@ -138,21 +140,25 @@ std::vector<Taps> bilinear_taps(int64_t in, int64_t out) {
 
 void sample_bilinear(const Tensor& image, const Tensor& out) {
   const int64_t C = image.size(2);
-  const std::vector<Taps> rows = bilinear_taps(image.size(0), out.size(0)), columns = bilinear_taps(image.size(1), out.size(1));
+  const std::vector<Taps> rows = bilinear_taps(image.size(0), out.size(0));
+  const std::vector<Taps> columns = bilinear_taps(image.size(1), out.size(1));
   const uint8_t* pixels = image.data<uint8_t>();
   uint8_t* to = out.data<uint8_t>();
   for (const Taps& y : rows)
     for (const Taps& x : columns)
       for (int64_t c = 0; c < C; ++c) {
-        const auto at = [&](int64_t row, int64_t column) { return static_cast<float>(pixels[(row * image.size(1) + column) * C + c]); };
+        const auto at = [&](int64_t row, int64_t column) {
+          return static_cast<float>(pixels[(row * image.size(1) + column) * C + c]);
+        };
         const float upper = at(y.first, x.first) * (1 - x.weight) + at(y.first, x.second) * x.weight;
         const float lower = at(y.second, x.first) * (1 - x.weight) + at(y.second, x.second) * x.weight;
         *to++ = static_cast<uint8_t>(std::nearbyint(upper * (1 - y.weight) + lower * y.weight));
       }
 }
 
-// Columns first, then rows, each rounded to whole values: Pillow's order. Its arithmetic is followed to the bit, because models are
-// trained on its pixels and other resamplers differ by ten levels and more at borders and for other ratios than whole ones.
+// Columns first, then rows, each rounded to whole values: Pillow's order. Its arithmetic is followed to the bit,
+// because models are trained on its pixels and other resamplers differ by ten levels and more at borders and for other
+// ratios than whole ones.
 Tensor resized(const Tensor& image, int64_t H, int64_t W, const Preprocess& how) {
   const int64_t C = image.size(2);
   if (how.filter == Preprocess::Filter::kNearest) return nearest(image, H, W);
@@ -183,8 +189,8 @@ Tensor resized(const Tensor& image, const Preprocess& how) {
   H = std::max<int64_t>(H, 1);
   W = std::max<int64_t>(W, 1);
   // The picture between the two passes has the old height and the new width.
-  QDQ_CHECK(H <= kMaxPixels / W && image.size(0) <= kMaxPixels / W, kInvalidArgument, "resizing an image of ", image.size(0), " x ",
-            image.size(1), " pixels would give ", H, " x ", W, ", which is too large");
+  QDQ_CHECK(H <= kMaxPixels / W && image.size(0) <= kMaxPixels / W, kInvalidArgument, "resizing an image of ",
+            image.size(0), " x ", image.size(1), " pixels would give ", H, " x ", W, ", which is too large");
   return resized(image, H, W, how);
 }
 
@@ -192,9 +198,11 @@ Tensor resized(const Tensor& image, const Preprocess& how) {
 Tensor cropped(const Tensor& image, const Preprocess& how) {
   if (!how.crop) return image;
   const auto [H, W] = *how.crop;
-  QDQ_CHECK(H <= image.size(0) && W <= image.size(1), kInvalidArgument, "a crop of ", H, " x ", W, " is larger than the image of ",
-            image.size(0), " x ", image.size(1), " pixels; give a resize before it");
-  const auto start = [](int64_t all, int64_t part) { return static_cast<int64_t>(std::nearbyint(static_cast<double>(all - part) / 2)); };
+  QDQ_CHECK(H <= image.size(0) && W <= image.size(1), kInvalidArgument, "a crop of ", H, " x ", W,
+            " is larger than the image of ", image.size(0), " x ", image.size(1), " pixels; give a resize before it");
+  const auto start = [](int64_t all, int64_t part) {
+    return static_cast<int64_t>(std::nearbyint(static_cast<double>(all - part) / 2));
+  };
   const int64_t top = start(image.size(0), H), left = start(image.size(1), W);
   return image.slice(0, top, top + H).slice(1, left, left + W);
 }
@@ -209,9 +217,11 @@ std::vector<int64_t> sizes_field(const Fields& fields, std::string_view key) {
   std::vector<int64_t> out;
   if (value->is_array()) out = json_as<std::vector<int64_t>>(*value, fields.where(key));
   else out = {json_as<int64_t>(*value, fields.where(key))};
-  QDQ_CHECK(!out.empty() && out.size() <= 2, kInvalidArgument, fields.where(key), " has ", out.size(), " numbers, wanted one or [H, W]");
+  QDQ_CHECK(!out.empty() && out.size() <= 2, kInvalidArgument, fields.where(key), " has ", out.size(),
+            " numbers, wanted one or [H, W]");
   for (const int64_t size : out)
-    QDQ_CHECK(size >= 1 && size <= kMaxSide, kInvalidArgument, fields.where(key), " is ", size, ", wanted 1 to ", kMaxSide);
+    QDQ_CHECK(size >= 1 && size <= kMaxSide, kInvalidArgument, fields.where(key), " is ", size, ", wanted 1 to ",
+              kMaxSide);
   return out;
 }
 
@@ -225,7 +235,8 @@ std::vector<float> channels_field(const Fields& fields, std::string_view key, bo
   QDQ_CHECK(out.size() == 1 || out.size() == channels, kInvalidArgument, fields.where(key), " has ", out.size(),
             " numbers for ", channels, " channels");
   for (const float number : out)
-    QDQ_CHECK(std::isfinite(number) && (key != "std" || number != 0), kInvalidArgument, fields.where(key), " holds ", number);
+    QDQ_CHECK(std::isfinite(number) && (key != "std" || number != 0), kInvalidArgument, fields.where(key), " holds ",
+              number);
   return out;
 }
 
@@ -241,19 +252,23 @@ size_t choice(const Fields& fields, std::string_view key, const std::vector<std:
 }  // namespace
 
 Tensor decode_image(ByteSpan bytes, const std::string& what) {
-  QDQ_CHECK(bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max()), kUnsupported, what, " has more than 2 GiB");
+  QDQ_CHECK(bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max()), kUnsupported, what,
+            " has more than 2 GiB");
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int length = static_cast<int>(bytes.size());
   int W = 0, H = 0, C = 0;
   const auto reason = [] { const char* text = stbi_failure_reason(); return text ? text : "unknown"; };
   QDQ_CHECK(stbi_info_from_memory(data, length, &W, &H, &C) && W > 0 && H > 0, kBadFile, what,
             " is not a JPEG, PNG or BMP image that can be read (", reason(), ")");
-  QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ", bytes.size(),
-            " bytes can hold");
-  QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels, " are read");
-  const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(stbi_load_from_memory(data, length, &W, &H, &C, 3), stbi_image_free);
+  QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ",
+            bytes.size(), " bytes can hold");
+  QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels,
+            " are read");
+  stbi_uc* decoded = stbi_load_from_memory(data, length, &W, &H, &C, 3);
+  const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(decoded, stbi_image_free);
   QDQ_CHECK(pixels, kBadFile, what, " is a damaged image (", reason(), ")");
-  return Tensor::of<uint8_t>({H, W, 3}, std::span<const uint8_t>(pixels.get(), size_t{3} * static_cast<size_t>(W) * static_cast<size_t>(H)));
+  const size_t count = size_t{3} * static_cast<size_t>(W) * static_cast<size_t>(H);
+  return Tensor::of<uint8_t>({H, W, 3}, std::span<const uint8_t>(pixels.get(), count));
 }
 
 Preprocess parse_preprocess(const Json& json, const std::string& what) {
@@ -266,7 +281,8 @@ Preprocess parse_preprocess(const Json& json, const std::string& what) {
   how.filter = kFilters[choice(fields, "filter", {"nearest", "bilinear", "bicubic", "area"}, 1)];
   how.antialias = fields.optional<bool>("antialias", true);
   QDQ_CHECK(how.antialias || how.filter == Preprocess::Filter::kBilinear || how.filter == Preprocess::Filter::kNearest,
-            kInvalidArgument, fields.where("antialias"), " is false, which only the filters bilinear and nearest can do");
+            kInvalidArgument, fields.where("antialias"),
+            " is false, which only the filters bilinear and nearest can do");
   const std::vector<int64_t> crop = sizes_field(fields, "crop");
   if (!crop.empty()) how.crop = {crop.front(), crop.back()};
   how.bgr = choice(fields, "channel_order", {"RGB", "BGR"}, 0) == 1;
@@ -280,14 +296,15 @@ Preprocess parse_preprocess(const Json& json, const std::string& what) {
 }
 
 Tensor preprocess(const Tensor& image, const Preprocess& how) {
-  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0, kInvalidArgument,
-            "an image is a uint8 tensor [H, W, 3], found ", to_string(image.dtype()), " ", to_string(image.sizes()));
+  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0,
+            kInvalidArgument, "an image is a uint8 tensor [H, W, 3], found ", to_string(image.dtype()), " ",
+            to_string(image.sizes()));
   const Tensor source = how.grayscale ? gray_of(image.contiguous()) : image.contiguous();
   const Tensor pixels = cropped(resized(source, how), how);
   const int64_t H = pixels.size(0), W = pixels.size(1), C = pixels.size(2);
   for (const std::vector<float>* values : {&how.mean, &how.std})
-    QDQ_CHECK(values->size() <= 1 || static_cast<int64_t>(values->size()) == C, kInvalidArgument, "mean and std have ", values->size(),
-              " numbers for ", C, " channels");
+    QDQ_CHECK(values->size() <= 1 || static_cast<int64_t>(values->size()) == C, kInvalidArgument, "mean and std have ",
+              values->size(), " numbers for ", C, " channels");
   const Tensor out = Tensor::empty(how.channels_last ? Shape{H, W, C} : Shape{C, H, W}, DType::kF32);
   const Tensor planes = how.channels_last ? out.permute({2, 0, 1}) : out;
   for (int64_t c = 0; c < C; ++c) {

@@ -1,4 +1,5 @@
-// Images: JPEG, PNG and BMP as pixels, and the steps that turn pixels into a model's input. The same bits natively and in WASM.
+// Images: JPEG, PNG and BMP as pixels, and the steps that turn pixels into a model's input. The same bits natively and
+// in WASM.
 #pragma once
 
 #include <array>
@@ -12,9 +13,10 @@
 
 namespace qdq::format {
 
-// The pixels of a JPEG, PNG or BMP file as a u8 tensor [H, W, 3] in the order R, G, B. Grey becomes three equal channels, alpha
-// is dropped, 16 bits become 8. `what` names the bytes in errors.
-// Throws Error{kBadFile} if they are not such an image or cannot hold as many pixels as they claim, Error{kUnsupported} if it has more than 2^26 pixels.
+// The pixels of a JPEG, PNG or BMP file as a u8 tensor [H, W, 3] in the order R, G, B. Grey becomes three equal
+// channels, alpha is dropped, 16 bits become 8. `what` names the bytes in errors.
+// Throws Error{kBadFile} if they are not such an image or cannot hold as many pixels as they claim, Error{kUnsupported}
+// if it has more than 2^26 pixels.
 Tensor decode_image(ByteSpan bytes, const std::string& what = "the image");
 
 // The steps from an image to an input, in the order of the fields.
@@ -32,14 +34,16 @@ struct Preprocess {
 };
 
 // From JSON; every field may be left out:
-// {"grayscale": false, "resize": 256 | [H, W], "filter": "nearest" | "bilinear" | "bicubic" | "area", "antialias": true,
-//  "crop": 224 | [H, W], "channel_order": "RGB" | "BGR", "scale": 0.00392, "mean": [..] | x, "std": [..] | x,
+// {"grayscale": false, "resize": 256 | [H, W], "filter": "nearest" | "bilinear" | "bicubic" | "area",
+// "antialias": true, "crop": 224 | [H, W], "channel_order": "RGB" | "BGR", "scale": 0.00392, "mean": [..] | x, "std":
+// [..] | x,
 //  "layout": "NCHW" | "NHWC"}
 // Throws Error{kInvalidArgument} for an unknown field or a value that makes no sense.
 Preprocess parse_preprocess(const Json& json, const std::string& what = "the preprocessing");
 
-// The input that a model wants of an image [H, W, 3]: f32 [C, H, W], or [H, W, C] with channels_last. Resizing rounds to whole
-// pixel values, as Pillow does. pixel * scale is rounded once to f32, so the default gives torchvision's to_tensor exactly.
+// The input that a model wants of an image [H, W, 3]: f32 [C, H, W], or [H, W, C] with channels_last. Resizing rounds
+// to whole pixel values, as Pillow does. pixel * scale is rounded once to f32, so the default gives torchvision's
+// to_tensor exactly.
 // Throws Error{kInvalidArgument} if the crop is larger than the image or mean and std do not fit the channels.
 Tensor preprocess(const Tensor& image, const Preprocess& how);
 

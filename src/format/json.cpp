@@ -24,8 +24,8 @@ std::string place_in(std::string_view text, size_t position) {
   return concat("line ", line, ", column ", column);
 }
 
-// Words that stand for NaN, Infinity and -Infinity while the text is parsed: strings with a character that the text does
-// not have, of the same length as the word, so that places stay right.
+// Words that stand for NaN, Infinity and -Infinity while the text is parsed: strings with a character that the text
+// does not have, of the same length as the word, so that places stay right.
 constexpr std::string_view kNan = "\"\x7f\"", kInfinity = "\"\x7f     \"", kMinusInfinity = "\"\x7f      \"";
 
 struct NonFinite {
@@ -62,8 +62,8 @@ std::string mark_non_finite(std::string_view text) {
   return out;
 }
 
-// Builds the value from the parser's events. nlohmann's own builder looks every key up, which is quadratic in an object's
-// size, has no limit of depth and takes the last of two equal keys.
+// Builds the value from the parser's events. nlohmann's own builder looks every key up, which is quadratic in an
+// object's size, has no limit of depth and takes the last of two equal keys.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   Builder(std::string_view text, const std::string& what, bool marked) : text_(text), what_(what), marked_(marked) {}
@@ -108,7 +108,8 @@ class Builder : public nlohmann::json_sax<Json> {
     std::string reason = error.what();
     const size_t colon = reason.find(": ");
     if (colon != std::string::npos) reason.erase(0, colon + 2);
-    fail(ErrorCode::kBadFile, what_, " is not JSON at ", place_in(text_, position == 0 ? 0 : position - 1), ": ", reason);
+    fail(ErrorCode::kBadFile, what_, " is not JSON at ", place_in(text_, position == 0 ? 0 : position - 1), ": ",
+         reason);
   }
 
  private:
@@ -123,7 +124,8 @@ class Builder : public nlohmann::json_sax<Json> {
       return &root_;
     }
     Json& parent = *levels_.back().value;
-    Json* out = parent.is_array() ? &parent.get_ref<Json::array_t&>().emplace_back() : &parent.get_ref<Json::object_t&>().back().second;
+    Json* out = parent.is_array() ? &parent.get_ref<Json::array_t&>().emplace_back()
+                                  : &parent.get_ref<Json::object_t&>().back().second;
     *out = std::move(value);
     return out;
   }
@@ -219,7 +221,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   for (size_t i = 1; i <= a.size(); ++i)
     for (size_t j = 1; j <= b.size(); ++j) {
       d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   return d[a.size()][b.size()];
 }
@@ -269,7 +272,8 @@ int64_t json_as<int64_t>(const Json& value, const std::string& where) {
     const double number = value.get<double>();
     if (std::floor(number) == number && std::fabs(number) <= 9007199254740992.0) return static_cast<int64_t>(number);
   } else if (value.is_number_unsigned()) {
-    if (value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return value.get<int64_t>();
+    if (value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      return value.get<int64_t>();
   } else if (value.is_number()) {
     return value.get<int64_t>();
   }
@@ -279,7 +283,8 @@ int64_t json_as<int64_t>(const Json& value, const std::string& where) {
 template <>
 int json_as<int>(const Json& value, const std::string& where) {
   const int64_t wide = json_as<int64_t>(value, where);
-  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) wrong_kind(value, where, "an integer of 32 bits");
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max())
+    wrong_kind(value, where, "an integer of 32 bits");
   return static_cast<int>(wide);
 }
 

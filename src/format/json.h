@@ -15,21 +15,23 @@ namespace qdq::format {
 using Json = nlohmann::ordered_json;
 
 // The value of a JSON text. The bare words NaN, Infinity and -Infinity, which Python writes, are read as numbers.
-// `what` names the text in errors: "recipe.json". Throws Error{kBadFile} with line and column if the text is not JSON, is not
-// UTF-8, nests more than 512 deep, or gives a key of an object twice.
+// `what` names the text in errors: "recipe.json". Throws Error{kBadFile} with line and column if the text is not JSON,
+// is not UTF-8, nests more than 512 deep, or gives a key of an object twice.
 Json parse_json(std::string_view text, const std::string& what);
 
-// The value as text: on one line, or with `indent` spaces a level. Doubles print as the shortest text that reads back exactly,
-// numbers that JSON lacks as Python's NaN, Infinity, -Infinity. Lists without containers stay on one line.
+// The value as text: on one line, or with `indent` spaces a level. Doubles print as the shortest text that reads back
+// exactly, numbers that JSON lacks as Python's NaN, Infinity, -Infinity. Lists without containers stay on one line.
 std::string print_json(const Json& value, int indent = -1);
 
 // Numbers of any kind inside strict JSON: 1.5, {"float": "inf"}, {"float": "-inf"}, {"float": "nan"}.
 Json json_of_number(double value);
-// The same backwards; also "Infinity", "-Infinity", "NaN", as newer PyTorch writes them. Throws Error{kBadFile} naming `where`.
+// The same backwards; also "Infinity", "-Infinity", "NaN", as newer PyTorch writes them. Throws Error{kBadFile} naming
+// `where`.
 double number_of_json(const Json& value, const std::string& where);
 
 // The value as a C++ type: bool, int, int64_t, float, double, std::string, Json, and vectors of these.
-// Throws Error{kInvalidArgument} naming `where` ("field 'scale' of the recipe") if it is of another kind or does not fit.
+// Throws Error{kInvalidArgument} naming `where` ("field 'scale' of the recipe") if it is of another kind or does not
+// fit.
 template <class T>
 T json_as(const Json& value, const std::string& where);
 
@@ -63,7 +65,8 @@ class Fields {
 
   // "field 'scale' of the recipe"
   std::string where(std::string_view key) const;
-  // Throws Error{kInvalidArgument} if the object has a field that nobody asked for, naming the nearest one that somebody did.
+  // Throws Error{kInvalidArgument} if the object has a field that nobody asked for, naming the nearest one that
+  // somebody did.
   void reject_unknown() const;
 
  private:

@@ -58,14 +58,17 @@ class Unpickler {
 
   void protocol() {
     const auto version = in_.number<uint8_t>();
-    QDQ_CHECK(version >= 2 && version <= 5, kUnsupported, what_, ": a pickle of protocol ", int{version}, "; 2 to 5 are read");
+    QDQ_CHECK(version >= 2 && version <= 5, kUnsupported, what_, ": a pickle of protocol ", int{version},
+              "; 2 to 5 are read");
   }
 
   [[noreturn]] void unknown(uint8_t op) const {
+    static constexpr std::string_view kOld = "FILSVPpgio";
     const bool known = (op >= kExt1 && op <= kExt4) || op == kNewObjEx || op == kNextBuffer || op == kReadonlyBuffer ||
-                       (op > ' ' && std::string_view("FILSVPpgio").find(static_cast<char>(op)) != std::string_view::npos);
+                       kOld.find(static_cast<char>(op)) != std::string_view::npos;
     QDQ_CHECK(!known, kUnsupported, what_, ": the pickle uses opcode ", int{op},
-              " (of protocol 0 or 1, an extension registry, keyword arguments or out-of-band buffers); save it with protocol 2");
+              " (of protocol 0 or 1, an extension registry, keyword arguments or out-of-band buffers);"
+              " save it with protocol 2");
     bad("unknown pickle opcode ", int{op});
   }
 
@@ -156,7 +159,8 @@ class Unpickler {
   }
   void add_items(const std::vector<const PickleValue*>& items) {
     PickleValue* to = top();
-    if (!to->is(Kind::kList) && !to->is(Kind::kSet) && !to->is(Kind::kObject)) bad("the pickle appends to a value that is no list");
+    if (!to->is(Kind::kList) && !to->is(Kind::kSet) && !to->is(Kind::kObject))
+      bad("the pickle appends to a value that is no list");
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
   void add_entries(PickleValue* to, const std::vector<const PickleValue*>& flat) {
@@ -229,7 +233,8 @@ class Unpickler {
       case kStackGlobal: {
         const PickleValue* name = pop();
         const PickleValue* module = pop();
-        if (!name->is(Kind::kStr) || !module->is(Kind::kStr)) bad("the pickle names a global by something else than strings");
+        if (!name->is(Kind::kStr) || !module->is(Kind::kStr))
+          bad("the pickle names a global by something else than strings");
         push_global(module->text, name->text);
         return true;
       }
@@ -295,7 +300,8 @@ class Unpickler {
       if (part) visit(part);
   }
 
-  // Readers walk the tree recursively, so it must be shallow and without cycles. Values are visited once, without recursion.
+  // Readers walk the tree recursively, so it must be shallow and without cycles. Values are visited once, without
+  // recursion.
   void check_depth() const {
     struct Visit {
       const PickleValue* value;
@@ -329,7 +335,8 @@ class Unpickler {
       }
       if (known->second == 0) bad("a value of the pickle contains itself");
       visit.height = std::max(visit.height, known->second + 1);
-      if (static_cast<int>(path.size()) + known->second > kMaxDepth) bad("the pickle is nested more than ", kMaxDepth, " deep");
+      if (static_cast<int>(path.size()) + known->second > kMaxDepth)
+        bad("the pickle is nested more than ", kMaxDepth, " deep");
     }
   }
 

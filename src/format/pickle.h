@@ -66,12 +66,12 @@ class Pickle {
 
 // Reads a pickle of protocol 2 to 5 and never executes anything: REDUCE, NEWOBJ and BUILD of any global give kObject.
 // The tree is at most 128 deep, holds no cycle, and has at most two million values. `what` names the bytes in errors.
-// Throws Error{kBadFile} if the bytes are not such a pickle or break a limit, Error{kUnsupported} for protocols 0 and 1,
-// integers beyond 64 bits, extension codes, keyword arguments of objects and out-of-band buffers.
+// Throws Error{kBadFile} if the bytes are not such a pickle or break a limit, Error{kUnsupported} for protocols 0 and
+// 1, integers beyond 64 bits, extension codes, keyword arguments of objects and out-of-band buffers.
 Pickle read_pickle(ByteSpan bytes, const std::string& what = "the pickle");
 
-// The pickle's root as a pickle of protocol 2. A value that is referred to twice is written once. Equal trees give equal
-// bytes. Throws Error{kUnsupported} for sets and bytes, which protocol 2 does not have.
+// The pickle's root as a pickle of protocol 2. A value that is referred to twice is written once. Equal trees give
+// equal bytes. Throws Error{kUnsupported} for sets and bytes, which protocol 2 does not have.
 Bytes write_pickle(const Pickle& pickle);
 
 }  // namespace qdq::format

@@ -1,5 +1,5 @@
-// The one place where stb_image is compiled: the decoders of JPEG, PNG and BMP, and inflate. Without SIMD and without libm's pow,
-// so that pixels are the same natively and in WASM.
+// The one place where stb_image is compiled: the decoders of JPEG, PNG and BMP, and inflate. Without SIMD and without
+// libm's pow, so that pixels are the same natively and in WASM.
 #include <cstdlib>
 
 // A JPEG that lacks a scan leaves planes unwritten; they must be the same every time.

@@ -29,7 +29,8 @@ constexpr StorageType kStorageTypes[] = {
 constexpr std::string_view kUntypedStorage = "torch.storage.UntypedStorage", kOrderedDict = "collections.OrderedDict",
                            kParameterType = "torch.nn.parameter.Parameter", kTensorType = "torch.Tensor";
 constexpr std::string_view kTensorV1 = "torch._utils._rebuild_tensor", kTensorV2 = "torch._utils._rebuild_tensor_v2",
-                           kTensorV3 = "torch._utils._rebuild_tensor_v3", kParameter = "torch._utils._rebuild_parameter",
+                           kTensorV3 = "torch._utils._rebuild_tensor_v3";
+constexpr std::string_view kParameter = "torch._utils._rebuild_parameter",
                            kParameterWithState = "torch._utils._rebuild_parameter_with_state",
                            kFromType = "torch._tensor._rebuild_from_type_v2";
 constexpr std::string_view kKnown[] = {kUntypedStorage, kOrderedDict, kParameterType, kTensorType,         kTensorV1,
@@ -37,7 +38,8 @@ constexpr std::string_view kKnown[] = {kUntypedStorage, kOrderedDict, kParameter
 
 const StorageType* storage_type(std::string_view name) {
   const auto* end = std::end(kStorageTypes);
-  const auto* at = std::find_if(std::begin(kStorageTypes), end, [&](const StorageType& type) { return type.name == name; });
+  const auto* at = std::find_if(std::begin(kStorageTypes), end,
+                                [&](const StorageType& type) { return type.name == name; });
   return at == end ? nullptr : at;
 }
 
@@ -47,7 +49,8 @@ std::optional<DType> dtype_of_global(const std::string& name) {
 }
 
 bool is_known_global(const std::string& name) {
-  return storage_type(name) || dtype_of_global(name) || std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
+  return storage_type(name) || dtype_of_global(name) ||
+         std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
 }
 
 std::shared_ptr<Storage> copy_of(ByteSpan bytes) {
@@ -58,10 +61,11 @@ std::shared_ptr<Storage> copy_of(ByteSpan bytes) {
 
 // Any other value than 0 and 1 in a bool is undefined behaviour.
 void make_bools(Storage& storage) {
-  for (size_t i = 0; i < storage.size(); ++i) storage.data()[i] = storage.data()[i] == std::byte{0} ? std::byte{0} : std::byte{1};
+  for (std::byte& b : std::span(storage.data(), storage.size())) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
 }
 
-Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what) {
+Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset,
+               const std::string& what) {
   try {
     return Tensor(std::move(storage), dtype, std::move(sizes), std::move(strides), offset);
   } catch (const Error& error) {
@@ -84,8 +88,9 @@ class TorchReader {
                 ": the file was written on a big-endian machine; save it again on another");
     pickle_ = read_pickle(archive_.read(*data).bytes(), what_ + ": " + data->name);
     for (const PickleValue& value : pickle_.values())
-      QDQ_CHECK(!value.is(Kind::kGlobal) || is_known_global(value.text), kUnsupported, what_, ": the pickle names '", value.text,
-                "', which a dictionary of dense tensors does not need; it was refused and nothing was executed");
+      QDQ_CHECK(!value.is(Kind::kGlobal) || is_known_global(value.text), kUnsupported, what_, ": the pickle names '",
+                value.text, "', which a dictionary of dense tensors does not need; it was refused and nothing was"
+                " executed");
   }
 
   std::vector<TorchTensor> read() {
@@ -96,7 +101,8 @@ class TorchReader {
  private:
   ZipReader open(ByteSpan bytes) const {
     QDQ_CHECK(bytes.size() < 2 || bytes[0] != std::byte{0x80}, kUnsupported, what_,
-              ": this is a bare pickle, as torch.save wrote it before PyTorch 1.6; load it with PyTorch and save it again");
+              ": this is a bare pickle, as torch.save wrote it before PyTorch 1.6;"
+              " load it with PyTorch and save it again");
     return ZipReader(bytes, what_);
   }
 
@@ -140,7 +146,8 @@ class TorchReader {
       const bool parameter = args[1]->is_global(kParameterType);
       QDQ_CHECK(args[0]->is(Kind::kGlobal) && args[0]->text != kFromType && args[2]->is(Kind::kTuple) &&
                     (parameter || args[1]->is_global(kTensorType)),
-                kUnsupported, what_, ": '", name, "' is of a subclass of torch.Tensor; only tensors and parameters are read");
+                kUnsupported, what_, ": '", name,
+                "' is of a subclass of torch.Tensor; only tensors and parameters are read");
       TorchTensor out = rebuild(args[0]->text, args[2]->items, name);
       out.is_parameter = out.is_parameter || parameter;
       return out;
@@ -149,7 +156,8 @@ class TorchReader {
       need(2);
       if (!args[0]->is(Kind::kObject)) bad("the parameter '", name, "' is not made of a tensor");
       const PickleValue* callee_of_data = args[0]->callee;
-      if (!callee_of_data->is(Kind::kGlobal) || callee_of_data->text == kParameter || callee_of_data->text == kParameterWithState)
+      if (!callee_of_data->is(Kind::kGlobal) || callee_of_data->text == kParameter ||
+          callee_of_data->text == kParameterWithState)
         bad("the parameter '", name, "' is not made of a tensor");
       TorchTensor out = tensor(*args[0], name);
       out.is_parameter = true;
@@ -180,7 +188,8 @@ class TorchReader {
   }
 
   Shape extents(const PickleValue& value, const std::string& name) const {
-    if (!value.is(Kind::kTuple) || value.items.size() > 64) bad("the sizes or strides of the tensor '", name, "' are no tuple");
+    if (!value.is(Kind::kTuple) || value.items.size() > 64)
+      bad("the sizes or strides of the tensor '", name, "' are no tuple");
     Shape out;
     for (const PickleValue* item : value.items) {
       if (!item->is(Kind::kInt)) bad("a size or stride of the tensor '", name, "' is no integer");
@@ -209,7 +218,8 @@ class TorchReader {
     if (count < 0 || static_cast<uint64_t>(count) > capacity)
       bad("the storage '", key, "' of the tensor '", name, "' should have ", count, " elements, found ", capacity);
     if (*dtype == DType::kBool && bools_.insert(storage.get()).second) make_bools(*storage);
-    return view_of(storage, *dtype, std::move(sizes), std::move(strides), offset, what_ + ": the tensor '" + name + "'");
+    return view_of(storage, *dtype, std::move(sizes), std::move(strides), offset,
+                   what_ + ": the tensor '" + name + "'");
   }
 
   const std::string& what_;
@@ -230,7 +240,8 @@ class TorchWriter {
     std::unordered_set<std::string_view> names;
     for (const TorchTensor& entry : tensors) {
       QDQ_CHECK(names.insert(entry.name).second, kInvalidArgument, "two tensors have the name '", entry.name, "'");
-      QDQ_CHECK(entry.tensor.defined(), kInvalidArgument, "the tensor '", entry.name, "' is undefined and cannot be saved");
+      QDQ_CHECK(entry.tensor.defined(), kInvalidArgument, "the tensor '", entry.name,
+                "' is undefined and cannot be saved");
       root->entries.emplace_back(pickle_.str(entry.name), value(entry));
     }
     pickle_.root = root;
@@ -261,11 +272,13 @@ class TorchWriter {
   const PickleValue* value(const TorchTensor& entry) {
     const Tensor& tensor = entry.tensor;
     const auto* end = std::end(kStorageTypes);
-    const auto* type = std::find_if(std::begin(kStorageTypes), end, [&](const StorageType& t) { return t.dtype == tensor.dtype(); });
+    const auto* type = std::find_if(std::begin(kStorageTypes), end,
+                                    [&](const StorageType& t) { return t.dtype == tensor.dtype(); });
     // Parameters carry requires_grad themselves; the tensor inside does not.
     const PickleValue* requires_grad = pickle_.boolean(entry.requires_grad && !entry.is_parameter);
-    std::vector<const PickleValue*> args = {storage(tensor, type == end ? nullptr : type), pickle_.integer(tensor.storage_offset()),
-                                            extents(tensor.sizes()), extents(tensor.strides()), requires_grad, hooks()};
+    std::vector<const PickleValue*> args = {
+        storage(tensor, type == end ? nullptr : type), pickle_.integer(tensor.storage_offset()),
+        extents(tensor.sizes()), extents(tensor.strides()), requires_grad, hooks()};
     // uint16 came after typed storages were given up.
     if (type == end) args.push_back(global("torch." + std::string(to_string(tensor.dtype()))));
     const PickleValue* out = pickle_.call(global(type == end ? kTensorV3 : kTensorV2), std::move(args));
@@ -281,8 +294,8 @@ class TorchWriter {
     if (out) return out;
     const size_t count = tensor.storage()->size() / (type ? size_of(type->dtype) : 1);
     PickleValue* id = pickle_.add(Kind::kPersistentId);
-    id->args = pickle_.tuple({text("storage"), global(type ? type->name : kUntypedStorage), pickle_.str(key), text("cpu"),
-                              pickle_.integer(static_cast<int64_t>(count))});
+    id->args = pickle_.tuple({text("storage"), global(type ? type->name : kUntypedStorage), pickle_.str(key),
+                              text("cpu"), pickle_.integer(static_cast<int64_t>(count))});
     out = id;
     return out;
   }
@@ -303,11 +316,14 @@ class TorchWriter {
 
 }  // namespace
 
-std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what) { return TorchReader(bytes, what).read(); }
+std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what) {
+  return TorchReader(bytes, what).read();
+}
 
 Bytes write_torch_file(std::span<const TorchTensor> tensors) { return TorchWriter().write(tensors); }
 
-Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what) {
+Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset,
+                         const std::string& what) {
   std::shared_ptr<Storage> storage = copy_of(bytes);
   if (dtype == DType::kBool) make_bools(*storage);
   return view_of(std::move(storage), dtype, std::move(sizes), std::move(strides), offset, what);

@@ -16,20 +16,23 @@ struct TorchTensor {
   bool requires_grad = false;
 };
 
-// The tensors of a torch.save file, in order. The pickle may hold a tensor (name ""), or dictionaries, OrderedDicts, lists and
-// tuples of them, nested; names are joined by dots ("encoder.0.weight"). Tensors that share a storage in the file share it
-// here. Nothing that the pickle names is executed.
-// Throws Error{kBadFile} if the archive, the pickle or a tensor's place in its storage is wrong, Error{kUnsupported} if the
-// pickle names anything that a dictionary of dense tensors does not need ("os.system"), holds other values, or if the file is
-// big endian, a TorchScript archive or of the format before PyTorch 1.6.
+// The tensors of a torch.save file, in order. The pickle may hold a tensor (name ""), or dictionaries, OrderedDicts,
+// lists and tuples of them, nested; names are joined by dots ("encoder.0.weight"). Tensors that share a storage in the
+// file share it here. Nothing that the pickle names is executed.
+// Throws Error{kBadFile} if the archive, the pickle or a tensor's place in its storage is wrong, Error{kUnsupported} if
+// the pickle names anything that a dictionary of dense tensors does not need ("os.system"), holds other values, or if
+// the file is big endian, a TorchScript archive or of the format before PyTorch 1.6.
 std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what = "the torch.save file");
 
-// A torch.save file with a dictionary of the tensors that torch.load(..., weights_only=True) reads. Storages are written once,
-// whole, at multiples of 64 bytes; equal input gives equal bytes. Throws Error{kInvalidArgument} if a name stands twice.
+// A torch.save file with a dictionary of the tensors that torch.load(..., weights_only=True) reads. Storages are
+// written once, whole, at multiples of 64 bytes; equal input gives equal bytes. Throws Error{kInvalidArgument} if a
+// name stands twice.
 Bytes write_torch_file(std::span<const TorchTensor> tensors);
 
-// A tensor over a copy of raw bytes, as the archive layout of newer PyTorch keeps its weights. Bytes of bools become 0 or 1.
+// A tensor over a copy of raw bytes, as the archive layout of newer PyTorch keeps its weights. Bytes of bools become 0
+// or 1.
 // Throws Error{kBadFile} if an element would lie outside the bytes.
-Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what);
+Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset,
+                         const std::string& what);
 
 }  // namespace qdq::format

@@ -63,16 +63,19 @@ ZipReader::ZipReader(ByteSpan bytes, std::string what) : bytes_(bytes), what_(st
   check_overlaps();
   by_name_.reserve(entries_.size());
   for (size_t i = 0; i < entries_.size(); ++i)
-    if (!by_name_.emplace(entries_[i].name, i).second) bad("the member '", entries_[i].name, "' stands in the archive twice");
+    if (!by_name_.emplace(entries_[i].name, i).second)
+      bad("the member '", entries_[i].name, "' stands in the archive twice");
 }
 
 // The end record stands last, but a comment of up to 65535 bytes may follow it.
 ZipReader::Directory ZipReader::find_directory() const {
-  if (bytes_.size() < kEndSize || (number_at<uint32_t>(bytes_, 0) != kLocalHeader && number_at<uint32_t>(bytes_, 0) != kEnd))
+  if (bytes_.size() < kEndSize ||
+      (number_at<uint32_t>(bytes_, 0) != kLocalHeader && number_at<uint32_t>(bytes_, 0) != kEnd))
     bad("this is not a zip archive");
   size_t end = bytes_.size() - kEndSize;
   const size_t lowest = end > 0xFFFF ? end - 0xFFFF : 0;
-  while (number_at<uint32_t>(bytes_, end) != kEnd || end + kEndSize + number_at<uint16_t>(bytes_, end + 20) > bytes_.size()) {
+  while (number_at<uint32_t>(bytes_, end) != kEnd ||
+         end + kEndSize + number_at<uint16_t>(bytes_, end + 20) > bytes_.size()) {
     if (end == lowest) bad("the end record of the zip archive is missing; the file was probably cut off");
     --end;
   }
@@ -93,7 +96,8 @@ ZipReader::Directory ZipReader::find_directory() const {
     limit = at;
   }
   if (directory.offset > limit || directory.size > limit - directory.offset)
-    bad("the directory of ", directory.size, " bytes at offset ", directory.offset, " does not fit into ", limit, " bytes");
+    bad("the directory of ", directory.size, " bytes at offset ", directory.offset, " does not fit into ", limit,
+        " bytes");
   if (directory.count > directory.size / kCentralSize)
     bad("the directory of ", directory.size, " bytes cannot hold ", directory.count, " entries");
   return directory;
@@ -128,7 +132,8 @@ void ZipReader::read_directory(const Directory& directory) {
           " does not lie before the directory at ", directory.offset);
     const uint64_t most = entry.method == kDeflated ? entry.compressed_size * kDeflateLimit : entry.compressed_size;
     if (entry.size > most || (entry.method == kStored && entry.size != most))
-      bad("the member '", entry.name, "' claims ", entry.size, " bytes, but takes ", entry.compressed_size, " in the archive");
+      bad("the member '", entry.name, "' claims ", entry.size, " bytes, but takes ", entry.compressed_size,
+          " in the archive");
     entries_.push_back(std::move(entry));
   }
 }
@@ -157,7 +162,8 @@ ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
   const std::string where = what_ + ": the local header of '" + entry.name + "'";
   ByteReader in(bytes_.subspan(static_cast<size_t>(entry.header_offset)), where);
   const ByteSpan header = in.take(kLocalSize);
-  if (number_at<uint32_t>(header, 0) != kLocalHeader) bad("the local header of '", entry.name, "' has a wrong signature");
+  if (number_at<uint32_t>(header, 0) != kLocalHeader)
+    bad("the local header of '", entry.name, "' has a wrong signature");
   const uint16_t flags = number_at<uint16_t>(header, 6), method = number_at<uint16_t>(header, 8);
   if (method != entry.method)
     bad("the local header of '", entry.name, "' says compression ", method, ", the directory ", entry.method);
@@ -167,7 +173,8 @@ ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
   const uint32_t packed = number_at<uint32_t>(header, 18);
   if (!(flags & kDescriptor) && packed != kIn64 && packed != entry.compressed_size)
     bad("the local header of '", entry.name, "' says ", packed, " bytes, the directory ", entry.compressed_size);
-  if (entry.compressed_size > in.remaining()) bad("the member '", entry.name, "' reaches beyond the end of the archive");
+  if (entry.compressed_size > in.remaining())
+    bad("the member '", entry.name, "' reaches beyond the end of the archive");
   return {flags, entry.header_offset + in.position()};
 }
 
@@ -176,14 +183,15 @@ ZipData ZipReader::read(const ZipEntry& entry) const {
   QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
   QDQ_CHECK(entry.method == kStored || entry.method == kDeflated, kUnsupported, what_, ": the member '", entry.name,
             "' is compressed by method ", entry.method, "; only stored and deflated members are read");
-  const ByteSpan packed = bytes_.subspan(static_cast<size_t>(at.data_offset), static_cast<size_t>(entry.compressed_size));
+  const ByteSpan packed = bytes_.subspan(static_cast<size_t>(at.data_offset),
+                                         static_cast<size_t>(entry.compressed_size));
   if (entry.method == kStored) {
     if (crc32(packed) != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
     return ZipData(packed);
   }
   constexpr uint64_t kMost = std::numeric_limits<int>::max();
-  QDQ_CHECK(entry.size <= kMost && entry.compressed_size <= kMost, kUnsupported, what_, ": the deflated member '", entry.name,
-            "' has ", entry.size, " bytes, more than 2 GiB; store it without compression");
+  QDQ_CHECK(entry.size <= kMost && entry.compressed_size <= kMost, kUnsupported, what_, ": the deflated member '",
+            entry.name, "' has ", entry.size, " bytes, more than 2 GiB; store it without compression");
   Bytes out(static_cast<size_t>(entry.size));
   // The decoder wants a place to write even where nothing is written.
   std::byte nothing{};
@@ -209,9 +217,10 @@ ZipWriter::ZipWriter(Options options) : options_(options) {
 }
 
 void ZipWriter::add(std::string_view name, ByteSpan data) {
-  QDQ_CHECK(!name.empty() && name.size() <= 0xFFFF, kInvalidArgument, "a zip member needs a name of 1 to 65535 bytes, found ",
-            name.size());
-  QDQ_CHECK(by_name_.emplace(name, entries_.size()).second, kInvalidArgument, "the zip member '", name, "' was added twice");
+  QDQ_CHECK(!name.empty() && name.size() <= 0xFFFF, kInvalidArgument,
+            "a zip member needs a name of 1 to 65535 bytes, found ", name.size());
+  QDQ_CHECK(by_name_.emplace(name, entries_.size()).second, kInvalidArgument, "the zip member '", name,
+            "' was added twice");
   const ZipEntry entry{std::string(name), data.size(), data.size(), out_.size(), crc32(data), kStored};
   const bool wide = options_.always_zip64 || entry.size >= kIn64;
   Bytes extra;
@@ -249,7 +258,8 @@ void ZipWriter::add(std::string_view name, ByteSpan data) {
 namespace {
 
 void append_central_header(Bytes& out, const ZipEntry& entry, bool always_zip64) {
-  const bool wide_size = always_zip64 || entry.size >= kIn64, wide_offset = always_zip64 || entry.header_offset >= kIn64;
+  const bool wide_size = always_zip64 || entry.size >= kIn64;
+  const bool wide_offset = always_zip64 || entry.header_offset >= kIn64;
   const size_t extra = (wide_size ? 16 : 0) + (wide_offset ? 8 : 0);
   const uint16_t version = extra ? 45 : 20;
   const uint32_t size = wide_size ? kIn64 : static_cast<uint32_t>(entry.size);
@@ -279,7 +289,8 @@ void append_central_header(Bytes& out, const ZipEntry& entry, bool always_zip64)
 }  // namespace
 
 Bytes ZipWriter::finish() {
-  const uint64_t offset = out_.size(), count = entries_.size();
+  const uint64_t offset = out_.size();
+  const size_t count = entries_.size();
   for (const ZipEntry& entry : entries_) append_central_header(out_, entry, options_.always_zip64);
   const uint64_t end = out_.size(), size = end - offset;
   if (options_.always_zip64 || offset >= kIn64 || size >= kIn64 || count >= kCountIn64) {
@@ -288,8 +299,8 @@ Bytes ZipWriter::finish() {
     append_number(out_, uint16_t{45});
     append_number(out_, uint16_t{45});
     append_number(out_, uint64_t{0});  // this disk, the directory's disk
-    append_number(out_, count);
-    append_number(out_, count);
+    append_number(out_, uint64_t{count});
+    append_number(out_, uint64_t{count});
     append_number(out_, size);
     append_number(out_, offset);
     append_number(out_, kEnd64Locator);
@@ -297,7 +308,7 @@ Bytes ZipWriter::finish() {
     append_number(out_, end);
     append_number(out_, uint32_t{1});
   }
-  const auto count16 = static_cast<uint16_t>(options_.always_zip64 ? kCountIn64 : std::min<uint64_t>(count, kCountIn64));
+  const auto count16 = static_cast<uint16_t>(options_.always_zip64 ? kCountIn64 : std::min<size_t>(count, kCountIn64));
   append_number(out_, kEnd);
   append_number(out_, uint32_t{0});
   append_number(out_, count16);

@@ -41,8 +41,8 @@ class ZipData {
 class ZipReader {
  public:
   // The bytes must outlive the reader and the ZipData it gives out. `what` names the archive in errors: "model.pt2".
-  // Throws Error{kBadFile} if this is not a zip archive or its directory contradicts itself, Error{kUnsupported} if it is
-  // split over several disks.
+  // Throws Error{kBadFile} if this is not a zip archive or its directory contradicts itself, Error{kUnsupported} if it
+  // is split over several disks.
   explicit ZipReader(ByteSpan bytes, std::string what = "the zip archive");
   ZipReader(ZipReader&&) = default;
   ZipReader& operator=(ZipReader&&) = default;
@@ -52,8 +52,8 @@ class ZipReader {
   // The member of that name, or nullptr.
   const ZipEntry* find(std::string_view name) const;
 
-  // The bytes of a member, its CRC verified. Throws Error{kBadFile} if they are damaged, Error{kUnsupported} if they are
-  // encrypted or compressed otherwise than by deflate.
+  // The bytes of a member, its CRC verified. Throws Error{kBadFile} if they are damaged, Error{kUnsupported} if they
+  // are encrypted or compressed otherwise than by deflate.
   ZipData read(const ZipEntry& entry) const;
   // The same by name. Throws Error{kBadFile} if there is no such member.
   ZipData read(std::string_view name) const;
@@ -78,15 +78,16 @@ class ZipReader {
   ByteSpan bytes_;
   std::string what_;
   std::vector<ZipEntry> entries_;
-  std::unordered_map<std::string_view, size_t> by_name_;  // views of the names in entries_, which never changes afterwards
+  // Views of the names in entries_, which does not change afterwards.
+  std::unordered_map<std::string_view, size_t> by_name_;
 };
 
 // Writes an archive of stored members. Equal input gives equal bytes: all dates are 1980-01-01.
 class ZipWriter {
  public:
   struct Options {
-    // Member data starts at a multiple of this (a power of two up to 4096). More than 1: every local header gets an extra
-    // field "FB" filled with Z, as PyTorch's writer does it (caffe2/serialize/inline_container.cc).
+    // Member data starts at a multiple of this (a power of two up to 4096). More than 1: every local header gets an
+    // extra field "FB" filled with Z, as PyTorch's writer does it (caffe2/serialize/inline_container.cc).
     size_t alignment = 1;
     // Write the zip64 records even where 32 bits would do.
     bool always_zip64 = false;

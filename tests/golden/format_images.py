@@ -1,12 +1,16 @@
-"""Makes tests/golden/format/{gradient.*, image.npz}: small images in all formats that qdq decodes, and what Pillow and torchvision
-make of them. Run in this folder with Pillow 11.1.0 and torchvision 0.21.0."""
+"""Makes tests/golden/format/{gradient*, image.npz}: small images in all formats that qdq decodes, and what Pillow and
+torchvision make of them.
+
+Run in this folder with Pillow 11.1.0 and torchvision 0.21.0.
+"""
 import numpy as np
 import PIL
 import torchvision
 import torchvision.transforms.functional as F
 from PIL import Image
 
-assert (PIL.__version__, torchvision.__version__.split("+")[0]) == ("11.1.0", "0.21.0"), (PIL.__version__, torchvision.__version__)
+versions = (PIL.__version__, torchvision.__version__.split("+")[0])
+assert versions == ("11.1.0", "0.21.0"), versions
 
 H, W = 26, 35
 y, x = np.mgrid[0:H, 0:W]
@@ -25,7 +29,8 @@ def planes(picture):
     return array.reshape(*array.shape[:2], -1).transpose(2, 0, 1)
 
 
-arrays = {"pixels": pixels, "jpeg": np.asarray(Image.open("format/gradient.jpg").convert("RGB")), "gray": planes(image.convert("L"))}
+decoded = np.asarray(Image.open("format/gradient.jpg").convert("RGB"))
+arrays = {"pixels": pixels, "jpeg": decoded, "gray": planes(image.convert("L"))}
 for name, filter in (("nearest", Image.NEAREST), ("bilinear", Image.BILINEAR), ("bicubic", Image.BICUBIC), ("area", Image.BOX)):
     arrays[name + "_down"] = planes(image.resize((13, 11), filter))
     arrays[name + "_up"] = planes(image.resize((50, 41), filter))

@@ -1,4 +1,7 @@
-"""Makes tests/golden/format/*.pt: files of torch.save that format/torch_file.cpp has to read. Run with PyTorch 2.6.0 in this folder."""
+"""Makes tests/golden/format/*.pt: files of torch.save that format/torch_file.cpp has to read.
+
+Run in this folder with PyTorch 2.6.0.
+"""
 from collections import OrderedDict
 
 import torch

@@ -48,8 +48,9 @@ TEST(Image, JpegDecodesWithinThreeLevelsOfLibjpeg) {
 TEST(Image, ResizingEqualsPillow) {
   for (const std::string filter : {"nearest", "bilinear", "bicubic", "area"}) {
     const std::string end = ", \"filter\": \"" + filter + "\"}";
-    EXPECT_TRUE(bitwise_equal(pixels_after("{\"resize\": [11, 13]" + end), golden(filter + "_down").to(DType::kF32))) << filter;
-    EXPECT_TRUE(bitwise_equal(pixels_after("{\"resize\": [41, 50]" + end), golden(filter + "_up").to(DType::kF32))) << filter;
+    const Tensor down = golden(filter + "_down").to(DType::kF32), up = golden(filter + "_up").to(DType::kF32);
+    EXPECT_TRUE(bitwise_equal(pixels_after("{\"resize\": [11, 13]" + end), down)) << filter;
+    EXPECT_TRUE(bitwise_equal(pixels_after("{\"resize\": [41, 50]" + end), up)) << filter;
   }
 }
 
@@ -63,7 +64,8 @@ TEST(Image, NormalizingEqualsTorchvision) {
   const Tensor expected = golden("normalized");
   const std::string numbers = R"("mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225])";
   EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{" + numbers + "}")), expected));
-  EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{\"layout\": \"NHWC\", " + numbers + "}")), expected.permute({1, 2, 0})));
+  EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{\"layout\": \"NHWC\", " + numbers + "}")),
+                            expected.permute({1, 2, 0})));
 }
 
 TEST(Image, ThePixelScaleIsRoundedOnce) {
@@ -120,7 +122,8 @@ TEST(Image, StepsThatMakeNoSenseAreRefused) {
   refuse(R"({"scale": 0})", "is 0");
   refuse(R"({"layout": "CHW"})", "wanted one of NCHW, NHWC");
   refuse(R"({"channel_order": "GBR"})", "wanted one of RGB, BGR");
-  expect_error(ErrorCode::kInvalidArgument, "found float32 [2]", [] { preprocess(Tensor::empty({2}, DType::kF32), {}); });
+  expect_error(ErrorCode::kInvalidArgument, "found float32 [2]",
+               [] { preprocess(Tensor::empty({2}, DType::kF32), {}); });
 }
 
 }  // namespace

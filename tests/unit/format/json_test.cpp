@@ -45,17 +45,28 @@ TEST(Json, NumbersOutsideJsonHaveAConvention) {
   EXPECT_TRUE(std::isnan(number_of_json(json_of_number(std::nan("")), "x")));
   EXPECT_EQ(number_of_json(Json("-Infinity"), "x"), -std::numeric_limits<double>::infinity());
   expect_error(ErrorCode::kBadFile, "x is the string \"1\", wanted a number", [] { number_of_json(Json("1"), "x"); });
-  expect_error(ErrorCode::kBadFile, "x is an object", [] { number_of_json(parse_json(R"({"float": "big"})", "j"), "x"); });
+  expect_error(ErrorCode::kBadFile, "x is an object",
+               [] { number_of_json(parse_json(R"({"float": "big"})", "j"), "x"); });
 }
 
 TEST(Json, AnIndentedTextKeepsFlatListsOnALine) {
   const Json json = parse_json(R"({"sizes":[1,2],"nodes":[{"a":1}],"empty":{},"none":[]})", "j");
-  EXPECT_EQ(print_json(json, 2), "{\n  \"sizes\": [1, 2],\n  \"nodes\": [\n    {\n      \"a\": 1\n    }\n  ],\n  \"empty\": {},\n  \"none\": []\n}");
+  EXPECT_EQ(print_json(json, 2), R"({
+  "sizes": [1, 2],
+  "nodes": [
+    {
+      "a": 1
+    }
+  ],
+  "empty": {},
+  "none": []
+})");
   EXPECT_EQ(parse_json(print_json(json, 2), "j"), json);
 }
 
 TEST(Json, ErrorsNameTheirPlace) {
-  expect_error(ErrorCode::kBadFile, "recipe.json is not JSON at line 2, column 8", [] { parse_json("{\n  \"a\": x}", "recipe.json"); });
+  expect_error(ErrorCode::kBadFile, "recipe.json is not JSON at line 2, column 8",
+               [] { parse_json("{\n  \"a\": x}", "recipe.json"); });
   expect_error(ErrorCode::kBadFile, "not JSON at line 1", [] { parse_json("", "j"); });
   expect_error(ErrorCode::kBadFile, "not JSON", [] { parse_json("{} {}", "j"); });
   expect_error(ErrorCode::kBadFile, "not JSON", [] { parse_json("[1e999]", "j"); });
@@ -72,14 +83,14 @@ TEST(Json, DepthIsLimited) {
 TEST(Json, AKeyStandsOnceInSmallAndLargeObjects) {
   expect_error(ErrorCode::kBadFile, "the key 'a' stands twice", [] { parse_json(R"({"a": 1, "b": 2, "a": 3})", "j"); });
   std::string large = "{";
-  for (int i = 0; i < 50000; ++i) large += "\"k" + std::to_string(i) + "\":" + std::to_string(i) + ",";
-  EXPECT_EQ(parse_json(large + "\"end\":0}", "j").size(), 50001u);
+  for (int i = 0; i < 20000; ++i) large += "\"k" + std::to_string(i) + "\":" + std::to_string(i) + ",";
+  EXPECT_EQ(parse_json(large + "\"end\":0}", "j").size(), 20001u);
   expect_error(ErrorCode::kBadFile, "the key 'k3' stands twice", [&] { parse_json(large + "\"k3\":0}", "j"); });
 }
 
 TEST(Fields, TypedFieldsAreReadAndWrongOnesRefused) {
-  const Json json = parse_json(R"({"flag": true, "count": 3, "exact": 4.0, "scale": 0.5, "name": "x", "list": [1, 2], "most": {"float": "inf"},
-                                   "inner": {"bad": 1}, "wide": 5000000000})", "j");
+  const Json json = parse_json(R"({"flag": true, "count": 3, "exact": 4.0, "scale": 0.5, "name": "x", "list": [1, 2],
+                                   "most": {"float": "inf"}, "inner": {"bad": 1}, "wide": 5000000000})", "j");
   const Fields fields(json, "the recipe");
   EXPECT_TRUE(fields.required<bool>("flag"));
   EXPECT_EQ(fields.required<int>("count"), 3);
@@ -91,17 +102,21 @@ TEST(Fields, TypedFieldsAreReadAndWrongOnesRefused) {
   EXPECT_EQ(fields.optional<int>("absent", 7), 7);
   const auto refuse = [](std::string_view words, auto body) { expect_error(ErrorCode::kInvalidArgument, words, body); };
   refuse("field 'absent' of the recipe is missing", [&] { fields.required<int>("absent"); });
-  refuse("field 'name' of the recipe is the string \"x\", wanted an integer", [&] { fields.required<int64_t>("name"); });
+  refuse("field 'name' of the recipe is the string \"x\", wanted an integer",
+         [&] { fields.required<int64_t>("name"); });
   refuse("field 'scale' of the recipe is 0.5, wanted an integer", [&] { fields.required<int64_t>("scale"); });
   refuse("wanted an integer of 32 bits", [&] { fields.required<int>("wide"); });
   refuse("wanted true or false", [&] { fields.required<bool>("count"); });
   refuse("wanted a string", [&] { fields.required<std::string>("count"); });
   refuse("wanted a list", [&] { fields.required<std::vector<double>>("count"); });
-  refuse("item 0 of field 'list' of the recipe is 1, wanted a string", [&] { fields.required<std::vector<std::string>>("list"); });
+  refuse("item 0 of field 'list' of the recipe is 1, wanted a string",
+         [&] { fields.required<std::vector<std::string>>("list"); });
   refuse("is an object, wanted a number", [&] { fields.required<double>("inner"); });
-  refuse("field 'bad' of field 'inner' of the recipe is 1, wanted a string", [&] { fields.object("inner").required<std::string>("bad"); });
+  refuse("field 'bad' of field 'inner' of the recipe is 1, wanted a string",
+         [&] { fields.object("inner").required<std::string>("bad"); });
   refuse("field 'nothing' of the recipe is missing", [&] { fields.object("nothing"); });
-  refuse("the recipe is a list, wanted an object", [] { const Json list = Json::array(); Fields(list, "the recipe"); });
+  const Json list = Json::array();
+  refuse("the recipe is a list, wanted an object", [&] { Fields(list, "the recipe"); });
 }
 
 TEST(Fields, AMisspeltFieldIsNamedWithWhatWasMeant) {
