@@ -39,7 +39,7 @@ class Place {
   // Of an array. The index must be less than size().
   Place operator[](size_t i) const { return Place((*value_)[i], path_ + "[" + std::to_string(i) + "]"); }
   size_t size() const {
-    if (!value_->is_array()) bad("is ", value_->type_name(), ", wanted an array");
+    if (!value_->is_array()) bad("is ", kind(), ", wanted an array");
     return value_->size();
   }
   // Calls body(key, place) for every member of an object, in order.
@@ -55,15 +55,15 @@ class Place {
   }
 
   const std::string& string() const {
-    if (!value_->is_string()) bad("is ", value_->type_name(), ", wanted a string");
+    if (!value_->is_string()) bad("is ", kind(), ", wanted a string");
     return value_->template get_ref<const std::string&>();
   }
   bool boolean() const {
-    if (!value_->is_boolean()) bad("is ", value_->type_name(), ", wanted true or false");
+    if (!value_->is_boolean()) bad("is ", kind(), ", wanted true or false");
     return value_->template get<bool>();
   }
   int64_t integer() const {
-    if (!value_->is_number_integer()) bad("is ", value_->type_name(), ", wanted an integer");
+    if (!value_->is_number_integer()) bad("is ", kind(), ", wanted an integer");
     if (value_->is_number_unsigned() && value_->template get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) bad("does not fit 64 bits");
     return value_->template get<int64_t>();
   }
@@ -71,8 +71,15 @@ class Place {
 
  private:
   const Json& object() const {
-    if (!value_->is_object()) bad("is ", value_->type_name(), ", wanted an object");
+    if (!value_->is_object()) bad("is ", kind(), ", wanted an object");
     return *value_;
+  }
+  std::string_view kind() const {
+    if (value_->is_null()) return "null";
+    if (value_->is_boolean()) return "true or false";
+    if (value_->is_number()) return "a number";
+    if (value_->is_string()) return "a string";
+    return value_->is_array() ? "an array" : "an object";
   }
   std::string member(std::string_view key) const { return path_ + (path_.ends_with(':') ? " " : ".") + std::string(key); }
 

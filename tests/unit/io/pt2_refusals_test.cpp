@@ -66,14 +66,14 @@ TEST(RefusePt2, BrokenJson) {
   members[kProgram].resize(members[kProgram].size() / 2);
   refuses(ErrorCode::kBadFile, kProgram, zip_of(members));
   set_text(members[kProgram], "[1, 2]");
-  refuses(ErrorCode::kBadFile, "serialized_exported_program.json: is array, wanted an object", zip_of(members));
+  refuses(ErrorCode::kBadFile, "serialized_exported_program.json: is an array, wanted an object", zip_of(members));
   set_text(members[kProgram], std::string(100000, '['));
   refuses(ErrorCode::kBadFile, kProgram, zip_of(members));
   refuses_edit(ErrorCode::kBadFile, "serialized_exported_program.json: lacks the field 'graph_module'", [](Json& p) { p.erase("graph_module"); });
   refuses_edit(ErrorCode::kBadFile, "graph_module.graph.nodes[2] lacks the field 'target'", [](Json& p) { graph_of(p)["nodes"][2].erase("target"); });
-  refuses_edit(ErrorCode::kBadFile, "graph_module.graph.nodes is object, wanted an array", [](Json& p) { graph_of(p)["nodes"] = Json::object(); });
+  refuses_edit(ErrorCode::kBadFile, "graph_module.graph.nodes is an object, wanted an array", [](Json& p) { graph_of(p)["nodes"] = Json::object(); });
   refuses_edit(ErrorCode::kBadFile, "nodes[0].inputs[3].arg has 2 fields", [](Json& p) { argument_of(p, 0, 3)["as_int"] = 1; });
-  refuses_edit(ErrorCode::kBadFile, "inputs[3].arg.as_ints[1] is string, wanted an integer", [](Json& p) { argument_of(p, 0, 3)["as_ints"][1] = "1"; });
+  refuses_edit(ErrorCode::kBadFile, "inputs[3].arg.as_ints[1] is a string, wanted an integer", [](Json& p) { argument_of(p, 0, 3)["as_ints"][1] = "1"; });
 }
 
 TEST(RefusePt2, OtherVersions) {
