@@ -37,7 +37,8 @@ def torch_seconds(torch, name, quantizer, batch):
 def qdq_seconds(program, name, quantizer, batch):
     out = run(program + ["quantize", f"build/bench/{name}.pt2", "--calibrate", f"build/bench/{name}.npz", "--batch-size", str(batch),
                          "--quantizer", quantizer, "--threads", "1", "-o", f"build/bench/{name}.int8.pt2"])
-    return float(re.search(r"calibrated \d+ samples in ([0-9.]+) s", out).group(1))
+    value, unit = re.search(r"calibrated on \d+ samples in \d+ batch(?:es)?, ([0-9.]+) (ms|s)\b", out).groups()
+    return float(value) / (1000 if unit == "ms" else 1)
 
 
 def spread(values):

@@ -1,0 +1,290 @@
+"""Quantizes trained models with qdq, natively and in Node, and holds the results against PyTorch's.
+
+  python3 tests/real_models.py prepare MODELS DATA    in a Python with PyTorch 2.6, NumPy and Pillow: inputs, labels, PyTorch's weights
+  python3 tests/real_models.py quantize MODELS        where qdq runs: quantizes with both builds, compares bytes, evaluates
+  python3 tests/real_models.py check MODELS           in PyTorch again: loads qdq's files, compares qparams, weights and outputs
+
+MODELS and DATA are folders laid out as each model's README says; every stage takes --only NAME. What is made goes to build/models.
+A model that is not there is skipped with a message. Exit status 1 if anything differs by more than the limits below.
+"""
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "build" / "models"
+NAMES = ["mnist-cnn", "kws-ds-cnn", "cifar-resnet20", "squeezenet1_1", "mobilenet-v1-075", "kws-kwt1", "trec-transformer"]
+QUANTIZERS = {"xnnpack": "xnnpack", "x86": "x86-inductor"}
+# Calibrated on oneDNN, whose convolutions PyTorch runs on too, activation scales must be PyTorch's. The portable backend (simd, the
+# default) adds in another order; where a histogram's cut falls between two bins the last bit of a sum decides, and the scale moves
+# by a 2048th of its range or a few, as it does in PyTorch itself with its other kernels.
+SCALE_LIMITS = {"onednn": 1e-5, "simd": 4e-3}
+TOP1_LIMIT = 0.003     # against PyTorch's int8 top-1, calibrated on oneDNN
+failures = []
+
+
+def fail(text):
+    failures.append(text)
+    print(f"  FAIL {text}")
+
+
+# --- prepare -----------------------------------------------------------------------------------------------------------
+
+
+def load_data(name, data):
+    """Calibration inputs, test inputs and test labels as the model's README describes them."""
+    import numpy
+
+    def split(table, column, label):
+        rows = [row for row in csv.DictReader(open(table)) if row[column]]
+        pick = lambda part: [row for row in rows if row["split"] == part]
+        return pick("calib"), pick("test"), lambda rows: numpy.array([int(row[label]) for row in rows])
+
+    if name == "cifar-resnet20":
+        folder = data / "cifar10-jpeg"
+        mean, std = (numpy.array(v, "float32") for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+        image = lambda a: ((a.astype("float32") / numpy.float32(255) - mean) / std).transpose(0, 3, 1, 2)
+        load = lambda part: image(numpy.load(folder / f"{part}_images.npy"))
+        return load("calib"), load("test"), numpy.load(folder / "test_labels.npy")
+    if name == "mnist-cnn":
+        load = lambda part: numpy.load(data / "mnist" / f"{part}_images.npy").astype("float32").reshape(-1, 1, 28, 28)
+        return load("calib"), load("test"), numpy.load(data / "mnist" / "test_labels.npy")
+    if name == "trec-transformer":
+        load = lambda part: numpy.load(data / "trec" / f"{part}_ids.npy").astype("int64")
+        return load("calib"), load("test"), numpy.load(data / "trec" / "test_labels.npy")
+    if name.startswith("kws"):
+        table = data / "speech-commands" / "labels.csv"
+        if name == "kws-ds-cnn":
+            calib, test, labels = split(table, "row", "ds_cnn_label")
+            features = numpy.load(data / "speech-commands" / "ds_cnn_mfcc.npy").astype("float32")
+            features = ((features + numpy.float32(-83)) * numpy.float32(0.5847029)).reshape(-1, 1, 49, 10)
+            column = "row"
+        else:
+            calib, test, labels = split(table, "kwt_row", "kwt_label")
+            features = numpy.load(data / "speech-commands" / "kwt_mfcc.npy").astype("float32") / numpy.float32(64)
+            column = "kwt_row"
+        rows = lambda part: features[[int(row[column]) for row in part]]
+        return rows(calib), rows(test), labels(test)
+
+    from PIL import Image
+
+    calib, test, labels = split(data / "imagenet-sample" / "labels.csv", "file", "label")
+
+    def images(rows):
+        out = numpy.empty((len(rows), 3, 224, 224), "float32")
+        for i, row in enumerate(rows):
+            pixels = numpy.asarray(Image.open(data / "imagenet-sample" / "images" / row["file"]).convert("RGB")).astype("float32")
+            if name == "squeezenet1_1":
+                pixels = pixels[:, :, ::-1] - numpy.array([103.939, 116.779, 123.68], "float32")
+            else:
+                pixels = pixels / numpy.float32(127.5) - numpy.float32(1)
+            out[i] = pixels.transpose(2, 0, 1)
+        return out
+
+    return images(calib), images(test), labels(test)
+
+
+def torch_quantizer(name):
+    if name == "x86":
+        from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
+
+        return x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
+    from torch.ao.quantization.quantizer import xnnpack_quantizer as xnnpack
+
+    return xnnpack.XNNPACKQuantizer().set_global(xnnpack.get_symmetric_quantization_config(is_per_channel=True))
+
+
+def positional(graph_module):
+    """prepare_pt2e refuses the keyword arguments that loading a .pt2 gives; put them back into schema order."""
+    import torch
+
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and node.kwargs and isinstance(node.target, torch._ops.OpOverload):
+            arguments, kwargs = list(node.args), dict(node.kwargs)
+            for argument in node.target._schema.arguments[len(arguments):]:
+                if argument.kwarg_only or argument.name not in kwargs:
+                    break
+                arguments.append(kwargs.pop(argument.name))
+            node.args, node.kwargs = tuple(arguments), kwargs
+    graph_module.recompile()
+    return graph_module
+
+
+def quantized_facts(graph_module):
+    """[(dtype, scale, zero point)] of the quantize nodes in order, and [(int weights, scale)] behind the dequantize nodes."""
+    activations, weights = [], []
+    for node in graph_module.graph.nodes:
+        target = str(node.target)
+        if target.startswith("quantized_decomposed.quantize_per_tensor"):
+            activations.append((node.name, str(node.args[5]), float(node.args[1]), int(node.args[2])))
+        if target.startswith("quantized_decomposed.dequantize") and node.args[0].op == "get_attr":
+            value = graph_module
+            for part in node.args[0].target.split("."):
+                value = getattr(value, part)
+            weights.append((node.name, value.detach().numpy()))
+    return activations, weights
+
+
+def prepare(name, models, data):
+    import numpy
+    import torch
+    from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    folder = WORK / name
+    folder.mkdir(parents=True, exist_ok=True)
+    calib, test, labels = load_data(name, data)
+    numpy.savez(folder / "calib.npz", arr_0=calib)
+    numpy.savez(folder / "test.npz", arr_0=test)
+    numpy.savez(folder / "first.npz", arr_0=test[:32])
+    numpy.save(folder / "labels.npy", labels.astype("int64"))
+    for quantizer in QUANTIZERS:
+        graph = positional(torch.export.load(models / name / "model.pt2").module())
+        prepared = prepare_pt2e(graph, torch_quantizer(quantizer))
+        with torch.no_grad():
+            prepared(torch.from_numpy(calib[:2]))  # weights do not depend on the data
+        _, weights = quantized_facts(convert_pt2e(prepared))
+        numpy.savez(folder / f"{quantizer}_weights.npz", *[w for _, w in weights])
+    print(f"{name}: {len(calib)} calibration and {len(test)} test samples")
+
+
+# --- quantize ----------------------------------------------------------------------------------------------------------
+
+
+def run(command):
+    start = time.time()
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()[-600:]}")
+    return done.stdout, time.time() - start
+
+
+def top1_of(text, file):
+    line = next(line for line in text.splitlines() if line.startswith(str(file)))
+    return float(line[len(str(file)):].split()[0]) / 100
+
+
+def quantize(name, models, options):
+    folder = (WORK / name).relative_to(ROOT)
+    model = folder / "model.pt2"
+    (ROOT / model).write_bytes((models / name / "model.pt2").read_bytes())
+    expected = json.loads((models / name / "reference" / "accuracy_torch.json").read_text())
+    native, node = options.native.split(), options.node.split()
+    outputs = {}
+    for short, quantizer in QUANTIZERS.items():
+        recipe = folder / f"{short}.json"
+        config = {"is_per_channel": True} if short == "xnnpack" else {}
+        (ROOT / recipe).write_text(json.dumps({"quantizer": "XNNPACKQuantizer" if short == "xnnpack" else "X86InductorQuantizer",
+                                               "global": config, "compat": "torch-2.6"}))
+        command = ["quantize", model, "--calibrate", folder / "calib.npz", "--recipe", recipe, "--batch-size", 10, "-o"]
+        text = f"  {name} {short}:"
+        for backend in SCALE_LIMITS:
+            int8 = folder / f"{short}_{backend}.pt2"
+            _, seconds = run(native + command + [int8, "--backend", backend])
+            outputs[short, backend] = int8
+            run(native + ["run", int8, "--inputs", folder / "first.npz", "-o", folder / f"{short}_{backend}_logits.npz"])
+            text += f" {backend} {seconds:.1f} s,"
+        text += f" {(ROOT / int8).stat().st_size} bytes"
+        if not options.skip_node:
+            other = folder / f"{short}_node.pt2"
+            _, seconds = run(node + command + [other])
+            same = (ROOT / outputs[short, "simd"]).read_bytes() == (ROOT / other).read_bytes()
+            text += f", Node {seconds:.1f} s, bytes {'equal' if same else 'DIFFER'}"
+            if not same:
+                fail(f"{name} {short}: the native and the Node file differ")
+        print(text, flush=True)
+    if options.skip_evaluate:
+        return
+    text, _ = run(native + ["evaluate", model] + list(outputs.values()) + ["--data", folder / "test.npz", "--labels", folder / "labels.npy"])
+    line = f"  {name} float {top1_of(text, model):.4f} (PyTorch {expected['float'][0]:.4f})"
+    for (short, backend), int8 in outputs.items():
+        top1 = top1_of(text, int8)
+        line += f", {short} {backend} {top1:.4f} (PyTorch {expected[short][0]:.4f})"
+        if backend == "onednn" and abs(top1 - expected[short][0]) > TOP1_LIMIT + 5e-5:
+            fail(f"{name} {short}: top-1 {top1:.4f}, PyTorch's int8 has {expected[short][0]:.4f}")
+    print(line, flush=True)
+
+
+# --- check -------------------------------------------------------------------------------------------------------------
+
+
+def check(name, models):
+    import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the quantized_decomposed operators
+
+    folder = WORK / name
+    for short in QUANTIZERS:
+        for backend, limit in SCALE_LIMITS.items():
+            check_file(name, models, folder, short, backend, limit)
+
+
+def check_file(name, models, folder, short, backend, limit):
+    import numpy
+    import torch
+
+    which = f"{name} {short} {backend}"
+    file = folder / f"{short}_{backend}.pt2"
+    if not file.exists():
+        print(f"  {which}: not quantized, skipped")
+        return
+    graph = torch.export.load(file).module()
+    activations, weights = quantized_facts(graph)
+    expected = json.loads((models / name / "reference" / f"{short}_qparams.json").read_text())["activations"]
+    if len(expected) != len(activations):
+        fail(f"{which}: {len(activations)} quantize nodes, PyTorch has {len(expected)}")
+        return
+    errors = [abs(a[2] - e["scale"]) / e["scale"] for a, e in zip(activations, expected)]
+    moved = [a[0] for a, e in zip(activations, expected) if a[3] != e["zero_point"]]
+    far = [f"{a[0]} {error:.1e}" for a, error in zip(activations, errors) if error > limit]
+    if far:
+        fail(f"{which}: scales off by more than {limit}: {', '.join(far[:6])}{' ...' if len(far) > 6 else ''}")
+    if moved and backend == "onednn":
+        fail(f"{which}: other zero points at {', '.join(moved[:6])}")
+    with numpy.load(folder / f"{short}_weights.npz") as arrays:
+        theirs = [arrays[key] for key in arrays.files]
+    different = sum(int((ours != other).sum()) if ours.shape == other.shape else ours.size for (_, ours), other in zip(weights, theirs))
+    if len(theirs) != len(weights) or different:
+        fail(f"{which}: {different} integer weights differ in {len(weights)} tensors (PyTorch: {len(theirs)})")
+    with numpy.load(folder / "first.npz") as arrays, torch.no_grad():
+        theirs = graph(torch.from_numpy(arrays["arr_0"])).numpy()
+    with numpy.load(folder / f"{short}_{backend}_logits.npz") as arrays:
+        ours = arrays[arrays.files[0]]
+    worst = float(numpy.abs(ours - theirs).max() / numpy.abs(theirs).max())
+    agree = float((ours.argmax(1) == theirs.argmax(1)).mean())
+    print(f"  {which}: {sum(e <= 1e-5 for e in errors)} of {len(errors)} scales within 1e-5, worst {max(errors, default=0):.1e}, {len(moved)} zero "
+          f"points moved; {len(weights)} weight tensors, {different} integers differ; PyTorch running qdq's file: outputs at most "
+          f"{worst:.1e} of the largest apart, top-1 agrees on {agree:.3f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stage", choices=["prepare", "quantize", "check"])
+    parser.add_argument("models", type=Path)
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("--only", action="append")
+    parser.add_argument("--native", default="./dev qdq")
+    parser.add_argument("--node", default="node dist/node/cli.js")
+    parser.add_argument("--skip-node", action="store_true")
+    parser.add_argument("--skip-evaluate", action="store_true")
+    options = parser.parse_args()
+    for name in options.only or NAMES:
+        if not (options.models / name / "model.pt2").exists():
+            print(f"{name}: no {options.models / name / 'model.pt2'}, skipped")
+            continue
+        try:
+            if options.stage == "prepare":
+                prepare(name, options.models, options.data)
+            elif options.stage == "quantize":
+                quantize(name, options.models.resolve(), options)
+            else:
+                check(name, options.models)
+        except Exception as error:  # one model's trouble must not hide the others' results
+            fail(f"{name}: {type(error).__name__}: {error}")
+    print(f"{len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
