@@ -1,0 +1,172 @@
+#include "exec/interpreter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/parallel.h"
+
+namespace qdq {
+namespace {
+
+using testing::HasSubstr;
+
+Tensor counting(const Shape& shape, float step, float start) {
+  const Tensor out = Tensor::empty(shape, DType::kF32);
+  float value = start;
+  for (float& element : out.span<float>()) {
+    element = value;
+    value = value > 1.f ? start : value + step;
+  }
+  return out;
+}
+
+Node* placeholder(Program& program, const std::string& name, const SymShape& sizes, DType dtype = DType::kF32) {
+  Node* node = program.graph->create(Node::Op::kPlaceholder, name, {}, {}, name);
+  node->meta.val.value = TensorMeta{dtype, sizes, {}, false};
+  return node;
+}
+
+Node* attribute(Program& program, const std::string& name, const Tensor& tensor) {
+  program.add_attribute({name, tensor, Attribute::Kind::kParameter});
+  Node* node = program.graph->get_attr(name);
+  SymShape sizes(tensor.sizes().begin(), tensor.sizes().end());
+  node->meta.val.value = TensorMeta{tensor.dtype(), sizes, {}, false};
+  return node;
+}
+
+// conv (3x3, stride 2, two groups) -> relu -> mean of the image -> linear, with an open batch dimension.
+Program small_net() {
+  Program program;
+  Node* weight = attribute(program, "conv.weight", counting({8, 2, 3, 3}, 0.0371f, -1.f));
+  Node* bias = attribute(program, "conv.bias", counting({8}, 0.3f, -1.f));
+  Node* matrix = attribute(program, "fc.weight", counting({5, 8}, 0.0913f, -1.f));
+  Node* x = placeholder(program, "x", {SymInt::symbol("s0"), 4, 9, 7});
+  program.symbol_ranges["s0"] = {1, 16};
+  Graph& graph = *program.graph;
+  using List = Argument::List;
+  Node* conv = graph.call("torch.ops.aten.conv2d.default", {x, weight, bias, List{2, 2}, List{1, 1}, List{1, 1}, 2}, {}, "conv2d");
+  Node* relu = graph.call("torch.ops.aten.relu.default", {conv}, {}, "relu");
+  Node* pool = graph.call("torch.ops.aten.adaptive_avg_pool2d.default", {relu, List{1, 1}}, {}, "pool");
+  Node* flat = graph.call("torch.ops.aten.flatten.using_ints", {pool, 1}, {}, "flatten");
+  Node* linear = graph.call("torch.ops.aten.linear.default", {flat, matrix}, {}, "linear");
+  graph.create(Node::Op::kOutput, "output", {List{linear, relu}});
+  infer_shapes(program);
+  return program;
+}
+
+TEST(Interpreter, SimdAgreesWithTheReferenceAndWithItselfOnAnyThreads) {
+  const Program program = small_net();
+  const Tensor x = counting({3, 4, 9, 7}, 0.0173f, -1.f);
+  const std::vector<Tensor> expected = Interpreter(program, {}).run({{x}});
+  ASSERT_EQ(expected.size(), 2u);
+  EXPECT_EQ(expected[0].sizes(), (Shape{3, 5}));
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  Interpreter fast(program, {simd.get()});
+  const std::vector<Tensor> first = fast.run({{x}});
+  for (size_t i = 0; i < expected.size(); ++i)
+    for (int64_t j = 0; j < expected[i].numel(); ++j) EXPECT_NEAR(first[i].data<float>()[j], expected[i].data<float>()[j], 2e-5) << i << " " << j;
+  set_num_threads(3);
+  const std::vector<Tensor> again = fast.run({{x}});
+  set_num_threads(1);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(first[i], again[i]));
+  // A sample's result does not depend on its batch.
+  const std::vector<Tensor> single = fast.run({{x.slice(0, 1, 2)}});
+  EXPECT_TRUE(bitwise_equal(single[0], first[0].slice(0, 1, 2).contiguous()));
+}
+
+TEST(Interpreter, TellsWhoRunsANodeAndWhyOthersRefused) {
+  const Program program = small_net();
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const Interpreter interpreter(program, {simd.get()});
+  for (const Interpreter::Placement& placement : interpreter.placements()) {
+    if (placement.node->name() == "conv2d") {
+      EXPECT_EQ(placement.backend, "simd");
+    }
+    if (placement.node->name() == "flatten") {
+      EXPECT_EQ(placement.backend, "reference");
+      ASSERT_EQ(placement.refusals.size(), 1u);
+      EXPECT_FALSE(placement.refusals[0].second.empty());
+    }
+  }
+}
+
+TEST(Interpreter, RefusesInputsThatDoNotFit) {
+  const Program program = small_net();
+  Interpreter interpreter(program, {});
+  const auto message = [&](std::vector<Tensor> inputs) {
+    try {
+      interpreter.run(inputs);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+      return error.message;
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(message({}), "the program takes 1 input, found 0");
+  EXPECT_EQ(message({Tensor::empty({1, 4, 9, 8}, DType::kF32)}),
+            "input 'x' is float32 [1, 4, 9, 8], the program wants float32 [s0, 4, 9, 7]: dimension 3 must be 7");
+  EXPECT_THAT(message({Tensor::empty({1, 4, 9, 7}, DType::kS64)}), HasSubstr("is int64 [1, 4, 9, 7], the program wants float32"));
+  EXPECT_THAT(message({Tensor::empty({17, 4, 9, 7}, DType::kF32)}), HasSubstr("dimension 0 (s0) must be at least 1 and at most 16"));
+}
+
+TEST(Interpreter, NamesTheNodeThatFailed) {
+  Program program;
+  Node* x = placeholder(program, "x", {2, 3});
+  Node* y = placeholder(program, "y", {2, 4});
+  Node* sum = program.graph->call("torch.ops.aten.add.Tensor", {x, y}, {}, "add");
+  program.graph->create(Node::Op::kOutput, "output", {Argument::List{sum}});
+  try {
+    Interpreter(program, {}).run({{Tensor::empty({2, 3}, DType::kF32), Tensor::empty({2, 4}, DType::kF32)}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.node, "add");
+    EXPECT_EQ(error.op, "torch.ops.aten.add.Tensor");
+    EXPECT_THAT(error.message, HasSubstr("(in node add, torch.ops.aten.add.Tensor)"));
+  }
+}
+
+TEST(Interpreter, ListsAllUnknownOperatorsAtOnce) {
+  Program program;
+  Node* x = placeholder(program, "x", {2});
+  Node* a = program.graph->call("torch.ops.mine.first.default", {x}, {}, "a");
+  Node* b = program.graph->call("torch.ops.mine.second.default", {a}, {}, "b");
+  program.graph->create(Node::Op::kOutput, "output", {Argument::List{b}});
+  try {
+    const Interpreter interpreter(program, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_THAT(error.message, HasSubstr("mine.first.default"));
+    EXPECT_THAT(error.message, HasSubstr("mine.second.default"));
+  }
+}
+
+TEST(Interpreter, InPlaceOperatorsWriteThroughViews) {
+  Program program;
+  Node* x = placeholder(program, "x", {2, 2});
+  Graph& graph = *program.graph;
+  Node* copy = graph.call("torch.ops.aten.clone.default", {x}, {}, "copy");
+  Node* row = graph.call("torch.ops.aten.select.int", {copy, 0, 1}, {}, "row");
+  graph.call("torch.ops.aten.relu_.default", {row}, {}, "relu_");
+  graph.create(Node::Op::kOutput, "output", {Argument::List{copy}});
+  const std::vector<Tensor> out = Interpreter(program, {}).run({{Tensor::of<float>({2, 2}, {-1, -2, -3, 4})}});
+  EXPECT_TRUE(bitwise_equal(out[0], Tensor::of<float>({2, 2}, {-1, -2, 0, 4})));
+}
+
+TEST(Interpreter, WritesMutatedBuffersAfterTheRun) {
+  Program program;
+  const Tensor count = Tensor::of<float>({1}, {1});
+  Node* buffer = attribute(program, "count", count);
+  Node* x = placeholder(program, "x", {1});
+  Node* sum = program.graph->call("torch.ops.aten.add.Tensor", {buffer, x}, {}, "sum");
+  program.graph->create(Node::Op::kOutput, "output", {Argument::List{sum}});
+  program.buffer_mutations.push_back({"sum", "count"});
+  Interpreter interpreter(program, {});
+  interpreter.run({{Tensor::of<float>({1}, {2})}});
+  EXPECT_EQ(count.item(), 3);
+  interpreter.run({{Tensor::of<float>({1}, {2})}});
+  EXPECT_EQ(count.item(), 5);
+}
+
+}  // namespace
+}  // namespace qdq

@@ -1,0 +1,67 @@
+#include "lower/lower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace qdq {
+namespace {
+
+using testing::HasSubstr;
+
+// A linear layer whose int8 weight is dequantized in the graph, as convert_pt2e leaves it.
+Program quantized_linear() {
+  Program program;
+  Graph& graph = *program.graph;
+  const Tensor weight = Tensor::of<int8_t>({3, 4}, {1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12});
+  program.add_attribute({"weight", weight, Attribute::Kind::kBuffer});
+  program.add_attribute({"scale", Tensor::of<float>({3}, {0.5f, 0.25f, 0.125f}), Attribute::Kind::kBuffer});
+  program.add_attribute({"zero_point", Tensor::of<int64_t>({3}, {0, 0, 0}), Attribute::Kind::kBuffer});
+  Node* w = graph.get_attr("weight");
+  Node* scale = graph.get_attr("scale");
+  Node* zero_point = graph.get_attr("zero_point");
+  w->meta.val.value = TensorMeta{DType::kS8, {3, 4}, {}, false};
+  scale->meta.val.value = TensorMeta{DType::kF32, {3}, {}, false};
+  zero_point->meta.val.value = TensorMeta{DType::kS64, {3}, {}, false};
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 4}, {}, false};
+  Node* dequantized = graph.call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
+                                 {w, scale, zero_point, 0, -127, 127, DType::kS8});
+  Node* linear = graph.call("torch.ops.aten.linear.default", {x, dequantized}, {}, "linear");
+  graph.create(Node::Op::kOutput, "output", {Argument::List{linear}});
+  infer_shapes(program);
+  return program;
+}
+
+TEST(Lower, ComputesConstantsOnce) {
+  const Program program = quantized_linear();
+  Session session = lower(program);
+  for (const Node* node : session.program().graph->nodes()) EXPECT_THAT(node->target(), testing::Not(HasSubstr("dequantize")));
+  EXPECT_EQ(session.program().find_attribute("weight"), nullptr);
+  EXPECT_NE(program.find_attribute("weight"), nullptr);  // the program given is left alone
+  const Tensor x = Tensor::of<float>({2, 4}, {1, 2, 3, 4, -1, 0, 1, 0});
+  const std::vector<Tensor> out = session.run({{x}});
+  EXPECT_TRUE(bitwise_equal(out[0], Tensor::of<float>({2, 3}, {-5, -4.5, -3.25, 1, 0.5, 0.25})));
+}
+
+TEST(Lower, EveryBackendGivesTheSameNumbers) {
+  const Program program = quantized_linear();
+  const Tensor x = Tensor::of<float>({1, 4}, {1, 2, 3, 4});
+  for (const std::string_view name : backend_names()) {
+    const std::vector<Tensor> out = lower(program, {{std::string(name)}}).run({{x}});
+    EXPECT_TRUE(bitwise_equal(out[0], Tensor::of<float>({1, 3}, {-5, -4.5, -3.25}))) << name;
+  }
+}
+
+TEST(Lower, NamesTheBackendsWhenOneIsUnknown) {
+  try {
+    lower(quantized_linear(), {{"cuda"}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.message, HasSubstr("there is no backend 'cuda' in this build; it has "));
+    EXPECT_THAT(error.message, HasSubstr("simd"));
+  }
+}
+
+}  // namespace
+}  // namespace qdq
