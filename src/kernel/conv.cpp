@@ -106,21 +106,18 @@ class Worker {
 
   void run(const Piece& piece) {
     const int64_t row = plan_.whole ? 0 : piece.begin / plan_.window.out_w;
-    if (!plan_.whole) {
+    const bool same_planes = piece.x == input_ && row == row_, same_pixels = same_planes && piece.begin == begin_;
+    if (!plan_.whole && !same_planes) {
       if (row != row_) planes_.clear(0.0f, padded_.get());
-      row_ = row;
       planes_.fill(piece.x, row, padded_.get());
     }
-    switch (plan_.way) {
-      case Way::kDirect:
-        return run_direct(piece, row);
-      case Way::kPixelLanes:
-        fill_panels(piece, row);
-        return run_pixel_lanes(piece);
-      case Way::kChannelLanes:
-        fill_panels(piece, row);
-        return run_channel_lanes(piece);
-    }
+    input_ = piece.x;
+    row_ = row;
+    begin_ = piece.begin;
+    if (plan_.way == Way::kDirect) return run_direct(piece, row);
+    if (!same_pixels) fill_panels(piece, row);
+    if (plan_.way == Way::kPixelLanes) return run_pixel_lanes(piece);
+    run_channel_lanes(piece);
   }
 
  private:
@@ -184,7 +181,9 @@ class Worker {
   const Plan& plan_;
   const Planes& planes_;
   int64_t weight_panel_;
-  int64_t row_ = -1;  // of the padding that padded_ holds
+  // What the buffers hold: neighbouring pieces often share the planes (long rows) or the panels (split channels).
+  const float* input_ = nullptr;
+  int64_t row_ = -1, begin_ = -1;
   Scratch padded_, panels_, tile_;
 };
 

@@ -1,8 +1,9 @@
 // Float formulas with transcendental functions and row reductions. The bits are the same natively and in WASM: both
-// builds run the same polynomials in four lanes, without fused multiply-add and without the C library. Error <= 2 ulp
-// unless said otherwise.
+// builds run the same polynomials in four lanes, without fused multiply-add and without the C library.
 //
-// Arrays are contiguous; `out` may be the same array as x. NaN in, NaN out.
+// exp to pow are within 2 ulp of the exact result, and a result below the smallest normal number may be 0. The formulas
+// made of them round after every operation: within 4 ulp, but gelu for negative x, where 1 + erf and 1 + tanh cancel as
+// they do in PyTorch. Arrays are contiguous; `out` may be the same array as x. NaN in, NaN out.
 //
 // Row sums have one fixed order: strand j of 16 adds elements j, j + 16, j + 32, ... in order from 0; the strands are
 // then added pairwise, j with j + 8, then with j + 4, j + 2, j + 1.

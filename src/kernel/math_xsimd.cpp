@@ -100,10 +100,19 @@ class RowSum {
   V strands_[4] = {V(0.0f), V(0.0f), V(0.0f), V(0.0f)};
 };
 
+// NaN is passed over; it comes back through the sum.
 float largest(const float* x, int64_t n) {
-  float value = -std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < n; ++i) value = x[i] > value ? x[i] : value;
-  return value;
+  V most(-std::numeric_limits<float>::infinity());
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const V v = V::load_unaligned(x + i);
+    most = xsimd::select(v > most, v, most);
+  }
+  float lane[kLanes];
+  most.store_unaligned(lane);
+  for (int64_t j = 1; j < kLanes; ++j) lane[0] = lane[j] > lane[0] ? lane[j] : lane[0];
+  for (; i < n; ++i) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+  return lane[0];
 }
 
 // Calls body(first element of the row) for rows, in threads if they are worth it.
@@ -141,7 +150,7 @@ float sine(float value, int64_t quadrant) {
 
 void exp_f32(const float* x, int64_t n, float* out) { map(x, n, out, exp_full); }
 void expm1_f32(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) { return xsimd::expm1(v); });
+  map(x, n, out, [](V v) { return xsimd::select(v > V(88.0f), exp_full(v), xsimd::expm1(v)); });
 }
 void log_f32(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) { return xsimd::log(v); });

@@ -70,6 +70,7 @@ const std::vector<ConvCase>& cases() {
       make(2, 3, 1, 3, 3, 3, 3, 5, 5, 1, 1, 4, 4, 1),  // windows wholly outside the image
       make(1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1),
       make(4, 18, 1, 2, 3, 1, 1, 3, 0, 4, 1, 5, 40, 3),
+      make(3, 130, 1, 1, 3, 1, 2, 0, 1, 1, 1, 1, 2400, 2),  // several pieces of one row, split channels
   };
   return all;
 }
