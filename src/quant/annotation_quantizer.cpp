@@ -60,13 +60,14 @@ QParams product_of_scales(const Sources& sources) {
     out.scale = std::move(product);
   }
   out.zero_point.assign(out.scale.size(), 0);
+  out.zero_point_dtype = DType::kS32;
   return out;
 }
 
 QParams copy_first(const Sources& sources) { return sources.at(0)->calculate_qparams_or_default(); }
 
 QParams largest_scale(const Sources& sources) {
-  QParams out{{0.0f}, {0}, {}, DType::kS64};
+  QParams out{{0.0f}, {0}, {}, DType::kS32};
   for (const auto& source : sources)
     for (const float scale : source->calculate_qparams_or_default().scale) out.scale[0] = std::max(out.scale[0], scale);
   return out;

@@ -57,4 +57,11 @@ void ComposableQuantizer::adjust_observers(const Program& program, std::vector<s
   for (const auto& quantizer : quantizers_) quantizer->adjust_observers(program, observers);
 }
 
+std::string ComposableQuantizer::why_float(const Program& program, const Node& node) const {
+  std::string reason;
+  for (const auto& quantizer : quantizers_)
+    if (std::string own = quantizer->why_float(program, node); !own.empty()) reason = std::move(own);
+  return reason;
+}
+
 }  // namespace qdq

@@ -32,6 +32,7 @@ class ComposableQuantizer : public Quantizer {
   // Throws Error{kInvalidArgument} naming the quantizer that changed another's annotation, and the node.
   void annotate(Program& program, Annotations& annotations) override;
   void validate(const Program& program, const Annotations& annotations) override;
+  std::string why_float(const Program& program, const Node& node) const override;  // what the last one that can tell says
   void adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override;
 
  private:

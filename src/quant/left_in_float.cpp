@@ -8,7 +8,7 @@ namespace qdq {
 
 namespace {
 
-bool is_integer(const Argument& argument) {
+bool is_dequantized(const Argument& argument) {
   const Node* node = argument.node();
   return node && is_dequantize(*node);
 }
@@ -34,8 +34,19 @@ std::string reason_for(const Prepared::Impl& prepared, const Node& node, const s
     if (meta && meta->dtype != DType::kF32) return concat("it computes on ", to_string(meta->dtype));
   }
   const auto reason = prepared.reasons.find(node.name());
-  if (reason != prepared.reasons.end()) return reason->second;
-  return concat(prepared.quantizer, " has no annotation for it");
+  if (reason != prepared.reasons.end() && !reason->second.empty()) return reason->second;
+  return concat(prepared.quantizer, " did not annotate it");
+}
+
+// Whether the operator computes on integers, alone or fused with one in front of it.
+bool is_quantized(const Prepared::Impl& prepared, const Node& node, const std::vector<size_t>& operands) {
+  if (!is_sum_or_product(node)) {
+    const Node* weight = node.arg(operands[1]).node();
+    return is_dequantize(*weight) || weight->is("torch.ops.quantized_decomposed.convert_element_type.no_fuse");
+  }
+  if (std::any_of(operands.begin(), operands.end(), [&](size_t i) { return is_dequantized(node.arg(i)); })) return true;
+  const auto annotation = prepared.annotations.find(prepared.program.graph->find(node.name()));
+  return annotation != prepared.annotations.end() && annotation->second.in_pattern;
 }
 
 }  // namespace
@@ -55,7 +66,7 @@ std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& 
   std::vector<LeftInFloat> out;
   for (const Node* node : converted.graph->nodes()) {
     const std::vector<size_t> operands = operands_to_quantize(*node);
-    if (operands.empty() || std::any_of(operands.begin(), operands.end(), [&](size_t i) { return is_integer(node->arg(i)); })) continue;
+    if (operands.empty() || is_quantized(impl, *node, operands)) continue;
     out.push_back({node->name(), node->meta.module_path().value_or(""), short_name(node->target()), reason_for(impl, *node, operands)});
   }
   return out;

@@ -56,7 +56,7 @@ std::vector<NodeAccuracy> compare_by_debug_handle(const Program& ref, const Prog
       double signal = 0, noise = 0;
       const std::span<const float> x = a.values[i].span<float>(), y = b.values[i].span<float>();
       for (size_t k = 0; k < x.size(); ++k) {
-        signal += static_cast<double>(x[k]) * x[k];
+        signal += static_cast<double>(y[k]) * y[k];  // PyTorch's signal is the quantized value
         noise += (static_cast<double>(x[k]) - y[k]) * (static_cast<double>(x[k]) - y[k]);
       }
       accuracy.mse.push_back(x.empty() ? 0 : noise / static_cast<double>(x.size()));

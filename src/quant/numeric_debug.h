@@ -20,7 +20,7 @@ struct NodeAccuracy {
   int64_t handle = 0;
   std::string ref_node, actual_node;
   std::vector<double> mse;      // mean of (ref - actual)^2
-  std::vector<double> sqnr_db;  // 20 log10(|ref| / |ref - actual|), infinite for equal values
+  std::vector<double> sqnr_db;  // 20 log10(|actual| / |ref - actual|), infinite for equal values
 };
 
 // Runs both programs on the same inputs and compares, handle by handle, the last float tensor that carries the handle. Handles that

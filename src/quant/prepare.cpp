@@ -210,6 +210,8 @@ Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend
   quantizer.annotate(impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
   quantizer.validate(impl->program, impl->annotations);
+  for (const Node* node : impl->program.graph->nodes())
+    if (!operands_to_quantize(*node).empty()) impl->reasons[node->name()] = quantizer.why_float(impl->program, *node);
 
   std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>> derived;
   ObserverMap observers = make_observers(*impl->program.graph, impl->annotations, &derived);

@@ -78,6 +78,7 @@ struct QuantizationAnnotation {
   bool annotated = false;  // PyTorch's _annotated
   // PyTorch's _is_output_of_quantized_pattern: X86InductorQuantizer continues quantization behind such a node.
   bool is_output_of_quantized_pattern = false;
+  bool in_pattern = false;  // part of a quantized pattern, though none of its own tensors need be quantized
   std::string annotator;   // who wrote it: quantizer and pattern, for explain()
   uint64_t id = fresh_id();  // tells a replaced annotation from an edited one; copies keep it
 
@@ -98,6 +99,12 @@ class Quantizer {
   virtual void annotate(Program& program, Annotations& annotations) = 0;
   // Throws Error{kInvalidArgument} if the annotated graph is not what the backend can run. Default: accepts.
   virtual void validate(const Program& program, const Annotations& annotations) { (void)program; (void)annotations; }
+  // Why this quantizer left an operator in float, in words that follow "because"; empty if it cannot tell. Asked after annotate.
+  virtual std::string why_float(const Program& program, const Node& node) const {
+    (void)program;
+    (void)node;
+    return {};
+  }
   // Called when all observers exist and none is in the graph yet, one entry for each annotated edge and node, in order
   // (prepare_obs_or_fq_callback); may replace them. Null: nothing is inserted there. Default: changes nothing.
   virtual void adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {

@@ -142,12 +142,13 @@ class Annotator {
   QuantizationAnnotation& write(Node* node, const char* pattern) {
     QuantizationAnnotation annotation;
     annotation.annotated = true;
+    annotation.in_pattern = true;
     annotation.annotator = concat("X86InductorQuantizer ", pattern);
     return annotations_[node] = std::move(annotation);
   }
 
   void leave_float(const Nodes& nodes) {
-    for (Node* node : nodes) write(node, "left in float by its setting");
+    for (Node* node : nodes) write(node, "leaves it in float").in_pattern = false;
   }
 
   // The inputs of a conv or linear; `is_end` tells that nothing is fused behind it.
@@ -463,6 +464,24 @@ void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) 
     if (found == annotations.end() || !found->second.annotated || !found->second.is_output_of_quantized_pattern) continue;
     found->second.output_qspec = SharedQuantizationSpec{Edge{node->input_nodes()[0], node}};
   }
+}
+
+std::string X86InductorQuantizer::why_float(const Program&, const Node& node) const {
+  for (const auto& [path, config] : module_names_)
+    if (!config && is_in_module(node, path)) return concat("the settings leave the module '", path, "' in float");
+  for (const auto& [target, config] : operator_types_) {
+    if (!node.is(target)) continue;
+    if (!config) return concat("the settings leave ", target.substr(10), " in float");
+    return concat(name(), " found no pattern with it");
+  }
+  for (const std::string_view target : {"torch.ops.aten.add.Tensor", "torch.ops.aten.add_.Tensor"})
+    if (node.is(target)) return concat(name(), " quantizes an addition only directly behind a convolution or linear that nobody else reads");
+  if (node.is(kMatmul)) return concat(name(), " quantizes matmul only on request (function type torch.matmul)");
+  if (!is_quantizable(node)) return concat(name(), " has no pattern for ", node.target().substr(10));
+  if (!global_) return "there is no global setting, and none for this module or operator";
+  if (compat_ == Compat::kTorch26 && node.meta.source_fn_stack.empty())
+    return "the export recorded no source for it (non-strict), by which PyTorch 2.6 finds patterns; without compat torch-2.6 it is found";
+  return compat_ == Compat::kTorch26 ? "PyTorch 2.6 finds no pattern by the recorded source; without compat torch-2.6 it is found" : "";
 }
 
 }  // namespace qdq

@@ -45,6 +45,7 @@ class X86InductorQuantizer : public Quantizer {
   std::string_view name() const override { return "X86InductorQuantizer"; }
   Compat compat() const override { return compat_; }
   void annotate(Program& program, Annotations& annotations) override;
+  std::string why_float(const Program& program, const Node& node) const override;
 
  private:
   using Setting = std::pair<std::string, std::optional<QuantizationConfig>>;

@@ -383,4 +383,32 @@ void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
   propagate(*program.graph, annotations);
 }
 
+std::string XNNPACKQuantizer::why_float(const Program& program, const Node& node) const {
+  const bool strict = compat_ == Compat::kTorch26;
+  const Setting* setting = nullptr;  // the first that reaches the node
+  for (const Setting& s : module_names_)
+    if (!setting && is_in_module(node, s.first)) setting = &s;
+  for (const Setting& s : module_types_)
+    if (!setting && is_in_module_type(node, s.first)) setting = &s;
+  for (const Setting& s : operator_types_)
+    if (!setting && !strict && is_of_packet(node, s.first)) setting = &s;
+  if (setting && !setting->second) return concat("the settings leave ", setting->first, " in float");
+  if (!setting && !global_) return "there is no global setting, and none for this module or operator";
+  const bool dynamic = strict ? global_ && global_->is_dynamic() : (setting ? *setting->second : *global_).is_dynamic();
+
+  if (dynamic && !is_linear(node)) return concat(name(), " quantizes only linear dynamically");
+  if (is_conv_transpose(node)) return concat(name(), " quantizes a transposed convolution only together with a relu behind it");
+  if (!is_linear(node) && !is_conv(node) && !is_add(node) && !is_mul(node)) return concat(name(), " has no pattern for ", node.target().substr(10));
+  if (is_add(node) || is_mul(node)) {
+    for (size_t i = 0; i < 2; ++i)
+      if (const Node* operand = node.arg(i).node(); operand && operand->op() == Node::Op::kGetAttr) {
+        const Tensor& tensor = program.attribute_of(*operand);
+        if (tensor.numel() == 1 && std::fabs(tensor.item()) > kHistcBound) return concat("its operand ", tensor.item(), " is too large to observe");
+      }
+  }
+  if (strict && setting && is_conv(node)) return "PyTorch 2.6 never applies module names and types to convolutions; without compat torch-2.6 they reach it";
+  if (strict && is_conv(node)) return "its weight already belongs to another call, which PyTorch 2.6 does not quantize twice; without compat torch-2.6 it is";
+  return {};
+}
+
 }  // namespace qdq

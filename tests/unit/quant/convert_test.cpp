@@ -1,0 +1,223 @@
+// Conversion: quantize / dequantize pairs, their duplication, integer weights, and refusals.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/constant_fold.h"
+#include "quant/fold_batch_norm.h"
+#include "quant/pt2e.h"
+#include "quant/xnnpack_quantizer.h"
+#include "unit/quant/program_builder.h"
+
+namespace qdq {
+namespace {
+
+XNNPACKQuantizer per_channel() {
+  SymmetricConfigOptions options;
+  options.is_per_channel = true;
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  return quantizer;
+}
+
+// x -> conv (bias) -> relu -> conv
+Program two_convs() {
+  ProgramBuilder b;
+  Node* w1 = b.weight("a.weight", {4, 3, 3, 3});
+  Node* b1 = b.weight("a.bias", {4});
+  Node* w2 = b.weight("b.weight", {2, 4, 1, 1});
+  Node* x = b.input("x", {1, 3, 6, 6});
+  Node* conv = b.call("conv2d.default", {x, w1, b1}, "a");
+  Node* relu = b.call("relu.default", {conv}, "act");
+  Node* last = b.call("conv2d.default", {relu, w2}, "b");
+  return b.finish({last});
+}
+
+std::vector<Tensor> run(const Program& program, const Tensor& x) {
+  Interpreter interpreter(program, {});
+  return interpreter.run(std::vector<Tensor>{x});
+}
+
+TEST(Convert, WeightsBecomeIntegersAndFloatOnesGo) {
+  XNNPACKQuantizer quantizer = per_channel();
+  Prepared prepared = prepare_pt2e(two_convs(), quantizer);
+  for (uint32_t seed = 0; seed < 3; ++seed) prepared.run({sample({1, 3, 6, 6}, seed)});
+  const Program converted = convert_pt2e(prepared);
+  verify(converted);
+  EXPECT_EQ(converted.find_attribute("a.weight"), nullptr);
+  ASSERT_NE(converted.find_attribute("_frozen_param0"), nullptr);
+  EXPECT_EQ(converted.find_attribute("_frozen_param0")->tensor.dtype(), DType::kS8);
+  EXPECT_EQ(converted.find_attribute("_scale_0")->tensor.numel(), 4);
+  EXPECT_NE(converted.find_attribute("a.bias"), nullptr);
+  const std::vector<std::string> expected = {
+      "_scale_0", "_zero_point_0", "_frozen_param0", "dequantize_per_channel.default", "a.bias", "_scale_1", "_zero_point_1", "_frozen_param1",
+      "dequantize_per_channel.default", "x", "quantize_per_tensor.default", "dequantize_per_tensor.default", "conv2d.default", "relu.default",
+      "quantize_per_tensor.default", "dequantize_per_tensor.default", "conv2d.default", "quantize_per_tensor.default",
+      "dequantize_per_tensor.default", "output"};
+  EXPECT_EQ(targets(*converted.graph), expected);
+
+  const Tensor x = sample({1, 3, 6, 6}, 7);
+  const Tensor before = run(two_convs(), x)[0], after = run(converted, x)[0];
+  double signal = 0, noise = 0;
+  for (int64_t i = 0; i < before.numel(); ++i) {
+    const double a = before.data<float>()[i], b = after.data<float>()[i];
+    signal += a * a;
+    noise += (a - b) * (a - b);
+  }
+  EXPECT_GT(10 * std::log10(signal / noise), 25.0);
+}
+
+TEST(Convert, KeepsFloatWeightsWithoutFolding) {
+  XNNPACKQuantizer quantizer = per_channel();
+  Prepared prepared = prepare_pt2e(two_convs(), quantizer);
+  prepared.run({sample({1, 3, 6, 6}, 0)});
+  const Program converted = convert_pt2e(prepared, {false, false});
+  EXPECT_NE(converted.find_attribute("a.weight"), nullptr);
+  EXPECT_EQ(converted.find_attribute("_frozen_param0"), nullptr);
+}
+
+TEST(Convert, CanBeRepeatedAndCalibrationContinued) {
+  XNNPACKQuantizer quantizer = per_channel();
+  Prepared prepared = prepare_pt2e(two_convs(), quantizer);
+  prepared.run({sample({1, 3, 6, 6}, 0)});
+  const Program first = convert_pt2e(prepared), again = convert_pt2e(prepared);
+  EXPECT_EQ(print(*first.graph), print(*again.graph));
+  Tensor wide = sample({1, 3, 6, 6}, 1);
+  for (float& value : wide.span<float>()) value *= 10;
+  prepared.run({wide});
+  EXPECT_NE(print(*convert_pt2e(prepared).graph), print(*first.graph));
+}
+
+TEST(Convert, RefusesWithoutCalibrationNamingTheTensors) {
+  XNNPACKQuantizer quantizer = per_channel();
+  const Prepared prepared = prepare_pt2e(two_convs(), quantizer);
+  try {
+    convert_pt2e(prepared);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kNotCalibrated);
+    EXPECT_NE(error.message.find("that of x, that of relu, that of conv2d_1"), std::string::npos) << error.message;
+  }
+}
+
+TEST(Convert, DynamicQuantizationNeedsNoCalibration) {
+  ProgramBuilder b;
+  Node* weight = b.weight("fc.weight", {5, 8});
+  Node* x = b.input("x", {2, 8});
+  Node* linear = b.call("linear.default", {x, weight}, "fc");
+  SymmetricConfigOptions options;
+  options.is_dynamic = true;
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  const Prepared prepared = prepare_pt2e(b.finish({linear}), quantizer);
+  const Program converted = convert_pt2e(prepared);
+  const std::vector<std::string> expected = {"_frozen_param0", "dequantize_per_tensor.default", "x", "choose_qparams.tensor", "operator.getitem",
+                                             "operator.getitem", "quantize_per_tensor.tensor", "dequantize_per_tensor.tensor",
+                                             "linear.default", "output"};
+  EXPECT_EQ(targets(*converted.graph), expected);
+}
+
+TEST(Convert, EveryAnnotatedUserGetsADequantizeOfItsOwn) {
+  ProgramBuilder b;
+  Node* w1 = b.weight("a.weight", {4, 3, 1, 1});
+  Node* w2 = b.weight("b.weight", {4, 3, 1, 1});
+  Node* x = b.input("x", {1, 3, 4, 4});
+  Node* first = b.call("conv2d.default", {x, w1}, "a");
+  Node* second = b.call("conv2d.default", {x, w2}, "b");
+  XNNPACKQuantizer quantizer = per_channel();
+  Prepared prepared = prepare_pt2e(b.finish({first, second}), quantizer);
+  prepared.run({sample({1, 3, 4, 4}, 3)});
+  const Program converted = convert_pt2e(prepared);
+  const Node* a = converted.graph->find("conv2d")->arg(0).node();
+  const Node* c = converted.graph->find("conv2d_1")->arg(0).node();
+  EXPECT_NE(a, c);
+  EXPECT_EQ(a->arg(0), c->arg(0));
+}
+
+TEST(Convert, TellsWhatStayedInFloatAndWhy) {
+  ProgramBuilder b;
+  Node* w1 = b.weight("a.weight", {4, 3, 1, 1});
+  Node* w2 = b.weight("b.weight", {4, 4, 1, 1});
+  Node* x = b.input("x", {1, 3, 4, 4});
+  Node* first = b.call("conv2d.default", {x, w1}, "a");
+  Node* second = b.call("conv2d.default", {first, w2}, "b");
+  XNNPACKQuantizer quantizer = per_channel();
+  quantizer.set_module_name("b", std::nullopt);
+  Prepared prepared = prepare_pt2e(b.finish({second}), quantizer);
+  prepared.run({sample({1, 3, 4, 4}, 3)});
+  const std::vector<LeftInFloat> left = left_in_float(prepared, convert_pt2e(prepared));
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].node, "conv2d_1");
+  EXPECT_EQ(left[0].module, "b");
+  EXPECT_EQ(left[0].op, "aten.conv2d.default");
+  EXPECT_FALSE(left[0].reason.empty());
+}
+
+// conv -> batch_norm, folded by hand: weight 2, mean 1, variance 3, gamma 4, beta 5, eps 1.
+TEST(FoldBatchNorm, Formula) {
+  ProgramBuilder b;
+  Node* weight = b.parameter("c.weight", Tensor::of<float>({1, 1, 1, 1}, {2.0f}));
+  Node* gamma = b.parameter("n.weight", Tensor::of<float>({1}, {4.0f}));
+  Node* beta = b.parameter("n.bias", Tensor::of<float>({1}, {5.0f}));
+  Node* mean = b.parameter("n.running_mean", Tensor::of<float>({1}, {1.0f}));
+  Node* var = b.parameter("n.running_var", Tensor::of<float>({1}, {3.0f}));
+  Node* x = b.input("x", {1, 1, 2, 2});
+  Node* conv = b.call("conv2d.default", {x, weight}, "c");
+  Node* norm = b.call("batch_norm.default", {conv, gamma, beta, mean, var, false, 0.1, 1.0, true}, "n");
+  Program program = b.finish({norm});
+  fold_batch_norms(program, Compat::kNone);
+  verify(program);
+  EXPECT_EQ(targets(*program.graph), (std::vector<std::string>{"c.weight", "x", "c.weight_bias", "conv2d.default", "output"}));
+  EXPECT_EQ(program.find_attribute("c.weight")->tensor.item(), 4.0);         // 2 * 4 / sqrt(4)
+  EXPECT_EQ(program.find_attribute("c.weight_bias")->tensor.item(), 3.0);    // (0 - 1) / 2 * 4 + 5
+  EXPECT_EQ(program.find_attribute("n.running_var"), nullptr);
+}
+
+Program conv_with_second_user() {
+  ProgramBuilder b;
+  Node* weight = b.weight("c.weight", {2, 1, 1, 1});
+  Node* gamma = b.weight("n.weight", {2});
+  Node* beta = b.weight("n.bias", {2});
+  Node* mean = b.weight("n.running_mean", {2});
+  Node* var = b.parameter("n.running_var", Tensor::of<float>({2}, {1.0f, 2.0f}));
+  Node* x = b.input("x", {1, 1, 2, 2});
+  Node* conv = b.call("conv2d.default", {x, weight}, "c");
+  Node* norm = b.call("batch_norm.default", {conv, gamma, beta, mean, var, false, 0.1, 1e-5, true}, "n");
+  Node* sum = b.call("add.Tensor", {conv, norm});
+  return b.finish({sum});
+}
+
+TEST(FoldBatchNorm, LeavesAConvolutionWithFurtherUsersUnlessPyTorchIsFollowed) {
+  Program program = conv_with_second_user();
+  const Tensor x = sample({1, 1, 2, 2}, 5);
+  const Tensor before = run(program, x)[0];
+  fold_batch_norms(program, Compat::kNone);
+  EXPECT_TRUE(bitwise_equal(run(program, x)[0], before));
+  Program as_torch = conv_with_second_user();
+  fold_batch_norms(as_torch, Compat::kTorch26);
+  EXPECT_EQ(as_torch.graph->find("batch_norm"), nullptr);
+}
+
+TEST(FoldQuantizedConstants, FoldsWhatStandsBetweenConstantAndQuantize) {
+  ProgramBuilder b;
+  Node* weight = b.weight("w", {2, 3});
+  Node* x = b.input("x", {1, 3});
+  Node* turned = b.call("t.default", {weight});
+  Node* back = b.call("t.default", {turned});
+  Node* linear = b.call("linear.default", {x, back});
+  Program program = b.finish({linear});
+  Graph& graph = *program.graph;
+  {
+    const auto point = graph.insert_before(graph.find("linear"));
+    Node* q = graph.call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {back, 0.01, 0, -127, 127, DType::kS8});
+    Node* dq = graph.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", {q, 0.01, 0, -127, 127, DType::kS8});
+    linear->set_arg(1, dq);
+  }
+  fold_quantized_constants(program);
+  verify(program);
+  EXPECT_EQ(targets(graph), (std::vector<std::string>{"x", "_frozen_param0", "dequantize_per_tensor.default", "linear.default", "output"}));
+  EXPECT_EQ(program.attributes.size(), 1u);
+}
+
+}  // namespace
+}  // namespace qdq

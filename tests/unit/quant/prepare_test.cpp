@@ -1,0 +1,175 @@
+// Sharing and placing of observers, and refusals of annotations.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "quant/pt2e.h"
+#include "quant/sharing.h"
+#include "quant/xnnpack_quantizer.h"
+#include "unit/quant/program_builder.h"
+
+namespace qdq {
+namespace {
+
+QuantizationSpec int8_spec() {
+  QuantizationSpec spec;
+  spec.dtype = DType::kS8;
+  spec.qscheme = QScheme::kPerTensorAffine;
+  spec.quant_min = -128;
+  spec.quant_max = 127;
+  return spec;
+}
+
+// A quantizer that is a function.
+class Lambda : public Quantizer {
+ public:
+  explicit Lambda(std::function<void(Graph&, Annotations&)> body, Compat compat = Compat::kNone) : body_(std::move(body)), compat_(compat) {}
+  std::string_view name() const override { return "Lambda"; }
+  Compat compat() const override { return compat_; }
+  void annotate(Program& program, Annotations& annotations) override { body_(*program.graph, annotations); }
+
+ private:
+  std::function<void(Graph&, Annotations&)> body_;
+  Compat compat_;
+};
+
+// x -> relu -> {sigmoid, tanh}
+Program two_consumers() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {2, 3});
+  Node* relu = b.call("relu.default", {x});
+  Node* sigmoid = b.call("sigmoid.default", {relu});
+  Node* tanh = b.call("tanh.default", {relu});
+  return b.finish({sigmoid, tanh});
+}
+
+Prepared prepare(Program program, std::function<void(Graph&, Annotations&)> annotate, Compat compat = Compat::kNone) {
+  Lambda quantizer(std::move(annotate), compat);
+  return prepare_pt2e(std::move(program), quantizer);
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+    return error.message;
+  }
+  return "nothing was thrown";
+}
+
+TEST(Prepare, ConsumersWithEqualSpecsShare) {
+  const Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) {
+    a[g.find("sigmoid")].set_input(g.find("relu"), int8_spec());
+    a[g.find("tanh")].set_input(g.find("relu"), int8_spec());
+  });
+  ASSERT_EQ(prepared.observers().size(), 1u);
+  EXPECT_EQ(prepared.observers()[0].covers.size(), 2u);
+  EXPECT_EQ(prepared.observers()[0].inserted_as.size(), 1u);
+  const Graph& graph = *prepared.program().graph;
+  EXPECT_EQ(graph.find("sigmoid")->arg(0).node(), graph.find("tanh")->arg(0).node());
+}
+
+TEST(Prepare, NoImplicitSharingWhereItIsForbidden) {
+  const Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) {
+    for (const char* name : {"sigmoid", "tanh"}) {
+      a[g.find(name)].set_input(g.find("relu"), int8_spec());
+      a[g.find(name)].allow_implicit_sharing = false;
+    }
+  });
+  EXPECT_EQ(prepared.observers().size(), 2u);
+}
+
+TEST(Prepare, ProducerOutputAndConsumerEdgeShareOneObserver) {
+  const Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) {
+    a[g.find("relu")].output_qspec = int8_spec();
+    a[g.find("sigmoid")].set_input(g.find("relu"), int8_spec());
+  });
+  ASSERT_EQ(prepared.observers().size(), 1u);
+  EXPECT_EQ(targets(*prepared.program().graph),
+            (std::vector<std::string>{"x", "relu.default", "activation_post_process_0", "sigmoid.default", "tanh.default", "output"}));
+}
+
+TEST(Prepare, SharingIsTransitive) {
+  const Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) {
+    Node* relu = g.find("relu");
+    a[relu].set_input(g.find("x"), int8_spec());
+    a[relu].output_qspec = SharedQuantizationSpec{Edge{g.find("x"), relu}};
+    a[g.find("tanh")].set_input(relu, SharedQuantizationSpec{relu});
+  });
+  ASSERT_EQ(prepared.observers().size(), 1u);
+  EXPECT_EQ(prepared.observers()[0].covers.size(), 3u);
+  EXPECT_EQ(prepared.observers()[0].inserted_as.size(), 2u);
+}
+
+TEST(Prepare, DifferentDtypesOnOneTensorStandBehindEachOther) {
+  const Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) {
+    QuantizationSpec uint8 = int8_spec();
+    uint8.dtype = DType::kU8;
+    uint8.quant_min = 0;
+    uint8.quant_max = 255;
+    a[g.find("relu")].output_qspec = int8_spec();
+    a[g.find("sigmoid")].set_input(g.find("relu"), uint8);
+  });
+  const Graph& graph = *prepared.program().graph;
+  EXPECT_EQ(prepared.observers().size(), 2u);
+  EXPECT_EQ(graph.find("sigmoid")->arg(0).node()->arg(0).node(), graph.find("tanh")->arg(0).node());
+}
+
+TEST(Prepare, RefusesCirclesMissingAndLaterSpecs) {
+  const auto edges = [](Graph& g) {
+    return std::pair{Edge{g.find("relu"), g.find("sigmoid")}, Edge{g.find("relu"), g.find("tanh")}};
+  };
+  EXPECT_NE(message_of([&] {
+    prepare(two_consumers(), [&](Graph& g, Annotations& a) {
+      const auto [first, second] = edges(g);
+      a[first.second].set_input(first.first, SharedQuantizationSpec{second});
+      a[second.second].set_input(second.first, SharedQuantizationSpec{first});
+    });
+  }).find("circle"), std::string::npos);
+  EXPECT_NE(message_of([&] {
+    prepare(two_consumers(), [&](Graph& g, Annotations& a) {
+      a[g.find("sigmoid")].output_qspec = SharedQuantizationSpec{edges(g).second};
+    });
+  }).find("sigmoid shares with (relu, tanh), which carries no spec"), std::string::npos);
+  EXPECT_NE(message_of([&] {
+    prepare(two_consumers(), [&](Graph& g, Annotations& a) {
+      a[g.find("relu")].output_qspec = SharedQuantizationSpec{g.find("sigmoid")};
+      a[g.find("sigmoid")].output_qspec = int8_spec();
+    });
+  }).find("no observer yet"), std::string::npos);
+}
+
+TEST(Prepare, RefusesSenselessLimitsAndForeignInputs) {
+  EXPECT_NE(message_of([&] {
+    prepare(two_consumers(), [&](Graph& g, Annotations& a) {
+      QuantizationSpec spec = int8_spec();
+      spec.quant_min = 10;
+      spec.quant_max = -10;
+      a[g.find("relu")].output_qspec = spec;
+    });
+  }).find("quant_min 10"), std::string::npos);
+  EXPECT_NE(message_of([&] {
+    prepare(two_consumers(), [&](Graph& g, Annotations& a) { a[g.find("tanh")].set_input(g.find("sigmoid"), int8_spec()); });
+  }).find("does not read"), std::string::npos);
+}
+
+TEST(Prepare, RefusesNaNNamingTheInput) {
+  Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
+  Tensor x = sample({2, 3}, 1);
+  x.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_NE(message_of([&] { prepared.run({x}); }).find("'x' holds NaN"), std::string::npos);
+}
+
+TEST(Prepare, RunGivesTheFloatOutputsAndObserves) {
+  Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
+  const Tensor x = Tensor::of<float>({2, 3}, {-1, 0.5f, 2, -3, 0, 1});
+  const std::vector<Tensor> out = prepared.run({x});
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_FLOAT_EQ(out[0].data<float>()[0], 0.5f);
+  EXPECT_EQ(prepared.observers()[0].observer->max_val().item(), 2.0);
+  EXPECT_EQ(prepared.observers()[0].observer->min_val().item(), 0.0);
+}
+
+}  // namespace
+}  // namespace qdq
