@@ -253,17 +253,17 @@ void add_pool_ops(std::vector<OpDef>& ops) {
       infer_pool<1, true, false>, eval_max_pool<1, false>);
   add("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)",
       infer_pool<1, true, true>, eval_max_pool<1, true>);
-  add("aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=[0, 0], int[2] dilation=[1, 1], bool ceil_mode=False) -> Tensor",
+  add("aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
       infer_pool<2, true, false>, eval_max_pool<2, false>);
-  add("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=[0, 0], int[2] dilation=[1, 1], bool ceil_mode=False) -> (Tensor, Tensor)",
+  add("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
       infer_pool<2, true, true>, eval_max_pool<2, true>);
-  add("aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=[0, 0, 0], int[3] dilation=[1, 1, 1], bool ceil_mode=False) -> Tensor",
+  add("aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
       infer_pool<3, true, false>, eval_max_pool<3, false>);
   add("aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
       infer_pool<1, false, false>, eval_avg_pool<1>);
-  add("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=[0, 0], bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+  add("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
       infer_pool<2, false, false>, eval_avg_pool<2>);
-  add("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=[0, 0, 0], bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+  add("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
       infer_pool<3, false, false>, eval_avg_pool<3>);
   add("aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", infer_adaptive<1, false>, eval_adaptive_avg<1>);
   add("aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", infer_adaptive<2, false>, eval_adaptive_avg<2>);

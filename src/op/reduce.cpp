@@ -380,6 +380,7 @@ void add_reduce_ops(std::vector<OpDef>& ops) {
   add("aten::var(Tensor self, bool unbiased=True) -> Tensor", infer_float_reduction, eval_var<false>, roles);
   add("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<true>, roles);
   add("aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<true>, roles);
+  add("aten::std(Tensor self, bool unbiased=True) -> Tensor", infer_float_reduction, eval_var<true>, roles);
   add("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", infer_var_mean, eval_var_mean, roles);
   add("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_norm, eval_norm, roles);
   add("aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", infer_norm, eval_norm, roles);

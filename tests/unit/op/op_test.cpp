@@ -86,6 +86,9 @@ TEST(Op, ViewsAliasAndCopiesDoNot) {
   for (const Value& copy : {run("torch.ops.aten.clone.default", {x}), run("torch.ops.aten.view_copy.default", {x, ints({6})}),
                             run("torch.ops.aten.relu.default", {x}), run("torch.ops.aten._to_copy.default", {x})})
     EXPECT_NE(tensor(copy).storage(), x.storage());
+  const Tensor permuted = tensor(run("torch.ops.aten.reshape.default", {x.transpose(0, 1), ints({2, 3})}));
+  EXPECT_NE(permuted.storage(), x.storage());
+  EXPECT_EQ(floats(permuted), (std::vector<float>{1, 4, 2, 5, 3, 6}));
 }
 
 TEST(Op, ErrorsNameTheTrouble) {

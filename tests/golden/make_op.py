@@ -1,0 +1,836 @@
+"""Makes op/cases.json and op/data.npz: what PyTorch computes for every operator that qdq has.
+
+Run where torch is, from this folder: python3 make_op.py [TARGET_PART]. Each line of "cases" is one call:
+  op, args, kwargs   {"t": i}: tensor i of "tensors"; {"t": i, "batch": true}: its dimension 0 is a batch, symbolic in shape
+                     inference; {"batch": n}: an integer that is that batch; {"dtype": ..}; {"memory_format": ..}; numbers, strings,
+                     null, lists; {"float": "inf"}
+  out                the result, likewise
+  after              argument -> its tensor after the call, where that differs from before
+  alias              the result shares the bytes of argument 0
+  tol                [absolute, relative] for floats; without it results are equal to the bit
+"tensors": [dtype, shape, offset into the array of data.npz that has the dtype's name] (float16 and bfloat16 as float32).
+"schemas": target -> PyTorch's schema line.
+"""
+
+import json
+import math
+import operator
+import sys
+import warnings
+
+import numpy as np
+import torch
+import torch.ao.quantization.fx._decomposed  # noqa: F401, defines quantized_decomposed
+
+warnings.simplefilter("ignore")
+torch.manual_seed(5)
+torch.set_num_threads(1)
+inf, nan = math.inf, math.nan
+f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+s8, u8, s16, s32, s64, boolean = torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool
+
+cases, tensors, arrays, known = [], [], {}, {}
+
+
+class B:
+    """A tensor whose dimension 0 is the batch, or an integer that is the batch."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+def name_of(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def store(t):
+    t = t.detach()
+    wide = t.float() if t.dtype in (f16, bf16) else t
+    array = np.ascontiguousarray(wide.numpy())
+    key = (name_of(t.dtype), tuple(t.shape), array.tobytes())
+    if key not in known:
+        flat = arrays.setdefault(str(array.dtype), [])
+        tensors.append([name_of(t.dtype), list(t.shape), sum(a.size for a in flat)])
+        flat.append(array.reshape(-1))
+        known[key] = len(tensors) - 1
+    return known[key]
+
+
+def encode(v):
+    if isinstance(v, B):
+        return {"t": store(v.value), "batch": True} if isinstance(v.value, torch.Tensor) else {"batch": v.value}
+    if isinstance(v, torch.Tensor):
+        return {"t": store(v)}
+    if isinstance(v, torch.dtype):
+        return {"dtype": name_of(v)}
+    if isinstance(v, torch.memory_format):
+        return {"memory_format": name_of(v)}
+    if isinstance(v, torch.device):
+        return {"device": str(v)}
+    if isinstance(v, torch.layout):
+        return {"layout": name_of(v)}
+    if isinstance(v, (list, tuple)):
+        return [encode(x) for x in v]
+    if isinstance(v, float) and not math.isfinite(v):
+        return {"float": repr(v)}
+    return v
+
+
+def plain(v):
+    if isinstance(v, B):
+        v = v.value
+    if isinstance(v, torch.Tensor):
+        # Not clone: that would make a broadcast tensor dense.
+        return v.clone()
+    return type(v)(plain(x) for x in v) if isinstance(v, (list, tuple)) else v
+
+
+def find(target):
+    if target.startswith("operator."):
+        return getattr(operator, target.split(".")[1])
+    f = torch.ops
+    for part in target.removeprefix("torch.ops.").split("."):
+        f = getattr(f, part)
+    return f
+
+
+def case(target, *args, tol=None, **kwargs):
+    if "." not in target:
+        target += ".default"
+    if not target.startswith(("torch.ops.", "operator.")):
+        target = "torch.ops." + ("" if target.startswith("quantized_decomposed") else "aten.") + target
+    if len(sys.argv) > 1 and sys.argv[1] not in target:
+        return
+    args, kwargs = list(args), dict(kwargs)
+    entry = {"op": target, "args": encode(args)}
+    if kwargs:
+        entry["kwargs"] = encode(list(kwargs.values()))
+        entry["kwargs"] = dict(zip(kwargs, entry["kwargs"]))
+    given = plain(args)
+    with torch.no_grad():
+        out = find(target)(*given, **{k: plain(v) for k, v in kwargs.items()})
+    entry["out"] = encode(out)
+    after = {}
+    for i, (a, b) in enumerate(zip(plain(args), given)):
+        if isinstance(a, torch.Tensor) and not torch.equal(a.nan_to_num(7), b.nan_to_num(7)):
+            after[str(i)] = store(b)
+    if after:
+        entry["after"] = after
+    if isinstance(out, torch.Tensor) and given and isinstance(given[0], torch.Tensor):
+        entry["alias"] = out.untyped_storage().data_ptr() == given[0].untyped_storage().data_ptr() and out.numel() > 0
+    floats = [o for o in (out if isinstance(out, (list, tuple)) else [out]) if isinstance(o, torch.Tensor) and o.is_floating_point()]
+    if tol is None:
+        tol = (2e-6, 2e-6)
+        if floats and floats[0].dtype == f64:
+            tol = (1e-13, 1e-13)
+        if floats and floats[0].dtype == f16:
+            tol = (1e-3, 1e-3)
+        if floats and floats[0].dtype == bf16:
+            tol = (8e-3, 8e-3)
+    if tol and floats:
+        entry["tol"] = list(tol)
+    cases.append(entry)
+
+
+def exact(target, *args, **kwargs):
+    case(target, *args, tol=(), **kwargs)
+
+
+def rand(*shape, dtype=f32, scale=2.0):
+    return (torch.randn(*shape) * scale).to(dtype)
+
+
+def ints(*shape, low=-9, high=10, dtype=s64):
+    return torch.randint(low, high, shape).to(dtype)
+
+
+def special():
+    return torch.tensor([-inf, -1e30, -100.0, -3.5, -1.0, -0.5, -1e-6, -0.0, 0.0, 1e-6, 0.5, 1.0, 1.5, 2.5, 3.0, 6.0, 7.0, 100.0, 1e30, inf, nan])
+
+
+def convolutions():
+    x1, x2, x3 = rand(2, 4, 9), rand(2, 4, 6, 7), rand(2, 4, 4, 5, 5)
+    w1, w2, w3 = rand(6, 4, 3), rand(6, 4, 3, 2), rand(2, 4, 2, 3, 2)
+    b = rand(6)
+    tol = (1e-5, 1e-5)
+    case("conv1d", B(x1), w1, b, tol=tol)
+    case("conv1d", x1, rand(6, 2, 3), None, [2], [2], [2], 2, tol=tol)
+    case("conv1d", x1[0], w1, b, [1], [1], tol=tol)
+    case("conv1d.padding", B(x1), rand(6, 4, 4), b, [1], "same", [2], tol=tol)
+    case("conv1d.padding", x1, w1, None, [2], "valid", tol=tol)
+    case("conv2d", B(x2), w2, b, tol=tol)
+    case("conv2d", B(x2), w2, None, [2, 1], [1, 2], [2, 1], tol=tol)
+    case("conv2d", B(x2), rand(4, 1, 3, 3), rand(4), [1, 1], [1, 1], [1, 1], 4, tol=tol)
+    case("conv2d", x2, rand(8, 2, 1, 1), None, [1, 1], [0, 0], [1, 1], 2, tol=tol)
+    case("conv2d", x2[0], w2, b, tol=tol)
+    case("conv2d", x2.double(), w2.double(), b.double(), tol=(1e-12, 1e-12))
+    case("conv2d", ints(1, 2, 4, 4, dtype=s32), ints(3, 2, 3, 3, dtype=s32), None)
+    case("conv2d.padding", B(x2), w2, b, [1, 1], "same", [1, 2], tol=tol)
+    case("conv2d.padding", x2, w2, b, [2, 2], "valid", tol=tol)
+    case("conv3d", B(x3), w3, rand(2), [2, 1, 1], [1, 0, 1], [1, 2, 1], tol=tol)
+    case("conv3d.padding", x3, w3, None, [1, 1, 1], "same", tol=tol)
+    case("conv_transpose1d", B(x1), rand(4, 3, 3), rand(3), [2], [1], [1], 1, [2], tol=tol)
+    case("conv_transpose2d.input", B(x2), rand(4, 3, 3, 2), rand(3), tol=tol)
+    case("conv_transpose2d.input", B(x2), rand(4, 3, 3, 2), None, [2, 3], [1, 0], [1, 2], 2, [2, 1], tol=tol)
+    case("conv_transpose2d.input", x2[0], rand(4, 3, 2, 2), rand(3), [2, 2], tol=tol)
+    case("conv_transpose3d.input", x3, rand(4, 2, 2, 2, 2), rand(2), [2, 1, 2], tol=tol)
+    case("convolution", B(x2), w2, b, [1, 2], [1, 1], [1, 1], False, [0, 0], 1, tol=tol)
+    case("convolution", B(x2), rand(4, 3, 3, 2), rand(6), [2, 2], [1, 0], [1, 1], True, [1, 1], 2, tol=tol)
+    case("convolution", x1, w1, None, [1], [0], [1], False, [0], 1, tol=tol)
+
+
+def products():
+    tol = (1e-5, 1e-5)
+    case("linear", B(rand(3, 5)), rand(4, 5), rand(4), tol=tol)
+    case("linear", B(rand(2, 3, 5)), rand(4, 5), tol=tol)
+    case("linear", rand(5), rand(4, 5), rand(4), tol=tol)
+    case("linear", rand(3, 5).double(), rand(4, 5).double(), tol=(1e-12, 1e-12))
+    case("addmm", rand(4), B(rand(3, 5)), rand(5, 4), tol=tol)
+    case("addmm", rand(3, 4), rand(3, 5), rand(5, 4), beta=0.5, alpha=2.0, tol=tol)
+    case("addmm", torch.full((3, 4), nan), rand(3, 5), rand(5, 4), beta=0, tol=tol)
+    case("baddbmm", rand(2, 1, 4), B(rand(2, 3, 5)), rand(2, 5, 4), alpha=0.25, tol=tol)
+    case("mm", B(rand(3, 5)), rand(5, 2), tol=tol)
+    case("mm", ints(3, 4), ints(4, 2))
+    case("bmm", B(rand(2, 3, 5)), B(rand(2, 5, 4)), tol=tol)
+    for a, b in [((5,), (5,)), ((3, 5), (5,)), ((5,), (5, 4)), ((3, 5), (5, 4)), ((2, 3, 5), (5, 4)), ((2, 3, 5), (2, 5, 4)), ((2, 1, 3, 5), (4, 5, 2)),
+                 ((3, 5), (2, 5, 4)), ((2, 3, 5), (5,)), ((5,), (2, 5, 4))]:
+        case("matmul", rand(*a), rand(*b), tol=tol)
+    case("matmul", B(rand(2, 4, 3, 5)), B(rand(2, 4, 5, 3)), tol=tol)
+    case("mv", rand(3, 5), rand(5), tol=tol)
+    case("dot", rand(5), rand(5), tol=tol)
+    case("einsum", "bij,bjk->bik", [B(rand(2, 3, 4)), B(rand(2, 4, 2))], tol=tol)
+    case("einsum", "b h w i c, b h w j c -> b h w i j", [rand(1, 2, 2, 3, 4), rand(1, 2, 2, 2, 4)], tol=tol)
+    case("einsum", "ij,jk", [rand(3, 4), rand(4, 2)], tol=tol)
+    case("einsum", "ii->i", [rand(3, 3)], tol=tol)
+
+
+def attention():
+    q, k, v = rand(2, 3, 4, 8), rand(2, 3, 5, 8), rand(2, 3, 5, 6)
+    tol = (1e-5, 1e-5)
+    case("scaled_dot_product_attention", B(q), B(k), B(v), tol=tol)
+    case("scaled_dot_product_attention", q, k, v, rand(4, 5), 0.0, False, scale=0.3, tol=tol)
+    hide = torch.tensor([[1, 0, 1, 1, 0]] * 3 + [[0] * 5]) > 0
+    case("scaled_dot_product_attention", q, k, v, hide, tol=tol)
+    case("scaled_dot_product_attention", B(q), B(q), B(q), None, 0.0, True, tol=tol)
+    case("scaled_dot_product_attention", rand(1, 4, 3, 8), rand(1, 2, 5, 8), rand(1, 2, 5, 8), enable_gqa=True, tol=tol)
+    case("scaled_dot_product_attention", rand(4, 8), rand(5, 8), rand(5, 8), tol=tol)
+    case("_scaled_dot_product_flash_attention_for_cpu", B(q), B(k), B(rand(2, 3, 5, 8)), tol=tol)
+    case("_scaled_dot_product_flash_attention_for_cpu", q, q, q, 0.0, True, scale=0.5, tol=tol)
+    case("_scaled_dot_product_flash_attention_for_cpu", q, k, rand(2, 3, 5, 8), attn_mask=rand(4, 5), tol=tol)
+
+
+def norms():
+    x, w, b, mean, var = rand(2, 3, 4, 2), rand(3), rand(3), rand(3), rand(3).abs() + 0.1
+    case("batch_norm", B(x), w, b, mean, var, False, 0.1, 1e-5, True)
+    case("batch_norm", x, None, None, mean, var, False, 0.1, 1e-3, True)
+    case("batch_norm", B(x), w, b, mean, var, True, 0.3, 1e-5, True, tol=(1e-5, 1e-5))
+    case("batch_norm", rand(4, 3), w, b, None, None, True, 0.1, 1e-5, False, tol=(1e-5, 1e-5))
+    case("_native_batch_norm_legit_no_training", B(x), w, b, mean, var, 0.1, 1e-5)
+    case("native_batch_norm", x, w, b, mean, var, False, 0.1, 1e-5)
+    case("native_batch_norm", B(x), w, b, mean, var, True, 0.1, 1e-5, tol=(1e-5, 1e-5))
+    case("_native_batch_norm_legit", B(x), w, b, mean, var, True, 0.2, 1e-3, tol=(1e-5, 1e-5))
+    case("_native_batch_norm_legit", x, w, None, mean, var, False, 0.2, 1e-3)
+    case("_native_batch_norm_legit.no_stats", B(x), w, b, True, 0.2, 1e-3, tol=(1e-5, 1e-5))
+    y = rand(2, 3, 8)
+    tol = (3e-6, 3e-6)
+    case("layer_norm", B(y), [8], rand(8), rand(8), 1e-5, tol=tol)
+    case("layer_norm", B(y), [3, 8], tol=tol)
+    case("layer_norm", y.double(), [8], rand(8).double(), None)
+    case("native_layer_norm", B(y), [8], rand(8), rand(8), 1e-6, tol=tol)
+    case("rms_norm", B(y), [8], rand(8), tol=tol)
+    case("rms_norm", y, [3, 8], None, 1e-3, tol=tol)
+    g = rand(2, 6, 4)
+    case("group_norm", B(g), 3, rand(6), rand(6), tol=tol)
+    case("group_norm", g, 1, None, None, 1e-3, tol=tol)
+    case("native_group_norm", B(g), rand(6), rand(6), B(2), 6, 4, 2, 1e-5, tol=tol)
+    case("instance_norm", B(g), rand(6), rand(6), None, None, True, 0.1, 1e-5, True, tol=tol)
+    case("instance_norm", g, None, None, rand(6), rand(6).abs() + 1, False, 0.1, 1e-5, True, tol=tol)
+
+
+def pools():
+    x1, x2, x3 = rand(2, 3, 11), rand(2, 3, 7, 8), rand(1, 2, 5, 5, 4)
+    hole = x2.clone()
+    hole[0, 0, 2, 3] = nan
+    exact("max_pool1d", B(x1), [3], [2], [1], [2], True)
+    case("max_pool1d_with_indices", x1, [2], tol=())
+    for name in ("max_pool2d", "max_pool2d_with_indices"):
+        exact(name, B(x2), [2, 2])
+        exact(name, hole, [3, 3], [2, 2], [1, 1])
+        exact(name, x2, [3, 2], [2, 3], [1, 1], [2, 1], True)
+        exact(name, x2[0], [3, 3], [3, 3], [0, 0], [1, 1], True)
+    exact("max_pool2d", ints(1, 2, 4, 4, dtype=s8), [2, 2])
+    exact("max_pool3d", B(x3), [2, 2, 2], [2, 1, 2], [1, 0, 1])
+    case("avg_pool1d", B(x1), [3], [2], [1], True, False)
+    case("avg_pool2d", B(x2), [2, 2])
+    case("avg_pool2d", x2, [3, 3], [2, 2], [1, 1])
+    case("avg_pool2d", x2, [3, 3], [2, 2], [1, 1], True, False)
+    case("avg_pool2d", x2, [3, 3], [2, 2], [1, 1], True, True)
+    case("avg_pool2d", x2, [2, 3], [], [0, 1], False, True, 4)
+    case("avg_pool3d", B(x3), [2, 2, 2], [2, 2, 2], [1, 1, 1])
+    case("adaptive_avg_pool1d", B(x1), [4])
+    for name in ("adaptive_avg_pool2d", "_adaptive_avg_pool2d"):
+        case(name, B(x2), [1, 1])
+        case(name, B(x2), [3, 5])
+        case(name, x2, [9, 8])
+    case("adaptive_avg_pool3d", B(x3), [2, 3, 1])
+    exact("adaptive_max_pool1d", B(x1), [4])
+    exact("adaptive_max_pool2d", B(x2), [3, 5])
+
+
+def activations():
+    x, s = rand(3, 5), special()
+    same = ["relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "tanh", "silu", "gelu", "elu", "leaky_relu", "hardtanh"]
+    for name in same + ["mish", "log_sigmoid", "celu", "selu", "softplus", "hardshrink"]:
+        finite = s[(s.abs() < 50)] if name in ("mish", "gelu") else s
+        if name != "log_sigmoid":
+            case(name, finite)
+        case(name, B(x))
+    case("relu", x.half())
+    case("gelu", x.bfloat16())
+    case("hardswish", x.double())
+    for name in same + ["mish"]:
+        case(name + "_", B(x))
+    case("elu_", x, 0.5, 1.5, 0.7)
+    case("relu", ints(7))
+    case("hardtanh", ints(7), -2, 3)
+    case("sigmoid", ints(5))
+    case("tanh", ints(5, low=-2, high=3))
+    case("gelu", s[(s.abs() < 50)], approximate="tanh")
+    case("elu", s, 1.5, 2.0, 0.5)
+    case("hardtanh", s, 0.0, 6.0)
+    case("hardtanh_", x, -0.5, 0.25)
+    case("leaky_relu", s, 0.2)
+    case("celu", x, 0.7)
+    case("softplus", x, 2.0, 1.0)
+    case("threshold", B(x), 0.5, -3.0)
+    case("hardshrink", x, 1.0)
+    case("prelu", B(rand(2, 3, 4)), rand(3))
+    case("prelu", x, rand(1))
+    case("glu", B(rand(3, 6)))
+    case("glu", rand(4, 3), 0)
+
+
+def arithmetic():
+    x, y, i, j = rand(3, 4), rand(4), ints(3, 4), ints(4, low=1)
+    mask = x > 0
+    zero_dim = torch.tensor(1.5)
+    for name in ("add", "sub", "mul", "div"):
+        case(name + ".Tensor", B(x), B(rand(3, 4)))
+        case(name + ".Tensor", x, y)
+        case(name + ".Tensor", x.unsqueeze(1), rand(2, 1))
+        case(name + ".Tensor", B(x), 2.5)
+        case(name + ".Tensor", i, j)
+        case(name + ".Tensor", i, 2)
+        case(name + ".Tensor", i, 0.5)
+        case(name + ".Tensor", i, x)
+        case(name + ".Tensor", i.to(s8), j.to(u8))
+        case(name + ".Tensor", i, zero_dim)
+        case(name + ".Tensor", x.half(), zero_dim)
+        case(name + ".Tensor", x.half(), x.bfloat16())
+        case(name + ".Tensor", x.double(), x)
+        case(name + ".Scalar", B(x), 3)
+        case(name + ".Scalar", i, 1.5)
+        case(name + "_.Tensor", B(x), B(rand(3, 4)))
+        case(name + "_.Tensor", x, y)
+        case(name + "_.Tensor", x, i)
+        case(name + "_.Scalar", B(x), 0.3)
+    case("add.Tensor", mask, mask)
+    case("mul.Tensor", mask, x)
+    case("mul.Tensor", mask, mask)
+    case("add.Tensor", i.to(s8), 100)
+    case("add.Tensor", x, y, alpha=0.5)
+    case("sub.Tensor", i, j, alpha=3)
+    case("add_.Tensor", x, y, alpha=-2)
+    case("mul_.Tensor", i, 3)
+    case("rsub.Scalar", B(x), 1.0)
+    case("rsub.Scalar", i, 2, 3)
+    case("rsub.Tensor", B(x), B(rand(3, 4)), alpha=2)
+    tops, bottoms = torch.tensor([7.0, -7.0, 7.5, -0.5, 0.0, 6.0, -6.0, 1e8]), torch.tensor([2.0, 2.0, -2.0, 3.0, 5.0, 0.1, 0.1, 3.0])
+    small = torch.tensor([-8, -7, -1, 0, 1, 7, 8, 5])
+    by = torch.tensor([3, -3, 2, 5, -2, 2, -1, -5])
+    for mode in ("floor", "trunc", None):
+        case("div.Tensor_mode", tops, bottoms, rounding_mode=mode)
+        case("div.Tensor_mode", small, by, rounding_mode=mode)
+        case("div.Scalar_mode", B(x), 0.7, rounding_mode=mode)
+    for name in ("floor_divide", "remainder.Tensor", "fmod.Tensor"):
+        case(name, tops, bottoms)
+        case(name, small, by)
+    for name in ("floor_divide.Scalar", "remainder.Scalar", "fmod.Scalar"):
+        case(name, B(x), 0.75)
+        case(name, small, 3)
+    holes = torch.tensor([nan, 1.0, 2.0, nan])
+    for name in ("maximum", "minimum", "max.other", "min.other"):
+        exact(name, B(x), B(rand(3, 4)))
+        exact(name, holes, torch.tensor([0.0, nan, 3.0, nan]))
+        exact(name, i, j)
+    case("pow.Tensor_Scalar", B(x), 2)
+    case("pow.Tensor_Scalar", x.abs(), 0.5)
+    case("pow.Tensor_Scalar", x, 3.0)
+    case("pow.Tensor_Scalar", x.abs(), -1.7)
+    case("pow.Tensor_Scalar", i, 3)
+    case("pow.Tensor_Tensor", x.abs(), rand(3, 4))
+    case("pow.Tensor_Tensor", special(), torch.tensor(3.0))
+    case("pow.Scalar", 10000.0, rand(4, scale=1))
+    case("pow.Scalar", 2, ints(4, low=0))
+    case("addcmul", B(x), rand(3, 4), y, value=0.5)
+    case("addcdiv", B(x), rand(3, 4), y.abs() + 1, value=2.0)
+
+
+def comparisons():
+    x, i = ints(3, 4, low=-2, high=3).float(), ints(3, 4, low=-2, high=3)
+    x[0, 0] = nan
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        case(name + ".Tensor", B(x), B(ints(3, 4, low=-2, high=3).float()))
+        case(name + ".Tensor", i, x)
+        case(name + ".Scalar", B(x), 1)
+        case(name + ".Scalar", i, 0.5)
+    mask, other = i > 0, x > 0
+    for name in ("logical_and", "logical_or", "logical_xor"):
+        case(name, mask, other)
+        case(name, B(i), B(x))
+    for name in ("logical_not", "isnan", "isinf"):
+        case(name, B(x))
+        case(name, i)
+    case("isinf", special())
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        case(name + ".Tensor", B(mask), B(other))
+        case(name + ".Tensor", i, ints(4))
+        case(name + ".Scalar", i.to(u8), 5)
+    case("bitwise_not", B(mask))
+    case("bitwise_not", i.to(s8))
+    case("bitwise_not", i.to(u8))
+
+
+def unary():
+    x, s = rand(3, 5), special()
+    positive = x.abs() + 0.01
+    for name in ("neg", "abs", "sign", "square", "round", "floor", "ceil", "trunc"):
+        case(name, B(x))
+        case(name, s)
+        case(name, ints(5))
+    case("round", torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 2.4999998]))
+    for name in ("exp", "expm1", "erf", "sin", "cos"):
+        case(name, B(x))
+        case(name, s[(s.abs() < 101)] if name in ("sin", "cos") else s)
+        case(name, x.double())
+        case(name, ints(5))
+    for name in ("log", "log1p", "log2", "sqrt", "rsqrt", "reciprocal"):
+        case(name, B(positive))
+        case(name, s)
+        case(name, positive.double())
+        case(name, ints(5, low=1))
+    case("exp_", B(x))
+    case("sqrt_", B(positive))
+    case("sin", torch.tensor([1e3, 1e4, 12345.678, -5e5]))
+    case("clamp", B(x), -1.0, 1.0)
+    case("clamp", s, None, 2)
+    case("clamp", ints(5), -2, 3)
+    case("clamp", ints(5), -1.5, 3)
+    case("clamp_", x, 0.25)
+    case("clamp.Tensor", B(x), rand(5), None)
+    case("clamp.Tensor", x, rand(5) - 1, rand(3, 1) + 1)
+    case("clamp_min", B(x), 0.5)
+    case("clamp_min", ints(4), 2)
+    case("clamp_min_", B(x), 0.5)
+    case("clamp_max", B(x), 0.5)
+    case("clamp_max_", B(x), 0.5)
+
+
+def selections():
+    x, y, mask = rand(3, 4), rand(4), ints(3, 4) > 0
+    exact("where.self", B(mask), B(x), B(rand(3, 4)))
+    exact("where.self", mask[:, :1], x, y)
+    exact("where.self", mask, x, ints(3, 4))
+    exact("where.ScalarSelf", mask, 2.5, B(x))
+    exact("where.ScalarOther", mask, x, 1)
+    exact("where.Scalar", mask, 1.0, 0.0)
+    exact("masked_fill.Scalar", B(x), B(mask), -inf)
+    exact("masked_fill.Scalar", x, mask[0], 3)
+    exact("masked_fill.Tensor", x, mask, torch.tensor(7.0))
+    exact("masked_fill_.Scalar", B(x), B(mask), 0.5)
+    exact("masked_fill_.Tensor", x, mask, torch.tensor(7.0))
+    exact("fill.Scalar", B(x), 2)
+    exact("fill.Tensor", x, torch.tensor(3.0))
+    exact("fill_.Scalar", B(x), 2)
+    exact("fill_.Tensor", x, torch.tensor(3))
+    exact("zero_", B(x))
+    exact("copy", B(x), y)
+    exact("copy_", B(x), ints(3, 4))
+
+
+def reductions():
+    x, i = rand(2, 3, 4), ints(2, 3, 4)
+    mask = i > 3
+    case("mean", B(x))
+    case("mean", i, dtype=f32)
+    case("mean.dim", B(x), [-1])
+    case("mean.dim", B(x), [1, 2], True)
+    case("mean.dim", x, None)
+    case("mean.dim", x, [0, 2], dtype=f64)
+    case("sum", B(x))
+    case("sum", i)
+    case("sum", mask)
+    case("sum.dim_IntList", B(x), [1])
+    case("sum.dim_IntList", x, [], True)
+    case("sum.dim_IntList", i.to(s8), [0, 2])
+    case("sum.dim_IntList", i, [1], dtype=f32)
+    case("prod", x)
+    case("prod", i[0])
+    case("prod.dim_int", B(x), 1)
+    hole = x.clone()
+    hole[0, 1, 2] = nan
+    for name in ("amax", "amin"):
+        exact(name, B(x), [-1], True)
+        exact(name, hole)
+        exact(name, i, [0, 1])
+    for name in ("max", "min"):
+        exact(name, B(x))
+        exact(name, hole)
+        exact(name + ".dim", B(x), 1)
+        exact(name + ".dim", hole, -1, True)
+        exact("arg" + name, B(x), 2)
+        exact("arg" + name, x)
+        exact("arg" + name, hole, 1, True)
+    for name in ("any", "all"):
+        case(name, B(mask))
+        case(name + ".dim", B(mask), 1)
+        case(name + ".dim", x, 2, True)
+        case(name, i.to(u8))
+    for name in ("var", "std"):
+        case(name + ".correction", B(x), [1, 2], correction=0)
+        case(name + ".correction", x, None, keepdim=True)
+        case(name + ".dim", B(x), [2], False, True)
+        case(name + ".dim", x, [0])
+    case("var", x, False)
+    case("std", x)
+    case("var_mean.correction", B(x), [1, 2], correction=0, keepdim=True)
+    for p in (2, 1, 0, inf, -inf, 3.5):
+        case("linalg_vector_norm", B(x), p, [-1], True)
+    case("linalg_vector_norm", x)
+    case("norm.ScalarOpt_dim", B(x), 2, [1])
+    case("norm.ScalarOpt_dim", x, None, [1, 2], True)
+    case("logsumexp", B(x), [1])
+    case("logsumexp", torch.tensor([[-inf, -inf], [0.0, inf]]), [1])
+    rows = torch.tensor([[0.0, -inf, 3.0], [-inf, -inf, -inf], [100.0, 200.0, -100.0]])
+    for name, last in (("softmax.int", ()), ("_softmax", (False,)), ("_safe_softmax", ()), ("log_softmax.int", ()), ("_log_softmax", (False,))):
+        case(name, B(x), -1, *last)
+        case(name, B(x), 1, *last)
+        case(name, rows, 1, *last)
+    case("softmax.int", x, 0, f64)
+    case("softmax.int", torch.tensor(3.0), 0)
+    case("cumsum", B(x), 1)
+    case("cumsum", i.to(s8), -1)
+    case("cumsum", mask, 0)
+    exact("topk", B(rand(3, 7)), 3)
+    exact("topk", rand(5, 3), 2, 0, False)
+    exact("sort", B(rand(3, 7)))
+    exact("sort", rand(4, 3), 0, True)
+
+
+def views():
+    x = rand(2, 3, 4)
+    i = ints(2, 3)
+    for name in ("view", "view_copy", "_unsafe_view", "reshape"):
+        exact(name, B(x), [B(2), -1])
+        exact(name, x, [4, 6])
+    exact("view_as", x, rand(6, 4))
+    exact("reshape_as", x, rand(6, 4))
+    exact("flatten.using_ints", B(x), 1)
+    exact("flatten.using_ints", x)
+    exact("flatten.using_ints", torch.tensor(1.0))
+    exact("flatten.using_ints", B(x), -2, -1)
+    exact("ravel", B(x))
+    exact("unflatten.int", B(rand(2, 12)), 1, [3, -1])
+    y = rand(2, 1, 3, 1)
+    for name in ("squeeze", "squeeze_copy"):
+        exact(name, B(y))
+        exact(name + ".dim", B(y), 1)
+        exact(name + ".dim", y, 0)
+        exact(name + ".dims", B(y), [1, -1])
+    for name in ("unsqueeze", "unsqueeze_copy"):
+        exact(name, B(x), 1)
+        exact(name, x, -1)
+    for name in ("expand", "expand_copy"):
+        exact(name, B(y), [B(2), 5, -1, 2])
+        exact(name, y, [3, 2, 1, 3, 1])
+    exact("expand_as", B(y), rand(2, 4, 3, 1))
+    exact("broadcast_to", y, [2, 2, 3, 1])
+    for name in ("permute", "permute_copy"):
+        exact(name, B(x), [0, 2, 1])
+        exact(name, x, [-1, 0, 1])
+    for name in ("transpose.int", "transpose_copy.int", "swapaxes", "swapdims"):
+        exact(name, B(x), 1, -1)
+    for name in ("t", "t_copy"):
+        exact(name, rand(2, 3))
+        exact(name, rand(3))
+    exact("movedim.int", B(x), 1, -1)
+    for name in ("slice.Tensor", "slice_copy.Tensor"):
+        exact(name, B(x), 1, 1, 3)
+        exact(name, B(x), 0, 0, 9223372036854775807)
+        exact(name, x, -1, -3, None, 2)
+        exact(name, x, 2, 3, 1)
+    for name in ("select.int", "select_copy.int"):
+        exact(name, B(x), 1, -1)
+        exact(name, x, 0, 1)
+    exact("narrow", B(x), 2, 1, 2)
+    exact("narrow", x, 2, -3, 2)
+    exact("chunk", B(rand(2, 7)), 3, 1)
+    exact("chunk", rand(3), 5)
+    for name in ("split.Tensor", "split_copy.Tensor"):
+        exact(name, B(rand(2, 7)), 3, -1)
+    for name in ("split.sizes", "split_with_sizes", "split_with_sizes_copy"):
+        exact(name, B(rand(2, 7)), [3, 0, 4], 1)
+    exact("unbind.int", B(x), 1)
+    exact("as_strided", x, [3, 2], [1, 4], 2)
+    for name in ("cat", "concat"):
+        exact(name, [B(x), B(rand(2, 2, 4))], 1)
+    exact("cat", [x, ints(2, 1, 4), rand(2, 1, 4).double()], 1)
+    exact("cat", [rand(0), x, x])
+    exact("stack", [B(x), B(rand(2, 3, 4))], -1)
+    exact("stack", [i, i])
+    exact("repeat", B(rand(2, 3)), [1, 2])
+    exact("repeat", rand(2, 3), [2, 1, 3])
+    exact("tile", rand(2, 3), [2])
+    exact("flip", B(x), [1, -1])
+    exact("roll", B(x), [1, -2], [1, 2])
+    exact("roll", x, [5])
+    for name in ("clone", "contiguous", "detach", "detach_", "detach_copy", "alias", "alias_copy", "lift_fresh", "lift_fresh_copy"):
+        exact(name, B(x))
+    exact("contiguous", x, memory_format=torch.contiguous_format)
+    for name in ("dropout", "dropout_", "feature_dropout", "feature_dropout_", "alpha_dropout", "feature_alpha_dropout"):
+        exact(name, B(x), 0.5, False)
+    exact("native_dropout", B(x), 0.5, False)
+    wild = torch.tensor([-1.7, 2.5, 300.0, -129.0, 0.0])
+    for dtype in (s8, u8, s32, s64, boolean, f16, bf16, f64, f32):
+        exact("to.dtype", wild, dtype)
+        exact("to.dtype", ints(5), dtype)
+    exact("to.dtype", B(x), f32, False, True)
+    exact("to.dtype_layout", B(x), dtype=f64)
+    exact("to.dtype_layout", x)
+    exact("to.device", x, torch.device("cpu"), f16)
+    exact("_to_copy", B(x), dtype=s32)
+    exact("_to_copy", x)
+    exact("type_as", x, ints(1))
+
+
+def resizing():
+    x, line = rand(2, 3, 4, 5), rand(2, 3, 6)
+    exact("pad", B(x), [1, 2, 0, 1])
+    exact("pad", x, [-1, 2], "constant", 1.5)
+    exact("pad", x, [0, 0, 0, 0, 1, 0, 0, 1])
+    for mode in ("reflect", "replicate", "circular"):
+        exact("pad", B(x), [1, 2, 2, 1], mode)
+        exact("pad", line, [2, 1], mode)
+    exact("constant_pad_nd", B(x), [1, 1], 0.5)
+    exact("constant_pad_nd", ints(2, 3), [1, 1], 7)
+    for name in ("reflection_pad1d", "replication_pad1d"):
+        exact(name, B(line), [2, 1])
+    for name in ("reflection_pad2d", "replication_pad2d"):
+        exact(name, B(x), [2, 1, 1, 0])
+    for name in ("upsample_nearest2d", "_upsample_nearest_exact2d"):
+        exact(name + ".vec", B(x), None, [2.0, 2.0])
+        exact(name + ".vec", x, [7, 3], None)
+        exact(name + ".vec", x, None, [1.7, 0.6])
+        exact(name, B(x), [7, 3])
+        exact(name, x, [6, 8], 1.7, 1.7)
+    exact("upsample_nearest1d.vec", B(line), None, [2.0])
+    exact("upsample_nearest1d", line, [4])
+    for align in (False, True):
+        for name in ("upsample_bilinear2d", "upsample_bicubic2d"):
+            tol = (1e-5, 1e-5)
+            case(name + ".vec", B(x), None, align, [2.0, 2.0], tol=tol)
+            case(name + ".vec", B(x), [7, 3], align, None, tol=tol)
+            case(name + ".vec", x, None, align, [1.7, 0.6], tol=tol)
+            case(name, x, [8, 9], align, tol=tol)
+            case(name, x, [1, 1], align, tol=tol)
+        case("upsample_linear1d.vec", B(line), None, align, [2.5], tol=(1e-5, 1e-5))
+        case("upsample_linear1d", line, [4], align, tol=(1e-5, 1e-5))
+    exact("pixel_shuffle", B(rand(2, 8, 2, 3)), 2)
+    exact("pixel_unshuffle", B(rand(2, 2, 4, 6)), 2)
+
+
+def indexing():
+    x = rand(4, 3, 5)
+    row, pair = torch.tensor([2, 0, -1]), torch.tensor([[1], [0]])
+    exact("embedding", rand(6, 3), B(ints(2, 4, low=0, high=6)))
+    exact("embedding", rand(6, 3), ints(3, low=0, high=6, dtype=s32), 0)
+    exact("index_select", B(x), 1, torch.tensor([2, 0, 0]))
+    exact("index_select", x, -1, torch.tensor([4]))
+    exact("index.Tensor", x, [row])
+    exact("index.Tensor", B(x), [None, row])
+    exact("index.Tensor", x, [row, torch.tensor([0, 1, 2])])
+    exact("index.Tensor", x, [pair, None, row])
+    exact("index.Tensor", x, [None, pair, row])
+    exact("index.Tensor", x, [None, None, pair])
+    exact("index_put", B(x), [None, row], rand(4, 3, 5))
+    exact("index_put", x, [row], torch.tensor(2.0))
+    case("index_put", x, [torch.tensor([1, 1])], rand(2, 3, 5), True)
+    exact("index_put_", x, [row], rand(3, 5))
+    exact("index_put_", rand(3, 4), [torch.tensor([[True, False, True, False]] * 3)], torch.tensor(9.0))
+    exact("gather", x, 0, ints(2, 3, 5, low=0, high=4))
+    exact("gather", x, -1, ints(4, 2, 2, low=0, high=5))
+    exact("scatter.src", x, 2, torch.arange(3).repeat(4, 2, 1), rand(4, 3, 5))
+    exact("scatter.value", x, 1, ints(4, 1, 5, low=0, high=3), 7.5)
+    exact("slice_scatter", B(x), rand(4, 2, 5), 1, 0, 2)
+    exact("select_scatter", B(x), rand(4, 5), 1, -1)
+    for name in ("tril", "triu"):
+        exact(name, B(x))
+        exact(name, rand(4, 4), 1)
+        exact(name, rand(4, 5), -2)
+    exact("repeat_interleave.self_int", B(x), 2, 1)
+    exact("repeat_interleave.self_int", x, 3)
+
+
+def creations():
+    x, i = rand(2, 3), ints(2)
+    cpu = torch.device("cpu")
+    for name in ("zeros", "ones"):
+        exact(name, [2, 3], device=cpu, pin_memory=False)
+        exact(name, [], dtype=s64)
+        exact(name + "_like", B(x), pin_memory=False)
+        exact(name + "_like", x, dtype=boolean, memory_format=torch.preserve_format)
+        exact("new_" + name, B(x), [B(2), 4])
+        exact("new_" + name, i, [3], dtype=f32)
+    exact("full", [2], 1.5)
+    exact("full", [2], 3)
+    exact("full", [1, 2], True)
+    exact("full", [2], 3, dtype=s8)
+    exact("full_like", B(x), 2)
+    exact("full_like", i, 2.5)
+    exact("new_full", x, [2], 7)
+    exact("scalar_tensor", 2.5)
+    exact("scalar_tensor", 3, dtype=s64)
+    exact("arange", 5)
+    exact("arange", 2.5)
+    exact("arange", 4, dtype=f32, device=cpu)
+    exact("arange.start", 2, 7)
+    exact("arange.start", -1.5, 2)
+    exact("arange.start_step", 0, 10, 3)
+    exact("arange.start_step", 5, 0, -2)
+    case("arange.start_step", 0, 1, 0.1)
+    # Uninitialised memory has a shape only.
+    for name, args in (("empty.memory_format", ([0, 3],)), ("empty_like", (rand(0, 2),)), ("new_empty", (x, [0]))):
+        exact(name, *args)
+
+
+def recurrence():
+    tol = (1e-5, 1e-5)
+    T, N, I, H = 4, 2, 3, 5
+
+    def params(gates, layers, directions, biases):
+        out = []
+        for layer in range(layers):
+            for _ in range(directions):
+                out += [rand(gates * H, I if layer == 0 else H * directions, scale=0.5), rand(gates * H, H, scale=0.5)]
+                out += [rand(gates * H, scale=0.5), rand(gates * H, scale=0.5)] if biases else []
+        return out
+
+    x = rand(T, N, I)
+    h = lambda cells: rand(cells, N, H)  # noqa: E731
+    case("lstm.input", x, [h(1), h(1)], params(4, 1, 1, True), True, 1, 0.0, False, False, False, tol=tol)
+    case("lstm.input", B(rand(N, T, I)), [h(4), h(4)], params(4, 2, 2, True), True, 2, 0.5, False, True, True, tol=tol)
+    case("gru.input", B(rand(N, T, I)), h(1), params(3, 1, 1, True), True, 1, 0.0, False, False, True, tol=tol)
+    case("gru.input", x, h(4), params(3, 2, 2, False), False, 2, 0.0, False, True, False, tol=tol)
+    case("rnn_tanh.input", x, h(2), params(1, 1, 2, True), True, 1, 0.0, False, True, False, tol=tol)
+    case("rnn_relu.input", x, h(1), params(1, 1, 1, True), True, 1, 0.0, False, False, False, tol=tol)
+
+
+def quantization():
+    def quantized(name, *args, **kwargs):
+        exact("quantized_decomposed." + name + ("" if "." in name else ".default"), *args, **kwargs)
+
+    x = rand(3, 8, scale=4)
+    ties = torch.arange(-12, 12).float() / 8
+    wild = torch.tensor([-inf, inf, 1e30, -1e30, -0.0])
+    for dtype, low, high, zero_point in ((s8, -128, 127, 3), (u8, 0, 255, 131), (s16, -32768, 32767, -7), (s32, -(2**31), 2**31 - 1, 0), (s8, -8, 7, 1)):
+        for data in (B(x), ties, wild if dtype != s32 else ties):
+            quantized("quantize_per_tensor", data, 0.25, zero_point, low, high, dtype)
+        q = ints(4, 6, low=max(low, -500), high=min(high, 500), dtype=dtype)
+        quantized("dequantize_per_tensor", B(q), 0.0137, zero_point, low, high, dtype)
+    quantized("quantize_per_tensor", rand(50, scale=1.0), 0.1, 0, -128, 127, s8)
+    quantized("quantize_per_tensor", rand(9).half(), 0.05, 2, -128, 127, s8)
+    scale, zero_point, low, high = torch.tensor([0.03], dtype=f64), torch.tensor([2]), torch.tensor([-128]), torch.tensor([127])
+    q = ints(3, 5, low=-128, high=128, dtype=s8)
+    quantized("quantize_per_tensor.tensor", B(x), scale, zero_point, -128, 127, s8)
+    quantized("quantize_per_tensor.tensor", x, torch.tensor(0.03), torch.tensor(5, dtype=s32), 0, 255, u8)
+    quantized("quantize_per_tensor.tensor2", x, scale, zero_point, low, high, s8)
+    quantized("dequantize_per_tensor", q, 0.1, 3, -128, 127, s8, out_dtype=f16)
+    quantized("dequantize_per_tensor.tensor", B(q), scale, zero_point, -128, 127, s8)
+    quantized("dequantize_per_tensor.tensor2", q, scale, zero_point, low, high, s8)
+    w = rand(4, 3, 2)
+    scales, zero_points = rand(4).abs() / 50 + 0.01, ints(4, low=-20, high=20)
+    qw = ints(4, 3, 2, low=-128, high=128, dtype=s8)
+    quantized("quantize_per_channel", w, scales, torch.zeros(4, dtype=s64), 0, -127, 127, s8)
+    quantized("quantize_per_channel", w, scales[:3], zero_points[:3], 1, -128, 127, s8)
+    quantized("quantize_per_channel", w, scales, zero_points + 0.3, 0, 0, 255, u8)
+    quantized("dequantize_per_channel", qw, scales, zero_points, 0, -128, 127, s8)
+    quantized("dequantize_per_channel", qw, scales[:2], None, 2, -128, 127, s8)
+    quantized("dequantize_per_channel", qw, scales, zero_points + 0.3, 0, -128, 127, s8)
+    quantized("fake_quant_per_channel", w, scales, zero_points, 0, -128, 127)
+    rows, row_scales, row_zero_points = rand(3, 6), rand(3, 1).abs() / 20 + 0.01, ints(3, 1, low=-20, high=20)
+    q_rows = ints(3, 6, low=-128, high=128, dtype=s8)
+    quantized("quantize_per_token", rows, row_scales, row_zero_points, -128, 127, s8)
+    quantized("quantize_per_token", rows, row_scales.double(), row_zero_points, -128, 127, s8)
+    quantized("dequantize_per_token", q_rows, row_scales.double(), row_zero_points, -128, 127, s8, f32)
+    group_scales, group_zero_points = rand(3, 2).abs() / 5 + 0.1, ints(3, 2, low=-3, high=4)
+    quantized("quantize_per_channel_group", rows, group_scales, group_zero_points, -8, 7, s8, 3)
+    quantized("quantize_per_channel_group", rows, row_scales, row_zero_points, -8, 7, s8, 128)
+    quantized("dequantize_per_channel_group", q_rows, group_scales, group_zero_points, -128, 127, s8, 3, f32)
+    quantized("dequantize_per_channel_group", q_rows, group_scales, None, -128, 127, s8, 3, f32)
+    for data in (B(x), x.abs(), -x.abs(), torch.zeros(3), x.half(), x.bfloat16()):
+        quantized("choose_qparams.tensor", data, -128, 127, 2.0**-12, s8)
+        quantized("choose_qparams.tensor", data, 0, 255, 2.0**-23, u8)
+        quantized("choose_qparams_symmetric.tensor", data, -127, 127, 2.0**-12, s8)
+        quantized("choose_qparams_symmetric.tensor", data, 0, 255, 2.0**-12, u8)
+    quantized("choose_qparams_per_token", B(x), s8)
+    quantized("choose_qparams_per_token", torch.zeros(2, 3).half(), s8)
+    for name in ("choose_qparams_per_token_asymmetric", "_choose_qparams_per_token_asymmetric_impl"):
+        quantized(name, B(x), s8)
+        quantized(name, torch.stack([x[0].abs(), -x[0].abs(), x[0] * 0]), s8)
+    quantized("convert_element_type.no_fuse", B(x), f16)
+
+
+def symbols():
+    pair = [rand(2), rand(3)]
+    exact("operator.getitem", pair, 1)
+    exact("operator.getitem", pair, -2)
+    x = rand(2, 3)
+    exact("sym_size.int", B(x), 0)
+    exact("sym_size.int", x, -1)
+    exact("sym_numel", B(x))
+    for name in ("add", "sub", "mul", "floordiv", "mod", "truediv"):
+        exact("operator." + name, 7, 2)
+        exact("operator." + name, -7, 2)
+        exact("operator." + name, 7.5, -2)
+    exact("operator.neg", 3)
+    exact("operator.neg", 0.5)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        exact("operator." + name, 2, 3)
+        exact("operator." + name, 3, 3)
+    exact("_assert_scalar", True, "fine")
+    exact("_assert_async.msg", torch.tensor(True), "fine")
+    exact("_assert_tensor_metadata", x, [2, 3], None, f32)
+    exact("sym_constrain_range", 3, min=2, max=5)
+    exact("sym_constrain_range_for_size", 3, min=2, max=5)
+
+
+def main():
+    for make in (convolutions, products, attention, norms, pools, activations, arithmetic, comparisons, unary, selections, reductions, views, resizing,
+                 indexing, creations, recurrence, quantization, symbols):
+        make()
+    schemas = {}
+    for entry in cases:
+        target = entry["op"]
+        if target.startswith("torch.ops."):
+            schemas[target] = str(find(target)._schema)
+    np.savez_compressed("op/data.npz", **{k: np.concatenate(v) for k, v in arrays.items()})
+    with open("op/cases.json", "w") as f:
+        line = lambda v: json.dumps(v, separators=(",", ":"))  # noqa: E731
+        f.write('{"torch": %s,\n"schemas": {\n' % json.dumps(torch.__version__))
+        f.write(",\n".join(f"{line(k)}:{line(v)}" for k, v in sorted(schemas.items())))
+        f.write('\n},\n"tensors": [\n' + ",\n".join(line(t) for t in tensors))
+        f.write('\n],\n"cases": [\n' + ",\n".join(line(c) for c in cases) + "\n]}\n")
+    print(len(cases), "cases,", len(tensors), "tensors,", len(schemas), "schemas")
+
+
+main()
