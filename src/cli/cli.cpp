@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "cli/conformance.h"
 #include "cli/verbs.h"
+#include "format/json.h"
 
 namespace qdq {
 
@@ -29,6 +30,7 @@ void add_data_options(CLI::App& verb, DataOptions& options) {
 struct CommandLine {
   explicit CommandLine(Host& host) : host(host) {
     app.require_subcommand(1);
+    app.get_formatter()->label("SUBCOMMAND", "VERB");
     app.set_version_flag("--version", "qdq 0.1.0");
     add_quantize();
     add_run();
@@ -57,6 +59,7 @@ struct CommandLine {
     add_data_options(*verb, quantize.data_options);
     verb->add_flag("--reference-representation", quantize.use_reference_representation, "spell out the integer arithmetic in the graph");
     verb->add_flag("--no-fold-quantize", quantize.no_fold_quantize, "keep float weights with a quantize operator behind them");
+    verb->add_option("--backend", quantize.backend, "calibrate on simd (default; all builds write the same file) or onednn")->type_name("NAME");
     verb->add_option("--observers", quantize.observers, "write every observer: class, settings, state, what it covers")->type_name("FILE.json");
   }
 
@@ -117,6 +120,17 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// What is wrong with the words, and where to read on.
+std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  if (!chosen.empty()) return concat(one_line(error.what()), "; see qdq ", chosen[0]->get_name(), " --help");
+  if (args.empty() || args[0].starts_with("-")) return concat(one_line(error.what()), "; see qdq --help");
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(verb->get_name());
+  const std::string meant = format::nearest_word(args[0], verbs);
+  return concat("there is no verb ", one_line(args[0]), meant.empty() ? "" : ", did you mean " + meant + "?", "; see qdq --help");
+}
+
 }  // namespace
 
 int run_cli(std::span<const std::string> args, Host& host) {
@@ -131,8 +145,7 @@ int run_cli(std::span<const std::string> args, Host& host) {
     host.print(line.app.version() + "\n");
     return kDone;
   } catch (const CLI::ParseError& error) {
-    host.print_error(concat("qdq: ", one_line(error.what()), "; see qdq ",
-                            line.app.get_subcommands().empty() ? "" : line.app.get_subcommands()[0]->get_name() + " ", "--help\n"));
+    host.print_error(concat("qdq: ", wrong_usage(line.app, args, error), "\n"));
     return kWrongUsage;
   }
   try {

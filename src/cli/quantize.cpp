@@ -8,7 +8,7 @@
 #include "format/bytes.h"
 #include "format/json.h"
 #include "io/pt2.h"
-#include "op/op.h"
+#include "lower/lower.h"
 #include "quant/pt2e.h"
 
 namespace qdq {
@@ -27,26 +27,20 @@ format::Json recipe_of(const QuantizeOptions& options, Host& host) {
   fail(ErrorCode::kInvalidArgument, "there is no quantizer ", options.quantizer, "; wanted xnnpack or x86-inductor, or a --recipe");
 }
 
-bool is_dequantized(const Argument& argument) {
-  return argument.is_node() && argument.node()->target().starts_with("torch.ops.quantized_decomposed.dequantize_");
+// The backend that is asked first during calibration; null if there is only the portable one, whose bits are the same in every build.
+std::unique_ptr<Backend> backend_of(const std::string& name) {
+  if (name.empty() || name == "simd") return nullptr;
+  QDQ_CHECK(name == "onednn", kInvalidArgument, "there is no backend ", name, " for calibration; wanted simd or onednn");
+  auto backend = make_onednn_backend();
+  QDQ_CHECK(backend != nullptr, kInvalidArgument, "this build has no oneDNN; wanted --backend simd");
+  return backend;
 }
 
-struct Layers {
-  int64_t total = 0;
-  int64_t quantized = 0;
-};
-
-// Operators with a weight, and those of them that compute on dequantized activations and weights.
-Layers count_layers(const Program& program) {
-  Layers layers;
-  for (const Node* node : program.graph->nodes()) {
-    const OpDef* op = node->op() == Node::Op::kCallFunction ? find_op(node->target()) : nullptr;
-    if (!op || op->roles.weight < 0 || op->roles.activation < 0) continue;
-    ++layers.total;
-    layers.quantized += is_dequantized(node->arg(static_cast<size_t>(op->roles.activation))) &&
-                        is_dequantized(node->arg(static_cast<size_t>(op->roles.weight)));
-  }
-  return layers;
+// The operators that could compute on integers: those with a weight, sums, products and matrix products.
+int64_t count_layers(const Program& program) {
+  int64_t count = 0;
+  for (const Node* node : program.graph->nodes()) count += !operands_to_quantize(*node).empty();
+  return count;
 }
 
 }  // namespace
@@ -58,7 +52,13 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const std::unique_ptr<Quantizer> quantizer = parse_recipe(recipe_of(options, host), where);
   const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host);
 
-  Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer);
+  const std::unique_ptr<Backend> backend = backend_of(options.backend);
+  const std::unique_ptr<Backend> portable = make_simd_backend();
+  std::vector<Backend*> backends;
+  if (backend) backends.push_back(backend.get());
+  backends.push_back(portable.get());
+  Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer, backends);
+  const double prepared_at = host.now_seconds();
   {
     Progress progress(host, "calibrating", data->num_batches(), "batches");
     for (int64_t i = 0; i < data->num_batches(); ++i) {
@@ -75,9 +75,13 @@ void quantize(const QuantizeOptions& options, Host& host) {
   host.write_file_whole(options.output, bytes);
 
   std::string out = concat("wrote ", options.output, "\n");
-  out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - began), "\n");
-  const Layers layers = count_layers(converted);
-  out += concat("  layers quantized  ", layers.quantized, " of ", layers.total, "\n");
+  out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - prepared_at), "\n");
+  const auto left = left_in_float(prepared, converted);
+  const int64_t layers = count_layers(prepared.program());
+  out += concat("  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers, "\n");
+  if (!left.empty()) out += concat("  left in float     ", left.size(), left.size() == 1 ? " layer\n" : " layers\n");
+  for (const LeftInFloat& node : left)
+    out += concat("    ", node.node, node.module.empty() ? "" : " in " + node.module, " (", node.op, "): ", node.reason, "\n");
   char ratio[32];
   std::snprintf(ratio, sizeof ratio, "%.2f", static_cast<double>(model.file_bytes) / static_cast<double>(bytes.size()));
   out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(bytes.size()), " (", ratio, " times smaller)\n");

@@ -16,6 +16,7 @@ struct QuantizeOptions {
   std::string recipe;                 // a JSON file, used instead of `quantizer`
   bool use_reference_representation = false;
   bool no_fold_quantize = false;
+  std::string backend;    // "onednn" calibrates faster, but not with the same bits as other builds
   std::string observers;  // where to write the observers as JSON; empty: nowhere
 };
 // Quantizes a model and prints what became of its layers.

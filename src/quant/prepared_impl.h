@@ -35,8 +35,4 @@ struct Prepared::Impl {
   void observe_constants();
 };
 
-// Which positional arguments a quantizer would have to quantize for the operator to compute on integers: activation and weight, or
-// two operands; empty for operators that nobody quantizes.
-std::vector<size_t> operands_to_quantize(const Node& node);
-
 }  // namespace qdq

@@ -60,6 +60,10 @@ struct ConvertOptions {
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});
 
 // An operator that could compute on integers and does not, with the reason in words.
+// Which positional arguments a quantizer would have to quantize for the operator to compute on integers: activation and weight, or
+// two operands; empty for operators that nobody quantizes.
+std::vector<size_t> operands_to_quantize(const Node& node);
+
 struct LeftInFloat {
   std::string node;
   std::string module;  // "" for the root or if unknown

@@ -1,0 +1,347 @@
+// The language border: what JavaScript can call. Data crosses, not objects: programs, prepared programs and sessions are known to
+// JavaScript by numbers; tensors cross as bytes, recipes and reports as JSON text. bindings/wasm/qdq.d.ts lists the same functions.
+#include <emscripten/bind.h>
+#include <emscripten/val.h>
+
+#include <map>
+#include <new>
+#include <variant>
+
+#include "base/parallel.h"
+#include "cli/cli.h"
+#include "cli/recipe.h"
+#include "cli/report.h"
+#include "format/json.h"
+#include "io/pt2.h"
+#include "lower/lower.h"
+#include "quant/pt2e.h"
+
+namespace {
+
+using emscripten::val;
+using namespace qdq;
+
+// What JavaScript holds by number.
+
+using Thing = std::variant<Program, Prepared, Session>;
+
+std::map<int, Thing>& things() {
+  static std::map<int, Thing> things;
+  return things;
+}
+
+int keep(Thing thing) {
+  static int last = 0;
+  things().emplace(++last, std::move(thing));
+  return last;
+}
+
+// While C++ works, a callback may dispose of what is being worked on; that is put off until the work is done.
+class Busy {
+ public:
+  Busy() { ++depth_; }
+  ~Busy() {
+    if (--depth_ > 0) return;
+    for (const int handle : put_off()) things().erase(handle);
+    put_off().clear();
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+  static void dispose(int handle) {
+    if (depth_ > 0)
+      put_off().push_back(handle);
+    else
+      things().erase(handle);
+  }
+
+ private:
+  static std::vector<int>& put_off() {
+    static std::vector<int> handles;
+    return handles;
+  }
+  static inline int depth_ = 0;
+};
+
+template <class T>
+T& held(int handle, const char* what) {
+  const auto found = things().find(handle);
+  T* thing = found == things().end() ? nullptr : std::get_if<T>(&found->second);
+  QDQ_CHECK(thing != nullptr, kInvalidArgument, "this is not ", what, ", or it has been disposed of");
+  return *thing;
+}
+
+// What crosses.
+
+val error_value(std::string_view code, const std::string& message, const std::string& node = "", const std::string& op = "") {
+  val error = val::object();
+  error.set("code", std::string(code));
+  error.set("message", message);
+  error.set("node", node);
+  error.set("op", op);
+  val answer = val::object();
+  answer.set("error", error);
+  return answer;
+}
+
+// {value} or {error}. What JavaScript code throws inside of a callback passes through untouched.
+template <class Body>
+val guard(Body&& body) {
+  const Busy busy;
+  try {
+    val answer = val::object();
+    answer.set("value", val(body()));
+    return answer;
+  } catch (const Error& error) {
+    return error_value(to_string(error.code), error.message, error.node, error.op);
+  } catch (const std::bad_alloc&) {
+    return error_value("OutOfMemory", "the memory that WASM may use (4 GB) is used up; dispose of what is not needed, or use smaller batches");
+  } catch (const std::exception& error) {
+    return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
+  }
+}
+
+std::vector<std::byte> bytes_from(const val& array) {
+  std::vector<std::byte> bytes(array["length"].as<size_t>());
+  val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<uint8_t*>(bytes.data()))).call<void>("set", array);
+  return bytes;
+}
+
+// A Uint8Array of its own.
+val bytes_to(std::span<const std::byte> bytes) {
+  return val::global("Uint8Array").new_(val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()))));
+}
+
+Tensor tensor_from(const val& raw) {
+  const auto name = raw["dtype"].as<std::string>();
+  const auto dtype = dtype_from_name(name);
+  QDQ_CHECK(dtype.has_value(), kInvalidArgument, "there is no dtype ", name);
+  Shape shape;
+  for (const double size : emscripten::vecFromJSArray<double>(raw["shape"])) shape.push_back(static_cast<int64_t>(size));
+  const Tensor tensor = Tensor::empty(shape, *dtype);
+  const val bytes = raw["bytes"];
+  QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape), " needs ",
+            tensor.nbytes(), " bytes, found ", bytes["length"].as<size_t>());
+  val(emscripten::typed_memory_view(tensor.nbytes(), reinterpret_cast<uint8_t*>(tensor.raw()))).call<void>("set", bytes);
+  return tensor;
+}
+
+val tensor_to(const Tensor& tensor) {
+  const Tensor flat = tensor.contiguous();
+  val shape = val::array();
+  for (const int64_t size : flat.sizes()) shape.call<void>("push", static_cast<double>(size));
+  val raw = val::object();
+  raw.set("dtype", std::string(to_string(flat.dtype())));
+  raw.set("shape", shape);
+  raw.set("bytes", bytes_to({flat.raw(), flat.nbytes()}));
+  return raw;
+}
+
+std::vector<Tensor> tensors_from(const val& list) {
+  std::vector<Tensor> tensors;
+  for (const val& raw : emscripten::vecFromJSArray<val>(list)) tensors.push_back(tensor_from(raw));
+  return tensors;
+}
+
+val tensors_to(const std::vector<Tensor>& tensors) {
+  val list = val::array();
+  for (const Tensor& tensor : tensors) list.call<void>("push", tensor_to(tensor));
+  return list;
+}
+
+// Quantizers and observers written in JavaScript.
+
+class JavaScriptObserver final : public Observer {
+ public:
+  JavaScriptObserver(ObserverArgs args, val body) : Observer(std::move(args)), body_(std::move(body)), name_(body_["name"].as<std::string>()) {
+    quant_min_ = args_.quant_min.value_or(min_of(args_.dtype));
+    quant_max_ = args_.quant_max.value_or(max_of(args_.dtype));
+  }
+
+  std::string_view class_name() const override { return name_; }
+
+  Tensor forward(const Tensor& x) override {
+    body_.call<void>("forward", tensor_to(x));
+    calibrated_ = true;
+    return x;
+  }
+  bool calibrated() const override { return calibrated_; }
+
+  QParams calculate_qparams() const override {
+    QDQ_CHECK(calibrated_, kNotCalibrated, "the observer ", name_, " has seen no data; run the prepared program first");
+    const auto text = body_.call<std::string>("calculateQparams");
+    const auto json = format::parse_json(text, "the qparams of " + name_);
+    QParams qparams;
+    for (const auto& scale : json.at("scale")) {
+      QDQ_CHECK(scale.is_number() && scale.get<double>() > 0, kInvalidArgument, "calculateQparams() of ", name_, " gave the scale ",
+                scale.dump(), ", it must be a positive number");
+      qparams.scale.push_back(scale.get<float>());
+    }
+    for (const auto& zero_point : json.at("zero_point")) {
+      QDQ_CHECK(zero_point.is_number_integer() && zero_point.get<int64_t>() >= quant_min() && zero_point.get<int64_t>() <= quant_max(),
+                kInvalidArgument, "calculateQparams() of ", name_, " gave the zero point ", zero_point.dump(), ", it must be an integer from ",
+                quant_min(), " to ", quant_max());
+      qparams.zero_point.push_back(zero_point.get<int64_t>());
+    }
+    QDQ_CHECK(!qparams.scale.empty() && qparams.scale.size() == qparams.zero_point.size(), kInvalidArgument, "calculateQparams() of ", name_,
+              " gave ", qparams.scale.size(), " scales and ", qparams.zero_point.size(), " zero points");
+    return qparams;
+  }
+
+ private:
+  val body_;
+  std::string name_;
+  bool calibrated_ = false;
+};
+
+std::string settings_text(const ObserverArgs& args) {
+  format::Json settings{{"dtype", to_string(args.dtype)}, {"qscheme", to_string(args.qscheme)},
+                       {"quantMin", args.quant_min.value_or(min_of(args.dtype))}, {"quantMax", args.quant_max.value_or(max_of(args.dtype))},
+                       {"chAxis", args.ch_axis}, {"eps", args.eps}};
+  return format::print_json(settings);
+}
+
+class JavaScriptQuantizer final : public Quantizer {
+ public:
+  JavaScriptQuantizer(int64_t number, std::string name, val callbacks, RecipeExtensions extensions)
+      : number_(number), name_(std::move(name)), callbacks_(std::move(callbacks)), extensions_(std::move(extensions)) {}
+
+  std::string_view name() const override { return name_; }
+
+  void annotate(Program& program, Annotations& annotations) override {
+    const auto text = callbacks_.call<std::string>("annotate", static_cast<double>(number_), format::print_json(graph_report(*program.graph)));
+    const std::string what = "the annotations of " + name_;
+    write_annotations(format::parse_json(text, what), what, program, annotations, extensions_);
+  }
+
+ private:
+  int64_t number_;
+  std::string name_;
+  val callbacks_;
+  RecipeExtensions extensions_;
+};
+
+RecipeExtensions extensions_of(const val& callbacks) {
+  RecipeExtensions extensions;
+  extensions.observer = [callbacks](int64_t number, const ObserverArgs& args) -> std::shared_ptr<Observer> {
+    val body = callbacks.call<val>("makeObserver", static_cast<double>(number), settings_text(args));
+    return std::make_shared<JavaScriptObserver>(args, std::move(body));
+  };
+  const RecipeExtensions observers_only = extensions;
+  extensions.quantizer = [callbacks, observers_only](int64_t number, const std::string& name) -> std::unique_ptr<Quantizer> {
+    return std::make_unique<JavaScriptQuantizer>(number, name, callbacks, observers_only);
+  };
+  return extensions;
+}
+
+// The functions that JavaScript calls.
+
+val load(const val& bytes) {
+  return guard([&] { return keep(load_pt2(bytes_from(bytes))); });
+}
+
+val save(int program) {
+  return guard([&] { return bytes_to(save_pt2(held<Program>(program, "a program"))); });
+}
+
+val describe_program(int program) {
+  return guard([&] { return format::print_json(program_report(held<Program>(program, "a program"))); });
+}
+
+val prepare(int program, const std::string& recipe, const val& callbacks) {
+  return guard([&] {
+    const auto quantizer = parse_recipe(format::parse_json(recipe, "the recipe"), "the recipe", extensions_of(callbacks));
+    return keep(prepare_pt2e(held<Program>(program, "a program").clone(), *quantizer));
+  });
+}
+
+val run_prepared(int prepared, const val& inputs) {
+  return guard([&] { return tensors_to(held<Prepared>(prepared, "a prepared program").run(tensors_from(inputs))); });
+}
+
+val describe_prepared(int prepared) {
+  return guard([&] { return format::print_json(observers_report(held<Prepared>(prepared, "a prepared program"))); });
+}
+
+val convert(int prepared, bool fold_quantize, bool use_reference_representation) {
+  return guard([&] {
+    return keep(convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize}));
+  });
+}
+
+val lower_program(int program, const std::string& backend) {
+  return guard([&] {
+    LowerOptions options;
+    if (!backend.empty()) options.backends = {backend};
+    return keep(lower(held<Program>(program, "a program"), options));
+  });
+}
+
+val run_session(int session, const val& inputs) {
+  return guard([&] { return tensors_to(held<Session>(session, "a session").run(tensors_from(inputs))); });
+}
+
+val set_threads(int count) {
+  return guard([&] {
+    set_num_threads(count);
+    return val::null();
+  });
+}
+
+// The command line.
+
+// A host in JavaScript. Its methods answer with a string where they could not do their work.
+class JavaScriptHost final : public Host {
+ public:
+  explicit JavaScriptHost(val host) : host_(std::move(host)) {}
+
+  std::vector<std::byte> read_file(const std::string& path) override {
+    const val answer = host_.call<val>("readFile", path);
+    refuse(answer, "cannot read ", path);
+    return bytes_from(answer);
+  }
+  void write_file_whole(const std::string& path, std::span<const std::byte> bytes) override {
+    const auto reason = host_.call<std::string>("writeFile", path, bytes_to(bytes));
+    if (!reason.empty()) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
+  }
+  std::vector<std::string> list_folder(const std::string& path) override {
+    const val answer = host_.call<val>("listFolder", path);
+    refuse(answer, "cannot list ", path);
+    return emscripten::vecFromJSArray<std::string>(answer);
+  }
+  bool is_folder(const std::string& path) override { return host_.call<std::string>("kind", path) == "folder"; }
+  bool is_file(const std::string& path) override { return host_.call<std::string>("kind", path) == "file"; }
+  void print(const std::string& text) override { host_.call<void>("print", text); }
+  void print_error(const std::string& text) override { host_.call<void>("printError", text); }
+  bool error_is_terminal() override { return host_["errorIsTerminal"].as<bool>(); }
+  double now_seconds() override { return val::global("performance").call<double>("now") / 1000; }
+
+ private:
+  static void refuse(const val& answer, const char* what, const std::string& path) {
+    if (answer.isString()) fail(ErrorCode::kIo, what, path, ": ", answer.as<std::string>());
+  }
+
+  val host_;
+};
+
+int run_command_line(const val& args, const val& host) {
+  JavaScriptHost adapter(host);
+  return run_cli(emscripten::vecFromJSArray<std::string>(args), adapter);
+}
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(qdq) {
+  emscripten::function("loadPt2", &load);
+  emscripten::function("savePt2", &save);
+  emscripten::function("describeProgram", &describe_program);
+  emscripten::function("preparePt2e", &prepare);
+  emscripten::function("runPrepared", &run_prepared);
+  emscripten::function("describePrepared", &describe_prepared);
+  emscripten::function("convertPt2e", &convert);
+  emscripten::function("lower", &lower_program);
+  emscripten::function("runSession", &run_session);
+  emscripten::function("dispose", &Busy::dispose);
+  emscripten::function("setThreads", &set_threads);
+  emscripten::function("runCli", &run_command_line);
+}

@@ -1,0 +1,177 @@
+// The command line from words to exit status, on files in memory.
+#include "cli/cli.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "format/json.h"
+#include "format/npz.h"
+#include "io/pt2.h"
+#include "op/op.h"
+#include "unit/cli/memory_host.h"
+
+namespace qdq {
+namespace {
+
+Tensor noise(const Shape& shape, unsigned seed, float scale = 1) {
+  const Tensor out = Tensor::empty(shape, DType::kF32);
+  std::minstd_rand random(seed);
+  for (float& value : out.span<float>()) value = scale * (static_cast<float>(random() % 2001) / 1000 - 1);
+  return out;
+}
+
+// x [s0, 2, 4, 4] -> conv2d 3x3 -> relu -> flatten -> linear -> [s0, 3].
+Program classifier() {
+  Program program;
+  Graph& graph = *program.graph;
+  const auto parameter = [&](const char* name, Tensor tensor) {
+    Node* node = graph.get_attr(name, node_name_of(name));
+    node->meta.val = {TensorMeta{DType::kF32, SymShape(tensor.sizes().begin(), tensor.sizes().end()), {}, true}};
+    program.add_attribute({name, std::move(tensor), Attribute::Kind::kParameter, true, true});
+    return node;
+  };
+  Node* weight = parameter("conv.weight", noise({4, 2, 3, 3}, 1));
+  Node* bias = parameter("conv.bias", noise({4}, 2));
+  Node* head = parameter("head.weight", noise({3, 64}, 3, 0.2F));
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  x->meta.val = {TensorMeta{DType::kF32, {SymInt::symbol("s0"), 2, 4, 4}, {}, false}};
+  program.symbol_ranges["s0"] = {1, 1024};
+  program.symbol_hints["s0"] = 2;
+  const Argument::List pad{Argument(1), Argument(1)};
+  Node* conv = graph.call("torch.ops.aten.conv2d.default", {x, weight, bias, pad, pad});
+  Node* relu = graph.call("torch.ops.aten.relu.default", {conv});
+  Node* flat = graph.call("torch.ops.aten.flatten.using_ints", {relu, 1});
+  Node* linear = graph.call("torch.ops.aten.linear.default", {flat, head});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(linear)})});
+  infer_shapes(program);
+  return program;
+}
+
+struct CliTest : testing::Test {
+  CliTest() {
+    host.files["model.pt2"] = save_pt2(classifier());
+    host.files["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", noise({10, 2, 4, 4}, 4)}});
+    host.add("labels.csv", "0,0\n1,1\n2,2\n3,0\n4,1\n5,2\n6,0\n7,1\n8,2\n9,0\n");
+  }
+  int run(std::vector<std::string> args) {
+    host.out.clear();
+    host.err.clear();
+    return run_cli(args, host);
+  }
+  std::vector<std::string> quantize(std::vector<std::string> more = {}) {
+    std::vector<std::string> args{"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--batch-size", "4"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  MemoryHost host;
+};
+
+TEST_F(CliTest, QuantizesAndSummarizes) {
+  ASSERT_EQ(run(quantize({"--observers", "observers.json"})), 0) << host.err;
+  EXPECT_EQ(host.err, "calibrating: 3 batches\n");
+  EXPECT_NE(host.out.find("calibrated on 10 samples in 3 batches"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
+  const Program out = load_pt2(host.files["out.pt2"]);
+  for (const Attribute& attribute : out.attributes) EXPECT_NE(attribute.name, "conv.weight");
+  const auto observers = format::parse_json(format::text_of(host.files["observers.json"]), "observers.json");
+  ASSERT_GT(observers.size(), 3U);
+  EXPECT_EQ(observers[0]["covers"][0]["edge"][0], "x");
+  EXPECT_EQ(observers[0]["state"]["histogram"].size(), 2048U);
+}
+
+TEST_F(CliTest, SaysWhyLayersStayFloat) {
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "operator_type": [["torch.ops.aten.linear", {}]]})");
+  ASSERT_EQ(run(quantize({"--recipe", "recipe.json"})), 0) << host.err;
+  EXPECT_NE(host.out.find("layers quantized  1 of 2"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("    conv2d_default (aten.conv2d.default): "), std::string::npos) << host.out;
+}
+
+TEST_F(CliTest, DrawsABarOnATerminal) {
+  host.terminal = true;
+  ASSERT_EQ(run(quantize()), 0);
+  EXPECT_NE(host.err.find("\rcalibrating [##########....................] 1/3 batches, "), std::string::npos) << host.err;
+  EXPECT_NE(host.err.find("[##############################] 3/3 batches"), std::string::npos);
+  EXPECT_TRUE(host.err.ends_with(" \r"));
+}
+
+TEST_F(CliTest, RunsInBatchesAndAtOnceAlike) {
+  ASSERT_EQ(run({"run", "model.pt2", "--inputs", "data.npz", "-o", "a.npz", "--batch-size", "3"}), 0) << host.err;
+  ASSERT_EQ(run({"run", "model.pt2", "--inputs", "data.npz", "-o", "b.npz", "--backend", "simd"}), 0) << host.err;
+  const auto a = format::read_npz(host.files["a.npz"]), b = format::read_npz(host.files["b.npz"]);
+  EXPECT_EQ(a[0].name, "output_0");
+  EXPECT_EQ(a[0].tensor.sizes(), (Shape{10, 3}));
+  EXPECT_EQ(b[0].tensor.sizes(), (Shape{10, 3}));
+  for (size_t i = 0; i < 30; ++i) EXPECT_NEAR(a[0].tensor.span<float>()[i], b[0].tensor.span<float>()[i], 1e-4);
+}
+
+TEST_F(CliTest, EvaluatesModelsSideBySide) {
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  ASSERT_EQ(run({"evaluate", "model.pt2", "out.pt2", "--data", "data.npz", "--labels", "labels.csv", "--json"}), 0) << host.err;
+  const auto scores = format::parse_json(host.out, "scores");
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_EQ(scores[0]["agreement"], 100.0);
+  EXPECT_EQ(scores[0]["top5"], 100.0);
+  EXPECT_GE(scores[1]["agreement"].get<double>(), 80.0);
+  ASSERT_EQ(run({"evaluate", "model.pt2", "--data", "data.npz", "--labels", "labels.csv"}), 0);
+  EXPECT_TRUE(host.out.starts_with("model")) << host.out;
+}
+
+TEST_F(CliTest, Inspects) {
+  ASSERT_EQ(run({"inspect", "model.pt2"}), 0) << host.err;
+  EXPECT_NE(host.out.find("x: float32[s0, 2, 4, 4]"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("aten.conv2d.default"), std::string::npos);
+  ASSERT_EQ(run(quantize()), 0);
+  ASSERT_EQ(run({"inspect", "out.pt2"}), 0);
+  EXPECT_NE(host.out.find("4 x "), std::string::npos) << host.out;
+  ASSERT_EQ(run({"inspect", "out.pt2", "--json"}), 0);
+  const auto report = format::parse_json(host.out, "report");
+  EXPECT_EQ(report["inputs"][0]["shape"][0], "s0");
+  EXPECT_GT(report["qparams"].size(), 3U);
+}
+
+TEST_F(CliTest, EndsWithOneAndOneLine) {
+  host.add("broken.pt2", "PK\x03\x04 nothing more");
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "globl": {}})");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"inspect", "none.pt2"}, "cannot read none.pt2"},
+      {{"inspect", "broken.pt2"}, "broken.pt2"},
+      {quantize({"--recipe", "recipe.json"}), "globl"},
+      {quantize({"--quantizer", "int4"}), "int4"},
+      {quantize({"--backend", "cuda"}), "cuda"},
+      {quantize({"--threads", "0"}), "0"},
+      {{"evaluate", "model.pt2", "--data", "data.npz", "--labels", "none.csv"}, "none.csv"},
+      {{"conformance", "nowhere"}, "nowhere"},
+  };
+  for (const auto& [args, part] : cases) {
+    EXPECT_EQ(run(args), 1) << part;
+    EXPECT_TRUE(host.err.starts_with("qdq: ") && host.err.find('\n') == host.err.size() - 1) << host.err;
+    EXPECT_NE(host.err.find(part), std::string::npos) << host.err;
+    EXPECT_EQ(host.out, "");
+    EXPECT_FALSE(host.files.contains("out.pt2"));
+  }
+  host.full = true;
+  EXPECT_EQ(run(quantize()), 1);
+  EXPECT_NE(host.err.find("qdq: cannot write out.pt2: the disk is full\n"), std::string::npos) << host.err;
+}
+
+TEST_F(CliTest, EndsWithTwoOnWrongUsage) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{}, "see qdq --help"},
+      {{"quantise", "model.pt2"}, "did you mean quantize?"},
+      {{"quantize", "model.pt2"}, "see qdq quantize --help"},
+      {quantize({"--quantizer", "xnnpack", "--recipe", "r.json"}), "--recipe"},
+      {quantize({"--limit", "some"}), "--limit"},
+      {quantize({"extra"}), "extra"},
+  };
+  for (const auto& [args, part] : cases) {
+    EXPECT_EQ(run(args), 2) << part;
+    EXPECT_NE(host.err.find(part), std::string::npos) << host.err;
+    EXPECT_EQ(host.err.find('\n'), host.err.size() - 1) << host.err;
+  }
+  EXPECT_EQ(run({"quantize", "--help"}), 0);
+  EXPECT_NE(host.out.find("--calibrate"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qdq

@@ -1,0 +1,162 @@
+// Arrays, images and labels as batches of a program's inputs.
+#include "cli/data.h"
+
+#include <gtest/gtest.h>
+
+#include "format/npz.h"
+#include "unit/cli/memory_host.h"
+
+namespace qdq {
+namespace {
+
+using testing::Test;
+
+// A program of inputs x: f32 [s0, 2] and, if wanted, ids: s64 [s0, 3].
+Program program_with(SymInt batch, bool second = false) {
+  Program program;
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x");
+  x->meta.val = {TensorMeta{DType::kF32, {batch, 2}, {}, false}};
+  if (second) program.graph->create(Node::Op::kPlaceholder, "ids")->meta.val = {TensorMeta{DType::kS64, {batch, 3}, {}, false}};
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(x)})});
+  return program;
+}
+
+Tensor counting(const Shape& shape, DType dtype = DType::kF32) {
+  const Tensor out = Tensor::empty(shape, DType::kF32);
+  float value = 0;
+  for (float& element : out.span<float>()) element = value++;
+  return out.to(dtype);
+}
+
+// A 2x1 BMP: a red and a blue pixel.
+std::string bmp() {
+  std::string out("BM\x3e\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\x08\0\0\0", 38);
+  out += std::string(16, '\0') + std::string("\0\0\xff\xff\0\0\0\0", 8);
+  return out;
+}
+
+struct DataTest : Test {
+  void save(const std::string& path, const std::vector<format::NamedTensor>& arrays) { host.files[path] = format::write_npz(arrays); }
+  std::unique_ptr<Data> open(const std::string& path, const Program& program, DataOptions options = {}) {
+    return open_data(path, program, options, host);
+  }
+  std::string refusal(const std::string& path, const Program& program, DataOptions options = {}) {
+    try {
+      open(path, program, options)->batch(0);
+    } catch (const Error& error) {
+      return error.message;
+    }
+    return "";
+  }
+  MemoryHost host;
+};
+
+TEST_F(DataTest, CutsSamplesIntoBatches) {
+  save("in.npz", {{"x", counting({5, 2})}});
+  const auto data = open("in.npz", program_with(SymInt::symbol("s0")), {"", 2, 0});
+  EXPECT_EQ(data->num_batches(), 3);
+  EXPECT_EQ(data->num_samples(), 5);
+  EXPECT_EQ(data->batch(2)[0].sizes(), (Shape{1, 2}));
+  EXPECT_EQ(data->batch(1)[0].contiguous().span<float>()[0], 4);
+}
+
+TEST_F(DataTest, HonoursLimitAndFixedBatch) {
+  save("in.npz", {{"arr_0", counting({5, 2})}});
+  EXPECT_EQ(open("in.npz", program_with(2), {"", 16, 4})->num_batches(), 2);
+  EXPECT_NE(refusal("in.npz", program_with(2)).find("do not divide into batches"), std::string::npos);
+  EXPECT_EQ(open("in.npz", program_with(SymInt::symbol("s0")), {"", 16, 3})->num_samples(), 3);
+}
+
+TEST_F(DataTest, TakesAnAxisMoreForBatches) {
+  save("in.npz", {{"x", counting({3, 4, 2})}});
+  const auto data = open("in.npz", program_with(4));
+  EXPECT_EQ(data->num_batches(), 3);
+  EXPECT_EQ(data->batch(1)[0].sizes(), (Shape{4, 2}));
+}
+
+TEST_F(DataTest, ReadsNumberedBatchesInTheirOrder) {
+  save("in.npz", {{"b10_i0", counting({1, 2})}, {"b2_i0", counting({3, 2})}});
+  const auto data = open("in.npz", program_with(SymInt::symbol("s0")));
+  EXPECT_EQ(data->batch(0)[0].size(0), 3);
+  EXPECT_EQ(data->batch(1)[0].size(0), 1);
+}
+
+TEST_F(DataTest, MatchesSeveralInputsByName) {
+  save("in.npz", {{"ids", counting({4, 3}, DType::kS32)}, {"x", counting({4, 2}, DType::kF64)}});
+  const auto batch = open("in.npz", program_with(SymInt::symbol("s0"), true))->batch(0);
+  EXPECT_EQ(batch[0].dtype(), DType::kF32);
+  EXPECT_EQ(batch[1].dtype(), DType::kS64);
+}
+
+TEST_F(DataTest, RefusesWhatDoesNotFit) {
+  const Program one = program_with(SymInt::symbol("s0")), two = program_with(SymInt::symbol("s0"), true);
+  save("rank.npz", {{"x", counting({4})}});
+  EXPECT_NE(refusal("rank.npz", one).find("has shape [4], the program wants [s0, 2]"), std::string::npos);
+  save("dtype.npz", {{"x", counting({4, 2}, DType::kU8)}});
+  EXPECT_NE(refusal("dtype.npz", one).find("holds uint8, the program wants float32"), std::string::npos);
+  save("missing.npz", {{"x", counting({4, 2})}, {"y", counting({4, 2})}});
+  EXPECT_NE(refusal("missing.npz", two).find("no array for input ids"), std::string::npos);
+  save("counts.npz", {{"x", counting({40, 2})}, {"ids", counting({4, 3}, DType::kS64)}});
+  EXPECT_NE(refusal("counts.npz", two).find("same number of samples"), std::string::npos);
+  save("hole.npz", {{"b0_i0", counting({4, 2})}});
+  EXPECT_NE(refusal("hole.npz", two).find("batch 0 has no array for input ids"), std::string::npos);
+  save("empty.npz", {{"x", counting({0, 2})}});
+  EXPECT_NE(refusal("empty.npz", one).find("holds no samples"), std::string::npos);
+  EXPECT_NE(refusal("in.txt", one).find("cannot read in.txt"), std::string::npos);
+  host.add("in.txt", "1 2");
+  EXPECT_NE(refusal("in.txt", one).find("not data that qdq reads"), std::string::npos);
+  EXPECT_NE(refusal("rank.npz", one, {"", 0, 0}).find("batch size is 0"), std::string::npos);
+}
+
+Program image_program() {
+  Program program;
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x");
+  x->meta.val = {TensorMeta{DType::kF32, {SymInt::symbol("s0"), 3, 1, 2}, {}, false}};
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(x)})});
+  return program;
+}
+
+TEST_F(DataTest, DecodesImagesBatchByBatch) {
+  for (const char* name : {"img/b.bmp", "img/a.BMP", "img/inner/c.bmp"}) host.add(name, bmp());
+  host.add("img/notes.txt", "");
+  host.add("how.json", R"({"scale": 1})");
+  const auto data = open("img", image_program(), {"how.json", 2, 0});
+  EXPECT_EQ(data->files(), (std::vector<std::string>{"a.BMP", "b.bmp", "inner/c.bmp"}));
+  EXPECT_EQ(data->num_batches(), 2);
+  EXPECT_EQ(host.reads["img/a.BMP"], 0);
+  const Tensor batch = data->batch(0)[0];
+  EXPECT_EQ(host.reads["img/a.BMP"], 1);
+  EXPECT_EQ(host.reads["img/inner/c.bmp"], 0);
+  EXPECT_EQ(batch.sizes(), (Shape{2, 3, 1, 2}));
+  EXPECT_EQ(std::vector<float>(batch.span<float>().begin(), batch.span<float>().begin() + 6), (std::vector<float>{255, 0, 0, 0, 0, 255}));
+}
+
+TEST_F(DataTest, RefusesImagesWithoutPreprocessOrOfAnotherSize) {
+  host.add("img/a.bmp", bmp());
+  host.add("how.json", R"({"resize": [4, 4]})");
+  EXPECT_NE(refusal("img", image_program()).find("needs --preprocess"), std::string::npos);
+  EXPECT_NE(refusal("img", image_program(), {"how.json", 16, 0}).find("gives an input of shape [3, 4, 4]"), std::string::npos);
+  EXPECT_NE(refusal("img", program_with(1, true), {"how.json", 16, 0}).find("feeds one input"), std::string::npos);
+}
+
+TEST_F(DataTest, FindsLabelsByFileOrInOrder) {
+  host.add("img/a.bmp", bmp());
+  host.add("img/b.bmp", bmp());
+  host.add("how.json", "{}");
+  host.add("labels.csv", "file,label\r\nb.bmp,7\r\na.bmp,3\r\n");
+  const auto images = open("img", image_program(), {"how.json", 2, 0});
+  EXPECT_EQ(read_labels("labels.csv", *images, host), (std::vector<int64_t>{3, 7}));
+  host.files["labels.npy"] = format::write_npy(Tensor::of<int32_t>({3}, {5, 6, 7}));
+  EXPECT_EQ(read_labels("labels.npy", *images, host), (std::vector<int64_t>{5, 6}));
+  host.files["few.npy"] = format::write_npy(Tensor::of<int64_t>({1}, {5}));
+  EXPECT_THROW(read_labels("few.npy", *images, host), Error);
+  host.files["float.npy"] = format::write_npy(Tensor::of<float>({2}, {5, 6}));
+  EXPECT_THROW(read_labels("float.npy", *images, host), Error);
+  host.add("hole.csv", "a.bmp,1\n");
+  EXPECT_THROW(read_labels("hole.csv", *images, host), Error);
+  host.add("bad.csv", "a.bmp,1\nb.bmp,cat\n");
+  EXPECT_THROW(read_labels("bad.csv", *images, host), Error);
+}
+
+}  // namespace
+}  // namespace qdq
