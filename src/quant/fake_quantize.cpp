@@ -38,7 +38,8 @@ kernel::ChannelAffine around_axis(const Tensor& x, int64_t axis) {
   return out;
 }
 
-// With float zero points q = round(x / scale + zero_point), which ATen's vectorised build fuses (std::fma is exact everywhere).
+// With float zero points q = round(x / scale + zero_point), which ATen's vectorised build fuses (std::fma is exact everywhere), and
+// the way back is computed in double.
 void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& affine, const float* zero_points, float* out) {
   const auto low = static_cast<float>(affine.qmin);
   const auto high = static_cast<float>(affine.qmax);
@@ -47,8 +48,10 @@ void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& aff
     const float zero_point = zero_points[row % affine.channels];
     const float inverse = 1.0f / scale;
     for (int64_t i = row * affine.inner; i < (row + 1) * affine.inner; ++i) {
-      const float q = std::nearbyint(std::fma(x[i], inverse, zero_point));
-      out[i] = (std::fmin(std::fmax(q, low), high) - zero_point) * scale;
+      // The sum turns -0 into the 0 that an integer has.
+      const float q = std::nearbyint(std::fma(x[i], inverse, zero_point)) + 0.0f;
+      const double bounded = std::fmin(std::fmax(q, low), high);
+      out[i] = static_cast<float>((bounded - zero_point) * scale);
     }
   }
 }
