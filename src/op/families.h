@@ -17,6 +17,7 @@ OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles =
 void add_attention_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);
 void add_create_ops(std::vector<OpDef>& ops);
+void add_higher_order_ops(std::vector<OpDef>& ops);
 void add_index_ops(std::vector<OpDef>& ops);
 void add_linear_ops(std::vector<OpDef>& ops);
 void add_norm_ops(std::vector<OpDef>& ops);

@@ -220,6 +220,7 @@ const std::vector<OpDef>& all_ops() {
     add_create_ops(all);
     add_recurrent_ops(all);
     add_quantized_decomposed_ops(all);
+    add_higher_order_ops(all);
     add_sym_ops(all);
     return all;
   }();
