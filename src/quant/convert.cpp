@@ -4,6 +4,7 @@
 
 #include "quant/constant_fold.h"
 #include "quant/prepared_impl.h"
+#include "quant/reference_representation.h"
 
 namespace qdq {
 
@@ -201,7 +202,7 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   Replacer(program, impl).run();
   duplicate_dequantize(*program.graph, annotations);
   if (options.fold_quantize) fold_quantized_constants(program);
-  QDQ_CHECK(!options.use_reference_representation, kUnsupported, "the reference representation is not available");
+  if (options.use_reference_representation) rewrite_as_reference_representation(program);
   program.erase_unused_attributes();
   return program;
 }
