@@ -5,7 +5,10 @@
 #include "exec/interpreter.h"
 #include "kernel/conv.h"
 #include "kernel/gemm.h"
+#include "kernel/math.h"
+#include "kernel/pointwise.h"
 #include "kernel/pool.h"
+#include "kernel/quantize.h"
 
 namespace qdq {
 namespace {
@@ -236,16 +239,197 @@ class PoolOp : public CompiledOp {
   Kind kind_;
 };
 
+bool is_dense_f32(const Tensor& tensor) { return is_f32(tensor) && tensor.is_contiguous(); }
+
+// An elementwise loop over n elements; the call tells settings such as the slope of a leaky relu.
+using UnaryLoop = void (*)(const Call<Tensor>& call, const float* x, int64_t n, float* out);
+
+template <void (*F)(const float*, int64_t, float*)>
+void plain(const Call<Tensor>&, const float* x, int64_t n, float* out) { F(x, n, out); }
+
+void hardtanh(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::clamp_f32(x, n, static_cast<float>(call.number(1)), static_cast<float>(call.number(2)), out);
+}
+void relu6(const Call<Tensor>&, const float* x, int64_t n, float* out) { kernel::clamp_f32(x, n, 0, 6, out); }
+void leaky_relu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::leaky_relu_f32(x, n, static_cast<float>(call.number(1)), out);
+}
+void gelu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  (call.string(1) == "tanh" ? kernel::gelu_tanh_f32 : kernel::gelu_f32)(x, n, out);
+}
+
+struct UnaryEntry {
+  std::string_view op;  // an in-place form has an underscore before the overload
+  UnaryLoop loop;
+};
+constexpr UnaryEntry kUnary[] = {
+    {"relu.default", plain<kernel::relu_f32>},
+    {"relu6.default", relu6},
+    {"hardtanh.default", hardtanh},
+    {"hardswish.default", plain<kernel::hardswish_f32>},
+    {"hardsigmoid.default", plain<kernel::hardsigmoid_f32>},
+    {"leaky_relu.default", leaky_relu},
+    {"sigmoid.default", plain<kernel::sigmoid_f32>},
+    {"silu.default", plain<kernel::silu_f32>},
+    {"gelu.default", gelu},
+    {"tanh.default", plain<kernel::tanh_f32>},
+    {"exp.default", plain<kernel::exp_f32>},
+};
+
+class UnaryOp : public CompiledOp {
+ public:
+  UnaryOp(UnaryLoop loop, bool in_place) : loop_(loop), in_place_(in_place) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(0);
+    if (!is_dense_f32(x)) return run_reference(call);
+    const Tensor out = in_place_ ? x : Tensor::empty(x.sizes(), DType::kF32);
+    loop_(call, x.data<float>(), x.numel(), out.data<float>());
+    return out;
+  }
+
+ private:
+  UnaryLoop loop_;
+  bool in_place_;
+};
+
+using BinaryLoop = void (*)(const float* a, const float* b, int64_t n, float* out);
+
+struct BinaryEntry {
+  std::string_view op;
+  BinaryLoop loop;
+};
+constexpr BinaryEntry kBinary[] = {
+    {"add.Tensor", kernel::add_f32},
+    {"sub.Tensor", kernel::sub_f32},
+    {"mul.Tensor", kernel::mul_f32},
+    {"div.Tensor", kernel::div_f32},
+};
+
+// Whether b has one element for each leading part of a: [N, C, 1, 1] beside [N, C, H, W].
+bool is_scale_of(const Tensor& a, const Tensor& b) {
+  if (a.dim() != b.dim()) return false;
+  bool trailing = false;
+  for (size_t i = 0; i < a.sizes().size(); ++i) {
+    trailing = trailing || (b.sizes()[i] == 1 && a.sizes()[i] != 1);
+    if (b.sizes()[i] != (trailing ? 1 : a.sizes()[i])) return false;
+  }
+  return trailing;
+}
+
+class BinaryOp : public CompiledOp {
+ public:
+  BinaryOp(BinaryLoop loop, bool in_place, bool has_alpha) : loop_(loop), in_place_(in_place), has_alpha_(has_alpha) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor* a = call[0].get_if<Tensor>();
+    const Tensor* b = call[1].get_if<Tensor>();
+    if (a == nullptr || b == nullptr || !is_dense_f32(*a) || !is_dense_f32(*b) || (has_alpha_ && call.number(2) != 1)) return run_reference(call);
+    if (loop_ == kernel::mul_f32 && !in_place_ && is_scale_of(*b, *a)) std::swap(a, b);
+    const bool scales = loop_ == kernel::mul_f32 && a->numel() > 0 && is_scale_of(*a, *b);
+    if (a->sizes() != b->sizes() && !scales) return run_reference(call);
+    const Tensor out = in_place_ ? *a : Tensor::empty(a->sizes(), DType::kF32);
+    const float *x = a->data<float>(), *y = b->data<float>();
+    if (scales) kernel::scale_channels_f32(x, 1, b->numel(), a->numel() / b->numel(), y, nullptr, out.data<float>());
+    else loop_(x, y, out.numel(), out.data<float>());
+    return out;
+  }
+
+ private:
+  BinaryLoop loop_;
+  bool in_place_, has_alpha_;
+};
+
+// aten.softmax.int and aten._softmax along the last axis.
+class SoftmaxOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(0);
+    const bool converts = call.op().schema.arguments[2].name == "dtype" ? !call.is_none(2) : call.boolean(2);
+    if (!is_dense_f32(x) || x.dim() == 0 || x.numel() == 0 || converts || wrap_axis(call.integer(1), x.dim()) != x.dim() - 1) return run_reference(call);
+    const Tensor out = Tensor::empty(x.sizes(), DType::kF32);
+    const int64_t columns = x.size(-1);
+    kernel::softmax_f32(x.data<float>(), x.numel() / columns, columns, out.data<float>());
+    return out;
+  }
+};
+
+class LayerNormOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(0);
+    const std::vector<int64_t> normalized = call.integers(1);
+    const Tensor *weight = call.optional_tensor(2), *bias = call.optional_tensor(3);
+    const auto fits = [&](const Tensor* t) { return t == nullptr || (is_dense_f32(*t) && t->sizes() == normalized); };
+    if (!is_dense_f32(x) || x.numel() == 0 || normalized.empty() || normalized.size() > x.sizes().size() || !fits(weight) || !fits(bias) ||
+        !std::equal(normalized.rbegin(), normalized.rend(), x.sizes().rbegin()))
+      return run_reference(call);
+    const Tensor out = Tensor::empty(x.sizes(), DType::kF32);
+    const int64_t columns = numel_of(normalized);
+    kernel::layer_norm_f32(x.data<float>(), x.numel() / columns, columns, weight ? weight->data<float>() : nullptr,
+                           bias ? bias->data<float>() : nullptr, static_cast<float>(call.number(4)), out.data<float>(), nullptr, nullptr);
+    return out;
+  }
+};
+
+// quantize_per_tensor.default(x, scale, zero_point, quant_min, quant_max, dtype) and its inverse, with numbers as qparams.
+class PerTensorOp : public CompiledOp {
+ public:
+  explicit PerTensorOp(bool quantizes) : quantizes_(quantizes) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(0);
+    const DType integer = call.dtype(5, DType::kF32);
+    const kernel::Affine affine{call.number(1), call.integer(2), call.integer(3), call.integer(4), kernel::Scaling::kMultiply};
+    const bool fits = x.is_contiguous() && affine.scale > 0 && (quantizes_ ? is_f32(x) : x.dtype() == integer && call.is_none(6));
+    if (!fits) return run_reference(call);
+    const Tensor out = Tensor::empty(x.sizes(), quantizes_ ? integer : DType::kF32);
+    const bool done = visit_dtype(integer, [&](auto type) {
+      using T = typename decltype(type)::type;
+      if constexpr (std::is_integral_v<T> && sizeof(T) < 4 && !std::is_same_v<T, bool>) {
+        if (affine.qmin < min_of(integer) || affine.qmax > max_of(integer) || affine.qmin > affine.qmax) return false;
+        if (quantizes_) kernel::quantize_f32<T>(x.data<float>(), x.numel(), affine, out.data<T>());
+        else kernel::dequantize_f32<T>(x.data<T>(), x.numel(), affine, out.data<float>());
+        return true;
+      }
+      return false;
+    });
+    return done ? Value(out) : run_reference(call);
+  }
+
+ private:
+  bool quantizes_;
+};
+
+// "relu_.default" -> "relu.default", and whether there was an underscore.
+std::pair<std::string, bool> without_underscore(std::string_view op) {
+  const size_t dot = op.find('.');
+  const bool in_place = dot != std::string_view::npos && dot > 0 && op[dot - 1] == '_';
+  std::string name(op);
+  if (in_place) name.erase(dot - 1, 1);
+  return {name, in_place};
+}
+
 class SimdBackend : public Backend {
  public:
   std::string_view name() const override { return "simd"; }
 
   Outcome compile(const Node& node, const Program& program) override {
     const std::string_view target = node.target();
-    if (target.substr(0, kAten.size()) != kAten) return "not an ATen operator";
+    if (target == "torch.ops.quantized_decomposed.quantize_per_tensor.default") return std::make_unique<PerTensorOp>(true);
+    if (target == "torch.ops.quantized_decomposed.dequantize_per_tensor.default") return std::make_unique<PerTensorOp>(false);
+    if (target.substr(0, kAten.size()) != kAten) return "the operator has no SIMD kernel of its own";
     const std::string_view op = target.substr(kAten.size());
     const TensorMeta* meta = node.meta.val.tensor();
     if (meta != nullptr && meta->dtype != DType::kF32) return concat("the result is ", to_string(meta->dtype), ", not float32");
+    const auto [plain_name, in_place] = without_underscore(op);
+    for (const UnaryEntry& entry : kUnary)
+      if (entry.op == plain_name) return std::make_unique<UnaryOp>(entry.loop, in_place);
+    for (const BinaryEntry& entry : kBinary)
+      if (entry.op == plain_name)
+        return std::make_unique<BinaryOp>(entry.loop, in_place, entry.loop == kernel::add_f32 || entry.loop == kernel::sub_f32);
+    if (op == "softmax.int" || op == "_softmax.default") return std::make_unique<SoftmaxOp>();
+    if (op == "layer_norm.default") return std::make_unique<LayerNormOp>();
     if (op == "matmul.default" || op == "bmm.default") return std::make_unique<MatmulOp>();
     if (op == "max_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kMax);
     if (op == "avg_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kAverage);

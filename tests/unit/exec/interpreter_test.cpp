@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/parallel.h"
 
 namespace qdq {
@@ -72,6 +74,79 @@ TEST(Interpreter, SimdAgreesWithTheReferenceAndWithItselfOnAnyThreads) {
   // A sample's result does not depend on its batch.
   const std::vector<Tensor> single = fast.run({{x.slice(0, 1, 2)}});
   EXPECT_TRUE(bitwise_equal(single[0], first[0].slice(0, 1, 2).contiguous()));
+}
+
+TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
+  using List = Argument::List;
+  struct Case {
+    const char* op;
+    std::vector<Argument> more;  // behind x
+    double tolerance;            // relative to 1 + |expected|
+  };
+  const std::vector<Case> cases = {
+      {"aten.relu.default", {}, 0},
+      {"aten.relu_.default", {}, 0},
+      {"aten.relu6.default", {}, 0},
+      {"aten.hardtanh.default", {-0.25, 0.5}, 0},
+      {"aten.hardswish_.default", {}, 0},
+      {"aten.hardsigmoid.default", {}, 0},
+      {"aten.leaky_relu.default", {0.01}, 0},
+      {"aten.sigmoid.default", {}, 1e-6},
+      {"aten.silu.default", {}, 1e-6},
+      {"aten.gelu.default", {}, 1e-6},
+      {"aten.tanh.default", {}, 1e-6},
+      {"aten.exp.default", {}, 1e-6},
+      {"aten.softmax.int", {-1}, 1e-6},
+      {"aten.softmax.int", {1}, 1e-6},
+      {"aten.layer_norm.default", {List{5}}, 1e-5},
+      {"aten.layer_norm.default", {List{7, 5}}, 1e-5},
+      {"aten.max_pool2d.default", {List{3, 3}, List{2, 2}, List{1, 1}, List{1, 1}, true}, 0},
+      {"aten.avg_pool2d.default", {List{3, 2}, List{2, 2}, List{1, 1}, true, false}, 1e-6},
+      {"aten.adaptive_avg_pool2d.default", {List{3, 2}}, 1e-6},
+      {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 3, -128, 127, DType::kS8}, 0},
+      {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 100, 0, 127, DType::kU8}, 0},
+  };
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  for (const Case& one : cases) {
+    Program program;
+    Node* x = placeholder(program, "x", {2, 3, 7, 5});
+    std::vector<Argument> args{x};
+    args.insert(args.end(), one.more.begin(), one.more.end());
+    Node* node = program.graph->call(concat("torch.ops.", one.op), args);
+    program.graph->create(Node::Op::kOutput, "output", {List{node}});
+    infer_shapes(program);
+    Interpreter fast(program, {simd.get()});
+    EXPECT_EQ(fast.placements().at(0).backend, "simd") << one.op;
+    // In-place operators write to their input, so each run gets its own.
+    const Tensor data = counting({2, 3, 7, 5}, 0.0719f, -2.f);
+    const Tensor expected = Interpreter(program, {}).run({{data.clone()}}).at(0).to(DType::kF64);
+    const Tensor found = fast.run({{data.clone()}}).at(0).to(DType::kF64);
+    ASSERT_EQ(found.sizes(), expected.sizes()) << one.op;
+    for (int64_t i = 0; i < expected.numel(); ++i) {
+      const double want = expected.data<double>()[i];
+      EXPECT_NEAR(found.data<double>()[i], want, one.tolerance * (1 + std::abs(want))) << one.op << " at " << i;
+    }
+  }
+}
+
+TEST(Interpreter, SimdAddsAndMultipliesExactly) {
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const Tensor a = counting({2, 3, 4, 5}, 0.0719f, -2.f);
+  const std::vector<Tensor> others = {counting({2, 3, 4, 5}, 0.113f, -2.f), counting({2, 3, 1, 1}, 0.3f, -1.f), counting({1, 3, 1, 1}, 0.3f, -1.f),
+                                      counting({5}, 0.3f, -1.f)};
+  for (const char* op : {"add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "add_.Tensor", "mul_.Tensor"}) {
+    for (const Tensor& b : others) {
+      Program program;
+      Node* x = placeholder(program, "x", {2, 3, 4, 5});
+      Node* y = placeholder(program, "y", SymShape(b.sizes().begin(), b.sizes().end()));
+      Node* node = program.graph->call(concat("torch.ops.aten.", op), {x, y});
+      program.graph->create(Node::Op::kOutput, "output", {Argument::List{node}});
+      infer_shapes(program);
+      const Tensor expected = Interpreter(program, {}).run({{a.clone(), b}}).at(0);
+      const Tensor found = Interpreter(program, {simd.get()}).run({{a.clone(), b}}).at(0);
+      EXPECT_TRUE(bitwise_equal(found, expected)) << op << " " << to_string(b.sizes());
+    }
+  }
 }
 
 TEST(Interpreter, TellsWhoRunsANodeAndWhyOthersRefused) {
