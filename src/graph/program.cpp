@@ -58,6 +58,7 @@ Program Program::clone(std::unordered_map<const Node*, Node*>* copies) const {
   out.graph = graph->clone(copies);
   out.attributes = attributes;
   out.buffer_mutations = buffer_mutations;
+  out.constant_inputs = constant_inputs;
   out.symbol_ranges = symbol_ranges;
   out.symbol_hints = symbol_hints;
   out.in_spec = in_spec;

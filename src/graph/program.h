@@ -27,6 +27,15 @@ struct BufferMutation {
   std::string buffer;  // the attribute it is written to
 };
 
+// A user input that was a constant at export (None, a number, a string): the graph has the value in it and does not take the input,
+// but a caller of the exported program passes it.
+struct ConstantInput {
+  size_t position = 0;  // among all user inputs, counted with the constant ones
+  std::string name;
+  Argument value;
+  bool operator==(const ConstantInput&) const = default;
+};
+
 struct ValueRange {
   std::optional<int64_t> min, max;
 };
@@ -39,6 +48,7 @@ class Program {
   std::unique_ptr<Graph> graph;
   std::vector<Attribute> attributes;                // in the file's order
   std::vector<BufferMutation> buffer_mutations;
+  std::vector<ConstantInput> constant_inputs;       // in order of position
   std::map<std::string, ValueRange> symbol_ranges;  // of the symbols in sizes: "s0" -> 1..1024
   std::map<std::string, int64_t> symbol_hints;      // the value each symbol had at export, where the file tells
   std::string in_spec, out_spec;                    // torch's pytree specs as JSON text; empty if unknown
