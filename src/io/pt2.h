@@ -16,8 +16,8 @@ namespace qdq {
 // buffer and constant first, then the user inputs, then the operators. Arguments stand in schema order, also those that the file
 // gives by keyword; an argument left out before a given one gets its default. Operators that qdq does not have are kept as the
 // file has them, the names of their arguments in the entry "input_names" of meta.extra; check_ops() lists them. A buffer that the program writes to by an output is in buffer_mutations, no copy_ node is
-// made. An input that was constant at export (None, a number) stays a placeholder without users; its meta.extra has the entry
-// "constant_input" with the value as JSON text.
+// made. Inputs
+// that were constant at export (None, a number) are in constant_inputs and not in the graph.
 //
 // Weights are copied once; tensors that share a storage in the file share it here. Throws Error{kBadFile} if the file is damaged,
 // Error{kUnsupported} if it is of another schema version or holds subgraphs, custom objects, sparse tensors or unknown data types.

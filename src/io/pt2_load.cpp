@@ -146,7 +146,7 @@ class ProgramReader {
       for (size_t i = 0; i < specs.size(); ++i) {
         const auto [kind, spec] = specs[i].choice();
         const bool is_user = kind == "user_input" || kind == "constant_input";
-        if (is_user != lifted) is_user ? read_user_input(kind, spec, inputs[i], i) : read_lifted_input(kind, spec, inputs[i]);
+        if (is_user != lifted) is_user ? read_user_input(kind, spec, inputs[i]) : read_lifted_input(kind, spec, inputs[i]);
       }
     }
   }
@@ -187,33 +187,24 @@ class ProgramReader {
     else if (program_.attributes[same->second].kind != attribute.kind) name.bad("is '", attribute.name, "', an input of another kind too");
   }
 
-  void read_user_input(const std::string& kind, const Place& spec, const Place& input, size_t position) {
-    if (kind == "constant_input") {
-      return add_constant_input(spec["name"].string(), spec["value"]);
-    }
+  void read_user_input(const std::string& kind, const Place& spec, const Place& input) {
+    if (kind == "constant_input") return add_constant_input(spec["name"].string(), spec["value"]);
     const auto [argument_kind, argument] = spec["arg"].choice();
     const auto [input_kind, input_value] = input.choice();
     if (argument_kind != input_kind) argument.bad("is not of the kind of the graph's input, ", input_kind);
-    if (argument_kind == "as_tensor" || argument_kind == "as_sym_int" || argument_kind == "as_sym_float" || argument_kind == "as_sym_bool") {
-      const std::string_view field = argument_kind == "as_tensor" ? "name" : "as_name";
-      const Place name = argument[field];
-      if (name.string() != input_value[field].string())
-        name.bad("is '", name.string(), "', the graph's input is '", input_value[field].string(), "'");
-      define(name, name.string(), graph().create(Node::Op::kPlaceholder, name.string(), {}, {}, name.string()));
-    } else {
-      add_constant_input("arg_" + std::to_string(position), spec["arg"]);
-    }
+    const std::optional<Place> name = output_name(argument_kind, argument);
+    if (!name) return add_constant_input("arg_" + std::to_string(user_inputs_), spec["arg"]);
+    const std::string& input_name = output_name(input_kind, input_value)->string();
+    if (name->string() != input_name) name->bad("is '", name->string(), "', the graph's input is '", input_name, "'");
+    define(*name, name->string(), graph().create(Node::Op::kPlaceholder, name->string(), {}, {}, name->string()));
+    ++user_inputs_;
   }
 
   // {"as_none": true}, {"as_int": 3}, ...
   void add_constant_input(const std::string& name, const Place& value) {
-    const Argument constant = argument(value);
-    Node* node = graph().create(Node::Op::kPlaceholder, name, {}, {}, name);
-    if (constant.is<bool>()) node->meta.val.value = constant.as<bool>();
-    else if (constant.is<int64_t>()) node->meta.val.value = SymInt(constant.as<int64_t>());
-    else if (constant.is<double>()) node->meta.val.value = constant.as<double>();
-    else if (!constant.is_none() && !constant.is<std::string>()) value.bad("is not a constant");
-    node->meta.extra.emplace_back(kConstantInput, constant.is_none() ? "null" : format::print_json(value.choice().second.json()));
+    Argument constant = argument(value);
+    if (constant.is_node() || constant.is_list()) value.bad("is not a constant");
+    program_.constant_inputs.push_back({user_inputs_++, name, std::move(constant)});
   }
 
   static double number(const Place& place) { return format::number_of_json(place.json(), place.path()); }
@@ -442,6 +433,7 @@ class ProgramReader {
   Pt2Archive archive_;
   Place root_;
   Program program_;
+  size_t user_inputs_ = 0;
   std::unordered_map<std::string, ValueMeta> metas_;
   std::unordered_map<std::string, Node*> values_;            // by their names in the file
   std::unordered_map<std::string, size_t> attribute_names_;  // index in program_.attributes

@@ -67,7 +67,7 @@ NodeMeta read_node_metadata(const Place& metadata) {
   NodeMeta out;
   metadata.for_each_member([&](const std::string& key, const Place& place) {
     const std::string& text = place.string();
-    if (key == kConstantInput || key == kInputNames) return;
+    if (key == kInputNames) return;
     if (key == kModuleStack && read_module_stack(text, out.nn_module_stack)) return;
     if (key == kSourceStack && read_source_stack(text, out.source_fn_stack)) return;
     if (key == kTorchFn) out.torch_fn = text;
@@ -93,7 +93,7 @@ std::vector<std::pair<std::string, std::string>> node_metadata(const NodeMeta& m
   if (!meta.torch_fn.empty()) out.emplace_back(kTorchFn, meta.torch_fn);
   Place::Json custom;
   for (const auto& [key, value] : meta.extra) {
-    if (key == kConstantInput || key == kInputNames) continue;
+    if (key == kInputNames) continue;
     if (key == kCustom && meta.debug_handle) custom = parse_custom(value);
     else out.emplace_back(key, value);
   }

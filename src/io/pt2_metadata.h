@@ -20,9 +20,7 @@ SymShape strides_in_c_order(const SymShape& sizes);
 // A tensor's metadata; strides are left empty if they are those of C order.
 TensorMeta meta_of_tensor(const Tensor& tensor, bool requires_grad);
 
-// The mark in NodeMeta::extra of an input that was constant at export; its text is the value as JSON.
-inline constexpr std::string_view kConstantInput = "constant_input";
-// The mark of an operator that qdq does not have: the names of its positional arguments in the file, separated by semicolons.
+// The mark in NodeMeta::extra of an operator that qdq does not have: the names of its positional arguments in the file, separated by semicolons.
 inline constexpr std::string_view kInputNames = "input_names";
 // The text of a mark, or null.
 const std::string* find_mark(const NodeMeta& meta, std::string_view mark);

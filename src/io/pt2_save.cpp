@@ -93,6 +93,7 @@ class ProgramWriter {
       else if (node->op() == Node::Op::kCallFunction) write_node(*node);
       else if (node->op() == Node::Op::kCallModule) refuse(*node, "it calls the module '" + node->target() + "'; convert the program first");
     }
+    write_constant_inputs(true);
     write_outputs();
     format::ZipWriter zip;
     zip.add(kProgramMember, format::bytes_of(format::print_json(exported_program())));
@@ -161,29 +162,23 @@ class ProgramWriter {
   }
 
   void write_user_input(const Node& node) {
-    names_[&node] = node.name();
-    ++user_inputs_;
-    if (const std::string* constant = find_mark(node.meta, kConstantInput)) {
-      const Json value = constant_input(node, *constant);
-      Json spec = tagged("name", node.name());
-      spec["value"] = value;
-      input_specs_.push_back(tagged("constant_input", std::move(spec)));
-      inputs_.push_back(value);
-      return;
-    }
+    write_constant_inputs(false);
     if (std::holds_alternative<std::monostate>(node.meta.val.value)) refuse(node, "nothing is known of this input; its dtype and sizes are needed");
+    names_[&node] = node.name();
     inputs_.push_back(add_value(node, node.name(), node.meta.val));
     input_specs_.push_back(tagged("user_input", tagged("arg", inputs_.back())));
+    ++user_inputs_;
   }
 
-  static Json constant_input(const Node& node, const std::string& text) {
-    const Json value = format::parse_json(text, node.name());
-    if (value.is_null()) return tagged("as_none", true);
-    if (value.is_boolean()) return tagged("as_bool", value);
-    if (value.is_number_integer()) return tagged("as_int", value);
-    if (value.is_number()) return tagged("as_float", value);
-    if (value.is_string()) return tagged("as_string", value);
-    refuse(node, "its constant value is " + text);
+  // Those whose turn it is, or all that are left.
+  void write_constant_inputs(bool all) {
+    const std::vector<ConstantInput>& constants = program_.constant_inputs;
+    for (; constant_inputs_ < constants.size() && (all || constants[constant_inputs_].position <= user_inputs_); ++constant_inputs_, ++user_inputs_) {
+      const ConstantInput& constant = constants[constant_inputs_];
+      Json spec = tagged("name", free_name(constant.name));
+      inputs_.push_back(spec["value"] = argument(*program_.graph->output_node(), constant.value, nullptr));
+      input_specs_.push_back(tagged("constant_input", std::move(spec)));
+    }
   }
 
   Json sym_int(const SymInt& value) const {
@@ -497,7 +492,7 @@ class ProgramWriter {
   Json input_specs_ = Json::array(), output_specs_ = Json::array();
   Json tensor_values_ = Json::object(), sym_int_values_ = Json::object(), sym_bool_values_ = Json::object(), sym_float_values_ = Json::object();
   std::vector<TorchTensor> state_, constants_;
-  size_t user_inputs_ = 0, user_outputs_ = 0;
+  size_t user_inputs_ = 0, user_outputs_ = 0, constant_inputs_ = 0;
 };
 
 }  // namespace

@@ -143,8 +143,11 @@ def positional(node):
 def facts(path, example):
     ep = torch.export.load(path)
     gm = ep.module()
+    constants = {spec.arg.name for spec in ep.graph_signature.input_specs if isinstance(spec.arg, torch.export.graph_signature.ConstantArgument)}
     for node in list(gm.graph.nodes):
         positional(node)
+        if node.op == "placeholder" and node.name in constants:  # qdq keeps them beside the graph
+            gm.graph.erase_node(node)
         if node.target == torch.ops.aten.copy_.default:  # how PyTorch spells a mutated buffer
             node.replace_all_uses_with(node.args[1])
             gm.graph.erase_node(node)

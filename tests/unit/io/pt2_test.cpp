@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <set>
 
@@ -120,6 +122,37 @@ TEST_P(GoldenProgram, HasTheGraphThatPyTorchPrints) {
   EXPECT_EQ(print(*program.graph), facts["graph"].get<std::string>());
 }
 
+// What a signature lists: names of attributes of one kind, each once.
+std::vector<std::string> names_of(const Program& program, const std::function<bool(const Attribute&)>& which) {
+  std::vector<std::string> out;
+  for (const Attribute& attribute : program.attributes)
+    if (which(attribute)) out.push_back(attribute.name);
+  return out;
+}
+
+TEST_P(GoldenProgram, HasTheSignatureThatPyTorchReads) {
+  const Json facts = read_json(kGolden / (GetParam().second + ".json"));
+  const Program program = golden(GetParam().first);
+  using Kind = Attribute::Kind;
+  // PyTorch names a tied weight once for each module.
+  const auto list = [&](const char* field) {
+    auto names = facts[field].get<std::vector<std::string>>();
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    return names;
+  };
+  EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kParameter; }), list("parameters"));
+  EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kBuffer; }), list("buffers"));
+  EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kBuffer && !a.persistent; }), list("not_persistent"));
+  EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kConstant; }), list("constants"));
+  EXPECT_EQ(program.dialect, facts["dialect"].get<std::string>());
+  Json mutated = Json::object();
+  for (const BufferMutation& mutation : program.buffer_mutations) mutated[mutation.node] = mutation.buffer;
+  EXPECT_EQ(mutated, facts["mutated"]);
+  Json ranges = Json::object();
+  for (const auto& [symbol, range] : program.symbol_ranges) ranges[symbol] = Json::array({range.min.value_or(-1), range.max.value_or(-1)});
+  EXPECT_EQ(ranges, facts["ranges"]);
+}
+
 INSTANTIATE_TEST_SUITE_P(Files, GoldenProgram,
                          testing::Values(std::pair("conv_net", "conv_net"), std::pair("conv_net_aten", "conv_net_aten"),
                                          std::pair("dynamic_batch", "dynamic_batch"), std::pair("many_results", "many_results"),
@@ -128,6 +161,90 @@ INSTANTIATE_TEST_SUITE_P(Files, GoldenProgram,
                                          std::pair("shared_archive", "shared"), std::pair("shared_archive28", "shared"),
                                          std::pair("arguments_archive", "arguments")),
                          [](const auto& info) { return info.param.first; });
+
+TEST(LoadPt2, KeepsConstantInputsBesideTheGraph) {
+  for (const std::string file : {"arguments", "arguments_archive"}) {
+    const Program program = golden(file);
+    ASSERT_EQ(program.constant_inputs.size(), 3u);
+    EXPECT_EQ(program.constant_inputs[0], (ConstantInput{1, "none", {}}));
+    EXPECT_EQ(program.constant_inputs[1], (ConstantInput{2, "number", 3}));
+    EXPECT_EQ(program.constant_inputs[2], (ConstantInput{5, "flag", false}));
+    EXPECT_EQ(program.clone().constant_inputs, program.constant_inputs);
+  }
+}
+
+TEST(LoadPt2, SharesStoragesAsTheFileDoes) {
+  for (const std::string file : {"shared", "shared_archive", "shared_archive28"}) {
+    const Program program = golden(file);
+    const Tensor low = program.find_attribute("low")->tensor, turned = program.find_attribute("turned")->tensor;
+    EXPECT_EQ(low.storage(), turned.storage());
+    EXPECT_EQ(turned.storage_offset(), 4);
+    EXPECT_EQ(turned.strides(), (Shape{1, 4}));
+    EXPECT_EQ(turned.contiguous().span<float>()[1], 8.0f);
+    const Program again = load_pt2(save_pt2(program));
+    EXPECT_EQ(again.find_attribute("low")->tensor.storage(), again.find_attribute("turned")->tensor.storage());
+  }
+}
+
+TEST(LoadPt2, ReadsSymbolicSizesAndTheirHints) {
+  const Program program = golden("dynamic_batch");
+  const SymInt s0 = SymInt::symbol("s0");
+  EXPECT_EQ(program.graph->find("x")->meta.val.tensor()->sizes, (SymShape{s0, 6}));
+  EXPECT_EQ(program.graph->find("linear")->meta.val.tensor()->sizes, (SymShape{s0 * 2, 4}));
+  EXPECT_EQ(std::get<SymInt>(program.graph->find("mul")->meta.val.value), s0 * 2);
+  EXPECT_EQ(program.symbol_hints, (std::map<std::string, int64_t>{{"s0", 3}}));
+}
+
+TEST(LoadPt2, ReadsWhereNodesComeFrom) {
+  const Program program = golden("conv_net");
+  const NodeMeta& meta = program.graph->find("batch_norm")->meta;
+  ASSERT_EQ(meta.nn_module_stack.size(), 2u);
+  EXPECT_EQ(meta.nn_module_stack[1], (ModuleStackEntry{"L__self___normLayer", "normLayer", "torch.nn.modules.batchnorm.BatchNorm2d"}));
+  ASSERT_EQ(meta.source_fn_stack.size(), 1u);
+  EXPECT_EQ(meta.source_fn_stack[0].second, "torch.nn.modules.batchnorm.BatchNorm2d");
+  EXPECT_EQ(meta.torch_fn, "batch_norm_1;function.batch_norm");
+}
+
+// Only what the graph reads is written: a quantized program has no float weights.
+TEST(SavePt2, LeavesOutAttributesThatNobodyReads) {
+  Program program = golden("int8");
+  program.add_attribute({"conv1.weight", Tensor::full({4, 2, 3, 3}, DType::kF32, 1), Attribute::Kind::kParameter, true, true});
+  const Program again = load_pt2(save_pt2(program));
+  EXPECT_EQ(again.find_attribute("conv1.weight"), nullptr);
+  ASSERT_NE(again.find_attribute("_frozen_param0"), nullptr);
+  EXPECT_EQ(again.find_attribute("_frozen_param0")->tensor.dtype(), DType::kS8);
+}
+
+TEST(SavePt2, InfersWhatNodesLackAndInventsACallingConvention) {
+  Program program;
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 3}, {}, false};
+  program.symbol_ranges["s0"] = {1, 8};
+  program.add_attribute({"weight", Tensor::full({2, 3}, DType::kF32, 0.5)});
+  Node* weight = program.graph->get_attr("weight");
+  Node* linear = program.graph->call("torch.ops.aten.linear.default", {x, weight}, {}, "linear");
+  Node* relu = program.graph->call("torch.ops.aten.relu.default", {linear}, {}, "relu");
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{linear, relu})}, {}, "output");
+  const Program again = load_pt2(save_pt2(program));
+  EXPECT_EQ(again.graph->find("relu")->meta.val.tensor()->sizes, (SymShape{SymInt::symbol("s0"), 2}));
+  EXPECT_EQ(again.graph->first()->name(), "weight");
+  const auto count = [](const std::string& spec) {
+    size_t leaves = 0;
+    for (size_t at = spec.find("null,\"context"); at != std::string::npos; at = spec.find("null,\"context", at + 1)) ++leaves;
+    return leaves;
+  };
+  EXPECT_EQ(count(again.in_spec), 1u) << again.in_spec;
+  EXPECT_EQ(count(again.out_spec), 2u) << again.out_spec;
+}
+
+TEST(SavePt2, WritesDebugHandlesWherePyTorchLooksForThem) {
+  Program program = golden("conv_net");
+  program.graph->find("relu")->meta.debug_handle = 7;
+  const Program again = load_pt2(save_pt2(program));
+  EXPECT_EQ(again.graph->find("relu")->meta.debug_handle, 7);
+  ASSERT_EQ(again.graph->find("relu")->meta.extra.size(), 1u);
+  EXPECT_EQ(again.graph->find("relu")->meta.extra[0].second, R"({"numeric_debug_handle":7})");
+}
 
 // Where the programs differ in what a file holds; empty if nowhere.
 std::string difference(const Program& a, const Program& b) {
@@ -153,7 +270,7 @@ std::string difference(const Program& a, const Program& b) {
     if (other == b.symbol_ranges.end() || other->second.min != range.min || other->second.max != range.max) return "another range of " + symbol;
   }
   if (a.symbol_hints != b.symbol_hints || a.in_spec != b.in_spec || a.out_spec != b.out_spec || a.forward_arg_names != b.forward_arg_names ||
-      a.dialect != b.dialect || a.buffer_mutations.size() != b.buffer_mutations.size())
+      a.dialect != b.dialect || a.constant_inputs != b.constant_inputs || a.buffer_mutations.size() != b.buffer_mutations.size())
     return "another calling convention";
   return {};
 }
