@@ -1,0 +1,84 @@
+// Recipes: what they make, and what they refuse.
+#include "cli/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include "quant/pt2e.h"
+#include "unit/quant/program_builder.h"
+
+namespace qdq {
+namespace {
+
+std::unique_ptr<Quantizer> parse(const std::string& text) { return parse_recipe(format::parse_json(text, "recipe.json"), "recipe.json"); }
+
+std::string refusal(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+    return error.message;
+  }
+  return "nothing was refused";
+}
+
+Program linear_program() {
+  ProgramBuilder b;
+  Node* weight = b.weight("fc.weight", {3, 4});
+  Node* x = b.input("x", {2, 4});
+  Node* linear = b.call("linear.default", {x, weight}, "fc", "torch.nn.modules.linear.Linear");
+  return b.finish({linear});
+}
+
+size_t observers_of(const std::string& recipe) {
+  const auto quantizer = parse(recipe);
+  return prepare_pt2e(linear_program(), *quantizer).observers().size();
+}
+
+TEST(Recipe, MakesEveryQuantizer) {
+  EXPECT_EQ(observers_of(R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": true}})"), 3u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "XNNPACKQuantizer", "global": {"is_dynamic": true}})"), 2u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [["fc", null]]})"), 0u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "global": {"reduce_range": true}})"), 2u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "global": {}, "function_type": [["torch.nn.functional.linear", null]]})"), 0u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "module_type": [["torch.nn.Linear", {"config": "linear_dynamic_fp16"}]]})"), 1u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "ComposableQuantizer", "quantizers": [{"quantizer": "EmbeddingQuantizer"},
+                           {"quantizer": "XNNPACKQuantizer", "global": {}}]})"), 3u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "linear", "output":
+                           {"spec": "fixed_qparams", "dtype": "uint8", "scale": 0.5, "zero_point": 3, "quant_min": 0, "quant_max": 255}}]})"), 1u);
+}
+
+TEST(Recipe, CompatIsHandedOn) {
+  EXPECT_EQ(parse(R"({"quantizer": "XNNPACKQuantizer", "global": {}})")->compat(), Compat::kNone);
+  EXPECT_EQ(parse(R"({"quantizer": "XNNPACKQuantizer", "global": {}, "compat": "torch-2.6"})")->compat(), Compat::kTorch26);
+  EXPECT_EQ(parse(R"({"quantizer": "ComposableQuantizer", "compat": "torch-2.6", "quantizers": [{"quantizer": "EmbeddingQuantizer"}]})")->compat(),
+            Compat::kTorch26);
+}
+
+TEST(Recipe, OrderDecidesWhichConfigIsTaken) {
+  // The first one sets the mode; the other would mix static and dynamic, and is left out.
+  const std::string sections = R"("global": {}, "module_name": [["fc", {"is_dynamic": true}]])";
+  const auto first_is_dynamic = [](const std::string& recipe) {
+    const auto quantizer = parse(recipe);
+    return prepare_pt2e(linear_program(), *quantizer).observers().at(0).observer->args().is_dynamic;
+  };
+  EXPECT_FALSE(first_is_dynamic(R"({"quantizer": "X86InductorQuantizer", )" + sections + "}"));
+  EXPECT_TRUE(first_is_dynamic(R"({"quantizer": "X86InductorQuantizer", "order": ["module_name", "global"], )" + sections + "}"));
+}
+
+TEST(Recipe, RefusalsNameTheFieldAndTheNearestWord) {
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantiser"})").find("did you mean 'XNNPACKQuantizer'"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "globl": {}})").find("globl"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "global": {"per_channel": true}})").find("per_channel"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "global": {"weight_qmin": 5, "weight_qmax": 2}})").find("quant_min 5"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "X86InductorQuantizer", "global": {"config": "fp8"}})").find("linear_dynamic_fp16"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "compat": "torch-9"})").find("torch-2.6"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "x", "output": {"spec": "quantization", "dtype": "int8",
+                      "observer": {"class": "HistogrammObserver"}}}]})").find("HistogramObserver"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "x", "output": {"spec": "derived", "dtype": "int32",
+                      "from": [{"node": "x"}], "rule": "sum"}}]})").find("product_of_scales"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "JavaScript", "number": 0})").find("no quantizer 'JavaScript'"), std::string::npos);
+  EXPECT_NE(refusal(R"([1, 2])").find("recipe.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qdq

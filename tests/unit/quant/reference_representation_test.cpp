@@ -1,0 +1,71 @@
+// The reference representation computes what the dq/q program computes, in integers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/pt2e.h"
+#include "quant/xnnpack_quantizer.h"
+#include "unit/quant/program_builder.h"
+
+namespace qdq {
+namespace {
+
+Program linear_add() {
+  ProgramBuilder b;
+  Node* weight = b.weight("fc.weight", {6, 8});
+  Node* bias = b.weight("fc.bias", {6});
+  Node* x = b.input("x", {4, 8});
+  Node* y = b.input("y", {4, 6});
+  Node* linear = b.call("linear.default", {x, weight, bias}, "fc");
+  Node* sum = b.call("add.Tensor", {linear, y});
+  Node* relu = b.call("relu.default", {sum});
+  return b.finish({relu});
+}
+
+double largest_difference(const Program& a, const Program& b, const std::vector<Tensor>& inputs) {
+  const Tensor x = Interpreter(a, {}).run(inputs)[0], y = Interpreter(b, {}).run(inputs)[0].to(DType::kF32);
+  double largest = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) largest = std::max(largest, std::fabs(static_cast<double>(x.data<float>()[i]) - y.data<float>()[i]));
+  return largest;
+}
+
+double scale_behind(const Prepared& prepared, const std::string& node) {
+  for (const ObserverGroup& group : prepared.observers())
+    for (const EdgeOrNode& at : group.covers)
+      if (to_string(at) == node) return group.observer->calculate_qparams().scale[0];
+  return 0;
+}
+
+// Integers are truncated where the quantized program rounds: one unit for the linear, two for the sum of two rescaled operands.
+TEST(ReferenceRepresentation, StaysWithinTheUnitsThatTruncationCosts) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config());
+  Prepared prepared = prepare_pt2e(linear_add(), quantizer);
+  for (uint32_t seed = 0; seed < 4; ++seed) prepared.run({sample({4, 8}, seed), sample({4, 6}, seed + 50)});
+  const Program converted = convert_pt2e(prepared), reference = convert_pt2e(prepared, {true, true});
+  verify(reference);
+  bool has_integers = false;
+  for (const Node* node : reference.graph->nodes()) {
+    EXPECT_EQ(node->target().find("quantized_decomposed"), std::string::npos) << node->name();
+    has_integers = has_integers || node->target() == "torch.ops.higher_order.out_dtype";
+  }
+  EXPECT_TRUE(has_integers);
+  const double allowed = scale_behind(prepared, "linear") + 2 * scale_behind(prepared, "relu") + 1e-5;
+  for (uint32_t seed = 9; seed < 19; ++seed)
+    EXPECT_LE(largest_difference(converted, reference, {sample({4, 8}, seed), sample({4, 6}, seed + 1)}), allowed);
+}
+
+TEST(ReferenceRepresentation, OfADynamicLinear) {
+  SymmetricConfigOptions options;
+  options.is_dynamic = true;
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  const Prepared prepared = prepare_pt2e(linear_add(), quantizer);
+  const Program converted = convert_pt2e(prepared), reference = convert_pt2e(prepared, {true, true});
+  // The bias is rounded to units of scale_x * scale_w, far below the outputs.
+  EXPECT_LE(largest_difference(converted, reference, {sample({4, 8}, 9), sample({4, 6}, 10)}), 1e-3);
+}
+
+}  // namespace
+}  // namespace qdq
