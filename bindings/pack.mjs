@@ -13,14 +13,17 @@ export const wasmUrl = new URL("../../../qdq.wasm", import.meta.url);`,
   },
   cjs: {
     type: "commonjs",
-    exports: `Object.defineProperty(exports, "__esModule", { value: true });
-exports.default = createQdq;
-exports.wasmUrl = require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../../qdq.wasm"));`,
+    exports: `module.exports = {
+  __esModule: true,
+  default: createQdq,
+  wasmUrl: require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../../qdq.wasm")),
+};`,
   },
 };
 for (const [folder, { type, exports }] of Object.entries(flavours)) {
   mkdirSync(`dist/${folder}/bindings/wasm`, { recursive: true });
   writeFileSync(`dist/${folder}/bindings/wasm/qdq.js`, `${glue}\n${exports}\n`);
+  copyFileSync("bindings/wasm/qdq.d.ts", `dist/${folder}/bindings/wasm/qdq.d.ts`);
   writeFileSync(`dist/${folder}/package.json`, JSON.stringify({ type }) + "\n");
 }
 copyFileSync(`${built}/qdq.wasm`, "dist/qdq.wasm");

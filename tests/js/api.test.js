@@ -1,0 +1,264 @@
+// The CommonJS build of the package: the flow from a float file to a quantized one, and everything that can go wrong on the way.
+const { execFileSync } = require("node:child_process");
+const path = require("node:path");
+const { images, model, qdq } = require("./shapes.js");
+
+const { ComposableQuantizer, QdqError, X86InductorQuantizer, XNNPACKQuantizer } = qdq;
+const perChannel = () => new XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isPerChannel: true }));
+
+// The error that the work throws.
+function thrown(work) {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  throw new Error("nothing was thrown");
+}
+const largest = (a, b) => a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0);
+
+let program;
+beforeAll(async () => {
+  program = await qdq.loadPt2(model());
+});
+
+describe("the flow", () => {
+  test("quantizes, saves, loads and runs", async () => {
+    const before = program.info();
+    const prepared = qdq.preparePt2e(program, perChannel());
+    const batch = images(program, 4);
+    const [floatLogits] = prepared.run([batch]);
+    prepared.run([images(program, 3, 2)]);
+    const quantized = qdq.convertPt2e(prepared);
+    const bytes = qdq.savePt2(quantized);
+    expect(bytes.length).toBeLessThan(model().length / 2);
+
+    const session = qdq.lower(quantized);
+    const [logits] = session.run([batch]);
+    expect(logits.shape).toEqual(floatLogits.shape);
+    expect(logits.data).toBeInstanceOf(Float32Array);
+    const range = Math.max(...floatLogits.data) - Math.min(...floatLogits.data);
+    expect(largest(logits.data, floatLogits.data)).toBeGreaterThan(0);
+    expect(largest(logits.data, floatLogits.data)).toBeLessThan(range / 5);
+
+    const again = await qdq.loadPt2(bytes);
+    expect(qdq.lower(again).run([batch])[0].data).toEqual(logits.data);
+    expect(program.info()).toEqual(before);
+  });
+
+  test("gives what the float program gives, on both backends", () => {
+    const batch = images(program, 2);
+    const [simd] = qdq.lower(program).run([batch]);
+    const [reference] = qdq.lower(program, { backend: "reference" }).run([batch]);
+    expect(largest(simd.data, reference.data)).toBeLessThan(1e-4);
+    expect(qdq.preparePt2e(program, perChannel()).run([batch])[0].data).toEqual(simd.data);
+  });
+
+  test("does not fold weights when asked", () => {
+    const prepared = qdq.preparePt2e(program, perChannel());
+    prepared.run([images(program, 2)]);
+    const count = (converted) => converted.info().nodes.filter((node) => node.target.includes("quantize_per_channel.default")
+      && !node.target.includes("dequantize")).length;
+    expect(count(qdq.convertPt2e(prepared))).toBe(0);
+    expect(count(qdq.convertPt2e(prepared, { foldQuantize: false }))).toBeGreaterThan(0);
+  });
+
+  test("describes programs and observers", () => {
+    const info = program.info();
+    expect(info.inputs).toHaveLength(1);
+    expect(info.inputs[0].dtype).toBe("float32");
+    expect(info.nodes.at(-1).op).toBe("output");
+    expect(info.attributes.length).toBeGreaterThan(0);
+    const prepared = qdq.preparePt2e(program, perChannel());
+    expect(prepared.observers().every((observer) => observer.no_qparams || observer.class.includes("PerChannel"))).toBe(true);
+    prepared.run([images(program, 2)]);
+    const observers = prepared.observers();
+    expect(observers.length).toBeGreaterThan(5);
+    for (const observer of observers) {
+      expect(observer.covers.length).toBeGreaterThan(0);
+      expect(observer.scale.every((scale) => scale > 0)).toBe(true);
+    }
+  });
+
+  test("reports progress and can be cancelled", async () => {
+    const batches = [1, 2, 3].map((seed) => [images(program, 1, seed)]);
+    const seen = [];
+    const prepared = qdq.preparePt2e(program, perChannel());
+    await prepared.calibrate(batches, { onProgress: (progress) => seen.push(progress) });
+    expect(seen).toEqual([1, 2, 3].map((done) => ({ stage: "calibrate", done, total: 3 })));
+    const controller = new AbortController();
+    const work = qdq.preparePt2e(program, perChannel())
+      .calibrate(batches, { signal: controller.signal, onProgress: () => controller.abort() });
+    await expect(work).rejects.toMatchObject({ name: "QdqError", code: "Cancelled" });
+  });
+
+  test("takes a recipe as plain data", () => {
+    const classes = (quantizer) => qdq.preparePt2e(program, quantizer).observers().map((observer) => observer.class);
+    expect(classes({ quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } })).toEqual(classes(perChannel()));
+    expect(classes(new X86InductorQuantizer().setGlobal(qdq.getDefaultX86InductorQuantizationConfig())).length).toBeGreaterThan(5);
+    expect(classes(new ComposableQuantizer([perChannel()]))).toEqual(classes(perChannel()));
+  });
+});
+
+describe("quantizers and observers written in JavaScript", () => {
+  // What a convolution needs: input, weight and output in int8.
+  const activation = (observer) => ({ spec: "quantization", dtype: "int8", quantMin: -128, quantMax: 127, qscheme: "per_tensor_affine", observer });
+  const weight = { spec: "quantization", dtype: "int8", quantMin: -127, quantMax: 127, qscheme: "per_channel_symmetric", chAxis: 0,
+    observer: { class: "PerChannelMinMaxObserver" } };
+  const convolutions = (observer) => ({
+    name: "convolutions only",
+    annotate: (graph) => graph.nodes.filter((node) => node.target === "torch.ops.aten.conv2d.default").map((node) => ({
+      node: node.name,
+      inputs: [[node.args[0].node, activation(observer)], [node.args[1].node, weight]],
+      output: activation(observer),
+      annotated: true,
+    })),
+  });
+
+  test("a quantizer decides what is quantized", () => {
+    const prepared = qdq.preparePt2e(program, convolutions({ class: "MinMaxObserver" }));
+    prepared.run([images(program, 2)]);
+    const nodes = qdq.convertPt2e(prepared).info().nodes;
+    const isDequantized = (name) => nodes.find((node) => node.name === name).target.includes("dequantize");
+    const all = nodes.filter((node) => node.target === "torch.ops.aten.conv2d.default");
+    expect(all.length).toBeGreaterThan(2);
+    expect(all.every((node) => isDequantized(node.args[0].node) && isDequantized(node.args[1].node))).toBe(true);
+    const linear = nodes.find((node) => node.target === "torch.ops.aten.linear.default");
+    expect(isDequantized(linear.args[1].node)).toBe(false);
+  });
+
+  test("an observer sees every batch and decides the qparams", () => {
+    class HalfRange {
+      most = 0;
+      batches = 0;
+      constructor(settings) {
+        expect(settings).toMatchObject({ dtype: "int8", quantMin: -128, quantMax: 127, qscheme: "per_tensor_affine" });
+      }
+      forward(tensor) {
+        ++this.batches;
+        expect(tensor.dtype).toBe("float32");
+        for (const value of tensor.data) this.most = Math.max(this.most, Math.abs(value));
+      }
+      calculateQparams() {
+        expect(this.batches).toBe(2);
+        return { scale: this.most / 254, zeroPoint: -3 };
+      }
+    }
+    const prepared = qdq.preparePt2e(program, convolutions((settings) => new HalfRange(settings)));
+    for (const seed of [1, 2]) prepared.run([images(program, 2, seed)]);
+    const reports = prepared.observers().filter((observer) => observer.class === "HalfRange");
+    expect(reports.length).toBeGreaterThan(2);
+    const { qparams } = qdq.convertPt2e(prepared).info();
+    const given = qparams.filter((value) => value.zero_point.length === 1 && value.zero_point[0] === -3);
+    expect(given.length).toBeGreaterThan(2);
+    const input = program.info().inputs[0].name;
+    const most = Math.max(...[1, 2].flatMap((seed) => Array.from(images(program, 2, seed).data, Math.abs)));
+    expect(given.find((value) => value.of === input).scale[0]).toBe(Math.fround(most / 254));
+  });
+
+  test("their errors come through", () => {
+    const own = new RangeError("not today");
+    const throwing = { annotate() { throw own; } };
+    expect(thrown(() => qdq.preparePt2e(program, throwing))).toBe(own);
+    const observer = () => ({ forward() { throw own; }, calculateQparams: () => ({ scale: 1, zeroPoint: 0 }) });
+    const prepared = qdq.preparePt2e(program, convolutions(observer));
+    expect(thrown(() => prepared.run([images(program, 1)]))).toBe(own);
+    const wrong = () => ({ forward() {}, calculateQparams: () => ({ scale: -1, zeroPoint: 0 }) });
+    const calibrated = qdq.preparePt2e(program, convolutions(wrong));
+    calibrated.run([images(program, 1)]);
+    expect(thrown(() => qdq.convertPt2e(calibrated))).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("scale -1") });
+  });
+
+  test("annotations are checked", () => {
+    const answer = (annotations) => thrown(() => qdq.preparePt2e(program, { annotate: () => annotations }));
+    expect(answer([{ node: "nowhere" }])).toMatchObject({ name: "QdqError", code: "InvalidArgument", message: expect.stringContaining("nowhere") });
+    expect(answer("none")).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("did not return a list") });
+    const first = program.info().nodes.find((node) => node.target === "torch.ops.aten.conv2d.default");
+    expect(answer([{ node: first.name, output: { spec: "quantisation", dtype: "int8" } }]).code).toBe("InvalidArgument");
+  });
+
+  test("they may stand beside the built-in ones", () => {
+    const linearOnly = new XNNPACKQuantizer().setOperatorType("torch.ops.aten.linear", qdq.getSymmetricQuantizationConfig());
+    const both = qdq.preparePt2e(program, new ComposableQuantizer([linearOnly, convolutions({ class: "MinMaxObserver" })]));
+    expect(both.observers().map((observer) => observer.class)).toEqual(expect.arrayContaining(["MinMaxObserver", "HistogramObserver"]));
+  });
+});
+
+describe("errors", () => {
+  test.each([
+    ["nothing", new Uint8Array(0)],
+    ["noise", Uint8Array.from({ length: 999 }, (_, i) => (i * 89) & 255)],
+    ["half a file", model().subarray(0, 50000)],
+  ])("%s is not a program", async (_, bytes) => {
+    const error = await qdq.loadPt2(bytes).then(() => null, (reason) => reason);
+    expect(error).toBeInstanceOf(QdqError);
+    expect(error.code).toBe("BadFile");
+    expect(error.message).not.toContain("\n");
+  });
+
+  test("inputs that do not fit are refused", () => {
+    const session = qdq.lower(program);
+    const good = images(program, 1);
+    const refused = (inputs) => expect(thrown(() => session.run(inputs)));
+    refused([]).toMatchObject({ name: "QdqError", code: "InvalidArgument" });
+    refused([good, good]).toMatchObject({ code: "InvalidArgument" });
+    refused([qdq.tensor(new Float32Array(4), [1, 4])]).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("[1, 4]") });
+    refused([{ ...good, dtype: "float64" }]).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("Float64Array") });
+    refused([{ ...good, shape: [7] }]).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("7 elements") });
+    refused([{ ...good, dtype: "complex64" }]).toMatchObject({ message: expect.stringContaining("complex64") });
+    refused(good).toMatchObject({ message: expect.stringContaining("list of tensors") });
+    refused([undefined]).toMatchObject({ message: expect.stringContaining("input 0") });
+  });
+
+  test("NaN in calibration is refused", () => {
+    const poisoned = images(program, 1);
+    poisoned.data[5] = NaN;
+    expect(thrown(() => qdq.preparePt2e(program, perChannel()).run([poisoned]))).toMatchObject({ code: "InvalidArgument" });
+  });
+
+  test("converting without data names the observers", () => {
+    const error = thrown(() => qdq.convertPt2e(qdq.preparePt2e(program, perChannel())));
+    expect(error).toMatchObject({ name: "QdqError", code: "NotCalibrated" });
+  });
+
+  test("a misspelt recipe is refused", () => {
+    const refused = (recipe) => thrown(() => qdq.preparePt2e(program, recipe));
+    expect(refused({ quantizer: "XNNPACKQuantiser" })).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("XNNPACKQuantizer") });
+    expect(refused({ quantizer: "XNNPACKQuantizer", globl: {} })).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("global") });
+    expect(refused({})).toMatchObject({ code: "InvalidArgument" });
+    expect(refused(null)).toMatchObject({ code: "InvalidArgument" });
+  });
+
+  test("what is disposed of cannot be used", async () => {
+    const other = await qdq.loadPt2(model());
+    other.dispose();
+    other.dispose();
+    expect(thrown(() => other.info())).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("disposed") });
+    const session = qdq.lower(program);
+    session[Symbol.dispose]();
+    expect(thrown(() => session.run([]))).toMatchObject({ code: "InvalidArgument" });
+  });
+
+  test("disposing inside of a callback waits for the work to end", async () => {
+    const conv = program.info().nodes.find((node) => node.target === "torch.ops.aten.conv2d.default");
+    let prepared;
+    const observer = () => ({ forward: () => prepared.dispose(), calculateQparams: () => ({ scale: 1, zeroPoint: 0 }) });
+    prepared = qdq.preparePt2e(program, { annotate: () => [{ node: conv.name, output: { spec: "quantization", dtype: "int8", observer } }] });
+    expect(prepared.run([images(program, 1)])).toHaveLength(1);
+    expect(thrown(() => prepared.run([images(program, 1)]))).toMatchObject({ code: "InvalidArgument" });
+  });
+
+  test("configure comes before the first load", () => {
+    expect(thrown(() => qdq.configure({ threads: 2 }))).toMatchObject({ code: "InvalidArgument" });
+  });
+});
+
+test("the ES module build is the same package", () => {
+  const script = `
+    import { readFile } from "node:fs/promises";
+    import * as qdq from "./dist/esm/node/index.js";
+    const program = await qdq.loadPt2(await readFile("examples/shapes/model.pt2"));
+    console.log(JSON.stringify([Object.keys(qdq).sort(), program.info().inputs]));`;
+  const out = execFileSync(process.execPath, ["--input-type=module", "-e", script], { cwd: path.join(__dirname, "../.."), encoding: "utf8" });
+  expect(JSON.parse(out)).toEqual([Object.keys(qdq).sort(), program.info().inputs]);
+});

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Installs the packed npm package in an empty folder and uses it as a stranger would: by a script as an ES module and as CommonJS, and
+# through npx, to succeed and to fail. Wants dist/ to be built.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+shapes=$PWD/examples/shapes
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+fail() { printf 'tarball: %s\n' "$*" >&2; exit 1; }
+
+npm pack --silent --pack-destination "$folder" >/dev/null
+mkdir "$folder/app"; cd "$folder/app"
+printf '{"private": true}\n' >package.json
+npm install --silent --no-audit --no-fund "$folder"/qdq-*.tgz
+[ "$(ls node_modules)" = qdq ] || fail "the package brought others with it: $(ls node_modules)"
+
+cat >quantize.mjs <<'END'
+import { readFile, writeFile } from "node:fs/promises";
+import { XNNPACKQuantizer, convertPt2e, getSymmetricQuantizationConfig, loadPt2, lower, preparePt2e, savePt2, tensor } from "qdq";
+
+const program = await loadPt2(await readFile(process.argv[2]));
+const prepared = preparePt2e(program, new XNNPACKQuantizer().setGlobal(getSymmetricQuantizationConfig({ isPerChannel: true })));
+const shape = program.info().inputs[0].shape.map((size) => (typeof size === "number" ? size : 2));
+const count = shape.reduce((a, b) => a * b, 1);
+const image = tensor(Float32Array.from({ length: count }, (_, i) => Math.sin(i * 0.37)), shape);
+prepared.run([image]);
+const quantized = convertPt2e(prepared);
+await writeFile("script.int8.pt2", savePt2(quantized));
+const [logits] = lower(quantized).run([image]);
+console.log(JSON.stringify([logits.dtype, logits.shape[0], logits.data.every(Number.isFinite)]));
+END
+[ "$(node quantize.mjs "$shapes/model.pt2")" = '["float32",2,true]' ] || fail "the script did not quantize"
+[ "$(stat -c %s script.int8.pt2)" -lt "$(stat -c %s "$shapes/model.pt2")" ] || fail "the quantized model is not smaller"
+
+cat >broken.cjs <<'END'
+const { loadPt2, QdqError } = require("qdq");
+loadPt2(new Uint8Array(100)).then(
+  () => process.exit(3),
+  (error) => console.log(error instanceof QdqError, error.code, error.message.length > 20));
+END
+[ "$(node broken.cjs)" = "true BadFile true" ] || fail "a broken file did not give a QdqError to a CommonJS script"
+
+npx --no qdq quantize "$shapes/model.pt2" --calibrate "$shapes/calibration" --preprocess "$shapes/preprocess.json" --limit 8 \
+  -o npx.int8.pt2 >out.txt 2>err.txt || fail "npx could not quantize: $(cat err.txt)"
+grep -q 'layers quantized' out.txt || fail "npx printed no summary: $(cat out.txt)"
+[ -s npx.int8.pt2 ] || fail "npx wrote no model"
+
+head -c 5000 "$shapes/model.pt2" >cut.pt2
+status=0; npx --no qdq quantize cut.pt2 --calibrate "$shapes/calibration" --preprocess "$shapes/preprocess.json" -o no.pt2 >out.txt 2>err.txt || status=$?
+[ $status = 1 ] || fail "a broken model ended with status $status"
+[ "$(wc -l <err.txt)" = 1 ] && grep -q '^qdq: cut.pt2' err.txt || fail "a broken model gave no clear line: $(cat err.txt)"
+[ ! -e no.pt2 ] || fail "a failed run left an output"
+[ ! -s out.txt ] || fail "a failed run printed a summary"
+status=0; npx --no qdq quantize cut.pt2 2>err.txt || status=$?
+[ $status = 2 ] || fail "missing options ended with status $status"
+echo "the package works: script, npx, and their failures"
