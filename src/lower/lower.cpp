@@ -69,7 +69,7 @@ void fold_constants(Program& program) {
     copies[node] = copy;
   }
   for (Node* root : roots) results.push_back(copies.at(root));
-  constants.graph->create(Node::Op::kOutput, "output", {results});
+  constants.graph->create(Node::Op::kOutput, "output", {Argument(std::move(results))});
   const std::vector<Tensor> values = Interpreter(constants, {}).run({});
   for (size_t i = 0; i < roots.size(); ++i) {
     const std::string name = program.unique_attribute_name("_folded_" + roots[i]->name());
