@@ -5,8 +5,9 @@
   python3 tests/zoo.py check       in PyTorch again: loads qdq's files, runs them, prints the table
 
 Every stage takes --only NAME. What is made goes to build/zoo. A network passes if qdq's float outputs are PyTorch's (relative error below
-1e-4) and PyTorch runs qdq's int8 files with qdq's outputs (differences below 2 % of the largest output: single roundings of
-activations that travel through random weights). Exit status 1 if one does not pass.
+1e-4) and PyTorch runs qdq's int8 files with qdq's outputs: the largest difference is below 2 % of the largest output (single roundings
+of activations that travel through random weights), or no more than between PyTorch's own two sets of kernels on the same file (a
+network of random weights can have outputs of one quantization step). Exit status 1 if one does not pass.
 """
 import argparse
 import subprocess
@@ -75,11 +76,16 @@ def check(name):
     text, passed = f"{name:<20} float error {of_float:.1e}", of_float < 1e-4
     for quantizer in QUANTIZERS:
         file = WORK / f"{name}.{quantizer}.pt2"
+        module = torch.export.load(file).module()
         with torch.no_grad():
-            theirs = torch.export.load(file).module()(x).numpy()
+            theirs = module(x).numpy()
         of_int8 = error(first(WORK / f"{name}.{quantizer}.npz"), theirs)
-        passed = passed and of_int8 < 0.02
         text += f"; {quantizer} {file.stat().st_size / 1e6:.1f} MB, error {of_int8:.1e}"
+        if of_int8 >= 0.02:
+            with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
+                of_torch = error(module(x).numpy(), theirs)
+            text += f" (PyTorch's own kernels: {of_torch:.1e})"
+            passed = passed and of_int8 <= 1.1 * of_torch
     print(text + f"; float file {(WORK / f'{name}.pt2').stat().st_size / 1e6:.1f} MB; {'passed' if passed else 'FAILED'}", flush=True)
     return passed
 
