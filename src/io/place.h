@@ -64,7 +64,8 @@ class Place {
   }
   int64_t integer() const {
     if (!value_->is_number_integer()) bad("is ", kind(), ", wanted an integer");
-    if (value_->is_number_unsigned() && value_->template get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) bad("does not fit 64 bits");
+    if (value_->is_number_unsigned() && value_->template get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+      bad("does not fit 64 bits");
     return value_->template get<int64_t>();
   }
   const Json& json() const { return *value_; }
@@ -81,7 +82,9 @@ class Place {
     if (value_->is_string()) return "a string";
     return value_->is_array() ? "an array" : "an object";
   }
-  std::string member(std::string_view key) const { return path_ + (path_.ends_with(':') ? " " : ".") + std::string(key); }
+  std::string member(std::string_view key) const {
+    return path_ + (path_.ends_with(':') ? " " : ".") + std::string(key);
+  }
 
   const Json* value_;
   std::string path_;

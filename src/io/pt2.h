@@ -9,25 +9,28 @@
 
 namespace qdq {
 
-// The program of a .pt2 file that torch.export.save wrote: the single-program zip of PyTorch up to 2.8 and the archive of newer
-// ones (torch/export/pt2_archive), training or decomposed graphs, schema version 8. Nothing that the file names is executed.
+// The program of a .pt2 file that torch.export.save wrote: the single-program zip of PyTorch up to 2.8 and the archive
+// of newer ones (torch/export/pt2_archive), training or decomposed graphs, schema version 8. Nothing that the file
+// names is executed.
 //
-// The graph is flat and unlifted, as ExportedProgram.module() gives it, with the names of the file: one get_attr node per parameter,
-// buffer and constant first, then the user inputs, then the operators. Arguments stand in schema order, also those that the file
-// gives by keyword; an argument left out before a given one gets its default. Operators that qdq does not have are kept as the
-// file has them, the names of their arguments in the entry "input_names" of meta.extra; check_ops() lists them. A buffer that the program writes to by an output is in buffer_mutations, no copy_ node is
-// made. Inputs
-// that were constant at export (None, a number) are in constant_inputs and not in the graph.
+// The graph is flat and unlifted, as ExportedProgram.module() gives it, with the names of the file: one get_attr node
+// per parameter, buffer and constant first, then the user inputs, then the operators. Arguments stand in schema order,
+// also those that the file gives by keyword; an argument left out before a given one gets its default. Operators that
+// qdq does not have are kept as the file has them, the names of their arguments in the entry "input_names" of
+// meta.extra; check_ops() lists them. A buffer that the program writes to by an output is in buffer_mutations, no copy_
+// node is made. Inputs that were constant at export (None, a number) are in constant_inputs and not in the graph.
 //
-// Weights are copied once; tensors that share a storage in the file share it here. Throws Error{kBadFile} if the file is damaged,
-// Error{kUnsupported} if it is of another schema version or holds subgraphs, custom objects, sparse tensors or unknown data types.
+// Weights are copied once; tensors that share a storage in the file share it here. Throws Error{kBadFile} if the file
+// is damaged, Error{kUnsupported} if it is of another schema version or holds subgraphs, custom objects, sparse tensors
+// or unknown data types.
 Program load_pt2(std::span<const std::byte> bytes);
 
-// A .pt2 file that torch.export.load of PyTorch 2.6 and later reads, in the single-program layout. Holds the attributes that get_attr
-// nodes read or mutations write and no others. Equal programs give equal bytes. Quantized programs need
+// A .pt2 file that torch.export.load of PyTorch 2.6 and later reads, in the single-program layout. Holds the attributes
+// that get_attr nodes read or mutations write and no others. Equal programs give equal bytes. Quantized programs need
 // `import torch.ao.quantization.fx._decomposed` on the loading side. Metadata of values that a node lacks is inferred.
-// Throws Error{kUnsupported} naming the node that cannot be written: a call_module (an observer), an operator that qdq does not have
-// and that did not come from a file, a list that is used as a whole, an argument that the format does not have.
+// Throws Error{kUnsupported} naming the node that cannot be written: a call_module (an observer), an operator that qdq
+// does not have and that did not come from a file, a list that is used as a whole, an argument that the format does not
+// have.
 std::vector<std::byte> save_pt2(const Program& program);
 
 }  // namespace qdq

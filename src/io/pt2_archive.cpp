@@ -21,8 +21,15 @@ const ZipEntry& member(const ZipReader& zip, const std::string& name) {
   return *entry;
 }
 
+// Parsed JSON takes some twenty times its text; that of a network with ten thousand nodes has some twenty million
+// characters.
+constexpr size_t kMaxText = size_t{128} << 20;
+
 Place::Json read_json(const ZipReader& zip, const std::string& name) {
-  const format::ZipData data = zip.read(member(zip, name));
+  const ZipEntry& entry = member(zip, name);
+  QDQ_CHECK(entry.size <= kMaxText, kUnsupported, name, " has ", entry.size, " bytes, qdq reads at most ", kMaxText,
+            " of JSON");
+  const format::ZipData data = zip.read(entry);
   return format::parse_json(data.text(), name);
 }
 
@@ -36,6 +43,13 @@ TensorMap read_pickled(const ZipReader& zip, const std::string& name) {
     QDQ_CHECK(out.emplace(key, std::move(tensor)).second, kBadFile, name, " has the tensor '", key, "' twice");
   }
   return out;
+}
+
+TorchTensor read_one_pickled(const ZipReader& zip, const std::string& name) {
+  const format::ZipData data = zip.read(member(zip, name));
+  std::vector<TorchTensor> found = format::read_torch_file(data.bytes(), name);
+  QDQ_CHECK(found.size() == 1, kBadFile, name, " holds ", found.size(), " tensors, wanted one");
+  return std::move(found[0]);
 }
 
 // {"dtype": 7, "sizes": [{"as_int": 3}], "strides": [..], "storage_offset": {"as_int": 0}, "layout": 7, ...}
@@ -53,26 +67,30 @@ PayloadMeta payload_meta(const Place& meta) {
     return out;
   };
   const std::optional<DType> dtype = dtype_from_number(meta["dtype"].integer());
-  if (!dtype) fail(ErrorCode::kUnsupported, meta.path(), " has the data type number ", meta["dtype"].integer(), ", which qdq does not have");
+  if (!dtype)
+    fail(ErrorCode::kUnsupported, meta.path(), " has the data type number ", meta["dtype"].integer(),
+         ", which qdq does not have");
   return {*dtype, integers(meta["sizes"]), integers(meta["strides"]), meta["storage_offset"]["as_int"].integer(),
           meta["requires_grad"].boolean()};
 }
 
-// The tensors of one folder of the archive layout: raw bytes of storages, and a config that says which tensor lies where.
+// The tensors of one folder of the archive layout: raw bytes of storages, and a config that says which tensor lies
+// where.
 TensorMap read_payloads(const ZipReader& zip, const std::string& folder, const std::string& config_name) {
   const Place::Json json = read_json(zip, folder + config_name);
   TensorMap out;
-  std::map<std::pair<std::string, bool>, std::shared_ptr<Storage>> storages;  // by file, bools apart: their bytes are made 0 and 1
+  // By file, so that no number of names makes more bytes of it; bools apart, because theirs are made 0 and 1.
+  std::map<std::pair<std::string, bool>, std::shared_ptr<Storage>> storages;
+  std::map<std::string, TorchTensor> pickles;
   Place(json, folder + config_name + ":")["config"].for_each_member([&](const std::string& name, const Place& entry) {
     const std::string path = folder + entry["path_name"].string();
     QDQ_CHECK(entry.find("tensor_meta"), kUnsupported, entry.path(), " is no tensor; custom objects are not supported");
     TorchTensor tensor{name, {}, entry["is_param"].boolean(), false};
     if (entry["use_pickle"].boolean()) {
-      const format::ZipData data = zip.read(member(zip, path));
-      std::vector<TorchTensor> found = format::read_torch_file(data.bytes(), path);
-      QDQ_CHECK(found.size() == 1, kBadFile, path, " holds ", found.size(), " tensors, wanted the one of '", name, "'");
-      tensor.tensor = found[0].tensor;
-      tensor.requires_grad = found[0].requires_grad;
+      const auto [pickle, is_new] = pickles.try_emplace(path);
+      if (is_new) pickle->second = read_one_pickled(zip, path);
+      tensor.tensor = pickle->second.tensor;
+      tensor.requires_grad = pickle->second.requires_grad;
     } else {
       const PayloadMeta meta = payload_meta(entry["tensor_meta"]);
       const auto [storage, is_new] = storages.try_emplace({path, meta.dtype == DType::kBool});
@@ -80,23 +98,27 @@ TensorMap read_payloads(const ZipReader& zip, const std::string& folder, const s
       try {
         if (is_new) {
           const DType raw = meta.dtype == DType::kBool ? DType::kBool : DType::kU8;
-          storage->second = format::tensor_from_bytes(zip.read(member(zip, path)).bytes(), raw, {0}, {1}, 0, what).storage();
+          storage->second =
+              format::tensor_from_bytes(zip.read(member(zip, path)).bytes(), raw, {0}, {1}, 0, what).storage();
         }
         // PyTorch writes no bytes at all for a tensor without elements.
-        tensor.tensor = Tensor(storage->second, meta.dtype, meta.sizes, meta.strides, numel_of(meta.sizes) == 0 ? 0 : meta.offset);
+        tensor.tensor =
+            Tensor(storage->second, meta.dtype, meta.sizes, meta.strides, numel_of(meta.sizes) == 0 ? 0 : meta.offset);
       } catch (const Error& error) {
         if (error.code != ErrorCode::kInvalidArgument) throw;
         fail(ErrorCode::kBadFile, what, " does not fit its bytes: ", error.message);
       }
       tensor.requires_grad = meta.requires_grad;
     }
-    QDQ_CHECK(out.emplace(name, std::move(tensor)).second, kBadFile, folder, config_name, " has the tensor '", name, "' twice");
+    QDQ_CHECK(out.emplace(name, std::move(tensor)).second, kBadFile, folder, config_name, " has the tensor '", name,
+              "' twice");
   });
   return out;
 }
 
 // A legacy pickle if the archive has one (PyTorch 2.8), else raw storages.
-TensorMap read_folder(const ZipReader& zip, const std::string& folder, const std::string& model, const std::string& kind) {
+TensorMap read_folder(const ZipReader& zip, const std::string& folder, const std::string& model,
+                      const std::string& kind) {
   const std::string legacy = folder + model + ".pt";
   if (zip.find(legacy) != nullptr) return read_pickled(zip, legacy);
   return read_payloads(zip, folder, model + "_" + kind + "_config.json");
@@ -118,16 +140,18 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
   const std::string kind(zip.read(root + "archive_format").text());
   QDQ_CHECK(kind == "pt2", kUnsupported, "the archive says that it holds '", kind.substr(0, 40), "', wanted 'pt2'");
   const std::string version(zip.read(root + "archive_version").text());
-  QDQ_CHECK(version == "0", kUnsupported, "the .pt2 archive has version '", version.substr(0, 40), "', qdq reads version 0");
+  QDQ_CHECK(version == "0", kUnsupported, "the .pt2 archive has version '", version.substr(0, 40),
+            "', qdq reads version 0");
   const std::string models = root + "models/";
   std::vector<std::string> names;
   for (const ZipEntry& entry : zip.entries())
     if (entry.name.starts_with(models) && entry.name.ends_with(".json"))
       names.push_back(entry.name.substr(models.size(), entry.name.size() - models.size() - 5));
   QDQ_CHECK(!names.empty(), kUnsupported,
-            "the .pt2 archive holds no exported program (models/*.json), perhaps only compiled code; write it with torch.export.save");
-  QDQ_CHECK(names.size() == 1, kUnsupported, "the .pt2 archive holds ", names.size(), " programs ('", names[0], "', '", names[1],
-            "', ...), wanted one");
+            "the .pt2 archive holds no exported program (models/*.json), perhaps only compiled code; write it with "
+            "torch.export.save");
+  QDQ_CHECK(names.size() == 1, kUnsupported, "the .pt2 archive holds ", names.size(), " programs ('", names[0], "', '",
+            names[1], "', ...), wanted one");
   Pt2Archive out;
   out.program_name = models + names[0] + ".json";
   out.program = read_json(zip, out.program_name);
@@ -145,8 +169,9 @@ Pt2Archive read_pt2_archive(ByteSpan bytes) {
   if (zip.find(kProgramMember) == nullptr) {
     const bool is_torch_save = std::any_of(zip.entries().begin(), zip.entries().end(),
                                            [](const ZipEntry& entry) { return entry.name.ends_with("/data.pkl"); });
-    QDQ_CHECK(!is_torch_save, kUnsupported,
-              "the file holds weights or a TorchScript module, not an exported program; write it with torch.export.save");
+    QDQ_CHECK(
+        !is_torch_save, kUnsupported,
+        "the file holds weights or a TorchScript module, not an exported program; write it with torch.export.save");
     fail(ErrorCode::kBadFile, "the zip archive has no member '", kProgramMember, "', so it is not a .pt2 file");
   }
   Pt2Archive out;

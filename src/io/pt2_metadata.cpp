@@ -19,7 +19,8 @@ std::vector<std::string> split(std::string_view text, char at) {
   }
 }
 
-// "L__self___conv,conv,torch.nn.modules.conv.Conv2d"; a slice of a Sequential has commas inside parentheses in key and path.
+// "L__self___conv,conv,torch.nn.modules.conv.Conv2d"; a slice of a Sequential has commas inside parentheses in key and
+// path.
 bool read_module(std::string_view text, ModuleStackEntry& out) {
   std::vector<size_t> commas;
   int depth = 0;
@@ -85,7 +86,8 @@ std::vector<std::pair<std::string, std::string>> node_metadata(const NodeMeta& m
   std::vector<std::pair<std::string, std::string>> out;
   if (!meta.stack_trace.empty()) out.emplace_back(kStackTrace, meta.stack_trace);
   std::string text;
-  for (const ModuleStackEntry& entry : meta.nn_module_stack) text += (text.empty() ? "" : ";") + entry.key + "," + entry.path + "," + entry.type;
+  for (const ModuleStackEntry& entry : meta.nn_module_stack)
+    text += (text.empty() ? "" : ";") + entry.key + "," + entry.path + "," + entry.type;
   if (!text.empty()) out.emplace_back(kModuleStack, std::move(text));
   text.clear();
   for (const auto& [name, source] : meta.source_fn_stack) text += (text.empty() ? "" : ";") + name + "," + source;

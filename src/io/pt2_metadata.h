@@ -10,7 +10,8 @@
 
 namespace qdq {
 
-// The metadata of a node except its value: {"nn_module_stack": "L__self__,,Net;L__self___fc,fc,torch.nn.modules.linear.Linear", ...}.
+// The metadata of a node except its value: {"nn_module_stack":
+// "L__self__,,Net;L__self___fc,fc,torch.nn.modules.linear.Linear", ...}.
 NodeMeta read_node_metadata(const Place& metadata);
 // The same as key and text, in the order in which PyTorch writes it.
 std::vector<std::pair<std::string, std::string>> node_metadata(const NodeMeta& meta);
@@ -20,7 +21,8 @@ SymShape strides_in_c_order(const SymShape& sizes);
 // A tensor's metadata; strides are left empty if they are those of C order.
 TensorMeta meta_of_tensor(const Tensor& tensor, bool requires_grad);
 
-// The mark in NodeMeta::extra of an operator that qdq does not have: the names of its positional arguments in the file, separated by semicolons.
+// The mark in NodeMeta::extra of an operator that qdq does not have: the names of its positional arguments in the file,
+// separated by semicolons.
 inline constexpr std::string_view kInputNames = "input_names";
 // The text of a mark, or null.
 const std::string* find_mark(const NodeMeta& meta, std::string_view mark);

@@ -39,8 +39,25 @@ void mutate(Json& json, Random& random) {
   std::vector<Json*> places;
   collect(json, places);
   Json& place = *places[random.below(places.size())];
-  static const Json kExtreme[] = {nullptr, true, 0, -1, 1, 3, 255, INT64_MAX, INT64_MIN, UINT64_MAX, 1e300, "", "x", "as_name", Json::array(), Json::object(),
-                                  "Symbol('s0', positive=True, integer=True)", "FloorDiv(Symbol('s0'), Integer(0))", "Mul(((("};
+  static const Json kExtreme[] = {nullptr,
+                                  true,
+                                  0,
+                                  -1,
+                                  1,
+                                  3,
+                                  255,
+                                  INT64_MAX,
+                                  INT64_MIN,
+                                  UINT64_MAX,
+                                  1e300,
+                                  "",
+                                  "x",
+                                  "as_name",
+                                  Json::array(),
+                                  Json::object(),
+                                  "Symbol('s0', positive=True, integer=True)",
+                                  "FloorDiv(Symbol('s0'), Integer(0))",
+                                  "Mul(((("};
   switch (random.below(6)) {
     case 0:
     case 1: place = Json(*places[random.below(places.size())]); break;
@@ -51,10 +68,12 @@ void mutate(Json& json, Random& random) {
       break;
     case 4:
       if (place.is_array() && !place.empty()) place.erase(random.below(place.size()));
-      else if (place.is_object() && !place.empty()) place.erase(std::next(place.begin(), static_cast<std::ptrdiff_t>(random.below(place.size()))));
+      else if (place.is_object() && !place.empty())
+        place.erase(std::next(place.begin(), static_cast<std::ptrdiff_t>(random.below(place.size()))));
       break;
     case 5:
-      if (place.is_array() && place.size() > 1) std::swap(place[random.below(place.size())], place[random.below(place.size())]);
+      if (place.is_array() && place.size() > 1)
+        std::swap(place[random.below(place.size())], place[random.below(place.size())]);
       break;
   }
 }
