@@ -265,7 +265,7 @@ def main():
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--only", action="append")
     parser.add_argument("--native", default="./dev qdq")
-    parser.add_argument("--node", default="node dist/node/cli.js")
+    parser.add_argument("--node", default="node dist/cjs/node/cli.js")
     parser.add_argument("--skip-node", action="store_true")
     parser.add_argument("--skip-evaluate", action="store_true")
     options = parser.parse_args()

@@ -64,7 +64,7 @@ def main():
         run(torch + ["-c", "import numpy; numpy.savez('build/bench/resnet20.npz', x=numpy.random.default_rng(0)"
                      ".standard_normal((256, 3, 32, 32)).astype('float32'))"])
         names.append("resnet20")
-    native, node = ["build/native/qdq"], ["node", "dist/node/cli.js"]
+    native, node = ["build/native/qdq"], ["node", "dist/cjs/node/cli.js"]
     if not (ROOT / "build/native/qdq").exists() or subprocess.run([ROOT / "build/native/qdq", "--version"], capture_output=True).returncode:
         native = ["./dev", "qdq"]
     print(f"quantizer {options.quantizer}; seconds of the calibration loop; {options.rounds} interleaved rounds, one thread")
