@@ -242,7 +242,8 @@ TEST(OpContract, EveryOperatorHasAGoldenCase) {
 TEST(OpContract, SchemasArePyTorchs) {
   const Json& schemas = golden().json()["schemas"];
   for (const OpDef& op : all_ops()) {
-    if (op.target.rfind("operator.", 0) == 0) continue;
+    // Python's operators have no schema, and higher-order operators take any arguments.
+    if (op.target.rfind("operator.", 0) == 0 || op.target.rfind("torch.ops.higher_order.", 0) == 0) continue;
     ASSERT_TRUE(schemas.contains(op.target)) << op.target;
     const auto line = schemas[op.target].get<std::string>();
     const Schema wanted = Schema::parse(line.substr(line.find("::") + 2));

@@ -71,6 +71,8 @@ def encode(v):
         return {"layout": name_of(v)}
     if isinstance(v, (list, tuple)):
         return [encode(x) for x in v]
+    if isinstance(v, torch._ops.OpOverload):
+        return f"torch.ops.{v}"
     if isinstance(v, float) and not math.isfinite(v):
         return {"float": repr(v)}
     return v
@@ -790,6 +792,18 @@ def quantization():
     quantized("convert_element_type.no_fuse", B(x), f16)
 
 
+def higher_order():
+    aten, name = torch.ops.aten, "torch.ops.higher_order.out_dtype"
+    a, b = ints(2, 4, dtype=s16), ints(3, 4, dtype=s16)
+    exact(name, aten.linear.default, s32, B(a), b, None)
+    exact(name, aten.mul.Tensor, s32, a, 0.37)
+    exact(name, aten.mul.Tensor, s32, a, torch.tensor(0.37))
+    exact(name, aten.mul.Scalar, s32, a, 3)
+    exact(name, aten.div.Tensor, s32, rand(5, scale=40), torch.tensor([0.5]))
+    image, filters = ints(1, 2, 5, 5, dtype=s16), ints(3, 2, 3, 3, dtype=s16)
+    exact(name, aten.convolution.default, s32, B(image), filters, None, [2, 1], [1, 1], [1, 1], False, [0, 0], 1)
+
+
 def symbols():
     pair = [rand(2), rand(3)]
     exact("operator.getitem", pair, 1)
@@ -816,12 +830,12 @@ def symbols():
 
 def main():
     for make in (convolutions, products, attention, norms, pools, activations, arithmetic, comparisons, unary, selections, reductions, views, resizing,
-                 indexing, creations, recurrence, quantization, symbols):
+                 indexing, creations, recurrence, quantization, higher_order, symbols):
         make()
     schemas = {}
     for entry in cases:
         target = entry["op"]
-        if target.startswith("torch.ops."):
+        if target.startswith("torch.ops.") and "higher_order" not in target:
             schemas[target] = str(find(target)._schema)
     np.savez_compressed("op/data.npz", **{k: np.concatenate(v) for k, v in arrays.items()})
     with open("op/cases.json", "w") as f:
