@@ -37,7 +37,8 @@ double scale_behind(const Prepared& prepared, const std::string& node) {
   return 0;
 }
 
-// Integers are truncated where the quantized program rounds: one unit for the linear, two for the sum of two rescaled operands.
+// Integers are truncated where the quantized program rounds: one unit of the linear; two of the sum of two rescaled operands, and half of
+// one for the rounding there.
 TEST(ReferenceRepresentation, StaysWithinTheUnitsThatTruncationCosts) {
   XNNPACKQuantizer quantizer;
   quantizer.set_global(get_symmetric_quantization_config());
@@ -51,7 +52,7 @@ TEST(ReferenceRepresentation, StaysWithinTheUnitsThatTruncationCosts) {
     has_integers = has_integers || node->target() == "torch.ops.higher_order.out_dtype";
   }
   EXPECT_TRUE(has_integers);
-  const double allowed = scale_behind(prepared, "linear") + 2 * scale_behind(prepared, "relu") + 1e-5;
+  const double allowed = scale_behind(prepared, "linear") + 2.5 * scale_behind(prepared, "relu") + 1e-5;
   for (uint32_t seed = 9; seed < 19; ++seed)
     EXPECT_LE(largest_difference(converted, reference, {sample({4, 8}, seed), sample({4, 6}, seed + 1)}), allowed);
 }
