@@ -19,12 +19,9 @@ struct Category {
 
 // A category that is missing here fails with a message that says so.
 constexpr std::array kCategories = {
-    Category{"observers", run_observers_case},
-    Category{"quantize_ops", run_quantize_ops_case},
-    Category{"pt2e_xnnpack", run_pt2e_case},
-    Category{"pt2e_x86", run_pt2e_case},
-    Category{"annotation", run_pt2e_case},
-    Category{"zoo", run_zoo_case},
+    Category{"observers", run_observers_case}, Category{"quantize_ops", run_quantize_ops_case},
+    Category{"pt2e_xnnpack", run_pt2e_case},   Category{"pt2e_x86", run_pt2e_case},
+    Category{"annotation", run_pt2e_case},     Category{"zoo", run_zoo_case},
 };
 
 CaseRunner runner_of(const ConformanceCase& c) {
@@ -104,7 +101,8 @@ const std::map<std::string, Tensor>& ConformanceCase::arrays(const std::string& 
   if (known != arrays_.end()) return known->second;
   const std::vector<std::byte> bytes = read(file);
   std::map<std::string, Tensor>& out = arrays_[file];
-  for (format::NamedTensor& array : format::read_npz(bytes, folder_ + "/" + file)) out[array.name] = std::move(array.tensor);
+  for (format::NamedTensor& array : format::read_npz(bytes, folder_ + "/" + file))
+    out[array.name] = std::move(array.tensor);
   return out;
 }
 
@@ -160,8 +158,8 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   return out;
 }
 
-void expect_close(const std::string& what, std::span<const double> actual, std::span<const double> expected, double relative,
-                  double absolute) {
+void expect_close(const std::string& what, std::span<const double> actual, std::span<const double> expected,
+                  double relative, double absolute) {
   if (actual.size() != expected.size())
     differ(what, " has ", actual.size(), " elements, PyTorch's has ", expected.size());
   size_t wrong = 0, first = 0;
@@ -177,7 +175,8 @@ void expect_close(const std::string& what, std::span<const double> actual, std::
   throw Mismatch(text.str());
 }
 
-void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double relative, double absolute) {
+void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double relative,
+                  double absolute) {
   if (!actual.defined()) differ(what, " is missing");
   if (actual.dtype() != expected.dtype())
     differ(what, " has dtype ", to_string(actual.dtype()), ", PyTorch's has ", to_string(expected.dtype()));

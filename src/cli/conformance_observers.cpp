@@ -1,5 +1,5 @@
-// Conformance of observers and fake quantizers alone: settings, state after every batch, qparams, refusals. All numbers must be
-// those of PyTorch to the last bit, which is stricter than the tolerances in the cases.
+// Conformance of observers and fake quantizers alone: settings, state after every batch, qparams, refusals. All numbers
+// must be those of PyTorch to the last bit, which is stricter than the tolerances in the cases.
 #include <cmath>
 #include <memory>
 
@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Writes constructor arguments over those of the class; an observer inside goes first, as a partial of its class in PyTorch.
+// Writes constructor arguments over those of the class; an observer inside goes first, as a partial of its class in
+// PyTorch.
 void read_args(const Json& json, ObserverArgs& args) {
   if (json.contains("observer")) {
     const Json& inner = json["observer"];
@@ -65,7 +66,8 @@ void expect_state(const ConformanceCase& c, const std::string& what, const Obser
     expect_close(what + "max_val", numbers_of(observer.max_val()), numbers_of(expected["max_val"]), 0, 0);
   }
   if (expected.contains("histogram"))
-    expect_close(what + "histogram", observer.histogram(), c.array("data.npz", expected["histogram"].get<std::string>()));
+    expect_close(what + "histogram", observer.histogram(),
+                 c.array("data.npz", expected["histogram"].get<std::string>()));
   if (expected.contains("scale"))
     expect_qparams(what, dynamic_cast<const FakeQuantize&>(observer).qparams_in_force(), expected);
   if (expected.contains("output"))
@@ -91,7 +93,8 @@ void expect_search(const HistogramObserver& observer, const Json& expected) {
   if (found.start_bin != start || found.end_bin != end)
     differ("the search keeps bins ", found.start_bin, "..", found.end_bin, ", PyTorch's keeps ", start, "..", end);
   const std::vector<double> range{found.range.min, found.range.max};
-  expect_close("the range found", range, std::vector<double>{number_of(expected.at("new_min")), number_of(expected.at("new_max"))}, 0, 0);
+  expect_close("the range found", range,
+               std::vector<double>{number_of(expected.at("new_min")), number_of(expected.at("new_max"))}, 0, 0);
 }
 
 void expect_recorded(const Observer& observer, const Json& expected) {
@@ -127,7 +130,8 @@ class Entry {
     const Json& batches = json_.at("batches");
     for (size_t n = 0; n < batches.size(); ++n) {
       const std::string key = std::to_string(n);
-      if (json_.contains("switches") && json_["switches"].contains(key)) apply_switches(*observer_, json_["switches"][key]);
+      if (json_.contains("switches") && json_["switches"].contains(key))
+        apply_switches(*observer_, json_["switches"][key]);
       const Tensor output = observer_->forward(case_.array("data.npz", batches[n].get<std::string>()));
       if (expected_.contains("after_batch") && n < expected_["after_batch"].size())
         expect_state(case_, "after batch " + key + ": ", *observer_, expected_["after_batch"][n], output);
@@ -161,7 +165,8 @@ class Entry {
       if (error.code != ErrorCode::kInternal) return;
       throw;
     }
-    differ("nothing was refused at the stage ", stage, ", PyTorch says: ", expected_["error"].at("message").get<std::string>());
+    differ("nothing was refused at the stage ", stage,
+           ", PyTorch says: ", expected_["error"].at("message").get<std::string>());
   }
 
   const ConformanceCase& case_;
@@ -173,13 +178,16 @@ class Entry {
 // One named setting as the JSON of the cases has it.
 Json setting_of(const Observer& observer, const std::string& key) {
   const ObserverArgs& args = observer.args();
-  const bool has_range = observer.class_name() != "PlaceholderObserver" && observer.class_name() != "_DerivedObserverOrFakeQuantize";
+  const bool has_range =
+      observer.class_name() != "PlaceholderObserver" && observer.class_name() != "_DerivedObserverOrFakeQuantize";
   const auto* fake_quantize = dynamic_cast<const FakeQuantize*>(&observer);
   if (key == "class") return observer.class_name();
   if (key == "dtype") return dtype_name(args);
   if (key == "qscheme") return to_string(args.qscheme);
-  if (key == "quant_min") return has_range ? Json(observer.quant_min()) : args.quant_min ? Json(*args.quant_min) : Json();
-  if (key == "quant_max") return has_range ? Json(observer.quant_max()) : args.quant_max ? Json(*args.quant_max) : Json();
+  if (key == "quant_min")
+    return has_range ? Json(observer.quant_min()) : args.quant_min ? Json(*args.quant_min) : Json();
+  if (key == "quant_max")
+    return has_range ? Json(observer.quant_max()) : args.quant_max ? Json(*args.quant_max) : Json();
   if (key == "ch_axis") return fake_quantize ? fake_quantize->ch_axis() : args.ch_axis;
   if (key == "eps") return args.eps;
   if (key == "is_dynamic") return args.is_dynamic;
@@ -200,7 +208,8 @@ void expect_settings(const Observer& observer, const Json& expected) {
       continue;
     }
     const Json found = setting_of(observer, key);
-    if (found != value) differ("the setting ", key, " of ", observer.class_name(), " is ", found.dump(), ", PyTorch has ", value.dump());
+    if (found != value)
+      differ("the setting ", key, " of ", observer.class_name(), " is ", found.dump(), ", PyTorch has ", value.dump());
   }
 }
 

@@ -9,16 +9,17 @@
 
 namespace qdq {
 
-// An observer inside, and switches for the two things it does. min_val, max_val, histogram and calculate_qparams are those of the
-// observer inside; the scale and zero point in force are those of the last batch that was observed.
+// An observer inside, and switches for the two things it does. min_val, max_val, histogram and calculate_qparams are
+// those of the observer inside; the scale and zero point in force are those of the last batch that was observed.
 //
 //   out = (clamp(round(x / scale) + zero_point, quant_min, quant_max) - zero_point) * scale
 //
-// with x * (1 / scale) for the quotient, in f32, half to even; with float zero points the zero point is added before rounding.
-// Products beyond the integers saturate, and NaN becomes 0, where PyTorch 2.6 gives quant_min for both.
+// with x * (1 / scale) for the quotient, in f32, half to even; with float zero points the zero point is added before
+// rounding. Products beyond the integers saturate, and NaN becomes 0, where PyTorch 2.6 gives quant_min for both.
 class FakeQuantize : public Observer {
  public:
-  // Throws Error{kInvalidArgument} if the quantization range does not fit the dtype or the class inside refuses the settings.
+  // Throws Error{kInvalidArgument} if the quantization range does not fit the dtype or the class inside refuses the
+  // settings.
   explicit FakeQuantize(const ObserverArgs& args);
 
   std::string_view class_name() const override { return "FakeQuantize"; }
@@ -60,9 +61,9 @@ class FixedQParamsFakeQuantize final : public FakeQuantize {
   std::string_view class_name() const override { return "FixedQParamsFakeQuantize"; }
 };
 
-// A moving average and fake quantization in one operator (ATen/native/quantized/cpu/fused_obs_fake_quant.cpp). It rounds with
-// fused_qparams, not with those that calculate_qparams gives to convert, and while fake quantization is off it keeps the old ones.
-// Per channel it takes the first axis only.
+// A moving average and fake quantization in one operator (ATen/native/quantized/cpu/fused_obs_fake_quant.cpp). It
+// rounds with fused_qparams, not with those that calculate_qparams gives to convert, and while fake quantization is off
+// it keeps the old ones. Per channel it takes the first axis only.
 class FusedMovingAvgObsFakeQuantize final : public FakeQuantize {
  public:
   // Throws Error{kInvalidArgument} if the class inside is not a moving average.

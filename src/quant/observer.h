@@ -13,14 +13,21 @@
 
 namespace qdq {
 
-enum class QScheme { kPerTensorAffine, kPerTensorSymmetric, kPerChannelAffine, kPerChannelSymmetric, kPerChannelAffineFloatQParams };
-std::string_view to_string(QScheme scheme);  // "per_tensor_affine"
+enum class QScheme {
+  kPerTensorAffine,
+  kPerTensorSymmetric,
+  kPerChannelAffine,
+  kPerChannelSymmetric,
+  kPerChannelAffineFloatQParams
+};
+std::string_view to_string(QScheme scheme);        // "per_tensor_affine"
 QScheme qscheme_from_name(std::string_view name);  // throws Error{kInvalidArgument}
 bool is_per_channel(QScheme scheme);
 bool is_symmetric(QScheme scheme);
 
-// Whether a dtype stands for plain integers (torch.uint8), which PT2E uses, or for one of the quantized types that eager and FX
-// mode have on them: torch.quint8, qint8 and qint32, or torch.quint4x2 on uint8. A few refusals of PyTorch depend on it.
+// Whether a dtype stands for plain integers (torch.uint8), which PT2E uses, or for one of the quantized types that
+// eager and FX mode have on them: torch.quint8, qint8 and qint32, or torch.quint4x2 on uint8. A few refusals of PyTorch
+// depend on it.
 enum class QDType { kPlain, kQuantized, kQuint4x2 };
 
 // The settings that an observer is constructed with; those a class does not have are ignored by it.
@@ -35,8 +42,8 @@ struct ObserverArgs {
   bool is_dynamic = false;
   double averaging_constant = 0.01;
   int64_t bins = 2048;
-  double scale = 0;        // FixedQParamsObserver
-  int64_t zero_point = 0;  // FixedQParamsObserver
+  double scale = 0;         // FixedQParamsObserver
+  int64_t zero_point = 0;   // FixedQParamsObserver
   std::string inner_class;  // fake quantizers: the class inside; empty: MovingAverageMinMaxObserver, as in PyTorch
 };
 
@@ -51,8 +58,8 @@ struct QParams {
   std::vector<float> scale;
   std::vector<int64_t> zero_point;
   std::vector<float> float_zero_point;
-  // The dtype of PyTorch's zero point tensor: int32 where it was computed from an affine range or given, int64 for symmetric
-  // schemes and for an observer that saw nothing, float32 for float zero points.
+  // The dtype of PyTorch's zero point tensor: int32 where it was computed from an affine range or given, int64 for
+  // symmetric schemes and for an observer that saw nothing, float32 for float zero points.
   DType zero_point_dtype = DType::kS64;
 };
 
@@ -65,8 +72,8 @@ class Observer {
 
   // Sees a batch; returns what the graph goes on with (the same tensor; a fake-quantized one for fake quantizers).
   virtual Tensor forward(const Tensor& x) = 0;
-  // Throws Error{kNotCalibrated} if no data was seen where PyTorch would only warn and return scale 1, Error{kInvalidArgument}
-  // if the range holds NaN or the class has no qparams.
+  // Throws Error{kNotCalibrated} if no data was seen where PyTorch would only warn and return scale 1,
+  // Error{kInvalidArgument} if the range holds NaN or the class has no qparams.
   virtual QParams calculate_qparams() const = 0;
   // Whether calculate_qparams has something to work on. True for classes that need no data.
   virtual bool calibrated() const { return true; }
@@ -76,8 +83,8 @@ class Observer {
   int64_t quant_min() const { return quant_min_; }
   int64_t quant_max() const { return quant_max_; }
 
-  // State, for reports and for saving: undefined tensors where the class has none. Per tensor: rank 0, inf and -inf before data;
-  // per channel: [channels], [0] before data.
+  // State, for reports and for saving: undefined tensors where the class has none. Per tensor: rank 0, inf and -inf
+  // before data; per channel: [channels], [0] before data.
   virtual Tensor min_val() const { return {}; }
   virtual Tensor max_val() const { return {}; }
   virtual Tensor histogram() const { return {}; }
@@ -91,15 +98,17 @@ class Observer {
 };
 
 // The constructor of a class by PyTorch's name: MinMaxObserver, MovingAverageMinMaxObserver, PerChannelMinMaxObserver,
-// MovingAveragePerChannelMinMaxObserver, HistogramObserver, FixedQParamsObserver, PlaceholderObserver, NoopObserver, ...
+// MovingAveragePerChannelMinMaxObserver, HistogramObserver, FixedQParamsObserver, PlaceholderObserver, NoopObserver,
+// ...
 // Throws Error{kInvalidArgument} listing the known names, or where PyTorch's constructor refuses the settings.
 std::shared_ptr<Observer> make_observer(std::string_view class_name, const ObserverArgs& args);
 std::vector<std::string_view> observer_class_names();
 
-// An observer whose qparams follow from those of others (_DerivedObserverOrFakeQuantize); it looks at no data itself. Of the
-// arguments, dtype, quant_min, quant_max, qscheme and ch_axis count.
+// An observer whose qparams follow from those of others (_DerivedObserverOrFakeQuantize); it looks at no data itself.
+// Of the arguments, dtype, quant_min, quant_max, qscheme and ch_axis count.
 using DeriveQParams = std::function<QParams(const std::vector<std::shared_ptr<Observer>>&)>;
-std::shared_ptr<Observer> make_derived_observer(const ObserverArgs& args, std::vector<std::shared_ptr<Observer>> derived_from,
+std::shared_ptr<Observer> make_derived_observer(const ObserverArgs& args,
+                                                std::vector<std::shared_ptr<Observer>> derived_from,
                                                 DeriveQParams derive);
 
 }  // namespace qdq

@@ -31,8 +31,8 @@ std::vector<float> linspace(float start, float end, int64_t steps) {
 
 int64_t ceil_log2(int64_t value) { return value <= 2 ? 1 : 64 - std::countl_zero(static_cast<uint64_t>(value - 1)); }
 
-// torch.sum of a contiguous f32 array: lanes of a vector, four vectors side by side, each a cascade of four levels so that
-// small numbers meet small numbers (SumKernel.cpp, multi_row_sum, row_sum and vectorized_inner_sum).
+// torch.sum of a contiguous f32 array: lanes of a vector, four vectors side by side, each a cascade of four levels so
+// that small numbers meet small numbers (SumKernel.cpp, multi_row_sum, row_sum and vectorized_inner_sum).
 template <int kLanes>
 float cascade_sum(const float* x, int64_t n) {
   constexpr int kRows = 4, kLevels = 4, kWidth = kRows * kLanes;
@@ -80,15 +80,15 @@ float integral(float x, float y, float density) { return density * ((y * y * y -
 
 // The levels of the quantizer under test, in f32 as PyTorch's tensor operations see them.
 struct Levels {
-  float width;       // of a source bin
-  float dst_width;   // of a level
-  float half;        // of a level
+  float width;      // of a source bin
+  float dst_width;  // of a level
+  float half;       // of a level
   float last_level;
   int64_t start_bin;
 };
 
-// Python's floor division of floats (ATen/native/cpu/BinaryOpsKernel.cpp, div_floor_floating_vec), clamped to the levels.
-// Exact for any operands, and slow.
+// Python's floor division of floats (ATen/native/cpu/BinaryOpsKernel.cpp, div_floor_floating_vec), clamped to the
+// levels. Exact for any operands, and slow.
 float level_of(float position, const Levels& levels) {
   const float quotient = position / levels.dst_width;
   float level = quotient;
@@ -102,8 +102,8 @@ float level_of(float position, const Levels& levels) {
   return std::isnan(level) ? level : std::clamp(level, 0.0f, levels.last_level);
 }
 
-// The same where |position / dst_width| < 2^28, so that the quotient in double tells the integer part of the exact one, and its
-// product with dst_width is exact. No calls and no branches: the compiler vectorises this.
+// The same where |position / dst_width| < 2^28, so that the quotient in double tells the integer part of the exact one,
+// and its product with dst_width is exact. No calls and no branches: the compiler vectorises this.
 float level_of_fast(float position, const Levels& levels) {
   const double divisor = levels.dst_width;
   const double whole_part = static_cast<int32_t>(position / divisor);
@@ -116,12 +116,15 @@ float level_of_fast(float position, const Levels& levels) {
   return std::min(std::max(level, 0.0f), levels.last_level);
 }
 
-// The squared error of the counts of each source bin, taken as spread evenly over it, if every level stands for its middle.
+// The squared error of the counts of each source bin, taken as spread evenly over it, if every level stands for its
+// middle.
 template <float (*kLevelOf)(float, const Levels&)>
 void bin_errors(std::span<const float> histogram, const Levels& levels, float* errors) {
-  const float whole_level_cube = (levels.half * levels.half * levels.half - -levels.half * -levels.half * -levels.half) / 3.0f;
+  const float whole_level_cube =
+      (levels.half * levels.half * levels.half - -levels.half * -levels.half * -levels.half) / 3.0f;
   for (size_t i = 0; i < histogram.size(); ++i) {
-    const float begin = static_cast<float>(static_cast<int32_t>(i) - static_cast<int32_t>(levels.start_bin)) * levels.width;
+    const float begin =
+        static_cast<float>(static_cast<int32_t>(i) - static_cast<int32_t>(levels.start_bin)) * levels.width;
     const float end = begin + levels.width;
     const float first = kLevelOf(begin, levels);
     const float last = kLevelOf(end, levels);
@@ -140,20 +143,20 @@ class QuantizationError {
  public:
   QuantizationError(std::span<const float> histogram, FloatRange range, int64_t dst_bins)
       : histogram_(histogram), dst_bins_(dst_bins), errors_(histogram.size()) {
-    bin_width_ = (static_cast<double>(range.max) - static_cast<double>(range.min)) / static_cast<double>(histogram.size());
+    bin_width_ =
+        (static_cast<double>(range.max) - static_cast<double>(range.min)) / static_cast<double>(histogram.size());
   }
 
   double operator()(int64_t start_bin, int64_t end_bin) {
     const double dst_width = bin_width_ * static_cast<double>(end_bin - start_bin + 1) / static_cast<double>(dst_bins_);
     if (dst_width == 0) return 0;
-    const Levels levels{static_cast<float>(bin_width_), static_cast<float>(dst_width), static_cast<float>(dst_width / 2),
-                        static_cast<float>(dst_bins_ - 1), start_bin};
+    const Levels levels{static_cast<float>(bin_width_), static_cast<float>(dst_width),
+                        static_cast<float>(dst_width / 2), static_cast<float>(dst_bins_ - 1), start_bin};
     constexpr double kExactQuotients = 1 << 27;
     const double quotients = static_cast<double>(histogram_.size()) * static_cast<double>(dst_bins_);
     if (quotients <= kExactQuotients && std::isnormal(levels.dst_width))
       bin_errors<level_of_fast>(histogram_, levels, errors_.data());
-    else
-      bin_errors<level_of>(histogram_, levels, errors_.data());
+    else bin_errors<level_of>(histogram_, levels, errors_.data());
     return sum_of(errors_);
   }
 
@@ -164,8 +167,9 @@ class QuantizationError {
   std::vector<float> errors_;
 };
 
-// How many edges are not greater than the value, as torch.bucketize(value, edges, right=True) finds out. Over a range narrower than
-// its bins in units of the last place, linspace is not sorted, and then the path of the binary search decides.
+// How many edges are not greater than the value, as torch.bucketize(value, edges, right=True) finds out. Over a range
+// narrower than its bins in units of the last place, linspace is not sorted, and then the path of the binary search
+// decides.
 class Bucketizer {
  public:
   explicit Bucketizer(std::vector<float> edges)
@@ -185,10 +189,8 @@ class Bucketizer {
     int64_t start = 0;
     while (start < end) {
       const int64_t middle = start + (end - start) / 2;
-      if (edges_[static_cast<size_t>(middle)] > value)
-        end = middle;
-      else
-        start = middle + 1;
+      if (edges_[static_cast<size_t>(middle)] > value) end = middle;
+      else start = middle + 1;
     }
     return start;
   }
@@ -212,7 +214,10 @@ std::vector<float> cumulative(std::span<const float> histogram) {
 // The moves of the search: which bins remain when alpha of the counts is dropped below and 1 - beta above.
 struct Walk {
   explicit Walk(std::span<const float> histogram)
-      : sums(cumulative(histogram)), total(sum_of(histogram)), end(static_cast<int64_t>(histogram.size()) - 1), right(end) {}
+      : sums(cumulative(histogram)),
+        total(sum_of(histogram)),
+        end(static_cast<int64_t>(histogram.size()) - 1),
+        right(end) {}
 
   // Takes steps until one moves an end; false if alpha and beta have met. The candidate is in next_start, next_end.
   bool advance() {
@@ -267,8 +272,10 @@ HistogramSearch search_histogram(std::span<const float> histogram, FloatRange ra
     walk.end = walk.next_end;
   }
   const float bin_width = (range.max - range.min) / static_cast<float>(histogram.size());
-  return {walk.start, walk.end,
-          {range.min + bin_width * static_cast<float>(walk.start), range.min + bin_width * static_cast<float>(walk.end + 1)}};
+  return {walk.start,
+          walk.end,
+          {range.min + bin_width * static_cast<float>(walk.start),
+           range.min + bin_width * static_cast<float>(walk.end + 1)}};
 }
 
 std::vector<float> rebin_histogram(std::span<const float> histogram, FloatRange range, FloatRange target) {
@@ -281,7 +288,8 @@ std::vector<float> rebin_histogram(std::span<const float> histogram, FloatRange 
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const float middle = linspace_at(range.min, range.max, step, pieces + 1, piece) + half_piece;
     const int64_t bin = std::clamp<int64_t>(bucketize(middle) - 1, 0, bins - 1);
-    out[static_cast<size_t>(bin)] += histogram[static_cast<size_t>(piece / kUpsampleRate)] / static_cast<float>(kUpsampleRate);
+    out[static_cast<size_t>(bin)] +=
+        histogram[static_cast<size_t>(piece / kUpsampleRate)] / static_cast<float>(kUpsampleRate);
   }
   return out;
 }
@@ -290,7 +298,8 @@ HistogramObserver::HistogramObserver(const ObserverArgs& args) : Observer(args),
   QDQ_CHECK(!is_per_channel(args.qscheme), kInvalidArgument, "HistogramObserver takes per-tensor schemes only, found ",
             to_string(args.qscheme));
   QDQ_CHECK(!args.is_dynamic, kInvalidArgument, "HistogramObserver does not support dynamic quantization");
-  QDQ_CHECK(args.bins >= 1 && args.bins <= 65536, kInvalidArgument, "HistogramObserver takes 1 to 65536 bins, found ", args.bins);
+  QDQ_CHECK(args.bins >= 1 && args.bins <= 65536, kInvalidArgument, "HistogramObserver takes 1 to 65536 bins, found ",
+            args.bins);
   const IntegerRange range = integer_range(args);
   quant_min_ = range.min;
   quant_max_ = range.max;
@@ -336,7 +345,9 @@ Tensor HistogramObserver::forward(const Tensor& x) {
   return x;
 }
 
-Tensor HistogramObserver::histogram() const { return Tensor::of<float>({args_.bins}, std::span<const float>(histogram_)); }
+Tensor HistogramObserver::histogram() const {
+  return Tensor::of<float>({args_.bins}, std::span<const float>(histogram_));
+}
 
 HistogramSearch HistogramObserver::search() const {
   if (!found_) found_ = search_histogram(histogram_, range_, dst_bins_);
@@ -344,7 +355,8 @@ HistogramSearch HistogramObserver::search() const {
 }
 
 QParams HistogramObserver::calculate_qparams() const {
-  QDQ_CHECK(calibrated(), kNotCalibrated, "HistogramObserver has seen no data; run calibration batches before qparams are asked for");
+  QDQ_CHECK(calibrated(), kNotCalibrated,
+            "HistogramObserver has seen no data; run calibration batches before qparams are asked for");
   const FloatRange range = search().range;
   return qparams_of_range({&range.min, 1}, {&range.max, 1}, args_, {quant_min_, quant_max_});
 }

@@ -18,18 +18,19 @@ struct HistogramSearch {
   FloatRange range{0, 0};
 };
 
-// Walks inwards from both ends of the histogram of `range`, 1e-5 of the counts at a time, from the end where this skips more
-// bins, until the squared error of quantizing to `dst_bins` levels grows (observer.py, _non_linear_param_search). Bit for bit
-// as PyTorch on a CPU with AVX2 or AVX-512: the error is a f32 sum of 8 interleaved cascades (ATen/native/cpu/SumKernel.cpp),
-// and the end can depend on its last bit.
+// Walks inwards from both ends of the histogram of `range`, 1e-5 of the counts at a time, from the end where this skips
+// more bins, until the squared error of quantizing to `dst_bins` levels grows (observer.py, _non_linear_param_search).
+// Bit for bit as PyTorch on a CPU with AVX2 or AVX-512: the error is a f32 sum of 8 interleaved cascades
+// (ATen/native/cpu/SumKernel.cpp), and the end can depend on its last bit.
 HistogramSearch search_histogram(std::span<const float> histogram, FloatRange range, int64_t dst_bins);
 
-// The histogram of `range` as one of the wider range `target` (observer.py, _upscale_histogram): each bin is cut into 16 pieces,
-// and each piece goes to the bin that its middle falls in.
+// The histogram of `range` as one of the wider range `target` (observer.py, _upscale_histogram): each bin is cut into
+// 16 pieces, and each piece goes to the bin that its middle falls in.
 std::vector<float> rebin_histogram(std::span<const float> histogram, FloatRange range, FloatRange target);
 
-// Keeps `bins` counts and the range. Infinite elements are not counted. Differs from PyTorch for tensors that are not f32: f16,
-// bf16 and f64 are converted to f32 first, where PyTorch counts in the tensor's own dtype (f16 counts end at 2048 there).
+// Keeps `bins` counts and the range. Infinite elements are not counted. Differs from PyTorch for tensors that are not
+// f32: f16, bf16 and f64 are converted to f32 first, where PyTorch counts in the tensor's own dtype (f16 counts end at
+// 2048 there).
 class HistogramObserver final : public Observer {
  public:
   // Throws Error{kInvalidArgument} for per-channel schemes, dynamic quantization or bins outside of 1..65536.

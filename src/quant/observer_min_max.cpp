@@ -25,10 +25,11 @@ MinMaxObserver::MinMaxObserver(const ObserverArgs& args, bool moving_average, bo
   if (args.is_dynamic && per_channel)
     fail(ErrorCode::kInvalidArgument, class_name(), " does not support dynamic quantization");
   if (args.is_dynamic && moving_average && args.averaging_constant != 1)
-    fail(ErrorCode::kInvalidArgument, class_name(), " supports dynamic quantization only with an averaging constant of 1, found ",
-         args.averaging_constant);
+    fail(ErrorCode::kInvalidArgument, class_name(),
+         " supports dynamic quantization only with an averaging constant of 1, found ", args.averaging_constant);
   const IntegerRange range = integer_range(args);
-  QDQ_CHECK(!(is_symmetric(args.qscheme) && args.reduce_range && args.dtype == DType::kU8 && args.qdtype == QDType::kQuantized),
+  QDQ_CHECK(!(is_symmetric(args.qscheme) && args.reduce_range && args.dtype == DType::kU8 &&
+              args.qdtype == QDType::kQuantized),
             kInvalidArgument, class_name(), " cannot reduce the range of symmetric quint8");
   quant_min_ = range.min;
   quant_max_ = range.max;
@@ -70,7 +71,8 @@ Tensor MinMaxObserver::forward(const Tensor& x) {
 }
 
 QParams MinMaxObserver::calculate_qparams() const {
-  QDQ_CHECK(calibrated(), kNotCalibrated, class_name(), " has seen no data; run calibration batches before qparams are asked for");
+  QDQ_CHECK(calibrated(), kNotCalibrated, class_name(),
+            " has seen no data; run calibration batches before qparams are asked for");
   return qparams_of_range(min_, max_, args_, {quant_min_, quant_max_});
 }
 

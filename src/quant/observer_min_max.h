@@ -12,8 +12,8 @@ namespace qdq {
 // A moving average takes the first batch as it is, then m += averaging_constant * (batch - m).
 class MinMaxObserver final : public Observer {
  public:
-  // Throws Error{kInvalidArgument} where PyTorch's constructor refuses: a qscheme of the other kind, dynamic quantization (only
-  // a moving average with constant 1 may), reduce_range with symmetric quint8.
+  // Throws Error{kInvalidArgument} where PyTorch's constructor refuses: a qscheme of the other kind, dynamic
+  // quantization (only a moving average with constant 1 may), reduce_range with symmetric quint8.
   MinMaxObserver(const ObserverArgs& args, bool moving_average, bool per_channel);
 
   std::string_view class_name() const override;

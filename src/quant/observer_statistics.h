@@ -24,13 +24,13 @@ struct ChannelRanges {
   std::vector<float> max;
 };
 
-// The range of each slice along the axis (which may count from the end). Throws Error{kInvalidArgument} if the tensor has fewer
-// than two axes, where PyTorch has nothing to flatten, or the axis is out of range.
+// The range of each slice along the axis (which may count from the end). Throws Error{kInvalidArgument} if the tensor
+// has fewer than two axes, where PyTorch has nothing to flatten, or the axis is out of range.
 ChannelRanges channel_ranges_of(const Tensor& x, int64_t axis);
 
-// torch.histc(x, bins, range.min, range.max) with one thread (ATen/native/cpu/HistogramKernel.cpp): the bin of an element is
-// trunc((x - min) * bins / (max - min)) in f32, the last edge belongs to the last bin, elements outside are skipped. A range of
-// one value is widened by 1 to both sides. Counts are f32, so a bin stops growing at 2^24.
+// torch.histc(x, bins, range.min, range.max) with one thread (ATen/native/cpu/HistogramKernel.cpp): the bin of an
+// element is trunc((x - min) * bins / (max - min)) in f32, the last edge belongs to the last bin, elements outside are
+// skipped. A range of one value is widened by 1 to both sides. Counts are f32, so a bin stops growing at 2^24.
 // Throws Error{kInvalidArgument} if the range is not finite.
 std::vector<float> histogram_of(const Tensor& x, FloatRange range, int64_t bins);
 

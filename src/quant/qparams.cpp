@@ -20,12 +20,16 @@ constexpr std::array<std::pair<QScheme, std::string_view>, 5> kSchemeNames = {{
 
 bool is_observable(const ObserverArgs& args) {
   switch (args.dtype) {
-    case DType::kU8: return true;
+    case DType::kU8:
+      return true;
     case DType::kS8:
-    case DType::kS32: return args.qdtype != QDType::kQuint4x2;
+    case DType::kS32:
+      return args.qdtype != QDType::kQuint4x2;
     case DType::kS16:
-    case DType::kU16: return args.qdtype == QDType::kPlain;
-    default: return false;
+    case DType::kU16:
+      return args.qdtype == QDType::kPlain;
+    default:
+      return false;
   }
 }
 
@@ -84,7 +88,9 @@ bool is_per_channel(QScheme scheme) {
   return scheme != QScheme::kPerTensorAffine && scheme != QScheme::kPerTensorSymmetric;
 }
 
-bool is_symmetric(QScheme scheme) { return scheme == QScheme::kPerTensorSymmetric || scheme == QScheme::kPerChannelSymmetric; }
+bool is_symmetric(QScheme scheme) {
+  return scheme == QScheme::kPerTensorSymmetric || scheme == QScheme::kPerChannelSymmetric;
+}
 
 IntegerRange integer_range(const ObserverArgs& args) {
   QDQ_CHECK(is_observable(args), kInvalidArgument, "an observer cannot quantize to ", dtype_name(args),
@@ -101,12 +107,13 @@ IntegerRange integer_range(const ObserverArgs& args) {
             range.max, "] is wider than 32 bits");
   const int64_t length = range.max - range.min + 1;
   const int64_t longest = args.dtype == DType::kS8 ? 256 : args.dtype == DType::kS32 ? kWidest : 2 * kWidest;
-  QDQ_CHECK(length <= longest, kInvalidArgument, "the quantization range [", range.min, ", ", range.max, "] holds ", length,
-            " integers, ", dtype_name(args), " has ", longest);
+  QDQ_CHECK(length <= longest, kInvalidArgument, "the quantization range [", range.min, ", ", range.max, "] holds ",
+            length, " integers, ", dtype_name(args), " has ", longest);
   return args.reduce_range ? IntegerRange{floor_half(range.min), floor_half(range.max)} : range;
 }
 
-QParams qparams_of_range(std::span<const float> min, std::span<const float> max, const ObserverArgs& args, IntegerRange range) {
+QParams qparams_of_range(std::span<const float> min, std::span<const float> max, const ObserverArgs& args,
+                         IntegerRange range) {
   QParams out;
   const auto eps = static_cast<float>(args.eps);
   const auto width = static_cast<double>(range.max - range.min);
@@ -167,7 +174,8 @@ FusedQParams fused_qparams(float min, float max, IntegerRange range, bool symmet
       max *= amplifier;
     }
   }
-  // The zero point follows from either end. PyTorch compares |q| - |x / scale| where FBGEMM, which it was copied from, has a sum.
+  // The zero point follows from either end. PyTorch compares |q| - |x / scale| where FBGEMM, which it was copied from,
+  // has a sum.
   const double from_min = min / scale;
   const double from_max = max / scale;
   const bool take_min = std::fabs(qmin) - std::fabs(from_min) < std::fabs(qmax) - std::fabs(from_max);

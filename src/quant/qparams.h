@@ -19,15 +19,18 @@ struct IntegerRange {
 IntegerRange integer_range(const ObserverArgs& args);
 
 // One scale and zero point for each pair of min and max, in f32 with half to even (observer.py, _calculate_qparams):
-//   symmetric     scale = max(|min|, max) / ((range.max - range.min) / 2), zero point 0, or the middle for unsigned dtypes
-//   affine        scale = (max - min) / (range.max - range.min) with min <= 0 <= max, zero point = range.min - round(min / scale)
+//   symmetric     scale = max(|min|, max) / ((range.max - range.min) / 2), zero point 0, or the middle for unsigned
+// dtypes
+//   affine        scale = (max - min) / (range.max - range.min) with min <= 0 <= max, zero point = range.min -
+// round(min / scale)
 //   float_qparams the same without including 0, and the zero point -min / scale as a float
 // scale is at least eps. Throws Error{kInvalidArgument} if a min is greater than its max or NaN.
-QParams qparams_of_range(std::span<const float> min, std::span<const float> max, const ObserverArgs& args, IntegerRange range);
+QParams qparams_of_range(std::span<const float> min, std::span<const float> max, const ObserverArgs& args,
+                         IntegerRange range);
 
 // The parameters that FusedMovingAvgObsFakeQuantize quantizes with while it observes; convert uses others
-// (ATen/native/quantized/cpu/QuantUtils.h, ChooseQuantizationParams): in double, no eps but a scale of at least 6.1e-5, and a
-// zero point nudged from one end. Throws Error{kInvalidArgument} if min is greater than max or NaN.
+// (ATen/native/quantized/cpu/QuantUtils.h, ChooseQuantizationParams): in double, no eps but a scale of at least 6.1e-5,
+// and a zero point nudged from one end. Throws Error{kInvalidArgument} if min is greater than max or NaN.
 struct FusedQParams {
   float scale = 1;
   int32_t zero_point = 0;

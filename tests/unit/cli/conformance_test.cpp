@@ -1,4 +1,5 @@
-// The conformance runner on small cases written here: what counts as passed, what is printed, and which differences are found.
+// The conformance runner on small cases written here: what counts as passed, what is printed, and which differences are
+// found.
 #include "cli/conformance.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +12,10 @@ namespace {
 
 constexpr const char* kEntry = R"({"id": "one", "class": "MinMaxObserver", "args": {"dtype": "uint8"}, "batches": ["x"],
   "expected": {"settings": {"class": "MinMaxObserver", "dtype": "uint8", "eps": 1.1920928955078125e-07},
-    "after_batch": [{"min_val": -1.0, "max_val": 1.0}], "scale": [0.007843137718737125], "zero_point": [127], "zero_point_dtype": "int32"}})";
-constexpr const char* kRefused = R"({"id": "two", "class": "HistogramObserver", "args": {"dtype": "uint8", "is_dynamic": true}, "batches": [],
+    "after_batch": [{"min_val": -1.0, "max_val": 1.0}], "scale": [0.007843137718737125], "zero_point": [127],
+    "zero_point_dtype": "int32"}})";
+constexpr const char* kRefused =
+    R"({"id": "two", "class": "HistogramObserver", "args": {"dtype": "uint8", "is_dynamic": true}, "batches": [],
   "expected": {"error": {"stage": "construct", "class": "NotImplementedError", "message": "no"}}})";
 
 class ConformanceTest : public testing::Test {
@@ -47,10 +50,14 @@ TEST_F(ConformanceTest, CountsCasesAtAnyDepth) {
 
 TEST_F(ConformanceTest, FindsEveryKindOfDifference) {
   const std::vector<std::pair<std::string, std::string>> changes = {
-      {"\"min_val\": -1.0", "\"min_val\": -1.5"},         {"0.007843137718737125", "0.00784313771873713"},
-      {"\"zero_point\": [127]", "\"zero_point\": [128]"}, {"[0.007843137718737125]", "[0.007843137718737125, 1]"},
-      {"\"int32\"", "\"int64\""},                         {"\"dtype\": \"uint8\", \"eps\"", "\"dtype\": \"int8\", \"eps\""},
-      {"1.1920928955078125e-07", "0.25"},                 {"[\"x\"]", "[\"y\"]"},
+      {"\"min_val\": -1.0", "\"min_val\": -1.5"},
+      {"0.007843137718737125", "0.00784313771873713"},
+      {"\"zero_point\": [127]", "\"zero_point\": [128]"},
+      {"[0.007843137718737125]", "[0.007843137718737125, 1]"},
+      {"\"int32\"", "\"int64\""},
+      {"\"dtype\": \"uint8\", \"eps\"", "\"dtype\": \"int8\", \"eps\""},
+      {"1.1920928955078125e-07", "0.25"},
+      {"[\"x\"]", "[\"y\"]"},
       {"\"settings\"", "\"error\": {\"stage\": \"construct\", \"message\": \"refused\"}, \"settings\""}};
   for (const auto& [from, to] : changes) {
     SCOPED_TRACE(to);
@@ -87,8 +94,10 @@ TEST_F(ConformanceTest, NothingToRunIsNoSuccess) {
 
 TEST_F(ConformanceTest, CallsOperators) {
   const std::string call = R"({"id": "q", "op": "torch.ops.quantized_decomposed.quantize_per_tensor.default",
-    "args": [{"tensor": "x"}, 0.5, 1, -128, 127, {"dtype": "int8"}], "expected": {"outputs": [{"tensor": "y", "dtype": "int8"}]}})";
-  std::vector<format::NamedTensor> right = {{"x", Tensor::of<float>({2}, {-1, 1})}, {"y", Tensor::of<int8_t>({2}, {-1, 3})}};
+    "args": [{"tensor": "x"}, 0.5, 1, -128, 127, {"dtype": "int8"}],
+    "expected": {"outputs": [{"tensor": "y", "dtype": "int8"}]}})";
+  std::vector<format::NamedTensor> right = {{"x", Tensor::of<float>({2}, {-1, 1})},
+                                            {"y", Tensor::of<int8_t>({2}, {-1, 3})}};
   std::vector<format::NamedTensor> wrong = right;
   wrong[1].tensor = Tensor::of<int8_t>({2}, {-1, 2});
   for (auto* arrays : {&right, &wrong}) {
