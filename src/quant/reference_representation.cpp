@@ -43,7 +43,7 @@ class Sketch {
   }
 
   const Graph& returning(Node* result) {
-    graph_->create(Node::Op::kOutput, "output", {Argument::List{result}}, {}, "output");
+    graph_->create(Node::Op::kOutput, "output", {Argument(Argument::List{result})}, {}, "output");
     return *graph_;
   }
 
