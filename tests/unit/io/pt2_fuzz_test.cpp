@@ -108,18 +108,18 @@ void fuzz_json(const std::string& file, const std::string& member, int64_t round
 
 TEST(FuzzPt2, PlacesInTheProgram) {
   for (const std::string file : {"conv_net", "many_results", "dynamic_batch", "arguments", "shared_aten"})
-    fuzz_json(file, "serialized_exported_program.json", 100);
+    fuzz_json(file, "serialized_exported_program.json", 40);
 }
 
 TEST(FuzzPt2, PlacesInTheConfigsOfTheArchive) {
-  fuzz_json("shared_archive", "shared_archive/data/weights/model_weights_config.json", 150);
-  fuzz_json("shared_archive", "shared_archive/data/constants/model_constants_config.json", 75);
-  fuzz_json("arguments_archive", "arguments_archive/models/model.json", 75);
+  fuzz_json("shared_archive", "shared_archive/data/weights/model_weights_config.json", 60);
+  fuzz_json("shared_archive", "shared_archive/data/constants/model_constants_config.json", 30);
+  fuzz_json("arguments_archive", "arguments_archive/models/model.json", 40);
 }
 
 TEST(FuzzPt2, BytesOfTheMembers) {
   const auto seed = static_cast<uint64_t>(setting("QDQ_FUZZ_SEED", 20261120));
-  const int64_t rounds = setting("QDQ_FUZZ_ROUNDS", 120);
+  const int64_t rounds = setting("QDQ_FUZZ_ROUNDS", 60);
   for (const std::string file : {"shared", "shared_archive"}) {
     const Members members = members_of(file);
     Random random(seed);

@@ -198,9 +198,9 @@ TEST(RefusePt2, WhatQdqDoesNotHave) {
 
 // The pickle is that of {"conv.weight": os.system("true")}; whoever executes it can be made to do anything.
 TEST(RefusePt2, PicklesThatNameOtherFunctions) {
+  static constexpr char kPickle[] = "\x80\x02}X\x0b\0\0\0conv.weightcos\nsystem\nX\x04\0\0\0true\x85Rs.";
   format::ZipWriter archive;
-  archive.add("archive/data.pkl", format::bytes_of(std::string_view(
-                                      "\x80\x02}X\x0b\0\0\0conv.weightcos\nsystem\nX\x04\0\0\0true\x85Rs.", 45)));
+  archive.add("archive/data.pkl", format::bytes_of({kPickle, sizeof(kPickle) - 1}));
   archive.add("archive/byteorder", format::bytes_of("little"));
   Members members = members_of("conv_net");
   members["serialized_state_dict.pt"] = archive.finish();
