@@ -6,6 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 shapes=$PWD/examples/shapes
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+# What npm thinks of this machine's settings is not of interest.
+export npm_config_loglevel=error
 fail() { printf 'tarball: %s\n' "$*" >&2; exit 1; }
 
 npm pack --silent --pack-destination "$folder" >/dev/null

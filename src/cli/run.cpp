@@ -116,10 +116,10 @@ double agreement(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
 std::string table(const std::vector<Score>& scores) {
   size_t width = 5;
   for (const Score& score : scores) width = std::max(width, score.model.size());
-  std::string out = concat("model", std::string(width - 5, ' '), "    top-1    top-5    agree       size      time\n");
+  std::string out = concat("model", std::string(width - 5, ' '), "     top-1     top-5    agree       size      time\n");
   for (const Score& score : scores) {
     char line[96];
-    std::snprintf(line, sizeof line, "  %5.2f %%  %5.2f %%  %5.1f %%  %9s  %8s\n", score.top1, score.top5, score.agreement,
+    std::snprintf(line, sizeof line, "  %6.2f %%  %6.2f %%  %5.1f %%  %9s  %8s\n", score.top1, score.top5, score.agreement,
                   human_bytes(score.bytes).c_str(), human_seconds(score.seconds).c_str());
     out += score.model + std::string(width - score.model.size(), ' ') + line;
   }

@@ -51,7 +51,9 @@ describe("the flow", () => {
     const [simd] = qdq.lower(program).run([batch]);
     const [reference] = qdq.lower(program, { backend: "reference" }).run([batch]);
     expect(largest(simd.data, reference.data)).toBeLessThan(1e-4);
-    expect(qdq.preparePt2e(program, perChannel()).run([batch])[0].data).toEqual(simd.data);
+    // Preparing folds the batch norms into the convolutions, which rounds a little differently.
+    const [prepared] = qdq.preparePt2e(program, perChannel()).run([batch]);
+    expect(largest(prepared.data, simd.data)).toBeLessThan(1e-4);
   });
 
   test("does not fold weights when asked", () => {
