@@ -1,18 +1,25 @@
-// The public header of the library: everything that a program which quantizes or runs models needs.
+// qdq: post-training quantization of exported PyTorch programs, the PT2E flow in C++. This header is all that a user includes.
+//
+//   auto prepared = qdq::prepare_pt2e(qdq::load_pt2(bytes), quantizer);
+//   for (const auto& batch : calibration) prepared.run({batch});
+//   auto quantized = qdq::convert_pt2e(prepared);
+//   auto session = qdq::lower(quantized);
 #pragma once
 
-#include "base/error.h"
-#include "base/parallel.h"
-#include "exec/interpreter.h"
-#include "graph/program.h"
-#include "io/pt2.h"
-#include "lower/lower.h"
-#include "op/op.h"
-#include "quant/annotation_quantizer.h"
-#include "quant/composable_quantizer.h"
-#include "quant/observer.h"
-#include "quant/pt2e.h"
-#include "quant/quantizer.h"
-#include "quant/x86_inductor_quantizer.h"
-#include "quant/xnnpack_quantizer.h"
-#include "tensor/tensor.h"
+#include "base/error.h"                     // IWYU pragma: export
+#include "base/parallel.h"                  // IWYU pragma: export
+#include "exec/interpreter.h"               // IWYU pragma: export
+#include "format/image.h"                   // IWYU pragma: export
+#include "format/npz.h"                     // IWYU pragma: export
+#include "graph/program.h"                  // IWYU pragma: export
+#include "io/pt2.h"                         // IWYU pragma: export
+#include "lower/lower.h"                    // IWYU pragma: export
+#include "op/op.h"                          // IWYU pragma: export
+#include "quant/annotation_quantizer.h"     // IWYU pragma: export
+#include "quant/composable_quantizer.h"     // IWYU pragma: export
+#include "quant/observer.h"                 // IWYU pragma: export
+#include "quant/pt2e.h"                     // IWYU pragma: export
+#include "quant/quantizer.h"                // IWYU pragma: export
+#include "quant/x86_inductor_quantizer.h"   // IWYU pragma: export
+#include "quant/xnnpack_quantizer.h"        // IWYU pragma: export
+#include "tensor/tensor.h"                  // IWYU pragma: export
