@@ -23,7 +23,10 @@ int64_t checked_mul(int64_t a, int64_t b) {
 // Files say what is computed here, and a power of a power of a sum grows without end.
 constexpr size_t kMaxTerms = 256, kMaxFactors = 16, kMaxAtom = 4096;
 
-int64_t floor_divide(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+int64_t floor_divide(int64_t a, int64_t b) {
+  if (b == -1) return checked_mul(a, -1);
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
 
 bool is_symbol(const std::string& factor) { return factor.find('(') == std::string::npos; }
 

@@ -69,8 +69,8 @@ class Tensor {
   const Shape& sizes() const { return sizes_; }
   const Shape& strides() const { return strides_; }
   int64_t dim() const { return static_cast<int64_t>(sizes_.size()); }
-  int64_t size(int64_t axis) const { return sizes_[static_cast<size_t>(wrap_axis(axis, dim()))]; }
-  int64_t stride(int64_t axis) const { return strides_[static_cast<size_t>(wrap_axis(axis, dim()))]; }
+  int64_t size(int64_t axis) const { return sizes_[index_of(axis)]; }
+  int64_t stride(int64_t axis) const { return strides_[index_of(axis)]; }
   int64_t numel() const { return numel_; }
   size_t nbytes() const { return static_cast<size_t>(numel_) * size_of(dtype_); }
   int64_t storage_offset() const { return offset_; }
@@ -112,6 +112,11 @@ class Tensor {
   void copy_from(const Tensor& source) const;  // elementwise, broadcasting, converting to this dtype
 
  private:
+  size_t index_of(int64_t axis) const {
+    QDQ_CHECK(!sizes_.empty(), kInvalidArgument, "axis ", axis, " was asked of a tensor without axes");
+    return static_cast<size_t>(wrap_axis(axis, dim()));
+  }
+
   std::shared_ptr<Storage> storage_;
   DType dtype_ = DType::kF32;
   Shape sizes_;
