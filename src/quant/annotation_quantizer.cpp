@@ -83,7 +83,7 @@ std::function<QParams(const Sources&)> derive_rule(const std::string& rule) {
 }
 
 void AnnotationQuantizer::transform_for_annotation(Program& program) {
-  if (convert_scalars_) convert_scalars_to_attributes(program);
+  if (convert_scalars_) convert_scalars_to_attributes(program, compat_);
 }
 
 void AnnotationQuantizer::annotate(Program& program, Annotations& annotations) {

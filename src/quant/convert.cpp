@@ -129,8 +129,11 @@ class Replacer {
     const bool symmetric = settings.qscheme == QScheme::kPerTensorSymmetric;
     QDQ_CHECK(symmetric || settings.qscheme == QScheme::kPerTensorAffine, kUnsupported, "the dynamic spec of ", input->name(), " asks for ",
               to_string(settings.qscheme), "; dynamic quantization is per tensor");
+    // A fake quantizer does not hand on its observer's eps; PyTorch then takes that of float32.
+    const bool is_fake = observer.class_name().find("FakeQuant") != std::string_view::npos;
+    const double eps = is_fake ? ObserverArgs().eps : settings.eps;
     Node* choose = graph_.call(op(symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
-                               {input, observer.quant_min(), observer.quant_max(), settings.eps, settings.dtype});
+                               {input, observer.quant_min(), observer.quant_max(), eps, settings.dtype});
     Node* scale = graph_.call("operator.getitem", {choose, 0});
     Node* zero_point = graph_.call("operator.getitem", {choose, 1});
     const ValueMeta scale_meta{TensorMeta{DType::kF64, {SymInt(1)}, {}, false}}, zero_meta{TensorMeta{DType::kS64, {SymInt(1)}, {}, false}};
@@ -155,8 +158,9 @@ class Replacer {
   std::vector<std::string> uncalibrated_;
 };
 
+// PyTorch names these two overloads, not sym_size.int, which counts as a user like any other.
 bool reads_size_only(const Node& node) {
-  return node.target().rfind("torch.ops.aten.sym_size", 0) == 0 || node.target().rfind("torch.ops.aten.sym_numel", 0) == 0;
+  return node.is("torch.ops.aten.sym_size.default") || node.is("torch.ops.aten.sym_numel.default");
 }
 
 // choose_qparams -> getitem -> quantize -> dequantize: all users of a dynamically quantized tensor share it.

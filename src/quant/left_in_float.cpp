@@ -31,7 +31,7 @@ std::string short_name(const std::string& target) { return target.rfind("torch.o
 std::string reason_for(const Prepared::Impl& prepared, const Node& node, const std::vector<size_t>& operands) {
   for (const size_t i : operands) {
     const TensorMeta* meta = tensor_meta(node.arg(i));
-    if (meta && meta->dtype != DType::kF32) return concat("it computes on ", to_string(meta->dtype));
+    if (meta && is_floating(meta->dtype) && meta->dtype != DType::kF32) return concat("it computes on ", to_string(meta->dtype));
   }
   const auto reason = prepared.reasons.find(node.name());
   if (reason != prepared.reasons.end() && !reason->second.empty()) return reason->second;
@@ -52,7 +52,11 @@ bool is_quantized(const Prepared::Impl& prepared, const Node& node, const std::v
 }  // namespace
 
 std::vector<size_t> operands_to_quantize(const Node& node) {
-  if (is_sum_or_product(node)) return node.arg(0).node() && node.arg(1).node() ? std::vector<size_t>{0, 1} : std::vector<size_t>{};
+  if (is_sum_or_product(node)) {
+    const TensorMeta* result = node.meta.val.tensor();
+    const bool is_arithmetic = node.arg(0).node() && node.arg(1).node() && (!result || is_floating(result->dtype));
+    return is_arithmetic ? std::vector<size_t>{0, 1} : std::vector<size_t>{};
+  }
   const OpDef* op = node.op() == Node::Op::kCallFunction ? find_op(node.target()) : nullptr;
   if (op == nullptr || op->roles.weight < 0 || op->roles.activation < 0) return {};
   const bool reads_weight = node.arg(static_cast<size_t>(op->roles.weight)).is_node();

@@ -76,6 +76,10 @@ class Inserter {
     const std::function<Node*(Node*)> observe = [&](Node* input) { return observed_input(input, node); };
     for (const Argument& argument : node->args()) args.push_back(argument.map_nodes(observe));
     node->set_args(std::move(args));
+    if (node->kwargs().empty()) return;
+    Node::Kwargs kwargs;
+    for (const auto& [name, argument] : node->kwargs()) kwargs.emplace_back(name, argument.map_nodes(observe));
+    node->set_kwargs(std::move(kwargs));
   }
 
   void observe_output(Node* node) {
@@ -105,13 +109,12 @@ std::unordered_map<std::string, std::string> scopes_of(const Graph& graph) {
 }
 
 void check_annotations(const Graph& graph, const Annotations& annotations, Compat compat) {
-  if (compat == Compat::kTorch26) return;
   for (const Node* node : graph.nodes()) {
     const auto found = annotations.find(node);
     if (found == annotations.end()) continue;
     const std::vector<Node*> inputs = node->input_nodes();
     for (const auto& [input, spec] : found->second.input_qspec_map)
-      if (std::find(inputs.begin(), inputs.end(), input) == inputs.end())
+      if (input == nullptr || (compat == Compat::kNone && std::find(inputs.begin(), inputs.end(), input) == inputs.end()))
         throw Error(ErrorCode::kInvalidArgument,
                     concat("the annotation of ", node->name(), " names the input ", input ? input->name() : "None", ", which ", node->name(),
                            " does not read"),

@@ -28,9 +28,11 @@ bool is_in_module_type(const Node& node, const std::string& type) {
                      [&](const ModuleStackEntry& entry) { return entry.type == recorded; });
 }
 
-void convert_scalars_to_attributes(Program& program) {
+void convert_scalars_to_attributes(Program& program, Compat compat) {
   for (Node* node : program.graph->nodes()) {
     if (!node->is("torch.ops.aten.add.Tensor") && !node->is("torch.ops.aten.mul.Tensor")) continue;
+    const TensorMeta* result = node->meta.val.tensor();
+    if (compat == Compat::kNone && result && !is_floating(result->dtype)) continue;
     for (size_t i = 0; i < node->args().size(); ++i) {
       const std::optional<double> number = node->arg(i).number();
       if (!number) continue;

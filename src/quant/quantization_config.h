@@ -36,7 +36,8 @@ bool is_in_module(const Node& node, const std::string& path);
 bool is_in_module_type(const Node& node, const std::string& type);
 
 // Turns numbers among the operands of add and mul into 0-dimensional float buffers `_tensor_constant_<n>`, so that they can be
-// observed (_convert_scalars_to_attrs).
-void convert_scalars_to_attributes(Program& program);
+// observed (_convert_scalars_to_attrs). PyTorch 2.6 does so for integers too, which turns them into floats; otherwise only
+// operators with a float result are touched.
+void convert_scalars_to_attributes(Program& program, Compat compat);
 
 }  // namespace qdq

@@ -17,7 +17,7 @@
 
 namespace qdq {
 
-// Whose matching rules hold: qdq's own, which do what the user meant, or those of PyTorch 2.6 to the node (see the README's table).
+// Whose matching rules hold: qdq's own, which do what the user meant, or those of PyTorch 2.6 to the node (docs/compatibility.md).
 enum class Compat { kNone, kTorch26 };
 
 using Edge = std::pair<Node*, Node*>;               // producer, consumer

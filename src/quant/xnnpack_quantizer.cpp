@@ -348,7 +348,7 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& module_na
   return *this;
 }
 
-void XNNPACKQuantizer::transform_for_annotation(Program& program) { convert_scalars_to_attributes(program); }
+void XNNPACKQuantizer::transform_for_annotation(Program& program) { convert_scalars_to_attributes(program, compat_); }
 
 void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
   const bool strict = compat_ == Compat::kTorch26;
