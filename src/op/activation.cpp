@@ -31,11 +31,11 @@ Value float_formula(const Call<Tensor>& call, F f) {
   });
 }
 
-// f(double) -> double, rounded once; for formulas with transcendental functions. Integers become f32.
+// f(double) -> double, rounded once; for formulas with transcendental functions. Integers become f32 where inference says so.
 template <class F>
 Value exact_formula(const Call<Tensor>& call, F f) {
   const Tensor& x = call.tensor(0);
-  const DType out = float_dtype(x.dtype());
+  const DType out = result_meta(call).dtype;
   return visit_float(out, call.op().target, [&](auto type) {
     using C = typename decltype(type)::type;
     return map<C>(x.to(DTypeOf<C>::value), [&](C v) { return static_cast<C>(f(static_cast<double>(v))); }).to(out);
@@ -55,7 +55,7 @@ Value eval_relu(const Call<Tensor>& call) {
 Value clamp_to(const Call<Tensor>& call, double low, double high) {
   return any_formula(call, [=](auto x) {
     using C = decltype(x);
-    const C lowest = static_cast<C>(low), highest = static_cast<C>(high);
+    const C lowest = saturate<C>(low), highest = saturate<C>(high);
     return x < lowest ? lowest : x > highest ? highest : x;
   });
 }
@@ -81,7 +81,7 @@ Value eval_leaky_relu(const Call<Tensor>& call) {
 
 Value eval_threshold(const Call<Tensor>& call) {
   const double threshold = call.number(1), value = call.number(2);
-  return any_formula(call, [=](auto x) { return x <= static_cast<decltype(x)>(threshold) ? static_cast<decltype(x)>(value) : x; });
+  return any_formula(call, [=](auto x) { return x <= saturate<decltype(x)>(threshold) ? saturate<decltype(x)>(value) : x; });
 }
 
 Value eval_hardshrink(const Call<Tensor>& call) {
@@ -123,6 +123,7 @@ Value eval_softplus(const Call<Tensor>& call) {
 
 // weight: one number, or one for each channel (axis 1).
 Value eval_prelu(const Call<Tensor>& call) {
+  infer_call(call);
   const Tensor& x = call.tensor(0);
   Tensor weight = call.tensor(1);
   if (weight.numel() == 1) {

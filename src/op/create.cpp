@@ -38,7 +38,11 @@ Value eval_full(const Call<Tensor>& call) {
 }
 
 MetaValue infer_scalar_tensor(const Call<TensorMeta>& call) { return tensor_meta(call.dtype(place_of(call, "dtype"), DType::kF32), {}); }
-Value eval_scalar_tensor(const Call<Tensor>& call) { return operand(call, 0).to(result_meta(call).dtype); }
+Value eval_scalar_tensor(const Call<Tensor>& call) {
+  QDQ_CHECK(operand(call, 0).dim() == 0, kInvalidArgument, call.op().target, " wants a number, found a tensor of shape ",
+            to_string(operand(call, 0).sizes()));
+  return operand(call, 0).to(result_meta(call).dtype);
+}
 
 // [start, end) by step: ceil((end - start) / step) elements; s64 if all three are integers, else f32.
 struct Places {
@@ -62,7 +66,8 @@ MetaValue infer_arange(const Call<TensorMeta>& call) {
     const SymInt start = at.start < 0 ? SymInt(0) : call.sym(static_cast<size_t>(at.start)), end = call.sym(static_cast<size_t>(at.end));
     const int64_t step = at.step < 0 ? 1 : call.integer(static_cast<size_t>(at.step));
     QDQ_CHECK(step != 0, kInvalidArgument, call.op().target, " got step 0");
-    const SymInt count = step > 0 ? (end - start + SymInt(step - 1)).floor_div(SymInt(step)) : (start - end + SymInt(-step - 1)).floor_div(SymInt(-step));
+    const SymInt by(step), one(1);
+    const SymInt count = step > 0 ? (end - start + by - one).floor_div(by) : (start - end - by - one).floor_div(SymInt(0) - by);
     QDQ_CHECK(!count.is_constant() || *count.constant() >= 0, kInvalidArgument, call.op().target, " cannot go from ", start.to_string(), " to ",
               end.to_string(), " by ", step);
     return tensor_meta(dtype, {count});

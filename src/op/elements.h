@@ -34,6 +34,17 @@ decltype(auto) visit_float(DType dtype, const std::string& op, Body&& body) {
   return body(Type<float>{});
 }
 
+// A number in the computing type; integers saturate, NaN is 0.
+template <class C>
+C saturate(double value) {
+  if constexpr (std::is_integral_v<C>) {
+    if (!(value > -0x1p63)) return value == value ? std::numeric_limits<C>::min() : 0;
+    return value < 0x1p63 ? static_cast<C>(value) : std::numeric_limits<C>::max();
+  } else {
+    return static_cast<C>(value);
+  }
+}
+
 // Sums of C are kept in double, sums of integers in 64 bits that wrap.
 template <class C> using Accumulator = std::conditional_t<std::is_same_v<C, int64_t>, int64_t, double>;
 

@@ -9,6 +9,7 @@ constexpr size_t kFirst = 2;  // the arguments of the inner operator follow its 
 
 template <class T>
 const OpDef& inner_op(const Call<T>& call) {
+  QDQ_CHECK(!call.is_none(1), kInvalidArgument, "out_dtype of ", call.string(0), " lacks the dtype of its result");
   const OpDef* op = find_op(call.string(0));
   QDQ_CHECK(op != nullptr && op->target != call.op().target, kUnsupported, "out_dtype names the operator ", call.string(0),
             ", which qdq does not have");

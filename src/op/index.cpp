@@ -216,7 +216,7 @@ MetaValue infer_gather(const Call<TensorMeta>& call) {
   check_index_dtype(call.op(), index.dtype);
   QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ", x.sizes.size(), " dimensions, found shape ",
             to_string(index.sizes));
-  const size_t axis = axis_of(call, 1, x.sizes.size());
+  const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
   for (size_t a = 0; a < x.sizes.size(); ++a) {
     const std::optional<int64_t> wanted = index.sizes[a].constant(), size = x.sizes[a].constant();
     QDQ_CHECK(a == axis || !wanted || !size || *wanted <= *size, kInvalidArgument, call.op().target, " got indices of shape ", to_string(index.sizes),
@@ -319,6 +319,8 @@ Value eval_triangle(const Call<Tensor>& call) {
 // Every element along the axis `repeats` times; without axis the flat tensor.
 MetaValue infer_repeat_interleave(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
+  const std::optional<int64_t> repeats = call.sym(1).constant();
+  QDQ_CHECK(!repeats || *repeats >= 0, kInvalidArgument, call.op().target, " got ", *repeats, " repeats");
   if (call.is_none(2)) return tensor_meta(x.dtype, {numel_of(x.sizes) * call.sym(1)});
   SymShape sizes = x.sizes;
   SymInt& size = sizes.at(axis_of(call, 2, sizes.size()));

@@ -27,9 +27,15 @@ SymShape broadcast_shapes(const SymShape& a, const SymShape& b);
 SymInt numel_of(const SymShape& sizes);
 // Whether two sizes can be equal: false only for two different numbers.
 bool may_be_equal(const SymInt& a, const SymInt& b);
-// The axis argument as an index from the front; a scalar counts as one axis.
+// The axis argument as an index from the front. Throws Error{kInvalidArgument} if there is no such axis.
 template <class T>
 size_t axis_of(const Call<T>& call, size_t i, size_t rank) {
+  QDQ_CHECK(rank > 0, kInvalidArgument, call.op().target, " got an axis for a tensor without axes");
+  return static_cast<size_t>(wrap_axis(call.integer(i), static_cast<int64_t>(rank)));
+}
+// The same where PyTorch lets a scalar count as one axis.
+template <class T>
+size_t axis_or_scalar(const Call<T>& call, size_t i, size_t rank) {
   return static_cast<size_t>(wrap_axis(call.integer(i), std::max<int64_t>(static_cast<int64_t>(rank), 1)));
 }
 // Axes of an "int[]?" argument, sorted, each once; all axes for None and for [].

@@ -145,7 +145,7 @@ Value eval_addmm(const Call<Tensor>& call) {
   return visit_compute(meta.dtype, [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     const DType c = DTypeOf<C>::value;
-    const C beta = static_cast<C>(call.number(3)), alpha = static_cast<C>(call.number(4));
+    const C beta = saturate<C>(call.number(3)), alpha = saturate<C>(call.number(4));
     // beta = 0 ignores self, NaN included.
     const auto formula = [=](C x, C y) { return beta == 0 ? mul_wrapping(alpha, y) : add_wrapping(mul_wrapping(beta, x), mul_wrapping(alpha, y)); };
     return map<C>(self.to(c), product.to(c), sizes, formula).to(meta.dtype);
@@ -223,27 +223,27 @@ Value eval_einsum(const Call<Tensor>& call) {
   Shape extents(letters.size(), 1);
   for (size_t n = 0; n < operands.size(); ++n)
     for (size_t a = 0; a < equation.inputs[n].size(); ++a) extents[letters.find(equation.inputs[n][a])] = operands[n].sizes()[a];
-  const auto cut = extents.begin() + static_cast<int64_t>(equation.output.size());
-  const int64_t inner = numel_of(Shape(cut, extents.end()));
   return visit_compute(out.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     using A = Accumulator<C>;
-    std::vector<A> products(static_cast<size_t>(numel_of(extents)), A(1));
-    for (size_t n = 0; n < operands.size(); ++n) {
-      const Tensor x = spread_over(operands[n].to(DTypeOf<C>::value), equation.inputs[n], letters, extents);
-      size_t i = 0;
-      for_each_index<1>(extents, {x.strides().data()}, [&](const std::array<int64_t, 1>& at) {
-        products[i] = mul_wrapping(products[i], static_cast<A>(x.data<C>()[at[0]]));
-        ++i;
-      });
+    std::vector<Tensor> factors;
+    for (size_t n = 0; n < operands.size(); ++n) factors.push_back(spread_over(operands[n].to(DTypeOf<C>::value), equation.inputs[n], letters, extents));
+    std::vector<A> sums(static_cast<size_t>(out.numel()), A(0));
+    const int64_t total = numel_of(extents), inner = out.numel() == 0 ? 0 : total / out.numel();
+    const Shape strides = contiguous_strides(extents);
+    for (int64_t i = 0; i < total; ++i) {
+      A product = 1;
+      for (const Tensor& factor : factors) {
+        int64_t offset = 0;
+        for (size_t a = 0; a < extents.size(); ++a) offset += i / strides[a] % extents[a] * factor.strides()[a];
+        product = mul_wrapping(product, static_cast<A>(factor.data<C>()[offset]));
+      }
+      A& sum = sums[static_cast<size_t>(i / inner)];
+      sum = add_wrapping(sum, product);
     }
-    const Tensor sums = Tensor::empty(out.sizes(), DTypeOf<C>::value);
-    for (int64_t o = 0; o < sums.numel(); ++o) {
-      A sum = 0;
-      for (int64_t i = 0; i < inner; ++i) sum = add_wrapping(sum, products[static_cast<size_t>(o * inner + i)]);
-      sums.data<C>()[o] = static_cast<C>(sum);
-    }
-    return sums.to(out.dtype());
+    const Tensor result = Tensor::empty(out.sizes(), DTypeOf<C>::value);
+    for (size_t o = 0; o < sums.size(); ++o) result.data<C>()[o] = static_cast<C>(sums[o]);
+    return result.to(out.dtype());
   });
 }
 

@@ -220,7 +220,9 @@ Value eval_rms_norm(const Call<Tensor>& call) {
 
 // Groups of channels of x [N, C, ...].
 void check_groups(const OpDef& op, const SymShape& sizes, int64_t groups) {
-  QDQ_CHECK(sizes.size() >= 2 && groups >= 1 && (!sizes[1].is_constant() || *sizes[1].constant() % groups == 0), kInvalidArgument, op.target,
+  QDQ_CHECK(sizes.size() >= 2 && groups >= 1 &&
+                (!sizes[1].is_constant() || (groups <= std::max<int64_t>(*sizes[1].constant(), 1) && *sizes[1].constant() % groups == 0)),
+            kInvalidArgument, op.target,
             " cannot split an input of shape ", to_string(sizes), " into ", groups, " groups of channels");
 }
 MetaValue infer_group_norm(const Call<TensorMeta>& call) {
@@ -254,8 +256,16 @@ Value eval_native_group_norm(const Call<Tensor>& call) {
   return group_norm(call, call.integer(6), call.optional_tensor(1), call.optional_tensor(2), call.number(7), true);
 }
 // With running statistics it is a batch norm; without, every channel of every sample is its own group.
+constexpr BatchNormPlaces kInstanceNorm{3, 4, -1, 6, 7};
+MetaValue infer_instance_norm(const Call<TensorMeta>& call) {
+  if (!call.boolean(5)) return infer_batch_norm_with(call, kInstanceNorm, false);
+  const SymShape& sizes = call.tensor(0).sizes;
+  QDQ_CHECK(sizes.size() >= 2, kInvalidArgument, call.op().target, " wants at least 2 dimensions, found shape ", to_string(sizes));
+  return infer_like_self(call);
+}
 Value eval_instance_norm(const Call<Tensor>& call) {
-  if (!call.boolean(5)) return eval_batch_norm_with(call, {3, 4, -1, 6, 7}, false);
+  infer_call(call);
+  if (!call.boolean(5)) return eval_batch_norm_with(call, kInstanceNorm, false);
   QDQ_CHECK(call.is_none(3), kUnsupported, call.op().target, " that updates running statistics is not there: export the model in evaluation mode");
   return group_norm(call, call.tensor(0).size(1), call.optional_tensor(1), call.optional_tensor(2), call.number(7), false);
 }
@@ -276,7 +286,7 @@ void add_norm_ops(std::vector<OpDef>& ops) {
   add("aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
       infer_batch_norm<kNoTraining, true>, eval_batch_norm<kNoTraining, true>, affine);
   add("aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-      infer_like_self, eval_instance_norm, affine);
+      infer_instance_norm, eval_instance_norm, affine);
   add("aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
       infer_layer_norm<false>, eval_layer_norm<false>, Roles{.activation = 0, .weight = 2, .bias = 3});
   add("aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",

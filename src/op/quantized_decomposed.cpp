@@ -283,14 +283,16 @@ Value eval_choose_qparams(const Call<Tensor>& call) {
   // Until eps, which is an f32 tensor, comes in, all is in the input's dtype.
   const auto rounded = [&](float x) { return input.dtype() == DType::kF16 ? float(F16(x)) : input.dtype() == DType::kBF16 ? float(BF16(x)) : x; };
   const float low = std::min(range.min, 0.0f), high = std::max(range.max, 0.0f), eps = static_cast<float>(call.number(3));
-  const float width = static_cast<float>(qmax - qmin);
+  const float width = static_cast<float>(static_cast<double>(qmax) - static_cast<double>(qmin));
   float scale = symmetric ? rounded(std::max(-low, high) / (width / 2)) : rounded(rounded(high - low) / width);
   scale = std::max(scale, eps);
   int64_t zero_point = 0;
   if (symmetric) {
     if (call.dtype(4, DType::kS8) == DType::kU8) zero_point = 128;
   } else {
-    zero_point = std::clamp(qmin - static_cast<int64_t>(std::nearbyint(low / scale)), qmin, qmax);
+    // An infinite range gives NaN, which PyTorch's conversion makes the smallest integer, so that the zero point ends at qmax.
+    const float steps = std::nearbyint(low / scale);
+    zero_point = steps == steps ? std::clamp(qmin - saturate<int64_t>(static_cast<double>(std::max(steps, -0x1p62f))), qmin, qmax) : qmax;
   }
   return Value::List{Tensor::of<double>({1}, {static_cast<double>(scale)}), Tensor::of<int64_t>({1}, {zero_point})};
 }
@@ -351,7 +353,7 @@ Value eval_choose_per_token_asymmetric(const Call<Tensor>& call) {
     const float from_low = low / scale, from_high = high / scale;
     const float zero_point = (-128.0f + from_low) + (127.0f + from_high) > 0 ? -128.0f - from_low : 127.0f - from_high;
     scales.data<double>()[r] = static_cast<double>(scale);
-    zero_points.data<int64_t>()[r] = static_cast<int64_t>(std::nearbyint(std::clamp(zero_point, -128.0f, 127.0f)));
+    zero_points.data<int64_t>()[r] = saturate<int64_t>(static_cast<double>(std::nearbyint(std::clamp(zero_point, -128.0f, 127.0f))));
   }
   return Value::List{scales, zero_points};
 }

@@ -20,7 +20,7 @@ template <class T>
 Net read_net(const Call<T>& call) {
   Net net{call.boolean(3), call.boolean(7), call.boolean(8), call.integer(4), call.boolean(7) ? 2 : 1};
   const size_t count = call.tensors(2).size();
-  QDQ_CHECK(net.layers >= 1 && count == static_cast<size_t>(net.layers * net.directions * (net.has_biases ? 4 : 2)), kUnsupported, call.op().target,
+  QDQ_CHECK(net.layers >= 1 && net.layers <= static_cast<int64_t>(count) && count == static_cast<size_t>(net.layers * net.directions * (net.has_biases ? 4 : 2)), kUnsupported, call.op().target,
             " got ", count, " parameters for ", net.layers, " layers and ", net.directions, " directions; projections are not supported");
   return net;
 }

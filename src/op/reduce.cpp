@@ -261,7 +261,7 @@ enum class Softmax { kPlain, kLog, kSafe };
 MetaValue infer_softmax(const Call<TensorMeta>& call) {
   const DType dtype = call.op().schema.arguments[2].type == "ScalarType" ? call.dtype(2, call.tensor(0).dtype) : call.tensor(0).dtype;
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(dtype));
-  axis_of(call, 1, call.tensor(0).sizes.size());
+  axis_or_scalar(call, 1, call.tensor(0).sizes.size());
   return tensor_meta(dtype, call.tensor(0).sizes);
 }
 template <Softmax kind, class C>
@@ -289,7 +289,7 @@ Value eval_softmax(const Call<Tensor>& call) {
 }
 
 MetaValue infer_cumsum(const Call<TensorMeta>& call) {
-  axis_of(call, 1, call.tensor(0).sizes.size());
+  axis_or_scalar(call, 1, call.tensor(0).sizes.size());
   return tensor_meta(sum_dtype(call, call.tensor(0).dtype), call.tensor(0).sizes);
 }
 Value eval_cumsum(const Call<Tensor>& call) {
@@ -332,7 +332,7 @@ Value ordered(const Tensor& x, int64_t axis, int64_t k, bool descending) {
 MetaValue infer_topk(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   const SymInt k = call.sym(1);
-  const size_t axis = axis_of(call, 2, x.sizes.size());
+  const size_t axis = axis_or_scalar(call, 2, x.sizes.size());
   const std::optional<int64_t> wanted = k.constant(), size = x.sizes.empty() ? 1 : x.sizes[axis].constant();
   QDQ_CHECK(!wanted || (*wanted >= 0 && (!size || *wanted <= *size)), kInvalidArgument, "topk wants ", k.to_string(), " elements of an axis of shape ",
             to_string(x.sizes));
@@ -343,7 +343,7 @@ Value eval_topk(const Call<Tensor>& call) {
   return ordered(call.tensor(0), call.integer(2), call.integer(1), call.boolean(3));
 }
 MetaValue infer_sort(const Call<TensorMeta>& call) {
-  return ordered_meta(call, axis_of(call, *place_of(call, "dim"), call.tensor(0).sizes.size()), nullptr);
+  return ordered_meta(call, axis_or_scalar(call, *place_of(call, "dim"), call.tensor(0).sizes.size()), nullptr);
 }
 Value eval_sort(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);

@@ -28,6 +28,8 @@ MetaValue infer_pad_with(const Call<TensorMeta>& call, Border border) {
     const std::optional<int64_t> extent = size.constant();
     for (size_t side : {size_t{0}, size_t{1}}) {
       const std::optional<int64_t> by = pad[2 * i + side].constant();
+      constexpr int64_t kMost = int64_t{1} << 40;
+      QDQ_CHECK(!by || (*by >= -kMost && *by <= kMost), kInvalidArgument, call.op().target, " got the padding ", to_string(pad));
       const bool fits = border == Border::kConstant || border == Border::kReplicate || !by || !extent ||
                         (border == Border::kReflect ? *by < *extent : *by <= *extent);
       QDQ_CHECK(fits && (border == Border::kConstant || !extent || *extent > 0 || (by && *by == 0)), kInvalidArgument, call.op().target, " cannot pad shape ",
@@ -143,6 +145,13 @@ F cubic_far(F x) {
   return ((F(-0.75) * x - 5 * F(-0.75)) * x + 8 * F(-0.75)) * x - 4 * F(-0.75);
 }
 
+// The position as an index, held within [low, high]; NaN is low.
+template <class F>
+int64_t index_at(F position, int64_t low, int64_t high) {
+  if (!(position > static_cast<F>(low))) return low;
+  return position >= static_cast<F>(high) ? high : static_cast<int64_t>(std::floor(position));
+}
+
 // F: the type of positions.
 template <class F>
 Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool align_corners, std::optional<double> scale_factor) {
@@ -154,19 +163,19 @@ Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool align_corners, std::op
     const F at = static_cast<F>(o);
     if (kernel == Kernel::kNearest || kernel == Kernel::kNearestExact) {
       const F position = kernel == Kernel::kNearest ? at * scale : (at + F(0.5)) * scale;
-      here.push_back({std::min(static_cast<int64_t>(std::floor(position)), in - 1), 1});
+      here.push_back({index_at(position, 0, in - 1), 1});
       continue;
     }
     F position = align_corners ? scale * at : scale * (at + F(0.5)) - F(0.5);
     if (kernel == Kernel::kLinear) {
       position = std::max(position, F(0));
-      const int64_t low = std::min(static_cast<int64_t>(position), in - 1);
+      const int64_t low = index_at(position, 0, in - 1);
       const F weight = std::clamp(position - static_cast<F>(low), F(0), F(1));
       here.push_back({low, static_cast<double>(F(1) - weight)});
       here.push_back({std::min(low + 1, in - 1), static_cast<double>(weight)});
       continue;
     }
-    const int64_t low = static_cast<int64_t>(std::floor(position));
+    const int64_t low = index_at(position, -2, in + 1);
     const F t = position - static_cast<F>(low);
     const F weights[4] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t), cubic_far(1 - t + 1)};
     for (int64_t i = 0; i < 4; ++i) here.push_back({std::clamp<int64_t>(low - 1 + i, 0, in - 1), static_cast<double>(weights[i])});

@@ -23,7 +23,7 @@ Value eval_getitem(const Call<Tensor>& call) { return item_of(call); }
 
 MetaValue infer_sym_size(const Call<TensorMeta>& call) {
   const SymShape& sizes = call.tensor(0).sizes;
-  return sizes.at(static_cast<size_t>(wrap_axis(call.integer(1), static_cast<int64_t>(sizes.size()))));
+  return sizes[axis_of(call, 1, sizes.size())];
 }
 Value eval_sym_size(const Call<Tensor>& call) { return call.tensor(0).size(call.integer(1)); }
 MetaValue infer_sym_numel(const Call<TensorMeta>& call) { return numel_of(call.tensor(0).sizes); }
@@ -73,7 +73,7 @@ Value eval_truediv(const Call<Tensor>& call) {
   return call.number(0) / call.number(1);
 }
 MetaValue infer_neg(const Call<TensorMeta>& call) { return call.is_integer(0) ? MetaValue(SymInt(0) - call.sym(0)) : MetaValue(0.0); }
-Value eval_neg(const Call<Tensor>& call) { return call.is_integer(0) ? Value(-call.integer(0)) : Value(-call.number(0)); }
+Value eval_neg(const Call<Tensor>& call) { return call.is_integer(0) ? Value(*(SymInt(0) - SymInt(call.integer(0))).constant()) : Value(-call.number(0)); }
 
 // The metadata of a bool does not tell its value.
 MetaValue infer_bool(const Call<TensorMeta>&) { return true; }

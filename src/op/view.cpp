@@ -193,7 +193,8 @@ MetaValue infer_slice(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   QDQ_CHECK(!x.sizes.empty(), kInvalidArgument, call.op().target, " cannot slice a tensor without axes");
   const int64_t step = call.integer(4);
-  QDQ_CHECK(step >= 1, kInvalidArgument, call.op().target, " wants a step of at least 1, found ", step);
+  constexpr int64_t kMost = int64_t{1} << 31;  // so that strides cannot overflow
+  QDQ_CHECK(step >= 1 && step <= kMost, kInvalidArgument, call.op().target, " wants a step from 1 to ", kMost, ", found ", step);
   SymShape sizes = x.sizes;
   SymInt& size = sizes[axis_of(call, 1, rank_of(x))];
   const Span span = slice_span(call, size);
@@ -225,9 +226,12 @@ MetaValue infer_narrow(const Call<TensorMeta>& call) {
   return out;
 }
 Value eval_narrow(const Call<Tensor>& call) {
+  infer_call(call);
   const Tensor& x = call.tensor(0);
-  const int64_t start = call.integer(2) < 0 ? call.integer(2) + x.size(call.integer(1)) : call.integer(2);
-  return x.slice(call.integer(1), start, start + call.integer(3));
+  const int64_t size = x.size(call.integer(1)), start = call.integer(2) < 0 ? call.integer(2) + size : call.integer(2), length = call.integer(3);
+  QDQ_CHECK(start >= 0 && start <= size && length >= 0 && length <= size - start, kInvalidArgument, call.op().target, " cannot show ", length,
+            " elements from ", call.integer(2), " on of an axis of size ", size);
+  return x.slice(call.integer(1), start, start + length);
 }
 
 // The lengths of the parts along an axis.
@@ -251,7 +255,7 @@ template <class T>
 Lengths chunk_lengths(const Call<T>& call, const SymInt& size) {
   const int64_t n = known_size(call, size), chunks = call.integer(1);
   QDQ_CHECK(chunks > 0, kInvalidArgument, call.op().target, " wants at least 1 chunk, found ", chunks);
-  return equal_lengths(call, n, std::max<int64_t>((n + chunks - 1) / chunks, 1));
+  return equal_lengths(call, n, n == 0 ? 1 : (n - 1) / chunks + 1);
 }
 template <class T>
 Lengths split_lengths(const Call<T>& call, const SymInt& size) {
