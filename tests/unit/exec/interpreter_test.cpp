@@ -51,7 +51,7 @@ Program small_net() {
   Node* pool = graph.call("torch.ops.aten.adaptive_avg_pool2d.default", {relu, List{1, 1}}, {}, "pool");
   Node* flat = graph.call("torch.ops.aten.flatten.using_ints", {pool, 1}, {}, "flatten");
   Node* linear = graph.call("torch.ops.aten.linear.default", {flat, matrix}, {}, "linear");
-  graph.create(Node::Op::kOutput, "output", {List{linear, relu}});
+  graph.create(Node::Op::kOutput, "output", {Argument(List{linear, relu})});
   infer_shapes(program);
   return program;
 }
@@ -98,11 +98,11 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.exp.default", {}, 1e-6},
       {"aten.softmax.int", {-1}, 1e-6},
       {"aten.softmax.int", {1}, 1e-6},
-      {"aten.layer_norm.default", {List{5}}, 1e-5},
-      {"aten.layer_norm.default", {List{7, 5}}, 1e-5},
+      {"aten.layer_norm.default", {Argument(List{5})}, 1e-5},
+      {"aten.layer_norm.default", {Argument(List{7, 5})}, 1e-5},
       {"aten.max_pool2d.default", {List{3, 3}, List{2, 2}, List{1, 1}, List{1, 1}, true}, 0},
       {"aten.avg_pool2d.default", {List{3, 2}, List{2, 2}, List{1, 1}, true, false}, 1e-6},
-      {"aten.adaptive_avg_pool2d.default", {List{3, 2}}, 1e-6},
+      {"aten.adaptive_avg_pool2d.default", {Argument(List{3, 2})}, 1e-6},
       {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 3, -128, 127, DType::kS8}, 0},
       {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 100, 0, 127, DType::kU8}, 0},
   };
@@ -113,7 +113,7 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
     std::vector<Argument> args{x};
     args.insert(args.end(), one.more.begin(), one.more.end());
     Node* node = program.graph->call(concat("torch.ops.", one.op), args);
-    program.graph->create(Node::Op::kOutput, "output", {List{node}});
+    program.graph->create(Node::Op::kOutput, "output", {Argument(List{node})});
     infer_shapes(program);
     Interpreter fast(program, {simd.get()});
     EXPECT_EQ(fast.placements().at(0).backend, "simd") << one.op;
@@ -140,7 +140,7 @@ TEST(Interpreter, SimdAddsAndMultipliesExactly) {
       Node* x = placeholder(program, "x", {2, 3, 4, 5});
       Node* y = placeholder(program, "y", SymShape(b.sizes().begin(), b.sizes().end()));
       Node* node = program.graph->call(concat("torch.ops.aten.", op), {x, y});
-      program.graph->create(Node::Op::kOutput, "output", {Argument::List{node}});
+      program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
       infer_shapes(program);
       const Tensor expected = Interpreter(program, {}).run({{a.clone(), b}}).at(0);
       const Tensor found = Interpreter(program, {simd.get()}).run({{a.clone(), b}}).at(0);
@@ -189,7 +189,7 @@ TEST(Interpreter, NamesTheNodeThatFailed) {
   Node* x = placeholder(program, "x", {2, 3});
   Node* y = placeholder(program, "y", {2, 4});
   Node* sum = program.graph->call("torch.ops.aten.add.Tensor", {x, y}, {}, "add");
-  program.graph->create(Node::Op::kOutput, "output", {Argument::List{sum}});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{sum})});
   try {
     Interpreter(program, {}).run({{Tensor::empty({2, 3}, DType::kF32), Tensor::empty({2, 4}, DType::kF32)}});
     FAIL();
@@ -205,7 +205,7 @@ TEST(Interpreter, ListsAllUnknownOperatorsAtOnce) {
   Node* x = placeholder(program, "x", {2});
   Node* a = program.graph->call("torch.ops.mine.first.default", {x}, {}, "a");
   Node* b = program.graph->call("torch.ops.mine.second.default", {a}, {}, "b");
-  program.graph->create(Node::Op::kOutput, "output", {Argument::List{b}});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{b})});
   try {
     const Interpreter interpreter(program, {});
     FAIL();
@@ -223,7 +223,7 @@ TEST(Interpreter, InPlaceOperatorsWriteThroughViews) {
   Node* copy = graph.call("torch.ops.aten.clone.default", {x}, {}, "copy");
   Node* row = graph.call("torch.ops.aten.select.int", {copy, 0, 1}, {}, "row");
   graph.call("torch.ops.aten.relu_.default", {row}, {}, "relu_");
-  graph.create(Node::Op::kOutput, "output", {Argument::List{copy}});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{copy})});
   const std::vector<Tensor> out = Interpreter(program, {}).run({{Tensor::of<float>({2, 2}, {-1, -2, -3, 4})}});
   EXPECT_TRUE(bitwise_equal(out[0], Tensor::of<float>({2, 2}, {-1, -2, 0, 4})));
 }
@@ -234,7 +234,7 @@ TEST(Interpreter, WritesMutatedBuffersAfterTheRun) {
   Node* buffer = attribute(program, "count", count);
   Node* x = placeholder(program, "x", {1});
   Node* sum = program.graph->call("torch.ops.aten.add.Tensor", {buffer, x}, {}, "sum");
-  program.graph->create(Node::Op::kOutput, "output", {Argument::List{sum}});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{sum})});
   program.buffer_mutations.push_back({"sum", "count"});
   Interpreter interpreter(program, {});
   interpreter.run({{Tensor::of<float>({1}, {2})}});

@@ -19,7 +19,7 @@ Program conv_relu() {
   Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
   Node* conv = graph.call("torch.ops.aten.conv2d.default", {x, weight, {}, Argument::List{1, 1}}, {}, "conv2d");
   Node* relu = graph.call("torch.ops.aten.relu.default", {conv}, {}, "relu");
-  graph.create(Node::Op::kOutput, "output", {Argument::List{relu}});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{relu})});
   return program;
 }
 

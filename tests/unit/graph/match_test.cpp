@@ -14,7 +14,7 @@ Graph& add_relu(Graph& pattern) {
   Node* a = pattern.create(Node::Op::kPlaceholder, "a");
   Node* b = pattern.create(Node::Op::kPlaceholder, "b");
   Node* relu = pattern.call(kRelu, {pattern.call(kAdd, {a, b})});
-  pattern.create(Node::Op::kOutput, "output", {Argument::List{relu}});
+  pattern.create(Node::Op::kOutput, "output", {Argument(Argument::List{relu})});
   return pattern;
 }
 
@@ -26,7 +26,7 @@ TEST(Match, FindsWhatNobodyElseUses) {
   Node* relu = graph.call(kRelu, {first});
   Node* second = graph.call(kAdd, {relu, 2.0});
   Node* last = graph.call(kRelu, {second});
-  graph.create(Node::Op::kOutput, "output", {Argument::List{last, first}});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{last, first})});
   const std::vector<Match> matches = find_matches(graph, add_relu(pattern));
   ASSERT_EQ(matches.size(), 1u);  // `first` is returned too, so its relu cannot swallow it
   EXPECT_EQ(matches[0].output, last);
@@ -60,7 +60,7 @@ TEST(Match, ReplacesChainsOfMatches) {
   Node* y = graph.create(Node::Op::kPlaceholder, "y");
   Node* first = graph.call(kRelu, {graph.call(kAdd, {x, y})});
   Node* second = graph.call(kRelu, {graph.call(kAdd, {first, y})});
-  graph.create(Node::Op::kOutput, "output", {Argument::List{second}});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{second})});
   Node* a = replacement.create(Node::Op::kPlaceholder, "a");
   Node* b = replacement.create(Node::Op::kPlaceholder, "b");
   replacement.create(Node::Op::kOutput, "output", {Argument::List{replacement.call("torch.ops.aten.maximum.default", {b, a})}});

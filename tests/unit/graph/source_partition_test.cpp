@@ -22,7 +22,7 @@ struct Sample {
     second = call(graph, "torch.ops.aten.relu.default", {first}, "block", "my.Block");
     sum = call(graph, "torch.ops.aten.add.Tensor", {second, x}, "add", "_operator.add");
     again = call(graph, "torch.ops.aten.add_.Tensor", {sum, x}, "add_1", "_operator.iadd");
-    graph.create(Node::Op::kOutput, "output", {Argument::List{again}});
+    graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{again})});
   }
 };
 
@@ -53,7 +53,7 @@ TEST(SourcePartition, WithoutARecordTheTorchFunctionCounts) {
   Node* x = graph.create(Node::Op::kPlaceholder, "x");
   Node* sum = graph.call("torch.ops.aten.add.Tensor", {x, x});
   sum->meta.torch_fn = "add_3;method_descriptor.add";
-  graph.create(Node::Op::kOutput, "output", {Argument::List{sum}});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{sum})});
   EXPECT_EQ(get_source_partitions(graph, {"add"}).size(), 1u);
   EXPECT_EQ(get_source_partitions(graph, {"_operator.add"}).size(), 0u);
 }

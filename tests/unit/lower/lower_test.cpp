@@ -27,7 +27,7 @@ Program quantized_linear() {
   Node* dequantized = graph.call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
                                  {w, scale, zero_point, 0, -127, 127, DType::kS8});
   Node* linear = graph.call("torch.ops.aten.linear.default", {x, dequantized}, {}, "linear");
-  graph.create(Node::Op::kOutput, "output", {Argument::List{linear}});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{linear})});
   infer_shapes(program);
   return program;
 }

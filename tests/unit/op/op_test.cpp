@@ -129,7 +129,7 @@ TEST(Op, InfersAProgramWithASymbolicBatch) {
   Node* split = graph.call("torch.ops.aten.split.Tensor", {view, 128, 1});
   Node* part = graph.call("operator.getitem", {split, 2});
   Node* sum = graph.call("torch.ops.aten.add.Tensor", {part, part});
-  graph.create(Node::Op::kOutput, "output", {Argument::List{sum, flat}});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{sum, flat})});
   infer_shapes(program);
   EXPECT_EQ(conv->meta.val.tensor()->sizes, (SymShape{batch, 8, 8, 8}));
   EXPECT_EQ(std::get<SymInt>(size->meta.val.value), batch);
