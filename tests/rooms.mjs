@@ -23,7 +23,7 @@ function readTable() {
 
 // Libraries that only some files may see: the header, which files, and how to say so.
 const walls = [
-  [/oneapi\/|dnnl/, /^src\/lower\/backend\/onednn\.cpp$/, "oneDNN belongs into src/lower/backend/onednn.cpp"],
+  [/oneapi\/|dnnl/, /^src\/lower\/backend\/onednn[a-z_]*\.(h|cpp)$/, "oneDNN belongs into src/lower/backend/onednn*"],
   [/^emscripten\b/, /^bindings\//, "Emscripten belongs into bindings/"],
   [/^hwy\//, /^src\/kernel\/\w+_hwy(-inl)?\.(h|cpp)$/, "Highway belongs into files *_hwy of src/kernel/"],
   [/^xsimd\//, /^src\/kernel\/\w+_xsimd\.(h|cpp)$/, "xsimd belongs into files *_xsimd of src/kernel/"],

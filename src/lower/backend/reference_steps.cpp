@@ -1,0 +1,265 @@
+// The steps of a plan as plain loops over lower/plan.h, written for the reader: the specification of the other backends.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lower/backend.h"
+
+namespace qdq {
+namespace {
+
+// The elements of a buffer as reals without their scale.
+class Operand {
+ public:
+  Operand(const PlanBuffer& buffer, const std::byte* bytes)
+      : bytes_(bytes), is_u8_(buffer.dtype == DType::kU8), zero_point_(buffer.qparams.zero_point) {}
+  float real(int64_t i) const {
+    return is_u8_ ? static_cast<float>(integer(i)) : reinterpret_cast<const float*>(bytes_)[i];
+  }
+  int32_t integer(int64_t i) const { return static_cast<int32_t>(reinterpret_cast<const uint8_t*>(bytes_)[i]) - zero_point_; }
+
+ private:
+  const std::byte* bytes_;
+  bool is_u8_;
+  int32_t zero_point_;
+};
+
+// A plan of one step: inputs 0, 1, ... and the output behind them.
+class ReferenceStep : public CompiledStep {
+ public:
+  ReferenceStep(const Plan& plan, const PlanStep& step) {
+    plan_.steps.push_back(step);
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      plan_.buffers.push_back(plan.buffers[step.inputs[i]]);
+      plan_.steps[0].inputs[i] = i;
+    }
+    plan_.buffers.push_back(plan.buffers[step.output]);
+    plan_.steps[0].output = step.inputs.size();
+    moves_only_ = step.kind == Kind::kMaxPool || step.kind == Kind::kMap || step.kind == Kind::kCopy;
+    if (!moves_only_) to_ = requantization(plan_, this->step());
+  }
+
+  std::string description() const override { return "plain loops"; }
+
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte*) override {
+    inputs_ = inputs;
+    output_ = output;
+    switch (step().kind) {
+      case Kind::kQuantize:
+      case Kind::kDequantize: return convert();
+      case Kind::kConvolution: return convolution();
+      case Kind::kLinear: return linear();
+      case Kind::kMaxPool: return max_pool();
+      case Kind::kAveragePool: return average_pool();
+      case Kind::kAdd:
+      case Kind::kMul: return binary();
+      case Kind::kConcat: return concat();
+      case Kind::kMap: return map();
+      case Kind::kCopy: return copy();
+    }
+  }
+
+ private:
+  using Kind = PlanStep::Kind;
+  const PlanStep& step() const { return plan_.steps[0]; }
+  const PlanBuffer& in(size_t i) const { return plan_.buffers[i]; }
+  const PlanBuffer& out() const { return plan_.buffers.back(); }
+  Operand operand(size_t i) const { return {in(i), inputs_[i]}; }
+
+  void finish(float t, const Requantization& to, int64_t at) {
+    float y;
+    apply_activation(to.activation, &t, 1, &y);
+    if (out().dtype == DType::kU8) reinterpret_cast<uint8_t*>(output_)[at] = quantize_result(y, to);
+    else reinterpret_cast<float*>(output_)[at] = y;
+  }
+  void finish_sum(int32_t acc, int64_t channel, int64_t at) {
+    const size_t c = static_cast<size_t>(channel);
+    float t = static_cast<float>(acc) * to_.multiplier[c];
+    t = t + to_.offset[c];
+    if (inputs_.size() > 1) t = t + operand(1).real(at) * to_.residual_multiplier;
+    finish(t, to_, at);
+  }
+
+  void convert() {
+    const Operand x = operand(0);
+    const Shape to = out().strides(), from = in(0).strides();
+    for_each_index<2>(out().sizes, {to.data(), from.data()},
+                      [&](const std::array<int64_t, 2>& at) { finish(x.real(at[1]) * to_.multiplier[0], to_, at[0]); });
+  }
+
+  void convolution() {
+    const Operand x = operand(0);
+    const Shape &xs = in(0).sizes, &ys = out().sizes;
+    const Shape x_strides = in(0).strides(), y_strides = out().strides();
+    const Window2d& window = step().window;
+    const int64_t depth = step().weight.size(1), per_group = ys[1] / step().groups;
+    const Shape all{ys[0], ys[1], ys[2], ys[3]};
+    const auto sum = [&](int64_t n, int64_t oc, int64_t oh, int64_t ow) {
+      const int8_t* weight = step().weight.data<int8_t>() + oc * depth * window.kernel_h * window.kernel_w;
+      int32_t acc = 0;
+      for (int64_t c = 0; c < depth; ++c)
+        for (int64_t kh = 0; kh < window.kernel_h; ++kh)
+          for (int64_t kw = 0; kw < window.kernel_w; ++kw) {
+            const int64_t h = oh * window.stride_h - window.pad_h + kh * window.dilation_h;
+            const int64_t w = ow * window.stride_w - window.pad_w + kw * window.dilation_w;
+            const int32_t tap = weight[(c * window.kernel_h + kh) * window.kernel_w + kw];
+            if (h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
+            const int64_t channel = oc / per_group * depth + c;
+            acc += tap * x.integer(n * x_strides[0] + channel * x_strides[1] + h * x_strides[2] + w * x_strides[3]);
+          }
+      return acc;
+    };
+    for (int64_t n = 0; n < ys[0]; ++n)
+      for (int64_t oc = 0; oc < ys[1]; ++oc)
+        for (int64_t oh = 0; oh < ys[2]; ++oh)
+          for (int64_t ow = 0; ow < ys[3]; ++ow)
+            finish_sum(sum(n, oc, oh, ow), oc, n * y_strides[0] + oc * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]);
+  }
+
+  void linear() {
+    const Operand x = operand(0);
+    const int64_t channels = step().weight.size(0), depth = step().weight.size(1), rows = numel_of(out().sizes) / std::max<int64_t>(channels, 1);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t oc = 0; oc < channels; ++oc) {
+        int32_t acc = 0;
+        for (int64_t k = 0; k < depth; ++k) acc += x.integer(row * depth + k) * step().weight.data<int8_t>()[oc * depth + k];
+        finish_sum(acc, oc, row * channels + oc);
+      }
+  }
+
+  void max_pool() {
+    const uint8_t* x = reinterpret_cast<const uint8_t*>(inputs_[0]);
+    const Shape &xs = in(0).sizes, &ys = out().sizes;
+    const Shape x_strides = in(0).strides(), y_strides = out().strides();
+    const Window2d& window = step().window;
+    for (int64_t n = 0; n < ys[0]; ++n)
+      for (int64_t oh = 0; oh < ys[2]; ++oh)
+        for (int64_t ow = 0; ow < ys[3]; ++ow)
+          for (int64_t c = 0; c < ys[1]; ++c) {
+            uint8_t largest = 0;
+            for (int64_t kh = 0; kh < window.kernel_h; ++kh)
+              for (int64_t kw = 0; kw < window.kernel_w; ++kw) {
+                const int64_t h = oh * window.stride_h - window.pad_h + kh * window.dilation_h;
+                const int64_t w = ow * window.stride_w - window.pad_w + kw * window.dilation_w;
+                if (h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
+                largest = std::max(largest, x[n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3]]);
+              }
+            reinterpret_cast<uint8_t*>(output_)[n * y_strides[0] + c * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]] = largest;
+          }
+  }
+
+  void average_pool() {
+    const Operand x = operand(0);
+    const bool is_u8 = in(0).dtype == DType::kU8;
+    const Shape& ys = out().sizes;
+    const Shape x_strides = in(0).strides(), y_strides = out().strides();
+    for (int64_t oh = 0; oh < ys[2]; ++oh)
+      for (int64_t ow = 0; ow < ys[3]; ++ow) {
+        const AverageWindow window = average_window(plan_, step(), oh, ow);
+        const Requantization to = requantization(plan_, step(), window.divisor);
+        for (int64_t n = 0; n < ys[0]; ++n)
+          for (int64_t c = 0; c < ys[1]; ++c) {
+            int32_t acc = 0;
+            float sum = 0;
+            for (int64_t h = window.row_begin; h < window.row_end; ++h)
+              for (int64_t w = window.column_begin; w < window.column_end; ++w) {
+                const int64_t at = n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3];
+                if (is_u8) acc += x.integer(at);
+                else sum += x.real(at);
+              }
+            const float t = (is_u8 ? static_cast<float>(acc) : sum) * to.multiplier[0];
+            finish(t, to, n * y_strides[0] + c * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]);
+          }
+      }
+  }
+
+  // Strides of an input as the output's axes see it: 0 along those that are broadcast.
+  Shape broadcast_strides(size_t i) const {
+    const Shape own = in(i).strides();
+    const size_t rank = out().sizes.size(), missing = rank - own.size();
+    Shape strides(rank, 0);
+    for (size_t axis = missing; axis < rank; ++axis)
+      if (in(i).sizes[axis - missing] != 1) strides[axis] = own[axis - missing];
+    return strides;
+  }
+
+  void binary() {
+    const Operand a = operand(0), b = operand(1);
+    const Shape to = out().strides(), a_strides = broadcast_strides(0), b_strides = broadcast_strides(1);
+    const bool is_add = step().kind == Kind::kAdd;
+    for_each_index<3>(out().sizes, {to.data(), a_strides.data(), b_strides.data()}, [&](const std::array<int64_t, 3>& at) {
+      const float x = a.real(at[1]), y = b.real(at[2]);
+      if (is_add) {
+        const float left = x * to_.multiplier[0], right = y * to_.multiplier[1];
+        finish(left + right, to_, at[0]);
+      } else {
+        const float product = x * y;
+        finish(product * to_.multiplier[0], to_, at[0]);
+      }
+    });
+  }
+
+  void concat() {
+    const Shape strides = out().strides();
+    int64_t begin = 0;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Operand x = operand(i);
+      const Shape from = in(i).strides();
+      const int64_t base = begin * strides[static_cast<size_t>(step().axis)];
+      for_each_index<2>(in(i).sizes, {strides.data(), from.data()}, [&](const std::array<int64_t, 2>& at) {
+        finish(x.real(at[1]) * to_.multiplier[i], to_, base + at[0]);
+      });
+      begin += in(i).sizes[static_cast<size_t>(step().axis)];
+    }
+  }
+
+  void map() {
+    const uint8_t* x = reinterpret_cast<const uint8_t*>(inputs_[0]);
+    const int64_t n = numel_of(out().sizes);
+    const Tensor& table = step().table;
+    if (table.dtype() == DType::kU8)
+      for (int64_t i = 0; i < n; ++i) reinterpret_cast<uint8_t*>(output_)[i] = table.data<uint8_t>()[x[i]];
+    else
+      for (int64_t i = 0; i < n; ++i) reinterpret_cast<float*>(output_)[i] = table.data<float>()[x[i]];
+  }
+
+  void copy() {
+    if (inputs_[0] == output_) return;  // a reshape in place
+    const Shape from = in(0).strides(), to = out().strides();
+    const auto move = [&](auto* target, const auto* source) {
+      if (!step().permutation.empty()) {
+        Shape permuted;
+        for (const int64_t axis : step().permutation) permuted.push_back(from[static_cast<size_t>(axis)]);
+        for_each_index<2>(out().sizes, {to.data(), permuted.data()}, [&](const std::array<int64_t, 2>& at) { target[at[0]] = source[at[1]]; });
+        return;
+      }
+      std::vector<int64_t> order;  // where the elements lie, in C order of the input's shape
+      order.reserve(static_cast<size_t>(numel_of(in(0).sizes)));
+      for_each_index<1>(in(0).sizes, {from.data()}, [&](const std::array<int64_t, 1>& at) { order.push_back(at[0]); });
+      size_t next = 0;
+      for_each_index<1>(out().sizes, {to.data()}, [&](const std::array<int64_t, 1>& at) { target[at[0]] = source[order[next++]]; });
+    };
+    if (out().dtype == DType::kU8) move(reinterpret_cast<uint8_t*>(output_), reinterpret_cast<const uint8_t*>(inputs_[0]));
+    else move(reinterpret_cast<float*>(output_), reinterpret_cast<const float*>(inputs_[0]));
+  }
+
+  Plan plan_;
+  bool moves_only_ = false;
+  Requantization to_;
+  std::span<const std::byte* const> inputs_;
+  std::byte* output_ = nullptr;
+};
+
+class ReferenceSteps : public StepBackend {
+ public:
+  std::string_view name() const override { return "reference"; }
+  std::variant<std::unique_ptr<CompiledStep>, std::string> compile(const Plan& plan, const PlanStep& step) override {
+    return std::make_unique<ReferenceStep>(plan, step);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<StepBackend> make_reference_steps() { return std::make_unique<ReferenceSteps>(); }
+
+}  // namespace qdq

@@ -1,0 +1,222 @@
+#include "lower/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernel/math.h"
+#include "kernel/pointwise.h"
+
+namespace qdq {
+namespace {
+
+double scale_of(const PlanBuffer& buffer) { return buffer.dtype == DType::kU8 ? static_cast<float>(buffer.qparams.scale) : 1.0; }
+
+// The quantized bound of a clamp, computed as the graph does: clamp in reals, then quantize.
+int32_t quantized_bound(double bound, const PlanQParams& qparams) {
+  const float steps = std::nearbyint(static_cast<float>(bound) * static_cast<float>(1.0 / qparams.scale));
+  const float low = static_cast<float>(qparams.qmin - qparams.zero_point), high = static_cast<float>(qparams.qmax - qparams.zero_point);
+  return static_cast<int32_t>(std::clamp(steps, low, high)) + qparams.zero_point;
+}
+
+constexpr uint64_t kAlignment = 64;
+uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Bytes of the arena that one or more buffers (in-place chains) hold from the first writing step to the last reading one.
+struct Tenancy {
+  size_t begin = 0, end = 0;
+  uint64_t bytes = 0, offset = 0;
+};
+
+class ArenaPlanner {
+ public:
+  explicit ArenaPlanner(Plan& plan) : plan_(plan), tenancy_of_(plan.buffers.size(), kNone), last_use_(plan.buffers.size(), 0) {}
+
+  void run() {
+    for (size_t s = 0; s < plan_.steps.size(); ++s)
+      for (const size_t input : plan_.steps[s].inputs) last_use_[input] = s;
+    for (size_t s = 0; s < plan_.steps.size(); ++s) place_output(s);
+    std::vector<size_t> order(tenancies_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return tenancies_[a].bytes > tenancies_[b].bytes; });
+    std::vector<size_t> placed;
+    for (const size_t i : order) {
+      place(tenancies_[i], placed);
+      placed.push_back(i);
+    }
+    for (size_t b = 0; b < plan_.buffers.size(); ++b)
+      if (tenancy_of_[b] != kNone) plan_.buffers[b].offset = tenancies_[tenancy_of_[b]].offset;
+  }
+
+ private:
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
+
+  void place_output(size_t s) {
+    const PlanStep& step = plan_.steps[s];
+    const PlanBuffer& out = plan_.buffers[step.output];
+    if (out.place != PlanBuffer::Place::kArena) return;
+    const size_t end = std::max(s, last_use_[step.output]);
+    if (step.in_place_input >= 0) {
+      const size_t input = step.inputs[static_cast<size_t>(step.in_place_input)];
+      if (tenancy_of_[input] != kNone && last_use_[input] == s && plan_.buffers[input].bytes() == out.bytes()) {
+        tenancy_of_[step.output] = tenancy_of_[input];
+        tenancies_[tenancy_of_[input]].end = end;
+        return;
+      }
+    }
+    tenancy_of_[step.output] = tenancies_.size();
+    tenancies_.push_back({s, end, aligned(out.bytes()), 0});
+  }
+
+  // The lowest offset that no tenancy of an overlapping time holds.
+  void place(Tenancy& tenancy, const std::vector<size_t>& placed) {
+    std::vector<const Tenancy*> rivals;
+    for (const size_t i : placed)
+      if (tenancies_[i].begin <= tenancy.end && tenancy.begin <= tenancies_[i].end) rivals.push_back(&tenancies_[i]);
+    std::sort(rivals.begin(), rivals.end(), [](const Tenancy* a, const Tenancy* b) { return a->offset < b->offset; });
+    for (const Tenancy* rival : rivals) {
+      if (tenancy.offset + tenancy.bytes <= rival->offset) break;
+      tenancy.offset = std::max(tenancy.offset, rival->offset + rival->bytes);
+    }
+    plan_.arena_bytes = std::max(plan_.arena_bytes, tenancy.offset + tenancy.bytes);
+  }
+
+  Plan& plan_;
+  std::vector<Tenancy> tenancies_;
+  std::vector<size_t> tenancy_of_, last_use_;
+};
+
+}  // namespace
+
+Shape PlanBuffer::strides() const {
+  if (!channels_last) return contiguous_strides(sizes);
+  const int64_t c = sizes[1], h = sizes[2], w = sizes[3];
+  return {h * w * c, 1, w * c, c};
+}
+
+std::string_view to_string(PlanStep::Kind kind) {
+  switch (kind) {
+    case PlanStep::Kind::kQuantize: return "quantize";
+    case PlanStep::Kind::kDequantize: return "dequantize";
+    case PlanStep::Kind::kConvolution: return "convolution";
+    case PlanStep::Kind::kLinear: return "linear";
+    case PlanStep::Kind::kMaxPool: return "max_pool";
+    case PlanStep::Kind::kAveragePool: return "average_pool";
+    case PlanStep::Kind::kAdd: return "add";
+    case PlanStep::Kind::kMul: return "mul";
+    case PlanStep::Kind::kConcat: return "concat";
+    case PlanStep::Kind::kMap: return "map";
+    case PlanStep::Kind::kCopy: return "copy";
+  }
+  return "";
+}
+
+std::string_view to_string(Activation::Kind kind) {
+  switch (kind) {
+    case Activation::Kind::kNone: return "none";
+    case Activation::Kind::kClamp: return "clamp";
+    case Activation::Kind::kLeakyRelu: return "leaky_relu";
+    case Activation::Kind::kHardSwish: return "hard_swish";
+    case Activation::Kind::kHardSigmoid: return "hard_sigmoid";
+    case Activation::Kind::kSigmoid: return "sigmoid";
+    case Activation::Kind::kSilu: return "silu";
+    case Activation::Kind::kGelu: return "gelu";
+    case Activation::Kind::kGeluTanh: return "gelu_tanh";
+    case Activation::Kind::kTanh: return "tanh";
+  }
+  return "";
+}
+
+Requantization requantization(const Plan& plan, const PlanStep& step, int64_t divisor) {
+  using Kind = PlanStep::Kind;
+  const PlanBuffer& out = plan.buffers[step.output];
+  const auto input_scale = [&](size_t i) { return scale_of(plan.buffers[step.inputs[i]]); };
+  const bool is_u8 = out.dtype == DType::kU8;
+  const bool folded = is_u8 && (step.activation.kind == Activation::Kind::kNone || step.activation.kind == Activation::Kind::kClamp);
+  const double by = folded ? out.qparams.scale : 1.0;
+  Requantization to;
+  switch (step.kind) {
+    case Kind::kConvolution:
+    case Kind::kLinear: {
+      const int64_t channels = step.weight.size(0);
+      const float* scales = step.weight_scales.data<float>();
+      for (int64_t c = 0; c < channels; ++c) {
+        to.multiplier.push_back(static_cast<float>(input_scale(0) * static_cast<double>(scales[c]) / by));
+        to.offset.push_back(step.bias.defined() ? static_cast<float>(static_cast<double>(step.bias.data<float>()[c]) / by) : 0.0f);
+      }
+      if (step.inputs.size() > 1) to.residual_multiplier = static_cast<float>(input_scale(1) / by);
+      break;
+    }
+    case Kind::kAdd:
+    case Kind::kConcat:
+      for (size_t i = 0; i < step.inputs.size(); ++i) to.multiplier.push_back(static_cast<float>(input_scale(i) / by));
+      break;
+    case Kind::kMul: to.multiplier.push_back(static_cast<float>(input_scale(0) * input_scale(1) / by)); break;
+    default: to.multiplier.push_back(static_cast<float>(input_scale(0) / (static_cast<double>(divisor) * by)));
+  }
+  if (!folded) to.activation = step.activation;
+  if (!is_u8) return to;
+  to.zero_point = out.qparams.zero_point;
+  to.low = out.qparams.qmin;
+  to.high = out.qparams.qmax;
+  if (!folded) to.inverse_scale = static_cast<float>(1.0 / out.qparams.scale);
+  else if (step.activation.kind == Activation::Kind::kClamp) {
+    to.low = quantized_bound(step.activation.low, out.qparams);
+    to.high = quantized_bound(step.activation.high, out.qparams);
+  }
+  return to;
+}
+
+void apply_activation(const Activation& activation, const float* x, int64_t n, float* out) {
+  switch (activation.kind) {
+    case Activation::Kind::kNone:
+      if (x != out) std::copy_n(x, n, out);
+      return;
+    case Activation::Kind::kClamp:
+      return kernel::clamp_f32(x, n, static_cast<float>(activation.low), static_cast<float>(activation.high), out);
+    case Activation::Kind::kLeakyRelu: return kernel::leaky_relu_f32(x, n, static_cast<float>(activation.slope), out);
+    case Activation::Kind::kHardSwish: return kernel::hardswish_f32(x, n, out);
+    case Activation::Kind::kHardSigmoid: return kernel::hardsigmoid_f32(x, n, out);
+    case Activation::Kind::kSigmoid: return kernel::sigmoid_f32(x, n, out);
+    case Activation::Kind::kSilu: return kernel::silu_f32(x, n, out);
+    case Activation::Kind::kGelu: return kernel::gelu_f32(x, n, out);
+    case Activation::Kind::kGeluTanh: return kernel::gelu_tanh_f32(x, n, out);
+    case Activation::Kind::kTanh: return kernel::tanh_f32(x, n, out);
+  }
+}
+
+uint8_t quantize_result(float y, const Requantization& to) {
+  const float steps = std::nearbyint(y * to.inverse_scale);
+  if (!(steps == steps)) return static_cast<uint8_t>(std::clamp(0, to.low, to.high));
+  const float low = static_cast<float>(to.low - to.zero_point), high = static_cast<float>(to.high - to.zero_point);
+  return static_cast<uint8_t>(static_cast<int32_t>(std::clamp(steps, low, high)) + to.zero_point);
+}
+
+AverageWindow average_window(const Plan& plan, const PlanStep& step, int64_t oh, int64_t ow) {
+  const Shape& in = plan.buffers[step.inputs[0]].sizes;
+  const Window2d& w = step.window;
+  const int64_t row = oh * w.stride_h - w.pad_h, column = ow * w.stride_w - w.pad_w;
+  const int64_t row_end = std::min(row + w.kernel_h, in[2] + w.pad_h), column_end = std::min(column + w.kernel_w, in[3] + w.pad_w);
+  AverageWindow out{std::max<int64_t>(row, 0), std::min(row_end, in[2]), std::max<int64_t>(column, 0), std::min(column_end, in[3]), 0};
+  if (step.divisor_override != 0) out.divisor = step.divisor_override;
+  else if (step.count_include_pad) out.divisor = (row_end - row) * (column_end - column);
+  else out.divisor = (out.row_end - out.row_begin) * (out.column_end - out.column_begin);
+  return out;
+}
+
+Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols) {
+  Plan out = plan;
+  for (PlanBuffer& buffer : out.buffers) {
+    buffer.sizes.clear();
+    for (const SymInt& size : buffer.symbolic_sizes) {
+      const std::optional<int64_t> value = size.evaluate(symbols);
+      QDQ_CHECK(value.has_value() && *value >= 0, kUnsupported, "the size ", size.to_string(), " of ", buffer.name,
+                " cannot be computed from the sizes of the inputs");
+      buffer.sizes.push_back(*value);
+    }
+  }
+  ArenaPlanner(out).run();
+  return out;
+}
+
+}  // namespace qdq

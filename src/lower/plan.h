@@ -1,0 +1,164 @@
+// The plan of a quantized region: fused steps over buffers in one arena. Plain data, and the arithmetic that every backend follows.
+//
+// Inside a plan there are two kinds of numbers: u8 and f32. A region that the graph quantized to int8 is shifted: its q is kept as
+// q + 128, its zero point and range as well, so that no backend needs kernels for signed activations. Weights are s8 with zero point 0.
+// Images [N, C, H, W] are stored channels last (N H W C); other shapes in C order.
+//
+// The arithmetic. Integer sums are exact in s32. All else is f32, every operation rounded on its own (no fused multiply-add), half to
+// even; with equal sums, two backends that follow this give equal bytes. acc, t and y by kind:
+//
+//   kConvolution, kLinear   acc = sum (x - zero_point(x)) * weight             t = float(acc) * multiplier[oc] + offset[oc]
+//                           with a residual r, thereafter                      t = t + real(r) * residual_multiplier
+//   kAveragePool            acc = sum over the window of (x - zero_point(x))   t = float(acc) * multiplier[0]
+//   kAdd                                                                       t = real(a) * multiplier[0] + real(b) * multiplier[1]
+//   kMul                                                                       t = (real(a) * real(b)) * multiplier[0]
+//   kConcat                 input i                                            t = real(x_i) * multiplier[i]
+//   kQuantize, kDequantize                                                     t = real(x) * multiplier[0]
+//
+// where real(x) is x itself for f32 and float(x - zero_point(x)), an exact integer, for u8; scales are in the multipliers. Then
+//
+//   y = activation(t)
+//   u8:  q = clamp(half_even(y * inverse_scale) + zero_point, low, high)       NaN gives clamp(0, low, high)
+//   f32: y
+//
+// Requantization (below) holds these numbers. Where the activation is a clamp and the output u8, it is folded: the multipliers contain
+// 1 / scale of the output, inverse_scale is 1 (no product is needed), and low and high are the quantized bounds of the clamp.
+// kMaxPool and kCopy move bytes, kMap looks every byte up in a table.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/sym_int.h"
+#include "tensor/tensor.h"
+
+namespace qdq {
+
+// How the u8 numbers of a buffer stand for reals: x = (q - zero_point) * scale, qmin <= q <= qmax.
+struct PlanQParams {
+  double scale = 1;
+  int32_t zero_point = 0;
+  int32_t qmin = 0, qmax = 255;
+  bool operator==(const PlanQParams&) const = default;
+};
+
+struct PlanBuffer {
+  enum class Place {
+    kInput,   // the caller's bytes; never written
+    kArena,   // at `offset` in the arena
+    kOutput,  // the caller's bytes
+  };
+  std::string name;              // of the graph's node whose value this is
+  SymShape symbolic_sizes;       // as the graph knows them
+  Shape sizes;                   // for the sizes that this plan is made for, [N, C, H, W] for images
+  DType dtype = DType::kF32;     // kU8 or kF32
+  bool channels_last = false;    // rank 4 only: stored as N H W C
+  PlanQParams qparams;           // of a kU8 buffer
+  Place place = Place::kArena;
+  uint64_t offset = 0;           // in bytes, a multiple of 64
+
+  uint64_t bytes() const { return static_cast<uint64_t>(numel_of(sizes)) * size_of(dtype); }
+  Shape strides() const;  // in elements, by logical axis
+};
+
+// A function of one real. Bounds and parameters are in reals.
+struct Activation {
+  enum class Kind {
+    kNone,
+    kClamp,        // min(max(t, low), high): ReLU, ReLU6, hardtanh
+    kLeakyRelu,    // t > 0 ? t : t * slope
+    kHardSwish,    // t * min(max(t + 3, 0), 6) / 6
+    kHardSigmoid,  // min(max(t + 3, 0), 6) / 6
+    kSigmoid, kSilu, kGelu, kGeluTanh, kTanh,  // as in kernel/math.h
+  };
+  Kind kind = Kind::kNone;
+  double low = 0, high = 0;  // kClamp; -inf and inf where there is no bound
+  double slope = 0;          // kLeakyRelu
+  bool operator==(const Activation&) const = default;
+};
+
+// Extents along H and W.
+struct Window2d {
+  int64_t kernel_h = 1, kernel_w = 1;
+  int64_t stride_h = 1, stride_w = 1;
+  int64_t pad_h = 0, pad_w = 0;            // before the first row and column; behind the last as the output extents ask for
+  int64_t dilation_h = 1, dilation_w = 1;
+};
+
+struct PlanStep {
+  enum class Kind {
+    kQuantize,     // inputs {f32}, output u8; may change the storage order (C order to channels last)
+    kDequantize,   // inputs {u8 or f32}, output f32; may change the storage order
+    kConvolution,  // inputs {u8 [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW]
+    kLinear,       // inputs {u8 [..., depth]} or {x, residual}; output u8 or f32 [..., OC]
+    kMaxPool,      // u8 to u8 with equal qparams; taps outside the image do not count
+    kAveragePool,  // u8 or f32 to u8 or f32
+    kAdd, kMul,    // two inputs of u8 or f32, each of the output's shape or broadcast to it as in PyTorch
+    kConcat,       // inputs of u8 or f32 along `axis`; output u8 or f32
+    kMap,          // u8 to u8 or f32 of the same shape: output = table[q]
+    kCopy,         // the same elements in C order of the shape (reshape), or permuted; dtype and qparams as the input
+  };
+  Kind kind = Kind::kCopy;
+  std::string name;             // the node at the end of what was fused
+  std::vector<size_t> inputs;   // indices of buffers
+  size_t output = 0;
+  // The output may lie on the bytes of this input (same shape and element size); -1: on none. When it does, the backend finds equal
+  // pointers, and must read an element of that input before it writes the element at the same place.
+  int in_place_input = -1;
+  Activation activation;        // all but kMaxPool, kMap, kCopy
+
+  // kConvolution, kLinear: weight s8 [OC, C / groups, kH, kW] or [OC, depth] in C order, its scales f32 [OC], bias f32 [OC] or undefined.
+  Tensor weight, weight_scales, bias;
+  int64_t groups = 1;
+  Window2d window;              // kConvolution, pools
+  // kAveragePool: a window is divided by divisor_override if that is not 0; else by the number of its taps, those in the padding (up to
+  // pad rows and columns on every side) among them if count_include_pad. Every window covers at least one element of the image.
+  bool count_include_pad = true;
+  int64_t divisor_override = 0;
+  int64_t axis = 0;             // kConcat
+  Tensor table;                 // kMap: u8 or f32 [256]
+  std::vector<int64_t> permutation;  // kCopy: axis i of the output is axis permutation[i] of the input; empty: a reshape
+};
+
+struct Plan {
+  std::vector<PlanBuffer> buffers;
+  std::vector<PlanStep> steps;         // in execution order
+  std::vector<size_t> inputs, outputs; // buffers that the caller brings, in his order
+  uint64_t arena_bytes = 0;
+};
+
+std::string_view to_string(PlanStep::Kind kind);    // "convolution"
+std::string_view to_string(Activation::Kind kind);  // "hard_swish"
+
+// The numbers of the formulas at the top of this file. A multiplier is computed in double from the f32 scales and rounded once to f32.
+struct Requantization {
+  std::vector<float> multiplier;  // kConvolution, kLinear: [OC]; kAdd, kConcat: one an input; else one
+  std::vector<float> offset;      // [OC], kConvolution and kLinear only: bias, divided by the output's scale if folded
+  float residual_multiplier = 0;
+  Activation activation;          // kNone if it was folded
+  float inverse_scale = 1;        // of a u8 output; 1 if folded
+  int32_t zero_point = 0, low = 0, high = 255;
+};
+// kAveragePool divides by the taps of a window: `divisor` is theirs (windows at a border may have fewer).
+Requantization requantization(const Plan& plan, const PlanStep& step, int64_t divisor = 1);
+
+// activation(t) as the formulas have it: the same bits natively and in WASM. `out` may be x.
+void apply_activation(const Activation& activation, const float* x, int64_t n, float* out);
+// q of the formulas for y = activation(t).
+uint8_t quantize_result(float y, const Requantization& to);
+
+// The taps of an average window at output (oh, ow): which rows and columns of the image it covers, and by what it is divided.
+struct AverageWindow {
+  int64_t row_begin, row_end, column_begin, column_end, divisor;
+};
+AverageWindow average_window(const Plan& plan, const PlanStep& step, int64_t oh, int64_t ow);
+
+// A copy of the plan for given values of its symbols, with the arena laid out: buffers whose lives do not overlap share bytes, and outputs
+// lie on a dying input where in_place_input allows it. Throws Error{kUnsupported} naming the buffer whose size stays unknown.
+Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols);
+
+}  // namespace qdq
