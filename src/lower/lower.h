@@ -11,8 +11,9 @@
 
 namespace qdq {
 
-// oneDNN's float convolutions, linear layers and matrix products. Fast, but not bit for bit those of the portable backend, so nothing
-// that decides about integers runs on it unless asked to. Null in builds without oneDNN (WASM).
+// Float convolutions, linear layers and matrix products as PyTorch 2.6 runs them on one thread of this processor: on oneDNN and on
+// OpenBLAS, in the same order of summation. So a calibration on it gets PyTorch's ranges, but not the portable backend's bits, and
+// nothing that decides about integers runs on it unless asked to. Null in builds without oneDNN (WASM).
 std::unique_ptr<Backend> make_onednn_backend();
 
 // The names that `LowerOptions::backends` may hold, best first: "onednn" (native builds), "simd", "reference".

@@ -1,4 +1,13 @@
 // The only file that knows oneDNN: float convolutions, linear layers and matrix products on its primitives.
+//
+// Sums are taken in the order in which PyTorch 2.6 takes them on one thread, so that observers see the same last bits and a model
+// calibrated here gets PyTorch's scales (measured by tests/real_models.py):
+//   convolutions  oneDNN's forward_training primitives, except those that PyTorch leaves to its BLAS
+//                 (aten/src/ATen/native/Convolution.cpp, use_mkldnn): see runs_on_blas
+//   linear layers addmm by the BLAS
+// The BLAS is OpenBLAS, as under Debian's PyTorch; its kernels, and with them the order, depend on the processor, as PyTorch's do. It runs
+// on one thread: with more, PyTorch would choose other kernels.
+#include <cblas.h>
 #include <omp.h>
 
 #include <map>
@@ -68,6 +77,62 @@ class WeightCache {
   memory memory_;
 };
 
+// c[m, n] = a[m, depth] * b[depth, n], added to what c holds if `add`; rows of c are n apart. With `transposed_b`, b is [n, depth].
+// BLAS thinks in columns, and PyTorch gives it everything transposed: c^T = b^T a^T.
+void blas_product(int64_t m, int64_t n, int64_t depth, const float* a, const float* b, bool transposed_b, bool add, float* c) {
+  cblas_sgemm(CblasColMajor, transposed_b ? CblasTrans : CblasNoTrans, CblasNoTrans, static_cast<blasint>(n), static_cast<blasint>(m),
+              static_cast<blasint>(depth), 1.0f, b, static_cast<blasint>(transposed_b ? depth : n), a, static_cast<blasint>(depth),
+              add ? 1.0f : 0.0f, c, static_cast<blasint>(n));
+}
+
+struct ConvolutionShape {
+  Dims stride, padding, dilation;  // dilation 1: no gaps
+  int64_t groups;
+};
+
+// Whether PyTorch on one thread runs this float convolution as im2col and a product by its BLAS, not by oneDNN.
+bool runs_on_blas(const Tensor& x, const Tensor& weight, const ConvolutionShape& shape) {
+  const auto is_one = [](int64_t value) { return value == 1; };
+  const bool is_plain = std::all_of(shape.stride.begin(), shape.stride.end(), is_one) &&
+                        std::all_of(shape.dilation.begin(), shape.dilation.end(), is_one);
+  if (is_plain && x.size(0) < 16 && weight.size(2) == 1 && weight.size(3) == 1) return true;
+  return shape.groups == 1 && x.size(0) == 1 && (weight.size(2) <= 3 || weight.size(3) <= 3) && x.numel() <= 20480;
+}
+
+// The pixels under the kernel as a matrix [channels * kh * kw, output pixels] of one image; outside of the image there are zeros.
+void im2col(const float* image, const Shape& sizes, const Shape& kernel, const Shape& out, const ConvolutionShape& shape, float* columns) {
+  for (int64_t c = 0; c < sizes[1]; ++c)
+    for (int64_t kh = 0; kh < kernel[2]; ++kh)
+      for (int64_t kw = 0; kw < kernel[3]; ++kw)
+        for (int64_t oh = 0; oh < out[2]; ++oh) {
+          const int64_t ih = oh * shape.stride[0] - shape.padding[0] + kh * shape.dilation[0];
+          for (int64_t ow = 0; ow < out[3]; ++ow) {
+            const int64_t iw = ow * shape.stride[1] - shape.padding[1] + kw * shape.dilation[1];
+            const bool inside = ih >= 0 && ih < sizes[2] && iw >= 0 && iw < sizes[3];
+            *columns++ = inside ? image[(c * sizes[2] + ih) * sizes[3] + iw] : 0.0f;
+          }
+        }
+}
+
+// out[n, oc, oh, ow] as PyTorch's slow_conv2d computes it; all tensors contiguous, bias may be null.
+void blas_convolution(const Tensor& x, const Tensor& weight, const float* bias, const ConvolutionShape& shape, const Tensor& out) {
+  const int64_t groups = shape.groups, pixels = out.size(2) * out.size(3), depth = weight.numel() / weight.size(0);
+  const int64_t channels = out.size(1) / groups, input_pixels = x.size(2) * x.size(3), inputs = x.size(1) / groups;
+  const auto is_zero = [](int64_t value) { return value == 0; };
+  const bool is_pointwise = depth == inputs && pixels == input_pixels && std::all_of(shape.padding.begin(), shape.padding.end(), is_zero);
+  std::vector<float> columns(is_pointwise ? 0 : static_cast<size_t>(depth * pixels));
+  const Shape group_sizes{1, inputs, x.size(2), x.size(3)};
+  for (int64_t i = 0; i < x.size(0) * groups; ++i) {
+    const float* image = x.data<float>() + i * inputs * input_pixels;
+    const int64_t first = i % groups * channels;
+    float* to = out.data<float>() + i * channels * pixels;
+    if (!is_pointwise) im2col(image, group_sizes, weight.sizes(), out.sizes(), shape, columns.data());
+    for (int64_t c = 0; bias != nullptr && c < channels; ++c) std::fill_n(to + c * pixels, pixels, bias[first + c]);
+    blas_product(channels, pixels, depth, weight.data<float>() + first * depth, is_pointwise ? image : columns.data(), false, bias != nullptr,
+                 to);
+  }
+}
+
 class ConvolutionOp : public CompiledOp {
  public:
   explicit ConvolutionOp(bool general) : general_(general) {}
@@ -87,8 +152,14 @@ class ConvolutionOp : public CompiledOp {
     Shape sizes{x.size(0), weight.size(0)};
     for (size_t i = 0; i < 2; ++i)
       sizes.push_back((x.sizes()[2 + i] + 2 * padding[i] - dilation[i] * (weight.sizes()[2 + i] - 1) - 1) / stride[i] + 1);
-    for (int64_t& d : dilation) d -= 1;  // oneDNN counts the gaps
     const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const ConvolutionShape shape{stride, padding, dilation, groups};
+    if (runs_on_blas(x, weight, shape)) {
+      const Tensor bias = given_bias ? given_bias->contiguous() : Tensor();
+      blas_convolution(x, weight, given_bias ? bias.data<float>() : nullptr, shape, out);
+      return out;
+    }
+    for (int64_t& d : dilation) d -= 1;  // oneDNN counts the gaps
     guarded([&] {
       Dims weight_dims = weight.sizes();
       if (groups > 1) weight_dims = {groups, weight.size(0) / groups, weight.size(1), weight.size(2), weight.size(3)};
@@ -126,7 +197,7 @@ class ConvolutionOp : public CompiledOp {
     if (found != primitives_.end()) return found->second;
     const auto any = [](const Dims& dims) { return memory::desc(dims, memory::data_type::f32, memory::format_tag::any); };
     const memory::desc bias = has_bias ? memory::desc({out[1]}, memory::data_type::f32, memory::format_tag::a) : memory::desc();
-    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference,
+    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_training,
                                                          dnnl::algorithm::convolution_direct, any(x), any(weight), bias, any(out),
                                                          stride, dilation, padding, padding);
     return primitives_.emplace(x, Primitive{desc, dnnl::convolution_forward(desc)}).first->second;
@@ -137,72 +208,67 @@ class ConvolutionOp : public CompiledOp {
   WeightCache packed_;
 };
 
-// aten.linear, aten.matmul and aten.bmm as one matmul primitive per shape.
+// aten.linear: out = bias, then the product is added, as PyTorch's addmm does.
+class LinearOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    const Tensor weight = call.tensor(1).contiguous();
+    const Tensor* bias = call.optional_tensor(2);
+    if (!is_f32(&given) || !is_f32(&weight) || !is_f32(bias) || weight.dim() != 2 || given.dim() < 1 || given.numel() == 0 ||
+        weight.numel() == 0 || given.size(-1) != weight.size(1))
+      return call.op().eval(call);
+    const int64_t depth = weight.size(1), columns = weight.size(0), rows = given.numel() / depth;
+    Shape sizes = given.sizes();
+    sizes.back() = columns;
+    const Tensor x = given.contiguous(), out = Tensor::empty(sizes, DType::kF32);
+    if (bias) {
+      const Tensor shift = bias->contiguous();
+      for (int64_t i = 0; i < rows; ++i) std::copy_n(shift.data<float>(), columns, out.data<float>() + i * columns);
+    }
+    blas_product(rows, columns, depth, x.data<float>(), weight.data<float>(), true, bias != nullptr, out.data<float>());
+    return out;
+  }
+};
+
+// aten.matmul and aten.bmm as one primitive per shape.
 class MatmulOp : public CompiledOp {
  public:
-  explicit MatmulOp(bool is_linear) : is_linear_(is_linear) {}
-
   Value run(const Call<Tensor>& call) override {
     const Tensor& a = call.tensor(0);
-    const Tensor& given = call.tensor(1);
-    const Tensor* bias = is_linear_ ? call.optional_tensor(2) : nullptr;
-    if (!is_f32(&a) || !is_f32(&given) || !is_f32(bias) || a.dim() < 2 || given.dim() < 2 || (is_linear_ && given.dim() != 2) ||
-        a.numel() == 0 || given.numel() == 0 || a.size(-1) != given.size(is_linear_ ? 1 : -2))
+    const Tensor& b = call.tensor(1);
+    if (!is_f32(&a) || !is_f32(&b) || a.dim() < 2 || b.dim() < 2 || a.numel() == 0 || b.numel() == 0 || a.size(-1) != b.size(-2))
       return call.op().eval(call);
-    const Tensor b = is_linear_ ? given.transpose(0, 1) : given;
-    const Shape batch = is_linear_ ? Shape(a.sizes().begin(), a.sizes().end() - 2)
-                                   : broadcast_shapes(Shape(a.sizes().begin(), a.sizes().end() - 2), Shape(b.sizes().begin(), b.sizes().end() - 2));
+    const Shape batch = broadcast_shapes(Shape(a.sizes().begin(), a.sizes().end() - 2), Shape(b.sizes().begin(), b.sizes().end() - 2));
     Shape sizes = batch;
     sizes.insert(sizes.end(), {a.size(-2), b.size(-1)});
     const Tensor out = Tensor::empty(sizes, DType::kF32);
-    const int64_t count = is_linear_ ? 1 : numel_of(batch);
-    const auto flat = [&](const Tensor& t, int64_t rows) {
-      if (is_linear_) return t.reshape({rows, t.size(-1)});
+    const int64_t count = numel_of(batch);
+    const auto flat = [&](const Tensor& t) {
       Shape full = batch;
       full.insert(full.end(), t.sizes().end() - 2, t.sizes().end());
       return t.expand(full).reshape({count, t.size(-2), t.size(-1)}).contiguous();
     };
-    const Tensor x = flat(a, a.numel() / a.size(-1)).contiguous();
-    const Tensor y = is_linear_ ? b : flat(b, 0);
-    const Tensor z = is_linear_ ? out.reshape({x.size(0), b.size(-1)}) : out.reshape({count, a.size(-2), b.size(-1)});
+    const Tensor x = flat(a), y = flat(b), z = out.reshape({count, a.size(-2), b.size(-1)});
     guarded([&] {
-      const memory xm = view(x, x.sizes(), strides_of(x)), zm = view(z, z.sizes(), strides_of(z));
-      const memory ym = view(y, y.sizes(), strides_of(y));
-      const Primitive& primitive = primitive_for(xm.get_desc(), y.sizes(), zm.get_desc(), bias, ym.get_desc());
-      std::unordered_map<int, memory> args{{DNNL_ARG_SRC, xm}, {DNNL_ARG_DST, zm}};
-      args[DNNL_ARG_WEIGHTS] = is_linear_ ? packed_.get(y, ym, primitive.desc.weights_desc()) : ym;
-      Tensor shift;
-      if (bias) {
-        shift = bias->contiguous().reshape({1, bias->numel()});
-        args[DNNL_ARG_BIAS] = view(shift, shift.sizes(), strides_of(shift));
-      }
-      primitive.run.execute(stream(), args);
+      const memory xm = view(x, x.sizes(), strides_of(x)), ym = view(y, y.sizes(), strides_of(y)), zm = view(z, z.sizes(), strides_of(z));
+      primitive_for(xm.get_desc(), ym.get_desc(), zm.get_desc())
+          .execute(stream(), {{DNNL_ARG_SRC, xm}, {DNNL_ARG_WEIGHTS, ym}, {DNNL_ARG_DST, zm}});
       stream().wait();
     });
     return out;
   }
 
  private:
-  struct Primitive {
-    dnnl::matmul::primitive_desc desc;
-    dnnl::matmul run;
-  };
-
-  const Primitive& primitive_for(const memory::desc& x, const Dims& y, const memory::desc& z, const Tensor* bias, const memory::desc& plain) {
+  const dnnl::matmul& primitive_for(const memory::desc& x, const memory::desc& y, const memory::desc& z) {
     Dims key = x.get_dims();
-    key.insert(key.end(), y.begin(), y.end());
+    key.push_back(y.get_dims().back());
     const auto found = primitives_.find(key);
     if (found != primitives_.end()) return found->second;
-    const memory::desc weight = is_linear_ ? memory::desc(y, memory::data_type::f32, memory::format_tag::any) : plain;
-    const memory::desc shift = bias ? memory::desc({1, bias->numel()}, memory::data_type::f32, memory::format_tag::ab) : memory::desc();
-    const dnnl::matmul::primitive_desc desc = bias ? dnnl::matmul::primitive_desc(engine(), x, weight, shift, z)
-                                                   : dnnl::matmul::primitive_desc(engine(), x, weight, z);
-    return primitives_.emplace(key, Primitive{desc, dnnl::matmul(desc)}).first->second;
+    return primitives_.emplace(key, dnnl::matmul({engine(), x, y, z})).first->second;
   }
 
-  bool is_linear_;
-  std::map<Dims, Primitive> primitives_;
-  WeightCache packed_;
+  std::map<Dims, dnnl::matmul> primitives_;
 };
 
 class OneDnnBackend : public Backend {
@@ -211,6 +277,7 @@ class OneDnnBackend : public Backend {
 
   std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node, const Program&) override {
     omp_set_num_threads(num_threads());  // Debian's oneDNN runs on OpenMP
+    openblas_set_num_threads(1);
     const TensorMeta* meta = node.meta.val.tensor();
     if (meta != nullptr && meta->dtype != DType::kF32) return concat("the result is ", to_string(meta->dtype), ", not float32");
     const Node* weight = node.arg(1).node();
@@ -221,9 +288,9 @@ class OneDnnBackend : public Backend {
     }
     if (node.is("torch.ops.aten.linear.default")) {
       if (!constant) return "the weight is not a constant";
-      return std::make_unique<MatmulOp>(true);
+      return std::make_unique<LinearOp>();
     }
-    if (node.is("torch.ops.aten.matmul.default") || node.is("torch.ops.aten.bmm.default")) return std::make_unique<MatmulOp>(false);
+    if (node.is("torch.ops.aten.matmul.default") || node.is("torch.ops.aten.bmm.default")) return std::make_unique<MatmulOp>();
     return "the operator is not one of conv2d, convolution, linear, matmul, bmm";
   }
 };

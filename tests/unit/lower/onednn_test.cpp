@@ -1,0 +1,106 @@
+// oneDNN's float operators against the reference operators: every road through them, for the shapes that choose it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lower/lower.h"
+
+namespace qdq {
+namespace {
+
+Tensor waves(const Shape& sizes, float step) {
+  Tensor out = Tensor::empty(sizes, DType::kF32);
+  float* values = out.data<float>();
+  for (int64_t i = 0; i < out.numel(); ++i) values[i] = std::sin(step * static_cast<float>(i));
+  return out;
+}
+
+Node* attribute(Program& program, const std::string& name, Tensor value) {
+  program.add_attribute({name, std::move(value), Attribute::Kind::kParameter});
+  Node* node = program.graph->get_attr(name);
+  const Tensor& kept = program.find_attribute(name)->tensor;
+  TensorMeta meta{DType::kF32, {}, {}, false};
+  meta.sizes.assign(kept.sizes().begin(), kept.sizes().end());
+  node->meta.val.value = meta;
+  return node;
+}
+
+Node* input(Program& program, const Shape& sizes) {
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  TensorMeta meta{DType::kF32, {}, {}, false};
+  meta.sizes.assign(sizes.begin(), sizes.end());
+  x->meta.val.value = meta;
+  return x;
+}
+
+// Runs the program on oneDNN and on the reference operators; their results may differ by 1e-5 of the largest.
+void expect_same(Program program, Node* result, const Tensor& x, const std::string& what) {
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{result})});
+  infer_shapes(program);
+  Session fast = lower(program, {{"onednn"}});
+  ASSERT_EQ(fast.placements().back().backend, "onednn") << what;
+  const Tensor got = fast.run({{x}})[0], wanted = lower(program, {{"reference"}}).run({{x}})[0];
+  ASSERT_EQ(got.sizes(), wanted.sizes()) << what;
+  float largest = 0, worst = 0;
+  for (int64_t i = 0; i < got.numel(); ++i) {
+    largest = std::max(largest, std::fabs(wanted.data<float>()[i]));
+    worst = std::max(worst, std::fabs(wanted.data<float>()[i] - got.data<float>()[i]));
+  }
+  EXPECT_LE(worst, 1e-5f * largest) << what;
+}
+
+class OneDnn : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (make_onednn_backend() == nullptr) GTEST_SKIP() << "this build has no oneDNN";
+  }
+};
+
+TEST_F(OneDnn, Convolutions) {
+  struct Case {
+    Shape x, weight;
+    int64_t stride, padding, dilation, groups;
+  };
+  const Case cases[] = {
+      {{2, 3, 17, 15}, {8, 3, 3, 3}, 1, 1, 1, 1},    {{2, 8, 9, 9}, {12, 8, 1, 1}, 1, 0, 1, 1},     // a primitive; the BLAS, pointwise
+      {{3, 500, 5, 7}, {10, 500, 1, 1}, 1, 0, 1, 1}, {{2, 8, 6, 6}, {6, 4, 1, 1}, 1, 0, 1, 2},      // the BLAS: deep, in groups
+      {{1, 3, 20, 21}, {4, 3, 3, 3}, 2, 1, 1, 1},    {{1, 2, 12, 10}, {5, 2, 3, 2}, 1, 2, 2, 1},    // the BLAS through im2col
+      {{1, 6, 9, 9}, {6, 1, 3, 3}, 1, 1, 1, 6},      {{16, 4, 5, 5}, {4, 4, 1, 1}, 1, 0, 1, 1},     // primitives again
+      {{2, 4, 6, 6}, {3, 4, 1, 1}, 1, 1, 1, 1},                                                     // pointwise with padding
+  };
+  for (const Case& one : cases)
+    for (const bool bias : {true, false}) {
+      Program program;
+      Node* x = input(program, one.x);
+      Node* weight = attribute(program, "weight", waves(one.weight, 0.7f));
+      const Argument shift = bias ? Argument(attribute(program, "bias", waves({one.weight[0]}, 1.3f))) : Argument();
+      const auto pair = [](int64_t value) { return Argument(Argument::List{value, value}); };
+      Node* conv = program.graph->call("torch.ops.aten.conv2d.default",
+                                       {x, weight, shift, pair(one.stride), pair(one.padding), pair(one.dilation), one.groups});
+      expect_same(std::move(program), conv, waves(one.x, 0.37f), concat("weight ", one.weight[0], ", ", one.weight[1], ", ", one.weight[2],
+                                                                        " of ", one.x[0], ", ", one.x[1], bias ? " with bias" : ""));
+    }
+}
+
+TEST_F(OneDnn, LinearLayers) {
+  for (const Shape& sizes : {Shape{7, 5}, Shape{10, 900}, Shape{2, 3, 40}, Shape{33}})
+    for (const bool bias : {true, false}) {
+      Program program;
+      Node* x = input(program, sizes);
+      Node* weight = attribute(program, "weight", waves({6, sizes.back()}, 0.7f));
+      const Argument shift = bias ? Argument(attribute(program, "bias", waves({6}, 1.3f))) : Argument();
+      Node* linear = program.graph->call("torch.ops.aten.linear.default", {x, weight, shift});
+      expect_same(std::move(program), linear, waves(sizes, 0.37f), concat("depth ", sizes.back(), bias ? " with bias" : ""));
+    }
+}
+
+TEST_F(OneDnn, MatrixProductsBroadcastTheirBatches) {
+  Program program;
+  Node* x = input(program, {2, 1, 5, 9});
+  Node* y = attribute(program, "y", waves({3, 9, 4}, 0.7f));
+  Node* product = program.graph->call("torch.ops.aten.matmul.default", {x, y});
+  expect_same(std::move(program), product, waves({2, 1, 5, 9}, 0.37f), "matmul");
+}
+
+}  // namespace
+}  // namespace qdq
