@@ -17,6 +17,7 @@
 #include "op/op.h"                          // IWYU pragma: export
 #include "quant/annotation_quantizer.h"     // IWYU pragma: export
 #include "quant/composable_quantizer.h"     // IWYU pragma: export
+#include "quant/explain.h"                  // IWYU pragma: export
 #include "quant/observer.h"                 // IWYU pragma: export
 #include "quant/pt2e.h"                     // IWYU pragma: export
 #include "quant/quantizer.h"                // IWYU pragma: export

@@ -26,6 +26,14 @@ void add_data_options(CLI::App& verb, DataOptions& options) {
   verb.add_option("--limit", options.limit, "use only the first N samples")->type_name("N");
 }
 
+// Returns the options that name a quantizer.
+std::vector<CLI::Option*> add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
+  auto* quantizer = verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")->type_name("NAME");
+  auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")->type_name("FILE.json");
+  recipe->excludes(quantizer);
+  return {quantizer, recipe};
+}
+
 // The verbs write their options into this and, when the words are read, say what is to be done.
 struct CommandLine {
   explicit CommandLine(Host& host) : host(host) {
@@ -54,8 +62,7 @@ struct CommandLine {
     verb->add_option("MODEL", quantize.model, "the float model (.pt2)")->required();
     verb->add_option("--calibrate", quantize.data, "samples to calibrate on: .npz, .npy or a folder of images")->required()->type_name("DATA");
     verb->add_option("-o,--output", quantize.output, "the model to write (.pt2)")->required()->type_name("OUT");
-    auto* quantizer = verb->add_option("--quantizer", quantize.quantizer, "xnnpack (default; weights per channel) or x86-inductor")->type_name("NAME");
-    verb->add_option("--recipe", quantize.recipe, "a recipe that says what to quantize and how")->type_name("FILE.json")->excludes(quantizer);
+    add_quantizer_options(*verb, quantize.quantizer);
     add_data_options(*verb, quantize.data_options);
     verb->add_flag("--reference-representation", quantize.use_reference_representation, "spell out the integer arithmetic in the graph");
     verb->add_flag("--no-fold-quantize", quantize.no_fold_quantize, "keep float weights with a quantize operator behind them");
@@ -96,6 +103,8 @@ struct CommandLine {
     verb->add_option("MODEL", inspect.model, "the model (.pt2)")->required();
     auto* graph = verb->add_flag("--graph", inspect.graph, "print the graph as PyTorch does");
     verb->add_flag("--json", inspect.json, "print everything as JSON")->excludes(graph);
+    auto* explain = verb->add_flag("--explain", inspect.explain, "tell for every operator whether the quantizer takes it, and why")->excludes(graph);
+    for (CLI::Option* option : add_quantizer_options(*verb, inspect.quantizer)) option->needs(explain);
   }
 
   void add_conformance() {

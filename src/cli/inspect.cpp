@@ -89,6 +89,31 @@ std::string qparams_table(const Program& program) {
   return out;
 }
 
+// One line an operator, and one for each of its tensors.
+std::string explanation_table(const Prepared& prepared) {
+  const std::vector<Explanation> explanations = explain(prepared);
+  size_t name_width = 0, op_width = 0;
+  for (const Explanation& explanation : explanations) {
+    name_width = std::max(name_width, explanation.node.size());
+    op_width = std::max(op_width, explanation.op.size());
+  }
+  const auto padded = [](const std::string& text, size_t width) { return text + std::string(width - std::min(width, text.size()) + 2, ' '); };
+  std::map<std::string_view, int> counts;
+  std::string out;
+  for (const Explanation& explanation : explanations) {
+    const std::string_view outcome = to_string(explanation.outcome);
+    ++counts[outcome];
+    out += padded(explanation.node, name_width) + padded(explanation.op, op_width) + padded(std::string(outcome), 9);
+    if (!explanation.pattern.empty()) out += concat(explanation.quantizer, " ", explanation.pattern, ": ");
+    out += explanation.reason + "\n";
+    for (const ExplainedTensor& tensor : explanation.tensors) out += concat("    ", to_string(tensor.at), ": ", tensor.becomes, "\n");
+  }
+  for (const SpecConflict& conflict : find_conflicts(prepared)) out += concat("conflict: ", conflict.message, "\n");
+  out += concat(explanations.size(), " operators:");
+  for (const auto& [outcome, count] : counts) out += concat(" ", count, " ", outcome);
+  return out + "\n";
+}
+
 }  // namespace
 
 Model load_model(const std::string& path, Host& host) {
@@ -102,7 +127,13 @@ Model load_model(const std::string& path, Host& host) {
 }
 
 void inspect(const InspectOptions& options, Host& host) {
-  const auto [program, file_bytes] = load_model(options.model, host);
+  auto [program, file_bytes] = load_model(options.model, host);
+  if (options.explain) {
+    const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
+    const Prepared prepared = prepare_pt2e(std::move(program), *quantizer);
+    host.print(options.json ? format::print_json(explanation_report(prepared), 1) + "\n" : explanation_table(prepared));
+    return;
+  }
   if (options.json) {
     host.print(format::print_json(program_report(program), 1) + "\n");
     return;

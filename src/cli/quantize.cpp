@@ -9,23 +9,12 @@
 #include "format/json.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
+#include "quant/explain.h"
 #include "quant/pt2e.h"
 
 namespace qdq {
 
 namespace {
-
-format::Json recipe_of(const QuantizeOptions& options, Host& host) {
-  if (!options.recipe.empty()) {
-    const auto text = host.read_file(options.recipe);
-    return format::parse_json(format::text_of(text), options.recipe);
-  }
-  if (options.quantizer == "xnnpack" || options.quantizer == "XNNPACKQuantizer")
-    return {{"quantizer", "XNNPACKQuantizer"}, {"global", {{"is_per_channel", true}}}};
-  if (options.quantizer == "x86-inductor" || options.quantizer == "X86InductorQuantizer")
-    return {{"quantizer", "X86InductorQuantizer"}, {"global", format::Json::object()}};
-  fail(ErrorCode::kInvalidArgument, "there is no quantizer ", options.quantizer, "; wanted xnnpack or x86-inductor, or a --recipe");
-}
 
 // The backend that is asked first during calibration; null if there is only the portable one, whose bits are the same in every build.
 std::unique_ptr<Backend> backend_of(const std::string& name) {
@@ -45,11 +34,25 @@ int64_t count_layers(const Program& program) {
 
 }  // namespace
 
+std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {
+  if (!options.recipe.empty()) {
+    const auto text = host.read_file(options.recipe);
+    return parse_recipe(format::parse_json(format::text_of(text), options.recipe), options.recipe);
+  }
+  format::Json recipe;
+  if (options.quantizer == "xnnpack" || options.quantizer == "XNNPACKQuantizer")
+    recipe = {{"quantizer", "XNNPACKQuantizer"}, {"global", {{"is_per_channel", true}}}};
+  else if (options.quantizer == "x86-inductor" || options.quantizer == "X86InductorQuantizer")
+    recipe = {{"quantizer", "X86InductorQuantizer"}, {"global", format::Json::object()}};
+  else
+    fail(ErrorCode::kInvalidArgument, "there is no quantizer ", options.quantizer, "; wanted xnnpack or x86-inductor, or a --recipe");
+  return parse_recipe(recipe, "the quantizer");
+}
+
 void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   Model model = load_model(options.model, host);
-  const std::string where = options.recipe.empty() ? "the quantizer" : options.recipe;
-  const std::unique_ptr<Quantizer> quantizer = parse_recipe(recipe_of(options, host), where);
+  const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
   const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host);
 
   const std::unique_ptr<Backend> backend = backend_of(options.backend);

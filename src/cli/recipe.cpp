@@ -164,6 +164,7 @@ std::vector<NamedAnnotation> annotations_of(const Json& list, const std::string&
     if (const Json* output = fields.find("output")) annotation.output = spec_of(*output, "the output spec of " + annotation.node, extensions);
     annotation.allow_implicit_sharing = fields.optional<bool>("allow_implicit_sharing", true);
     annotation.annotated = fields.optional<bool>("annotated", true);
+    annotation.reason = fields.optional<std::string>("reason", "");
     fields.reject_unknown();
     out.push_back(std::move(annotation));
   }

@@ -211,4 +211,28 @@ Json observers_report(const Prepared& prepared) {
   return out;
 }
 
+Json explanation_report(const Prepared& prepared) {
+  Json operators = Json::array();
+  for (const Explanation& explanation : explain(prepared)) {
+    Json entry{{"node", explanation.node}, {"module", explanation.module}, {"op", explanation.op}, {"outcome", to_string(explanation.outcome)},
+               {"quantizer", explanation.quantizer}, {"pattern", explanation.pattern}, {"reason", explanation.reason}};
+    entry["tensors"] = Json::array();
+    for (const ExplainedTensor& tensor : explanation.tensors) {
+      Json place = edge_or_node_json(tensor.at);
+      place["becomes"] = tensor.becomes;
+      entry["tensors"].push_back(std::move(place));
+    }
+    entry["decisions"] = Json::array();
+    for (const Decision& decision : explanation.decisions)
+      entry["decisions"].push_back({{"quantizer", decision.quantizer}, {"pattern", decision.pattern}, {"taken", decision.taken},
+                                    {"reason", decision.reason}});
+    operators.push_back(std::move(entry));
+  }
+  Json conflicts = Json::array();
+  for (const SpecConflict& conflict : find_conflicts(prepared))
+    conflicts.push_back({{"edge", {conflict.edge.first->name(), conflict.edge.second->name()}}, {"producer_annotator", conflict.producer_annotator},
+                         {"consumer_annotator", conflict.consumer_annotator}, {"message", conflict.message}});
+  return {{"operators", std::move(operators)}, {"conflicts", std::move(conflicts)}};
+}
+
 }  // namespace qdq

@@ -3,7 +3,7 @@
 
 #include "format/json.h"
 #include "graph/program.h"
-#include "quant/pt2e.h"
+#include "quant/explain.h"
 
 namespace qdq {
 
@@ -18,6 +18,9 @@ format::Json graph_report(const Graph& graph);
 format::Json program_report(const Program& program);
 // Every observer instance: id, class, settings, state, qparams (or the reason why there are none), covers, inserted_as, derived_from.
 format::Json observers_report(const Prepared& prepared);
+
+// {"operators": [{node, module, op, outcome, quantizer, pattern, reason, tensors, decisions}], "conflicts": [{edge, message, ...}]}
+format::Json explanation_report(const Prepared& prepared);
 
 // A quantize node of a converted program.
 struct QuantizedValue {

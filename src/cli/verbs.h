@@ -1,19 +1,27 @@
 // The verbs of the command line, each with the options that cli.cpp reads for it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/data.h"
 #include "cli/host.h"
+#include "quant/quantizer.h"
 
 namespace qdq {
+
+struct QuantizerOptions {
+  std::string quantizer = "xnnpack";  // "xnnpack", "x86-inductor", or a quantizer's class name
+  std::string recipe;                 // a JSON file, used instead of `quantizer`
+};
+// Throws Error{kInvalidArgument} for an unknown quantizer or a recipe that makes no sense.
+std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host);
 
 struct QuantizeOptions {
   std::string model, data, output;
   DataOptions data_options;
-  std::string quantizer = "xnnpack";  // "xnnpack", "x86-inductor", or a quantizer's class name
-  std::string recipe;                 // a JSON file, used instead of `quantizer`
+  QuantizerOptions quantizer;
   bool use_reference_representation = false;
   bool no_fold_quantize = false;
   std::string backend;    // "onednn" calibrates faster, but not with the same bits as other builds
@@ -44,8 +52,10 @@ struct InspectOptions {
   std::string model;
   bool json = false;
   bool graph = false;
+  bool explain = false;  // what the quantizer would do with every operator, and why
+  QuantizerOptions quantizer;
 };
-// Prints what a model is made of.
+// Prints what a model is made of, or what a quantizer would make of it.
 void inspect(const InspectOptions& options, Host& host);
 
 struct Model {

@@ -88,6 +88,7 @@ void AnnotationQuantizer::transform_for_annotation(Program& program) {
 
 void AnnotationQuantizer::annotate(Program& program, Annotations& annotations) {
   const Graph& graph = *program.graph;
+  const size_t mark = annotations.num_decisions();
   for (const NamedAnnotation& named : named_) {
     Node* node = node_named(graph, named.node, "the annotation list");
     const std::string where = "the annotation of " + named.node;
@@ -99,7 +100,11 @@ void AnnotationQuantizer::annotate(Program& program, Annotations& annotations) {
     annotation.annotated = named.annotated;
     annotation.annotator = "AnnotationQuantizer";
     annotations[node] = std::move(annotation);
+    annotations.note(node, {"AnnotationQuantizer", "", true, named.reason.empty() ? "its list of annotations names it" : named.reason});
   }
+  for (const Node* node : graph.nodes())
+    if (node->op() == Node::Op::kCallFunction && !annotations.decided_since(node, mark))
+      annotations.note(node, {"AnnotationQuantizer", "", false, "its list of annotations does not name it"});
 }
 
 }  // namespace qdq

@@ -31,6 +31,7 @@ struct NamedAnnotation {
   NamedQSpec output;
   bool allow_implicit_sharing = true;
   bool annotated = false;
+  std::string reason = {};  // for explain(), in words that follow "because"
 };
 
 class AnnotationQuantizer : public Quantizer {

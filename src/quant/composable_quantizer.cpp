@@ -12,13 +12,18 @@ void EmbeddingQuantizer::annotate(Program& program, Annotations& annotations) {
   weight.ch_axis = 0;
   weight.observer.class_name = "PerChannelMinMaxObserver";
   weight.observer.eps = 0.000244140625;  // 2^-12
+  const size_t mark = annotations.num_decisions();
   for (Node* node : program.graph->nodes()) {
     if (!node->is("torch.ops.aten.embedding.default") || !node->arg(0).node()) continue;
     QuantizationAnnotation annotation;
     annotation.set_input(node->arg(0).node(), weight);
     annotation.annotator = "EmbeddingQuantizer";
     annotations[node] = std::move(annotation);
+    annotations.note(node, {"EmbeddingQuantizer", "embedding", true, "it looks up rows of a table, which are kept as integers"});
   }
+  for (const Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kCallFunction && !annotations.decided_since(node, mark))
+      annotations.note(node, {"EmbeddingQuantizer", "", false, "EmbeddingQuantizer quantizes embeddings only"});
 }
 
 Compat ComposableQuantizer::compat() const {
@@ -32,17 +37,23 @@ void ComposableQuantizer::transform_for_annotation(Program& program) {
 }
 
 void ComposableQuantizer::annotate(Program& program, Annotations& annotations) {
-  std::unordered_map<const Node*, uint64_t> written;
+  struct Written {
+    uint64_t id;
+    std::string_view by;
+  };
+  std::unordered_map<const Node*, Written> written;
   for (const auto& quantizer : quantizers_) {
-    quantizer->annotate(program, annotations);
+    annotate_and_note(*quantizer, program, annotations);
     for (const Node* node : program.graph->nodes()) {
       const auto now = annotations.find(node);
       const auto before = written.find(node);
-      QDQ_CHECK(before == written.end() || now != annotations.end(), kInvalidArgument, quantizer->name(),
-                " has removed the annotation that a quantizer before it wrote on node ", node->name());
-      QDQ_CHECK(before == written.end() || now->second.id == before->second, kInvalidArgument, quantizer->name(),
-                " has changed the annotation that a quantizer before it wrote on node ", node->name());
-      if (now != annotations.end()) written[node] = now->second.id;
+      if (before != written.end() && (now == annotations.end() || now->second.id != before->second.id))
+        throw Error(ErrorCode::kInvalidArgument,
+                    concat(quantizer->name(), " has ", now == annotations.end() ? "removed" : "changed", " the annotation that ",
+                           before->second.by, " wrote on node ", node->name(),
+                           "; the first of a composition has precedence, so those behind it must leave annotated nodes alone"),
+                    node->name(), node->target());
+      if (before == written.end() && now != annotations.end()) written[node] = {now->second.id, quantizer->name()};
     }
   }
 }
@@ -55,13 +66,6 @@ void ComposableQuantizer::validate(const Program& program, const Annotations& an
 void ComposableQuantizer::adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
   if (compat() == Compat::kTorch26) return;
   for (const auto& quantizer : quantizers_) quantizer->adjust_observers(program, observers);
-}
-
-std::string ComposableQuantizer::why_float(const Program& program, const Node& node) const {
-  std::string reason;
-  for (const auto& quantizer : quantizers_)
-    if (std::string own = quantizer->why_float(program, node); !own.empty()) reason = std::move(own);
-  return reason;
 }
 
 }  // namespace qdq

@@ -29,10 +29,9 @@ class ComposableQuantizer : public Quantizer {
   std::string_view name() const override { return "ComposableQuantizer"; }
   Compat compat() const override;
   void transform_for_annotation(Program& program) override;
-  // Throws Error{kInvalidArgument} naming the quantizer that changed another's annotation, and the node.
+  // Throws Error{kInvalidArgument} naming the quantizer that changed an annotation, the one that wrote it, and the node.
   void annotate(Program& program, Annotations& annotations) override;
   void validate(const Program& program, const Annotations& annotations) override;
-  std::string why_float(const Program& program, const Node& node) const override;  // what the last one that can tell says
   void adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override;
 
  private:

@@ -206,15 +206,12 @@ Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend
   auto impl = std::make_unique<Prepared::Impl>();
   impl->program = std::move(program);
   impl->compat = quantizer.compat();
-  impl->quantizer = quantizer.name();
   impl->scopes = scopes_of(*impl->program.graph);
   fold_batch_norms(impl->program, impl->compat);
   quantizer.transform_for_annotation(impl->program);
-  quantizer.annotate(impl->program, impl->annotations);
+  annotate_and_note(quantizer, impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
   quantizer.validate(impl->program, impl->annotations);
-  for (const Node* node : impl->program.graph->nodes())
-    if (!operands_to_quantize(*node).empty()) impl->reasons[node->name()] = quantizer.why_float(impl->program, *node);
 
   std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>> derived;
   ObserverMap observers = make_observers(*impl->program.graph, impl->annotations, &derived);

@@ -19,8 +19,6 @@ struct Prepared::Impl {
   std::vector<ObserverGroup> groups;
   std::unordered_map<std::string, size_t> modules;       // target of a call_module node -> its group
   std::unordered_map<std::string, std::string> scopes;   // node name in the float graph -> last part of its module's path
-  std::string quantizer;                                 // its name
-  std::unordered_map<std::string, std::string> reasons;  // node name -> why the quantizer left it alone
   std::unordered_set<const Observer*> of_constants;      // see one constant only; one look is enough
   bool constants_observed = false;
   std::unique_ptr<Backend> own_backend;

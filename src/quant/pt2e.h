@@ -42,7 +42,6 @@ class Prepared {
   explicit Prepared(std::unique_ptr<Impl> impl);
   friend Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends);
   friend Program convert_pt2e(const Prepared& prepared, const struct ConvertOptions& options);
-  friend std::vector<struct LeftInFloat> left_in_float(const Prepared& prepared, const Program& converted);
 };
 
 // Folds batch norm, lets the quantizer transform and annotate, and inserts observers
@@ -58,19 +57,5 @@ struct ConvertOptions {
 // The dq/q program: observers become quantize/dequantize pairs with their qparams, weights are folded to integers
 // (quantize_pt2e.py, convert_pt2e). Throws Error{kNotCalibrated} naming the observers that have seen no data.
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});
-
-// An operator that could compute on integers and does not, with the reason in words.
-// Which positional arguments a quantizer would have to quantize for the operator to compute on integers: activation and weight, or
-// two operands; empty for operators that nobody quantizes.
-std::vector<size_t> operands_to_quantize(const Node& node);
-
-struct LeftInFloat {
-  std::string node;
-  std::string module;  // "" for the root or if unknown
-  std::string op;      // "aten.conv2d.default"
-  std::string reason;
-};
-// The operators with a weight, matmuls, additions and multiplications whose tensors stay float, in graph order.
-std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& converted);
 
 }  // namespace qdq

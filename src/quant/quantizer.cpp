@@ -30,4 +30,34 @@ uint64_t QuantizationAnnotation::fresh_id() {
   return ++last;
 }
 
+void Annotations::note(const Node* node, Decision decision) {
+  Notes& notes = notes_[node];
+  notes.decisions.push_back(std::move(decision));
+  notes.last = num_decisions_++;
+}
+
+const std::vector<Decision>& Annotations::decisions(const Node* node) const {
+  static const std::vector<Decision> none;
+  const auto found = notes_.find(node);
+  return found == notes_.end() ? none : found->second.decisions;
+}
+
+bool Annotations::decided_since(const Node* node, size_t mark) const {
+  const auto found = notes_.find(node);
+  return found != notes_.end() && found->second.last >= mark;
+}
+
+void annotate_and_note(Quantizer& quantizer, Program& program, Annotations& annotations) {
+  const size_t mark = annotations.num_decisions();
+  const uint64_t began = QuantizationAnnotation::fresh_id();
+  quantizer.annotate(program, annotations);
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction || annotations.decided_since(node, mark)) continue;
+    const auto found = annotations.find(node);
+    const bool taken = found != annotations.end() && found->second.id > began;
+    const std::string name(quantizer.name());
+    annotations.note(node, {name, "", taken, name + (taken ? " annotated it" : " did not annotate it")});
+  }
+}
+
 }  // namespace qdq

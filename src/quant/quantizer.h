@@ -79,14 +79,38 @@ struct QuantizationAnnotation {
   // PyTorch's _is_output_of_quantized_pattern: X86InductorQuantizer continues quantization behind such a node.
   bool is_output_of_quantized_pattern = false;
   bool in_pattern = false;  // part of a quantized pattern, though none of its own tensors need be quantized
-  std::string annotator;   // who wrote it: quantizer and pattern, for explain()
+  std::string annotator;   // who wrote it, quantizer and pattern: "XNNPACKQuantizer conv_relu"
   uint64_t id = fresh_id();  // tells a replaced annotation from an edited one; copies keep it
 
   static uint64_t fresh_id();
 };
 
-// node.meta["quantization_annotation"] of every annotated node.
-using Annotations = std::unordered_map<const Node*, QuantizationAnnotation>;
+// What a quantizer decided about one operator. Quantizers write it down where they decide; explain() reads it.
+struct Decision {
+  std::string quantizer;  // "XNNPACKQuantizer"
+  std::string pattern;    // "conv_relu"; empty where it was no matter of a pattern
+  bool taken = false;     // annotated, or left alone
+  std::string reason;     // in words that follow "because"
+};
+
+// node.meta["quantization_annotation"] of every annotated node, and beside it what quantizers decided about all operators.
+class Annotations : public std::unordered_map<const Node*, QuantizationAnnotation> {
+ public:
+  void note(const Node* node, Decision decision);
+  // In the order in which they were made; empty if nobody has looked at the node.
+  const std::vector<Decision>& decisions(const Node* node) const;
+  // How many decisions were made so far, and whether one about the node came later than that.
+  size_t num_decisions() const { return num_decisions_; }
+  bool decided_since(const Node* node, size_t mark) const;
+
+ private:
+  struct Notes {
+    std::vector<Decision> decisions;
+    size_t last = 0;  // number of the last one among all
+  };
+  std::unordered_map<const Node*, Notes> notes_;
+  size_t num_decisions_ = 0;
+};
 
 class Quantizer {
  public:
@@ -95,16 +119,11 @@ class Quantizer {
   virtual Compat compat() const { return Compat::kNone; }
   // Rewrites before annotation (scalars to tensors). Default: none.
   virtual void transform_for_annotation(Program& program) { (void)program; }
-  // Writes annotations; may read those already there.
+  // Writes annotations; may read those already there. Says by annotations.note() why it takes or refuses an operator; where it says
+  // nothing, explain() can only tell that it did or did not annotate it.
   virtual void annotate(Program& program, Annotations& annotations) = 0;
   // Throws Error{kInvalidArgument} if the annotated graph is not what the backend can run. Default: accepts.
   virtual void validate(const Program& program, const Annotations& annotations) { (void)program; (void)annotations; }
-  // Why this quantizer left an operator in float, in words that follow "because"; empty if it cannot tell. Asked after annotate.
-  virtual std::string why_float(const Program& program, const Node& node) const {
-    (void)program;
-    (void)node;
-    return {};
-  }
   // Called when all observers exist and none is in the graph yet, one entry for each annotated edge and node, in order
   // (prepare_obs_or_fq_callback); may replace them. Null: nothing is inserted there. Default: changes nothing.
   virtual void adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
@@ -112,5 +131,8 @@ class Quantizer {
     (void)observers;
   }
 };
+
+// Lets the quantizer annotate, and notes for every operator about which it said nothing whether it annotated it.
+void annotate_and_note(Quantizer& quantizer, Program& program, Annotations& annotations);
 
 }  // namespace qdq

@@ -75,11 +75,16 @@ bool is_source(const Node& node, const std::string& source) {
   return false;
 }
 
+const std::string kName = "X86InductorQuantizer";
+
 // Annotates a program under one setting.
 class Annotator {
  public:
-  Annotator(Program& program, Annotations& annotations, const std::optional<QuantizationConfig>& config, PatternFilter filter, Compat compat)
-      : graph_(*program.graph), annotations_(annotations), config_(config), filter_(std::move(filter)), compat_(compat) {}
+  // `setting` names the setting in reasons: "the global setting". Annotations with an id up to `began` are those of other quantizers.
+  Annotator(Program& program, Annotations& annotations, const std::optional<QuantizationConfig>& config, PatternFilter filter, Compat compat,
+            std::string setting, uint64_t began)
+      : graph_(*program.graph), annotations_(annotations), config_(config), filter_(std::move(filter)), compat_(compat),
+        setting_(std::move(setting)), began_(began) {}
 
   void run() {
     if (!config_ || config_->is_qat) {
@@ -137,23 +142,53 @@ class Annotator {
     return partition.output_nodes[0];
   }
 
-  bool skip(const Nodes& nodes) const { return is_annotated(annotations_, nodes) || !filter_(nodes); }
+  // Whether the pattern does not apply. Nothing is noted for what the setting does not reach, or this quantizer has taken already.
+  bool skip(const char* pattern, const Nodes& nodes) {
+    if (!filter_(nodes)) return true;
+    for (Node* taken : nodes) {
+      if (!is_annotated(annotations_, {taken})) continue;
+      const QuantizationAnnotation& annotation = annotations_.at(taken);
+      for (const Node* node : nodes)
+        if (annotation.id <= began_)
+          refuse(node, pattern, concat(node == taken ? "it" : taken->name() + ", which belongs to the pattern,", " is already annotated by ",
+                                       annotation.annotator));
+      return true;
+    }
+    return false;
+  }
 
-  QuantizationAnnotation& write(Node* node, const char* pattern) {
+  // An annotation of the node, with the reason for it.
+  QuantizationAnnotation& write(Node* node, const char* pattern, std::string reason) {
     QuantizationAnnotation annotation;
     annotation.annotated = true;
     annotation.in_pattern = true;
-    annotation.annotator = concat("X86InductorQuantizer ", pattern);
+    annotation.annotator = concat(kName, " ", pattern);
+    annotations_.note(node, {kName, pattern, true, std::move(reason)});
     return annotations_[node] = std::move(annotation);
   }
+  void refuse(const Node* node, const char* pattern, std::string reason) { annotations_.note(node, {kName, pattern, false, std::move(reason)}); }
+  // What has to be said when a setting takes an operator, alone or with others.
+  std::string asked(const Nodes& together = {}) const {
+    std::string out = setting_ + " asks for it";
+    for (size_t i = 1; i < together.size(); ++i) out += (i == 1 ? ", together with " : " and ") + together[i]->name();
+    return out + (config_->is_dynamic() ? ", with qparams chosen at run time" : "");
+  }
+  static std::string joined(const Node* first) { return concat("it is computed together with ", first->name()); }
 
+  // Nodes marked as annotated, so that later settings leave them alone.
   void leave_float(const Nodes& nodes) {
-    for (Node* node : nodes) write(node, "leaves it in float").in_pattern = false;
+    for (Node* node : nodes) {
+      QuantizationAnnotation annotation;
+      annotation.annotated = true;
+      annotation.annotator = concat(kName, " ", setting_);
+      annotations_[node] = std::move(annotation);
+      refuse(node, "", concat(setting_, " leaves it in float"));
+    }
   }
 
   // The inputs of a conv or linear; `is_end` tells that nothing is fused behind it.
-  void annotate_weighted(Node* node, bool is_end, const char* pattern) {
-    QuantizationAnnotation& annotation = write(node, pattern);
+  void annotate_weighted(Node* node, bool is_end, const char* pattern, std::string reason) {
+    QuantizationAnnotation& annotation = write(node, pattern, std::move(reason));
     annotation.set_input(node->arg(0).node(), config_->input_qspec());
     annotation.set_input(node->arg(1).node(), config_->weight_qspec());
     if (Node* bias = node->arg(2).node()) annotation.set_input(bias, config_->bias_qspec());
@@ -172,47 +207,56 @@ class Annotator {
     return std::nullopt;
   }
 
+  // Whether others than `fused`, the next one of the chain, read the node: the float value that they need would not exist.
+  bool read_by_others(const Node* node, const Node* fused, const char* pattern, const Nodes& chain) {
+    if (node->users().size() == 1) return false;
+    if (strict() || filter_(chain)) refuse(fused, pattern, concat("others read ", node->name(), " too, so the two are not computed together"));
+    return true;
+  }
+
   // {conv2d, linear} -> add (-> relu). The extra operand of a convolution's add is quantized, that of a linear's is not.
   void weighted_binary(const std::string& source, bool has_unary) {
     const bool is_conv = source == kConv2dSource;
+    const char* pattern = is_conv ? (has_unary ? "conv2d_binary_unary" : "conv2d_binary") : (has_unary ? "linear_binary_unary" : "linear_binary");
     std::vector<std::string> sources = {source, kAddSource};
     if (has_unary) sources.push_back(kReluSource);
     for (const Nodes& chain : chains(sources)) {
       Node* node = chain[0];
       Node* binary = chain[1];
-      if (node->users().size() != 1) continue;
+      if (read_by_others(node, binary, pattern, chain)) continue;
       const std::optional<Node*> extra = extra_operand(node, binary);
       if (!extra || !node->is(is_conv ? kConv2d : kLinear)) continue;
-      if (!strict() && has_unary && binary->users().size() != 1) continue;
+      if (!strict() && has_unary && read_by_others(binary, chain[2], pattern, chain)) continue;
       const Nodes reversed(chain.rbegin(), chain.rend());
-      if (skip(reversed)) continue;
+      if (skip(pattern, reversed)) continue;
       if (!config_) {
         leave_float(chain);
         continue;
       }
-      annotate_weighted(node, false, is_conv ? "conv2d_binary" : "linear_binary");
-      QuantizationAnnotation& annotation = write(binary, is_conv ? "conv2d_binary" : "linear_binary");
+      annotate_weighted(node, false, pattern, asked(chain));
+      QuantizationAnnotation& annotation = write(binary, pattern, joined(node));
       if (is_conv) annotation.set_input(*extra, config_->input_qspec());
       annotation.is_output_of_quantized_pattern = !has_unary;
-      if (has_unary) write(chain[2], "binary_unary").is_output_of_quantized_pattern = true;
+      if (has_unary) write(chain[2], pattern, joined(node)).is_output_of_quantized_pattern = true;
     }
   }
 
   // {conv2d, linear} -> activation function
   void weighted_unary(const std::string& source, const std::string& unary) {
     const bool is_conv = source == kConv2dSource;
+    const char* pattern = is_conv ? "conv2d_unary" : "linear_unary";
     for (const Nodes& chain : chains({source, unary})) {
       Node* node = chain[0];
       if (!node->is(is_conv ? kConv2d : kLinear)) continue;
       // PyTorch fuses even if others read the convolution's result; the float value they need would not exist.
-      if (!strict() && node->users().size() != 1) continue;
-      if (skip({chain[1], node})) continue;
+      if (!strict() && read_by_others(node, chain[1], pattern, chain)) continue;
+      if (skip(pattern, {chain[1], node})) continue;
       if (!config_) {
         leave_float(chain);
         continue;
       }
-      annotate_weighted(node, false, is_conv ? "conv2d_unary" : "linear_unary");
-      write(chain[1], "unary").is_output_of_quantized_pattern = true;
+      annotate_weighted(node, false, pattern, asked(chain));
+      write(chain[1], pattern, joined(node)).is_output_of_quantized_pattern = true;
     }
   }
 
@@ -227,16 +271,17 @@ class Annotator {
       for (Node* node : graph_.nodes())
         if (is_source(*node, source)) nodes.push_back(node);
     }
+    const char* pattern = target == kConv2d ? "conv2d" : "linear";
     for (Node* node : nodes) {
-      if (skip({node})) continue;
-      if (config_) annotate_weighted(node, true, target == kConv2d ? "conv2d" : "linear");
+      if (skip(pattern, {node})) continue;
+      if (config_) annotate_weighted(node, true, pattern, asked());
       else leave_float({node});
     }
   }
 
   // What the end of a pattern says in QAT, where the output is observed.
-  void write_qat_end(Node* node) {
-    QuantizationAnnotation& annotation = write(node, "conv2d_bn");
+  void write_qat_end(Node* node, const Node* first) {
+    QuantizationAnnotation& annotation = write(node, "conv2d_bn", joined(first));
     annotation.output_qspec = config_->output_qspec();
     annotation.is_output_of_quantized_pattern = true;
   }
@@ -251,18 +296,18 @@ class Annotator {
       if (norm->users().size() != 1) continue;
       const std::optional<Node*> extra = extra_operand(norm, binary);
       if (!extra || !chain[0]->is(kConv2d)) continue;
-      if (skip(Nodes(chain.rbegin(), chain.rend()))) continue;
+      if (skip("conv2d_bn", Nodes(chain.rbegin(), chain.rend()))) continue;
       if (!config_) {
         leave_float(chain);
         continue;
       }
-      annotate_weighted(chain[0], false, "conv2d_bn");
+      annotate_weighted(chain[0], false, "conv2d_bn", asked(chain));
       QuantizationAnnotation inputs;
       inputs.set_input(*extra, config_->input_qspec());
-      if (has_unary) write(binary, "conv2d_bn");
-      else write_qat_end(binary);
+      if (has_unary) write(binary, "conv2d_bn", joined(chain[0]));
+      else write_qat_end(binary, chain[0]);
       annotations_[binary].input_qspec_map = std::move(inputs.input_qspec_map);
-      if (has_unary) write_qat_end(chain[3]);
+      if (has_unary) write_qat_end(chain[3], chain[0]);
       mark_annotated(annotations_, chain);
     }
   }
@@ -277,24 +322,24 @@ class Annotator {
   }
 
   void qat_chain(const Nodes& chain) {
-    if (!chain[0]->is(kConv2d) || skip(Nodes(chain.rbegin(), chain.rend()))) return;
+    if (!chain[0]->is(kConv2d) || skip("conv2d_bn", Nodes(chain.rbegin(), chain.rend()))) return;
     if (!config_) {
       leave_float(chain);
       return;
     }
-    annotate_weighted(chain[0], false, "conv2d_bn");
-    write_qat_end(chain.back());
+    annotate_weighted(chain[0], false, "conv2d_bn", asked(chain));
+    write_qat_end(chain.back(), chain[0]);
     mark_annotated(annotations_, chain);
   }
 
   void matmul() {
     for (Node* node : graph_.nodes()) {
-      if (!node->is(kMatmul) || skip({node})) continue;
+      if (!node->is(kMatmul) || skip("matmul", {node})) continue;
       if (!config_) {
         leave_float({node});
         continue;
       }
-      QuantizationAnnotation& annotation = write(node, "matmul");
+      QuantizationAnnotation& annotation = write(node, "matmul", asked());
       for (const Argument& argument : node->args())
         if (Node* operand = argument.node()) annotation.set_input(operand, config_->input_qspec());
       annotation.is_output_of_quantized_pattern = true;
@@ -308,7 +353,8 @@ class Annotator {
 
   // Pools, cat and flatten behind something that is quantized.
   void propagate(Node* node) {
-    if (!is_int8_in_out(*node) || skip({node})) return;
+    constexpr const char* kPattern = "propagation";
+    if (!is_int8_in_out(*node) || skip(kPattern, {node})) return;
     if (!config_) {
       leave_float({node});
       return;
@@ -318,10 +364,16 @@ class Annotator {
     const bool is_cat = node->is(kCat);
     const Nodes to_check = is_cat ? inputs : Nodes{inputs[0]};
     if (node->is(kFlatten) && !node->users().empty() &&
-        std::none_of(node->users().begin(), node->users().end(), [](const Node* user) { return is_quantizable(*user); }))
+        std::none_of(node->users().begin(), node->users().end(), [](const Node* user) { return is_quantizable(*user); })) {
+      refuse(node, kPattern, "nothing behind it is quantized, so integers would only be turned back");
       return;
-    if (!std::all_of(to_check.begin(), to_check.end(), [&](const Node* input) { return is_quantized_output(input); })) return;
-    QuantizationAnnotation& annotation = write(node, "propagation");
+    }
+    for (const Node* input : to_check)
+      if (!is_quantized_output(input)) {
+        refuse(node, kPattern, concat("its input ", input->name(), " does not come from a quantized operator: there is nothing to hand on"));
+        return;
+      }
+    QuantizationAnnotation& annotation = write(node, kPattern, "it hands on the numbers of a quantized operator, in the same terms");
     annotation.set_input(inputs[0], config_->input_qspec());
     for (size_t i = 1; is_cat && i < inputs.size(); ++i) annotation.set_input(inputs[i], SharedQuantizationSpec{Edge{inputs[0], node}});
     annotation.is_output_of_quantized_pattern = true;
@@ -332,7 +384,27 @@ class Annotator {
   const std::optional<QuantizationConfig>& config_;
   PatternFilter filter_;
   Compat compat_;
+  std::string setting_;
+  uint64_t began_;
 };
+
+// Whether PyTorch's patterns fuse this behind a convolution or linear, were it recorded as they want it.
+bool is_fusible_function(const Node& node) {
+  const Node* producer = node.arg(0).node();
+  if (producer == nullptr || (!producer->is(kConv2d) && !producer->is(kLinear))) return false;
+  for (const char* unary : {"torch.nn.ReLU", "torch.nn.Hardtanh", "torch.nn.Hardswish", "torch.nn.ReLU6", "torch.nn.SiLU", "torch.nn.LeakyReLU",
+                            "torch.nn.Tanh", "torch.nn.GELU"})
+    if (is_source(node, source_name(unary))) return true;
+  return false;
+}
+
+// Why PyTorch 2.6, which goes by what an export recorded, does not see what the operators show.
+std::string not_found_by_source(const Node& node) {
+  if (node.meta.source_fn_stack.empty())
+    return "the export recorded no source for it (non-strict), by which PyTorch 2.6 finds patterns; without compat torch-2.6 it is found";
+  return concat("PyTorch 2.6 has no pattern for its recorded source ", node.meta.source_fn_stack.back().second,
+                "; without compat torch-2.6 it is found");
+}
 
 // A filter that wants exactly one operator of a kind in a pattern.
 PatternFilter exactly_one(std::function<bool(const Node&)> which, std::string what, Compat compat) {
@@ -448,14 +520,18 @@ X86InductorQuantizer& X86InductorQuantizer::set_module_name_qconfig(const std::s
 }
 
 void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) {
+  const size_t mark = annotations.num_decisions();
+  const uint64_t began = QuantizationAnnotation::fresh_id();
   for (const auto& [path, config] : module_names_)
     Annotator(program, annotations, config, [path = path](const Nodes& nodes) {
       return std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) { return is_in_module(*node, path); });
-    }, compat_).run();
+    }, compat_, concat("the setting for module ", path), began).run();
   for (const auto& [target, config] : operator_types_)
-    Annotator(program, annotations, config, exactly_one([target = target](const Node& node) { return node.is(target); }, target, compat_), compat_).run();
+    Annotator(program, annotations, config, exactly_one([target = target](const Node& node) { return node.is(target); }, target, compat_), compat_,
+              concat("the setting for ", target.substr(10)), began).run();
   if (global_)
-    Annotator(program, annotations, global_, exactly_one(is_default_quantizable, "quantizable by default", compat_), compat_).run();
+    Annotator(program, annotations, global_, exactly_one(is_default_quantizable, "quantizable by default", compat_), compat_,
+              "the global setting", began).run();
 
   // int8-in-int8-out operators give their output in their input's terms.
   for (Node* node : program.graph->nodes()) {
@@ -464,24 +540,28 @@ void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) 
     if (found == annotations.end() || !found->second.annotated || !found->second.is_output_of_quantized_pattern) continue;
     found->second.output_qspec = SharedQuantizationSpec{Edge{node->input_nodes()[0], node}};
   }
+  note_rest(program, annotations, mark);
 }
 
-std::string X86InductorQuantizer::why_float(const Program&, const Node& node) const {
-  for (const auto& [path, config] : module_names_)
-    if (!config && is_in_module(node, path)) return concat("the settings leave the module '", path, "' in float");
-  for (const auto& [target, config] : operator_types_) {
-    if (!node.is(target)) continue;
-    if (!config) return concat("the settings leave ", target.substr(10), " in float");
-    return concat(name(), " found no pattern with it");
+// Why no pattern has looked at an operator.
+void X86InductorQuantizer::note_rest(const Program& program, Annotations& annotations, size_t mark) const {
+  const bool strict = compat_ == Compat::kTorch26;
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction || annotations.decided_since(node, mark)) continue;
+    const auto any = [&](const auto& settings, const auto& reaches) { return std::any_of(settings.begin(), settings.end(), reaches); };
+    const bool named = any(module_names_, [&](const Setting& s) { return is_in_module(*node, s.first); });
+    const bool typed = any(operator_types_, [&](const Setting& s) { return node->is(s.first); });
+    std::string reason;
+    if (is_source(*node, kAddSource))
+      reason = concat(kName, " quantizes an addition only directly behind a convolution or linear that nobody else reads");
+    else if (strict && is_fusible_function(*node)) reason = not_found_by_source(*node);
+    else if (node->is(kMatmul) && !named && !typed) reason = concat(kName, " quantizes matmul only on request (function type torch.matmul)");
+    else if (!is_quantizable(*node))
+      reason = concat(kName, " has no pattern for ", node->target().rfind("torch.ops.", 0) == 0 ? node->target().substr(10) : node->target());
+    else if (!named && !typed && !global_) reason = "there is no global setting, and none for this module or operator";
+    else reason = strict ? not_found_by_source(*node) : "the settings that reach it were not taken; see the quantizer's warnings";
+    annotations.note(node, {kName, "", false, std::move(reason)});
   }
-  for (const std::string_view target : {"torch.ops.aten.add.Tensor", "torch.ops.aten.add_.Tensor"})
-    if (node.is(target)) return concat(name(), " quantizes an addition only directly behind a convolution or linear that nobody else reads");
-  if (node.is(kMatmul)) return concat(name(), " quantizes matmul only on request (function type torch.matmul)");
-  if (!is_quantizable(node)) return concat(name(), " has no pattern for ", node.target().substr(10));
-  if (!global_) return "there is no global setting, and none for this module or operator";
-  if (compat_ == Compat::kTorch26 && node.meta.source_fn_stack.empty())
-    return "the export recorded no source for it (non-strict), by which PyTorch 2.6 finds patterns; without compat torch-2.6 it is found";
-  return compat_ == Compat::kTorch26 ? "PyTorch 2.6 finds no pattern by the recorded source; without compat torch-2.6 it is found" : "";
 }
 
 }  // namespace qdq

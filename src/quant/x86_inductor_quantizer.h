@@ -45,12 +45,12 @@ class X86InductorQuantizer : public Quantizer {
   std::string_view name() const override { return "X86InductorQuantizer"; }
   Compat compat() const override { return compat_; }
   void annotate(Program& program, Annotations& annotations) override;
-  std::string why_float(const Program& program, const Node& node) const override;
 
  private:
   using Setting = std::pair<std::string, std::optional<QuantizationConfig>>;
   bool accepts(const std::string& name, const std::optional<QuantizationConfig>& config);
   void set_operator(const std::string& name, std::optional<QuantizationConfig> config);
+  void note_rest(const Program& program, Annotations& annotations, size_t mark) const;
 
   Compat compat_;
   std::optional<QuantizationConfig> global_;

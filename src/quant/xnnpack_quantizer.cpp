@@ -30,11 +30,16 @@ bool keeps_numbers(const Node& node) {
   return std::any_of(std::begin(kTargets), std::end(kTargets), [&](std::string_view target) { return node.is(target); });
 }
 
+const std::string kName = "XNNPACKQuantizer";
+
 // Annotates a program under one setting.
 class Annotator {
  public:
-  Annotator(Program& program, Annotations& annotations, const QuantizationConfig& config, NodeFilter filter, Compat compat)
-      : program_(program), graph_(*program.graph), annotations_(annotations), config_(config), filter_(std::move(filter)), compat_(compat) {}
+  // `setting` names the setting in reasons: "the global setting". Annotations with an id up to `began` are those of other quantizers.
+  Annotator(Program& program, Annotations& annotations, const QuantizationConfig& config, NodeFilter filter, Compat compat, std::string setting,
+            uint64_t began)
+      : program_(program), graph_(*program.graph), annotations_(annotations), config_(config), filter_(std::move(filter)), compat_(compat),
+        setting_(std::move(setting)), began_(began) {}
 
   void annotate_static() {
     if (config_.is_qat) {
@@ -63,20 +68,51 @@ class Annotator {
   bool strict() const { return compat_ == Compat::kTorch26; }
   bool passes(const Node* node) const { return !filter_ || filter_(*node); }
 
-  QuantizationAnnotation& write(Node* node, const char* pattern) {
+  // An annotation of the node, with the reason for it.
+  QuantizationAnnotation& write(Node* node, const char* pattern, std::string reason) {
     QuantizationAnnotation annotation;
     annotation.annotated = true;
-    annotation.annotator = concat("XNNPACKQuantizer ", pattern);
+    annotation.annotator = concat(kName, " ", pattern);
+    annotations_.note(node, {kName, pattern, true, std::move(reason)});
     return annotations_[node] = std::move(annotation);
   }
+  void refuse(const Node* node, const char* pattern, std::string reason) { annotations_.note(node, {kName, pattern, false, std::move(reason)}); }
+  // What has to be said when a setting takes an operator.
+  std::string asked() const { return setting_ + (config_.is_dynamic() ? " asks for it, with qparams chosen at run time" : " asks for it"); }
 
-  // The operators of a pattern, and the weight and bias nodes that PyTorch counts as members of it.
-  bool skip(const std::vector<Node*>& operators, const std::vector<Node*>& parameters) const {
-    if (is_annotated(annotations_, operators)) return true;
-    if (!std::all_of(operators.begin(), operators.end(), [&](const Node* n) { return passes(n); })) return true;
+  // Whether the pattern does not apply: to its operators, or to the weight and bias nodes that PyTorch counts as members of it. Nothing
+  // is noted for operators that the setting does not reach, or that this quantizer has taken with an earlier pattern.
+  bool skip(const char* pattern, const std::vector<Node*>& operators, const std::vector<Node*>& parameters) {
+    const auto within = [&](const Node* n) { return passes(n); };
+    const auto out_of_reach = std::find_if_not(operators.begin(), operators.end(), within);
+    if (out_of_reach != operators.end()) {
+      for (const Node* node : operators)
+        if (passes(node)) refuse(node, pattern, concat(setting_, " does not reach ", (*out_of_reach)->name(), ", which belongs to the pattern"));
+      return true;
+    }
+    for (Node* taken : operators) {
+      if (!is_annotated(annotations_, {taken})) continue;
+      const QuantizationAnnotation& annotation = annotations_.at(taken);
+      for (const Node* node : operators)
+        if (annotation.id <= began_)
+          refuse(node, pattern, concat(node == taken ? "it" : taken->name() + ", which belongs to the pattern,", " is already annotated by ",
+                                       annotation.annotator));
+      return true;
+    }
     if (!strict()) return false;
-    return is_annotated(annotations_, parameters) ||
-           !std::all_of(parameters.begin(), parameters.end(), [&](const Node* n) { return !n || passes(n); });
+    for (Node* parameter : parameters) {
+      if (!parameter) continue;
+      const bool is_taken = is_annotated(annotations_, {parameter});
+      if (!is_taken && passes(parameter)) continue;
+      if (is_taken)
+        refuse(operators.back(), pattern, concat("its parameter ", parameter->name(), " already belongs to another call, and PyTorch 2.6 does not ",
+                                                 "quantize it twice; without compat torch-2.6 it does not matter"));
+      else
+        refuse(operators.back(), pattern, concat(setting_, " does not reach its parameter ", parameter->name(), ", which belongs to no module, and ",
+                                                 "PyTorch 2.6 looks at it too; without compat torch-2.6 the operator alone counts"));
+      return true;
+    }
+    return false;
   }
 
   void set_weighted_inputs(QuantizationAnnotation& annotation, const Node* node) const {
@@ -85,15 +121,23 @@ class Annotator {
     if (Node* bias = node->arg(2).node()) annotation.set_input(bias, config_.bias_qspec());
   }
 
+  // Whether others than the relu read the node, so that its own value is needed and the two cannot be one.
+  bool read_by_others(const Node* node, const Node* relu, const char* pattern) {
+    if (node->users().size() <= 1) return false;
+    if (passes(relu)) refuse(relu, pattern, concat("others read ", node->name(), " too, so the two are not computed together"));
+    return true;
+  }
+
   // {conv, linear} -> relu
   void weighted_relu(bool (*is_weighted)(const Node&), const char* pattern) {
     for (Node* relu : graph_.nodes()) {
       Node* node = is_relu(*relu) ? relu->arg(0).node() : nullptr;
-      if (node == nullptr || !is_weighted(*node) || node->users().size() > 1 || !node->arg(1).node()) continue;
+      if (node == nullptr || !is_weighted(*node) || !node->arg(1).node()) continue;
+      if (read_by_others(node, relu, pattern)) continue;
       const std::vector<Node*> parameters = {node->arg(1).node(), node->arg(2).node()};
-      if (skip({relu, node}, parameters)) continue;
-      set_weighted_inputs(write(node, pattern), node);
-      write(relu, pattern).output_qspec = config_.output_qspec();
+      if (skip(pattern, {relu, node}, parameters)) continue;
+      set_weighted_inputs(write(node, pattern, concat(asked(), ", together with ", relu->name())), node);
+      write(relu, pattern, concat("it is computed together with ", node->name())).output_qspec = config_.output_qspec();
       mark_annotated(annotations_, parameters);
     }
   }
@@ -102,8 +146,8 @@ class Annotator {
     for (Node* node : graph_.nodes()) {
       if (!is_conv(*node) || !node->arg(1).node()) continue;
       const std::vector<Node*> parameters = {node->arg(1).node(), node->arg(2).node()};
-      if (skip({node}, parameters)) continue;
-      QuantizationAnnotation& annotation = write(node, "conv");
+      if (skip("conv", {node}, parameters)) continue;
+      QuantizationAnnotation& annotation = write(node, "conv", asked());
       set_weighted_inputs(annotation, node);
       annotation.output_qspec = config_.output_qspec();
       mark_annotated(annotations_, parameters);
@@ -113,11 +157,12 @@ class Annotator {
   // PyTorch looks at the linear alone here, neither at its weight's mark nor at its filter.
   void linear() {
     for (Node* node : graph_.nodes()) {
-      if (!is_linear(*node) || !passes(node) || is_annotated(annotations_, {node}) || !node->arg(1).node()) continue;
+      if (!is_linear(*node) || !node->arg(1).node() || skip("linear", {node}, {})) continue;
       QuantizationAnnotation& annotation = annotations_[node];
       set_weighted_inputs(annotation, node);
       annotation.output_qspec = config_.output_qspec();
-      annotation.annotator = "XNNPACKQuantizer linear";
+      annotation.annotator = kName + " linear";
+      annotations_.note(node, {kName, "linear", true, asked()});
       mark_annotated(annotations_, {node, node->arg(1).node(), node->arg(2).node()});
     }
   }
@@ -134,9 +179,9 @@ class Annotator {
         output = norm->users()[0];
       }
       const std::vector<Node*> parameters = {node->arg(1).node(), node->arg(2).node()};
-      if (skip({node}, parameters)) continue;
-      set_weighted_inputs(write(node, "conv_bn"), node);
-      write(output, "conv_bn").output_qspec = config_.output_qspec();
+      if (skip("conv_bn", {node}, parameters)) continue;
+      set_weighted_inputs(write(node, "conv_bn", concat(asked(), ", together with ", norm->name())), node);
+      write(output, "conv_bn", concat("it is computed together with ", node->name())).output_qspec = config_.output_qspec();
       mark_annotated(annotations_, parameters);
     }
   }
@@ -147,13 +192,19 @@ class Annotator {
     return tensor.numel() == 1 && std::fabs(tensor.item()) > kHistcBound;
   }
 
-  // Fills the inputs of add or mul; false if an operand cannot be observed.
-  bool set_operands(QuantizationAnnotation& annotation, const Node* node) const {
+  // Fills the inputs of add or mul; false, with the reason noted, if an operand cannot be observed.
+  bool set_operands(QuantizationAnnotation& annotation, const Node* node, const char* pattern) {
     for (size_t i = 0; i < 2; ++i) {
       Node* operand = node->arg(i).node();
       if (operand == nullptr) continue;
       const TensorMeta* meta = operand->meta.val.tensor();
-      if (is_large_scalar(*operand) || meta == nullptr || meta->dtype != DType::kF32) return false;
+      const bool is_float = meta != nullptr && meta->dtype == DType::kF32;
+      if (is_large_scalar(*operand) || !is_float) {
+        const std::string what = meta ? concat("is ", to_string(meta->dtype)) : std::string("is no tensor");
+        refuse(node, pattern, concat("its operand ", operand->name(), is_float ? concat(" is too large to observe (above ", kHistcBound, ")")
+                                                                                  : concat(" ", what, ", and only float32 is quantized")));
+        return false;
+      }
       annotation.set_input(operand, config_.input_qspec());
     }
     return true;
@@ -161,10 +212,10 @@ class Annotator {
 
   void binary(bool (*is_binary)(const Node&), const char* pattern) {
     for (Node* node : graph_.nodes()) {
-      if (!is_binary(*node) || skip({node}, {})) continue;
+      if (!is_binary(*node) || skip(pattern, {node}, {})) continue;
       QuantizationAnnotation inputs;
-      if (!set_operands(inputs, node)) continue;
-      QuantizationAnnotation& annotation = write(node, pattern);
+      if (!set_operands(inputs, node, pattern)) continue;
+      QuantizationAnnotation& annotation = write(node, pattern, asked());
       annotation.input_qspec_map = std::move(inputs.input_qspec_map);
       annotation.output_qspec = config_.output_qspec();
     }
@@ -173,11 +224,11 @@ class Annotator {
   void binary_relu(bool (*is_binary)(const Node&), const char* pattern) {
     for (Node* relu : graph_.nodes()) {
       Node* node = is_relu(*relu) ? relu->arg(0).node() : nullptr;
-      if (node == nullptr || !is_binary(*node) || node->users().size() > 1 || skip({relu, node}, {})) continue;
+      if (node == nullptr || !is_binary(*node) || read_by_others(node, relu, pattern) || skip(pattern, {relu, node}, {})) continue;
       QuantizationAnnotation inputs;
-      if (!set_operands(inputs, node)) continue;
-      write(node, pattern).input_qspec_map = std::move(inputs.input_qspec_map);
-      write(relu, pattern).output_qspec = config_.output_qspec();
+      if (!set_operands(inputs, node, pattern)) continue;
+      write(node, pattern, concat(asked(), ", together with ", relu->name())).input_qspec_map = std::move(inputs.input_qspec_map);
+      write(relu, pattern, concat("it is computed together with ", node->name())).output_qspec = config_.output_qspec();
     }
   }
 
@@ -200,12 +251,12 @@ class Annotator {
   void adaptive_avg_pool2d() {
     for (Node* pool : by_source({"torch.nn.modules.pooling.AdaptiveAvgPool2d", "torch.nn.functional.adaptive_avg_pool2d"},
                                 "torch.ops.aten.adaptive_avg_pool2d.default")) {
-      if (is_annotated(annotations_, {pool})) continue;
+      if (skip("adaptive_avg_pool2d", {pool}, {})) continue;
       Node* input = pool->arg(0).node();
       const auto producer = annotations_.find(input);
       const bool is_quantized = producer != annotations_.end() && producer->second.annotated &&
                                 !std::holds_alternative<std::monostate>(producer->second.output_qspec);
-      QuantizationAnnotation& annotation = write(pool, "adaptive_avg_pool2d");
+      QuantizationAnnotation& annotation = write(pool, "adaptive_avg_pool2d", concat(asked(), ", output in terms of its input"));
       annotation.set_input(input, is_quantized ? QSpec(SharedQuantizationSpec{input}) : config_.input_qspec());
       annotation.output_qspec = SharedQuantizationSpec{Edge{input, pool}};
     }
@@ -219,25 +270,27 @@ class Annotator {
       if (is_annotated(annotations_, ends) || partition.input_nodes.size() < 2) continue;
       for (size_t i = 0; i < 2; ++i) {
         Node* input = partition.input_nodes[i];
-        write(input->users().front(), "gru_io_only").set_input(input, config_.input_qspec());
+        write(input->users().front(), "gru_io_only", "it reads the input or state of a GRU, whose inside stays in float")
+            .set_input(input, config_.input_qspec());
       }
       QDQ_CHECK(partition.output_nodes.size() == 2, kInvalidArgument, "a GRU has two outputs, but here ", partition.output_nodes.size(),
                 " of its nodes are used outside of it");
-      for (Node* output : partition.output_nodes) write(output, "gru_io_only").output_qspec = config_.output_qspec();
+      for (Node* output : partition.output_nodes)
+        write(output, "gru_io_only", "it gives a result of a GRU, whose inside stays in float").output_qspec = config_.output_qspec();
       mark_annotated(annotations_, partition.nodes);
     }
   }
 
   void cat() {
     for (Node* node : by_source({"torch.cat"}, "torch.ops.aten.cat.default")) {
-      if (is_annotated(annotations_, {node}) || !node->arg(0).is_list() || node->arg(0).list().empty()) continue;
+      if (!node->arg(0).is_list() || node->arg(0).list().empty() || skip("cat", {node}, {})) continue;
       const Argument::List& inputs = node->arg(0).list();
       QuantizationAnnotation annotation;
       const QSpec shared = SharedQuantizationSpec{Edge{inputs[0].node(), node}};
       annotation.set_input(inputs[0].node(), config_.input_qspec());
       for (size_t i = 1; i < inputs.size(); ++i)
         if (!annotation.find_input(inputs[i].node())) annotation.set_input(inputs[i].node(), shared);
-      QuantizationAnnotation& written = write(node, "cat");
+      QuantizationAnnotation& written = write(node, "cat", concat(asked(), ", all inputs and the output in the same terms"));
       written.input_qspec_map = std::move(annotation.input_qspec_map);
       written.output_qspec = shared;
     }
@@ -249,21 +302,26 @@ class Annotator {
   const QuantizationConfig& config_;
   NodeFilter filter_;
   Compat compat_;
+  std::string setting_;
+  uint64_t began_;
 };
 
 void propagate(Graph& graph, Annotations& annotations) {
   for (Node* node : graph.nodes()) {
     Node* input = keeps_numbers(*node) ? node->arg(0).node() : nullptr;
+    if (input == nullptr || is_annotated(annotations, {node})) continue;
     const auto producer = annotations.find(input);
-    if (input == nullptr || producer == annotations.end() || std::holds_alternative<std::monostate>(producer->second.output_qspec) ||
-        is_annotated(annotations, {node}))
+    if (producer == annotations.end() || std::holds_alternative<std::monostate>(producer->second.output_qspec)) {
+      annotations.note(node, {kName, "propagation", false, concat("the output of ", input->name(), " is not quantized: nothing to hand on")});
       continue;
+    }
     QuantizationAnnotation annotation;
     annotation.set_input(input, SharedQuantizationSpec{input});
     annotation.output_qspec = SharedQuantizationSpec{input};
     annotation.annotated = true;
-    annotation.annotator = "XNNPACKQuantizer propagation";
+    annotation.annotator = kName + " propagation";
     annotations[node] = std::move(annotation);
+    annotations.note(node, {kName, "propagation", true, concat("it hands on the numbers of ", input->name(), " in the same terms")});
   }
 }
 
@@ -353,10 +411,13 @@ void XNNPACKQuantizer::transform_for_annotation(Program& program) { convert_scal
 void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
   const bool strict = compat_ == Compat::kTorch26;
   const bool all_dynamic = global_ && global_->is_dynamic();
-  const auto apply = [&](const std::optional<QuantizationConfig>& config, NodeFilter filter) {
+  const size_t mark = annotations.num_decisions();
+  const uint64_t began = QuantizationAnnotation::fresh_id();
+  const auto is_dynamic = [&](const QuantizationConfig& config) { return strict ? all_dynamic : config.is_dynamic(); };
+  const auto apply = [&](const std::optional<QuantizationConfig>& config, const std::string& setting, NodeFilter filter) {
     if (!config) return;
-    Annotator annotator(program, annotations, *config, std::move(filter), compat_);
-    if (strict ? all_dynamic : config->is_dynamic()) annotator.annotate_dynamic();
+    Annotator annotator(program, annotations, *config, std::move(filter), compat_, setting, began);
+    if (is_dynamic(*config)) annotator.annotate_dynamic();
     else annotator.annotate_static();
   };
   const auto in_names = [this](const Node& node) {
@@ -369,46 +430,40 @@ void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
     return std::any_of(operator_types_.begin(), operator_types_.end(), [&](const Setting& s) { return is_of_packet(node, s.first); });
   };
   for (const auto& [name, config] : module_names_)
-    apply(config, [&, name = name](const Node& node) { return is_in_module(node, name); });
+    apply(config, concat("the setting for module ", name), [&, name = name](const Node& node) { return is_in_module(node, name); });
   for (const auto& [type, config] : module_types_)
-    apply(config, [&, type = type](const Node& node) { return is_in_module_type(node, type) && (strict || !in_names(node)); });
+    apply(config, concat("the setting for modules of type ", type),
+          [&, type = type](const Node& node) { return is_in_module_type(node, type) && (strict || !in_names(node)); });
   if (!strict)
     for (const auto& [packet, config] : operator_types_)
-      apply(config, [&, packet = packet](const Node& node) {
+      apply(config, concat("the setting for operators ", packet), [&, packet = packet](const Node& node) {
         // A relu that is fused goes with the operator in front of it.
         const Node* producer = is_relu(node) ? node.arg(0).node() : nullptr;
         return (is_of_packet(node, packet) || (producer && is_of_packet(*producer, packet))) && !in_names(node) && !in_types(node);
       });
-  apply(global_, [&](const Node& node) { return !in_names(node) && !in_types(node) && (strict || !of_operators(node)); });
+  apply(global_, "the global setting", [&](const Node& node) { return !in_names(node) && !in_types(node) && (strict || !of_operators(node)); });
   propagate(*program.graph, annotations);
-}
 
-std::string XNNPACKQuantizer::why_float(const Program& program, const Node& node) const {
-  const bool strict = compat_ == Compat::kTorch26;
-  const Setting* setting = nullptr;  // the first that reaches the node
-  for (const Setting& s : module_names_)
-    if (!setting && is_in_module(node, s.first)) setting = &s;
-  for (const Setting& s : module_types_)
-    if (!setting && is_in_module_type(node, s.first)) setting = &s;
-  for (const Setting& s : operator_types_)
-    if (!setting && !strict && is_of_packet(node, s.first)) setting = &s;
-  if (setting && !setting->second) return concat("the settings leave ", setting->first, " in float");
-  if (!setting && !global_) return "there is no global setting, and none for this module or operator";
-  const bool dynamic = strict ? global_ && global_->is_dynamic() : (setting ? *setting->second : *global_).is_dynamic();
-
-  if (dynamic && !is_linear(node)) return concat(name(), " quantizes only linear dynamically");
-  if (is_conv_transpose(node)) return concat(name(), " quantizes a transposed convolution only together with a relu behind it");
-  if (!is_linear(node) && !is_conv(node) && !is_add(node) && !is_mul(node)) return concat(name(), " has no pattern for ", node.target().substr(10));
-  if (is_add(node) || is_mul(node)) {
-    for (size_t i = 0; i < 2; ++i)
-      if (const Node* operand = node.arg(i).node(); operand && operand->op() == Node::Op::kGetAttr) {
-        const Tensor& tensor = program.attribute_of(*operand);
-        if (tensor.numel() == 1 && std::fabs(tensor.item()) > kHistcBound) return concat("its operand ", tensor.item(), " is too large to observe");
-      }
+  // What no pattern has looked at.
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction || annotations.decided_since(node, mark)) continue;
+    const Setting* setting = nullptr;  // the first that reaches the node
+    for (const Setting& s : module_names_)
+      if (!setting && is_in_module(*node, s.first)) setting = &s;
+    for (const Setting& s : module_types_)
+      if (!setting && is_in_module_type(*node, s.first)) setting = &s;
+    for (const Setting& s : operator_types_)
+      if (!setting && !strict && is_of_packet(*node, s.first)) setting = &s;
+    std::string reason;
+    if (setting && !setting->second) reason = concat("the settings leave ", setting->first, " in float");
+    else if (!setting && !global_) reason = "there is no global setting, and none for this module or operator";
+    else if (is_dynamic(setting ? *setting->second : *global_) && !is_linear(*node)) reason = kName + " quantizes only linear dynamically";
+    else if (is_conv_transpose(*node)) reason = kName + " quantizes a transposed convolution only together with a relu behind it";
+    else if (strict && (node->is("torch.ops.aten.cat.default") || node->is("torch.ops.aten.adaptive_avg_pool2d.default")))
+      reason = "PyTorch 2.6 finds it by its recorded source, and here that is another or none; without compat torch-2.6 it is found";
+    else reason = concat(kName, " has no pattern for ", node->target().rfind("torch.ops.", 0) == 0 ? node->target().substr(10) : node->target());
+    annotations.note(node, {kName, "", false, std::move(reason)});
   }
-  if (strict && setting && is_conv(node)) return "PyTorch 2.6 never applies module names and types to convolutions; without compat torch-2.6 they reach it";
-  if (strict && is_conv(node)) return "its weight already belongs to another call, which PyTorch 2.6 does not quantize twice; without compat torch-2.6 it is";
-  return {};
 }
 
 }  // namespace qdq

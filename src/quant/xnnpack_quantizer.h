@@ -48,7 +48,6 @@ class XNNPACKQuantizer : public Quantizer {
   Compat compat() const override { return compat_; }
   void transform_for_annotation(Program& program) override;
   void annotate(Program& program, Annotations& annotations) override;
-  std::string why_float(const Program& program, const Node& node) const override;
 
  private:
   using Setting = std::pair<std::string, std::optional<QuantizationConfig>>;

@@ -130,6 +130,21 @@ TEST_F(CliTest, Inspects) {
   EXPECT_GT(report["qparams"].size(), 3U);
 }
 
+TEST_F(CliTest, ExplainsWhatAQuantizerWouldDo) {
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {}, "operator_type": [["torch.ops.aten.linear", null]]})");
+  ASSERT_EQ(run({"inspect", "model.pt2", "--explain", "--recipe", "recipe.json"}), 0) << host.err;
+  EXPECT_NE(host.out.find("XNNPACKQuantizer conv_relu: the global setting asks for it"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("the settings leave torch.ops.aten.linear in float"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("4 operators: 1 float 3 quantized\n"), std::string::npos) << host.out;
+  ASSERT_EQ(run({"inspect", "model.pt2", "--explain", "--quantizer", "x86-inductor", "--json"}), 0) << host.err;
+  const auto report = format::parse_json(host.out, "report");
+  ASSERT_EQ(report["operators"].size(), 4U);
+  EXPECT_EQ(report["operators"][1]["outcome"], "fused");
+  EXPECT_EQ(report["operators"][0]["tensors"][0]["edge"][0], "x");
+  EXPECT_EQ(report["operators"][0]["decisions"][0]["taken"], true);
+  EXPECT_EQ(run({"inspect", "model.pt2", "--recipe", "recipe.json"}), 2);  // says nothing without --explain
+}
+
 TEST_F(CliTest, EndsWithOneAndOneLine) {
   host.add("broken.pt2", "PK\x03\x04 nothing more");
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "globl": {}})");

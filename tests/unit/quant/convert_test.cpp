@@ -5,6 +5,7 @@
 
 #include "quant/constant_fold.h"
 #include "quant/fold_batch_norm.h"
+#include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"

@@ -1,0 +1,203 @@
+// Explanations, put together from decisions, annotations and observers.
+#include "quant/explain.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "op/op.h"
+#include "quant/constant_fold.h"
+
+namespace qdq {
+
+namespace {
+
+// Names without "torch.ops.".
+std::string short_name(const std::string& target) { return target.rfind("torch.ops.", 0) == 0 ? target.substr(10) : target; }
+
+// The observer of every place, and all places of every observer.
+class Observers {
+ public:
+  explicit Observers(const Prepared& prepared) {
+    for (const ObserverGroup& group : prepared.observers())
+      for (const EdgeOrNode& at : group.covers) groups_[at] = &group;
+  }
+
+  const ObserverGroup* find(const EdgeOrNode& at) const {
+    const auto found = groups_.find(at);
+    return found == groups_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::map<EdgeOrNode, const ObserverGroup*> groups_;
+};
+
+std::string describe(const Observer& observer) {
+  const ObserverArgs& args = observer.args();
+  const std::string dtype(to_string(args.dtype));
+  if (is_floating(args.dtype)) return dtype;  // a placeholder that rounds to float16
+  std::string out = concat(dtype, " [", observer.quant_min(), ", ", observer.quant_max(), "] ", to_string(args.qscheme));
+  if (is_per_channel(args.qscheme)) out += concat(" along axis ", args.ch_axis);
+  return out + (args.is_dynamic ? ", qparams chosen at run time" : concat(" by ", observer.class_name()));
+}
+
+std::string becomes(const ObserverGroup* group, const EdgeOrNode& at) {
+  if (group == nullptr) return "float";
+  std::string out = describe(*group->observer);
+  constexpr size_t kShown = 4;
+  size_t others = 0;
+  for (const EdgeOrNode& other : group->covers) {
+    if (other == at) continue;
+    if (others < kShown) out += (others == 0 ? ", shared with " : ", ") + to_string(other);
+    ++others;
+  }
+  return others > kShown ? concat(out, " and ", others - kShown, " more") : out;
+}
+
+// The reasons of the refusals: those of patterns that nearly took it, or else all. Quantizers are named where there are several.
+std::string why_refused(const std::vector<Decision>& decisions) {
+  const bool has_pattern = std::any_of(decisions.begin(), decisions.end(), [](const Decision& d) { return !d.taken && !d.pattern.empty(); });
+  const bool several = std::any_of(decisions.begin(), decisions.end(), [&](const Decision& d) { return d.quantizer != decisions[0].quantizer; });
+  std::vector<std::string> said;
+  std::string out;
+  for (const Decision& decision : decisions) {
+    if (decision.taken || (has_pattern && decision.pattern.empty())) continue;
+    const bool names_itself = decision.reason.find(decision.quantizer) != std::string::npos;
+    const std::string reason = several && !names_itself ? concat(decision.quantizer, ": ", decision.reason) : decision.reason;
+    if (std::find(said.begin(), said.end(), reason) != said.end()) continue;
+    said.push_back(reason);
+    out += (out.empty() ? "" : "; ") + reason;
+  }
+  return out;
+}
+
+Explanation explain(const Prepared& prepared, const Observers& observers, Node* node) {
+  Explanation out;
+  out.node = node->name();
+  out.module = node->meta.module_path().value_or("");
+  out.op = short_name(node->target());
+  out.decisions = prepared.annotations().decisions(node);
+  const auto found = prepared.annotations().find(node);
+  if (found != prepared.annotations().end()) {
+    const QuantizationAnnotation& annotation = found->second;
+    for (const auto& [input, spec] : annotation.input_qspec_map) {
+      const EdgeOrNode at = Edge{input, node};
+      out.tensors.push_back({at, becomes(observers.find(at), at)});
+    }
+    if (!std::holds_alternative<std::monostate>(annotation.output_qspec)) out.tensors.push_back({node, becomes(observers.find(node), node)});
+    const bool observed = std::any_of(out.tensors.begin(), out.tensors.end(), [&](const ExplainedTensor& t) { return observers.find(t.at); });
+    if (observed) out.outcome = Explanation::Outcome::kQuantized;
+    else if (annotation.in_pattern) out.outcome = Explanation::Outcome::kFused;
+  }
+  const auto taken = std::find_if(out.decisions.rbegin(), out.decisions.rend(), [](const Decision& d) { return d.taken; });
+  if (taken != out.decisions.rend()) {
+    out.quantizer = taken->quantizer;
+    out.pattern = taken->pattern;
+    out.reason = taken->reason;
+  } else {
+    out.reason = why_refused(out.decisions);
+    if (!out.decisions.empty() && std::all_of(out.decisions.begin(), out.decisions.end(),
+                                              [&](const Decision& d) { return d.quantizer == out.decisions[0].quantizer; }))
+      out.quantizer = out.decisions[0].quantizer;
+  }
+  return out;
+}
+
+bool is_sum_or_product(const Node& node) {
+  for (const std::string_view target : {"torch.ops.aten.add.Tensor", "torch.ops.aten.add_.Tensor", "torch.ops.aten.mul.Tensor",
+                                        "torch.ops.aten.mul_.Tensor", "torch.ops.aten.matmul.default", "torch.ops.aten.bmm.default"})
+    if (node.is(target)) return true;
+  return false;
+}
+
+// Whether the operator computes on integers, alone or fused with one in front of it.
+bool is_quantized(const Prepared& prepared, const Node& node, const std::vector<size_t>& operands) {
+  if (!is_sum_or_product(node)) {
+    const Node* weight = node.arg(operands[1]).node();
+    return is_dequantize(*weight) || weight->is("torch.ops.quantized_decomposed.convert_element_type.no_fuse");
+  }
+  const auto is_dequantized = [&](size_t i) { return node.arg(i).node() && is_dequantize(*node.arg(i).node()); };
+  if (std::any_of(operands.begin(), operands.end(), is_dequantized)) return true;
+  const auto annotation = prepared.annotations().find(prepared.program().graph->find(node.name()));
+  return annotation != prepared.annotations().end() && annotation->second.in_pattern;
+}
+
+}  // namespace
+
+std::string_view to_string(Explanation::Outcome outcome) {
+  switch (outcome) {
+    case Explanation::Outcome::kQuantized: return "quantized";
+    case Explanation::Outcome::kFused: return "fused";
+    case Explanation::Outcome::kFloat: return "float";
+  }
+  return "";
+}
+
+std::vector<Explanation> explain(const Prepared& prepared) {
+  const Observers observers(prepared);
+  std::vector<Explanation> out;
+  for (Node* node : prepared.program().graph->nodes())
+    if (node->op() == Node::Op::kCallFunction) out.push_back(explain(prepared, observers, node));
+  return out;
+}
+
+Explanation explain(const Prepared& prepared, const std::string& name) {
+  Node* node = prepared.program().graph->find(name);
+  QDQ_CHECK(node && node->op() == Node::Op::kCallFunction, kInvalidArgument, "there is no operator ", name, " in the prepared program",
+            node ? concat("; that is a node of kind ", to_string(node->op())) : std::string("; explain() without a name lists all"));
+  return explain(prepared, Observers(prepared), node);
+}
+
+std::vector<SpecConflict> find_conflicts(const Prepared& prepared) {
+  const Observers observers(prepared);
+  const Annotations& annotations = prepared.annotations();
+  const auto annotator_of = [&](const Node* node) {
+    const auto found = annotations.find(node);
+    return found == annotations.end() || found->second.annotator.empty() ? std::string("(not named)") : found->second.annotator;
+  };
+  std::vector<SpecConflict> out;
+  for (Node* node : prepared.program().graph->nodes()) {
+    const auto found = annotations.find(node);
+    if (found == annotations.end()) continue;
+    for (const auto& [input, spec] : found->second.input_qspec_map) {
+      const ObserverGroup* output = observers.find(input);
+      const ObserverGroup* use = observers.find(Edge{input, node});
+      if (output == nullptr || use == nullptr || output == use) continue;
+      SpecConflict conflict{{input, node}, annotator_of(input), annotator_of(node), {}};
+      conflict.message = concat(conflict.producer_annotator, " gives ", input->name(), " as ", describe(*output->observer), ", but ",
+                                conflict.consumer_annotator, " takes it in ", node->name(), " as ", describe(*use->observer),
+                                ", so it is quantized twice");
+      out.push_back(std::move(conflict));
+    }
+  }
+  return out;
+}
+
+std::vector<size_t> operands_to_quantize(const Node& node) {
+  if (is_sum_or_product(node)) {
+    const TensorMeta* result = node.meta.val.tensor();
+    const bool is_arithmetic = node.arg(0).node() && node.arg(1).node() && (!result || is_floating(result->dtype));
+    return is_arithmetic ? std::vector<size_t>{0, 1} : std::vector<size_t>{};
+  }
+  const OpDef* op = node.op() == Node::Op::kCallFunction ? find_op(node.target()) : nullptr;
+  if (op == nullptr || op->roles.weight < 0 || op->roles.activation < 0) return {};
+  const bool reads_weight = node.arg(static_cast<size_t>(op->roles.weight)).is_node();
+  // Normalisations have a weight too, but nobody computes them on integers.
+  if (!reads_weight || op->target.find("norm") != std::string::npos) return {};
+  return {static_cast<size_t>(op->roles.activation), static_cast<size_t>(op->roles.weight)};
+}
+
+std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& converted) {
+  const Observers observers(prepared);
+  std::vector<LeftInFloat> out;
+  for (const Node* node : converted.graph->nodes()) {
+    const std::vector<size_t> operands = operands_to_quantize(*node);
+    Node* annotated = prepared.program().graph->find(node->name());  // none for what conversion put in
+    if (operands.empty() || annotated == nullptr || is_quantized(prepared, *node, operands)) continue;
+    const Explanation explanation = explain(prepared, observers, annotated);
+    out.push_back({node->name(), explanation.module, explanation.op, explanation.reason});
+  }
+  return out;
+}
+
+}  // namespace qdq
