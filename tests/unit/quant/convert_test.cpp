@@ -8,7 +8,7 @@
 #include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/xnnpack_quantizer.h"
-#include "unit/quant/program_builder.h"
+#include "program_builder.h"
 
 namespace qdq {
 namespace {

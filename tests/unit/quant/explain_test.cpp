@@ -7,7 +7,7 @@
 #include "quant/composable_quantizer.h"
 #include "quant/x86_inductor_quantizer.h"
 #include "quant/xnnpack_quantizer.h"
-#include "unit/quant/program_builder.h"
+#include "program_builder.h"
 
 namespace qdq {
 namespace {

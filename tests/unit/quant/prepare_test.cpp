@@ -6,7 +6,7 @@
 #include "quant/pt2e.h"
 #include "quant/sharing.h"
 #include "quant/xnnpack_quantizer.h"
-#include "unit/quant/program_builder.h"
+#include "program_builder.h"
 
 namespace qdq {
 namespace {
