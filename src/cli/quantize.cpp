@@ -69,6 +69,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
       progress.advance();
     }
   }
+  for (const std::string& warning : quantizer->warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double calibrated = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
   const auto bytes = save_pt2(converted);

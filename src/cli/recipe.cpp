@@ -173,9 +173,31 @@ std::vector<NamedAnnotation> annotations_of(const Json& list, const std::string&
 
 // configs
 
-std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const std::string& where) {
+// {"input_activation": QSPEC, "output_activation": QSPEC, "weight": QSPEC, "bias": QSPEC}: specs instead of options; nothing if these
+// fields are not there.
+std::optional<QuantizationConfig> explicit_config_of(const Fields& fields, const RecipeExtensions& extensions) {
+  QuantizationConfig out;
+  bool found = false;
+  for (auto [name, place] : {std::pair("input_activation", &out.input_activation), std::pair("output_activation", &out.output_activation),
+                             std::pair("weight", &out.weight), std::pair("bias", &out.bias)}) {
+    const Json* value = fields.find(name);
+    found = found || value;
+    if (value == nullptr || value->is_null()) continue;
+    const NamedQSpec spec = spec_of(*value, fields.where(name), extensions);
+    const auto* plain = std::get_if<QuantizationSpec>(&spec);
+    QDQ_CHECK(plain, kInvalidArgument, fields.where(name), " must be of the kind \"quantization\": a config speaks of no particular node");
+    *place = *plain;
+  }
+  if (!found) return std::nullopt;
+  out.is_qat = fields.optional<bool>("is_qat", false);
+  fields.reject_unknown();
+  return out;
+}
+
+std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const std::string& where, const RecipeExtensions& extensions) {
   if (json.is_null()) return std::nullopt;
   const Fields fields(json, where);
+  if (auto config = explicit_config_of(fields, extensions)) return config;
   SymmetricConfigOptions options;
   options.is_per_channel = fields.optional<bool>("is_per_channel", options.is_per_channel);
   options.is_qat = fields.optional<bool>("is_qat", options.is_qat);
@@ -188,7 +210,7 @@ std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const st
   return get_symmetric_quantization_config(options);
 }
 
-std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::string& where) {
+std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::string& where, const RecipeExtensions& extensions) {
   if (json.is_null()) return std::nullopt;
   const Fields fields(json, where);
   if (fields.find("config")) {
@@ -197,6 +219,7 @@ std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::str
     fields.reject_unknown();
     return get_x86_inductor_linear_dynamic_fp16_config();
   }
+  if (auto config = explicit_config_of(fields, extensions)) return config;
   X86InductorConfigOptions options;
   options.is_qat = fields.optional<bool>("is_qat", false);
   options.is_dynamic = fields.optional<bool>("is_dynamic", false);
@@ -205,7 +228,7 @@ std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::str
   return get_default_x86_inductor_quantization_config(options);
 }
 
-using ReadConfig = std::optional<QuantizationConfig> (*)(const Json&, const std::string&);
+using ReadConfig = std::function<std::optional<QuantizationConfig>(const Json&, const std::string&)>;
 using Setter = std::function<void(const std::string& key, std::optional<QuantizationConfig> config)>;
 struct Section {
   std::string name;
@@ -213,7 +236,7 @@ struct Section {
 };
 
 // Calls the setters for the sections that the recipe has, in PyTorch's usual order or in that of the field `order`.
-void apply_sections(const Fields& fields, ReadConfig read, std::vector<Section> sections) {
+void apply_sections(const Fields& fields, const ReadConfig& read, std::vector<Section> sections) {
   std::vector<std::string> order = {"global", "function_type", "module_type", "operator_type", "module_name"};
   if (fields.find("order")) {
     const auto first = fields.required<std::vector<std::string>>("order");
@@ -243,26 +266,64 @@ void apply_sections(const Fields& fields, ReadConfig read, std::vector<Section> 
   }
 }
 
-std::unique_ptr<Quantizer> xnnpack_of(const Fields& fields, Compat compat) {
+// The filter function of a recipe; empty if it has none.
+NodeFilter filter_of(const Fields& fields, const RecipeExtensions& extensions) {
+  if (!fields.find("filter_function")) return {};
+  QDQ_CHECK(extensions.filter, kInvalidArgument, fields.where("filter_function"), " is a function, which only JavaScript can give");
+  const Fields custom = fields.object("filter_function");
+  const auto number = custom.required<int64_t>("custom");
+  custom.reject_unknown();
+  return [ask = extensions.filter, number](const Node& node) { return ask(number, node); };
+}
+
+std::unique_ptr<Quantizer> xnnpack_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
   auto quantizer = std::make_unique<XNNPACKQuantizer>(compat);
   XNNPACKQuantizer& q = *quantizer;
-  apply_sections(fields, symmetric_config_of,
+  apply_sections(fields, [&](const Json& json, const std::string& where) { return symmetric_config_of(json, where, extensions); },
                  {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
                   {"module_type", [&q](const std::string& key, auto config) { q.set_module_type(key, std::move(config)); }},
                   {"operator_type", [&q](const std::string& key, auto config) { q.set_operator_type(key, std::move(config)); }},
                   {"module_name", [&q](const std::string& key, auto config) { q.set_module_name(key, std::move(config)); }}});
+  q.set_filter_function(filter_of(fields, extensions));
   return quantizer;
 }
 
-std::unique_ptr<Quantizer> x86_of(const Fields& fields, Compat compat) {
+std::unique_ptr<Quantizer> x86_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
   auto quantizer = std::make_unique<X86InductorQuantizer>(compat);
   X86InductorQuantizer& q = *quantizer;
-  apply_sections(fields, x86_config_of,
+  apply_sections(fields, [&](const Json& json, const std::string& where) { return x86_config_of(json, where, extensions); },
                  {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
                   {"function_type", [&q](const std::string& key, auto config) { q.set_function_type_qconfig(key, std::move(config)); }},
                   {"module_type", [&q](const std::string& key, auto config) { q.set_module_type_qconfig(key, std::move(config)); }},
                   {"module_name", [&q](const std::string& key, auto config) { q.set_module_name_qconfig(key, std::move(config)); }}});
+  q.set_filter_function(filter_of(fields, extensions));
   return quantizer;
+}
+
+// [{"node": name, "attributes": {"quant_max": 127}}, {"edge": [producer, consumer], "attributes": {...}}]
+std::vector<ObserverOverride> overrides_of(const Fields& fields) {
+  std::vector<ObserverOverride> out;
+  if (!fields.find("observer_overrides")) return out;
+  for (const Json& entry : fields.required<std::vector<Json>>("observer_overrides")) {
+    const std::string where = concat("entry ", out.size(), " of ", fields.where("observer_overrides"));
+    QDQ_CHECK(entry.is_object() && entry.contains("attributes"), kInvalidArgument, where,
+              " must name a \"node\" or an \"edge\", and give \"attributes\" to set");
+    Json place = entry;
+    place.erase("attributes");
+    ObserverOverride override{edge_or_node_of(place, where), {}};
+    const Fields whole(entry, where);
+    const Fields attributes = whole.object("attributes");
+    for (const auto& [name, value] : entry["attributes"].items()) {
+      AttributeValue to;
+      if (value.is_boolean()) to = value.get<bool>();
+      else if (value.is_number_integer()) to = value.get<int64_t>();
+      else if (value.is_string()) to = value.get<std::string>();
+      else to = json_as<double>(value, attributes.where(name));
+      override.attributes.emplace_back(name, to);
+    }
+    out.push_back(std::move(override));
+  }
+  return out;
 }
 
 std::unique_ptr<Quantizer> annotations_quantizer_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
@@ -298,8 +359,8 @@ std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& w
   const auto name = fields.required<std::string>("quantizer");
   const Compat compat = compat_of(fields);
   std::unique_ptr<Quantizer> out;
-  if (name == "XNNPACKQuantizer") out = xnnpack_of(fields, compat);
-  else if (name == "X86InductorQuantizer") out = x86_of(fields, compat);
+  if (name == "XNNPACKQuantizer") out = xnnpack_of(fields, compat, extensions);
+  else if (name == "X86InductorQuantizer") out = x86_of(fields, compat, extensions);
   else if (name == "EmbeddingQuantizer") out = std::make_unique<EmbeddingQuantizer>(compat);
   else if (name == "AnnotationQuantizer") out = annotations_quantizer_of(fields, compat, extensions);
   else if (name == "ComposableQuantizer") out = composable_of(fields, what, extensions);
@@ -313,6 +374,7 @@ std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& w
          nearest.empty() ? "wanted XNNPACKQuantizer, X86InductorQuantizer, EmbeddingQuantizer, ComposableQuantizer or AnnotationQuantizer"
                          : "did you mean '" + nearest + "'?");
   }
+  out->set_observer_overrides(overrides_of(fields));
   fields.reject_unknown();
   return out;
 }

@@ -16,6 +16,8 @@ struct RecipeExtensions {
   std::function<std::unique_ptr<Quantizer>(int64_t number, const std::string& name)> quantizer;
   // {"observer": {"custom": n}} in a quantization spec
   std::function<std::shared_ptr<Observer>(int64_t number, const ObserverArgs& args)> observer;
+  // {"filter_function": {"custom": n}}
+  std::function<bool(int64_t number, const Node& node)> filter;
 };
 
 // The quantizer of a recipe. `what` names it in errors: "recipe.json".

@@ -12,10 +12,6 @@
 
 namespace qdq {
 
-// An edge (producer and consumer) or, if the consumer is empty, a node's output.
-struct NamedEdgeOrNode {
-  std::string producer, consumer;
-};
 struct NamedSharedSpec {
   NamedEdgeOrNode with;
 };

@@ -63,9 +63,17 @@ void ComposableQuantizer::validate(const Program& program, const Annotations& an
   for (const auto& quantizer : quantizers_) quantizer->validate(program, annotations);
 }
 
+std::vector<std::string> ComposableQuantizer::warnings() const {
+  std::vector<std::string> out;
+  for (const auto& quantizer : quantizers_)
+    for (std::string& warning : quantizer->warnings()) out.push_back(std::move(warning));
+  return out;
+}
+
 void ComposableQuantizer::adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
-  if (compat() == Compat::kTorch26) return;
-  for (const auto& quantizer : quantizers_) quantizer->adjust_observers(program, observers);
+  if (compat() == Compat::kNone)
+    for (const auto& quantizer : quantizers_) quantizer->adjust_observers(program, observers);
+  Quantizer::adjust_observers(program, observers);
 }
 
 }  // namespace qdq

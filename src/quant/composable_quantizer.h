@@ -32,6 +32,7 @@ class ComposableQuantizer : public Quantizer {
   // Throws Error{kInvalidArgument} naming the quantizer that changed an annotation, the one that wrote it, and the node.
   void annotate(Program& program, Annotations& annotations) override;
   void validate(const Program& program, const Annotations& annotations) override;
+  std::vector<std::string> warnings() const override;
   void adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override;
 
  private:

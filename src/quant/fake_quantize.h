@@ -32,6 +32,10 @@ class FakeQuantize : public Observer {
   Tensor min_val() const override { return inner_->min_val(); }
   Tensor max_val() const override { return inner_->max_val(); }
   Tensor histogram() const override { return inner_->histogram(); }
+  void set_attribute(std::string_view name, const AttributeValue& value) override {
+    inner_->set_attribute(name, value);
+    Observer::set_attribute(name, value);
+  }
 
   void enable_observer(bool enabled) { observer_enabled_ = enabled; }
   void enable_fake_quant(bool enabled) { fake_quant_enabled_ = enabled; }

@@ -174,6 +174,39 @@ ObserverArgs default_observer_args(std::string_view class_name) {
   return args;
 }
 
+void Observer::set_attribute(std::string_view name, const AttributeValue& value) {
+  const auto integer = [&]() -> int64_t {
+    const auto* number = std::get_if<int64_t>(&value);
+    QDQ_CHECK(number, kInvalidArgument, "the attribute ", name, " of ", class_name(), " must be an integer");
+    return *number;
+  };
+  const auto number = [&]() -> double {
+    if (const auto* real = std::get_if<double>(&value)) return *real;
+    return static_cast<double>(integer());
+  };
+  const auto text = [&]() -> const std::string& {
+    const auto* name_of_value = std::get_if<std::string>(&value);
+    QDQ_CHECK(name_of_value, kInvalidArgument, "the attribute ", name, " of ", class_name(), " must be a name");
+    return *name_of_value;
+  };
+  const bool is_fixed = class_name().find("FixedQParams") != std::string_view::npos;
+  if (name == "dtype") set_dtype(args_, text());
+  else if (name == "qscheme") args_.qscheme = qscheme_from_name(text());
+  else if (name == "quant_min") quant_min_ = integer();
+  else if (name == "quant_max") quant_max_ = integer();
+  else if (name == "ch_axis") args_.ch_axis = integer();
+  else if (name == "eps") args_.eps = number();
+  else if (name == "averaging_constant") args_.averaging_constant = number();
+  else if (name == "bins") args_.bins = integer();
+  else if (name == "is_dynamic" && std::holds_alternative<bool>(value)) args_.is_dynamic = std::get<bool>(value);
+  else if (name == "scale" && is_fixed) args_.scale = number();
+  else if (name == "zero_point" && is_fixed) args_.zero_point = integer();
+  else
+    fail(ErrorCode::kInvalidArgument, class_name(), " has no attribute ", name, " of that kind; wanted dtype, qscheme, quant_min, quant_max, ",
+         "ch_axis, eps, averaging_constant, bins or is_dynamic", is_fixed ? ", scale or zero_point" : "");
+  QDQ_CHECK(args_.bins > 0 && args_.eps >= 0, kInvalidArgument, class_name(), " cannot work with ", args_.bins, " bins and eps ", args_.eps);
+}
+
 QParams Observer::calculate_qparams_or_default() const {
   if (calibrated()) return calculate_qparams();
   return QParams{{1.0f}, {0}, {}};

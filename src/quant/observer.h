@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -63,6 +64,9 @@ struct QParams {
   DType zero_point_dtype = DType::kS64;
 };
 
+// What set_attribute takes; a dtype or qscheme is given by its name.
+using AttributeValue = std::variant<bool, int64_t, double, std::string>;
+
 // One observer or fake-quantize instance. Several edges and nodes may share it.
 class Observer {
  public:
@@ -75,6 +79,10 @@ class Observer {
   // Throws Error{kNotCalibrated} if no data was seen where PyTorch would only warn and return scale 1,
   // Error{kInvalidArgument} if the range holds NaN or the class has no qparams.
   virtual QParams calculate_qparams() const = 0;
+  // Changes a setting of this instance before it has seen data, as `observer.quant_max = 127` does in Python: dtype, qscheme, quant_min,
+  // quant_max, ch_axis, eps, averaging_constant, bins, is_dynamic; scale and zero_point of FixedQParams classes. Nothing follows from it
+  // but what reads it: a new dtype keeps the old limits. Throws Error{kInvalidArgument} for another name or a value that makes no sense.
+  virtual void set_attribute(std::string_view name, const AttributeValue& value);
   // Whether calculate_qparams has something to work on. True for classes that need no data.
   virtual bool calibrated() const { return true; }
   // What PyTorch returns, which does not refuse an observer without data: scale 1, zero point 0.

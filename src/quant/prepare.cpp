@@ -122,6 +122,30 @@ void check_annotations(const Graph& graph, const Annotations& annotations, Compa
   }
 }
 
+// Makes channel axes that count from the end count from the front, and refuses those that a tensor does not have.
+void resolve_axes(const Graph& graph, Annotations& annotations) {
+  const auto resolve = [](const Node& of, QSpec& spec, const EdgeOrNode& at) {
+    const auto wrap = [&](auto& s) {
+      if constexpr (requires { s.ch_axis; }) {
+        const TensorMeta* meta = of.meta.val.tensor();
+        if (!s.ch_axis || (meta == nullptr && *s.ch_axis >= 0)) return;
+        if (*s.ch_axis >= 0 && !(s.qscheme && is_per_channel(*s.qscheme))) return;  // not read
+        const auto rank = meta ? static_cast<int64_t>(meta->sizes.size()) : 0;
+        QDQ_CHECK(-rank <= *s.ch_axis && *s.ch_axis < rank, kInvalidArgument, "the spec of ", to_string(at), " has ch_axis ", *s.ch_axis, ", but ",
+                  of.name(), meta ? concat(" has ", rank, " axes") : std::string(" is no tensor"));
+        if (*s.ch_axis < 0) s.ch_axis = *s.ch_axis + rank;
+      }
+    };
+    std::visit(wrap, spec);
+  };
+  for (Node* node : graph.nodes()) {
+    const auto found = annotations.find(node);
+    if (found == annotations.end()) continue;
+    for (auto& [input, spec] : found->second.input_qspec_map) resolve(*input, spec, Edge{input, node});
+    resolve(*node, found->second.output_qspec, node);
+  }
+}
+
 // Whether further looks at the same constant leave the observer as it is after the first.
 bool is_idempotent(const Observer& observer) {
   return observer.class_name() == "MinMaxObserver" || observer.class_name() == "PerChannelMinMaxObserver";
@@ -217,6 +241,7 @@ Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
+  if (impl->compat == Compat::kNone) resolve_axes(*impl->program.graph, impl->annotations);
   quantizer.validate(impl->program, impl->annotations);
 
   std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>> derived;

@@ -1,6 +1,7 @@
 // Annotations: small operations on them.
 #include "quant/quantizer.h"
 
+#include <algorithm>
 #include <atomic>
 
 namespace qdq {
@@ -8,6 +9,31 @@ namespace qdq {
 std::string to_string(const EdgeOrNode& at) {
   if (const Edge* edge = std::get_if<Edge>(&at)) return concat("(", edge->first->name(), ", ", edge->second->name(), ")");
   return std::get<Node*>(at)->name();
+}
+
+Node* node_named(const Graph& graph, const std::string& name, const std::string& where) {
+  Node* node = graph.find(name);
+  if (node) return node;
+  std::string similar;
+  for (const Node* other : graph.nodes())
+    if (other->name().find(name.substr(0, name.find('_'))) != std::string::npos) similar += (similar.empty() ? "" : ", ") + other->name();
+  fail(ErrorCode::kInvalidArgument, where, " names the node '", name, "', which the graph does not have",
+       similar.empty() ? "" : "; similar names: ", similar.substr(0, 200));
+}
+
+EdgeOrNode resolve(const Graph& graph, const NamedEdgeOrNode& named, const std::string& where) {
+  Node* producer = node_named(graph, named.producer, where);
+  if (named.consumer.empty()) return producer;
+  return Edge{producer, node_named(graph, named.consumer, where)};
+}
+
+void Quantizer::adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
+  for (const ObserverOverride& override : overrides_) {
+    const EdgeOrNode at = resolve(*program.graph, override.at, "an observer override");
+    const auto found = std::find_if(observers.begin(), observers.end(), [&](const auto& entry) { return entry.first == at && entry.second; });
+    QDQ_CHECK(found != observers.end(), kInvalidArgument, "an observer override names ", to_string(at), ", which no quantizer observes");
+    for (const auto& [name, value] : override.attributes) found->second->set_attribute(name, value);
+  }
 }
 
 void QuantizationAnnotation::set_input(Node* input, QSpec spec) {

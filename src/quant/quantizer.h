@@ -24,6 +24,20 @@ using Edge = std::pair<Node*, Node*>;               // producer, consumer
 using EdgeOrNode = std::variant<Edge, Node*>;       // a use of a tensor, or a node's output
 std::string to_string(const EdgeOrNode& at);        // "(x, conv2d)" or "conv2d"
 
+// The same by names, for settings made before there is a graph; an empty consumer stands for a node's output.
+struct NamedEdgeOrNode {
+  std::string producer, consumer;
+};
+// The node of that name. Throws Error{kInvalidArgument} if the graph has none, listing similar names; `where` says who names it.
+Node* node_named(const Graph& graph, const std::string& name, const std::string& where);
+EdgeOrNode resolve(const Graph& graph, const NamedEdgeOrNode& named, const std::string& where);
+
+// Attributes that are set on one observer, and so on all that share it, before it is put into the graph.
+struct ObserverOverride {
+  NamedEdgeOrNode at;
+  std::vector<std::pair<std::string, AttributeValue>> attributes;
+};
+
 // How an observer or fake quantizer is to be constructed: its class by name with settings, or a custom factory.
 struct ObserverCtr {
   std::string class_name = "MinMaxObserver";
@@ -124,12 +138,16 @@ class Quantizer {
   virtual void annotate(Program& program, Annotations& annotations) = 0;
   // Throws Error{kInvalidArgument} if the annotated graph is not what the backend can run. Default: accepts.
   virtual void validate(const Program& program, const Annotations& annotations) { (void)program; (void)annotations; }
+  // What of its settings the quantizer could not take, one sentence each. Default: nothing.
+  virtual std::vector<std::string> warnings() const { return {}; }
   // Called when all observers exist and none is in the graph yet, one entry for each annotated edge and node, in order
-  // (prepare_obs_or_fq_callback); may replace them. Null: nothing is inserted there. Default: changes nothing.
-  virtual void adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
-    (void)program;
-    (void)observers;
-  }
+  // (prepare_obs_or_fq_callback); may replace them. Null: nothing is inserted there. Default: makes the observer overrides.
+  // Throws Error{kInvalidArgument} for an override of a place that has no observer, or of an attribute that the observer does not have.
+  virtual void adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers);
+  void set_observer_overrides(std::vector<ObserverOverride> overrides) { overrides_ = std::move(overrides); }
+
+ private:
+  std::vector<ObserverOverride> overrides_;
 };
 
 // Lets the quantizer annotate, and notes for every operator about which it said nothing whether it annotated it.

@@ -145,7 +145,7 @@ void check_spec(const QSpec& spec, const std::string& where) {
                 *s.quant_min, ", which is above its quant_max ", *s.quant_max);
     if constexpr (requires { s.ch_axis; })
       QDQ_CHECK(s.ch_axis.value_or(0) >= 0, kInvalidArgument, "the spec of ", where, " has ch_axis ", *s.ch_axis,
-                "; axes are counted from the front, so it must not be negative");
+                ", which PyTorch 2.6 refuses; without compat torch-2.6 negative axes count from the end");
   };
   std::visit(check, spec);
 }

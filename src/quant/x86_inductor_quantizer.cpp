@@ -519,19 +519,37 @@ X86InductorQuantizer& X86InductorQuantizer::set_module_name_qconfig(const std::s
   return *this;
 }
 
+X86InductorQuantizer& X86InductorQuantizer::set_filter_function(NodeFilter filter) {
+  filter_ = std::move(filter);
+  return *this;
+}
+
 void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) {
   const size_t mark = annotations.num_decisions();
   const uint64_t began = QuantizationAnnotation::fresh_id();
+  const auto apply = [&](const std::optional<QuantizationConfig>& config, const std::string& setting, const PatternFilter& reaches) {
+    const PatternFilter filter = [&](const Nodes& nodes) {
+      return (!filter_ || std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) { return filter_(*node); })) && reaches(nodes);
+    };
+    Annotator(program, annotations, config, filter, compat_, setting, began).run();
+  };
+  // Of nested modules the innermost one's setting holds; PyTorch takes the first that was set.
+  const auto holds = [&](const Node& node, const std::string& path) {
+    if (compat_ == Compat::kTorch26) return is_in_module(node, path);
+    const auto& stack = node.meta.nn_module_stack;
+    for (auto entry = stack.rbegin(); entry != stack.rend(); ++entry)
+      for (const Setting& s : module_names_)
+        if (entry->path == s.first) return s.first == path;
+    return false;
+  };
   for (const auto& [path, config] : module_names_)
-    Annotator(program, annotations, config, [path = path](const Nodes& nodes) {
-      return std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) { return is_in_module(*node, path); });
-    }, compat_, concat("the setting for module ", path), began).run();
+    apply(config, concat("the setting for module ", path), [&, path = path](const Nodes& nodes) {
+      return std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) { return holds(*node, path); });
+    });
   for (const auto& [target, config] : operator_types_)
-    Annotator(program, annotations, config, exactly_one([target = target](const Node& node) { return node.is(target); }, target, compat_), compat_,
-              concat("the setting for ", target.substr(10)), began).run();
-  if (global_)
-    Annotator(program, annotations, global_, exactly_one(is_default_quantizable, "quantizable by default", compat_), compat_,
-              "the global setting", began).run();
+    apply(config, concat("the setting for ", target.substr(10)),
+          exactly_one([target = target](const Node& node) { return node.is(target); }, target, compat_));
+  if (global_) apply(global_, "the global setting", exactly_one(is_default_quantizable, "quantizable by default", compat_));
 
   // int8-in-int8-out operators give their output in their input's terms.
   for (Node* node : program.graph->nodes()) {
@@ -552,7 +570,8 @@ void X86InductorQuantizer::note_rest(const Program& program, Annotations& annota
     const bool named = any(module_names_, [&](const Setting& s) { return is_in_module(*node, s.first); });
     const bool typed = any(operator_types_, [&](const Setting& s) { return node->is(s.first); });
     std::string reason;
-    if (is_source(*node, kAddSource))
+    if (filter_ && !filter_(*node)) reason = "the filter function refuses it";
+    else if (is_source(*node, kAddSource))
       reason = concat(kName, " quantizes an addition only directly behind a convolution or linear that nobody else reads");
     else if (strict && is_fusible_function(*node)) reason = not_found_by_source(*node);
     else if (node->is(kMatmul) && !named && !typed) reason = concat(kName, " quantizes matmul only on request (function type torch.matmul)");

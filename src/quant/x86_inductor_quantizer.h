@@ -40,10 +40,12 @@ class X86InductorQuantizer : public Quantizer {
   // "torch.nn.Conv2d", "torch.nn.modules.linear.Linear", ...
   X86InductorQuantizer& set_module_type_qconfig(const std::string& module_type, std::optional<QuantizationConfig> config);
   X86InductorQuantizer& set_module_name_qconfig(const std::string& module_name, std::optional<QuantizationConfig> config);
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  // Nothing that the function refuses is annotated, whatever the settings say; a pattern is taken if all its operators pass.
+  X86InductorQuantizer& set_filter_function(NodeFilter filter);
 
   std::string_view name() const override { return "X86InductorQuantizer"; }
   Compat compat() const override { return compat_; }
+  std::vector<std::string> warnings() const override { return warnings_; }
   void annotate(Program& program, Annotations& annotations) override;
 
  private:
@@ -53,6 +55,7 @@ class X86InductorQuantizer : public Quantizer {
   void note_rest(const Program& program, Annotations& annotations, size_t mark) const;
 
   Compat compat_;
+  NodeFilter filter_;
   std::optional<QuantizationConfig> global_;
   std::vector<Setting> operator_types_, module_names_;  // operator types by target; both in the order of their first setting
   std::vector<std::string> warnings_;

@@ -306,10 +306,10 @@ class Annotator {
   uint64_t began_;
 };
 
-void propagate(Graph& graph, Annotations& annotations) {
+void propagate(Graph& graph, Annotations& annotations, const NodeFilter& filter) {
   for (Node* node : graph.nodes()) {
     Node* input = keeps_numbers(*node) ? node->arg(0).node() : nullptr;
-    if (input == nullptr || is_annotated(annotations, {node})) continue;
+    if (input == nullptr || is_annotated(annotations, {node}) || (filter && !filter(*node))) continue;
     const auto producer = annotations.find(input);
     if (producer == annotations.end() || std::holds_alternative<std::monostate>(producer->second.output_qspec)) {
       annotations.note(node, {kName, "propagation", false, concat("the output of ", input->name(), " is not quantized: nothing to hand on")});
@@ -406,6 +406,30 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& module_na
   return *this;
 }
 
+XNNPACKQuantizer& XNNPACKQuantizer::set_filter_function(NodeFilter filter) {
+  filter_ = std::move(filter);
+  return *this;
+}
+
+const XNNPACKQuantizer::Setting* XNNPACKQuantizer::setting_of(const Node& node, const Setting* global) const {
+  const auto innermost = [&](const std::vector<Setting>& settings, std::string ModuleStackEntry::*key) -> const Setting* {
+    const auto& stack = node.meta.nn_module_stack;
+    for (auto entry = stack.rbegin(); entry != stack.rend(); ++entry)
+      for (const Setting& s : settings)
+        if ((*entry).*key == s.first) return &s;
+    return nullptr;
+  };
+  if (const Setting* named = innermost(module_names_, &ModuleStackEntry::path)) return named;
+  if (const Setting* typed = innermost(module_types_, &ModuleStackEntry::type)) return typed;
+  if (compat_ == Compat::kNone) {
+    // A relu that is fused goes with the operator in front of it.
+    const Node* producer = is_relu(node) ? node.arg(0).node() : nullptr;
+    for (const Setting& s : operator_types_)
+      if (is_of_packet(node, s.first) || (producer && is_of_packet(*producer, s.first))) return &s;
+  }
+  return global->second ? global : nullptr;
+}
+
 void XNNPACKQuantizer::transform_for_annotation(Program& program) { convert_scalars_to_attributes(program, compat_); }
 
 void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
@@ -414,50 +438,46 @@ void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
   const size_t mark = annotations.num_decisions();
   const uint64_t began = QuantizationAnnotation::fresh_id();
   const auto is_dynamic = [&](const QuantizationConfig& config) { return strict ? all_dynamic : config.is_dynamic(); };
-  const auto apply = [&](const std::optional<QuantizationConfig>& config, const std::string& setting, NodeFilter filter) {
+  const auto apply = [&](const std::optional<QuantizationConfig>& config, const std::string& setting, const NodeFilter& reaches) {
     if (!config) return;
-    Annotator annotator(program, annotations, *config, std::move(filter), compat_, setting, began);
+    const NodeFilter filter = [&](const Node& node) { return reaches(node) && (!filter_ || filter_(node)); };
+    Annotator annotator(program, annotations, *config, filter, compat_, setting, began);
     if (is_dynamic(*config)) annotator.annotate_dynamic();
     else annotator.annotate_static();
   };
-  const auto in_names = [this](const Node& node) {
-    return std::any_of(module_names_.begin(), module_names_.end(), [&](const Setting& s) { return is_in_module(node, s.first); });
+  const Setting global{"", global_};
+  const auto in_any = [](const std::vector<Setting>& settings, const Node& node, bool (*is_in)(const Node&, const std::string&)) {
+    return std::any_of(settings.begin(), settings.end(), [&](const Setting& s) { return is_in(node, s.first); });
   };
-  const auto in_types = [this](const Node& node) {
-    return std::any_of(module_types_.begin(), module_types_.end(), [&](const Setting& s) { return is_in_module_type(node, s.first); });
+  const auto holds = [&](const Setting& setting) {
+    return [&](const Node& node) { return setting_of(node, &global) == &setting; };
   };
-  const auto of_operators = [this](const Node& node) {
-    return std::any_of(operator_types_.begin(), operator_types_.end(), [&](const Setting& s) { return is_of_packet(node, s.first); });
-  };
-  for (const auto& [name, config] : module_names_)
-    apply(config, concat("the setting for module ", name), [&, name = name](const Node& node) { return is_in_module(node, name); });
-  for (const auto& [type, config] : module_types_)
-    apply(config, concat("the setting for modules of type ", type),
-          [&, type = type](const Node& node) { return is_in_module_type(node, type) && (strict || !in_names(node)); });
+  // PyTorch applies every setting in turn and lets the first one that annotates a node have it.
+  for (const Setting& s : module_names_) {
+    const auto is_in = [&](const Node& node) { return is_in_module(node, s.first); };
+    apply(s.second, concat("the setting for module ", s.first), strict ? NodeFilter(is_in) : NodeFilter(holds(s)));
+  }
+  for (const Setting& s : module_types_) {
+    const auto is_in = [&](const Node& node) { return is_in_module_type(node, s.first); };
+    apply(s.second, concat("the setting for modules of type ", s.first), strict ? NodeFilter(is_in) : NodeFilter(holds(s)));
+  }
   if (!strict)
-    for (const auto& [packet, config] : operator_types_)
-      apply(config, concat("the setting for operators ", packet), [&, packet = packet](const Node& node) {
-        // A relu that is fused goes with the operator in front of it.
-        const Node* producer = is_relu(node) ? node.arg(0).node() : nullptr;
-        return (is_of_packet(node, packet) || (producer && is_of_packet(*producer, packet))) && !in_names(node) && !in_types(node);
-      });
-  apply(global_, "the global setting", [&](const Node& node) { return !in_names(node) && !in_types(node) && (strict || !of_operators(node)); });
-  propagate(*program.graph, annotations);
+    for (const Setting& s : operator_types_) apply(s.second, concat("the setting for operators ", s.first), holds(s));
+  const auto in_none = [&](const Node& node) {
+    return !in_any(module_names_, node, is_in_module) && !in_any(module_types_, node, is_in_module_type);
+  };
+  apply(global_, "the global setting", strict ? NodeFilter(in_none) : NodeFilter(holds(global)));
+  propagate(*program.graph, annotations, filter_);
 
   // What no pattern has looked at.
   for (const Node* node : program.graph->nodes()) {
     if (node->op() != Node::Op::kCallFunction || annotations.decided_since(node, mark)) continue;
-    const Setting* setting = nullptr;  // the first that reaches the node
-    for (const Setting& s : module_names_)
-      if (!setting && is_in_module(*node, s.first)) setting = &s;
-    for (const Setting& s : module_types_)
-      if (!setting && is_in_module_type(*node, s.first)) setting = &s;
-    for (const Setting& s : operator_types_)
-      if (!setting && !strict && is_of_packet(*node, s.first)) setting = &s;
+    const Setting* setting = setting_of(*node, &global);
     std::string reason;
-    if (setting && !setting->second) reason = concat("the settings leave ", setting->first, " in float");
-    else if (!setting && !global_) reason = "there is no global setting, and none for this module or operator";
-    else if (is_dynamic(setting ? *setting->second : *global_) && !is_linear(*node)) reason = kName + " quantizes only linear dynamically";
+    if (filter_ && !filter_(*node)) reason = "the filter function refuses it";
+    else if (setting == nullptr) reason = "there is no global setting, and none for this module or operator";
+    else if (!setting->second) reason = concat("the settings leave ", setting->first, " in float");
+    else if (is_dynamic(*setting->second) && !is_linear(*node)) reason = kName + " quantizes only linear dynamically";
     else if (is_conv_transpose(*node)) reason = kName + " quantizes a transposed convolution only together with a relu behind it";
     else if (strict && (node->is("torch.ops.aten.cat.default") || node->is("torch.ops.aten.adaptive_avg_pool2d.default")))
       reason = "PyTorch 2.6 finds it by its recorded source, and here that is another or none; without compat torch-2.6 it is found";

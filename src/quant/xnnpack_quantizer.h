@@ -23,7 +23,8 @@ struct SymmetricConfigOptions {
 QuantizationConfig get_symmetric_quantization_config(const SymmetricConfigOptions& options = {});
 
 // Annotates convolutions, linears, add, mul, cat and pools, first those with a relu behind, and passes annotations on through
-// operators that keep the numbers. Precedence: module name, module type, operator type, global.
+// operators that keep the numbers. Precedence: module name (of nested ones the
+// innermost), module type, operator type, global.
 //
 // With Compat::kTorch26 it annotates exactly what PyTorch 2.6 does. Without, it does what the settings say where PyTorch
 // stumbles over its own bookkeeping:
@@ -31,6 +32,7 @@ QuantizationConfig get_symmetric_quantization_config(const SymmetricConfigOption
 //    reach convolutions and linear + relu;
 //  - a second call of a module is quantized like the first;
 //  - cat and adaptive_avg_pool2d are found by operator, so in non-strict exports too;
+//  - each operator has one setting: no config for a module takes it out of that of the module around it;
 //  - set_operator_type is obeyed, and a dynamic setting holds for the modules it was given for, whatever the global one is.
 class XNNPACKQuantizer : public Quantizer {
  public:
@@ -44,6 +46,9 @@ class XNNPACKQuantizer : public Quantizer {
   // Throws Error{kInvalidArgument} for no config, as PyTorch does, if compatible with it; else the module stays float.
   XNNPACKQuantizer& set_module_name(const std::string& module_name, std::optional<QuantizationConfig> config);
 
+  // Nothing that the function refuses is annotated, whatever the settings say; a pattern is taken if all its operators pass.
+  XNNPACKQuantizer& set_filter_function(NodeFilter filter);
+
   std::string_view name() const override { return "XNNPACKQuantizer"; }
   Compat compat() const override { return compat_; }
   void transform_for_annotation(Program& program) override;
@@ -51,7 +56,11 @@ class XNNPACKQuantizer : public Quantizer {
 
  private:
   using Setting = std::pair<std::string, std::optional<QuantizationConfig>>;
+  // The setting that holds for a node, as qdq reads them; null: none. `global` stands for the global one.
+  const Setting* setting_of(const Node& node, const Setting* global) const;
+
   Compat compat_;
+  NodeFilter filter_;
   std::optional<QuantizationConfig> global_;
   std::vector<Setting> operator_types_, module_types_, module_names_;  // in the order of their first setting
 };

@@ -47,6 +47,32 @@ TEST(Recipe, MakesEveryQuantizer) {
                            {"spec": "fixed_qparams", "dtype": "uint8", "scale": 0.5, "zero_point": 3, "quant_min": 0, "quant_max": 255}}]})"), 1u);
 }
 
+TEST(Recipe, ConfigsMaySpellOutSpecs) {
+  const std::string weight = R"({"spec": "quantization", "dtype": "int8", "quant_min": -8, "quant_max": 7, "qscheme": "per_channel_symmetric",
+                                 "ch_axis": -1, "observer": {"class": "PerChannelMinMaxObserver"}})";
+  const auto quantizer = parse(R"({"quantizer": "XNNPACKQuantizer", "global": {"weight": )" + weight + "}}");
+  const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
+  ASSERT_EQ(prepared.observers().size(), 1u);
+  EXPECT_EQ(prepared.observers()[0].observer->quant_max(), 7);
+  EXPECT_EQ(prepared.observers()[0].observer->args().ch_axis, 1);
+  EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "function_type": [["torch.nn.functional.linear", {"weight": )" + weight + "}]]}"), 1u);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "global": {"weight": {"spec": "shared", "with": {"node": "x"}}}})").find("no particular node"),
+            std::string::npos);
+}
+
+TEST(Recipe, OverridesObservers) {
+  const auto quantizer = parse(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "linear", "output":
+      {"spec": "quantization", "dtype": "uint8", "qscheme": "per_tensor_affine", "observer": {"class": "MinMaxObserver"}}}],
+      "observer_overrides": [{"node": "linear", "attributes": {"quant_max": 127, "eps": 0.25, "qscheme": "per_tensor_symmetric"}}]})");
+  const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
+  const Observer& observer = *prepared.observers().at(0).observer;
+  EXPECT_EQ(observer.quant_min(), 0);
+  EXPECT_EQ(observer.quant_max(), 127);
+  EXPECT_EQ(observer.args().eps, 0.25);
+  EXPECT_EQ(observer.args().qscheme, QScheme::kPerTensorSymmetric);
+  EXPECT_NE(refusal(R"({"quantizer": "EmbeddingQuantizer", "observer_overrides": [{"node": "x"}]})").find("attributes"), std::string::npos);
+}
+
 TEST(Recipe, CompatIsHandedOn) {
   EXPECT_EQ(parse(R"({"quantizer": "XNNPACKQuantizer", "global": {}})")->compat(), Compat::kNone);
   EXPECT_EQ(parse(R"({"quantizer": "XNNPACKQuantizer", "global": {}, "compat": "torch-2.6"})")->compat(), Compat::kTorch26);
