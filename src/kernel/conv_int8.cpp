@@ -1,0 +1,313 @@
+// Integer convolutions: bands of rows are laid out so that the taps of a pixel are a few runs of bytes, then multiplied.
+//
+// An image is read where it stands if the road can: no padding, no groups, bytes of the road's sign. Otherwise a band of
+// it is staged: copied with its padding, and flipped to s8 or widened to s16 for the roads that want that.
+#include "kernel/conv_int8.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "kernel/depthwise_int8.h"
+#include "kernel/panel.h"
+
+namespace qdq::kernel {
+namespace {
+
+// A staged band stays in the second-level cache while all panels of weights pass over it.
+constexpr int64_t kBandBytes = int64_t{1} << 17;
+// Bytes behind a staged band that a vector or a padded step may read.
+constexpr int64_t kStageSlack = 64;
+// Multiply-adds below which waking threads costs more than it gains.
+constexpr int64_t kSerialWork = int64_t{1} << 18;
+
+// Working memory of a thread, which grows and stays: a warm call allocates nothing.
+template <class T>
+T* scratch(int64_t count) {
+  thread_local std::vector<T> memory;
+  if (static_cast<int64_t>(memory.size()) < count) memory.resize(static_cast<size_t>(count));
+  return memory.data();
+}
+
+bool is_depthwise(const Conv2d& c) { return c.groups == c.in_channels && c.groups == c.out_channels && c.groups > 1; }
+
+int64_t element_bytes(const PackedConvInt8& p) { return p.road == DotRoad::kPairs && !p.depthwise ? 2 : 1; }
+
+// What a road's bytes are x-ored with to get them from u8.
+uint8_t flip_of(const PackedConvInt8& p) { return p.road == DotRoad::kSignedBytes ? 128 : 0; }
+
+// Groups of the channel arrays: those of a depthwise convolution stand together.
+int64_t array_groups(const PackedConvInt8& p) { return p.depthwise ? 1 : p.conv.groups; }
+
+// Where the value of an output channel stands in the padded arrays.
+size_t array_index(const PackedConvInt8& p, int64_t channel) {
+  const int64_t oc = p.conv.out_channels / array_groups(p);
+  return static_cast<size_t>(channel / oc * p.padded_channels + channel % oc);
+}
+
+void pack_products(const int8_t* weight, PackedConvInt8& p) {
+  const Conv2d& c = p.conv;
+  const int64_t ic = c.in_channels / c.groups, oc = c.out_channels / c.groups, taps = c.kernel_h * c.kernel_w;
+  const int64_t step = dot_step(p.road), panels = divide_up(oc, kDotPanel);
+  p.weights = Tensor::empty({c.groups, panels, p.run_count, p.run_steps, kDotPanel, step}, DType::kS8);
+  int8_t* out = p.weights.data<int8_t>();
+  for (int64_t g = 0; g < c.groups; ++g) {
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      for (int64_t run = 0; run < p.run_count; ++run) {
+        for (int64_t k = 0; k < p.run_steps * step; k += step) {
+          for (int64_t o = panel * kDotPanel; o < (panel + 1) * kDotPanel; ++o) {
+            for (int64_t i = k; i < k + step; ++i) {
+              const int64_t element = run * p.run_length + i, tap = element / ic, channel = element % ic;
+              *out++ = o < oc && i < p.run_length ? weight[((g * oc + o) * ic + channel) * taps + tap] : int8_t{0};
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+void pack_depthwise(const int8_t* weight, PackedConvInt8& p) {
+  const int64_t taps = p.conv.kernel_h * p.conv.kernel_w, group = depthwise_taps(p.road);
+  const int64_t panels = divide_up(p.conv.out_channels, kDepthwisePanel);
+  p.weights = Tensor::empty({panels, p.run_count, kDepthwisePanel, group}, DType::kS8);
+  int8_t* out = p.weights.data<int8_t>();
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    for (int64_t g = 0; g < p.run_count; ++g) {
+      for (int64_t c = panel * kDepthwisePanel; c < (panel + 1) * kDepthwisePanel; ++c) {
+        for (int64_t tap = g * group; tap < (g + 1) * group; ++tap)
+          *out++ = c < p.conv.out_channels && tap < taps ? weight[c * taps + tap] : int8_t{0};
+      }
+    }
+  }
+}
+
+// The starting sums take out what the zero point adds: a product road multiplies x itself, or x - 128.
+void pack_start(const int8_t* weight, PackedConvInt8& p) {
+  const Conv2d& c = p.conv;
+  p.start.assign(static_cast<size_t>(array_groups(p) * p.padded_channels), 0);
+  if (element_bytes(p) == 2) return;  // staged less the zero point
+  const int64_t depth = c.in_channels / c.groups * c.kernel_h * c.kernel_w;
+  const int32_t zero_point = p.x_zero_point - flip_of(p);
+  for (int64_t o = 0; o < c.out_channels; ++o) {
+    int32_t sum = 0;
+    for (int64_t k = 0; k < depth; ++k) sum += weight[o * depth + k];
+    p.start[array_index(p, o)] = -zero_point * sum;
+  }
+}
+
+void pad_channels(std::vector<float>& values, const PackedConvInt8& p) {
+  std::vector<float> padded(static_cast<size_t>(array_groups(p) * p.padded_channels), 0.0f);
+  for (size_t o = 0; o < values.size(); ++o) padded[array_index(p, static_cast<int64_t>(o))] = values[o];
+  values = std::move(padded);
+}
+
+// The geometry of one call: how pixels and taps stand in what the products read.
+class Layout {
+ public:
+  Layout(const PackedConvInt8& p, const ConvInt8Images& images)
+      : p_(p), c_(p.conv), i_(images), channels_(p.depthwise ? c_.in_channels : c_.in_channels / c_.groups) {
+    // A 1x1 convolution reads only the pixels that its stride meets, so that is all that is staged.
+    picks_ = c_.kernel_h * c_.kernel_w == 1 && c_.pad_h == 0 && c_.pad_w == 0;
+    const int64_t step = p.depthwise ? kDepthwisePanel : dot_step(p.road);
+    const bool inside = (i_.out_h - 1) * c_.stride_h + (c_.kernel_h - 1) * c_.dilation_h < i_.in_h &&
+                        (i_.out_w - 1) * c_.stride_w + (c_.kernel_w - 1) * c_.dilation_w < i_.in_w;
+    const bool dense_runs = p.run_length <= channels_ || i_.x_stride == channels_;
+    const bool whole = (p.depthwise ? channels_ : p.run_length) % step == 0;
+    staged_ = !(p.road == DotRoad::kUnsignedBytes && c_.pad_h == 0 && c_.pad_w == 0 && inside &&
+                (p.depthwise || c_.groups == 1) && dense_runs && whole);
+    if (p.depthwise && p.road == DotRoad::kPairs && c_.pad_h == 0 && c_.pad_w == 0 && inside && whole) staged_ = false;
+    step_h_ = staged_ && picks_ ? 1 : c_.stride_h;
+    step_w_ = staged_ && picks_ ? 1 : c_.stride_w;
+    width_ = staged_ ? (i_.out_w - 1) * step_w_ + (c_.kernel_w - 1) * c_.dilation_w + 1 : i_.in_w;
+    pixel_ = staged_ ? channels_ * element_bytes(p) : i_.x_stride;
+    row_ = width_ * pixel_;
+  }
+
+  bool staged() const { return staged_; }
+  // Staged bytes of `rows` output rows.
+  int64_t bytes(int64_t rows) const { return in_rows(rows) * row_; }
+
+  // Byte offsets of the pixels of `rows` output rows, and of their taps.
+  void pixels(int64_t rows, int32_t* out) const {
+    for (int64_t oh = 0; oh < rows; ++oh)
+      for (int64_t ow = 0; ow < i_.out_w; ++ow)
+        *out++ = static_cast<int32_t>(oh * step_h_ * row_ + ow * step_w_ * pixel_);
+  }
+  void taps(int64_t count, int32_t* out) const {
+    const int64_t taps = c_.kernel_h * c_.kernel_w, per_run = p_.depthwise ? 1 : p_.run_length / channels_;
+    for (int64_t run = 0; run < count; ++run) {
+      const int64_t tap = std::min(run * per_run, taps - 1), kh = tap / c_.kernel_w, kw = tap % c_.kernel_w;
+      out[run] = static_cast<int32_t>(kh * c_.dilation_h * row_ + kw * c_.dilation_w * pixel_);
+    }
+  }
+
+  // Where the first tap of output row oh of image n stands, unstaged.
+  const uint8_t* origin(int64_t n, int64_t oh) const {
+    return i_.x + (n * i_.in_h + oh * c_.stride_h) * i_.in_w * i_.x_stride;
+  }
+
+  // Copies what `rows` output rows from oh on read of a group of image n.
+  void stage(int64_t n, int64_t group, int64_t oh, int64_t rows, uint8_t* out) const {
+    const int64_t count = in_rows(rows);
+    for (int64_t r = 0; r < count; ++r, out += row_) {
+      const int64_t ih = picks_ ? (oh + r) * c_.stride_h : oh * c_.stride_h - c_.pad_h + r;
+      if (ih < 0 || ih >= i_.in_h) {
+        fill(out, width_);
+        continue;
+      }
+      const uint8_t* from = i_.x + (n * i_.in_h + ih) * i_.in_w * i_.x_stride + group * channels_;
+      const int64_t step = picks_ ? c_.stride_w : 1, first = picks_ ? 0 : -c_.pad_w;
+      const int64_t left = std::min(std::max<int64_t>(-first, 0), width_);
+      const int64_t middle = std::clamp<int64_t>(divide_up(i_.in_w - first, step) - left, 0, width_ - left);
+      fill(out, left);
+      uint8_t* to = out + left * pixel_;
+      from += (first + left * step) * i_.x_stride;
+      if (step == 1 && i_.x_stride == channels_) {
+        copy(from, middle * channels_, to);
+      } else {
+        for (int64_t w = 0; w < middle; ++w) copy(from + w * step * i_.x_stride, channels_, to + w * pixel_);
+      }
+      fill(to + middle * pixel_, width_ - left - middle);
+    }
+  }
+
+ private:
+  int64_t in_rows(int64_t rows) const { return (rows - 1) * step_h_ + (c_.kernel_h - 1) * c_.dilation_h + 1; }
+
+  void fill(uint8_t* out, int64_t pixels) const {
+    const int value = element_bytes(p_) == 2 ? 0 : static_cast<uint8_t>(p_.x_zero_point) ^ flip_of(p_);
+    std::memset(out, value, static_cast<size_t>(pixels * pixel_));
+  }
+  void copy(const uint8_t* from, int64_t n, uint8_t* to) const {
+    if (element_bytes(p_) == 2) {
+      const auto zero_point = static_cast<int16_t>(p_.x_zero_point);
+      auto* wide = reinterpret_cast<int16_t*>(to);
+      for (int64_t i = 0; i < n; ++i) wide[i] = static_cast<int16_t>(from[i] - zero_point);
+    } else if (const uint8_t flip = flip_of(p_)) {
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(from[i] ^ flip);
+    } else {
+      std::memcpy(to, from, static_cast<size_t>(n));
+    }
+  }
+
+  const PackedConvInt8& p_;
+  const Conv2d& c_;
+  const ConvInt8Images& i_;
+  int64_t channels_;
+  bool picks_ = false, staged_ = true;
+  int64_t step_h_ = 1, step_w_ = 1, width_ = 0, pixel_ = 0, row_ = 0;
+};
+
+// Output rows of one image, all or some of the channels of one group.
+struct Task {
+  int64_t image, group, row, rows, first_channel, last_channel;
+};
+
+void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout, const Task& task) {
+  const Conv2d& c = p.conv;
+  const int64_t pixel_count = task.rows * i.out_w, oc = c.out_channels / c.groups;
+  const int64_t tap_count = p.depthwise ? p.run_count * depthwise_taps(p.road) : p.run_count;
+  int32_t* pixels = scratch<int32_t>(pixel_count + tap_count);
+  int32_t* taps = pixels + pixel_count;
+  layout.pixels(task.rows, pixels);
+  layout.taps(tap_count, taps);
+  const uint8_t* activations = layout.origin(task.image, task.row);
+  if (layout.staged()) {
+    uint8_t* stage = scratch<uint8_t>(layout.bytes(task.rows) + kStageSlack);
+    layout.stage(task.image, task.group, task.row, task.rows, stage);
+    activations = stage;
+  }
+  const int64_t channel = p.depthwise ? 0 : task.group * oc;
+  const int64_t out_pixel = (task.image * i.out_h + task.row) * i.out_w;
+  Finish finish;
+  finish.requantize = &p.requantize;
+  finish.multiplier = p.requantize.multiplier.data() + task.group * p.padded_channels;
+  finish.offset = p.requantize.offset.data() + task.group * p.padded_channels;
+  if (i.residual) finish.residual = i.residual + out_pixel * i.residual_stride + channel;
+  finish.residual_stride = i.residual_stride;
+  finish.out = static_cast<std::byte*>(i.out) + (out_pixel * i.out_stride + channel) * (p.requantize.out_is_float ? 4 : 1);
+  finish.out_stride = i.out_stride;
+  const int32_t* start = p.start.data() + task.group * p.padded_channels;
+  const int8_t* weights = p.weights.data<int8_t>();
+  if (p.depthwise) {
+    depthwise_band({p.road, activations, pixels, pixel_count, taps, p.run_count, weights, start, c.out_channels, finish});
+  } else {
+    const int64_t group_bytes = p.weights.numel() / c.groups;
+    dot_band({p.road, activations, pixels, pixel_count, taps, p.run_count, p.run_steps,
+              weights + task.group * group_bytes, start, task.first_channel, task.last_channel, finish});
+  }
+}
+
+}  // namespace
+
+std::string PackedConvInt8::description() const {
+  std::string text = depthwise ? "depthwise" : conv.groups > 1 ? "grouped conv" : "conv";
+  text += " " + std::to_string(conv.kernel_h) + "x" + std::to_string(conv.kernel_w) + ", ";
+  return text.append(dot_road_name(road));
+}
+
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
+                                DotRoad road) {
+  const int64_t ic = conv.in_channels / conv.groups, taps = conv.kernel_h * conv.kernel_w;
+  QDQ_CHECK(ic * taps <= 65000, kUnsupported, "a sum of ", ic * taps, " products may not fit 32 bits; at most 65000 do");
+  PackedConvInt8 p;
+  p.conv = conv;
+  p.road = road;
+  p.x_zero_point = x_zero_point;
+  p.requantize = std::move(requantize);
+  p.depthwise = is_depthwise(conv);
+  if (p.depthwise) {
+    p.run_count = divide_up(taps, depthwise_taps(road));
+    p.padded_channels = round_up(conv.out_channels, kFinishChannels);
+    pack_depthwise(weight, p);
+  } else {
+    // Neighbouring taps of a row are neighbouring bytes.
+    const int64_t joined = conv.dilation_w == 1 ? conv.kernel_w : 1;
+    p.run_length = joined * ic;
+    p.run_count = taps / joined;
+    p.run_steps = divide_up(p.run_length, dot_step(road));
+    p.padded_channels = round_up(conv.out_channels / conv.groups, kFinishChannels);
+    pack_products(weight, p);
+  }
+  pad_channels(p.requantize.multiplier, p);
+  pad_channels(p.requantize.offset, p);
+  pack_start(weight, p);
+  return p;
+}
+
+void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {
+  const Conv2d& c = p.conv;
+  if (i.batch * i.out_h * i.out_w == 0) return;
+  const Layout layout(p, i);
+  int64_t rows = std::min(i.out_h, c.kernel_h);  // fewer would be mostly halo
+  while (rows < i.out_h && layout.bytes(rows + 1) <= kBandBytes) ++rows;
+  const int64_t groups = array_groups(p), oc = c.out_channels / groups;
+  const int64_t work = i.out_h * i.out_w * oc * (p.depthwise ? 1 : c.in_channels / c.groups) * c.kernel_h * c.kernel_w;
+  const int threads = i.batch * groups * work < kSerialWork ? 1 : num_threads();
+  // With several threads there are at least four tasks for each: shorter bands first, then fewer channels.
+  int64_t bands = divide_up(i.out_h, rows);
+  const int64_t wanted = threads == 1 ? 1 : 4 * threads;
+  if (i.batch * groups * bands < wanted) {
+    bands = std::min(i.out_h, divide_up(wanted, i.batch * groups));
+    rows = divide_up(i.out_h, bands);
+    bands = divide_up(i.out_h, rows);
+  }
+  int64_t split = p.depthwise ? 1 : std::min(divide_up(oc, kFinishChannels), divide_up(wanted, i.batch * groups * bands));
+  const int64_t channels = round_up(divide_up(oc, split), kDotPanel);
+  split = divide_up(oc, channels);
+  const int64_t tasks = i.batch * groups * bands * split;
+  parallel_for(tasks, threads == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t part = t % split, band = t / split % bands, group = t / split / bands % groups;
+      const int64_t row = band * rows;
+      run_task(p, i, layout,
+               {t / split / bands / groups, group, row, std::min(rows, i.out_h - row), part * channels,
+                std::min(oc, (part + 1) * channels)});
+    }
+  });
+}
+
+}  // namespace qdq::kernel

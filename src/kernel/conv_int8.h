@@ -1,0 +1,69 @@
+// Exact integer convolutions over channels-last u8 images with prepacked s8 weights, requantized as kernel/requantize.h
+// says. The same integers on every machine, in every build, with any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernel/conv.h"
+#include "kernel/gemm_int8.h"
+#include "kernel/requantize.h"
+#include "tensor/tensor.h"
+
+namespace qdq::kernel {
+
+// A convolution of one input's zero point, made ready for this machine's best road (kernel/gemm_int8.h). Copies share
+// the packed weights.
+struct PackedConvInt8 {
+  Conv2d conv;
+  DotRoad road = DotRoad::kPairs;
+  bool depthwise = false;
+  int32_t x_zero_point = 0;
+  // Taps of a pixel: runs of neighbouring elements, `run_length` of them in steps of dot_step(road).
+  int64_t run_count = 0, run_length = 0, run_steps = 0;
+  int64_t padded_channels = 0;  // of a group: those of the arrays below
+  Tensor weights;
+  std::vector<int32_t> start;
+  Requantize requantize;  // with padded arrays, [groups][padded_channels]
+
+  // "conv 3x3 on the 8-bit dot product, unsigned by signed": for people.
+  std::string description() const;
+};
+
+// weight is [out_channels, in_channels / groups, kernel_h, kernel_w] in C order; requantize has one multiplier (and
+// offset) an output channel. `road` is for tests; it must be one that this machine has.
+// Requires groups to divide both channel counts, positive kernel, stride and dilation, a zero point in [0, 255], and at
+// most 65,000 products a sum, so that s32 holds every sum.
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
+                                DotRoad road);
+inline PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point,
+                                       Requantize requantize) {
+  return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), dot_road());
+}
+
+// A linear layer is a 1x1 convolution: weight [out_features, in_features], an image of `rows` x 1 pixels.
+inline Conv2d linear_as_conv2d(int64_t in_features, int64_t out_features) {
+  Conv2d conv;
+  conv.in_channels = in_features;
+  conv.out_channels = out_features;
+  return conv;
+}
+
+// Images of the convolution: [batch, in_h, in_w, channels] with pixels `stride` elements apart, so that an image may be
+// a slice of the channels of a wider one.
+struct ConvInt8Images {
+  int64_t batch = 1, in_h = 1, in_w = 1, out_h = 1, out_w = 1;
+  const uint8_t* x = nullptr;
+  int64_t x_stride = 0;
+  const uint8_t* residual = nullptr;  // [batch, out_h, out_w, out_channels]; null without
+  int64_t residual_stride = 0;
+  void* out = nullptr;  // u8 or f32
+  int64_t out_stride = 0;
+};
+
+// out[n, oh, ow, oc] = requantize(sum over (kh, kw, ic) of (x[n, oh*stride - pad + kh*dilation, ..., ic] - zero point) *
+// weight[oc, ic, kh, kw]). Taps outside the image are the zero point. out may be the residual; otherwise no aliasing.
+void conv2d_int8(const PackedConvInt8& packed, const ConvInt8Images& images);
+
+}  // namespace qdq::kernel

@@ -1,0 +1,285 @@
+// Integer products in registers for every vector width, in blocks that fit the registers of each target.
+#include "kernel/gemm_int8.h"
+
+#include <algorithm>
+#include <cstring>
+
+#if defined(__wasm_relaxed_simd__)
+#include <wasm_simd128.h>
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/gemm_int8_hwy.cpp"
+#define QDQ_TARGETS_WITH_BYTE_DOT
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "kernel/requantize_hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D32 = hn::CappedTag<int32_t, 16>;
+using D16 = hn::Repartition<int16_t, D32>;
+using D8 = hn::Repartition<int8_t, D32>;
+using U8 = hn::Repartition<uint8_t, D32>;
+using V32 = hn::Vec<D32>;
+constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
+#if defined(__wasm_relaxed_simd__)
+constexpr bool kHasByteDot = true;
+#else
+constexpr bool kHasByteDot = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL;
+#endif
+// AVX-512 has 32 vector registers, the others 16.
+constexpr int kMaxRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+constexpr int kMaxVectors = 4;
+// sum[i] += the products of four bytes, or of two 16-bit integers, of lane i.
+template <bool kBytes>
+HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn::Vec<D16> pairs) {
+  if constexpr (kBytes) {
+    (void)pairs;
+#if defined(__wasm_relaxed_simd__)
+    return V32{wasm_i32x4_relaxed_dot_i8x16_i7x16_add(bytes.raw, a.raw, sum.raw)};
+#else
+    return hn::SumOfMulQuadAccumulate(D32(), hn::BitCast(U8(), a), bytes, sum);
+#endif
+  } else {
+    (void)bytes;
+    return hn::Add(sum, hn::WidenMulPairwiseAdd(D32(), hn::BitCast(D16(), a), pairs));
+  }
+}
+
+template <bool kBytes, int kRows, int kVectors>
+HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, int64_t a_at,
+                            const int8_t* const* b, int64_t b_at) {
+  const D32 d;
+  hn::Vec<D8> bytes[kVectors];
+  hn::Vec<D16> pairs[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    if constexpr (kBytes) {
+      bytes[v] = hn::LoadU(D8(), b[v] + b_at);
+    } else {
+      bytes[v] = hn::Zero(D8());
+    }
+    if constexpr (kBytes) {
+      pairs[v] = hn::Zero(D16());
+    } else {
+      pairs[v] = hn::PromoteTo(D16(), hn::LoadU(hn::Rebind<int8_t, D16>(), b[v] + b_at));
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    int32_t word;
+    std::memcpy(&word, a[r] + a_at, sizeof word);
+    const V32 av = hn::Set(d, word);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = dot<kBytes>(sum[r][v], av, bytes[v], pairs[v]);
+  }
+}
+
+template <int kRows, int kVectors>
+HWY_NOINLINE void finish_block(const DotBand& band, const int32_t* sums, int64_t pixel, int64_t channel) {
+  for (int r = 0; r < kRows; ++r) {
+    finish_row<kVectors>(D32(), band.finish, sums + r * kVectors * kLanes, pixel + r, channel, band.last_channel - channel);
+  }
+}
+
+template <bool kBytes, int kRows, int kVectors>
+HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel) {
+  const D32 d;
+  constexpr int64_t kStepBytes = kDotPanel * (kBytes ? 4 : 2), kVectorBytes = kLanes * (kBytes ? 4 : 2);
+  const int64_t panel_bytes = band.run_count * band.run_steps * kStepBytes;
+  const int8_t* b[kVectors];
+  V32 sum[kRows][kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t c = channel + v * kLanes;
+    b[v] = band.weights + c / kDotPanel * panel_bytes + c % kDotPanel / kLanes * kVectorBytes;
+    const V32 start = hn::LoadU(d, band.start + c);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sum[r][v] = start;
+  }
+  const uint8_t* origin[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) origin[r] = band.activations + band.pixels[pixel + r];
+  for (int64_t run = 0; run < band.run_count; ++run) {
+    const uint8_t* a[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) a[r] = origin[r] + band.runs[run];
+    int64_t step = band.run_steps;
+    for (; step >= 4; step -= 4) {
+      dot_step_at<kBytes, kRows, kVectors>(sum, a, 0, b, 0);
+      dot_step_at<kBytes, kRows, kVectors>(sum, a, 4, b, kStepBytes);
+      dot_step_at<kBytes, kRows, kVectors>(sum, a, 8, b, 2 * kStepBytes);
+      dot_step_at<kBytes, kRows, kVectors>(sum, a, 12, b, 3 * kStepBytes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) a[r] += 16;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) b[v] += 4 * kStepBytes;
+    }
+    for (; step > 0; --step) {
+      dot_step_at<kBytes, kRows, kVectors>(sum, a, 0, b, 0);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) a[r] += 4;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) b[v] += kStepBytes;
+    }
+  }
+  alignas(64) int32_t sums[kRows * kVectors * kLanes];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, sums + (r * kVectors + v) * kLanes);
+  }
+  finish_block<kRows, kVectors>(band, sums, pixel, channel);
+}
+
+// All pixels for kVectors vectors of channels, in ever smaller blocks.
+template <bool kBytes, int kVectors>
+HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
+  constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kMaxRows;
+  int64_t pixel = 0;
+  for (; pixel + kRows <= band.pixel_count; pixel += kRows) block<kBytes, kRows, kVectors>(band, pixel, channel);
+  if constexpr (kRows > 4) {
+    for (; pixel + 4 <= band.pixel_count; pixel += 4) block<kBytes, 4, kVectors>(band, pixel, channel);
+  }
+  if constexpr (kRows > 2) {
+    for (; pixel + 2 <= band.pixel_count; pixel += 2) block<kBytes, 2, kVectors>(band, pixel, channel);
+  }
+  for (; pixel < band.pixel_count; ++pixel) block<kBytes, 1, kVectors>(band, pixel, channel);
+}
+
+template <bool kBytes>
+void band_of(const DotBand& band) {
+  int64_t channel = band.first_channel;
+  // A single pixel has few sums under way: more vectors hide the latency of the products.
+  if (band.pixel_count <= 2) {
+    for (; channel + (kMaxVectors - 1) * kLanes < band.last_channel; channel += kMaxVectors * kLanes)
+      strip<kBytes, kMaxVectors>(band, channel);
+  }
+  for (; channel + kLanes < band.last_channel; channel += 2 * kLanes) strip<kBytes, 2>(band, channel);
+  if (channel < band.last_channel) strip<kBytes, kDotPanel / kLanes == 2 ? 2 : 1>(band, channel);
+}
+
+void dot_band(const DotBand& band) {
+  if constexpr (kHasByteDot) {
+    if (band.road != DotRoad::kPairs) return band_of<true>(band);
+  }
+  band_of<false>(band);
+}
+
+// Nine sums of products of three vectors with three: what an inner loop does, without its loads. The vectors change with
+// every round, or the products could be taken out of the loop.
+template <bool kBytes>
+int64_t peak_of(int64_t rounds) {
+  const D32 d;
+  V32 sum[3][3], a[3], b[3];
+#pragma GCC unroll 3
+  for (int i = 0; i < 3; ++i) {
+    a[i] = hn::Set(d, 0x01020304 * i);
+    b[i] = hn::Set(d, 0x00010001 * i);
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) sum[i][j] = hn::Set(d, i);
+  }
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i) {
+      a[i] = hn::Xor(a[i], b[i]);
+#pragma GCC unroll 3
+      for (int j = 0; j < 3; ++j)
+        sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
+    }
+  }
+  V32 total = hn::Zero(d);
+#pragma GCC unroll 3
+  for (int i = 0; i < 3; ++i) {
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) total = hn::Xor(total, sum[i][j]);
+  }
+  volatile int32_t keep = hn::GetLane(total);
+  (void)keep;
+  return rounds * 9 * kLanes * (kBytes ? 4 : 2);
+}
+
+int64_t dot_peak(DotRoad road, int64_t rounds) {
+  if constexpr (kHasByteDot) {
+    if (road != DotRoad::kPairs) return peak_of<true>(rounds);
+  }
+  return peak_of<false>(rounds);
+}
+
+DotRoad best_road() {
+#if defined(__wasm_relaxed_simd__)
+  // The engine's compilers may differ in how they treat the operands, so they come from memory.
+  constexpr int8_t kExtremes[] = {-128, -127, -1, 0, 1, 2, 64, 126, 127};
+  bool is_unsigned = true, is_signed = true;
+  volatile int8_t weights[16], operand[16];
+  for (int8_t w0 : kExtremes) {
+    for (int8_t w1 : kExtremes) {
+      for (int8_t x0 : kExtremes) {
+        for (int8_t x1 : kExtremes) {
+          for (int i = 0; i < 16; ++i) {
+            weights[i] = i % 4 < 2 ? w0 : w1;
+            operand[i] = i % 2 ? x1 : x0;
+          }
+          int8_t w[16], x[16];
+          for (int i = 0; i < 16; ++i) w[i] = weights[i], x[i] = operand[i];
+          const v128_t got =
+              wasm_i32x4_relaxed_dot_i8x16_i7x16_add(wasm_v128_load(w), wasm_v128_load(x), wasm_i32x4_splat(-77));
+          int32_t sums[4];
+          wasm_v128_store(sums, got);
+          for (int lane = 0; lane < 4; ++lane) {
+            int32_t with_unsigned = -77, with_signed = -77;
+            for (int i = 4 * lane; i < 4 * lane + 4; ++i) {
+              with_unsigned += int32_t{w[i]} * static_cast<uint8_t>(x[i]);
+              with_signed += int32_t{w[i]} * x[i];
+            }
+            is_unsigned &= sums[lane] == with_unsigned;
+            is_signed &= sums[lane] == with_signed;
+          }
+        }
+      }
+    }
+  }
+  return is_unsigned ? DotRoad::kUnsignedBytes : is_signed ? DotRoad::kSignedBytes : DotRoad::kPairs;
+#else
+  return kHasByteDot ? DotRoad::kUnsignedBytes : DotRoad::kPairs;
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+HWY_EXPORT(dot_band);
+HWY_EXPORT(dot_peak);
+HWY_EXPORT(best_road);
+
+DotRoad dot_road() {
+#if defined(__wasm__)
+  static const DotRoad road = HWY_DYNAMIC_DISPATCH(best_road)();
+  return road;
+#else
+  return HWY_DYNAMIC_DISPATCH(best_road)();
+#endif
+}
+
+std::string_view dot_road_name(DotRoad road) {
+  switch (road) {
+    case DotRoad::kUnsignedBytes: return "8-bit dot product, unsigned by signed";
+    case DotRoad::kSignedBytes: return "8-bit dot product, signed by signed";
+    case DotRoad::kPairs: break;
+  }
+  return "16-bit dot product";
+}
+
+void dot_band(const DotBand& band) { HWY_DYNAMIC_DISPATCH(dot_band)(band); }
+int64_t dot_peak(DotRoad road, int64_t rounds) { return HWY_DYNAMIC_DISPATCH(dot_peak)(road, rounds); }
+
+}  // namespace qdq::kernel
+#endif
