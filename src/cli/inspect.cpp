@@ -116,12 +116,10 @@ std::string explanation_table(const Prepared& prepared) {
 
 }  // namespace
 
-Model load_model(const std::string& path, Host& host, bool to_run) {
+Model load_model(const std::string& path, Host& host) {
   const auto bytes = host.read_file(path);
   try {
-    Model model{load_pt2(bytes), bytes.size()};
-    if (to_run) check_ops(*model.program.graph);
-    return model;
+    return {load_pt2(bytes), bytes.size()};
   } catch (Error& error) {
     if (error.message.find(path) == std::string::npos) error.message = concat(path, ": ", error.message);
     throw;
@@ -129,7 +127,7 @@ Model load_model(const std::string& path, Host& host, bool to_run) {
 }
 
 void inspect(const InspectOptions& options, Host& host) {
-  auto [program, file_bytes] = load_model(options.model, host, false);
+  auto [program, file_bytes] = load_model(options.model, host);
   if (options.explain) {
     const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
     const Prepared prepared = prepare_pt2e(std::move(program), *quantizer);

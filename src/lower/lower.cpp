@@ -1,7 +1,13 @@
 #include "lower/lower.h"
 
 #include <algorithm>
+#include <chrono>
+#include <list>
+#include <map>
 #include <unordered_set>
+
+#include "lower/compiled_plan.h"
+#include "lower/fuse.h"
 
 namespace qdq {
 namespace {
@@ -93,16 +99,109 @@ std::vector<std::string_view> backend_names() {
   return out;
 }
 
+namespace {
+
+std::unique_ptr<StepBackend> make_step_backend(std::string_view name) {
+  if (name == "onednn") return make_onednn_steps();
+  if (name == "simd") return make_simd_steps();
+  return nullptr;
+}
+
+// The plans of a program for one set of input sizes.
+struct Specialization {
+  std::map<std::string, int64_t> symbols;
+  std::vector<std::unique_ptr<CompiledPlan>> plans;  // null: not needed yet
+};
+constexpr size_t kMaxSpecializations = 8;  // sizes that change all the time must not fill the memory
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
 struct Session::Impl {
   Program program;
   std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<std::unique_ptr<StepBackend>> step_backends;
+  Fusion fusion;
+  Workspace workspace;
+  std::list<Specialization> specializations;  // the latest first
   std::unique_ptr<Interpreter> interpreter;
+  std::vector<Timing>* timings = nullptr;
+  double last_time = 0;
+
+  bool has_integer_steps() const {
+    return std::any_of(step_backends.begin(), step_backends.end(),
+                       [](const auto& one) { return one->has(PlanStep::Kind::kConvolution) && one->has(PlanStep::Kind::kLinear); });
+  }
+
+  // What the symbols of the inputs' sizes are; the interpreter checks that all inputs agree.
+  std::map<std::string, int64_t> symbols_of(std::span<const Tensor> inputs) const {
+    std::map<std::string, int64_t> symbols;
+    const std::vector<Node*> placeholders = program.graph->placeholders();
+    for (size_t i = 0; i < std::min(inputs.size(), placeholders.size()); ++i) {
+      const TensorMeta* meta = placeholders[i]->meta.val.tensor();
+      if (meta == nullptr || !inputs[i].defined() || inputs[i].sizes().size() != meta->sizes.size()) continue;
+      for (size_t axis = 0; axis < meta->sizes.size(); ++axis)
+        if (!meta->sizes[axis].is_constant()) symbols.emplace(meta->sizes[axis].to_string(), inputs[i].sizes()[axis]);
+    }
+    return symbols;
+  }
+  std::map<std::string, int64_t> symbols_at_export() const {
+    std::map<std::string, int64_t> symbols = program.symbol_hints;
+    for (const Node* input : program.graph->placeholders())
+      if (const TensorMeta* meta = input->meta.val.tensor())
+        for (const SymInt& size : meta->sizes)
+          if (!size.is_constant()) symbols.emplace(size.to_string(), 1);
+    return symbols;
+  }
+
+  void select(std::map<std::string, int64_t> symbols) {
+    if (fusion.plans.empty()) return;
+    const auto known = std::find_if(specializations.begin(), specializations.end(), [&](const Specialization& one) { return one.symbols == symbols; });
+    if (known != specializations.end()) {
+      specializations.splice(specializations.begin(), specializations, known);
+      return;
+    }
+    specializations.push_front({std::move(symbols), {}});
+    specializations.front().plans.resize(fusion.plans.size());
+    if (specializations.size() > kMaxSpecializations) specializations.pop_back();
+  }
+  CompiledPlan& compiled(size_t index) {
+    Specialization& current = specializations.front();
+    if (current.plans[index] == nullptr)
+      current.plans[index] = std::make_unique<CompiledPlan>(specialize(fusion.plans[index], current.symbols), step_backends, workspace);
+    return *current.plans[index];
+  }
+
+  // Answers for the node "plan_<i>".
+  Value run_plan(const Node& node, std::span<const Value> args) {
+    CompiledPlan& plan = compiled(static_cast<size_t>(std::stoul(node.target().substr(5))));
+    std::vector<Tensor> inputs;
+    for (const Value& value : args) {
+      const Tensor* tensor = value.get_if<Tensor>();
+      QDQ_CHECK(tensor != nullptr, kInternal, "a plan got something else than a tensor");
+      inputs.push_back(*tensor);
+    }
+    const CompiledPlan::Observer observe = [&](size_t s) { lap(plan, s); };
+    const std::vector<Tensor> outputs = plan.run(inputs, timings == nullptr ? nullptr : &observe);
+    return Value::List(outputs.begin(), outputs.end());
+  }
+
+  // The time since the last call belongs to the step before `s`; before the first, to bringing the inputs.
+  void lap(const CompiledPlan& plan, size_t s) {
+    const double time = now();
+    if (s > 0) {
+      const PlanStep& step = plan.plan().steps[s - 1];
+      const CompiledPlan::StepPlacement& by = plan.placements()[s - 1];
+      timings->push_back({step.name, std::string(to_string(step.kind)), by.backend, by.description, time - last_time});
+    }
+    last_time = time;
+  }
 };
 
 Session::Session(Program program, const LowerOptions& options) : impl_(std::make_unique<Impl>()) {
   check_ops(*program.graph);
   impl_->program = std::move(program);
-  fold_constants(impl_->program);
   const std::vector<std::string_view> known = backend_names();
   const std::vector<std::string> wanted =
       options.backends.empty() ? std::vector<std::string>(known.begin(), known.end()) : options.backends;
@@ -117,17 +216,82 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
       candidates.push_back(backend.get());
       impl_->backends.push_back(std::move(backend));
     }
+    if (std::unique_ptr<StepBackend> backend = make_step_backend(name)) impl_->step_backends.push_back(std::move(backend));
   }
+  if (options.fuse && impl_->has_integer_steps()) {
+    impl_->step_backends.push_back(make_reference_steps());
+    impl_->fusion = fuse(impl_->program);
+  }
+  fold_constants(impl_->program);
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);
+  if (!impl_->fusion.plans.empty())
+    impl_->interpreter->set_module_handler([impl = impl_.get()](const Node& node, std::span<const Value> args) { return impl->run_plan(node, args); });
 }
 
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
-std::vector<Tensor> Session::run(std::span<const Tensor> inputs) { return impl_->interpreter->run(inputs); }
+std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
+  impl_->select(impl_->symbols_of(inputs));
+  return impl_->interpreter->run(inputs);
+}
+
+std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Timing>& timings) {
+  Impl& impl = *impl_;
+  std::unordered_map<std::string_view, std::string_view> backend_of;
+  for (const Interpreter::Placement& placement : impl.interpreter->placements()) backend_of[placement.node->name()] = placement.backend;
+  impl.timings = &timings;
+  impl.interpreter->set_node_hook([&](const Node& node, const Value&) {
+    const double time = now();
+    if (node.op() == Node::Op::kCallFunction)
+      timings.push_back({node.name(), node.target(), std::string(backend_of[node.name()]), {}, time - impl.last_time});
+    impl.last_time = time;
+  });
+  const auto stop = [&] {
+    impl.timings = nullptr;
+    impl.interpreter->set_node_hook({});
+  };
+  impl.last_time = now();
+  try {
+    std::vector<Tensor> outputs = run(inputs);
+    stop();
+    return outputs;
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
 const Program& Session::program() const { return impl_->program; }
-const std::vector<Interpreter::Placement>& Session::placements() const { return impl_->interpreter->placements(); }
+
+std::vector<Session::Placement> Session::placements() {
+  Impl& impl = *impl_;
+  if (impl.specializations.empty()) impl.select(impl.symbols_at_export());
+  std::vector<Placement> out;
+  std::unordered_map<std::string_view, const Interpreter::Placement*> alone;
+  for (const Interpreter::Placement& placement : impl.interpreter->placements()) alone[placement.node->name()] = &placement;
+  const auto add_alone = [&](const Interpreter::Placement& placement) -> Placement& {
+    return out.emplace_back(Placement{placement.node->name(), placement.node->target(), {}, placement.backend, {}, placement.refusals});
+  };
+  if (impl.fusion.fates.empty()) {
+    for (const Interpreter::Placement& placement : impl.interpreter->placements()) add_alone(placement);
+    return out;
+  }
+  for (const NodeFate& fate : impl.fusion.fates) {
+    if (fate.plan < 0) {
+      const auto found = alone.find(fate.node);
+      if (found == alone.end()) continue;
+      Placement& placement = add_alone(*found->second);
+      placement.refusals.insert(placement.refusals.begin(), {"fusion", fate.refusal});
+      continue;
+    }
+    const CompiledPlan& plan = impl.compiled(static_cast<size_t>(fate.plan));
+    const CompiledPlan::StepPlacement& by = plan.placements().at(fate.step);
+    out.push_back({fate.node, fate.target, plan.plan().steps[fate.step].name, by.backend, by.description, by.refusals});
+  }
+  return out;
+}
 
 Session lower(const Program& program, const LowerOptions& options) { return Session(program.clone(), options); }
 
@@ -136,5 +300,6 @@ Session lower(const Program& program, const LowerOptions& options) { return Sess
 #ifdef __EMSCRIPTEN__
 namespace qdq {
 std::unique_ptr<Backend> make_onednn_backend() { return nullptr; }
+std::unique_ptr<StepBackend> make_onednn_steps() { return nullptr; }
 }  // namespace qdq
 #endif

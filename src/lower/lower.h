@@ -22,6 +22,9 @@ std::vector<std::string_view> backend_names();
 struct LowerOptions {
   // Asked in this order; the reference operators always close the list. Empty: all that the build has, best first.
   std::vector<std::string> backends;
+  // Whether dq -> op -> q becomes fused integer steps, where a backend has them. Their results may be one quantization step away from
+  // those of the graph run node by node, which is what false gives.
+  bool fuse = true;
 };
 
 // A program made ready to run again and again. It owns its program.
@@ -32,10 +35,30 @@ class Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  // As Interpreter::run.
+  // As Interpreter::run. Integer steps are compiled at the first run with inputs of new sizes.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
+
+  // What ran and for how long: a fused step, or a node that no plan took.
+  struct Timing {
+    std::string name, what, backend, description;  // "conv2d_3", "convolution" or the node's target, "onednn", "brgconv:avx512_core_vnni"
+    double seconds = 0;
+  };
+  // run(), appending to `timings` in execution order.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, std::vector<Timing>& timings);
+
+  // What is run: the plans' nodes are calls of "plan_<i>".
   const Program& program() const;
-  const std::vector<Interpreter::Placement>& placements() const;
+
+  // Who runs a node of the program that was lowered, and why the others refused.
+  struct Placement {
+    std::string node, target;
+    std::string step;     // the fused step that the node is part of, by the name of its last node; empty: it runs on its own
+    std::string backend, description;
+    std::vector<std::pair<std::string, std::string>> refusals;  // (backend, or "fusion", and the reason)
+  };
+  // In execution order; nodes that were computed once (dequantized weights) are left out. Compiles the steps if nothing ran yet, for the
+  // sizes that the program was exported with.
+  std::vector<Placement> placements();
 
  private:
   struct Impl;

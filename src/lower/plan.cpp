@@ -58,7 +58,9 @@ class ArenaPlanner {
     const size_t end = std::max(s, last_use_[step.output]);
     if (step.in_place_input >= 0) {
       const size_t input = step.inputs[static_cast<size_t>(step.in_place_input)];
-      if (tenancy_of_[input] != kNone && last_use_[input] == s && plan_.buffers[input].bytes() == out.bytes()) {
+      // An input that is read twice may be wanted at other places than where it is overwritten (a convolution's own residual).
+      const bool is_read_once = std::count(step.inputs.begin(), step.inputs.end(), input) == 1;
+      if (tenancy_of_[input] != kNone && is_read_once && last_use_[input] == s && plan_.buffers[input].bytes() == out.bytes()) {
         tenancy_of_[step.output] = tenancy_of_[input];
         tenancies_[tenancy_of_[input]].end = end;
         return;

@@ -1,4 +1,4 @@
-// The only file that knows oneDNN: float convolutions, linear layers and matrix products on its primitives.
+// Nodes on oneDNN: float convolutions, linear layers and matrix products on its primitives.
 //
 // Sums are taken in the order in which PyTorch 2.6 takes them on one thread, so that observers see the same last bits and a model
 // calibrated here gets PyTorch's scales (measured by tests/real_models.py):
@@ -11,9 +11,9 @@
 #include <omp.h>
 
 #include <map>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "base/parallel.h"
+#include "lower/backend/onednn.h"
 #include "lower/lower.h"
 
 namespace qdq {
@@ -22,15 +22,9 @@ namespace {
 using dnnl::memory;
 using Dims = memory::dims;
 
-dnnl::engine& engine() {
-  static dnnl::engine instance(dnnl::engine::kind::cpu, 0);
-  return instance;
-}
-
-dnnl::stream& stream() {
-  static dnnl::stream instance(engine());
-  return instance;
-}
+using onednn::engine;
+using onednn::guarded;
+using onednn::stream;
 
 memory view(const Tensor& tensor, const Dims& dims, const Dims& strides) {
   return {memory::desc(dims, memory::data_type::f32, strides), engine(), tensor.raw()};
@@ -44,17 +38,6 @@ memory in_layout(memory in, const memory::desc& wanted) {
   memory out(wanted, engine());
   dnnl::reorder(in, out).execute(stream(), in, out);
   return out;
-}
-
-// Runs a oneDNN call; its errors become ours.
-template <class Body>
-auto guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const dnnl::error& error) {
-    throw Error(error.status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kInternal,
-                concat("oneDNN refused: ", error.what()));
-  }
 }
 
 bool is_f32(const Tensor* tensor) { return tensor == nullptr || tensor->dtype() == DType::kF32; }

@@ -253,6 +253,7 @@ class ReferenceStep : public CompiledStep {
 class ReferenceSteps : public StepBackend {
  public:
   std::string_view name() const override { return "reference"; }
+  bool has(PlanStep::Kind) const override { return false; }  // any step, but slowly
   std::variant<std::unique_ptr<CompiledStep>, std::string> compile(const Plan& plan, const PlanStep& step) override {
     return std::make_unique<ReferenceStep>(plan, step);
   }

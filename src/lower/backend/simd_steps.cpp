@@ -29,6 +29,7 @@ class ConvertStep : public CompiledStep {
 class SimdSteps : public StepBackend {
  public:
   std::string_view name() const override { return "simd"; }
+  bool has(PlanStep::Kind kind) const override { return kind == PlanStep::Kind::kQuantize || kind == PlanStep::Kind::kDequantize; }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
     using Kind = PlanStep::Kind;

@@ -1,0 +1,424 @@
+// The steps of a plan on oneDNN's int8 primitives, with what follows a sum fused into them.
+//
+// The multipliers of lower/plan.h go in as scales of the weights, the offsets as bias, so that the primitive computes the formulas there;
+// it may use fused multiply-add and its own approximations of exp and erf, which is where the one step of difference comes from.
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/parallel.h"
+#include "lower/backend.h"
+#include "lower/backend/onednn.h"
+
+namespace qdq {
+namespace {
+
+using dnnl::algorithm;
+using dnnl::memory;
+using dnnl::primitive_attr;
+using onednn::engine;
+using onednn::guarded;
+using onednn::stream;
+using Dims = memory::dims;
+using Compiled = std::variant<std::unique_ptr<CompiledStep>, std::string>;
+
+memory::data_type data_type(DType dtype) { return dtype == DType::kU8 ? memory::data_type::u8 : memory::data_type::f32; }
+memory::desc desc_of(const PlanBuffer& buffer) { return {buffer.sizes, data_type(buffer.dtype), buffer.strides()}; }
+
+memory constants(const std::vector<float>& values) {
+  memory out({{static_cast<int64_t>(values.size())}, memory::data_type::f32, memory::format_tag::a}, engine());
+  std::memcpy(out.get_data_handle(), values.data(), values.size() * sizeof(float));
+  return out;
+}
+memory constant(int32_t value) {
+  memory out({{1}, memory::data_type::s32, memory::format_tag::a}, engine());
+  *static_cast<int32_t*>(out.get_data_handle()) = value;
+  return out;
+}
+
+// Weights in the layouts of primitives, one copy for all sizes of a session.
+class PackedWeights {
+ public:
+  memory get(const Tensor& weight, const memory::desc& plain, const memory::desc& wanted) {
+    auto [begin, end] = packed_.equal_range(weight.raw());
+    for (auto at = begin; at != end; ++at)
+      if (at->second.memory.get_desc() == wanted) return at->second.memory;
+    memory from(plain, engine(), weight.raw()), to(wanted, engine());
+    dnnl::reorder(from, to).execute(stream(), from, to);
+    stream().wait();
+    packed_.emplace(weight.raw(), Entry{weight, to});
+    return to;
+  }
+
+ private:
+  struct Entry {
+    Tensor owner;  // keeps the address taken
+    dnnl::memory memory;
+  };
+  std::unordered_multimap<const std::byte*, Entry> packed_;
+};
+
+// One primitive with its memories; those of inputs, output and scratchpad get their addresses at every run.
+class PrimitiveStep : public CompiledStep {
+ public:
+  PrimitiveStep(dnnl::primitive primitive, const std::string& implementation, const memory::desc& scratchpad)
+      : primitive_(std::move(primitive)), implementation_(implementation), scratchpad_(scratchpad, engine(), nullptr) {
+    scratch_bytes_ = scratchpad.get_size();
+    if (scratch_bytes_ > 0) bind(DNNL_ARG_SCRATCHPAD, scratchpad_);
+  }
+
+  void bind(int argument, const memory& value) {
+    kept_.push_back(value);
+    arguments_.push_back({argument, value.get()});
+  }
+  void bind_input(int argument, size_t input, const memory::desc& desc) {
+    memory value(desc, engine(), nullptr);
+    bind(argument, value);
+    inputs_.emplace_back(input, value);
+  }
+  void bind_output(const memory::desc& desc) {
+    output_ = memory(desc, engine(), nullptr);
+    bind(DNNL_ARG_DST, output_);
+  }
+  // The primitive adds to what the output holds: this input, copied there unless it already lies there.
+  void set_accumulated_input(size_t input, size_t bytes) {
+    accumulated_ = static_cast<int64_t>(input);
+    accumulated_bytes_ = bytes;
+  }
+
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+  std::string description() const override { return implementation_; }
+
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    guarded([&] {
+      if (accumulated_ >= 0 && inputs[static_cast<size_t>(accumulated_)] != output)
+        std::memcpy(output, inputs[static_cast<size_t>(accumulated_)], accumulated_bytes_);
+      for (auto& [input, value] : inputs_) value.set_data_handle(const_cast<std::byte*>(inputs[input]));
+      output_.set_data_handle(output);
+      if (scratch_bytes_ > 0) scratchpad_.set_data_handle(scratch);
+      dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data()),
+                              "a primitive could not be executed");
+    });
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  std::string implementation_;
+  size_t scratch_bytes_ = 0;
+  memory scratchpad_, output_;
+  std::vector<std::pair<size_t, memory>> inputs_;
+  std::vector<memory> kept_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+  int64_t accumulated_ = -1;
+  size_t accumulated_bytes_ = 0;
+};
+
+template <class Primitive>
+std::unique_ptr<PrimitiveStep> step_of(const typename Primitive::primitive_desc& desc) {
+  return std::make_unique<PrimitiveStep>(Primitive(desc), desc.impl_info_str(), desc.scratchpad_desc());
+}
+
+primitive_attr plain_attr() {
+  primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+void append_activation(dnnl::post_ops& ops, const Activation& activation) {
+  using Kind = Activation::Kind;
+  const auto bounded = [](double bound) {
+    return static_cast<float>(std::min<double>(std::max<double>(bound, std::numeric_limits<float>::lowest()), std::numeric_limits<float>::max()));
+  };
+  switch (activation.kind) {
+    case Kind::kNone: return;
+    case Kind::kClamp:
+      if (activation.low == 0 && std::isinf(activation.high)) ops.append_eltwise(algorithm::eltwise_relu, 0, 0);
+      else ops.append_eltwise(algorithm::eltwise_clip, bounded(activation.low), bounded(activation.high));
+      return;
+    case Kind::kLeakyRelu: return ops.append_eltwise(algorithm::eltwise_relu, static_cast<float>(activation.slope), 0);
+    case Kind::kHardSwish: return ops.append_eltwise(algorithm::eltwise_hardswish, 1.0f / 6, 0.5f);
+    case Kind::kHardSigmoid: return ops.append_eltwise(algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f);
+    case Kind::kSigmoid: return ops.append_eltwise(algorithm::eltwise_logistic, 0, 0);
+    case Kind::kSilu: return ops.append_eltwise(algorithm::eltwise_swish, 1, 0);
+    case Kind::kGelu: return ops.append_eltwise(algorithm::eltwise_gelu_erf, 0, 0);
+    case Kind::kGeluTanh: return ops.append_eltwise(algorithm::eltwise_gelu_tanh, 0, 0);
+    case Kind::kTanh: return ops.append_eltwise(algorithm::eltwise_tanh, 0, 0);
+  }
+}
+
+// The bounds of a folded clamp that the saturation to u8 does not give by itself.
+void append_bounds(dnnl::post_ops& ops, const Requantization& to, bool is_u8) {
+  if (is_u8 && (to.low > 0 || to.high < 255))
+    ops.append_eltwise(algorithm::eltwise_clip, static_cast<float>(to.low - to.zero_point), static_cast<float>(to.high - to.zero_point));
+}
+
+class OneDnnSteps : public StepBackend {
+ public:
+  std::string_view name() const override { return "onednn"; }
+  bool has(PlanStep::Kind) const override { return true; }
+
+  Compiled compile(const Plan& plan, const PlanStep& step) override {
+    using Kind = PlanStep::Kind;
+    omp_set_num_threads(num_threads());
+    for (const size_t buffer : step.inputs)
+      if (numel_of(plan.buffers[buffer].sizes) == 0) return "an empty input";
+    if (numel_of(plan.buffers[step.output].sizes) == 0) return "an empty output";
+    try {
+      switch (step.kind) {
+        case Kind::kConvolution: return convolution(plan, step);
+        case Kind::kLinear: return linear(plan, step);
+        case Kind::kMaxPool: return max_pool(plan, step);
+        case Kind::kAveragePool: return average_pool(plan, step);
+        case Kind::kAdd:
+        case Kind::kMul: return binary(plan, step);
+        case Kind::kConcat: return concat(plan, step);
+        case Kind::kQuantize:
+        case Kind::kDequantize: return convert(plan, step);
+        default: return "it only moves bytes";
+      }
+    } catch (const dnnl::error& error) {
+      if (error.status == dnnl_out_of_memory) throw Error(ErrorCode::kOutOfMemory, "oneDNN ran out of memory");
+      return qdq::concat("oneDNN has no primitive for it (", error.what(), ")");
+    }
+  }
+
+ private:
+  // What a convolution and a matrix product have in common behind their sum.
+  struct Product {
+    primitive_attr attr = plain_attr();
+    std::vector<float> multiplier, offset;
+    bool accumulates = false;       // the residual, onto the output
+    int residual_post_op = -1;      // or by a post-op that reads it
+    bool has_output_scale = false;
+    float output_scale = 1;
+    int32_t output_zero_point = 0;
+  };
+
+  static Product product_of(const Plan& plan, const PlanStep& step, int weight_mask) {
+    const PlanBuffer& out = plan.buffers[step.output];
+    const bool is_u8 = out.dtype == DType::kU8;
+    Requantization to = requantization(plan, step);
+    Product product;
+    dnnl::post_ops ops;
+    const PlanBuffer* residual = step.inputs.size() > 1 ? &plan.buffers[step.inputs[1]] : nullptr;
+    if (residual != nullptr && residual->dtype != out.dtype && is_u8) {
+      // A residual in f32 is added in reals, so nothing may be folded.
+      PlanStep unfolded = step;
+      Plan reals = plan;
+      reals.buffers[step.output].dtype = DType::kF32;
+      const Requantization in_reals = requantization(reals, unfolded);
+      to.multiplier = in_reals.multiplier;
+      to.offset = in_reals.offset;
+      to.inverse_scale = static_cast<float>(1.0 / out.qparams.scale);
+      product.residual_post_op = ops.len();
+      ops.append_binary(algorithm::binary_add, desc_of(*residual));
+      append_activation(ops, step.activation);
+      product.has_output_scale = true;
+    } else {
+      if (residual != nullptr) {
+        product.accumulates = true;
+        ops.append_sum(to.residual_multiplier, residual->dtype == DType::kU8 ? residual->qparams.zero_point : 0, data_type(residual->dtype));
+      }
+      append_activation(ops, to.activation);
+      product.has_output_scale = is_u8 && to.activation.kind != Activation::Kind::kNone;
+      if (!product.has_output_scale) append_bounds(ops, to, is_u8);
+    }
+    product.multiplier = std::move(to.multiplier);
+    product.offset = std::move(to.offset);
+    product.attr.set_post_ops(ops);
+    product.attr.set_scales_mask(DNNL_ARG_WEIGHTS, weight_mask);
+    if (product.has_output_scale) {
+      product.output_scale = static_cast<float>(out.qparams.scale);
+      product.attr.set_scales_mask(DNNL_ARG_DST, 0);
+    }
+    if (is_u8 && to.zero_point != 0) {
+      product.output_zero_point = to.zero_point;
+      product.attr.set_zero_points_mask(DNNL_ARG_DST, 0);
+    }
+    return product;
+  }
+
+  // Moves the input's zero point into the offsets: sum (x - z) w = sum x w - z sum w. Only where no tap lies outside the image.
+  static void fold_zero_point(Product& product, const PlanStep& step, int32_t zero_point) {
+    const int64_t channels = step.weight.size(0), depth = step.weight.numel() / channels;
+    const int8_t* w = step.weight.data<int8_t>();
+    for (int64_t c = 0; c < channels; ++c) {
+      int64_t sum = 0;
+      for (int64_t k = 0; k < depth; ++k) sum += w[c * depth + k];
+      float& offset = product.offset[static_cast<size_t>(c)];
+      offset = static_cast<float>(static_cast<double>(offset) - static_cast<double>(zero_point * sum) * static_cast<double>(product.multiplier[static_cast<size_t>(c)]));
+    }
+  }
+
+  static void bind_product(PrimitiveStep& compiled, const Plan& plan, const PlanStep& step, const Product& product, const memory::desc& x,
+                           const memory::desc& out, const memory::desc& bias) {
+    compiled.bind_input(DNNL_ARG_SRC, 0, x);
+    compiled.bind_output(out);
+    memory offsets(bias, engine());
+    std::memcpy(offsets.get_data_handle(), product.offset.data(), product.offset.size() * sizeof(float));
+    compiled.bind(DNNL_ARG_BIAS, offsets);
+    compiled.bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, constants(product.multiplier));
+    if (product.has_output_scale) compiled.bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, constants({product.output_scale}));
+    if (product.output_zero_point != 0) compiled.bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, constant(product.output_zero_point));
+    if (product.accumulates) compiled.set_accumulated_input(1, static_cast<size_t>(plan.buffers[step.output].bytes()));
+    if (product.residual_post_op >= 0)
+      compiled.bind_input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(product.residual_post_op) | DNNL_ARG_SRC_1, 1, desc_of(plan.buffers[step.inputs[1]]));
+  }
+
+  Compiled convolution(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    if (step.inputs.size() > 1 && out.dtype == DType::kF32 && plan.buffers[step.inputs[1]].dtype == DType::kU8)
+      return "a u8 residual of an f32 result";
+    const Window2d& w = step.window;
+    const int64_t g = step.groups, oc = step.weight.size(0);
+    const Dims kernel = g > 1 ? Dims{g, oc / g, step.weight.size(1), w.kernel_h, w.kernel_w} : Dims{oc, step.weight.size(1), w.kernel_h, w.kernel_w};
+    const Dims padding_end{(out.sizes[2] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1 - in.sizes[2] - w.pad_h,
+                           (out.sizes[3] - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1 - in.sizes[3] - w.pad_w};
+    Product product = product_of(plan, step, g > 1 ? 3 : 1);
+    const int32_t zero_point = in.qparams.zero_point;
+    const bool is_padded = w.pad_h > 0 || w.pad_w > 0 || padding_end[0] > 0 || padding_end[1] > 0;
+    if (zero_point != 0 && is_padded) product.attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    else if (zero_point != 0) fold_zero_point(product, step, zero_point);
+    const memory::desc x = desc_of(in), y = desc_of(out), bias({oc}, memory::data_type::f32, memory::format_tag::a);
+    const memory::desc weights(kernel, memory::data_type::s8, memory::format_tag::any);
+    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x, weights, bias, y,
+                                                         {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
+                                                         padding_end, product.attr);
+    auto compiled = step_of<dnnl::convolution_forward>(desc);
+    bind_product(*compiled, plan, step, product, x, y, bias);
+    const memory::desc plain(kernel, memory::data_type::s8, contiguous_strides(kernel));
+    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(step.weight, plain, desc.weights_desc()));
+    if (zero_point != 0 && is_padded) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, constant(zero_point));
+    return compiled;
+  }
+
+  Compiled linear(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != out.dtype) return "a residual of another dtype than the result";
+    const int64_t oc = step.weight.size(0), depth = step.weight.size(1), rows = numel_of(in.sizes) / depth;
+    Product product = product_of(plan, step, 2);
+    if (in.qparams.zero_point != 0) fold_zero_point(product, step, in.qparams.zero_point);
+    const memory::desc x({rows, depth}, memory::data_type::u8, memory::format_tag::ab), y({rows, oc}, data_type(out.dtype), memory::format_tag::ab);
+    const memory::desc bias({1, oc}, memory::data_type::f32, memory::format_tag::ab);
+    const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, memory::data_type::s8, memory::format_tag::any}, bias, y, product.attr);
+    auto compiled = step_of<dnnl::matmul>(desc);
+    bind_product(*compiled, plan, step, product, x, y, bias);
+    const memory::desc plain({depth, oc}, memory::data_type::s8, Dims{1, depth});
+    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(step.weight, plain, desc.weights_desc()));
+    return compiled;
+  }
+
+  static Compiled pool(const PlanStep& step, algorithm how, const memory::desc& x, const memory::desc& y) {
+    const Window2d& w = step.window;
+    const Dims in = x.get_dims(), out = y.get_dims();
+    const Dims padding_end{(out[2] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1 - in[2] - w.pad_h,
+                           (out[3] - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1 - in[3] - w.pad_w};
+    const dnnl::pooling_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, how, x, y, {w.stride_h, w.stride_w},
+                                                     {w.kernel_h, w.kernel_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
+                                                     padding_end, plain_attr());
+    auto compiled = step_of<dnnl::pooling_forward>(desc);
+    compiled->bind_input(DNNL_ARG_SRC, 0, x);
+    compiled->bind_output(y);
+    return compiled;
+  }
+  static Compiled max_pool(const Plan& plan, const PlanStep& step) {
+    return pool(step, algorithm::pooling_max, desc_of(plan.buffers[step.inputs[0]]), desc_of(plan.buffers[step.output]));
+  }
+  static Compiled average_pool(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    const Window2d& w = step.window;
+    const bool is_padded = w.pad_h > 0 || w.pad_w > 0;
+    if (step.divisor_override != 0) return "a divisor of its own";
+    if (step.activation.kind != Activation::Kind::kNone) return "an activation";
+    if (in.dtype != out.dtype || (in.dtype == DType::kU8 && in.qparams != out.qparams)) return "other qparams behind it";
+    if (is_padded && (step.count_include_pad || in.dtype == DType::kU8)) return "padding that counts";
+    return pool(step, algorithm::pooling_avg_exclude_padding, desc_of(in), desc_of(out));
+  }
+
+  static Compiled binary(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]], &out = plan.buffers[step.output];
+    const Requantization to = requantization(plan, step);
+    const bool is_add = step.kind == PlanStep::Kind::kAdd, is_u8 = out.dtype == DType::kU8;
+    const auto zero_point = [](const PlanBuffer& buffer) { return buffer.dtype == DType::kU8 ? buffer.qparams.zero_point : 0; };
+    if (!is_add && (zero_point(a) != 0 || zero_point(b) != 0)) return "a factor with a zero point";
+    if (is_u8 && to.activation.kind != Activation::Kind::kNone) return "an activation in reals before the rounding";
+    // The primitive broadcasts its second source only, and the factors commute.
+    const bool swap = a.sizes != out.sizes;
+    const PlanBuffer &first = swap ? b : a, &second = swap ? a : b;
+    if (first.sizes != out.sizes) return "both operands are broadcast";
+    dnnl::post_ops ops;
+    primitive_attr attr = plain_attr();
+    float shift = 0;
+    if (is_add) {
+      attr.set_scales_mask(DNNL_ARG_SRC_0, 0);
+      attr.set_scales_mask(DNNL_ARG_SRC_1, 0);
+      shift = static_cast<float>(-zero_point(a)) * to.multiplier[0] - static_cast<float>(zero_point(b)) * to.multiplier[1];
+    }
+    const float factor = is_add ? 1.0f : to.multiplier[0];
+    if (factor != 1 || shift != 0) ops.append_eltwise(algorithm::eltwise_linear, factor, shift);
+    append_activation(ops, to.activation);
+    append_bounds(ops, to, is_u8);
+    if (is_u8 && to.zero_point != 0) ops.append_eltwise(algorithm::eltwise_linear, 1, static_cast<float>(to.zero_point));
+    attr.set_post_ops(ops);
+    const dnnl::binary::primitive_desc desc(engine(), is_add ? algorithm::binary_add : algorithm::binary_mul, desc_of(first), desc_of(second), desc_of(out), attr);
+    auto compiled = step_of<dnnl::binary>(desc);
+    compiled->bind_input(DNNL_ARG_SRC_0, swap ? 1 : 0, desc_of(first));
+    compiled->bind_input(DNNL_ARG_SRC_1, swap ? 0 : 1, desc_of(second));
+    if (is_add) {
+      compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_0, constants({to.multiplier[swap ? 1 : 0]}));
+      compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_1, constants({to.multiplier[swap ? 0 : 1]}));
+    }
+    compiled->bind_output(desc_of(out));
+    return compiled;
+  }
+
+  static Compiled concat(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer& out = plan.buffers[step.output];
+    std::vector<memory::desc> sources;
+    for (const size_t input : step.inputs) {
+      const PlanBuffer& in = plan.buffers[input];
+      if (in.dtype != out.dtype || (in.dtype == DType::kU8 && in.qparams != out.qparams)) return "an input with other qparams";
+      sources.push_back(desc_of(in));
+    }
+    if (step.activation.kind != Activation::Kind::kNone) return "an activation";
+    const dnnl::concat::primitive_desc desc(engine(), desc_of(out), static_cast<int>(step.axis), sources, plain_attr());
+    auto compiled = step_of<dnnl::concat>(desc);
+    for (size_t i = 0; i < sources.size(); ++i) compiled->bind_input(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), i, sources[i]);
+    compiled->bind_output(desc_of(out));
+    return compiled;
+  }
+
+  static Compiled convert(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    const memory::desc x = desc_of(in), y = desc_of(out);
+    const Requantization to = requantization(plan, step);
+    primitive_attr attr = plain_attr();
+    if (step.activation.kind != Activation::Kind::kNone) return "an activation";
+    if (out.dtype == DType::kU8 && (to.low != 0 || to.high != 255)) return "a range narrower than that of u8";
+    const bool scales = to.multiplier[0] != 1;
+    const int32_t from_zero = in.dtype == DType::kU8 ? in.qparams.zero_point : 0;
+    if (scales) attr.set_scales_mask(DNNL_ARG_SRC, 0);
+    if (from_zero != 0) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    if (to.zero_point != 0) attr.set_zero_points_mask(DNNL_ARG_DST, 0);
+    const dnnl::reorder::primitive_desc desc(engine(), x, engine(), y, attr);
+    auto compiled = step_of<dnnl::reorder>(desc);
+    compiled->bind_input(DNNL_ARG_SRC, 0, x);
+    compiled->bind_output(y);
+    if (scales) compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, constants({to.multiplier[0]}));
+    if (from_zero != 0) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, constant(from_zero));
+    if (to.zero_point != 0) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, constant(to.zero_point));
+    return compiled;
+  }
+
+  PackedWeights weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepBackend> make_onednn_steps() { return std::make_unique<OneDnnSteps>(); }
+
+}  // namespace qdq

@@ -1,0 +1,82 @@
+#include "lower/compiled_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace qdq {
+namespace {
+
+std::unique_ptr<Storage> storage_of(uint64_t bytes) {
+  QDQ_CHECK(bytes <= std::numeric_limits<size_t>::max(), kOutOfMemory, "a plan wants ", bytes, " bytes, which this build cannot address");
+  return std::make_unique<Storage>(static_cast<size_t>(bytes));
+}
+
+// The tensor itself if its bytes lie as the buffer wants them, else a copy that does.
+Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
+  QDQ_CHECK(given.dtype() == buffer.dtype && given.sizes() == buffer.sizes, kInternal, "a plan got ", to_string(given.dtype()),
+            to_string(given.sizes()), " for ", buffer.name, ", which is ", to_string(buffer.dtype), to_string(buffer.sizes));
+  const Shape strides = buffer.strides();
+  bool fits = true;
+  for (size_t axis = 0; axis < strides.size(); ++axis) fits = fits && (buffer.sizes[axis] == 1 || given.strides()[axis] == strides[axis]);
+  if (fits) return given;
+  const Tensor copy = Tensor::empty({given.numel()}, buffer.dtype).as_strided(buffer.sizes, strides, 0);
+  copy.copy_from(given);
+  return copy;
+}
+
+}  // namespace
+
+void Workspace::reserve(uint64_t arena_bytes, uint64_t scratch_bytes) {
+  if (arena_bytes > 0 && (arena_ == nullptr || arena_->size() < arena_bytes)) arena_ = storage_of(arena_bytes);
+  if (scratch_bytes > 0 && (scratch_ == nullptr || scratch_->size() < scratch_bytes)) scratch_ = storage_of(scratch_bytes);
+}
+
+CompiledPlan::CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBackend>> backends, Workspace& workspace)
+    : plan_(std::move(plan)), workspace_(&workspace), addresses_(plan_.buffers.size(), nullptr) {
+  uint64_t scratch_bytes = 0;
+  for (const PlanStep& step : plan_.steps) {
+    StepPlacement placement;
+    std::unique_ptr<CompiledStep> compiled;
+    for (const auto& backend : backends) {
+      auto outcome = backend->compile(plan_, step);
+      if (auto* taken = std::get_if<std::unique_ptr<CompiledStep>>(&outcome)) {
+        compiled = std::move(*taken);
+        placement.backend = backend->name();
+        placement.description = compiled->description();
+        break;
+      }
+      placement.refusals.emplace_back(backend->name(), std::move(std::get<std::string>(outcome)));
+    }
+    QDQ_CHECK(compiled != nullptr, kInternal, "no backend takes the step ", to_string(step.kind), " of ", step.name);
+    scratch_bytes = std::max<uint64_t>(scratch_bytes, compiled->scratch_bytes());
+    steps_.push_back(std::move(compiled));
+    placements_.push_back(std::move(placement));
+  }
+  workspace.reserve(plan_.arena_bytes, scratch_bytes);
+}
+
+std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const Observer* observer) {
+  std::vector<Tensor> given, outputs;
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    given.push_back(arranged(inputs[i], plan_.buffers[plan_.inputs[i]]));
+    addresses_[plan_.inputs[i]] = given.back().raw();
+  }
+  for (const size_t output : plan_.outputs) {
+    const PlanBuffer& buffer = plan_.buffers[output];
+    outputs.push_back(Tensor::empty({numel_of(buffer.sizes)}, buffer.dtype).as_strided(buffer.sizes, buffer.strides(), 0));
+    addresses_[output] = outputs.back().raw();
+  }
+  std::byte* arena = workspace_->arena();
+  for (size_t b = 0; b < plan_.buffers.size(); ++b)
+    if (plan_.buffers[b].place == PlanBuffer::Place::kArena) addresses_[b] = arena + plan_.buffers[b].offset;
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    if (observer != nullptr) (*observer)(s);
+    step_inputs_.clear();
+    for (const size_t input : plan_.steps[s].inputs) step_inputs_.push_back(addresses_[input]);
+    steps_[s]->run(step_inputs_, addresses_[plan_.steps[s].output], workspace_->scratch());
+  }
+  if (observer != nullptr) (*observer)(steps_.size());
+  return outputs;
+}
+
+}  // namespace qdq

@@ -1,0 +1,55 @@
+// A plan with its steps compiled, and the memory it runs in.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lower/backend.h"
+
+namespace qdq {
+
+// The arena and the scratch memory that the plans of one session share: they run one after the other.
+class Workspace {
+ public:
+  std::byte* arena() { return arena_ == nullptr ? nullptr : arena_->data(); }
+  std::byte* scratch() { return scratch_ == nullptr ? nullptr : scratch_->data(); }
+  void reserve(uint64_t arena_bytes, uint64_t scratch_bytes);
+  uint64_t bytes() const { return (arena_ ? arena_->size() : 0) + (scratch_ ? scratch_->size() : 0); }
+
+ private:
+  std::unique_ptr<Storage> arena_, scratch_;
+};
+
+class CompiledPlan {
+ public:
+  // Asks the backends in order for every step of a specialized plan; one of them must take everything.
+  CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBackend>> backends, Workspace& workspace);
+
+  // Who runs a step.
+  struct StepPlacement {
+    std::string backend, description;
+    std::vector<std::pair<std::string, std::string>> refusals;  // (backend, reason)
+  };
+  const std::vector<StepPlacement>& placements() const { return placements_; }
+  const Plan& plan() const { return plan_; }
+
+  // Called before every step and after the last with the step's index.
+  using Observer = std::function<void(size_t step)>;
+  // The outputs, as the plan's buffers say, for inputs as these say or with other strides (then copied). Throws Error{kInternal} if an
+  // input has another dtype or shape.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observer* observer = nullptr);
+
+ private:
+  Plan plan_;
+  Workspace* workspace_;
+  std::vector<std::unique_ptr<CompiledStep>> steps_;
+  std::vector<StepPlacement> placements_;
+  std::vector<std::byte*> addresses_;           // of every buffer, in the current run
+  std::vector<const std::byte*> step_inputs_;   // of one step
+};
+
+}  // namespace qdq

@@ -1,0 +1,41 @@
+// What fusion reads off single nodes of a dq/q graph.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "graph/program.h"
+#include "lower/plan.h"
+
+namespace qdq {
+
+// Tensor metadata of a node whose value is one f32 tensor, or null.
+const TensorMeta* float_meta(const Node& node);
+
+// Whether this is quantize_per_tensor / dequantize_per_tensor with numbers as qparams and u8 or s8.
+bool quantizes_tensor(const Node& node);
+bool dequantizes_tensor(const Node& node);
+// Their qparams as a plan has them: those of s8 shifted by 128.
+PlanQParams plan_qparams(const Node& node);
+// A quantize node all of whose users are dequantize nodes with the same qparams.
+bool is_fusable_quantize(const Node& node);
+
+// The node's only user if it uses it once; else null.
+Node* single_user(const Node& node);
+
+// A dequantized constant s8 weight, symmetric, per tensor or per channel along axis 0.
+struct QuantizedWeight {
+  Tensor values;  // s8, C order
+  Tensor scales;  // f32 [channels]
+};
+// Or the reason why `node` (an argument) is none.
+std::variant<QuantizedWeight, std::string> quantized_weight(const Program& program, const Argument& argument);
+// The f32 constant behind an argument; undefined for None. Or the reason why it is none.
+std::variant<Tensor, std::string> constant_bias(const Program& program, const Argument& argument);
+
+// Argument i of type int[2] as two numbers; nothing if it is there and something else.
+std::optional<std::array<int64_t, 2>> int_pair(const Node& node, size_t i, std::array<int64_t, 2> if_none);
+
+}  // namespace qdq

@@ -1,0 +1,276 @@
+// Graphs as convert_pt2e leaves them: what is fused, what is not and why, and that the numbers stay.
+#include "lower/fuse.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/parallel.h"
+#include "lower/backend.h"
+#include "lower/lower.h"
+
+namespace qdq {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class GraphBuilder {
+ public:
+  Node* input(Shape sizes, const char* name = "x") {
+    Node* node = graph().create(Node::Op::kPlaceholder, name, {}, {}, name);
+    TensorMeta meta{DType::kF32, {}, {}, false};
+    for (size_t i = 0; i < sizes.size(); ++i) meta.sizes.push_back(i == 0 ? SymInt::symbol("s0") : SymInt(sizes[i]));
+    node->meta.val.value = meta;
+    return node;
+  }
+  Node* q(Node* x, double scale, int zero_point, DType dtype = DType::kU8) {
+    return call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {x, scale, zero_point, int(min_of(dtype)), int(max_of(dtype)), dtype});
+  }
+  Node* dq(Node* q) {
+    std::vector<Argument> args = q->args();
+    args[0] = q;
+    return call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", std::move(args));
+  }
+  Node* round(Node* x, double scale, int zero_point, DType dtype = DType::kU8) { return dq(q(x, scale, zero_point, dtype)); }
+  Node* weight(Shape sizes) {
+    Tensor values = Tensor::empty(sizes, DType::kS8), scales = Tensor::empty({sizes[0]}, DType::kF32);
+    const float depth = static_cast<float>(values.numel() / sizes[0]);
+    for (int8_t& w : values.span<int8_t>()) w = static_cast<int8_t>(std::uniform_int_distribution<int>(-127, 127)(random_));
+    for (float& s : scales.span<float>()) s = std::uniform_real_distribution<float>(0.5f, 1.5f)(random_) / std::sqrt(depth) / 64.0f;
+    Node* zero_points = constant(Tensor::empty({sizes[0]}, DType::kS64));
+    return call("torch.ops.quantized_decomposed.dequantize_per_channel.default", {constant(values), constant(scales), zero_points, 0, -127, 127, DType::kS8});
+  }
+  Node* conv(Node* x, Shape weight_sizes, int pad = 0, int groups = 1) {
+    const Argument::List one{1, 1}, padding{pad, pad};
+    Tensor bias = Tensor::empty({weight_sizes[0]}, DType::kF32);
+    for (float& b : bias.span<float>()) b = std::uniform_real_distribution<float>(-1, 1)(random_);
+    Node* w = weight(std::move(weight_sizes));
+    return call("torch.ops.aten.conv2d.default", {x, w, constant(bias), one, padding, one, groups});
+  }
+  Node* call(std::string target, std::vector<Argument> args) { return graph().call(std::move(target), std::move(args)); }
+  Program done(std::vector<Node*> outputs) {
+    Argument::List list(outputs.begin(), outputs.end());
+    graph().create(Node::Op::kOutput, "output", {Argument(std::move(list))});
+    infer_shapes(program_);
+    return std::move(program_);
+  }
+
+ private:
+  Graph& graph() { return *program_.graph; }
+  Node* constant(Tensor tensor) {
+    const std::string name = concat("constant_", program_.attributes.size());
+    TensorMeta meta{tensor.dtype(), {}, {}, false};
+    for (const int64_t size : tensor.sizes()) meta.sizes.push_back(size);
+    program_.add_attribute({name, std::move(tensor), Attribute::Kind::kBuffer});
+    Node* node = graph().get_attr(name);
+    node->meta.val.value = meta;
+    return node;
+  }
+  Program program_;
+  std::mt19937 random_{1};
+};
+
+Tensor random_tensor(const Shape& sizes, unsigned seed) {
+  std::mt19937 random(seed);
+  Tensor out = Tensor::empty(sizes, DType::kF32);
+  for (float& x : out.span<float>()) x = std::uniform_real_distribution<float>(-3, 3)(random);
+  return out;
+}
+
+// The largest difference between the lowered program and the graph run node by node, over some batch sizes.
+double difference(const Program& program, const Shape& sizes) {
+  Session fused = lower(program), plain = lower(program, {{"simd"}, false});
+  double largest = 0;
+  for (const int64_t batch : {1, 3, 1}) {
+    Shape shape = sizes;
+    shape[0] = batch;
+    const Tensor x = random_tensor(shape, static_cast<unsigned>(batch));
+    const std::vector<Tensor> found = fused.run({{x}}), expected = plain.run({{x}});
+    EXPECT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].sizes(), expected[i].sizes());
+      const Tensor a = found[i].contiguous(), b = expected[i].contiguous();
+      for (int64_t j = 0; j < a.numel(); ++j) largest = std::max(largest, std::fabs(double(a.data<float>()[j]) - double(b.data<float>()[j])));
+    }
+    EXPECT_TRUE(bitwise_equal(fused.run({{x}})[0].contiguous(), found[0].contiguous())) << "a second run differs";
+  }
+  return largest;
+}
+
+std::vector<std::string> kinds_of(const Plan& plan) {
+  std::vector<std::string> kinds;
+  for (const PlanStep& step : plan.steps) kinds.emplace_back(to_string(step.kind));
+  return kinds;
+}
+
+// A residual block, a max pool, a global mean and a classifier.
+Program residual_network(DType dtype) {
+  GraphBuilder g;
+  const int low = dtype == DType::kS8 ? -128 : 0, middle = dtype == DType::kS8 ? 0 : 128;
+  Node* x = g.round(g.input({2, 3, 12, 12}), 0.03, middle, dtype);
+  Node* stem = g.q(g.call("torch.ops.aten.relu_.default", {g.conv(x, {16, 3, 3, 3}, 1)}), 0.02, low, dtype);
+  Node* pooled = g.q(g.call("torch.ops.aten.max_pool2d.default", {g.dq(stem), Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}}), 0.02, low, dtype);
+  Node* inner = g.round(g.call("torch.ops.aten.relu_.default", {g.conv(g.dq(pooled), {16, 16, 3, 3}, 1)}), 0.02, low, dtype);
+  Node* sum = g.call("torch.ops.aten.add_.Tensor", {g.conv(inner, {16, 16, 3, 3}, 1), g.dq(pooled)});
+  Node* block = g.round(g.call("torch.ops.aten.relu_.default", {sum}), 0.03, low, dtype);
+  Node* mean = g.round(g.call("torch.ops.aten.adaptive_avg_pool2d.default", {block, Argument::List{1, 1}}), 0.03, low, dtype);
+  Node* flat = g.round(g.call("torch.ops.aten.flatten.using_ints", {mean, 1}), 0.03, low, dtype);
+  Node* logits = g.call("torch.ops.aten.linear.default", {flat, g.weight({10, 16})});
+  return g.done({g.round(logits, 0.05, middle, dtype)});
+}
+
+TEST(Fuse, MakesOnePlanOfAResidualNetwork) {
+  for (const DType dtype : {DType::kU8, DType::kS8}) {
+    Program program = residual_network(dtype);
+    const Fusion fusion = fuse(program);
+    ASSERT_EQ(fusion.plans.size(), 1u);
+    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "max_pool", "convolution", "convolution", "average_pool", "copy",
+                                                       "linear", "dequantize"));
+    for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
+    // x, the plan, its item, the output
+    EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
+    EXPECT_TRUE(program.attributes.empty());
+    verify(program);
+  }
+}
+
+TEST(Fuse, KeepsTheNumbersOfAResidualNetwork) {
+  for (const DType dtype : {DType::kU8, DType::kS8}) EXPECT_LE(difference(residual_network(dtype), {1, 3, 12, 12}), 0.0501);
+}
+
+TEST(Fuse, ResultsDoNotDependOnThreads) {
+  const Program program = residual_network(DType::kU8);
+  const Tensor x = random_tensor({4, 3, 12, 12}, 7);
+  set_num_threads(1);
+  const Tensor one = lower(program).run({{x}})[0];
+  set_num_threads(2);
+  const Tensor two = lower(program).run({{x}})[0];
+  set_num_threads(1);
+  EXPECT_TRUE(bitwise_equal(one, two));
+}
+
+// Squeeze and excitation as the X86 recipe leaves it: the product is taken in float.
+Program excitation_network() {
+  GraphBuilder g;
+  Node* x = g.round(g.input({1, 8, 6, 6}), 0.03, 128);
+  Node* wide = g.call("torch.ops.aten.silu_.default", {g.conv(x, {24, 8, 1, 1})});
+  Node* squeezed = g.round(g.call("torch.ops.aten.mean.dim", {g.round(wide, 0.02, 12), Argument::List{2, 3}, true}), 0.02, 12);
+  Node* hidden = g.round(g.call("torch.ops.aten.relu.default", {g.conv(squeezed, {6, 24, 1, 1})}), 0.02, 0);
+  Node* gate = g.call("torch.ops.aten.sigmoid.default", {g.conv(hidden, {24, 6, 1, 1})});
+  Node* scaled = g.round(g.call("torch.ops.aten.mul.Tensor", {gate, wide}), 0.02, 10);
+  return g.done({g.round(g.conv(scaled, {8, 24, 1, 1}), 0.03, 128)});
+}
+
+TEST(Fuse, TakesSqueezeAndExcitation) {
+  Program program = excitation_network();
+  const Fusion fusion = fuse(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "quantize", "average_pool", "convolution", "convolution", "mul",
+                                                     "convolution", "dequantize"));
+  EXPECT_LE(difference(excitation_network(), {1, 8, 6, 6}), 0.0301);
+}
+
+// Branches that meet in a concatenation, activations between quantized values, a residual added on its own.
+Program branched_network() {
+  GraphBuilder g;
+  Node* x = g.q(g.input({1, 8, 6, 6}), 0.03, 0, DType::kS8);
+  Node* left = g.round(g.call("torch.ops.aten.relu.default", {g.conv(g.dq(x), {16, 8, 1, 1})}), 0.02, -128, DType::kS8);
+  Node* right = g.round(g.conv(g.dq(x), {8, 1, 3, 3}, 1, 8), 0.03, -5, DType::kS8);
+  Node* swished = g.round(g.call("torch.ops.aten.hardswish.default", {right}), 0.02, -100, DType::kS8);
+  Node* sum = g.round(g.call("torch.ops.aten.add.Tensor", {swished, g.dq(x)}), 0.04, -3, DType::kS8);
+  Node* joined = g.round(g.call("torch.ops.aten.cat.default", {Argument::List{left, sum}, 1}), 0.04, -3, DType::kS8);
+  return g.done({joined});
+}
+
+TEST(Fuse, TakesBranches) {
+  Program program = branched_network();
+  const Fusion fusion = fuse(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "convolution", "map", "add", "concat", "dequantize"));
+  EXPECT_LE(difference(branched_network(), {1, 8, 6, 6}), 0.0401);
+}
+
+TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {
+  const auto build = [] {
+    GraphBuilder g;
+    Node* x = g.round(g.input({1, 8, 6, 6}), 0.03, 128);
+    Node* a = g.round(g.conv(x, {8, 8, 1, 1}), 0.03, 128);
+    Node* flipped = g.call("torch.ops.aten.flip.default", {a, Argument::List{3}});
+    Node* b = g.conv(g.round(flipped, 0.03, 128), {8, 8, 3, 3}, 1);
+    // The sum reads a value of the first plan as well.
+    return g.done({g.round(g.call("torch.ops.aten.add.Tensor", {b, a}), 0.05, 128)});
+  };
+  Program program = build();
+  const Fusion fusion = fuse(program);
+  ASSERT_EQ(fusion.plans.size(), 2u);
+  EXPECT_THAT(kinds_of(fusion.plans[1]), ElementsAre("quantize", "convolution", "dequantize"));
+  verify(program);
+  int stayed = 0;
+  for (const NodeFate& fate : fusion.fates) {
+    if (fate.plan >= 0) continue;
+    ++stayed;
+    EXPECT_EQ(fate.target, "torch.ops.aten.flip.default");
+    EXPECT_EQ(fate.refusal, "no step does this operator");
+  }
+  EXPECT_EQ(stayed, 1);
+  EXPECT_LE(difference(build(), {1, 8, 6, 6}), 0.0501);
+}
+
+TEST(Fuse, LeavesFloatGraphsAlone) {
+  GraphBuilder g;
+  Node* x = g.input({1, 8});
+  Program program = g.done({g.call("torch.ops.aten.relu.default", {x})});
+  const std::string before = print(*program.graph);
+  EXPECT_TRUE(fuse(program).plans.empty());
+  EXPECT_EQ(print(*program.graph), before);
+}
+
+TEST(Fuse, LeavesGraphsAloneThatWriteToSharedValues) {
+  GraphBuilder g;
+  Node* x = g.round(g.input({1, 8, 6, 6}), 0.03, 128);
+  Node* a = g.conv(x, {8, 8, 1, 1});
+  Node* b = g.call("torch.ops.aten.relu_.default", {a});
+  Program program = g.done({g.round(b, 0.03, 0), g.round(a, 0.03, 0)});
+  const Fusion fusion = fuse(program);
+  EXPECT_TRUE(fusion.plans.empty());
+  ASSERT_FALSE(fusion.fates.empty());
+  EXPECT_THAT(fusion.fates[0].refusal, HasSubstr("the graph writes to a value that others may read, in node relu_"));
+}
+
+TEST(Fuse, AConvolutionMayBeItsOwnResidual) {
+  const auto build = [] {
+    GraphBuilder g;
+    Node* first = g.q(g.conv(g.round(g.input({1, 8, 6, 6}), 0.03, 128), {8, 8, 1, 1}), 0.03, 128);
+    return g.done({g.round(g.call("torch.ops.aten.add.Tensor", {g.conv(g.dq(first), {8, 8, 3, 3}, 1), g.dq(first)}), 0.05, 128)});
+  };
+  EXPECT_LE(difference(build(), {1, 8, 6, 6}), 0.0501);
+}
+
+TEST(Lower, SaysWhoRunsEveryNode) {
+  const Program program = residual_network(DType::kU8);
+  Session session = lower(program);
+  std::vector<std::string> alone;
+  for (const Session::Placement& placement : session.placements()) {
+    EXPECT_FALSE(placement.backend.empty());
+    if (placement.step.empty()) alone.push_back(placement.node);
+    if (placement.target == "torch.ops.aten.add_.Tensor") {
+      EXPECT_EQ(placement.step, "quantize_per_tensor_default_4");
+    }
+  }
+  if (make_onednn_steps() != nullptr) {
+    EXPECT_THAT(alone, ElementsAre());
+  }
+  std::vector<Session::Timing> timings;
+  session.run({{random_tensor({2, 3, 12, 12}, 1)}}, timings);
+  EXPECT_GE(timings.size(), 9u);
+  double total = 0;
+  for (const Session::Timing& timing : timings) total += timing.seconds;
+  EXPECT_GT(total, 0);
+  for (const Session::Placement& placement : lower(program, {{}, false}).placements()) EXPECT_TRUE(placement.step.empty());
+}
+
+}  // namespace
+}  // namespace qdq

@@ -1,0 +1,276 @@
+// Every kind of step on every backend against the plain loops: a table of problems, random data.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <ostream>
+#include <random>
+
+#include "base/parallel.h"
+#include "lower/backend.h"
+
+namespace qdq {
+namespace {
+
+using Kind = PlanStep::Kind;
+using Act = Activation::Kind;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+const Activation kNone{}, kRelu{Act::kClamp, 0, kInf, 0}, kRelu6{Act::kClamp, 0, 6, 0}, kHardtanh{Act::kClamp, -1, 1, 0};
+
+struct Value {
+  Shape sizes;
+  DType dtype = DType::kU8;
+  PlanQParams qparams{};
+};
+
+struct Problem {
+  std::string name;
+  std::vector<Value> inputs;
+  Value output;
+  PlanStep step;
+};
+
+void PrintTo(const Problem& problem, std::ostream* out) { *out << problem.name; }
+
+Problem conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stride, int64_t pad, int64_t groups, Activation activation, PlanQParams in,
+             PlanQParams out, DType to = DType::kU8) {
+  Problem problem{std::move(name), {{x, DType::kU8, in}}, {}, {}};
+  PlanStep& step = problem.step;
+  step.kind = Kind::kConvolution;
+  step.groups = groups;
+  step.window = {kernel, kernel, stride, stride, pad, pad, 1, 1};
+  step.activation = activation;
+  step.weight = Tensor::empty({oc, x[1] / groups, kernel, kernel}, DType::kS8);
+  problem.output = {{x[0], oc, (x[2] + 2 * pad - kernel) / stride + 1, (x[3] + 2 * pad - kernel) / stride + 1}, to, out};
+  return problem;
+}
+Problem linear(std::string name, Shape x, int64_t oc, Activation activation, PlanQParams in, PlanQParams out, DType to = DType::kU8) {
+  Problem problem{std::move(name), {{x, DType::kU8, in}}, {}, {}};
+  problem.step.kind = Kind::kLinear;
+  problem.step.activation = activation;
+  problem.step.weight = Tensor::empty({oc, x.back()}, DType::kS8);
+  problem.output = {x, to, out};
+  problem.output.sizes.back() = oc;
+  return problem;
+}
+Problem with_residual(Problem problem, PlanQParams qparams, DType dtype = DType::kU8) {
+  problem.name += "_residual";
+  problem.inputs.push_back({problem.output.sizes, dtype, qparams});
+  problem.step.in_place_input = 1;
+  return problem;
+}
+Problem general(std::string name, Kind kind, std::vector<Value> inputs, Value output, Activation activation = kNone) {
+  Problem problem{std::move(name), std::move(inputs), std::move(output), {}};
+  problem.step.kind = kind;
+  problem.step.activation = activation;
+  return problem;
+}
+Problem pool(std::string name, Kind kind, Value x, Window2d window, Shape out, Value like, bool count_include_pad = true, int64_t divisor = 0) {
+  like.sizes = std::move(out);
+  Problem problem = general(std::move(name), kind, {std::move(x)}, std::move(like));
+  problem.step.window = window;
+  problem.step.count_include_pad = count_include_pad;
+  problem.step.divisor_override = divisor;
+  return problem;
+}
+
+std::vector<Problem> problems() {
+  const PlanQParams zero{0.02, 0}, middle{0.03, 120}, wide{0.05, 133}, narrow{0.04, 3, 0, 127}, shifted{0.03, 128, 1, 255};
+  std::vector<Problem> out{
+      conv("conv_first", {1, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu, middle, zero),
+      conv("conv_1x1", {1, 64, 7, 7}, 32, 1, 1, 0, 1, kNone, zero, wide),
+      conv("conv_1x1_zero_point", {2, 24, 5, 5}, 40, 1, 1, 0, 1, kRelu6, wide, zero),
+      conv("conv_1x1_stride", {1, 32, 8, 8}, 48, 1, 2, 0, 1, kNone, zero, middle),
+      conv("conv_3x3", {2, 16, 9, 8}, 24, 3, 1, 1, 1, kRelu, zero, zero),
+      conv("conv_3x3_zero_point", {1, 8, 9, 8}, 24, 3, 2, 1, 1, kNone, shifted, shifted),
+      conv("conv_odd_channels", {1, 5, 6, 7}, 11, 3, 1, 1, 1, kHardtanh, middle, wide),
+      conv("conv_narrow", {1, 16, 6, 6}, 16, 3, 1, 1, 1, kRelu, narrow, narrow),
+      conv("conv_groups", {1, 32, 6, 6}, 64, 3, 1, 1, 4, kRelu, zero, zero),
+      conv("conv_depthwise", {1, 32, 12, 12}, 32, 3, 1, 1, 32, kRelu6, zero, zero),
+      conv("conv_depthwise_stride", {2, 20, 11, 11}, 20, 5, 2, 2, 20, kRelu, zero, zero),
+      conv("conv_depthwise_zero_point", {1, 16, 8, 8}, 16, 3, 1, 1, 16, kNone, middle, wide),
+      conv("conv_hard_swish", {1, 16, 8, 8}, 24, 1, 1, 0, 1, {Act::kHardSwish, 0, 0, 0}, zero, {0.03, 12}),
+      conv("conv_silu", {1, 16, 8, 8}, 24, 1, 1, 0, 1, {Act::kSilu, 0, 0, 0}, middle, {0.03, 9}),
+      conv("conv_gelu", {1, 16, 8, 8}, 24, 1, 1, 0, 1, {Act::kGelu, 0, 0, 0}, middle, {0.03, 7}),
+      conv("conv_leaky", {1, 16, 8, 8}, 24, 3, 1, 1, 1, {Act::kLeakyRelu, 0, 0, 0.1}, zero, {0.03, 30}),
+      conv("conv_f32", {1, 16, 8, 8}, 24, 3, 1, 1, 1, kRelu, zero, {}, DType::kF32),
+      conv("conv_f32_silu", {1, 24, 8, 8}, 24, 3, 1, 1, 24, {Act::kSilu, 0, 0, 0}, middle, {}, DType::kF32),
+      conv("conv_f32_hard_sigmoid", {1, 24, 1, 1}, 24, 1, 1, 0, 1, {Act::kHardSigmoid, 0, 0, 0}, zero, {}, DType::kF32),
+      with_residual(conv("conv_relu", {1, 16, 9, 9}, 32, 3, 1, 1, 1, kRelu, zero, zero), middle),
+      with_residual(conv("conv_plain", {2, 16, 5, 5}, 24, 1, 1, 0, 1, kNone, wide, middle), wide),
+      with_residual(conv("conv_real", {1, 16, 5, 5}, 24, 1, 1, 0, 1, kRelu, wide, zero), {}, DType::kF32),
+      with_residual(conv("conv_f32", {1, 16, 5, 5}, 24, 1, 1, 0, 1, kRelu, wide, {}, DType::kF32), {}, DType::kF32),
+      linear("linear", {1, 512}, 100, kNone, zero, {}, DType::kF32),
+      linear("linear_u8", {3, 65}, 33, kRelu, middle, zero),
+      linear("linear_tokens", {2, 5, 48}, 96, {Act::kGelu, 0, 0, 0}, wide, {0.03, 6}),
+      with_residual(linear("linear_sum", {4, 32}, 32, kNone, middle, wide), middle),
+      pool("max_pool", Kind::kMaxPool, {{1, 16, 12, 12}}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 16, 6, 6}, {}),
+      pool("max_pool_ceil", Kind::kMaxPool, {{2, 20, 13, 13}}, {3, 3, 2, 2, 0, 0, 1, 1}, {2, 20, 6, 6}, {}),
+      pool("average_global", Kind::kAveragePool, {{2, 40, 7, 7}, DType::kU8, zero}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 40, 1, 1}, {{}, DType::kU8, zero}),
+      pool("average_to_other", Kind::kAveragePool, {{1, 40, 8, 8}, DType::kU8, middle}, {2, 2, 2, 2, 0, 0, 1, 1}, {1, 40, 4, 4}, {{}, DType::kU8, wide}),
+      pool("average_padded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4}, {{}, DType::kU8, middle}),
+      pool("average_unpadded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4}, {{}, DType::kU8, middle}, false),
+      pool("average_divisor", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 1, 1, 0, 0, 1, 1}, {1, 8, 6, 6}, {{}, DType::kU8, middle}, true, 5),
+      pool("average_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
+      pool("average_f32_to_u8", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kU8, middle}),
+      pool("average_u8_to_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kU8, middle}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
+      general("add", Kind::kAdd, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, middle}}, {{1, 16, 6, 6}, DType::kU8, wide}),
+      general("add_relu", Kind::kAdd, {{{2, 18, 5, 5}, DType::kU8, wide}, {{2, 18, 5, 5}, DType::kU8, middle}}, {{2, 18, 5, 5}, DType::kU8, zero}, kRelu),
+      general("add_to_f32", Kind::kAdd, {{{3, 40}, DType::kU8, wide}, {{3, 40}, DType::kF32}}, {{3, 40}, DType::kF32}),
+      general("add_broadcast", Kind::kAdd, {{{1, 16, 1, 1}, DType::kU8, wide}, {{1, 16, 5, 5}, DType::kU8, zero}}, {{1, 16, 5, 5}, DType::kU8, middle}),
+      general("mul", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, zero}}, {{1, 16, 6, 6}, DType::kU8, wide}),
+      general("mul_zero_points", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, middle}, {{1, 16, 6, 6}, DType::kU8, wide}}, {{1, 16, 6, 6}, DType::kU8, wide}),
+      general("mul_excitation", Kind::kMul, {{{2, 24, 1, 1}, DType::kU8, {0.004, 0}}, {{2, 24, 5, 5}, DType::kU8, zero}}, {{2, 24, 5, 5}, DType::kU8, zero}),
+      general("mul_excitation_f32", Kind::kMul, {{{2, 24, 1, 1}, DType::kF32}, {{2, 24, 5, 5}, DType::kF32}}, {{2, 24, 5, 5}, DType::kU8, middle}),
+      general("quantize_image", Kind::kQuantize, {{{2, 3, 9, 10}, DType::kF32}}, {{2, 3, 9, 10}, DType::kU8, middle}),
+      general("quantize_rows", Kind::kQuantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, narrow}),
+      general("quantize_sigmoid", Kind::kQuantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, {1.0 / 256, 0}}, {Act::kSigmoid, 0, 0, 0}),
+      general("dequantize_rows", Kind::kDequantize, {{{4, 50}, DType::kU8, middle}}, {{4, 50}, DType::kF32}),
+      general("dequantize_image", Kind::kDequantize, {{{2, 16, 5, 6}, DType::kU8, middle}}, {{2, 16, 5, 6}, DType::kF32}),
+      general("sigmoid_f32", Kind::kDequantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kF32}, {Act::kSigmoid, 0, 0, 0}),
+  };
+  for (const bool same : {true, false}) {
+    Problem cat = general(same ? "concat" : "concat_other", Kind::kConcat, {{{2, 16, 5, 5}, DType::kU8, zero}, {{2, 24, 5, 5}, DType::kU8, same ? zero : wide}},
+                          {{2, 40, 5, 5}, DType::kU8, zero});
+    cat.step.axis = 1;
+    out.push_back(cat);
+  }
+  Problem map = general("map", Kind::kMap, {{{2, 16, 5, 5}}}, {{2, 16, 5, 5}});
+  map.step.table = Tensor::empty({256}, DType::kU8);
+  for (int q = 0; q < 256; ++q) map.step.table.data<uint8_t>()[q] = static_cast<uint8_t>(255 - q);
+  out.push_back(map);
+  Problem permuted = general("permute", Kind::kCopy, {{{2, 3, 7}}}, {{2, 7, 3}});
+  permuted.step.permutation = {0, 2, 1};
+  out.push_back(permuted);
+  out.push_back(general("flatten_image", Kind::kCopy, {{{2, 3, 4, 5}}}, {{2, 60}}));
+  return out;
+}
+
+// The problem as a plan of one step with random weights, and random inputs for it.
+struct Instance {
+  Plan plan;
+  std::vector<Tensor> inputs;
+};
+Instance instance_of(Problem problem, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto integer = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const auto real = [&](float low, float high) { return std::uniform_real_distribution<float>(low, high)(random); };
+  Instance made;
+  const auto add_buffer = [&](const Value& value, const std::string& name) {
+    PlanBuffer buffer;
+    buffer.name = name;
+    for (const int64_t size : value.sizes) buffer.symbolic_sizes.push_back(SymInt(size));
+    buffer.dtype = value.dtype;
+    buffer.channels_last = value.sizes.size() == 4;
+    buffer.qparams = value.qparams;
+    made.plan.buffers.push_back(std::move(buffer));
+    return made.plan.buffers.size() - 1;
+  };
+  PlanStep step = std::move(problem.step);
+  step.name = problem.name;
+  for (const Value& value : problem.inputs) {
+    const size_t at = add_buffer(value, concat("input_", step.inputs.size()));
+    made.plan.buffers[at].place = PlanBuffer::Place::kInput;
+    if (step.kind == Kind::kQuantize) made.plan.buffers[at].channels_last = false;
+    step.inputs.push_back(at);
+    Tensor input = Tensor::empty({numel_of(value.sizes)}, value.dtype);
+    for (int64_t i = 0; i < input.numel(); ++i) {
+      if (value.dtype == DType::kU8) input.data<uint8_t>()[i] = static_cast<uint8_t>(integer(value.qparams.qmin, value.qparams.qmax));
+      else input.data<float>()[i] = real(-4, 4);
+    }
+    made.inputs.push_back(input);
+  }
+  step.output = add_buffer(problem.output, "output");
+  made.plan.buffers[step.output].place = PlanBuffer::Place::kOutput;
+  if (step.kind == Kind::kDequantize) made.plan.buffers[step.output].channels_last = false;
+  if (step.weight.defined()) {
+    const int64_t channels = step.weight.size(0), depth = step.weight.numel() / channels;
+    step.weight = step.weight.clone();  // backends keep packed weights by their address
+    for (int8_t& w : step.weight.span<int8_t>()) w = static_cast<int8_t>(integer(-127, 127));
+    step.weight_scales = Tensor::empty({channels}, DType::kF32);
+    step.bias = Tensor::empty({channels}, DType::kF32);
+    for (int64_t c = 0; c < channels; ++c) {
+      // Sums of about 3 in reals.
+      step.weight_scales.data<float>()[c] = real(0.5f, 1.5f) / std::sqrt(static_cast<float>(depth)) / 64.0f;
+      step.bias.data<float>()[c] = real(-1, 1);
+    }
+  }
+  made.plan.steps.push_back(std::move(step));
+  made.plan = specialize(made.plan, {});
+  return made;
+}
+
+Tensor run(CompiledStep& compiled, const Instance& instance) {
+  const PlanBuffer& out = instance.plan.buffers[instance.plan.steps[0].output];
+  const Tensor output = Tensor::full({numel_of(out.sizes)}, out.dtype, 77);
+  const Tensor scratch = Tensor::empty({static_cast<int64_t>(compiled.scratch_bytes())}, DType::kU8);
+  std::vector<const std::byte*> inputs;
+  for (const Tensor& input : instance.inputs) inputs.push_back(input.raw());
+  compiled.run(inputs, output.raw(), scratch.numel() > 0 ? scratch.raw() : nullptr);
+  return output;
+}
+
+// The largest difference: in steps for u8, relative to 1 and the largest value for f32.
+double difference(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.to(DType::kF64), y = b.to(DType::kF64);
+  double largest = 0, scale = 1;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    largest = std::max(largest, std::fabs(x.data<double>()[i] - y.data<double>()[i]));
+    scale = std::max(scale, std::fabs(y.data<double>()[i]));
+  }
+  return a.dtype() == DType::kU8 ? largest : largest / scale;
+}
+
+// What oneDNN leaves to others, by the reason it gives.
+const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
+    {"average_to_other", "other qparams behind it"},    {"average_padded", "padding that counts"},
+    {"average_unpadded", "padding that counts"},        {"average_divisor", "a divisor of its own"},
+    {"average_f32_to_u8", "other qparams behind it"},   {"average_u8_to_f32", "other qparams behind it"},
+    {"mul_zero_points", "a factor with a zero point"},  {"quantize_rows", "a range narrower than that of u8"},
+    {"quantize_sigmoid", "an activation"},              {"sigmoid_f32", "an activation"},
+    {"concat_other", "an input with other qparams"},    {"map", "it only moves bytes"},
+    {"permute", "it only moves bytes"},                 {"flatten_image", "it only moves bytes"},
+};
+
+class Steps : public testing::TestWithParam<Problem> {};
+
+TEST_P(Steps, OneDnnIsWithinOneStepOfThePlainLoops) {
+  const auto onednn = make_onednn_steps(), reference = make_reference_steps();
+  if (onednn == nullptr) GTEST_SKIP() << "a build without oneDNN";
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    const Instance instance = instance_of(GetParam(), seed);
+    auto compiled = onednn->compile(instance.plan, instance.plan.steps[0]);
+    const auto refusal = std::find_if(kOneDnnRefusals.begin(), kOneDnnRefusals.end(), [&](const auto& one) { return one.first == GetParam().name; });
+    if (refusal != kOneDnnRefusals.end()) {
+      ASSERT_TRUE(std::holds_alternative<std::string>(compiled));
+      EXPECT_EQ(std::get<std::string>(compiled), refusal->second);
+      return;
+    }
+    ASSERT_EQ(compiled.index(), 0u) << std::get<std::string>(compiled);
+    auto plain = reference->compile(instance.plan, instance.plan.steps[0]);
+    const Tensor expected = run(*std::get<0>(plain), instance), found = run(*std::get<0>(compiled), instance);
+    EXPECT_LE(difference(found, expected), found.dtype() == DType::kU8 ? 1 : 2e-5) << "seed " << seed << ", " << std::get<0>(compiled)->description();
+    EXPECT_TRUE(bitwise_equal(run(*std::get<0>(compiled), instance), found)) << "a second run differs";
+  }
+}
+
+TEST_P(Steps, SimdGivesTheBytesOfThePlainLoops) {
+  const auto simd = make_simd_steps(), reference = make_reference_steps();
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    const Instance instance = instance_of(GetParam(), seed);
+    auto compiled = simd->compile(instance.plan, instance.plan.steps[0]);
+    if (compiled.index() != 0) {
+      EXPECT_FALSE(std::get<std::string>(compiled).empty());
+      return;
+    }
+    auto plain = reference->compile(instance.plan, instance.plan.steps[0]);
+    EXPECT_TRUE(bitwise_equal(run(*std::get<0>(compiled), instance), run(*std::get<0>(plain), instance))) << "seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Steps, testing::ValuesIn(problems()), [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace qdq
