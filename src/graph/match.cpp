@@ -108,7 +108,7 @@ std::vector<Match> find_matches(const Graph& graph, const Graph& pattern, const 
   for (Node* node : graph.nodes()) {
     if (node->op() != Node::Op::kCallFunction) continue;
     std::optional<Match> match = matcher.at(node);
-    if (!match) continue;
+    if (!match || (options.accept && !options.accept(*match))) continue;
     if (std::any_of(match->nodes.begin(), match->nodes.end(), [&](const auto& entry) { return taken.count(entry.second); })) continue;
     for (const auto& [of_pattern, of_graph] : match->nodes) taken.insert(of_graph);
     out.push_back(std::move(*match));
@@ -116,11 +116,12 @@ std::vector<Match> find_matches(const Graph& graph, const Graph& pattern, const 
   return out;
 }
 
-size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacement, const std::function<void(Node&)>& new_node) {
+size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacement, const std::function<void(Node&)>& new_node,
+                       const MatchOptions& options) {
   const std::vector<Node*> from = pattern.placeholders(), to = replacement.placeholders();
   QDQ_CHECK(from.size() == to.size(), kInvalidArgument, "the pattern has ", from.size(), " placeholders and its replacement ", to.size());
   std::unordered_map<const Node*, Node*> replaced;  // results of earlier matches that a later one reads
-  const std::vector<Match> matches = find_matches(graph, pattern);
+  const std::vector<Match> matches = find_matches(graph, pattern, options);
   for (const Match& match : matches) {
     std::unordered_map<const Node*, Argument> copies;
     for (size_t i = 0; i < from.size(); ++i) {

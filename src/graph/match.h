@@ -21,6 +21,7 @@ struct Match {
 
 struct MatchOptions {
   bool ignore_literals = false;  // numbers and other constants of the pattern match any
+  std::function<bool(const Match&)> accept = {};  // a match that this refuses is none; empty: all count
 };
 
 // All matches in the order of the graph, none overlapping another. Nodes inside a match are used by nobody outside, except for the one
@@ -31,6 +32,6 @@ std::vector<Match> find_matches(const Graph& graph, const Graph& pattern, const 
 // correspond to the pattern's in order. New nodes get what `new_node`, if given, does to them. Returns the number of matches.
 //   before: a -> [pattern] -> b      after: a -> [replacement] -> b
 size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacement,
-                       const std::function<void(Node&)>& new_node = {});
+                       const std::function<void(Node&)>& new_node = {}, const MatchOptions& options = {});
 
 }  // namespace qdq

@@ -206,7 +206,7 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   Replacer(program, impl).run();
   duplicate_dequantize(*program.graph, annotations);
   if (options.fold_quantize) fold_quantized_constants(program);
-  if (options.use_reference_representation) rewrite_as_reference_representation(program);
+  if (options.use_reference_representation) rewrite_as_reference_representation(program, impl.compat);
   program.erase_unused_attributes();
   return program;
 }

@@ -54,8 +54,8 @@ class Sketch {
 };
 
 // The nodes of a replacement belong to the root module.
-void replace(Program& program, const Graph& pattern, const Graph& replacement) {
-  replace_pattern(*program.graph, pattern, replacement, [](Node& node) { node.meta.nn_module_stack = {{"", "", ""}}; });
+void replace(Program& program, const Graph& pattern, const Graph& replacement, const MatchOptions& options = {}) {
+  replace_pattern(*program.graph, pattern, replacement, [](Node& node) { node.meta.nn_module_stack = {{"", "", ""}}; }, options);
 }
 
 // in: x, its quant_min, quant_max, eps; weight, its scale, zero point, quant_min, quant_max; bias
@@ -105,6 +105,46 @@ void static_linear(Program& program) {
   replace(program, pattern, r.returning(r.to(r.clamp(out, r.in(13), r.in(14)), DType::kS8)));
 }
 
+// in: x, weight, each with scale, zero point, quant_min, quant_max; bias; the output's scale, zero point, quant_min, quant_max; then the
+// operator's other arguments, of which `num_settings` are given. `convolution` is the operator.
+void conv2d(Program& program, const std::string& convolution, size_t num_settings) {
+  for (const bool has_bias : {true, false}) {
+    Sketch p(15 + num_settings), r(15 + num_settings);
+    const auto settings = [&](const Sketch& sketch, std::vector<Argument> args) {
+      for (size_t i = 0; i < num_settings; ++i) args.push_back(sketch.in(15 + i));
+      return args;
+    };
+    Node* x = p.dequantize(p.in(0), p.in(1), p.in(2), p.in(3), p.in(4));
+    Node* weight = p.dequantize(p.in(5), p.in(6), p.in(7), p.in(8), p.in(9));
+    const bool ends_with_weight = !has_bias && num_settings == 0;
+    Node* conv = p.aten(convolution, ends_with_weight ? std::vector<Argument>{x, weight} : settings(p, {x, weight, p.in(10)}));
+    const Graph& pattern = p.returning(p.quantize(conv, p.in(11), p.in(12), p.in(13), p.in(14)));
+
+    x = r.clamp(r.in(0), r.in(3), r.in(4));
+    weight = r.clamp(r.in(5), r.in(8), r.in(9));
+    Node* x16 = r.to(x, DType::kS16);
+    Node* weight16 = r.to(weight, DType::kS16);
+    Node* x_centred = r.aten("sub.Tensor", {x16, r.in(2)});
+    Node* weight_centred = r.aten("sub.Tensor", {weight16, r.in(7)});
+    Node* sum = r.as_int32(convolution, settings(r, {x_centred, weight_centred, Argument()}));
+    if (has_bias) {
+      Node* bias = r.as_int32("div.Tensor", {r.in(10), r.aten("mul.Tensor", {r.in(1), r.in(6)})});
+      bias = r.aten("unsqueeze.default", {r.aten("unsqueeze.default", {bias, -1}), -1});
+      sum = r.aten("add.Tensor", {sum, bias});
+    }
+    Node* factor = r.aten("div.Tensor", {r.aten("mul.Tensor", {r.in(1), r.in(6)}), r.in(11)});
+    Node* out = r.aten("add.Tensor", {r.as_int32("mul.Tensor", {sum, factor}), r.in(12)});
+    MatchOptions options;
+    // The bias is spread over two axes, so the operator must have them: PyTorch rewrites 1-d convolutions too, which cannot run then.
+    options.accept = [&p, conv, has_bias, ends_with_weight](const Match& match) {
+      const TensorMeta* meta = match.nodes.at(conv)->meta.val.tensor();
+      if (meta == nullptr || meta->sizes.size() != 4) return false;
+      return ends_with_weight || match.placeholders.at(p.in(10)).is_node() == has_bias;
+    };
+    replace(program, pattern, r.returning(r.to(r.clamp(out, r.in(13), r.in(14)), DType::kS8)), options);
+  }
+}
+
 // in: x, y, each with scale and zero point; the output's scale and zero point; quant_min and quant_max of all three
 const Graph& add_pattern(Sketch& p, bool has_relu) {
   Node* x = p.dequantize(p.in(0), p.in(1), p.in(2), p.in(8), p.in(9));
@@ -144,6 +184,26 @@ void add(Program& program) {
   replace(program, pattern, r.returning(r.to(r.clamp(sum, -128, 127), DType::kS8)));
 }
 
+// in: x with scale, zero point, quant_min, quant_max; the output's; then the operator's other arguments, of which there are `num_settings`.
+// `pool` is the operator; with indices it has two results.
+void max_pool2d(Program& program, const std::string& pool, size_t num_settings) {
+  Sketch p(9 + num_settings), r(9 + num_settings);
+  const auto pooled = [&](Sketch& sketch, Node* x) {
+    std::vector<Argument> args = {x};
+    for (size_t i = 0; i < num_settings; ++i) args.push_back(sketch.in(9 + i));
+    Node* out = sketch.aten(pool, std::move(args));
+    return pool == "max_pool2d.default" ? out : sketch.item(out, 0);
+  };
+  Node* x = p.dequantize(p.in(0), p.in(1), p.in(2), p.in(3), p.in(4));
+  const Graph& pattern = p.returning(p.quantize(pooled(p, x), p.in(5), p.in(6), p.in(7), p.in(8)));
+
+  x = r.to(r.clamp(r.in(0), r.in(3), r.in(4)), DType::kS32);
+  Node* out = pooled(r, r.aten("sub.Tensor", {x, r.in(2)}));
+  out = r.aten("mul.Tensor", {out, r.aten("div.Tensor", {r.in(1), r.in(5)})});
+  out = r.clamp(r.aten("add.Tensor", {out, r.in(6)}), r.in(7), r.in(8));
+  replace(program, pattern, r.returning(r.to(out, DType::kS8)));
+}
+
 // in: the tensor, scale, zero point, quant_min, quant_max
 void quantize_per_tensor(Program& program) {
   Sketch p(5), r(5);
@@ -179,11 +239,19 @@ void dequantize_per_channel(Program& program) {
 
 }  // namespace
 
-void rewrite_as_reference_representation(Program& program) {
+void rewrite_as_reference_representation(Program& program, Compat compat) {
   dynamic_linear(program);
   static_linear(program);
+  conv2d(program, "convolution.default", 6);
+  if (compat != Compat::kTorch26)
+    for (size_t n = 0; n <= 4; ++n) conv2d(program, "conv2d.default", n);
   add_relu(program);
   add(program);
+  max_pool2d(program, "max_pool2d_with_indices.default", 2);
+  if (compat != Compat::kTorch26) {
+    for (size_t n = 3; n <= 5; ++n) max_pool2d(program, "max_pool2d_with_indices.default", n);
+    for (size_t n = 1; n <= 5; ++n) max_pool2d(program, "max_pool2d.default", n);
+  }
   quantize_per_tensor(program);
   dequantize_per_tensor(program);
   quantize_per_channel(program);

@@ -68,5 +68,23 @@ TEST(ReferenceRepresentation, OfADynamicLinear) {
   EXPECT_LE(largest_difference(converted, reference, {sample({4, 8}, 9), sample({4, 6}, 10)}), 1e-3);
 }
 
+TEST(ReferenceRepresentation, OfAConvolutionWithoutBias) {
+  ProgramBuilder b;
+  Node* weight = b.weight("conv.weight", {4, 3, 3, 3});
+  Node* x = b.input("x", {1, 3, 6, 6});
+  Node* conv = b.call("conv2d.default", {x, weight}, "conv");
+  SymmetricConfigOptions options;
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  Prepared prepared = prepare_pt2e(b.finish({conv}), quantizer);
+  for (uint32_t seed = 0; seed < 3; ++seed) prepared.run({sample({1, 3, 6, 6}, seed)});
+  const Program converted = convert_pt2e(prepared), reference = convert_pt2e(prepared, {true, true});
+  verify(reference);
+  int64_t integer_operators = 0;
+  for (const Node* node : reference.graph->nodes()) integer_operators += node->target() == "torch.ops.higher_order.out_dtype";
+  EXPECT_EQ(integer_operators, 2);  // the convolution and the scaling of its sums
+  EXPECT_LE(largest_difference(converted, reference, {sample({1, 3, 6, 6}, 7)}), scale_behind(prepared, "conv2d") * 1.001);
+}
+
 }  // namespace
 }  // namespace qdq

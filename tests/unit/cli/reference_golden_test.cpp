@@ -1,0 +1,105 @@
+// The reference representation against PyTorch's, on programs that PyTorch quantized.
+#include "quant/reference_representation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "exec/interpreter.h"
+#include "format/bytes.h"
+#include "format/json.h"
+#include "io/pt2.h"
+
+namespace qdq {
+namespace {
+
+double largest_difference(const Program& a, const Program& b, const std::vector<Tensor>& inputs) {
+  const Tensor x = Interpreter(a, {}).run(inputs)[0], y = Interpreter(b, {}).run(inputs)[0].to(DType::kF32);
+  double largest = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) largest = std::max(largest, std::fabs(static_cast<double>(x.data<float>()[i]) - y.data<float>()[i]));
+  return largest;
+}
+
+// tests/golden/quant/reference*, made by make_reference.py: PyTorch's rewriting of the same programs.
+
+std::vector<std::byte> read_file(const std::string& name) {
+  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/quant" / name, std::ios::binary);
+  EXPECT_TRUE(in.good()) << name;
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+format::Json facts() {
+  const std::vector<std::byte> bytes = read_file("reference.json");
+  return format::parse_json(format::text_of(bytes), "reference.json");
+}
+
+Tensor tensor_of(const format::Json& values, const Shape& shape) {
+  const Tensor out = Tensor::empty(shape, DType::kF32);
+  for (size_t i = 0; i < values.size(); ++i) out.data<float>()[i] = values[i].get<float>();
+  return out;
+}
+
+std::vector<Tensor> inputs_of(const format::Json& golden) {
+  std::vector<Tensor> out;
+  for (const format::Json& input : golden["inputs"]) out.push_back(tensor_of(input["values"], input["shape"].get<Shape>()));
+  return out;
+}
+
+// A file names every result of a call; what nobody reads is gone when convert_pt2e comes to the rewriting.
+Program quantized_program(const std::string& name) {
+  Program program = load_pt2(read_file("reference_" + name + ".pt2"));
+  program.graph->eliminate_dead_code();
+  return program;
+}
+
+std::vector<std::string> targets_of(const Program& program) {
+  std::vector<std::string> out;
+  for (const Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kCallFunction) out.push_back(node->target() == "torch.ops.aten.clamp" ? "torch.ops.aten.clamp.default" : node->target());
+  return out;
+}
+
+// Outputs are dequantized integers, so equal integers are equal floats.
+TEST(ReferenceGolden, IsPyTorchsToTheOperatorAndTheBit) {
+  const format::Json all = facts();
+  for (const auto& [name, golden] : all.items()) {
+    SCOPED_TRACE(name);
+    Program program = quantized_program(name);
+    rewrite_as_reference_representation(program, Compat::kTorch26);
+    verify(program);
+    auto found = targets_of(program), wanted = golden["targets"].get<std::vector<std::string>>();
+    EXPECT_EQ(found, wanted);
+    const Tensor result = Interpreter(program, {}).run(inputs_of(golden))[0].contiguous();
+    const Tensor expected = tensor_of(golden["output"], {static_cast<int64_t>(golden["output"].size())});
+    EXPECT_EQ(bitwise_equal(result.to(DType::kF32).reshape({result.numel()}), expected), true);
+  }
+}
+
+// Convolutions and max pools as exported programs spell them become integers too, where PyTorch leaves them to their quantize operators.
+TEST(ReferenceGolden, FindsConvolutionsByTheirExportedNames) {
+  const format::Json golden = facts();
+  for (const std::string name : {"conv2d", "conv2d_by_name", "padded_pool"}) {
+    SCOPED_TRACE(name);
+    Program program = quantized_program(name), quantized = program.clone();
+    rewrite_as_reference_representation(program, Compat::kNone);
+    verify(program);
+    // Two convolutions with a bias take three products each; what remains of the quantize operators is that of the input.
+    const auto targets = targets_of(program);
+    EXPECT_EQ(std::count(targets.begin(), targets.end(), "torch.ops.higher_order.out_dtype"), 6);
+    EXPECT_EQ(std::count(targets.begin(), targets.end(), "torch.ops.aten.round.default"), 1);
+    const std::vector<Tensor> inputs = inputs_of(golden[name]);
+    double unit = 0;
+    for (const Node* node : quantized.graph->nodes())
+      if (node->target() == "torch.ops.quantized_decomposed.quantize_per_tensor.default") unit = *node->arg(1).number();
+    EXPECT_LE(largest_difference(quantized, program, inputs), 3.001 * unit);
+  }
+}
+
+}  // namespace
+}  // namespace qdq
