@@ -160,6 +160,15 @@ std::vector<Tensor> cut(const Input& input, const Tensor& array, const DataOptio
   return batches;
 }
 
+// Refuses a batch whose sizes are not those of the input, before any of the work begins.
+void check_sizes(const Input& input, const Tensor& batch, const std::string& path) {
+  const SymShape& wanted = input.meta->sizes;
+  bool fits = static_cast<size_t>(batch.dim()) == wanted.size();
+  for (size_t i = 0; fits && i < wanted.size(); ++i) fits = wanted[i].constant().value_or(batch.sizes()[i]) == batch.sizes()[i];
+  QDQ_CHECK(fits, kInvalidArgument, path, ": a batch for input ", input.name, " has shape ", to_string(batch.sizes()), ", the program wants ",
+            to_string(wanted));
+}
+
 std::unique_ptr<Data> open_arrays(const std::vector<format::NamedTensor>& arrays, const std::vector<Input>& inputs,
                                   const DataOptions& options, const std::string& path) {
   auto batches = explicit_batches(arrays, inputs, path);
@@ -175,6 +184,8 @@ std::unique_ptr<Data> open_arrays(const std::vector<format::NamedTensor>& arrays
     }
   }
   QDQ_CHECK(!batches->empty(), kInvalidArgument, path, " holds no samples");
+  for (const std::vector<Tensor>& batch : *batches)
+    for (size_t i = 0; i < inputs.size(); ++i) check_sizes(inputs[i], batch[i], path);
   if (options.limit > 0) {
     int64_t seen = 0;
     size_t keep = 0;

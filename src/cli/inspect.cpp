@@ -116,10 +116,12 @@ std::string explanation_table(const Prepared& prepared) {
 
 }  // namespace
 
-Model load_model(const std::string& path, Host& host) {
+Model load_model(const std::string& path, Host& host, bool to_run) {
   const auto bytes = host.read_file(path);
   try {
-    return {load_pt2(bytes), bytes.size()};
+    Model model{load_pt2(bytes), bytes.size()};
+    if (to_run) check_ops(*model.program.graph);
+    return model;
   } catch (Error& error) {
     if (error.message.find(path) == std::string::npos) error.message = concat(path, ": ", error.message);
     throw;
@@ -127,7 +129,7 @@ Model load_model(const std::string& path, Host& host) {
 }
 
 void inspect(const InspectOptions& options, Host& host) {
-  auto [program, file_bytes] = load_model(options.model, host);
+  auto [program, file_bytes] = load_model(options.model, host, false);
   if (options.explain) {
     const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
     const Prepared prepared = prepare_pt2e(std::move(program), *quantizer);

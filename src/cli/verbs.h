@@ -62,7 +62,7 @@ struct Model {
   Program program;
   uint64_t file_bytes;
 };
-// Reads a program; errors name the file.
-Model load_model(const std::string& path, Host& host);
+// Reads a program; errors name the file. One that is `to_run` must hold no operator that qdq does not have.
+Model load_model(const std::string& path, Host& host, bool to_run = true);
 
 }  // namespace qdq

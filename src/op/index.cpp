@@ -336,6 +336,30 @@ Value eval_repeat_interleave(const Call<Tensor>& call) {
   return take(x, axis, source);
 }
 
+// one_hot: out[..., c] = 1 where c is the value, else 0. The number of classes is an argument: one that follows from the values has no
+// shape before running.
+MetaValue infer_one_hot(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  QDQ_CHECK(x.dtype == DType::kS64, kInvalidArgument, call.op().target, " wants int64 classes, got ", to_string(x.dtype));
+  const SymInt classes = call.sym(1);
+  QDQ_CHECK(!classes.constant() || *classes.constant() > 0, kUnsupported, call.op().target, " with ", classes.to_string(),
+            " classes; wanted a positive number, as qdq does not derive it from the values");
+  SymShape sizes = x.sizes;
+  sizes.push_back(classes);
+  return tensor_meta(DType::kS64, sizes);
+}
+Value eval_one_hot(const Call<Tensor>& call) {
+  const Tensor out = empty_result(call);
+  const Tensor x = call.tensor(0).contiguous();
+  const int64_t classes = call.integer(1);
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const int64_t c = x.data<int64_t>()[i];
+    QDQ_CHECK(c >= 0 && c < classes, kInvalidArgument, call.op().target, " got the class ", c, " of ", classes);
+    out.data<int64_t>()[i * classes + c] = 1;
+  }
+  return out;
+}
+
 }  // namespace
 
 void add_index_ops(std::vector<OpDef>& ops) {
@@ -343,6 +367,7 @@ void add_index_ops(std::vector<OpDef>& ops) {
   const Roles sharing{.activation = 0, .shares_qparams = true};
   add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", infer_embedding,
       eval_embedding, Roles{.weight = 0});
+  add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", infer_one_hot, eval_one_hot);
   add("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", infer_index_select, eval_index_select, sharing);
   add("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
   add("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", infer_like_self, on_copy<eval_index_put_>);

@@ -152,12 +152,24 @@ Value eval_addmm(const Call<Tensor>& call) {
   });
 }
 
-// One letter an axis: the sum over the letters that the output lacks of the product of all operands.
+// One letter an axis: the sum over the letters that the output lacks of the product of all operands. An axis that "..." stands for has a
+// digit; the last is 9, as broadcasting counts from the right.
 struct Equation {
   std::vector<std::string> inputs;
   std::string output;
 };
-Equation parse_equation(const std::string& text, size_t operands) {
+constexpr std::string_view kEllipsisAxes = "0123456789";
+
+// The subscripts with "..." replaced by `axes` digits; nothing if dots stand otherwise.
+std::optional<std::string> without_ellipsis(const std::string& subscripts, size_t axes) {
+  const size_t dots = subscripts.find("...");
+  if (dots == std::string::npos) return subscripts;
+  if (axes > kEllipsisAxes.size()) return std::nullopt;
+  return subscripts.substr(0, dots) + std::string(kEllipsisAxes.substr(kEllipsisAxes.size() - axes)) + subscripts.substr(dots + 3);
+}
+
+// ranks: the number of axes of each operand.
+Equation parse_equation(const std::string& text, const std::vector<size_t>& ranks) {
   Equation out;
   std::string plain;
   for (char c : text)
@@ -172,24 +184,39 @@ Equation parse_equation(const std::string& text, size_t operands) {
     begin = comma + 1;
   }
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  std::string all;
-  for (const std::string& input : out.inputs) all += input;
-  if (arrow != std::string::npos) {
-    out.output = plain.substr(arrow + 2);
-  } else {
-    // Without an arrow: the letters that occur once, in alphabetical order.
-    for (char c : all)
-      if (std::count(all.begin(), all.end(), c) == 1) out.output += c;
-    std::sort(out.output.begin(), out.output.end());
+  bool known = out.inputs.size() == ranks.size();
+  size_t most_axes = 0;
+  std::string letters, all;
+  for (size_t n = 0; known && n < out.inputs.size(); ++n) {
+    const auto named = static_cast<size_t>(std::count_if(out.inputs[n].begin(), out.inputs[n].end(), is_letter));
+    for (char c : out.inputs[n]) known = known && (is_letter(c) || c == '.');
+    const size_t axes = ranks[n] > named ? ranks[n] - named : 0;
+    if (out.inputs[n].find("...") != std::string::npos) most_axes = std::max(most_axes, axes);
+    const std::optional<std::string> spelt = without_ellipsis(out.inputs[n], axes);
+    known = known && spelt && spelt->find('.') == std::string::npos;
+    if (known) out.inputs[n] = *spelt;
+    for (char c : out.inputs[n])
+      if (is_letter(c)) letters += c;
+    all += out.inputs[n];
   }
-  bool known = std::all_of(all.begin(), all.end(), is_letter) && out.inputs.size() == operands;
+  if (arrow != std::string::npos) {
+    out.output = without_ellipsis(plain.substr(arrow + 2), most_axes).value_or(".");
+  } else {
+    // Without an arrow: what "..." stands for, then the letters that occur once, in alphabetical order.
+    for (char c : letters)
+      if (std::count(letters.begin(), letters.end(), c) == 1) out.output += c;
+    std::sort(out.output.begin(), out.output.end());
+    out.output = without_ellipsis("...", most_axes).value_or(".") + out.output;
+  }
   for (char c : out.output) known = known && all.find(c) != std::string::npos && std::count(out.output.begin(), out.output.end(), c) == 1;
-  QDQ_CHECK(known, kUnsupported, "the einsum equation '", text, "' does not fit ", operands, " operands, or uses '...', which qdq does not have");
+  QDQ_CHECK(known, kInvalidArgument, "the einsum equation '", text, "' does not fit its ", ranks.size(), " operands");
   return out;
 }
 MetaValue infer_einsum(const Call<TensorMeta>& call) {
   const std::vector<TensorMeta> operands = call.tensors(1);
-  const Equation equation = parse_equation(call.string(0), operands.size());
+  std::vector<size_t> ranks;
+  for (const TensorMeta& operand : operands) ranks.push_back(operand.sizes.size());
+  const Equation equation = parse_equation(call.string(0), ranks);
   std::vector<std::optional<SymInt>> extents(128);
   for (size_t n = 0; n < operands.size(); ++n) {
     QDQ_CHECK(operands[n].sizes.size() == equation.inputs[n].size(), kInvalidArgument, "einsum operand ", n, " has shape ",
@@ -197,7 +224,9 @@ MetaValue infer_einsum(const Call<TensorMeta>& call) {
     check_same_dtype(call.op(), operands[0], operands[n]);
     for (size_t a = 0; a < operands[n].sizes.size(); ++a) {
       std::optional<SymInt>& extent = extents[static_cast<size_t>(equation.inputs[n][a])];
-      if (!extent) extent = operands[n].sizes[a];
+      // A size of 1 is spread over the others' size.
+      if (!extent || extent->constant() == 1) extent = operands[n].sizes[a];
+      if (operands[n].sizes[a].constant() == 1) continue;
       QDQ_CHECK(may_be_equal(*extent, operands[n].sizes[a]), kInvalidArgument, "einsum '", call.string(0), "' finds the sizes ",
                 extent->to_string(), " and ", operands[n].sizes[a].to_string(), " for '", equation.inputs[n][a], "'");
     }
@@ -209,12 +238,15 @@ MetaValue infer_einsum(const Call<TensorMeta>& call) {
 // An operand with one axis per letter of `letters`; axes that it lacks have stride 0, repeated ones are read along the diagonal.
 Tensor spread_over(const Tensor& x, const std::string& subscripts, const std::string& letters, const Shape& extents) {
   Shape strides(letters.size(), 0);
-  for (size_t a = 0; a < subscripts.size(); ++a) strides[letters.find(subscripts[a])] += x.strides()[a];
+  for (size_t a = 0; a < subscripts.size(); ++a)
+    if (x.sizes()[a] != 1) strides[letters.find(subscripts[a])] += x.strides()[a];
   return x.as_strided(extents, strides, x.storage_offset());
 }
 Value eval_einsum(const Call<Tensor>& call) {
   const std::vector<Tensor> operands = call.tensors(1);
-  const Equation equation = parse_equation(call.string(0), operands.size());
+  std::vector<size_t> ranks;
+  for (const Tensor& operand : operands) ranks.push_back(static_cast<size_t>(operand.dim()));
+  const Equation equation = parse_equation(call.string(0), ranks);
   const Tensor out = empty_result(call);
   std::string letters = equation.output;
   for (const std::string& input : equation.inputs)
@@ -222,7 +254,10 @@ Value eval_einsum(const Call<Tensor>& call) {
       if (letters.find(c) == std::string::npos) letters += c;
   Shape extents(letters.size(), 1);
   for (size_t n = 0; n < operands.size(); ++n)
-    for (size_t a = 0; a < equation.inputs[n].size(); ++a) extents[letters.find(equation.inputs[n][a])] = operands[n].sizes()[a];
+    for (size_t a = 0; a < equation.inputs[n].size(); ++a) {
+      int64_t& extent = extents[letters.find(equation.inputs[n][a])];
+      if (extent == 1) extent = operands[n].sizes()[a];
+    }
   return visit_compute(out.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     using A = Accumulator<C>;

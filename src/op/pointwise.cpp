@@ -441,10 +441,16 @@ void add_comparisons(std::vector<OpDef>& ops) {
   add("aten::isinf(Tensor self) -> Tensor", eval_predicate<IsInf>, infer_predicate);
   add("aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
   add("aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
+  add("aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
+  add("aten::__and__.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
   add("aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitOr>, infer_binary);
   add("aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitOr>, infer_binary);
+  add("aten::__or__.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitOr>, infer_binary);
+  add("aten::__or__.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitOr>, infer_binary);
   add("aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
   add("aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
+  add("aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
+  add("aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
   add("aten::bitwise_not(Tensor self) -> Tensor", eval_bitwise_not, infer_like_self);
 }
 

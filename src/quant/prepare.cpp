@@ -206,7 +206,13 @@ void Prepared::Impl::make_interpreter() {
   interpreter->set_module_handler([this](const Node& node, std::span<const Value> args) -> Value {
     const Tensor* x = args.empty() ? nullptr : args[0].get_if<Tensor>();
     if (x == nullptr) throw Error(ErrorCode::kInternal, concat("the observer ", node.name(), " sees something that is no tensor"), node.name());
-    return groups[group_of_module(node).value()].observer->forward(*x);
+    const Node* observed = node.arg(0).node();
+    try {
+      return groups[group_of_module(node).value()].observer->forward(*x);
+    } catch (const Error& error) {
+      throw Error(error.code, concat(error.message, ", the values of ", observed->name(), "; look for infinite or huge numbers in the calibration data"),
+                  observed->name());
+    }
   });
 }
 

@@ -5,7 +5,6 @@ attributes, the symbols, and outputs for the inputs that check_io.py feeds again
 in the layout that torch.export.save of PyTorch 2.9 and later writes, *_archive28.pt2 in the one of 2.8, both laid out by hand.
 PyTorch stores the members of a .pt2 as they are; here most are deflated, which every reader takes, to keep the folder small.
 """
-import io
 import json
 import math
 import pathlib
@@ -16,6 +15,8 @@ from torch import nn
 from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torch.ao.quantization.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 from torch.export import Dim, export
+
+from pt2_layout import archive28_of, archive_of, members, write_zip
 
 OUT = pathlib.Path(__file__).parent / "io"
 torch.set_num_threads(1)
@@ -169,81 +170,14 @@ def facts(path, example):
     }
 
 
-def members(path):
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def meta_of(tensor):
-    return {"dtype": torch._export.serde.serialize._TORCH_TO_SERIALIZE_DTYPE[tensor.dtype].value, "sizes": [{"as_int": n} for n in tensor.shape],
-            "requires_grad": tensor.requires_grad, "device": {"type": "cpu", "index": None},
-            "strides": [{"as_int": n} for n in tensor.stride()], "storage_offset": {"as_int": tensor.storage_offset()}, "layout": 7}
-
-
-def payload(tensors, prefix):
-    files, config, numbers = {}, {}, {}
-    for name, tensor in tensors.items():
-        storage = tensor.untyped_storage()
-        number = numbers.setdefault(storage.data_ptr(), len(numbers))
-        files[f"{prefix}{number}"] = bytes(storage)
-        config[name] = {"path_name": f"{prefix}{number}", "is_param": isinstance(tensor, nn.Parameter), "use_pickle": False, "tensor_meta": meta_of(tensor)}
-    return files, {"config": config}
-
-
-def program_of_today(text):
-    """The newer schema: kinds of arguments, names of nodes, infinities as text."""
-    program = json.loads(text)
-
-    def newer(value):
-        if isinstance(value, dict):
-            return {k: newer(v) for k, v in value.items()}
-        if isinstance(value, list):
-            return [newer(v) for v in value]
-        if isinstance(value, float) and math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        return value
-
-    program = newer(program)
-    program["schema_version"] = {"major": 8, "minor": 20}
-    program["torch_version"] = "2.14.1"
-    program["guards_code"] = []
-    for node in program["graph_module"]["graph"]["nodes"]:
-        operator = node["target"].removeprefix("torch.ops.").split(".")
-        schema = getattr(getattr(getattr(torch.ops, operator[0]), operator[1]), operator[2])._schema
-        keyword = {a.name for a in schema.arguments if a.kwarg_only}
-        for item in node["inputs"]:
-            item["kind"] = 2 if item["name"] in keyword else 1
-        first = node["outputs"][0] if len(node["outputs"]) == 1 else {}
-        node["name"] = first["as_tensor"]["name"] if "as_tensor" in first else operator[1]
-        node["is_hop_single_tensor_return"] = None
-    return json.dumps(program).encode()
-
-
-def write_zip(path, files):
-    method = zipfile.ZIP_STORED if path.stem in ("conv_net", "int8", "shared_archive") else zipfile.ZIP_DEFLATED
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name), data, method)
+def write(path, files):
+    write_zip(path, files, zipfile.ZIP_STORED if path.stem in ("conv_net", "int8", "shared_archive") else zipfile.ZIP_DEFLATED)
 
 
 def to_archive(name):
     old = members(OUT / f"{name}.pt2")
-    state = torch.load(io.BytesIO(old["serialized_state_dict.pt"]))
-    constants = torch.load(io.BytesIO(old["serialized_constants.pt"]))
-    root = f"{name}_archive"
-    weights, weights_config = payload(state, "weight_")
-    tensors, constants_config = payload(constants, "tensor_")
-    files = {f"data/weights/{k}": v for k, v in weights.items()}
-    files["data/weights/model_weights_config.json"] = json.dumps(weights_config)
-    files |= {f"data/constants/{k}": v for k, v in tensors.items()}
-    files["data/constants/model_constants_config.json"] = json.dumps(constants_config)
-    files["models/model.json"] = program_of_today(old["serialized_exported_program.json"])
-    files |= {"data/sample_inputs/model.pt": b"", "archive_format": "pt2", "archive_version": "0", ".data/version": "6\n", "byteorder": "little"}
-    write_zip(OUT / f"{root}.pt2", {f"{root}/{k}": v for k, v in files.items()})
-    root = f"{name}_archive28"
-    files = {"models/model.json": program_of_today(old["serialized_exported_program.json"]), "data/weights/model.pt": old["serialized_state_dict.pt"],
-             "data/constants/model.pt": old["serialized_constants.pt"], "archive_format": "pt2", "archive_version": "0"}
-    write_zip(OUT / f"{root}.pt2", {f"{root}/{k}": v for k, v in files.items()})
+    write(OUT / f"{name}_archive.pt2", archive_of(old, f"{name}_archive"))
+    write(OUT / f"{name}_archive28.pt2", archive28_of(old, f"{name}_archive28"))
 
 
 def save(name, ep, args, kwargs=None):
@@ -253,8 +187,8 @@ def save(name, ep, args, kwargs=None):
     program = json.loads(old["serialized_exported_program.json"])
     for node in program["graph_module"]["graph"]["nodes"]:
         node["metadata"].pop("stack_trace", None)  # names folders of the machine
-    old["serialized_exported_program.json"] = json.dumps(program)
-    write_zip(path, old)
+    old["serialized_exported_program.json"] = json.dumps(program).encode()
+    write(path, old)
     (OUT / f"{name}.json").write_text(json.dumps(facts(path, (args, kwargs or {})), indent=1) + "\n")
 
 

@@ -204,6 +204,11 @@ def products():
     case("einsum", "b h w i c, b h w j c -> b h w i j", [rand(1, 2, 2, 3, 4), rand(1, 2, 2, 2, 4)], tol=tol)
     case("einsum", "ij,jk", [rand(3, 4), rand(4, 2)], tol=tol)
     case("einsum", "ii->i", [rand(3, 3)], tol=tol)
+    case("einsum", "...i,...i->...", [B(rand(2, 3, 4)), B(rand(2, 3, 4))], tol=tol)
+    case("einsum", "b...ij,...jk", [rand(2, 3, 2, 4), rand(3, 4, 2)], tol=tol)
+    case("einsum", "...ij,jk->...k", [rand(2, 1, 3, 4), rand(4, 5)], tol=tol)
+    case("einsum", "i...,...->i", [rand(3, 2, 1), rand(4)], tol=tol)
+    case("einsum", "ij,ij->ij", [rand(3, 1), rand(1, 4)], tol=tol)
 
 
 def attention():
@@ -398,6 +403,9 @@ def comparisons():
         case(name + ".Tensor", B(mask), B(other))
         case(name + ".Tensor", i, ints(4))
         case(name + ".Scalar", i.to(u8), 5)
+    for name in ("__and__", "__or__", "__xor__"):
+        case(name + ".Tensor", B(mask), B(other))
+        case(name + ".Scalar", i, 6)
     case("bitwise_not", B(mask))
     case("bitwise_not", i.to(s8))
     case("bitwise_not", i.to(u8))
@@ -655,6 +663,8 @@ def indexing():
     x = rand(4, 3, 5)
     row, pair = torch.tensor([2, 0, -1]), torch.tensor([[1], [0]])
     exact("embedding", rand(6, 3), B(ints(2, 4, low=0, high=6)))
+    exact("one_hot", B(ints(2, 4, low=0, high=6)), 7)
+    exact("one_hot", torch.tensor(2), 3)
     exact("embedding", rand(6, 3), ints(3, low=0, high=6, dtype=s32), 0)
     exact("index_select", B(x), 1, torch.tensor([2, 0, 0]))
     exact("index_select", x, -1, torch.tensor([4]))
