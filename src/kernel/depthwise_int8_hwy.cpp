@@ -91,6 +91,10 @@ HWY_INLINE void block(const DepthwiseBand& band, int64_t pixel, int64_t channel)
 #pragma GCC unroll 2
     for (int p = 0; p < kPixels; ++p) add_group<kBytes>(sum[p], at[p], band.taps + g * kTaps, weights);
   }
+  if (is_plain(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
+    finish_plain_rows(d, band.finish, sum, pixel, channel);
+    return;
+  }
 #pragma GCC unroll 2
   for (int p = 0; p < kPixels; ++p) {
     alignas(16) int32_t sums[16];

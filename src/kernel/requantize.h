@@ -4,8 +4,8 @@
 //   t = f32(acc) * multiplier[c] + offset[c]
 //   t = t + f32(r - residual_zero_point) * residual_multiplier    where there is a residual r
 //   y = activation(t)                                             where there is one
-//   u8:   clamp(half_even(y * inverse_scale) + zero_point, low, high)
-//   f32:  clamp(y, real_low, real_high)
+//   u8:   clamp(half_even(y * inverse_scale) + zero_point, low, high); NaN gives low
+//   f32:  y
 // Activations are u8 everywhere in the room's integer kernels: an s8 tensor is the u8 tensor of q + 128 with its zero
 // point moved likewise.
 #pragma once
@@ -13,13 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <vector>
 
 namespace qdq::kernel {
 
 struct Requantize {
-  // One an output channel. An empty offset is 0.
+  // One an output channel; an empty offset is 0. Only of sums of products.
   std::vector<float> multiplier, offset;
   // Of the residual, which is u8 and has the layout of the output.
   bool has_residual = false;
@@ -29,7 +28,6 @@ struct Requantize {
   // a time, from several threads.
   std::function<void(const float* x, int64_t n, float* out)> activation;
   bool out_is_float = false;
-  float real_low = -std::numeric_limits<float>::infinity(), real_high = std::numeric_limits<float>::infinity();
   float inverse_scale = 1.0f;
   int32_t zero_point = 0, low = 0, high = 255;  // 0 <= low <= high <= 255
 };

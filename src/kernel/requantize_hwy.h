@@ -27,40 +27,110 @@ HWY_INLINE hn::Vec<hn::Rebind<float, D>> load_real(D d, const uint8_t* at, int32
   return hn::ConvertTo(hn::Rebind<float, D>(), hn::Sub(wide, hn::Set(d, zero_point)));
 }
 
-// Quantizes or clamps kVectors vectors of y and stores them at `out`.
+// Stores kVectors vectors of integers in [0, 255] as bytes.
 template <int kVectors, class D>
-HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<float, D>> (&y)[kVectors],
-                           std::byte* out) {
-  const hn::Rebind<float, D> df;
+HWY_INLINE void store_bytes(D d, const hn::Vec<D> (&value)[kVectors], uint8_t* out) {
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
-  if (q.out_is_float) {
-    float* to = reinterpret_cast<float*>(out);
-    const auto low = hn::Set(df, q.real_low), high = hn::Set(df, q.real_high);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(hn::Min(hn::Max(y[v], low), high), df, to + v * kWidth);
-    return;
-  }
-  const auto inverse = hn::Set(df, q.inverse_scale), rounder = hn::Set(df, kRounder);
-  const auto low = hn::Set(df, static_cast<float>(q.low - q.zero_point));
-  const auto high = hn::Set(df, static_cast<float>(q.high - q.zero_point));
-  const auto shift = hn::Set(d, kRounderBits - q.zero_point);
-  hn::Vec<D> value[kVectors];
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    const auto steps = hn::Min(hn::Max(hn::Mul(y[v], inverse), low), high);
-    value[v] = hn::Sub(hn::BitCast(d, hn::Add(steps, rounder)), shift);
-  }
-  uint8_t* to = reinterpret_cast<uint8_t*>(out);
   if constexpr (kWidth == 4 && kVectors % 2 == 0) {
     const hn::Repartition<int16_t, D> d16;
     const hn::Half<hn::Repartition<uint8_t, D>> d8;
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; v += 2)
-      hn::StoreU(hn::DemoteTo(d8, hn::OrderedDemote2To(d16, value[v], value[v + 1])), d8, to + v * kWidth);
+      hn::StoreU(hn::DemoteTo(d8, hn::OrderedDemote2To(d16, value[v], value[v + 1])), d8, out + v * kWidth);
   } else {
     const hn::Rebind<uint8_t, D> d8;
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(hn::DemoteTo(d8, value[v]), d8, to + v * kWidth);
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(hn::DemoteTo(d8, value[v]), d8, out + v * kWidth);
+  }
+  (void)d;
+}
+
+// The last line of the formula for u8, with its constants in registers.
+template <class D>
+struct Quantizer {
+  using DF = hn::Rebind<float, D>;
+  hn::Vec<DF> low, high, rounder;
+  hn::Vec<D> shift;
+
+  HWY_INLINE explicit Quantizer(const Requantize& q)
+      : low(hn::Set(DF(), static_cast<float>(q.low - q.zero_point))),
+        high(hn::Set(DF(), static_cast<float>(q.high - q.zero_point))),
+        rounder(hn::Set(DF(), kRounder)),
+        shift(hn::Set(D(), kRounderBits - q.zero_point)) {}
+  HWY_INLINE hn::Vec<D> operator()(hn::Vec<DF> steps) const {
+    const auto bounded = hn::Min(hn::Max(steps, low), high);
+    return hn::Sub(hn::BitCast(D(), hn::Add(bounded, rounder)), shift);
+  }
+};
+
+// Quantizes kVectors vectors of y, if q says so, and stores them at `out`.
+template <int kVectors, class D>
+HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<float, D>> (&y)[kVectors],
+                           std::byte* out) {
+  const hn::Rebind<float, D> df;
+  if (q.out_is_float) {
+    float* to = reinterpret_cast<float*>(out);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(y[v], df, to + v * static_cast<int64_t>(HWY_MAX_LANES_D(D)));
+    return;
+  }
+  const Quantizer<D> quantize(q);
+  const auto inverse = hn::Set(df, q.inverse_scale);
+  hn::Vec<D> value[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) value[v] = quantize(hn::Mul(y[v], inverse));
+  store_bytes<kVectors>(d, value, reinterpret_cast<uint8_t*>(out));
+}
+
+// Whether finish_plain_rows gives what finish_row gives: only the first and the last line of the formula remain.
+HWY_INLINE bool is_plain(const Requantize& q) {
+  return !q.has_residual && !q.activation && !q.out_is_float && q.inverse_scale == 1.0f;
+}
+
+// finish_row for kRows pixels whose vectors are all full and whose formula is plain, from registers.
+template <int kRows, int kVectors, class D>
+HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel,
+                                  int64_t channel) {
+  const hn::Rebind<float, D> df;
+  constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
+  const Quantizer<D> quantize(*finish.requantize);
+  hn::Vec<decltype(df)> multiplier[kVectors], offset[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    multiplier[v] = hn::LoadU(df, finish.multiplier + channel + v * kWidth);
+    offset[v] = hn::LoadU(df, finish.offset + channel + v * kWidth);
+  }
+  uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * finish.out_stride + channel;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r, out += finish.out_stride) {
+    hn::Vec<D> value[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      value[v] = quantize(hn::Add(hn::Mul(hn::ConvertTo(df, sum[r][v]), multiplier[v]), offset[v]));
+    store_bytes<kVectors>(d, value, out);
+  }
+}
+
+// The formula from t on: `valid` elements of kVectors vectors are written to `to`.
+template <int kVectors, class D>
+HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, D>> (&t)[kVectors], std::byte* to,
+                            int64_t valid) {
+  const hn::Rebind<float, D> df;
+  constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
+  if (q.activation) {
+    float values[kColumns];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(t[v], df, values + v * kWidth);
+    q.activation(values, kColumns, values);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) t[v] = hn::LoadU(df, values + v * kWidth);
+  }
+  if (valid >= kColumns) {
+    store_real<kVectors>(d, q, t, to);
+  } else {
+    alignas(16) std::byte copy[kColumns * 4];
+    store_real<kVectors>(d, q, t, copy);
+    std::memcpy(to, copy, static_cast<size_t>(q.out_is_float ? 4 * valid : valid));
   }
 }
 
@@ -92,23 +162,8 @@ HWY_INLINE void finish_row(D d, const Finish& finish, const int32_t* sums, int64
     for (int v = 0; v < kVectors; ++v)
       y[v] = hn::Add(y[v], hn::Mul(load_real(d, at + v * kWidth, q.residual_zero_point), by));
   }
-  if (q.activation) {
-    float values[kColumns];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(y[v], df, values + v * kWidth);
-    q.activation(values, kColumns, values);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) y[v] = hn::LoadU(df, values + v * kWidth);
-  }
   const int64_t out_bytes = q.out_is_float ? 4 : 1;
-  std::byte* to = finish.out + (pixel * finish.out_stride + channel) * out_bytes;
-  if (valid >= kColumns) {
-    store_real<kVectors>(d, q, y, to);
-  } else {
-    alignas(16) std::byte copy[kColumns * 4];
-    store_real<kVectors>(d, q, y, copy);
-    std::memcpy(to, copy, static_cast<size_t>(valid * out_bytes));
-  }
+  finish_real<kVectors>(d, q, y, finish.out + (pixel * finish.out_stride + channel) * out_bytes, valid);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,0 +1,47 @@
+// Integer pools, sums, products and tables over channels-last u8 tensors, by the formula of kernel/requantize.h: what
+// surrounds the convolutions of an int8 network.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel/pool.h"
+#include "kernel/requantize.h"
+
+namespace qdq::kernel {
+
+// An operand whose row r begins at data + r * row_stride elements; stride 0 repeats a row.
+struct RealRows {
+  const void* data = nullptr;
+  bool is_float = false;    // else u8
+  int32_t zero_point = 0;   // of u8
+  int64_t row_stride = 0;
+};
+
+// out[r, i] = finish(real(a) * a_multiplier + real(b) * b_multiplier) for rows x n elements, out contiguous, where
+// real(x) = f32(x - zero_point) for u8 and x for f32, and finish is the formula from t on. out may be an operand of the
+// same element size whose rows are contiguous.
+void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t rows, int64_t n,
+              const Requantize& to, void* out);
+// out[r, i] = finish((real(a) * real(b)) * multiplier).
+void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to,
+              void* out);
+
+// out[i] = table[x[i]]; T is uint8_t (out may be x) or float.
+template <class T>
+void map_u8(const uint8_t* x, int64_t n, const T* table, T* out);
+
+// The largest of every window of x [batch, in_h, in_w, channels]; taps in the padding do not count, and every window
+// has one tap inside the image. pool.planes is not used.
+void max_pool2d_u8(const uint8_t* x, int64_t batch, int64_t channels, const Pool2d& pool, uint8_t* out);
+
+// sums[c] = the sum of x over rows x columns pixels, less their zero points. Strides in elements. At most 2^23 pixels.
+void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                   int64_t channels, int32_t zero_point, int32_t* sums);
+// out[i] = finish(f32(sums[i]) * multiplier).
+void requantize_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, void* out);
+
+// u8 images of `channels` planes to channels-last pixels: out[p, c] = x[c * plane_stride + p] for p < pixels.
+void interleave_planes_u8(const uint8_t* x, int64_t channels, int64_t plane_stride, int64_t pixels, uint8_t* out);
+
+}  // namespace qdq::kernel

@@ -1,0 +1,270 @@
+// Integer pools and elementwise loops; vectors run along the channels of a pixel.
+#include "kernel/pointwise_int8.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "kernel/panel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/pointwise_int8_hwy.cpp"
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "kernel/requantize_hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D32 = hn::CappedTag<int32_t, 16>;
+using DF = hn::Rebind<float, D32>;
+using VF = hn::Vec<DF>;
+constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
+constexpr int kVectors = 2;
+constexpr int64_t kColumns = kVectors * kLanes;
+// Pools: 16 channels at once on every target, so that few are left over.
+using U8 = hn::FixedTag<uint8_t, 16>;
+using U16 = hn::FixedTag<uint16_t, 8>;
+
+// real(x) of kColumns elements from `at` on, of which `valid` exist.
+HWY_INLINE void load_operand(const RealRows& x, int64_t at, int64_t valid, VF (&real)[kVectors]) {
+  const size_t size = x.is_float ? 4 : 1;
+  const std::byte* from = static_cast<const std::byte*>(x.data) + static_cast<size_t>(at) * size;
+  alignas(16) std::byte copy[kColumns * 4];
+  if (valid < kColumns) {
+    std::memset(copy, 0, sizeof copy);
+    std::memcpy(copy, from, static_cast<size_t>(valid) * size);
+    from = copy;
+  }
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) {
+    if (x.is_float) {
+      real[v] = hn::LoadU(DF(), reinterpret_cast<const float*>(from) + v * kLanes);
+    } else {
+      real[v] = load_real(D32(), reinterpret_cast<const uint8_t*>(from) + v * kLanes, x.zero_point);
+    }
+  }
+}
+
+// Calls combine(a, b) on vectors of two operands, and finishes what it returns.
+template <class Combine>
+HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin, int64_t end, int64_t n,
+                             const Requantize& to, std::byte* out, Combine&& combine) {
+  const int64_t out_bytes = to.out_is_float ? 4 : 1;
+  for (int64_t r = begin; r < end; ++r) {
+    for (int64_t i = 0; i < n; i += kColumns) {
+      VF x[kVectors], y[kVectors], t[kVectors];
+      load_operand(a, r * a.row_stride + i, n - i, x);
+      load_operand(b, r * b.row_stride + i, n - i, y);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) t[v] = combine(x[v], y[v]);
+      finish_real<kVectors>(D32(), to, t, out + (r * n + i) * out_bytes, n - i);
+    }
+  }
+}
+
+void add_range(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t begin, int64_t end,
+               int64_t n, const Requantize& to, std::byte* out) {
+  const VF a_by = hn::Set(DF(), a_multiplier), b_by = hn::Set(DF(), b_multiplier);
+  combine_rows(a, b, begin, end, n, to, out,
+               [&](VF x, VF y) HWY_ATTR { return hn::Add(hn::Mul(x, a_by), hn::Mul(y, b_by)); });
+}
+
+void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t begin, int64_t end, int64_t n,
+               const Requantize& to, std::byte* out) {
+  const VF by = hn::Set(DF(), multiplier);
+  combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(hn::Mul(x, y), by); });
+}
+
+void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, std::byte* out) {
+  const D32 d;
+  const VF by = hn::Set(DF(), multiplier);
+  for (int64_t i = 0; i < n; i += kColumns) {
+    int32_t copy[kColumns] = {};
+    const int32_t* from = sums + i;
+    if (n - i < kColumns) {
+      std::copy(from, from + (n - i), copy);
+      from = copy;
+    }
+    VF t[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) t[v] = hn::Mul(hn::ConvertTo(DF(), hn::LoadU(d, from + v * kLanes)), by);
+    finish_real<kVectors>(d, to, t, out + i * (to.out_is_float ? 4 : 1), n - i);
+  }
+}
+
+void max_pixels(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t n,
+                uint8_t* out) {
+  const U8 d;
+  int64_t c = 0;
+  for (; c + 16 <= n; c += 16) {
+    auto largest = hn::Zero(d);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j)
+        largest = hn::Max(largest, hn::LoadU(d, x + i * row_stride + j * column_stride + c));
+    }
+    hn::StoreU(largest, d, out + c);
+  }
+  for (; c < n; ++c) {
+    uint8_t largest = 0;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) largest = std::max(largest, x[i * row_stride + j * column_stride + c]);
+    out[c] = largest;
+  }
+}
+
+void sum_pixels(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                int64_t channels, int32_t zero_point, int32_t* sums) {
+  const U8 d;
+  const U16 d16;
+  const hn::FixedTag<int32_t, 4> d32;
+  const auto base = static_cast<int32_t>(-rows * columns * zero_point);
+  int64_t c = 0;
+  for (; c + 16 <= channels; c += 16) {
+    hn::Vec<decltype(d32)> total[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) total[v] = hn::Set(d32, base);
+    // 16 bits hold the sum of 256 bytes.
+    auto low = hn::Zero(d16), high = hn::Zero(d16);
+    int64_t count = 0;
+    const auto flush = [&]() HWY_ATTR {
+      total[0] = hn::Add(total[0], hn::PromoteTo(d32, hn::LowerHalf(low)));
+      total[1] = hn::Add(total[1], hn::PromoteTo(d32, hn::UpperHalf(hn::Half<U16>(), low)));
+      total[2] = hn::Add(total[2], hn::PromoteTo(d32, hn::LowerHalf(high)));
+      total[3] = hn::Add(total[3], hn::PromoteTo(d32, hn::UpperHalf(hn::Half<U16>(), high)));
+      low = high = hn::Zero(d16);
+      count = 0;
+    };
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        const auto bytes = hn::LoadU(d, x + i * row_stride + j * column_stride + c);
+        low = hn::Add(low, hn::PromoteTo(d16, hn::LowerHalf(bytes)));
+        high = hn::Add(high, hn::PromoteTo(d16, hn::UpperHalf(hn::Half<U8>(), bytes)));
+        if (++count == 256) flush();
+      }
+    }
+    flush();
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) hn::StoreU(total[v], d32, sums + c + 4 * v);
+  }
+  for (; c < channels; ++c) {
+    int32_t total = base;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) total += x[i * row_stride + j * column_stride + c];
+    sums[c] = total;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+namespace {
+HWY_EXPORT(add_range);
+HWY_EXPORT(mul_range);
+HWY_EXPORT(finish_sums);
+HWY_EXPORT(max_pixels);
+HWY_EXPORT(sum_pixels);
+
+// Elements below which waking threads costs more than it gains.
+constexpr int64_t kSerialElements = int64_t{1} << 16;
+int64_t rows_a_task(int64_t n) { return std::max<int64_t>(1, kSerialElements / std::max<int64_t>(n, 1)); }
+
+// Operands that repeat nothing are one long row: no ends of rows between vectors.
+bool joins(const RealRows& a, const RealRows& b, int64_t n) { return a.row_stride == n && b.row_stride == n; }
+
+// Divides joined operands into rows for threads. The last one may be shorter, so the count of elements comes along.
+template <class Run>
+void for_ranges(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, bool out_is_float, void* out, Run&& run) {
+  auto* bytes = static_cast<std::byte*>(out);
+  if (!joins(a, b, n)) {
+    parallel_for(rows, rows_a_task(n), [&](int64_t begin, int64_t end) { run(a, b, begin, end, n, bytes); });
+    return;
+  }
+  parallel_for(rows * n, kSerialElements, [&](int64_t begin, int64_t end) {
+    const auto shifted = [&](const RealRows& x) {
+      RealRows part = x;
+      part.data = static_cast<const std::byte*>(x.data) + begin * (x.is_float ? 4 : 1);
+      return part;
+    };
+    run(shifted(a), shifted(b), 0, 1, end - begin, bytes + begin * (out_is_float ? 4 : 1));
+  });
+}
+
+}  // namespace
+
+void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t rows, int64_t n,
+              const Requantize& to, void* out) {
+  for_ranges(a, b, rows, n, to.out_is_float, out,
+             [&](const RealRows& x, const RealRows& y, int64_t begin, int64_t end, int64_t count, std::byte* at) {
+               HWY_DYNAMIC_DISPATCH(add_range)(x, a_multiplier, y, b_multiplier, begin, end, count, to, at);
+             });
+}
+
+void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to,
+              void* out) {
+  for_ranges(a, b, rows, n, to.out_is_float, out,
+             [&](const RealRows& x, const RealRows& y, int64_t begin, int64_t end, int64_t count, std::byte* at) {
+               HWY_DYNAMIC_DISPATCH(mul_range)(x, y, multiplier, begin, end, count, to, at);
+             });
+}
+
+template <class T>
+void map_u8(const uint8_t* x, int64_t n, const T* table, T* out) {
+  parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) out[i] = table[x[i]];
+  });
+}
+template void map_u8(const uint8_t*, int64_t, const uint8_t*, uint8_t*);
+template void map_u8(const uint8_t*, int64_t, const float*, float*);
+
+void max_pool2d_u8(const uint8_t* x, int64_t batch, int64_t channels, const Pool2d& p, uint8_t* out) {
+  // The taps of output o that lie inside: [first, last) of the kernel's.
+  struct Taps {
+    int64_t first, count;
+  };
+  const auto inside = [](int64_t o, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t extent) {
+    const int64_t begin = o * stride - pad;
+    const int64_t first = begin < 0 ? divide_up(-begin, dilation) : 0;
+    return Taps{first, std::min(kernel, divide_up(extent - begin, dilation)) - first};
+  };
+  const int64_t row_stride = p.in_w * channels;
+  parallel_for(batch * p.out_h, rows_a_task(p.out_w * channels * p.kernel_h * p.kernel_w), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t n = row / p.out_h, oh = row % p.out_h;
+      const Taps h = inside(oh, p.stride_h, p.pad_h, p.dilation_h, p.kernel_h, p.in_h);
+      const uint8_t* image = x + (n * p.in_h + oh * p.stride_h - p.pad_h + h.first * p.dilation_h) * row_stride;
+      for (int64_t ow = 0; ow < p.out_w; ++ow) {
+        const Taps w = inside(ow, p.stride_w, p.pad_w, p.dilation_w, p.kernel_w, p.in_w);
+        HWY_DYNAMIC_DISPATCH(max_pixels)
+        (image + (ow * p.stride_w - p.pad_w + w.first * p.dilation_w) * channels, h.count, p.dilation_h * row_stride,
+         w.count, p.dilation_w * channels, channels, out + (row * p.out_w + ow) * channels);
+      }
+    }
+  });
+}
+
+void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                   int64_t channels, int32_t zero_point, int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(sum_pixels)(x, rows, row_stride, columns, column_stride, channels, zero_point, sums);
+}
+
+void requantize_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, void* out) {
+  HWY_DYNAMIC_DISPATCH(finish_sums)(sums, n, multiplier, to, static_cast<std::byte*>(out));
+}
+
+void interleave_planes_u8(const uint8_t* x, int64_t channels, int64_t plane_stride, int64_t pixels, uint8_t* out) {
+  for (int64_t c = 0; c < channels; ++c) {
+    const uint8_t* plane = x + c * plane_stride;
+    uint8_t* to = out + c;
+    for (int64_t p = 0; p < pixels; ++p) to[p * channels] = plane[p];
+  }
+}
+
+}  // namespace qdq::kernel
+#endif

@@ -1,0 +1,174 @@
+// Integer pools and elementwise loops against plain loops by the formula of kernel/requantize.h, to the bit.
+#include "kernel/pointwise_int8.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernel/pointwise.h"
+#include "plain.h"
+
+namespace qdq::kernel {
+namespace {
+
+std::vector<uint8_t> bytes(Random& random, int64_t n) {
+  std::vector<uint8_t> x(static_cast<size_t>(n));
+  for (uint8_t& v : x) v = static_cast<uint8_t>(random.next() >> 30);
+  return x;
+}
+
+Requantize to_u8() {
+  Requantize to;
+  to.inverse_scale = 3.7f;
+  to.zero_point = 90;
+  to.low = 3;
+  to.high = 250;
+  return to;
+}
+
+void plain_finish(const Requantize& to, float t, void* out, int64_t i) {
+  if (to.activation) to.activation(&t, 1, &t);
+  if (to.out_is_float) {
+    static_cast<float*>(out)[i] = t;
+    return;
+  }
+  const float q = std::nearbyint(t * to.inverse_scale) + static_cast<float>(to.zero_point);
+  const float bounded = std::isnan(q) ? static_cast<float>(to.low)
+                                      : std::min(std::max(q, static_cast<float>(to.low)), static_cast<float>(to.high));
+  static_cast<uint8_t*>(out)[i] = static_cast<uint8_t>(bounded);
+}
+
+float plain_real(const RealRows& x, int64_t r, int64_t i) {
+  const int64_t at = r * x.row_stride + i;
+  if (x.is_float) return static_cast<const float*>(x.data)[at];
+  return static_cast<float>(static_cast<const uint8_t*>(x.data)[at] - x.zero_point);
+}
+
+TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
+  Random random(1);
+  // Rows as an elementwise step has them, and as a factor for every channel has them.
+  const int64_t shapes[][2] = {{1, 1}, {3, 40}, {50, 7}, {2, 70000}};
+  for (const auto& [rows, n] : shapes) {
+    const auto a = bytes(random, rows * n), b = bytes(random, rows * n);
+    const auto f = random.floats(rows * n, -20, 20);
+    for (int kind = 0; kind < 8; ++kind) {
+      const RealRows x = kind & 1 ? RealRows{f.data(), true, 0, n} : RealRows{a.data(), false, 77, n};
+      const RealRows y{b.data(), false, 200, kind & 2 ? 0 : n};
+      Requantize to = to_u8();
+      to.out_is_float = kind & 4;
+      if (kind == 3) to.activation = hardswish_f32;
+      std::vector<float> sum(a.size()), want_sum(a.size()), product(a.size()), want_product(a.size());
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < n; ++i) {
+          const float left = plain_real(x, r, i) * 0.125f, right = plain_real(y, r, i) * 0.0371f;
+          plain_finish(to, left + right, want_sum.data(), r * n + i);
+          const float both = plain_real(x, r, i) * plain_real(y, r, i);
+          plain_finish(to, both * 0.00391f, want_product.data(), r * n + i);
+        }
+      }
+      for (int threads : {1, 3}) {
+        set_num_threads(threads);
+        add_rows(x, 0.125f, y, 0.0371f, rows, n, to, sum.data());
+        mul_rows(x, y, 0.00391f, rows, n, to, product.data());
+        EXPECT_TRUE(same_bits(sum, want_sum)) << rows << "x" << n << " kind " << kind;
+        EXPECT_TRUE(same_bits(product, want_product)) << rows << "x" << n << " kind " << kind;
+      }
+      set_num_threads(1);
+    }
+  }
+}
+
+TEST(PointwiseInt8, ResultsMayTakeThePlaceOfAnOperand) {
+  Random random(2);
+  auto a = bytes(random, 1000);
+  const auto b = bytes(random, 1000);
+  std::vector<uint8_t> want(1000);
+  add_rows({a.data(), false, 5, 1000}, 0.1f, {b.data(), false, 6, 1000}, 0.2f, 1, 1000, to_u8(), want.data());
+  add_rows({a.data(), false, 5, 1000}, 0.1f, {b.data(), false, 6, 1000}, 0.2f, 1, 1000, to_u8(), a.data());
+  EXPECT_EQ(a, want);
+}
+
+TEST(PointwiseInt8, NanGivesTheLowestInteger) {
+  const float x[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                     -std::numeric_limits<float>::infinity()};
+  const uint8_t zero[] = {0, 0, 0};
+  uint8_t out[3];
+  add_rows({x, true, 0, 3}, 1.0f, {zero, false, 0, 3}, 1.0f, 1, 3, to_u8(), out);
+  EXPECT_EQ(out[0], 3);
+  EXPECT_EQ(out[1], 250);
+  EXPECT_EQ(out[2], 3);
+}
+
+TEST(PointwiseInt8, MaxPoolTakesTheLargestTapInside) {
+  Random random(3);
+  const Pool2d pools[] = {{1, 13, 9, 7, 5, 3, 3, 2, 2, 1, 1}, {1, 6, 6, 5, 5, 2, 2, 1, 1, 0, 0}, {1, 9, 9, 5, 5, 3, 3, 1, 1, 0, 0, 2, 2},
+                          {1, 7, 7, 7, 7, 5, 5, 1, 1, 2, 2}, {1, 8, 8, 8, 8, 3, 3, 1, 1, 2, 2, 2, 2}};
+  for (const Pool2d& p : pools) {
+    for (int64_t channels : {1, 16, 45}) {
+      const auto x = bytes(random, 2 * p.in_h * p.in_w * channels);
+      std::vector<uint8_t> want, out(static_cast<size_t>(2 * p.out_h * p.out_w * channels));
+      for (int64_t n = 0; n < 2; ++n) {
+        for (int64_t oh = 0; oh < p.out_h; ++oh) {
+          for (int64_t ow = 0; ow < p.out_w; ++ow) {
+            for (int64_t c = 0; c < channels; ++c) {
+              uint8_t largest = 0;
+              for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
+                for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
+                  const int64_t h = oh * p.stride_h - p.pad_h + kh * p.dilation_h;
+                  const int64_t w = ow * p.stride_w - p.pad_w + kw * p.dilation_w;
+                  if (h < 0 || h >= p.in_h || w < 0 || w >= p.in_w) continue;
+                  largest = std::max(largest, at(x, ((n * p.in_h + h) * p.in_w + w) * channels + c));
+                }
+              }
+              want.push_back(largest);
+            }
+          }
+        }
+      }
+      max_pool2d_u8(x.data(), 2, channels, p, out.data());
+      EXPECT_TRUE(same_bits(out, want)) << p.in_h << "x" << p.in_w << " by " << p.kernel_h << ", " << channels;
+    }
+  }
+}
+
+TEST(PointwiseInt8, SumsOfPixelsAreExactAndRequantized) {
+  const int64_t rows = 30, columns = 40, channels = 37, wide = 41;
+  std::vector<uint8_t> x(static_cast<size_t>(rows * columns * wide), 255);
+  Random random(4);
+  for (size_t i = 0; i < x.size(); i += 3) x[i] = static_cast<uint8_t>(random.next() >> 30);
+  std::vector<int32_t> sums(static_cast<size_t>(channels)), want(sums.size(), 0);
+  sum_pixels_u8(x.data(), rows, columns * wide, columns, wide, channels, 131, sums.data());
+  for (int64_t p = 0; p < rows * columns; ++p)
+    for (int64_t c = 0; c < channels; ++c) at(want, c) += at(x, p * wide + c) - 131;
+  EXPECT_EQ(sums, want);
+  std::vector<uint8_t> out(sums.size()), finished(sums.size());
+  requantize_sums(sums.data(), channels, 0.0003f, to_u8(), out.data());
+  for (int64_t c = 0; c < channels; ++c) plain_finish(to_u8(), static_cast<float>(at(want, c)) * 0.0003f, finished.data(), c);
+  EXPECT_EQ(out, finished);
+}
+
+TEST(PointwiseInt8, TablesAndPlanes) {
+  Random random(5);
+  const auto x = bytes(random, 300);
+  std::array<uint8_t, 256> table{};
+  std::array<float, 256> reals{};
+  for (size_t i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(i * 7 + 3), reals[i] = static_cast<float>(i) * 0.5f;
+  std::vector<uint8_t> mapped(300), pixels(300);
+  std::vector<float> floats(300);
+  map_u8(x.data(), 300, table.data(), mapped.data());
+  map_u8(x.data(), 300, reals.data(), floats.data());
+  interleave_planes_u8(x.data(), 3, 100, 100, pixels.data());
+  for (int64_t i = 0; i < 300; ++i) {
+    EXPECT_EQ(at(mapped, i), table[at(x, i)]);
+    EXPECT_EQ(at(floats, i), reals[at(x, i)]);
+    EXPECT_EQ(at(pixels, i), at(x, i % 3 * 100 + i / 3));
+  }
+}
+
+}  // namespace
+}  // namespace qdq::kernel
