@@ -226,7 +226,10 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
   finish.requantize = &p.requantize;
   finish.multiplier = p.requantize.multiplier.data() + task.group * p.padded_channels;
   finish.offset = p.requantize.offset.data() + task.group * p.padded_channels;
-  if (i.residual) finish.residual = i.residual + out_pixel * i.residual_stride + channel;
+  if (i.residual) {
+    const int64_t size = p.requantize.residual_is_float ? 4 : 1;
+    finish.residual = static_cast<const std::byte*>(i.residual) + (out_pixel * i.residual_stride + channel) * size;
+  }
   finish.residual_stride = i.residual_stride;
   finish.out = static_cast<std::byte*>(i.out) + (out_pixel * i.out_stride + channel) * (p.requantize.out_is_float ? 4 : 1);
   finish.out_stride = i.out_stride;
@@ -252,7 +255,7 @@ std::string PackedConvInt8::description() const {
 PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
                                 DotRoad road) {
   const int64_t ic = conv.in_channels / conv.groups, taps = conv.kernel_h * conv.kernel_w;
-  QDQ_CHECK(ic * taps <= 65000, kUnsupported, "a sum of ", ic * taps, " products may not fit 32 bits; at most 65000 do");
+  QDQ_CHECK(ic * taps <= kMaxProducts, kUnsupported, "a sum of ", ic * taps, " products may not fit 32 bits; at most ", kMaxProducts, " do");
   PackedConvInt8 p;
   p.conv = conv;
   p.road = road;

@@ -31,10 +31,13 @@ struct PackedConvInt8 {
   std::string description() const;
 };
 
+// Products of a sum at most: s32 holds every sum of these.
+inline constexpr int64_t kMaxProducts = 65000;
+
 // weight is [out_channels, in_channels / groups, kernel_h, kernel_w] in C order; requantize has one multiplier (and
 // offset) an output channel. `road` is for tests; it must be one that this machine has.
 // Requires groups to divide both channel counts, positive kernel, stride and dilation, a zero point in [0, 255], and at
-// most 65,000 products a sum, so that s32 holds every sum.
+// most kMaxProducts products a sum; throws Error{kUnsupported} if there are more.
 PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
                                 DotRoad road);
 inline PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point,
@@ -56,14 +59,15 @@ struct ConvInt8Images {
   int64_t batch = 1, in_h = 1, in_w = 1, out_h = 1, out_w = 1;
   const uint8_t* x = nullptr;
   int64_t x_stride = 0;
-  const uint8_t* residual = nullptr;  // [batch, out_h, out_w, out_channels]; null without
+  const void* residual = nullptr;  // [batch, out_h, out_w, out_channels], u8 or f32; null without
   int64_t residual_stride = 0;
   void* out = nullptr;  // u8 or f32
   int64_t out_stride = 0;
 };
 
 // out[n, oh, ow, oc] = requantize(sum over (kh, kw, ic) of (x[n, oh*stride - pad + kh*dilation, ..., ic] - zero point) *
-// weight[oc, ic, kh, kw]). Taps outside the image are the zero point. out may be the residual; otherwise no aliasing.
+// weight[oc, ic, kh, kw]). Taps outside the image are the zero point. out may be the residual, if their elements have the
+// same size; otherwise no aliasing.
 void conv2d_int8(const PackedConvInt8& packed, const ConvInt8Images& images);
 
 }  // namespace qdq::kernel

@@ -12,7 +12,7 @@ namespace qdq::kernel {
 
 // An operand whose row r begins at data + r * row_stride elements; stride 0 repeats a row.
 struct RealRows {
-  const void* data = nullptr;
+  const std::byte* data = nullptr;
   bool is_float = false;    // else u8
   int32_t zero_point = 0;   // of u8
   int64_t row_stride = 0;
@@ -27,6 +27,9 @@ void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_
 void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to,
               void* out);
 
+// out[i] = finish(real(x) * multiplier) for n elements of one row; out may be x if the sizes of elements are equal.
+void convert_row(const RealRows& x, float multiplier, int64_t n, const Requantize& to, void* out);
+
 // out[i] = table[x[i]]; T is uint8_t (out may be x) or float.
 template <class T>
 void map_u8(const uint8_t* x, int64_t n, const T* table, T* out);
@@ -38,10 +41,16 @@ void max_pool2d_u8(const uint8_t* x, int64_t batch, int64_t channels, const Pool
 // sums[c] = the sum of x over rows x columns pixels, less their zero points. Strides in elements. At most 2^23 pixels.
 void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
                    int64_t channels, int32_t zero_point, int32_t* sums);
+// The same of f32, added in the order of rows and columns from 0.
+void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                    int64_t channels, float* sums);
 // out[i] = finish(f32(sums[i]) * multiplier).
 void requantize_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, void* out);
 
-// u8 images of `channels` planes to channels-last pixels: out[p, c] = x[c * plane_stride + p] for p < pixels.
-void interleave_planes_u8(const uint8_t* x, int64_t channels, int64_t plane_stride, int64_t pixels, uint8_t* out);
+// An image of planes as channels-last pixels, out[p, c] = x[c, p], and back through a table, out[c, p] = table[x[p, c]],
+// where T is uint8_t or float. x and out do not alias.
+void interleave_planes_u8(const uint8_t* x, int64_t channels, int64_t pixels, uint8_t* out);
+template <class T>
+void map_to_planes_u8(const uint8_t* x, int64_t channels, int64_t pixels, const T* table, T* out);
 
 }  // namespace qdq::kernel

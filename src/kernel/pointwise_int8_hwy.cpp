@@ -29,26 +29,6 @@ constexpr int64_t kColumns = kVectors * kLanes;
 using U8 = hn::FixedTag<uint8_t, 16>;
 using U16 = hn::FixedTag<uint16_t, 8>;
 
-// real(x) of kColumns elements from `at` on, of which `valid` exist.
-HWY_INLINE void load_operand(const RealRows& x, int64_t at, int64_t valid, VF (&real)[kVectors]) {
-  const size_t size = x.is_float ? 4 : 1;
-  const std::byte* from = static_cast<const std::byte*>(x.data) + static_cast<size_t>(at) * size;
-  alignas(16) std::byte copy[kColumns * 4];
-  if (valid < kColumns) {
-    std::memset(copy, 0, sizeof copy);
-    std::memcpy(copy, from, static_cast<size_t>(valid) * size);
-    from = copy;
-  }
-#pragma GCC unroll 2
-  for (int v = 0; v < kVectors; ++v) {
-    if (x.is_float) {
-      real[v] = hn::LoadU(DF(), reinterpret_cast<const float*>(from) + v * kLanes);
-    } else {
-      real[v] = load_real(D32(), reinterpret_cast<const uint8_t*>(from) + v * kLanes, x.zero_point);
-    }
-  }
-}
-
 // Calls combine(a, b) on vectors of two operands, and finishes what it returns.
 template <class Combine>
 HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin, int64_t end, int64_t n,
@@ -57,8 +37,8 @@ HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin
   for (int64_t r = begin; r < end; ++r) {
     for (int64_t i = 0; i < n; i += kColumns) {
       VF x[kVectors], y[kVectors], t[kVectors];
-      load_operand(a, r * a.row_stride + i, n - i, x);
-      load_operand(b, r * b.row_stride + i, n - i, y);
+      load_operand<kVectors>(D32(), a.data, a.is_float, a.zero_point, r * a.row_stride + i, n - i, x);
+      load_operand<kVectors>(D32(), b.data, b.is_float, b.zero_point, r * b.row_stride + i, n - i, y);
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) t[v] = combine(x[v], y[v]);
       finish_real<kVectors>(D32(), to, t, out + (r * n + i) * out_bytes, n - i);
@@ -77,6 +57,17 @@ void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t b
                const Requantize& to, std::byte* out) {
   const VF by = hn::Set(DF(), multiplier);
   combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(hn::Mul(x, y), by); });
+}
+
+void convert_range(const RealRows& x, float multiplier, int64_t n, const Requantize& to, std::byte* out) {
+  const VF by = hn::Set(DF(), multiplier);
+  for (int64_t i = 0; i < n; i += kColumns) {
+    VF t[kVectors];
+    load_operand<kVectors>(D32(), x.data, x.is_float, x.zero_point, i, n - i, t);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) t[v] = hn::Mul(t[v], by);
+    finish_real<kVectors>(D32(), to, t, out + i * (to.out_is_float ? 4 : 1), n - i);
+  }
 }
 
 void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, std::byte* out) {
@@ -167,6 +158,7 @@ namespace qdq::kernel {
 namespace {
 HWY_EXPORT(add_range);
 HWY_EXPORT(mul_range);
+HWY_EXPORT(convert_range);
 HWY_EXPORT(finish_sums);
 HWY_EXPORT(max_pixels);
 HWY_EXPORT(sum_pixels);
@@ -174,6 +166,13 @@ HWY_EXPORT(sum_pixels);
 // Elements below which waking threads costs more than it gains.
 constexpr int64_t kSerialElements = int64_t{1} << 16;
 int64_t rows_a_task(int64_t n) { return std::max<int64_t>(1, kSerialElements / std::max<int64_t>(n, 1)); }
+
+// The operand from element `begin` of its only row on.
+RealRows from_element(const RealRows& x, int64_t begin) {
+  RealRows part = x;
+  part.data = x.data + begin * (x.is_float ? 4 : 1);
+  return part;
+}
 
 // Operands that repeat nothing are one long row: no ends of rows between vectors.
 bool joins(const RealRows& a, const RealRows& b, int64_t n) { return a.row_stride == n && b.row_stride == n; }
@@ -187,12 +186,7 @@ void for_ranges(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, b
     return;
   }
   parallel_for(rows * n, kSerialElements, [&](int64_t begin, int64_t end) {
-    const auto shifted = [&](const RealRows& x) {
-      RealRows part = x;
-      part.data = static_cast<const std::byte*>(x.data) + begin * (x.is_float ? 4 : 1);
-      return part;
-    };
-    run(shifted(a), shifted(b), 0, 1, end - begin, bytes + begin * (out_is_float ? 4 : 1));
+    run(from_element(a, begin), from_element(b, begin), 0, 1, end - begin, bytes + begin * (out_is_float ? 4 : 1));
   });
 }
 
@@ -212,6 +206,13 @@ void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t ro
              [&](const RealRows& x, const RealRows& y, int64_t begin, int64_t end, int64_t count, std::byte* at) {
                HWY_DYNAMIC_DISPATCH(mul_range)(x, y, multiplier, begin, end, count, to, at);
              });
+}
+
+void convert_row(const RealRows& x, float multiplier, int64_t n, const Requantize& to, void* out) {
+  parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(convert_range)
+    (from_element(x, begin), multiplier, end - begin, to, static_cast<std::byte*>(out) + begin * (to.out_is_float ? 4 : 1));
+  });
 }
 
 template <class T>
@@ -254,17 +255,41 @@ void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t c
   HWY_DYNAMIC_DISPATCH(sum_pixels)(x, rows, row_stride, columns, column_stride, channels, zero_point, sums);
 }
 
+void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                    int64_t channels, float* sums) {
+  std::fill(sums, sums + channels, 0.0f);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const float* at = x + i * row_stride + j * column_stride;
+      for (int64_t c = 0; c < channels; ++c) sums[c] += at[c];
+    }
+  }
+}
+
 void requantize_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, void* out) {
   HWY_DYNAMIC_DISPATCH(finish_sums)(sums, n, multiplier, to, static_cast<std::byte*>(out));
 }
 
-void interleave_planes_u8(const uint8_t* x, int64_t channels, int64_t plane_stride, int64_t pixels, uint8_t* out) {
+void interleave_planes_u8(const uint8_t* x, int64_t channels, int64_t pixels, uint8_t* out) {
   for (int64_t c = 0; c < channels; ++c) {
-    const uint8_t* plane = x + c * plane_stride;
+    const uint8_t* plane = x + c * pixels;
     uint8_t* to = out + c;
     for (int64_t p = 0; p < pixels; ++p) to[p * channels] = plane[p];
   }
 }
+
+template <class T>
+void map_to_planes_u8(const uint8_t* x, int64_t channels, int64_t pixels, const T* table, T* out) {
+  // Pixels in the outer loop of a stretch: the bytes of a few of them share lines of the cache.
+  constexpr int64_t kStretch = 64;
+  for (int64_t begin = 0; begin < pixels; begin += kStretch) {
+    const int64_t end = std::min(begin + kStretch, pixels);
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t p = begin; p < end; ++p) out[c * pixels + p] = table[x[p * channels + c]];
+  }
+}
+template void map_to_planes_u8(const uint8_t*, int64_t, int64_t, const uint8_t*, uint8_t*);
+template void map_to_planes_u8(const uint8_t*, int64_t, int64_t, const float*, float*);
 
 }  // namespace qdq::kernel
 #endif

@@ -2,7 +2,8 @@
 //
 // With acc = the exact sum of (x - zero_point(x)) * weight as s32, for output channel c, every operation rounded to f32:
 //   t = f32(acc) * multiplier[c] + offset[c]
-//   t = t + f32(r - residual_zero_point) * residual_multiplier    where there is a residual r
+//   t = t + f32(r - residual_zero_point) * residual_multiplier    where there is a residual r in u8
+//   t = t + r * residual_multiplier                               where there is one in f32
 //   y = activation(t)                                             where there is one
 //   u8:   clamp(half_even(y * inverse_scale) + zero_point, low, high); NaN gives low
 //   f32:  y
@@ -20,8 +21,9 @@ namespace qdq::kernel {
 struct Requantize {
   // One an output channel; an empty offset is 0. Only of sums of products.
   std::vector<float> multiplier, offset;
-  // Of the residual, which is u8 and has the layout of the output.
+  // Of the residual, which has the layout of the output.
   bool has_residual = false;
+  bool residual_is_float = false;  // else u8
   float residual_multiplier = 1.0f;
   int32_t residual_zero_point = 0;
   // A function of n contiguous elements, such as those of kernel/math.h; out may be x. It is called on a few elements at
@@ -41,7 +43,7 @@ struct Finish {
   const Requantize* requantize = nullptr;
   const float* multiplier = nullptr;
   const float* offset = nullptr;
-  const uint8_t* residual = nullptr;
+  const std::byte* residual = nullptr;
   int64_t residual_stride = 0;
   std::byte* out = nullptr;  // u8 or f32
   int64_t out_stride = 0;

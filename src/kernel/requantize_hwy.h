@@ -27,6 +27,30 @@ HWY_INLINE hn::Vec<hn::Rebind<float, D>> load_real(D d, const uint8_t* at, int32
   return hn::ConvertTo(hn::Rebind<float, D>(), hn::Sub(wide, hn::Set(d, zero_point)));
 }
 
+// real(x) of kVectors vectors of u8 less their zero point, or of f32, from element `at` on. `valid` of them exist; where
+// that is fewer than the vectors hold, nothing beyond is read and the rest is any number.
+template <int kVectors, class D>
+HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t zero_point, int64_t at, int64_t valid,
+                             hn::Vec<hn::Rebind<float, D>> (&real)[kVectors]) {
+  constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
+  const int64_t size = is_float ? 4 : 1;
+  const std::byte* from = data + at * size;
+  alignas(16) std::byte copy[kColumns * 4];
+  if (valid < kColumns) {
+    std::memset(copy, 0, sizeof copy);
+    std::memcpy(copy, from, static_cast<size_t>(valid * size));
+    from = copy;
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    if (is_float) {
+      real[v] = hn::LoadU(hn::Rebind<float, D>(), reinterpret_cast<const float*>(from) + v * kWidth);
+    } else {
+      real[v] = load_real(d, reinterpret_cast<const uint8_t*>(from) + v * kWidth, zero_point);
+    }
+  }
+}
+
 // Stores kVectors vectors of integers in [0, 255] as bytes.
 template <int kVectors, class D>
 HWY_INLINE void store_bytes(D d, const hn::Vec<D> (&value)[kVectors], uint8_t* out) {
@@ -140,7 +164,7 @@ template <int kVectors, class D>
 HWY_INLINE void finish_row(D d, const Finish& finish, const int32_t* sums, int64_t pixel, int64_t channel,
                            int64_t valid) {
   const hn::Rebind<float, D> df;
-  constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
+  constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   const Requantize& q = *finish.requantize;
   hn::Vec<decltype(df)> y[kVectors];
 #pragma GCC unroll 4
@@ -150,17 +174,12 @@ HWY_INLINE void finish_row(D d, const Finish& finish, const int32_t* sums, int64
                    hn::LoadU(df, finish.offset + channel + v * kWidth));
   }
   if (q.has_residual) {
-    const uint8_t* at = finish.residual + pixel * finish.residual_stride + channel;
-    uint8_t copy[kColumns];
-    if (valid < kColumns) {
-      std::memset(copy, 0, sizeof copy);
-      std::memcpy(copy, at, static_cast<size_t>(valid));
-      at = copy;
-    }
+    const int64_t at = pixel * finish.residual_stride + channel;
+    hn::Vec<decltype(df)> residual[kVectors];
+    load_operand<kVectors>(d, finish.residual, q.residual_is_float, q.residual_zero_point, at, valid, residual);
     const auto by = hn::Set(df, q.residual_multiplier);
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      y[v] = hn::Add(y[v], hn::Mul(load_real(d, at + v * kWidth, q.residual_zero_point), by));
+    for (int v = 0; v < kVectors; ++v) y[v] = hn::Add(y[v], hn::Mul(residual[v], by));
   }
   const int64_t out_bytes = q.out_is_float ? 4 : 1;
   finish_real<kVectors>(d, q, y, finish.out + (pixel * finish.out_stride + channel) * out_bytes, valid);

@@ -1,47 +1,375 @@
 // The steps of a plan on the portable kernels: the bytes of lower/plan.h's formulas, natively and in WASM.
-#include "kernel/quantize.h"
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "base/parallel.h"
+#include "kernel/conv_int8.h"
+#include "kernel/pointwise_int8.h"
 #include "lower/backend.h"
 
 namespace qdq {
 namespace {
 
+using Kind = PlanStep::Kind;
 using Compiled = std::variant<std::unique_ptr<CompiledStep>, std::string>;
 
-// f32 to u8 or u8 to f32 where the storage order stays.
-class ConvertStep : public CompiledStep {
+// A step that is one function of its inputs' bytes.
+class SimdStep : public CompiledStep {
  public:
-  ConvertStep(const PlanBuffer& from, const PlanBuffer& to) : count_(numel_of(to.sizes)), quantizes_(to.dtype == DType::kU8) {
-    const PlanQParams& qparams = quantizes_ ? to.qparams : from.qparams;
-    affine_ = {qparams.scale, qparams.zero_point, qparams.qmin, qparams.qmax};
+  using Run = std::function<void(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch)>;
+  SimdStep(std::string description, Run run, size_t scratch_bytes = 0)
+      : description_(std::move(description)), run_(std::move(run)), scratch_bytes_(scratch_bytes) {}
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    run_(inputs, output, scratch);
   }
-  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte*) override {
-    if (quantizes_) kernel::quantize_f32(reinterpret_cast<const float*>(inputs[0]), count_, affine_, reinterpret_cast<uint8_t*>(output));
-    else kernel::dequantize_f32(reinterpret_cast<const uint8_t*>(inputs[0]), count_, affine_, reinterpret_cast<float*>(output));
-  }
-  std::string description() const override { return quantizes_ ? "quantize" : "dequantize"; }
+  std::string description() const override { return description_; }
 
  private:
-  int64_t count_;
-  bool quantizes_;
-  kernel::Affine affine_;
+  std::string description_;
+  Run run_;
+  size_t scratch_bytes_;
 };
+
+Compiled made(std::string description, SimdStep::Run run, size_t scratch_bytes = 0) {
+  return std::make_unique<SimdStep>(std::move(description), std::move(run), scratch_bytes);
+}
+
+const uint8_t* u8(const std::byte* bytes) { return reinterpret_cast<const uint8_t*>(bytes); }
+uint8_t* u8(std::byte* bytes) { return reinterpret_cast<uint8_t*>(bytes); }
+float* f32(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
+
+// The plan's numbers as the kernels take them.
+kernel::Requantize requantize_of(const Requantization& from, const PlanBuffer& out) {
+  kernel::Requantize to;
+  to.multiplier = from.multiplier;
+  to.offset = from.offset;
+  to.residual_multiplier = from.residual_multiplier;
+  if (from.activation.kind != Activation::Kind::kNone)
+    to.activation = [activation = from.activation](const float* x, int64_t n, float* y) { apply_activation(activation, x, n, y); };
+  to.out_is_float = out.dtype == DType::kF32;
+  to.inverse_scale = from.inverse_scale;
+  to.zero_point = from.zero_point;
+  to.low = from.low;
+  to.high = from.high;
+  return to;
+}
+
+kernel::RealRows rows_of(const PlanBuffer& buffer, int64_t row_stride = 0) {
+  return {nullptr, buffer.dtype == DType::kF32, buffer.qparams.zero_point, row_stride};
+}
+
+// finish(real(q) * multiplier) of every byte: what converts a u8 operand.
+Tensor table_of(const PlanBuffer& in, float multiplier, const Requantization& requantization, const PlanBuffer& out) {
+  const kernel::Requantize to = requantize_of(requantization, out);
+  std::array<uint8_t, 256> bytes;
+  for (size_t q = 0; q < 256; ++q) bytes[q] = static_cast<uint8_t>(q);
+  kernel::RealRows x = rows_of(in);
+  x.data = reinterpret_cast<const std::byte*>(bytes.data());
+  const Tensor table = Tensor::empty({256}, out.dtype);
+  kernel::convert_row(x, multiplier, 256, to, table.raw());
+  return table;
+}
+
+// Extents of a buffer in the order in which its elements are stored.
+Shape stored_sizes(const PlanBuffer& buffer) {
+  const Shape& s = buffer.sizes;
+  return buffer.channels_last ? Shape{s[0], s[2], s[3], s[1]} : s;
+}
 
 class SimdSteps : public StepBackend {
  public:
   std::string_view name() const override { return "simd"; }
-  bool has(PlanStep::Kind kind) const override { return kind == PlanStep::Kind::kQuantize || kind == PlanStep::Kind::kDequantize; }
+  bool has(PlanStep::Kind) const override { return true; }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
-    using Kind = PlanStep::Kind;
-    const PlanBuffer& out = plan.buffers[step.output];
-    const PlanBuffer& in = plan.buffers[step.inputs[0]];
-    if (step.kind == Kind::kQuantize || step.kind == Kind::kDequantize) {
-      if (in.dtype == out.dtype) return "the dtype stays";
-      if (in.channels_last != out.channels_last) return "the storage order changes";
-      if (step.activation.kind != Activation::Kind::kNone) return concat("the activation ", to_string(step.activation.kind));
-      return std::make_unique<ConvertStep>(in, out);
+    switch (step.kind) {
+      case Kind::kQuantize:
+      case Kind::kDequantize: return convert(plan, step);
+      case Kind::kConvolution:
+      case Kind::kLinear: return product(plan, step);
+      case Kind::kMaxPool: return max_pool(plan, step);
+      case Kind::kAveragePool: return average_pool(plan, step);
+      case Kind::kAdd:
+      case Kind::kMul: return binary(plan, step);
+      case Kind::kConcat: return concatenation(plan, step);
+      case Kind::kMap: return map(plan, step);
+      case Kind::kCopy: return copy(plan, step);
     }
-    return concat("there is no integer kernel for ", to_string(step.kind));
+    return "an unknown kind of step";
+  }
+
+ private:
+  static Compiled convert(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    const Requantization requantization = qdq::requantization(plan, step);
+    const float multiplier = requantization.multiplier[0];
+    const int64_t count = numel_of(out.sizes);
+    const bool same_order = in.channels_last == out.channels_last;
+    if (same_order && in.dtype == DType::kF32) {
+      return made("convert", [=, x = rows_of(in), to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte*) {
+        kernel::RealRows row = x;
+        row.data = inputs[0];
+        kernel::convert_row(row, multiplier, count, to, output);
+      });
+    }
+    const int64_t channels = same_order ? 1 : out.sizes[1], pixels = same_order ? count : out.sizes[2] * out.sizes[3];
+    const int64_t images = same_order ? 1 : out.sizes[0];
+    if (in.dtype == DType::kU8 && out.dtype == DType::kF32 && !out.channels_last) {
+      return made("table", [=, table = table_of(in, multiplier, requantization, out)](auto inputs, std::byte* output, std::byte*) {
+        if (channels == 1) return kernel::map_u8(u8(inputs[0]), images * pixels, table.template data<float>(), f32(output));
+        for (int64_t n = 0; n < images; ++n) {
+          const int64_t at = n * channels * pixels;
+          kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, table.template data<float>(), f32(output) + at);
+        }
+      });
+    }
+    if (in.dtype == DType::kF32 && out.dtype == DType::kU8 && out.channels_last) {
+      const auto run = [=, x = rows_of(in), to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte* scratch) {
+        kernel::RealRows row = x;
+        for (int64_t n = 0; n < images; ++n) {
+          const int64_t at = n * channels * pixels;
+          row.data = inputs[0] + at * 4;
+          kernel::convert_row(row, multiplier, channels * pixels, to, scratch);
+          kernel::interleave_planes_u8(u8(scratch), channels, pixels, u8(output) + at);
+        }
+      };
+      return made("convert, then interleave", run, static_cast<size_t>(channels * pixels));
+    }
+    return concat("from ", to_string(in.dtype), " to ", to_string(out.dtype), " in another storage order");
+  }
+
+  static Compiled product(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    kernel::Requantize requantize = requantize_of(requantization(plan, step), out);
+    if (step.inputs.size() > 1) {
+      const PlanBuffer& residual = plan.buffers[step.inputs[1]];
+      if (residual.channels_last != out.channels_last) return "a residual in another storage order";
+      requantize.has_residual = true;
+      requantize.residual_is_float = residual.dtype == DType::kF32;
+      requantize.residual_zero_point = residual.qparams.zero_point;
+    }
+    kernel::Conv2d conv;
+    kernel::ConvInt8Images images;
+    const int64_t oc = step.weight.size(0);
+    if (step.kind == Kind::kConvolution) {
+      if (in.sizes.size() != 4 || !in.channels_last || !out.channels_last) return "images that are not stored channels last";
+      const Window2d& w = step.window;
+      conv = {in.sizes[1], oc, step.groups, w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w, w.dilation_h, w.dilation_w};
+      images.batch = in.sizes[0];
+      images.in_h = in.sizes[2];
+      images.in_w = in.sizes[3];
+      images.out_h = out.sizes[2];
+      images.out_w = out.sizes[3];
+    } else {
+      conv = kernel::linear_as_conv2d(step.weight.size(1), oc);
+      images.in_h = images.out_h = oc == 0 ? 0 : numel_of(out.sizes) / oc;
+    }
+    const int64_t depth = step.weight.numel() / std::max<int64_t>(oc, 1);
+    if (depth == 0 || depth > kernel::kMaxProducts) return concat("sums of ", depth, " products");
+    images.x_stride = conv.in_channels;
+    images.out_stride = images.residual_stride = oc;
+    const auto packed = kernel::pack_conv2d_int8(conv, step.weight.contiguous().data<int8_t>(), in.qparams.zero_point, std::move(requantize));
+    const std::string description = packed.description();
+    return made(description, [packed, images](auto inputs, std::byte* output, std::byte*) {
+      kernel::ConvInt8Images call = images;
+      call.x = u8(inputs[0]);
+      if (inputs.size() > 1) call.residual = inputs[1];
+      call.out = output;
+      kernel::conv2d_int8(packed, call);
+    });
+  }
+
+  static Compiled max_pool(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    if (!in.channels_last || !out.channels_last) return "images that are not stored channels last";
+    const Window2d& w = step.window;
+    kernel::Pool2d pool{1,          in.sizes[2], in.sizes[3], out.sizes[2], out.sizes[3],  w.kernel_h,    w.kernel_w,
+                        w.stride_h, w.stride_w,  w.pad_h,     w.pad_w,      w.dilation_h, w.dilation_w};
+    return made("max pool", [pool, batch = in.sizes[0], channels = in.sizes[1]](auto inputs, std::byte* output, std::byte*) {
+      kernel::max_pool2d_u8(u8(inputs[0]), batch, channels, pool, u8(output));
+    });
+  }
+
+  static Compiled average_pool(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    if (!in.channels_last || !out.channels_last) return "images that are not stored channels last";
+    struct Place {
+      AverageWindow window;
+      float multiplier;
+    };
+    std::vector<Place> places;
+    std::map<int64_t, float> multipliers;
+    const int64_t out_h = out.sizes[2], out_w = out.sizes[3];
+    for (int64_t oh = 0; oh < out_h; ++oh) {
+      for (int64_t ow = 0; ow < out_w; ++ow) {
+        const AverageWindow window = average_window(plan, step, oh, ow);
+        const auto [at, is_new] = multipliers.try_emplace(window.divisor, 0.0f);
+        if (is_new) at->second = requantization(plan, step, window.divisor).multiplier[0];
+        places.push_back({window, at->second});
+      }
+    }
+    const int64_t images = in.sizes[0], channels = in.sizes[1], row = in.sizes[3] * channels, image = in.sizes[2] * row;
+    const int64_t out_bytes = static_cast<int64_t>(size_of(out.dtype)), count = out_h * out_w;
+    const bool is_float = in.dtype == DType::kF32;
+    return made("average pool", [=, zero_point = in.qparams.zero_point, to = requantize_of(requantization(plan, step), out)](
+                                    auto inputs, std::byte* output, std::byte*) {
+      const int64_t grain = std::max<int64_t>(1, 65536 * count / std::max<int64_t>(image, 1));
+      parallel_for(images * count, grain, [&](int64_t begin, int64_t end) {
+        std::vector<int32_t> sums(static_cast<size_t>(is_float ? 0 : channels));
+        std::vector<float> reals(static_cast<size_t>(is_float ? channels : 0));
+        for (int64_t i = begin; i < end; ++i) {
+          const auto& [window, multiplier] = places[static_cast<size_t>(i % count)];
+          const int64_t at = i / count * image + window.row_begin * row + window.column_begin * channels;
+          const int64_t rows = window.row_end - window.row_begin, columns = window.column_end - window.column_begin;
+          std::byte* to_pixel = output + i * channels * out_bytes;
+          if (is_float) {
+            kernel::sum_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, reals.data());
+            kernel::convert_row({reinterpret_cast<const std::byte*>(reals.data()), true, 0, 0}, multiplier, channels, to, to_pixel);
+          } else {
+            kernel::sum_pixels_u8(u8(inputs[0]) + at, rows, row, columns, channels, channels, zero_point, sums.data());
+            kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
+          }
+        }
+      });
+    });
+  }
+
+  // How an operand of a binary step is repeated along the output's elements as they are stored: the output is [outer, rows, n], the operand
+  // [outer, 1 or rows, n]. Nothing if it is not of that form.
+  struct Repetition {
+    int64_t outer = 1, rows = 1, n = 1;
+    bool repeats = false;
+  };
+  static std::optional<Repetition> repetition(const PlanBuffer& operand, const PlanBuffer& out) {
+    const size_t rank = out.sizes.size(), missing = rank - operand.sizes.size();
+    Shape own(missing, 1), order(rank);
+    own.insert(own.end(), operand.sizes.begin(), operand.sizes.end());
+    const bool several_axes = std::count_if(own.begin(), own.end(), [](int64_t size) { return size != 1; }) > 1;
+    if (several_axes && operand.channels_last != out.channels_last) return std::nullopt;
+    for (size_t axis = 0; axis < rank; ++axis) order[axis] = static_cast<int64_t>(axis);
+    if (out.channels_last) order = {0, 2, 3, 1};
+    Repetition found;
+    int part = 0;  // outer, rows, n
+    for (const int64_t axis : order) {
+      const int64_t extent = out.sizes[static_cast<size_t>(axis)];
+      if (extent == 1) continue;
+      const bool repeats = own[static_cast<size_t>(axis)] == 1;
+      if (repeats && part == 0) part = 1;
+      if (!repeats && part == 1) part = 2;
+      if (repeats && part == 2) return std::nullopt;
+      (part == 0 ? found.outer : part == 1 ? found.rows : found.n) *= extent;
+    }
+    found.repeats = part > 0;
+    if (!found.repeats) std::swap(found.outer, found.n);
+    return found;
+  }
+
+  static Compiled binary(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]], &out = plan.buffers[step.output];
+    const auto a_shape = repetition(a, out), b_shape = repetition(b, out);
+    if (!a_shape || !b_shape) return "an operand repeated along scattered axes";
+    if (a_shape->repeats && b_shape->repeats) return "two operands that are repeated";
+    const Repetition shape = a_shape->repeats ? *a_shape : *b_shape;
+    const Requantization requantization = qdq::requantization(plan, step);
+    const kernel::RealRows x = rows_of(a, a_shape->repeats ? 0 : shape.n), y = rows_of(b, b_shape->repeats ? 0 : shape.n);
+    const int64_t x_step = (a_shape->repeats ? 1 : shape.rows) * shape.n * static_cast<int64_t>(size_of(a.dtype));
+    const int64_t y_step = (b_shape->repeats ? 1 : shape.rows) * shape.n * static_cast<int64_t>(size_of(b.dtype));
+    const int64_t out_step = shape.rows * shape.n * static_cast<int64_t>(size_of(out.dtype));
+    const bool is_add = step.kind == Kind::kAdd;
+    const float first = requantization.multiplier[0], second = is_add ? requantization.multiplier[1] : 0.0f;
+    return made(is_add ? "add" : "mul", [=, to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte*) {
+      kernel::RealRows left = x, right = y;
+      for (int64_t i = 0; i < shape.outer; ++i) {
+        left.data = inputs[0] + i * x_step;
+        right.data = inputs[1] + i * y_step;
+        if (is_add) kernel::add_rows(left, first, right, second, shape.rows, shape.n, to, output + i * out_step);
+        else kernel::mul_rows(left, right, first, shape.rows, shape.n, to, output + i * out_step);
+      }
+    });
+  }
+
+  static Compiled concatenation(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer& out = plan.buffers[step.output];
+    auto axis = static_cast<size_t>(step.axis);  // as stored
+    if (out.channels_last && axis > 0) axis = axis == 1 ? 3 : axis - 1;
+    const Requantization requantization = qdq::requantization(plan, step);
+    struct Part {
+      int64_t row = 0;  // elements
+      Tensor table;     // undefined: the bytes are copied
+    };
+    std::vector<Part> parts;
+    const Shape sizes = stored_sizes(out);
+    int64_t rows = 1, out_row = 0;
+    for (size_t i = 0; i < axis; ++i) rows *= sizes[i];
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const PlanBuffer& in = plan.buffers[step.inputs[i]];
+      if (in.channels_last != out.channels_last) return "an input in another storage order";
+      Part part;
+      part.row = rows == 0 ? 0 : numel_of(in.sizes) / rows;
+      if (in.dtype == DType::kU8) {
+        part.table = table_of(in, requantization.multiplier[i], requantization, out);
+        bool same = out.dtype == DType::kU8;
+        for (size_t q = 0; same && q < 256; ++q) same = part.table.data<uint8_t>()[q] == q;
+        if (same) part.table = Tensor();
+      } else if (out.dtype != DType::kF32 || requantization.activation.kind != Activation::Kind::kNone) {
+        return "an input in f32 that is not copied as it is";
+      }
+      out_row += part.row;
+      parts.push_back(std::move(part));
+    }
+    return made("copy rows", [=, is_float = out.dtype == DType::kF32](auto inputs, std::byte* output, std::byte*) {
+      const int64_t size = is_float ? 4 : 1;
+      parallel_for(rows, std::max<int64_t>(1, 65536 / std::max<int64_t>(out_row, 1)), [&](int64_t begin, int64_t end) {
+        int64_t offset = 0;
+        for (size_t i = 0; i < parts.size(); ++i) {
+          const Part& part = parts[i];
+          for (int64_t r = begin; r < end; ++r) {
+            std::byte* to = output + (r * out_row + offset) * size;
+            const std::byte* from = inputs[i] + r * part.row * (part.table.defined() ? 1 : size);
+            if (!part.table.defined()) std::memcpy(to, from, static_cast<size_t>(part.row * size));
+            else if (is_float) kernel::map_u8(u8(from), part.row, part.table.data<float>(), f32(to));
+            else kernel::map_u8(u8(from), part.row, part.table.data<uint8_t>(), u8(to));
+          }
+          offset += part.row;
+        }
+      });
+    });
+  }
+
+  static Compiled map(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    if (in.channels_last != out.channels_last) return "another storage order";
+    return made("table", [table = step.table, count = numel_of(out.sizes)](auto inputs, std::byte* output, std::byte*) {
+      if (table.dtype() == DType::kU8) kernel::map_u8(u8(inputs[0]), count, table.template data<uint8_t>(), u8(output));
+      else kernel::map_u8(u8(inputs[0]), count, table.template data<float>(), f32(output));
+    });
+  }
+
+  static Compiled copy(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    if (!step.permutation.empty()) return "a permutation";
+    // Where an image has one channel or one pixel, both storage orders are the same bytes.
+    const auto in_c_order = [](const PlanBuffer& b) { return !b.channels_last || b.sizes[1] == 1 || b.sizes[2] * b.sizes[3] == 1; };
+    if ((in_c_order(in) && in_c_order(out)) || (in.channels_last && out.channels_last && in.sizes == out.sizes)) {
+      return made("copy", [bytes = static_cast<size_t>(out.bytes())](auto inputs, std::byte* output, std::byte*) {
+        if (inputs[0] != output) std::memcpy(output, inputs[0], bytes);
+      });
+    }
+    if (in.channels_last && in_c_order(out) && in.dtype == DType::kU8) {
+      Tensor identity = Tensor::empty({256}, DType::kU8);
+      for (size_t q = 0; q < 256; ++q) identity.data<uint8_t>()[q] = static_cast<uint8_t>(q);
+      return made("planes", [=, images = in.sizes[0], channels = in.sizes[1], pixels = in.sizes[2] * in.sizes[3]](
+                                auto inputs, std::byte* output, std::byte*) {
+        for (int64_t n = 0; n < images; ++n) {
+          const int64_t at = n * channels * pixels;
+          kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, identity.template data<uint8_t>(), u8(output) + at);
+        }
+      });
+    }
+    return "a reshape between storage orders";
   }
 };
 

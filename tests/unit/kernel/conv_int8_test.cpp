@@ -42,6 +42,7 @@ std::vector<int8_t> weights(Random& random, int64_t n) {
 
 struct Data {
   std::vector<uint8_t> x, residual;
+  std::vector<float> float_residual;
   std::vector<int8_t> w;
   int32_t zero_point = 0;
   Requantize requantize;
@@ -51,6 +52,7 @@ struct Data {
     const Conv2d& c = p.conv;
     x = activations(random, p.batch * p.in_h * p.in_w * c.in_channels);
     residual = activations(random, p.batch * p.out_h() * p.out_w() * c.out_channels);
+    float_residual = random.floats(static_cast<int64_t>(residual.size()), -100, 100);
     const int64_t depth = c.in_channels / c.groups * c.kernel_h * c.kernel_w;
     w = weights(random, c.out_channels * depth);
     // About a third of the results saturate.
@@ -62,11 +64,12 @@ struct Data {
 };
 
 // What kernel/requantize.h says, for one sum.
-float plain_real(const Requantize& q, int32_t acc, int64_t channel, uint8_t residual) {
+float plain_real(const Requantize& q, int32_t acc, int64_t channel, uint8_t residual, float float_residual) {
   float t = static_cast<float>(acc) * at(q.multiplier, channel);
   t = t + (q.offset.empty() ? 0.0f : at(q.offset, channel));
   if (q.has_residual) {
-    const float product = static_cast<float>(residual - q.residual_zero_point) * q.residual_multiplier;
+    const float r = q.residual_is_float ? float_residual : static_cast<float>(residual - q.residual_zero_point);
+    const float product = r * q.residual_multiplier;
     t = t + product;
   }
   if (q.activation) q.activation(&t, 1, &t);
@@ -99,7 +102,8 @@ std::vector<float> plain_conv(const Int8Problem& p, const Data& data) {
               }
             }
           }
-          out.push_back(plain_real(data.requantize, acc, o, at(data.residual, static_cast<int64_t>(out.size()))));
+          const auto i = static_cast<int64_t>(out.size());
+          out.push_back(plain_real(data.requantize, acc, o, at(data.residual, i), at(data.float_residual, i)));
         }
       }
     }
@@ -112,6 +116,7 @@ ConvInt8Images images_of(const Int8Problem& p, const Data& data, void* out) {
                         nullptr, 0, out, p.conv.out_channels};
   if (data.requantize.has_residual) {
     images.residual = data.residual.data();
+    if (data.requantize.residual_is_float) images.residual = data.float_residual.data();
     images.residual_stride = p.conv.out_channels;
   }
   return images;
@@ -194,12 +199,13 @@ TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
   const Int8Problem problems[] = {{"dense", 2, 6, 5, square(20, 27, 1, 3, 1)}, {"depthwise", 1, 6, 5, square(27, 27, 27, 3, 1)}};
   on_every_road([&](DotRoad road) {
     for (const Int8Problem& p : problems) {
-      for (bool residual : {false, true}) {
+      for (int residual : {0, 1, 2}) {
         for (bool activation : {false, true}) {
           for (bool out_is_float : {false, true}) {
             Data data(p, 4, 77);
             Requantize& q = data.requantize;
-            q.has_residual = residual;
+            q.has_residual = residual > 0;
+            q.residual_is_float = residual == 2;
             q.residual_multiplier = 0.37f;
             q.residual_zero_point = 200;
             if (activation) q.activation = silu_f32;

@@ -22,6 +22,13 @@ std::vector<uint8_t> bytes(Random& random, int64_t n) {
   return x;
 }
 
+RealRows u8_rows(const uint8_t* x, int32_t zero_point, int64_t row_stride) {
+  return {reinterpret_cast<const std::byte*>(x), false, zero_point, row_stride};
+}
+RealRows f32_rows(const float* x, int64_t row_stride) {
+  return {reinterpret_cast<const std::byte*>(x), true, 0, row_stride};
+}
+
 Requantize to_u8() {
   Requantize to;
   to.inverse_scale = 3.7f;
@@ -45,8 +52,8 @@ void plain_finish(const Requantize& to, float t, void* out, int64_t i) {
 
 float plain_real(const RealRows& x, int64_t r, int64_t i) {
   const int64_t at = r * x.row_stride + i;
-  if (x.is_float) return static_cast<const float*>(x.data)[at];
-  return static_cast<float>(static_cast<const uint8_t*>(x.data)[at] - x.zero_point);
+  if (x.is_float) return reinterpret_cast<const float*>(x.data)[at];
+  return static_cast<float>(reinterpret_cast<const uint8_t*>(x.data)[at] - x.zero_point);
 }
 
 TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
@@ -57,8 +64,8 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
     const auto a = bytes(random, rows * n), b = bytes(random, rows * n);
     const auto f = random.floats(rows * n, -20, 20);
     for (int kind = 0; kind < 8; ++kind) {
-      const RealRows x = kind & 1 ? RealRows{f.data(), true, 0, n} : RealRows{a.data(), false, 77, n};
-      const RealRows y{b.data(), false, 200, kind & 2 ? 0 : n};
+      const RealRows x = kind & 1 ? f32_rows(f.data(), n) : u8_rows(a.data(), 77, n);
+      const RealRows y = u8_rows(b.data(), 200, kind & 2 ? 0 : n);
       Requantize to = to_u8();
       to.out_is_float = kind & 4;
       if (kind == 3) to.activation = hardswish_f32;
@@ -83,13 +90,25 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
   }
 }
 
+TEST(PointwiseInt8, RowsAreConvertedByTheFormula) {
+  Random random(6);
+  const auto q = bytes(random, 1003);
+  const auto f = random.floats(1003, -50, 50);
+  for (const RealRows& x : {u8_rows(q.data(), 12, 0), f32_rows(f.data(), 0)}) {
+    std::vector<uint8_t> out(1003), want(1003);
+    convert_row(x, 0.31f, 1003, to_u8(), out.data());
+    for (int64_t i = 0; i < 1003; ++i) plain_finish(to_u8(), plain_real(x, 0, i) * 0.31f, want.data(), i);
+    EXPECT_TRUE(same_bits(out, want));
+  }
+}
+
 TEST(PointwiseInt8, ResultsMayTakeThePlaceOfAnOperand) {
   Random random(2);
   auto a = bytes(random, 1000);
   const auto b = bytes(random, 1000);
   std::vector<uint8_t> want(1000);
-  add_rows({a.data(), false, 5, 1000}, 0.1f, {b.data(), false, 6, 1000}, 0.2f, 1, 1000, to_u8(), want.data());
-  add_rows({a.data(), false, 5, 1000}, 0.1f, {b.data(), false, 6, 1000}, 0.2f, 1, 1000, to_u8(), a.data());
+  add_rows(u8_rows(a.data(), 5, 1000), 0.1f, u8_rows(b.data(), 6, 1000), 0.2f, 1, 1000, to_u8(), want.data());
+  add_rows(u8_rows(a.data(), 5, 1000), 0.1f, u8_rows(b.data(), 6, 1000), 0.2f, 1, 1000, to_u8(), a.data());
   EXPECT_EQ(a, want);
 }
 
@@ -98,7 +117,7 @@ TEST(PointwiseInt8, NanGivesTheLowestInteger) {
                      -std::numeric_limits<float>::infinity()};
   const uint8_t zero[] = {0, 0, 0};
   uint8_t out[3];
-  add_rows({x, true, 0, 3}, 1.0f, {zero, false, 0, 3}, 1.0f, 1, 3, to_u8(), out);
+  add_rows(f32_rows(x, 3), 1.0f, u8_rows(zero, 0, 3), 1.0f, 1, 3, to_u8(), out);
   EXPECT_EQ(out[0], 3);
   EXPECT_EQ(out[1], 250);
   EXPECT_EQ(out[2], 3);
@@ -152,6 +171,15 @@ TEST(PointwiseInt8, SumsOfPixelsAreExactAndRequantized) {
   EXPECT_EQ(out, finished);
 }
 
+TEST(PointwiseInt8, FloatPixelsAreAddedInOrder) {
+  Random random(7);
+  const auto x = random.floats(5 * 6 * 9);
+  std::vector<float> sums(9), want(9, 0.0f);
+  sum_pixels_f32(x.data(), 5, 54, 6, 9, 9, sums.data());
+  for (int64_t i = 0; i < 270; ++i) at(want, i % 9) += at(x, i);
+  EXPECT_TRUE(same_bits(sums, want));
+}
+
 TEST(PointwiseInt8, TablesAndPlanes) {
   Random random(5);
   const auto x = bytes(random, 300);
@@ -159,13 +187,15 @@ TEST(PointwiseInt8, TablesAndPlanes) {
   std::array<float, 256> reals{};
   for (size_t i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(i * 7 + 3), reals[i] = static_cast<float>(i) * 0.5f;
   std::vector<uint8_t> mapped(300), pixels(300);
-  std::vector<float> floats(300);
+  std::vector<float> floats(300), planes(300);
   map_u8(x.data(), 300, table.data(), mapped.data());
   map_u8(x.data(), 300, reals.data(), floats.data());
-  interleave_planes_u8(x.data(), 3, 100, 100, pixels.data());
+  interleave_planes_u8(x.data(), 3, 100, pixels.data());
+  map_to_planes_u8(pixels.data(), 3, 100, reals.data(), planes.data());
   for (int64_t i = 0; i < 300; ++i) {
     EXPECT_EQ(at(mapped, i), table[at(x, i)]);
     EXPECT_EQ(at(floats, i), reals[at(x, i)]);
+    EXPECT_EQ(at(planes, i), reals[at(x, i)]);
     EXPECT_EQ(at(pixels, i), at(x, i % 3 * 100 + i / 3));
   }
 }
