@@ -43,6 +43,7 @@ struct CommandLine {
     add_quantize();
     add_run();
     add_evaluate();
+    add_benchmark();
     add_inspect();
     add_conformance();
   }
@@ -95,6 +96,21 @@ struct CommandLine {
     add_data_options(*verb, evaluate.data_options);
   }
 
+  void add_benchmark() {
+    CLI::App* verb = this->verb("benchmark", "how fast models run, and where the time goes", [this] {
+      qdq::benchmark(benchmark, host);
+      return kDone;
+    });
+    verb->add_option("MODEL", benchmark.models, "the models (.pt2); they take turns")->required();
+    verb->add_option("--batch", benchmark.batch, "samples a run (1)")->type_name("N");
+    verb->add_option("--runs", benchmark.runs, "runs of each model (50)")->type_name("N");
+    verb->add_option("--backend", benchmark.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
+    verb->add_flag("--node-by-node", benchmark.node_by_node, "run the graph as it stands, without fused integer steps");
+    verb->add_flag("--profile", benchmark.profile, "the time of every step");
+    verb->add_flag("--explain", benchmark.explain, "who runs each node, who refused it and why");
+    verb->add_flag("--json", benchmark.json, "print JSON");
+  }
+
   void add_inspect() {
     CLI::App* verb = this->verb("inspect", "show what a model is made of", [this] {
       qdq::inspect(inspect, host);
@@ -119,6 +135,7 @@ struct CommandLine {
   QuantizeOptions quantize;
   RunOptions run;
   EvaluateOptions evaluate;
+  BenchmarkOptions benchmark;
   InspectOptions inspect;
   std::string folder;
 };

@@ -48,6 +48,17 @@ struct EvaluateOptions {
 // Prints top-1 and top-5 of each model, and how often it agrees with the first.
 void evaluate(const EvaluateOptions& options, Host& host);
 
+struct BenchmarkOptions {
+  std::vector<std::string> models;
+  std::string backend;
+  int64_t batch = 1;
+  int64_t runs = 50;
+  bool node_by_node = false;  // no fused integer steps
+  bool profile = false, explain = false, json = false;
+};
+// Runs models in turns on random inputs and prints latencies; with `profile` the time of every step, with `explain` who runs each node.
+void benchmark(const BenchmarkOptions& options, Host& host);
+
 struct InspectOptions {
   std::string model;
   bool json = false;

@@ -90,7 +90,7 @@ class Fuser {
       if (node->op() == Node::Op::kCallModule) return "the graph calls modules (observers)";
       if (node->op() != Node::Op::kCallFunction) continue;
       const OpDef* op = find_op(node->target());
-      if (op == nullptr) continue;
+      if (op == nullptr || is_idle_dropout(*node)) continue;
       for (size_t i = 0; i < op->schema.arguments.size(); ++i) {
         if (!op->schema.arguments[i].is_mutated) continue;
         const Node* written = node->arg(i).node();
@@ -99,6 +99,10 @@ class Fuser {
       }
     }
     return {};
+  }
+
+  static bool is_idle_dropout(const Node& node) {
+    return (node.is("torch.ops.aten.dropout.default") || node.is("torch.ops.aten.dropout_.default")) && node.arg(2).integer().value_or(1) == 0;
   }
 
   // Whether a node's value has bytes of its own, so that writing to it is the same as making a new one.
@@ -643,7 +647,7 @@ class Fuser {
   std::string identity(Node& node) {
     Node* x = node.arg(0).node();
     if (!is_held(x)) return "its input is not in a plan";
-    if (node.target().find("dropout") != std::string::npos && node.arg(2).integer().value_or(1) != 0) return "it drops out at random";
+    if (node.target().find("dropout") != std::string::npos && !is_idle_dropout(node)) return "it drops out at random";
     real_[&node] = real_.at(x);
     set_fate(node, real_.at(x).plan, plans_[real_.at(x).plan].plan.steps.size() - 1);
     return {};

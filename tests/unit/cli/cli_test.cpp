@@ -117,6 +117,33 @@ TEST_F(CliTest, EvaluatesModelsSideBySide) {
   EXPECT_TRUE(host.out.starts_with("model")) << host.out;
 }
 
+TEST_F(CliTest, BenchmarksModelsInTurns) {
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  ASSERT_EQ(run({"benchmark", "model.pt2", "out.pt2", "--runs", "4", "--batch", "2", "--profile", "--explain", "--json"}), 0) << host.err;
+  const auto report = format::parse_json(host.out, "report");
+  ASSERT_EQ(report.size(), 2U);
+  EXPECT_EQ(report[0]["model"], "model.pt2");
+  EXPECT_EQ(report[1]["batch"], 2);
+  EXPECT_EQ(report[1]["runs"], 4);
+  EXPECT_EQ(report[1]["wall_seconds"]["median"], 0.125);  // the test's clock ticks so
+  EXPECT_GE(report[1]["wall_seconds"]["p90"], report[1]["wall_seconds"]["p10"]);
+  EXPECT_FALSE(report[1]["steps"].empty());
+  const auto node_of = [&](size_t model, const char* target) {
+    for (const auto& node : report[model]["nodes"])
+      if (node["target"] == target) return node;
+    return format::Json();
+  };
+  EXPECT_EQ(node_of(0, "torch.ops.aten.conv2d.default")["step"], "");
+  ASSERT_EQ(run({"benchmark", "out.pt2", "--runs", "1", "--profile", "--explain"}), 0) << host.err;
+  EXPECT_TRUE(host.out.starts_with("model ")) << host.out;
+  EXPECT_NE(host.out.find("\nout.pt2: "), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("torch.ops.aten.conv2d.default: "), std::string::npos) << host.out;
+  EXPECT_EQ(run({"benchmark", "model.pt2", "--runs", "0"}), 1);
+  EXPECT_EQ(host.err, "qdq: --runs is 0, it must be at least 1\n");
+  EXPECT_EQ(run({"benchmark", "model.pt2", "--batch", "0"}), 1);
+  EXPECT_EQ(host.err, "qdq: --batch is 0, it must be at least 1\n");
+}
+
 TEST_F(CliTest, Inspects) {
   ASSERT_EQ(run({"inspect", "model.pt2"}), 0) << host.err;
   EXPECT_NE(host.out.find("x: float32[s0, 2, 4, 4]"), std::string::npos) << host.out;

@@ -118,6 +118,7 @@ Program residual_network(DType dtype) {
   Node* block = g.round(g.call("torch.ops.aten.relu_.default", {sum}), 0.03, low, dtype);
   Node* mean = g.round(g.call("torch.ops.aten.adaptive_avg_pool2d.default", {block, Argument::List{1, 1}}), 0.03, low, dtype);
   Node* flat = g.round(g.call("torch.ops.aten.flatten.using_ints", {mean, 1}), 0.03, low, dtype);
+  flat = g.call("torch.ops.aten.dropout_.default", {flat, 0.2, false});
   Node* logits = g.call("torch.ops.aten.linear.default", {flat, g.weight({10, 16})});
   return g.done({g.round(logits, 0.05, middle, dtype)});
 }

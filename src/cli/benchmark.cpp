@@ -1,0 +1,203 @@
+// `qdq benchmark`: how fast models run, and where the time goes.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <random>
+
+#include "cli/verbs.h"
+#include "format/json.h"
+#include "lower/lower.h"
+
+namespace qdq {
+
+namespace {
+
+constexpr double kMilli = 1e3;
+
+// Numbers as the model wants them: normal for floats, 0 for others. The first symbolic axis of the first input is the batch.
+std::vector<Tensor> random_inputs(const Program& program, const std::string& model, int64_t batch) {
+  std::map<std::string, int64_t> symbols = program.symbol_hints;
+  const std::vector<Node*> placeholders = program.graph->placeholders();
+  const TensorMeta* first = placeholders.empty() ? nullptr : placeholders[0]->meta.val.tensor();
+  if (first != nullptr && !first->sizes.empty() && !first->sizes[0].is_constant()) symbols[first->sizes[0].to_string()] = batch;
+  else
+    QDQ_CHECK(batch == 1 || (first != nullptr && !first->sizes.empty() && first->sizes[0] == SymInt(batch)), kInvalidArgument, model,
+              " was exported for one batch size, it cannot run with --batch ", batch, "; export it with a dynamic first axis");
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<Tensor> inputs;
+  for (const Node* placeholder : placeholders) {
+    const TensorMeta* meta = placeholder->meta.val.tensor();
+    QDQ_CHECK(meta != nullptr, kUnsupported, model, ": input ", placeholder->name(), " is not a tensor, which benchmark cannot make up");
+    Shape sizes;
+    for (const SymInt& size : meta->sizes) {
+      const auto range = program.symbol_ranges.find(size.to_string());
+      const int64_t least = range != program.symbol_ranges.end() ? range->second.min.value_or(1) : 1;
+      sizes.push_back(size.evaluate(symbols).value_or(std::max<int64_t>(1, least)));
+    }
+    Tensor input = Tensor::empty(sizes, is_floating(meta->dtype) ? DType::kF32 : meta->dtype);
+    if (input.dtype() == DType::kF32)
+      for (float& x : input.span<float>()) x = normal(random);
+    inputs.push_back(input.to(meta->dtype));
+  }
+  return inputs;
+}
+
+double quantile(std::vector<double> values, double at) {
+  std::sort(values.begin(), values.end());
+  const double position = at * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<size_t>(position);
+  const double part = position - static_cast<double>(below);
+  return below + 1 < values.size() ? values[below] * (1 - part) + values[below + 1] * part : values[below];
+}
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+struct Contestant {
+  std::string model;
+  std::unique_ptr<Session> session;
+  std::vector<Tensor> inputs;
+  double prepare_seconds = 0, first_seconds = 0;  // lower(), and the first run, which compiles
+  std::vector<double> wall, cpu;                  // seconds a run
+  std::map<size_t, std::vector<double>> parts;    // seconds of each timing, by its place in a run
+  std::vector<Session::Timing> timings;           // of the last run
+};
+
+Contestant prepare(const std::string& model, const BenchmarkOptions& options, Host& host) {
+  Contestant one;
+  one.model = model;
+  const Program program = load_model(model, host).program;
+  one.inputs = random_inputs(program, model, options.batch);
+  LowerOptions lowering;
+  if (!options.backend.empty()) lowering.backends = {options.backend};
+  lowering.fuse = !options.node_by_node;
+  double began = host.now_seconds();
+  one.session = std::make_unique<Session>(lower(program, lowering));
+  one.prepare_seconds = host.now_seconds() - began;
+  began = host.now_seconds();
+  one.session->run(one.inputs);
+  one.first_seconds = host.now_seconds() - began;
+  return one;
+}
+
+// Models take turns, so that what else the machine does falls on all of them alike.
+void measure(std::vector<Contestant>& contestants, const BenchmarkOptions& options, Host& host) {
+  for (int64_t round = 0; round < options.runs; ++round)
+    for (Contestant& one : contestants) {
+      const double cpu = cpu_seconds(), wall = host.now_seconds();
+      one.session->run(one.inputs);
+      one.wall.push_back(host.now_seconds() - wall);
+      one.cpu.push_back(cpu_seconds() - cpu);
+    }
+  if (!options.profile) return;
+  for (int64_t round = 0; round < options.runs; ++round)
+    for (Contestant& one : contestants) {
+      one.timings.clear();
+      one.session->run(one.inputs, one.timings);
+      for (size_t i = 0; i < one.timings.size(); ++i) one.parts[i].push_back(one.timings[i].seconds);
+    }
+}
+
+std::string latency_table(const std::vector<Contestant>& contestants, int64_t batch) {
+  size_t width = 5;
+  for (const Contestant& one : contestants) width = std::max(width, one.model.size());
+  std::string out = concat("model", std::string(width - 5, ' '), "    median       p10       p90       p99   CPU      samples/s   first run\n");
+  for (const Contestant& one : contestants) {
+    const double median = quantile(one.wall, 0.5);
+    char line[160];
+    std::snprintf(line, sizeof line, "  %8.3f  %8.3f  %8.3f  %8.3f  %8.3f ms  %8.1f  %8.1f ms\n", kMilli * median, kMilli * quantile(one.wall, 0.1),
+                  kMilli * quantile(one.wall, 0.9), kMilli * quantile(one.wall, 0.99), kMilli * quantile(one.cpu, 0.5),
+                  median > 0 ? static_cast<double>(batch) / median : 0.0, kMilli * (one.prepare_seconds + one.first_seconds));
+    out += one.model + std::string(width - one.model.size(), ' ') + line;
+  }
+  return out;
+}
+
+struct Part {
+  Session::Timing timing;
+  double seconds;  // median
+};
+std::vector<Part> parts_of(const Contestant& one) {
+  std::vector<Part> parts;
+  for (size_t i = 0; i < one.timings.size(); ++i) parts.push_back({one.timings[i], quantile(one.parts.at(i), 0.5)});
+  return parts;
+}
+
+std::string profile_table(const Contestant& one) {
+  std::vector<Part> parts = parts_of(one);
+  double total = 0;
+  for (const Part& part : parts) total += part.seconds;
+  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.seconds > b.seconds; });
+  char line[256];
+  std::snprintf(line, sizeof line, "\n%s: %.3f ms in %zu steps\n     ms  share  step\n", one.model.c_str(), kMilli * total, parts.size());
+  std::string out = line;
+  for (const Part& part : parts) {
+    std::snprintf(line, sizeof line, "%7.3f  %4.1f%%  ", kMilli * part.seconds, total > 0 ? 100 * part.seconds / total : 0.0);
+    out += concat(line, part.timing.what, " ", part.timing.name, " (", part.timing.backend, part.timing.description.empty() ? "" : ", ",
+                  part.timing.description, ")\n");
+  }
+  return out;
+}
+
+std::string explanation(Contestant& one) {
+  std::string out = concat("\n", one.model, ":\n");
+  for (const Session::Placement& placement : one.session->placements()) {
+    out += concat("  ", placement.node, " ", placement.target, ": ", placement.backend);
+    if (!placement.step.empty()) out += concat(", in step ", placement.step, " (", placement.description, ")");
+    for (const auto& [backend, reason] : placement.refusals) out += concat("; not by ", backend, ": ", reason);
+    out += "\n";
+  }
+  return out;
+}
+
+format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options) {
+  format::Json out = {{"model", one.model}, {"batch", options.batch}, {"runs", one.wall.size()}};
+  const auto add = [&](const char* name, const std::vector<double>& seconds) {
+    out[name] = {{"median", quantile(seconds, 0.5)}, {"p10", quantile(seconds, 0.1)}, {"p90", quantile(seconds, 0.9)}, {"p99", quantile(seconds, 0.99)}};
+  };
+  add("wall_seconds", one.wall);
+  add("cpu_seconds", one.cpu);
+  out["lower_seconds"] = one.prepare_seconds;
+  out["first_run_seconds"] = one.first_seconds;
+  if (options.profile) {
+    out["steps"] = format::Json::array();
+    for (const Part& part : parts_of(one))
+      out["steps"].push_back({{"name", part.timing.name}, {"what", part.timing.what}, {"backend", part.timing.backend},
+                              {"description", part.timing.description}, {"seconds", part.seconds}});
+  }
+  if (options.explain) {
+    out["nodes"] = format::Json::array();
+    for (const Session::Placement& placement : one.session->placements()) {
+      format::Json refusals = format::Json::array();
+      for (const auto& [backend, reason] : placement.refusals) refusals.push_back({{"backend", backend}, {"reason", reason}});
+      out["nodes"].push_back({{"node", placement.node}, {"target", placement.target}, {"step", placement.step}, {"backend", placement.backend},
+                              {"description", placement.description}, {"refusals", refusals}});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void benchmark(const BenchmarkOptions& options, Host& host) {
+  QDQ_CHECK(options.runs >= 1, kInvalidArgument, "--runs is ", options.runs, ", it must be at least 1");
+  QDQ_CHECK(options.batch >= 1, kInvalidArgument, "--batch is ", options.batch, ", it must be at least 1");
+  std::vector<Contestant> contestants;
+  for (const std::string& model : options.models) contestants.push_back(prepare(model, options, host));
+  measure(contestants, options, host);
+  if (options.json) {
+    format::Json out = format::Json::array();
+    for (Contestant& one : contestants) out.push_back(json_of_contestant(one, options));
+    host.print(format::print_json(out, 1) + "\n");
+    return;
+  }
+  host.print(latency_table(contestants, options.batch));
+  for (Contestant& one : contestants) {
+    if (options.profile) host.print(profile_table(one));
+    if (options.explain) host.print(explanation(one));
+  }
+}
+
+}  // namespace qdq
