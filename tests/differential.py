@@ -92,8 +92,9 @@ def facts_of(graph_module):
             place[node] = f"input {inputs}"
             inputs += 1
         elif node.op == "call_function":
-            if "getitem" in str(node.target) and not node.users:
-                continue  # a .pt2 names every result of a call, used or not
+            if "getitem" in str(node.target):  # a .pt2 has no place of its own for it: results are named with the call
+                place[node] = f"{place[node.args[0]]}[{node.args[1]}]"
+                continue
             place[node] = len(calls)
             args = list(node.args)
             if isinstance(node.target, torch._ops.OpOverload):
@@ -326,7 +327,8 @@ def check_quantized(name, record):
         if a.dtype.kind != "f" or a.size == 0:
             continue
         call = facts[kind[1]] if isinstance(kind[1], int) else ("", [])
-        step = call[1][1] if call[0].startswith("quantized_decomposed.dequantize_per_tensor") else float(b.max() - b.min()) / 255
+        is_static = call[0] == "quantized_decomposed.dequantize_per_tensor.default"
+        step = call[1][1] if is_static else float(b.max() - b.min()) / 255
         distance = lambda x, y: float(numpy.abs(x - y).max()) / max(step, 1e-30)
         spread = max(distance(b, c), distance(b, d), distance(c, d))
         if distance(a, b) > max(2.001, 2 * spread):

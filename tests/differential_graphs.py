@@ -30,7 +30,7 @@ torch.addcdiv({f}, {same}, {same}.abs() + {p}, value={r}) | torch.where({f} > {r
 {f}.sum() | {f}.sum({d}) | {f}.sum({d}, keepdim=True) | {f}.sum([{d}, {e}]) | {f}.mean() | {f}.mean({d}) | {f}.mean([{d}, {e}], keepdim=True) | {f}.amax({d}) | {f}.amin({d}, keepdim=True)
 {f}.max() | {f}.min() | {f}.max({d}) | {f}.min({d}, keepdim=True) | {f}.prod({d}) | {f}.std({d}) | {f}.var({d}, unbiased=False) | {f}.var([{d}, {e}], correction=0) | {f}.std()
 {f}.var() | torch.var_mean({f}, {d}, correction=0) | {f}.std([{d}, {e}], correction=1) | torch.logsumexp({f}, {d}) | torch.linalg.vector_norm({f}, 2, {d}) | {f}.norm(2, {d}) | {f}.cumsum({d})
-F.normalize({f}, dim={d}) | ({f} * 0.5 + 1).prod() | {f}.sort({d}) | {f}.topk({n}, {d}) | {f}.argmax({d}) | {f}.argmin({d}, keepdim=True) | ({f} > {r}).any({d}) | ({f} > {r}).all({d}) | ({f} > 9).any()
+F.normalize({f}, dim={d}) | ({f} * 0.5 + 1).prod() | {f}.sort({d}) | {f}.topk({n}, {d})[0] | {f}.argmax({d}) | {f}.argmin({d}, keepdim=True) | ({f} > {r}).any({d}) | ({f} > {r}).all({d}) | ({f} > 9).any()
 ({f} < 9).all() | {f} > {r} | {f} <= {same} | {f}.ge({r}) | {f}.lt({same}) | {f} != {same} | {f} == {same} | torch.isnan({f}) | torch.isinf({f} / 0.0) | ({f} * 3).to(torch.int64)
 ({f} * 3).round().int() | {f}.half().float() | {f}.to(torch.float64) * 2 | {f}.bfloat16().float() | {f} > {same} | {f} <= {r} | {f} >= {same} | {f} == 0 | {f} != 0 | {f} < {same} | {f} < {r}
 {f}.transpose({d}, {e}) | {f}.permute({perm}) | {f}.flatten() | {f}.flatten(1) | {f}.reshape(-1) | {f}.reshape({n}, -1) | {f}.unsqueeze({d}) | {f}.squeeze() | {f}[..., :1].squeeze(-1) | {f}.t()

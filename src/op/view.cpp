@@ -1,5 +1,7 @@
 // Operators that show or move elements without changing them: views, copies, conversions, joining and splitting. Views alias their
 // input's bytes, as in PyTorch.
+#include <algorithm>
+
 #include "op/elements.h"
 #include "op/families.h"
 
@@ -8,7 +10,6 @@ namespace {
 
 size_t rank_of(const Tensor& tensor) { return tensor.sizes().size(); }
 size_t rank_of(const TensorMeta& meta) { return meta.sizes.size(); }
-
 
 // Sizes in which one may be -1 for what is left.
 SymShape complete_sizes(const std::string& op, const SymInt& count, SymShape sizes) {
@@ -262,6 +263,14 @@ Lengths split_lengths(const Call<T>& call, const SymInt& size) {
   return equal_lengths(call, known_size(call, size), call.integer(1));
 }
 template <class T>
+Lengths section_lengths(const Call<T>& call, const SymInt& size) {
+  const int64_t n = known_size(call, size), sections = call.integer(1);
+  QDQ_CHECK(sections > 0 && sections <= 65536, kInvalidArgument, call.op().target, " wants 1 to 65536 sections, found ", sections);
+  Lengths out(static_cast<size_t>(sections), n / sections);
+  std::for_each_n(out.begin(), n % sections, [](int64_t& length) { ++length; });
+  return out;
+}
+template <class T>
 Lengths listed_lengths(const Call<T>& call, const SymInt& size) {
   const Lengths out = call.integers(1);
   int64_t sum = 0;
@@ -480,7 +489,6 @@ Value copied(const Call<Tensor>& call) {
   return F(call).template get_if<Tensor>()->clone();
 }
 
-
 const Roles kView{.activation = 0, .shares_qparams = true};
 
 void add_shape_views(std::vector<OpDef>& ops) {
@@ -530,6 +538,8 @@ void add_parts(std::vector<OpDef>& ops) {
   add("aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", infer_select, eval_select);
   add("aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor", infer_select, copied<eval_select>);
   add("aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", infer_narrow, eval_narrow);
+  add("aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", infer_split<section_lengths<TensorMeta>>,
+      eval_split<section_lengths<Tensor>, false>);
   add("aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", infer_split<chunk_lengths<TensorMeta>>, eval_split<chunk_lengths<Tensor>, false>);
   add("aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, false>);
   add("aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, true>);

@@ -267,13 +267,16 @@ class Annotator {
     for (const SourcePartition& partition : get_source_partitions(graph_, {"torch.nn.modules.rnn.GRU"}, filter_)) {
       std::vector<Node*> ends = partition.input_nodes;
       ends.insert(ends.end(), partition.output_nodes.begin(), partition.output_nodes.end());
-      if (is_annotated(annotations_, ends) || partition.input_nodes.size() < 2) continue;
+      if (is_annotated(annotations_, ends)) continue;
+      QDQ_CHECK(!strict() || partition.input_nodes.size() >= 2, kInvalidArgument, "PyTorch 2.6 refuses a GRU whose first state is not given, like that of ",
+                partition.nodes.front()->name(), "; without \"compat\": \"torch-2.6\" it stays in float");
+      if (partition.input_nodes.size() < 2) continue;
       for (size_t i = 0; i < 2; ++i) {
         Node* input = partition.input_nodes[i];
         write(input->users().front(), "gru_io_only", "it reads the input or state of a GRU, whose inside stays in float")
             .set_input(input, config_.input_qspec());
       }
-      QDQ_CHECK(partition.output_nodes.size() == 2, kInvalidArgument, "a GRU has two outputs, but here ", partition.output_nodes.size(),
+      QDQ_CHECK(!strict() || partition.output_nodes.size() == 2, kInvalidArgument, "a GRU has two outputs, but here ", partition.output_nodes.size(),
                 " of its nodes are used outside of it");
       for (Node* output : partition.output_nodes)
         write(output, "gru_io_only", "it gives a result of a GRU, whose inside stays in float").output_qspec = config_.output_qspec();

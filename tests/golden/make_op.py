@@ -586,6 +586,8 @@ def views():
     exact("narrow", x, 2, -3, 2)
     exact("chunk", B(rand(2, 7)), 3, 1)
     exact("chunk", rand(3), 5)
+    exact("tensor_split.sections", B(rand(2, 7)), 3, 1)
+    exact("tensor_split.sections", rand(2, 3), 4, -1)
     for name in ("split.Tensor", "split_copy.Tensor"):
         exact(name, B(rand(2, 7)), 3, -1)
     for name in ("split.sizes", "split_with_sizes", "split_with_sizes_copy"):

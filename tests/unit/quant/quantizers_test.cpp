@@ -58,6 +58,29 @@ TEST(XNNPACKQuantizer, ASecondCallOfAModule) {
   }
 }
 
+// A GRU from zeros: PyTorch 2.6 asks for the input of its state, which it does not have, and fails.
+TEST(XNNPACKQuantizer, AGruWithoutAGivenState) {
+  const std::string gru_type = "torch.nn.modules.rnn.GRU";
+  ProgramBuilder b;
+  const Argument::List weights{b.weight("gru.weight_ih", {12, 3}), b.weight("gru.weight_hh", {12, 4})};
+  Node* head = b.weight("head.weight", {2, 4});
+  Node* x = b.input("x", {5, 2, 3});
+  Node* zeros = b.call("zeros.default", {Argument::List{1, 2, 4}}, "gru", gru_type);
+  Node* gru = b.call("gru.input", {x, zeros, weights, false, 1, 0.0, false, false, false}, "gru", gru_type);
+  zeros->meta.source_fn_stack = gru->meta.source_fn_stack = {{"l__self___gru", gru_type}};  // one call of the module
+  Node* result = gru->graph().call("operator.getitem", {gru, 0}, {}, "getitem");
+  result->meta = gru->meta;
+  Node* linear = b.call("linear.default", {result, head}, "head");
+  Program program = b.finish({linear});
+  XNNPACKQuantizer like_pytorch(Compat::kTorch26), quantizer;
+  for (XNNPACKQuantizer* q : {&like_pytorch, &quantizer}) q->set_global(get_symmetric_quantization_config());
+  Program other = program.clone();
+  EXPECT_THROW(annotate(other, like_pytorch), Error);
+  const Annotations annotations = annotate(program, quantizer);
+  EXPECT_FALSE(has_input_spec(annotations, program, "gru"));
+  EXPECT_TRUE(has_input_spec(annotations, program, "linear"));
+}
+
 TEST(XNNPACKQuantizer, ModuleNamesReachConvolutions) {
   for (const Compat compat : {Compat::kTorch26, Compat::kNone}) {
     XNNPACKQuantizer quantizer(compat);
