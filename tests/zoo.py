@@ -11,7 +11,8 @@
   check     PyTorch loads qdq's int8 files and runs them.
 
 The rules:
-  float     the largest difference from PyTorch's output is below 1e-4 of the largest output.
+  float     the largest difference from PyTorch's output is below 1e-4 of the largest output; or, where PyTorch's own output is further than that from
+            what it computes in float64 (very deep networks of random weights magnify the last bits), below twice that distance, which the table says.
   layouts   both files give the same bytes: the float outputs, and the int8 files.
   int8      for the same int8 file, qdq's and PyTorch's outputs differ by at most 2 steps. A step is the scale of the quantizer that the output
             comes from, or a 255th of the output's range if it comes from none. Two: a sum of floats in another order can move one activation
@@ -22,7 +23,8 @@ The rules:
             and the largest of a thousand differences varies that much from pair to pair.
 
 The limit of the last rule was first 1.5 times the distance of oneDNN and ATen. The first 30 networks showed that these two share everything but
-convolutions and products of matrices (on EfficientNet-B0 with XNNPACK they agree to the bit), so float64 was added, and 1.5 became 2.
+convolutions and products of matrices (on EfficientNet-B0 with XNNPACK they agree to the bit), so float64 was added, and 1.5 became 2. The second
+half of the rule for floats was added for ResNet-152.
 """
 import argparse
 import datetime
@@ -115,6 +117,8 @@ def export(name):
     size, macs = size_for(name)
     torch.manual_seed(0)
     model = build(name, size).eval()
+    if name in PATCH:  # torchvision begins with a head of zeros, whose outputs would all be equal
+        torch.nn.init.normal_(model.heads.head.weight, std=0.02)
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     with torch.no_grad():
         if norms:  # running statistics of its own, so that activations keep a realistic scale
@@ -172,6 +176,12 @@ def check(name):
     ours = arrays_of(WORK / f"{name}.2.6.float.npz")
     found = {"float": max(float(numpy.abs(a - b).max() / numpy.abs(b).max()) for a, b in zip(ours, expected, strict=True))}
     passed = found["float"] < 1e-4
+    if not passed:
+        program = torch.export.load(WORK / f"{name}.2.6.pt2")
+        with torch.no_grad():
+            exact = outputs_of(program.module().double()(x.double()))
+        found["float_torch"] = max(float(numpy.abs(a - b).max() / numpy.abs(a).max()) for a, b in zip(exact, expected, strict=True))
+        passed = found["float"] < 2 * found["float_torch"]
     for recipe in RECIPES:
         file = WORK / f"{name}.2.6.{recipe}.pt2"
         if not file.exists():
@@ -273,7 +283,7 @@ def run(options):
                 file.unlink()
     entries = results()
     failed = [name for name, entry in entries.items() if not entry["passed"]]
-    print(f"{len(entries) - len(failed)} of {len(networks)} passed, {len(networks) - len(entries)} not run{', failed: ' if failed else ''}{', '.join(failed)}")
+    print(f"{len(entries) - len(failed)} of {len(networks)} passed, {len(networks) - len(entries)} not run, failed: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
 
 
@@ -295,23 +305,31 @@ def table():
             notes.append(f"{name}: {e['stage']} failed: {e['error']}")
             continue
         size = f"{e['size']}" + (f" (default {e['default']})" if e["size"] != e["default"] else "")
-        columns = [name, size, e["batch"], f"{e['gmacs']:.2f}", f"{e['float']:.1e}", "yes" if e["same"] else "NO"]
-        columns += [steps_text(e[recipe]) for recipe in RECIPES] + [f"{e['float_mb']:.1f}", f"{e['xnnpack']['mb']:.1f}", "yes" if e["passed"] else "NO"]
+        error = f"{e['float']:.1e}" + (f" (PyTorch's own: {e['float_torch']:.1e})" if "float_torch" in e else "")
+        columns = [name, size, e["batch"], f"{e['gmacs']:.2f}", error, "yes" if e["same"] else "NO"] + [steps_text(e[recipe]) for recipe in RECIPES]
+        columns += [f"{e['float_mb']:.1f}", f"{e['xnnpack']['mb']:.1f}", "yes" if e["passed"] else "NO"]
         rows.append("| " + " | ".join(columns) + " |")
     passed = sum(e["passed"] for e in entries.values())
-    head = ["network", "image", "batch", "GMACs", "float error", "both layouts alike", "XNNPACK, steps", "X86, steps", "float MB", "int8 MB", "passed"]
+    head = ["network", "image", "batch", "GMACs", "float error", "both layouts alike", "XNNPACK, steps", "X86, steps", "float MB", "int8 MB",
+            "passed"]
     text = f"""# torchvision's networks
 
-{passed} of {len(networks)} pass; {len(networks) - len(entries)} were not run. Made on {datetime.date.today()} with PyTorch 2.6, torchvision 0.21 and random weights by
+{passed} of {len(networks)} pass; {len(networks) - len(entries)} were not run. Made on {datetime.date.today()} with PyTorch 2.6, torchvision 0.21 and
+random weights by
 
     python3 tests/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6" && python3 tests/zoo.py table
 
 Every network is exported by PyTorch 2.6 and laid out once more in the archive of PyTorch 2.14; qdq loads both, runs both, quantizes both with the
-XNNPACK and the X86 recipe on two images, and PyTorch loads and runs the int8 files. *float error*: the largest difference from PyTorch's output, relative to
-the largest output; below 1e-4 passes. *both layouts alike*: the float outputs and the int8 files are the same bytes. *steps*: the largest difference between
-qdq's and PyTorch's outputs of the same int8 file in quantization steps of the output; 2 or less passes, or twice the largest distance between PyTorch's own
-kernels on that file (oneDNN, ATen, float64), where they are further apart ([tests/zoo.py](../tests/zoo.py) says why). Where the default image takes more than 6 billion
-multiplications it was made smaller. *batch*: "any" if the exported batch is symbolic, else its size.
+XNNPACK and the X86 recipe on two images, and PyTorch loads and runs the int8 files.
+
+- *image*: where the default image takes more than 6 billion multiplications it was made smaller.
+- *batch*: "any" if the exported batch is symbolic, else its size.
+- *float error*: the largest difference from PyTorch's output, relative to the largest output; below 1e-4 passes, or below twice PyTorch's own
+  distance from float64 where that is larger.
+- *both layouts alike*: the float outputs and the int8 files are the same bytes.
+- *steps*: the largest difference between qdq's and PyTorch's outputs of the same int8 file in quantization steps of the output; 2 or less passes,
+  or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen, float64), where they are further apart
+  ([tests/zoo.py](../tests/zoo.py) says why).
 
 | {" | ".join(head)} |
 |{"---|" * len(head)}

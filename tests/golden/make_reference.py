@@ -104,6 +104,7 @@ def save(program, path):
 def main():
     facts = {}
     image, pair, rows = (torch.randn(2, 3, 13, 12),), (torch.randn(2, 5), torch.randn(2, 5)), (torch.randn(4, 6),)
+    dynamic = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_dynamic=True))
     models = {
         "conv2d": (Convs(nn.MaxPool2d(2)), image, True, Everything(ACTIVATION, WEIGHT)),
         "conv2d_by_name": (Convs(nn.MaxPool2d(2)), image, False, Everything(ACTIVATION, WEIGHT)),
@@ -112,7 +113,7 @@ def main():
         "add": (Sums(), pair, False, Everything(ACTIVATION, WEIGHT)),
         "linear": (Linears(), rows, False, Everything(ACTIVATION, WEIGHT)),
         # One linear: the result is float64, which PyTorch's choose_qparams of a second one refuses.
-        "linear_dynamic": (nn.Sequential(nn.Linear(6, 8)), rows, False, XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_dynamic=True))),
+        "linear_dynamic": (nn.Sequential(nn.Linear(6, 8)), rows, False, dynamic),
     }
     for name, (model, inputs, decomposed, quantizer) in models.items():
         pair = []
