@@ -257,7 +257,8 @@ class Writer:
         space = {"torch": torch, "F": nn.functional, "nn": nn}
         exec(compile(source, "<random program>", "exec"), space)
         program = space["Program"]().eval()
-        program.load_state_dict(self.owner.state_dict())
+        state = self.owner.state_dict()  # which also holds the modules of statements that failed
+        program.load_state_dict({key: state[key] for key in program.state_dict()})
         torch.manual_seed(77)
         return Graph(source, program, tuple(self.sample()), tuple(self.sample()))
 
