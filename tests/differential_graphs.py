@@ -97,6 +97,9 @@ F.mish({t}, inplace=True) | {t}.clamp_min_({r}) | {t}.clamp_max_({r}) | {t}.sub_
 {i}.clamp(-{k}, {k}) | {i}.flip({d}) | {i}.prod({d}) | torch.minimum({i}, {i}.flip({d})) | {b} & {b} | torch.bitwise_or({b}, {b})
 {b} ^ {b} | ~{b} | {b}.float() * {r} | {b}.sum({d}) | torch.logical_and({b}, {b}) | torch.logical_or({b}, {b}) | torch.logical_not({b})
 torch.logical_xor({b}, {b}) | {b}.any() | {b}.all() | torch.where({b}, {r}, {r}) | {b}.int() | {b}.to(torch.float32)
+torch.multiply({f}, {same}) | torch.subtract({f}, {same}, alpha={r}) | torch.divide({f}, {p}) | torch.clip({f}, -{p}, {p}) | torch.absolute({f})
+torch.negative({f}) | torch.greater({f}, {same}) | torch.less_equal({f}, {r}) | torch.concatenate([{f}, {same}], {d}) | torch.moveaxis({f}, {d}, {e})
+torch.log10({f}.abs() + {p}) | torch.outer({f}.flatten()[:5], {f}.flatten()[:4]) | torch.meshgrid(torch.arange({n}), torch.arange({k}), indexing='xy')
 """
 # Networks that are quantized: layers that quantizers know, and float neighbours that break their patterns.
 NETWORK = """
