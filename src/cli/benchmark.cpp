@@ -155,7 +155,9 @@ std::string explanation(Contestant& one) {
 format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options) {
   format::Json out = {{"model", one.model}, {"batch", options.batch}, {"runs", one.wall.size()}};
   const auto add = [&](const char* name, const std::vector<double>& seconds) {
-    out[name] = {{"median", quantile(seconds, 0.5)}, {"p10", quantile(seconds, 0.1)}, {"p90", quantile(seconds, 0.9)}, {"p99", quantile(seconds, 0.99)}};
+    out[name] = format::Json::object();
+    for (const auto& [key, at] : {std::pair("median", 0.5), std::pair("p10", 0.1), std::pair("p90", 0.9), std::pair("p99", 0.99)})
+      out[name][key] = quantile(seconds, at);
   };
   add("wall_seconds", one.wall);
   add("cpu_seconds", one.cpu);

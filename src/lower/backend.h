@@ -20,7 +20,7 @@ class CompiledStep {
   // Bytes of working memory that run() wants; all steps of a session share the largest.
   virtual size_t scratch_bytes() const { return 0; }
   // Inputs as in PlanStep::inputs, each buffer's bytes as its PlanBuffer says; `scratch` is 64-byte aligned. Buffers in the arena are
-  // 64-byte aligned, those of the caller as his tensors are. `output` equals an input only as PlanStep::in_place_input allows.
+  // 64-byte aligned, views and those of the caller as their elements are. `output` equals an input only as PlanStep::in_place_input allows.
   // Throws only what comes from outside (out of memory). Uses num_threads() threads; the bytes written do not depend on it.
   virtual void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) = 0;
   // What was chosen, for people: "brgconv:avx512_core_vnni", "conv 3x3 dot8". One line.

@@ -67,8 +67,12 @@ std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const Obse
     addresses_[output] = outputs.back().raw();
   }
   std::byte* arena = workspace_->arena();
-  for (size_t b = 0; b < plan_.buffers.size(); ++b)
-    if (plan_.buffers[b].place == PlanBuffer::Place::kArena) addresses_[b] = arena + plan_.buffers[b].offset;
+  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+    const PlanBuffer& buffer = plan_.buffers[b];
+    if (buffer.place == PlanBuffer::Place::kArena) addresses_[b] = arena + buffer.offset;
+    else if (buffer.place == PlanBuffer::Place::kView)
+      addresses_[b] = addresses_[buffer.base] + buffer.view_offset * static_cast<int64_t>(size_of(buffer.dtype));
+  }
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (observer != nullptr) (*observer)(s);
     step_inputs_.clear();

@@ -5,24 +5,18 @@
 #include "lower/fuse.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "lower/fuse_nodes.h"
+#include "lower/plan_builder.h"
 #include "op/op.h"
 
 namespace qdq {
 namespace {
-
-using Kind = PlanStep::Kind;
-
-// Where a plan holds a value.
-struct Place {
-  size_t plan, buffer;
-  auto operator<=>(const Place&) const = default;
-};
 
 // What a head takes with it, the last node last.
 struct Tail {
@@ -32,9 +26,9 @@ struct Tail {
   Node* quantize = nullptr;
 };
 
-class Fuser {
+class Fuser : private PlanBuilder {
  public:
-  explicit Fuser(Program& program) : program_(program) {}
+  explicit Fuser(Program& program) : PlanBuilder(program) {}
 
   Fusion run() {
     const std::vector<Node*> nodes = program_.graph->nodes();
@@ -59,24 +53,6 @@ class Fuser {
   }
 
  private:
-  // A plan while it is made.
-  struct Open {
-    Plan plan;
-    Node* before = nullptr;                        // its call goes in front of this node; null: the plan is open
-    std::vector<std::variant<Node*, Place>> args;  // who brings its inputs: a node of the graph, or an earlier plan
-    std::unordered_map<const Node*, size_t> from_graph;
-    std::map<Place, size_t> from_plans;
-    std::map<size_t, size_t> reordered;            // f32 image in C order -> channels last
-    std::map<size_t, size_t> plain;                // buffer -> f32 in C order
-    bool is_idle = true;                           // only moves numbers between u8 and f32
-    bool is_imported = false;                      // a later plan reads from it
-  };
-  struct Use {
-    Node* user;
-    Node* value;
-    Place place;
-  };
-
   void collect_symbols() {
     for (const Node* input : program_.graph->placeholders())
       if (const TensorMeta* meta = input->meta.val.tensor())
@@ -115,12 +91,6 @@ class Fuser {
     return node.op() == Node::Op::kCallFunction && (dequantizes_tensor(node) || kFresh.count(node.target()) != 0);
   }
 
-  // Made of constants alone: folded later, if anybody still needs it.
-  static bool is_constant(const Node& node) {
-    const std::vector<Node*> inputs = node.input_nodes();
-    return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [](const Node* n) { return n->op() == Node::Op::kGetAttr; });
-  }
-
   // Empty if the node goes into a plan, else why not.
   std::string visit(Node& node) {
     if (const auto pending = pending_.find(&node); pending != pending_.end()) {
@@ -128,6 +98,7 @@ class Fuser {
       return {};
     }
     if (taken_.count(&node) != 0) return {};  // on the way from a head to its last node
+    if (node.is("torch.ops.aten.unbind.int")) return unbind(node);
     const TensorMeta* meta = node.meta.val.tensor();
     if (meta == nullptr) return "its shape is not known";
     for (const SymInt& size : meta->sizes)
@@ -156,6 +127,11 @@ class Fuser {
         {"torch.ops.aten.squeeze.dims", &Fuser::reshape},
         {"torch.ops.aten.unsqueeze.default", &Fuser::reshape},
         {"torch.ops.aten.permute.default", &Fuser::permute},
+        {"torch.ops.aten.transpose.int", &Fuser::transpose},
+        {"torch.ops.aten.select.int", &Fuser::select},
+        {"operator.getitem", &Fuser::item},
+        {"torch.ops.aten.layer_norm.default", &Fuser::layer_norm},
+        {"torch.ops.aten.scaled_dot_product_attention.default", &Fuser::attention},
         {"torch.ops.aten.dropout.default", &Fuser::identity},
         {"torch.ops.aten.dropout_.default", &Fuser::identity},
         {"torch.ops.aten.contiguous.default", &Fuser::identity},
@@ -167,139 +143,6 @@ class Fuser {
     if (activation_of(node)) return activation(node);
     return "no step does this operator";
   }
-
-  // values and plans.
-
-  bool is_held(const Node* node) const { return node != nullptr && real_.count(node) != 0; }
-  const PlanBuffer& held(const Node* node) const {
-    const Place place = real_.at(node);
-    return plans_[place.plan].plan.buffers[place.buffer];
-  }
-  bool is_held_u8(const Node* node) const { return is_held(node) && held(node).dtype == DType::kU8; }
-  // Whether a step may read the node's value: a plan has it, or it is an f32 tensor of the graph.
-  bool is_readable(const Node* node) const {
-    return node != nullptr && node->op() != Node::Op::kGetAttr && (is_held(node) || (float_meta(*node) != nullptr && !is_constant(*node)));
-  }
-
-  Open& open() {
-    if (plans_.empty() || plans_.back().before != nullptr) plans_.emplace_back();
-    return plans_.back();
-  }
-  size_t open_index() {
-    open();
-    return plans_.size() - 1;
-  }
-
-  static PlanBuffer buffer_like(const Node& node, DType dtype, PlanQParams qparams = {}) {
-    PlanBuffer buffer;
-    buffer.name = node.name();
-    buffer.symbolic_sizes = node.meta.val.tensor()->sizes;
-    buffer.dtype = dtype;
-    buffer.channels_last = buffer.symbolic_sizes.size() == 4;
-    buffer.qparams = qparams;
-    return buffer;
-  }
-  size_t add_buffer(PlanBuffer buffer) {
-    Plan& plan = open().plan;
-    plan.buffers.push_back(std::move(buffer));
-    return plan.buffers.size() - 1;
-  }
-
-  // The buffer of the open plan that holds the real value of `node`, in the order it comes in.
-  size_t read_as_is(Node* node) {
-    Open& plan = open();
-    if (const auto at = real_.find(node); at != real_.end()) {
-      const Place place = at->second;
-      if (place.plan == open_index()) return place.buffer;
-      const auto [known, is_new] = plan.from_plans.emplace(place, plan.plan.buffers.size());
-      if (is_new) {
-        PlanBuffer copy = plans_[place.plan].plan.buffers[place.buffer];
-        copy.place = PlanBuffer::Place::kInput;
-        plans_[place.plan].is_imported = true;
-        make_output(place);
-        add_input(std::move(copy), place);
-      }
-      return known->second;
-    }
-    const auto [known, is_new] = plan.from_graph.emplace(node, plan.plan.buffers.size());
-    if (is_new) {
-      PlanBuffer input = buffer_like(*node, DType::kF32);
-      input.channels_last = false;
-      input.place = PlanBuffer::Place::kInput;
-      add_input(std::move(input), node);
-    }
-    return known->second;
-  }
-  void add_input(PlanBuffer buffer, std::variant<Node*, Place> source) {
-    const size_t at = add_buffer(std::move(buffer));
-    open().plan.inputs.push_back(at);
-    open().args.push_back(source);
-  }
-
-  // The same with images channels last.
-  size_t read(Node* node) {
-    const size_t at = read_as_is(node);
-    Open& plan = open();
-    const PlanBuffer& buffer = plan.plan.buffers[at];
-    if (buffer.channels_last || buffer.symbolic_sizes.size() != 4) return at;
-    const auto [known, is_new] = plan.reordered.emplace(at, plan.plan.buffers.size());
-    if (is_new) {
-      PlanBuffer copy = buffer;
-      copy.channels_last = true;
-      copy.place = PlanBuffer::Place::kArena;
-      PlanStep step;
-      step.kind = Kind::kDequantize;
-      step.name = buffer.name;
-      step.inputs = {at};
-      step.output = add_buffer(std::move(copy));
-      plan.plan.steps.push_back(std::move(step));
-    }
-    return known->second;
-  }
-
-  void make_output(Place place) {
-    Plan& plan = plans_[place.plan].plan;
-    PlanBuffer& buffer = plan.buffers[place.buffer];
-    if (buffer.place != PlanBuffer::Place::kArena) return;
-    buffer.place = PlanBuffer::Place::kOutput;
-    plan.outputs.push_back(place.buffer);
-  }
-
-  // Notes that `node` stays in the graph and reads what plans hold: f32 in C order.
-  void need_inputs(Node& node) {
-    for (Node* input : node.input_nodes()) {
-      const auto at = real_.find(input);
-      if (at == real_.end()) continue;
-      if (plans_[at->second.plan].before == nullptr) plans_[at->second.plan].before = &node;
-      uses_.push_back({&node, input, plain(at->second)});
-    }
-  }
-  Place plain(Place place) {
-    Open& plan = plans_[place.plan];
-    const PlanBuffer& buffer = plan.plan.buffers[place.buffer];
-    if (buffer.dtype == DType::kF32 && !buffer.channels_last && buffer.place != PlanBuffer::Place::kInput) {
-      make_output(place);
-      return place;
-    }
-    const auto [known, is_new] = plan.plain.emplace(place.buffer, plan.plan.buffers.size());
-    if (is_new) {
-      PlanBuffer copy = buffer;
-      copy.dtype = DType::kF32;
-      copy.channels_last = false;
-      copy.place = PlanBuffer::Place::kArena;
-      PlanStep step;
-      step.kind = Kind::kDequantize;
-      step.name = copy.name;
-      step.inputs = {place.buffer};
-      step.output = plan.plan.buffers.size();
-      plan.plan.buffers.push_back(std::move(copy));
-      plan.plan.steps.push_back(std::move(step));
-      make_output({place.plan, known->second});
-    }
-    return {place.plan, known->second};
-  }
-
-  void set_fate(const Node& node, size_t plan, size_t step) { fates_[&node] = {node.name(), node.target(), static_cast<int>(plan), step, {}}; }
 
   // heads and tails.
 
@@ -349,26 +192,13 @@ class Fuser {
         step.inputs.push_back(read(tail.residual));
         step.in_place_input = 1;
       }
-      PlanBuffer out = tail.quantize != nullptr ? buffer_like(*tail.last, DType::kU8, plan_qparams(*tail.quantize)) : buffer_like(*tail.last, DType::kF32);
+      const bool rounds = tail.quantize != nullptr;
+      PlanBuffer out = buffer_like(*tail.last, rounds ? DType::kU8 : DType::kF32, rounds ? plan_qparams(*tail.quantize) : PlanQParams{});
       add_step(std::move(step), std::move(out), *tail.last, nodes);
       open().is_idle = false;
     };
     if (tail.last == &head) make();
     else pending_.emplace(tail.last, make);
-  }
-  void add_step(PlanStep step, PlanBuffer out, const Node& last, const std::vector<Node*>& nodes) {
-    Open& plan = open();
-    const DType dtype = out.dtype;
-    step.output = add_buffer(std::move(out));
-    if (step.in_place_input >= 0) {  // only where the bytes correspond one to one
-      const PlanBuffer &from = plan.plan.buffers[step.inputs[static_cast<size_t>(step.in_place_input)]], &to = plan.plan.buffers[step.output];
-      if (from.dtype != to.dtype || from.symbolic_sizes != to.symbolic_sizes || from.channels_last != to.channels_last) step.in_place_input = -1;
-    }
-    const Place place{open_index(), step.output};
-    for (const Node* node : nodes) set_fate(*node, place.plan, plan.plan.steps.size());
-    plan.plan.steps.push_back(std::move(step));
-    if (dtype == DType::kU8 && quantizes_tensor(last)) rounded_[&last] = place;
-    else real_[&last] = place;
   }
 
   // the operators.
@@ -390,7 +220,8 @@ class Fuser {
     PlanStep step;
     step.kind = Kind::kQuantize;
     step.name = node.name();
-    step.inputs = {read_as_is(value)};
+    const size_t at = read_as_is(value);
+    step.inputs = {is_in_c_order(open().plan.buffers[at]) ? at : read(value)};
     add_step(std::move(step), buffer_like(node, DType::kU8, qparams), node, {&node});
     return {};
   }
@@ -399,7 +230,7 @@ class Fuser {
     const auto at = rounded_.find(node.arg(0).node());
     if (at == rounded_.end()) return "its integers come from another operator than quantize";
     real_[&node] = at->second;
-    set_fate(node, at->second.plan, plans_[at->second.plan].plan.steps.size() - 1);
+    set_fate(node, at->second.plan, last_step(at->second.plan));
     return {};
   }
 
@@ -594,7 +425,8 @@ class Fuser {
     const auto in = extents_of(node.arg(0).node());
     if (!in || !node.arg(1).is_list() || node.arg(1).list().size() != 2 || !node.kwargs().empty()) return "it is not the mean of an image";
     for (const Argument& axis : node.arg(1).list())
-      if (const int64_t at = axis.integer().value_or(0); at != -1 && at != -2 && at != 2 && at != 3) return "it is not the mean over rows and columns";
+      if (const int64_t at = axis.integer().value_or(0); at != -1 && at != -2 && at != 2 && at != 3)
+        return "it is not the mean over rows and columns";
     PlanStep form;
     form.window = {(*in)[0], (*in)[1], (*in)[0], (*in)[1], 0, 0, 1, 1};
     return emit_average(node, node, form);
@@ -614,29 +446,25 @@ class Fuser {
     return {};
   }
 
-  std::string reshape(Node& node) { return move(node, {}); }
-  std::string permute(Node& node) {
-    if (!node.arg(1).is_list()) return "its axes are not constant";
-    std::vector<int64_t> axes;
-    const int64_t rank = static_cast<int64_t>(float_meta(node)->sizes.size());
-    for (const Argument& axis : node.arg(1).list()) axes.push_back(wrap_axis(axis.integer().value_or(0), rank));
-    return move(node, axes);
-  }
-  // Bytes at other places, with the qparams they have.
-  std::string move(Node& node, std::vector<int64_t> permutation) {
+  std::string reshape(Node& node) {
     Node* x = node.arg(0).node();
     if (!is_held(x)) return "its input is not in a plan";
+    size_t at = read_as_is(x);
+    if (!is_in_c_order(open().plan.buffers[at])) {
+      if (open().plan.buffers[at].place != PlanBuffer::Place::kView) return reshape_image(node, at);
+      at = arranged(at, false);
+    }
+    add_view(node, at, 0, c_order(float_meta(node)->sizes));
+    return {};
+  }
+  // An image stored channels last as another shape: its bytes move.
+  std::string reshape_image(Node& node, size_t at) {
     PlanStep step;
     step.kind = Kind::kCopy;
     step.name = node.name();
-    step.inputs = {read(x)};
-    const PlanBuffer from = open().plan.buffers[step.inputs[0]];
+    step.inputs = {at};
+    const PlanBuffer& from = open().plan.buffers[at];
     PlanBuffer to = buffer_like(node, from.dtype, from.qparams);
-    const bool has_plane = from.symbolic_sizes.size() == 4 && !(from.symbolic_sizes[2] == SymInt(1) && from.symbolic_sizes[3] == SymInt(1));
-    const bool is_image = to.symbolic_sizes.size() == 4 && !(to.symbolic_sizes[2] == SymInt(1) && to.symbolic_sizes[3] == SymInt(1));
-    const bool same_order = permutation.empty() && !has_plane && !is_image;
-    step.permutation = std::move(permutation);
-    if (same_order) step.in_place_input = 0;
     const Place place{open_index(), open().plan.buffers.size()};
     step.output = add_buffer(std::move(to));
     set_fate(node, place.plan, open().plan.steps.size());
@@ -644,73 +472,123 @@ class Fuser {
     real_[&node] = place;
     return {};
   }
+  std::string permute(Node& node) {
+    if (!node.arg(1).is_list()) return "its axes are not constant";
+    std::vector<size_t> axes;
+    const int64_t rank = static_cast<int64_t>(float_meta(node)->sizes.size());
+    for (const Argument& axis : node.arg(1).list()) axes.push_back(static_cast<size_t>(wrap_axis(axis.integer().value_or(0), rank)));
+    return permuted(node, axes);
+  }
+  std::string transpose(Node& node) {
+    const int64_t rank = static_cast<int64_t>(float_meta(node)->sizes.size());
+    std::vector<size_t> axes(static_cast<size_t>(rank));
+    for (size_t i = 0; i < axes.size(); ++i) axes[i] = i;
+    std::swap(axes[static_cast<size_t>(wrap_axis(node.arg(1).integer().value_or(0), rank))],
+              axes[static_cast<size_t>(wrap_axis(node.arg(2).integer().value_or(0), rank))]);
+    return permuted(node, axes);
+  }
+  std::string permuted(Node& node, const std::vector<size_t>& axes) {
+    Node* x = node.arg(0).node();
+    if (!is_held(x)) return "its input is not in a plan";
+    const size_t at = read_as_is(x);
+    const SymShape from = strides_of(open().plan.buffers[at]);
+    SymShape strides;
+    for (const size_t axis : axes) strides.push_back(from[axis]);
+    add_view(node, at, 0, std::move(strides));
+    return {};
+  }
+  std::string select(Node& node) { return element(node, node.arg(0).node(), node.arg(1), node.arg(2)); }
+  std::string unbind(Node& node) {
+    if (!is_held(node.arg(0).node())) return "its input is not in a plan";
+    for (const Node* user : node.users())
+      if (!user->is("operator.getitem") || float_meta(*user) == nullptr) return "its results are not taken one by one";
+    set_fate(node, real_.at(node.arg(0).node()).plan, last_step(real_.at(node.arg(0).node()).plan));
+    return {};
+  }
+  std::string item(Node& node) {
+    const Node* list = node.arg(0).node();
+    const auto fate = fates_.find(list);
+    if (list == nullptr || !list->is("torch.ops.aten.unbind.int") || fate == fates_.end() || fate->second.plan < 0)
+      return "it is not part of a plan's value";
+    return element(node, list->arg(0).node(), list->arg(1), node.arg(1));
+  }
+  // x.select(axis, index) as a view.
+  std::string element(Node& node, Node* x, const Argument& axis_argument, const Argument& index_argument) {
+    if (!is_held(x)) return "its input is not in a plan";
+    const SymShape& sizes = x->meta.val.tensor()->sizes;
+    const auto axis = static_cast<size_t>(wrap_axis(axis_argument.integer().value_or(0), static_cast<int64_t>(sizes.size())));
+    const std::optional<int64_t> index = index_argument.integer();
+    if (!index || *index < 0) return "its index is not a constant from the front";
+    const size_t at = read_as_is(x);
+    SymShape strides = strides_of(open().plan.buffers[at]);
+    const SymInt offset = SymInt(*index) * strides[axis];
+    strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(axis));
+    add_view(node, at, offset, std::move(strides));
+    return {};
+  }
+
+  std::string layer_norm(Node& node) {
+    Node* x = node.arg(0).node();
+    if (!is_held(x) || is_held_u8(x)) return "its input is no float32 value of a plan";
+    if (!node.arg(1).is_list() || node.arg(1).list().size() != 1) return "it normalizes over several axes";
+    auto gamma = constant_bias(program_, node.arg(2)), beta = constant_bias(program_, node.arg(3));
+    if (std::holds_alternative<std::string>(gamma) || std::holds_alternative<std::string>(beta)) return "its weight or bias is not constant";
+    if (float_meta(node)->sizes.size() == 4) return "its input is an image";
+    PlanStep form;
+    form.gamma = std::get<Tensor>(gamma);
+    form.beta = std::get<Tensor>(beta);
+    form.epsilon = node.arg(4).number().value_or(1e-5);
+    form.kind = Kind::kLayerNorm;
+    form.name = node.name();
+    form.inputs = {read(x)};
+    form.in_place_input = 0;
+    add_step(std::move(form), buffer_like(node, DType::kF32), node, {&node});
+    open().is_idle = false;
+    return {};
+  }
+
+  std::string attention(Node& node) {
+    std::vector<Node*> values;
+    for (size_t i = 0; i < 3; ++i) {
+      Node* value = node.arg(i).node();
+      if (!is_held(value) || is_held_u8(value) || value->meta.val.tensor()->sizes.size() != 4)
+        return "an input is no float32 value of a plan with four axes";
+      values.push_back(value);
+    }
+    const SymShape &q = values[0]->meta.val.tensor()->sizes, &k = values[1]->meta.val.tensor()->sizes, &v = values[2]->meta.val.tensor()->sizes;
+    if (!node.arg(3).is_none() || node.arg(4).number().value_or(0) != 0 || node.arg(5).integer().value_or(0) != 0) return "a mask or dropout";
+    if (!(q[1] == k[1]) || !(q[1] == v[1]) || !(q[0] == k[0]) || !(q[0] == v[0]) || !q[3].is_constant()) return "its operands are broadcast";
+    PlanStep form;
+    const Argument* scale = node.kwarg("scale");
+    form.factor = scale != nullptr && scale->number() ? *scale->number() : 1 / std::sqrt(static_cast<double>(*q[3].constant()));
+    form.kind = Kind::kAttention;
+    form.name = node.name();
+    for (Node* value : values) form.inputs.push_back(read_rows(value));
+    // Stored [N, L, H, E], so that the transpose and reshape behind it move nothing.
+    PlanBuffer out = buffer_like(node, DType::kF32);
+    out.channels_last = false;
+    std::swap(out.symbolic_sizes[1], out.symbolic_sizes[2]);
+    const SymShape strides = c_order(out.symbolic_sizes);
+    add_step(std::move(form), std::move(out), node, {&node});
+    open().is_idle = false;
+    const NodeFate fate = fates_.at(&node);
+    add_view(node, real_.at(&node).buffer, 0, {strides[0], strides[2], strides[1], strides[3]});
+    fates_[&node] = fate;
+    return {};
+  }
+
   std::string identity(Node& node) {
     Node* x = node.arg(0).node();
     if (!is_held(x)) return "its input is not in a plan";
     if (node.target().find("dropout") != std::string::npos && !is_idle_dropout(node)) return "it drops out at random";
     real_[&node] = real_.at(x);
-    set_fate(node, real_.at(x).plan, plans_[real_.at(x).plan].plan.steps.size() - 1);
+    set_fate(node, real_.at(x).plan, last_step(real_.at(x).plan));
     return {};
   }
 
-  // the end.
-
-  // A plan that only converts between u8 and f32 is better left to the operators.
-  void drop_idle_plans() {
-    for (size_t p = 0; p < plans_.size(); ++p) {
-      if (!plans_[p].is_idle || plans_[p].is_imported) continue;
-      bool imports = false;
-      for (const auto& arg : plans_[p].args) imports = imports || std::holds_alternative<Place>(arg);
-      if (imports) continue;
-      plans_[p].plan = {};
-      plans_[p].args.clear();
-      uses_.erase(std::remove_if(uses_.begin(), uses_.end(), [&](const Use& use) { return use.place.plan == p; }), uses_.end());
-      for (auto& [node, fate] : fates_)
-        if (fate.plan == static_cast<int>(p)) fate = {fate.node, fate.target, -1, 0, "nothing but conversions would be in its plan"};
-    }
-  }
-
-  void rewrite() {
-    Graph& graph = *program_.graph;
-    std::map<Place, Node*> results;
-    for (size_t p = 0; p < plans_.size(); ++p) {
-      const Open& plan = plans_[p];
-      if (plan.plan.steps.empty() || plan.plan.outputs.empty()) continue;
-      std::vector<Argument> args;
-      for (const auto& arg : plan.args) {
-        if (Node* const* node = std::get_if<Node*>(&arg)) args.emplace_back(*node);
-        else args.emplace_back(results.at(std::get<Place>(arg)));
-      }
-      const auto point = graph.insert_before(plan.before != nullptr ? plan.before : graph.output_node());
-      const std::string name = concat("plan_", p);
-      Node* call = graph.create(Node::Op::kCallModule, name, std::move(args), {}, name);
-      for (size_t i = 0; i < plan.plan.outputs.size(); ++i) {
-        Node* item = graph.call("operator.getitem", {call, static_cast<int64_t>(i)});
-        const PlanBuffer& buffer = plan.plan.buffers[plan.plan.outputs[i]];
-        item->meta.val.value = TensorMeta{buffer.dtype, buffer.symbolic_sizes, {}, false};
-        results[{p, plan.plan.outputs[i]}] = item;
-      }
-    }
-    for (const Use& use : uses_) use.user->replace_input_with(use.value, results.at(use.place));
-    // From the end, so that a node's users go before it; in-place operators would survive the elimination of dead code.
-    const std::vector<Node*> nodes = graph.nodes();
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-      const auto fate = fates_.find(*node);
-      if (fate != fates_.end() && fate->second.plan >= 0 && (*node)->users().empty()) graph.erase(*node);
-    }
-    graph.eliminate_dead_code();
-    program_.erase_unused_attributes();
-  }
-
-  Program& program_;
-  std::map<std::string, int64_t> symbols_;                            // those of the inputs' sizes
-  std::vector<Open> plans_;
-  std::unordered_map<const Node*, Place> real_;                       // who holds a node's real value
-  std::unordered_map<const Node*, Place> rounded_;                    // who holds a quantize node's integers
-  std::unordered_set<const Node*> taken_;                             // by a head
-  std::unordered_map<const Node*, std::function<void()>> pending_;    // last node of a tail -> makes its step
-  std::vector<Use> uses_;                                             // of plans' values by nodes that stay
-  std::unordered_map<const Node*, NodeFate> fates_;
+  std::map<std::string, int64_t> symbols_;                          // those of the inputs' sizes
+  std::unordered_set<const Node*> taken_;                           // by a head
+  std::unordered_map<const Node*, std::function<void()>> pending_;  // last node of a tail -> makes its step
 };
 
 }  // namespace

@@ -157,7 +157,8 @@ struct Session::Impl {
 
   void select(std::map<std::string, int64_t> symbols) {
     if (fusion.plans.empty()) return;
-    const auto known = std::find_if(specializations.begin(), specializations.end(), [&](const Specialization& one) { return one.symbols == symbols; });
+    const auto has_them = [&](const Specialization& one) { return one.symbols == symbols; };
+    const auto known = std::find_if(specializations.begin(), specializations.end(), has_them);
     if (known != specializations.end()) {
       specializations.splice(specializations.begin(), specializations, known);
       return;
@@ -219,13 +220,16 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     if (std::unique_ptr<StepBackend> backend = make_step_backend(name)) impl_->step_backends.push_back(std::move(backend));
   }
   if (options.fuse && impl_->has_integer_steps()) {
+    // Steps that the wanted backends refuse fall to the portable kernels, then to the plain loops.
+    if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end()) impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());
     impl_->fusion = fuse(impl_->program);
   }
   fold_constants(impl_->program);
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);
-  if (!impl_->fusion.plans.empty())
-    impl_->interpreter->set_module_handler([impl = impl_.get()](const Node& node, std::span<const Value> args) { return impl->run_plan(node, args); });
+  if (impl_->fusion.plans.empty()) return;
+  impl_->interpreter->set_module_handler(
+      [impl = impl_.get()](const Node& node, std::span<const Value> args) { return impl->run_plan(node, args); });
 }
 
 Session::~Session() = default;

@@ -34,7 +34,7 @@ class ArenaPlanner {
 
   void run() {
     for (size_t s = 0; s < plan_.steps.size(); ++s)
-      for (const size_t input : plan_.steps[s].inputs) last_use_[input] = s;
+      for (const size_t input : plan_.steps[s].inputs) last_use_[root_of(input)] = s;
     for (size_t s = 0; s < plan_.steps.size(); ++s) place_output(s);
     std::vector<size_t> order(tenancies_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -51,6 +51,8 @@ class ArenaPlanner {
  private:
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
+  size_t root_of(size_t buffer) const { return plan_.buffers[buffer].place == PlanBuffer::Place::kView ? plan_.buffers[buffer].base : buffer; }
+
   void place_output(size_t s) {
     const PlanStep& step = plan_.steps[s];
     const PlanBuffer& out = plan_.buffers[step.output];
@@ -59,7 +61,7 @@ class ArenaPlanner {
     if (step.in_place_input >= 0) {
       const size_t input = step.inputs[static_cast<size_t>(step.in_place_input)];
       // An input that is read twice may be wanted at other places than where it is overwritten (a convolution's own residual).
-      const bool is_read_once = std::count(step.inputs.begin(), step.inputs.end(), input) == 1;
+      const bool is_read_once = std::count_if(step.inputs.begin(), step.inputs.end(), [&](size_t other) { return root_of(other) == input; }) == 1;
       if (tenancy_of_[input] != kNone && is_read_once && last_use_[input] == s && plan_.buffers[input].bytes() == out.bytes()) {
         tenancy_of_[step.output] = tenancy_of_[input];
         tenancies_[tenancy_of_[input]].end = end;
@@ -91,6 +93,7 @@ class ArenaPlanner {
 }  // namespace
 
 Shape PlanBuffer::strides() const {
+  if (place == Place::kView) return view_strides;
   if (!channels_last) return contiguous_strides(sizes);
   const int64_t c = sizes[1], h = sizes[2], w = sizes[3];
   return {h * w * c, 1, w * c, c};
@@ -109,6 +112,9 @@ std::string_view to_string(PlanStep::Kind kind) {
     case PlanStep::Kind::kConcat: return "concat";
     case PlanStep::Kind::kMap: return "map";
     case PlanStep::Kind::kCopy: return "copy";
+    case PlanStep::Kind::kArrange: return "arrange";
+    case PlanStep::Kind::kLayerNorm: return "layer_norm";
+    case PlanStep::Kind::kAttention: return "attention";
   }
   return "";
 }
@@ -209,13 +215,18 @@ AverageWindow average_window(const Plan& plan, const PlanStep& step, int64_t oh,
 Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols) {
   Plan out = plan;
   for (PlanBuffer& buffer : out.buffers) {
-    buffer.sizes.clear();
-    for (const SymInt& size : buffer.symbolic_sizes) {
+    const auto evaluated = [&](const SymInt& size) {
       const std::optional<int64_t> value = size.evaluate(symbols);
       QDQ_CHECK(value.has_value() && *value >= 0, kUnsupported, "the size ", size.to_string(), " of ", buffer.name,
                 " cannot be computed from the sizes of the inputs");
-      buffer.sizes.push_back(*value);
-    }
+      return *value;
+    };
+    buffer.sizes.clear();
+    for (const SymInt& size : buffer.symbolic_sizes) buffer.sizes.push_back(evaluated(size));
+    if (buffer.place != PlanBuffer::Place::kView) continue;
+    buffer.view_offset = evaluated(buffer.symbolic_view_offset);
+    buffer.view_strides.clear();
+    for (const SymInt& stride : buffer.symbolic_view_strides) buffer.view_strides.push_back(evaluated(stride));
   }
   ArenaPlanner(out).run();
   return out;

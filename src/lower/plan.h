@@ -23,7 +23,8 @@
 //
 // Requantization (below) holds these numbers. Where the activation is a clamp and the output u8, it is folded: the multipliers contain
 // 1 / scale of the output, inverse_scale is 1 (no product is needed), and low and high are the quantized bounds of the clamp.
-// kMaxPool and kCopy move bytes, kMap looks every byte up in a table.
+// kMaxPool, kCopy and kArrange move bytes, kMap looks every byte up in a table. kLayerNorm is layer_norm_f32 of kernel/math.h, and kAttention
+// is softmax_f32(t) v of every head with t = (q k') * factor, all in f32; the order of their sums is each backend's own.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,7 @@ struct PlanBuffer {
     kInput,   // the caller's bytes; never written
     kArena,   // at `offset` in the arena
     kOutput,  // the caller's bytes
+    kView,    // bytes of `base`, seen through other sizes and strides
   };
   std::string name;              // of the graph's node whose value this is
   SymShape symbolic_sizes;       // as the graph knows them
@@ -59,7 +61,13 @@ struct PlanBuffer {
   bool channels_last = false;    // rank 4 only: stored as N H W C
   PlanQParams qparams;           // of a kU8 buffer
   Place place = Place::kArena;
-  uint64_t offset = 0;           // in bytes, a multiple of 64
+  uint64_t offset = 0;           // of kArena: in bytes, a multiple of 64
+  // Of kView, in elements. Only kArrange and kAttention meet views that are neither in C order nor channels last.
+  size_t base = 0;               // an earlier buffer, no view itself
+  SymInt symbolic_view_offset;
+  SymShape symbolic_view_strides;
+  int64_t view_offset = 0;
+  Shape view_strides;
 
   uint64_t bytes() const { return static_cast<uint64_t>(numel_of(sizes)) * size_of(dtype); }
   Shape strides() const;  // in elements, by logical axis
@@ -100,7 +108,10 @@ struct PlanStep {
     kAdd, kMul,    // two inputs of u8 or f32, each of the output's shape or broadcast to it as in PyTorch
     kConcat,       // inputs of u8 or f32 along `axis`; output u8 or f32
     kMap,          // u8 to u8 or f32 of the same shape: output = table[q]
-    kCopy,         // the same elements in C order of the shape (reshape), or permuted; dtype and qparams as the input
+    kCopy,         // the same elements in C order of the shape (reshape); dtype and qparams as the input
+    kArrange,      // a view in C order or channels last: dtype, sizes and qparams as the input
+    kLayerNorm,    // f32 [..., columns] to the same
+    kAttention,    // q [N, H, L, D], k [N, H, S, D], v [N, H, S, E] f32 with dense last axes; output f32 [N, L, H, E]
   };
   Kind kind = Kind::kCopy;
   std::string name;             // the node at the end of what was fused
@@ -121,7 +132,9 @@ struct PlanStep {
   int64_t divisor_override = 0;
   int64_t axis = 0;             // kConcat
   Tensor table;                 // kMap: u8 or f32 [256]
-  std::vector<int64_t> permutation;  // kCopy: axis i of the output is axis permutation[i] of the input; empty: a reshape
+  Tensor gamma, beta;           // kLayerNorm: f32 [columns] or undefined
+  double epsilon = 0;           // kLayerNorm
+  double factor = 1;            // kAttention
 };
 
 struct Plan {

@@ -4,6 +4,7 @@
 // it may use fused multiply-add and its own approximations of exp and erf, which is where the one step of difference comes from.
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -117,6 +118,29 @@ class PrimitiveStep : public CompiledStep {
   size_t accumulated_bytes_ = 0;
 };
 
+// Three primitives, the weights of the values between them in the scratch memory.
+class AttentionStep : public CompiledStep {
+ public:
+  AttentionStep(std::unique_ptr<PrimitiveStep> scores, std::unique_ptr<PrimitiveStep> softmax, std::unique_ptr<PrimitiveStep> values, size_t bytes)
+      : scores_(std::move(scores)), softmax_(std::move(softmax)), values_(std::move(values)), bytes_((bytes + 63) / 64 * 64) {}
+  size_t scratch_bytes() const override {
+    return bytes_ + std::max({scores_->scratch_bytes(), softmax_->scratch_bytes(), values_->scratch_bytes()});
+  }
+  std::string description() const override { return scores_->description() + " + " + softmax_->description() + " + " + values_->description(); }
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    std::byte *weights = scratch, *rest = scratch + bytes_;
+    const std::byte* const from_scores[] = {weights};
+    const std::byte* const weighted[] = {weights, inputs[2]};
+    scores_->run(inputs, weights, rest);
+    softmax_->run(from_scores, weights, rest);
+    values_->run(weighted, output, rest);
+  }
+
+ private:
+  std::unique_ptr<PrimitiveStep> scores_, softmax_, values_;
+  size_t bytes_;
+};
+
 template <class Primitive>
 std::unique_ptr<PrimitiveStep> step_of(const typename Primitive::primitive_desc& desc) {
   return std::make_unique<PrimitiveStep>(Primitive(desc), desc.impl_info_str(), desc.scratchpad_desc());
@@ -173,13 +197,19 @@ class OneDnnSteps : public StepBackend {
         case Kind::kLinear: return linear(plan, step);
         case Kind::kMaxPool: return max_pool(plan, step);
         case Kind::kAveragePool: return average_pool(plan, step);
-        case Kind::kAdd:
-        case Kind::kMul: return binary(plan, step);
+        case Kind::kAdd: return binary(plan, step);
         case Kind::kConcat: return concat(plan, step);
-        case Kind::kQuantize:
         case Kind::kDequantize: return convert(plan, step);
-        default: return "it only moves bytes";
+        case Kind::kArrange: return arrange(plan, step);
+        case Kind::kLayerNorm: return layer_norm(plan, step);
+        case Kind::kAttention: return attention(plan, step);
+        // Measured: 0.11 ms against 0.05 for an image of 3 x 224 x 224, and 1.5 times as long for the products of EfficientNet.
+        case Kind::kQuantize:
+        case Kind::kMul: return "the portable kernel is faster";
+        case Kind::kMap:
+        case Kind::kCopy: return "it only moves bytes";
       }
+      return "an unknown kind of step";
     } catch (const dnnl::error& error) {
       if (error.status == dnnl_out_of_memory) throw Error(ErrorCode::kOutOfMemory, "oneDNN ran out of memory");
       return qdq::concat("oneDNN has no primitive for it (", error.what(), ")");
@@ -250,7 +280,8 @@ class OneDnnSteps : public StepBackend {
       int64_t sum = 0;
       for (int64_t k = 0; k < depth; ++k) sum += w[c * depth + k];
       float& offset = product.offset[static_cast<size_t>(c)];
-      offset = static_cast<float>(static_cast<double>(offset) - static_cast<double>(zero_point * sum) * static_cast<double>(product.multiplier[static_cast<size_t>(c)]));
+      const double multiplier = product.multiplier[static_cast<size_t>(c)];
+      offset = static_cast<float>(static_cast<double>(offset) - static_cast<double>(zero_point * sum) * multiplier);
     }
   }
 
@@ -285,7 +316,8 @@ class OneDnnSteps : public StepBackend {
     else if (zero_point != 0) fold_zero_point(product, step, zero_point);
     const memory::desc x = desc_of(in), y = desc_of(out), bias({oc}, memory::data_type::f32, memory::format_tag::a);
     const memory::desc weights(kernel, memory::data_type::s8, memory::format_tag::any);
-    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x, weights, bias, y,
+    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x,
+                                                         weights, bias, y,
                                                          {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
                                                          padding_end, product.attr);
     auto compiled = step_of<dnnl::convolution_forward>(desc);
@@ -342,36 +374,31 @@ class OneDnnSteps : public StepBackend {
   static Compiled binary(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]], &out = plan.buffers[step.output];
     const Requantization to = requantization(plan, step);
-    const bool is_add = step.kind == PlanStep::Kind::kAdd, is_u8 = out.dtype == DType::kU8;
-    const auto zero_point = [](const PlanBuffer& buffer) { return buffer.dtype == DType::kU8 ? buffer.qparams.zero_point : 0; };
-    if (!is_add && (zero_point(a) != 0 || zero_point(b) != 0)) return "a factor with a zero point";
+    const bool is_u8 = out.dtype == DType::kU8;
     if (is_u8 && to.activation.kind != Activation::Kind::kNone) return "an activation in reals before the rounding";
-    // The primitive broadcasts its second source only, and the factors commute.
-    const bool swap = a.sizes != out.sizes;
-    const PlanBuffer &first = swap ? b : a, &second = swap ? a : b;
+    // The primitive broadcasts its second source only.
+    const size_t whole = a.sizes == out.sizes ? 0 : 1, other = 1 - whole;
+    const PlanBuffer &first = whole == 0 ? a : b, &second = whole == 0 ? b : a;
     if (first.sizes != out.sizes) return "both operands are broadcast";
-    dnnl::post_ops ops;
     primitive_attr attr = plain_attr();
-    float shift = 0;
-    if (is_add) {
-      attr.set_scales_mask(DNNL_ARG_SRC_0, 0);
-      attr.set_scales_mask(DNNL_ARG_SRC_1, 0);
-      shift = static_cast<float>(-zero_point(a)) * to.multiplier[0] - static_cast<float>(zero_point(b)) * to.multiplier[1];
-    }
-    const float factor = is_add ? 1.0f : to.multiplier[0];
-    if (factor != 1 || shift != 0) ops.append_eltwise(algorithm::eltwise_linear, factor, shift);
+    attr.set_scales_mask(DNNL_ARG_SRC_0, 0);
+    attr.set_scales_mask(DNNL_ARG_SRC_1, 0);
+    const auto shift_of = [&](const PlanBuffer& buffer, size_t i) {
+      return buffer.dtype == DType::kU8 ? static_cast<float>(-buffer.qparams.zero_point) * to.multiplier[i] : 0.0f;
+    };
+    const float shift = shift_of(a, 0) + shift_of(b, 1);
+    dnnl::post_ops ops;
+    if (shift != 0) ops.append_eltwise(algorithm::eltwise_linear, 1, shift);
     append_activation(ops, to.activation);
     append_bounds(ops, to, is_u8);
     if (is_u8 && to.zero_point != 0) ops.append_eltwise(algorithm::eltwise_linear, 1, static_cast<float>(to.zero_point));
     attr.set_post_ops(ops);
-    const dnnl::binary::primitive_desc desc(engine(), is_add ? algorithm::binary_add : algorithm::binary_mul, desc_of(first), desc_of(second), desc_of(out), attr);
+    const dnnl::binary::primitive_desc desc(engine(), algorithm::binary_add, desc_of(first), desc_of(second), desc_of(out), attr);
     auto compiled = step_of<dnnl::binary>(desc);
-    compiled->bind_input(DNNL_ARG_SRC_0, swap ? 1 : 0, desc_of(first));
-    compiled->bind_input(DNNL_ARG_SRC_1, swap ? 0 : 1, desc_of(second));
-    if (is_add) {
-      compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_0, constants({to.multiplier[swap ? 1 : 0]}));
-      compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_1, constants({to.multiplier[swap ? 0 : 1]}));
-    }
+    compiled->bind_input(DNNL_ARG_SRC_0, whole, desc_of(first));
+    compiled->bind_input(DNNL_ARG_SRC_1, other, desc_of(second));
+    compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_0, constants({to.multiplier[whole]}));
+    compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_1, constants({to.multiplier[other]}));
     compiled->bind_output(desc_of(out));
     return compiled;
   }
@@ -395,23 +422,79 @@ class OneDnnSteps : public StepBackend {
   static Compiled convert(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     const memory::desc x = desc_of(in), y = desc_of(out);
-    const Requantization to = requantization(plan, step);
     primitive_attr attr = plain_attr();
     if (step.activation.kind != Activation::Kind::kNone) return "an activation";
-    if (out.dtype == DType::kU8 && (to.low != 0 || to.high != 255)) return "a range narrower than that of u8";
-    const bool scales = to.multiplier[0] != 1;
-    const int32_t from_zero = in.dtype == DType::kU8 ? in.qparams.zero_point : 0;
-    if (scales) attr.set_scales_mask(DNNL_ARG_SRC, 0);
-    if (from_zero != 0) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
-    if (to.zero_point != 0) attr.set_zero_points_mask(DNNL_ARG_DST, 0);
-    const dnnl::reorder::primitive_desc desc(engine(), x, engine(), y, attr);
-    auto compiled = step_of<dnnl::reorder>(desc);
+    const float scale = requantization(plan, step).multiplier[0];
+    const int32_t zero_point = in.dtype == DType::kU8 ? in.qparams.zero_point : 0;
+    attr.set_scales_mask(DNNL_ARG_SRC, 0);
+    if (zero_point != 0) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    auto compiled = step_of<dnnl::reorder>(dnnl::reorder::primitive_desc(engine(), x, engine(), y, attr));
     compiled->bind_input(DNNL_ARG_SRC, 0, x);
     compiled->bind_output(y);
-    if (scales) compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, constants({to.multiplier[0]}));
-    if (from_zero != 0) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, constant(from_zero));
-    if (to.zero_point != 0) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, constant(to.zero_point));
+    compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, constants({scale}));
+    if (zero_point != 0) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, constant(zero_point));
     return compiled;
+  }
+  static Compiled arrange(const Plan& plan, const PlanStep& step) {
+    const memory::desc x = desc_of(plan.buffers[step.inputs[0]]), y = desc_of(plan.buffers[step.output]);
+    auto compiled = step_of<dnnl::reorder>(dnnl::reorder::primitive_desc(engine(), x, engine(), y, plain_attr()));
+    compiled->bind_input(DNNL_ARG_SRC, 0, x);
+    compiled->bind_output(y);
+    return compiled;
+  }
+
+  static Compiled layer_norm(const Plan& plan, const PlanStep& step) {
+    const Shape& sizes = plan.buffers[step.output].sizes;
+    const memory::desc x({numel_of(sizes) / sizes.back(), sizes.back()}, memory::data_type::f32, memory::format_tag::ab);
+    dnnl::normalization_flags flags = dnnl::normalization_flags::none;
+    if (step.gamma.defined()) flags |= dnnl::normalization_flags::use_scale;
+    if (step.beta.defined()) flags |= dnnl::normalization_flags::use_shift;
+    const dnnl::layer_normalization_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, x, x,
+                                                                 static_cast<float>(step.epsilon), flags, plain_attr());
+    auto compiled = step_of<dnnl::layer_normalization_forward>(desc);
+    const auto values = [](const Tensor& tensor) { return std::vector<float>(tensor.data<float>(), tensor.data<float>() + tensor.numel()); };
+    compiled->bind_input(DNNL_ARG_SRC, 0, x);
+    compiled->bind_output(x);
+    if (step.gamma.defined()) compiled->bind(DNNL_ARG_SCALE, constants(values(step.gamma)));
+    if (step.beta.defined()) compiled->bind(DNNL_ARG_SHIFT, constants(values(step.beta)));
+    return compiled;
+  }
+
+  static Compiled attention(const Plan& plan, const PlanStep& step) {
+    const auto strided = [&](size_t i, bool transposed) {
+      const PlanBuffer& buffer = plan.buffers[step.inputs[i]];
+      Shape sizes = buffer.sizes, strides = buffer.strides();
+      if (transposed) {
+        std::swap(sizes[2], sizes[3]);
+        std::swap(strides[2], strides[3]);
+      }
+      return memory::desc(sizes, memory::data_type::f32, strides);
+    };
+    const memory::desc q = strided(0, false), k = strided(1, true), v = strided(2, false);
+    const Shape out = plan.buffers[step.output].strides();  // [N, L, H, E]
+    const Dims rows = q.get_dims();  // N H L D
+    const memory::desc y({rows[0], rows[1], rows[2], v.get_dims()[3]}, memory::data_type::f32, Dims{out[0], out[2], out[1], out[3]});
+    const memory::desc weights({rows[0], rows[1], rows[2], k.get_dims()[3]}, memory::data_type::f32, memory::format_tag::abcd);
+    primitive_attr scaled = plain_attr();
+    dnnl::post_ops ops;
+    ops.append_eltwise(algorithm::eltwise_linear, static_cast<float>(step.factor), 0);
+    scaled.set_post_ops(ops);
+    const dnnl::matmul::primitive_desc scores(engine(), q, k, weights, scaled);
+    const dnnl::softmax_forward::primitive_desc softmax(engine(), dnnl::prop_kind::forward_inference, algorithm::softmax_accurate, weights,
+                                                        weights, 3, plain_attr());
+    const dnnl::matmul::primitive_desc values(engine(), weights, v, y, plain_attr());
+    auto first = step_of<dnnl::matmul>(scores);
+    first->bind_input(DNNL_ARG_SRC, 0, q);
+    first->bind_input(DNNL_ARG_WEIGHTS, 1, k);
+    first->bind_output(weights);
+    auto second = step_of<dnnl::softmax_forward>(softmax);
+    second->bind_input(DNNL_ARG_SRC, 0, weights);
+    second->bind_output(weights);
+    auto third = step_of<dnnl::matmul>(values);
+    third->bind_input(DNNL_ARG_SRC, 0, weights);
+    third->bind_input(DNNL_ARG_WEIGHTS, 1, v);
+    third->bind_output(y);
+    return std::make_unique<AttentionStep>(std::move(first), std::move(second), std::move(third), weights.get_size());
   }
 
   PackedWeights weights_;

@@ -1,8 +1,9 @@
 // The steps of a plan as plain loops over lower/plan.h, written for the reader: the specification of the other backends.
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <vector>
 
+#include "kernel/math.h"
 #include "lower/backend.h"
 
 namespace qdq {
@@ -35,8 +36,9 @@ class ReferenceStep : public CompiledStep {
     }
     plan_.buffers.push_back(plan.buffers[step.output]);
     plan_.steps[0].output = step.inputs.size();
-    moves_only_ = step.kind == Kind::kMaxPool || step.kind == Kind::kMap || step.kind == Kind::kCopy;
-    if (!moves_only_) to_ = requantization(plan_, this->step());
+    const bool has_no_scale = step.kind == Kind::kMaxPool || step.kind == Kind::kMap || step.kind == Kind::kCopy || step.kind == Kind::kArrange ||
+                              step.kind == Kind::kLayerNorm || step.kind == Kind::kAttention;
+    if (!has_no_scale) to_ = requantization(plan_, this->step());
   }
 
   std::string description() const override { return "plain loops"; }
@@ -56,6 +58,9 @@ class ReferenceStep : public CompiledStep {
       case Kind::kConcat: return concat();
       case Kind::kMap: return map();
       case Kind::kCopy: return copy();
+      case Kind::kArrange: return arrange();
+      case Kind::kLayerNorm: return layer_norm();
+      case Kind::kAttention: return attention();
     }
   }
 
@@ -227,12 +232,6 @@ class ReferenceStep : public CompiledStep {
     if (inputs_[0] == output_) return;  // a reshape in place
     const Shape from = in(0).strides(), to = out().strides();
     const auto move = [&](auto* target, const auto* source) {
-      if (!step().permutation.empty()) {
-        Shape permuted;
-        for (const int64_t axis : step().permutation) permuted.push_back(from[static_cast<size_t>(axis)]);
-        for_each_index<2>(out().sizes, {to.data(), permuted.data()}, [&](const std::array<int64_t, 2>& at) { target[at[0]] = source[at[1]]; });
-        return;
-      }
       std::vector<int64_t> order;  // where the elements lie, in C order of the input's shape
       order.reserve(static_cast<size_t>(numel_of(in(0).sizes)));
       for_each_index<1>(in(0).sizes, {from.data()}, [&](const std::array<int64_t, 1>& at) { order.push_back(at[0]); });
@@ -243,8 +242,46 @@ class ReferenceStep : public CompiledStep {
     else move(reinterpret_cast<float*>(output_), reinterpret_cast<const float*>(inputs_[0]));
   }
 
+  void arrange() {
+    const Shape from = in(0).strides(), to = out().strides();
+    const auto move = [&](auto* target, const auto* source) {
+      for_each_index<2>(out().sizes, {to.data(), from.data()}, [&](const std::array<int64_t, 2>& at) { target[at[0]] = source[at[1]]; });
+    };
+    if (out().dtype == DType::kU8) move(reinterpret_cast<uint8_t*>(output_), reinterpret_cast<const uint8_t*>(inputs_[0]));
+    else move(reinterpret_cast<float*>(output_), reinterpret_cast<const float*>(inputs_[0]));
+  }
+
+  void layer_norm() {
+    const int64_t columns = out().sizes.back(), rows = numel_of(out().sizes) / std::max<int64_t>(columns, 1);
+    const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
+    kernel::layer_norm_f32(reinterpret_cast<const float*>(inputs_[0]), rows, columns, data_of(step().gamma), data_of(step().beta),
+                           static_cast<float>(step().epsilon), reinterpret_cast<float*>(output_), nullptr, nullptr);
+  }
+
+  void attention() {
+    const auto operand = [&](size_t i) { return reinterpret_cast<const float*>(inputs_[i]); };
+    const Shape qs = in(0).strides(), ks = in(1).strides(), vs = in(2).strides(), ys = out().strides();
+    const Shape &q = in(0).sizes, &v = in(2).sizes;
+    std::vector<float> weights(static_cast<size_t>(v[2]));
+    for (int64_t n = 0; n < q[0]; ++n)
+      for (int64_t h = 0; h < q[1]; ++h)
+        for (int64_t l = 0; l < q[2]; ++l) {
+          for (int64_t s = 0; s < v[2]; ++s) {
+            float sum = 0;
+            for (int64_t d = 0; d < q[3]; ++d)
+              sum += operand(0)[n * qs[0] + h * qs[1] + l * qs[2] + d * qs[3]] * operand(1)[n * ks[0] + h * ks[1] + s * ks[2] + d * ks[3]];
+            weights[static_cast<size_t>(s)] = sum * static_cast<float>(step().factor);
+          }
+          kernel::softmax_f32(weights.data(), 1, v[2], weights.data());
+          for (int64_t e = 0; e < v[3]; ++e) {
+            float sum = 0;
+            for (int64_t s = 0; s < v[2]; ++s) sum += weights[static_cast<size_t>(s)] * operand(2)[n * vs[0] + h * vs[1] + s * vs[2] + e * vs[3]];
+            reinterpret_cast<float*>(output_)[n * ys[0] + l * ys[1] + h * ys[2] + e * ys[3]] = sum;
+          }
+        }
+  }
+
   Plan plan_;
-  bool moves_only_ = false;
   Requantization to_;
   std::span<const std::byte* const> inputs_;
   std::byte* output_ = nullptr;

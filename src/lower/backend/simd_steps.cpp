@@ -97,6 +97,9 @@ class SimdSteps : public StepBackend {
       case Kind::kConcat: return concatenation(plan, step);
       case Kind::kMap: return map(plan, step);
       case Kind::kCopy: return copy(plan, step);
+      case Kind::kArrange:
+      case Kind::kLayerNorm:
+      case Kind::kAttention: return "it is done in float by plain loops";
     }
     return "an unknown kind of step";
   }
@@ -350,7 +353,6 @@ class SimdSteps : public StepBackend {
 
   static Compiled copy(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
-    if (!step.permutation.empty()) return "a permutation";
     // Where an image has one channel or one pixel, both storage orders are the same bytes.
     const auto in_c_order = [](const PlanBuffer& b) { return !b.channels_last || b.sizes[1] == 1 || b.sizes[2] * b.sizes[3] == 1; };
     if ((in_c_order(in) && in_c_order(out)) || (in.channels_last && out.channels_last && in.sizes == out.sizes)) {

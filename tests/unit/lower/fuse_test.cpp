@@ -41,7 +41,13 @@ class GraphBuilder {
     for (int8_t& w : values.span<int8_t>()) w = static_cast<int8_t>(std::uniform_int_distribution<int>(-127, 127)(random_));
     for (float& s : scales.span<float>()) s = std::uniform_real_distribution<float>(0.5f, 1.5f)(random_) / std::sqrt(depth) / 64.0f;
     Node* zero_points = constant(Tensor::empty({sizes[0]}, DType::kS64));
-    return call("torch.ops.quantized_decomposed.dequantize_per_channel.default", {constant(values), constant(scales), zero_points, 0, -127, 127, DType::kS8});
+    return call("torch.ops.quantized_decomposed.dequantize_per_channel.default", {constant(values), constant(scales), zero_points, 0, -127, 127,
+        DType::kS8});
+  }
+  Node* floats(Shape sizes) {
+    Tensor values = Tensor::empty(sizes, DType::kF32);
+    for (float& x : values.span<float>()) x = std::uniform_real_distribution<float>(0.5f, 1.5f)(random_);
+    return constant(values);
   }
   Node* conv(Node* x, Shape weight_sizes, int pad = 0, int groups = 1) {
     const Argument::List one{1, 1}, padding{pad, pad};
@@ -112,7 +118,8 @@ Program residual_network(DType dtype) {
   const int low = dtype == DType::kS8 ? -128 : 0, middle = dtype == DType::kS8 ? 0 : 128;
   Node* x = g.round(g.input({2, 3, 12, 12}), 0.03, middle, dtype);
   Node* stem = g.q(g.call("torch.ops.aten.relu_.default", {g.conv(x, {16, 3, 3, 3}, 1)}), 0.02, low, dtype);
-  Node* pooled = g.q(g.call("torch.ops.aten.max_pool2d.default", {g.dq(stem), Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}}), 0.02, low, dtype);
+  Node* pooled = g.q(g.call("torch.ops.aten.max_pool2d.default", {g.dq(stem), Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}}),
+      0.02, low, dtype);
   Node* inner = g.round(g.call("torch.ops.aten.relu_.default", {g.conv(g.dq(pooled), {16, 16, 3, 3}, 1)}), 0.02, low, dtype);
   Node* sum = g.call("torch.ops.aten.add_.Tensor", {g.conv(inner, {16, 16, 3, 3}, 1), g.dq(pooled)});
   Node* block = g.round(g.call("torch.ops.aten.relu_.default", {sum}), 0.03, low, dtype);
@@ -128,8 +135,8 @@ TEST(Fuse, MakesOnePlanOfAResidualNetwork) {
     Program program = residual_network(dtype);
     const Fusion fusion = fuse(program);
     ASSERT_EQ(fusion.plans.size(), 1u);
-    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "max_pool", "convolution", "convolution", "average_pool", "copy",
-                                                       "linear", "dequantize"));
+    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "max_pool", "convolution", "convolution", "average_pool", "linear",
+                                                       "dequantize"));
     for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
     // x, the plan, its item, the output
     EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
@@ -192,6 +199,37 @@ TEST(Fuse, TakesBranches) {
   ASSERT_EQ(fusion.plans.size(), 1u);
   EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "convolution", "map", "add", "concat", "dequantize"));
   EXPECT_LE(difference(branched_network(), {1, 8, 6, 6}), 0.0401);
+}
+
+// A transformer block as the X86 recipe leaves it: linear layers on integers, attention and normalization in float, residual sums.
+Program transformer_block() {
+  GraphBuilder g;
+  Node* x = g.input({1, 6, 32});
+  const auto linear = [&](Node* value, int64_t rows, int64_t columns) {
+    return g.call("torch.ops.aten.linear.default", {value, g.weight({rows, columns})});
+  };
+  Node* n = g.call("torch.ops.aten.sym_size.int", {x, 0});
+  Node* qkv = g.call("torch.ops.aten.view.default", {linear(g.round(x, 0.03, 128), 96, 32), Argument::List{n, 6, 3, 4, 8}});
+  Node* heads = g.call("torch.ops.aten.unbind.int", {g.call("torch.ops.aten.permute.default", {qkv, Argument::List{2, 0, 3, 1, 4}})});
+  std::vector<Argument> operands;
+  for (int i = 0; i < 3; ++i) operands.emplace_back(g.call("operator.getitem", {heads, i}));
+  Node* attended = g.call("torch.ops.aten.transpose.int", {g.call("torch.ops.aten.scaled_dot_product_attention.default", operands), 1, 2});
+  Node* joined = g.call("torch.ops.aten.reshape.default", {attended, Argument::List{n, 6, 32}});
+  Node* sum = g.call("torch.ops.aten.add.Tensor", {x, linear(g.round(joined, 0.03, 128), 32, 32)});
+  Node* norm = g.call("torch.ops.aten.layer_norm.default", {sum, Argument::List{32}, g.floats({32}), g.floats({32})});
+  Node* up = g.round(g.call("torch.ops.aten.gelu.default", {linear(g.round(norm, 0.03, 128), 64, 32)}), 0.02, 9);
+  Node* out = g.call("torch.ops.aten.add.Tensor", {norm, linear(up, 32, 64)});
+  return g.done({g.call("torch.ops.aten.select.int", {out, 1, 0})});
+}
+
+TEST(Fuse, TakesATransformerBlock) {
+  Program program = transformer_block();
+  const Fusion fusion = fuse(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "linear", "attention", "quantize", "linear", "layer_norm", "quantize", "linear",
+                                                     "linear", "arrange"));
+  EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
+  EXPECT_LE(difference(transformer_block(), {1, 6, 32}), 0.06);  // what one step inside can move
 }
 
 TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {

@@ -34,7 +34,8 @@ struct Problem {
 
 void PrintTo(const Problem& problem, std::ostream* out) { *out << problem.name; }
 
-Problem conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stride, int64_t pad, int64_t groups, Activation activation, PlanQParams in,
+Problem conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stride, int64_t pad, int64_t groups, Activation activation,
+    PlanQParams in,
              PlanQParams out, DType to = DType::kU8) {
   Problem problem{std::move(name), {{x, DType::kU8, in}}, {}, {}};
   PlanStep& step = problem.step;
@@ -109,20 +110,28 @@ std::vector<Problem> problems() {
       pool("max_pool", Kind::kMaxPool, {{1, 16, 12, 12}}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 16, 6, 6}, {}),
       pool("max_pool_ceil", Kind::kMaxPool, {{2, 20, 13, 13}}, {3, 3, 2, 2, 0, 0, 1, 1}, {2, 20, 6, 6}, {}),
       pool("average_global", Kind::kAveragePool, {{2, 40, 7, 7}, DType::kU8, zero}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 40, 1, 1}, {{}, DType::kU8, zero}),
-      pool("average_to_other", Kind::kAveragePool, {{1, 40, 8, 8}, DType::kU8, middle}, {2, 2, 2, 2, 0, 0, 1, 1}, {1, 40, 4, 4}, {{}, DType::kU8, wide}),
-      pool("average_padded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4}, {{}, DType::kU8, middle}),
-      pool("average_unpadded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4}, {{}, DType::kU8, middle}, false),
-      pool("average_divisor", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 1, 1, 0, 0, 1, 1}, {1, 8, 6, 6}, {{}, DType::kU8, middle}, true, 5),
+      pool("average_to_other", Kind::kAveragePool, {{1, 40, 8, 8}, DType::kU8, middle}, {2, 2, 2, 2, 0, 0, 1, 1}, {1, 40, 4, 4}, {{}, DType::kU8,
+          wide}),
+      pool("average_padded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4}, {{}, DType::kU8,
+          middle}),
+      pool("average_unpadded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4}, {{}, DType::kU8,
+          middle}, false),
+      pool("average_divisor", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 1, 1, 0, 0, 1, 1}, {1, 8, 6, 6}, {{}, DType::kU8,
+          middle}, true, 5),
       pool("average_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
       pool("average_f32_to_u8", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kU8, middle}),
       pool("average_u8_to_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kU8, middle}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
       general("add", Kind::kAdd, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, middle}}, {{1, 16, 6, 6}, DType::kU8, wide}),
-      general("add_relu", Kind::kAdd, {{{2, 18, 5, 5}, DType::kU8, wide}, {{2, 18, 5, 5}, DType::kU8, middle}}, {{2, 18, 5, 5}, DType::kU8, zero}, kRelu),
+      general("add_relu", Kind::kAdd, {{{2, 18, 5, 5}, DType::kU8, wide}, {{2, 18, 5, 5}, DType::kU8, middle}}, {{2, 18, 5, 5}, DType::kU8, zero},
+          kRelu),
       general("add_to_f32", Kind::kAdd, {{{3, 40}, DType::kU8, wide}, {{3, 40}, DType::kF32}}, {{3, 40}, DType::kF32}),
-      general("add_broadcast", Kind::kAdd, {{{1, 16, 1, 1}, DType::kU8, wide}, {{1, 16, 5, 5}, DType::kU8, zero}}, {{1, 16, 5, 5}, DType::kU8, middle}),
+      general("add_broadcast", Kind::kAdd, {{{1, 16, 1, 1}, DType::kU8, wide}, {{1, 16, 5, 5}, DType::kU8, zero}}, {{1, 16, 5, 5}, DType::kU8,
+          middle}),
       general("mul", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, zero}}, {{1, 16, 6, 6}, DType::kU8, wide}),
-      general("mul_zero_points", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, middle}, {{1, 16, 6, 6}, DType::kU8, wide}}, {{1, 16, 6, 6}, DType::kU8, wide}),
-      general("mul_excitation", Kind::kMul, {{{2, 24, 1, 1}, DType::kU8, {0.004, 0}}, {{2, 24, 5, 5}, DType::kU8, zero}}, {{2, 24, 5, 5}, DType::kU8, zero}),
+      general("mul_zero_points", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, middle}, {{1, 16, 6, 6}, DType::kU8, wide}}, {{1, 16, 6, 6}, DType::kU8,
+          wide}),
+      general("mul_excitation", Kind::kMul, {{{2, 24, 1, 1}, DType::kU8, {0.004, 0}}, {{2, 24, 5, 5}, DType::kU8, zero}}, {{2, 24, 5, 5}, DType::kU8,
+          zero}),
       general("mul_excitation_f32", Kind::kMul, {{{2, 24, 1, 1}, DType::kF32}, {{2, 24, 5, 5}, DType::kF32}}, {{2, 24, 5, 5}, DType::kU8, middle}),
       general("quantize_image", Kind::kQuantize, {{{2, 3, 9, 10}, DType::kF32}}, {{2, 3, 9, 10}, DType::kU8, middle}),
       general("quantize_rows", Kind::kQuantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, narrow}),
@@ -132,7 +141,8 @@ std::vector<Problem> problems() {
       general("sigmoid_f32", Kind::kDequantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kF32}, {Act::kSigmoid, 0, 0, 0}),
   };
   for (const bool same : {true, false}) {
-    Problem cat = general(same ? "concat" : "concat_other", Kind::kConcat, {{{2, 16, 5, 5}, DType::kU8, zero}, {{2, 24, 5, 5}, DType::kU8, same ? zero : wide}},
+    const Value second{{2, 24, 5, 5}, DType::kU8, same ? zero : wide};
+    Problem cat = general(same ? "concat" : "concat_other", Kind::kConcat, {{{2, 16, 5, 5}, DType::kU8, zero}, second},
                           {{2, 40, 5, 5}, DType::kU8, zero});
     cat.step.axis = 1;
     out.push_back(cat);
@@ -141,9 +151,19 @@ std::vector<Problem> problems() {
   map.step.table = Tensor::empty({256}, DType::kU8);
   for (int q = 0; q < 256; ++q) map.step.table.data<uint8_t>()[q] = static_cast<uint8_t>(255 - q);
   out.push_back(map);
-  Problem permuted = general("permute", Kind::kCopy, {{{2, 3, 7}}}, {{2, 7, 3}});
-  permuted.step.permutation = {0, 2, 1};
-  out.push_back(permuted);
+  Problem norm = general("layer_norm", Kind::kLayerNorm, {{{2, 5, 72}, DType::kF32}}, {{2, 5, 72}, DType::kF32});
+  norm.step.epsilon = 1e-5;
+  out.push_back(norm);
+  norm.name = "layer_norm_affine";
+  norm.step.gamma = Tensor::full({72}, DType::kF32, 1.5);
+  norm.step.beta = Tensor::full({72}, DType::kF32, -0.25);
+  out.push_back(norm);
+  Problem attention = general("attention", Kind::kAttention, {{{2, 3, 10, 16}, DType::kF32}, {{2, 3, 12, 16}, DType::kF32}, {{2, 3, 12, 24},
+      DType::kF32}},
+                              {{2, 10, 3, 24}, DType::kF32});
+  attention.step.factor = 0.25;
+  out.push_back(attention);
+  out.push_back(general("arrange_image", Kind::kArrange, {{{2, 5, 4, 3}, DType::kF32}}, {{2, 5, 4, 3}, DType::kF32}));
   out.push_back(general("flatten_image", Kind::kCopy, {{{2, 3, 4, 5}}}, {{2, 60}}));
   return out;
 }
@@ -173,7 +193,7 @@ Instance instance_of(Problem problem, unsigned seed) {
   for (const Value& value : problem.inputs) {
     const size_t at = add_buffer(value, concat("input_", step.inputs.size()));
     made.plan.buffers[at].place = PlanBuffer::Place::kInput;
-    if (step.kind == Kind::kQuantize) made.plan.buffers[at].channels_last = false;
+    if (step.kind == Kind::kQuantize || step.kind == Kind::kAttention || step.kind == Kind::kArrange) made.plan.buffers[at].channels_last = false;
     step.inputs.push_back(at);
     Tensor input = Tensor::empty({numel_of(value.sizes)}, value.dtype);
     for (int64_t i = 0; i < input.numel(); ++i) {
@@ -184,7 +204,7 @@ Instance instance_of(Problem problem, unsigned seed) {
   }
   step.output = add_buffer(problem.output, "output");
   made.plan.buffers[step.output].place = PlanBuffer::Place::kOutput;
-  if (step.kind == Kind::kDequantize) made.plan.buffers[step.output].channels_last = false;
+  if (step.kind == Kind::kDequantize || step.kind == Kind::kAttention) made.plan.buffers[step.output].channels_last = false;
   if (step.weight.defined()) {
     const int64_t channels = step.weight.size(0), depth = step.weight.numel() / channels;
     step.weight = step.weight.clone();  // backends keep packed weights by their address
@@ -228,13 +248,18 @@ const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
     {"average_to_other", "other qparams behind it"},    {"average_padded", "padding that counts"},
     {"average_unpadded", "padding that counts"},        {"average_divisor", "a divisor of its own"},
     {"average_f32_to_u8", "other qparams behind it"},   {"average_u8_to_f32", "other qparams behind it"},
-    {"mul_zero_points", "a factor with a zero point"},  {"quantize_rows", "a range narrower than that of u8"},
-    {"quantize_sigmoid", "an activation"},              {"sigmoid_f32", "an activation"},
+    {"mul", "the portable kernel is faster"},           {"mul_zero_points", "the portable kernel is faster"},
+    {"mul_excitation", "the portable kernel is faster"},  {"mul_excitation_f32", "the portable kernel is faster"},
+    {"quantize_image", "the portable kernel is faster"}, {"quantize_rows", "the portable kernel is faster"},
+    {"quantize_sigmoid", "the portable kernel is faster"}, {"sigmoid_f32", "an activation"},
     {"concat_other", "an input with other qparams"},    {"map", "it only moves bytes"},
-    {"permute", "it only moves bytes"},                 {"flatten_image", "it only moves bytes"},
+    {"flatten_image", "it only moves bytes"},
 };
 
-const std::vector<std::pair<std::string, std::string>> kSimdRefusals = {{"permute", "a permutation"}};
+const std::vector<std::pair<std::string, std::string>> kSimdRefusals = {
+    {"layer_norm", "it is done in float by plain loops"}, {"layer_norm_affine", "it is done in float by plain loops"},
+    {"attention", "it is done in float by plain loops"},  {"arrange_image", "it is done in float by plain loops"},
+};
 
 class Steps : public testing::TestWithParam<Problem> {};
 
