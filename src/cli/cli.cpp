@@ -69,6 +69,8 @@ struct CommandLine {
     verb->add_flag("--no-fold-quantize", quantize.no_fold_quantize, "keep float weights with a quantize operator behind them");
     verb->add_option("--backend", quantize.backend, "calibrate on simd (default; all builds write the same file) or onednn")->type_name("NAME");
     verb->add_option("--observers", quantize.observers, "write every observer: class, settings, state, what it covers")->type_name("FILE.json");
+    verb->add_option("--report", quantize.report, "write what became of each layer, its error and what was observed, as a page")
+        ->type_name("FILE.html");
   }
 
   void add_run() {

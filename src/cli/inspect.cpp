@@ -17,12 +17,6 @@ std::string describe(const Node& node) {
   return tensor ? concat(node.name(), ": ", to_string(tensor->dtype), to_string(tensor->sizes)) : node.name();
 }
 
-// "torch.ops.aten.conv2d.default" as "aten.conv2d.default".
-std::string_view short_target(std::string_view target) {
-  constexpr std::string_view kFront = "torch.ops.";
-  return target.starts_with(kFront) ? target.substr(kFront.size()) : target;
-}
-
 std::string operators(const Graph& graph) {
   std::map<std::string_view, int> counts;
   for (const Node* node : graph.nodes())

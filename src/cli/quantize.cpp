@@ -1,7 +1,9 @@
 // `qdq quantize`: calibrates a float model and writes its int8 form.
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/progress.h"
+#include "cli/quantization_report.h"
 #include "cli/recipe.h"
 #include "cli/report.h"
 #include "cli/verbs.h"
@@ -25,28 +27,39 @@ std::unique_ptr<Backend> backend_of(const std::string& name) {
   return backend;
 }
 
-// The operators that could compute on integers: those with a weight, sums, products and matrix products.
-int64_t count_layers(const Program& program) {
-  int64_t count = 0;
-  for (const Node* node : program.graph->nodes()) count += !operands_to_quantize(*node).empty();
-  return count;
+// The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without fused kernels.
+std::string report_of(const QuantizeOptions& options, const Prepared& prepared, const Program& converted, Data& data,
+                      std::pair<uint64_t, uint64_t> bytes, Host& host) {
+  constexpr int64_t kSamples = 32;
+  format::Json report = quantization_report(prepared, converted);
+  report["model"] = options.model;
+  report["recipe"] = read_recipe(options.quantizer, host);
+  report["bytes"] = {bytes.first, bytes.second};
+  report["samples"] = data.num_samples();
+  LayerErrors errors(prepared, converted);
+  const int64_t batches = std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));
+  Progress progress(host, "comparing layers", batches, "batches");
+  for (int64_t i = 0; i < batches; ++i) {
+    errors.add(data.batch(i));
+    progress.advance();
+  }
+  report["errors"] = errors.json();
+  return report_html(report);
 }
 
 }  // namespace
 
-std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {
-  if (!options.recipe.empty()) {
-    const auto text = host.read_file(options.recipe);
-    return parse_recipe(format::parse_json(format::text_of(text), options.recipe), options.recipe);
-  }
-  format::Json recipe;
+format::Json read_recipe(const QuantizerOptions& options, Host& host) {
+  if (!options.recipe.empty()) return format::parse_json(format::text_of(host.read_file(options.recipe)), options.recipe);
   if (options.quantizer == "xnnpack" || options.quantizer == "XNNPACKQuantizer")
-    recipe = {{"quantizer", "XNNPACKQuantizer"}, {"global", {{"is_per_channel", true}}}};
-  else if (options.quantizer == "x86-inductor" || options.quantizer == "X86InductorQuantizer")
-    recipe = {{"quantizer", "X86InductorQuantizer"}, {"global", format::Json::object()}};
-  else
-    fail(ErrorCode::kInvalidArgument, "there is no quantizer ", options.quantizer, "; wanted xnnpack or x86-inductor, or a --recipe");
-  return parse_recipe(recipe, "the quantizer");
+    return {{"quantizer", "XNNPACKQuantizer"}, {"global", {{"is_per_channel", true}}}};
+  if (options.quantizer == "x86-inductor" || options.quantizer == "X86InductorQuantizer")
+    return {{"quantizer", "X86InductorQuantizer"}, {"global", format::Json::object()}};
+  fail(ErrorCode::kInvalidArgument, "there is no quantizer ", options.quantizer, "; wanted xnnpack or x86-inductor, or a --recipe");
+}
+
+std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {
+  return parse_recipe(read_recipe(options, host), options.recipe.empty() ? "the quantizer" : options.recipe);
 }
 
 void quantize(const QuantizeOptions& options, Host& host) {
@@ -76,6 +89,10 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const std::string observers = options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
 
   if (!options.observers.empty()) host.write_file_whole(options.observers, format::bytes_of(observers));
+  if (!options.report.empty()) {
+    const std::string report = report_of(options, prepared, converted, *data, {model.file_bytes, bytes.size()}, host);
+    host.write_file_whole(options.report, format::bytes_of(report));
+  }
   host.write_file_whole(options.output, bytes);
 
   std::string out = concat("wrote ", options.output, "\n");

@@ -114,6 +114,11 @@ std::vector<double> numbers(const Program& program, const Argument& argument) {
 
 }  // namespace
 
+std::string_view short_target(std::string_view target) {
+  constexpr std::string_view kFront = "torch.ops.";
+  return target.starts_with(kFront) ? target.substr(kFront.size()) : target;
+}
+
 Json json_of(const Tensor& tensor) { return tensor.defined() ? nested(tensor) : Json(); }
 
 Json json_of(const Argument& argument) {

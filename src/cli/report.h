@@ -7,6 +7,9 @@
 
 namespace qdq {
 
+// "torch.ops.aten.conv2d.default" as "aten.conv2d.default".
+std::string_view short_target(std::string_view target);
+
 // The elements as nested lists; null for an undefined tensor.
 format::Json json_of(const Tensor& tensor);
 // An argument: {"node": name}, {"dtype": "int8"}, a list, a constant.

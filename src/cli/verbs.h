@@ -7,6 +7,7 @@
 
 #include "cli/data.h"
 #include "cli/host.h"
+#include "format/json.h"
 #include "quant/quantizer.h"
 
 namespace qdq {
@@ -15,7 +16,9 @@ struct QuantizerOptions {
   std::string quantizer = "xnnpack";  // "xnnpack", "x86-inductor", or a quantizer's class name
   std::string recipe;                 // a JSON file, used instead of `quantizer`
 };
-// Throws Error{kInvalidArgument} for an unknown quantizer or a recipe that makes no sense.
+// The recipe that the options name. Throws Error{kInvalidArgument} for an unknown quantizer.
+format::Json read_recipe(const QuantizerOptions& options, Host& host);
+// Its quantizer. Throws Error{kInvalidArgument} also for a recipe that makes no sense.
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host);
 
 struct QuantizeOptions {
@@ -26,6 +29,7 @@ struct QuantizeOptions {
   bool no_fold_quantize = false;
   std::string backend;    // "onednn" calibrates faster, but not with the same bits as other builds
   std::string observers;  // where to write the observers as JSON; empty: nowhere
+  std::string report;     // where to write what became of each layer as HTML; empty: nowhere
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);

@@ -80,6 +80,29 @@ TEST_F(CliTest, QuantizesAndSummarizes) {
   EXPECT_EQ(observers[0]["state"]["histogram"].size(), 2048U);
 }
 
+TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {}, "operator_type": [["torch.ops.aten.linear", null]]})");
+  host.files["a<b.pt2"] = host.files["model.pt2"];
+  ASSERT_EQ(run({"quantize", "a<b.pt2", "--calibrate", "data.npz", "-o", "plain.pt2", "--recipe", "recipe.json"}), 0) << host.err;
+  ASSERT_EQ(run({"quantize", "a<b.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--recipe", "recipe.json", "--report", "report.html"}), 0) << host.err;
+  EXPECT_EQ(host.files["out.pt2"], host.files["plain.pt2"]);
+  const std::string html(format::text_of(host.files["report.html"]));
+  EXPECT_EQ(html.find("http"), html.find("http-equiv")) << "it names another host";
+  const std::string begin = "id=\"report\">";
+  const size_t at = html.find(begin) + begin.size();
+  const auto report = format::parse_json(html.substr(at, html.find("</script>", at) - at), "the report");
+  EXPECT_EQ(report["model"], "a<b.pt2");
+  EXPECT_EQ(report["recipe"]["operator_type"][0][0], "torch.ops.aten.linear");
+  EXPECT_EQ(report["bytes"][1], host.files["out.pt2"].size());
+  EXPECT_EQ(report["samples"], 10);
+  EXPECT_EQ(report["layers"]["quantized"], 1);
+  EXPECT_EQ(report["layers"]["total"], 2);
+  EXPECT_EQ(report["left"][0]["node"], "linear_default");
+  EXPECT_EQ(report["operators"].size(), 4U);
+  EXPECT_EQ(report["errors"].size(), 4U);
+  EXPECT_EQ(report["observers"][0]["counts"].size(), 64U);
+}
+
 TEST_F(CliTest, SaysWhyLayersStayFloat) {
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "operator_type": [["torch.ops.aten.linear", {}]]})");
   ASSERT_EQ(run(quantize({"--recipe", "recipe.json"})), 0) << host.err;
