@@ -9,6 +9,8 @@
 
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/data.h"
+#include "cli/quantization_report.h"
 #include "cli/recipe.h"
 #include "cli/report.h"
 #include "format/json.h"
@@ -21,9 +23,62 @@ namespace {
 using emscripten::val;
 using namespace qdq;
 
+// Files as JavaScript gives them.
+
+std::vector<std::byte> bytes_from(const val& array) {
+  std::vector<std::byte> bytes(array["length"].as<size_t>());
+  val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<uint8_t*>(bytes.data()))).call<void>("set", array);
+  return bytes;
+}
+
+// A Uint8Array of its own.
+val bytes_to(std::span<const std::byte> bytes) {
+  return val::global("Uint8Array").new_(val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()))));
+}
+
+// A host in JavaScript. Its methods answer with a string where they could not do their work.
+class JavaScriptHost final : public Host {
+ public:
+  explicit JavaScriptHost(val host) : host_(std::move(host)) {}
+
+  std::vector<std::byte> read_file(const std::string& path) override {
+    const val answer = host_.call<val>("readFile", path);
+    refuse(answer, "cannot read ", path);
+    return bytes_from(answer);
+  }
+  void write_file_whole(const std::string& path, std::span<const std::byte> bytes) override {
+    const auto reason = host_.call<std::string>("writeFile", path, bytes_to(bytes));
+    if (!reason.empty()) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
+  }
+  std::vector<std::string> list_folder(const std::string& path) override {
+    const val answer = host_.call<val>("listFolder", path);
+    refuse(answer, "cannot list ", path);
+    return emscripten::vecFromJSArray<std::string>(answer);
+  }
+  bool is_folder(const std::string& path) override { return host_.call<std::string>("kind", path) == "folder"; }
+  bool is_file(const std::string& path) override { return host_.call<std::string>("kind", path) == "file"; }
+  void print(const std::string& text) override { host_.call<void>("print", text); }
+  void print_error(const std::string& text) override { host_.call<void>("printError", text); }
+  bool error_is_terminal() override { return host_["errorIsTerminal"].as<bool>(); }
+  double now_seconds() override { return val::global("performance").call<double>("now") / 1000; }
+
+ private:
+  static void refuse(const val& answer, const char* what, const std::string& path) {
+    if (answer.isString()) fail(ErrorCode::kIo, what, path, ": ", answer.as<std::string>());
+  }
+
+  val host_;
+};
+
 // What JavaScript holds by number.
 
-using Thing = std::variant<Program, Prepared, Session>;
+// Calibration data with the files that it reads when their turn comes.
+struct DataOfHost {
+  std::unique_ptr<JavaScriptHost> host;
+  std::unique_ptr<Data> data;
+};
+
+using Thing = std::variant<Program, Prepared, Session, DataOfHost, LayerErrors>;
 
 std::map<int, Thing>& things() {
   static std::map<int, Thing> things;
@@ -99,17 +154,6 @@ val guard(Body&& body) {
   } catch (const std::exception& error) {
     return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
   }
-}
-
-std::vector<std::byte> bytes_from(const val& array) {
-  std::vector<std::byte> bytes(array["length"].as<size_t>());
-  val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<uint8_t*>(bytes.data()))).call<void>("set", array);
-  return bytes;
-}
-
-// A Uint8Array of its own.
-val bytes_to(std::span<const std::byte> bytes) {
-  return val::global("Uint8Array").new_(val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()))));
 }
 
 Tensor tensor_from(const val& raw) {
@@ -263,6 +307,73 @@ val describe_prepared(int prepared) {
   return guard([&] { return format::print_json(observers_report(held<Prepared>(prepared, "a prepared program"))); });
 }
 
+val explain_prepared(int prepared) {
+  return guard([&] { return format::print_json(explanation_report(held<Prepared>(prepared, "a prepared program"))); });
+}
+
+val describe_calibration(int prepared) {
+  return guard([&] { return format::print_json(calibration_report(held<Prepared>(prepared, "a prepared program"))); });
+}
+
+val describe_quantization(int prepared, int program) {
+  return guard([&] {
+    return format::print_json(quantization_report(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program")));
+  });
+}
+
+val write_report(const std::string& report) {
+  return guard([&] { return report_html(format::parse_json(report, "the report")); });
+}
+
+val compare_layers(int prepared, int program) {
+  return guard([&] { return keep(LayerErrors(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program"))); });
+}
+
+val add_to_comparison(int comparison, const val& inputs) {
+  return guard([&] {
+    held<LayerErrors>(comparison, "a comparison").add(tensors_from(inputs));
+    return val::null();
+  });
+}
+
+val describe_comparison(int comparison) {
+  return guard([&] { return format::print_json(held<LayerErrors>(comparison, "a comparison").json()); });
+}
+
+// Data.
+
+val open_data_of(int program, const std::string& path, const std::string& preprocess, double batch_size, double limit, const val& host) {
+  return guard([&] {
+    DataOptions options{preprocess, static_cast<int64_t>(batch_size), static_cast<int64_t>(limit)};
+    auto files = std::make_unique<JavaScriptHost>(host);
+    auto data = open_data(path, held<Program>(program, "a program"), options, *files);
+    return keep(DataOfHost{std::move(files), std::move(data)});
+  });
+}
+
+val describe_data(int data) {
+  return guard([&] {
+    const Data& opened = *held<DataOfHost>(data, "data").data;
+    return format::print_json({{"batches", opened.num_batches()}, {"samples", opened.num_samples()}, {"files", opened.files()}});
+  });
+}
+
+val data_batch(int data, double index) {
+  return guard([&] {
+    Data& opened = *held<DataOfHost>(data, "data").data;
+    QDQ_CHECK(index >= 0 && index < static_cast<double>(opened.num_batches()), kInvalidArgument, "there is no batch ", index, "; the data has ",
+              opened.num_batches());
+    return tensors_to(opened.batch(static_cast<int64_t>(index)));
+  });
+}
+
+val data_labels(int data, const std::string& path) {
+  return guard([&] {
+    DataOfHost& opened = held<DataOfHost>(data, "data");
+    return format::print_json(format::Json(read_labels(path, *opened.data, *opened.host)));
+  });
+}
+
 val convert(int prepared, bool fold_quantize, bool use_reference_representation) {
   return guard([&] {
     return keep(convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize}));
@@ -290,40 +401,6 @@ val set_threads(int count) {
 
 // The command line.
 
-// A host in JavaScript. Its methods answer with a string where they could not do their work.
-class JavaScriptHost final : public Host {
- public:
-  explicit JavaScriptHost(val host) : host_(std::move(host)) {}
-
-  std::vector<std::byte> read_file(const std::string& path) override {
-    const val answer = host_.call<val>("readFile", path);
-    refuse(answer, "cannot read ", path);
-    return bytes_from(answer);
-  }
-  void write_file_whole(const std::string& path, std::span<const std::byte> bytes) override {
-    const auto reason = host_.call<std::string>("writeFile", path, bytes_to(bytes));
-    if (!reason.empty()) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
-  }
-  std::vector<std::string> list_folder(const std::string& path) override {
-    const val answer = host_.call<val>("listFolder", path);
-    refuse(answer, "cannot list ", path);
-    return emscripten::vecFromJSArray<std::string>(answer);
-  }
-  bool is_folder(const std::string& path) override { return host_.call<std::string>("kind", path) == "folder"; }
-  bool is_file(const std::string& path) override { return host_.call<std::string>("kind", path) == "file"; }
-  void print(const std::string& text) override { host_.call<void>("print", text); }
-  void print_error(const std::string& text) override { host_.call<void>("printError", text); }
-  bool error_is_terminal() override { return host_["errorIsTerminal"].as<bool>(); }
-  double now_seconds() override { return val::global("performance").call<double>("now") / 1000; }
-
- private:
-  static void refuse(const val& answer, const char* what, const std::string& path) {
-    if (answer.isString()) fail(ErrorCode::kIo, what, path, ": ", answer.as<std::string>());
-  }
-
-  val host_;
-};
-
 int run_command_line(const val& args, const val& host) {
   JavaScriptHost adapter(host);
   return run_cli(emscripten::vecFromJSArray<std::string>(args), adapter);
@@ -338,7 +415,18 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("preparePt2e", &prepare);
   emscripten::function("runPrepared", &run_prepared);
   emscripten::function("describePrepared", &describe_prepared);
+  emscripten::function("explain", &explain_prepared);
+  emscripten::function("describeCalibration", &describe_calibration);
   emscripten::function("convertPt2e", &convert);
+  emscripten::function("describeQuantization", &describe_quantization);
+  emscripten::function("writeReport", &write_report);
+  emscripten::function("compareLayers", &compare_layers);
+  emscripten::function("addToComparison", &add_to_comparison);
+  emscripten::function("describeComparison", &describe_comparison);
+  emscripten::function("openData", &open_data_of);
+  emscripten::function("describeData", &describe_data);
+  emscripten::function("dataBatch", &data_batch);
+  emscripten::function("dataLabels", &data_labels);
   emscripten::function("lower", &lower_program);
   emscripten::function("runSession", &run_session);
   emscripten::function("dispose", &Busy::dispose);

@@ -14,5 +14,11 @@ export type {
   QSpec, QuantizationAnnotation, QuantizationSpec, Quantizer, Recipe, SharedQuantizationSpec, SymmetricQuantizationConfig,
   SymmetricQuantizationOptions, X86InductorQuantizationConfig, X86InductorQuantizationOptions,
 } from "./quantizer.js";
+export { Data, openData } from "./data.js";
+export type { DataSettings, Files } from "./data.js";
+export { LayerComparison, compareLayers, explain, quantizationReport, reportHtml } from "./report.js";
+export type {
+  Decision, Explanation, ExplanationReport, LayerError, ObserverSummary, QuantizationReport, Report, SamplePrediction,
+} from "./report.js";
 export { Prepared, Program, Session, convertPt2e, loadPt2, lower, preparePt2e, savePt2 } from "./pt2e.js";
 export type { ConvertOptions, LongWork, LowerOptions, ObserverReport, Progress } from "./pt2e.js";

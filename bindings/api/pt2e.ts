@@ -5,6 +5,7 @@ import { RecipeWriter } from "./quantizer.js";
 import type { GraphSnapshot, ProgramInfo } from "./graph.js";
 import { Handle } from "./handle.js";
 import { loadModule, module, unwrap } from "./module.js";
+import type { ObserverSummary } from "./report.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, toRaw } from "./tensor.js";
 import type { RawCallbacks, RawTensor } from "../wasm/qdq.js";
@@ -56,6 +57,12 @@ export class Prepared extends Handle {
       work.onProgress?.({ stage: "calibrate", done: ++done, total });
       await new Promise((resolve) => setTimeout(resolve));
     }
+  }
+
+  // What the observers have seen until now, in histograms of 64 bins, and the ranges that follow from it; cheap enough to be shown
+  // while calibration runs.
+  calibration(): ObserverSummary[] {
+    return JSON.parse(unwrap(module().describeCalibration(this.handle)));
   }
 
   // Every observer instance: class, settings, what it saw, what it covers.
@@ -111,7 +118,8 @@ export function lower(program: Program, options: LowerOptions = {}): Session {
   return new Session(unwrap(module().lower(program.handle, options.backend ?? "simd")));
 }
 
-function rawInputs(inputs: readonly Tensor[]): RawTensor[] {
+// The inputs of one run as they cross the border. Throws QdqError{InvalidArgument}.
+export function rawInputs(inputs: readonly Tensor[]): RawTensor[] {
   if (!Array.isArray(inputs)) throw new QdqError("InvalidArgument", "the inputs are not a list of tensors; wanted run([tensor, ...])");
   return inputs.map((input: Tensor, i) => toRaw(input, `input ${i}`));
 }

@@ -41,7 +41,18 @@ export interface RawModule {
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;
   runPrepared(prepared: number, inputs: RawTensor[]): Answer<RawTensor[]>;
   describePrepared(prepared: number): Answer<string>;
+  explain(prepared: number): Answer<string>;
+  describeCalibration(prepared: number): Answer<string>;
   convertPt2e(prepared: number, foldQuantize: boolean, useReferenceRepresentation: boolean): Answer<number>;
+  describeQuantization(prepared: number, program: number): Answer<string>;
+  writeReport(report: string): Answer<string>;
+  compareLayers(prepared: number, program: number): Answer<number>;
+  addToComparison(comparison: number, inputs: RawTensor[]): Answer<null>;
+  describeComparison(comparison: number): Answer<string>;
+  openData(program: number, path: string, preprocess: string, batchSize: number, limit: number, host: RawHost): Answer<number>;
+  describeData(data: number): Answer<string>;
+  dataBatch(data: number, index: number): Answer<RawTensor[]>;
+  dataLabels(data: number, path: string): Answer<string>;
   lower(program: number, backend: string): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
   dispose(handle: number): void;

@@ -1,0 +1,115 @@
+// What quantization does to a model: reasons before it is done, errors by layer afterwards, and the file that shows both.
+import { Handle } from "./handle.js";
+import { module, unwrap } from "./module.js";
+import type { Prepared, Program } from "./pt2e.js";
+import { rawInputs } from "./pt2e.js";
+import type { EdgeOrNode, QScheme, Recipe } from "./quantizer.js";
+import type { DType, Tensor } from "./tensor.js";
+
+// What one quantizer decided about an operator.
+export interface Decision {
+  quantizer: string;
+  pattern: string;
+  taken: boolean;
+  reason: string;
+}
+
+export interface Explanation extends Omit<Decision, "taken"> {
+  node: string;
+  module: string;   // "" for the root
+  op: string;       // "aten.conv2d.default"
+  outcome: "quantized" | "fused" | "float";
+  tensors: readonly (EdgeOrNode & { becomes: string })[];
+  decisions: readonly Decision[];
+}
+
+export interface ExplanationReport {
+  operators: readonly Explanation[];
+  conflicts: readonly { edge: readonly [string, string]; producer_annotator: string; consumer_annotator: string; message: string }[];
+}
+
+// An observer in short. What needs data is missing before it was seen.
+export interface ObserverSummary {
+  id: number;
+  class: string;
+  dtype: DType;
+  qscheme: QScheme;
+  quant_min: number;
+  quant_max: number;
+  covers: readonly (readonly string[])[];  // [node] or [producer, consumer]
+  channels: number;
+  min?: number;                            // the range that it saw
+  max?: number;
+  counts?: readonly number[];              // its histogram from min to max
+  low?: number;                            // the range that its integers reach
+  high?: number;
+  scale?: number;                          // where there is one for the whole tensor
+  zero_point?: number;
+  clipped?: number;                        // the share of the values that lies outside of [low, high]
+}
+
+export interface LayerError {
+  node: string;
+  module: string;
+  op: string;
+  sqnr_db: number | null | { float: string };  // null: no error
+  mse: number | { float: string };
+  quantized: boolean;
+}
+
+export interface QuantizationReport extends ExplanationReport {
+  layers: { total: number; quantized: number };
+  left: readonly { node: string; module: string; op: string; reason: string }[];
+  observers: readonly ObserverSummary[];
+}
+
+export interface SamplePrediction {
+  file: string;
+  float: string;
+  int8: string;
+  label?: string;
+  image?: string;  // a data: URL
+}
+
+// What the file of reportHtml shows; each field may be missing.
+export interface Report extends Partial<QuantizationReport> {
+  model?: string;
+  bytes?: readonly [before: number, after: number];
+  recipe?: Recipe;
+  samples?: number;
+  errors?: readonly LayerError[];
+  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number };  // in percent
+  speed?: { float: number; int8: number };                                          // milliseconds for one input
+  predictions?: readonly SamplePrediction[];
+}
+
+// For every operator whether the quantizer takes it, by which pattern and why (or why not), and what its tensors become. Needs no data.
+export function explain(prepared: Prepared): ExplanationReport {
+  return JSON.parse(unwrap(module().explain(prepared.handle)));
+}
+
+// How far the value of each operator moves when a program is quantized, summed over the batches that were added.
+export class LayerComparison extends Handle {
+  // Runs both programs on one batch, without fused kernels.
+  add(inputs: readonly Tensor[]): void {
+    unwrap(module().addToComparison(this.handle, rawInputs(inputs)));
+  }
+  // Largest error first.
+  layers(): LayerError[] {
+    return JSON.parse(unwrap(module().describeComparison(this.handle)));
+  }
+}
+
+export function compareLayers(prepared: Prepared, quantized: Program): LayerComparison {
+  return new LayerComparison(unwrap(module().compareLayers(prepared.handle, quantized.handle)));
+}
+
+// How many layers became integers, which did not and why, and what the observers saw.
+export function quantizationReport(prepared: Prepared, quantized: Program): QuantizationReport {
+  return JSON.parse(unwrap(module().describeQuantization(prepared.handle, quantized.handle)));
+}
+
+// A file of HTML that shows the report and needs nothing besides itself; `qdq quantize --report` writes the same.
+export function reportHtml(report: Report): string {
+  return unwrap(module().writeReport(JSON.stringify(report)));
+}

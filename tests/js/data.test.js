@@ -1,0 +1,94 @@
+// Data, explanations, comparison by layer and the report, as the page uses them.
+const { readFileSync, readdirSync } = require("node:fs");
+const path = require("node:path");
+const { folder, images, model, qdq } = require("./shapes.js");
+
+const calibration = path.join(folder, "calibration");
+const preprocess = JSON.parse(readFileSync(path.join(folder, "preprocess.json"), "utf8"));
+const recipe = { quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } };
+const files = (count) => new Map(readdirSync(calibration).filter((name) => name.endsWith(".png")).slice(0, count)
+  .map((name) => [name, () => readFileSync(path.join(calibration, name))]));
+
+let program;
+beforeAll(async () => {
+  program = await qdq.loadPt2(model());
+});
+
+// The error that the work throws.
+function thrown(work) {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  throw new Error("nothing was thrown");
+}
+
+describe("openData", () => {
+  test("makes batches of images in the order of their names, and finds their labels", () => {
+    const some = new Map([...files(5)].reverse()).set("labels.csv", readFileSync(path.join(calibration, "labels.csv")));
+    const data = qdq.openData(program, some, { preprocess, batchSize: 2, labels: "labels.csv" });
+    expect([data.numSamples, data.numBatches, data.files]).toEqual([5, 3, ["000.png", "001.png", "002.png", "003.png", "004.png"]]);
+    expect([...data].map(([batch]) => batch.shape)).toEqual([[2, 3, 40, 40], [2, 3, 40, 40], [1, 3, 40, 40]]);
+    expect(data.labels()).toEqual([0, 1, 2, 3, 4]);
+    const one = qdq.openData(program, files(1), { preprocess }).batch(0)[0];
+    expect(data.batch(0)[0].data.slice(0, one.data.length)).toEqual(one.data);
+    expect(qdq.openData(program, files(5), { preprocess, limit: 3 }).numSamples).toBe(3);
+    const inFolders = new Map([...files(2)].map(([name, read], i) => [`class${i}/${name}`, read]));
+    expect(qdq.openData(program, inFolders, { preprocess }).files).toEqual(["class0/000.png", "class1/001.png"]);
+  });
+
+  test("says what is wrong", () => {
+    expect(thrown(() => qdq.openData(program, new Map([["a.txt", new Uint8Array(1)]]))).message).toMatch(/none of the 1 files is data/);
+    expect(thrown(() => qdq.openData(program, files(1))).message).toMatch(/preprocess/);
+    expect(thrown(() => qdq.openData(program, files(1), { preprocess: { resiez: 1 } })).message).toMatch(/resiez/);
+    expect(thrown(() => qdq.openData(program, new Map([["a.npy", new Uint8Array(9)]]))).code).toBe("BadFile");
+    const data = qdq.openData(program, files(1), { preprocess });
+    expect(thrown(() => data.batch(1)).message).toMatch(/no batch 1; the data has 1/);
+    expect(thrown(() => data.labels()).message).toMatch(/labels/);
+    const unreadable = qdq.openData(program, new Map([["a.png", () => { throw new Error("it is gone"); }]]), { preprocess });
+    expect(thrown(() => unreadable.batch(0))).toMatchObject({ code: "Io", message: expect.stringContaining("it is gone") });
+  });
+});
+
+test("explains before data, watches calibration, compares layers and writes the report", () => {
+  const prepared = qdq.preparePt2e(program, { ...recipe, module_name: [["stem.conv.0", null]] });
+  const { operators } = qdq.explain(prepared);
+  expect(operators.find(({ module }) => module === "stem.conv.0")).toMatchObject({ outcome: "float", op: "aten.conv2d.default" });
+  expect(operators.filter(({ outcome }) => outcome === "quantized").length).toBeGreaterThan(20);
+  expect(prepared.calibration().some(({ counts }) => counts)).toBe(false);
+
+  const batch = images(program, 4);
+  prepared.run([batch]);
+  const seen = prepared.calibration().filter(({ counts }) => counts);
+  expect(seen.length).toBeGreaterThan(10);
+  for (const { counts, min, max, low, high, clipped } of seen) {
+    expect(counts.length).toBe(64);
+    expect(min).toBeLessThanOrEqual(max);
+    expect(low).toBeLessThan(high);
+    expect(clipped).toBeLessThan(0.05);
+  }
+
+  const quantized = qdq.convertPt2e(prepared);
+  const comparison = qdq.compareLayers(prepared, quantized);
+  expect(comparison.layers()).toEqual([]);
+  comparison.add([batch]);
+  const errors = comparison.layers();
+  const decibels = errors.map(({ sqnr_db }) => sqnr_db ?? Infinity);
+  expect(decibels).toEqual([...decibels].sort((a, b) => a - b));
+  // The last layer's error is that of the output; values near the middle of two integers round as the order of a sum has it.
+  const [x] = qdq.lower(program).run([batch]), [y] = qdq.lower(quantized, { backend: "reference" }).run([batch]);
+  let signal = 0, noise = 0;
+  x.data.forEach((value, i) => {
+    signal += value * value;
+    noise += (value - y.data[i]) ** 2;
+  });
+  expect(errors.find(({ node }) => node === "linear").sqnr_db).toBeCloseTo(10 * Math.log10(signal / noise), 0);
+
+  const report = qdq.quantizationReport(prepared, quantized);
+  expect(report.layers).toEqual({ total: 21, quantized: 20 });
+  expect(report.left.map(({ module }) => module)).toEqual(["stem.conv.0"]);
+  const html = qdq.reportHtml({ ...report, errors, model: "</script><script>alert(1)</script>" });
+  expect(html).toMatch(/^<!doctype html>/);
+  expect(html.match(/<script/g).length).toBe(2);
+});
