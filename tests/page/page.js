@@ -1,0 +1,72 @@
+// A headless Chromium on the built page, as `./dev page` serves it, for the tests beside this file.
+const { execFileSync, spawn } = require("node:child_process");
+const { mkdtempSync, readFileSync } = require("node:fs");
+const { tmpdir } = require("node:os");
+const path = require("node:path");
+const { chromium } = require("playwright-core");
+
+const root = path.join(__dirname, "../..");
+const shapes = path.join(root, "examples/shapes");
+const scratch = mkdtempSync(path.join(tmpdir(), "qdq-page-"));
+
+// The native command line, with the example's folder as working folder.
+const qdq = (...args) => execFileSync(path.join(root, "build/native/qdq"), args, { cwd: shapes, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+
+// The address of the page and what ends its server.
+async function serve() {
+  const server = spawn(process.execPath, [path.join(root, "web/demo/serve.mjs"), path.join(root, "build/page"), "0"]);
+  const url = await new Promise((resolve, reject) => {
+    server.stdout.on("data", (text) => resolve(/http\S+/.exec(String(text))[0]));
+    server.stderr.on("data", (text) => reject(new Error(String(text))));
+  });
+  return { url, close: () => server.kill() };
+}
+
+const launch = () => chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+
+// A tab with the page. `problems` collects what must not happen: errors on the console, and requests to another host.
+async function openPage(browser, url, options = {}) {
+  const context = await browser.newContext({ acceptDownloads: true, viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(60000);
+  const problems = [];
+  page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(String(error)));
+  context.on("request", (request) => {
+    const { protocol, host } = new URL(request.url());
+    if (host !== new URL(url).host && !["blob:", "data:", "file:"].includes(protocol)) problems.push(`a request to ${request.url()}`);
+  });
+  await page.goto(url);
+  return { page, problems };
+}
+
+// Takes the example, and waits until its data and layers are there.
+async function takeExample(page) {
+  await page.click("#example");
+  await page.waitForSelector("#test-summary:not(:empty)");
+  await page.waitForSelector("#recipe tbody tr");
+}
+
+// Clicks Quantize and waits for the result after `before` earlier ones.
+async function quantize(page) {
+  await page.click("#start");
+  await page.waitForFunction(() => document.querySelector("#progress-text").textContent.startsWith("Done"));
+}
+
+// The bytes of the file that a click gives.
+async function downloaded(page, button) {
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click(button)]);
+  return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
+}
+
+// A .npy file of float32.
+function npy(shape, values) {
+  const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(", ")},), }`.padEnd(117) + "\n";
+  const front = Buffer.from([0x93, ...Buffer.from("NUMPY"), 1, 0, header.length & 255, header.length >> 8]);
+  return Buffer.concat([front, Buffer.from(header, "latin1"), Buffer.from(Float32Array.from(values).buffer)]);
+}
+
+module.exports = { downloaded, launch, npy, openPage, qdq, quantize, root, scratch, serve, shapes, takeExample };

@@ -1,0 +1,205 @@
+// The built page in a real browser: from drop to download, what goes wrong on the way, and what it must never do.
+const { readFileSync, readdirSync, writeFileSync } = require("node:fs");
+const path = require("node:path");
+const { downloaded, launch, npy, openPage, qdq, quantize, scratch, serve, shapes, takeExample } = require("./page.js");
+
+let server, browser;
+beforeAll(async () => {
+  server = await serve();
+  browser = await launch();
+});
+afterAll(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+const preprocess = ["--preprocess", "preprocess.json"];
+const images = (folder, count) => readdirSync(path.join(shapes, folder)).filter((name) => name.endsWith(".png")).slice(0, count)
+  .map((name) => path.join(shapes, folder, name));
+const text = (page, selector) => page.textContent(selector);
+
+test("quantizes the example to the bytes of the command line, and shows its numbers", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  await takeExample(page);
+  expect(await text(page, "#calibration-summary")).toBe("Calibration: 128 samples in 8 batches, with labels.");
+  await quantize(page);
+
+  const file = path.join(scratch, "cli.int8.pt2");
+  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", file);
+  const model = await downloaded(page, "#save-model");
+  expect(model.name).toBe("model.int8.pt2");
+  expect(model.bytes.equals(readFileSync(file))).toBe(true);
+
+  const [float, int8] = JSON.parse(qdq("evaluate", "model.pt2", file, "--data", "test", "--labels", "test/labels.csv", ...preprocess, "--json", "--backend", "simd"));
+  expect(await text(page, "#top1")).toBe(`${float.top1.toFixed(2)} % → ${int8.top1.toFixed(2)} %`);
+  expect(await text(page, "#agreement")).toBe(`${int8.agreement.toFixed(2)} %`);
+  expect(await text(page, "#size")).toBe(`${(float.bytes / 1e6).toFixed(2)} MB → ${(int8.bytes / 1e3).toFixed(1)} kB`);
+  expect(await text(page, "#layers")).toBe("21 of 21");
+  expect(await page.locator("#predictions figure").count()).toBe(24);
+  expect(await page.locator("#observers svg").count()).toBeGreaterThan(20);
+
+  const statistics = JSON.parse((await downloaded(page, "#save-observers")).bytes);
+  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", file, "--observers", path.join(scratch, "observers.json"));
+  expect(statistics).toEqual(JSON.parse(readFileSync(path.join(scratch, "observers.json"))));
+  expect(JSON.parse((await downloaded(page, "#save-recipe")).bytes)).toEqual(JSON.parse(readFileSync(path.join(shapes, "recipe.json"))));
+  expect(problems).toEqual([]);
+});
+
+test("writes a report that stands alone, as the command line does", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  await takeExample(page);
+  await quantize(page);
+  const fromPage = path.join(scratch, "page.html"), fromCli = path.join(scratch, "cli.html");
+  writeFileSync(fromPage, (await downloaded(page, "#save-report")).bytes);
+  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", path.join(scratch, "r.pt2"), "--report", fromCli);
+  const dataOf = (file) => JSON.parse(/id="report">(.*?)<\/script>/s.exec(readFileSync(file, "utf8"))[1]);
+  const [a, b] = [dataOf(fromPage), dataOf(fromCli)];
+  for (const field of ["model", "recipe", "bytes", "samples", "layers", "operators", "observers"]) expect([field, a[field]]).toEqual([field, b[field]]);
+  // The decibels come from the logarithm of two C libraries.
+  const errors = (report) => report.errors.map((error) => ({ ...error, sqnr_db: error.sqnr_db?.toFixed(9) }));
+  expect(errors(a)).toEqual(errors(b));
+  for (const [file, sections] of [[fromPage, 5], [fromCli, 4]]) {
+    await page.goto(`file://${file}`);
+    expect(await page.locator("h2").count()).toBe(sections);
+    expect(await page.locator("h1").textContent()).toBe("Quantization of model.pt2");
+    expect(await page.locator("figure svg").count()).toBeGreaterThan(20);
+  }
+  expect(problems).toEqual([]);
+});
+
+test("takes dropped files, leaves a layer float at a click, and gives the command line's bytes for that recipe", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  // A drop of the mouse, made by hand: the browser gives no other way in.
+  await page.evaluate((content) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0))], "dropped.pt2"));
+    document.querySelector("#model .drop").dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+  }, readFileSync(path.join(shapes, "model.pt2"), "base64"));
+  await page.waitForSelector("#recipe tbody tr");
+  expect(await text(page, "#model-name")).toBe("dropped.pt2");
+
+  const data = path.join(scratch, "noise.npy");
+  let seed = 7;
+  const noise = () => (seed = (seed * 16807) % 2147483647) / 1073741823.5 - 1;
+  writeFileSync(data, npy([20, 3, 40, 40], Array.from({ length: 20 * 3 * 40 * 40 }, noise)));
+  await page.setInputFiles("#calibration-files", data);
+  await page.waitForSelector("#calibration-summary:not(:empty)");
+  expect(await text(page, "#calibration-summary")).toBe("Calibration: 20 samples in 2 batches.");
+
+  await page.getByLabel("setting of stem.conv.0").first().selectOption("float");
+  await page.waitForSelector("td.outcome.float");
+  await page.click("#recipe-details summary");
+  const recipe = await page.inputValue("#recipe-json");
+  expect(JSON.parse(recipe).module_name).toEqual([["stem.conv.0", null]]);
+  await quantize(page);
+  expect(await text(page, "#layers")).toBe("20 of 21");
+  expect(await page.locator("#top1").count()).toBe(0);
+
+  const recipeFile = path.join(scratch, "recipe.json"), file = path.join(scratch, "noise.int8.pt2");
+  writeFileSync(recipeFile, recipe);
+  qdq("quantize", "model.pt2", "--calibrate", data, "--recipe", recipeFile, "-o", file);
+  expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
+
+  await page.getByLabel("setting of stem.conv.0").first().selectOption("as the recipe says");
+  expect(await page.locator("#recipe-diff .removed").count()).toBeGreaterThan(0);
+  await page.selectOption("#quantizer", "X86InductorQuantizer");
+  await page.waitForFunction(() => document.querySelector("#recipe-json").value.includes("X86"));
+  await quantize(page);
+  expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(2);
+  expect(problems).toEqual([]);
+});
+
+test("cancels in the middle and can begin again", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  await takeExample(page);
+  await page.fill("#batch-size", "1");
+  await page.press("#batch-size", "Enter");
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("128 batches"));
+  await page.click("#start");
+  await page.waitForFunction(() => /batch [1-9]/.test(document.querySelector("#progress-text").textContent));
+  await page.click("#cancel");
+  await page.waitForFunction(() => document.querySelector("#progress-text").textContent === "Cancelled.");
+  expect(await page.isHidden("#result")).toBe(true);
+  await page.fill("#batch-size", "16");
+  await page.press("#batch-size", "Enter");
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("in 8 batches"));
+  await quantize(page);
+  expect(await page.isVisible("#size")).toBe(true);
+  expect(problems).toEqual([]);
+});
+
+test("says what is wrong with broken files and goes on", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  const model = readFileSync(path.join(shapes, "model.pt2"));
+  const buffer = (name, content) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(content) });
+  const refused = async (input, files, ...parts) => {
+    await page.setInputFiles(input, files);
+    await page.waitForFunction((wanted) => [...document.querySelectorAll("[role=alert]")].some((alert) => !alert.hidden
+      && wanted.every((part) => alert.textContent.includes(part))), parts);
+  };
+  await refused("#model-file", buffer("text.pt2", "hello"), "text.pt2 could not be opened");
+  await refused("#model-file", buffer("half.pt2", model.subarray(0, model.length / 2)), "half.pt2 could not be opened");
+  await refused("#model-file", buffer("notes.txt", "hello"), "none of the 1 files is a model");
+  expect(await page.isHidden("#data")).toBe(true);
+
+  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.waitForSelector("#recipe tbody tr");
+  await refused("#calibration-files", buffer("a.npy", "no array"), "a.npy");
+  expect(await page.isDisabled("#start")).toBe(true);
+  await refused("#calibration-files", buffer("preprocess.json", "{"), "preprocess.json is not JSON");
+
+  // An array of the wrong size and a broken image are met when their batch is made.
+  await page.setInputFiles("#calibration-files", buffer("b.npy", npy([2, 3, 8, 8], new Array(384).fill(0))));
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("2 samples"));
+  await page.click("#start");
+  await page.waitForFunction(() => document.querySelector("#quantize .problem").textContent.includes("[2, 3, 8, 8]"));
+  const good = images("calibration", 4).map((file) => buffer(path.basename(file), readFileSync(file)));
+  const how = buffer("preprocess.json", readFileSync(path.join(shapes, "preprocess.json")));
+  await refused("#calibration-files", [...good, buffer("how.json", '{"resiez": 3}')], "resiez");
+  await page.setInputFiles("#calibration-files", [...good, buffer("zz.png", "no picture"), how]);
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("5 samples"));
+  await page.click("#start");
+  await page.waitForFunction(() => document.querySelector("#quantize .problem").textContent.includes("zz.png"));
+
+  await page.click("#recipe-details summary");
+  await page.fill("#recipe-json", '{"quantizer": "XNNPACKQuantizr"}');
+  await page.dispatchEvent("#recipe-json", "change");
+  await page.waitForFunction(() => document.querySelector("#recipe .problem").textContent.includes("did you mean 'XNNPACKQuantizer'"));
+  await page.fill("#recipe-json", '{"quantizer": "XNNPACKQuantizer", "global": {}}');
+  await page.dispatchEvent("#recipe-json", "change");
+  await page.setInputFiles("#calibration-files", [...good, how]);
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("4 samples"));
+  await quantize(page);
+  expect(await text(page, "#layers")).toBe("21 of 21");
+  expect(problems).toEqual([]);
+});
+
+test("works by keyboard, names every control, and fits a phone in the dark", async () => {
+  const { page, problems } = await openPage(browser, server.url, { viewport: { width: 390, height: 844 }, colorScheme: "dark" });
+  await page.keyboard.press("Tab");
+  for (let i = 0; i < 5 && (await page.evaluate(() => document.activeElement.id)) !== "example"; ++i) await page.keyboard.press("Tab");
+  expect(await page.evaluate(() => document.activeElement.id)).toBe("example");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#test-summary:not(:empty)");
+  await page.waitForSelector("#recipe tbody tr");
+  await page.focus("#start");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelector("#progress-text").textContent.startsWith("Done"));
+  await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
+  const unnamed = await page.evaluate(() => [...document.querySelectorAll("input, select, textarea, button, meter, progress")]
+    .filter((control) => !control.labels?.length && !control.getAttribute("aria-label") && !control.textContent.trim()).map((control) => control.outerHTML));
+  expect(unnamed).toEqual([]);
+  expect(await page.evaluate(() => document.scrollingElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0);
+  expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe("rgb(20, 23, 27)");
+  expect(problems).toEqual([]);
+});
+
+test("may ask no other host", async () => {
+  const { page } = await openPage(browser, server.url);
+  expect(await page.evaluate(() => fetch("http://127.0.0.2:9/").then(() => "went out", (error) => error.name))).toBe("TypeError");
+  const policy = await page.evaluate(() => new Promise((resolve) => {
+    document.addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective), { once: true });
+    void fetch("http://127.0.0.2:9/").catch(() => {});
+  }));
+  expect(policy).toBe("connect-src");
+});

@@ -1,0 +1,204 @@
+// Step 2: the data to calibrate on, how images become inputs, and data to measure on.
+import { byId, h } from "./dom.js";
+import { dropZone } from "./files.js";
+import type { DataChoice, NamedFile } from "./protocol.js";
+import type { Store } from "./state.js";
+
+const isImage = (name: string): boolean => /\.(jpe?g|png|bmp)$/i.test(name);
+const thumbnails = 24;
+
+// The presets that most models were trained with.
+const presets: Record<string, Record<string, unknown>> = {
+  "ImageNet (torchvision)": { resize: 256, crop: 224, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] },
+  "-1 to 1": { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] },
+  "0 to 1": {},
+};
+
+// A preprocessing for the input's shape [N, C, H, W] or [N, H, W, C], to begin with.
+function guess(shape: readonly (number | string)[] = []): Record<string, unknown> {
+  const [, a, b, c] = shape;
+  const last = typeof c === "number" && c <= 3 && typeof a === "number" && a > 3;
+  const size = last ? [a, b] : [b, c], channels = last ? c : a;
+  return {
+    ...(size.every((side) => typeof side === "number") && { resize: Math.min(...(size as number[])), crop: size }),
+    ...(channels === 1 ? { grayscale: true } : { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }),
+    ...(last && { layout: "NHWC" }),
+  };
+}
+
+export interface DataStep {
+  take(use: "calibration" | "test", files: readonly NamedFile[]): Promise<void>;
+}
+
+export function dataStep(store: Store): DataStep {
+  let preprocess: Record<string, unknown> = {};
+  const problem = h("p", { class: "problem", role: "alert", hidden: true });
+  const fail = (text: string): void => {
+    problem.textContent = text;
+    problem.hidden = text === "";
+  };
+  const summary = { calibration: h("p", { id: "calibration-summary" }), test: h("p", { id: "test-summary" }) };
+  const pictures = h("div", { class: "pictures", "aria-label": "calibration images" });
+  const batchSize = h("input", { type: "number", id: "batch-size", min: "1", value: "16", onchange: () => void again() });
+  const limit = h("input", { type: "number", id: "limit", min: "0", value: "0", onchange: () => void again() });
+  const canvas = h("canvas", { width: 1, height: 1, role: "img", "aria-label": "what the model sees of the first image" });
+  const text = h("textarea", { id: "preprocess", rows: 8, spellcheck: false, onchange: () => setPreprocess(text.value) });
+  const controls = h("div", { class: "controls" });
+  const images = h("details", { class: "preprocess", hidden: true }, h("summary", {}, "How images become inputs"),
+    h("div", { class: "columns" }, h("div", {}, controls, h("label", { for: "preprocess" }, "The same as JSON (--preprocess)"), text),
+      h("div", { class: "preview" }, canvas, h("p", {}, "What the model sees of the first image."))));
+
+  byId("data").append(
+    h("p", {}, "Calibration runs the float model on samples like those it will meet, and watches the range of every value. A hundred are plenty."),
+    h("div", { class: "row" },
+      dropZone("calibration-files", "Drop calibration data", "images, or an .npz or .npy; with labels.csv, classes.txt, preprocess.json if you have them",
+        ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt", (files) => void take("calibration", files)),
+      dropZone("test-files", "Drop test data", "optional: other samples to measure on, with labels.csv", ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
+        (files) => void take("test", files))),
+    problem, summary.calibration, summary.test,
+    h("div", { class: "controls" }, h("label", {}, "Samples a batch ", batchSize), h("label", {}, "Use only the first (0: all) ", limit)),
+    pictures, images);
+
+  function setPreprocess(json: string): void {
+    try {
+      preprocess = JSON.parse(json) as Record<string, unknown>;
+    } catch (error) {
+      return fail(`the preprocessing is not JSON: ${(error as Error).message}`);
+    }
+    showControls();
+    void again();
+  }
+
+  function change(key: string, value: unknown): void {
+    const { [key]: _, ...rest } = preprocess;
+    setPreprocess(JSON.stringify(value === undefined ? rest : { ...rest, [key]: value }));
+  }
+
+  function showControls(): void {
+    const show = (key: string): string => (preprocess[key] === undefined ? "" : JSON.stringify(preprocess[key]).replace(/[[\]]/g, ""));
+    const numbers = (key: string, label: string, hint: string, single: boolean): HTMLElement => {
+      const input = h("input", {
+        type: "text", inputmode: "decimal", value: show(key), placeholder: hint,
+        onchange: () => {
+          const values = input.value.split(/[ ,]+/).filter(Boolean).map(Number);
+          if (values.some(Number.isNaN)) return fail(`${label}: "${input.value}" holds no numbers`);
+          change(key, values.length === 0 ? undefined : single && values.length === 1 ? values[0] : values);
+        },
+      });
+      return h("label", {}, `${label} `, input);
+    };
+    const choice = (key: string, label: string, options: readonly string[]): HTMLElement => {
+      const select = h("select", { onchange: () => change(key, select.value) }, ...options.map((option) =>
+        h("option", { selected: (preprocess[key] ?? options[0]) === option }, option)));
+      return h("label", {}, `${label} `, select);
+    };
+    const preset = h("select", { onchange: () => setPreprocess(JSON.stringify(presets[preset.value] ?? preprocess)) },
+      h("option", {}, "as below"), ...Object.keys(presets).map((name) => h("option", {}, name)));
+    const gray = h("input", { type: "checkbox", checked: preprocess.grayscale === true, onchange: () => change("grayscale", gray.checked || undefined) });
+    controls.replaceChildren(h("label", {}, "Preset ", preset), numbers("resize", "Resize", "short side, or H, W", true), numbers("crop", "Crop", "side, or H, W", true),
+      choice("filter", "Filter", ["bilinear", "nearest", "bicubic", "area"]), numbers("scale", "Scale", "1/255", true), numbers("mean", "Mean", "0", false),
+      numbers("std", "Std", "1", false), choice("channel_order", "Channels", ["RGB", "BGR"]), choice("layout", "Layout", ["NCHW", "NHWC"]), h("label", {}, gray, " Gray"));
+    text.value = JSON.stringify(preprocess, null, 1);
+  }
+
+  function settings(): Omit<DataChoice, "files" | "labels"> {
+    return { preprocess, batchSize: Math.max(1, batchSize.valueAsNumber || 16), limit: Math.max(0, limit.valueAsNumber || 0) };
+  }
+
+  async function open(use: "calibration" | "test", files: readonly NamedFile[], labels: string | undefined): Promise<void> {
+    const { engine } = store.state;
+    if (!engine) return;
+    const own = settings();
+    // The limit is for calibration alone.
+    const choice: DataChoice = { ...own, files, ...(labels && { labels }), ...(use === "test" && { limit: 0 }) };
+    try {
+      const info = await engine.call("openData", [use, choice]);
+      if (engine !== store.state.engine) return;
+      fail("");
+      store.update({ [use]: { choice, info } });
+    } catch (error) {
+      fail((error as Error).message);
+      store.update({ [use]: undefined });
+    }
+  }
+
+  // Opens what was chosen with the settings of now.
+  async function again(): Promise<void> {
+    for (const use of ["calibration", "test"] as const) {
+      const files = chosen[use];
+      if (files) await open(use, files.data, files.labels);
+    }
+    void showPreview();
+  }
+
+  const chosen: { calibration?: { data: readonly NamedFile[]; labels: string | undefined }; test?: { data: readonly NamedFile[]; labels: string | undefined } } = {};
+
+  async function take(use: "calibration" | "test", files: readonly NamedFile[]): Promise<void> {
+    fail("");
+    const named = (end: string): NamedFile | undefined => files.find(({ name }) => name.split("/").at(-1)!.endsWith(end));
+    const how = named(".json"), classes = named(".txt"), arrays = files.filter(({ name }) => /\.np[yz]$/i.test(name));
+    const labels = named(".csv") ?? (arrays.length > 1 ? arrays.find(({ name }) => /label/i.test(name)) : undefined);
+    const data = files.filter(({ name }) => isImage(name) || /\.np[yz]$/i.test(name));
+    if (classes) store.update({ classes: (await classes.file.text()).split(/\r?\n/).filter(Boolean) });
+    if (how) {
+      try {
+        preprocess = JSON.parse(await how.file.text()) as Record<string, unknown>;
+      } catch (error) {
+        return fail(`${how.name} is not JSON: ${(error as Error).message}`);
+      }
+    } else if (use === "calibration" && !chosen.calibration) preprocess = guess(store.state.model?.program.inputs[0]?.shape);
+    showControls();
+    if (data.length === 0 && !labels) {
+      if (how || classes) return again();
+      return fail(`none of the ${files.length} files is data; wanted .png, .jpg or .bmp images, an .npz or an .npy`);
+    }
+    const all = labels ? [...data.filter((file) => file !== labels), labels] : data;
+    // Labels alone belong to the data that is there.
+    const there = chosen[use]?.data ?? [];
+    chosen[use] = { data: data.length > 0 ? all : [...there, labels!], labels: labels?.name };
+    await open(use, chosen[use].data, labels?.name);
+    if (use === "calibration") {
+      showThumbnails();
+      void showPreview();
+    }
+  }
+
+  let urls: string[] = [];
+  function showThumbnails(): void {
+    urls.forEach((url) => URL.revokeObjectURL(url));
+    const list = (chosen.calibration?.data ?? []).filter(({ name }) => isImage(name));
+    images.hidden = list.length === 0;
+    const first = list.slice(0, thumbnails);
+    urls = first.map(({ file }) => URL.createObjectURL(file));
+    pictures.replaceChildren(...first.map(({ name }, i) => h("img", { src: urls[i]!, alt: name, title: name, loading: "lazy" })),
+      ...(list.length > thumbnails ? [h("span", {}, `and ${list.length - thumbnails} more`)] : []));
+  }
+
+  async function showPreview(): Promise<void> {
+    const { engine, calibration } = store.state;
+    if (!engine || images.hidden || !calibration) return;
+    try {
+      const { width, height, pixels } = await engine.call("preview", [calibration.choice, 0]);
+      canvas.width = width;
+      canvas.height = height;
+      canvas.getContext("2d")!.putImageData(new ImageData(pixels, width, height), 0, 0);
+    } catch (error) {
+      fail((error as Error).message);
+    }
+  }
+
+  store.listen((state, changed) => {
+    if (changed.has("model")) {
+      delete chosen.calibration;
+      delete chosen.test;
+      byId("data").hidden = !state.model;
+      showThumbnails();
+    }
+    for (const use of ["calibration", "test"] as const) {
+      const info = state[use]?.info;
+      summary[use].textContent = info
+        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} batches${info.labels ? ", with labels" : ""}.` : "";
+    }
+  });
+  return { take };
+}

@@ -1,0 +1,96 @@
+// What the page and its worker say to each other. Files go over by reference, everything else as plain data.
+import type { ErrorCode, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport, Recipe, Report } from "qdq";
+
+export interface NamedFile {
+  name: string;  // with the folders it was found in: "cats/001.png"
+  file: Blob;
+}
+
+export interface DataChoice {
+  files: readonly NamedFile[];
+  labels?: string;  // the file among them that holds the classes
+  preprocess: Record<string, unknown>;
+  batchSize: number;
+  limit: number;
+}
+
+export interface DataInfo {
+  samples: number;
+  batches: number;
+  files: readonly string[];
+  labels?: readonly number[];
+}
+
+export interface Picture {
+  width: number;
+  height: number;
+  pixels: Uint8ClampedArray<ArrayBuffer>;  // RGBA
+}
+
+export interface ModelInfo {
+  program: ProgramInfo;
+  bytes: number;
+}
+
+export interface Quantized {
+  bytes: number;
+  seconds: { calibrate: number; convert: number };
+  samples: number;
+  report: QuantizationReport;
+}
+
+// What a model says of one sample: the scores of its outputs as probabilities, best first.
+export interface SampleScores {
+  file: string;
+  label?: number;
+  float: readonly Score[];
+  int8: readonly Score[];
+  moved: number;  // the noise of the scores relative to the float ones, 0: none
+}
+export interface Score {
+  class: number;
+  share: number;
+}
+
+export interface Evaluation {
+  samples: number;
+  classifier: boolean;                     // whether output 0 is [samples, classes]
+  top1?: readonly [float: number, int8: number];
+  agreement?: number;                      // percent
+  sqnr: number;                            // dB, of output 0
+  speed: { float: number; int8: number };  // milliseconds for a sample
+  predictions: readonly SampleScores[];    // the worst first
+}
+
+export interface Stage {
+  stage: string;
+  done: number;
+  total: number;
+  observers?: readonly ObserverSummary[];
+}
+
+// The worker's methods: arguments and answers.
+export interface Methods {
+  open(file: Blob): ModelInfo;
+  openData(use: "calibration" | "test", choice: DataChoice): DataInfo;
+  preview(choice: DataChoice, index: number): Picture;
+  explain(recipe: Recipe): ExplanationReport;
+  quantize(recipe: Recipe): Quantized;
+  compare(): LayerError[];
+  evaluate(use: "calibration" | "test"): Evaluation;
+  save(): Uint8Array<ArrayBuffer>;
+  observers(): string;
+  report(report: Report): string;
+}
+export type Method = keyof Methods;
+
+export interface Request {
+  id: number;
+  method: Method;
+  args: readonly unknown[];
+}
+export type ToWorker = Request | { cancel: number };
+export type FromWorker =
+  | { id: number; progress: Stage }
+  | { id: number; value: unknown }
+  | { id: number; error: { message: string; code?: ErrorCode; node?: string } };

@@ -1,0 +1,69 @@
+// Recipes as values: what a click changes in them, and how two of them differ. The JSON is that of --recipe.
+import type { Recipe } from "qdq";
+
+export type Setting = Record<string, unknown> | null;  // null: stays float
+type Entry = [name: string, setting: Setting];
+
+const entries = (recipe: Recipe, section: string): Entry[] => ((recipe[section] as Entry[] | undefined) ?? []).map(([name, setting]) => [name, setting]);
+
+// The recipe with the setting of a module or a type; undefined takes it out, so that the rest of the recipe decides.
+export function withSetting(recipe: Recipe, section: "module_name" | "module_type", name: string, setting: Setting | undefined): Recipe {
+  const others = entries(recipe, section).filter(([other]) => other !== name);
+  const list = setting === undefined ? others : [...others, [name, setting]];
+  const { [section]: _, ...rest } = recipe;
+  return (list.length > 0 ? { ...rest, [section]: list } : rest) as Recipe;
+}
+
+export const settingOf = (recipe: Recipe, section: "module_name" | "module_type", name: string): Setting | undefined =>
+  entries(recipe, section).find(([other]) => other === name)?.[1];
+
+// The recipe with one field of its global setting changed; a value that is the default is left out.
+export function withGlobal(recipe: Recipe, field: string, value: boolean): Recipe {
+  const { [field]: _, ...rest } = (recipe.global as Record<string, unknown> | undefined) ?? {};
+  return { ...recipe, global: value ? { ...rest, [field]: true } : rest };
+}
+
+export const globalOf = (recipe: Recipe, field: string): boolean => (recipe.global as Record<string, unknown> | undefined)?.[field] === true;
+
+// What can be said of a layer, by quantizer; the first is the rule of the recipe itself.
+export function choicesFor(recipe: Recipe): readonly { label: string; setting: Setting | undefined }[] {
+  const rest: { label: string; setting: Setting | undefined }[] = recipe.quantizer === "X86InductorQuantizer"
+    ? [{ label: "int8", setting: {} }, { label: "int8, dynamic", setting: { is_dynamic: true } }, { label: "int8, reduced range", setting: { reduce_range: true } }]
+    : [{ label: "int8 per channel", setting: { is_per_channel: true } }, { label: "int8 per tensor", setting: {} },
+      { label: "int8 dynamic", setting: { is_per_channel: true, is_dynamic: true } }];
+  return [{ label: "as the recipe says", setting: undefined }, { label: "float", setting: null }, ...rest];
+}
+
+// One line for each entry of a list, so that a diff shows a layer as a line.
+export function recipeText(recipe: Recipe): string {
+  const lines = Object.entries(recipe).map(([key, value]) => {
+    const list = Array.isArray(value) && value.length > 0 ? `[\n${value.map((entry) => `    ${JSON.stringify(entry)}`).join(",\n")}\n  ]` : JSON.stringify(value);
+    return `  ${JSON.stringify(key)}: ${list}`;
+  });
+  return `{\n${lines.join(",\n")}\n}`;
+}
+
+export interface DiffLine {
+  sign: " " | "+" | "-";
+  text: string;
+}
+
+// The lines of both texts along a longest common subsequence.
+export function diffLines(before: string, after: string): DiffLine[] {
+  const a = before.split("\n"), b = after.split("\n");
+  const common = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0));
+  for (let i = a.length - 1; i >= 0; --i) {
+    for (let k = b.length - 1; k >= 0; --k) common[i]![k] = a[i] === b[k] ? common[i + 1]![k + 1]! + 1 : Math.max(common[i + 1]![k]!, common[i]![k + 1]!);
+  }
+  const out: DiffLine[] = [];
+  let i = 0, k = 0;
+  while (i < a.length || k < b.length) {
+    if (i < a.length && k < b.length && a[i] === b[k]) {
+      out.push({ sign: " ", text: a[i]! });
+      ++i;
+      ++k;
+    } else if (k === b.length || (i < a.length && common[i + 1]![k]! >= common[i]![k + 1]!)) out.push({ sign: "-", text: a[i++]! });
+    else out.push({ sign: "+", text: b[k++]! });
+  }
+  return out;
+}

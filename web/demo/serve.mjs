@@ -1,0 +1,37 @@
+// Serves a folder of static files on this machine alone: node serve.mjs FOLDER [PORT]. Prints the address; port 0 takes a free one.
+import { createServer } from "node:http";
+import { readFile } from "node:fs/promises";
+import { extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const types = {
+  ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".json": "application/json",
+  ".svg": "image/svg+xml",
+};
+// The policy of the page itself, which workers inherit from their own response; isolation makes clocks finer and allows threads.
+const headers = {
+  "content-security-policy": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' blob: data:; "
+    + "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cache-control": "no-cache",
+  "x-content-type-options": "nosniff",
+};
+
+export async function serve(folder, port = 0) {
+  const server = createServer(async ({ url = "/" }, response) => {
+    try {
+      const path = normalize(decodeURIComponent(new URL(url, "http://localhost").pathname));
+      const file = join(folder, path.endsWith("/") ? `${path}index.html` : path);
+      const bytes = await readFile(file);
+      response.writeHead(200, { ...headers, "content-type": types[extname(file)] ?? "application/octet-stream" }).end(bytes);
+    } catch {
+      response.writeHead(404, { "content-type": "text/plain" }).end("there is no such file\n");
+    }
+  });
+  await new Promise((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
+  return { server, url: `http://localhost:${server.address().port}/` };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { url } = await serve(process.argv[2] ?? "build/page", Number(process.argv[3] ?? 8080));
+  console.log(`the page is at ${url} (Ctrl+C ends it)`);
+}

@@ -1,0 +1,55 @@
+// What the page knows, and who wants to hear of it.
+import type { ExplanationReport, LayerError, Recipe } from "qdq";
+import type { Engine } from "./engine.js";
+import type { DataChoice, DataInfo, Evaluation, ModelInfo, Quantized } from "./protocol.js";
+
+export interface Chosen {
+  choice: DataChoice;
+  info: DataInfo;
+}
+
+export interface Run {
+  recipe: Recipe;
+  quantized: Quantized;
+  errors?: readonly LayerError[];
+  evaluation?: Evaluation;
+}
+
+export interface State {
+  engine?: Engine;
+  name: string;            // of the model's file
+  model?: ModelInfo;
+  calibration?: Chosen;
+  test?: Chosen;
+  classes: readonly string[];
+  recipe: Recipe;
+  explanation?: ExplanationReport;
+  explanationError?: string;
+  busy: boolean;           // whether long work is under way
+  runs: readonly Run[];    // the latest is last
+}
+
+type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
+
+export const defaultRecipe: Recipe = { quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } };
+
+export class Store {
+  state: State = { name: "", classes: [], recipe: defaultRecipe, busy: false, runs: [] };
+  readonly #listeners: Listener[] = [];
+
+  listen(listener: Listener): void {
+    this.#listeners.push(listener);
+  }
+
+  // Changes some fields; undefined takes a field away.
+  update(changes: { [K in keyof State]?: State[K] | undefined }): void {
+    this.state = { ...this.state, ...changes } as State;
+    const changed = new Set(Object.keys(changes) as (keyof State)[]);
+    for (const listener of this.#listeners) listener(this.state, changed);
+  }
+}
+
+export const lastRun = (state: State): Run | undefined => state.runs.at(-1);
+
+// "7 (seven)", "7" where the classes have no names.
+export const className = (classes: readonly string[], index: number): string => classes[index] ?? `class ${index}`;
