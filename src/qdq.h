@@ -12,8 +12,11 @@
 #include "format/image.h"                   // IWYU pragma: export
 #include "format/npz.h"                     // IWYU pragma: export
 #include "graph/program.h"                  // IWYU pragma: export
+#include "graph/source_partition.h"         // IWYU pragma: export
+#include "io/pattern.h"                     // IWYU pragma: export
 #include "io/pt2.h"                         // IWYU pragma: export
 #include "lower/lower.h"                    // IWYU pragma: export
+#include "op/match.h"                       // IWYU pragma: export
 #include "op/op.h"                          // IWYU pragma: export
 #include "quant/annotation_quantizer.h"     // IWYU pragma: export
 #include "quant/composable_quantizer.h"     // IWYU pragma: export

@@ -4,9 +4,9 @@
   python3 tests/differential.py run                             where qdq runs: float outputs, int8 files, their outputs
   python3 tests/differential.py check                           in PyTorch again: compares; exit status 1 if a graph disagrees
 
-Even graphs are float graphs of any operators of tests/differential_graphs.py; odd ones are networks that are quantized too, with a random recipe of the XNNPACK
-or the X86 quantizer in the mode "torch-2.6". Graph number N of a seed is always the same: `make --seed S --only N` makes it alone. What is made goes to
-build/differential. A graph agrees if
+Even graphs are float graphs of any operators of tests/differential_graphs.py; odd ones are networks that are quantized too, with a random recipe
+of the XNNPACK or the X86 quantizer in the mode "torch-2.6". Graph number N of a seed is always the same: `make --seed S --only N` makes it alone.
+What is made goes to build/differential. A graph agrees if
 
   float      outputs have PyTorch's dtypes and shapes; floats differ by at most 2e-5 of the output's largest value, or 8 times PyTorch's own error
              (float32 against float64) where that is more; others are equal, where PyTorch in float64 has the same.
@@ -180,7 +180,8 @@ def make(options):
             made.append(number)
         except Exception as problem:  # PyTorch does not export or save it
             unmakeable.append(number)
-            print(f"graph {number}: PyTorch has no file of it: {type(problem).__name__}: {str(problem).splitlines()[0][:160] if str(problem) else ''}", flush=True)
+            reason = f"{type(problem).__name__}: {problem}".splitlines()[0][:160]
+            print(f"graph {number}: PyTorch has no file of it: {reason}", flush=True)
     (WORK / "made.json").write_text(json.dumps({"seed": options.seed, "made": made}))
     print(f"seed {options.seed}: {len(made)} graphs made; PyTorch refused to export {len(unmakeable)}")
 
@@ -196,8 +197,9 @@ def run(options):
         name = f"{at}/{number:04d}"
         lines.append(f"{options.program} run {name}.pt2 --inputs {name}.npz -o {name}.ours.npz 2>{name}.err >/dev/null && ok=$((ok+1))")
         if (WORK / f"{number:04d}.recipe.json").exists():
-            lines.append(f"{options.program} quantize {name}.pt2 --calibrate {name}.calib.npz --recipe {name}.recipe.json -o {name}.int8.pt2 2>{name}.quantize.err "
-                         f">/dev/null && {options.program} run {name}.int8.pt2 --inputs {name}.npz -o {name}.int8.npz 2>{name}.int8.err >/dev/null")
+            lines.append(f"{options.program} quantize {name}.pt2 --calibrate {name}.calib.npz --recipe {name}.recipe.json -o {name}.int8.pt2 "
+                         f"2>{name}.quantize.err >/dev/null && "
+                         f"{options.program} run {name}.int8.pt2 --inputs {name}.npz -o {name}.int8.npz 2>{name}.int8.err >/dev/null")
     (WORK / "run.sh").write_text("\n".join(lines + ["echo $ok float graphs ran", ""]))
     for old in list(WORK.glob("*.ours.npz")) + list(WORK.glob("*.int8.*")):
         old.unlink()
@@ -355,7 +357,9 @@ def check(options):
         counts[record["quantized"]] += 1
         refused += "refused" in record
         ours = WORK / f"{name}.ours.npz"
-        problem = compare_floats(arrays_of(ours), record["float"], record["double"]) if ours.exists() else "qdq refused: " + error_of(WORK / f"{name}.err")
+        problem = "qdq refused: " + error_of(WORK / f"{name}.err")
+        if ours.exists():
+            problem = compare_floats(arrays_of(ours), record["float"], record["double"])
         if problem is None and record["quantized"]:
             try:
                 problem = check_quantized(name, record)
@@ -366,8 +370,10 @@ def check(options):
             print(f"graph {number}: {problem}  [make --seed {made['seed']} --only {number}]", flush=True)
     known = json.loads((ROOT / "tests/golden/op/cases.json").read_text())["schemas"]
     used = len(targets & set(known))
-    print(f"seed {made['seed']}: {len(made['made']) - len(failed)} of {len(made['made'])} graphs agree ({counts[False]} float, {counts[True]} quantized, of which PyTorch "
-          f"refuses {refused} and so must qdq); {used} of the {len(known)} operators of the table occur; {sum(excused.values())} scales beyond 1e-5 that move in PyTorch too")
+    agree = len(made["made"]) - len(failed)
+    print(f"seed {made['seed']}: {agree} of {len(made['made'])} graphs agree ({counts[False]} float, {counts[True]} quantized, of which PyTorch "
+          f"refuses {refused} and so must qdq); {used} of the {len(known)} operators of the table occur; {sum(excused.values())} scales beyond "
+          "1e-5 that move in PyTorch too")
     if options.verbose:
         print("operators that do not occur:", " ".join(sorted(t.removeprefix("torch.ops.") for t in set(known) - targets)))
     sys.exit(1 if failed else 0)

@@ -10,9 +10,10 @@ from torch.utils._pytree import tree_map
 
 NAMES = ("onednn", "aten", "float64")
 WIDENED = {f"aten.{name}" for name in (
-    "convolution", "addmm", "mm", "bmm", "baddbmm", "mean", "sum", "native_layer_norm", "native_group_norm", "_softmax", "_log_softmax", "native_batch_norm",
-    "_native_batch_norm_legit_no_training", "_adaptive_avg_pool2d", "avg_pool2d", "silu", "sigmoid", "hardswish", "hardsigmoid", "gelu", "tanh", "exp", "erf",
-    "elu", "mish", "mul", "add", "sub", "div", "rsub", "pow", "sqrt", "rsqrt", "linalg_vector_norm", "upsample_bilinear2d", "upsample_bicubic2d", "leaky_relu")}
+    "convolution", "addmm", "mm", "bmm", "baddbmm", "mean", "sum", "native_layer_norm", "native_group_norm", "_softmax", "_log_softmax",
+    "native_batch_norm", "_native_batch_norm_legit_no_training", "_adaptive_avg_pool2d", "avg_pool2d", "silu", "sigmoid", "hardswish", "hardsigmoid",
+    "gelu", "tanh", "exp", "erf", "elu", "mish", "mul", "add", "sub", "div", "rsub", "pow", "sqrt", "rsqrt", "linalg_vector_norm",
+    "upsample_bilinear2d", "upsample_bicubic2d", "leaky_relu")}
 
 
 class InFloat64(TorchDispatchMode):
@@ -22,7 +23,8 @@ class InFloat64(TorchDispatchMode):
 
         if str(function).rpartition(".")[0] not in WIDENED:
             return function(*args, **(kwargs or {}))
-        return cast(function(*cast(args, torch.float32, torch.float64), **cast(kwargs or {}, torch.float32, torch.float64)), torch.float64, torch.float32)
+        wide_args, wide_kwargs = cast(args, torch.float32, torch.float64), cast(kwargs or {}, torch.float32, torch.float64)
+        return cast(function(*wide_args, **wide_kwargs), torch.float64, torch.float32)
 
 
 @contextlib.contextmanager

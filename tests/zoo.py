@@ -11,8 +11,9 @@
   check     PyTorch loads qdq's int8 files and runs them.
 
 The rules:
-  float     the largest difference from PyTorch's output is below 1e-4 of the largest output.
-  layouts   both files give the same bytes: the float outputs, and the int8 files.
+  float     the largest difference from PyTorch's output is below 1e-4 of the largest output; or, where PyTorch's own output is further than that from
+            what it computes in float64 (very deep networks of random weights magnify the last bits), below twice that distance, which the table says.
+  layouts   both files give the same bytes: the float outputs, and (of networks below 300 MB) the int8 files.
   int8      for the same int8 file, qdq's and PyTorch's outputs differ by at most 2 steps. A step is the scale of the quantizer that the output
             comes from, or a 255th of the output's range if it comes from none. Two: a sum of floats in another order can move one activation
             by one step where it falls between two, which moves the output's sum by a small part of a step, and the output itself
@@ -22,7 +23,8 @@ The rules:
             and the largest of a thousand differences varies that much from pair to pair.
 
 The limit of the last rule was first 1.5 times the distance of oneDNN and ATen. The first 30 networks showed that these two share everything but
-convolutions and products of matrices (on EfficientNet-B0 with XNNPACK they agree to the bit), so float64 was added, and 1.5 became 2.
+convolutions and products of matrices (on EfficientNet-B0 with XNNPACK they agree to the bit), so float64 was added, and 1.5 became 2. The second
+half of the rule for floats was added for ResNet-152.
 """
 import argparse
 import datetime
@@ -38,7 +40,8 @@ ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "zoo"
 RECIPES = ["xnnpack", "x86-inductor"]
 LAYOUTS = ["2.6", "2.14"]
-LIMIT_MACS = 6e9
+LIMIT_MACS, SMALLER_MACS = 6e9, 2e9
+LARGE_FILE = 300e6
 # Default image sizes, where they are not 224 (520 for segmentation), and what sizes must be a multiple of.
 SIZES = {"inception_v3": 299, "efficientnet_b1": 240, "efficientnet_b2": 288, "efficientnet_b3": 300, "efficientnet_b4": 380, "efficientnet_b5": 456,
          "efficientnet_b6": 528, "efficientnet_b7": 600, "efficientnet_v2_s": 384, "efficientnet_v2_m": 480, "efficientnet_v2_l": 480,
@@ -94,7 +97,7 @@ def size_for(name):
     macs = macs_of(name, size)
     if macs > LIMIT_MACS:
         multiple = PATCH.get(name, 32)
-        size = max(multiple, int(size * math.sqrt(LIMIT_MACS / macs)) // multiple * multiple)
+        size = max(multiple, int(size * math.sqrt(SMALLER_MACS / macs)) // multiple * multiple)
         macs = macs_of(name, size)
     return size, macs
 
@@ -115,6 +118,8 @@ def export(name):
     size, macs = size_for(name)
     torch.manual_seed(0)
     model = build(name, size).eval()
+    if name in PATCH:  # torchvision begins with a head of zeros, whose outputs would all be equal
+        torch.nn.init.normal_(model.heads.head.weight, std=0.02)
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     with torch.no_grad():
         if norms:  # running statistics of its own, so that activations keep a realistic scale
@@ -172,6 +177,12 @@ def check(name):
     ours = arrays_of(WORK / f"{name}.2.6.float.npz")
     found = {"float": max(float(numpy.abs(a - b).max() / numpy.abs(b).max()) for a, b in zip(ours, expected, strict=True))}
     passed = found["float"] < 1e-4
+    if not passed:
+        program = torch.export.load(WORK / f"{name}.2.6.pt2")
+        with torch.no_grad():
+            exact = outputs_of(program.module().double()(x.double()))
+        found["float_torch"] = max(float(numpy.abs(a - b).max() / numpy.abs(a).max()) for a, b in zip(exact, expected, strict=True))
+        passed = found["float"] < 2 * found["float_torch"]
     for recipe in RECIPES:
         file = WORK / f"{name}.2.6.{recipe}.pt2"
         if not file.exists():
@@ -208,13 +219,16 @@ def command(words):
     return done.stdout.strip()
 
 
-def quantize(name, qdq, layouts):
+def quantize(name, qdq):
     at = Path("build/zoo")
     same = True
-    for layout in layouts:
+    for layout in LAYOUTS:
         model = at / f"{name}.{layout}.pt2"
-        if layout == "2.6" or len(layouts) > 1:
-            command(qdq + ["run", model, "--inputs", at / f"{name}.npz", "-o", at / f"{name}.{layout}.float.npz"])
+        command(qdq + ["run", model, "--inputs", at / f"{name}.npz", "-o", at / f"{name}.{layout}.float.npz"])
+        if layout != "2.6":
+            same = same and bytes_equal(WORK / f"{name}.{layout}.float.npz", WORK / f"{name}.2.6.float.npz")
+            if (WORK / f"{name}.2.6.pt2").stat().st_size > LARGE_FILE:
+                continue
         for recipe in RECIPES:
             out = at / f"{name}.{layout}.{recipe}.pt2"
             command(qdq + ["quantize", model, "--calibrate", at / f"{name}.npz", "--batch-size", 2, "--quantizer", recipe, "-o", out])
@@ -222,8 +236,6 @@ def quantize(name, qdq, layouts):
                 command(qdq + ["run", out, "--inputs", at / f"{name}.npz", "-o", at / f"{name}.2.6.{recipe}.npz"])
             else:
                 same = same and bytes_equal(ROOT / out, WORK / f"{name}.2.6.{recipe}.pt2")
-        if layout != "2.6":
-            same = same and bytes_equal(WORK / f"{name}.{layout}.float.npz", WORK / f"{name}.2.6.float.npz")
     return same
 
 
@@ -257,7 +269,7 @@ def run(options):
         try:
             entry |= json.loads(command(torch + ["export", name]).splitlines()[-1])
             entry["stage"] = "quantize"
-            entry["same"] = quantize(name, qdq, LAYOUTS)
+            entry["same"] = quantize(name, qdq)
             entry["stage"] = "check"
             entry |= json.loads(command(torch + ["check", name]).splitlines()[-1])
             entry["stage"] = "done"
@@ -273,7 +285,7 @@ def run(options):
                 file.unlink()
     entries = results()
     failed = [name for name, entry in entries.items() if not entry["passed"]]
-    print(f"{len(entries) - len(failed)} of {len(networks)} passed, {len(networks) - len(entries)} not run{', failed: ' if failed else ''}{', '.join(failed)}")
+    print(f"{len(entries) - len(failed)} of {len(networks)} passed, {len(networks) - len(entries)} not run, failed: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
 
 
@@ -295,23 +307,31 @@ def table():
             notes.append(f"{name}: {e['stage']} failed: {e['error']}")
             continue
         size = f"{e['size']}" + (f" (default {e['default']})" if e["size"] != e["default"] else "")
-        columns = [name, size, e["batch"], f"{e['gmacs']:.2f}", f"{e['float']:.1e}", "yes" if e["same"] else "NO"]
-        columns += [steps_text(e[recipe]) for recipe in RECIPES] + [f"{e['float_mb']:.1f}", f"{e['xnnpack']['mb']:.1f}", "yes" if e["passed"] else "NO"]
+        error = f"{e['float']:.1e}" + (f" (PyTorch's own: {e['float_torch']:.1e})" if "float_torch" in e else "")
+        columns = [name, size, e["batch"], f"{e['gmacs']:.2f}", error, "yes" if e["same"] else "NO"] + [steps_text(e[recipe]) for recipe in RECIPES]
+        columns += [f"{e['float_mb']:.1f}", f"{e['xnnpack']['mb']:.1f}", "yes" if e["passed"] else "NO"]
         rows.append("| " + " | ".join(columns) + " |")
     passed = sum(e["passed"] for e in entries.values())
-    head = ["network", "image", "batch", "GMACs", "float error", "both layouts alike", "XNNPACK, steps", "X86, steps", "float MB", "int8 MB", "passed"]
+    head = ["network", "image", "batch", "GMACs", "float error", "both layouts alike", "XNNPACK, steps", "X86, steps", "float MB", "int8 MB",
+            "passed"]
     text = f"""# torchvision's networks
 
-{passed} of {len(networks)} pass; {len(networks) - len(entries)} were not run. Made on {datetime.date.today()} with PyTorch 2.6, torchvision 0.21 and random weights by
+{passed} of {len(networks)} pass; {len(networks) - len(entries)} were not run. Made on {datetime.date.today()} with PyTorch 2.6, torchvision 0.21 and
+random weights by
 
     python3 tests/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6" && python3 tests/zoo.py table
 
-Every network is exported by PyTorch 2.6 and laid out once more in the archive of PyTorch 2.14; qdq loads both, runs both, quantizes both with the
-XNNPACK and the X86 recipe on two images, and PyTorch loads and runs the int8 files. *float error*: the largest difference from PyTorch's output, relative to
-the largest output; below 1e-4 passes. *both layouts alike*: the float outputs and the int8 files are the same bytes. *steps*: the largest difference between
-qdq's and PyTorch's outputs of the same int8 file in quantization steps of the output; 2 or less passes, or twice the largest distance between PyTorch's own
-kernels on that file (oneDNN, ATen, float64), where they are further apart ([tests/zoo.py](../tests/zoo.py) says why). Where the default image takes more than 6 billion
-multiplications it was made smaller. *batch*: "any" if the exported batch is symbolic, else its size.
+Every network is exported by PyTorch 2.6 and laid out once more in the archive of PyTorch 2.14; qdq loads and runs both, quantizes with the
+XNNPACK and the X86 recipe on two images, and PyTorch loads and runs the int8 files.
+
+- *image*: where the default image takes more than 6 billion multiplications it was made smaller.
+- *batch*: "any" if the exported batch is symbolic, else its size.
+- *float error*: the largest difference from PyTorch's output, relative to the largest output; below 1e-4 passes, or below twice PyTorch's own
+  distance from float64 where that is larger.
+- *both layouts alike*: the float outputs and (of networks below 300 MB) the int8 files are the same bytes.
+- *steps*: the largest difference between qdq's and PyTorch's outputs of the same int8 file in quantization steps of the output; 2 or less passes,
+  or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen, float64), where they are further apart
+  ([tests/zoo.py](../tests/zoo.py) says why).
 
 | {" | ".join(head)} |
 |{"---|" * len(head)}

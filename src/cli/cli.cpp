@@ -26,12 +26,10 @@ void add_data_options(CLI::App& verb, DataOptions& options) {
   verb.add_option("--limit", options.limit, "use only the first N samples")->type_name("N");
 }
 
-// Returns the options that name a quantizer.
-std::vector<CLI::Option*> add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
+void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
   auto* quantizer = verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")->type_name("NAME");
   auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")->type_name("FILE.json");
   recipe->excludes(quantizer);
-  return {quantizer, recipe};
 }
 
 // The verbs write their options into this and, when the words are read, say what is to be done.
@@ -48,10 +46,14 @@ struct CommandLine {
     add_conformance();
   }
 
-  CLI::App* verb(const char* name, const char* description, std::function<int()> body) {
+  // `check`, if given, throws a CLI::ParseError for words that do not go together.
+  CLI::App* verb(const char* name, const char* description, std::function<int()> body, std::function<void()> check = {}) {
     CLI::App* verb = app.add_subcommand(name, description);
     verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")->type_name("N");
-    verb->callback([this, body = std::move(body)] { work = body; });
+    verb->callback([this, body = std::move(body), check = std::move(check)] {
+      if (check) check();
+      work = body;
+    });
     return verb;
   }
 
@@ -117,12 +119,18 @@ struct CommandLine {
     CLI::App* verb = this->verb("inspect", "show what a model is made of", [this] {
       qdq::inspect(inspect, host);
       return kDone;
+    }, [this] {
+      const bool needs_quantizer = inspect.explain || inspect.capabilities;
+      if (inspect.model.empty() && !inspect.capabilities) throw CLI::RequiredError("MODEL");
+      if (!inspect.model.empty() && inspect.capabilities) throw CLI::ExcludesError("--capabilities", "MODEL");
+      if (!inspect.quantizer.recipe.empty() && !needs_quantizer) throw CLI::RequiresError("--recipe", "--explain or --capabilities");
     });
-    verb->add_option("MODEL", inspect.model, "the model (.pt2)")->required();
+    verb->add_option("MODEL", inspect.model, "the model (.pt2); not needed with --capabilities");
     auto* graph = verb->add_flag("--graph", inspect.graph, "print the graph as PyTorch does");
     verb->add_flag("--json", inspect.json, "print everything as JSON")->excludes(graph);
     auto* explain = verb->add_flag("--explain", inspect.explain, "tell for every operator whether the quantizer takes it, and why")->excludes(graph);
-    for (CLI::Option* option : add_quantizer_options(*verb, inspect.quantizer)) option->needs(explain);
+    verb->add_flag("--capabilities", inspect.capabilities, "list the patterns that the quantizer knows")->excludes(graph)->excludes(explain);
+    add_quantizer_options(*verb, inspect.quantizer);
   }
 
   void add_conformance() {

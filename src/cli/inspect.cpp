@@ -108,6 +108,25 @@ std::string explanation_table(const Prepared& prepared) {
   return out + "\n";
 }
 
+// One line a pattern: what it is made of, and in which modes.
+std::string capabilities_table(const QuantizationCapabilities& capabilities) {
+  std::string out = capabilities.quantizer + "\n";
+  for (const PatternCapability& c : capabilities.patterns) {
+    std::string modes, operators;
+    const std::pair<const char*, bool> all[] = {{"static", c.static_quantization}, {"dynamic", c.dynamic_quantization}, {"qat", c.qat}};
+    for (const auto& [name, has] : all)
+      if (has) modes += (modes.empty() ? "" : ", ") + std::string(name);
+    for (const auto& alternatives : c.operators) {
+      operators += operators.empty() ? "" : "  ->  ";
+      for (size_t i = 0; i < alternatives.size(); ++i) operators += (i == 0 ? "" : " | ") + alternatives[i];
+    }
+    out += concat("  ", c.pattern, " (", modes, "): ", operators, c.note.empty() ? "" : "; " + c.note, "\n");
+  }
+  if (capabilities.patterns.empty() && capabilities.parts.empty()) out += "  it does not tell\n";
+  for (const QuantizationCapabilities& part : capabilities.parts) out += capabilities_table(part);
+  return out;
+}
+
 }  // namespace
 
 Model load_model(const std::string& path, Host& host, bool to_run) {
@@ -123,6 +142,11 @@ Model load_model(const std::string& path, Host& host, bool to_run) {
 }
 
 void inspect(const InspectOptions& options, Host& host) {
+  if (options.capabilities) {
+    const QuantizationCapabilities capabilities = open_quantizer(options.quantizer, host)->quantization_capabilities();
+    host.print(options.json ? format::print_json(capabilities_report(capabilities), 1) + "\n" : capabilities_table(capabilities));
+    return;
+  }
   auto [program, file_bytes] = load_model(options.model, host, false);
   if (options.explain) {
     const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);

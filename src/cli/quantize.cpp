@@ -97,7 +97,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
 
   std::string out = concat("wrote ", options.output, "\n");
   out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - prepared_at), "\n");
-  const auto left = left_in_float(prepared, converted);
+  // Integers spelled out no longer tell which layers they belong to.
+  const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared)) : left_in_float(prepared, converted);
   const int64_t layers = count_layers(prepared.program());
   out += concat("  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers, "\n");
   if (!left.empty()) out += concat("  left in float     ", left.size(), left.size() == 1 ? " layer\n" : " layers\n");

@@ -2,6 +2,7 @@
 #include "cli/recipe.h"
 
 #include <algorithm>
+#include <map>
 
 #include "quant/annotation_quantizer.h"
 #include "quant/composable_quantizer.h"
@@ -375,6 +376,61 @@ std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& w
                          : "did you mean '" + nearest + "'?");
   }
   out->set_observer_overrides(overrides_of(fields));
+  fields.reject_unknown();
+  return out;
+}
+
+Pattern parse_pattern(const Json& json, const std::string& what) {
+  const Fields fields(json, what);
+  Pattern out;
+  std::map<std::string, Node*> nodes;
+  const auto add = [&](const std::string& name, Node* node) {
+    QDQ_CHECK(nodes.emplace(name, node).second, kInvalidArgument, what, " has two nodes called '", name, "'");
+    out.names.emplace_back(name, node);
+  };
+  const auto known = [&](const std::string& name) {
+    const auto found = nodes.find(name);
+    QDQ_CHECK(found != nodes.end(), kInvalidArgument, what, " uses the node '", name, "', which does not stand in front of its use");
+    return found->second;
+  };
+  const std::function<Argument(const Json&)> argument = [&](const Json& value) -> Argument {
+    if (value.is_null()) return Argument();
+    if (value.is_boolean()) return value.get<bool>();
+    if (value.is_number_integer()) return value.get<int64_t>();
+    if (value.is_number()) return value.get<double>();
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_array()) {
+      Argument::List list;
+      for (const Json& element : value) list.push_back(argument(element));
+      return list;
+    }
+    const Fields object(value, concat("an argument of ", what));
+    Argument result;
+    if (object.find("node")) {
+      result = known(object.required<std::string>("node"));
+    } else if (object.find("dtype")) {
+      result = dtype_of(object);
+    } else {
+      const Json number = object.required<Json>("float");
+      result = number.is_number() ? number.get<double>() : format::number_of_json(value, object.where("float"));
+    }
+    object.reject_unknown();
+    return result;
+  };
+  for (const auto& input : fields.required<std::vector<std::string>>("inputs")) add(input, out.graph->create(Node::Op::kPlaceholder, input));
+  for (const Json& node : fields.required<std::vector<Json>>("nodes")) {
+    const Fields call(node, concat("node ", nodes.size(), " of ", what));
+    std::vector<Argument> args;
+    for (const Json& value : call.required<std::vector<Json>>("args")) args.push_back(argument(value));
+    Node::Kwargs kwargs;
+    if (const Json* given = call.find("kwargs"))
+      for (const auto& [key, value] : given->items()) kwargs.emplace_back(key, argument(value));
+    add(call.required<std::string>("name"), out.graph->call(call.required<std::string>("target"), std::move(args), std::move(kwargs)));
+    call.reject_unknown();
+  }
+  Argument::List outputs;
+  for (const auto& output : fields.required<std::vector<std::string>>("outputs")) outputs.push_back(known(output));
+  out.graph->create(Node::Op::kOutput, "output", {Argument(std::move(outputs))}, {}, "output");
   fields.reject_unknown();
   return out;
 }

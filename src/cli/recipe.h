@@ -6,6 +6,7 @@
 #include <string>
 
 #include "format/json.h"
+#include "op/match.h"
 #include "quant/quantizer.h"
 
 namespace qdq {
@@ -23,6 +24,11 @@ struct RecipeExtensions {
 // The quantizer of a recipe. `what` names it in errors: "recipe.json".
 // Throws Error{kInvalidArgument} for an unknown quantizer, field or setting, with the nearest known name.
 std::unique_ptr<Quantizer> parse_recipe(const format::Json& recipe, const std::string& what, const RecipeExtensions& extensions = {});
+
+// A pattern given as JSON: {"inputs": [name], "nodes": [{"name", "target", "args", "kwargs"?}], "outputs": [name]}. Arguments are
+// written as in reports: {"node": name}, {"dtype": "int8"}, {"float": 1}, lists, constants. Every input and node goes by its name.
+// Throws Error{kInvalidArgument} for a name that is not there (yet) or is there twice.
+Pattern parse_pattern(const format::Json& pattern, const std::string& what);
 
 // Writes annotations given as JSON (the list `annotations` of an AnnotationQuantizer's recipe) on the nodes of the graph.
 // Throws Error{kInvalidArgument} for a node that the graph does not have, or a spec that makes no sense.

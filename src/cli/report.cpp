@@ -28,21 +28,6 @@ void add_value(Json& out, const ValueMeta& value) {
   }
 }
 
-Json node_json(const Node& node) {
-  Json out{{"name", node.name()}, {"op", to_string(node.op())}, {"target", node.target()}};
-  out["args"] = Json::array();
-  for (const Argument& argument : node.args()) out["args"].push_back(json_of(argument));
-  out["kwargs"] = Json::object();
-  for (const auto& [name, argument] : node.kwargs()) out["kwargs"][name] = json_of(argument);
-  out["users"] = Json::array();
-  for (const Node* user : node.users()) out["users"].push_back(user->name());
-  if (const auto path = node.meta.module_path()) out["module"] = *path;
-  if (!node.meta.nn_module_stack.empty()) out["type"] = node.meta.nn_module_stack.back().type;
-  if (node.meta.debug_handle) out["debug_handle"] = *node.meta.debug_handle;
-  add_value(out, node.meta.val);
-  return out;
-}
-
 Json value_json(const Node& node) {
   Json out{{"name", node.name()}};
   add_value(out, node.meta.val);
@@ -141,9 +126,25 @@ Json json_of(const Argument& argument) {
       argument.variant());
 }
 
+Json node_report(const Node& node) {
+  Json out{{"name", node.name()}, {"op", to_string(node.op())}, {"target", node.target()}};
+  out["args"] = Json::array();
+  for (const Argument& argument : node.args()) out["args"].push_back(json_of(argument));
+  out["kwargs"] = Json::object();
+  for (const auto& [name, argument] : node.kwargs()) out["kwargs"][name] = json_of(argument);
+  out["users"] = Json::array();
+  for (const Node* user : node.users()) out["users"].push_back(user->name());
+  if (const auto path = node.meta.module_path()) out["module"] = *path;
+  if (!node.meta.nn_module_stack.empty()) out["type"] = node.meta.nn_module_stack.back().type;
+  if (!node.meta.source_fn_stack.empty()) out["source"] = node.meta.source_fn_stack.back().second;
+  if (node.meta.debug_handle) out["debug_handle"] = *node.meta.debug_handle;
+  add_value(out, node.meta.val);
+  return out;
+}
+
 Json graph_report(const Graph& graph) {
   Json nodes = Json::array();
-  for (const Node* node : graph.nodes()) nodes.push_back(node_json(*node));
+  for (const Node* node : graph.nodes()) nodes.push_back(node_report(*node));
   return {{"nodes", std::move(nodes)}};
 }
 
@@ -238,6 +239,33 @@ Json explanation_report(const Prepared& prepared) {
     conflicts.push_back({{"edge", {conflict.edge.first->name(), conflict.edge.second->name()}}, {"producer_annotator", conflict.producer_annotator},
                          {"consumer_annotator", conflict.consumer_annotator}, {"message", conflict.message}});
   return {{"operators", std::move(operators)}, {"conflicts", std::move(conflicts)}};
+}
+
+Json capabilities_report(const QuantizationCapabilities& capabilities) {
+  Json out{{"quantizer", capabilities.quantizer}, {"patterns", Json::array()}, {"parts", Json::array()}};
+  for (const PatternCapability& c : capabilities.patterns)
+    out["patterns"].push_back({{"pattern", c.pattern}, {"operators", c.operators}, {"static", c.static_quantization},
+                               {"dynamic", c.dynamic_quantization}, {"qat", c.qat}, {"note", c.note}});
+  for (const QuantizationCapabilities& part : capabilities.parts) out["parts"].push_back(capabilities_report(part));
+  return out;
+}
+
+Json partition_report(const SourcePartition& partition) {
+  const auto names = [](const std::vector<Node*>& nodes) {
+    Json out = Json::array();
+    for (const Node* node : nodes) out.push_back(node->name());
+    return out;
+  };
+  return {{"source", partition.source}, {"nodes", names(partition.nodes)}, {"input_nodes", names(partition.input_nodes)},
+          {"output_nodes", names(partition.output_nodes)}, {"params", names(partition.params)}};
+}
+
+Json match_report(const Match& match) {
+  Json out{{"name_node_map", Json::object()}, {"placeholder_nodes", Json::array()}, {"returning_nodes", Json::array()}};
+  for (const auto& [name, node] : match.name_node_map) out["name_node_map"][name] = node ? Json(node->name()) : Json(nullptr);
+  for (const Argument& argument : match.placeholder_nodes) out["placeholder_nodes"].push_back(json_of(argument));
+  for (const Node* node : match.returning_nodes) out["returning_nodes"].push_back(node->name());
+  return out;
 }
 
 }  // namespace qdq

@@ -3,6 +3,8 @@
 
 #include "format/json.h"
 #include "graph/program.h"
+#include "graph/source_partition.h"
+#include "op/match.h"
 #include "quant/explain.h"
 
 namespace qdq {
@@ -15,6 +17,8 @@ format::Json json_of(const Tensor& tensor);
 // An argument: {"node": name}, {"dtype": "int8"}, a list, a constant.
 format::Json json_of(const Argument& argument);
 
+// One node: {name, op, target, args, kwargs, users, module?, type?, source?, dtype?, shape?}.
+format::Json node_report(const Node& node);
 // {"nodes": [{name, op, target, args, kwargs, users, module?, type?, dtype?, shape?}]}
 format::Json graph_report(const Graph& graph);
 // The same with inputs, outputs, attributes and qparams.
@@ -24,6 +28,14 @@ format::Json observers_report(const Prepared& prepared);
 
 // {"operators": [{node, module, op, outcome, quantizer, pattern, reason, tensors, decisions}], "conflicts": [{edge, message, ...}]}
 format::Json explanation_report(const Prepared& prepared);
+
+// {"quantizer", "patterns": [{pattern, operators, static, dynamic, qat, note}], "parts": [...]}
+format::Json capabilities_report(const QuantizationCapabilities& capabilities);
+
+// {source, nodes, input_nodes, output_nodes, params}, nodes by name.
+format::Json partition_report(const SourcePartition& partition);
+// {"name_node_map": {name: node or null}, "placeholder_nodes": [argument], "returning_nodes": [node]}
+format::Json match_report(const Match& match);
 
 // A quantize node of a converted program.
 struct QuantizedValue {

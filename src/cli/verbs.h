@@ -68,6 +68,7 @@ struct InspectOptions {
   bool json = false;
   bool graph = false;
   bool explain = false;  // what the quantizer would do with every operator, and why
+  bool capabilities = false;  // what the quantizer can do; needs no model
   QuantizerOptions quantizer;
 };
 // Prints what a model is made of, or what a quantizer would make of it.

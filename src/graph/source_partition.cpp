@@ -84,6 +84,7 @@ void find_borders(SourcePartition& partition) {
     if (std::find(list.begin(), list.end(), node) == list.end()) list.push_back(node);
   };
   for (Node* node : partition.nodes) {
+    if (node->op() == Node::Op::kGetAttr) partition.params.push_back(node);
     // Only direct arguments count: PyTorch does not look into lists here.
     for (const Argument& argument : node->args())
       if (Node* input = argument.node(); input && !inside.count(input)) add_once(partition.input_nodes, input);
@@ -122,7 +123,7 @@ std::vector<SourcePartition> get_source_partitions(const Graph& graph, const std
     auto group = std::find_if(groups.begin(), groups.end(), [&](const BySource& g) { return g.source == source; });
     if (group == groups.end()) group = groups.insert(groups.end(), BySource{source, {}});
     auto call = std::find_if(group->calls.begin(), group->calls.end(), [&](const auto& c) { return c.first == name; });
-    if (call == group->calls.end()) call = group->calls.insert(group->calls.end(), {name, SourcePartition{source, {}, {}, {}}});
+    if (call == group->calls.end()) call = group->calls.insert(group->calls.end(), {name, SourcePartition{source, {}, {}, {}, {}}});
     call->second.nodes.push_back(node);
   }
   std::vector<SourcePartition> out;

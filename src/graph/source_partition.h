@@ -19,6 +19,7 @@ struct SourcePartition {
   std::vector<Node*> nodes;         // in execution order
   std::vector<Node*> input_nodes;   // used by the partition, not part of it
   std::vector<Node*> output_nodes;  // part of it, used outside
+  std::vector<Node*> params;        // part of it: get_attr nodes
 };
 
 // What the file records for PyTorch's public name of a module class or function: "torch.nn.Conv2d" ->

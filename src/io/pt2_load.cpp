@@ -254,7 +254,7 @@ class ProgramReader {
     if (kind == "as_int") return v.integer();
     if (kind == "as_float") return number(v);
     if (kind == "as_bool") return v.boolean();
-    if (kind == "as_string") return v.string();
+    if (kind == "as_string" || kind == "as_operator") return v.string();
     if (kind == "as_tensors") return list(v, tensor);
     if (kind == "as_ints") return list(v, integer);
     if (kind == "as_floats") return list(v, [&](const Place& p) { return Argument(number(p)); });
@@ -282,7 +282,8 @@ class ProgramReader {
     std::string names;  // of args, where no schema tells them
   };
 
-  // As they stand in the file; a keyword is told by its kind (2), which older files do not have.
+  // As they stand in the file; a keyword is told by its kind (2), which older files do not have. Arguments of higher-order operators, which
+  // have no schema in PyTorch, have no names.
   Inputs inputs_in_file_order(const Place& inputs) {
     Inputs out;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -340,7 +341,8 @@ class ProgramReader {
     const bool has_schema = target.starts_with("torch.ops.");
     const OpDef* op = has_schema ? find_op(target) : nullptr;
     const Place inputs_place = place["inputs"], outputs = place["outputs"];
-    Inputs inputs = op ? inputs_in_schema_order(inputs_place, *op) : inputs_in_file_order(inputs_place);
+    const bool by_name = op && !target.starts_with("torch.ops.higher_order.");
+    Inputs inputs = by_name ? inputs_in_schema_order(inputs_place, *op) : inputs_in_file_order(inputs_place);
     NodeMeta meta;
     if (const auto metadata = place.find("metadata")) meta = read_node_metadata(*metadata);
     if (has_schema && !op) meta.extra.emplace_back(kInputNames, inputs.names);

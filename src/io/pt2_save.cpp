@@ -328,6 +328,8 @@ class ProgramWriter {
     refuse(user, "the list " + print(Argument(values)) + " has elements that do not go together");
   }
 
+  static bool is_higher_order(const Node& node) { return node.target().starts_with("torch.ops.higher_order."); }
+
   // Of an operator without a schema: as the file had them, or those of Python's functions on numbers.
   static std::vector<std::string> names_of_inputs(const Node& node) {
     if (!node.target().starts_with("torch.ops.")) return {"a", "b"};
@@ -354,6 +356,11 @@ class ProgramWriter {
         refuse(node, "qdq does not have " + node.target() + " and so does not know the names of its arguments");
       for (size_t i = 0; i < node.args().size(); ++i) add(names[i], node.args()[i], nullptr);
       for (const auto& [name, value] : node.kwargs()) add(name, value, nullptr);
+      return out;
+    }
+    if (is_higher_order(node)) {  // without names; the first one names an operator
+      for (const Argument& value : node.args()) add("", value, nullptr);
+      if (!out.empty() && node.arg(0).is<std::string>()) out[0]["arg"] = tagged("as_operator", node.arg(0).as<std::string>());
       return out;
     }
     const Schema& schema = op->schema;

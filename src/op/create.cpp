@@ -93,6 +93,37 @@ Value eval_arange(const Call<Tensor>& call) {
 }
 constexpr Places kEnd{-1, 0, -1}, kStartEnd{0, 1, -1}, kStartEndStep{0, 1, 2};
 
+// meshgrid: vectors (or numbers) spread over a grid with an axis for each; "xy" exchanges the first two axes.
+MetaValue infer_meshgrid(const Call<TensorMeta>& call) {
+  const std::vector<TensorMeta> tensors = call.tensors(0);
+  const bool exchanged = call.string(1) == "xy" && tensors.size() >= 2;
+  QDQ_CHECK(exchanged || call.string(1) == "ij" || call.string(1) == "xy", kInvalidArgument, call.op().target, " knows the indexings ij and xy, found ",
+            call.string(1));
+  SymShape sizes;
+  for (const TensorMeta& tensor : tensors) {
+    QDQ_CHECK(tensor.sizes.size() <= 1, kInvalidArgument, call.op().target, " wants vectors, found shape ", to_string(tensor.sizes));
+    sizes.push_back(tensor.sizes.empty() ? SymInt(1) : tensor.sizes[0]);
+  }
+  if (exchanged) std::swap(sizes[0], sizes[1]);
+  MetaValue::List out;
+  for (const TensorMeta& tensor : tensors) out.push_back(tensor_meta(tensor.dtype, sizes));
+  return out;
+}
+Value eval_meshgrid(const Call<Tensor>& call) {
+  infer_call(call);
+  const std::vector<Tensor> tensors = call.tensors(0);
+  const auto axis_of_tensor = [&](size_t i) { return i < 2 && tensors.size() >= 2 && call.string(1) == "xy" ? 1 - i : i; };
+  Shape sizes(tensors.size(), 1);
+  for (size_t i = 0; i < tensors.size(); ++i) sizes[axis_of_tensor(i)] = tensors[i].numel();
+  Value::List out;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Shape own(tensors.size(), 1);
+    own[axis_of_tensor(i)] = tensors[i].numel();
+    out.push_back(tensors[i].reshape(own).expand(sizes));
+  }
+  return out;
+}
+
 }  // namespace
 
 void add_create_ops(std::vector<OpDef>& ops) {
@@ -113,6 +144,7 @@ void add_create_ops(std::vector<OpDef>& ops) {
   add("new_ones(Tensor self, SymInt[] size", "", infer_filled, eval_ones);
   add("new_full(Tensor self, SymInt[] size, Scalar fill_value", "", infer_filled, eval_full);
   add("new_empty(Tensor self, SymInt[] size", "", infer_filled, eval_zeros);
+  ops.push_back(define("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", infer_meshgrid, eval_meshgrid));
   add("scalar_tensor(Scalar s", "", infer_scalar_tensor, eval_scalar_tensor);
   add("arange(Scalar end", "", infer_arange<kEnd>, eval_arange<kEnd>);
   add("arange.start(Scalar start, Scalar end", "", infer_arange<kStartEnd>, eval_arange<kStartEnd>);

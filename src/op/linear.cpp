@@ -282,6 +282,23 @@ Value eval_einsum(const Call<Tensor>& call) {
   });
 }
 
+// outer: out[i][j] = a[i] * b[j].
+MetaValue infer_outer(const Call<TensorMeta>& call) {
+  const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
+  QDQ_CHECK(a.sizes.size() == 1 && b.sizes.size() == 1, kInvalidArgument, call.op().target, " wants two vectors, found shapes ", to_string(a.sizes),
+            " and ", to_string(b.sizes));
+  return tensor_meta(result_dtype({operand_kind(call, 0), operand_kind(call, 1)}), {a.sizes[0], b.sizes[0]});
+}
+Value eval_outer(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const Shape sizes = constant_shape(meta.sizes);
+  return visit_compute(meta.dtype, [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const DType c = DTypeOf<C>::value;
+    return map<C>(call.tensor(0).to(c).reshape({sizes[0], 1}), call.tensor(1).to(c), sizes, [](C x, C y) { return mul_wrapping(x, y); }).to(meta.dtype);
+  });
+}
+
 }  // namespace
 
 void add_linear_ops(std::vector<OpDef>& ops) {
@@ -298,6 +315,7 @@ void add_linear_ops(std::vector<OpDef>& ops) {
   ops.push_back(define("aten::matmul(Tensor self, Tensor other) -> Tensor", infer_matmul, eval_matmul, two));
   ops.push_back(define("aten::mv(Tensor self, Tensor vec) -> Tensor", infer_matmul, eval_matmul, two));
   ops.push_back(define("aten::dot(Tensor self, Tensor tensor) -> Tensor", infer_matmul, eval_matmul, two));
+  ops.push_back(define("aten::outer(Tensor self, Tensor vec2) -> Tensor", infer_outer, eval_outer));
   ops.push_back(define("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", infer_einsum, eval_einsum));
 }
 

@@ -203,6 +203,27 @@ OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles) 
   return op;
 }
 
+// PyTorch's second names of operators; an exported program keeps the one that the model used. All overloads go along, and the in-place form
+// ("mul_" is "multiply_" too).
+constexpr std::pair<std::string_view, std::string_view> kSecondNames[] = {
+    {"multiply", "mul"}, {"divide", "div"}, {"subtract", "sub"}, {"clip", "clamp"}, {"absolute", "abs"}, {"negative", "neg"}, {"fix", "trunc"},
+    {"greater", "gt"}, {"greater_equal", "ge"}, {"less", "lt"}, {"less_equal", "le"}, {"not_equal", "ne"}, {"concatenate", "cat"}, {"moveaxis", "movedim"}};
+
+void add_second_names(std::vector<OpDef>& ops) {
+  constexpr std::string_view kAten = "torch.ops.aten.";
+  for (size_t i = 0, count = ops.size(); i < count; ++i) {
+    if (!ops[i].target.starts_with(kAten)) continue;
+    const std::string name = ops[i].schema.name.substr(0, ops[i].schema.name.find('.'));
+    for (const auto& [second, first] : kSecondNames) {
+      if (name != first && name != concat(first, "_")) continue;
+      OpDef op = ops[i];
+      op.schema.name.replace(0, first.size(), second);
+      op.target.replace(kAten.size(), first.size(), second);
+      ops.push_back(std::move(op));
+    }
+  }
+}
+
 const std::vector<OpDef>& all_ops() {
   static const std::vector<OpDef> ops = [] {
     std::vector<OpDef> all;
@@ -222,6 +243,7 @@ const std::vector<OpDef>& all_ops() {
     add_quantized_decomposed_ops(all);
     add_higher_order_ops(all);
     add_sym_ops(all);
+    add_second_names(all);
     return all;
   }();
   return ops;

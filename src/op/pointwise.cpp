@@ -266,6 +266,7 @@ double sqrt_of(double x) { return std::sqrt(x); }
 double rsqrt_of(double x) { return 1 / std::sqrt(x); }
 double reciprocal_of(double x) { return 1 / x; }
 double log2_of(double x) { return math::log(x) * 0x1.71547652b82fep+0; }
+double log10_of(double x) { return math::log(x) * 0x1.bcb7b1526e50ep-2; }
 
 // clamp, clamp_min, clamp_max: bounds at the given places, numbers or tensors; -1 or None: there is none.
 template <class T>
@@ -471,6 +472,7 @@ void add_unary(std::vector<OpDef>& ops) {
   add("aten::log(Tensor self) -> Tensor", eval_float<math::log>, infer_float);
   add("aten::log1p(Tensor self) -> Tensor", eval_float<math::log1p>, infer_float);
   add("aten::log2(Tensor self) -> Tensor", eval_float<log2_of>, infer_float);
+  add("aten::log10(Tensor self) -> Tensor", eval_float<log10_of>, infer_float);
   add("aten::erf(Tensor self) -> Tensor", eval_float<math::erf>, infer_float);
   add("aten::sin(Tensor self) -> Tensor", eval_float<math::sin>, infer_float);
   add("aten::cos(Tensor self) -> Tensor", eval_float<math::cos>, infer_float);

@@ -350,6 +350,9 @@ Value eval_sort(const Call<Tensor>& call) {
   const int64_t axis = call.integer(*place_of(call, "dim"));
   return ordered(x, axis, x.dim() == 0 ? 1 : x.size(axis), call.boolean(*place_of(call, "descending")));
 }
+// The indices of sort alone.
+MetaValue infer_argsort(const Call<TensorMeta>& call) { return infer_sort(call).get_if<MetaValue::List>()->at(1); }
+Value eval_argsort(const Call<Tensor>& call) { return eval_sort(call).get_if<Value::List>()->at(1); }
 
 }  // namespace
 
@@ -393,6 +396,7 @@ void add_reduce_ops(std::vector<OpDef>& ops) {
   add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", infer_cumsum, eval_cumsum, roles);
   add("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", infer_topk, eval_topk, roles);
   add("aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", infer_sort, eval_sort, roles);
+  add("aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", infer_argsort, eval_argsort, {});
 }
 
 }  // namespace qdq

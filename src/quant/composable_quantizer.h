@@ -15,6 +15,7 @@ class EmbeddingQuantizer : public Quantizer {
   explicit EmbeddingQuantizer(Compat compat = Compat::kNone) : compat_(compat) {}
   std::string_view name() const override { return "EmbeddingQuantizer"; }
   Compat compat() const override { return compat_; }
+  QuantizationCapabilities quantization_capabilities() const override;
   void annotate(Program& program, Annotations& annotations) override;
 
  private:
@@ -28,6 +29,7 @@ class ComposableQuantizer : public Quantizer {
   explicit ComposableQuantizer(std::vector<std::unique_ptr<Quantizer>> quantizers) : quantizers_(std::move(quantizers)) {}
   std::string_view name() const override { return "ComposableQuantizer"; }
   Compat compat() const override;
+  QuantizationCapabilities quantization_capabilities() const override;  // the capabilities of its parts
   void transform_for_annotation(Program& program) override;
   // Throws Error{kInvalidArgument} naming the quantizer that changed an annotation, the one that wrote it, and the node.
   void annotate(Program& program, Annotations& annotations) override;

@@ -192,6 +192,91 @@ void duplicate_dequantize(Graph& graph, const std::unordered_map<const Node*, co
   graph.eliminate_dead_code();
 }
 
+// Gives the inserted operators the stack traces of the operators that they serve, and nothing else of their metadata
+// (torch/ao/quantization/pt2e/port_metadata_pass.py): a dequantize that of its user, a quantize that of the producer of an annotated
+// output, choose_qparams and what follows it that of the user, what stands between a parameter and its quantize that of the parameter.
+class StackTraces {
+ public:
+  StackTraces(const std::unordered_map<const Node*, const QuantizationAnnotation*>& annotations, const std::unordered_map<const Node*, Node*>& copies)
+      : annotations_(annotations), copies_(copies) {}
+
+  void port(Graph& graph) {
+    for (Node* node : graph.nodes()) {
+      const auto found = annotations_.find(node);
+      if (found == annotations_.end() || !found->second->is_valid()) continue;
+      for (const auto& [input, spec] : found->second->input_qspec_map) {
+        const auto copy = copies_.find(input);
+        if (std::holds_alternative<std::monostate>(spec) || copy == copies_.end()) continue;
+        const auto* quantization = std::get_if<QuantizationSpec>(&spec);
+        if (quantization && quantization->is_dynamic) port_dynamic(copy->second, node);
+        else port_input(copy->second, node);
+      }
+      if (!std::holds_alternative<std::monostate>(found->second->output_qspec)) port_output(node);
+    }
+  }
+
+ private:
+  static void hand_on(Node* to, const Node* from) {
+    if (!from->meta.stack_trace.empty()) to->meta.stack_trace = from->meta.stack_trace;
+  }
+  static std::vector<Node*> users_of(const Node* node) {
+    std::vector<Node*> users = node->users();
+    std::erase_if(users, [](const Node* user) { return reads_size_only(*user); });
+    return users;
+  }
+  static bool keeps_numbers(const Node& node) {
+    for (const std::string_view target : {"flatten.using_ints", "permute.default", "permute_copy.default", "slice_copy.Tensor", "squeeze.dim",
+                                          "squeeze_copy.dim", "transpose.int", "view_copy.default", "view.default"})
+      if (node.is(concat("torch.ops.aten.", target))) return true;
+    return false;
+  }
+
+  // input -> quantize -> dequantize -> node
+  static void port_input(const Node* input, Node* node) {
+    for (const Argument& argument : node->args()) {
+      Node* dequantize = argument.node();
+      if (dequantize == nullptr || !is_dequantize(*dequantize)) continue;
+      Node* quantize = dequantize->arg(0).node();
+      const Node* source = dequantize;
+      while (is_dequantize(*source) || is_quantize(*source)) source = source->arg(0).node();
+      if (source != input) continue;
+      if (!is_quantize(*quantize)) return;
+      std::vector<Node*> between = {quantize};
+      Node* constant = quantize->arg(0).node();
+      for (; constant->op() == Node::Op::kCallFunction && keeps_numbers(*constant); constant = constant->arg(0).node()) between.push_back(constant);
+      if (constant->op() == Node::Op::kGetAttr)
+        for (Node* inserted : between) hand_on(inserted, constant);
+      hand_on(dequantize, node);
+      return;
+    }
+  }
+
+  static void port_dynamic(Node* input, const Node* node) {
+    std::vector<Node*> queue = {input};
+    for (size_t i = 0; i < queue.size(); ++i) {
+      Node* choose = queue[i];
+      if (!choose->target().starts_with(op("choose_qparams"))) {
+        for (Node* user : choose->users())
+          if (std::find(queue.begin(), queue.end(), user) == queue.end()) queue.push_back(user);
+        continue;
+      }
+      Node* quantize = users_of(choose).back()->users().at(0);
+      hand_on(choose, node);
+      hand_on(quantize, node);
+      hand_on(users_of(quantize).back(), node);
+      return;
+    }
+  }
+
+  static void port_output(const Node* node) {
+    const std::vector<Node*> users = users_of(node);
+    if (!users.empty() && is_quantize(*users.back())) hand_on(users.back(), node);
+  }
+
+  const std::unordered_map<const Node*, const QuantizationAnnotation*>& annotations_;
+  const std::unordered_map<const Node*, Node*>& copies_;
+};
+
 }  // namespace
 
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
@@ -205,6 +290,7 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
 
   Replacer(program, impl).run();
   duplicate_dequantize(*program.graph, annotations);
+  StackTraces(annotations, copies).port(*program.graph);
   if (options.fold_quantize) fold_quantized_constants(program);
   if (options.use_reference_representation) rewrite_as_reference_representation(program, impl.compat);
   program.erase_unused_attributes();

@@ -126,6 +126,20 @@ class Annotations : public std::unordered_map<const Node*, QuantizationAnnotatio
   size_t num_decisions_ = 0;
 };
 
+// A pattern that a quantizer looks for.
+struct PatternCapability {
+  std::string pattern;  // as decisions and annotations name it
+  // Operators in the order in which each reads the one before, with the alternatives at each place: {{"aten.linear.default"}, {...}}.
+  std::vector<std::vector<std::string>> operators;
+  bool static_quantization = true, dynamic_quantization = false, qat = true;
+  std::string note;  // a condition in words
+};
+struct QuantizationCapabilities {
+  std::string quantizer;
+  std::vector<PatternCapability> patterns;      // in the order in which they are tried
+  std::vector<QuantizationCapabilities> parts;  // of a composed quantizer, in its order
+};
+
 class Quantizer {
  public:
   virtual ~Quantizer() = default;
@@ -138,6 +152,8 @@ class Quantizer {
   virtual void annotate(Program& program, Annotations& annotations) = 0;
   // Throws Error{kInvalidArgument} if the annotated graph is not what the backend can run. Default: accepts.
   virtual void validate(const Program& program, const Annotations& annotations) { (void)program; (void)annotations; }
+  // What it can quantize at all, whatever its settings are. Default: it does not tell.
+  virtual QuantizationCapabilities quantization_capabilities() const { return {std::string(name()), {}, {}}; }
   // What of its settings the quantizer could not take, one sentence each. Default: nothing.
   virtual std::vector<std::string> warnings() const { return {}; }
   // Called when all observers exist and none is in the graph yet, one entry for each annotated edge and node, in order

@@ -1,7 +1,7 @@
 // The patterns of the reference representation and what stands for them.
 #include "quant/reference_representation.h"
 
-#include "graph/match.h"
+#include "op/match.h"
 #include "op/op.h"
 
 namespace qdq {
@@ -58,6 +58,13 @@ void replace(Program& program, const Graph& pattern, const Graph& replacement, c
   replace_pattern(*program.graph, pattern, replacement, [](Node& node) { node.meta.nn_module_stack = {{"", "", ""}}; }, options);
 }
 
+// Only matches in which that placeholder is a node: a linear without bias has None there, which the replacement cannot compute on.
+MatchOptions with_node_at(const Node* placeholder) {
+  MatchOptions options;
+  options.accept = [placeholder](const Match& match) { return match.nodes_map.at(placeholder).is_node(); };
+  return options;
+}
+
 // in: x, its quant_min, quant_max, eps; weight, its scale, zero point, quant_min, quant_max; bias
 void dynamic_linear(Program& program) {
   Sketch p(10), r(10);
@@ -80,7 +87,7 @@ void dynamic_linear(Program& program) {
   Node* sum = r.as_int32("linear.default", {x_centred, weight_centred, Argument()});
   Node* bias = r.as_int32("div.Tensor", {r.in(9), r.aten("mul.Tensor", {scale, r.in(5)})});
   sum = r.aten("add.Tensor", {sum, bias});
-  replace(program, pattern, r.returning(r.aten("mul.Tensor", {sum, r.aten("mul.Tensor", {scale, r.in(5)})})));
+  replace(program, pattern, r.returning(r.aten("mul.Tensor", {sum, r.aten("mul.Tensor", {scale, r.in(5)})})), with_node_at(p.in(9)));
 }
 
 // in: x, weight, each with scale, zero point, quant_min, quant_max; bias; the output's scale, zero point, quant_min, quant_max
@@ -102,7 +109,7 @@ void static_linear(Program& program) {
   sum = r.aten("add.Tensor", {sum, bias});
   Node* factor = r.aten("div.Tensor", {r.aten("mul.Tensor", {r.in(1), r.in(6)}), r.in(11)});
   Node* out = r.aten("add.Tensor", {r.as_int32("mul.Tensor", {sum, factor}), r.in(12)});
-  replace(program, pattern, r.returning(r.to(r.clamp(out, r.in(13), r.in(14)), DType::kS8)));
+  replace(program, pattern, r.returning(r.to(r.clamp(out, r.in(13), r.in(14)), DType::kS8)), with_node_at(p.in(10)));
 }
 
 // in: x, weight, each with scale, zero point, quant_min, quant_max; bias; the output's scale, zero point, quant_min, quant_max; then the
@@ -116,8 +123,7 @@ void conv2d(Program& program, const std::string& convolution, size_t num_setting
     };
     Node* x = p.dequantize(p.in(0), p.in(1), p.in(2), p.in(3), p.in(4));
     Node* weight = p.dequantize(p.in(5), p.in(6), p.in(7), p.in(8), p.in(9));
-    const bool ends_with_weight = !has_bias && num_settings == 0;
-    Node* conv = p.aten(convolution, ends_with_weight ? std::vector<Argument>{x, weight} : settings(p, {x, weight, p.in(10)}));
+    Node* conv = p.aten(convolution, settings(p, {x, weight, p.in(10)}));
     const Graph& pattern = p.returning(p.quantize(conv, p.in(11), p.in(12), p.in(13), p.in(14)));
 
     x = r.clamp(r.in(0), r.in(3), r.in(4));
@@ -136,10 +142,10 @@ void conv2d(Program& program, const std::string& convolution, size_t num_setting
     Node* out = r.aten("add.Tensor", {r.as_int32("mul.Tensor", {sum, factor}), r.in(12)});
     MatchOptions options;
     // The bias is spread over two axes, so the operator must have them: PyTorch rewrites 1-d convolutions too, which cannot run then.
-    options.accept = [&p, conv, has_bias, ends_with_weight](const Match& match) {
-      const TensorMeta* meta = match.nodes.at(conv)->meta.val.tensor();
+    options.accept = [&p, conv, has_bias](const Match& match) {
+      const TensorMeta* meta = match.nodes_map.at(conv).node()->meta.val.tensor();
       if (meta == nullptr || meta->sizes.size() != 4) return false;
-      return ends_with_weight || match.placeholders.at(p.in(10)).is_node() == has_bias;
+      return match.nodes_map.at(p.in(10)).is_node() == has_bias;
     };
     replace(program, pattern, r.returning(r.to(r.clamp(out, r.in(13), r.in(14)), DType::kS8)), options);
   }

@@ -46,6 +46,7 @@ class X86InductorQuantizer : public Quantizer {
   std::string_view name() const override { return "X86InductorQuantizer"; }
   Compat compat() const override { return compat_; }
   std::vector<std::string> warnings() const override { return warnings_; }
+  QuantizationCapabilities quantization_capabilities() const override;
   void annotate(Program& program, Annotations& annotations) override;
 
  private:

@@ -52,6 +52,7 @@ class XNNPACKQuantizer : public Quantizer {
   std::string_view name() const override { return "XNNPACKQuantizer"; }
   Compat compat() const override { return compat_; }
   void transform_for_annotation(Program& program) override;
+  QuantizationCapabilities quantization_capabilities() const override;
   void annotate(Program& program, Annotations& annotations) override;
 
  private:

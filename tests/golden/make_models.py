@@ -1,7 +1,7 @@
 """Writes tests/golden/models: small random models of the kinds that people quantize, and what PyTorch 2.6 makes of them.
 
-Run with PyTorch 2.6 in this folder: python3 make_models.py. NAME.pt2 is the exported model; models.json has for each its inputs, its float output, and for
-four recipes the targets of the operators of the converted program, in order, with its output (or the error, where PyTorch refuses).
+Run with PyTorch 2.6 in this folder: python3 make_models.py. NAME.pt2 is the exported model; models.json has for each its inputs, its float
+output, and for four recipes the targets of the operators of the converted program, in order, with its output (or the error, where PyTorch refuses).
 """
 import json
 import operator
@@ -171,7 +171,8 @@ def converted(path, recipe, inputs):
         with torch.no_grad():
             prepared(*inputs)
             program = convert_pt2e(prepared)
-            return {"targets": [target_of(n) for n in program.graph.nodes if n.op == "call_function" and not (n.target is operator.getitem and not n.users)],
+            calls = [n for n in program.graph.nodes if n.op == "call_function" and (n.users or n.target is not operator.getitem)]
+            return {"targets": [target_of(n) for n in calls],
                     "outputs": plain(leaves(program(*inputs)))}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
@@ -206,8 +207,9 @@ def main():
         write_zip(path, files, zipfile.ZIP_DEFLATED)
         with torch.no_grad():
             outputs = leaves(program.module()(*inputs))
-        facts[name] = {"inputs": plain(inputs), "outputs": plain(outputs), "recipes": {key: {"recipe": recipe} | converted(path, recipe, inputs) for key, recipe in RECIPES.items()}}
-        print(name, path.stat().st_size, {k: v.get("error", sum("dequantize" in t for t in v.get("targets", []))) for k, v in facts[name]["recipes"].items()})
+        recipes = {key: {"recipe": recipe} | converted(path, recipe, inputs) for key, recipe in RECIPES.items()}
+        facts[name] = {"inputs": plain(inputs), "outputs": plain(outputs), "recipes": recipes}
+        print(name, path.stat().st_size, {k: v.get("error", sum("dequantize" in t for t in v.get("targets", []))) for k, v in recipes.items()})
     (OUT / "models.json").write_text(json.dumps(facts) + "\n")
 
 

@@ -411,6 +411,35 @@ def comparisons():
     case("bitwise_not", i.to(u8))
 
 
+def second_names():
+    x, y, i = rand(3, 4), rand(3, 4).abs() + 0.5, ints(3, 4)
+    for name in ("multiply", "divide", "subtract"):
+        for suffix in ("", "_"):
+            case(f"{name}{suffix}.Tensor", B(x), B(y))
+            case(f"{name}{suffix}.Scalar", B(x), 1.5)
+    case("divide.Tensor_mode", B(x), B(y), rounding_mode="floor")
+    case("divide.Scalar_mode", i, 2, rounding_mode="trunc")
+    for name in ("greater", "greater_equal", "less", "less_equal", "not_equal"):
+        case(name + ".Tensor", B(x), B(y))
+        case(name + ".Scalar", i, 1)
+    for name in ("absolute", "negative", "fix"):
+        case(name, B(x))
+    case("clip", B(x), -0.5, 0.5)
+    case("clip_", B(x), None, 0.5)
+    case("clip.Tensor", B(x), None, B(y))
+    exact("concatenate", [B(x), B(y)], 1)
+    exact("moveaxis.int", B(rand(2, 3, 4)), 1, -1)
+    exact("argsort", B(rand(3, 5)), 1, True)
+    exact("argsort", ints(6, low=0, high=100))
+    case("outer", rand(3), rand(4))
+    case("outer", ints(3), rand(2))
+    exact("meshgrid.indexing", [rand(3), rand(2)], indexing="ij")
+    exact("meshgrid.indexing", [rand(3), rand(2), rand(4)], indexing="xy")
+    exact("meshgrid.indexing", [ints(3), ints(1)[0]], indexing="ij")
+    case("log10", B(y))
+    case("log10", ints(5, low=1))
+
+
 def unary():
     x, s = rand(3, 5), special()
     positive = x.abs() + 0.01
@@ -842,7 +871,7 @@ def symbols():
 
 def main():
     for make in (convolutions, products, attention, norms, pools, activations, arithmetic, comparisons, unary, selections, reductions, views, resizing,
-                 indexing, creations, recurrence, quantization, higher_order, symbols):
+                 indexing, creations, recurrence, quantization, higher_order, symbols, second_names):
         make()
     schemas = {}
     for entry in cases:

@@ -1,7 +1,7 @@
 """Writes tests/golden/quant/reference_*.pt2 and reference.json: quantized programs, and PyTorch's reference representation of them.
 
 Run with PyTorch 2.6 in this folder: python3 make_reference.py. NAME.pt2 is what convert_pt2e gives; reference.json has the targets of the
-operators that convert_pt2e(use_reference_representation=True) gives for the same model, in order, and what that program computes.
+operators that convert_pt2e(use_reference_representation=True) gives for the same model, in order, and what that program computes. rewritten_linear.pt2 is the reference representation of one of them.
 """
 import json
 import operator
@@ -104,6 +104,7 @@ def save(program, path):
 def main():
     facts = {}
     image, pair, rows = (torch.randn(2, 3, 13, 12),), (torch.randn(2, 5), torch.randn(2, 5)), (torch.randn(4, 6),)
+    dynamic = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_dynamic=True))
     models = {
         "conv2d": (Convs(nn.MaxPool2d(2)), image, True, Everything(ACTIVATION, WEIGHT)),
         "conv2d_by_name": (Convs(nn.MaxPool2d(2)), image, False, Everything(ACTIVATION, WEIGHT)),
@@ -112,7 +113,7 @@ def main():
         "add": (Sums(), pair, False, Everything(ACTIVATION, WEIGHT)),
         "linear": (Linears(), rows, False, Everything(ACTIVATION, WEIGHT)),
         # One linear: the result is float64, which PyTorch's choose_qparams of a second one refuses.
-        "linear_dynamic": (nn.Sequential(nn.Linear(6, 8)), rows, False, XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_dynamic=True))),
+        "linear_dynamic": (nn.Sequential(nn.Linear(6, 8)), rows, False, dynamic),
     }
     for name, (model, inputs, decomposed, quantizer) in models.items():
         pair = []
@@ -123,6 +124,8 @@ def main():
             pair.append(convert_pt2e(prepared, use_reference_representation=as_reference))
         converted, reference = pair
         save(export(converted, inputs), OUT / f"reference_{name}.pt2")
+        if name == "linear":  # the rewritten program as PyTorch writes it
+            save(export(reference, inputs), OUT / "rewritten_linear.pt2")
         facts[name] = {
             "targets": [target_of(node) for node in reference.graph.nodes if node.op == "call_function"],
             "inputs": [{"shape": list(t.shape), "values": t.flatten().tolist()} for t in inputs],

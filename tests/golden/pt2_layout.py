@@ -33,7 +33,8 @@ def payload(tensors, prefix):
         storage = tensor.untyped_storage()
         number = numbers.setdefault(storage.data_ptr(), len(numbers))
         files[f"{prefix}{number}"] = bytes_of(storage)
-        config[name] = {"path_name": f"{prefix}{number}", "is_param": isinstance(tensor, nn.Parameter), "use_pickle": False, "tensor_meta": meta_of(tensor)}
+        config[name] = {"path_name": f"{prefix}{number}", "is_param": isinstance(tensor, nn.Parameter), "use_pickle": False,
+                        "tensor_meta": meta_of(tensor)}
     return files, {"config": config}
 
 
@@ -71,14 +72,10 @@ def program_of_today(text):
 def write_zip(path, files, method=zipfile.ZIP_STORED):
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in files.items():
-            with archive.open(zipfile.ZipInfo(name) if method == zipfile.ZIP_STORED else deflated(name), "w", force_zip64=len(data) >= 2**31) as member:
+            info = zipfile.ZipInfo(name)
+            info.compress_type = method
+            with archive.open(info, "w", force_zip64=len(data) >= 2**31) as member:
                 member.write(data)
-
-
-def deflated(name):
-    info = zipfile.ZipInfo(name)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    return info
 
 
 def archive_of(old, root):

@@ -193,6 +193,14 @@ TEST_F(CliTest, ExplainsWhatAQuantizerWouldDo) {
   EXPECT_EQ(report["operators"][0]["tensors"][0]["edge"][0], "x");
   EXPECT_EQ(report["operators"][0]["decisions"][0]["taken"], true);
   EXPECT_EQ(run({"inspect", "model.pt2", "--recipe", "recipe.json"}), 2);  // says nothing without --explain
+  ASSERT_EQ(run({"inspect", "--capabilities", "--quantizer", "x86-inductor"}), 0) << host.err;
+  EXPECT_NE(host.out.find("linear (static, dynamic, qat): aten.linear.default\n"), std::string::npos) << host.out;
+  host.add("both.json", R"({"quantizer": "ComposableQuantizer",
+                            "quantizers": [{"quantizer": "EmbeddingQuantizer"}, {"quantizer": "XNNPACKQuantizer"}]})");
+  ASSERT_EQ(run({"inspect", "--capabilities", "--recipe", "both.json", "--json"}), 0) << host.err;
+  EXPECT_EQ(format::parse_json(host.out, "report")["parts"][0]["patterns"][0]["pattern"], "embedding");
+  EXPECT_EQ(run({"inspect"}), 2);
+  EXPECT_EQ(run({"inspect", "model.pt2", "--capabilities"}), 2);
 }
 
 TEST_F(CliTest, EndsWithOneAndOneLine) {

@@ -55,9 +55,26 @@ TEST(Recipe, ConfigsMaySpellOutSpecs) {
   ASSERT_EQ(prepared.observers().size(), 1u);
   EXPECT_EQ(prepared.observers()[0].observer->quant_max(), 7);
   EXPECT_EQ(prepared.observers()[0].observer->args().ch_axis, 1);
-  EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "function_type": [["torch.nn.functional.linear", {"weight": )" + weight + "}]]}"), 1u);
-  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "global": {"weight": {"spec": "shared", "with": {"node": "x"}}}})").find("no particular node"),
-            std::string::npos);
+  const std::string by_function = R"({"quantizer": "X86InductorQuantizer", "function_type": [["torch.nn.functional.linear", {"weight": )";
+  EXPECT_EQ(observers_of(by_function + weight + "}]]}"), 1u);
+  const std::string shared = R"({"quantizer": "XNNPACKQuantizer", "global": {"weight": {"spec": "shared", "with": {"node": "x"}}}})";
+  EXPECT_NE(refusal(shared).find("no particular node"), std::string::npos);
+}
+
+TEST(Recipe, PatternsAsData) {
+  const Pattern pattern = parse_pattern(format::parse_json(R"({"inputs": ["x", "w"], "nodes": [{"name": "fc",
+      "target": "torch.ops.aten.linear.default", "args": [{"node": "x"}, {"node": "w"}]}], "outputs": ["fc"]})", "pattern"), "the pattern");
+  const Program program = linear_program();
+  const std::vector<Match> matches = find_matches(*program.graph, pattern);
+  ASSERT_EQ(matches.size(), 1u);
+  EXPECT_EQ(matches[0].named("fc")->name(), "linear");
+  EXPECT_EQ(matches[0].named("w")->name(), "fc_weight");
+  try {
+    parse_pattern(format::parse_json(R"({"inputs": ["x"], "nodes": [], "outputs": ["y"]})", "pattern"), "the pattern");
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message, "the pattern uses the node 'y', which does not stand in front of its use");
+  }
 }
 
 TEST(Recipe, OverridesObservers) {

@@ -12,6 +12,7 @@
 #include "exec/interpreter.h"
 #include "format/bytes.h"
 #include "format/json.h"
+#include "format/zip.h"
 #include "io/pt2.h"
 
 namespace qdq {
@@ -65,6 +66,11 @@ std::vector<std::string> targets_of(const Program& program) {
   return out;
 }
 
+Tensor flat_output(const Program& program, const std::vector<Tensor>& inputs) {
+  const Tensor out = Interpreter(program, {}).run(inputs)[0].contiguous();
+  return out.to(DType::kF32).reshape({out.numel()});
+}
+
 // Outputs are dequantized integers, so equal integers are equal floats.
 TEST(ReferenceGolden, IsPyTorchsToTheOperatorAndTheBit) {
   const format::Json all = facts();
@@ -75,10 +81,36 @@ TEST(ReferenceGolden, IsPyTorchsToTheOperatorAndTheBit) {
     verify(program);
     auto found = targets_of(program), wanted = golden["targets"].get<std::vector<std::string>>();
     EXPECT_EQ(found, wanted);
-    const Tensor result = Interpreter(program, {}).run(inputs_of(golden))[0].contiguous();
     const Tensor expected = tensor_of(golden["output"], {static_cast<int64_t>(golden["output"].size())});
-    EXPECT_EQ(bitwise_equal(result.to(DType::kF32).reshape({result.numel()}), expected), true);
+    EXPECT_TRUE(bitwise_equal(flat_output(program, inputs_of(golden)), expected));
   }
+}
+
+// out_dtype has no schema in PyTorch: its arguments have no names in a file, and the first one is an operator.
+TEST(ReferenceGolden, IsWrittenAndReadAsPyTorchDoes) {
+  const format::Json all = facts();
+  const format::Json& golden = all["linear"];
+  const std::vector<Tensor> inputs = inputs_of(golden);
+  const Tensor expected = tensor_of(golden["output"], {static_cast<int64_t>(golden["output"].size())});
+  const Program theirs = load_pt2(read_file("rewritten_linear.pt2"));
+  EXPECT_TRUE(bitwise_equal(flat_output(theirs, inputs), expected));
+
+  Program program = quantized_program("linear");
+  rewrite_as_reference_representation(program, Compat::kTorch26);
+  const std::vector<std::byte> bytes = save_pt2(program);
+  EXPECT_TRUE(bitwise_equal(flat_output(load_pt2(bytes), inputs), expected));
+  const format::ZipReader zip(bytes);
+  const format::ZipData text = zip.read(*zip.find("serialized_exported_program.json"));
+  const format::Json written = format::parse_json(text.text(), "the program");
+  int64_t found = 0;
+  for (const format::Json& node : written["graph_module"]["graph"]["nodes"]) {
+    if (node["target"] != "torch.ops.higher_order.out_dtype") continue;
+    ++found;
+    for (const format::Json& input : node["inputs"]) EXPECT_EQ(input["name"], "");
+    EXPECT_TRUE(node["inputs"][0]["arg"].contains("as_operator"));
+    EXPECT_EQ(node["inputs"][1]["arg"]["as_scalar_type"], 4);  // int32
+  }
+  EXPECT_EQ(found, 6);
 }
 
 // Convolutions and max pools as exported programs spell them become integers too, where PyTorch leaves them to their quantize operators.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "quant/annotation_quantizer.h"
 #include "quant/composable_quantizer.h"
 #include "quant/x86_inductor_quantizer.h"
@@ -182,6 +184,36 @@ TEST(Explain, WhatPyTorchDoesNotFind) {
   named.set_module_name("a", get_symmetric_quantization_config());
   const Prepared by_name = prepare_pt2e(classifier(), named);
   expect_says(explain(by_name, "conv2d"), Outcome::kFloat, "", "does not reach its parameter a_weight, which belongs to no module");
+}
+
+// What quantizers do stands in what they say they can do.
+TEST(Capabilities, CoverEveryDecision) {
+  const auto check = [](Quantizer& quantizer, bool PatternCapability::*mode) {
+    const QuantizationCapabilities capabilities = quantizer.quantization_capabilities();
+    EXPECT_EQ(capabilities.quantizer, quantizer.name());
+    const Prepared prepared = prepare_pt2e(classifier(), quantizer);
+    size_t taken = 0;
+    for (const Explanation& explanation : explain(prepared)) {
+      if (explanation.outcome == Outcome::kFloat) continue;
+      ++taken;
+      const auto found = std::find_if(capabilities.patterns.begin(), capabilities.patterns.end(),
+                                      [&](const PatternCapability& c) { return c.pattern == explanation.pattern; });
+      ASSERT_NE(found, capabilities.patterns.end()) << explanation.pattern;
+      EXPECT_TRUE((*found).*mode) << explanation.pattern;
+      const bool listed = std::any_of(found->operators.begin(), found->operators.end(), [&](const std::vector<std::string>& alternatives) {
+        return std::find(alternatives.begin(), alternatives.end(), explanation.op) != alternatives.end();
+      });
+      EXPECT_TRUE(listed) << explanation.op << " is not listed for " << explanation.pattern;
+    }
+    EXPECT_GT(taken, 0u);
+  };
+  XNNPACKQuantizer quantizer = xnnpack(), dynamic = xnnpack(Compat::kNone, {.is_dynamic = true});
+  check(quantizer, &PatternCapability::static_quantization);
+  check(dynamic, &PatternCapability::dynamic_quantization);
+  X86InductorQuantizer server = x86(), dynamic_server;
+  dynamic_server.set_global(get_default_x86_inductor_quantization_config({.is_dynamic = true}));
+  check(server, &PatternCapability::static_quantization);
+  check(dynamic_server, &PatternCapability::dynamic_quantization);
 }
 
 TEST(Explain, QuantizersThatSayNothing) {
