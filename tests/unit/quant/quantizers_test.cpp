@@ -65,7 +65,7 @@ TEST(XNNPACKQuantizer, AGruWithoutAGivenState) {
   const Argument::List weights{b.weight("gru.weight_ih", {12, 3}), b.weight("gru.weight_hh", {12, 4})};
   Node* head = b.weight("head.weight", {2, 4});
   Node* x = b.input("x", {5, 2, 3});
-  Node* zeros = b.call("zeros.default", {Argument::List{1, 2, 4}}, "gru", gru_type);
+  Node* zeros = b.call("zeros.default", {Argument(Argument::List{1, 2, 4})}, "gru", gru_type);
   Node* gru = b.call("gru.input", {x, zeros, weights, false, 1, 0.0, false, false, false}, "gru", gru_type);
   zeros->meta.source_fn_stack = gru->meta.source_fn_stack = {{"l__self___gru", gru_type}};  // one call of the module
   Node* result = gru->graph().call("operator.getitem", {gru, 0}, {}, "getitem");
