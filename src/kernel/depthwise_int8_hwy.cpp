@@ -95,13 +95,7 @@ HWY_INLINE void block(const DepthwiseBand& band, int64_t pixel, int64_t channel)
     finish_plain_rows(d, band.finish, sum, pixel, channel);
     return;
   }
-#pragma GCC unroll 2
-  for (int p = 0; p < kPixels; ++p) {
-    alignas(16) int32_t sums[16];
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) hn::Store(sum[p][v], d, sums + 4 * v);
-    finish_row<4>(d, band.finish, sums, pixel + p, channel, band.channels - channel);
-  }
+  finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
 
 template <bool kBytes>

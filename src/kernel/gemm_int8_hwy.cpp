@@ -87,11 +87,16 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
   }
 }
 
+// What is rare stands apart, so that the loops around it keep their registers.
 template <int kRows, int kVectors>
 HWY_NOINLINE void finish_block(const DotBand& band, const int32_t* sums, int64_t pixel, int64_t channel) {
+  V32 sum[kRows][kVectors];
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    finish_row<kVectors>(D32(), band.finish, sums + r * kVectors * kLanes, pixel + r, channel, band.last_channel - channel);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::LoadU(D32(), sums + (r * kVectors + v) * kLanes);
   }
+  finish_rows(D32(), band.finish, sum, pixel, channel, band.last_channel - channel);
 }
 
 template <bool kBytes, int kRows, int kVectors>

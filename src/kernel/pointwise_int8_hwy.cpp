@@ -36,12 +36,12 @@ HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin
   const int64_t out_bytes = to.out_is_float ? 4 : 1;
   for (int64_t r = begin; r < end; ++r) {
     for (int64_t i = 0; i < n; i += kColumns) {
-      VF x[kVectors], y[kVectors], t[kVectors];
+      VF x[kVectors], y[kVectors], t[1][kVectors];
       load_operand<kVectors>(D32(), a.data, a.is_float, a.zero_point, r * a.row_stride + i, n - i, x);
       load_operand<kVectors>(D32(), b.data, b.is_float, b.zero_point, r * b.row_stride + i, n - i, y);
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) t[v] = combine(x[v], y[v]);
-      finish_real<kVectors>(D32(), to, t, out + (r * n + i) * out_bytes, n - i);
+      for (int v = 0; v < kVectors; ++v) t[0][v] = combine(x[v], y[v]);
+      finish_real(D32(), to, t, out + (r * n + i) * out_bytes, 0, n - i);
     }
   }
 }
@@ -62,11 +62,11 @@ void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t b
 void convert_range(const RealRows& x, float multiplier, int64_t n, const Requantize& to, std::byte* out) {
   const VF by = hn::Set(DF(), multiplier);
   for (int64_t i = 0; i < n; i += kColumns) {
-    VF t[kVectors];
-    load_operand<kVectors>(D32(), x.data, x.is_float, x.zero_point, i, n - i, t);
+    VF t[1][kVectors];
+    load_operand<kVectors>(D32(), x.data, x.is_float, x.zero_point, i, n - i, t[0]);
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) t[v] = hn::Mul(t[v], by);
-    finish_real<kVectors>(D32(), to, t, out + i * (to.out_is_float ? 4 : 1), n - i);
+    for (int v = 0; v < kVectors; ++v) t[0][v] = hn::Mul(t[0][v], by);
+    finish_real(D32(), to, t, out + i * (to.out_is_float ? 4 : 1), 0, n - i);
   }
 }
 
@@ -80,10 +80,10 @@ void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requant
       std::copy(from, from + (n - i), copy);
       from = copy;
     }
-    VF t[kVectors];
+    VF t[1][kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) t[v] = hn::Mul(hn::ConvertTo(DF(), hn::LoadU(d, from + v * kLanes)), by);
-    finish_real<kVectors>(d, to, t, out + i * (to.out_is_float ? 4 : 1), n - i);
+    for (int v = 0; v < kVectors; ++v) t[0][v] = hn::Mul(hn::ConvertTo(DF(), hn::LoadU(d, from + v * kLanes)), by);
+    finish_real(d, to, t, out + i * (to.out_is_float ? 4 : 1), 0, n - i);
   }
 }
 

@@ -106,12 +106,12 @@ HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<fl
   store_bytes<kVectors>(d, value, reinterpret_cast<uint8_t*>(out));
 }
 
-// Whether finish_plain_rows gives what finish_row gives: only the first and the last line of the formula remain.
+// Whether finish_plain_rows gives what finish_rows gives: only the first and the last line of the formula remain.
 HWY_INLINE bool is_plain(const Requantize& q) {
   return !q.has_residual && !q.activation && !q.out_is_float && q.inverse_scale == 1.0f;
 }
 
-// finish_row for kRows pixels whose vectors are all full and whose formula is plain, from registers.
+// finish_rows for pixels whose vectors are all full and whose formula is plain, from registers.
 template <int kRows, int kVectors, class D>
 HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel,
                                   int64_t channel) {
@@ -135,54 +135,69 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
   }
 }
 
-// The formula from t on: `valid` elements of kVectors vectors are written to `to`.
-template <int kVectors, class D>
-HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, D>> (&t)[kVectors], std::byte* to,
-                            int64_t valid) {
+// The formula from t on, for rows of kVectors vectors: row r goes to `to` + r * to_stride bytes, `valid` elements of each.
+template <int kRows, int kVectors, class D>
+HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, D>> (&t)[kRows][kVectors], std::byte* to,
+                            int64_t to_stride, int64_t valid) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   if (q.activation) {
-    float values[kColumns];
+    // One call for all rows: a call costs as much as a few elements.
+    float values[kRows * kColumns];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(t[v], df, values + v * kWidth);
-    q.activation(values, kColumns, values);
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(t[r][v], df, values + r * kColumns + v * kWidth);
+    }
+    q.activation(values, kRows * kColumns, values);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) t[v] = hn::LoadU(df, values + v * kWidth);
+      for (int v = 0; v < kVectors; ++v) t[r][v] = hn::LoadU(df, values + r * kColumns + v * kWidth);
+    }
   }
-  if (valid >= kColumns) {
-    store_real<kVectors>(d, q, t, to);
-  } else {
-    alignas(16) std::byte copy[kColumns * 4];
-    store_real<kVectors>(d, q, t, copy);
-    std::memcpy(to, copy, static_cast<size_t>(q.out_is_float ? 4 * valid : valid));
+  for (int r = 0; r < kRows; ++r, to += to_stride) {
+    if (valid >= kColumns) {
+      store_real<kVectors>(d, q, t[r], to);
+    } else {
+      alignas(16) std::byte copy[kColumns * 4];
+      store_real<kVectors>(d, q, t[r], copy);
+      std::memcpy(to, copy, static_cast<size_t>(q.out_is_float ? 4 * valid : valid));
+    }
   }
 }
 
-// Requantizes kVectors vectors of sums: channels from `channel` on of one pixel. `valid` of them exist; a row with fewer
-// than its vectors hold goes through a copy, and nothing beyond it is read or written.
-template <int kVectors, class D>
-HWY_INLINE void finish_row(D d, const Finish& finish, const int32_t* sums, int64_t pixel, int64_t channel,
-                           int64_t valid) {
+// Requantizes sums[kRows][kVectors vectors]: channels from `channel` on of kRows pixels. `valid` of them exist; rows with
+// fewer than the vectors hold go through a copy, and nothing beyond is read or written.
+template <int kRows, int kVectors, class D>
+HWY_INLINE void finish_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel,
+                            int64_t channel, int64_t valid) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   const Requantize& q = *finish.requantize;
-  hn::Vec<decltype(df)> y[kVectors];
+  hn::Vec<decltype(df)> t[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    const auto acc = hn::ConvertTo(df, hn::LoadU(d, sums + v * kWidth));
-    y[v] = hn::Add(hn::Mul(acc, hn::LoadU(df, finish.multiplier + channel + v * kWidth)),
-                   hn::LoadU(df, finish.offset + channel + v * kWidth));
+    for (int v = 0; v < kVectors; ++v) {
+      t[r][v] = hn::Add(hn::Mul(hn::ConvertTo(df, sum[r][v]), hn::LoadU(df, finish.multiplier + channel + v * kWidth)),
+                        hn::LoadU(df, finish.offset + channel + v * kWidth));
+    }
   }
   if (q.has_residual) {
-    const int64_t at = pixel * finish.residual_stride + channel;
-    hn::Vec<decltype(df)> residual[kVectors];
-    load_operand<kVectors>(d, finish.residual, q.residual_is_float, q.residual_zero_point, at, valid, residual);
     const auto by = hn::Set(df, q.residual_multiplier);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      hn::Vec<decltype(df)> residual[kVectors];
+      load_operand<kVectors>(d, finish.residual, q.residual_is_float, q.residual_zero_point,
+                             (pixel + r) * finish.residual_stride + channel, valid, residual);
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) y[v] = hn::Add(y[v], hn::Mul(residual[v], by));
+      for (int v = 0; v < kVectors; ++v) t[r][v] = hn::Add(t[r][v], hn::Mul(residual[v], by));
+    }
   }
   const int64_t out_bytes = q.out_is_float ? 4 : 1;
-  finish_real<kVectors>(d, q, y, finish.out + (pixel * finish.out_stride + channel) * out_bytes, valid);
+  finish_real<kRows, kVectors>(d, q, t, finish.out + (pixel * finish.out_stride + channel) * out_bytes,
+                               finish.out_stride * out_bytes, valid);
 }
 
 }  // namespace HWY_NAMESPACE
