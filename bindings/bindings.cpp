@@ -399,6 +399,15 @@ val set_threads(int count) {
   });
 }
 
+val capabilities() {
+  return guard([&] {
+    val answer = val::object();
+    answer.set("integerProducts", std::string(integer_products()));
+    answer.set("threads", num_threads());
+    return answer;
+  });
+}
+
 // The command line.
 
 int run_command_line(const val& args, const val& host) {
@@ -431,5 +440,6 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("runSession", &run_session);
   emscripten::function("dispose", &Busy::dispose);
   emscripten::function("setThreads", &set_threads);
+  emscripten::function("capabilities", &capabilities);
   emscripten::function("runCli", &run_command_line);
 }

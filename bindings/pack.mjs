@@ -4,20 +4,22 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync, chmodSync } from 
 
 const built = process.env.QDQ_WASM_DIR ?? "build/wasm";
 const glue = readFileSync(`${built}/qdq.js`, "utf8");
+// Both modules differ in the kernels' code alone, so one glue serves them.
+if (readFileSync(`${built}/qdq-relaxed.js`, "utf8").replaceAll("qdq-relaxed.wasm", "qdq.wasm") !== glue) {
+  throw new Error(`${built}/qdq.js and qdq-relaxed.js differ; build qdq_wasm and qdq_wasm_relaxed from the same sources`);
+}
 
 const flavours = {
   esm: {
     type: "module",
     exports: `export default createQdq;
-export const wasmUrl = new URL("../../../qdq.wasm", import.meta.url);`,
+export const wasmUrl = new URL("../../../qdq.wasm", import.meta.url);
+export const relaxedWasmUrl = new URL("../../../qdq-relaxed.wasm", import.meta.url);`,
   },
   cjs: {
     type: "commonjs",
-    exports: `module.exports = {
-  __esModule: true,
-  default: createQdq,
-  wasmUrl: require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../../qdq.wasm")),
-};`,
+    exports: `const urlOf = (name) => require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../..", name));
+module.exports = { __esModule: true, default: createQdq, wasmUrl: urlOf("qdq.wasm"), relaxedWasmUrl: urlOf("qdq-relaxed.wasm") };`,
   },
 };
 for (const [folder, { type, exports }] of Object.entries(flavours)) {
@@ -26,5 +28,5 @@ for (const [folder, { type, exports }] of Object.entries(flavours)) {
   copyFileSync("bindings/wasm/qdq.d.ts", `dist/${folder}/bindings/wasm/qdq.d.ts`);
   writeFileSync(`dist/${folder}/package.json`, JSON.stringify({ type }) + "\n");
 }
-copyFileSync(`${built}/qdq.wasm`, "dist/qdq.wasm");
+for (const name of ["qdq.wasm", "qdq-relaxed.wasm"]) copyFileSync(`${built}/${name}`, `dist/${name}`);
 for (const folder of Object.keys(flavours)) chmodSync(`dist/${folder}/node/cli.js`, 0o755);

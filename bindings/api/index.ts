@@ -1,8 +1,8 @@
 // The public API of the package; both doors give out exactly this.
 export { QdqError } from "./error.js";
 export type { ErrorCode } from "./error.js";
-export { configure } from "./module.js";
-export type { Configuration } from "./module.js";
+export { capabilities, configure } from "./module.js";
+export type { Capabilities, Configuration } from "./module.js";
 export { tensor } from "./tensor.js";
 export type { DType, Tensor, TensorData } from "./tensor.js";
 export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";

@@ -57,9 +57,12 @@ export interface RawModule {
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
   dispose(handle: number): void;
   setThreads(count: number): Answer<null>;
+  capabilities(): Answer<{ integerProducts: string; threads: number }>;
   runCli(args: string[], host: RawHost): number;
 }
 
 declare const createQdq: (options: { wasmBinary: Uint8Array | ArrayBuffer }) => Promise<RawModule>;
 export default createQdq;
+// The module for every engine, and the one for engines with relaxed SIMD.
 export declare const wasmUrl: URL;
+export declare const relaxedWasmUrl: URL;

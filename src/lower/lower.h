@@ -16,6 +16,9 @@ namespace qdq {
 // nothing that decides about integers runs on it unless asked to. Null in builds without oneDNN (WASM).
 std::unique_ptr<Backend> make_onednn_backend();
 
+// The instruction that the "simd" backend multiplies integers with on this machine, for people: "16-bit dot product".
+std::string_view integer_products();
+
 // The names that `LowerOptions::backends` may hold, best first: "onednn" (native builds), "simd", "reference".
 std::vector<std::string_view> backend_names();
 

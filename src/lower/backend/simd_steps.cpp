@@ -8,6 +8,7 @@
 #include "kernel/conv_int8.h"
 #include "kernel/pointwise_int8.h"
 #include "lower/backend.h"
+#include "lower/lower.h"
 
 namespace qdq {
 namespace {
@@ -376,6 +377,8 @@ class SimdSteps : public StepBackend {
 };
 
 }  // namespace
+
+std::string_view integer_products() { return kernel::dot_road_name(kernel::dot_road()); }
 
 std::unique_ptr<StepBackend> make_simd_steps() { return std::make_unique<SimdSteps>(); }
 
