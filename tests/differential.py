@@ -14,7 +14,8 @@ What is made goes to build/differential. A graph agrees if
              made, in the same order and with the same arguments; integer weights and zero points are equal; scales differ by at most 1e-5 of
              themselves, or by two bins of a histogram (2 / 2048) where PyTorch's own scale moves with its kernels (float_kernels.py). Outputs
              that PyTorch and qdq compute from that file differ by at most 2 quantization steps of the output (a 255th of its range where it is not
-             quantized), or twice what PyTorch's own kernels differ by.
+             quantized), or twice what PyTorch's own kernels differ by, or twice what PyTorch's output moves by where one activation in 200 is rounded
+             to the neighbouring integer (a layer norm or a steep function behind a quantizer magnifies one step).
 """
 import argparse
 import json
@@ -147,7 +148,8 @@ def make_one(seed, number, folder):
         try:
             wide = leaves(graph.module.double()(*[t.double() if t.is_floating_point() else t.clone() for t in graph.inputs]))
         except Exception:  # a graph with float32 of its own
-            wide = None
+            with float_kernels.float_kernels("float64"):
+                wide = leaves(program.module()(*copies()))
         graph.module.float()
     record["double"] = wide
     numpy.savez(folder / f"{name}.npz", **{f"b0_i{i}": t.numpy() for i, t in enumerate(graph.inputs)})
@@ -305,7 +307,7 @@ def check_quantized(name, record):
     import numpy
     import torch
 
-    from float_kernels import NAMES, float_kernels
+    from float_kernels import NAMES, OtherRounding, float_kernels
 
     wrote = (WORK / f"{name}.int8.pt2").exists()
     if "refused" in record:
@@ -334,7 +336,11 @@ def check_quantized(name, record):
         distance = lambda x, y: float(numpy.abs(x - y).max()) / max(step, 1e-30)
         spread = max(distance(b, c), distance(b, d), distance(c, d))
         if distance(a, b) > max(2.001, 2 * spread):
-            return f"int8 output {i}: {distance(a, b):.2f} steps apart, PyTorch's own kernels {spread:.2f}"
+            for seed in range(8):
+                with torch.no_grad(), OtherRounding(seed):
+                    spread = max(spread, distance(leaves(module(*[t.clone() for t in inputs]))[i], b))
+        if distance(a, b) > max(2.001, 2 * spread):
+            return f"int8 output {i}: {distance(a, b):.2f} steps apart, PyTorch's own spread {spread:.2f}"
     return None
 
 

@@ -1,6 +1,7 @@
 """PyTorch's own spread: the same program on oneDNN, on ATen's kernels, and with every float operator computed in float64 and rounded to float32.
 
 Three ways to compute the same float32 operators, none of them wrong. How far they are apart is how far an implementation may be from any of them.
+OtherRounding shows what it does to a quantized program when a few sums fall on the other side of the middle between two integers.
 """
 import contextlib
 
@@ -33,3 +34,21 @@ def float_kernels(name):
     with torch.no_grad(), torch.backends.mkldnn.flags(enabled=name == "onednn"):
         with InFloat64() if name == "float64" else contextlib.nullcontext():
             yield
+
+
+class OtherRounding(TorchDispatchMode):
+    """One activation in 200 (at least one of each tensor) is rounded to the neighbouring integer."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if str(function) == "quantized_decomposed.quantize_per_tensor.default":
+            flat = out.flatten()
+            at = torch.randperm(flat.numel(), generator=self.generator)[:max(1, flat.numel() // 200)]
+            moved = flat[at].to(torch.int32) + torch.randint(0, 2, at.shape, generator=self.generator) * 2 - 1
+            flat[at] = moved.clamp(args[3], args[4]).to(flat.dtype)
+            out = flat.view(out.shape)
+        return out

@@ -415,6 +415,7 @@ Value eval_flip(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   Tensor from = x;
   for (int64_t axis : call.integers(1)) {
+    if (x.dim() == 0 && wrap_axis(axis, 1) == 0) continue;  // a scalar counts as one axis
     const Tensor out = Tensor::empty(x.sizes(), x.dtype());
     for (int64_t i = 0; i < x.size(axis); ++i) out.select(axis, i).copy_from(from.select(axis, x.size(axis) - 1 - i));
     from = out;

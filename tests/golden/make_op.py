@@ -411,6 +411,19 @@ def comparisons():
     case("bitwise_not", i.to(u8))
 
 
+def axes_of_scalars():
+    """A scalar counts as one axis."""
+    x = torch.tensor(1.5)
+    for name in ("amax", "amin", "argmax", "argmin", "sum.dim_IntList", "mean.dim", "cumsum", "_softmax", "softmax.int", "log_softmax.int", "logsumexp",
+                 "max.dim", "min.dim", "sort", "argsort", "any.dim", "all.dim", "prod.dim_int", "squeeze.dim", "unsqueeze"):
+        axis = [0] if name in ("amax", "amin", "sum.dim_IntList", "mean.dim", "logsumexp") else 0
+        case(name, x, axis, *([False] if name == "_softmax" else []))
+    case("topk", x, 1, -1)
+    case("gather", x, 0, torch.tensor(0))
+    case("transpose.int", x, 0, -1)
+    case("flatten.using_ints", x)
+
+
 def second_names():
     x, y, i = rand(3, 4), rand(3, 4).abs() + 0.5, ints(3, 4)
     for name in ("multiply", "divide", "subtract"):
@@ -632,6 +645,7 @@ def views():
     exact("repeat", B(rand(2, 3)), [1, 2])
     exact("repeat", rand(2, 3), [2, 1, 3])
     exact("tile", rand(2, 3), [2])
+    exact("flip", torch.tensor(1.5), [-1])
     exact("flip", B(x), [1, -1])
     exact("roll", B(x), [1, -2], [1, 2])
     exact("roll", x, [5])
@@ -871,7 +885,8 @@ def symbols():
 
 def main():
     for make in (convolutions, products, attention, norms, pools, activations, arithmetic, comparisons, unary, selections, reductions, views, resizing,
-                 indexing, creations, recurrence, quantization, higher_order, symbols, second_names):
+                 indexing, creations, recurrence, quantization, higher_order, symbols, second_names,
+                 axes_of_scalars):
         make()
     schemas = {}
     for entry in cases:
