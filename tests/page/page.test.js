@@ -148,14 +148,13 @@ test("says what is wrong with broken files and goes on", async () => {
   expect(await page.isDisabled("#start")).toBe(true);
   await refused("#calibration-files", buffer("preprocess.json", "{"), "preprocess.json is not JSON");
 
-  // An array of the wrong size and a broken image are met when their batch is made.
-  await page.setInputFiles("#calibration-files", buffer("b.npy", npy([2, 3, 8, 8], new Array(384).fill(0))));
-  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("2 samples"));
-  await page.click("#start");
-  await page.waitForFunction(() => document.querySelector("#quantize .problem").textContent.includes("[2, 3, 8, 8]"));
+  await refused("#calibration-files", buffer("b.npy", npy([2, 3, 8, 8], new Array(384).fill(0))), "b.npy", "[2, 3, 8, 8]");
+  expect(await page.isDisabled("#start")).toBe(true);
+
   const good = images("calibration", 4).map((file) => buffer(path.basename(file), readFileSync(file)));
   const how = buffer("preprocess.json", readFileSync(path.join(shapes, "preprocess.json")));
   await refused("#calibration-files", [...good, buffer("how.json", '{"resiez": 3}')], "resiez");
+  // A broken image is met when its batch is decoded.
   await page.setInputFiles("#calibration-files", [...good, buffer("zz.png", "no picture"), how]);
   await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("5 samples"));
   await page.click("#start");
@@ -191,6 +190,37 @@ test("works by keyboard, names every control, and fits a phone in the dark", asy
   expect(unnamed).toEqual([]);
   expect(await page.evaluate(() => document.scrollingElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0);
   expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe("rgb(20, 23, 27)");
+  expect(problems).toEqual([]);
+});
+
+test("shows the graph: modules open and close, operators are found and tell all that is known of them", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  await takeExample(page);
+  const boxes = () => page.locator("#graph .box").count();
+  await page.getByLabel("close all modules").click();
+  const closed = await boxes();
+  expect(await page.locator("#graph .box.closed").count()).toBeGreaterThan(5);
+  await page.getByLabel("open all modules").click();
+  expect(await boxes()).toBe(58);  // 57 operators and the input
+  await page.getByLabel("close all modules").click();
+  expect(await boxes()).toBe(closed);
+
+  // By keyboard: down from the input, open, look inside.
+  await page.focus("#graph .box");
+  await page.keyboard.press("ArrowDown");
+  expect(await text(page, "#node-details")).toContain("Modulestem");
+  await page.keyboard.press("Enter");
+  expect(await boxes()).toBeGreaterThan(closed);
+  expect(await text(page, "#node-details")).toContain("Close stem");
+
+  await page.fill("#graph-search", "conv2d_8");
+  const before = await text(page, "#node-details");
+  for (const part of ["torch.ops.aten.conv2d.default", "inverted1.body", "float32[s0, 72, 10, 10]", "per_channel_symmetric", "the global setting asks for it"]) expect(before).toContain(part);
+  await quantize(page);
+  const after = await text(page, "#node-details");
+  expect(after).toMatch(/SQNR\d+\.\d dB/);
+  expect(after).toMatch(/scale [\d.e-]+, zero point -?\d+/);
+  expect(await page.locator("#graph .box.bad, #graph .box.middling").count()).toBeGreaterThan(0);
   expect(problems).toEqual([]);
 });
 

@@ -1,5 +1,6 @@
-// The page: five steps that share one state.
+// The page: steps that share one state.
 import { dataStep } from "./data-step.js";
+import { graphStep } from "./graph-step.js";
 import { modelStep } from "./model-step.js";
 import { quantizeStep } from "./quantize-step.js";
 import { recipeStep } from "./recipe-step.js";
@@ -15,3 +16,4 @@ modelStep(store, data.take);
 recipeStep(store);
 quantizeStep(store);
 resultStep(store);
+graphStep(store);

@@ -53,16 +53,23 @@ export function quantizeStep(store: Store): void {
     if (!engine) return;
     abort = new AbortController();
     const work = { onProgress: follower(), signal: abort.signal };
-    const run: Run = { recipe, quantized: undefined as never };
     problem.hidden = true;
     told.textContent = "Preparing";
     store.update({ busy: true });
+    const earlier = store.state.runs;
+    let run: Run | undefined;
+    // The model can be saved as soon as it is there; what is measured on it comes after.
+    const know = (more: Partial<Run>): void => {
+      run = { ...run!, ...more };
+      if (engine === store.state.engine) store.update({ runs: [...earlier, run] });
+    };
     try {
-      run.quantized = await engine.call("quantize", [recipe], work);
-      show(run.quantized.report.observers);
-      run.errors = await engine.call("compare", [], work);
-      run.evaluation = await engine.call("evaluate", [store.state.test ? "test" : "calibration"], work);
-      told.textContent = `Done: calibrated in ${formatSeconds(run.quantized.seconds.calibrate)}, converted in ${formatSeconds(run.quantized.seconds.convert)}.`;
+      const quantized = await engine.call("quantize", [recipe], work);
+      know({ recipe, quantized });
+      show(quantized.report.observers);
+      know({ errors: await engine.call("compare", [], work) });
+      know({ evaluation: await engine.call("evaluate", [store.state.test ? "test" : "calibration"], work) });
+      told.textContent = `Done: calibrated in ${formatSeconds(quantized.seconds.calibrate)}, converted in ${formatSeconds(quantized.seconds.convert)}.`;
       byId("status").textContent = "Done";
     } catch (error) {
       if (engine !== store.state.engine) return;
@@ -74,10 +81,7 @@ export function quantizeStep(store: Store): void {
         problem.hidden = false;
       }
     } finally {
-      if (engine === store.state.engine) {
-        const runs = store.state.runs;
-        store.update({ busy: false, ...(run.quantized && { runs: [...runs, run] }) });
-      }
+      if (engine === store.state.engine) store.update({ busy: false });
     }
   }
 
