@@ -224,6 +224,24 @@ test("shows the graph: modules open and close, operators are found and tell all 
   expect(problems).toEqual([]);
 });
 
+// QDQ_MODELS: a folder of trained models, each a folder with model.pt2 and reference/input.npy.
+const models = process.env.QDQ_MODELS;
+(models ? test : test.skip)("quantizes trained models to the bytes of the command line", async () => {
+  for (const name of ["mnist-cnn", "cifar-resnet20", "kws-ds-cnn"]) {
+    const model = path.join(models, name, "model.pt2"), data = path.join(models, name, "reference/input.npy"), file = path.join(scratch, `${name}.pt2`);
+    const { page, problems } = await openPage(browser, server.url);
+    await page.setInputFiles("#model-file", model);
+    await page.waitForSelector("#recipe tbody tr");
+    await page.setInputFiles("#calibration-files", data);
+    await page.waitForSelector("#calibration-summary:not(:empty)");
+    await quantize(page);
+    qdq("quantize", model, "--calibrate", data, "-o", file);
+    expect([name, (await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))]).toEqual([name, true]);
+    expect(problems).toEqual([]);
+    await page.close();
+  }
+});
+
 test("may ask no other host", async () => {
   const { page } = await openPage(browser, server.url);
   expect(await page.evaluate(() => fetch("http://127.0.0.2:9/").then(() => "went out", (error) => error.name))).toBe("TypeError");
