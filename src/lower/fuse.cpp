@@ -28,12 +28,12 @@ struct Tail {
 
 class Fuser : private PlanBuilder {
  public:
-  explicit Fuser(Program& program) : PlanBuilder(program) {}
+  Fuser(Program& program, bool with_dynamic) : PlanBuilder(program), with_dynamic_(with_dynamic) {}
 
   Fusion run() {
     const std::vector<Node*> nodes = program_.graph->nodes();
     collect_symbols();
-    std::string obstacle = obstacle_of(nodes);
+    const std::string obstacle = fusion_obstacle(*program_.graph);
     for (Node* node : nodes) {
       if (node->op() == Node::Op::kOutput) need_inputs(*node);
       if (node->op() != Node::Op::kCallFunction) continue;
@@ -60,37 +60,6 @@ class Fuser : private PlanBuilder {
           if (!size.is_constant()) symbols_[size.to_string()] = 1;
   }
 
-  // Why nothing of this graph can go into a plan; empty: something may.
-  std::string obstacle_of(const std::vector<Node*>& nodes) const {
-    for (const Node* node : nodes) {
-      if (node->op() == Node::Op::kCallModule) return "the graph calls modules (observers)";
-      if (node->op() != Node::Op::kCallFunction) continue;
-      const OpDef* op = find_op(node->target());
-      if (op == nullptr || is_idle_dropout(*node)) continue;
-      for (size_t i = 0; i < op->schema.arguments.size(); ++i) {
-        if (!op->schema.arguments[i].is_mutated) continue;
-        const Node* written = node->arg(i).node();
-        if (written == nullptr || single_user(*written) != node || !is_fresh(*written))
-          return concat("the graph writes to a value that others may read, in node ", node->name());
-      }
-    }
-    return {};
-  }
-
-  static bool is_idle_dropout(const Node& node) {
-    return (node.is("torch.ops.aten.dropout.default") || node.is("torch.ops.aten.dropout_.default")) && node.arg(2).integer().value_or(1) == 0;
-  }
-
-  // Whether a node's value has bytes of its own, so that writing to it is the same as making a new one.
-  static bool is_fresh(const Node& node) {
-    if (activation_of(node)) return true;
-    static const std::unordered_set<std::string_view> kFresh = {
-        "torch.ops.aten.conv2d.default", "torch.ops.aten.linear.default", "torch.ops.aten.add.Tensor", "torch.ops.aten.add_.Tensor",
-        "torch.ops.aten.mul.Tensor", "torch.ops.aten.mul_.Tensor", "torch.ops.aten.cat.default", "torch.ops.aten.batch_norm.default",
-        "torch.ops.aten.max_pool2d.default", "torch.ops.aten.avg_pool2d.default", "torch.ops.aten.adaptive_avg_pool2d.default"};
-    return node.op() == Node::Op::kCallFunction && (dequantizes_tensor(node) || kFresh.count(node.target()) != 0);
-  }
-
   // Empty if the node goes into a plan, else why not.
   std::string visit(Node& node) {
     if (const auto pending = pending_.find(&node); pending != pending_.end()) {
@@ -99,6 +68,7 @@ class Fuser : private PlanBuilder {
     }
     if (taken_.count(&node) != 0) return {};  // on the way from a head to its last node
     if (node.is("torch.ops.aten.unbind.int")) return unbind(node);
+    if (with_dynamic_ && take_dynamic(node)) return {};
     const TensorMeta* meta = node.meta.val.tensor();
     if (meta == nullptr) return "its shape is not known";
     for (const SymInt& size : meta->sizes)
@@ -147,7 +117,7 @@ class Fuser : private PlanBuilder {
   // heads and tails.
 
   // What stands behind `head` along values with one user. A residual is taken where `may_add`.
-  Tail tail_of(Node& head, bool may_add) const {
+  Tail tail_of(Node& head, bool may_add, bool may_round = true) const {
     Tail tail;
     tail.last = &head;
     if (may_add) take_residual(tail);
@@ -159,9 +129,9 @@ class Fuser : private PlanBuilder {
         next = single_user(*next);
       }
     // The quantize node may have several users, the value before it only this one.
-    if (next != nullptr && is_fusable_quantize(*next)) tail.last = tail.quantize = next;
+    if (may_round && next != nullptr && is_fusable_quantize(*next)) tail.last = tail.quantize = next;
     // A u8 residual asks for a u8 result, so that one can be written over the other.
-    if (tail.residual != nullptr && tail.quantize == nullptr && dequantizes_tensor(*tail.residual)) return tail_of(head, false);
+    if (tail.residual != nullptr && tail.quantize == nullptr && dequantizes_tensor(*tail.residual)) return tail_of(head, false, may_round);
     return tail;
   }
   void take_residual(Tail& tail) const {
@@ -195,6 +165,8 @@ class Fuser : private PlanBuilder {
       const bool rounds = tail.quantize != nullptr;
       PlanBuffer out = buffer_like(*tail.last, rounds ? DType::kU8 : DType::kF32, rounds ? plan_qparams(*tail.quantize) : PlanQParams{});
       add_step(std::move(step), std::move(out), *tail.last, nodes);
+      const NodeFate fate = fates_.at(tail.last);
+      for (const Node* part : companions_[nodes.front()]) set_fate(*part, static_cast<size_t>(fate.plan), fate.step);
       open().is_idle = false;
     };
     if (tail.last == &head) make();
@@ -305,24 +277,50 @@ class Fuser : private PlanBuilder {
     emit_product(node, Kind::kConvolution, form, x);
     return {};
   }
+  // A range that is found in every run, and what quantizes by it, if only linear layers read that:
+  //   x -> choose_qparams -> scale, zero_point;   x, scale, zero_point -> quantize -> dequantize -> linear
+  bool take_dynamic(Node& choose) {
+    if (!choose.is("torch.ops.quantized_decomposed.choose_qparams.tensor")) return false;
+    const std::optional<DynamicInput> found = dynamic_input(choose);
+    if (!found || !is_readable(found->x) || float_meta(*found->x) == nullptr || float_meta(*found->x)->sizes.size() == 4) return false;
+    for (const Node* linear : found->dequantize->users()) {
+      if (!linear->is("torch.ops.aten.linear.default") || linear->arg(0).node() != found->dequantize || float_meta(*linear) == nullptr) return false;
+      const auto weight = quantized_weight(program_, linear->arg(1));
+      if (weight.index() != 0 || std::get<0>(weight).values.dim() != 2 || constant_bias(program_, linear->arg(2)).index() != 0) return false;
+    }
+    for (const Node* node : found->nodes) taken_.insert(const_cast<Node*>(node));
+    dynamic_.emplace(found->dequantize, *found);
+    return true;
+  }
+
   std::string linear(Node& node) {
     Node* x = node.arg(0).node();
-    if (!is_held_u8(x)) return "its input is not quantized";
+    const auto dynamic = dynamic_.find(x);
+    if (dynamic != dynamic_.end()) x = dynamic->second.x;
+    else if (!is_held_u8(x)) return "its input is not quantized";
     auto weight = quantized_weight(program_, node.arg(1));
     if (const std::string* reason = std::get_if<std::string>(&weight)) return *reason;
     auto bias = constant_bias(program_, node.arg(2));
     if (const std::string* reason = std::get_if<std::string>(&bias)) return *reason;
     if (std::get<QuantizedWeight>(weight).values.dim() != 2) return "the weight is not a matrix";
-    if (held(x).symbolic_sizes.size() == 4) return "its input is an image";
+    if (x->meta.val.tensor()->sizes.size() == 4) return "its input is an image";
     PlanStep form;
     form.weight = std::get<QuantizedWeight>(weight).values;
     form.weight_scales = std::get<QuantizedWeight>(weight).scales;
     form.bias = std::get<Tensor>(bias);
-    emit_product(node, Kind::kLinear, form, x);
+    if (dynamic == dynamic_.end()) {
+      emit_product(node, Kind::kLinear, form, x);
+      return {};
+    }
+    form.qmin = dynamic->second.range.qmin;
+    form.qmax = dynamic->second.range.qmax;
+    form.epsilon = dynamic->second.epsilon;
+    companions_[&node] = dynamic->second.nodes;
+    emit_product(node, Kind::kDynamicLinear, form, x);
     return {};
   }
   void emit_product(Node& node, Kind kind, const PlanStep& form, Node* x) {
-    const Tail tail = tail_of(node, true);
+    const Tail tail = tail_of(node, true, kind != Kind::kDynamicLinear);
     emit(node, tail, [this, kind, form, x](PlanStep& step) {
       const PlanStep named = step;
       step = form;
@@ -586,6 +584,9 @@ class Fuser : private PlanBuilder {
     return {};
   }
 
+  bool with_dynamic_;
+  std::unordered_map<const Node*, std::vector<const Node*>> companions_;  // of a head: what its step does as well
+  std::unordered_map<const Node*, DynamicInput> dynamic_;           // by the dequantize node in front of linear layers
   std::map<std::string, int64_t> symbols_;                          // those of the inputs' sizes
   std::unordered_set<const Node*> taken_;                           // by a head
   std::unordered_map<const Node*, std::function<void()>> pending_;  // last node of a tail -> makes its step
@@ -593,6 +594,6 @@ class Fuser : private PlanBuilder {
 
 }  // namespace
 
-Fusion fuse(Program& program) { return Fuser(program).run(); }
+Fusion fuse(Program& program, bool with_dynamic) { return Fuser(program, with_dynamic).run(); }
 
 }  // namespace qdq

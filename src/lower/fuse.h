@@ -28,7 +28,8 @@ struct Fusion {
 //   x -> q -> dq -> conv -> relu -> q -> dq -> max_pool -> q -> dq -> y    becomes    x -> plan_0 -> getitem(0) -> y
 // Constants that only fused nodes read go. A graph with call_module nodes (a prepared one), or with an operator that writes to a value
 // which others read, is left as it is. Values at a plan's border are those of the graph: f32 in C order, or u8 between two plans.
-Fusion fuse(Program& program);
+// Linear layers whose input is quantized by its own range in every run are taken if `with_dynamic`.
+Fusion fuse(Program& program, bool with_dynamic = true);
 
 // The reals behind a node's activation operator: ReLU, hardtanh, SiLU, ...; nothing if it is none of those that a step can fuse.
 std::optional<Activation> activation_of(const Node& node);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 #include "lower/fuse.h"
+#include "op/op.h"
 
 namespace qdq {
 namespace {
@@ -39,7 +41,37 @@ const Tensor* constant_of(const Program& program, const Argument& argument) {
   return &program.attribute_of(*node);
 }
 
+// Whether a node's value has bytes of its own, so that writing to it is the same as making a new one.
+bool is_fresh(const Node& node) {
+  if (activation_of(node)) return true;
+  static const std::unordered_set<std::string_view> kFresh = {
+      "torch.ops.aten.conv2d.default", "torch.ops.aten.linear.default", "torch.ops.aten.add.Tensor", "torch.ops.aten.add_.Tensor",
+      "torch.ops.aten.mul.Tensor", "torch.ops.aten.mul_.Tensor", "torch.ops.aten.cat.default", "torch.ops.aten.batch_norm.default",
+      "torch.ops.aten.max_pool2d.default", "torch.ops.aten.avg_pool2d.default", "torch.ops.aten.adaptive_avg_pool2d.default"};
+  return node.op() == Node::Op::kCallFunction && (dequantizes_tensor(node) || kFresh.count(node.target()) != 0);
+}
+
 }  // namespace
+
+std::string fusion_obstacle(const Graph& graph) {
+  for (const Node* node : graph.nodes()) {
+    if (node->op() == Node::Op::kCallModule) return "the graph calls modules (observers)";
+    if (node->op() != Node::Op::kCallFunction || is_idle_dropout(*node)) continue;
+    const OpDef* op = find_op(node->target());
+    if (op == nullptr) continue;
+    for (size_t i = 0; i < op->schema.arguments.size(); ++i) {
+      if (!op->schema.arguments[i].is_mutated) continue;
+      const Node* written = node->arg(i).node();
+      if (written == nullptr || single_user(*written) != node || !is_fresh(*written))
+        return concat("the graph writes to a value that others may read, in node ", node->name());
+    }
+  }
+  return {};
+}
+
+bool is_idle_dropout(const Node& node) {
+  return (node.is("torch.ops.aten.dropout.default") || node.is("torch.ops.aten.dropout_.default")) && node.arg(2).integer().value_or(1) == 0;
+}
 
 const TensorMeta* float_meta(const Node& node) {
   const TensorMeta* meta = node.meta.val.tensor();
@@ -102,6 +134,37 @@ std::variant<Tensor, std::string> constant_bias(const Program& program, const Ar
   const Tensor* bias = constant_of(program, argument);
   if (bias == nullptr || bias->dtype() != DType::kF32) return "the bias is not a constant float32 tensor";
   return bias->contiguous();
+}
+
+std::optional<DynamicInput> dynamic_input(const Node& choose) {
+  DynamicInput found;
+  found.x = choose.arg(0).node();
+  const auto qmin = choose.arg(1).integer(), qmax = choose.arg(2).integer();
+  const auto epsilon = choose.arg(3).number();
+  const bool is_u8 = choose.arg(4) == Argument(DType::kU8), is_s8 = choose.arg(4) == Argument(DType::kS8);
+  if (found.x == nullptr || !qmin || !qmax || !epsilon || !(is_u8 || is_s8) || choose.users().size() != 2) return std::nullopt;
+  const Node *scale = nullptr, *zero_point = nullptr, *quantize = nullptr;
+  for (const Node* item : choose.users())
+    if (item->is("operator.getitem")) (item->arg(1).integer() == 0 ? scale : zero_point) = item;
+  if (scale == nullptr || zero_point == nullptr) return std::nullopt;
+  // Both read exactly these, with the range that was chosen for.
+  const auto reads_them = [&](const Node& node) {
+    return node.args().size() == 6 && node.arg(1).node() == scale && node.arg(2).node() == zero_point && node.arg(3).integer() == qmin &&
+           node.arg(4).integer() == qmax && node.arg(5) == choose.arg(4) && node.kwargs().empty();
+  };
+  for (Node* user : scale->users()) {
+    if (user->is("torch.ops.quantized_decomposed.quantize_per_tensor.tensor")) quantize = user;
+    else if (user->is("torch.ops.quantized_decomposed.dequantize_per_tensor.tensor")) found.dequantize = user;
+  }
+  if (quantize == nullptr || found.dequantize == nullptr || scale->users().size() != 2 || zero_point->users().size() != 2) return std::nullopt;
+  if (!reads_them(*quantize) || !reads_them(*found.dequantize) || quantize->arg(0).node() != found.x) return std::nullopt;
+  if (found.dequantize->arg(0).node() != quantize || quantize->users().size() != 1) return std::nullopt;
+  const int32_t shift = is_s8 ? 128 : 0;
+  found.range.qmin = static_cast<int32_t>(*qmin) + shift;
+  found.range.qmax = static_cast<int32_t>(*qmax) + shift;
+  found.epsilon = *epsilon;
+  found.nodes = {&choose, scale, zero_point, quantize, found.dequantize};
+  return found;
 }
 
 std::optional<std::array<int64_t, 2>> int_pair(const Node& node, size_t i, std::array<int64_t, 2> if_none) {

@@ -129,9 +129,8 @@ struct Session::Impl {
   std::vector<Timing>* timings = nullptr;
   double last_time = 0;
 
-  bool has_integer_steps() const {
-    return std::any_of(step_backends.begin(), step_backends.end(),
-                       [](const auto& one) { return one->has(PlanStep::Kind::kConvolution) && one->has(PlanStep::Kind::kLinear); });
+  bool has_steps(PlanStep::Kind kind) const {
+    return std::any_of(step_backends.begin(), step_backends.end(), [&](const auto& one) { return one->has(kind); });
   }
 
   // What the symbols of the inputs' sizes are; the interpreter checks that all inputs agree.
@@ -219,11 +218,11 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     }
     if (std::unique_ptr<StepBackend> backend = make_step_backend(name)) impl_->step_backends.push_back(std::move(backend));
   }
-  if (options.fuse && impl_->has_integer_steps()) {
+  if (options.fuse && impl_->has_steps(PlanStep::Kind::kConvolution) && impl_->has_steps(PlanStep::Kind::kLinear)) {
     // Steps that the wanted backends refuse fall to the portable kernels, then to the plain loops.
     if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end()) impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());
-    impl_->fusion = fuse(impl_->program);
+    impl_->fusion = fuse(impl_->program, impl_->has_steps(PlanStep::Kind::kDynamicLinear));
   }
   fold_constants(impl_->program);
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);

@@ -105,6 +105,7 @@ std::string_view to_string(PlanStep::Kind kind) {
     case PlanStep::Kind::kDequantize: return "dequantize";
     case PlanStep::Kind::kConvolution: return "convolution";
     case PlanStep::Kind::kLinear: return "linear";
+    case PlanStep::Kind::kDynamicLinear: return "dynamic_linear";
     case PlanStep::Kind::kMaxPool: return "max_pool";
     case PlanStep::Kind::kAveragePool: return "average_pool";
     case PlanStep::Kind::kAdd: return "add";
@@ -145,7 +146,8 @@ Requantization requantization(const Plan& plan, const PlanStep& step, int64_t di
   Requantization to;
   switch (step.kind) {
     case Kind::kConvolution:
-    case Kind::kLinear: {
+    case Kind::kLinear:
+    case Kind::kDynamicLinear: {
       const int64_t channels = step.weight.size(0);
       const float* scales = step.weight_scales.data<float>();
       for (int64_t c = 0; c < channels; ++c) {
@@ -173,6 +175,14 @@ Requantization requantization(const Plan& plan, const PlanStep& step, int64_t di
     to.high = quantized_bound(step.activation.high, out.qparams);
   }
   return to;
+}
+
+PlanQParams dynamic_qparams(const PlanStep& step, float min, float max) {
+  const float low = std::min(min, 0.0f), high = std::max(max, 0.0f);
+  const float scale = std::max((high - low) / static_cast<float>(step.qmax - step.qmin), static_cast<float>(step.epsilon));
+  const float steps = std::nearbyint(low / scale);
+  const float range = static_cast<float>(step.qmax - step.qmin);
+  return {static_cast<double>(scale), step.qmin + static_cast<int32_t>(std::clamp(-steps, 0.0f, range)), step.qmin, step.qmax};
 }
 
 void apply_activation(const Activation& activation, const float* x, int64_t n, float* out) {

@@ -14,6 +14,8 @@
 //   kMul                                                                       t = (real(a) * real(b)) * multiplier[0]
 //   kConcat                 input i                                            t = real(x_i) * multiplier[i]
 //   kQuantize, kDequantize                                                     t = real(x) * multiplier[0]
+//   kDynamicLinear          acc = sum (q - zero_point) * weight                t = float(acc) * float(scale * weight_scale[oc]) + offset[oc]
+//                           with scale, zero_point and q of the input of this run: dynamic_qparams; then as kLinear
 //
 // where real(x) is x itself for f32 and float(x - zero_point(x)), an exact integer, for u8; scales are in the multipliers. Then
 //
@@ -103,6 +105,7 @@ struct PlanStep {
     kDequantize,   // inputs {u8 or f32}, output f32; may change the storage order
     kConvolution,  // inputs {u8 [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW]
     kLinear,       // inputs {u8 [..., depth]} or {x, residual}; output u8 or f32 [..., OC]
+    kDynamicLinear,  // as kLinear for an f32 input that is quantized by its own range in every run; residual and output f32
     kMaxPool,      // u8 to u8 with equal qparams; taps outside the image do not count
     kAveragePool,  // u8 or f32 to u8 or f32
     kAdd, kMul,    // two inputs of u8 or f32, each of the output's shape or broadcast to it as in PyTorch
@@ -122,7 +125,7 @@ struct PlanStep {
   int in_place_input = -1;
   Activation activation;        // all but kMaxPool, kMap, kCopy
 
-  // kConvolution, kLinear: weight s8 [OC, C / groups, kH, kW] or [OC, depth] in C order, its scales f32 [OC], bias f32 [OC] or undefined.
+  // Linear layers and kConvolution: weight s8 [OC, C / groups, kH, kW] or [OC, depth] in C order, its scales f32 [OC], bias f32 [OC] or undefined.
   Tensor weight, weight_scales, bias;
   int64_t groups = 1;
   Window2d window;              // kConvolution, pools
@@ -133,7 +136,8 @@ struct PlanStep {
   int64_t axis = 0;             // kConcat
   Tensor table;                 // kMap: u8 or f32 [256]
   Tensor gamma, beta;           // kLayerNorm: f32 [columns] or undefined
-  double epsilon = 0;           // kLayerNorm
+  double epsilon = 0;           // kLayerNorm; of kDynamicLinear the smallest scale
+  int32_t qmin = 0, qmax = 255; // kDynamicLinear: the range of the input's integers
   double factor = 1;            // kAttention
 };
 
@@ -158,6 +162,10 @@ struct Requantization {
 };
 // kAveragePool divides by the taps of a window: `divisor` is theirs (windows at a border may have fewer).
 Requantization requantization(const Plan& plan, const PlanStep& step, int64_t divisor = 1);
+
+// qparams of the input of a kDynamicLinear step whose smallest and largest elements these are, as choose_qparams.tensor has them
+// (torch/ao/quantization/fx/_decomposed.py), in f32: the range takes in 0, scale = max(width / (qmax - qmin), epsilon).
+PlanQParams dynamic_qparams(const PlanStep& step, float min, float max);
 
 // activation(t) as the formulas have it: the same bits natively and in WASM. `out` may be x.
 void apply_activation(const Activation& activation, const float* x, int64_t n, float* out);

@@ -12,6 +12,8 @@
 #include <unordered_map>
 
 #include "base/parallel.h"
+#include "kernel/observe.h"
+#include "kernel/quantize.h"
 #include "lower/backend.h"
 #include "lower/backend/onednn.h"
 
@@ -118,6 +120,32 @@ class PrimitiveStep : public CompiledStep {
   size_t accumulated_bytes_ = 0;
 };
 
+// Quantizes its input by the range that it finds, then multiplies; the primitive reads scale and zero point when it runs.
+class DynamicLinearStep : public CompiledStep {
+ public:
+  DynamicLinearStep(std::unique_ptr<PrimitiveStep> product, PlanStep range, int64_t count, memory scale, memory zero_point)
+      : product_(std::move(product)), range_(std::move(range)), count_(count), scale_(std::move(scale)), zero_point_(std::move(zero_point)) {}
+  size_t scratch_bytes() const override { return quantized_bytes() + product_->scratch_bytes(); }
+  std::string description() const override { return "quantize + " + product_->description(); }
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    const float* x = reinterpret_cast<const float*>(inputs[0]);
+    const kernel::MinMax found = kernel::min_max_f32(x, count_);
+    const PlanQParams qparams = dynamic_qparams(range_, found.min, found.max);
+    kernel::quantize_f32(x, count_, {qparams.scale, qparams.zero_point, qparams.qmin, qparams.qmax}, reinterpret_cast<uint8_t*>(scratch));
+    *static_cast<float*>(scale_.get_data_handle()) = static_cast<float>(qparams.scale);
+    *static_cast<int32_t*>(zero_point_.get_data_handle()) = qparams.zero_point;
+    const std::byte* operands[] = {scratch, inputs.size() > 1 ? inputs[1] : nullptr};
+    product_->run({operands, inputs.size()}, output, scratch + quantized_bytes());
+  }
+
+ private:
+  size_t quantized_bytes() const { return (static_cast<size_t>(count_) + 63) / 64 * 64; }
+  std::unique_ptr<PrimitiveStep> product_;
+  PlanStep range_;
+  int64_t count_;
+  memory scale_, zero_point_;
+};
+
 // Three primitives, the weights of the values between them in the scratch memory.
 class AttentionStep : public CompiledStep {
  public:
@@ -180,6 +208,12 @@ void append_bounds(dnnl::post_ops& ops, const Requantization& to, bool is_u8) {
     ops.append_eltwise(algorithm::eltwise_clip, static_cast<float>(to.low - to.zero_point), static_cast<float>(to.high - to.zero_point));
 }
 
+bool has_vnni() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return isa != dnnl::cpu_isa::isa_default && isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx && isa != dnnl::cpu_isa::avx2 &&
+         isa != dnnl::cpu_isa::avx512_core;
+}
+
 class OneDnnSteps : public StepBackend {
  public:
   std::string_view name() const override { return "onednn"; }
@@ -191,10 +225,14 @@ class OneDnnSteps : public StepBackend {
     for (const size_t buffer : step.inputs)
       if (numel_of(plan.buffers[buffer].sizes) == 0) return "an empty input";
     if (numel_of(plan.buffers[step.output].sizes) == 0) return "an empty output";
+    if (step.weight.defined() && !has_vnni())
+      return "this processor has no VNNI, and without it oneDNN's sums of u8 times s8 saturate at 16 bits (weights that were quantized with "
+             "reduce_range would not)";
     try {
       switch (step.kind) {
         case Kind::kConvolution: return convolution(plan, step);
         case Kind::kLinear: return linear(plan, step);
+        case Kind::kDynamicLinear: return dynamic_linear(plan, step);
         case Kind::kMaxPool: return max_pool(plan, step);
         case Kind::kAveragePool: return average_pool(plan, step);
         case Kind::kAdd: return binary(plan, step);
@@ -342,6 +380,30 @@ class OneDnnSteps : public StepBackend {
     const memory::desc plain({depth, oc}, memory::data_type::s8, Dims{1, depth});
     compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(step.weight, plain, desc.weights_desc()));
     return compiled;
+  }
+
+  Compiled dynamic_linear(const Plan& plan, const PlanStep& step) {
+    if (plan.buffers[step.output].dtype != DType::kF32) return "a result that is not f32";
+    if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != DType::kF32) return "a residual that is not f32";
+    const int64_t oc = step.weight.size(0), depth = step.weight.size(1), rows = numel_of(plan.buffers[step.inputs[0]].sizes) / depth;
+    Product product = product_of(plan, step, 2);
+    product.attr.set_scales_mask(DNNL_ARG_SRC, 0);
+    product.attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    const memory::desc x({rows, depth}, memory::data_type::u8, memory::format_tag::ab), y({rows, oc}, memory::data_type::f32, memory::format_tag::ab);
+    const memory::desc bias({1, oc}, memory::data_type::f32, memory::format_tag::ab);
+    const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, memory::data_type::s8, memory::format_tag::any}, bias, y, product.attr);
+    auto compiled = step_of<dnnl::matmul>(desc);
+    bind_product(*compiled, plan, step, product, x, y, bias);
+    const memory::desc plain({depth, oc}, memory::data_type::s8, Dims{1, depth});
+    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(step.weight, plain, desc.weights_desc()));
+    const memory scale = constants({1.0f}), zero_point = constant(0);
+    compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, scale);
+    compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, zero_point);
+    PlanStep range;  // what dynamic_qparams reads, without the weights
+    range.qmin = step.qmin;
+    range.qmax = step.qmax;
+    range.epsilon = step.epsilon;
+    return std::make_unique<DynamicLinearStep>(std::move(compiled), range, rows * depth, scale, zero_point);
   }
 
   static Compiled pool(const PlanStep& step, algorithm how, const memory::desc& x, const memory::desc& y) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernel/math.h"
+#include "kernel/observe.h"
 #include "lower/backend.h"
 
 namespace qdq {
@@ -51,6 +52,7 @@ class ReferenceStep : public CompiledStep {
       case Kind::kDequantize: return convert();
       case Kind::kConvolution: return convolution();
       case Kind::kLinear: return linear();
+      case Kind::kDynamicLinear: return dynamic_linear();
       case Kind::kMaxPool: return max_pool();
       case Kind::kAveragePool: return average_pool();
       case Kind::kAdd:
@@ -129,6 +131,31 @@ class ReferenceStep : public CompiledStep {
         int32_t acc = 0;
         for (int64_t k = 0; k < depth; ++k) acc += x.integer(row * depth + k) * step().weight.data<int8_t>()[oc * depth + k];
         finish_sum(acc, oc, row * channels + oc);
+      }
+  }
+
+  void dynamic_linear() {
+    const float* x = reinterpret_cast<const float*>(inputs_[0]);
+    const int64_t channels = step().weight.size(0), depth = step().weight.size(1), count = numel_of(in(0).sizes);
+    const kernel::MinMax range = kernel::min_max_f32(x, count);
+    const PlanQParams qparams = dynamic_qparams(step(), range.min, range.max);
+    Requantization rounding;
+    rounding.inverse_scale = static_cast<float>(1.0 / qparams.scale);
+    rounding.zero_point = qparams.zero_point;
+    rounding.low = qparams.qmin;
+    rounding.high = qparams.qmax;
+    std::vector<int32_t> q(static_cast<size_t>(count));
+    for (size_t i = 0; i < q.size(); ++i) q[i] = quantize_result(x[i], rounding) - qparams.zero_point;
+    for (int64_t row = 0; row < count / depth; ++row)
+      for (int64_t oc = 0; oc < channels; ++oc) {
+        int32_t acc = 0;
+        for (int64_t k = 0; k < depth; ++k) acc += q[static_cast<size_t>(row * depth + k)] * step().weight.data<int8_t>()[oc * depth + k];
+        const size_t c = static_cast<size_t>(oc);
+        const float multiplier = static_cast<float>(qparams.scale * static_cast<double>(to_.multiplier[c]));
+        float t = static_cast<float>(acc) * multiplier;
+        t = t + to_.offset[c];
+        if (inputs_.size() > 1) t = t + operand(1).real(row * channels + oc) * to_.residual_multiplier;
+        finish(t, to_, row * channels + oc);
       }
   }
 

@@ -83,7 +83,9 @@ Shape stored_sizes(const PlanBuffer& buffer) {
 class SimdSteps : public StepBackend {
  public:
   std::string_view name() const override { return "simd"; }
-  bool has(PlanStep::Kind) const override { return true; }
+  bool has(PlanStep::Kind kind) const override {
+    return kind != Kind::kDynamicLinear && kind != Kind::kArrange && kind != Kind::kLayerNorm && kind != Kind::kAttention;
+  }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
     switch (step.kind) {
@@ -98,6 +100,7 @@ class SimdSteps : public StepBackend {
       case Kind::kConcat: return concatenation(plan, step);
       case Kind::kMap: return map(plan, step);
       case Kind::kCopy: return copy(plan, step);
+      case Kind::kDynamicLinear:
       case Kind::kArrange:
       case Kind::kLayerNorm:
       case Kind::kAttention: return "it is done in float by plain loops";

@@ -232,6 +232,36 @@ TEST(Fuse, TakesATransformerBlock) {
   EXPECT_LE(difference(transformer_block(), {1, 6, 32}), 0.06);  // what one step inside can move
 }
 
+// Two linear layers whose inputs are quantized by their own range in every run.
+Program dynamic_network(DType dtype) {
+  GraphBuilder g;
+  Node* x = g.input({1, 6, 32});
+  const auto rounded = [&](Node* value) {
+    const int low = static_cast<int>(min_of(dtype)), high = static_cast<int>(max_of(dtype));
+    Node* chosen = g.call("torch.ops.quantized_decomposed.choose_qparams.tensor", {value, low, high, 0.000244140625, dtype});
+    Node *scale = g.call("operator.getitem", {chosen, 0}), *zero_point = g.call("operator.getitem", {chosen, 1});
+    Node* integers = g.call("torch.ops.quantized_decomposed.quantize_per_tensor.tensor", {value, scale, zero_point, low, high, dtype});
+    return g.call("torch.ops.quantized_decomposed.dequantize_per_tensor.tensor", {integers, scale, zero_point, low, high, dtype});
+  };
+  Node* hidden = g.call("torch.ops.aten.relu.default", {g.call("torch.ops.aten.linear.default", {rounded(x), g.weight({64, 32})})});
+  Node* out = g.call("torch.ops.aten.linear.default", {rounded(hidden), g.weight({32, 64})});
+  return g.done({g.call("torch.ops.aten.add.Tensor", {out, x})});
+}
+
+TEST(Fuse, TakesDynamicLinearLayers) {
+  for (const DType dtype : {DType::kU8, DType::kS8}) {
+    Program program = dynamic_network(dtype);
+    const Fusion fusion = fuse(program);
+    ASSERT_EQ(fusion.plans.size(), 1u);
+    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("dynamic_linear", "dynamic_linear"));
+    for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
+    EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
+    program = dynamic_network(dtype);
+    EXPECT_TRUE(fuse(program, false).plans.empty());
+    EXPECT_LE(difference(dynamic_network(dtype), {1, 6, 32}), 0.05);  // one step of the hidden values can move the outputs so far
+  }
+}
+
 TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {
   const auto build = [] {
     GraphBuilder g;
