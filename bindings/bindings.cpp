@@ -4,6 +4,7 @@
 #include <emscripten/val.h>
 
 #include <map>
+#include <memory>
 #include <new>
 #include <variant>
 
@@ -14,6 +15,8 @@
 #include "cli/recipe.h"
 #include "cli/report.h"
 #include "format/json.h"
+#include "graph/source_partition.h"
+#include "io/pattern.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
 #include "quant/pt2e.h"
@@ -124,6 +127,19 @@ T& held(int handle, const char* what) {
   T* thing = found == things().end() ? nullptr : std::get_if<T>(&found->second);
   QDQ_CHECK(thing != nullptr, kInvalidArgument, "this is not ", what, ", or it has been disposed of");
   return *thing;
+}
+
+// The programs that quantizers written in JavaScript annotate at the moment, innermost last; JavaScript calls the last one -1.
+std::vector<const Program*>& annotated_now() {
+  static std::vector<const Program*> programs;
+  return programs;
+}
+constexpr int kAnnotatedNow = -1;
+
+const Program& program_of(int handle) {
+  if (handle != kAnnotatedNow) return held<Program>(handle, "a program");
+  QDQ_CHECK(!annotated_now().empty(), kInvalidArgument, "this graph could be asked only while annotate() was running; ask the program instead");
+  return *annotated_now().back();
 }
 
 // What crosses.
@@ -253,9 +269,11 @@ class JavaScriptQuantizer final : public Quantizer {
   std::string_view name() const override { return name_; }
 
   void annotate(Program& program, Annotations& annotations) override {
+    annotated_now().push_back(&program);
+    const auto leave = [](void*) { annotated_now().pop_back(); };
+    const std::unique_ptr<void, decltype(leave)> when_done(this, leave);  // also when JavaScript throws
     const auto text = callbacks_.call<std::string>("annotate", static_cast<double>(number_), format::print_json(graph_report(*program.graph)));
-    const std::string what = "the annotations of " + name_;
-    write_annotations(format::parse_json(text, what), what, program, annotations, extensions_);
+    write_annotations(format::parse_json(text, "the annotations of " + name_), name_, program, annotations, extensions_);
   }
 
  private:
@@ -270,6 +288,13 @@ RecipeExtensions extensions_of(const val& callbacks) {
   extensions.observer = [callbacks](int64_t number, const ObserverArgs& args) -> std::shared_ptr<Observer> {
     val body = callbacks.call<val>("makeObserver", static_cast<double>(number), settings_text(args));
     return std::make_shared<JavaScriptObserver>(args, std::move(body));
+  };
+  extensions.filter = [callbacks, known = std::make_shared<std::map<std::pair<int64_t, const Node*>, bool>>()](int64_t number, const Node& node) {
+    const auto found = known->find({number, &node});
+    if (found != known->end()) return found->second;
+    const bool passes = callbacks.call<bool>("filter", static_cast<double>(number), format::print_json(node_report(node)));
+    known->emplace(std::pair(number, &node), passes);
+    return passes;
   };
   const RecipeExtensions observers_only = extensions;
   extensions.quantizer = [callbacks, observers_only](int64_t number, const std::string& name) -> std::unique_ptr<Quantizer> {
@@ -374,6 +399,56 @@ val data_labels(int data, const std::string& path) {
   });
 }
 
+// For authors of backends.
+
+val quantization_capabilities(const std::string& recipe, const val& callbacks) {
+  return guard([&] {
+    const auto quantizer = parse_recipe(format::parse_json(recipe, "the recipe"), "the recipe", extensions_of(callbacks));
+    return format::print_json(capabilities_report(quantizer->quantization_capabilities()));
+  });
+}
+
+std::vector<std::string> sources_from(const val& names) {
+  std::vector<std::string> sources = emscripten::vecFromJSArray<std::string>(names);
+  for (std::string& source : sources) source = source_name(source);
+  return sources;
+}
+
+val source_partitions(int program, const val& sources) {
+  return guard([&] {
+    format::Json out = format::Json::array();
+    for (const SourcePartition& partition : get_source_partitions(*program_of(program).graph, sources_from(sources)))
+      out.push_back(partition_report(partition));
+    return format::print_json(out);
+  });
+}
+
+val sequential_partitions(int program, const val& sources) {
+  return guard([&] {
+    format::Json out = format::Json::array();
+    for (const auto& chain : find_sequential_partitions(*program_of(program).graph, sources_from(sources))) {
+      format::Json partitions = format::Json::array();
+      for (const SourcePartition& partition : chain) partitions.push_back(partition_report(partition));
+      out.push_back(std::move(partitions));
+    }
+    return format::print_json(out);
+  });
+}
+
+// The pattern is a program, or JSON text.
+val match_pattern(int program, const val& pattern, bool ignore_literals, bool remove_overlapping_matches) {
+  return guard([&] {
+    const Pattern wanted = pattern.isNumber() ? pattern_of(program_of(pattern.as<int>()))
+                                              : parse_pattern(format::parse_json(pattern.as<std::string>(), "the pattern"), "the pattern");
+    MatchOptions options;
+    options.ignore_literals = ignore_literals;
+    options.remove_overlapping_matches = remove_overlapping_matches;
+    format::Json out = format::Json::array();
+    for (const Match& match : find_matches(*program_of(program).graph, wanted, options)) out.push_back(match_report(match));
+    return format::print_json(out);
+  });
+}
+
 val convert(int prepared, bool fold_quantize, bool use_reference_representation) {
   return guard([&] {
     return keep(convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize}));
@@ -426,6 +501,10 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("describePrepared", &describe_prepared);
   emscripten::function("explain", &explain_prepared);
   emscripten::function("describeCalibration", &describe_calibration);
+  emscripten::function("quantizationCapabilities", &quantization_capabilities);
+  emscripten::function("getSourcePartitions", &source_partitions);
+  emscripten::function("findSequentialPartitions", &sequential_partitions);
+  emscripten::function("matchPattern", &match_pattern);
   emscripten::function("convertPt2e", &convert);
   emscripten::function("describeQuantization", &describe_quantization);
   emscripten::function("writeReport", &write_report);

@@ -20,3 +20,4 @@ node -e '
   check("int8 top-1", int8.top1, torch.xnnpack_per_channel.top1, 1.6);
   check("int8 agreement with float", int8.agreement, torch.xnnpack_per_channel.agree, 2.5);
   if (int8.bytes > float.bytes / 2) { console.log(`the int8 model is not small: ${int8.bytes} bytes`); process.exitCode = 1; }'
+node examples/backend_quantizer/backend_quantizer.mjs

@@ -14,7 +14,8 @@ export interface NodeSnapshot {
   kwargs: Readonly<Record<string, Argument>>;
   users: readonly string[];
   module?: string;                       // the path of the module it came from, "" for the root
-  moduleType?: string;                   // "torch.nn.modules.conv.Conv2d"
+  type?: string;                         // that module's type: "torch.nn.modules.conv.Conv2d"
+  source?: string;                       // the module or function that it came from, where the export recorded it
   dtype?: DType;                         // of its value, if that is a tensor
   shape?: readonly (number | string)[];  // sizes; a symbolic one as text: "s0"
 }

@@ -10,9 +10,9 @@ export {
   ComposableQuantizer, X86InductorQuantizer, XNNPACKQuantizer, getDefaultX86InductorQuantizationConfig, getSymmetricQuantizationConfig,
 } from "./quantizer.js";
 export type {
-  AnyQuantizer, DerivedQuantizationSpec, EdgeOrNode, FixedQParamsQuantizationSpec, Observer, ObserverCtr, ObserverSettings, QScheme,
-  QSpec, QuantizationAnnotation, QuantizationSpec, Quantizer, Recipe, SharedQuantizationSpec, SymmetricQuantizationConfig,
-  SymmetricQuantizationOptions, X86InductorQuantizationConfig, X86InductorQuantizationOptions,
+  AnyQuantizer, DerivedQuantizationSpec, EdgeOrNode, FilterFunction, FixedQParamsQuantizationSpec, Observer, ObserverCtr, ObserverOverride,
+  ObserverSettings, QScheme, QSpec, QuantizationAnnotation, QuantizationConfig, QuantizationSpec, Quantizer, Recipe, SharedQuantizationSpec,
+  SymmetricQuantizationConfig, SymmetricQuantizationOptions, X86InductorQuantizationConfig, X86InductorQuantizationOptions,
 } from "./quantizer.js";
 export { Data, openData } from "./data.js";
 export type { DataSettings, Files } from "./data.js";
@@ -20,5 +20,9 @@ export { LayerComparison, compareLayers, explain, quantizationReport, reportHtml
 export type {
   Decision, Explanation, ExplanationReport, LayerError, ObserverSummary, QuantizationReport, Report, SamplePrediction,
 } from "./report.js";
-export { Prepared, Program, Session, convertPt2e, loadPt2, lower, preparePt2e, savePt2 } from "./pt2e.js";
+export { findSequentialPartitions, getSourcePartitions, matchPattern } from "./backend.js";
+export type {
+  AnnotatedGraph, Match, MatchOptions, Matching, Pattern, PatternCapability, PatternSpec, QuantizationCapabilities, SourcePartition,
+} from "./backend.js";
+export { Prepared, Program, Session, convertPt2e, loadPt2, lower, preparePt2e, quantizationCapabilities, savePt2 } from "./pt2e.js";
 export type { ConvertOptions, LongWork, LowerOptions, ObserverReport, Progress } from "./pt2e.js";

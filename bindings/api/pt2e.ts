@@ -2,7 +2,9 @@
 import { QdqError } from "./error.js";
 import type { EdgeOrNode, ObserverSettings, AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
-import type { GraphSnapshot, ProgramInfo } from "./graph.js";
+import { annotatedGraph } from "./backend.js";
+import type { QuantizationCapabilities } from "./backend.js";
+import type { GraphSnapshot, NodeSnapshot, ProgramInfo } from "./graph.js";
 import { Handle } from "./handle.js";
 import { loadModule, module, unwrap } from "./module.js";
 import type { ObserverSummary } from "./report.js";
@@ -97,6 +99,14 @@ export function preparePt2e(program: Program, quantizer: AnyQuantizer): Prepared
   return new Prepared(unwrap(module().preparePt2e(program.handle, recipe, callbacks(writer))));
 }
 
+// What a quantizer can do, pattern by pattern, whatever its settings are; a quantizer written in JavaScript does not tell.
+export async function quantizationCapabilities(quantizer: AnyQuantizer): Promise<QuantizationCapabilities> {
+  const wasm = await loadModule();
+  const writer = new RecipeWriter();
+  const recipe = JSON.stringify(writer.quantizer(quantizer));
+  return JSON.parse(unwrap(wasm.quantizationCapabilities(recipe, callbacks(writer))));
+}
+
 export interface ConvertOptions {
   foldQuantize?: boolean;                // store weights as integers; default true
   useReferenceRepresentation?: boolean;  // integer arithmetic spelled out; default false
@@ -131,12 +141,13 @@ function callbacks(writer: RecipeWriter): RawCallbacks {
   return {
     annotate(number, text) {
       const quantizer = writer.quantizers[number]!;
-      const annotations = quantizer.annotate(JSON.parse(text) as GraphSnapshot);
+      const annotations = quantizer.annotate(annotatedGraph(JSON.parse(text) as GraphSnapshot));
       if (!Array.isArray(annotations)) {
         throw new QdqError("InvalidArgument", `annotate() of ${quantizer.name ?? "the quantizer"} did not return a list of annotations`);
       }
       return JSON.stringify(writer.plain(annotations));
     },
+    filter: (number, text) => Boolean(writer.filters[number]!(JSON.parse(text) as NodeSnapshot)),
     makeObserver(number, text) {
       const settings = JSON.parse(text) as ObserverSettings;
       const observer = writer.observers[number]!(settings);

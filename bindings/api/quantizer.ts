@@ -1,6 +1,7 @@
 // Quantizers: those of PyTorch as classes that write a recipe, and the interfaces for ones written in JavaScript.
 import type { DType, Tensor } from "./tensor.js";
-import type { GraphSnapshot } from "./graph.js";
+import type { NodeSnapshot } from "./graph.js";
+import type { AnnotatedGraph } from "./backend.js";
 import { QdqError } from "./error.js";
 
 // The JSON that the command line and C++ read too: {"quantizer": "XNNPACKQuantizer", "global": {...}}.
@@ -78,12 +79,30 @@ export interface QuantizationAnnotation {
   output?: QSpec | null;
   allowImplicitSharing?: boolean;
   annotated?: boolean;
+  reason?: string;  // why, for explain()
 }
 
-// A quantizer written in JavaScript: it gets a picture of the graph and answers with annotations, which C++ checks.
+// A quantizer written in JavaScript: it gets a picture of the graph, which can be asked for patterns and source partitions, and answers
+// with annotations, which C++ checks.
 export interface Quantizer {
   readonly name?: string;
-  annotate(graph: GraphSnapshot): readonly QuantizationAnnotation[];
+  annotate(graph: AnnotatedGraph): readonly QuantizationAnnotation[];
+}
+
+// Whether a node may be quantized.
+export type FilterFunction = (node: NodeSnapshot) => boolean;
+
+// The attributes of one observer, and so of all that share it, set before it sees data: { quantMax: 127 }.
+export type ObserverOverride = EdgeOrNode & { attributes: Readonly<Record<string, boolean | number | string>> };
+
+// Specs in the place of options: what is left out stays float.
+export interface QuantizationConfig {
+  readonly kind: "specs";
+  inputActivation?: QuantizationSpec | null;
+  outputActivation?: QuantizationSpec | null;
+  weight?: QuantizationSpec | null;
+  bias?: QuantizationSpec | null;
+  isQat?: boolean;
 }
 
 // Arguments of PyTorch's get_symmetric_quantization_config, with its defaults.
@@ -117,27 +136,41 @@ abstract class RecipeQuantizer<Config extends { kind: string }> {
   readonly #sections: Record<string, unknown> = {};
   readonly #order: string[] = [];
   #compat: Compat | undefined;
+  #overrides: readonly ObserverOverride[] = [];
+  #filter: FilterFunction | undefined;
 
   abstract readonly name: string;
 
-  protected set(section: string, value: Config | null): this {
+  protected set(section: string, value: Config | QuantizationConfig | null): this {
     this.#sections[section] = this.#settings(value);
     return this.#note(section);
   }
-  protected add(section: string, key: string, value: Config | null): this {
+  protected add(section: string, key: string, value: Config | QuantizationConfig | null): this {
     const entries = (this.#sections[section] ??= []) as [string, unknown][];
     entries.push([key, this.#settings(value)]);
     return this.#note(section);
   }
 
-  setGlobal(config: Config | null): this {
+  setGlobal(config: Config | QuantizationConfig | null): this {
     return this.set("global", config);
   }
-  setModuleName(path: string, config: Config | null): this {
+  setModuleName(path: string, config: Config | QuantizationConfig | null): this {
     return this.add("module_name", path, config);
   }
-  setModuleType(type: string, config: Config | null): this {
+  setModuleType(type: string, config: Config | QuantizationConfig | null): this {
     return this.add("module_type", type, config);
+  }
+  // Nothing that the function refuses is quantized, whatever the settings say; a pattern is taken if all its operators pass.
+  setFilterFunction(filter: FilterFunction): this {
+    this.#filter = filter;
+    return this;
+  }
+  get filterFunction(): FilterFunction | undefined {
+    return this.#filter;
+  }
+  setObserverOverrides(overrides: readonly ObserverOverride[]): this {
+    this.#overrides = [...overrides];
+    return this;
   }
   // "torch-2.6": exactly the graph that PyTorch makes, with the layers that its matching misses.
   setCompat(compat: Compat): this {
@@ -150,11 +183,12 @@ abstract class RecipeQuantizer<Config extends { kind: string }> {
       quantizer: this.name,
       ...this.#sections,
       ...(this.#order.length > 1 && { order: this.#order }),
+      ...(this.#overrides.length > 0 && { observerOverrides: this.#overrides }),
       ...(this.#compat && { compat: this.#compat }),
     };
   }
 
-  #settings(config: Config | null): unknown {
+  #settings(config: Config | QuantizationConfig | null): unknown {
     if (config === null) return null;
     const { kind: _, ...settings } = config;
     return settings;
@@ -169,7 +203,7 @@ abstract class RecipeQuantizer<Config extends { kind: string }> {
 export class XNNPACKQuantizer extends RecipeQuantizer<SymmetricQuantizationConfig> {
   override readonly name = "XNNPACKQuantizer";
   // "torch.ops.aten.linear"
-  setOperatorType(type: string, config: SymmetricQuantizationConfig | null): this {
+  setOperatorType(type: string, config: SymmetricQuantizationConfig | QuantizationConfig | null): this {
     return this.add("operator_type", type, config);
   }
 }
@@ -178,7 +212,7 @@ export class XNNPACKQuantizer extends RecipeQuantizer<SymmetricQuantizationConfi
 export class X86InductorQuantizer extends RecipeQuantizer<X86InductorQuantizationConfig> {
   override readonly name = "X86InductorQuantizer";
   // "torch.nn.functional.linear"
-  setFunctionType(type: string, config: X86InductorQuantizationConfig | null): this {
+  setFunctionType(type: string, config: X86InductorQuantizationConfig | QuantizationConfig | null): this {
     return this.add("function_type", type, config);
   }
 }
@@ -200,12 +234,17 @@ const snakeCase = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_$
 export class RecipeWriter {
   readonly quantizers: Quantizer[] = [];
   readonly observers: ((settings: ObserverSettings) => Observer)[] = [];
+  readonly filters: FilterFunction[] = [];
 
   quantizer(quantizer: AnyQuantizer): unknown {
     if (quantizer instanceof ComposableQuantizer) {
       return { quantizer: quantizer.name, quantizers: quantizer.quantizers.map((inner) => this.quantizer(inner)) };
     }
-    if (quantizer && "toRecipe" in quantizer && typeof quantizer.toRecipe === "function") return this.plain(quantizer.toRecipe());
+    if (quantizer && "toRecipe" in quantizer && typeof quantizer.toRecipe === "function") {
+      const recipe = this.plain(quantizer.toRecipe()) as Record<string, unknown>;
+      const filter = "filterFunction" in quantizer ? (quantizer.filterFunction as FilterFunction | undefined) : undefined;
+      return filter ? { ...recipe, filter_function: { custom: this.filters.push(filter) - 1 } } : recipe;
+    }
     if (quantizer && "annotate" in quantizer && typeof quantizer.annotate === "function") {
       const custom = quantizer as Quantizer;
       return { quantizer: "JavaScript", name: custom.name ?? "a JavaScript quantizer", number: this.quantizers.push(custom) - 1 };

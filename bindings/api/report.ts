@@ -1,4 +1,5 @@
 // What quantization does to a model: reasons before it is done, errors by layer afterwards, and the file that shows both.
+import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { module, unwrap } from "./module.js";
 import type { Prepared, Program } from "./pt2e.js";
@@ -83,9 +84,16 @@ export interface Report extends Partial<QuantizationReport> {
   predictions?: readonly SamplePrediction[];
 }
 
-// For every operator whether the quantizer takes it, by which pattern and why (or why not), and what its tensors become. Needs no data.
-export function explain(prepared: Prepared): ExplanationReport {
-  return JSON.parse(unwrap(module().explain(prepared.handle)));
+// For every operator, or for one, whether the quantizer takes it, by which pattern and why (or why not), and what its tensors become.
+// Needs no data. Throws QdqError{InvalidArgument} if there is no operator of that name.
+export function explain(prepared: Prepared): ExplanationReport;
+export function explain(prepared: Prepared, node: string): Explanation;
+export function explain(prepared: Prepared, node?: string): ExplanationReport | Explanation {
+  const report: ExplanationReport = JSON.parse(unwrap(module().explain(prepared.handle)));
+  if (node === undefined) return report;
+  const found = report.operators.find((explanation) => explanation.node === node);
+  if (!found) throw new QdqError("InvalidArgument", `there is no operator ${node} in the prepared program; explain(prepared) lists all`);
+  return found;
 }
 
 // How far the value of each operator moves when a program is quantized, summed over the batches that were added.

@@ -21,6 +21,7 @@ export interface RawObserver {
 export interface RawCallbacks {
   annotate(quantizer: number, graph: string): string;  // both JSON
   makeObserver(observer: number, settings: string): RawObserver;
+  filter(filter: number, node: string): boolean;
 }
 
 // Methods that can fail answer with a string that says why.
@@ -43,6 +44,11 @@ export interface RawModule {
   describePrepared(prepared: number): Answer<string>;
   explain(prepared: number): Answer<string>;
   describeCalibration(prepared: number): Answer<string>;
+  quantizationCapabilities(recipe: string, callbacks: RawCallbacks): Answer<string>;
+  // A program's number, or -1 for the one that is being annotated.
+  getSourcePartitions(program: number, sources: string[]): Answer<string>;
+  findSequentialPartitions(program: number, sources: string[]): Answer<string>;
+  matchPattern(program: number, pattern: number | string, ignoreLiterals: boolean, removeOverlappingMatches: boolean): Answer<string>;
   convertPt2e(prepared: number, foldQuantize: boolean, useReferenceRepresentation: boolean): Answer<number>;
   describeQuantization(prepared: number, program: number): Answer<string>;
   writeReport(report: string): Answer<string>;

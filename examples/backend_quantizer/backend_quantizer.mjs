@@ -85,7 +85,7 @@ const sameQparams = Object.entries(expected.qparams).filter(([name, wanted]) => 
     && wanted.scale.every((scale, i) => Math.abs(found.scale[i] - scale) <= 1e-5 * scale && found.zero_point[i] === wanted.zero_point[i]);
 });
 
-for (const { node: name, outcome, reason } of explain(prepared)) if (outcome === "float") console.log(`${name} stays in float: ${reason}`);
+for (const { node: name, outcome, reason } of explain(prepared).operators) if (outcome === "float") console.log(`${name} stays in float: ${reason}`);
 const counts = [Object.keys(expected.annotations).length, sameQparams.length, Object.keys(expected.qparams).length];
 console.log(`annotations of ${counts[0]} nodes ${sameAnnotations ? "equal" : "differ from"} PyTorch's, ${counts[1]} of ${counts[2]} qparams agree`);
 if (!sameAnnotations || counts[1] !== counts[2]) process.exitCode = 1;

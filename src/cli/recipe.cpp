@@ -435,8 +435,10 @@ Pattern parse_pattern(const Json& json, const std::string& what) {
   return out;
 }
 
-void write_annotations(const Json& annotations, const std::string& what, Program& program, Annotations& out, const RecipeExtensions& extensions) {
-  AnnotationQuantizer(annotations_of(annotations, what, extensions)).annotate(program, out);
+void write_annotations(const Json& annotations, const std::string& quantizer, Program& program, Annotations& out,
+                       const RecipeExtensions& extensions) {
+  std::vector<NamedAnnotation> named = annotations_of(annotations, "the annotations of " + quantizer, extensions);
+  AnnotationQuantizer(std::move(named), false, Compat::kNone, quantizer).annotate(program, out);
 }
 
 }  // namespace qdq

@@ -30,9 +30,10 @@ std::unique_ptr<Quantizer> parse_recipe(const format::Json& recipe, const std::s
 // Throws Error{kInvalidArgument} for a name that is not there (yet) or is there twice.
 Pattern parse_pattern(const format::Json& pattern, const std::string& what);
 
-// Writes annotations given as JSON (the list `annotations` of an AnnotationQuantizer's recipe) on the nodes of the graph.
+// Writes annotations given as JSON (the list `annotations` of an AnnotationQuantizer's recipe) on the nodes of the graph, in the name of
+// `quantizer`.
 // Throws Error{kInvalidArgument} for a node that the graph does not have, or a spec that makes no sense.
-void write_annotations(const format::Json& annotations, const std::string& what, Program& program, Annotations& out,
+void write_annotations(const format::Json& annotations, const std::string& quantizer, Program& program, Annotations& out,
                        const RecipeExtensions& extensions = {});
 
 }  // namespace qdq

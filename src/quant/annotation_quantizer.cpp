@@ -80,13 +80,13 @@ void AnnotationQuantizer::annotate(Program& program, Annotations& annotations) {
     annotation.output_qspec = resolve(graph, named.output, named.node);
     annotation.allow_implicit_sharing = named.allow_implicit_sharing;
     annotation.annotated = named.annotated;
-    annotation.annotator = "AnnotationQuantizer";
+    annotation.annotator = name_;
     annotations[node] = std::move(annotation);
-    annotations.note(node, {"AnnotationQuantizer", "", true, named.reason.empty() ? "its list of annotations names it" : named.reason});
+    annotations.note(node, {name_, "", true, named.reason.empty() ? "its list of annotations names it" : named.reason});
   }
   for (const Node* node : graph.nodes())
     if (node->op() == Node::Op::kCallFunction && !annotations.decided_since(node, mark))
-      annotations.note(node, {"AnnotationQuantizer", "", false, "its list of annotations does not name it"});
+      annotations.note(node, {name_, "", false, "its list of annotations does not name it"});
 }
 
 }  // namespace qdq

@@ -32,10 +32,12 @@ struct NamedAnnotation {
 
 class AnnotationQuantizer : public Quantizer {
  public:
-  explicit AnnotationQuantizer(std::vector<NamedAnnotation> annotations, bool convert_scalars = false, Compat compat = Compat::kNone)
-      : named_(std::move(annotations)), convert_scalars_(convert_scalars), compat_(compat) {}
+  // `name` is what explain() calls whoever made the annotations.
+  explicit AnnotationQuantizer(std::vector<NamedAnnotation> annotations, bool convert_scalars = false, Compat compat = Compat::kNone,
+                               std::string name = "AnnotationQuantizer")
+      : named_(std::move(annotations)), convert_scalars_(convert_scalars), compat_(compat), name_(std::move(name)) {}
 
-  std::string_view name() const override { return "AnnotationQuantizer"; }
+  std::string_view name() const override { return name_; }
   Compat compat() const override { return compat_; }
   void transform_for_annotation(Program& program) override;
   // In list order; a second entry for a node replaces the first. Throws Error{kInvalidArgument} for a name that the graph does not
@@ -46,6 +48,7 @@ class AnnotationQuantizer : public Quantizer {
   std::vector<NamedAnnotation> named_;
   bool convert_scalars_;
   Compat compat_;
+  std::string name_;
 };
 
 // The functions behind names of rules: "product_of_scales" (scales multiplied in float32, zero point 0), "copy_first" (qparams of

@@ -1,8 +1,9 @@
 // The typings as a user meets them; this file is only compiled. Lines marked as errors must be errors.
 import { readFile, writeFile } from "node:fs/promises";
 import {
-  ComposableQuantizer, QdqError, X86InductorQuantizer, XNNPACKQuantizer, convertPt2e, getDefaultX86InductorQuantizationConfig,
-  getSymmetricQuantizationConfig, loadPt2, lower, preparePt2e, savePt2, tensor,
+  ComposableQuantizer, QdqError, X86InductorQuantizer, XNNPACKQuantizer, convertPt2e, explain, findSequentialPartitions,
+  getDefaultX86InductorQuantizationConfig, getSourcePartitions, getSymmetricQuantizationConfig, loadPt2, lower, matchPattern, preparePt2e,
+  quantizationCapabilities, savePt2, tensor,
 } from "qdq";
 import type { Observer, QuantizationAnnotation, Quantizer, Tensor } from "qdq";
 
@@ -46,6 +47,23 @@ export const both = new ComposableQuantizer([
   new X86InductorQuantizer().setGlobal(getDefaultX86InductorQuantizationConfig()).setModuleName("head", null),
   { quantizer: "XNNPACKQuantizer", global: {} },
 ]);
+
+export async function backend(): Promise<string> {
+  using program = await loadPt2(await readFile("model.pt2"));
+  const quantizer = new XNNPACKQuantizer()
+    .setGlobal({ kind: "specs", weight: { spec: "quantization", dtype: "int8", chAxis: -1, observer: { class: "PerChannelMinMaxObserver" } } })
+    .setFilterFunction((node) => node.type !== "torch.nn.modules.linear.Linear")
+    .setObserverOverrides([{ node: "relu", attributes: { quantMax: 127 } }, { edge: ["x", "conv2d"], attributes: { eps: 1e-4 } }]);
+  const { patterns } = await quantizationCapabilities(quantizer);
+  using prepared = preparePt2e(program, quantizer);
+  const [chain] = findSequentialPartitions(program, ["torch.nn.Conv2d", "torch.nn.ReLU"]);
+  const [linear] = getSourcePartitions(program, ["torch.nn.Linear"]);
+  const nodes = [{ name: "relu", target: "torch.ops.aten.relu", args: [{ node: "x" }] }];
+  const [match] = matchPattern(program, { inputs: ["x"], nodes, outputs: ["relu"] });
+  const conflict = explain(prepared).conflicts[0]?.message ?? "";
+  const { reason } = explain(prepared, "relu");
+  return [patterns[0]?.pattern, chain?.[0]?.nodes[0], linear?.outputNodes[0], match?.nameNodeMap["relu"], reason, conflict].join();
+}
 
 // @ts-expect-error a configuration of the other quantizer
 new XNNPACKQuantizer().setGlobal(getDefaultX86InductorQuantizationConfig());

@@ -1,0 +1,160 @@
+// What authors of backends use: explanations, capabilities, filters, overrides, source partitions and patterns.
+const { readFileSync } = require("node:fs");
+const path = require("node:path");
+const { images, model, qdq } = require("./shapes.js");
+
+const golden = (name) => readFileSync(path.join(__dirname, "../golden/patterns", name));
+const facts = JSON.parse(golden("facts.json"));
+const { XNNPACKQuantizer, X86InductorQuantizer } = qdq;
+const symmetric = () => qdq.getSymmetricQuantizationConfig({ isPerChannel: true });
+
+let program;
+beforeAll(async () => {
+  program = await qdq.loadPt2(model());
+});
+
+function thrown(work) {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  throw new Error("nothing was thrown");
+}
+
+describe("explain", () => {
+  test("tells of every operator why it is quantized, or not", () => {
+    const linear = program.info().nodes.find((node) => node.target === "torch.ops.aten.linear.default");
+    const prepared = qdq.preparePt2e(program, new XNNPACKQuantizer().setGlobal(symmetric()).setModuleName(linear.module, null));
+    const { operators: all, conflicts } = qdq.explain(prepared);
+    expect(all.every((explanation) => explanation.reason !== "")).toBe(true);
+    expect(all.find(({ op }) => op === "aten.conv2d.default")).toMatchObject({ outcome: "quantized", quantizer: "XNNPACKQuantizer" });
+    const left = qdq.explain(prepared, linear.name);
+    expect(left).toMatchObject({ outcome: "float", reason: `the settings leave ${linear.module} in float`, tensors: [] });
+    expect(left.decisions).toEqual([{ quantizer: "XNNPACKQuantizer", pattern: "", taken: false, reason: left.reason }]);
+    expect(thrown(() => qdq.explain(prepared, "nothing"))).toMatchObject({ code: "InvalidArgument" });
+    expect(conflicts).toEqual([]);
+  });
+
+  test("names the quantizers whose specs meet", () => {
+    const spec = (dtype) => ({ spec: "quantization", dtype, qscheme: "per_tensor_affine", observer: { class: "MinMaxObserver" } });
+    const quantizer = {
+      name: "two minds",
+      annotate(graph) {
+        const relu = graph.nodes.find((node) => node.target.startsWith("torch.ops.aten.relu"));
+        return [
+          { node: relu.name, output: spec("uint8"), reason: "its output is positive" },
+          { node: relu.users[0], inputs: [[relu.name, spec("int8")]] },
+        ];
+      },
+    };
+    const prepared = qdq.preparePt2e(program, quantizer);
+    const [conflict] = qdq.explain(prepared).conflicts;
+    expect(conflict.message).toMatch(/^two minds gives .* but two minds takes it in .* so it is quantized twice$/);
+    expect(qdq.explain(prepared, conflict.edge[0]).reason).toBe("its output is positive");
+  });
+});
+
+test("quantizers tell what they can do", async () => {
+  const { quantizer, patterns } = await qdq.quantizationCapabilities(new X86InductorQuantizer());
+  expect(quantizer).toBe("X86InductorQuantizer");
+  expect(patterns.find(({ pattern }) => pattern === "conv2d")).toEqual(
+    { pattern: "conv2d", operators: [["aten.conv2d.default"]], static: true, dynamic: true, qat: true, note: "" });
+  const { parts } = await qdq.quantizationCapabilities(new qdq.ComposableQuantizer([{ annotate: () => [] }, new XNNPACKQuantizer()]));
+  expect(parts.map((part) => part.patterns.length > 0)).toEqual([false, true]);
+});
+
+describe("settings", () => {
+  const count = (quantizer) => qdq.explain(qdq.preparePt2e(program, quantizer)).operators.filter(({ op, outcome }) =>
+    op === "aten.conv2d.default" && outcome === "quantized").length;
+
+  test("a filter function keeps operators out", () => {
+    const asked = [];
+    const quantizer = new XNNPACKQuantizer().setGlobal(symmetric()).setFilterFunction((node) => {
+      asked.push(node.name);
+      return node.target !== "torch.ops.aten.conv2d.default";
+    });
+    expect(count(new XNNPACKQuantizer().setGlobal(symmetric()))).toBeGreaterThan(1);
+    expect(count(quantizer)).toBe(0);
+    expect(new Set(asked).size).toBe(asked.length);  // each node is asked for once
+    const own = new RangeError("not today");
+    const throwing = new X86InductorQuantizer().setGlobal(qdq.getDefaultX86InductorQuantizationConfig()).setFilterFunction(() => { throw own; });
+    expect(thrown(() => count(throwing))).toBe(own);
+  });
+
+  test("a config may spell out specs, and observers be overridden", () => {
+    const activation = { spec: "quantization", dtype: "uint8", quantMin: 0, quantMax: 255, qscheme: "per_tensor_affine",
+      observer: { class: "MinMaxObserver" } };
+    const weight = { spec: "quantization", dtype: "int8", quantMin: -8, quantMax: 7, qscheme: "per_channel_symmetric", chAxis: -4,
+      observer: { class: "PerChannelMinMaxObserver" } };
+    const conv = program.info().nodes.find((node) => node.target === "torch.ops.aten.conv2d.default");
+    const edge = [conv.args[0].node, conv.name];
+    const quantizer = new X86InductorQuantizer().setFunctionType("torch.nn.functional.conv2d", { kind: "specs", inputActivation: activation, weight })
+      .setObserverOverrides([{ edge, attributes: { quantMax: 127 } }]);
+    const prepared = qdq.preparePt2e(program, quantizer);
+    prepared.run([images(program, 2)]);
+    const { qparams } = qdq.convertPt2e(prepared).info();
+    expect(qparams.find((value) => value.of === edge[0])).toMatchObject({ dtype: "uint8", quant_max: 127 });
+    expect(qparams.some((value) => value.quant_min === -8 && value.scale.length > 1)).toBe(true);
+  });
+});
+
+describe("patterns and partitions", () => {
+  let resnet;
+  beforeAll(async () => {
+    resnet = await qdq.loadPt2(golden("resnet18.pt2"));
+  });
+
+  test("finds what PyTorch finds, by an exported pattern or one as data", async () => {
+    const wanted = facts.matches.resnet18.add_relu;
+    expect(wanted.length).toBe(8);
+    const exported = await qdq.loadPt2(golden("add_relu.pt2"));
+    expect(qdq.matchPattern(resnet, exported).map(({ nameNodeMap }) => nameNodeMap)).toEqual(wanted);
+    const asData = {
+      inputs: ["left", "right"],
+      nodes: [
+        { name: "add", target: "torch.ops.aten.add.Tensor", args: [{ node: "left" }, { node: "right" }] },
+        { name: "relu", target: "torch.ops.aten.relu.default", args: [{ node: "add" }] },
+      ],
+      outputs: ["relu"],
+    };
+    const matches = qdq.matchPattern(resnet, asData);
+    expect(matches.map(({ nameNodeMap: { add, relu, right } }) => ({ add, relu, right }))).toEqual(wanted);
+    expect(matches[0].returningNodes).toEqual([wanted[0].relu]);
+    expect(thrown(() => qdq.matchPattern(resnet, { ...asData, outputs: ["out"] }))).toMatchObject({ code: "InvalidArgument" });
+    const padded = await qdq.loadPt2(golden("conv_padded.pt2"));
+    expect(qdq.matchPattern(resnet, padded)).toHaveLength(13);
+    expect(qdq.matchPattern(resnet, padded, { ignoreLiterals: true })).toHaveLength(20);
+  });
+
+  test("groups nodes as PyTorch does", () => {
+    const [[sources, wanted]] = facts.partitions.resnet18;
+    const found = qdq.getSourcePartitions(resnet, ["torch.nn.Conv2d"]);
+    expect(found.map(({ nodes, outputNodes }) => [nodes, outputNodes])).toEqual(wanted.map(([nodes, , outputs]) => [nodes, outputs]));
+    expect(found[0].source).toBe(sources[0]);
+    const [, [names, chains]] = facts.sequences.resnet18;
+    expect(qdq.findSequentialPartitions(resnet, names).map((chain) => chain.map(({ nodes }) => nodes))).toEqual(chains);
+  });
+
+  test("a quantizer asks the graph that it annotates", () => {
+    let kept;
+    const quantizer = {
+      name: "sums",
+      annotate(graph) {
+        kept = graph;
+        // Batch norms have been folded by now, so sums come right behind convolutions.
+        const sums = graph.matchPattern({ inputs: ["a", "b", "w", "c"], nodes: [
+          { name: "conv", target: "torch.ops.aten.conv2d", args: [{ node: "a" }, { node: "w" }, { node: "b" }, [1, 1], [1, 1]] },
+          { name: "sum", target: "torch.ops.aten.add.Tensor", args: [{ node: "conv" }, { node: "c" }] },
+        ], outputs: ["sum"] });
+        expect(graph.getSourcePartitions(["torch.nn.Linear"])).toHaveLength(1);
+        expect(graph.findSequentialPartitions(["torch.nn.AdaptiveAvgPool2d", "torch.flatten"])).toHaveLength(1);
+        const output = { spec: "quantization", dtype: "int8", observer: { class: "MinMaxObserver" } };
+        return sums.map(({ nameNodeMap }) => ({ node: nameNodeMap.sum, output }));
+      },
+    };
+    const prepared = qdq.preparePt2e(resnet, quantizer);
+    expect(qdq.explain(prepared).operators.filter(({ outcome }) => outcome === "quantized")).toHaveLength(8);
+    expect(thrown(() => kept.getSourcePartitions(["torch.nn.Linear"])).message).toContain("only while annotate() was running");
+  });
+});
