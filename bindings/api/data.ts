@@ -13,8 +13,8 @@ export type Files = ReadonlyMap<string, Uint8Array | (() => Uint8Array)>;
 export interface DataSettings {
   // How images become inputs, the JSON of --preprocess: resize, crop, scale, mean, std, channel_order, layout, grayscale, filter.
   preprocess?: Record<string, unknown>;
-  batchSize?: number;  // samples a batch, where the program leaves it open; default 16
-  limit?: number;      // use only the first samples
+  batchSize?: number; // samples a batch, where the program leaves it open; default 16
+  limit?: number; // use only the first samples
   // The file among them that tells the classes and is no data itself: .csv with lines file,label, or .npy or .npz of integers.
   labels?: string;
 }
@@ -44,7 +44,7 @@ export class Data extends Handle {
 
   // The class of each sample. Throws QdqError naming the first sample without a label, or if no file of labels was given.
   labels(): number[] {
-    if (this.#labels === undefined) throw new QdqError("InvalidArgument", "the data was opened without the setting labels: \"labels.csv\"");
+    if (this.#labels === undefined) throw new QdqError("InvalidArgument", 'the data was opened without the setting labels: "labels.csv"');
     return JSON.parse(unwrap(module().dataLabels(this.handle, `${root}${this.#labels}`)));
   }
 

@@ -17,8 +17,8 @@ export interface Decision {
 
 export interface Explanation extends Omit<Decision, "taken"> {
   node: string;
-  module: string;   // "" for the root
-  op: string;       // "aten.conv2d.default"
+  module: string; // "" for the root
+  op: string; // "aten.conv2d.default"
   outcome: "quantized" | "fused" | "float";
   tensors: readonly (EdgeOrNode & { becomes: string })[];
   decisions: readonly Decision[];
@@ -37,23 +37,23 @@ export interface ObserverSummary {
   qscheme: QScheme;
   quant_min: number;
   quant_max: number;
-  covers: readonly (readonly string[])[];  // [node] or [producer, consumer]
+  covers: readonly (readonly string[])[]; // [node] or [producer, consumer]
   channels: number;
-  min?: number;                            // the range that it saw
+  min?: number; // the range that it saw
   max?: number;
-  counts?: readonly number[];              // its histogram from min to max
-  low?: number;                            // the range that its integers reach
+  counts?: readonly number[]; // its histogram from min to max
+  low?: number; // the range that its integers reach
   high?: number;
-  scale?: number;                          // where there is one for the whole tensor
+  scale?: number; // where there is one for the whole tensor
   zero_point?: number;
-  clipped?: number;                        // the share of the values that lies outside of [low, high]
+  clipped?: number; // the share of the values that lies outside of [low, high]
 }
 
 export interface LayerError {
   node: string;
   module: string;
   op: string;
-  sqnr_db: number | null | { float: string };  // null: no error
+  sqnr_db: number | null | { float: string }; // null: no error
   mse: number | { float: string };
   quantized: boolean;
 }
@@ -69,7 +69,7 @@ export interface SamplePrediction {
   float: string;
   int8: string;
   label?: string;
-  image?: string;  // a data: URL
+  image?: string; // a data: URL
 }
 
 // What the file of reportHtml shows; each field may be missing.
@@ -79,8 +79,8 @@ export interface Report extends Partial<QuantizationReport> {
   recipe?: Recipe;
   samples?: number;
   errors?: readonly LayerError[];
-  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number };  // in percent
-  speed?: { float: number; int8: number };                                          // milliseconds for one input
+  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number }; // in percent
+  speed?: { float: number; int8: number }; // milliseconds for one input
   predictions?: readonly SamplePrediction[];
 }
 

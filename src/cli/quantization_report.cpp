@@ -39,7 +39,8 @@ Json covers_json(const ObserverGroup& group) {
 
 // The limits of what the integers of a scale and zero point can hold, with the half step that still rounds to them.
 std::pair<double, double> reach(const Observer& observer, double scale, double zero_point) {
-  return {(static_cast<double>(observer.quant_min()) - zero_point - 0.5) * scale, (static_cast<double>(observer.quant_max()) - zero_point + 0.5) * scale};
+  const auto low = static_cast<double>(observer.quant_min()), high = static_cast<double>(observer.quant_max());
+  return {(low - zero_point - 0.5) * scale, (high - zero_point + 0.5) * scale};
 }
 
 void add_counts(Json& out, const Tensor& histogram, double min, double max, double low, double high, int64_t bins) {
@@ -188,7 +189,8 @@ Json quantization_report(const Prepared& prepared, const Program& converted) {
   const int64_t layers = count_layers(prepared.program());
   out["layers"] = {{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}};
   out["left"] = Json::array();
-  for (const LeftInFloat& node : left) out["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
+  for (const LeftInFloat& node : left)
+    out["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
   out["observers"] = calibration_report(prepared);
   return out;
 }

@@ -6,8 +6,13 @@ const { folder, images, model, qdq } = require("./shapes.js");
 const calibration = path.join(folder, "calibration");
 const preprocess = JSON.parse(readFileSync(path.join(folder, "preprocess.json"), "utf8"));
 const recipe = { quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } };
-const files = (count) => new Map(readdirSync(calibration).filter((name) => name.endsWith(".png")).slice(0, count)
-  .map((name) => [name, () => readFileSync(path.join(calibration, name))]));
+const files = (count) =>
+  new Map(
+    readdirSync(calibration)
+      .filter((name) => name.endsWith(".png"))
+      .slice(0, count)
+      .map((name) => [name, () => readFileSync(path.join(calibration, name))]),
+  );
 
 let program;
 beforeAll(async () => {
@@ -29,7 +34,11 @@ describe("openData", () => {
     const some = new Map([...files(5)].reverse()).set("labels.csv", readFileSync(path.join(calibration, "labels.csv")));
     const data = qdq.openData(program, some, { preprocess, batchSize: 2, labels: "labels.csv" });
     expect([data.numSamples, data.numBatches, data.files]).toEqual([5, 3, ["000.png", "001.png", "002.png", "003.png", "004.png"]]);
-    expect([...data].map(([batch]) => batch.shape)).toEqual([[2, 3, 40, 40], [2, 3, 40, 40], [1, 3, 40, 40]]);
+    expect([...data].map(([batch]) => batch.shape)).toEqual([
+      [2, 3, 40, 40],
+      [2, 3, 40, 40],
+      [1, 3, 40, 40],
+    ]);
     expect(data.labels()).toEqual([0, 1, 2, 3, 4]);
     const one = qdq.openData(program, files(1), { preprocess }).batch(0)[0];
     expect(data.batch(0)[0].data.slice(0, one.data.length)).toEqual(one.data);
@@ -46,7 +55,18 @@ describe("openData", () => {
     const data = qdq.openData(program, files(1), { preprocess });
     expect(thrown(() => data.batch(1)).message).toMatch(/no batch 1; the data has 1/);
     expect(thrown(() => data.labels()).message).toMatch(/labels/);
-    const unreadable = qdq.openData(program, new Map([["a.png", () => { throw new Error("it is gone"); }]]), { preprocess });
+    const unreadable = qdq.openData(
+      program,
+      new Map([
+        [
+          "a.png",
+          () => {
+            throw new Error("it is gone");
+          },
+        ],
+      ]),
+      { preprocess },
+    );
     expect(thrown(() => unreadable.batch(0))).toMatchObject({ code: "Io", message: expect.stringContaining("it is gone") });
   });
 });
@@ -77,8 +97,10 @@ test("explains before data, watches calibration, compares layers and writes the 
   const decibels = errors.map(({ sqnr_db }) => sqnr_db ?? Infinity);
   expect(decibels).toEqual([...decibels].sort((a, b) => a - b));
   // The last layer's error is that of the output; values near the middle of two integers round as the order of a sum has it.
-  const [x] = qdq.lower(program).run([batch]), [y] = qdq.lower(quantized, { backend: "reference" }).run([batch]);
-  let signal = 0, noise = 0;
+  const [x] = qdq.lower(program).run([batch]),
+    [y] = qdq.lower(quantized, { backend: "reference" }).run([batch]);
+  let signal = 0,
+    noise = 0;
   x.data.forEach((value, i) => {
     signal += value * value;
     noise += (value - y.data[i]) ** 2;

@@ -10,7 +10,8 @@ const shapes = path.join(root, "examples/shapes");
 const scratch = mkdtempSync(path.join(tmpdir(), "qdq-page-"));
 
 // The native command line, with the example's folder as working folder.
-const qdq = (...args) => execFileSync(path.join(root, "build/native/qdq"), args, { cwd: shapes, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const qdq = (...args) =>
+  execFileSync(path.join(root, "build/native/qdq"), args, { cwd: shapes, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 
 // The address of the page and what ends its server.
 async function serve() {
@@ -22,10 +23,19 @@ async function serve() {
   return { url, close: () => server.kill() };
 }
 
-const launch = () => chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
+const launch = () =>
+  chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
 
 // A tab with the page. `problems` collects what must not happen: errors on the console, and requests to another host.
 async function openPage(browser, url, options = {}) {

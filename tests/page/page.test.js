@@ -14,8 +14,11 @@ afterAll(async () => {
 });
 
 const preprocess = ["--preprocess", "preprocess.json"];
-const images = (folder, count) => readdirSync(path.join(shapes, folder)).filter((name) => name.endsWith(".png")).slice(0, count)
-  .map((name) => path.join(shapes, folder, name));
+const images = (folder, count) =>
+  readdirSync(path.join(shapes, folder))
+    .filter((name) => name.endsWith(".png"))
+    .slice(0, count)
+    .map((name) => path.join(shapes, folder, name));
 const text = (page, selector) => page.textContent(selector);
 
 test("quantizes the example to the bytes of the command line, and shows its numbers", async () => {
@@ -30,7 +33,9 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(model.name).toBe("model.int8.pt2");
   expect(model.bytes.equals(readFileSync(file))).toBe(true);
 
-  const [float, int8] = JSON.parse(qdq("evaluate", "model.pt2", file, "--data", "test", "--labels", "test/labels.csv", ...preprocess, "--json", "--backend", "simd"));
+  const [float, int8] = JSON.parse(
+    qdq("evaluate", "model.pt2", file, "--data", "test", "--labels", "test/labels.csv", ...preprocess, "--json", "--backend", "simd"),
+  );
   expect(await text(page, "#top1")).toBe(`${float.top1.toFixed(2)} % → ${int8.top1.toFixed(2)} %`);
   expect(await text(page, "#agreement")).toBe(`${int8.agreement.toFixed(2)} %`);
   expect(await text(page, "#size")).toBe(`${(float.bytes / 1e6).toFixed(2)} MB → ${(int8.bytes / 1e3).toFixed(1)} kB`);
@@ -39,7 +44,19 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(await page.locator("#observers svg").count()).toBeGreaterThan(20);
 
   const statistics = JSON.parse((await downloaded(page, "#save-observers")).bytes);
-  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", file, "--observers", path.join(scratch, "observers.json"));
+  qdq(
+    "quantize",
+    "model.pt2",
+    "--calibrate",
+    "calibration",
+    ...preprocess,
+    "--recipe",
+    "recipe.json",
+    "-o",
+    file,
+    "--observers",
+    path.join(scratch, "observers.json"),
+  );
   expect(statistics).toEqual(JSON.parse(readFileSync(path.join(scratch, "observers.json"))));
   expect(JSON.parse((await downloaded(page, "#save-recipe")).bytes)).toEqual(JSON.parse(readFileSync(path.join(shapes, "recipe.json"))));
   expect(problems).toEqual([]);
@@ -49,16 +66,33 @@ test("writes a report that stands alone, as the command line does", async () => 
   const { page, problems } = await openPage(browser, server.url);
   await takeExample(page);
   await quantize(page);
-  const fromPage = path.join(scratch, "page.html"), fromCli = path.join(scratch, "cli.html");
+  const fromPage = path.join(scratch, "page.html"),
+    fromCli = path.join(scratch, "cli.html");
   writeFileSync(fromPage, (await downloaded(page, "#save-report")).bytes);
-  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", path.join(scratch, "r.pt2"), "--report", fromCli);
+  qdq(
+    "quantize",
+    "model.pt2",
+    "--calibrate",
+    "calibration",
+    ...preprocess,
+    "--recipe",
+    "recipe.json",
+    "-o",
+    path.join(scratch, "r.pt2"),
+    "--report",
+    fromCli,
+  );
   const dataOf = (file) => JSON.parse(/id="report">(.*?)<\/script>/s.exec(readFileSync(file, "utf8"))[1]);
   const [a, b] = [dataOf(fromPage), dataOf(fromCli)];
-  for (const field of ["model", "recipe", "bytes", "samples", "layers", "operators", "observers"]) expect([field, a[field]]).toEqual([field, b[field]]);
+  for (const field of ["model", "recipe", "bytes", "samples", "layers", "operators", "observers"])
+    expect([field, a[field]]).toEqual([field, b[field]]);
   // The decibels come from the logarithm of two C libraries.
   const errors = (report) => report.errors.map((error) => ({ ...error, sqnr_db: error.sqnr_db?.toFixed(9) }));
   expect(errors(a)).toEqual(errors(b));
-  for (const [file, sections] of [[fromPage, 5], [fromCli, 4]]) {
+  for (const [file, sections] of [
+    [fromPage, 5],
+    [fromCli, 4],
+  ]) {
     await page.goto(`file://${file}`);
     expect(await page.locator("h2").count()).toBe(sections);
     expect(await page.locator("h1").textContent()).toBe("Quantization of model.pt2");
@@ -70,11 +104,14 @@ test("writes a report that stands alone, as the command line does", async () => 
 test("takes dropped files, leaves a layer float at a click, and gives the command line's bytes for that recipe", async () => {
   const { page, problems } = await openPage(browser, server.url);
   // A drop of the mouse, made by hand: the browser gives no other way in.
-  await page.evaluate((content) => {
-    const transfer = new DataTransfer();
-    transfer.items.add(new File([Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0))], "dropped.pt2"));
-    document.querySelector("#model .drop").dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
-  }, readFileSync(path.join(shapes, "model.pt2"), "base64"));
+  await page.evaluate(
+    (content) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0))], "dropped.pt2"));
+      document.querySelector("#model .drop").dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    },
+    readFileSync(path.join(shapes, "model.pt2"), "base64"),
+  );
   await page.waitForSelector("#recipe tbody tr");
   expect(await text(page, "#model-name")).toBe("dropped.pt2");
 
@@ -95,7 +132,8 @@ test("takes dropped files, leaves a layer float at a click, and gives the comman
   expect(await text(page, "#layers")).toBe("20 of 21");
   expect(await page.locator("#top1").count()).toBe(0);
 
-  const recipeFile = path.join(scratch, "recipe.json"), file = path.join(scratch, "noise.int8.pt2");
+  const recipeFile = path.join(scratch, "recipe.json"),
+    file = path.join(scratch, "noise.int8.pt2");
   writeFileSync(recipeFile, recipe);
   qdq("quantize", "model.pt2", "--calibrate", data, "--recipe", recipeFile, "-o", file);
   expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
@@ -134,8 +172,11 @@ test("says what is wrong with broken files and goes on", async () => {
   const buffer = (name, content) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(content) });
   const refused = async (input, files, ...parts) => {
     await page.setInputFiles(input, files);
-    await page.waitForFunction((wanted) => [...document.querySelectorAll("[role=alert]")].some((alert) => !alert.hidden
-      && wanted.every((part) => alert.textContent.includes(part))), parts);
+    await page.waitForFunction(
+      (wanted) =>
+        [...document.querySelectorAll("[role=alert]")].some((alert) => !alert.hidden && wanted.every((part) => alert.textContent.includes(part))),
+      parts,
+    );
   };
   await refused("#model-file", buffer("text.pt2", "hello"), "text.pt2 could not be opened");
   await refused("#model-file", buffer("half.pt2", model.subarray(0, model.length / 2)), "half.pt2 could not be opened");
@@ -185,8 +226,11 @@ test("works by keyboard, names every control, and fits a phone in the dark", asy
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.querySelector("#progress-text").textContent.startsWith("Done"));
   await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
-  const unnamed = await page.evaluate(() => [...document.querySelectorAll("input, select, textarea, button, meter, progress")]
-    .filter((control) => !control.labels?.length && !control.getAttribute("aria-label") && !control.textContent.trim()).map((control) => control.outerHTML));
+  const unnamed = await page.evaluate(() =>
+    [...document.querySelectorAll("input, select, textarea, button, meter, progress")]
+      .filter((control) => !control.labels?.length && !control.getAttribute("aria-label") && !control.textContent.trim())
+      .map((control) => control.outerHTML),
+  );
   expect(unnamed).toEqual([]);
   expect(await page.evaluate(() => document.scrollingElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0);
   expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe("rgb(20, 23, 27)");
@@ -201,7 +245,7 @@ test("shows the graph: modules open and close, operators are found and tell all 
   const closed = await boxes();
   expect(await page.locator("#graph .box.closed").count()).toBeGreaterThan(5);
   await page.getByLabel("open all modules").click();
-  expect(await boxes()).toBe(58);  // 57 operators and the input
+  expect(await boxes()).toBe(58); // 57 operators and the input
   await page.getByLabel("close all modules").click();
   expect(await boxes()).toBe(closed);
 
@@ -215,7 +259,14 @@ test("shows the graph: modules open and close, operators are found and tell all 
 
   await page.fill("#graph-search", "conv2d_8");
   const before = await text(page, "#node-details");
-  for (const part of ["torch.ops.aten.conv2d.default", "inverted1.body", "float32[s0, 72, 10, 10]", "per_channel_symmetric", "the global setting asks for it"]) expect(before).toContain(part);
+  for (const part of [
+    "torch.ops.aten.conv2d.default",
+    "inverted1.body",
+    "float32[s0, 72, 10, 10]",
+    "per_channel_symmetric",
+    "the global setting asks for it",
+  ])
+    expect(before).toContain(part);
   await quantize(page);
   const after = await text(page, "#node-details");
   expect(after).toMatch(/SQNR\d+\.\d dB/);
@@ -228,7 +279,9 @@ test("shows the graph: modules open and close, operators are found and tell all 
 const models = process.env.QDQ_MODELS;
 (models ? test : test.skip)("quantizes trained models to the bytes of the command line", async () => {
   for (const name of ["mnist-cnn", "cifar-resnet20", "kws-ds-cnn"]) {
-    const model = path.join(models, name, "model.pt2"), data = path.join(models, name, "reference/input.npy"), file = path.join(scratch, `${name}.pt2`);
+    const model = path.join(models, name, "model.pt2"),
+      data = path.join(models, name, "reference/input.npy"),
+      file = path.join(scratch, `${name}.pt2`);
     const { page, problems } = await openPage(browser, server.url);
     await page.setInputFiles("#model-file", model);
     await page.waitForSelector("#recipe tbody tr");
@@ -244,10 +297,20 @@ const models = process.env.QDQ_MODELS;
 
 test("may ask no other host", async () => {
   const { page } = await openPage(browser, server.url);
-  expect(await page.evaluate(() => fetch("http://127.0.0.2:9/").then(() => "went out", (error) => error.name))).toBe("TypeError");
-  const policy = await page.evaluate(() => new Promise((resolve) => {
-    document.addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective), { once: true });
-    void fetch("http://127.0.0.2:9/").catch(() => {});
-  }));
+  expect(
+    await page.evaluate(() =>
+      fetch("http://127.0.0.2:9/").then(
+        () => "went out",
+        (error) => error.name,
+      ),
+    ),
+  ).toBe("TypeError");
+  const policy = await page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        document.addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective), { once: true });
+        void fetch("http://127.0.0.2:9/").catch(() => {});
+      }),
+  );
   expect(policy).toBe("connect-src");
 });

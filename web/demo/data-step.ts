@@ -1,6 +1,7 @@
 // Step 2: the data to calibrate on, how images become inputs, and data to measure on.
 import { byId, h } from "./dom.js";
 import { dropZone } from "./files.js";
+import { settingsText } from "./recipe.js";
 import type { DataChoice, NamedFile } from "./protocol.js";
 import type { Store } from "./state.js";
 
@@ -18,7 +19,8 @@ const presets: Record<string, Record<string, unknown>> = {
 function guess(shape: readonly (number | string)[] = []): Record<string, unknown> {
   const [, a, b, c] = shape;
   const last = typeof c === "number" && c <= 3 && typeof a === "number" && a > 3;
-  const size = last ? [a, b] : [b, c], channels = last ? c : a;
+  const size = last ? [a, b] : [b, c],
+    channels = last ? c : a;
   return {
     ...(size.every((side) => typeof side === "number") && { resize: Math.min(...(size as number[])), crop: size }),
     ...(channels === 1 ? { grayscale: true } : { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }),
@@ -44,20 +46,45 @@ export function dataStep(store: Store): DataStep {
   const canvas = h("canvas", { width: 1, height: 1, role: "img", "aria-label": "what the model sees of the first image" });
   const text = h("textarea", { id: "preprocess", rows: 8, spellcheck: false, onchange: () => setPreprocess(text.value) });
   const controls = h("div", { class: "controls" });
-  const images = h("details", { class: "preprocess", hidden: true }, h("summary", {}, "How images become inputs"),
-    h("div", { class: "columns" }, h("div", {}, controls, h("label", { for: "preprocess" }, "The same as JSON (--preprocess)"), text),
-      h("div", { class: "preview" }, canvas, h("p", {}, "What the model sees of the first image."))));
+  const images = h(
+    "details",
+    { class: "preprocess", hidden: true },
+    h("summary", {}, "How images become inputs"),
+    h(
+      "div",
+      { class: "columns" },
+      h("div", {}, controls, h("label", { for: "preprocess" }, "The same as JSON (--preprocess)"), text),
+      h("div", { class: "preview" }, canvas, h("p", {}, "What the model sees of the first image.")),
+    ),
+  );
 
   byId("data").append(
     h("p", {}, "Calibration runs the float model on samples like those it will meet, and watches the range of every value. A hundred are plenty."),
-    h("div", { class: "row" },
-      dropZone("calibration-files", "Drop calibration data", "images, or an .npz or .npy; with labels.csv, classes.txt, preprocess.json if you have them",
-        ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt", (files) => void take("calibration", files)),
-      dropZone("test-files", "Drop test data", "optional: other samples to measure on, with labels.csv", ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
-        (files) => void take("test", files))),
-    problem, summary.calibration, summary.test,
+    h(
+      "div",
+      { class: "row" },
+      dropZone(
+        "calibration-files",
+        "Drop calibration data",
+        "images, or an .npz or .npy; with labels.csv, classes.txt, preprocess.json if you have them",
+        ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
+        (files) => void take("calibration", files),
+      ),
+      dropZone(
+        "test-files",
+        "Drop test data",
+        "optional: other samples to measure on, with labels.csv",
+        ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
+        (files) => void take("test", files),
+      ),
+    ),
+    problem,
+    summary.calibration,
+    summary.test,
     h("div", { class: "controls" }, h("label", {}, "Samples a batch ", batchSize), h("label", {}, "Use only the first (0: all) ", limit)),
-    pictures, images);
+    pictures,
+    images,
+  );
 
   function setPreprocess(json: string): void {
     try {
@@ -78,7 +105,10 @@ export function dataStep(store: Store): DataStep {
     const show = (key: string): string => (preprocess[key] === undefined ? "" : JSON.stringify(preprocess[key]).replace(/[[\]]/g, ""));
     const numbers = (key: string, label: string, hint: string, single: boolean): HTMLElement => {
       const input = h("input", {
-        type: "text", inputmode: "decimal", value: show(key), placeholder: hint,
+        type: "text",
+        inputmode: "decimal",
+        value: show(key),
+        placeholder: hint,
         onchange: () => {
           const values = input.value.split(/[ ,]+/).filter(Boolean).map(Number);
           if (values.some(Number.isNaN)) return fail(`${label}: "${input.value}" holds no numbers`);
@@ -88,17 +118,37 @@ export function dataStep(store: Store): DataStep {
       return h("label", {}, `${label} `, input);
     };
     const choice = (key: string, label: string, options: readonly string[]): HTMLElement => {
-      const select = h("select", { onchange: () => change(key, select.value) }, ...options.map((option) =>
-        h("option", { selected: (preprocess[key] ?? options[0]) === option }, option)));
+      const select = h(
+        "select",
+        { onchange: () => change(key, select.value) },
+        ...options.map((option) => h("option", { selected: (preprocess[key] ?? options[0]) === option }, option)),
+      );
       return h("label", {}, `${label} `, select);
     };
-    const preset = h("select", { onchange: () => setPreprocess(JSON.stringify(presets[preset.value] ?? preprocess)) },
-      h("option", {}, "as below"), ...Object.keys(presets).map((name) => h("option", {}, name)));
-    const gray = h("input", { type: "checkbox", checked: preprocess.grayscale === true, onchange: () => change("grayscale", gray.checked || undefined) });
-    controls.replaceChildren(h("label", {}, "Preset ", preset), numbers("resize", "Resize", "short side, or H, W", true), numbers("crop", "Crop", "side, or H, W", true),
-      choice("filter", "Filter", ["bilinear", "nearest", "bicubic", "area"]), numbers("scale", "Scale", "1/255", true), numbers("mean", "Mean", "0", false),
-      numbers("std", "Std", "1", false), choice("channel_order", "Channels", ["RGB", "BGR"]), choice("layout", "Layout", ["NCHW", "NHWC"]), h("label", {}, gray, " Gray"));
-    text.value = JSON.stringify(preprocess, null, 1);
+    const preset = h(
+      "select",
+      { onchange: () => setPreprocess(JSON.stringify(presets[preset.value] ?? preprocess)) },
+      h("option", {}, "as below"),
+      ...Object.keys(presets).map((name) => h("option", {}, name)),
+    );
+    const gray = h("input", {
+      type: "checkbox",
+      checked: preprocess.grayscale === true,
+      onchange: () => change("grayscale", gray.checked || undefined),
+    });
+    controls.replaceChildren(
+      h("label", {}, "Preset ", preset),
+      numbers("resize", "Resize", "short side, or H, W", true),
+      numbers("crop", "Crop", "side, or H, W", true),
+      choice("filter", "Filter", ["bilinear", "nearest", "bicubic", "area"]),
+      numbers("scale", "Scale", "1/255", true),
+      numbers("mean", "Mean", "0", false),
+      numbers("std", "Std", "1", false),
+      choice("channel_order", "Channels", ["RGB", "BGR"]),
+      choice("layout", "Layout", ["NCHW", "NHWC"]),
+      h("label", {}, gray, " Gray"),
+    );
+    text.value = settingsText(preprocess);
   }
 
   function settings(): Omit<DataChoice, "files" | "labels"> {
@@ -131,12 +181,17 @@ export function dataStep(store: Store): DataStep {
     void showPreview();
   }
 
-  const chosen: { calibration?: { data: readonly NamedFile[]; labels: string | undefined }; test?: { data: readonly NamedFile[]; labels: string | undefined } } = {};
+  const chosen: {
+    calibration?: { data: readonly NamedFile[]; labels: string | undefined };
+    test?: { data: readonly NamedFile[]; labels: string | undefined };
+  } = {};
 
   async function take(use: "calibration" | "test", files: readonly NamedFile[]): Promise<void> {
     fail("");
     const named = (end: string): NamedFile | undefined => files.find(({ name }) => name.split("/").at(-1)!.endsWith(end));
-    const how = named(".json"), classes = named(".txt"), arrays = files.filter(({ name }) => /\.np[yz]$/i.test(name));
+    const how = named(".json"),
+      classes = named(".txt"),
+      arrays = files.filter(({ name }) => /\.np[yz]$/i.test(name));
     const labels = named(".csv") ?? (arrays.length > 1 ? arrays.find(({ name }) => /label/i.test(name)) : undefined);
     const data = files.filter(({ name }) => isImage(name) || /\.np[yz]$/i.test(name));
     if (classes) store.update({ classes: (await classes.file.text()).split(/\r?\n/).filter(Boolean) });
@@ -170,8 +225,10 @@ export function dataStep(store: Store): DataStep {
     images.hidden = list.length === 0;
     const first = list.slice(0, thumbnails);
     urls = first.map(({ file }) => URL.createObjectURL(file));
-    pictures.replaceChildren(...first.map(({ name }, i) => h("img", { src: urls[i]!, alt: name, title: name, loading: "lazy" })),
-      ...(list.length > thumbnails ? [h("span", {}, `and ${list.length - thumbnails} more`)] : []));
+    pictures.replaceChildren(
+      ...first.map(({ name }, i) => h("img", { src: urls[i]!, alt: name, title: name, loading: "lazy" })),
+      ...(list.length > thumbnails ? [h("span", {}, `and ${list.length - thumbnails} more`)] : []),
+    );
   }
 
   async function showPreview(): Promise<void> {
@@ -197,7 +254,9 @@ export function dataStep(store: Store): DataStep {
     for (const use of ["calibration", "test"] as const) {
       const info = state[use]?.info;
       summary[use].textContent = info
-        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} batches${info.labels ? ", with labels" : ""}.` : "";
+        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} batches` +
+          `${info.labels ? ", with labels" : ""}.`
+        : "";
     }
   });
   return { take };

@@ -4,7 +4,11 @@ import type { FromWorker, Method, Methods, Stage, ToWorker } from "./protocol.js
 
 export class EngineError extends Error {
   override readonly name = "EngineError";
-  constructor(message: string, readonly code?: string, readonly node?: string) {
+  constructor(
+    message: string,
+    readonly code?: string,
+    readonly node?: string,
+  ) {
     super(message);
   }
 }

@@ -39,7 +39,11 @@ export function dropZone(id: string, label: string, hint: string, accept: string
     if (files.length > 0) take(withoutSharedFolder(files));
   };
   const input = h("input", {
-    type: "file", id, multiple: true, accept, class: "file",
+    type: "file",
+    id,
+    multiple: true,
+    accept,
+    class: "file",
     onchange: () => {
       give([...(input.files ?? [])].map((file) => ({ name: file.webkitRelativePath || file.name, file })));
       input.value = "";

@@ -11,18 +11,18 @@ export interface Group {
 }
 
 export interface Model {
-  nodes: ReadonlyMap<string, NodeSnapshot>;         // inputs and operators, in graph order
+  nodes: ReadonlyMap<string, NodeSnapshot>; // inputs and operators, in graph order
   groups: ReadonlyMap<string, Group>;
-  groupOf: ReadonlyMap<string, string | undefined>;  // the innermost group of a node
-  inputs: ReadonlyMap<string, readonly string[]>;    // the nodes that a node reads, without weights
+  groupOf: ReadonlyMap<string, string | undefined>; // the innermost group of a node
+  inputs: ReadonlyMap<string, readonly string[]>; // the nodes that a node reads, without weights
 }
 
 export interface Box {
-  id: string;        // a node's name, or "group:" and a path
+  id: string; // a node's name, or "group:" and a path
   group?: Group;
   node?: NodeSnapshot;
-  x: number;         // of the middle
-  y: number;         // of the top
+  x: number; // of the middle
+  y: number; // of the top
   members: readonly string[];
 }
 
@@ -37,14 +37,16 @@ export interface Frame {
 export interface Layout {
   boxes: readonly Box[];
   edges: readonly (readonly [from: Box, to: Box])[];
-  frames: readonly Frame[];  // around what an open group holds, outermost first
+  frames: readonly Frame[]; // around what an open group holds, outermost first
   boxOf: ReadonlyMap<string, Box>;
   width: number;
   height: number;
 }
 
-export const boxWidth = 176, boxHeight = 46;
-const gapX = 28, gapY = 34;
+export const boxWidth = 176,
+  boxHeight = 46;
+const gapX = 28,
+  gapY = 34;
 
 function readNodes(argument: Argument, found: string[]): void {
   if (Array.isArray(argument)) argument.forEach((element) => readNodes(element as Argument, found));
@@ -53,7 +55,8 @@ function readNodes(argument: Argument, found: string[]): void {
 
 export function modelOf(nodes: readonly NodeSnapshot[]): Model {
   const shown = new Map(nodes.filter(({ op }) => op === "placeholder" || op === "call_function").map((node) => [node.name, node]));
-  const members = new Map<string, string[]>(), types = new Map<string, string>();
+  const members = new Map<string, string[]>(),
+    types = new Map<string, string>();
   for (const node of shown.values()) {
     const parts = (node.module ?? "").split(".").filter(Boolean);
     const type = (node as { type?: string }).type ?? node.moduleType;
@@ -65,23 +68,38 @@ export function modelOf(nodes: readonly NodeSnapshot[]): Model {
   }
   const groups = new Map<string, Group>();
   for (const [path, inside] of [...members].sort(([a], [b]) => a.split(".").length - b.split(".").length)) {
-    const around = path.split(".").slice(0, -1).map((_, depth, parts) => parts.slice(0, depth + 1).join(".")).filter((outer) => groups.has(outer));
+    const around = path
+      .split(".")
+      .slice(0, -1)
+      .map((_, depth, parts) => parts.slice(0, depth + 1).join("."))
+      .filter((outer) => groups.has(outer));
     const parent = around.at(-1);
     // A module around a single operator, or around exactly one other module, would be a box in a box.
     // So would one that is called again and again, as many a ReLU.
-    const leaf = inside.every((name) => shown.get(name)!.module === path), targets = new Set(inside.map((name) => shown.get(name)!.target));
+    const leaf = inside.every((name) => shown.get(name)!.module === path),
+      targets = new Set(inside.map((name) => shown.get(name)!.target));
     if (inside.length < 2 || (leaf && targets.size === 1) || (parent !== undefined && groups.get(parent)!.nodes.length === inside.length)) continue;
     groups.set(path, { path, type: types.get(path), depth: around.length, parent, nodes: inside });
   }
-  const groupOf = new Map([...shown.values()].map(({ name, module = "" }) => {
-    const parts = module.split(".");
-    return [name, parts.map((_, depth) => parts.slice(0, depth + 1).join(".")).filter((path) => groups.has(path)).at(-1)] as const;
-  }));
-  const inputs = new Map([...shown.values()].map(({ name, args, kwargs }) => {
-    const found: string[] = [];
-    readNodes([...args, ...Object.values(kwargs)] as Argument, found);
-    return [name, [...new Set(found)].filter((input) => shown.has(input))] as const;
-  }));
+  const groupOf = new Map(
+    [...shown.values()].map(({ name, module = "" }) => {
+      const parts = module.split(".");
+      return [
+        name,
+        parts
+          .map((_, depth) => parts.slice(0, depth + 1).join("."))
+          .filter((path) => groups.has(path))
+          .at(-1),
+      ] as const;
+    }),
+  );
+  const inputs = new Map(
+    [...shown.values()].map(({ name, args, kwargs }) => {
+      const found: string[] = [];
+      readNodes([...args, ...Object.values(kwargs)] as Argument, found);
+      return [name, [...new Set(found)].filter((input) => shown.has(input))] as const;
+    }),
+  );
   return { nodes: shown, groups, groupOf, inputs };
 }
 
@@ -104,7 +122,8 @@ export function openAtFirst(model: Model, most = 36): Set<string> {
 }
 
 function boxesOf(model: Model, open: ReadonlySet<string>): { boxes: Box[]; boxOf: Map<string, Box> } {
-  const boxes = new Map<string, Box & { members: string[] }>(), boxOf = new Map<string, Box>();
+  const boxes = new Map<string, Box & { members: string[] }>(),
+    boxOf = new Map<string, Box>();
   for (const node of model.nodes.values()) {
     const closed = ancestors(model, model.groupOf.get(node.name)).find(({ path }) => !open.has(path));
     const id = closed ? `group:${closed.path}` : node.name;
@@ -123,22 +142,26 @@ export function layoutOf(model: Model, open: ReadonlySet<string>): Layout {
   const before = new Map<Box, Set<Box>>(boxes.map((box) => [box, new Set()]));
   for (const [name, inputs] of model.inputs) {
     for (const input of inputs) {
-      const from = boxOf.get(input)!, to = boxOf.get(name)!;
+      const from = boxOf.get(input)!,
+        to = boxOf.get(name)!;
       // A closed module that runs twice reads what it made: only ways forward make rows.
       if (order.get(from)! < order.get(to)!) before.get(to)!.add(from);
     }
   }
-  const rowOf = new Map<Box, number>(), rows: Box[][] = [];
+  const rowOf = new Map<Box, number>(),
+    rows: Box[][] = [];
   for (const box of boxes) {
     const row = 1 + Math.max(-1, ...[...before.get(box)!].map((from) => rowOf.get(from)!));
     rowOf.set(box, row);
     (rows[row] ??= []).push(box);
   }
   for (const row of rows) {
-    const wish = new Map(row.map((box) => {
-      const above = [...before.get(box)!];
-      return [box, above.length > 0 ? above.reduce((sum, { x }) => sum + x, 0) / above.length : 0];
-    }));
+    const wish = new Map(
+      row.map((box) => {
+        const above = [...before.get(box)!];
+        return [box, above.length > 0 ? above.reduce((sum, { x }) => sum + x, 0) / above.length : 0];
+      }),
+    );
     row.sort((a, b) => wish.get(a)! - wish.get(b)!);
     const middle = [...wish.values()].reduce((a, b) => a + b, 0) / row.length;
     row.forEach((box, i) => {
@@ -148,17 +171,29 @@ export function layoutOf(model: Model, open: ReadonlySet<string>): Layout {
   }
   const left = Math.min(...boxes.map(({ x }) => x)) - boxWidth / 2 - 40;
   for (const box of boxes) box.x -= left;
-  const frames = [...open].map((path) => model.groups.get(path)!).sort((a, b) => a.depth - b.depth).map((group): Frame => {
-    const inside = [...new Set(group.nodes.map((name) => boxOf.get(name)!))], margin = 14 - Math.min(10, 3 * group.depth);
-    const x = Math.min(...inside.map((box) => box.x)) - boxWidth / 2 - margin, y = Math.min(...inside.map((box) => box.y)) - margin;
-    return {
-      group, x, y, width: Math.max(...inside.map((box) => box.x)) + boxWidth / 2 + margin - x,
-      height: Math.max(...inside.map((box) => box.y)) + boxHeight + margin - y,
-    };
-  });
+  const frames = [...open]
+    .map((path) => model.groups.get(path)!)
+    .sort((a, b) => a.depth - b.depth)
+    .map((group): Frame => {
+      const inside = [...new Set(group.nodes.map((name) => boxOf.get(name)!))],
+        margin = 14 - Math.min(10, 3 * group.depth);
+      const x = Math.min(...inside.map((box) => box.x)) - boxWidth / 2 - margin,
+        y = Math.min(...inside.map((box) => box.y)) - margin;
+      return {
+        group,
+        x,
+        y,
+        width: Math.max(...inside.map((box) => box.x)) + boxWidth / 2 + margin - x,
+        height: Math.max(...inside.map((box) => box.y)) + boxHeight + margin - y,
+      };
+    });
   const edges = [...before].flatMap(([to, froms]) => [...froms].map((from) => [from, to] as const));
   return {
-    boxes, edges, frames, boxOf, width: Math.max(...boxes.map(({ x }) => x)) + boxWidth / 2 + 40,
+    boxes,
+    edges,
+    frames,
+    boxOf,
+    width: Math.max(...boxes.map(({ x }) => x)) + boxWidth / 2 + 40,
     height: rows.length * (boxHeight + gapY),
   };
 }

@@ -23,11 +23,20 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     const engine = new Engine();
     try {
       const info = await engine.call("open", [model.file]);
-      if (turn !== opening) return engine.dispose(), false;
+      if (turn !== opening) return (engine.dispose(), false);
       store.state.engine?.dispose();
       store.update({
-        engine, name: model.name, model: info, calibration: undefined, test: undefined, classes: [], recipe: defaultRecipe, explanation: undefined,
-        explanationError: undefined, runs: [], busy: false,
+        engine,
+        name: model.name,
+        model: info,
+        calibration: undefined,
+        test: undefined,
+        classes: [],
+        recipe: defaultRecipe,
+        explanation: undefined,
+        explanationError: undefined,
+        runs: [],
+        busy: false,
       });
       byId("status").textContent = `${model.name} is open`;
       return true;
@@ -52,8 +61,8 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     button.disabled = true;
     try {
       const files = await loadExample();
-      const under = (folder: string): NamedFile[] => files.filter(({ name }) => name.startsWith(`${folder}/`))
-        .map(({ name, file }) => ({ name: name.slice(folder.length + 1), file }));
+      const under = (folder: string): NamedFile[] =>
+        files.filter(({ name }) => name.startsWith(`${folder}/`)).map(({ name, file }) => ({ name: name.slice(folder.length + 1), file }));
       const shared = files.filter(({ name }) => name === "preprocess.json" || name === "classes.txt");
       if (await open(files.find(({ name }) => name === "model.pt2")!)) {
         await takeData("calibration", [...under("calibration"), ...shared]);
@@ -68,10 +77,15 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
 
   const button = h("button", { id: "example", type: "button", onclick: () => void example() }, "Try the example");
   byId("model").append(
-    h("div", { class: "row" },
+    h(
+      "div",
+      { class: "row" },
       dropZone("model-file", "Drop a .pt2 model", "or choose one that torch.export.save wrote", ".pt2", (files) => void take(files)),
-      h("div", { class: "aside" }, button, h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB)."))),
-    problem, facts);
+      h("div", { class: "aside" }, button, h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB).")),
+    ),
+    problem,
+    facts,
+  );
 
   store.listen(({ model, name }, changed) => {
     if (!changed.has("model") || !model) return;
@@ -79,8 +93,13 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     const weights = attributes.filter(({ kind }) => kind === "parameter").reduce((sum, { bytes }) => sum + bytes, 0);
     const values = (list: typeof inputs): string => list.map((value) => `${value.name} ${value.dtype ?? ""}${formatShape(value.shape)}`).join(", ");
     const fact = (what: string, value: string, id?: string): HTMLElement => h("div", {}, h("dt", {}, what), h("dd", { ...(id && { id }) }, value));
-    facts.replaceChildren(fact("Model", name, "model-name"), fact("Size", formatBytes(model.bytes), "model-size"),
+    facts.replaceChildren(
+      fact("Model", name, "model-name"),
+      fact("Size", formatBytes(model.bytes), "model-size"),
       fact("Operators", String(nodes.filter(({ op }) => op === "call_function").length), "model-operators"),
-      fact("Parameters", formatBytes(weights)), fact("Inputs", values(inputs)), fact("Outputs", values(outputs)));
+      fact("Parameters", formatBytes(weights)),
+      fact("Inputs", values(inputs)),
+      fact("Outputs", values(outputs)),
+    );
   });
 }

@@ -2,13 +2,13 @@
 import type { ErrorCode, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport, Recipe, Report } from "qdq";
 
 export interface NamedFile {
-  name: string;  // with the folders it was found in: "cats/001.png"
+  name: string; // with the folders it was found in: "cats/001.png"
   file: Blob;
 }
 
 export interface DataChoice {
   files: readonly NamedFile[];
-  labels?: string;  // the file among them that holds the classes
+  labels?: string; // the file among them that holds the classes
   preprocess: Record<string, unknown>;
   batchSize: number;
   limit: number;
@@ -24,7 +24,7 @@ export interface DataInfo {
 export interface Picture {
   width: number;
   height: number;
-  pixels: Uint8ClampedArray<ArrayBuffer>;  // RGBA
+  pixels: Uint8ClampedArray<ArrayBuffer>; // RGBA
 }
 
 export interface ModelInfo {
@@ -45,7 +45,7 @@ export interface SampleScores {
   label?: number;
   float: readonly Score[];
   int8: readonly Score[];
-  moved: number;  // the noise of the scores relative to the float ones, 0: none
+  moved: number; // the noise of the scores relative to the float ones, 0: none
 }
 export interface Score {
   class: number;
@@ -54,12 +54,12 @@ export interface Score {
 
 export interface Evaluation {
   samples: number;
-  classifier: boolean;                     // whether output 0 is [samples, classes]
+  classifier: boolean; // whether output 0 is [samples, classes]
   top1?: readonly [float: number, int8: number];
-  agreement?: number;                      // percent
-  sqnr: number;                            // dB, of output 0
-  speed: { float: number; int8: number };  // milliseconds for a sample
-  predictions: readonly SampleScores[];    // the worst first
+  agreement?: number; // percent
+  sqnr: number; // dB, of output 0
+  speed: { float: number; int8: number }; // milliseconds for a sample
+  predictions: readonly SampleScores[]; // the worst first
 }
 
 export interface Stage {
@@ -91,6 +91,4 @@ export interface Request {
 }
 export type ToWorker = Request | { cancel: number };
 export type FromWorker =
-  | { id: number; progress: Stage }
-  | { id: number; value: unknown }
-  | { id: number; error: { message: string; code?: ErrorCode; node?: string } };
+  { id: number; progress: Stage } | { id: number; value: unknown } | { id: number; error: { message: string; code?: ErrorCode; node?: string } };

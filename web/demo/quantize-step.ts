@@ -15,15 +15,21 @@ export function quantizeStep(store: Store): void {
   const told = h("p", { id: "progress-text", "aria-live": "off" });
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const figures = h("div", { class: "observers", id: "observers" });
-  const histograms = h("details", { id: "histograms", open: true, hidden: true }, h("summary", {}, "What the observers see"),
-    h("p", {}, "Dashed lines are the ends of what the integers reach; values beyond them are clipped. Heights are logarithmic."), figures);
+  const histograms = h(
+    "details",
+    { id: "histograms", open: true, hidden: true },
+    h("summary", {}, "What the observers see"),
+    h("p", {}, "Dashed lines are the ends of what the integers reach; values beyond them are clipped. Heights are logarithmic."),
+    figures,
+  );
   byId("quantize").append(h("div", { class: "controls" }, start, cancel, bar), told, problem, histograms);
 
   let abort: AbortController | undefined;
 
   // Time left by the steps done so far.
   function follower(): (stage: Stage) => void {
-    let name = "", began = 0;
+    let name = "",
+      began = 0;
     return ({ stage, done, total, observers }) => {
       if (stage !== name) {
         name = stage;
@@ -43,9 +49,12 @@ export function quantizeStep(store: Store): void {
 
   function show(observers: readonly ObserverSummary[]): void {
     histograms.hidden = false;
-    const seen = observers.filter(({ counts }) => counts), rest = observers.filter(({ counts }) => !counts);
-    figures.replaceChildren(...[...seen, ...rest].slice(0, shownObservers).map(observerFigure),
-      ...(observers.length > shownObservers ? [h("p", {}, `and ${observers.length - shownObservers} more, which the report shows`)] : []));
+    const seen = observers.filter(({ counts }) => counts),
+      rest = observers.filter(({ counts }) => !counts);
+    figures.replaceChildren(
+      ...[...seen, ...rest].slice(0, shownObservers).map(observerFigure),
+      ...(observers.length > shownObservers ? [h("p", {}, `and ${observers.length - shownObservers} more, which the report shows`)] : []),
+    );
   }
 
   async function quantize(): Promise<void> {
@@ -69,7 +78,8 @@ export function quantizeStep(store: Store): void {
       show(quantized.report.observers);
       know({ errors: await engine.call("compare", [], work) });
       know({ evaluation: await engine.call("evaluate", [store.state.test ? "test" : "calibration"], work) });
-      told.textContent = `Done: calibrated in ${formatSeconds(quantized.seconds.calibrate)}, converted in ${formatSeconds(quantized.seconds.convert)}.`;
+      const { calibrate, convert } = quantized.seconds;
+      told.textContent = `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
       byId("status").textContent = "Done";
     } catch (error) {
       if (engine !== store.state.engine) return;

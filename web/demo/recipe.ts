@@ -1,10 +1,11 @@
 // Recipes as values: what a click changes in them, and how two of them differ. The JSON is that of --recipe.
 import type { Recipe } from "qdq";
 
-export type Setting = Record<string, unknown> | null;  // null: stays float
+export type Setting = Record<string, unknown> | null; // null: stays float
 type Entry = [name: string, setting: Setting];
 
-const entries = (recipe: Recipe, section: string): Entry[] => ((recipe[section] as Entry[] | undefined) ?? []).map(([name, setting]) => [name, setting]);
+const entries = (recipe: Recipe, section: string): Entry[] =>
+  ((recipe[section] as Entry[] | undefined) ?? []).map(([name, setting]) => [name, setting]);
 
 // The recipe with the setting of a module or a type; undefined takes it out, so that the rest of the recipe decides.
 export function withSetting(recipe: Recipe, section: "module_name" | "module_type", name: string, setting: Setting | undefined): Recipe {
@@ -27,17 +28,28 @@ export const globalOf = (recipe: Recipe, field: string): boolean => (recipe.glob
 
 // What can be said of a layer, by quantizer; the first is the rule of the recipe itself.
 export function choicesFor(recipe: Recipe): readonly { label: string; setting: Setting | undefined }[] {
-  const rest: { label: string; setting: Setting | undefined }[] = recipe.quantizer === "X86InductorQuantizer"
-    ? [{ label: "int8", setting: {} }, { label: "int8, dynamic", setting: { is_dynamic: true } }, { label: "int8, reduced range", setting: { reduce_range: true } }]
-    : [{ label: "int8 per channel", setting: { is_per_channel: true } }, { label: "int8 per tensor", setting: {} },
-      { label: "int8 dynamic", setting: { is_per_channel: true, is_dynamic: true } }];
+  const rest: { label: string; setting: Setting | undefined }[] =
+    recipe.quantizer === "X86InductorQuantizer"
+      ? [
+          { label: "int8", setting: {} },
+          { label: "int8, dynamic", setting: { is_dynamic: true } },
+          { label: "int8, reduced range", setting: { reduce_range: true } },
+        ]
+      : [
+          { label: "int8 per channel", setting: { is_per_channel: true } },
+          { label: "int8 per tensor", setting: {} },
+          { label: "int8 dynamic", setting: { is_per_channel: true, is_dynamic: true } },
+        ];
   return [{ label: "as the recipe says", setting: undefined }, { label: "float", setting: null }, ...rest];
 }
 
-// One line for each entry of a list, so that a diff shows a layer as a line.
-export function recipeText(recipe: Recipe): string {
-  const lines = Object.entries(recipe).map(([key, value]) => {
-    const list = Array.isArray(value) && value.length > 0 ? `[\n${value.map((entry) => `    ${JSON.stringify(entry)}`).join(",\n")}\n  ]` : JSON.stringify(value);
+// A recipe or a preprocessing as JSON with one line for each layer, so that a diff shows a layer as a line.
+export function settingsText(settings: Readonly<Record<string, unknown>>): string {
+  const lines = Object.entries(settings).map(([key, value]) => {
+    const list =
+      Array.isArray(value) && Array.isArray(value[0])
+        ? `[\n${value.map((entry) => `    ${JSON.stringify(entry)}`).join(",\n")}\n  ]`
+        : JSON.stringify(value);
     return `  ${JSON.stringify(key)}: ${list}`;
   });
   return `{\n${lines.join(",\n")}\n}`;
@@ -50,13 +62,16 @@ export interface DiffLine {
 
 // The lines of both texts along a longest common subsequence.
 export function diffLines(before: string, after: string): DiffLine[] {
-  const a = before.split("\n"), b = after.split("\n");
+  const a = before.split("\n"),
+    b = after.split("\n");
   const common = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0));
   for (let i = a.length - 1; i >= 0; --i) {
-    for (let k = b.length - 1; k >= 0; --k) common[i]![k] = a[i] === b[k] ? common[i + 1]![k + 1]! + 1 : Math.max(common[i + 1]![k]!, common[i]![k + 1]!);
+    for (let k = b.length - 1; k >= 0; --k)
+      common[i]![k] = a[i] === b[k] ? common[i + 1]![k + 1]! + 1 : Math.max(common[i + 1]![k]!, common[i]![k + 1]!);
   }
   const out: DiffLine[] = [];
-  let i = 0, k = 0;
+  let i = 0,
+    k = 0;
   while (i < a.length || k < b.length) {
     if (i < a.length && k < b.length && a[i] === b[k]) {
       out.push({ sign: " ", text: a[i]! });

@@ -17,7 +17,7 @@ export interface Run {
 
 export interface State {
   engine?: Engine;
-  name: string;            // of the model's file
+  name: string; // of the model's file
   model?: ModelInfo;
   calibration?: Chosen;
   test?: Chosen;
@@ -25,8 +25,8 @@ export interface State {
   recipe: Recipe;
   explanation?: ExplanationReport;
   explanationError?: string;
-  busy: boolean;           // whether long work is under way
-  runs: readonly Run[];    // the latest is last
+  busy: boolean; // whether long work is under way
+  runs: readonly Run[]; // the latest is last
 }
 
 type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;

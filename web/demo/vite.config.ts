@@ -12,8 +12,17 @@ function example(): Plugin {
     name: "example",
     generateBundle() {
       const root = at("../../examples/shapes/");
-      const names = ["model.pt2", "preprocess.json", "recipe.json", "classes.txt",
-        ...["calibration", "test"].flatMap((folder) => readdirSync(root + folder).sort().map((name) => `${folder}/${name}`))];
+      const names = [
+        "model.pt2",
+        "preprocess.json",
+        "recipe.json",
+        "classes.txt",
+        ...["calibration", "test"].flatMap((folder) =>
+          readdirSync(root + folder)
+            .sort()
+            .map((name) => `${folder}/${name}`),
+        ),
+      ];
       const files = names.map((name) => ({ name, bytes: readFileSync(root + name) }));
       const index = files.map(({ name, bytes }) => ({ name, size: bytes.length }));
       this.emitFile({ type: "asset", fileName: "example/index.json", source: JSON.stringify(index) });

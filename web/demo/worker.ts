@@ -2,7 +2,18 @@
 import { QdqError, compareLayers, convertPt2e, explain, loadPt2, lower, openData, preparePt2e, quantizationReport, reportHtml, savePt2 } from "qdq";
 import type { Data, Files, LayerError, Prepared, Program, Recipe, Session, Tensor } from "qdq";
 import type {
-  DataChoice, DataInfo, Evaluation, FromWorker, Methods, ModelInfo, NamedFile, Picture, Quantized, SampleScores, Stage, ToWorker,
+  DataChoice,
+  DataInfo,
+  Evaluation,
+  FromWorker,
+  Methods,
+  ModelInfo,
+  NamedFile,
+  Picture,
+  Quantized,
+  SampleScores,
+  Stage,
+  ToWorker,
 } from "./protocol.js";
 
 interface Job {
@@ -54,7 +65,9 @@ function pictureOf(input: Tensor, preprocess: Record<string, unknown>): Picture 
     const value = preprocess[name] ?? otherwise;
     return Array.isArray(value) ? value : [value as number];
   };
-  const mean = list("mean", 0), std = list("std", 1), scale = (preprocess.scale as number | undefined) ?? 1 / 255;
+  const mean = list("mean", 0),
+    std = list("std", 1),
+    scale = (preprocess.scale as number | undefined) ?? 1 / 255;
   const pixels = new Uint8ClampedArray(4 * width * height).fill(255);
   for (let i = 0; i < width * height; ++i) {
     for (let k = 0; k < 3; ++k) {
@@ -70,7 +83,8 @@ function pictureOf(input: Tensor, preprocess: Record<string, unknown>): Picture 
 // The rows of output 0 [samples, classes]; undefined for outputs of another kind.
 function rowsOf(output: Tensor | undefined): Float32Array[] | undefined {
   if (!output || output.shape.length !== 2 || !(output.data instanceof Float32Array)) return undefined;
-  const [samples = 0, classes = 0] = output.shape, data = output.data;
+  const [samples = 0, classes = 0] = output.shape,
+    data = output.data;
   return Array.from({ length: samples }, (_, i) => data.subarray(i * classes, (i + 1) * classes));
 }
 
@@ -79,7 +93,9 @@ function best(scores: Float32Array, count: number): SampleScores["float"] {
   const most = scores.reduce((a, b) => Math.max(a, b), -Infinity);
   const shares = Array.from(scores, (score) => Math.exp(score - most));
   const sum = shares.reduce((a, b) => a + b, 0);
-  return Array.from(scores.keys()).sort((a, b) => scores[b]! - scores[a]! || a - b).slice(0, count)
+  return Array.from(scores.keys())
+    .sort((a, b) => scores[b]! - scores[a]! || a - b)
+    .slice(0, count)
     .map((index) => ({ class: index, share: shares[index]! / sum }));
 }
 
@@ -152,7 +168,8 @@ const methods: Handlers = {
       result?.quantized.dispose();
       result = { prepared, quantized, bytes };
       return {
-        bytes: bytes.length, samples: data.numSamples,
+        bytes: bytes.length,
+        samples: data.numSamples,
         seconds: { calibrate: (calibrated - began) / 1000, convert: (performance.now() - calibrated) / 1000 },
         report: quantizationReport(prepared, quantized),
       };
@@ -181,11 +198,17 @@ const methods: Handlers = {
     using int8Session = lower(quantized);
     const clocks = { float: { seconds: 0 }, int8: { seconds: 0 } };
     const predictions: SampleScores[] = [];
-    let samples = 0, timedSamples = 0, same = 0, signal = 0, noise = 0, classifier = true;
+    let samples = 0,
+      timedSamples = 0,
+      same = 0,
+      signal = 0,
+      noise = 0,
+      classifier = true;
     const right: [number, number] = [0, 0];
     for (let i = 0; i < data.numBatches; ++i) {
       await breathe(job, "evaluation");
-      const inputs = data.batch(i), count = inputs[0]?.shape[0] ?? 1;
+      const inputs = data.batch(i),
+        count = inputs[0]?.shape[0] ?? 1;
       // The first batch warms both up and is not timed.
       const warm = i > 0 || data.numBatches === 1;
       if (data.numBatches === 1) [floatSession, int8Session].forEach((session) => session.run(inputs));
@@ -193,15 +216,20 @@ const methods: Handlers = {
       const b = timed(int8Session, inputs, warm ? clocks.int8 : { seconds: 0 });
       if (warm) timedSamples += count;
       for (let k = 0; k < a.data.length; ++k) {
-        const x = Number(a.data[k]), y = Number(b.data[k]);
+        const x = Number(a.data[k]),
+          y = Number(b.data[k]);
         signal += x * x;
         noise += (x - y) ** 2;
       }
-      const before = rowsOf(a), after = rowsOf(b);
+      const before = rowsOf(a),
+        after = rowsOf(b);
       classifier &&= before !== undefined && after !== undefined;
       before?.forEach((scores, k) => {
-        const sample = samples + k, quantizedScores = after![k]!;
-        const float = best(scores, 3), int8 = best(quantizedScores, 3), label = labels?.[sample];
+        const sample = samples + k,
+          quantizedScores = after![k]!;
+        const float = best(scores, 3),
+          int8 = best(quantizedScores, 3),
+          label = labels?.[sample];
         same += Number(float[0]?.class === int8[0]?.class);
         if (label !== undefined) {
           right[0] += Number(float[0]?.class === label);
@@ -217,9 +245,12 @@ const methods: Handlers = {
     // Other answers than float's first, then those whose scores moved most.
     const other = (sample: SampleScores): number => Number(sample.float[0]?.class !== sample.int8[0]?.class);
     predictions.sort((a, b) => other(b) - other(a) || b.moved - a.moved);
-    const percent = 100 / Math.max(1, samples), milliseconds = 1000 / Math.max(1, timedSamples);
+    const percent = 100 / Math.max(1, samples),
+      milliseconds = 1000 / Math.max(1, timedSamples);
     return {
-      samples, classifier, sqnr: 10 * Math.log10(signal / noise),
+      samples,
+      classifier,
+      sqnr: 10 * Math.log10(signal / noise),
       ...(classifier && { agreement: same * percent }),
       ...(classifier && labels && { top1: [right[0] * percent, right[1] * percent] as const }),
       speed: { float: clocks.float.seconds * milliseconds, int8: clocks.int8.seconds * milliseconds },
