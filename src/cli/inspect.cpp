@@ -163,8 +163,9 @@ void inspect(const InspectOptions& options, Host& host) {
     host.print(print(*program.graph) + "\n");
     return;
   }
-  std::string out = concat(options.model, ": ", human_bytes(file_bytes), ", exported by PyTorch ", program.torch_version.empty() ? "(unknown)" : program.torch_version,
-                           ", dialect ", program.dialect, ", ", program.graph->size(), " nodes\n");
+  const std::string version = program.torch_version.empty() ? "(unknown)" : program.torch_version;
+  std::string out = concat(options.model, ": ", human_bytes(file_bytes), ", exported by PyTorch ", version, ", dialect ",
+                           program.dialect, ", ", program.graph->size(), " nodes\n");
   out += "inputs\n";
   for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
   out += "outputs\n";

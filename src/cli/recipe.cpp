@@ -30,7 +30,8 @@ std::optional<int64_t> optional_integer(const Fields& fields, std::string_view k
 DType dtype_of(const Fields& fields) {
   const auto name = fields.required<std::string>("dtype");
   const auto dtype = dtype_from_name(name);
-  QDQ_CHECK(dtype, kInvalidArgument, fields.where("dtype"), " is '", name, "', which is no data type; wanted int8, uint8, int16, int32, float16, ...");
+  QDQ_CHECK(dtype, kInvalidArgument, fields.where("dtype"), " is '", name,
+            "', which is no data type; wanted int8, uint8, int16, int32, float16, ...");
   return *dtype;
 }
 
@@ -52,7 +53,9 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
   const Fields fields = spec.object("observer");
   if (const Json* number = fields.find("custom")) {
     QDQ_CHECK(extensions.observer, kInvalidArgument, spec.where("observer"), " is a function, which only JavaScript can give");
-    out.custom = [make = extensions.observer, n = json_as<int64_t>(*number, fields.where("custom"))](const ObserverArgs& args) { return make(n, args); };
+    out.custom = [make = extensions.observer, n = json_as<int64_t>(*number, fields.where("custom"))](const ObserverArgs& args) {
+      return make(n, args);
+    };
     fields.reject_unknown();
     return out;
   }
@@ -216,7 +219,8 @@ std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::str
   const Fields fields(json, where);
   if (fields.find("config")) {
     const auto name = fields.required<std::string>("config");
-    QDQ_CHECK(name == "linear_dynamic_fp16", kInvalidArgument, fields.where("config"), " is '", name, "'; the only named config is linear_dynamic_fp16");
+    QDQ_CHECK(name == "linear_dynamic_fp16", kInvalidArgument, fields.where("config"), " is '", name,
+              "'; the only named config is linear_dynamic_fp16");
     fields.reject_unknown();
     return get_x86_inductor_linear_dynamic_fp16_config();
   }

@@ -24,7 +24,8 @@ QuantizationCapabilities XNNPACKQuantizer::quantization_capabilities() const {
   const Operators relu = aten({"relu.default", "relu_.default"}), norm = aten({"batch_norm.default"});
   const Operators add = aten({"add.Tensor", "add_.Tensor"}), mul = aten({"mul.Tensor", "mul_.Tensor"});
   const Operators keep = aten({"relu.default", "hardtanh.default", "hardtanh_.default", "max_pool2d.default", "mean.default", "mean.dim",
-                               "permute.default", "permute_copy.default", "squeeze.dim", "squeeze_copy.dim", "adaptive_avg_pool2d.default", "view_copy.default",
+                               "permute.default", "permute_copy.default", "squeeze.dim", "squeeze_copy.dim", "adaptive_avg_pool2d.default",
+                               "view_copy.default",
                                "view.default", "slice_copy.Tensor", "flatten.using_ints"});
   Operators any_conv = conv;
   any_conv.insert(any_conv.end(), transposed.begin(), transposed.end());

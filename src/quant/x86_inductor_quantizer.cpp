@@ -66,7 +66,8 @@ bool is_source(const Node& node, const std::string& source) {
   if (source == kReluSource) return any({"torch.ops.aten.relu.default", "torch.ops.aten.relu_.default"});
   const bool clamps = any({"torch.ops.aten.hardtanh.default", "torch.ops.aten.hardtanh_.default"});
   if (source == source_name("torch.nn.Hardtanh")) return clamps && !bounds(0, 6);
-  if (source == source_name("torch.nn.ReLU6")) return (clamps && bounds(0, 6)) || any({"torch.ops.aten.relu6.default", "torch.ops.aten.relu6_.default"});
+  if (source == source_name("torch.nn.ReLU6"))
+    return (clamps && bounds(0, 6)) || any({"torch.ops.aten.relu6.default", "torch.ops.aten.relu6_.default"});
   if (source == source_name("torch.nn.Hardswish")) return any({"torch.ops.aten.hardswish.default", "torch.ops.aten.hardswish_.default"});
   if (source == source_name("torch.nn.SiLU")) return any({"torch.ops.aten.silu.default", "torch.ops.aten.silu_.default"});
   if (source == source_name("torch.nn.LeakyReLU")) return any({"torch.ops.aten.leaky_relu.default", "torch.ops.aten.leaky_relu_.default"});

@@ -268,8 +268,8 @@ class Annotator {
       std::vector<Node*> ends = partition.input_nodes;
       ends.insert(ends.end(), partition.output_nodes.begin(), partition.output_nodes.end());
       if (is_annotated(annotations_, ends)) continue;
-      QDQ_CHECK(!strict() || partition.input_nodes.size() >= 2, kInvalidArgument, "PyTorch 2.6 refuses a GRU whose first state is not given, like that of ",
-                partition.nodes.front()->name(), "; without \"compat\": \"torch-2.6\" it stays in float");
+      QDQ_CHECK(!strict() || partition.input_nodes.size() >= 2, kInvalidArgument,
+                "PyTorch 2.6 refuses a GRU whose first state is not given, like that of ", partition.nodes.front()->name(), "; without \"compat\": \"torch-2.6\" it stays in float");
       if (partition.input_nodes.size() < 2) continue;
       for (size_t i = 0; i < 2; ++i) {
         Node* input = partition.input_nodes[i];

@@ -68,6 +68,24 @@ TEST(ReferenceRepresentation, OfADynamicLinear) {
   EXPECT_LE(largest_difference(converted, reference, {sample({4, 8}, 9), sample({4, 6}, 10)}), 1e-3);
 }
 
+// PyTorch's pattern takes it, with None for the bias, and what it writes cannot run.
+TEST(ReferenceRepresentation, ALinearWithoutBiasStaysFloat) {
+  for (const bool is_dynamic : {false, true}) {
+    ProgramBuilder b;
+    Node* weight = b.weight("fc.weight", {6, 8});
+    Node* x = b.input("x", {4, 8});
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(get_symmetric_quantization_config({.is_dynamic = is_dynamic}));
+    Prepared prepared = prepare_pt2e(b.finish({b.call("linear.default", {x, weight}, "fc")}), quantizer);
+    prepared.run({sample({4, 8}, 1)});
+    const Program converted = convert_pt2e(prepared), reference = convert_pt2e(prepared, {true, true});
+    verify(reference);
+    EXPECT_TRUE(reference.graph->find("linear")->is("torch.ops.aten.linear.default"));
+    // A quantize that divides may round another way than one that multiplies, by one unit of x or of the output.
+    EXPECT_LE(largest_difference(converted, reference, {sample({4, 8}, 2)}), 0.05);
+  }
+}
+
 TEST(ReferenceRepresentation, OfAConvolutionWithoutBias) {
   ProgramBuilder b;
   Node* weight = b.weight("conv.weight", {4, 3, 3, 3});
