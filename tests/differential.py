@@ -337,7 +337,7 @@ def check_quantized(name, record):
         spread = max(distance(b, c), distance(b, d), distance(c, d))
         if distance(a, b) > max(2.001, 2 * spread):
             for seed in range(8):
-                with torch.no_grad(), OtherRounding(seed):
+                with torch.no_grad(), OtherRounding(seed, 0.005):
                     spread = max(spread, distance(leaves(module(*[t.clone() for t in inputs]))[i], b))
         if distance(a, b) > max(2.001, 2 * spread):
             return f"int8 output {i}: {distance(a, b):.2f} steps apart, PyTorch's own spread {spread:.2f}"

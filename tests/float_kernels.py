@@ -37,17 +37,18 @@ def float_kernels(name):
 
 
 class OtherRounding(TorchDispatchMode):
-    """One activation in 200 (at least one of each tensor) is rounded to the neighbouring integer."""
+    """This share of the activations, at least one of each tensor, is rounded to the neighbouring integer."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, share):
         super().__init__()
+        self.share = share
         self.generator = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         out = function(*args, **(kwargs or {}))
         if str(function) == "quantized_decomposed.quantize_per_tensor.default":
             flat = out.flatten()
-            at = torch.randperm(flat.numel(), generator=self.generator)[:max(1, flat.numel() // 200)]
+            at = torch.randperm(flat.numel(), generator=self.generator)[:max(1, int(flat.numel() * self.share))]
             moved = flat[at].to(torch.int32) + torch.randint(0, 2, at.shape, generator=self.generator) * 2 - 1
             flat[at] = moved.clamp(args[3], args[4]).to(flat.dtype)
             out = flat.view(out.shape)

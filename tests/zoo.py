@@ -20,11 +20,13 @@ The rules:
             is rounded once more; more than two steps would be another computation. Activations that moved add up in deep networks of
             random weights, whose outputs hardly differ from image to image. Where PyTorch's own kernels (float_kernels.py) are further
             apart on the same file, the limit is twice their largest distance, and the table says so: qdq is then one more such computation,
-            and the largest of a thousand differences varies that much from pair to pair.
+            and the largest of a thousand differences varies that much from pair to pair. Where that is not enough, the limit is what
+            PyTorch's output moves by when one activation of each tensor is rounded to the neighbouring integer, the largest of four trials.
 
 The limit of the last rule was first 1.5 times the distance of oneDNN and ATen. The first 30 networks showed that these two share everything but
 convolutions and products of matrices (on EfficientNet-B0 with XNNPACK they agree to the bit), so float64 was added, and 1.5 became 2. The second
-half of the rule for floats was added for ResNet-152.
+half of the rule for floats was added for ResNet-152, the trials of rounding for FCN-ResNet-50 (one activation a tensor moves its output by 55 to 84
+steps; qdq's reference backend gives PyTorch's float64 outputs to the bit there, its fused int8 kernels are 24 and 45 steps away).
 """
 import argparse
 import datetime
@@ -40,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "zoo"
 RECIPES = ["xnnpack", "x86-inductor"]
 LAYOUTS = ["2.6", "2.14"]
-LIMIT_MACS, SMALLER_MACS = 6e9, 2e9
+LIMIT_MACS = 6e9
 LARGE_FILE = 300e6
 # Default image sizes, where they are not 224 (520 for segmentation), and what sizes must be a multiple of.
 SIZES = {"inception_v3": 299, "efficientnet_b1": 240, "efficientnet_b2": 288, "efficientnet_b3": 300, "efficientnet_b4": 380, "efficientnet_b5": 456,
@@ -97,7 +99,7 @@ def size_for(name):
     macs = macs_of(name, size)
     if macs > LIMIT_MACS:
         multiple = PATCH.get(name, 32)
-        size = max(multiple, int(size * math.sqrt(SMALLER_MACS / macs)) // multiple * multiple)
+        size = max(multiple, int(size * math.sqrt(LIMIT_MACS / macs)) // multiple * multiple)
         macs = macs_of(name, size)
     return size, macs
 
@@ -171,7 +173,7 @@ def check(name):
     import torch
     import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the quantized_decomposed operators
 
-    from float_kernels import float_kernels
+    from float_kernels import OtherRounding, float_kernels
 
     x = torch.from_numpy(arrays_of(WORK / f"{name}.npz")[0])
     expected = arrays_of(WORK / f"{name}.expected.npz")
@@ -206,6 +208,13 @@ def check(name):
                     runs.append(outputs_of(module(x)))
             found[recipe]["torch"] = max(distance(runs[0], runs[1]), distance(runs[0], runs[2]), distance(runs[1], runs[2]))
             limit = max(limit, 2 * found[recipe]["torch"])
+        if found[recipe]["steps"] > limit:
+            moved = []
+            for seed in range(4):
+                with torch.no_grad(), OtherRounding(seed, 0):
+                    moved.append(distance(outputs_of(module(x)), theirs))
+            found[recipe]["rounding"] = max(moved)
+            limit = max(limit, max(moved))
         passed = passed and found[recipe]["steps"] <= limit
     print(json.dumps(found | {"agrees": passed}))
 
@@ -293,16 +302,17 @@ def run(options):
 
 def steps_text(found):
     text = f"{found['steps']:.2g}"
-    return text + (f" (PyTorch's own kernels: {found['torch']:.2g})" if "torch" in found else "")
+    text += f" (PyTorch's own kernels: {found['torch']:.2g})" if "torch" in found else ""
+    return text + (f" (one rounding a tensor: {found['rounding']:.2g})" if "rounding" in found else "")
 
 
 def table():
     entries = results()
     networks = json.loads((WORK / "networks.json").read_text())
-    rows, notes = [], []
+    rows, notes, missing = [], [], []
     for _, name in networks:
         if name not in entries:
-            notes.append(f"{name}: not run")
+            missing.append(name)
             continue
         e = entries[name]
         if e["stage"] != "done":
@@ -333,12 +343,14 @@ with the XNNPACK and the X86 recipe on two images, and PyTorch loads and runs th
   distance from float64 where that is larger.
 - *both layouts alike*: the float outputs and the int8 files are the same bytes; networks above 300 MB were tried in PyTorch 2.6's layout alone.
 - *steps*: the largest difference between qdq's and PyTorch's outputs of the same int8 file in quantization steps of the output; 2 or less passes,
-  or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen, float64), where they are further apart
-  ([tests/zoo.py](../tests/zoo.py) says why).
+  or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen, float64), or what PyTorch's output moves by when one
+  activation of each tensor is rounded the other way ([tests/zoo.py](../tests/zoo.py) says why).
 
 | {" | ".join(head)} |
 |{"---|" * len(head)}
 """ + "\n".join(rows) + "\n"
+    if missing:
+        notes.append("not run: " + ", ".join(missing))
     if notes:
         text += "\n" + "\n".join(f"- {note}" for note in notes) + "\n"
     (ROOT / "docs" / "zoo.md").write_text(text)
