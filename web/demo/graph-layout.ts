@@ -59,7 +59,7 @@ export function modelOf(nodes: readonly NodeSnapshot[]): Model {
     types = new Map<string, string>();
   for (const node of shown.values()) {
     const parts = (node.module ?? "").split(".").filter(Boolean);
-    const type = (node as { type?: string }).type ?? node.moduleType;
+    const type = node.type;
     if (node.module && type) types.set(node.module, type);
     parts.forEach((_, depth) => {
       const path = parts.slice(0, depth + 1).join(".");

@@ -270,7 +270,7 @@ export function graphStep(store: Store): void {
       const node = box.node!,
         why = explanations.get(node.name),
         error = errors.get(node.name)?.sqnr_db;
-      const type = (node as { type?: string }).type ?? node.moduleType;
+      const type = node.type;
       const values = (list: readonly string[]): string =>
         list.map((name) => `${name} ${model!.nodes.get(name)?.dtype ?? ""}${formatShape(model!.nodes.get(name)?.shape)}`).join(", ");
       facts.push(
