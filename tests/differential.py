@@ -25,6 +25,8 @@ import sys
 import warnings
 from pathlib import Path
 
+from positional import positional
+
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "differential"
 
@@ -52,22 +54,6 @@ def torch_quantizer(recipe):
     for name, options in recipe.get("module_name", []):
         getattr(quantizer, "set_module_name_qconfig" if is_x86 else "set_module_name")(name, config(options))
     return quantizer
-
-
-def positional(graph_module):
-    """prepare_pt2e refuses the keyword arguments that loading a .pt2 gives; put them back into schema order."""
-    import torch
-
-    for node in graph_module.graph.nodes:
-        if node.op == "call_function" and node.kwargs and isinstance(node.target, torch._ops.OpOverload):
-            arguments, kwargs = list(node.args), dict(node.kwargs)
-            for argument in node.target._schema.arguments[len(arguments):]:
-                if argument.kwarg_only or argument.name not in kwargs:
-                    break
-                arguments.append(kwargs.pop(argument.name))
-            node.args, node.kwargs = tuple(arguments), kwargs
-    graph_module.recompile()
-    return graph_module
 
 
 def facts_of(graph_module):

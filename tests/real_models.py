@@ -15,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+from positional import positional
+
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "models"
 NAMES = ["mnist-cnn", "kws-ds-cnn", "cifar-resnet20", "squeezenet1_1", "mobilenet-v1-075", "kws-kwt1", "trec-transformer"]
@@ -101,22 +103,6 @@ def torch_quantizer(name):
     from torch.ao.quantization.quantizer import xnnpack_quantizer as xnnpack
 
     return xnnpack.XNNPACKQuantizer().set_global(xnnpack.get_symmetric_quantization_config(is_per_channel=True))
-
-
-def positional(graph_module):
-    """prepare_pt2e refuses the keyword arguments that loading a .pt2 gives; put them back into schema order."""
-    import torch
-
-    for node in graph_module.graph.nodes:
-        if node.op == "call_function" and node.kwargs and isinstance(node.target, torch._ops.OpOverload):
-            arguments, kwargs = list(node.args), dict(node.kwargs)
-            for argument in node.target._schema.arguments[len(arguments):]:
-                if argument.kwarg_only or argument.name not in kwargs:
-                    break
-                arguments.append(kwargs.pop(argument.name))
-            node.args, node.kwargs = tuple(arguments), kwargs
-    graph_module.recompile()
-    return graph_module
 
 
 def quantized_facts(graph_module):

@@ -6,9 +6,13 @@
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from positional import positional  # noqa: E402
 
 warnings.filterwarnings("ignore")
 MODELS = ("resnet18", "mobilenet_v2")
@@ -33,20 +37,6 @@ def export(folder):
         torch.export.save(program, f"{folder}/{name}.pt2")
         images = torch.randn(IMAGES, 3, 224, 224, generator=torch.Generator().manual_seed(1)).numpy()
         numpy.savez(f"{folder}/{name}.npz", x=images)
-
-
-def positional(graph_module):
-    """prepare_pt2e refuses the keyword arguments that loading a .pt2 gives; put them back into schema order."""
-    for node in graph_module.graph.nodes:
-        if node.op == "call_function" and node.kwargs and isinstance(node.target, torch._ops.OpOverload):
-            arguments, kwargs = list(node.args), dict(node.kwargs)
-            for argument in node.target._schema.arguments[len(arguments):]:
-                if argument.kwarg_only or argument.name not in kwargs:
-                    break
-                arguments.append(kwargs.pop(argument.name))
-            node.args, node.kwargs = tuple(arguments), kwargs
-    graph_module.recompile()
-    return graph_module
 
 
 def calibrate(folder, name, quantizer, batch):

@@ -6,6 +6,7 @@ output, and for four recipes the targets of the operators of the converted progr
 import json
 import operator
 import pathlib
+import sys
 import zipfile
 
 import torch
@@ -16,6 +17,9 @@ from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
 from torch.ao.quantization.quantizer import xnnpack_quantizer as xnnpack
 
 from pt2_layout import members, write_zip
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from positional import positional  # noqa: E402
 
 OUT = pathlib.Path(__file__).parent / "models"
 torch.set_num_threads(1)
@@ -149,20 +153,6 @@ def plain(tensors):
 
 def target_of(node):
     return "operator.getitem" if node.target is operator.getitem else f"torch.ops.{node.target}"
-
-
-def positional(graph_module):
-    """prepare_pt2e refuses the keyword arguments that loading a .pt2 gives; put them back into schema order."""
-    for node in graph_module.graph.nodes:
-        if node.op == "call_function" and node.kwargs and isinstance(node.target, torch._ops.OpOverload):
-            arguments, kwargs = list(node.args), dict(node.kwargs)
-            for argument in node.target._schema.arguments[len(arguments):]:
-                if argument.kwarg_only or argument.name not in kwargs:
-                    break
-                arguments.append(kwargs.pop(argument.name))
-            node.args, node.kwargs = tuple(arguments), kwargs
-    graph_module.recompile()
-    return graph_module
 
 
 def converted(path, recipe, inputs):
