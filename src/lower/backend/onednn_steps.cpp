@@ -9,13 +9,12 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <unordered_map>
 
 #include "base/parallel.h"
 #include "kernel/observe.h"
 #include "kernel/quantize.h"
 #include "lower/backend.h"
-#include "lower/backend/onednn.h"
+#include "lower/backend/onednn_primitive.h"
 
 namespace qdq {
 namespace {
@@ -23,102 +22,18 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::primitive_attr;
+using onednn::append_activation;
+using onednn::constant;
+using onednn::constants;
+using onednn::data_type;
+using onednn::desc_of;
 using onednn::engine;
-using onednn::guarded;
-using onednn::stream;
+using onednn::PackedWeights;
+using onednn::plain_attr;
+using onednn::PrimitiveStep;
+using onednn::step_of;
 using Dims = memory::dims;
 using Compiled = std::variant<std::unique_ptr<CompiledStep>, std::string>;
-
-memory::data_type data_type(DType dtype) { return dtype == DType::kU8 ? memory::data_type::u8 : memory::data_type::f32; }
-memory::desc desc_of(const PlanBuffer& buffer) { return {buffer.sizes, data_type(buffer.dtype), buffer.strides()}; }
-
-memory constants(const std::vector<float>& values) {
-  memory out({{static_cast<int64_t>(values.size())}, memory::data_type::f32, memory::format_tag::a}, engine());
-  std::memcpy(out.get_data_handle(), values.data(), values.size() * sizeof(float));
-  return out;
-}
-memory constant(int32_t value) {
-  memory out({{1}, memory::data_type::s32, memory::format_tag::a}, engine());
-  *static_cast<int32_t*>(out.get_data_handle()) = value;
-  return out;
-}
-
-// Weights in the layouts of primitives, one copy for all sizes of a session.
-class PackedWeights {
- public:
-  memory get(const Tensor& weight, const memory::desc& plain, const memory::desc& wanted) {
-    auto [begin, end] = packed_.equal_range(weight.raw());
-    for (auto at = begin; at != end; ++at)
-      if (at->second.memory.get_desc() == wanted) return at->second.memory;
-    memory from(plain, engine(), weight.raw()), to(wanted, engine());
-    dnnl::reorder(from, to).execute(stream(), from, to);
-    stream().wait();
-    packed_.emplace(weight.raw(), Entry{weight, to});
-    return to;
-  }
-
- private:
-  struct Entry {
-    Tensor owner;  // keeps the address taken
-    dnnl::memory memory;
-  };
-  std::unordered_multimap<const std::byte*, Entry> packed_;
-};
-
-// One primitive with its memories; those of inputs, output and scratchpad get their addresses at every run.
-class PrimitiveStep : public CompiledStep {
- public:
-  PrimitiveStep(dnnl::primitive primitive, const std::string& implementation, const memory::desc& scratchpad)
-      : primitive_(std::move(primitive)), implementation_(implementation), scratchpad_(scratchpad, engine(), nullptr) {
-    scratch_bytes_ = scratchpad.get_size();
-    if (scratch_bytes_ > 0) bind(DNNL_ARG_SCRATCHPAD, scratchpad_);
-  }
-
-  void bind(int argument, const memory& value) {
-    kept_.push_back(value);
-    arguments_.push_back({argument, value.get()});
-  }
-  void bind_input(int argument, size_t input, const memory::desc& desc) {
-    memory value(desc, engine(), nullptr);
-    bind(argument, value);
-    inputs_.emplace_back(input, value);
-  }
-  void bind_output(const memory::desc& desc) {
-    output_ = memory(desc, engine(), nullptr);
-    bind(DNNL_ARG_DST, output_);
-  }
-  // The primitive adds to what the output holds: this input, copied there unless it already lies there.
-  void set_accumulated_input(size_t input, size_t bytes) {
-    accumulated_ = static_cast<int64_t>(input);
-    accumulated_bytes_ = bytes;
-  }
-
-  size_t scratch_bytes() const override { return scratch_bytes_; }
-  std::string description() const override { return implementation_; }
-
-  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
-    guarded([&] {
-      if (accumulated_ >= 0 && inputs[static_cast<size_t>(accumulated_)] != output)
-        std::memcpy(output, inputs[static_cast<size_t>(accumulated_)], accumulated_bytes_);
-      for (auto& [input, value] : inputs_) value.set_data_handle(const_cast<std::byte*>(inputs[input]));
-      output_.set_data_handle(output);
-      if (scratch_bytes_ > 0) scratchpad_.set_data_handle(scratch);
-      dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data()),
-                              "a primitive could not be executed");
-    });
-  }
-
- private:
-  dnnl::primitive primitive_;
-  std::string implementation_;
-  size_t scratch_bytes_ = 0;
-  memory scratchpad_, output_;
-  std::vector<std::pair<size_t, memory>> inputs_;
-  std::vector<memory> kept_;
-  std::vector<dnnl_exec_arg_t> arguments_;
-  int64_t accumulated_ = -1;
-  size_t accumulated_bytes_ = 0;
-};
 
 // Quantizes its input by the range that it finds, then multiplies; the primitive reads scale and zero point when it runs.
 class DynamicLinearStep : public CompiledStep {
@@ -168,39 +83,6 @@ class AttentionStep : public CompiledStep {
   std::unique_ptr<PrimitiveStep> scores_, softmax_, values_;
   size_t bytes_;
 };
-
-template <class Primitive>
-std::unique_ptr<PrimitiveStep> step_of(const typename Primitive::primitive_desc& desc) {
-  return std::make_unique<PrimitiveStep>(Primitive(desc), desc.impl_info_str(), desc.scratchpad_desc());
-}
-
-primitive_attr plain_attr() {
-  primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
-}
-
-void append_activation(dnnl::post_ops& ops, const Activation& activation) {
-  using Kind = Activation::Kind;
-  const auto bounded = [](double bound) {
-    return static_cast<float>(std::min<double>(std::max<double>(bound, std::numeric_limits<float>::lowest()), std::numeric_limits<float>::max()));
-  };
-  switch (activation.kind) {
-    case Kind::kNone: return;
-    case Kind::kClamp:
-      if (activation.low == 0 && std::isinf(activation.high)) ops.append_eltwise(algorithm::eltwise_relu, 0, 0);
-      else ops.append_eltwise(algorithm::eltwise_clip, bounded(activation.low), bounded(activation.high));
-      return;
-    case Kind::kLeakyRelu: return ops.append_eltwise(algorithm::eltwise_relu, static_cast<float>(activation.slope), 0);
-    case Kind::kHardSwish: return ops.append_eltwise(algorithm::eltwise_hardswish, 1.0f / 6, 0.5f);
-    case Kind::kHardSigmoid: return ops.append_eltwise(algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f);
-    case Kind::kSigmoid: return ops.append_eltwise(algorithm::eltwise_logistic, 0, 0);
-    case Kind::kSilu: return ops.append_eltwise(algorithm::eltwise_swish, 1, 0);
-    case Kind::kGelu: return ops.append_eltwise(algorithm::eltwise_gelu_erf, 0, 0);
-    case Kind::kGeluTanh: return ops.append_eltwise(algorithm::eltwise_gelu_tanh, 0, 0);
-    case Kind::kTanh: return ops.append_eltwise(algorithm::eltwise_tanh, 0, 0);
-  }
-}
 
 // The bounds of a folded clamp that the saturation to u8 does not give by itself.
 void append_bounds(dnnl::post_ops& ops, const Requantization& to, bool is_u8) {

@@ -1,0 +1,109 @@
+// What the steps on oneDNN are made of: one primitive with its memories, packed weights, post-ops.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lower/backend.h"
+#include "lower/backend/onednn.h"
+
+namespace qdq::onednn {
+
+dnnl::memory::data_type data_type(DType dtype);
+dnnl::memory::desc desc_of(const PlanBuffer& buffer);
+// Constant operands.
+dnnl::memory constants(const std::vector<float>& values);
+dnnl::memory constant(int32_t value);
+
+// Weights in the layouts of primitives, one copy for all sizes of a session.
+class PackedWeights {
+ public:
+  dnnl::memory get(const Tensor& weight, const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted) {
+    auto [begin, end] = packed_.equal_range(weight.raw());
+    for (auto at = begin; at != end; ++at)
+      if (at->second.memory.get_desc() == wanted) return at->second.memory;
+    dnnl::memory from(plain, engine(), weight.raw()), to(wanted, engine());
+    dnnl::reorder(from, to).execute(stream(), from, to);
+    stream().wait();
+    packed_.emplace(weight.raw(), Entry{weight, to});
+    return to;
+  }
+
+ private:
+  struct Entry {
+    Tensor owner;  // keeps the address taken
+    dnnl::memory memory;
+  };
+  std::unordered_multimap<const std::byte*, Entry> packed_;
+};
+
+// One primitive with its memories; those of inputs, output and scratchpad get their addresses at every run.
+class PrimitiveStep : public CompiledStep {
+ public:
+  PrimitiveStep(dnnl::primitive primitive, const std::string& implementation, const dnnl::memory::desc& scratchpad)
+      : primitive_(std::move(primitive)), implementation_(implementation), scratchpad_(scratchpad, engine(), nullptr) {
+    scratch_bytes_ = scratchpad.get_size();
+    if (scratch_bytes_ > 0) bind(DNNL_ARG_SCRATCHPAD, scratchpad_);
+  }
+
+  void bind(int argument, const dnnl::memory& value) {
+    kept_.push_back(value);
+    arguments_.push_back({argument, value.get()});
+  }
+  void bind_input(int argument, size_t input, const dnnl::memory::desc& desc) {
+    dnnl::memory value(desc, engine(), nullptr);
+    bind(argument, value);
+    inputs_.emplace_back(input, value);
+  }
+  void bind_output(const dnnl::memory::desc& desc) {
+    output_ = dnnl::memory(desc, engine(), nullptr);
+    bind(DNNL_ARG_DST, output_);
+  }
+  // The primitive adds to what the output holds: this input, copied there unless it already lies there.
+  void set_accumulated_input(size_t input, size_t bytes) {
+    accumulated_ = static_cast<int64_t>(input);
+    accumulated_bytes_ = bytes;
+  }
+
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+  std::string description() const override { return implementation_; }
+
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    guarded([&] {
+      if (accumulated_ >= 0 && inputs[static_cast<size_t>(accumulated_)] != output)
+        std::memcpy(output, inputs[static_cast<size_t>(accumulated_)], accumulated_bytes_);
+      for (auto& [input, value] : inputs_) value.set_data_handle(const_cast<std::byte*>(inputs[input]));
+      output_.set_data_handle(output);
+      if (scratch_bytes_ > 0) scratchpad_.set_data_handle(scratch);
+      dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data()),
+                              "a primitive could not be executed");
+    });
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  std::string implementation_;
+  size_t scratch_bytes_ = 0;
+  dnnl::memory scratchpad_, output_;
+  std::vector<std::pair<size_t, dnnl::memory>> inputs_;
+  std::vector<dnnl::memory> kept_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+  int64_t accumulated_ = -1;
+  size_t accumulated_bytes_ = 0;
+};
+
+template <class Primitive>
+std::unique_ptr<PrimitiveStep> step_of(const typename Primitive::primitive_desc& desc) {
+  return std::make_unique<PrimitiveStep>(Primitive(desc), desc.impl_info_str(), desc.scratchpad_desc());
+}
+
+// Scratch memory comes from the caller.
+dnnl::primitive_attr plain_attr();
+void append_activation(dnnl::post_ops& ops, const Activation& activation);
+
+}  // namespace qdq::onednn
