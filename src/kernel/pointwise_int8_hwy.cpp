@@ -87,24 +87,67 @@ void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requant
   }
 }
 
-void max_pixels(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t n,
-                uint8_t* out) {
-  const U8 d;
-  int64_t c = 0;
-  for (; c + 16 <= n; c += 16) {
+// The taps of output o that lie inside: [first, first + count) of the kernel's.
+struct Taps {
+  int64_t first, count;
+};
+inline Taps taps_inside(int64_t o, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t extent) {
+  const int64_t begin = o * stride - pad;
+  const int64_t first = begin < 0 ? divide_up(-begin, dilation) : 0;
+  return {first, std::min(kernel, divide_up(extent - begin, dilation)) - first};
+}
+
+// The largest of rows x columns pixels in channels [c, n), as many vectors of D as fit; returns the first channel that is left.
+template <class D>
+HWY_INLINE int64_t max_vectors(D d, const uint8_t* x, Taps rows, int64_t row_stride, Taps columns, int64_t column_stride, int64_t c,
+                               int64_t n, uint8_t* out) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; c + lanes <= n; c += lanes) {
     auto largest = hn::Zero(d);
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j)
+    for (int64_t i = 0; i < rows.count; ++i) {
+      for (int64_t j = 0; j < columns.count; ++j)
         largest = hn::Max(largest, hn::LoadU(d, x + i * row_stride + j * column_stride + c));
     }
     hn::StoreU(largest, d, out + c);
   }
-  for (; c < n; ++c) {
-    uint8_t largest = 0;
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j) largest = std::max(largest, x[i * row_stride + j * column_stride + c]);
-    out[c] = largest;
+  return c;
+}
+
+// One row of outputs; `x` is the image's row of the first tap.
+void max_row(const uint8_t* x, Taps rows, const Pool2d& p, int64_t n, uint8_t* out) {
+  const int64_t row_stride = p.dilation_h * p.in_w * n, column_stride = p.dilation_w * n;
+  for (int64_t ow = 0; ow < p.out_w; ++ow, out += n) {
+    const Taps columns = taps_inside(ow, p.stride_w, p.pad_w, p.dilation_w, p.kernel_w, p.in_w);
+    const uint8_t* at = x + (ow * p.stride_w - p.pad_w + columns.first * p.dilation_w) * n;
+    int64_t c = max_vectors(hn::CappedTag<uint8_t, 64>(), at, rows, row_stride, columns, column_stride, 0, n, out);
+    c = max_vectors(U8(), at, rows, row_stride, columns, column_stride, c, n, out);
+    for (; c < n; ++c) {
+      uint8_t largest = 0;
+      for (int64_t i = 0; i < rows.count; ++i)
+        for (int64_t j = 0; j < columns.count; ++j) largest = std::max(largest, at[i * row_stride + j * column_stride + c]);
+      out[c] = largest;
+    }
   }
+}
+
+void max_rows(const uint8_t* x, const Pool2d& p, int64_t channels, int64_t begin, int64_t end, uint8_t* out) {
+  const int64_t row_stride = p.in_w * channels;
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t n = row / p.out_h, oh = row % p.out_h;
+    const Taps rows = taps_inside(oh, p.stride_h, p.pad_h, p.dilation_h, p.kernel_h, p.in_h);
+    const int64_t first = n * p.in_h + oh * p.stride_h - p.pad_h + rows.first * p.dilation_h;
+    max_row(x + first * row_stride, rows, p, channels, out + row * p.out_w * channels);
+  }
+}
+
+// Planes of three channels as pixels.
+void interleave_3(const uint8_t* x, int64_t pixels, uint8_t* out) {
+  const U8 d;
+  int64_t p = 0;
+  for (; p + 16 <= pixels; p += 16)
+    hn::StoreInterleaved3(hn::LoadU(d, x + p), hn::LoadU(d, x + pixels + p), hn::LoadU(d, x + 2 * pixels + p), d, out + 3 * p);
+  for (; p < pixels; ++p)
+    for (int64_t c = 0; c < 3; ++c) out[3 * p + c] = x[c * pixels + p];
 }
 
 void sum_pixels(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
@@ -160,7 +203,8 @@ HWY_EXPORT(add_range);
 HWY_EXPORT(mul_range);
 HWY_EXPORT(convert_range);
 HWY_EXPORT(finish_sums);
-HWY_EXPORT(max_pixels);
+HWY_EXPORT(max_rows);
+HWY_EXPORT(interleave_3);
 HWY_EXPORT(sum_pixels);
 
 // Elements below which waking threads costs more than it gains.
@@ -225,29 +269,8 @@ template void map_u8(const uint8_t*, int64_t, const uint8_t*, uint8_t*);
 template void map_u8(const uint8_t*, int64_t, const float*, float*);
 
 void max_pool2d_u8(const uint8_t* x, int64_t batch, int64_t channels, const Pool2d& p, uint8_t* out) {
-  // The taps of output o that lie inside: [first, last) of the kernel's.
-  struct Taps {
-    int64_t first, count;
-  };
-  const auto inside = [](int64_t o, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t extent) {
-    const int64_t begin = o * stride - pad;
-    const int64_t first = begin < 0 ? divide_up(-begin, dilation) : 0;
-    return Taps{first, std::min(kernel, divide_up(extent - begin, dilation)) - first};
-  };
-  const int64_t row_stride = p.in_w * channels;
-  parallel_for(batch * p.out_h, rows_a_task(p.out_w * channels * p.kernel_h * p.kernel_w), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t n = row / p.out_h, oh = row % p.out_h;
-      const Taps h = inside(oh, p.stride_h, p.pad_h, p.dilation_h, p.kernel_h, p.in_h);
-      const uint8_t* image = x + (n * p.in_h + oh * p.stride_h - p.pad_h + h.first * p.dilation_h) * row_stride;
-      for (int64_t ow = 0; ow < p.out_w; ++ow) {
-        const Taps w = inside(ow, p.stride_w, p.pad_w, p.dilation_w, p.kernel_w, p.in_w);
-        HWY_DYNAMIC_DISPATCH(max_pixels)
-        (image + (ow * p.stride_w - p.pad_w + w.first * p.dilation_w) * channels, h.count, p.dilation_h * row_stride,
-         w.count, p.dilation_w * channels, channels, out + (row * p.out_w + ow) * channels);
-      }
-    }
-  });
+  parallel_for(batch * p.out_h, rows_a_task(p.out_w * channels * p.kernel_h * p.kernel_w),
+               [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(max_rows)(x, p, channels, begin, end, out); });
 }
 
 void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
@@ -271,6 +294,7 @@ void requantize_sums(const int32_t* sums, int64_t n, float multiplier, const Req
 }
 
 void interleave_planes_u8(const uint8_t* x, int64_t channels, int64_t pixels, uint8_t* out) {
+  if (channels == 3) return HWY_DYNAMIC_DISPATCH(interleave_3)(x, pixels, out);
   for (int64_t c = 0; c < channels; ++c) {
     const uint8_t* plane = x + c * pixels;
     uint8_t* to = out + c;

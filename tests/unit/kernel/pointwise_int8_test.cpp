@@ -128,7 +128,7 @@ TEST(PointwiseInt8, MaxPoolTakesTheLargestTapInside) {
   const Pool2d pools[] = {{1, 13, 9, 7, 5, 3, 3, 2, 2, 1, 1}, {1, 6, 6, 5, 5, 2, 2, 1, 1, 0, 0}, {1, 9, 9, 5, 5, 3, 3, 1, 1, 0, 0, 2, 2},
                           {1, 7, 7, 7, 7, 5, 5, 1, 1, 2, 2}, {1, 8, 8, 8, 8, 3, 3, 1, 1, 2, 2, 2, 2}};
   for (const Pool2d& p : pools) {
-    for (int64_t channels : {1, 16, 45}) {
+    for (int64_t channels : {1, 16, 45, 150}) {
       const auto x = bytes(random, 2 * p.in_h * p.in_w * channels);
       std::vector<uint8_t> want, out(static_cast<size_t>(2 * p.out_h * p.out_w * channels));
       for (int64_t n = 0; n < 2; ++n) {

@@ -264,7 +264,9 @@ const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
     {"mul_excitation", "the portable kernel is faster"},  {"mul_excitation_f32", "the portable kernel is faster"},
     {"quantize_image", "the portable kernel is faster"}, {"quantize_rows", "the portable kernel is faster"},
     {"quantize_sigmoid", "the portable kernel is faster"}, {"sigmoid_f32", "an activation"},
-    {"concat_other", "an input with other qparams"},    {"map", "it only moves bytes"},
+    {"concat", "the portable kernel is faster"},        {"concat_other", "the portable kernel is faster"},
+    {"max_pool", "the portable kernel is faster"},      {"max_pool_ceil", "the portable kernel is faster"},
+    {"map", "it only moves bytes"},
     {"flatten_image", "it only moves bytes"},
 };
 
