@@ -18,6 +18,9 @@
 
 namespace qdq::kernel {
 
+// Functions that the integer kernels compute in registers, to the same bits as kernel/math.h and kernel/pointwise.h.
+enum class Curve { kOther, kClamp, kHardSwish, kHardSigmoid, kSigmoid, kSilu };
+
 struct Requantize {
   // One an output channel; an empty offset is 0. Only of sums of products.
   std::vector<float> multiplier, offset;
@@ -29,6 +32,9 @@ struct Requantize {
   // A function of n contiguous elements, such as those of kernel/math.h; out may be x. It is called on a few elements at
   // a time, from several threads.
   std::function<void(const float* x, int64_t n, float* out)> activation;
+  // Which function `activation` is, so that it need not be called; kClamp is clamp_f32 between these bounds.
+  Curve curve = Curve::kOther;
+  float curve_low = 0.0f, curve_high = 0.0f;
   bool out_is_float = false;
   float inverse_scale = 1.0f;
   int32_t zero_point = 0, low = 0, high = 255;  // 0 <= low <= high <= 255

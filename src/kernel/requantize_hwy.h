@@ -135,6 +135,65 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
   }
 }
 
+// min(max(x, low), high) where NaN stays, as clamp_f32.
+template <class V>
+HWY_INLINE V clamp_real(V x, V low, V high) {
+  const V raised = hn::IfThenElse(hn::Lt(x, low), low, x);
+  return hn::IfThenElse(hn::Gt(raised, high), high, raised);
+}
+
+// 1 + exp(-x) for |x| <= kExpRange, to the bits of the exponential under kernel/math.h: the same polynomial of the rest
+// behind a multiple of log 2, the signs turned so that -x is never made.
+constexpr float kExpRange = 80.0f;
+template <class DF>
+HWY_INLINE hn::Vec<DF> one_plus_exp_of_minus(DF df, hn::Vec<DF> x) {
+  const hn::Rebind<int32_t, DF> d;
+  const auto rounder = hn::Set(df, kRounder);
+  const auto rounded = hn::Add(hn::Mul(x, hn::Set(df, 1.44269504f)), rounder);
+  const auto turns = hn::Sub(rounded, rounder);
+  const auto nearly = hn::Sub(x, hn::Mul(turns, hn::Set(df, 0.693359375f)));
+  const auto r = hn::Sub(nearly, hn::Mul(turns, hn::Set(df, -2.12194440e-4f)));
+  auto p = hn::Sub(hn::Mul(r, hn::Set(df, 1.3997796e-3f)), hn::Set(df, 8.3955629e-3f));
+  p = hn::Add(hn::Mul(r, p), hn::Set(df, 4.1665401e-2f));
+  p = hn::Sub(hn::Mul(r, p), hn::Set(df, 1.6666277e-1f));
+  p = hn::Add(hn::Mul(r, p), hn::Set(df, 0.5f));
+  const auto one = hn::Set(df, 1.0f);
+  const auto near_one = hn::Add(hn::Sub(hn::Mul(p, hn::Mul(r, r)), r), one);
+  // The low bits of `rounded` are the power of two to divide by.
+  const auto power = hn::ShiftLeft<23>(hn::BitCast(d, rounded));
+  return hn::Add(one, hn::BitCast(df, hn::Sub(hn::BitCast(d, near_one), power)));
+}
+
+// values[i] = activation(values[i]) for n elements, a multiple of a vector's lanes.
+template <class DF>
+HWY_NOINLINE void activate(DF df, const Requantize& q, int64_t n, float* values) {
+  constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(DF));
+  const auto map = [&](auto&& f) HWY_ATTR {
+    for (int64_t i = 0; i < n; i += kWidth) hn::StoreU(f(hn::LoadU(df, values + i)), df, values + i);
+  };
+  const auto zero = hn::Zero(df), three = hn::Set(df, 3.0f), six = hn::Set(df, 6.0f), one = hn::Set(df, 1.0f);
+  const auto relu6_of_shifted = [&](auto x) HWY_ATTR { return clamp_real(hn::Add(x, three), zero, six); };
+  switch (q.curve) {
+    case Curve::kOther: break;
+    case Curve::kClamp: {
+      const auto low = hn::Set(df, q.curve_low), high = hn::Set(df, q.curve_high);
+      return map([&](auto x) HWY_ATTR { return clamp_real(x, low, high); });
+    }
+    case Curve::kHardSwish: return map([&](auto x) HWY_ATTR { return hn::Div(hn::Mul(x, relu6_of_shifted(x)), six); });
+    case Curve::kHardSigmoid: return map([&](auto x) HWY_ATTR { return hn::Div(relu6_of_shifted(x), six); });
+    case Curve::kSigmoid:
+    case Curve::kSilu: {
+      const auto limit = hn::Set(df, kExpRange);
+      auto inside = hn::Le(zero, limit);
+      for (int64_t i = 0; i < n; i += kWidth) inside = hn::And(inside, hn::Le(hn::Abs(hn::LoadU(df, values + i)), limit));
+      if (!hn::AllTrue(df, inside)) break;
+      if (q.curve == Curve::kSilu) return map([&](auto x) HWY_ATTR { return hn::Div(x, one_plus_exp_of_minus(df, x)); });
+      return map([&](auto x) HWY_ATTR { return hn::Div(one, one_plus_exp_of_minus(df, x)); });
+    }
+  }
+  q.activation(values, n, values);
+}
+
 // The formula from t on, for rows of kVectors vectors: row r goes to `to` + r * to_stride bytes, `valid` elements of each.
 template <int kRows, int kVectors, class D>
 HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, D>> (&t)[kRows][kVectors], std::byte* to,
@@ -143,13 +202,13 @@ HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, 
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   if (q.activation) {
     // One call for all rows: a call costs as much as a few elements.
-    float values[kRows * kColumns];
+    HWY_ALIGN float values[kRows * kColumns];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) hn::StoreU(t[r][v], df, values + r * kColumns + v * kWidth);
     }
-    q.activation(values, kRows * kColumns, values);
+    activate(df, q, kRows * kColumns, values);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4

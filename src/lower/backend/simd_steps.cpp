@@ -42,6 +42,17 @@ const uint8_t* u8(const std::byte* bytes) { return reinterpret_cast<const uint8_
 uint8_t* u8(std::byte* bytes) { return reinterpret_cast<uint8_t*>(bytes); }
 float* f32(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
 
+kernel::Curve curve_of(Activation::Kind kind) {
+  switch (kind) {
+    case Activation::Kind::kClamp: return kernel::Curve::kClamp;
+    case Activation::Kind::kHardSwish: return kernel::Curve::kHardSwish;
+    case Activation::Kind::kHardSigmoid: return kernel::Curve::kHardSigmoid;
+    case Activation::Kind::kSigmoid: return kernel::Curve::kSigmoid;
+    case Activation::Kind::kSilu: return kernel::Curve::kSilu;
+    default: return kernel::Curve::kOther;
+  }
+}
+
 // The plan's numbers as the kernels take them.
 kernel::Requantize requantize_of(const Requantization& from, const PlanBuffer& out) {
   kernel::Requantize to;
@@ -50,6 +61,9 @@ kernel::Requantize requantize_of(const Requantization& from, const PlanBuffer& o
   to.residual_multiplier = from.residual_multiplier;
   if (from.activation.kind != Activation::Kind::kNone)
     to.activation = [activation = from.activation](const float* x, int64_t n, float* y) { apply_activation(activation, x, n, y); };
+  to.curve = curve_of(from.activation.kind);
+  to.curve_low = static_cast<float>(from.activation.low);
+  to.curve_high = static_cast<float>(from.activation.high);
   to.out_is_float = out.dtype == DType::kF32;
   to.inverse_scale = from.inverse_scale;
   to.zero_point = from.zero_point;

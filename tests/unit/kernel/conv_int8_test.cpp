@@ -208,7 +208,7 @@ TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
             q.residual_is_float = residual == 2;
             q.residual_multiplier = 0.37f;
             q.residual_zero_point = 200;
-            if (activation) q.activation = silu_f32;
+            if (activation) q.activation = silu_f32, q.curve = Curve::kSilu;
             q.out_is_float = out_is_float;
             q.inverse_scale = 1.31f;
             q.low = 100;

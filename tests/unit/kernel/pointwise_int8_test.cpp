@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernel/math.h"
 #include "kernel/pointwise.h"
 #include "plain.h"
 
@@ -68,7 +70,10 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
       const RealRows y = u8_rows(b.data(), 200, kind & 2 ? 0 : n);
       Requantize to = to_u8();
       to.out_is_float = kind & 4;
-      if (kind == 3) to.activation = hardswish_f32;
+      if (kind == 3) {
+        to.activation = hardswish_f32;
+        to.curve = Curve::kHardSwish;
+      }
       std::vector<float> sum(a.size()), want_sum(a.size()), product(a.size()), want_product(a.size());
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t i = 0; i < n; ++i) {
@@ -87,6 +92,46 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
       }
       set_num_threads(1);
     }
+  }
+}
+
+TEST(PointwiseInt8, CurvesGiveTheBitsOfTheirFunctions) {
+  struct Case {
+    Curve curve;
+    std::function<void(const float*, int64_t, float*)> function;
+  };
+  const Case cases[] = {{Curve::kClamp, [](const float* x, int64_t n, float* y) { clamp_f32(x, n, -0.5f, 2.25f, y); }},
+                        {Curve::kHardSwish, hardswish_f32},
+                        {Curve::kHardSigmoid, hardsigmoid_f32},
+                        {Curve::kSigmoid, sigmoid_f32},
+                        {Curve::kSilu, silu_f32}};
+  // Within the range of the exponential and of all magnitudes; then with what lies beyond in every 1000th place.
+  Random random(9);
+  std::vector<float> x;
+  for (int power = -30; power < 6; ++power) {
+    for (float value : random.floats(20000, -2.4f, 2.4f)) x.push_back(std::ldexp(value, power));
+  }
+  const size_t within = x.size();
+  const float beyond[] = {80.0f, -80.0f, 81.0f, -81.0f, 88.4f, -88.4f, 1e30f, -1e30f, std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f};
+  for (size_t i = 0; i < 20000; ++i) x.push_back(i % 1000 == 7 ? beyond[i / 1000 % std::size(beyond)] : x[i * 31]);
+  for (const Case& c : cases) {
+    Requantize to;
+    to.out_is_float = true;
+    to.curve = c.curve;
+    to.curve_low = -0.5f;
+    to.curve_high = 2.25f;
+    bool was_called = false;
+    to.activation = [&](const float* from, int64_t n, float* out) {
+      was_called = true;
+      c.function(from, n, out);
+    };
+    std::vector<float> out(x.size()), want(x.size());
+    c.function(x.data(), static_cast<int64_t>(x.size()), want.data());
+    convert_row(f32_rows(x.data(), 0), 1.0f, static_cast<int64_t>(within), to, out.data());
+    EXPECT_FALSE(was_called);
+    convert_row(f32_rows(x.data(), 0), 1.0f, static_cast<int64_t>(x.size()), to, out.data());
+    EXPECT_TRUE(same_bits(out, want)) << static_cast<int>(c.curve);
   }
 }
 
