@@ -33,6 +33,8 @@ class StepBackend {
   virtual std::string_view name() const = 0;
   // Whether the backend has such steps that are worth a plan: plans are made where some backend has convolutions and linear layers.
   virtual bool has(PlanStep::Kind kind) const = 0;
+  // Whether that holds for convolutions and linear layers with f32 weights, too.
+  virtual bool has_floats() const { return false; }
   // The step of a specialized plan made ready, or the reason why not ("a residual in f32", "groups of 3 channels"); the next backend is asked
   // then. A backend keeps nothing of the plan: what it needs of `plan` and `step` it copies (tensors share their bytes when copied).
   virtual std::variant<std::unique_ptr<CompiledStep>, std::string> compile(const Plan& plan, const PlanStep& step) = 0;

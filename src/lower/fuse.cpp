@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "lower/fuse_nodes.h"
+#include "lower/fuse_products.h"
 #include "lower/plan_builder.h"
 #include "op/op.h"
 
@@ -28,7 +29,7 @@ struct Tail {
 
 class Fuser : private PlanBuilder {
  public:
-  Fuser(Program& program, bool with_dynamic) : PlanBuilder(program), with_dynamic_(with_dynamic) {}
+  Fuser(Program& program, const FusionOptions& options) : PlanBuilder(program), options_(options) {}
 
   Fusion run() {
     const std::vector<Node*> nodes = program_.graph->nodes();
@@ -68,7 +69,7 @@ class Fuser : private PlanBuilder {
     }
     if (taken_.count(&node) != 0) return {};  // on the way from a head to its last node
     if (node.is("torch.ops.aten.unbind.int")) return unbind(node);
-    if (with_dynamic_ && take_dynamic(node)) return {};
+    if (options_.dynamic && take_dynamic(node)) return {};
     const TensorMeta* meta = node.meta.val.tensor();
     if (meta == nullptr) return "its shape is not known";
     for (const SymInt& size : meta->sizes)
@@ -78,8 +79,8 @@ class Fuser : private PlanBuilder {
     if (float_meta(node) == nullptr) return "its result is not float32";
     using Method = std::string (Fuser::*)(Node&);
     static const std::unordered_map<std::string_view, Method> kMethods = {
-        {"torch.ops.aten.conv2d.default", &Fuser::convolution},
-        {"torch.ops.aten.linear.default", &Fuser::linear},
+        {"torch.ops.aten.conv2d.default", &Fuser::product},
+        {"torch.ops.aten.linear.default", &Fuser::product},
         {"torch.ops.aten.add.Tensor", &Fuser::binary},
         {"torch.ops.aten.add_.Tensor", &Fuser::binary},
         {"torch.ops.aten.mul.Tensor", &Fuser::binary},
@@ -159,7 +160,7 @@ class Fuser : private PlanBuilder {
       step.activation = tail.activation;
       fill(step);
       if (tail.residual != nullptr) {
-        step.inputs.push_back(read(tail.residual));
+        step.inputs.push_back(has_float_weight(step) ? read_floats(tail.residual) : read(tail.residual));
         step.in_place_input = 1;
       }
       const bool rounds = tail.quantize != nullptr;
@@ -256,27 +257,6 @@ class Fuser : private PlanBuilder {
     return {};
   }
 
-  std::string convolution(Node& node) {
-    Node* x = node.arg(0).node();
-    if (!is_held_u8(x)) return "its input is not quantized";
-    auto weight = quantized_weight(program_, node.arg(1));
-    if (const std::string* reason = std::get_if<std::string>(&weight)) return *reason;
-    auto bias = constant_bias(program_, node.arg(2));
-    if (const std::string* reason = std::get_if<std::string>(&bias)) return *reason;
-    const QuantizedWeight& w = std::get<QuantizedWeight>(weight);
-    const auto stride = int_pair(node, 3, {1, 1}), padding = int_pair(node, 4, {0, 0}), dilation = int_pair(node, 5, {1, 1});
-    const int64_t groups = node.arg(6).integer().value_or(1);
-    if (!stride || !padding || !dilation || float_meta(node)->sizes.size() != 4 || w.values.dim() != 4 || groups < 1)
-      return "its extents are not those of a 2-d convolution with constant settings";
-    PlanStep form;
-    form.weight = w.values;
-    form.weight_scales = w.scales;
-    form.bias = std::get<Tensor>(bias);
-    form.groups = groups;
-    form.window = {w.values.size(2), w.values.size(3), (*stride)[0], (*stride)[1], (*padding)[0], (*padding)[1], (*dilation)[0], (*dilation)[1]};
-    emit_product(node, Kind::kConvolution, form, x);
-    return {};
-  }
   // A range that is found in every run, and what quantizes by it, if only linear layers read that:
   //   x -> choose_qparams -> scale, zero_point;   x, scale, zero_point -> quantize -> dequantize -> linear
   bool take_dynamic(Node& choose) {
@@ -293,41 +273,44 @@ class Fuser : private PlanBuilder {
     return true;
   }
 
-  std::string linear(Node& node) {
+  // A convolution or a linear layer.
+  std::string product(Node& node) {
     Node* x = node.arg(0).node();
-    const auto dynamic = dynamic_.find(x);
-    if (dynamic != dynamic_.end()) x = dynamic->second.x;
-    else if (!is_held_u8(x)) return "its input is not quantized";
-    auto weight = quantized_weight(program_, node.arg(1));
-    if (const std::string* reason = std::get_if<std::string>(&weight)) return *reason;
-    auto bias = constant_bias(program_, node.arg(2));
-    if (const std::string* reason = std::get_if<std::string>(&bias)) return *reason;
-    if (std::get<QuantizedWeight>(weight).values.dim() != 2) return "the weight is not a matrix";
-    if (x->meta.val.tensor()->sizes.size() == 4) return "its input is an image";
-    PlanStep form;
-    form.weight = std::get<QuantizedWeight>(weight).values;
-    form.weight_scales = std::get<QuantizedWeight>(weight).scales;
-    form.bias = std::get<Tensor>(bias);
-    if (dynamic == dynamic_.end()) {
-      emit_product(node, Kind::kLinear, form, x);
+    if (const auto dynamic = dynamic_.find(x); dynamic != dynamic_.end()) {
+      auto form = quantized_product(program_, node);
+      if (const std::string* reason = std::get_if<std::string>(&form)) return *reason;
+      PlanStep& step = std::get<PlanStep>(form);
+      step.kind = Kind::kDynamicLinear;
+      step.qmin = dynamic->second.range.qmin;
+      step.qmax = dynamic->second.range.qmax;
+      step.epsilon = dynamic->second.epsilon;
+      companions_[&node] = dynamic->second.nodes;
+      emit_product(node, step, dynamic->second.x, tail_of(node, true, false));
       return {};
     }
-    form.qmin = dynamic->second.range.qmin;
-    form.qmax = dynamic->second.range.qmax;
-    form.epsilon = dynamic->second.epsilon;
-    companions_[&node] = dynamic->second.nodes;
-    emit_product(node, Kind::kDynamicLinear, form, x);
+    std::string refusal = "its input is not quantized";
+    if (is_held_u8(x)) {
+      auto form = quantized_product(program_, node);
+      if (const PlanStep* step = std::get_if<PlanStep>(&form)) {
+        emit_product(node, *step, x, tail_of(node, true));
+        return {};
+      }
+      refusal = std::get<std::string>(form);
+    }
+    if (!options_.floats || !is_readable(x)) return refusal;
+    auto form = float_product(program_, node);
+    if (const std::string* reason = std::get_if<std::string>(&form)) return *reason;
+    FloatProduct& found = std::get<FloatProduct>(form);
+    emit_product(node, found.step, x, tail_of(*found.last, true, false));
     return {};
   }
-  void emit_product(Node& node, Kind kind, const PlanStep& form, Node* x) {
-    const Tail tail = tail_of(node, true, kind != Kind::kDynamicLinear);
-    emit(node, tail, [this, kind, form, x](PlanStep& step) {
+  void emit_product(Node& node, const PlanStep& form, Node* x, const Tail& tail) {
+    emit(node, tail, [this, form, x](PlanStep& step) {
       const PlanStep named = step;
       step = form;
-      step.kind = kind;
       step.name = named.name;
       step.activation = named.activation;
-      step.inputs = {read(x)};
+      step.inputs = {has_float_weight(form) ? read_floats(x) : read(x)};
     });
   }
 
@@ -374,7 +357,8 @@ class Fuser : private PlanBuilder {
 
   std::string max_pool(Node& node) {
     Node* x = node.arg(0).node();
-    if (!is_held_u8(x) || held(x).symbolic_sizes.size() != 4) return "its input is not a quantized image";
+    if (!is_held(x) || held(x).symbolic_sizes.size() != 4) return "its input is not an image of a plan";
+    if (!is_held_u8(x) && !options_.floats) return "its input is not quantized";
     const auto kernel = int_pair(node, 1, {1, 1});
     if (!kernel) return "its window is not constant";
     const auto stride = int_pair(node, 2, *kernel), padding = int_pair(node, 3, {0, 0}), dilation = int_pair(node, 4, {1, 1});
@@ -384,7 +368,9 @@ class Fuser : private PlanBuilder {
     step.name = node.name();
     step.window = {(*kernel)[0], (*kernel)[1], (*stride)[0], (*stride)[1], (*padding)[0], (*padding)[1], (*dilation)[0], (*dilation)[1]};
     step.inputs = {read(x)};
-    add_step(std::move(step), buffer_like(node, DType::kU8, held(x).qparams), node, {&node});
+    const PlanBuffer& from = open().plan.buffers[step.inputs[0]];
+    PlanBuffer to = buffer_like(node, from.dtype, from.qparams);
+    add_step(std::move(step), std::move(to), node, {&node});
     open().is_idle = false;
     return {};
   }
@@ -584,7 +570,7 @@ class Fuser : private PlanBuilder {
     return {};
   }
 
-  bool with_dynamic_;
+  FusionOptions options_;
   std::unordered_map<const Node*, std::vector<const Node*>> companions_;  // of a head: what its step does as well
   std::unordered_map<const Node*, DynamicInput> dynamic_;           // by the dequantize node in front of linear layers
   std::map<std::string, int64_t> symbols_;                          // those of the inputs' sizes
@@ -594,6 +580,6 @@ class Fuser : private PlanBuilder {
 
 }  // namespace
 
-Fusion fuse(Program& program, bool with_dynamic) { return Fuser(program, with_dynamic).run(); }
+Fusion fuse(Program& program, const FusionOptions& options) { return Fuser(program, options).run(); }
 
 }  // namespace qdq

@@ -222,7 +222,8 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     // Steps that the wanted backends refuse fall to the portable kernels, then to the plain loops.
     if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end()) impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());
-    impl_->fusion = fuse(impl_->program, impl_->has_steps(PlanStep::Kind::kDynamicLinear));
+    const bool floats = impl_->step_backends.front()->has_floats();
+    impl_->fusion = fuse(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
   }
   fold_constants(impl_->program);
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);

@@ -99,6 +99,8 @@ Shape PlanBuffer::strides() const {
   return {h * w * c, 1, w * c, c};
 }
 
+bool has_float_weight(const PlanStep& step) { return step.weight.defined() && step.weight.dtype() == DType::kF32; }
+
 std::string_view to_string(PlanStep::Kind kind) {
   switch (kind) {
     case PlanStep::Kind::kQuantize: return "quantize";
@@ -149,9 +151,9 @@ Requantization requantization(const Plan& plan, const PlanStep& step, int64_t di
     case Kind::kLinear:
     case Kind::kDynamicLinear: {
       const int64_t channels = step.weight.size(0);
-      const float* scales = step.weight_scales.data<float>();
+      const float* scales = has_float_weight(step) ? nullptr : step.weight_scales.data<float>();
       for (int64_t c = 0; c < channels; ++c) {
-        to.multiplier.push_back(static_cast<float>(input_scale(0) * static_cast<double>(scales[c]) / by));
+        to.multiplier.push_back(static_cast<float>(input_scale(0) * (scales != nullptr ? static_cast<double>(scales[c]) : 1.0) / by));
         to.offset.push_back(step.bias.defined() ? static_cast<float>(static_cast<double>(step.bias.data<float>()[c]) / by) : 0.0f);
       }
       if (step.inputs.size() > 1) to.residual_multiplier = static_cast<float>(input_scale(1) / by);

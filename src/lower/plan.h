@@ -9,6 +9,7 @@
 //
 //   kConvolution, kLinear   acc = sum (x - zero_point(x)) * weight             t = float(acc) * multiplier[oc] + offset[oc]
 //                           with a residual r, thereafter                      t = t + real(r) * residual_multiplier
+//   the same, weights f32   acc = sum x * weight in f32, its order the backend's own; multiplier is 1
 //   kAveragePool            acc = sum over the window of (x - zero_point(x))   t = float(acc) * multiplier[0]
 //   kAdd                                                                       t = real(a) * multiplier[0] + real(b) * multiplier[1]
 //   kMul                                                                       t = (real(a) * real(b)) * multiplier[0]
@@ -103,10 +104,10 @@ struct PlanStep {
   enum class Kind {
     kQuantize,     // inputs {f32}, output u8; may change the storage order (C order to channels last)
     kDequantize,   // inputs {u8 or f32}, output f32; may change the storage order
-    kConvolution,  // inputs {u8 [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW]
-    kLinear,       // inputs {u8 [..., depth]} or {x, residual}; output u8 or f32 [..., OC]
+    kConvolution,  // inputs {x [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW]
+    kLinear,       // inputs {x [..., depth]} or {x, residual}; output u8 or f32 [..., OC]. Both: x is u8 for weights in s8; all is f32 for f32
     kDynamicLinear,  // as kLinear for an f32 input that is quantized by its own range in every run; residual and output f32
-    kMaxPool,      // u8 to u8 with equal qparams; taps outside the image do not count
+    kMaxPool,      // u8 to u8 with equal qparams, or f32 to f32; taps outside the image do not count
     kAveragePool,  // u8 or f32 to u8 or f32
     kAdd, kMul,    // two inputs of u8 or f32, each of the output's shape or broadcast to it as in PyTorch
     kConcat,       // inputs of u8 or f32 along `axis`; output u8 or f32
@@ -125,7 +126,8 @@ struct PlanStep {
   int in_place_input = -1;
   Activation activation;        // all but kMaxPool, kMap, kCopy
 
-  // Linear layers and kConvolution: weight s8 [OC, C / groups, kH, kW] or [OC, depth] in C order, its scales f32 [OC], bias f32 [OC] or undefined.
+  // Linear layers and kConvolution: weight s8 or f32 [OC, C / groups, kH, kW] or [OC, depth] in C order, the scales of s8 f32 [OC], bias f32
+  // [OC] or undefined.
   Tensor weight, weight_scales, bias;
   int64_t groups = 1;
   Window2d window;              // kConvolution, pools
@@ -147,6 +149,9 @@ struct Plan {
   std::vector<size_t> inputs, outputs; // buffers that the caller brings, in his order
   uint64_t arena_bytes = 0;
 };
+
+// A convolution or linear layer in f32.
+bool has_float_weight(const PlanStep& step);
 
 std::string_view to_string(PlanStep::Kind kind);    // "convolution"
 std::string_view to_string(Activation::Kind kind);  // "hard_swish"

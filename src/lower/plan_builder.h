@@ -37,6 +37,7 @@ class PlanBuilder {
     std::map<Place, size_t> from_plans;
     std::map<std::pair<size_t, bool>, size_t> reordered;  // (buffer, channels last) -> the same, in that order or in C order
     std::map<size_t, size_t> plain;                // buffer -> f32 in C order
+    std::map<size_t, size_t> floats;               // u8 buffer -> the same in f32
     bool is_idle = true;                           // only moves numbers between u8 and f32
     bool is_imported = false;                      // a later plan reads from it
   };
@@ -136,6 +137,16 @@ class PlanBuilder {
     const PlanBuffer& buffer = open().plan.buffers[at];
     if (buffer.symbolic_sizes.size() != 4 ? is_in_c_order(buffer) : buffer.channels_last) return at;
     return arranged(at, buffer.symbolic_sizes.size() == 4);
+  }
+  // The same in f32.
+  size_t read_floats(Node* node) {
+    const size_t at = read(node);
+    Open& plan = open();
+    const PlanBuffer& buffer = plan.plan.buffers[at];
+    if (buffer.dtype == DType::kF32) return at;
+    const auto [known, is_new] = plan.floats.emplace(at, plan.plan.buffers.size());
+    if (is_new) append_copy(plan, Kind::kDequantize, at, buffer.channels_last, DType::kF32);
+    return known->second;
   }
   // The same with a dense last axis.
   size_t read_rows(Node* node) {

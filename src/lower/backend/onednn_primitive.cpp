@@ -14,6 +14,11 @@ using dnnl::primitive_attr;
 memory::data_type data_type(DType dtype) { return dtype == DType::kU8 ? memory::data_type::u8 : memory::data_type::f32; }
 memory::desc desc_of(const PlanBuffer& buffer) { return {buffer.sizes, data_type(buffer.dtype), buffer.strides()}; }
 
+memory::dims padding_behind(const Window2d& w, const Shape& in, const Shape& out) {
+  return {(out[2] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1 - in[2] - w.pad_h,
+          (out[3] - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1 - in[3] - w.pad_w};
+}
+
 memory constants(const std::vector<float>& values) {
   memory out({{static_cast<int64_t>(values.size())}, memory::data_type::f32, memory::format_tag::a}, engine());
   std::memcpy(out.get_data_handle(), values.data(), values.size() * sizeof(float));

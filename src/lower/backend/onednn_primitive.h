@@ -16,6 +16,8 @@ namespace qdq::onednn {
 
 dnnl::memory::data_type data_type(DType dtype);
 dnnl::memory::desc desc_of(const PlanBuffer& buffer);
+// Rows and columns of padding that a window [N, C, H, W] -> [N, C', H', W'] needs behind the last ones; negative where it does not reach them.
+dnnl::memory::dims padding_behind(const Window2d& window, const Shape& in, const Shape& out);
 // Constant operands.
 dnnl::memory constants(const std::vector<float>& values);
 dnnl::memory constant(int32_t value);

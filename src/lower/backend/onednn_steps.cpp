@@ -14,6 +14,7 @@
 #include "kernel/observe.h"
 #include "kernel/quantize.h"
 #include "lower/backend.h"
+#include "lower/backend/onednn_float.h"
 #include "lower/backend/onednn_primitive.h"
 
 namespace qdq {
@@ -29,6 +30,7 @@ using onednn::data_type;
 using onednn::desc_of;
 using onednn::engine;
 using onednn::PackedWeights;
+using onednn::padding_behind;
 using onednn::plain_attr;
 using onednn::PrimitiveStep;
 using onednn::step_of;
@@ -100,6 +102,7 @@ class OneDnnSteps : public StepBackend {
  public:
   std::string_view name() const override { return "onednn"; }
   bool has(PlanStep::Kind) const override { return true; }
+  bool has_floats() const override { return true; }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
     using Kind = PlanStep::Kind;
@@ -107,15 +110,15 @@ class OneDnnSteps : public StepBackend {
     for (const size_t buffer : step.inputs)
       if (numel_of(plan.buffers[buffer].sizes) == 0) return "an empty input";
     if (numel_of(plan.buffers[step.output].sizes) == 0) return "an empty output";
-    if (step.weight.defined() && !has_vnni())
+    if (step.weight.defined() && !has_float_weight(step) && !has_vnni())
       return "this processor has no VNNI, and without it oneDNN's sums of u8 times s8 saturate at 16 bits (weights that were quantized with "
              "reduce_range would not)";
     // Measured on SqueezeNet: 3 times as long for its concatenations and its max pools.
     const bool moves_bytes = plan.buffers[step.output].dtype == DType::kU8;
     try {
       switch (step.kind) {
-        case Kind::kConvolution: return convolution(plan, step);
-        case Kind::kLinear: return linear(plan, step);
+        case Kind::kConvolution: return has_float_weight(step) ? onednn::float_convolution(plan, step, weights_) : convolution(plan, step);
+        case Kind::kLinear: return has_float_weight(step) ? onednn::float_linear(plan, step, weights_) : linear(plan, step);
         case Kind::kDynamicLinear: return dynamic_linear(plan, step);
         case Kind::kMaxPool: return moves_bytes ? Compiled("the portable kernel is faster") : max_pool(plan, step);
         case Kind::kAveragePool: return average_pool(plan, step);
@@ -128,8 +131,8 @@ class OneDnnSteps : public StepBackend {
         // Measured: 0.11 ms against 0.05 for an image of 3 x 224 x 224, and 1.5 times as long for the products of EfficientNet.
         case Kind::kQuantize:
         case Kind::kMul: return "the portable kernel is faster";
-        case Kind::kMap:
-        case Kind::kCopy: return "it only moves bytes";
+        case Kind::kCopy: return copy(plan, step);
+        case Kind::kMap: return "it only moves bytes";
       }
       return "an unknown kind of step";
     } catch (const dnnl::error& error) {
@@ -229,8 +232,7 @@ class OneDnnSteps : public StepBackend {
     const Window2d& w = step.window;
     const int64_t g = step.groups, oc = step.weight.size(0);
     const Dims kernel = g > 1 ? Dims{g, oc / g, step.weight.size(1), w.kernel_h, w.kernel_w} : Dims{oc, step.weight.size(1), w.kernel_h, w.kernel_w};
-    const Dims padding_end{(out.sizes[2] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1 - in.sizes[2] - w.pad_h,
-                           (out.sizes[3] - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1 - in.sizes[3] - w.pad_w};
+    const Dims padding_end = padding_behind(w, in.sizes, out.sizes);
     Product product = product_of(plan, step, g > 1 ? 3 : 1);
     const int32_t zero_point = in.qparams.zero_point;
     const bool is_padded = w.pad_h > 0 || w.pad_w > 0 || padding_end[0] > 0 || padding_end[1] > 0;
@@ -293,8 +295,7 @@ class OneDnnSteps : public StepBackend {
   static Compiled pool(const PlanStep& step, algorithm how, const memory::desc& x, const memory::desc& y) {
     const Window2d& w = step.window;
     const Dims in = x.get_dims(), out = y.get_dims();
-    const Dims padding_end{(out[2] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1 - in[2] - w.pad_h,
-                           (out[3] - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1 - in[3] - w.pad_w};
+    const Dims padding_end = padding_behind(w, in, out);
     const dnnl::pooling_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, how, x, y, {w.stride_h, w.stride_w},
                                                      {w.kernel_h, w.kernel_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
                                                      padding_end, plain_attr());
@@ -383,6 +384,17 @@ class OneDnnSteps : public StepBackend {
   }
   static Compiled arrange(const Plan& plan, const PlanStep& step) {
     const memory::desc x = desc_of(plan.buffers[step.inputs[0]]), y = desc_of(plan.buffers[step.output]);
+    auto compiled = step_of<dnnl::reorder>(dnnl::reorder::primitive_desc(engine(), x, engine(), y, plain_attr()));
+    compiled->bind_input(DNNL_ARG_SRC, 0, x);
+    compiled->bind_output(y);
+    return compiled;
+  }
+
+  // An f32 image as other sizes in C order; of u8 the portable kernel moves the bytes faster.
+  static Compiled copy(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    if (in.dtype != DType::kF32 || in.sizes.size() != 4 || out.channels_last) return "it only moves bytes";
+    const memory::desc x = desc_of(in), y(in.sizes, memory::data_type::f32, memory::format_tag::abcd);
     auto compiled = step_of<dnnl::reorder>(dnnl::reorder::primitive_desc(engine(), x, engine(), y, plain_attr()));
     compiled->bind_input(DNNL_ARG_SRC, 0, x);
     compiled->bind_output(y);

@@ -1,6 +1,7 @@
 // The steps of a plan as plain loops over lower/plan.h, written for the reader: the specification of the other backends.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "kernel/math.h"
@@ -79,12 +80,17 @@ class ReferenceStep : public CompiledStep {
     if (out().dtype == DType::kU8) reinterpret_cast<uint8_t*>(output_)[at] = quantize_result(y, to);
     else reinterpret_cast<float*>(output_)[at] = y;
   }
-  void finish_sum(int32_t acc, int64_t channel, int64_t at) {
+  void finish_sum(float acc, int64_t channel, int64_t at) {
     const size_t c = static_cast<size_t>(channel);
-    float t = static_cast<float>(acc) * to_.multiplier[c];
+    float t = acc * to_.multiplier[c];
     t = t + to_.offset[c];
     if (inputs_.size() > 1) t = t + operand(1).real(at) * to_.residual_multiplier;
     finish(t, to_, at);
+  }
+
+  static void add_product(int32_t& acc, const Operand& x, int64_t at, int8_t weight) { acc += x.integer(at) * weight; }
+  static void add_product(double& acc, const Operand& x, int64_t at, float weight) {
+    acc += static_cast<double>(x.real(at)) * static_cast<double>(weight);
   }
 
   void convert() {
@@ -101,37 +107,43 @@ class ReferenceStep : public CompiledStep {
     const Window2d& window = step().window;
     const int64_t depth = step().weight.size(1), per_group = ys[1] / step().groups;
     const Shape all{ys[0], ys[1], ys[2], ys[3]};
-    const auto sum = [&](int64_t n, int64_t oc, int64_t oh, int64_t ow) {
-      const int8_t* weight = step().weight.data<int8_t>() + oc * depth * window.kernel_h * window.kernel_w;
-      int32_t acc = 0;
+    const auto sum = [&](const auto* all_weights, auto acc, int64_t n, int64_t oc, int64_t oh, int64_t ow) {
+      const auto* weight = all_weights + oc * depth * window.kernel_h * window.kernel_w;
       for (int64_t c = 0; c < depth; ++c)
         for (int64_t kh = 0; kh < window.kernel_h; ++kh)
           for (int64_t kw = 0; kw < window.kernel_w; ++kw) {
             const int64_t h = oh * window.stride_h - window.pad_h + kh * window.dilation_h;
             const int64_t w = ow * window.stride_w - window.pad_w + kw * window.dilation_w;
-            const int32_t tap = weight[(c * window.kernel_h + kh) * window.kernel_w + kw];
+            const auto tap = weight[(c * window.kernel_h + kh) * window.kernel_w + kw];
             if (h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
             const int64_t channel = oc / per_group * depth + c;
-            acc += tap * x.integer(n * x_strides[0] + channel * x_strides[1] + h * x_strides[2] + w * x_strides[3]);
+            add_product(acc, x, n * x_strides[0] + channel * x_strides[1] + h * x_strides[2] + w * x_strides[3], tap);
           }
-      return acc;
+      return static_cast<float>(acc);
+    };
+    const auto sum_at = [&](int64_t n, int64_t oc, int64_t oh, int64_t ow) {
+      if (has_float_weight(step())) return sum(step().weight.data<float>(), 0.0, n, oc, oh, ow);
+      return sum(step().weight.data<int8_t>(), int32_t{0}, n, oc, oh, ow);
     };
     for (int64_t n = 0; n < ys[0]; ++n)
       for (int64_t oc = 0; oc < ys[1]; ++oc)
         for (int64_t oh = 0; oh < ys[2]; ++oh)
           for (int64_t ow = 0; ow < ys[3]; ++ow)
-            finish_sum(sum(n, oc, oh, ow), oc, n * y_strides[0] + oc * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]);
+            finish_sum(sum_at(n, oc, oh, ow), oc, n * y_strides[0] + oc * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]);
   }
 
   void linear() {
     const Operand x = operand(0);
     const int64_t channels = step().weight.size(0), depth = step().weight.size(1), rows = numel_of(out().sizes) / std::max<int64_t>(channels, 1);
+    const auto sum = [&](const auto* weight, auto acc, int64_t row) {
+      for (int64_t k = 0; k < depth; ++k) add_product(acc, x, row * depth + k, weight[k]);
+      return static_cast<float>(acc);
+    };
     for (int64_t row = 0; row < rows; ++row)
-      for (int64_t oc = 0; oc < channels; ++oc) {
-        int32_t acc = 0;
-        for (int64_t k = 0; k < depth; ++k) acc += x.integer(row * depth + k) * step().weight.data<int8_t>()[oc * depth + k];
-        finish_sum(acc, oc, row * channels + oc);
-      }
+      for (int64_t oc = 0; oc < channels; ++oc)
+        finish_sum(has_float_weight(step()) ? sum(step().weight.data<float>() + oc * depth, 0.0, row)
+                                            : sum(step().weight.data<int8_t>() + oc * depth, int32_t{0}, row),
+                   oc, row * channels + oc);
   }
 
   void dynamic_linear() {
@@ -160,7 +172,11 @@ class ReferenceStep : public CompiledStep {
   }
 
   void max_pool() {
-    const uint8_t* x = reinterpret_cast<const uint8_t*>(inputs_[0]);
+    if (in(0).dtype == DType::kU8) max_pool(reinterpret_cast<const uint8_t*>(inputs_[0]), uint8_t{0}, reinterpret_cast<uint8_t*>(output_));
+    else max_pool(reinterpret_cast<const float*>(inputs_[0]), -std::numeric_limits<float>::infinity(), reinterpret_cast<float*>(output_));
+  }
+  template <class T>
+  void max_pool(const T* x, T least, T* out_values) {
     const Shape &xs = in(0).sizes, &ys = out().sizes;
     const Shape x_strides = in(0).strides(), y_strides = out().strides();
     const Window2d& window = step().window;
@@ -168,7 +184,7 @@ class ReferenceStep : public CompiledStep {
       for (int64_t oh = 0; oh < ys[2]; ++oh)
         for (int64_t ow = 0; ow < ys[3]; ++ow)
           for (int64_t c = 0; c < ys[1]; ++c) {
-            uint8_t largest = 0;
+            T largest = least;
             for (int64_t kh = 0; kh < window.kernel_h; ++kh)
               for (int64_t kw = 0; kw < window.kernel_w; ++kw) {
                 const int64_t h = oh * window.stride_h - window.pad_h + kh * window.dilation_h;
@@ -176,7 +192,7 @@ class ReferenceStep : public CompiledStep {
                 if (h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
                 largest = std::max(largest, x[n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3]]);
               }
-            reinterpret_cast<uint8_t*>(output_)[n * y_strides[0] + c * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]] = largest;
+            out_values[n * y_strides[0] + c * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]] = largest;
           }
   }
 

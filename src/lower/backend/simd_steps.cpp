@@ -102,6 +102,7 @@ class SimdSteps : public StepBackend {
   }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
+    if (has_float_weight(step)) return "its weights are float32";
     switch (step.kind) {
       case Kind::kQuantize:
       case Kind::kDequantize: return convert(plan, step);
@@ -206,6 +207,7 @@ class SimdSteps : public StepBackend {
   static Compiled max_pool(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     if (!in.channels_last || !out.channels_last) return "images that are not stored channels last";
+    if (in.dtype != DType::kU8) return "an image in float32";
     const Window2d& w = step.window;
     kernel::Pool2d pool{1,          in.sizes[2], in.sizes[3], out.sizes[2], out.sizes[3],  w.kernel_h,    w.kernel_w,
                         w.stride_h, w.stride_w,  w.pad_h,     w.pad_w,      w.dilation_h, w.dilation_w};

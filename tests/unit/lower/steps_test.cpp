@@ -65,6 +65,14 @@ Problem dynamic_linear(std::string name, Shape x, int64_t oc, Activation activat
   problem.step.epsilon = 0.000244140625;
   return problem;
 }
+// All operands in f32.
+Problem in_floats(Problem problem) {
+  problem.name += "_floats";
+  for (Value& input : problem.inputs) input.dtype = DType::kF32;
+  problem.output.dtype = DType::kF32;
+  if (problem.step.weight.defined()) problem.step.weight = Tensor::empty(problem.step.weight.sizes(), DType::kF32);
+  return problem;
+}
 Problem with_residual(Problem problem, PlanQParams qparams, DType dtype = DType::kU8) {
   problem.name += "_residual";
   problem.inputs.push_back({problem.output.sizes, dtype, qparams});
@@ -133,6 +141,16 @@ std::vector<Problem> problems() {
       pool("average_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
       pool("average_f32_to_u8", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kU8, middle}),
       pool("average_u8_to_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kU8, middle}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
+      in_floats(conv("conv_first", {1, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu, {}, {})),
+      in_floats(conv("conv_1x1", {2, 64, 7, 7}, 33, 1, 1, 0, 1, kNone, {}, {})),
+      in_floats(conv("conv_groups", {1, 32, 6, 6}, 64, 3, 1, 1, 4, kRelu6, {}, {})),
+      in_floats(conv("conv_depthwise", {2, 20, 11, 11}, 20, 5, 2, 2, 20, {Act::kHardSwish, 0, 0, 0}, {}, {})),
+      in_floats(conv("conv_silu", {1, 16, 8, 8}, 24, 3, 1, 1, 1, {Act::kSilu, 0, 0, 0}, {}, {})),
+      in_floats(with_residual(conv("conv", {1, 16, 9, 9}, 32, 3, 1, 1, 1, kRelu, {}, {}), {})),
+      in_floats(linear("linear", {2, 5, 48}, 96, {Act::kGelu, 0, 0, 0}, {}, {})),
+      in_floats(with_residual(linear("linear", {4, 32}, 33, kNone, {}, {}), {})),
+      in_floats(pool("max_pool", Kind::kMaxPool, {{2, 20, 13, 13}}, {3, 3, 2, 2, 1, 1, 1, 1}, {2, 20, 7, 7}, {})),
+      in_floats(general("flatten_image", Kind::kCopy, {{{2, 3, 4, 5}}}, {{2, 60}})),
       general("add", Kind::kAdd, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, middle}}, {{1, 16, 6, 6}, DType::kU8, wide}),
       general("add_relu", Kind::kAdd, {{{2, 18, 5, 5}, DType::kU8, wide}, {{2, 18, 5, 5}, DType::kU8, middle}}, {{2, 18, 5, 5}, DType::kU8, zero},
           kRelu),
@@ -220,7 +238,10 @@ Instance instance_of(Problem problem, unsigned seed) {
   if (step.weight.defined()) {
     const int64_t channels = step.weight.size(0), depth = step.weight.numel() / channels;
     step.weight = step.weight.clone();  // backends keep packed weights by their address
-    for (int8_t& w : step.weight.span<int8_t>()) w = static_cast<int8_t>(integer(-127, 127));
+    if (has_float_weight(step))
+      for (float& w : step.weight.span<float>()) w = real(-1, 1) / std::sqrt(static_cast<float>(depth));
+    else
+      for (int8_t& w : step.weight.span<int8_t>()) w = static_cast<int8_t>(integer(-127, 127));
     step.weight_scales = Tensor::empty({channels}, DType::kF32);
     step.bias = Tensor::empty({channels}, DType::kF32);
     for (int64_t c = 0; c < channels; ++c) {
@@ -275,6 +296,11 @@ const std::vector<std::pair<std::string, std::string>> kSimdRefusals = {
     {"dynamic_linear", "it is done in float by plain loops"}, {"dynamic_linear_gelu", "it is done in float by plain loops"},
     {"dynamic_linear_sum_residual", "it is done in float by plain loops"},
     {"attention", "it is done in float by plain loops"},  {"arrange_image", "it is done in float by plain loops"},
+    {"conv_first_floats", "its weights are float32"},     {"conv_1x1_floats", "its weights are float32"},
+    {"conv_groups_floats", "its weights are float32"},    {"conv_depthwise_floats", "its weights are float32"},
+    {"conv_silu_floats", "its weights are float32"},      {"conv_residual_floats", "its weights are float32"},
+    {"linear_floats", "its weights are float32"},         {"linear_residual_floats", "its weights are float32"},
+    {"max_pool_floats", "an image in float32"},           {"flatten_image_floats", "a reshape between storage orders"},
 };
 
 class Steps : public testing::TestWithParam<Problem> {};

@@ -1,0 +1,198 @@
+// Float graphs in plans: what is fused, and that the numbers are those of the graph run node by node.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "graph_builder.h"
+#include "lower/backend.h"
+#include "lower/fuse.h"
+#include "lower/lower.h"
+
+namespace qdq {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> kinds_of(const Plan& plan) {
+  std::vector<std::string> kinds;
+  for (const PlanStep& step : plan.steps) kinds.emplace_back(to_string(step.kind));
+  return kinds;
+}
+
+bool fuses_floats() { return make_onednn_steps() != nullptr; }
+
+// The largest difference from the plain loops run node by node, relative to the largest output, over some batch sizes.
+double relative_error(const Program& program, const Shape& sizes) {
+  Session fused = lower(program), plain = lower(program, {{"reference"}, false});
+  double worst = 0;
+  for (const int64_t batch : {1, 3, 1}) {
+    Shape shape = sizes;
+    shape[0] = batch;
+    const Tensor x = random_tensor(shape, static_cast<unsigned>(batch));
+    const Tensor found = fused.run({{x}})[0].contiguous(), expected = plain.run({{x}})[0].contiguous();
+    EXPECT_EQ(found.sizes(), expected.sizes());
+    double difference = 0, largest = 0;
+    for (int64_t i = 0; i < expected.numel(); ++i) {
+      difference = std::max(difference, std::fabs(static_cast<double>(found.data<float>()[i]) - static_cast<double>(expected.data<float>()[i])));
+      largest = std::max(largest, std::fabs(static_cast<double>(expected.data<float>()[i])));
+    }
+    EXPECT_GT(largest, 0);
+    worst = std::max(worst, difference / largest);
+    EXPECT_TRUE(bitwise_equal(fused.run({{x}})[0].contiguous(), found)) << "a second run differs";
+  }
+  return worst;
+}
+
+class FloatGraph : public GraphBuilder {
+ public:
+  Node* conv(Node* x, Shape weight, int pad = 0, int groups = 1, bool has_bias = false) {
+    const Argument::List one{1, 1}, padding{pad, pad};
+    const Argument bias = has_bias ? Argument(floats({weight[0]}, -1, 1)) : Argument();
+    const float bound = std::sqrt(3.0f / static_cast<float>(weight[1] * weight[2] * weight[3]));
+    return call("torch.ops.aten.conv2d.default", {x, floats(std::move(weight), -bound, bound), bias, one, padding, one, groups});
+  }
+  Node* norm(Node* x, int64_t channels, bool trains = false) {
+    return call("torch.ops.aten.batch_norm.default", {x, floats({channels}), floats({channels}, -1, 1), floats({channels}, -1, 1), floats({channels}),
+                                                      trains, 0.1, 1e-5, true});
+  }
+  Node* linear(Node* x, int64_t rows, int64_t columns) {
+    const float bound = std::sqrt(3.0f / static_cast<float>(columns));
+    return call("torch.ops.aten.linear.default", {x, floats({rows, columns}, -bound, bound), floats({rows}, -1, 1)});
+  }
+};
+
+// Two convolutions whose sum is taken, pools and a classifier.
+Program residual_network() {
+  FloatGraph g;
+  Node* stem = g.call("torch.ops.aten.relu_.default", {g.norm(g.conv(g.input({2, 3, 12, 12}), {16, 3, 3, 3}, 1), 16)});
+  Node* pooled = g.call("torch.ops.aten.max_pool2d.default", {stem, Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}});
+  Node* inner = g.call("torch.ops.aten.relu_.default", {g.norm(g.conv(pooled, {24, 16, 3, 3}, 1), 24)});
+  Node* sum = g.call("torch.ops.aten.add_.Tensor", {g.norm(g.conv(inner, {24, 24, 3, 3}, 1), 24), g.norm(g.conv(pooled, {24, 16, 1, 1}), 24)});
+  Node* block = g.call("torch.ops.aten.relu_.default", {sum});
+  Node* mean = g.call("torch.ops.aten.adaptive_avg_pool2d.default", {block, Argument::List{1, 1}});
+  return g.done({g.linear(g.call("torch.ops.aten.flatten.using_ints", {mean, 1}), 10, 24)});
+}
+
+TEST(Floats, MakeOnePlanOfAResidualNetwork) {
+  Program program = residual_network();
+  const Fusion fusion = fuse(program, {.floats = true});
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]),
+              ElementsAre("arrange", "convolution", "max_pool", "convolution", "convolution", "convolution", "average_pool", "linear"));
+  for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
+  EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);  // x, the plan, its item, the output
+  EXPECT_TRUE(program.attributes.empty());
+  verify(program);
+  EXPECT_LE(relative_error(residual_network(), {1, 3, 12, 12}), 1e-5);
+}
+
+TEST(Floats, StayInTheGraphUnlessAskedFor) {
+  Program program = residual_network();
+  EXPECT_TRUE(fuse(program).plans.empty());
+}
+
+TEST(Floats, ResultsDoNotDependOnThreads) {
+  const Program program = residual_network();
+  const Tensor x = random_tensor({4, 3, 12, 12}, 7);
+  set_num_threads(1);
+  const Tensor one = lower(program).run({{x}})[0];
+  set_num_threads(2);
+  const Tensor two = lower(program).run({{x}})[0];
+  set_num_threads(1);
+  EXPECT_TRUE(bitwise_equal(one, two));
+}
+
+// Depthwise, squeeze and excitation, branches, every activation behind a convolution.
+Program mobile_network(const char* activation) {
+  FloatGraph g;
+  Node* x = g.input({1, 8, 9, 9});
+  Node* wide = g.call(activation, {g.norm(g.conv(x, {24, 8, 1, 1}), 24)});
+  Node* deep = g.call(activation, {g.norm(g.conv(wide, {24, 1, 3, 3}, 1, 24), 24)});
+  Node* squeezed = g.call("torch.ops.aten.mean.dim", {deep, Argument::List{2, 3}, true});
+  Node* hidden = g.call("torch.ops.aten.relu.default", {g.conv(squeezed, {6, 24, 1, 1}, 0, 1, true)});
+  Node* gate = g.call("torch.ops.aten.hardsigmoid.default", {g.conv(hidden, {24, 6, 1, 1}, 0, 1, true)});
+  Node* narrow = g.norm(g.conv(g.call("torch.ops.aten.mul.Tensor", {gate, deep}), {8, 24, 1, 1}), 8);
+  Node* sum = g.call("torch.ops.aten.add.Tensor", {narrow, x});
+  return g.done({g.call("torch.ops.aten.cat.default", {Argument::List{sum, g.conv(sum, {5, 8, 3, 3}, 1, 1, true)}, 1})});
+}
+
+TEST(Floats, TakeActivationsAndBranches) {
+  for (const char* activation : {"torch.ops.aten.relu.default", "torch.ops.aten.hardswish_.default", "torch.ops.aten.silu.default",
+                                 "torch.ops.aten.relu6.default", "torch.ops.aten.gelu.default", "torch.ops.aten.sigmoid.default"}) {
+    SCOPED_TRACE(activation);
+    Program program = mobile_network(activation);
+    const Fusion fusion = fuse(program, {.floats = true});
+    ASSERT_EQ(fusion.plans.size(), 1u);
+    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("arrange", "convolution", "convolution", "average_pool", "convolution", "convolution", "mul",
+                                                       "convolution", "convolution", "concat", "dequantize"));
+    EXPECT_LE(relative_error(mobile_network(activation), {1, 8, 9, 9}), 1e-5);
+  }
+}
+
+Program transformer_block() {
+  FloatGraph g;
+  Node* x = g.input({1, 6, 32});
+  Node* n = g.call("torch.ops.aten.sym_size.int", {x, 0});
+  Node* qkv = g.call("torch.ops.aten.view.default", {g.linear(x, 96, 32), Argument::List{n, 6, 3, 4, 8}});
+  Node* heads = g.call("torch.ops.aten.unbind.int", {g.call("torch.ops.aten.permute.default", {qkv, Argument::List{2, 0, 3, 1, 4}})});
+  std::vector<Argument> operands;
+  for (int i = 0; i < 3; ++i) operands.emplace_back(g.call("operator.getitem", {heads, i}));
+  Node* attended = g.call("torch.ops.aten.transpose.int", {g.call("torch.ops.aten.scaled_dot_product_attention.default", operands), 1, 2});
+  Node* joined = g.call("torch.ops.aten.reshape.default", {attended, Argument::List{n, 6, 32}});
+  Node* sum = g.call("torch.ops.aten.add.Tensor", {x, g.linear(joined, 32, 32)});
+  Node* norm = g.call("torch.ops.aten.layer_norm.default", {sum, Argument::List{32}, g.floats({32}), g.floats({32})});
+  Node* up = g.call("torch.ops.aten.gelu.default", {g.linear(norm, 64, 32)});
+  return g.done({g.call("torch.ops.aten.add.Tensor", {norm, g.linear(up, 32, 64)})});
+}
+
+TEST(Floats, TakeATransformerBlock) {
+  Program program = transformer_block();
+  const Fusion fusion = fuse(program, {.floats = true});
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("linear", "attention", "linear", "layer_norm", "linear", "linear"));
+  EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
+  EXPECT_LE(relative_error(transformer_block(), {1, 6, 32}), 1e-5);
+}
+
+// What a recipe left in float between integers: a convolution with its own weights, and one whose weights alone are quantized.
+Program mixed_network() {
+  FloatGraph g;
+  Node* x = g.round(g.input({1, 8, 6, 6}), 0.03, 128);
+  Node* first = g.round(g.call("torch.ops.aten.relu.default", {g.GraphBuilder::conv(x, {16, 8, 3, 3}, 1)}), 0.02, 0);
+  Node* middle = g.call("torch.ops.aten.relu.default", {g.norm(g.conv(first, {16, 16, 3, 3}, 1), 16)});
+  Node* last = g.GraphBuilder::conv(middle, {8, 16, 1, 1});
+  return g.done({g.call("torch.ops.aten.max_pool2d.default", {last, Argument::List{2, 2}, Argument::List{2, 2}})});
+}
+
+TEST(Floats, TakeWhatStaysFloatBetweenIntegers) {
+  Program program = mixed_network();
+  const Fusion fusion = fuse(program, {.floats = true});
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]),
+              ElementsAre("quantize", "convolution", "dequantize", "convolution", "convolution", "max_pool", "dequantize"));
+  if (!fuses_floats()) return;
+  EXPECT_LE(relative_error(mixed_network(), {1, 8, 6, 6}), 0.02);  // one step of 0.02 in the integers may differ
+}
+
+TEST(Floats, FoldOnlyABatchNormThatAloneReadsTheConvolutionAndDoesNotTrain) {
+  FloatGraph g;
+  Node* x = g.input({1, 8, 6, 6});
+  Node* shared = g.conv(x, {8, 8, 1, 1});
+  Node* trained = g.norm(g.conv(x, {8, 8, 1, 1}), 8, true);
+  Program program = g.done({g.norm(shared, 8), shared, trained});
+  const Fusion fusion = fuse(program, {.floats = true});
+  int stayed = 0;
+  for (const NodeFate& fate : fusion.fates)
+    if (fate.plan < 0) {
+      ++stayed;
+      EXPECT_EQ(fate.target, "torch.ops.aten.batch_norm.default");
+    }
+  EXPECT_EQ(stayed, 2);
+  verify(program);
+}
+
+}  // namespace
+}  // namespace qdq
