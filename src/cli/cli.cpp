@@ -84,6 +84,7 @@ struct CommandLine {
     verb->add_option("--inputs", run.inputs, "its inputs: .npz, .npy or a folder of images")->required()->type_name("IN");
     verb->add_option("-o,--output", run.output, "where to write output_0, output_1, ... (.npz)")->required()->type_name("OUT.npz");
     verb->add_option("--backend", run.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
+    verb->add_flag("--node-by-node", run.node_by_node, "run the graph as it stands, without fused integer steps");
     add_data_options(*verb, run.data_options);
   }
 
@@ -96,6 +97,7 @@ struct CommandLine {
     verb->add_option("--data", evaluate.data, "samples: .npz, .npy or a folder of images")->required()->type_name("DATA");
     verb->add_option("--labels", evaluate.labels, "their classes: .npy, .npz or .csv (file,label)")->required()->type_name("LABELS");
     verb->add_option("--backend", evaluate.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
+    verb->add_flag("--node-by-node", evaluate.node_by_node, "run the graph as it stands, without fused integer steps");
     verb->add_flag("--json", evaluate.json, "print JSON");
     add_data_options(*verb, evaluate.data_options);
   }

@@ -15,9 +15,10 @@ namespace {
 
 constexpr int64_t kTop = 5;
 
-LowerOptions lower_options(const std::string& backend) {
+LowerOptions lower_options(const std::string& backend, bool node_by_node) {
   LowerOptions options;
   if (!backend.empty()) options.backends = {backend};
+  options.fuse = !node_by_node;
   return options;
 }
 
@@ -76,7 +77,7 @@ void add_predictions(const Tensor& output, const std::string& model, std::vector
 
 Score evaluate_one(const std::string& model, const EvaluateOptions& options, Host& host) {
   const auto [program, file_bytes] = load_model(model, host);
-  Session session = lower(program, lower_options(options.backend));
+  Session session = lower(program, lower_options(options.backend, options.node_by_node));
   const auto data = open_data(options.data, program, options.data_options, host);
   const std::vector<int64_t> labels = read_labels(options.labels, *data, host);
   Score score;
@@ -130,7 +131,7 @@ std::string table(const std::vector<Score>& scores) {
 
 void run(const RunOptions& options, Host& host) {
   const Program program = load_model(options.model, host).program;
-  Session session = lower(program, lower_options(options.backend));
+  Session session = lower(program, lower_options(options.backend, options.node_by_node));
   const auto data = open_data(options.inputs, program, options.data_options, host);
   std::vector<std::vector<Tensor>> parts;
   {

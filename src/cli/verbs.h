@@ -38,6 +38,7 @@ struct RunOptions {
   std::string model, inputs, output;
   DataOptions data_options;
   std::string backend;  // empty: the best that the build has
+  bool node_by_node = false;  // no fused integer steps
 };
 // Runs a model and writes output_0, output_1, ...; batches are joined along the first axis.
 void run(const RunOptions& options, Host& host);
@@ -47,6 +48,7 @@ struct EvaluateOptions {
   std::string data, labels;
   DataOptions data_options;
   std::string backend;
+  bool node_by_node = false;
   bool json = false;
 };
 // Prints top-1 and top-5 of each model, and how often it agrees with the first.

@@ -129,6 +129,21 @@ TEST_F(CliTest, RunsInBatchesAndAtOnceAlike) {
   for (size_t i = 0; i < 30; ++i) EXPECT_NEAR(a[0].tensor.span<float>()[i], b[0].tensor.span<float>()[i], 1e-4);
 }
 
+TEST_F(CliTest, RunsAndEvaluatesNodeByNode) {
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  ASSERT_EQ(run({"run", "out.pt2", "--inputs", "data.npz", "-o", "a.npz"}), 0) << host.err;
+  ASSERT_EQ(run({"run", "out.pt2", "--inputs", "data.npz", "-o", "b.npz", "--node-by-node"}), 0) << host.err;
+  const auto a = format::read_npz(host.files["a.npz"]), b = format::read_npz(host.files["b.npz"]);
+  for (size_t i = 0; i < 30; ++i) EXPECT_NEAR(a[0].tensor.span<float>()[i], b[0].tensor.span<float>()[i], 0.1);
+  const auto top1 = [&](std::vector<std::string> flags) {
+    std::vector<std::string> args{"evaluate", "out.pt2", "--data", "data.npz", "--labels", "labels.csv", "--json"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    EXPECT_EQ(run(args), 0) << host.err;
+    return format::parse_json(host.out, "scores")[0]["top1"].get<double>();
+  };
+  EXPECT_NEAR(top1({}), top1({"--node-by-node"}), 20.0);  // two of ten samples
+}
+
 TEST_F(CliTest, EvaluatesModelsSideBySide) {
   ASSERT_EQ(run(quantize()), 0) << host.err;
   ASSERT_EQ(run({"evaluate", "model.pt2", "out.pt2", "--data", "data.npz", "--labels", "labels.csv", "--json"}), 0) << host.err;
