@@ -2,7 +2,7 @@
 //
 // Each group of an image becomes planes: zero-padded, and split by the stride into phases, so that the input of tap
 // (ic, kh, kw) for all output pixels is a plain shifted view. Then one of three ways is taken; all give the same bits:
-//   direct      few output channels: vectors of pixels are loaded from the planes at an offset a tap;
+//   direct      few output channels or long rows: vectors of pixels are loaded from the planes at an offset a tap;
 //   pixel lanes the taps of 16 pixels at a time are copied to panels, which many output channels then share;
 //   channel lanes the same panels, but vectors run along output channels: for small maps such as 7 x 7.
 #include "kernel/conv.h"
@@ -17,14 +17,16 @@
 namespace qdq::kernel {
 namespace {
 
+// A thread's share of the output channels is a multiple of this.
 constexpr int64_t kLaneChunk = 64;
-// Beyond this many output channels a group, copying the taps to panels costs less than unaligned loads and idle lanes.
+// Beyond this many output channels a group, copying the taps to panels costs less than unaligned loads and idle lanes,
+// unless the lanes between the rows are fewer than this many in `out_channels`: what copying costs, measured.
 constexpr int64_t kDirectChannels = 16;
-// Elements of a piece's panels: half of a second-level cache of 2 MiB. Elements of its planes where they are all it
-// reads.
-constexpr int64_t kPanelElements = int64_t{1} << 18;
+constexpr int64_t kDirectGain = 4;
+// Elements of a piece's results for all its channels; with them, the panels of kSumBlock taps and as many rows of the
+// weights stay in a second-level cache of 1 MiB. Elements of its planes where they are all it reads.
+constexpr int64_t kTileElements = int64_t{1} << 16;
 constexpr int64_t kPlaneElements = int64_t{1} << 15;
-// Pixels of a piece at most: its results for 16 channels stay in the first-level cache until they are stored.
 constexpr int64_t kTilePixels = 512;
 
 enum class Way { kDirect, kPixelLanes, kChannelLanes };
@@ -62,12 +64,13 @@ Plan::Plan(const Conv2d& c, const Window& w, int64_t images)
   }
   const auto use = [](int64_t n) { return static_cast<double>(n) / static_cast<double>(round_up(n, kPanel)); };
   const int64_t width = window.out_w;
-  if (out_channels < kDirectChannels && !whole) {
+  const int64_t halo = (c.kernel_w - 1) * c.dilation_w / c.stride_w;
+  if (!whole && (out_channels < kDirectChannels || halo * out_channels < kDirectGain * width)) {
     way = Way::kDirect;
     const int64_t row = std::max<int64_t>(1, in_channels * c.stride_h * window.in_w);
     pixels = std::clamp<int64_t>(kPlaneElements / row, 1, divide_up(kTilePixels, width)) * width;
   } else {
-    pixels = std::clamp<int64_t>(kPanelElements / std::max<int64_t>(depth, 1), 3 * kPanel, kTilePixels);
+    pixels = std::clamp<int64_t>(kTileElements / out_channels, 4 * kPanel, kTilePixels);
     if (width <= pixels) pixels = pixels / width * width;
     const bool channels = out_channels >= kPanel && use(std::min(pixels, total())) * 1.1 < use(out_channels);
     way = channels ? Way::kChannelLanes : Way::kPixelLanes;
@@ -97,27 +100,32 @@ class Worker {
       : plan_(plan), planes_(planes), weight_panel_(weight_panel) {
     if (!plan.whole) padded_ = make_scratch(planes.elements());
     if (plan.way == Way::kDirect) {
-      tile_ = make_scratch(kPanel * round_up(planes.rows() * planes.width(), kPanel));
+      tile_ = make_scratch(plan.out_channels * round_up(planes.rows() * planes.width(), kPanel));
     } else {
-      panels_ = make_scratch(round_up(plan.pixels, kPanel) * plan.depth + kPanel);
-      tile_ = make_scratch(round_up(plan.pixels, kPanel) * kLaneChunk);
+      panels_ = make_scratch(round_up(plan.pixels, kPanel) * std::min(plan.depth, kSumBlock) + kPanel);
+      tile_ = make_scratch(round_up(plan.pixels, kPanel) * plan.channel_step);
     }
   }
 
   void run(const Piece& piece) {
     const int64_t row = plan_.whole ? 0 : piece.begin / plan_.window.out_w;
-    const bool same_planes = piece.x == input_ && row == row_, same_pixels = same_planes && piece.begin == begin_;
-    if (!plan_.whole && !same_planes) {
+    if (!plan_.whole && (piece.x != input_ || row != row_)) {
       if (row != row_) planes_.clear(0.0f, padded_.get());
       planes_.fill(piece.x, row, padded_.get());
     }
     input_ = piece.x;
     row_ = row;
-    begin_ = piece.begin;
     if (plan_.way == Way::kDirect) return run_direct(piece, row);
-    if (!same_pixels) fill_panels(piece, row);
-    if (plan_.way == Way::kPixelLanes) return run_pixel_lanes(piece);
-    run_channel_lanes(piece);
+    const int64_t pixels = piece.end - piece.begin, channels = piece.channel_end - piece.channel;
+    const int64_t stride = round_up(plan_.way == Way::kPixelLanes ? pixels : channels, kPanel);
+    const float* bias = piece.bias ? piece.bias + piece.channel : nullptr;
+    float* out = piece.out + piece.channel * plan_.total() + piece.begin;
+    for (int64_t k = 0; k == 0 || k < plan_.depth; k += kSumBlock) multiply_taps(piece, row, k, stride);
+    if (plan_.way == Way::kPixelLanes) {
+      store_tile(tile_.get(), stride, channels, pixels, bias, nullptr, out, plan_.total());
+    } else {
+      store_tile_transposed(tile_.get(), stride, pixels, channels, bias, out, plan_.total());
+    }
   }
 
  private:
@@ -125,22 +133,35 @@ class Worker {
   void run_direct(const Piece& piece, int64_t row) {
     const int64_t width = plan_.window.out_w, rows = piece.end / width - row;
     const int64_t columns = (rows - 1) * planes_.width() + width, stride = round_up(columns, kPanel);
-    for (int64_t c = 0; c < plan_.out_channels; c += weight_panel_) {
-      const int64_t count = std::min(weight_panel_, plan_.out_channels - c);
-      multiply_tile(piece.weight + c * plan_.depth, weight_panel_, count, {padded_.get(), 0, planes_.offsets().data()},
-                    columns, plan_.depth, tile_.get(), stride);
-      for (int64_t i = 0; i < count; ++i) {
-        store_rows(tile_.get() + i * stride, planes_.width(), rows, width, piece.bias ? piece.bias + c + i : nullptr,
-                   piece.out + (c + i) * plan_.total() + piece.begin, width);
-      }
+    multiply_tile(piece.weight, weight_panel_, plan_.out_channels, {padded_.get(), 0, planes_.offsets().data()}, columns,
+                  plan_.depth, tile_.get(), stride);
+    for (int64_t c = 0; c < plan_.out_channels; ++c) {
+      store_rows(tile_.get() + c * stride, planes_.width(), rows, width, piece.bias ? piece.bias + c : nullptr,
+                 piece.out + c * plan_.total() + piece.begin, width);
     }
   }
 
-  // Copies the taps of the piece's pixels to panels of 16 pixels.
-  void fill_panels(const Piece& piece, int64_t row) {
+  // Takes the block of taps from `first` on into the tile of sums, [channel][pixel] or [pixel][channel].
+  void multiply_taps(const Piece& piece, int64_t row, int64_t first, int64_t stride) {
+    const int64_t taps = std::min(kSumBlock, plan_.depth - first);
+    const int64_t pixels = piece.end - piece.begin, channels = piece.channel_end - piece.channel;
+    fill_panels(piece, row, first, taps);
+    const float* weight = piece.weight + piece.channel * plan_.depth + first * weight_panel_;
+    const int64_t panel = kPanel * taps, weight_stride = weight_panel_ * plan_.depth;
+    if (plan_.way == Way::kPixelLanes) {
+      multiply_block(weight, weight_panel_, weight_stride, channels, {panels_.get(), panel, nullptr}, pixels, taps, first > 0,
+                     tile_.get(), stride);
+    } else {
+      multiply_block(panels_.get(), kPanel, panel, pixels, {weight, weight_stride, nullptr}, channels, taps, first > 0,
+                     tile_.get(), stride);
+    }
+  }
+
+  // Copies `taps` taps from `first` on of the piece's pixels to panels of 16 pixels.
+  void fill_panels(const Piece& piece, int64_t row, int64_t first, int64_t taps) {
     const int64_t width = plan_.window.out_w;
     float* panel = panels_.get();
-    for (int64_t p = piece.begin; p < piece.end; p += kPanel, panel += kPanel * plan_.depth) {
+    for (int64_t p = piece.begin; p < piece.end; p += kPanel, panel += kPanel * taps) {
       const int64_t end = std::min(p + kPanel, piece.end);
       Segment segments[kPanel];
       int64_t count = 0;
@@ -149,41 +170,18 @@ class Worker {
         segments[count] = {(y - row) * planes_.width() + x, length};
         at += length;
       }
-      if (end - p < kPanel) std::fill(panel, panel + kPanel * plan_.depth, 0.0f);
-      pack_segments(plan_.whole ? piece.x : padded_.get(), planes_.offsets().data(), plan_.depth, segments, count,
+      if (end - p < kPanel) std::fill(panel, panel + kPanel * taps, 0.0f);
+      pack_segments(plan_.whole ? piece.x : padded_.get(), planes_.offsets().data() + first, taps, segments, count,
                     !plan_.whole, panel);
-    }
-  }
-
-  void run_pixel_lanes(const Piece& piece) {
-    const int64_t pixels = piece.end - piece.begin, stride = round_up(pixels, kPanel);
-    const LaneOperand lanes{panels_.get(), kPanel * plan_.depth, nullptr};
-    for (int64_t c = piece.channel; c < piece.channel_end; c += kPanel) {
-      const int64_t count = std::min(kPanel, piece.channel_end - c);
-      multiply_tile(piece.weight + c * plan_.depth, weight_panel_, count, lanes, pixels, plan_.depth, tile_.get(),
-                    stride);
-      store_tile(tile_.get(), stride, count, pixels, piece.bias ? piece.bias + c : nullptr, nullptr,
-                 piece.out + c * plan_.total() + piece.begin, plan_.total());
-    }
-  }
-
-  void run_channel_lanes(const Piece& piece) {
-    const int64_t pixels = piece.end - piece.begin;
-    for (int64_t c = piece.channel; c < piece.channel_end; c += kLaneChunk) {
-      const int64_t count = std::min(kLaneChunk, piece.channel_end - c);
-      const LaneOperand lanes{piece.weight + c * plan_.depth, kPanel * plan_.depth, nullptr};
-      multiply_tile(panels_.get(), kPanel, pixels, lanes, count, plan_.depth, tile_.get(), kLaneChunk);
-      store_tile_transposed(tile_.get(), kLaneChunk, pixels, count, piece.bias ? piece.bias + c : nullptr,
-                            piece.out + c * plan_.total() + piece.begin, plan_.total());
     }
   }
 
   const Plan& plan_;
   const Planes& planes_;
   int64_t weight_panel_;
-  // What the buffers hold: neighbouring pieces often share the planes (long rows) or the panels (split channels).
+  // What the planes hold: neighbouring pieces often share them (long rows, split channels).
   const float* input_ = nullptr;
-  int64_t row_ = -1, begin_ = -1;
+  int64_t row_ = -1;
   Scratch padded_, panels_, tile_;
 };
 

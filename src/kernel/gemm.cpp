@@ -71,10 +71,8 @@ void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOper
                    float* tile, int64_t tile_stride) {
   LaneOperand block = b;
   for (int64_t k = 0; k == 0 || k < depth; k += kSumBlock) {
-    for (int64_t r = 0; r < rows; r += a_panel) {
-      multiply_block(a + r * depth + k * a_panel, a_panel, std::min(a_panel, rows - r), block, columns,
-                     std::min(kSumBlock, depth - k), k > 0, tile + r * tile_stride, tile_stride);
-    }
+    multiply_block(a + k * a_panel, a_panel, a_panel * depth, rows, block, columns, std::min(kSumBlock, depth - k), k > 0,
+                   tile, tile_stride);
     if (block.offsets) {
       block.offsets += kSumBlock;
     } else {

@@ -39,11 +39,11 @@ struct LaneOperand {
   const int64_t* offsets;
 };
 
-// tile[r, c] = sum_k a[k * a_stride + r] * b(k, c), or that sum added to tile if `accumulate`; depth <= kSumBlock, one
-// sequential sum from 0. rows <= 16. Writes up to the next multiple of 16 columns; rows of the tile are tile_stride
-// apart.
-void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns,
-                    int64_t depth, bool accumulate, float* tile, int64_t tile_stride);
+// tile[r, c] = sum_k a[r / a_panel * a_panel_stride + k * a_panel + r % a_panel] * b(k, c), or that sum added to tile if
+// `accumulate`; depth <= kSumBlock, one sequential sum from 0. a_panel <= 16. Writes up to the next multiple of 16
+// columns; rows of the tile are tile_stride apart.
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
+                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride);
 
 // tile[r, c] = the whole sum over `depth`, in blocks of kSumBlock (kernel/gemm.h), of packed rows `a` ([rows /
 // a_panel][depth][a_panel]) with the lanes of b. Writes up to the next multiple of 16 columns.

@@ -81,31 +81,40 @@ HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOpe
     multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, tile, tile_stride);
 }
 
+// Rows in panels of a_panel, each strip of them for all the columns.
 template <bool kOffsets>
-void multiply_rows(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                   bool accumulate, float* tile, int64_t tile_stride) {
+HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t begin,
+                               int64_t end, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+  int64_t r = 0;
+  const auto run = [&](auto function, int64_t count) HWY_ATTR {
+    function(a + r, a_panel, b, begin, end, depth, accumulate, tile + r * tile_stride, tile_stride);
+    r += count;
+  };
+  while (r + kMaxRows <= rows) run(multiply_strip<kMaxRows, kOffsets>, kMaxRows);
+  if (kMaxRows > 4 && r + 4 <= rows) run(multiply_strip<4, kOffsets>, 4);
+  if (r + 2 <= rows) run(multiply_strip<2, kOffsets>, 2);
+  if (r < rows) run(multiply_strip<1, kOffsets>, 1);
+}
+
+template <bool kOffsets>
+void multiply_rows(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
+                   int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   // A strip of columns stays in the first-level cache while all rows pass over it.
-  const int64_t strip = rows > kMaxRows ? kWideVectors * kLanes : columns;
+  const int64_t strip = rows > kMaxRows ? std::max(kPanel, kWideVectors * kLanes) : columns;
   for (int64_t c = 0; c < columns; c += strip) {
     const int64_t end = std::min(c + strip, columns);
-    int64_t r = 0;
-    const auto run = [&](auto function, int64_t count) HWY_ATTR {
-      function(a + r, a_stride, b, c, end, depth, accumulate, tile + r * tile_stride, tile_stride);
-      r += count;
-    };
-    while (r + kMaxRows <= rows) run(multiply_strip<kMaxRows, kOffsets>, kMaxRows);
-    if (kMaxRows > 4 && r + 4 <= rows) run(multiply_strip<4, kOffsets>, 4);
-    if (r + 2 <= rows) run(multiply_strip<2, kOffsets>, 2);
-    if (r < rows) run(multiply_strip<1, kOffsets>, 1);
+    for (int64_t r = 0; r < rows; r += a_panel)
+      multiply_panel<kOffsets>(a + r / a_panel * a_panel_stride, a_panel, std::min(a_panel, rows - r), b, c, end, depth,
+                               accumulate, tile + r * tile_stride, tile_stride);
   }
 }
 
-void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns,
-                    int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
+                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   if (b.offsets) {
-    multiply_rows<true>(a, a_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
+    multiply_rows<true>(a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
   } else {
-    multiply_rows<false>(a, a_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
+    multiply_rows<false>(a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
   }
 }
 
@@ -159,9 +168,10 @@ HWY_EXPORT(multiply_block);
 HWY_EXPORT(store_tile);
 HWY_EXPORT(pack_segments);
 
-void multiply_block(const float* a, int64_t a_stride, int64_t rows, const LaneOperand& b, int64_t columns,
-                    int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
-  HWY_DYNAMIC_DISPATCH(multiply_block)(a, a_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
+                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+  HWY_DYNAMIC_DISPATCH(multiply_block)
+  (a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
 }
 
 void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,

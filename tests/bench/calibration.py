@@ -1,44 +1,66 @@
-"""Times calibration side by side: qdq natively, qdq in Node, and PyTorch's PT2E, one thread each, process after process.
+"""Holds calibration side by side: qdq natively, qdq in Node, PyTorch's PT2E and ONNX Runtime, one thread each, process after process.
 
-  python3 tests/bench/calibration.py --torch "COMMAND that starts a Python with PyTorch 2.6 and torchvision"
-      [--models DIR]      also the ResNet-20 of DIR/cifar-resnet20/model.pt2
-      [--rounds 5] [--quantizer x86-inductor|xnnpack] [--batches 1,16] [--skip-node]
+  python3 tests/bench/calibration.py --torch "COMMAND that starts a Python with PyTorch 2.6, torchvision and, if there, onnxruntime"
+      [--rounds 5] [--quantizer x86-inductor|xnnpack] [--batches 1,16] [--node PATH] [--skip-node] [--skip-ort] [NAME...]
 
-Each process reports the seconds of its calibration loop alone (loading, exporting and converting are left out). Rounds are
-interleaved, ratios are taken round by round, and the median is printed with the smallest and largest. Run it from the checkout,
-after ./dev build and npm run build.
+Every process does the whole job, from the float model's file to the quantized one. Its CPU seconds (not wall: other work may run
+beside it) and its peak memory are taken from the system. The calibration alone: PyTorch's loop and ONNX Runtime's quantize_static
+tell their own CPU seconds; of qdq it is what all the images take more than the first batch. Rounds are interleaved, ratios are taken
+round by round, and the median is printed with the smallest and largest. Run it from the checkout, after ./dev build and ./dev package.
 """
 import argparse
+import os
 import re
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "bench"
+IMAGES = 32
 
 
-def run(command):
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{shlex.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
+class Run:
+    """One process and those that it started: what it printed, its CPU seconds, its peak memory in MB."""
+
+    def __init__(self, command):
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.text = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sys.exit(f"{shlex.join(map(str, command))} failed:\n{self.text}")
+        self.cpu = usage.ru_utime + usage.ru_stime
+        self.memory = usage.ru_maxrss / 1024
+
+    @property
+    def told(self):
+        return float(re.search(r"seconds ([0-9.]+)", self.text).group(1))
 
 
-def torch_seconds(torch, name, quantizer, batch):
-    out = run(torch + ["tests/bench/calibration_torch.py", "time", str(FOLDER.relative_to(ROOT)), name, quantizer, str(batch)])
-    return float(re.search(r"seconds ([0-9.]+)", out).group(1))
+def native_program():
+    """The program itself where the system has its libraries, else through ./dev."""
+    program = [str(ROOT / "build/native/qdq")]
+    try:
+        return program if subprocess.run(program + ["--version"], capture_output=True).returncode == 0 else ["./dev", "qdq"]
+    except OSError:
+        return ["./dev", "qdq"]
 
 
-def qdq_seconds(program, name, quantizer, batch):
-    out = run(program + ["quantize", f"build/bench/{name}.pt2", "--calibrate", f"build/bench/{name}.npz", "--batch-size", str(batch),
-                         "--quantizer", quantizer, "--threads", "1", "-o", f"build/bench/{name}.int8.pt2"])
-    value, unit = re.search(r"calibrated on \d+ samples in \d+ batch(?:es)?, ([0-9.]+) (ms|s)\b", out).groups()
-    return float(value) / (1000 if unit == "ms" else 1)
+def qdq(program, name, quantizer, batch):
+    """(images per CPU second of calibration, the whole run)"""
+    def job(limit):
+        return Run(program + ["quantize", f"build/bench/{name}.pt2", "--calibrate", f"build/bench/{name}.npz", "--batch-size", str(batch),
+                              "--limit", str(limit), "--quantizer", quantizer, "--threads", "1", "-o", f"build/bench/{name}.int8.pt2"])
+    first, whole = job(batch), job(IMAGES)
+    return (IMAGES - batch) / (whole.cpu - first.cpu), whole
+
+
+def peer(torch, *arguments):
+    run = Run(torch + ["tests/bench/calibration_torch.py", *arguments])
+    return IMAGES / run.told, run
 
 
 def spread(values):
@@ -48,41 +70,43 @@ def spread(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", required=True)
-    parser.add_argument("--models")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quantizer", default="x86-inductor")
     parser.add_argument("--batches", default="1,16")
+    parser.add_argument("--node", default="node")
     parser.add_argument("--skip-node", action="store_true")
+    parser.add_argument("--skip-ort", action="store_true")
+    parser.add_argument("names", nargs="*", default=["resnet18", "resnet50", "mobilenet_v2"])
     options = parser.parse_args()
     torch = shlex.split(options.torch)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    names = ["resnet18", "mobilenet_v2"]
-    if not all((FOLDER / f"{name}.npz").exists() for name in names):
-        run(torch + ["tests/bench/calibration_torch.py", "export", str(FOLDER.relative_to(ROOT))])
-    if options.models:
-        shutil.copyfile(Path(options.models) / "cifar-resnet20" / "model.pt2", FOLDER / "resnet20.pt2")
-        run(torch + ["-c", "import numpy; numpy.savez('build/bench/resnet20.npz', x=numpy.random.default_rng(0)"
-                     ".standard_normal((256, 3, 32, 32)).astype('float32'))"])
-        names.append("resnet20")
-    native, node = ["build/native/qdq"], ["node", "dist/cjs/node/cli.js"]
-    if not (ROOT / "build/native/qdq").exists() or subprocess.run([ROOT / "build/native/qdq", "--version"], capture_output=True).returncode:
-        native = ["./dev", "qdq"]
-    print(f"quantizer {options.quantizer}; seconds of the calibration loop; {options.rounds} interleaved rounds, one thread")
-    for name in names:
+    folder = str(FOLDER.relative_to(ROOT))
+    if not all((FOLDER / f"{name}.onnx").exists() for name in options.names):
+        Run(torch + ["tests/bench/calibration_torch.py", "export", folder])
+    ours = {"qdq native": native_program()}
+    if not options.skip_node:
+        ours["qdq Node"] = [options.node, "dist/cjs/node/cli.js"]
+    print(f"quantizer {options.quantizer}; {IMAGES} images, {options.rounds} interleaved rounds, one thread; CPU seconds")
+    for name in options.names:
         for batch in map(int, options.batches.split(",")):
-            rows = {"PyTorch": [], "qdq native": [], "qdq Node": []}
+            rows = {}
             for _ in range(options.rounds):
-                rows["PyTorch"].append(torch_seconds(torch, name, options.quantizer, batch))
-                rows["qdq native"].append(qdq_seconds(native, name, options.quantizer, batch))
-                if not options.skip_node:
-                    rows["qdq Node"].append(qdq_seconds(node, name, options.quantizer, batch))
+                done = {"PyTorch": peer(torch, "torch", folder, name, options.quantizer, str(batch))}
+                if not options.skip_ort:
+                    done["ONNX Runtime"] = peer(torch, "ort", folder, name)
+                done |= {who: qdq(program, name, options.quantizer, batch) for who, program in ours.items()}
+                for who, result in done.items():
+                    rows.setdefault(who, []).append(result)
             print(f"{name}, batch {batch}")
-            for who, seconds in rows.items():
-                if seconds:
-                    print(f"  {who:<12} {spread(seconds)} s")
-            print(f"  native is {spread([a / b for a, b in zip(rows['PyTorch'], rows['qdq native'])])} times as fast as PyTorch")
-            if rows["qdq Node"]:
-                print(f"  Node takes {spread([a / b for a, b in zip(rows['qdq Node'], rows['qdq native'])])} times as long as native")
+            for who, results in rows.items():
+                print(f"  {who:<12} {spread([rate for rate, _ in results])} images/s; whole process"
+                      f" {spread([run.cpu for _, run in results])} s, {max(run.memory for _, run in results):.0f} MB")
+            for who in rows:
+                if who == "qdq native":
+                    continue
+                ratios = [mine[0] / other[0] for mine, other in zip(rows["qdq native"], rows[who])]
+                whole = [other[1].cpu / mine[1].cpu for mine, other in zip(rows["qdq native"], rows[who])]
+                print(f"  native is {spread(ratios)} times as fast as {who}, {spread(whole)} times as a whole process", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
-"""The PyTorch side of calibration.py: exports the models, and times PyTorch's own PT2E calibration of them.
+"""The peers of calibration.py: exports the models, and times the same job in PyTorch and in ONNX Runtime.
 
-  python3 calibration_torch.py export FOLDER            NAME.pt2 and NAME.npz for every torchvision model of MODELS
-  python3 calibration_torch.py time FOLDER NAME QUANTIZER BATCH   prints the seconds that the calibration loop took
+  python3 calibration_torch.py export FOLDER            NAME.pt2, NAME.npz and NAME.onnx for every torchvision model of MODELS
+  python3 calibration_torch.py torch FOLDER NAME QUANTIZER BATCH   .pt2 in, prepare, calibrate, convert, export, .pt2 out
+  python3 calibration_torch.py ort FOLDER NAME          ONNX Runtime's quantize_static with MinMax, image after image
+
+The last two print the CPU seconds of the calibration alone (of ONNX Runtime: of the whole of quantize_static).
 """
 import sys
 import time
@@ -9,17 +12,16 @@ import warnings
 from pathlib import Path
 
 import numpy
-import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from positional import positional  # noqa: E402
 
 warnings.filterwarnings("ignore")
-MODELS = ("resnet18", "mobilenet_v2")
+MODELS = ("resnet18", "resnet50", "mobilenet_v2")
 IMAGES = 32
 
 
 def export(folder):
+    import torch
     import torchvision
 
     for name in MODELS:
@@ -37,15 +39,23 @@ def export(folder):
         torch.export.save(program, f"{folder}/{name}.pt2")
         images = torch.randn(IMAGES, 3, 224, 224, generator=torch.Generator().manual_seed(1)).numpy()
         numpy.savez(f"{folder}/{name}.npz", x=images)
+        torch.onnx.export(model, (torch.randn(1, 3, 224, 224),), f"{folder}/{name}.onnx", input_names=["x"], dynamo=False)
 
 
-def calibrate(folder, name, quantizer, batch):
-    from torch.ao.quantization.quantize_pt2e import prepare_pt2e
+def images_of(folder, name):
+    with numpy.load(f"{folder}/{name}.npz") as arrays:
+        return next(iter(arrays.values()))
+
+
+def quantize_by_torch(folder, name, quantizer, batch):
+    import torch
+    from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from positional import positional
 
     torch.set_num_threads(1)
     graph = positional(torch.export.load(f"{folder}/{name}.pt2").module())
-    with numpy.load(f"{folder}/{name}.npz") as arrays:
-        images = torch.from_numpy(next(iter(arrays.values())))
+    images = torch.from_numpy(images_of(folder, name))
     if quantizer == "x86-inductor":
         from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
 
@@ -56,14 +66,47 @@ def calibrate(folder, name, quantizer, batch):
         chosen = xnnpack.XNNPACKQuantizer().set_global(xnnpack.get_symmetric_quantization_config(is_per_channel=True))
     with torch.no_grad():
         prepared = prepare_pt2e(graph, chosen)
-        start = time.perf_counter()
+        start = time.process_time()
         for part in images.split(batch):
             prepared(part)
-        print(f"seconds {time.perf_counter() - start:.4f} images {len(images)}")
+        print(f"seconds {time.process_time() - start:.4f}")
+        converted = convert_pt2e(prepared)
+        torch.export.save(torch.export.export(converted, (images[:batch],)), f"{folder}/{name}.torch.pt2")
+
+
+def quantize_by_ort(folder, name):
+    import onnx.reference  # noqa: F401  registers operators, and refuses to once onnxruntime has registered its own
+    import onnxruntime
+    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+
+    # The calibrator opens sessions of its own, and takes no options for them.
+    session = onnxruntime.InferenceSession
+
+    def session_of_one_thread(model, sess_options=None, **kwargs):
+        sess_options = sess_options or onnxruntime.SessionOptions()
+        sess_options.intra_op_num_threads = 1
+        return session(model, sess_options, **kwargs)
+
+    onnxruntime.InferenceSession = session_of_one_thread
+
+    class Images(CalibrationDataReader):
+        def __init__(self):
+            self.images = iter(images_of(folder, name))
+
+        def get_next(self):
+            image = next(self.images, None)
+            return None if image is None else {"x": image[None]}
+
+    start = time.process_time()
+    quantize_static(f"{folder}/{name}.onnx", f"{folder}/{name}.ort.onnx", Images(), quant_format=QuantFormat.QDQ, per_channel=True,
+                    activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, calibrate_method=CalibrationMethod.MinMax)
+    print(f"seconds {time.process_time() - start:.4f}")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "export":
         export(sys.argv[2])
+    elif sys.argv[1] == "torch":
+        quantize_by_torch(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
     else:
-        calibrate(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
+        quantize_by_ort(sys.argv[2], sys.argv[3])
