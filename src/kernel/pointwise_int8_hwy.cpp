@@ -23,7 +23,7 @@ using D32 = hn::CappedTag<int32_t, 16>;
 using DF = hn::Rebind<float, D32>;
 using VF = hn::Vec<DF>;
 constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
-constexpr int kVectors = 2;
+constexpr int kVectors = kLanes == 4 ? 4 : 2;
 constexpr int64_t kColumns = kVectors * kLanes;
 // Pools: 16 channels at once on every target, so that few are left over.
 using U8 = hn::FixedTag<uint8_t, 16>;
@@ -35,14 +35,17 @@ HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin
                              const Requantize& to, std::byte* out, Combine&& combine) {
   const int64_t out_bytes = to.out_is_float ? 4 : 1;
   for (int64_t r = begin; r < end; ++r) {
-    for (int64_t i = 0; i < n; i += kColumns) {
+    const auto columns = [&](int64_t i, int64_t valid) HWY_ATTR {
       VF x[kVectors], y[kVectors], t[1][kVectors];
-      load_operand<kVectors>(D32(), a.data, a.is_float, a.zero_point, r * a.row_stride + i, n - i, x);
-      load_operand<kVectors>(D32(), b.data, b.is_float, b.zero_point, r * b.row_stride + i, n - i, y);
-#pragma GCC unroll 2
+      load_operand<kVectors>(D32(), a.data, a.is_float, a.zero_point, r * a.row_stride + i, valid, x);
+      load_operand<kVectors>(D32(), b.data, b.is_float, b.zero_point, r * b.row_stride + i, valid, y);
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) t[0][v] = combine(x[v], y[v]);
-      finish_real(D32(), to, t, out + (r * n + i) * out_bytes, 0, n - i);
-    }
+      finish_real(D32(), to, t, out + (r * n + i) * out_bytes, 0, valid);
+    };
+    int64_t i = 0;
+    for (; i + kColumns <= n; i += kColumns) columns(i, kColumns);
+    if (i < n) columns(i, n - i);
   }
 }
 
@@ -61,13 +64,16 @@ void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t b
 
 void convert_range(const RealRows& x, float multiplier, int64_t n, const Requantize& to, std::byte* out) {
   const VF by = hn::Set(DF(), multiplier);
-  for (int64_t i = 0; i < n; i += kColumns) {
+  const auto columns = [&](int64_t i, int64_t valid) HWY_ATTR {
     VF t[1][kVectors];
-    load_operand<kVectors>(D32(), x.data, x.is_float, x.zero_point, i, n - i, t[0]);
-#pragma GCC unroll 2
+    load_operand<kVectors>(D32(), x.data, x.is_float, x.zero_point, i, valid, t[0]);
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) t[0][v] = hn::Mul(t[0][v], by);
-    finish_real(D32(), to, t, out + i * (to.out_is_float ? 4 : 1), 0, n - i);
-  }
+    finish_real(D32(), to, t, out + i * (to.out_is_float ? 4 : 1), 0, valid);
+  };
+  int64_t i = 0;
+  for (; i + kColumns <= n; i += kColumns) columns(i, kColumns);
+  if (i < n) columns(i, n - i);
 }
 
 void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, std::byte* out) {
@@ -81,7 +87,7 @@ void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requant
       from = copy;
     }
     VF t[1][kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) t[0][v] = hn::Mul(hn::ConvertTo(DF(), hn::LoadU(d, from + v * kLanes)), by);
     finish_real(d, to, t, out + i * (to.out_is_float ? 4 : 1), 0, n - i);
   }
@@ -262,7 +268,16 @@ void convert_row(const RealRows& x, float multiplier, int64_t n, const Requantiz
 template <class T>
 void map_u8(const uint8_t* x, int64_t n, const T* table, T* out) {
   parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) out[i] = table[x[i]];
+    int64_t i = begin;
+    // All of a stretch is read before it is written, which nobody else can know.
+    for (; i + 8 <= end; i += 8) {
+      T of[8];
+#pragma GCC unroll 8
+      for (int j = 0; j < 8; ++j) of[j] = table[x[i + j]];
+#pragma GCC unroll 8
+      for (int j = 0; j < 8; ++j) out[i + j] = of[j];
+    }
+    for (; i < end; ++i) out[i] = table[x[i]];
   });
 }
 template void map_u8(const uint8_t*, int64_t, const uint8_t*, uint8_t*);

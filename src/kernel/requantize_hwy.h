@@ -41,13 +41,28 @@ HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t 
     std::memcpy(copy, from, static_cast<size_t>(valid * size));
     from = copy;
   }
+  if (is_float) {
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    if (is_float) {
+    for (int v = 0; v < kVectors; ++v)
       real[v] = hn::LoadU(hn::Rebind<float, D>(), reinterpret_cast<const float*>(from) + v * kWidth);
-    } else {
-      real[v] = load_real(d, reinterpret_cast<const uint8_t*>(from) + v * kWidth, zero_point);
-    }
+    return;
+  }
+  const auto* bytes = reinterpret_cast<const uint8_t*>(from);
+  if constexpr (kVectors == 4 && kWidth == 4) {
+    // One load, and half of the subtractions.
+    const hn::Repartition<int16_t, D> d16;
+    const hn::Rebind<float, D> df;
+    const auto shift = hn::Set(d16, static_cast<int16_t>(zero_point));
+    const hn::Rebind<uint8_t, decltype(d16)> d8;
+    const auto low = hn::Sub(hn::PromoteTo(d16, hn::LoadU(d8, bytes)), shift);
+    const auto high = hn::Sub(hn::PromoteTo(d16, hn::LoadU(d8, bytes + 8)), shift);
+    real[0] = hn::ConvertTo(df, hn::PromoteLowerTo(d, low));
+    real[1] = hn::ConvertTo(df, hn::PromoteUpperTo(d, low));
+    real[2] = hn::ConvertTo(df, hn::PromoteLowerTo(d, high));
+    real[3] = hn::ConvertTo(df, hn::PromoteUpperTo(d, high));
+  } else {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) real[v] = load_real(d, bytes + v * kWidth, zero_point);
   }
 }
 
@@ -142,56 +157,66 @@ HWY_INLINE V clamp_real(V x, V low, V high) {
   return hn::IfThenElse(hn::Gt(raised, high), high, raised);
 }
 
-// 1 + exp(-x) for |x| <= kExpRange, to the bits of the exponential under kernel/math.h: the same polynomial of the rest
-// behind a multiple of log 2, the signs turned so that -x is never made.
 constexpr float kExpRange = 80.0f;
+constexpr float kExpConstants[] = {1.44269504f,   kRounder,      0.693359375f,  -2.12194440e-4f, 1.3997796e-3f,
+                                   8.3955629e-3f, 4.1665401e-2f, 1.6666277e-1f, 0.5f,            1.0f};
+
+// 1 + exp(-x) for |x| <= kExpRange, to the bits of the exponential under kernel/math.h: the same polynomial of the rest
+// behind a multiple of log 2, the signs turned so that -x is never made. `c` is kExpConstants.
 template <class DF>
-HWY_INLINE hn::Vec<DF> one_plus_exp_of_minus(DF df, hn::Vec<DF> x) {
+HWY_INLINE hn::Vec<DF> one_plus_exp_of_minus(DF df, const float* c, hn::Vec<DF> x) {
   const hn::Rebind<int32_t, DF> d;
-  const auto rounder = hn::Set(df, kRounder);
-  const auto rounded = hn::Add(hn::Mul(x, hn::Set(df, 1.44269504f)), rounder);
-  const auto turns = hn::Sub(rounded, rounder);
-  const auto nearly = hn::Sub(x, hn::Mul(turns, hn::Set(df, 0.693359375f)));
-  const auto r = hn::Sub(nearly, hn::Mul(turns, hn::Set(df, -2.12194440e-4f)));
-  auto p = hn::Sub(hn::Mul(r, hn::Set(df, 1.3997796e-3f)), hn::Set(df, 8.3955629e-3f));
-  p = hn::Add(hn::Mul(r, p), hn::Set(df, 4.1665401e-2f));
-  p = hn::Sub(hn::Mul(r, p), hn::Set(df, 1.6666277e-1f));
-  p = hn::Add(hn::Mul(r, p), hn::Set(df, 0.5f));
-  const auto one = hn::Set(df, 1.0f);
-  const auto near_one = hn::Add(hn::Sub(hn::Mul(p, hn::Mul(r, r)), r), one);
+  const auto constant = [&](int i) HWY_ATTR { return hn::Set(df, c[i]); };
+  const auto rounded = hn::Add(hn::Mul(x, constant(0)), constant(1));
+  const auto turns = hn::Sub(rounded, constant(1));
+  const auto r = hn::Sub(hn::Sub(x, hn::Mul(turns, constant(2))), hn::Mul(turns, constant(3)));
+  auto p = hn::Sub(hn::Mul(r, constant(4)), constant(5));
+  p = hn::Add(hn::Mul(r, p), constant(6));
+  p = hn::Sub(hn::Mul(r, p), constant(7));
+  p = hn::Add(hn::Mul(r, p), constant(8));
+  const auto near_one = hn::Add(hn::Sub(hn::Mul(p, hn::Mul(r, r)), r), constant(9));
   // The low bits of `rounded` are the power of two to divide by.
   const auto power = hn::ShiftLeft<23>(hn::BitCast(d, rounded));
-  return hn::Add(one, hn::BitCast(df, hn::Sub(hn::BitCast(d, near_one), power)));
+  return hn::Add(constant(9), hn::BitCast(df, hn::Sub(hn::BitCast(d, near_one), power)));
 }
 
-// values[i] = activation(values[i]) for n elements, a multiple of a vector's lanes.
+// out[i] = activation(x[i]) for n elements, a multiple of a vector's lanes. x and out are aligned and do not alias.
 template <class DF>
-HWY_NOINLINE void activate(DF df, const Requantize& q, int64_t n, float* values) {
+HWY_NOINLINE void activate(DF df, const Requantize& q, const float* HWY_RESTRICT x, int64_t n, float* HWY_RESTRICT out) {
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(DF));
   const auto map = [&](auto&& f) HWY_ATTR {
-    for (int64_t i = 0; i < n; i += kWidth) hn::StoreU(f(hn::LoadU(df, values + i)), df, values + i);
+    for (int64_t i = 0; i < n; i += kWidth) hn::Store(f(hn::Load(df, x + i)), df, out + i);
   };
-  const auto zero = hn::Zero(df), three = hn::Set(df, 3.0f), six = hn::Set(df, 6.0f), one = hn::Set(df, 1.0f);
-  const auto relu6_of_shifted = [&](auto x) HWY_ATTR { return clamp_real(hn::Add(x, three), zero, six); };
+  const auto zero = hn::Zero(df), three = hn::Set(df, 3.0f), six = hn::Set(df, 6.0f);
+  const auto relu6_of_shifted = [&](auto u) HWY_ATTR { return clamp_real(hn::Add(u, three), zero, six); };
   switch (q.curve) {
     case Curve::kOther: break;
     case Curve::kClamp: {
       const auto low = hn::Set(df, q.curve_low), high = hn::Set(df, q.curve_high);
-      return map([&](auto x) HWY_ATTR { return clamp_real(x, low, high); });
+      return map([&](auto u) HWY_ATTR { return clamp_real(u, low, high); });
     }
-    case Curve::kHardSwish: return map([&](auto x) HWY_ATTR { return hn::Div(hn::Mul(x, relu6_of_shifted(x)), six); });
-    case Curve::kHardSigmoid: return map([&](auto x) HWY_ATTR { return hn::Div(relu6_of_shifted(x), six); });
+    case Curve::kHardSwish: return map([&](auto u) HWY_ATTR { return hn::Div(hn::Mul(u, relu6_of_shifted(u)), six); });
+    case Curve::kHardSigmoid: return map([&](auto u) HWY_ATTR { return hn::Div(relu6_of_shifted(u), six); });
     case Curve::kSigmoid:
     case Curve::kSilu: {
+      // Hidden from the compiler, which would make each constant anew where registers are short: WASM's engines take
+      // three instructions for that and one to load it.
+      const float* constants = kExpConstants;
+      __asm__("" : "+r"(constants));
       const auto limit = hn::Set(df, kExpRange);
       auto inside = hn::Le(zero, limit);
-      for (int64_t i = 0; i < n; i += kWidth) inside = hn::And(inside, hn::Le(hn::Abs(hn::LoadU(df, values + i)), limit));
-      if (!hn::AllTrue(df, inside)) break;
-      if (q.curve == Curve::kSilu) return map([&](auto x) HWY_ATTR { return hn::Div(x, one_plus_exp_of_minus(df, x)); });
-      return map([&](auto x) HWY_ATTR { return hn::Div(one, one_plus_exp_of_minus(df, x)); });
+      const bool is_silu = q.curve == Curve::kSilu;
+      for (int64_t i = 0; i < n; i += kWidth) {
+        const auto u = hn::Load(df, x + i);
+        inside = hn::And(inside, hn::Le(hn::Abs(u), limit));
+        const auto divisor = one_plus_exp_of_minus(df, constants, u);
+        hn::Store(hn::Div(is_silu ? u : hn::Set(df, constants[9]), divisor), df, out + i);
+      }
+      if (hn::AllTrue(df, inside)) return;
+      break;
     }
   }
-  q.activation(values, n, values);
+  q.activation(x, n, out);
 }
 
 // The formula from t on, for rows of kVectors vectors: row r goes to `to` + r * to_stride bytes, `valid` elements of each.
@@ -202,17 +227,18 @@ HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, 
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   if (q.activation) {
     // One call for all rows: a call costs as much as a few elements.
-    HWY_ALIGN float values[kRows * kColumns];
+    constexpr int64_t kCount = kRows * kColumns;
+    HWY_ALIGN float values[kCount], results[kCount];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) hn::StoreU(t[r][v], df, values + r * kColumns + v * kWidth);
+      for (int v = 0; v < kVectors; ++v) hn::Store(t[r][v], df, values + r * kColumns + v * kWidth);
     }
-    activate(df, q, kRows * kColumns, values);
+    activate(df, q, values, kCount, results);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) t[r][v] = hn::LoadU(df, values + r * kColumns + v * kWidth);
+      for (int v = 0; v < kVectors; ++v) t[r][v] = hn::Load(df, results + r * kColumns + v * kWidth);
     }
   }
   for (int r = 0; r < kRows; ++r, to += to_stride) {

@@ -1,16 +1,21 @@
-// Speed of the integer convolutions: one line a problem of tests/unit/kernel/int8_problems.h, the best of several runs, and
-// its share of what the machine's dot product gives from registers. Runs natively and, built to WASM, in Node.
+// Speed of the integer kernels. Convolutions: one line a problem of tests/unit/kernel/int8_problems.h, the best of several
+// runs, and its share of what the machine's dot product gives from registers. Then what surrounds convolutions, in
+// nanoseconds an element of the output. Runs natively and, built to WASM, in Node.
 // usage: int8_bench [--threads N] [--pairs] [FILTER]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/parallel.h"
 #include "kernel/conv_int8.h"
+#include "kernel/math.h"
+#include "kernel/pointwise.h"
+#include "kernel/pointwise_int8.h"
 #include "unit/kernel/int8_problems.h"
 
 namespace {
@@ -54,6 +59,58 @@ double time_of(const Int8Problem& p, DotRoad road) {
   return best_seconds([&] { conv2d_int8(packed, images); });
 }
 
+// The elementwise steps and pools of MobileNetV3, EfficientNet-B0, ResNet and SqueezeNet, on images of 56x56x144.
+void time_steps(const std::string& filter) {
+  constexpr int64_t kSide = 56, kPixels = kSide * kSide, kChannels = 144, kCount = kPixels * kChannels;
+  std::vector<uint8_t> a(kCount), b(kCount), out(kCount);
+  std::vector<float> f(kCount), gates(kChannels), reals(kCount);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<uint8_t>(i * 37);
+    b[i] = static_cast<uint8_t>(i * 29);
+    f[i] = static_cast<float>(a[i]) * 0.05f - 4.0f;
+  }
+  for (size_t i = 0; i < gates.size(); ++i) gates[i] = static_cast<float>(i) / static_cast<float>(kChannels);
+  const auto u8_rows = [](const std::vector<uint8_t>& x) { return RealRows{reinterpret_cast<const std::byte*>(x.data()), false, 120, kChannels}; };
+  const auto f32_rows = [](const std::vector<float>& x, int64_t stride) {
+    return RealRows{reinterpret_cast<const std::byte*>(x.data()), true, 0, stride};
+  };
+  Requantize q;
+  q.zero_point = 10;
+  Requantize silu = q, hardswish = q, silu_f = q;
+  silu.activation = silu_f32;
+  silu.curve = Curve::kSilu;
+  hardswish.activation = hardswish_f32;
+  hardswish.curve = Curve::kHardSwish;
+  silu_f = silu;
+  silu_f.out_is_float = true;
+  const Pool2d pool{1, kSide, kSide, 27, 27, 3, 3, 2, 2, 0, 0, 1, 1};
+  std::vector<int32_t> sums(kChannels);
+  uint8_t table[256];
+  for (int i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(i / 2);
+  struct Step {
+    const char* name;
+    int64_t count;
+    std::function<void()> run;
+  };
+  const Step steps[] = {
+      {"add u8 + u8", kCount, [&] { add_rows(u8_rows(a), 0.5f, u8_rows(b), 0.25f, kPixels, kChannels, q, out.data()); }},
+      {"gate f32 * f32", kCount, [&] { mul_rows(f32_rows(f, kChannels), f32_rows(gates, 0), 9.0f, kPixels, kChannels, q, out.data()); }},
+      {"quantize", kCount, [&] { convert_row(f32_rows(f, 0), 9.0f, kCount, q, out.data()); }},
+      {"hard swish to u8", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, hardswish, out.data()); }},
+      {"SiLU to u8", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, silu, out.data()); }},
+      {"SiLU to f32", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, silu_f, reals.data()); }},
+      {"table", kCount, [&] { map_u8(a.data(), kCount, table, out.data()); }},
+      {"max pool 3x3 s2", 27 * 27 * kChannels, [&] { max_pool2d_u8(a.data(), 1, kChannels, pool, out.data()); }},
+      {"mean", kCount, [&] { sum_pixels_u8(a.data(), kSide, kSide * kChannels, kSide, kChannels, kChannels, 3, sums.data()); }},
+      {"interleave planes", kCount, [&] { interleave_planes_u8(a.data(), 3, kCount / 3, out.data()); }},
+  };
+  for (const Step& step : steps) {
+    if (std::string(step.name).find(filter) == std::string::npos) continue;
+    std::printf("%-26s %9.3f ns an element\n", step.name, best_seconds(step.run) * 1e9 / static_cast<double>(step.count));
+    std::fflush(stdout);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,4 +137,5 @@ int main(int argc, char** argv) {
                 int(p.conv.groups), seconds * 1e3, rate * 1e-9, 100.0 * rate / peak);
     std::fflush(stdout);
   }
+  time_steps(filter);
 }
