@@ -5,6 +5,49 @@
 
 namespace qdq {
 
+namespace {
+
+constexpr double kEps = 0.000244140625;  // 2^-12, the smallest scale of both configurations
+
+}  // namespace
+
+QuantizationSpec default_activation_spec(DType dtype, int64_t quant_min, int64_t quant_max, bool is_qat, bool is_dynamic) {
+  QuantizationSpec spec;
+  spec.dtype = dtype;
+  spec.quant_min = quant_min;
+  spec.quant_max = quant_max;
+  spec.qscheme = QScheme::kPerTensorAffine;
+  spec.is_dynamic = is_dynamic;
+  spec.observer.eps = kEps;
+  if (is_qat && is_dynamic) {
+    spec.observer.class_name = "FakeQuantize";
+    spec.observer.inner_class = "MovingAverageMinMaxObserver";
+    spec.observer.averaging_constant = 1.0;
+  } else if (is_qat) {
+    spec.observer.class_name = "FusedMovingAvgObsFakeQuantize";
+  } else {
+    spec.observer.class_name = is_dynamic ? "PlaceholderObserver" : "HistogramObserver";
+  }
+  return spec;
+}
+
+QuantizationSpec default_weight_spec(int64_t quant_min, int64_t quant_max, bool is_per_channel, bool is_qat) {
+  QuantizationSpec spec;
+  spec.dtype = DType::kS8;
+  spec.quant_min = quant_min;
+  spec.quant_max = quant_max;
+  spec.qscheme = is_per_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric;
+  spec.ch_axis = 0;
+  spec.observer.eps = kEps;
+  if (is_qat) {
+    spec.observer.class_name = "FusedMovingAvgObsFakeQuantize";
+    spec.observer.inner_class = is_per_channel ? "MovingAveragePerChannelMinMaxObserver" : "MovingAverageMinMaxObserver";
+  } else {
+    spec.observer.class_name = is_per_channel ? "PerChannelMinMaxObserver" : "MinMaxObserver";
+  }
+  return spec;
+}
+
 bool is_annotated(const Annotations& annotations, const std::vector<Node*>& nodes) {
   return std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
     const auto found = annotations.find(node);

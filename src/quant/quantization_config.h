@@ -27,6 +27,13 @@ struct QuantizationConfig {
   QSpec bias_qspec() const { return bias ? QSpec(*bias) : QSpec(); }
 };
 
+// The spec of activations with which PyTorch's own configurations (get_symmetric_quantization_config and
+// get_default_x86_inductor_quantization_config) begin: per tensor, affine; histograms after training, fake quantization in QAT (both: moving
+// averages), and for `is_dynamic` the range of each run.
+QuantizationSpec default_activation_spec(DType dtype, int64_t quant_min, int64_t quant_max, bool is_qat, bool is_dynamic);
+// And that of weights: int8, symmetric, per output channel (`ch_axis` 0) or per tensor.
+QuantizationSpec default_weight_spec(int64_t quant_min, int64_t quant_max, bool is_per_channel, bool is_qat);
+
 bool is_annotated(const Annotations& annotations, const std::vector<Node*>& nodes);  // any of them; null nodes are skipped
 void mark_annotated(Annotations& annotations, const std::vector<Node*>& nodes);
 

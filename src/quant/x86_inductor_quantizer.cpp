@@ -8,7 +8,6 @@ namespace qdq {
 
 namespace {
 
-constexpr double kEps = 0.000244140625;  // 2^-12
 constexpr std::string_view kConv2d = "torch.ops.aten.conv2d.default";
 constexpr std::string_view kLinear = "torch.ops.aten.linear.default";
 constexpr std::string_view kMatmul = "torch.ops.aten.matmul.default";
@@ -427,36 +426,11 @@ void assign(Settings& settings, const std::string& key, std::optional<Quantizati
 }  // namespace
 
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorConfigOptions& options) {
-  QuantizationSpec activation;
-  activation.dtype = DType::kU8;
-  activation.quant_min = 0;
-  activation.quant_max = options.reduce_range ? 127 : 255;
-  activation.qscheme = QScheme::kPerTensorAffine;
-  activation.is_dynamic = options.is_dynamic;
-  activation.observer.eps = kEps;
-  if (options.is_qat && options.is_dynamic) {
-    activation.observer.class_name = "FakeQuantize";
-    activation.observer.inner_class = "MovingAverageMinMaxObserver";
-    activation.observer.averaging_constant = 1.0;
-  } else if (options.is_qat) {
-    activation.observer.class_name = "FusedMovingAvgObsFakeQuantize";
-  } else {
-    activation.observer.class_name = options.is_dynamic ? "PlaceholderObserver" : "HistogramObserver";
-  }
-
-  QuantizationSpec weight;
-  weight.dtype = DType::kS8;
-  weight.quant_min = -128;
-  weight.quant_max = 127;
-  weight.qscheme = QScheme::kPerChannelSymmetric;
-  weight.ch_axis = 0;
-  weight.observer.eps = kEps;
-  weight.observer.class_name = options.is_qat ? "FusedMovingAvgObsFakeQuantize" : "PerChannelMinMaxObserver";
-  if (options.is_qat) weight.observer.inner_class = "MovingAveragePerChannelMinMaxObserver";
-
+  const QuantizationSpec activation =
+      default_activation_spec(DType::kU8, 0, options.reduce_range ? 127 : 255, options.is_qat, options.is_dynamic);
   QuantizationConfig config;
   config.input_activation = config.output_activation = activation;
-  config.weight = weight;
+  config.weight = default_weight_spec(-128, 127, /*is_per_channel=*/true, options.is_qat);
   config.is_qat = options.is_qat;
   return config;
 }

@@ -11,8 +11,7 @@ namespace qdq {
 
 namespace {
 
-constexpr double kEps = 0.000244140625;         // 2^-12
-constexpr double kHistcBound = 3.4028235e15;    // PyTorch's histc fails for larger values
+constexpr double kHistcBound = 3.4028235e15;  // PyTorch's histc fails for larger values
 
 bool is_relu(const Node& node) { return node.is("torch.ops.aten.relu.default") || node.is("torch.ops.aten.relu_.default"); }
 bool is_linear(const Node& node) { return node.is("torch.ops.aten.linear.default"); }
@@ -348,37 +347,9 @@ QuantizationConfig get_symmetric_quantization_config(const SymmetricConfigOption
   QuantizationConfig config;
   config.is_qat = options.is_qat;
 
-  QuantizationSpec activation;
-  activation.dtype = DType::kS8;
-  activation.quant_min = options.act_qmin;
-  activation.quant_max = options.act_qmax;
-  activation.qscheme = QScheme::kPerTensorAffine;
-  activation.is_dynamic = options.is_dynamic;
-  activation.observer.eps = kEps;
-  if (options.is_qat && options.is_dynamic) {
-    activation.observer.class_name = "FakeQuantize";
-    activation.observer.inner_class = "MovingAverageMinMaxObserver";
-    activation.observer.averaging_constant = 1.0;
-  } else if (options.is_qat) {
-    activation.observer.class_name = "FusedMovingAvgObsFakeQuantize";
-  } else {
-    activation.observer.class_name = options.is_dynamic ? "PlaceholderObserver" : "HistogramObserver";
-  }
-
-  QuantizationSpec weight;
-  weight.dtype = DType::kS8;
-  weight.quant_min = options.weight_qmin;
-  weight.quant_max = options.weight_qmax;
-  weight.qscheme = options.is_per_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric;
-  weight.ch_axis = 0;
-  weight.observer.eps = kEps;
-  if (options.is_qat) {
-    weight.observer.class_name = "FusedMovingAvgObsFakeQuantize";
-    weight.observer.inner_class = options.is_per_channel ? "MovingAveragePerChannelMinMaxObserver" : "MovingAverageMinMaxObserver";
-  } else {
-    weight.observer.class_name = options.is_per_channel ? "PerChannelMinMaxObserver" : "MinMaxObserver";
-  }
-
+  const QuantizationSpec activation =
+      default_activation_spec(DType::kS8, options.act_qmin, options.act_qmax, options.is_qat, options.is_dynamic);
+  const QuantizationSpec weight = default_weight_spec(options.weight_qmin, options.weight_qmax, options.is_per_channel, options.is_qat);
   check_spec(activation, "activations");
   check_spec(weight, "weights");
   config.input_activation = activation;
