@@ -1,7 +1,7 @@
 // The CommonJS build of the package: the flow from a float file to a quantized one, and everything that can go wrong on the way.
 const { execFileSync } = require("node:child_process");
 const path = require("node:path");
-const { images, model, qdq } = require("./shapes.js");
+const { images, model, qdq, thrown } = require("./shapes.js");
 
 const { ComposableQuantizer, QdqError, X86InductorQuantizer, XNNPACKQuantizer } = qdq;
 const perChannel = () => new XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isPerChannel: true }));

@@ -1,7 +1,7 @@
 // What authors of backends use: explanations, capabilities, filters, overrides, source partitions and patterns.
 const { readFileSync } = require("node:fs");
 const path = require("node:path");
-const { images, model, qdq } = require("./shapes.js");
+const { images, model, qdq, thrown } = require("./shapes.js");
 
 const golden = (name) => readFileSync(path.join(__dirname, "../golden/patterns", name));
 const facts = JSON.parse(golden("facts.json"));
@@ -12,15 +12,6 @@ let program;
 beforeAll(async () => {
   program = await qdq.loadPt2(model());
 });
-
-function thrown(work) {
-  try {
-    work();
-  } catch (error) {
-    return error;
-  }
-  throw new Error("nothing was thrown");
-}
 
 describe("explain", () => {
   test("tells of every operator why it is quantized, or not", () => {

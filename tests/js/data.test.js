@@ -1,7 +1,7 @@
 // Data, explanations, comparison by layer and the report, as the page uses them.
 const { readFileSync, readdirSync } = require("node:fs");
 const path = require("node:path");
-const { folder, images, model, qdq } = require("./shapes.js");
+const { folder, images, model, qdq, thrown } = require("./shapes.js");
 
 const calibration = path.join(folder, "calibration");
 const preprocess = JSON.parse(readFileSync(path.join(folder, "preprocess.json"), "utf8"));
@@ -18,16 +18,6 @@ let program;
 beforeAll(async () => {
   program = await qdq.loadPt2(model());
 });
-
-// The error that the work throws.
-function thrown(work) {
-  try {
-    work();
-  } catch (error) {
-    return error;
-  }
-  throw new Error("nothing was thrown");
-}
 
 describe("openData", () => {
   test("makes batches of images in the order of their names, and finds their labels", () => {

@@ -1,4 +1,4 @@
-// The example model and made-up images for it.
+// The example model, made-up images for it, and what the tests of errors share.
 const { readFileSync } = require("node:fs");
 const path = require("node:path");
 const qdq = require("../../dist/cjs/node/index.js");
@@ -18,4 +18,14 @@ function images(program, count, seed = 1) {
   return qdq.tensor(data, shape);
 }
 
-module.exports = { folder, images, model, modelPath, qdq };
+// The error that the work throws.
+function thrown(work) {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  throw new Error("nothing was thrown");
+}
+
+module.exports = { folder, images, model, modelPath, qdq, thrown };

@@ -106,13 +106,7 @@ TEST_F(BadInput, WeightsThatAreMissingOrOfAnotherShape) {
 }
 
 TEST_F(BadInput, PicklesThatWouldRunSomething) {
-  static constexpr char kPickle[] = "\x80\x02}X\x0b\0\0\0conv.weightcos\nsystem\nX\x04\0\0\0true\x85Rs.";
-  format::ZipWriter archive;
-  archive.add("archive/data.pkl", format::bytes_of({kPickle, sizeof(kPickle) - 1}));
-  archive.add("archive/byteorder", format::bytes_of("little"));
-  Members members = members_of("conv_net");
-  members["serialized_state_dict.pt"] = archive.finish();
-  refuses_model(zip_of(members), {"bad.pt2", "os.system"});
+  refuses_model(pt2_with_system_call(), {"bad.pt2", "os.system"});
 }
 
 TEST_F(BadInput, UnknownOperatorsAreAllNamedWithTheirNodes) {

@@ -2,13 +2,12 @@
 // QDQ_FUZZ_SEED and QDQ_FUZZ_ROUNDS in the environment make it another or a longer one.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "format/json.h"
 #include "format/npz.h"
 #include "format/torch_file.h"
 #include "format/zip.h"
 #include "unit/format/golden_file.h"
+#include "unit/fuzz_random.h"
 
 #define LLVMFuzzerTestOneInput fuzz_zip
 #include "fuzz/zip_fuzz.cpp"
@@ -31,26 +30,6 @@
 
 namespace qdq::format {
 namespace {
-
-int64_t setting(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::atoll(text) : otherwise;
-}
-
-// xorshift64*: the same numbers everywhere.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
-  uint64_t below(uint64_t count) {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return (state_ * 0x2545F4914F6CDD1Dull >> 16) % count;
-  }
-
- private:
-  uint64_t state_;
-};
 
 // A few changes of the kinds that break parsers: bits, extreme numbers, lost, doubled and exchanged pieces.
 Bytes mutated(const Bytes& seed, Random& random) {

@@ -54,4 +54,15 @@ inline format::Bytes with_json(const std::string& file, const std::string& membe
   return zip_of(members);
 }
 
+// A file whose pickle is {"conv.weight": os.system("true")}; whoever executes it can be made to do anything.
+inline format::Bytes pt2_with_system_call() {
+  static constexpr char kPickle[] = "\x80\x02}X\x0b\0\0\0conv.weightcos\nsystem\nX\x04\0\0\0true\x85Rs.";
+  format::ZipWriter archive;
+  archive.add("archive/data.pkl", format::bytes_of({kPickle, sizeof(kPickle) - 1}));
+  archive.add("archive/byteorder", format::bytes_of("little"));
+  Members members = members_of("conv_net");
+  members["serialized_state_dict.pt"] = archive.finish();
+  return zip_of(members);
+}
+
 }  // namespace qdq

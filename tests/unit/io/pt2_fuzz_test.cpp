@@ -2,9 +2,8 @@
 // QDQ_FUZZ_SEED and QDQ_FUZZ_ROUNDS in the environment make it another or a longer one.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "fuzz/pt2_fuzz.cpp"
+#include "unit/fuzz_random.h"
 #include "unit/io/edited_pt2.h"
 
 namespace qdq {
@@ -12,21 +11,6 @@ namespace {
 
 using format::Bytes;
 using format::Json;
-
-// xorshift64*: the same numbers everywhere.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
-  uint64_t below(uint64_t count) {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return (state_ * 0x2545F4914F6CDD1Dull >> 16) % count;
-  }
-
- private:
-  uint64_t state_;
-};
 
 void collect(Json& json, std::vector<Json*>& out) {
   out.push_back(&json);
@@ -76,11 +60,6 @@ void mutate(Json& json, Random& random) {
         std::swap(place[random.below(place.size())], place[random.below(place.size())]);
       break;
   }
-}
-
-int64_t setting(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::atoll(text) : otherwise;
 }
 
 void run(const Bytes& bytes, uint64_t seed, int64_t round) {
