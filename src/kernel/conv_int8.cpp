@@ -84,18 +84,22 @@ void pack_depthwise(const int8_t* weight, PackedConvInt8& p) {
   }
 }
 
-// The starting sums take out what the zero point adds: a product road multiplies x itself, or x - 128.
-void pack_start(const int8_t* weight, PackedConvInt8& p) {
+void sum_weights(const int8_t* weight, PackedConvInt8& p) {
   const Conv2d& c = p.conv;
-  p.start.assign(static_cast<size_t>(array_groups(p) * p.padded_channels), 0);
-  if (element_bytes(p) == 2) return;  // staged less the zero point
+  p.weight_sums.assign(static_cast<size_t>(array_groups(p) * p.padded_channels), 0);
   const int64_t depth = c.in_channels / c.groups * c.kernel_h * c.kernel_w;
-  const int32_t zero_point = p.x_zero_point - flip_of(p);
   for (int64_t o = 0; o < c.out_channels; ++o) {
-    int32_t sum = 0;
+    int32_t& sum = p.weight_sums[array_index(p, o)];
     for (int64_t k = 0; k < depth; ++k) sum += weight[o * depth + k];
-    p.start[array_index(p, o)] = -zero_point * sum;
   }
+}
+
+// The starting sums take out what the zero point adds: a product road multiplies x itself, or x - 128.
+void set_start(PackedConvInt8& p) {
+  p.start.assign(p.weight_sums.size(), 0);
+  if (element_bytes(p) == 2) return;  // staged less the zero point
+  const int32_t zero_point = p.x_zero_point - flip_of(p);
+  for (size_t i = 0; i < p.start.size(); ++i) p.start[i] = -zero_point * p.weight_sums[i];
 }
 
 void pad_channels(std::vector<float>& values, const PackedConvInt8& p) {
@@ -277,8 +281,15 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
   }
   pad_channels(p.requantize.multiplier, p);
   pad_channels(p.requantize.offset, p);
-  pack_start(weight, p);
+  sum_weights(weight, p);
+  set_start(p);
   return p;
+}
+
+void set_input_qparams(PackedConvInt8& p, int32_t x_zero_point, const float* multiplier) {
+  p.x_zero_point = x_zero_point;
+  set_start(p);
+  for (int64_t o = 0; o < p.conv.out_channels; ++o) p.requantize.multiplier[array_index(p, o)] = multiplier[o];
 }
 
 void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {

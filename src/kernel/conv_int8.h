@@ -24,7 +24,7 @@ struct PackedConvInt8 {
   int64_t run_count = 0, run_length = 0, run_steps = 0;
   int64_t padded_channels = 0;  // of a group: those of the arrays below
   Tensor weights;
-  std::vector<int32_t> start;
+  std::vector<int32_t> start, weight_sums;
   Requantize requantize;  // with padded arrays, [groups][padded_channels]
 
   // "conv 3x3 on the 8-bit dot product, unsigned by signed": for people.
@@ -44,6 +44,9 @@ inline PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight,
                                        Requantize requantize) {
   return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), dot_road());
 }
+
+// Makes `packed` ready for an input of another zero point, whose sums have other multipliers: [out_channels].
+void set_input_qparams(PackedConvInt8& packed, int32_t x_zero_point, const float* multiplier);
 
 // A linear layer is a 1x1 convolution: weight [out_features, in_features], an image of `rows` x 1 pixels.
 inline Conv2d linear_as_conv2d(int64_t in_features, int64_t out_features) {

@@ -7,40 +7,11 @@
 #include "base/parallel.h"
 #include "kernel/conv_int8.h"
 #include "kernel/pointwise_int8.h"
-#include "lower/backend.h"
+#include "lower/backend/simd_steps.h"
 #include "lower/lower.h"
 
 namespace qdq {
 namespace {
-
-using Kind = PlanStep::Kind;
-using Compiled = std::variant<std::unique_ptr<CompiledStep>, std::string>;
-
-// A step that is one function of its inputs' bytes.
-class SimdStep : public CompiledStep {
- public:
-  using Run = std::function<void(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch)>;
-  SimdStep(std::string description, Run run, size_t scratch_bytes = 0)
-      : description_(std::move(description)), run_(std::move(run)), scratch_bytes_(scratch_bytes) {}
-  size_t scratch_bytes() const override { return scratch_bytes_; }
-  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
-    run_(inputs, output, scratch);
-  }
-  std::string description() const override { return description_; }
-
- private:
-  std::string description_;
-  Run run_;
-  size_t scratch_bytes_;
-};
-
-Compiled made(std::string description, SimdStep::Run run, size_t scratch_bytes = 0) {
-  return std::make_unique<SimdStep>(std::move(description), std::move(run), scratch_bytes);
-}
-
-const uint8_t* u8(const std::byte* bytes) { return reinterpret_cast<const uint8_t*>(bytes); }
-uint8_t* u8(std::byte* bytes) { return reinterpret_cast<uint8_t*>(bytes); }
-float* f32(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
 
 kernel::Curve curve_of(Activation::Kind kind) {
   switch (kind) {
@@ -53,8 +24,9 @@ kernel::Curve curve_of(Activation::Kind kind) {
   }
 }
 
-// The plan's numbers as the kernels take them.
-kernel::Requantize requantize_of(const Requantization& from, const PlanBuffer& out) {
+}  // namespace
+
+kernel::Requantize simd::requantize_of(const Requantization& from, const PlanBuffer& out) {
   kernel::Requantize to;
   to.multiplier = from.multiplier;
   to.offset = from.offset;
@@ -71,6 +43,11 @@ kernel::Requantize requantize_of(const Requantization& from, const PlanBuffer& o
   to.high = from.high;
   return to;
 }
+
+namespace {
+
+using Kind = PlanStep::Kind;
+using simd::Compiled, simd::made, simd::u8, simd::f32, simd::requantize_of;
 
 kernel::RealRows rows_of(const PlanBuffer& buffer, int64_t row_stride = 0) {
   return {nullptr, buffer.dtype == DType::kF32, buffer.qparams.zero_point, row_stride};
@@ -97,9 +74,7 @@ Shape stored_sizes(const PlanBuffer& buffer) {
 class SimdSteps : public StepBackend {
  public:
   std::string_view name() const override { return "simd"; }
-  bool has(PlanStep::Kind kind) const override {
-    return kind != Kind::kDynamicLinear && kind != Kind::kArrange && kind != Kind::kLayerNorm && kind != Kind::kAttention;
-  }
+  bool has(PlanStep::Kind) const override { return true; }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
     if (has_float_weight(step)) return "its weights are float32";
@@ -118,7 +93,7 @@ class SimdSteps : public StepBackend {
       case Kind::kDynamicLinear:
       case Kind::kArrange:
       case Kind::kLayerNorm:
-      case Kind::kAttention: return "it is done in float by plain loops";
+      case Kind::kAttention: return simd::compile_sequence_step(plan, step);
     }
     return "an unknown kind of step";
   }

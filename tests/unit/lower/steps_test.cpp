@@ -292,10 +292,6 @@ const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
 };
 
 const std::vector<std::pair<std::string, std::string>> kSimdRefusals = {
-    {"layer_norm", "it is done in float by plain loops"}, {"layer_norm_affine", "it is done in float by plain loops"},
-    {"dynamic_linear", "it is done in float by plain loops"}, {"dynamic_linear_gelu", "it is done in float by plain loops"},
-    {"dynamic_linear_sum_residual", "it is done in float by plain loops"},
-    {"attention", "it is done in float by plain loops"},  {"arrange_image", "it is done in float by plain loops"},
     {"conv_first_floats", "its weights are float32"},     {"conv_1x1_floats", "its weights are float32"},
     {"conv_groups_floats", "its weights are float32"},    {"conv_depthwise_floats", "its weights are float32"},
     {"conv_silu_floats", "its weights are float32"},      {"conv_residual_floats", "its weights are float32"},

@@ -1,0 +1,51 @@
+// What the steps on the portable kernels share.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "kernel/requantize.h"
+#include "lower/backend.h"
+
+namespace qdq::simd {
+
+using Compiled = std::variant<std::unique_ptr<CompiledStep>, std::string>;
+
+// A step that is one function of its inputs' bytes.
+class Step : public CompiledStep {
+ public:
+  using Run = std::function<void(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch)>;
+  Step(std::string description, Run run, size_t scratch_bytes = 0)
+      : description_(std::move(description)), run_(std::move(run)), scratch_bytes_(scratch_bytes) {}
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    run_(inputs, output, scratch);
+  }
+  std::string description() const override { return description_; }
+
+ private:
+  std::string description_;
+  Run run_;
+  size_t scratch_bytes_;
+};
+
+inline Compiled made(std::string description, Step::Run run, size_t scratch_bytes = 0) {
+  return std::make_unique<Step>(std::move(description), std::move(run), scratch_bytes);
+}
+
+inline const uint8_t* u8(const std::byte* bytes) { return reinterpret_cast<const uint8_t*>(bytes); }
+inline uint8_t* u8(std::byte* bytes) { return reinterpret_cast<uint8_t*>(bytes); }
+inline const float* f32(const std::byte* bytes) { return reinterpret_cast<const float*>(bytes); }
+inline float* f32(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
+
+// The plan's numbers as the kernels take them.
+kernel::Requantize requantize_of(const Requantization& from, const PlanBuffer& out);
+
+// The steps of sequence models: kDynamicLinear, kArrange, kLayerNorm and kAttention.
+Compiled compile_sequence_step(const Plan& plan, const PlanStep& step);
+
+}  // namespace qdq::simd
