@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "base/parallel.h"
+#include "kernel/gate.h"
 #include "kernel/observe.h"
 #include "kernel/quantize.h"
 #include "lower/backend.h"
@@ -86,6 +87,45 @@ class AttentionStep : public CompiledStep {
   size_t bytes_;
 };
 
+// A product in f32 and its gate (SiLU, GELU) behind it: the primitive's own exponential takes longer than both passes. A part of the images
+// at a time, so that what lies between the passes stays in the cache.
+class GatedStep : public CompiledStep {
+ public:
+  struct Part {
+    int64_t count = 1;                // of parts
+    int64_t elements = 0;             // of the result, in one part
+    uint64_t in_bytes = 0, out_bytes = 0;
+  };
+  GatedStep(std::unique_ptr<CompiledStep> product, const kernel::GateTable& table, kernel::Requantize to, Part part)
+      : product_(std::move(product)), table_(&table), to_(std::move(to)), part_(part) {}
+  size_t scratch_bytes() const override { return reals_bytes() + product_->scratch_bytes(); }
+  std::string description() const override { return product_->description() + " + gate"; }
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    for (int64_t i = 0; i < part_.count; ++i) {
+      const std::byte* const input = inputs[0] + static_cast<size_t>(i) * part_.in_bytes;
+      std::byte* const to = output + static_cast<size_t>(i) * part_.out_bytes;
+      std::byte* const reals = to_.out_is_float ? to : scratch;
+      product_->run({&input, 1}, reals, scratch + reals_bytes());
+      kernel::gate(*table_, reinterpret_cast<const float*>(reals), part_.elements, to_, to);
+    }
+  }
+  static const kernel::GateTable* table_of(Activation::Kind kind) {
+    switch (kind) {
+      case Activation::Kind::kSilu: return &kernel::silu_table();
+      case Activation::Kind::kGelu: return &kernel::gelu_table();
+      case Activation::Kind::kGeluTanh: return &kernel::gelu_tanh_table();
+      default: return nullptr;
+    }
+  }
+
+ private:
+  size_t reals_bytes() const { return to_.out_is_float ? 0 : (static_cast<size_t>(part_.elements) * 4 + 63) / 64 * 64; }
+  std::unique_ptr<CompiledStep> product_;
+  const kernel::GateTable* table_;
+  kernel::Requantize to_;
+  Part part_;
+};
+
 // The bounds of a folded clamp that the saturation to u8 does not give by itself.
 void append_bounds(dnnl::post_ops& ops, const Requantization& to, bool is_u8) {
   if (is_u8 && (to.low > 0 || to.high < 255))
@@ -117,8 +157,10 @@ class OneDnnSteps : public StepBackend {
     const bool moves_bytes = plan.buffers[step.output].dtype == DType::kU8;
     try {
       switch (step.kind) {
-        case Kind::kConvolution: return has_float_weight(step) ? onednn::float_convolution(plan, step, weights_) : convolution(plan, step);
-        case Kind::kLinear: return has_float_weight(step) ? onednn::float_linear(plan, step, weights_) : linear(plan, step);
+        case Kind::kConvolution:
+        case Kind::kLinear:
+          if (is_gated(step)) return gated(plan, step);
+          return product(plan, step);
         case Kind::kDynamicLinear: return dynamic_linear(plan, step);
         case Kind::kMaxPool: return moves_bytes ? Compiled("the portable kernel is faster") : max_pool(plan, step);
         case Kind::kAveragePool: return average_pool(plan, step);
@@ -142,6 +184,47 @@ class OneDnnSteps : public StepBackend {
   }
 
  private:
+  Compiled product(const Plan& plan, const PlanStep& step) {
+    if (step.kind == PlanStep::Kind::kConvolution)
+      return has_float_weight(step) ? onednn::float_convolution(plan, step, weights_) : convolution(plan, step);
+    return has_float_weight(step) ? onednn::float_linear(plan, step, weights_) : linear(plan, step);
+  }
+
+  static bool is_gated(const PlanStep& step) {
+    return step.inputs.size() == 1 && !has_float_weight(step) && GatedStep::table_of(step.activation.kind) != nullptr && kernel::gates_are_fast();
+  }
+  Compiled gated(const Plan& plan, const PlanStep& step) {
+    Plan part;
+    part.buffers = {plan.buffers[step.inputs[0]], plan.buffers[step.output]};
+    PlanBuffer &in = part.buffers[0], &out = part.buffers[1];
+    kernel::Requantize to;
+    to.out_is_float = out.dtype == DType::kF32;
+    const Requantization formula = requantization(plan, step);
+    to.inverse_scale = formula.inverse_scale;
+    to.zero_point = formula.zero_point;
+    to.low = formula.low;
+    to.high = formula.high;
+    GatedStep::Part extents;
+    if (step.kind == PlanStep::Kind::kConvolution) {
+      constexpr int64_t kCached = 1 << 18;  // elements
+      const int64_t images = in.sizes[0], most = std::max<int64_t>(1, kCached / (numel_of(out.sizes) / images));
+      while (images % extents.count != 0 || images / extents.count > most) ++extents.count;
+      in.sizes[0] = out.sizes[0] = images / extents.count;
+    }
+    extents.elements = numel_of(out.sizes);
+    extents.in_bytes = in.bytes();
+    extents.out_bytes = out.bytes();
+    out.dtype = DType::kF32;
+    out.qparams = {};
+    PlanStep bare = step;
+    bare.activation = {};
+    bare.inputs = {0};
+    bare.output = 1;
+    Compiled compiled = product(part, bare);
+    if (compiled.index() == 1) return compiled;
+    return std::make_unique<GatedStep>(std::move(std::get<0>(compiled)), *GatedStep::table_of(step.activation.kind), std::move(to), extents);
+  }
+
   // What a convolution and a matrix product have in common behind their sum.
   struct Product {
     primitive_attr attr = plain_attr();

@@ -1,0 +1,166 @@
+// Gates by tables of cubics, which lie in registers where these are long enough.
+#include "kernel/gate.h"
+
+#include <array>
+#include <cmath>
+
+#include "base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/gate_hwy.cpp"
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "kernel/requantize_hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D32 = hn::CappedTag<int32_t, 16>;
+using DF = hn::Rebind<float, D32>;
+using VF = hn::Vec<DF>;
+using VI = hn::Vec<D32>;
+constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
+constexpr int kVectors = 4;
+constexpr int64_t kColumns = kVectors * kLanes;
+
+// One row of the table, looked up at 16 places or fewer.
+struct Row {
+#if HWY_MAX_BYTES >= 64
+  VF low, high;
+  HWY_INLINE explicit Row(const float* from) : low(hn::LoadU(DF(), from)), high(hn::LoadU(DF(), from + kLanes)) {}
+#else
+  const float* values;
+  HWY_INLINE explicit Row(const float* from) : values(from) {}
+#endif
+  HWY_INLINE VF at(VI piece) const {
+#if HWY_MAX_BYTES >= 64
+    return hn::TwoTablesLookupLanes(DF(), low, high, hn::IndicesFromVec(DF(), piece));
+#else
+    return hn::GatherIndex(DF(), values, piece);
+#endif
+  }
+};
+
+struct Gate {
+  Row c0, c1, c2, c3;
+  VF scale, last, rounder;
+
+  HWY_INLINE explicit Gate(const GateTable& table)
+      : c0(table.c[0]), c1(table.c[1]), c2(table.c[2]), c3(table.c[3]), scale(hn::Set(DF(), table.pieces_per_unit)),
+        last(hn::Set(DF(), (GateTable::kPieces - 0.75f) / table.pieces_per_unit)), rounder(hn::Set(DF(), kRounder)) {}
+
+  HWY_INLINE VF operator()(VF x) const {
+    const VF u = hn::Min(hn::Abs(x), last);
+    // The low bits of a number behind the rounder are its integer; of NaN any, so they are cut.
+    const VI piece = hn::And(hn::BitCast(D32(), hn::Add(hn::Mul(u, scale), rounder)), hn::Set(D32(), GateTable::kPieces - 1));
+    VF fall = hn::Add(hn::Mul(c3.at(piece), u), c2.at(piece));
+    fall = hn::Add(hn::Mul(fall, u), c1.at(piece));
+    fall = hn::Add(hn::Mul(fall, u), c0.at(piece));
+    return hn::Add(hn::IfThenElse(hn::Lt(x, hn::Zero(DF())), hn::Zero(DF()), x), fall);
+  }
+};
+
+void gate_range(const GateTable& table, const float* x, int64_t n, const Requantize& to, std::byte* out) {
+  const Gate gate(table);
+  const int64_t out_bytes = to.out_is_float ? 4 : 1;
+  int64_t i = 0;
+  if (!to.out_is_float) {  // whole vectors, with the constants of the rounding in registers
+    const Quantizer<D32> quantize(to);
+    const VF inverse = hn::Set(DF(), to.inverse_scale);
+    const hn::Repartition<int16_t, D32> d16;
+    const hn::Repartition<uint8_t, D32> d8;
+    // Packing by blocks of 4 lanes leaves the four bytes of block b of vector v in lane 4 b + v.
+    HWY_ALIGN int32_t order[kLanes];
+    for (int64_t v = 0; v < kVectors; ++v)
+      for (int64_t b = 0; b < kLanes / 4; ++b) order[v * (kLanes / 4) + b] = static_cast<int32_t>(4 * b + v);
+    const auto in_order = hn::SetTableIndices(D32(), order);
+    for (; i + kColumns <= n; i += kColumns) {
+      VI q[kVectors];
+#pragma GCC unroll 4
+      for (int64_t v = 0; v < kVectors; ++v) q[v] = quantize(hn::Mul(gate(hn::LoadU(DF(), x + i + v * kLanes)), inverse));
+      const auto packed = hn::ReorderDemote2To(d8, hn::ReorderDemote2To(d16, q[0], q[1]), hn::ReorderDemote2To(d16, q[2], q[3]));
+      const VI bytes = hn::TableLookupLanes(hn::BitCast(D32(), packed), in_order);
+      hn::StoreU(hn::BitCast(d8, bytes), d8, reinterpret_cast<uint8_t*>(out) + i);
+    }
+  }
+  for (; i < n; i += kColumns) {
+    VF y[1][kVectors];
+    load_operand<kVectors>(D32(), reinterpret_cast<const std::byte*>(x), true, 0, i, n - i, y[0]);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) y[0][v] = gate(y[0][v]);
+    finish_real(D32(), to, y, out + i * out_bytes, 0, n - i);
+  }
+}
+
+int64_t float_lanes() { return kLanes; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+namespace {
+HWY_EXPORT(gate_range);
+HWY_EXPORT(float_lanes);
+
+constexpr int64_t kSerialElements = int64_t{1} << 15;
+
+// Every cubic meets `fall` at four points of its piece.
+template <class Fall>
+GateTable table_of(float pieces_per_unit, Fall&& fall) {
+  GateTable table;
+  table.pieces_per_unit = pieces_per_unit;
+  for (int piece = 0; piece < GateTable::kPieces; ++piece) {
+    std::array<double, 4> u{}, divided{};
+    for (size_t k = 0; k < 4; ++k) {
+      const double angle = 3.14159265358979323846 * (static_cast<double>(k) + 0.5) / 4;
+      // Only a half of the first is needed, and it must be 0 at 0.
+      const double at = piece > 0 ? piece + 0.5 * std::cos(angle) : 0.5 * static_cast<double>(k) / 3;
+      u[k] = at / static_cast<double>(pieces_per_unit);
+      divided[k] = fall(u[k]);
+    }
+    for (size_t order = 1; order < 4; ++order)
+      for (size_t k = 3; k >= order; --k) divided[k] = (divided[k] - divided[k - 1]) / (u[k] - u[k - order]);
+    // Newton's form, multiplied out from the inside.
+    std::array<double, 4> cubic{divided[3]};
+    for (size_t k = 3; k-- > 0;) {
+      for (size_t power = 3; power > 0; --power) cubic[power] = cubic[power - 1] - cubic[power] * u[k];
+      cubic[0] = divided[k] - cubic[0] * u[k];
+    }
+    for (size_t power = 0; power < 4; ++power) table.c[power][piece] = static_cast<float>(cubic[power]);
+  }
+  return table;
+}
+
+}  // namespace
+
+const GateTable& silu_table() {
+  static const GateTable table = table_of(2.125f, [](double u) { return -u / (1 + std::exp(u)); });
+  return table;
+}
+const GateTable& gelu_table() {
+  static const GateTable table = table_of(5.0f, [](double u) { return -0.5 * u * std::erfc(u * 0.70710678118654752440); });
+  return table;
+}
+const GateTable& gelu_tanh_table() {
+  static const GateTable table = table_of(5.0f, [](double u) {
+    return -u / (1 + std::exp(2 * 0.79788456080286535588 * (u + 0.044715 * u * u * u)));
+  });
+  return table;
+}
+
+void gate(const GateTable& table, const float* x, int64_t n, const Requantize& to, void* out) {
+  const int64_t out_bytes = to.out_is_float ? 4 : 1;
+  parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(gate_range)(table, x + begin, end - begin, to, static_cast<std::byte*>(out) + begin * out_bytes);
+  });
+}
+
+bool gates_are_fast() { return HWY_DYNAMIC_DISPATCH(float_lanes)() >= 16; }
+
+}  // namespace qdq::kernel
+#endif
