@@ -18,7 +18,7 @@ export { Data, openData } from "./data.js";
 export type { DataSettings, Files } from "./data.js";
 export { LayerComparison, compareLayers, explain, quantizationReport, reportHtml } from "./report.js";
 export type {
-  Decision, Explanation, ExplanationReport, LayerError, ObserverSummary, QuantizationReport, Report, SamplePrediction,
+  ConvertedQParams, Decision, Explanation, ExplanationReport, LayerError, ObserverSummary, QuantizationReport, Report, SamplePrediction,
 } from "./report.js";
 export { findSequentialPartitions, getSourcePartitions, matchPattern } from "./backend.js";
 export type {

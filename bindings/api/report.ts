@@ -1,5 +1,6 @@
 // What quantization does to a model: reasons before it is done, errors by layer afterwards, and the file that shows both.
 import { QdqError } from "./error.js";
+import type { NodeSnapshot } from "./graph.js";
 import { Handle } from "./handle.js";
 import { module, unwrap } from "./module.js";
 import type { Prepared, Program } from "./pt2e.js";
@@ -58,10 +59,23 @@ export interface LayerError {
   quantized: boolean;
 }
 
+// A quantized value after conversion.
+export interface ConvertedQParams {
+  of: string; // the value's name, or that of a folded weight
+  by: readonly string[]; // who reads it, if it is a folded weight
+  dtype: DType;
+  quant_min: number;
+  quant_max: number;
+  channels: number; // 0: chosen at run time
+  scale: readonly number[]; // one, or the least and the largest of the channels
+  zero_point: readonly number[]; // that of the first channel
+}
+
 export interface QuantizationReport extends ExplanationReport {
   layers: { total: number; quantized: number };
   left: readonly { node: string; module: string; op: string; reason: string }[];
   observers: readonly ObserverSummary[];
+  qparams: readonly ConvertedQParams[];
 }
 
 export interface SamplePrediction {
@@ -75,11 +89,13 @@ export interface SamplePrediction {
 // What the file of reportHtml shows; each field may be missing.
 export interface Report extends Partial<QuantizationReport> {
   model?: string;
+  nodes?: readonly NodeSnapshot[]; // of the float program, for the graph
   bytes?: readonly [before: number, after: number];
   recipe?: Recipe;
   samples?: number;
   errors?: readonly LayerError[];
-  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number }; // in percent
+  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number; samples: number }; // in percent
+  sqnr?: number | null; // dB, of the output; null: no error
   speed?: { float: number; int8: number }; // milliseconds for one input
   predictions?: readonly SamplePrediction[];
 }

@@ -5,7 +5,8 @@
 #include <cmath>
 
 #include "cli/report.h"
-#include "cli/report_template.h"
+#include "cli/report/template.h"
+#include "kernel/difference.h"
 #include "quant/explain.h"
 
 namespace qdq {
@@ -140,11 +141,9 @@ void LayerErrors::add(const std::vector<Tensor>& inputs) {
     const Tensor flat = x.contiguous();
     const std::span<const float> a = flat.span<float>(), b = y.span<float>();
     Layer& layer = layers_[found->second];
-    for (size_t i = 0; i < a.size(); ++i) {
-      const double difference = static_cast<double>(a[i]) - b[i];
-      layer.signal += static_cast<double>(a[i]) * a[i];
-      layer.noise += difference * difference;
-    }
+    const auto [signal, noise] = kernel::difference_f32(a.data(), b.data(), static_cast<int64_t>(a.size()));
+    layer.signal += signal;
+    layer.noise += noise;
     layer.elements += static_cast<double>(a.size());
   });
   integers.run(inputs);
@@ -177,6 +176,25 @@ Json calibration_report(const Prepared& prepared, int64_t bins) {
   return out;
 }
 
+Json converted_qparams_report(const Program& converted) {
+  Json out = Json::array();
+  for (const QuantizedValue& value : quantized_values(converted)) {
+    Json entry{{"of", value.of}, {"by", Json::array()}, {"dtype", to_string(value.dtype)}, {"quant_min", value.quant_min},
+               {"quant_max", value.quant_max}, {"channels", value.scale.size()}, {"scale", Json::array()}, {"zero_point", Json::array()}};
+    // The dequantize of a folded weight stands alone; else its users are pairs of quantize and dequantize.
+    if (value.quantize->target().find(".dequantize_per_") != std::string::npos)
+      for (const Node* user : value.quantize->users()) entry["by"].push_back(user->name());
+    if (!value.scale.empty()) {
+      const auto [least, most] = std::minmax_element(value.scale.begin(), value.scale.end());
+      entry["scale"].push_back(format::json_of_number(*least));
+      if (value.scale.size() > 1) entry["scale"].push_back(format::json_of_number(*most));
+    }
+    if (!value.zero_point.empty()) entry["zero_point"].push_back(value.zero_point[0]);
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
 int64_t count_layers(const Program& program) {
   int64_t count = 0;
   for (const Node* node : program.graph->nodes()) count += !operands_to_quantize(*node).empty();
@@ -192,6 +210,7 @@ Json quantization_report(const Prepared& prepared, const Program& converted) {
   for (const LeftInFloat& node : left)
     out["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
   out["observers"] = calibration_report(prepared);
+  out["qparams"] = converted_qparams_report(converted);
   return out;
 }
 

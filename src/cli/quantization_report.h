@@ -44,16 +44,20 @@ class LayerErrors {
 // `clipped` is the share of the values seen that lie outside of [low, high].
 format::Json calibration_report(const Prepared& prepared, int64_t bins = 64);
 
-// {layers: {total, quantized}, left: [{node, module, op, reason}], operators, conflicts, observers}: how many layers became
-// integers, which did not and why, what became of each operator (explanation_report) and what the observers saw.
+// The quantized values of a converted program: [{of, by, dtype, quant_min, quant_max, channels, scale, zero_point}]. `of` is the value,
+// `by` who reads it if it is a folded weight. Of several channels' scales the least and the largest; none where they are chosen at run time.
+format::Json converted_qparams_report(const Program& converted);
+
+// {layers: {total, quantized}, left: [{node, module, op, reason}], operators, conflicts, observers, qparams}: how many layers became
+// integers, which did not and why, what became of each operator (explanation_report), what the observers saw and what came of it.
 format::Json quantization_report(const Prepared& prepared, const Program& converted);
 
 // The operators that could compute on integers: those with a weight, sums, products and matrix products.
 int64_t count_layers(const Program& program);
 
 // A file of HTML that shows a report and needs nothing besides itself. Shown are those fields that the report has: those of
-// quantization_report, and model, bytes ([before, after]), recipe, samples, errors (LayerErrors::json), accuracy, speed and predictions,
-// which only a caller knows.
+// quantization_report, and model, nodes (graph_report of the float program), bytes ([before, after]), recipe, samples, errors
+// (LayerErrors::json), accuracy, sqnr, speed and predictions, which only a caller knows.
 std::string report_html(const format::Json& report);
 
 }  // namespace qdq

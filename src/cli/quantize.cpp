@@ -28,11 +28,12 @@ std::unique_ptr<Backend> backend_of(const std::string& name) {
 }
 
 // The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without fused kernels.
-std::string report_of(const QuantizeOptions& options, const Prepared& prepared, const Program& converted, Data& data,
+std::string report_of(const QuantizeOptions& options, format::Json graph, const Prepared& prepared, const Program& converted, Data& data,
                       std::pair<uint64_t, uint64_t> bytes, Host& host) {
   constexpr int64_t kSamples = 32;
   format::Json report = quantization_report(prepared, converted);
   report["model"] = options.model;
+  report.update(std::move(graph));
   report["recipe"] = read_recipe(options.quantizer, host);
   report["bytes"] = {bytes.first, bytes.second};
   report["samples"] = data.num_samples();
@@ -70,6 +71,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
 
   const std::unique_ptr<Backend> backend = backend_of(options.backend);
   const std::unique_ptr<Backend> portable = make_simd_backend();
+  // Preparing changes the program.
+  format::Json graph = options.report.empty() ? format::Json() : graph_report(*model.program.graph);
   std::vector<Backend*> backends;
   if (backend) backends.push_back(backend.get());
   backends.push_back(portable.get());
@@ -90,7 +93,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
 
   if (!options.observers.empty()) host.write_file_whole(options.observers, format::bytes_of(observers));
   if (!options.report.empty()) {
-    const std::string report = report_of(options, prepared, converted, *data, {model.file_bytes, bytes.size()}, host);
+    const std::string report = report_of(options, std::move(graph), prepared, converted, *data, {model.file_bytes, bytes.size()}, host);
     host.write_file_whole(options.report, format::bytes_of(report));
   }
   host.write_file_whole(options.output, bytes);

@@ -1,6 +1,7 @@
 // A headless Chromium on the built page, as `./dev page` serves it, for the tests beside this file.
 const { execFileSync, spawn } = require("node:child_process");
-const { mkdtempSync, readFileSync } = require("node:fs");
+const { existsSync, mkdtempSync, readFileSync } = require("node:fs");
+const { createServer } = require("node:http");
 const { tmpdir } = require("node:os");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
@@ -21,6 +22,24 @@ async function serve() {
     server.stderr.on("data", (text) => reject(new Error(String(text))));
   });
   return { url, close: () => server.kill() };
+}
+
+// A server on a free port of this machine that answers as `answer` says.
+async function listen(answer) {
+  const server = createServer(answer);
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${server.address().port}/`, close: () => server.close() };
+}
+
+// The page under a path of a server that sends types of content and nothing else.
+async function plainServer(prefix) {
+  const types = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+  const server = await listen(({ url }, response) => {
+    const file = path.join(root, "build/page", url.slice(prefix.length) || "index.html");
+    if (!url.startsWith(prefix) || !existsSync(file)) return response.writeHead(404).end();
+    response.writeHead(200, { "content-type": types[path.extname(file)] ?? "application/octet-stream" }).end(readFileSync(file));
+  });
+  return { ...server, url: server.url + prefix.slice(1) };
 }
 
 const launch = () =>
@@ -79,4 +98,4 @@ function npy(shape, values) {
   return Buffer.concat([front, Buffer.from(header, "latin1"), Buffer.from(Float32Array.from(values).buffer)]);
 }
 
-module.exports = { downloaded, launch, npy, openPage, qdq, quantize, root, scratch, serve, shapes, takeExample };
+module.exports = { downloaded, launch, listen, npy, openPage, plainServer, qdq, quantize, root, scratch, serve, shapes, takeExample };

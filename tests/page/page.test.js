@@ -1,7 +1,7 @@
 // The built page in a real browser: from drop to download, what goes wrong on the way, and what it must never do.
 const { readFileSync, readdirSync, writeFileSync } = require("node:fs");
 const path = require("node:path");
-const { downloaded, launch, npy, openPage, qdq, quantize, scratch, serve, shapes, takeExample } = require("./page.js");
+const { downloaded, launch, listen, npy, openPage, plainServer, qdq, quantize, scratch, serve, shapes, takeExample } = require("./page.js");
 
 let server, browser;
 beforeAll(async () => {
@@ -41,7 +41,7 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(await text(page, "#size")).toBe(`${(float.bytes / 1e6).toFixed(2)} MB → ${(int8.bytes / 1e3).toFixed(1)} kB`);
   expect(await text(page, "#layers")).toBe("21 of 21");
   expect(await page.locator("#predictions figure").count()).toBe(24);
-  expect(await page.locator("#observers svg").count()).toBeGreaterThan(20);
+  expect(await page.locator("#histograms svg").count()).toBeGreaterThan(20);
 
   const statistics = JSON.parse((await downloaded(page, "#save-observers")).bytes);
   qdq(
@@ -84,19 +84,35 @@ test("writes a report that stands alone, as the command line does", async () => 
   );
   const dataOf = (file) => JSON.parse(/id="report">(.*?)<\/script>/s.exec(readFileSync(file, "utf8"))[1]);
   const [a, b] = [dataOf(fromPage), dataOf(fromCli)];
-  for (const field of ["model", "recipe", "bytes", "samples", "layers", "operators", "observers"])
+  for (const field of ["model", "nodes", "recipe", "bytes", "samples", "layers", "operators", "observers", "qparams"])
     expect([field, a[field]]).toEqual([field, b[field]]);
   // The decibels come from the logarithm of two C libraries.
   const errors = (report) => report.errors.map((error) => ({ ...error, sqnr_db: error.sqnr_db?.toFixed(9) }));
   expect(errors(a)).toEqual(errors(b));
+  const worst = a.errors.find(({ sqnr_db }) => typeof sqnr_db === "number");
   for (const [file, sections] of [
-    [fromPage, 5],
-    [fromCli, 4],
+    [fromPage, 6],
+    [fromCli, 5],
   ]) {
     await page.goto(`file://${file}`);
     expect(await page.locator("h2").count()).toBe(sections);
     expect(await page.locator("h1").textContent()).toBe("Quantization of model.pt2");
     expect(await page.locator("figure svg").count()).toBeGreaterThan(20);
+    // The graph is that of the page: it opens, has the colours of the errors, and tells what is known of an operator.
+    expect(await page.locator(".box.bad, .box.middling").count()).toBeGreaterThan(0);
+    await page.getByLabel("open all modules").click();
+    expect(await page.locator(".box").count()).toBe(58);
+    await page.getByLabel("errors by layer").getByRole("button").first().click();
+    expect(await page.getAttribute(`[data-box="${worst.node}"]`, "aria-pressed")).toBe("true");
+    expect(await text(page, "#node-details")).toContain(`SQNR${worst.sqnr_db.toFixed(1)} dB`);
+    await page.fill("#graph-search", "conv2d_8");
+    const facts = await text(page, "#node-details");
+    expect(facts).toMatch(/Its value after conversionint8 \[-128, 127\], scale [\d.e-]+, zero point -?\d+/);
+    expect(facts).toMatch(/as it reads itint8 \[-127, 127\], 72 scales, [\d.e-]+ to [\d.e-]+, zero point 0/);
+    expect(facts).toContain("shared with ");
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await page.evaluate(() => document.scrollingElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0);
+    await page.setViewportSize({ width: 1280, height: 900 });
   }
   expect(problems).toEqual([]);
 });
@@ -140,6 +156,24 @@ test("takes dropped files, leaves a layer float at a click, and gives the comman
 
   await page.getByLabel("setting of stem.conv.0").first().selectOption("as the recipe says");
   expect(await page.locator("#recipe-diff .removed").count()).toBeGreaterThan(0);
+  await page.selectOption("#diff-against", "the default recipe");
+  expect(await page.locator("#recipe-diff .removed, #recipe-diff .added").count()).toBe(0);
+
+  // The same settings at the graph, for a layer and for all of a module.
+  await page.fill("#graph-search", "conv2d_8");
+  await page.locator("#node-details").getByLabel("setting of inverted1.body").first().selectOption("int8, 4-bit weights");
+  await page.waitForFunction(() => document.querySelector("#node-details").textContent.includes("int8 [-8, 7]"));
+  await page.selectOption("#diff-against", "the recipe of result 1");
+  expect(await page.locator("#recipe-diff .added").textContent()).toContain('"weight_qmax":7');
+  await page.setInputFiles("#recipe-file", {
+    name: "recipe.json",
+    mimeType: "application/json",
+    buffer: Buffer.from('{"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [["head", {"act_qmin": -64, "act_qmax": 63}]]}'),
+  });
+  await page.fill("#graph-search", "head");
+  await page.waitForFunction(() => document.querySelector("#node-details").textContent.includes("int8 [-64, 63]"));
+  const setting = page.locator("#node-details").getByLabel("setting of head", { exact: true });
+  expect(await setting.locator("option:checked").textContent()).toBe("as in the JSON");
   await page.selectOption("#quantizer", "X86InductorQuantizer");
   await page.waitForFunction(() => document.querySelector("#recipe-json").value.includes("X86"));
   await quantize(page);
@@ -155,7 +189,7 @@ test("cancels in the middle and can begin again", async () => {
   await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("128 batches"));
   await page.click("#start");
   await page.waitForFunction(() => /batch [1-9]/.test(document.querySelector("#progress-text").textContent));
-  await page.click("#cancel");
+  await page.click("#progress-cancel");
   await page.waitForFunction(() => document.querySelector("#progress-text").textContent === "Cancelled.");
   expect(await page.isHidden("#result")).toBe(true);
   await page.fill("#batch-size", "16");
@@ -163,6 +197,58 @@ test("cancels in the middle and can begin again", async () => {
   await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("in 8 batches"));
   await quantize(page);
   expect(await page.isVisible("#size")).toBe(true);
+  expect(problems).toEqual([]);
+});
+
+test("cancels reading, comparing and measuring, and loses nothing that was there", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  // As quick as nobody clicks: as soon as the button is to be seen while the text begins so.
+  const cancelAt = (id, beginning) =>
+    page.evaluate(
+      ([id, beginning]) => {
+        const button = document.getElementById(`${id}-cancel`),
+          line = document.getElementById(`${id}-text`);
+        const observer = new MutationObserver(() => {
+          if (button.hidden || !line.textContent.startsWith(beginning)) return;
+          observer.disconnect();
+          button.click();
+        });
+        observer.observe(line.parentElement, { subtree: true, childList: true, characterData: true, attributes: true });
+      },
+      [id, beginning],
+    );
+  const told = (id, wanted) => page.waitForFunction(([id, wanted]) => document.getElementById(id).textContent.startsWith(wanted), [id, wanted]);
+
+  await cancelAt("open", "Reading model.pt2");
+  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await told("open-text", "Cancelled.");
+  expect(await page.isHidden("#data")).toBe(true);
+
+  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.waitForSelector("#recipe tbody tr");
+  const others = ["calibration/labels.csv", "preprocess.json"].map((file) => path.join(shapes, file));
+  await page.setInputFiles("#calibration-files", [...images("calibration", 24), ...others]);
+  await page.waitForSelector("#calibration-summary:not(:empty)");
+  await cancelAt("data", "Reading the calibration data");
+  await page.fill("#limit", "8");
+  await page.press("#limit", "Enter");
+  await told("data-text", "Cancelled.");
+  expect(await text(page, "#calibration-summary")).toContain("24 samples");
+  expect(await page.inputValue("#limit")).toBe("0");
+  await quantize(page);
+  const { bytes } = await downloaded(page, "#save-model");
+
+  for (const stage of ["Comparing layers", "Running both models"]) {
+    await cancelAt("progress", stage);
+    await page.click("#start");
+    await told("progress-text", "Cancelled. The int8 model is there");
+    expect((await downloaded(page, "#save-model")).bytes.equals(bytes)).toBe(true);
+    expect(await page.locator("#top1").count()).toBe(0);
+  }
+  await page.getByLabel("save the model of result 1").click();
+  await quantize(page);
+  expect(await page.isVisible("#top1")).toBe(true);
+  expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(4);
   expect(problems).toEqual([]);
 });
 
@@ -272,6 +358,23 @@ test("shows the graph: modules open and close, operators are found and tell all 
   expect(after).toMatch(/SQNR\d+\.\d dB/);
   expect(after).toMatch(/scale [\d.e-]+, zero point -?\d+/);
   expect(await page.locator("#graph .box.bad, #graph .box.middling").count()).toBeGreaterThan(0);
+  // From the table of errors into the graph, and from one operator to the next.
+  await page.getByLabel("errors by layer").getByRole("button").nth(3).click();
+  await page.locator("#node-details dd .link").first().click();
+  expect(await page.locator("#graph .box[aria-pressed=true]").count()).toBe(1);
+
+  // All observers, a page at a time.
+  const where = () => text(page, "#histograms .where");
+  expect(await where()).toBe("1 to 24 of 44");
+  await page.click("#histograms button:has-text('Next')");
+  expect(await where()).toBe("25 to 44 of 44");
+  await page.fill(".observer-search", "conv2d_1");
+  expect(await where()).toMatch(/^1 to \d+ of \d+$/);
+  await page.getByLabel("order of the observers").selectOption("most clipped first");
+  const captions = await page.locator("#histograms figcaption").allTextContents();
+  const clipped = captions.map((caption) => Number(/([\d.]+) % clipped/.exec(caption)?.[1] ?? 0));
+  expect(clipped[0]).toBeGreaterThan(0);
+  expect(clipped).toEqual([...clipped].sort((a, b) => b - a));
   expect(problems).toEqual([]);
 });
 
@@ -293,6 +396,22 @@ const models = process.env.QDQ_MODELS;
     expect(problems).toEqual([]);
     await page.close();
   }
+});
+
+test("works under any path of a server that sends no headers, and its worker may ask no other host there either", async () => {
+  let asked = 0;
+  const elsewhere = await listen((_, response) => response.writeHead(200, { "access-control-allow-origin": "*" }).end(String(++asked)));
+  const plain = await plainServer("/some/where/");
+  const { page } = await openPage(browser, plain.url);
+  await takeExample(page);
+  await quantize(page);
+  expect(await text(page, "#layers")).toBe("21 of 21");
+  for (const place of [page, page.workers()[0]])
+    expect(await place.evaluate((url) => fetch(url).then((answer) => answer.text(), (error) => error.name), elsewhere.url)).toBe("TypeError");
+  expect(asked).toBe(0);
+  await page.close();
+  elsewhere.close();
+  plain.close();
 });
 
 test("may ask no other host", async () => {

@@ -1,11 +1,12 @@
 // Step 2: the data to calibrate on, how images become inputs, and data to measure on.
-import { byId, h } from "./dom.js";
+import { h } from "../../src/cli/report/dom.js";
 import { dropZone } from "./files.js";
-import { settingsText } from "./recipe.js";
+import { byId, isImage, problemLine } from "./page.js";
 import type { DataChoice, NamedFile } from "./protocol.js";
+import { settingsText } from "./recipe.js";
 import type { Store } from "./state.js";
+import { workLine } from "./work.js";
 
-const isImage = (name: string): boolean => /\.(jpe?g|png|bmp)$/i.test(name);
 const thumbnails = 24;
 
 // The presets that most models were trained with.
@@ -28,17 +29,19 @@ function guess(shape: readonly (number | string)[] = []): Record<string, unknown
   };
 }
 
+interface Files {
+  data: readonly NamedFile[];
+  labels: string | undefined;
+}
+
 export interface DataStep {
   take(use: "calibration" | "test", files: readonly NamedFile[]): Promise<void>;
 }
 
 export function dataStep(store: Store): DataStep {
   let preprocess: Record<string, unknown> = {};
-  const problem = h("p", { class: "problem", role: "alert", hidden: true });
-  const fail = (text: string): void => {
-    problem.textContent = text;
-    problem.hidden = text === "";
-  };
+  const { element: problem, fail } = problemLine();
+  const work = workLine("data");
   const summary = { calibration: h("p", { id: "calibration-summary" }), test: h("p", { id: "test-summary" }) };
   const pictures = h("div", { class: "pictures", "aria-label": "calibration images" });
   const batchSize = h("input", { type: "number", id: "batch-size", min: "1", value: "16", onchange: () => void again() });
@@ -78,6 +81,7 @@ export function dataStep(store: Store): DataStep {
         (files) => void take("test", files),
       ),
     ),
+    work.element,
     problem,
     summary.calibration,
     summary.test,
@@ -155,36 +159,45 @@ export function dataStep(store: Store): DataStep {
     return { preprocess, batchSize: Math.max(1, batchSize.valueAsNumber || 16), limit: Math.max(0, limit.valueAsNumber || 0) };
   }
 
-  async function open(use: "calibration" | "test", files: readonly NamedFile[], labels: string | undefined): Promise<void> {
+  // Answers whether it was left as it is, because the person cancelled it.
+  async function open(use: "calibration" | "test", { data: files, labels }: Files): Promise<boolean> {
     const { engine } = store.state;
-    if (!engine) return;
+    if (!engine) return false;
     const own = settings();
     // The limit is for calibration alone.
     const choice: DataChoice = { ...own, files, ...(labels && { labels }), ...(use === "test" && { limit: 0 }) };
     try {
-      const info = await engine.call("openData", [use, choice]);
-      if (engine !== store.state.engine) return;
+      const info = await work.run(`Reading the ${use} data`, (how) => engine.call("openData", [use, choice], how));
+      if (engine !== store.state.engine) return false;
+      if (!info) return (showSettings(store.state.calibration?.choice), true);
       fail("");
       store.update({ [use]: { choice, info } });
     } catch (error) {
       fail((error as Error).message);
       store.update({ [use]: undefined });
     }
+    return false;
+  }
+
+  // The settings of the data that is there.
+  function showSettings(choice: DataChoice | undefined): void {
+    if (!choice) return;
+    batchSize.value = String(choice.batchSize);
+    limit.value = String(choice.limit);
+    preprocess = choice.preprocess;
+    showControls();
   }
 
   // Opens what was chosen with the settings of now.
   async function again(): Promise<void> {
     for (const use of ["calibration", "test"] as const) {
       const files = chosen[use];
-      if (files) await open(use, files.data, files.labels);
+      if (files && (await open(use, files))) return;
     }
     void showPreview();
   }
 
-  const chosen: {
-    calibration?: { data: readonly NamedFile[]; labels: string | undefined };
-    test?: { data: readonly NamedFile[]; labels: string | undefined };
-  } = {};
+  const chosen: { calibration?: Files; test?: Files } = {};
 
   async function take(use: "calibration" | "test", files: readonly NamedFile[]): Promise<void> {
     fail("");
@@ -210,8 +223,9 @@ export function dataStep(store: Store): DataStep {
     const all = labels ? [...data.filter((file) => file !== labels), labels] : data;
     // Labels alone belong to the data that is there.
     const there = chosen[use]?.data ?? [];
-    chosen[use] = { data: data.length > 0 ? all : [...there, labels!], labels: labels?.name };
-    await open(use, chosen[use].data, labels?.name);
+    const taken = { data: data.length > 0 ? all : [...there, labels!], labels: labels?.name };
+    if (await open(use, taken)) return;
+    chosen[use] = taken;
     if (use === "calibration") {
       showThumbnails();
       void showPreview();

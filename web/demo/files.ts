@@ -1,5 +1,5 @@
 // Files that people drop or choose, and the example.
-import { h } from "./dom.js";
+import { h } from "../../src/cli/report/dom.js";
 import type { NamedFile } from "./protocol.js";
 
 // All files of a drop, with the folders they lie in.

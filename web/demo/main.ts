@@ -12,8 +12,8 @@ const store = new Store();
 for (const event of ["dragover", "drop"]) window.addEventListener(event, (dropped) => dropped.preventDefault());
 
 const data = dataStep(store);
+const choose = graphStep(store);
 modelStep(store, data.take);
-recipeStep(store);
+recipeStep(store, choose);
 quantizeStep(store);
-resultStep(store);
-graphStep(store);
+resultStep(store, choose);

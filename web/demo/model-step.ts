@@ -1,29 +1,30 @@
 // Step 1: a model comes in.
-import { byId, formatBytes, formatShape, h } from "./dom.js";
-import { Engine, EngineError } from "./engine.js";
+import { cards, formatBytes, formatShape, h } from "../../src/cli/report/dom.js";
+import { Engine } from "./engine.js";
 import { dropZone, loadExample } from "./files.js";
+import { byId, problemLine } from "./page.js";
 import type { NamedFile } from "./protocol.js";
 import type { Store } from "./state.js";
 import { defaultRecipe } from "./state.js";
+import { workLine } from "./work.js";
 
 // `takeData` is given files that came along with the model.
 export function modelStep(store: Store, takeData: (use: "calibration" | "test", files: readonly NamedFile[]) => Promise<void>): void {
-  const facts = h("dl", { class: "cards" });
-  const problem = h("p", { class: "problem", role: "alert", hidden: true });
-  const fail = (text: string): void => {
-    problem.textContent = text;
-    problem.hidden = text === "";
-  };
+  const facts = h("div", {});
+  const { element: problem, fail } = problemLine();
+  const work = workLine("open");
+  // A worker that brings its module while the person still looks for a file.
+  let spare: Engine | undefined = new Engine();
   let opening = 0;
 
   async function open(model: NamedFile): Promise<boolean> {
     const turn = ++opening;
     fail("");
-    byId("status").textContent = `Reading ${model.name}`;
-    const engine = new Engine();
+    const engine = spare ?? new Engine();
+    spare = undefined;
     try {
-      const info = await engine.call("open", [model.file]);
-      if (turn !== opening) return (engine.dispose(), false);
+      const info = await work.run(`Reading ${model.name}`, (how) => engine.call("open", [model.file], how));
+      if (!info || turn !== opening) return (engine.dispose(), false);
       store.state.engine?.dispose();
       store.update({
         engine,
@@ -42,7 +43,7 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
       return true;
     } catch (error) {
       engine.dispose();
-      fail(`${model.name} could not be opened: ${(error as EngineError).message}`);
+      fail(`${model.name} could not be opened: ${(error as Error).message}`);
       byId("status").textContent = "";
       return false;
     }
@@ -83,6 +84,7 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
       dropZone("model-file", "Drop a .pt2 model", "or choose one that torch.export.save wrote", ".pt2", (files) => void take(files)),
       h("div", { class: "aside" }, button, h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB).")),
     ),
+    work.element,
     problem,
     facts,
   );
@@ -92,14 +94,15 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     const { nodes, attributes, inputs, outputs } = model.program;
     const weights = attributes.filter(({ kind }) => kind === "parameter").reduce((sum, { bytes }) => sum + bytes, 0);
     const values = (list: typeof inputs): string => list.map((value) => `${value.name} ${value.dtype ?? ""}${formatShape(value.shape)}`).join(", ");
-    const fact = (what: string, value: string, id?: string): HTMLElement => h("div", {}, h("dt", {}, what), h("dd", { ...(id && { id }) }, value));
     facts.replaceChildren(
-      fact("Model", name, "model-name"),
-      fact("Size", formatBytes(model.bytes), "model-size"),
-      fact("Operators", String(nodes.filter(({ op }) => op === "call_function").length), "model-operators"),
-      fact("Parameters", formatBytes(weights)),
-      fact("Inputs", values(inputs)),
-      fact("Outputs", values(outputs)),
+      cards([
+        ["Model", name, "", "model-name"],
+        ["Size", formatBytes(model.bytes), "", "model-size"],
+        ["Operators", String(nodes.filter(({ op }) => op === "call_function").length), "", "model-operators"],
+        ["Parameters", formatBytes(weights)],
+        ["Inputs", values(inputs)],
+        ["Outputs", values(outputs)],
+      ]),
     );
   });
 }

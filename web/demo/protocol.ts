@@ -33,7 +33,7 @@ export interface ModelInfo {
 }
 
 export interface Quantized {
-  bytes: number;
+  file: Blob; // the .pt2
   seconds: { calibrate: number; convert: number };
   samples: number;
   report: QuantizationReport;
@@ -57,7 +57,7 @@ export interface Evaluation {
   classifier: boolean; // whether output 0 is [samples, classes]
   top1?: readonly [float: number, int8: number];
   agreement?: number; // percent
-  sqnr: number; // dB, of output 0
+  sqnr: number | null; // dB, of output 0; null: no error
   speed: { float: number; int8: number }; // milliseconds for a sample
   predictions: readonly SampleScores[]; // the worst first
 }
@@ -65,12 +65,14 @@ export interface Evaluation {
 export interface Stage {
   stage: string;
   done: number;
-  total: number;
+  total: number; // 0 where it is not known
+  unit?: string; // what is counted, if not batches
   observers?: readonly ObserverSummary[];
 }
 
 // The worker's methods: arguments and answers.
 export interface Methods {
+  warm(): void; // brings the WASM module while the person still looks for a file
   open(file: Blob): ModelInfo;
   openData(use: "calibration" | "test", choice: DataChoice): DataInfo;
   preview(choice: DataChoice, index: number): Picture;
@@ -78,17 +80,15 @@ export interface Methods {
   quantize(recipe: Recipe): Quantized;
   compare(): LayerError[];
   evaluate(use: "calibration" | "test"): Evaluation;
-  save(): Uint8Array<ArrayBuffer>;
   observers(): string;
   report(report: Report): string;
 }
 export type Method = keyof Methods;
 
-export interface Request {
-  id: number;
+export interface ToWorker {
+  id: number; // 0 where nobody waits for the answer
   method: Method;
   args: readonly unknown[];
 }
-export type ToWorker = Request | { cancel: number };
 export type FromWorker =
   { id: number; progress: Stage } | { id: number; value: unknown } | { id: number; error: { message: string; code?: ErrorCode; node?: string } };

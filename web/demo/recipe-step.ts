@@ -1,10 +1,13 @@
 // Step 3: what is quantized and how, layer by layer, with the reason for each.
-import type { Explanation, Recipe } from "qdq";
-import { byId, download, formatBytes, formatShape, h, row, scrollTable } from "./dom.js";
-import type { EngineError } from "./engine.js";
-import { choicesFor, diffLines, globalOf, settingsText, settingOf, withGlobal, withSetting } from "./recipe.js";
+import type { Recipe } from "qdq";
+import { formatBytes, formatShape, h, row, scrollTable } from "../../src/cli/report/dom.js";
+import { decibelsOf } from "../../src/cli/report/graph-view.js";
+import { operatorCell, outcomeCell } from "../../src/cli/report/result-view.js";
+import { layerSetting } from "./layer-setting.js";
+import { byId, download, problemLine } from "./page.js";
+import { diffLines, globalOf, settingsText, settingOf, withGlobal, withSetting } from "./recipe.js";
 import type { State, Store } from "./state.js";
-import { lastRun } from "./state.js";
+import { defaultRecipe, lastRun } from "./state.js";
 
 const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<string, string> }> = {
   XNNPACKQuantizer: {
@@ -19,8 +22,9 @@ const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<
   },
 };
 
-export function recipeStep(store: Store): void {
-  const problem = h("p", { class: "problem", role: "alert", hidden: true });
+// `choose` shows an operator in the graph.
+export function recipeStep(store: Store, choose: (node: string) => void): void {
+  const { element: problem, fail } = problemLine();
   const select = h("select", { id: "quantizer", onchange: () => store.update({ recipe: quantizers[select.value]?.fresh ?? store.state.recipe }) });
   const fields = h("div", { class: "controls" });
   const types = h("div", { class: "controls" });
@@ -41,12 +45,16 @@ export function recipeStep(store: Store): void {
     onchange: () => apply(text.value),
   });
   const diff = h("pre", { class: "diff", id: "recipe-diff" });
+  const against = h("select", { id: "diff-against", onchange: () => showDiff(store.state) });
   const load = h("input", {
     type: "file",
     id: "recipe-file",
     accept: ".json",
     class: "file",
-    onchange: () => void load.files?.[0]?.text().then(apply),
+    onchange: () => {
+      void load.files?.[0]?.text().then(apply);
+      load.value = "";
+    },
   });
 
   byId("recipe").append(
@@ -77,10 +85,10 @@ export function recipeStep(store: Store): void {
           "Copy",
         ),
         h("button", { type: "button", onclick: () => download("recipe.json", `${text.value}\n`, "application/json") }, "Save"),
-        h("label", { for: "recipe-file", class: "button" }, "Load"),
         load,
+        h("label", { for: "recipe-file", class: "button" }, "Load"),
       ),
-      h("h3", {}, "Against the recipe of the last result"),
+      h("label", {}, "Changes against ", against),
       diff,
     ),
   );
@@ -92,10 +100,6 @@ export function recipeStep(store: Store): void {
       fail(`the recipe is not JSON: ${(error as Error).message}`);
     }
   }
-  function fail(reason: string): void {
-    problem.textContent = reason;
-    problem.hidden = reason === "";
-  }
 
   // Asks the worker what the recipe would do; of several answers only that to the last question counts.
   let asked = 0;
@@ -106,7 +110,7 @@ export function recipeStep(store: Store): void {
       const explanation = await engine.call("explain", [recipe]);
       if (turn === asked) store.update({ explanation, explanationError: undefined });
     } catch (error) {
-      if (turn === asked) store.update({ explanation: undefined, explanationError: (error as EngineError).message });
+      if (turn === asked) store.update({ explanation: undefined, explanationError: (error as Error).message });
     }
   }
 
@@ -128,7 +132,7 @@ export function recipeStep(store: Store): void {
       }),
     );
     const names = [
-      ...new Set((model?.program.nodes ?? []).map((node) => (node as { type?: string }).type).filter((type) => type !== undefined)),
+      ...new Set((model?.program.nodes ?? []).map(({ type }) => type).filter((type) => type !== undefined)),
     ].sort();
     types.replaceChildren(
       ...(known ? names : []).map((name) => {
@@ -148,20 +152,21 @@ export function recipeStep(store: Store): void {
     return weight && { bytes: weight.bytes, shape: formatShape(weight.shape) };
   }
 
-  function choiceFor({ recipe }: State, operator: Explanation): HTMLElement | string {
-    if (!operator.module || !quantizers[recipe.quantizer]) return "";
-    const choices = choicesFor(recipe),
-      now = JSON.stringify(settingOf(recipe, "module_name", operator.module));
-    const pick = h(
-      "select",
-      {
-        "aria-label": `setting of ${operator.module}`,
-        onchange: () =>
-          store.update({ recipe: withSetting(store.state.recipe, "module_name", operator.module, choices[pick.selectedIndex]?.setting) }),
-      },
-      ...choices.map(({ label, setting }) => h("option", { selected: JSON.stringify(setting) === now }, label)),
+  // The recipes that there are to compare with; the last result is chosen anew whenever there is one more.
+  function showRecipes({ runs }: State): void {
+    against.replaceChildren(
+      h("option", {}, "the default recipe"),
+      ...runs.map((_, i) => h("option", {}, `the recipe of result ${i + 1}`)),
     );
-    return pick;
+    against.selectedIndex = runs.length;
+  }
+  function showDiff({ runs, recipe }: State): void {
+    const before = runs[against.selectedIndex - 1]?.recipe ?? defaultRecipe;
+    diff.replaceChildren(
+      ...diffLines(settingsText(before), settingsText(recipe)).map(({ sign, text: line }) =>
+        h("span", { class: sign === "+" ? "added" : sign === "-" ? "removed" : "same" }, `${sign} ${line}\n`),
+      ),
+    );
   }
 
   function showTable(state: State): void {
@@ -177,16 +182,13 @@ export function recipeStep(store: Store): void {
         ["Operator", "Weights", "Becomes", "Setting", "SQNR", "Because"],
         shown.map((operator) => {
           const weights = weightsOf(state, operator.module),
-            sqnr = errors.get(operator.node)?.sqnr_db;
+            decibels = decibelsOf(errors.get(operator.node));
           const line = row(
-            {
-              class: "name",
-              content: h("span", {}, operator.module || operator.node, h("small", {}, `${operator.node}: ${operator.op.replace(/^aten\./, "")}`)),
-            },
+            operatorCell(operator, choose),
             { class: "n", content: weights ? h("span", {}, formatBytes(weights.bytes), h("small", {}, weights.shape)) : "" },
-            { class: `outcome ${operator.outcome}`, content: operator.outcome === "quantized" ? "int8" : operator.outcome },
-            choiceFor(state, operator),
-            { class: "n", content: typeof sqnr === "number" ? `${sqnr.toFixed(1)} dB` : "" },
+            outcomeCell(operator.outcome),
+            operator.module && layerSetting(store, operator.module),
+            { class: "n", content: decibels === undefined ? "" : `${decibels.toFixed(1)} dB` },
             { class: "reason", content: operator.reason },
           );
           line.dataset.node = operator.node;
@@ -214,15 +216,7 @@ export function recipeStep(store: Store): void {
         (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
     }
     if (changed.has("explanation") || changed.has("runs")) showTable(state);
-    if (changed.has("recipe") || changed.has("runs") || changed.has("model")) {
-      const before = lastRun(state);
-      diff.replaceChildren(
-        ...(before
-          ? diffLines(settingsText(before.recipe), settingsText(state.recipe)).map(({ sign, text: line }) =>
-              h("span", { class: sign === "+" ? "added" : sign === "-" ? "removed" : "same" }, `${sign} ${line}\n`),
-            )
-          : ["There is no result yet."]),
-      );
-    }
+    if (changed.has("runs") || changed.has("model")) showRecipes(state);
+    if (changed.has("recipe") || changed.has("runs") || changed.has("model")) showDiff(state);
   });
 }

@@ -26,21 +26,40 @@ export function withGlobal(recipe: Recipe, field: string, value: boolean): Recip
 
 export const globalOf = (recipe: Recipe, field: string): boolean => (recipe.global as Record<string, unknown> | undefined)?.[field] === true;
 
-// What can be said of a layer, by quantizer; the first is the rule of the recipe itself.
-export function choicesFor(recipe: Recipe): readonly { label: string; setting: Setting | undefined }[] {
-  const rest: { label: string; setting: Setting | undefined }[] =
-    recipe.quantizer === "X86InductorQuantizer"
-      ? [
-          { label: "int8", setting: {} },
-          { label: "int8, dynamic", setting: { is_dynamic: true } },
-          { label: "int8, reduced range", setting: { reduce_range: true } },
-        ]
-      : [
-          { label: "int8 per channel", setting: { is_per_channel: true } },
-          { label: "int8 per tensor", setting: {} },
-          { label: "int8 dynamic", setting: { is_per_channel: true, is_dynamic: true } },
-        ];
-  return [{ label: "as the recipe says", setting: undefined }, { label: "float", setting: null }, ...rest];
+interface Choice {
+  label: string;
+  setting: Setting | undefined;
+}
+const weightsAlone = (quantMin: number, quantMax: number): Setting => ({
+  weight: {
+    spec: "quantization",
+    dtype: "int8",
+    quant_min: quantMin,
+    quant_max: quantMax,
+    qscheme: "per_channel_symmetric",
+    ch_axis: 0,
+    observer: { class: "PerChannelMinMaxObserver" },
+  },
+});
+const choices: Record<string, readonly Choice[]> = {
+  X86InductorQuantizer: [
+    { label: "int8", setting: {} },
+    { label: "int8, dynamic", setting: { is_dynamic: true } },
+    { label: "int8, reduced range", setting: { reduce_range: true } },
+  ],
+  XNNPACKQuantizer: [
+    { label: "int8 per channel", setting: { is_per_channel: true } },
+    { label: "int8 per tensor", setting: {} },
+    { label: "int8 dynamic (linear)", setting: { is_per_channel: true, is_dynamic: true } },
+    { label: "int8, 4-bit weights", setting: { is_per_channel: true, weight_qmin: -8, weight_qmax: 7 } },
+    { label: "weights alone, int8", setting: weightsAlone(-127, 127) },
+  ],
+};
+
+// What can be said of a layer, by quantizer; the first is the rule of the recipe itself. Empty for quantizers without such settings.
+export function choicesFor({ quantizer }: Recipe): readonly Choice[] {
+  const own = choices[quantizer];
+  return own ? [{ label: "as the recipe says", setting: undefined }, { label: "float", setting: null }, ...own] : [];
 }
 
 // A recipe or a preprocessing as JSON with one line for each layer, so that a diff shows a layer as a line.

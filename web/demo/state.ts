@@ -11,6 +11,7 @@ export interface Chosen {
 export interface Run {
   recipe: Recipe;
   quantized: Quantized;
+  observers?: string; // what they saw, as JSON
   errors?: readonly LayerError[];
   evaluation?: Evaluation;
 }

@@ -1,40 +1,20 @@
 // All heavy work of the page: one model, its data, and what became of them.
-import { QdqError, compareLayers, convertPt2e, explain, loadPt2, lower, openData, preparePt2e, quantizationReport, reportHtml, savePt2 } from "qdq";
+import { QdqError, capabilities, compareLayers, convertPt2e, explain, loadPt2, lower, openData, preparePt2e, savePt2 } from "qdq";
+import { quantizationReport, reportHtml } from "qdq";
 import type { Data, Files, LayerError, Prepared, Program, Recipe, Session, Tensor } from "qdq";
-import type {
-  DataChoice,
-  DataInfo,
-  Evaluation,
-  FromWorker,
-  Methods,
-  ModelInfo,
-  NamedFile,
-  Picture,
-  Quantized,
-  SampleScores,
-  Stage,
-  ToWorker,
-} from "./protocol.js";
+import { isImage } from "./page.js";
+import type { DataChoice, DataInfo, Evaluation, FromWorker, Methods, ModelInfo, NamedFile, Picture, Quantized } from "./protocol.js";
+import type { SampleScores, Stage, ToWorker } from "./protocol.js";
 
-interface Job {
-  cancelled: boolean;
-  progress(stage: Stage): void;
-}
+type Progress = (stage: Stage) => void;
 
 let model: { program: Program; bytes: number } | undefined;
 const opened: { calibration?: Opened; test?: Opened } = {};
-let result: { prepared: Prepared; quantized: Program; bytes: Uint8Array<ArrayBuffer> } | undefined;
-const jobs = new Map<number, Job>();
+let result: { prepared: Prepared; quantized: Program } | undefined;
 
 interface Opened {
   data: Data;
   labels: number[] | undefined;
-}
-
-// Lets a waiting "cancel" in, and stops if there was one.
-async function breathe(job: Job, what: string): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve));
-  if (job.cancelled) throw new QdqError("Cancelled", `${what} was cancelled`);
 }
 
 function need<T>(value: T | undefined, what: string): T {
@@ -107,17 +87,21 @@ function timed(session: Session, inputs: readonly Tensor[], clock: { seconds: nu
   return need(output, "the model has no outputs");
 }
 
-type Handlers = { [M in keyof Methods]: (job: Job, ...args: Parameters<Methods[M]>) => Promise<ReturnType<Methods[M]>> };
+// Methods never wait for anything but the module: to stop them the page ends the worker.
+type Handlers = { [M in keyof Methods]: (progress: Progress, ...args: Parameters<Methods[M]>) => Promise<ReturnType<Methods[M]>> };
 const methods: Handlers = {
-  async open(job, file): Promise<ModelInfo> {
-    job.progress({ stage: "Reading the model", done: 0, total: 0 });
+  async warm(): Promise<void> {
+    await capabilities();
+  },
+
+  async open(_progress, file): Promise<ModelInfo> {
     const bytes = new Uint8Array(await file.arrayBuffer());
     const loaded = await loadPt2(bytes);
     model = { program: loaded, bytes: bytes.length };
     return { program: loaded.info(), bytes: bytes.length };
   },
 
-  async openData(_job, use, choice): Promise<DataInfo> {
+  async openData(_progress, use, choice): Promise<DataInfo> {
     const fresh = openChoice(choice);
     opened[use]?.data.dispose();
     opened[use] = fresh;
@@ -125,8 +109,8 @@ const methods: Handlers = {
     return { samples: data.numSamples, batches: data.numBatches, files: data.files, ...(labels && { labels }) };
   },
 
-  async preview(_job, choice, index): Promise<Picture> {
-    const images = choice.files.filter(({ name }) => /\.(jpe?g|png|bmp)$/i.test(name));
+  async preview(_progress, choice, index): Promise<Picture> {
+    const images = choice.files.filter(({ name }) => isImage(name));
     const image = need(images[index], "there is no such image");
     const fixed = program().info().inputs[0]?.shape?.[0];
     // A program with a fixed batch gets as many copies of the image.
@@ -136,19 +120,18 @@ const methods: Handlers = {
     return pictureOf(data.batch(0)[0]!, choice.preprocess);
   },
 
-  async explain(_job, recipe: Recipe) {
+  async explain(_progress, recipe: Recipe) {
     using prepared = preparePt2e(program(), recipe);
     return explain(prepared);
   },
 
-  async quantize(job, recipe): Promise<Quantized> {
+  async quantize(progress, recipe): Promise<Quantized> {
     const { data } = need(opened.calibration, "there is no calibration data; drop images or an .npz first");
     const began = performance.now();
     const prepared = preparePt2e(program(), recipe);
     try {
       let shown = 0;
       for (let i = 0; i < data.numBatches; ++i) {
-        await breathe(job, "calibration");
         prepared.run(data.batch(i));
         const stage: Stage = { stage: "Calibrating", done: i + 1, total: data.numBatches };
         const now = performance.now();
@@ -157,18 +140,17 @@ const methods: Handlers = {
           stage.observers = prepared.calibration();
           shown = performance.now() + Math.max(400, 10 * (performance.now() - now));
         }
-        job.progress(stage);
+        progress(stage);
       }
-      await breathe(job, "calibration");
       const calibrated = performance.now();
-      job.progress({ stage: "Converting", done: 0, total: 0 });
+      progress({ stage: "Converting", done: 0, total: 0 });
       const quantized = convertPt2e(prepared);
       const bytes = savePt2(quantized) as Uint8Array<ArrayBuffer>;
       result?.prepared.dispose();
       result?.quantized.dispose();
-      result = { prepared, quantized, bytes };
+      result = { prepared, quantized };
       return {
-        bytes: bytes.length,
+        file: new Blob([bytes], { type: "application/octet-stream" }),
         samples: data.numSamples,
         seconds: { calibrate: (calibrated - began) / 1000, convert: (performance.now() - calibrated) / 1000 },
         report: quantizationReport(prepared, quantized),
@@ -178,20 +160,19 @@ const methods: Handlers = {
     }
   },
 
-  async compare(job): Promise<LayerError[]> {
+  async compare(progress): Promise<LayerError[]> {
     const { prepared, quantized } = need(result, "nothing is quantized yet");
     const { data } = need(opened.calibration, "there is no calibration data");
     using comparison = compareLayers(prepared, quantized);
     const batches = Math.min(data.numBatches, Math.max(1, Math.floor((32 * data.numBatches) / data.numSamples)));
     for (let i = 0; i < batches; ++i) {
-      await breathe(job, "comparing layers");
       comparison.add(data.batch(i));
-      job.progress({ stage: "Comparing layers", done: i + 1, total: batches });
+      progress({ stage: "Comparing layers", done: i + 1, total: batches });
     }
     return comparison.layers();
   },
 
-  async evaluate(job, use): Promise<Evaluation> {
+  async evaluate(progress, use): Promise<Evaluation> {
     const { quantized } = need(result, "nothing is quantized yet");
     const { data, labels } = need(opened[use] ?? opened.calibration, "there is no data");
     using floatSession = lower(program());
@@ -206,7 +187,6 @@ const methods: Handlers = {
       classifier = true;
     const right: [number, number] = [0, 0];
     for (let i = 0; i < data.numBatches; ++i) {
-      await breathe(job, "evaluation");
       const inputs = data.batch(i),
         count = inputs[0]?.shape[0] ?? 1;
       // The first batch warms both up and is not timed.
@@ -240,7 +220,7 @@ const methods: Handlers = {
         predictions.push({ file: data.files[sample] ?? `sample ${sample}`, ...(label !== undefined && { label }), float, int8, moved });
       });
       samples += count;
-      job.progress({ stage: "Running both models", done: i + 1, total: data.numBatches });
+      progress({ stage: "Running both models", done: i + 1, total: data.numBatches });
     }
     // Other answers than float's first, then those whose scores moved most.
     const other = (sample: SampleScores): number => Number(sample.float[0]?.class !== sample.int8[0]?.class);
@@ -250,7 +230,7 @@ const methods: Handlers = {
     return {
       samples,
       classifier,
-      sqnr: 10 * Math.log10(signal / noise),
+      sqnr: noise === 0 ? null : 10 * Math.log10(signal / noise),
       ...(classifier && { agreement: same * percent }),
       ...(classifier && labels && { top1: [right[0] * percent, right[1] * percent] as const }),
       speed: { float: clocks.float.seconds * milliseconds, int8: clocks.int8.seconds * milliseconds },
@@ -258,15 +238,11 @@ const methods: Handlers = {
     };
   },
 
-  async save(): Promise<Uint8Array<ArrayBuffer>> {
-    return need(result, "nothing is quantized yet").bytes;
-  },
-
   async observers(): Promise<string> {
     return JSON.stringify(need(result, "nothing is quantized yet").prepared.observers(), null, 1);
   },
 
-  async report(_job, report): Promise<string> {
+  async report(_progress, report): Promise<string> {
     program();
     return reportHtml(report);
   },
@@ -274,22 +250,18 @@ const methods: Handlers = {
 
 const post = (message: FromWorker): void => postMessage(message);
 
-onmessage = async ({ data }: MessageEvent<ToWorker>) => {
-  if ("cancel" in data) {
-    const job = jobs.get(data.cancel);
-    if (job) job.cancelled = true;
-    return;
-  }
-  const { id, method, args } = data;
-  const job: Job = { cancelled: false, progress: (progress) => post({ id, progress }) };
-  jobs.set(id, job);
+async function answer({ id, method, args }: ToWorker): Promise<void> {
   try {
-    const handler = methods[method] as (job: Job, ...args: readonly unknown[]) => Promise<unknown>;
-    post({ id, value: await handler(job, ...args) });
+    const handler = methods[method] as (progress: Progress, ...args: readonly unknown[]) => Promise<unknown>;
+    post({ id, value: await handler((progress) => post({ id, progress }), ...args) });
   } catch (error) {
     const { message, code, node } = error as QdqError;
     post({ id, error: { message, ...(code && { code }), ...(node && { node }) } });
-  } finally {
-    jobs.delete(id);
   }
+}
+
+// One call after the other: data belongs to the model that was opened before it.
+let turn = Promise.resolve();
+onmessage = ({ data }: MessageEvent<ToWorker>) => {
+  turn = turn.then(() => answer(data));
 };

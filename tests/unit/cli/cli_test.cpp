@@ -102,6 +102,18 @@ TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
   EXPECT_EQ(report["operators"].size(), 4U);
   EXPECT_EQ(report["errors"].size(), 4U);
   EXPECT_EQ(report["observers"][0]["counts"].size(), 64U);
+  // The graph of the float program, and what its values became.
+  EXPECT_EQ(report["nodes"].size(), load_pt2(host.files["a<b.pt2"]).graph->nodes().size());
+  const auto weight = std::find_if(report["qparams"].begin(), report["qparams"].end(), [](const auto& value) { return !value["by"].empty(); });
+  ASSERT_NE(weight, report["qparams"].end()) << report["qparams"].dump(1);
+  EXPECT_EQ((*weight)["by"][0], "conv2d_default");
+  EXPECT_EQ((*weight)["dtype"], "int8");
+  EXPECT_EQ((*weight)["channels"], 1);
+  EXPECT_GT((*weight)["scale"][0].get<double>(), 0);
+  // Its modules are one script without what only readers of the sources need.
+  const std::string script = html.substr(html.rfind("<script"));
+  EXPECT_NE(script.find("function graphView("), std::string::npos);
+  for (const char* left : {"\nimport ", "\nexport ", "@param", "\n//", "QDQ_REPORT"}) EXPECT_EQ(script.find(left), std::string::npos) << left;
 }
 
 TEST_F(CliTest, SaysWhyLayersStayFloat) {

@@ -1,4 +1,4 @@
-// The HTML around a report's data: the text of src/cli/report.html, which the build turns into a source file.
+// The HTML around a report's data: the files of src/cli/report/, which the build puts into one text.
 #pragma once
 
 #include <string_view>

@@ -1,0 +1,25 @@
+// The setting of one layer, or of all layers in a module, as a choice.
+import { h } from "../../src/cli/report/dom.js";
+import { choicesFor, settingOf, withSetting } from "./recipe.js";
+import type { Store } from "./state.js";
+
+// Nothing where the recipe's quantizer has no settings by module.
+export function layerSetting(store: Store, module: string): HTMLElement | undefined {
+  const { recipe } = store.state,
+    choices = choicesFor(recipe);
+  if (choices.length === 0) return undefined;
+  const setting = settingOf(recipe, "module_name", module),
+    now = JSON.stringify(setting);
+  const known = choices.some((choice) => JSON.stringify(choice.setting) === now);
+  // A recipe that was written by hand may say what no choice does.
+  const all = known ? choices : [...choices, { label: "as in the JSON", setting }];
+  const pick = h(
+    "select",
+    {
+      "aria-label": `setting of ${module}`,
+      onchange: () => store.update({ recipe: withSetting(store.state.recipe, "module_name", module, all[pick.selectedIndex]?.setting) }),
+    },
+    ...all.map((choice) => h("option", { selected: JSON.stringify(choice.setting) === now }, choice.label)),
+  );
+  return pick;
+}

@@ -1,0 +1,41 @@
+// What is the page's alone: its places, durations, and files for the person.
+import { h } from "../../src/cli/report/dom.js";
+
+export function byId(id: string): HTMLElement {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`the page has no element #${id}`);
+  return element;
+}
+
+export const formatSeconds = (seconds: number): string =>
+  seconds >= 90
+    ? `${Math.round(seconds / 60)} min`
+    : seconds >= 10
+      ? `${Math.round(seconds)} s`
+      : seconds >= 1
+        ? `${seconds.toFixed(1)} s`
+        : `${Math.round(seconds * 1000)} ms`;
+
+export const isImage = (name: string): boolean => /\.(jpe?g|png|bmp)$/i.test(name);
+
+// Where a step says what went wrong. An empty reason takes it away.
+export function problemLine(): { element: HTMLElement; fail(reason: string): void } {
+  const element = h("p", { class: "problem", role: "alert", hidden: true });
+  return {
+    element,
+    fail(reason) {
+      element.textContent = reason;
+      element.hidden = reason === "";
+    },
+  };
+}
+
+// Gives bytes to the person as a file.
+export function download(name: string, bytes: BlobPart, type: string): void {
+  const url = URL.createObjectURL(new Blob([bytes], { type }));
+  const link = h("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
