@@ -46,6 +46,19 @@ TEST(Zip, Crc32IsThatOfTheStandard) {
   EXPECT_EQ(crc32({}), 0u);
 }
 
+TEST(Zip, Crc32OfAnyLengthIsThatOfItsBits) {
+  Bytes bytes;
+  uint32_t expected = 0xFFFFFFFF;
+  for (uint32_t i = 0; i < 9000; ++i) {
+    if (i % 61 == 0 || (i > 4080 && i < 4140)) {
+      EXPECT_EQ(crc32(bytes), ~expected) << i;
+    }
+    bytes.push_back(static_cast<std::byte>(i * i * 2654435761u >> 24));
+    expected ^= static_cast<uint32_t>(bytes.back());
+    for (int bit = 0; bit < 8; ++bit) expected = expected >> 1 ^ (expected & 1 ? 0xEDB88320u : 0);
+  }
+}
+
 TEST(Zip, MembersComeBackInOrder) {
   for (const bool wide : {false, true}) {
     for (const size_t alignment : {size_t{1}, size_t{64}}) {
