@@ -13,6 +13,7 @@ struct Step {
   const OpDef* op = nullptr;
   std::unique_ptr<CompiledOp> compiled;
   std::vector<size_t> last_uses;
+  std::vector<bool> takes;  // the arguments whose only use is this one from here on: they are handed over, not shared
 };
 
 class Resolver {
@@ -95,7 +96,7 @@ struct Interpreter::Impl {
 
   void compile(const std::vector<Backend*>& backends);
   void find_last_uses();
-  Value evaluate(Step& step, const std::vector<Value>& values);
+  Value evaluate(Step& step, std::vector<Value>& values);
 };
 
 Interpreter::Interpreter(const Program& program, std::vector<Backend*> backends) : impl_(std::make_unique<Impl>()) {
@@ -149,14 +150,25 @@ void Interpreter::Impl::find_last_uses() {
   }
   for (size_t i = 0; i < steps.size(); ++i)
     if (last[i] < steps.size()) steps[last[i]].last_uses.push_back(i);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    std::unordered_map<const Node*, int> times;
+    const auto count = [&](const Node* node) { ++times[node]; };
+    for (const Argument& argument : steps[i].node->args()) argument.for_each_node(count);
+    for (const auto& [key, argument] : steps[i].node->kwargs()) argument.for_each_node(count);
+    for (const Argument& argument : steps[i].node->args()) {
+      const Node* node = argument.node();
+      steps[i].takes.push_back(node != nullptr && last[slots.at(node)] == i && times.at(node) == 1);
+    }
+  }
 }
 
-Value Interpreter::Impl::evaluate(Step& step, const std::vector<Value>& values) {
+Value Interpreter::Impl::evaluate(Step& step, std::vector<Value>& values) {
   const Node& node = *step.node;
   const Resolver resolve(slots, values);
   std::vector<Value> args;
   args.reserve(node.args().size());
-  for (const Argument& argument : node.args()) args.push_back(resolve(argument));
+  for (size_t i = 0; i < node.args().size(); ++i)
+    args.push_back(step.takes[i] ? std::exchange(values[slots.at(node.arg(i).node())], {}) : resolve(node.arg(i)));
   if (node.op() == Node::Op::kCallModule) {
     QDQ_CHECK(module_handler != nullptr, kInternal, "the graph calls the module ", node.target(), ", and nobody answers for modules");
     return module_handler(node, args);

@@ -241,6 +241,10 @@ class PoolOp : public CompiledOp {
 
 bool is_dense_f32(const Tensor& tensor) { return is_f32(tensor) && tensor.is_contiguous(); }
 
+// Where an elementwise result goes: over x if the operator says so, or if nobody else sees the bytes of x.
+bool may_overwrite(const Tensor& x) { return x.storage().use_count() == 1; }
+Tensor result_over(const Tensor& x, bool in_place) { return in_place || may_overwrite(x) ? x : Tensor::empty(x.sizes(), DType::kF32); }
+
 // An elementwise loop over n elements; the call tells settings such as the slope of a leaky relu.
 using UnaryLoop = void (*)(const Call<Tensor>& call, const float* x, int64_t n, float* out);
 
@@ -283,7 +287,7 @@ class UnaryOp : public CompiledOp {
   Value run(const Call<Tensor>& call) override {
     const Tensor& x = call.tensor(0);
     if (!is_dense_f32(x)) return run_reference(call);
-    const Tensor out = in_place_ ? x : Tensor::empty(x.sizes(), DType::kF32);
+    const Tensor out = result_over(x, in_place_);
     loop_(call, x.data<float>(), x.numel(), out.data<float>());
     return out;
   }
@@ -328,7 +332,7 @@ class BinaryOp : public CompiledOp {
     if (loop_ == kernel::mul_f32 && !in_place_ && is_scale_of(*b, *a)) std::swap(a, b);
     const bool scales = loop_ == kernel::mul_f32 && a->numel() > 0 && is_scale_of(*a, *b);
     if (a->sizes() != b->sizes() && !scales) return run_reference(call);
-    const Tensor out = in_place_ ? *a : Tensor::empty(a->sizes(), DType::kF32);
+    const Tensor out = !scales && !in_place_ && may_overwrite(*b) ? *b : result_over(*a, in_place_);
     const float *x = a->data<float>(), *y = b->data<float>();
     if (scales) kernel::scale_channels_f32(x, 1, b->numel(), a->numel() / b->numel(), y, nullptr, out.data<float>());
     else loop_(x, y, out.numel(), out.data<float>());
@@ -401,6 +405,35 @@ class PerTensorOp : public CompiledOp {
   bool quantizes_;
 };
 
+// quantize_per_channel(x, scales, zero_points, axis, quant_min, quant_max, dtype).
+class QuantizePerChannelOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor &x = call.tensor(0), &scales = call.tensor(1), &zero_points = call.tensor(2);
+    const int64_t axis = call.integer(3) < 0 ? call.integer(3) + x.dim() : call.integer(3);
+    const DType integer = call.dtype(6, DType::kS8);
+    const auto fits_axis = [&](const Tensor& t) { return t.dim() == 1 && t.is_contiguous() && t.size(0) == x.size(axis); };
+    if (!is_dense_f32(x) || x.numel() == 0 || axis < 0 || axis >= x.dim() || !is_f32(scales) || zero_points.dtype() != DType::kS64 || !fits_axis(scales) ||
+        !fits_axis(zero_points) || (integer != DType::kS8 && integer != DType::kU8) || call.integer(4) < min_of(integer) ||
+        call.integer(5) > max_of(integer) || call.integer(4) > call.integer(5))
+      return run_reference(call);
+    for (const float scale : scales.span<float>())
+      if (!(scale > 0)) return run_reference(call);
+    kernel::ChannelAffine affine;
+    affine.scales = scales.data<float>();
+    affine.zero_points = zero_points.data<int64_t>();
+    affine.channels = x.size(axis);
+    for (int64_t i = 0; i < axis; ++i) affine.outer *= x.size(i);
+    for (int64_t i = axis + 1; i < x.dim(); ++i) affine.inner *= x.size(i);
+    affine.qmin = call.integer(4);
+    affine.qmax = call.integer(5);
+    const Tensor out = Tensor::empty(x.sizes(), integer);
+    if (integer == DType::kS8) kernel::quantize_channels_f32(x.data<float>(), affine, out.data<int8_t>());
+    else kernel::quantize_channels_f32(x.data<float>(), affine, out.data<uint8_t>());
+    return out;
+  }
+};
+
 // "relu_.default" -> "relu.default", and whether there was an underscore.
 std::pair<std::string, bool> without_underscore(std::string_view op) {
   const size_t dot = op.find('.');
@@ -418,6 +451,7 @@ class SimdBackend : public Backend {
     const std::string_view target = node.target();
     if (target == "torch.ops.quantized_decomposed.quantize_per_tensor.default") return std::make_unique<PerTensorOp>(true);
     if (target == "torch.ops.quantized_decomposed.dequantize_per_tensor.default") return std::make_unique<PerTensorOp>(false);
+    if (target == "torch.ops.quantized_decomposed.quantize_per_channel.default") return std::make_unique<QuantizePerChannelOp>();
     if (target.substr(0, kAten.size()) != kAten) return "the operator has no SIMD kernel of its own";
     const std::string_view op = target.substr(kAten.size());
     const TensorMeta* meta = node.meta.val.tensor();

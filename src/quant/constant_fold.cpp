@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "op/op.h"
+#include "exec/interpreter.h"
 
 namespace qdq {
 
@@ -68,7 +68,12 @@ class Constants {
     }
     const OpDef* op = find_op(node.target());
     if (op == nullptr) return std::nullopt;
-    return op->eval(Call<Tensor>(*op, std::move(args), std::move(kwargs)));
+    const Call<Tensor> arguments(*op, std::move(args), std::move(kwargs));
+    if (!is_quantize(node)) return op->eval(arguments);
+    // Integers are the same however they are computed, and weights are large.
+    auto compiled = backend_->compile(node, program_);
+    auto* fast = std::get_if<std::unique_ptr<CompiledOp>>(&compiled);
+    return fast ? (*fast)->run(arguments) : op->eval(arguments);
   }
 
   std::optional<Value> resolve(const Argument& argument) {
@@ -91,6 +96,7 @@ class Constants {
   }
 
   const Program& program_;
+  const std::unique_ptr<Backend> backend_ = make_simd_backend();
   std::unordered_set<std::string> mutated_;
   std::unordered_map<const Node*, std::optional<Value>> values_;
 };

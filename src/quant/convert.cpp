@@ -282,6 +282,7 @@ class StackTraces {
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   Prepared::Impl& impl = *prepared.impl_;
   impl.observe_constants();
+  impl.interpreter.reset();  // frees the packed weights; another run makes it again
   std::unordered_map<const Node*, Node*> copies;
   Program program = impl.program.clone(&copies);
   std::unordered_map<const Node*, const QuantizationAnnotation*> annotations;

@@ -91,15 +91,13 @@ Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::ve
   QDQ_CHECK(out_channels == static_cast<int64_t>(factor.size()) && groups >= 1 && weight.size(0) % groups == 0, kInvalidArgument,
             "the batch norm ", fold.norm->name(), " has ", factor.size(), " channels, but the convolution ", fold.conv->name(),
             " in front of it has the weight ", to_string(weight.sizes()));
-  Tensor out = weight.clone();
-  const std::span<float> values = out.span<float>();
-  const int64_t inner = axis == 0 ? out.numel() / std::max<int64_t>(1, out.size(0))
-                                  : out.numel() / std::max<int64_t>(1, out.size(0) * out.size(1));
-  for (int64_t i = 0; i < out.numel(); ++i) {
-    const int64_t row = i / inner;
+  const Tensor from = weight.contiguous(), out = Tensor::empty(weight.sizes(), DType::kF32);
+  const int64_t rows = axis == 0 ? out.size(0) : out.size(0) * out.size(1), inner = out.numel() / std::max<int64_t>(1, rows);
+  for (int64_t row = 0; row < rows; ++row) {
     // A transposed convolution's weight is [in, out / groups, ...]: its group follows from the input channel.
     const int64_t channel = transposed ? (row / out.size(1)) / (out.size(0) / groups) * out.size(1) + row % out.size(1) : row;
-    values[static_cast<size_t>(i)] *= factor[static_cast<size_t>(channel)];
+    const float scale = factor[static_cast<size_t>(channel)];
+    for (int64_t i = row * inner; i < (row + 1) * inner; ++i) out.data<float>()[i] = from.data<float>()[i] * scale;
   }
   return out;
 }

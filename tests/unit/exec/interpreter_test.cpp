@@ -149,6 +149,29 @@ TEST(Interpreter, SimdAddsAndMultipliesExactly) {
   }
 }
 
+TEST(Interpreter, SimdQuantizesChannelsAsTheReferenceDoes) {
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const Tensor x = counting({3, 5, 2, 7}, 0.0719f, -2.f);
+  for (const int64_t axis : {0, 1, 3, -1}) {
+    for (const DType dtype : {DType::kS8, DType::kU8}) {
+      const int64_t channels = x.size(axis);
+      Program program;
+      Node* in = placeholder(program, "x", {3, 5, 2, 7});
+      Node* scales = attribute(program, "scales", counting({channels}, 0.0031f, 0.002f));
+      std::vector<int64_t> points;
+      for (int64_t c = 0; c < channels; ++c) points.push_back(dtype == DType::kU8 ? 100 + c : -c);
+      Node* zero_points = attribute(program, "zero_points", Tensor::of<int64_t>({channels}, std::span<const int64_t>(points)));
+      Node* node = program.graph->call("torch.ops.quantized_decomposed.quantize_per_channel.default",
+                                       {in, scales, zero_points, axis, dtype == DType::kU8 ? 0 : -127, 127, dtype});
+      program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+      infer_shapes(program);
+      Interpreter fast(program, {simd.get()});
+      EXPECT_EQ(fast.placements().at(0).backend, "simd");
+      EXPECT_TRUE(bitwise_equal(fast.run({{x}}).at(0), Interpreter(program, {}).run({{x}}).at(0))) << axis << " " << to_string(dtype);
+    }
+  }
+}
+
 TEST(Interpreter, TellsWhoRunsANodeAndWhyOthersRefused) {
   const Program program = small_net();
   const std::unique_ptr<Backend> simd = make_simd_backend();
@@ -226,6 +249,38 @@ TEST(Interpreter, InPlaceOperatorsWriteThroughViews) {
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{copy})});
   const std::vector<Tensor> out = Interpreter(program, {}).run({{Tensor::of<float>({2, 2}, {-1, -2, -3, 4})}});
   EXPECT_TRUE(bitwise_equal(out[0], Tensor::of<float>({2, 2}, {-1, -2, 0, 4})));
+}
+
+TEST(Interpreter, OverwritesOnlyWhatNobodyElseSees) {
+  Program program;
+  Node* constant = attribute(program, "constant", counting({2, 3}, 0.3f, -1.f));
+  Node* x = placeholder(program, "x", {2, 3});
+  Graph& graph = *program.graph;
+  Node* first = graph.call("torch.ops.aten.relu.default", {x});
+  Node* view = graph.call("torch.ops.aten.view.default", {first, Argument::List{3, 2}});
+  Node* clamped = graph.call("torch.ops.aten.hardtanh.default", {view, 0.1, 0.2});  // of a view whose bytes are read again
+  Node* of_constant = graph.call("torch.ops.aten.relu.default", {constant});
+  Node* sum = graph.call("torch.ops.aten.add.Tensor", {of_constant, first});
+  Node* twice = graph.call("torch.ops.aten.add.Tensor", {sum, sum});
+  Node* last = graph.call("torch.ops.aten.relu.default", {twice});  // here the result goes over its argument
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{clamped, last})});
+  infer_shapes(program);
+  const Tensor input = counting({2, 3}, 0.4f, -1.f), before = input.clone();
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  Interpreter fast(program, {simd.get()});
+  const std::vector<Tensor> expected = Interpreter(program, {}).run({{input}});
+  for (int run = 0; run < 2; ++run) {
+    const std::vector<Tensor> found = fast.run({{input}});
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << i;
+    EXPECT_TRUE(bitwise_equal(input, before));
+  }
+  const std::byte *argument = nullptr, *result = nullptr;
+  fast.set_node_hook([&](const Node& node, const Value& value) {
+    if (&node == twice) argument = value.get_if<Tensor>()->raw();
+    if (&node == last) result = value.get_if<Tensor>()->raw();
+  });
+  fast.run({{input}});
+  EXPECT_EQ(argument, result);
 }
 
 TEST(Interpreter, WritesMutatedBuffersAfterTheRun) {
