@@ -1,5 +1,8 @@
 // The native program: a Host made of the operating system around run_cli.
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <cerrno>
 #include <chrono>
@@ -78,6 +81,11 @@ class NativeHost final : public qdq::Host {
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef __GLIBC__
+  // Activations of a batch come and go at every operator: memory that went back to the system would be cleared page by page again.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 28);
+#endif
   NativeHost host;
   const std::vector<std::string> args(argv + 1, argv + argc);
   const int status = qdq::run_cli(args, host);
