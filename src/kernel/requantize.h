@@ -19,7 +19,7 @@
 namespace qdq::kernel {
 
 // Functions that the integer kernels compute in registers, to the same bits as kernel/math.h and kernel/pointwise.h.
-enum class Curve { kOther, kClamp, kHardSwish, kHardSigmoid, kSigmoid, kSilu };
+enum class Curve { kOther, kClamp, kHardSwish, kHardSigmoid, kSigmoid, kSilu, kGelu };
 
 struct Requantize {
   // One an output channel; an empty offset is 0. Only of sums of products.

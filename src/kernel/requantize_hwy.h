@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "hwy/highway.h"
+#include "kernel/curve_hwy.h"
 #include "kernel/requantize.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,8 +17,7 @@ namespace qdq::kernel {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 1.5 * 2^23: a float below 2^22 added to it is rounded half to even to an integer that its bits show.
-constexpr float kRounder = 12582912.0f;
+// Of kRounder, to which a float below 2^22 is added: the sum's bits show the integer that it was rounded to.
 constexpr int32_t kRounderBits = 0x4B400000;
 
 // Lanes of u8 less their zero point, as floats. D is a tag of s32.
@@ -148,75 +148,6 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
       value[v] = quantize(hn::Add(hn::Mul(hn::ConvertTo(df, sum[r][v]), multiplier[v]), offset[v]));
     store_bytes<kVectors>(d, value, out);
   }
-}
-
-// min(max(x, low), high) where NaN stays, as clamp_f32.
-template <class V>
-HWY_INLINE V clamp_real(V x, V low, V high) {
-  const V raised = hn::IfThenElse(hn::Lt(x, low), low, x);
-  return hn::IfThenElse(hn::Gt(raised, high), high, raised);
-}
-
-constexpr float kExpRange = 80.0f;
-constexpr float kExpConstants[] = {1.44269504f,   kRounder,      0.693359375f,  -2.12194440e-4f, 1.3997796e-3f,
-                                   8.3955629e-3f, 4.1665401e-2f, 1.6666277e-1f, 0.5f,            1.0f};
-
-// 1 + exp(-x) for |x| <= kExpRange, to the bits of the exponential under kernel/math.h: the same polynomial of the rest
-// behind a multiple of log 2, the signs turned so that -x is never made. `c` is kExpConstants.
-template <class DF>
-HWY_INLINE hn::Vec<DF> one_plus_exp_of_minus(DF df, const float* c, hn::Vec<DF> x) {
-  const hn::Rebind<int32_t, DF> d;
-  const auto constant = [&](int i) HWY_ATTR { return hn::Set(df, c[i]); };
-  const auto rounded = hn::Add(hn::Mul(x, constant(0)), constant(1));
-  const auto turns = hn::Sub(rounded, constant(1));
-  const auto r = hn::Sub(hn::Sub(x, hn::Mul(turns, constant(2))), hn::Mul(turns, constant(3)));
-  auto p = hn::Sub(hn::Mul(r, constant(4)), constant(5));
-  p = hn::Add(hn::Mul(r, p), constant(6));
-  p = hn::Sub(hn::Mul(r, p), constant(7));
-  p = hn::Add(hn::Mul(r, p), constant(8));
-  const auto near_one = hn::Add(hn::Sub(hn::Mul(p, hn::Mul(r, r)), r), constant(9));
-  // The low bits of `rounded` are the power of two to divide by.
-  const auto power = hn::ShiftLeft<23>(hn::BitCast(d, rounded));
-  return hn::Add(constant(9), hn::BitCast(df, hn::Sub(hn::BitCast(d, near_one), power)));
-}
-
-// out[i] = activation(x[i]) for n elements, a multiple of a vector's lanes. x and out are aligned and do not alias.
-template <class DF>
-HWY_NOINLINE void activate(DF df, const Requantize& q, const float* HWY_RESTRICT x, int64_t n, float* HWY_RESTRICT out) {
-  constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(DF));
-  const auto map = [&](auto&& f) HWY_ATTR {
-    for (int64_t i = 0; i < n; i += kWidth) hn::Store(f(hn::Load(df, x + i)), df, out + i);
-  };
-  const auto zero = hn::Zero(df), three = hn::Set(df, 3.0f), six = hn::Set(df, 6.0f);
-  const auto relu6_of_shifted = [&](auto u) HWY_ATTR { return clamp_real(hn::Add(u, three), zero, six); };
-  switch (q.curve) {
-    case Curve::kOther: break;
-    case Curve::kClamp: {
-      const auto low = hn::Set(df, q.curve_low), high = hn::Set(df, q.curve_high);
-      return map([&](auto u) HWY_ATTR { return clamp_real(u, low, high); });
-    }
-    case Curve::kHardSwish: return map([&](auto u) HWY_ATTR { return hn::Div(hn::Mul(u, relu6_of_shifted(u)), six); });
-    case Curve::kHardSigmoid: return map([&](auto u) HWY_ATTR { return hn::Div(relu6_of_shifted(u), six); });
-    case Curve::kSigmoid:
-    case Curve::kSilu: {
-      // Hidden from the compiler, which would make each constant anew where registers are short: WASM's engines take
-      // three instructions for that and one to load it.
-      const float* constants = kExpConstants;
-      __asm__("" : "+r"(constants));
-      const auto limit = hn::Set(df, kExpRange);
-      auto inside = hn::Le(zero, limit);
-      const bool is_silu = q.curve == Curve::kSilu;
-      for (int64_t i = 0; i < n; i += kWidth) {
-        const auto u = hn::Load(df, x + i);
-        inside = hn::And(inside, hn::Le(hn::Abs(u), limit));
-        const auto divisor = one_plus_exp_of_minus(df, constants, u);
-        hn::Store(hn::Div(is_silu ? u : hn::Set(df, constants[9]), divisor), df, out + i);
-      }
-      if (hn::AllTrue(df, inside)) return;
-      break;
-    }
-  }
-  q.activation(x, n, out);
 }
 
 // The formula from t on, for rows of kVectors vectors: row r goes to `to` + r * to_stride bytes, `valid` elements of each.

@@ -76,11 +76,14 @@ void time_steps(const std::string& filter) {
   };
   Requantize q;
   q.zero_point = 10;
-  Requantize silu = q, hardswish = q, silu_f = q;
+  Requantize silu = q, hardswish = q, silu_f = q, gelu = q;
   silu.activation = silu_f32;
   silu.curve = Curve::kSilu;
   hardswish.activation = hardswish_f32;
   hardswish.curve = Curve::kHardSwish;
+  gelu.activation = gelu_f32;
+  gelu.curve = Curve::kGelu;
+  gelu.out_is_float = true;
   silu_f = silu;
   silu_f.out_is_float = true;
   const Pool2d pool{1, kSide, kSide, 27, 27, 3, 3, 2, 2, 0, 0, 1, 1};
@@ -99,6 +102,7 @@ void time_steps(const std::string& filter) {
       {"hard swish to u8", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, hardswish, out.data()); }},
       {"SiLU to u8", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, silu, out.data()); }},
       {"SiLU to f32", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, silu_f, reals.data()); }},
+      {"GELU to f32", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, gelu, reals.data()); }},
       {"table", kCount, [&] { map_u8(a.data(), kCount, table, out.data()); }},
       {"max pool 3x3 s2", 27 * 27 * kChannels, [&] { max_pool2d_u8(a.data(), 1, kChannels, pool, out.data()); }},
       {"mean", kCount, [&] { sum_pixels_u8(a.data(), kSide, kSide * kChannels, kSide, kChannels, kChannels, 3, sums.data()); }},

@@ -20,6 +20,7 @@ kernel::Curve curve_of(Activation::Kind kind) {
     case Activation::Kind::kHardSigmoid: return kernel::Curve::kHardSigmoid;
     case Activation::Kind::kSigmoid: return kernel::Curve::kSigmoid;
     case Activation::Kind::kSilu: return kernel::Curve::kSilu;
+    case Activation::Kind::kGelu: return kernel::Curve::kGelu;
     default: return kernel::Curve::kOther;
   }
 }

@@ -104,7 +104,8 @@ TEST(PointwiseInt8, CurvesGiveTheBitsOfTheirFunctions) {
                         {Curve::kHardSwish, hardswish_f32},
                         {Curve::kHardSigmoid, hardsigmoid_f32},
                         {Curve::kSigmoid, sigmoid_f32},
-                        {Curve::kSilu, silu_f32}};
+                        {Curve::kSilu, silu_f32},
+                        {Curve::kGelu, gelu_f32}};
   // Within the range of the exponential and of all magnitudes; then with what lies beyond in every 1000th place.
   Random random(9);
   std::vector<float> x;
