@@ -122,12 +122,12 @@ class Fuser : private PlanBuilder {
     Tail tail;
     tail.last = &head;
     if (may_add) take_residual(tail);
-    Node* next = single_user(*tail.last);
+    Node* next = user_of(tail);
     if (next != nullptr && next->arg(0).node() == tail.last)
       if (const std::optional<Activation> found = activation_of(*next); found && float_meta(*next) != nullptr) {
         tail.activation = *found;
         tail.last = next;
-        next = single_user(*next);
+        next = user_of(tail);
       }
     // The quantize node may have several users, the value before it only this one.
     if (may_round && next != nullptr && is_fusable_quantize(*next)) tail.last = tail.quantize = next;
@@ -135,8 +135,14 @@ class Fuser : private PlanBuilder {
     if (tail.residual != nullptr && tail.quantize == nullptr && dequantizes_tensor(*tail.residual)) return tail_of(head, false, may_round);
     return tail;
   }
+  // Who alone uses the tail's value; dropouts that do nothing are taken along.
+  static Node* user_of(Tail& tail) {
+    Node* next = single_user(*tail.last);
+    for (; next != nullptr && is_idle_dropout(*next); next = single_user(*next)) tail.last = next;
+    return next;
+  }
   void take_residual(Tail& tail) const {
-    Node* add = single_user(*tail.last);
+    Node* add = user_of(tail);
     if (add == nullptr || !(add->is("torch.ops.aten.add.Tensor") || add->is("torch.ops.aten.add_.Tensor"))) return;
     if (!add->kwargs().empty() || add->args().size() != 2 || taken_.count(add) != 0) return;
     Node* other = add->arg(0).node() == tail.last ? add->arg(1).node() : add->arg(0).node();

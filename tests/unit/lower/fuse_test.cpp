@@ -194,6 +194,24 @@ TEST(Fuse, TakesDynamicLinearLayers) {
   }
 }
 
+// The feed-forward layers of a transformer as they are exported in evaluation mode.
+TEST(Fuse, LooksThroughIdleDropouts) {
+  const auto build = [] {
+    GraphBuilder g;
+    const auto dropout = [&](Node* x) { return g.call("torch.ops.aten.dropout.default", {x, 0.1, false}); };
+    Node* x = g.input({1, 6, 32});
+    Node* hidden = g.call("torch.ops.aten.gelu.default", {g.call("torch.ops.aten.linear.default", {g.round(x, 0.03, 128), g.weight({64, 32})})});
+    Node* out = g.call("torch.ops.aten.linear.default", {g.round(dropout(hidden), 0.02, 30), g.weight({32, 64})});
+    return g.done({g.call("torch.ops.aten.add.Tensor", {x, dropout(out)})});
+  };
+  Program program = build();
+  const Fusion fusion = fuse(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "linear", "linear"));
+  for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
+  EXPECT_LE(difference(build(), {1, 6, 32}), 0.05);  // one step of the hidden values can move the outputs so far
+}
+
 TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {
   const auto build = [] {
     GraphBuilder g;
