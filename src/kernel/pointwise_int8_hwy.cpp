@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/parallel.h"
 #include "kernel/panel.h"
@@ -29,23 +30,50 @@ constexpr int64_t kColumns = kVectors * kLanes;
 using U8 = hn::FixedTag<uint8_t, 16>;
 using U16 = hn::FixedTag<uint16_t, 8>;
 
+// finish_real for one row, with the constants of the rounding in registers where all that follows t is that.
+struct RowFinish {
+  const Requantize& to;
+  bool only_rounds;
+  Quantizer<D32> quantize;
+  VF inverse;
+
+  HWY_INLINE explicit RowFinish(const Requantize& q)
+      : to(q), only_rounds(!q.activation && !q.out_is_float), quantize(q), inverse(hn::Set(DF(), q.inverse_scale)) {}
+  template <int kCount>
+  HWY_INLINE void operator()(VF (&t)[1][kCount], std::byte* out, int64_t valid) const {
+    if (!only_rounds || valid < kCount * kLanes) return finish_real(D32(), to, t, out, 0, valid);
+    hn::Vec<D32> q[kCount];
+#pragma GCC unroll 4
+    for (int v = 0; v < kCount; ++v) q[v] = quantize(hn::Mul(t[0][v], inverse));
+    store_bytes<kCount>(D32(), q, reinterpret_cast<uint8_t*>(out));
+  }
+};
+
+// Calls columns(count, i, valid) for stretches of n elements: `count` vectors from element i on, of which `valid` elements exist. A row
+// often ends between two blocks of vectors, so that the rest goes by single ones.
+template <class Columns>
+HWY_INLINE void for_columns(int64_t n, Columns&& columns) {
+  int64_t i = 0;
+  for (; i + kColumns <= n; i += kColumns) columns(std::integral_constant<int, kVectors>(), i, kColumns);
+  for (; i < n; i += kLanes) columns(std::integral_constant<int, 1>(), i, std::min(n - i, kLanes));
+}
+
 // Calls combine(a, b) on vectors of two operands, and finishes what it returns.
 template <class Combine>
 HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin, int64_t end, int64_t n,
                              const Requantize& to, std::byte* out, Combine&& combine) {
   const int64_t out_bytes = to.out_is_float ? 4 : 1;
+  const RowFinish finish(to);
   for (int64_t r = begin; r < end; ++r) {
-    const auto columns = [&](int64_t i, int64_t valid) HWY_ATTR {
-      VF x[kVectors], y[kVectors], t[1][kVectors];
-      load_operand<kVectors>(D32(), a.data, a.is_float, a.zero_point, r * a.row_stride + i, valid, x);
-      load_operand<kVectors>(D32(), b.data, b.is_float, b.zero_point, r * b.row_stride + i, valid, y);
+    for_columns(n, [&](auto count, int64_t i, int64_t valid) HWY_ATTR {
+      constexpr int kCount = decltype(count)::value;
+      VF x[kCount], y[kCount], t[1][kCount];
+      load_operand<kCount>(D32(), a.data, a.is_float, a.zero_point, r * a.row_stride + i, valid, x);
+      load_operand<kCount>(D32(), b.data, b.is_float, b.zero_point, r * b.row_stride + i, valid, y);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) t[0][v] = combine(x[v], y[v]);
-      finish_real(D32(), to, t, out + (r * n + i) * out_bytes, 0, valid);
-    };
-    int64_t i = 0;
-    for (; i + kColumns <= n; i += kColumns) columns(i, kColumns);
-    if (i < n) columns(i, n - i);
+      for (int v = 0; v < kCount; ++v) t[0][v] = combine(x[v], y[v]);
+      finish(t, out + (r * n + i) * out_bytes, valid);
+    });
   }
 }
 
@@ -64,16 +92,15 @@ void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t b
 
 void convert_range(const RealRows& x, float multiplier, int64_t n, const Requantize& to, std::byte* out) {
   const VF by = hn::Set(DF(), multiplier);
-  const auto columns = [&](int64_t i, int64_t valid) HWY_ATTR {
-    VF t[1][kVectors];
-    load_operand<kVectors>(D32(), x.data, x.is_float, x.zero_point, i, valid, t[0]);
+  const RowFinish finish(to);
+  for_columns(n, [&](auto count, int64_t i, int64_t valid) HWY_ATTR {
+    constexpr int kCount = decltype(count)::value;
+    VF t[1][kCount];
+    load_operand<kCount>(D32(), x.data, x.is_float, x.zero_point, i, valid, t[0]);
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) t[0][v] = hn::Mul(t[0][v], by);
-    finish_real(D32(), to, t, out + i * (to.out_is_float ? 4 : 1), 0, valid);
-  };
-  int64_t i = 0;
-  for (; i + kColumns <= n; i += kColumns) columns(i, kColumns);
-  if (i < n) columns(i, n - i);
+    for (int v = 0; v < kCount; ++v) t[0][v] = hn::Mul(t[0][v], by);
+    finish(t, out + i * (to.out_is_float ? 4 : 1), valid);
+  });
 }
 
 void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, std::byte* out) {
