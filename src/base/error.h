@@ -1,8 +1,10 @@
 // The one exception type of qdq, and the checks that throw it.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <exception>
-#include <sstream>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -36,17 +38,51 @@ class Error : public std::exception {
   std::string op;
 };
 
-// The parts written one after the other, as by operator<<.
-template <class... Parts>
-std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
-}
+// One part of a message: a text or a number. Texts are looked at when the message is put together, not before.
+class MessagePart {
+ public:
+  MessagePart(const char* text) : kind_(Kind::kCString), c_string_(text) {}                        // NOLINT: implicit, as an operand of <<
+  MessagePart(const std::string& text) : kind_(Kind::kString), string_(&text) {}                   // NOLINT
+  MessagePart(std::string_view text) : kind_(Kind::kView), view_{text.data(), text.size()} {}      // NOLINT
+  MessagePart(char character) : kind_(Kind::kCharacter), character_(character) {}                  // NOLINT
+  MessagePart(double number) : kind_(Kind::kReal), real_(number) {}                                // NOLINT
+  template <std::signed_integral T>
+  MessagePart(T number) : kind_(Kind::kSigned), signed_(number) {}                                 // NOLINT
+  template <std::unsigned_integral T>
+  MessagePart(T number) : kind_(Kind::kUnsigned), unsigned_(number) {}                             // NOLINT
+
+  // Numbers as printf writes them by %lld, %llu and %g.
+  void append_to(std::string& out) const;
+
+ private:
+  enum class Kind { kCString, kString, kView, kCharacter, kReal, kSigned, kUnsigned };
+  struct View {
+    const char* data;
+    size_t size;
+  };
+  Kind kind_;
+  union {
+    const char* c_string_;
+    const std::string* string_;
+    View view_;
+    char character_;
+    double real_;
+    int64_t signed_;
+    uint64_t unsigned_;
+  };
+};
+
+// The parts one after the other. The callers' code is a list of parts and one call, since there are hundreds of callers.
+std::string concat(std::initializer_list<MessagePart> parts);
+[[noreturn]] void fail(ErrorCode code, std::initializer_list<MessagePart> parts);
 
 template <class... Parts>
-[[noreturn]] void fail(ErrorCode code, const Parts&... parts) {
-  throw Error(code, concat(parts...));
+[[gnu::always_inline]] inline std::string concat(const Parts&... parts) {
+  return concat({MessagePart(parts)...});
+}
+template <class... Parts>
+[[noreturn, gnu::always_inline]] inline void fail(ErrorCode code, const Parts&... parts) {
+  fail(code, {MessagePart(parts)...});
 }
 
 }  // namespace qdq

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string_view>
 
@@ -166,13 +167,13 @@ void expect_close(const std::string& what, std::span<const double> actual, std::
   for (size_t i = 0; i < actual.size(); ++i)
     if (!equal_or_close(actual[i], expected[i], relative, absolute) && wrong++ == 0) first = i;
   if (wrong == 0) return;
-  std::ostringstream text;
-  text.precision(17);
-  text << what;
-  if (actual.size() > 1) text << "[" << first << "]";
-  text << " is " << actual[first] << ", PyTorch has " << expected[first];
-  if (wrong > 1) text << " (" << wrong << " of " << actual.size() << " elements differ)";
-  throw Mismatch(text.str());
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, " is %.17g, PyTorch has %.17g", actual[first], expected[first]);
+  std::string text = what;
+  if (actual.size() > 1) text += concat("[", first, "]");
+  text += numbers;
+  if (wrong > 1) text += concat(" (", wrong, " of ", actual.size(), " elements differ)");
+  throw Mismatch(text);
 }
 
 void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double relative,

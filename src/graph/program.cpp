@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 #include <unordered_set>
 
 namespace qdq {
@@ -132,19 +131,17 @@ std::string print_output(const Argument& argument) {
 std::string print(const Argument& argument) { return std::visit(ArgumentPrinter{}, argument.variant()); }
 
 std::string print(const Graph& graph) {
-  std::ostringstream out;
-  out << "graph():\n";
+  std::string out = "graph():\n";
   for (const Node* node : graph.nodes()) {
     if (node->op() == Node::Op::kOutput) {
-      out << "    return " << print_output(node->arg(0)) << "\n";
+      out += concat("    return ", print_output(node->arg(0)), "\n");
       continue;
     }
-    out << "    %" << node->name() << " : [num_users=" << node->users().size() << "] = " << to_string(node->op()) << "[target="
-        << node->target() << "]";
-    if (node->op() != Node::Op::kPlaceholder && node->op() != Node::Op::kGetAttr) out << print_args(*node);
-    out << "\n";
+    out += concat("    %", node->name(), " : [num_users=", node->users().size(), "] = ", to_string(node->op()), "[target=", node->target(), "]");
+    if (node->op() != Node::Op::kPlaceholder && node->op() != Node::Op::kGetAttr) out += print_args(*node);
+    out += "\n";
   }
-  return out.str();
+  return out;
 }
 
 void verify(const Program& program) {

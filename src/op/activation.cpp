@@ -11,35 +11,27 @@ MetaValue infer_float_like_self(const Call<TensorMeta>& call) {
   return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes);
 }
 
-// f(C) -> C of every element, for float and integer tensors alike.
+// f(C) -> C of every element, for float and integer tensors alike; f chooses, it does not round.
 template <class F>
-Value any_formula(const Call<Tensor>& call, F f) {
+Value any_formula(const Call<Tensor>& call, const F& f) {
   const Tensor& x = call.tensor(0);
-  return visit_compute(x.dtype(), [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(x.to(DTypeOf<C>::value), f).to(x.dtype());
-  });
+  return run_loops(x, x.dtype(), x.dtype(), &f, kWideLoops<F>);
 }
 
 // f(C) -> C, for floats; the arithmetic is that of the tensor's dtype, as in PyTorch.
 template <class F>
-Value float_formula(const Call<Tensor>& call, F f) {
+Value float_formula(const Call<Tensor>& call, const F& f) {
   const Tensor& x = call.tensor(0);
-  return visit_float(x.dtype(), call.op().target, [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(x.to(DTypeOf<C>::value), f).to(x.dtype());
-  });
+  check_float(x.dtype(), call.op().target);
+  return run_loops(x, x.dtype(), x.dtype(), &f, kFloatLoops<F>);
 }
 
 // f(double) -> double, rounded once; for formulas with transcendental functions. Integers become f32 where inference says so.
 template <class F>
 Value exact_formula(const Call<Tensor>& call, F f) {
-  const Tensor& x = call.tensor(0);
   const DType out = result_meta(call).dtype;
-  return visit_float(out, call.op().target, [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(x.to(DTypeOf<C>::value), [&](C v) { return static_cast<C>(f(static_cast<double>(v))); }).to(out);
-  });
+  check_float(out, call.op().target);
+  return run_loops(call.tensor(0), out, out, &f, kDoubleLoops<F>);
 }
 
 template <double (*F)(double)>
@@ -133,10 +125,9 @@ Value eval_prelu(const Call<Tensor>& call) {
     shape.at(1) = weight.numel();
     weight = weight.reshape(shape);
   }
-  return visit_float(x.dtype(), call.op().target, [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(x.to(DTypeOf<C>::value), weight.to(DTypeOf<C>::value), x.sizes(), [](C v, C w) { return v > 0 ? v : v * w; }).to(x.dtype());
-  });
+  check_float(x.dtype(), call.op().target);
+  const auto formula = [](double v, double w) { return v > 0 ? v : v * w; };
+  return run_loops(x, weight, x.dtype(), x.dtype(), &formula, kDoubleLoops<decltype(formula)>);
 }
 MetaValue infer_prelu(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &weight = call.tensor(1);
@@ -156,11 +147,9 @@ Value eval_glu(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const int64_t axis = wrap_axis(call.integer(1), x.dim()), size = x.size(axis);
   QDQ_CHECK(size % 2 == 0, kInvalidArgument, "glu wants an even size in axis ", axis, ", found ", size);
-  return visit_float(x.dtype(), call.op().target, [&](auto type) {
-    using C = typename decltype(type)::type;
-    const Tensor a = x.slice(axis, 0, size / 2).to(DTypeOf<C>::value), b = x.slice(axis, size / 2, size).to(DTypeOf<C>::value);
-    return map<C>(a, b, a.sizes(), [](C v, C gate) { return static_cast<C>(v * sigmoid_of(static_cast<double>(gate))); }).to(x.dtype());
-  });
+  check_float(x.dtype(), call.op().target);
+  const auto formula = [](double v, double gate) { return v * sigmoid_of(gate); };
+  return run_loops(x.slice(axis, 0, size / 2), x.slice(axis, size / 2, size), x.dtype(), x.dtype(), &formula, kDoubleLoops<decltype(formula)>);
 }
 
 }  // namespace

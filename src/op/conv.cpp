@@ -121,13 +121,13 @@ struct Problem {
   Extents in, out, kernel, stride, pad, dilation;
 };
 
+// Operands and result are double or int64_t, in which the sums are kept.
 template <class C>
 Tensor run_conv(const Tensor& x, const Tensor& weight, const Problem& p) {
-  using A = Accumulator<C>;
   const int64_t in_plane = p.in[0] * p.in[1] * p.in[2], taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
   const Tensor out = Tensor::empty({p.batch, p.groups * p.group_outputs, p.out[0], p.out[1], p.out[2]}, DTypeOf<C>::value);
   C* to = out.data<C>();
-  std::vector<A> row(static_cast<size_t>(p.out[2]));
+  std::vector<C> row(static_cast<size_t>(p.out[2]));
   for (int64_t n = 0; n < p.batch; ++n) {
     for (int64_t o = 0; o < p.groups * p.group_outputs; ++o) {
       const C* group = x.data<C>() + (n * p.groups + o / p.group_outputs) * p.group_inputs * in_plane;
@@ -135,20 +135,20 @@ Tensor run_conv(const Tensor& x, const Tensor& weight, const Problem& p) {
       for (int64_t d = 0; d < p.out[0]; ++d) {
         for (int64_t h = 0; h < p.out[1]; ++h) {
           // One output row at a time: every element's sum still runs over the taps in order.
-          std::fill(row.begin(), row.end(), A(0));
+          std::fill(row.begin(), row.end(), C(0));
           for (int64_t tap = 0; tap < p.group_inputs * taps; ++tap) {
             const int64_t c = tap / taps, kw = tap % p.kernel[2], kh = tap / p.kernel[2] % p.kernel[1], kd = tap % taps / (p.kernel[1] * p.kernel[2]);
             const int64_t id = d * p.stride[0] - p.pad[0] + kd * p.dilation[0], ih = h * p.stride[1] - p.pad[1] + kh * p.dilation[1];
             if (id < 0 || id >= p.in[0] || ih < 0 || ih >= p.in[1]) continue;
             const C* from = group + c * in_plane + (id * p.in[1] + ih) * p.in[2];
-            const A w = static_cast<A>(filter[tap]);
+            const C w = filter[tap];
             const int64_t first = kw * p.dilation[2] - p.pad[2];
             for (int64_t i = 0; i < p.out[2]; ++i) {
               const int64_t iw = first + i * p.stride[2];
-              if (iw >= 0 && iw < p.in[2]) row[static_cast<size_t>(i)] = add_wrapping(row[static_cast<size_t>(i)], mul_wrapping(w, static_cast<A>(from[iw])));
+              if (iw >= 0 && iw < p.in[2]) row[static_cast<size_t>(i)] = add_wrapping(row[static_cast<size_t>(i)], mul_wrapping(w, from[iw]));
             }
           }
-          for (const A sum : row) *to++ = static_cast<C>(sum);
+          to = std::copy(row.begin(), row.end(), to);
         }
       }
     }
@@ -159,7 +159,6 @@ Tensor run_conv(const Tensor& x, const Tensor& weight, const Problem& p) {
 // The weight of a transposed convolution is [C, O / G, kD, kH, kW]. Output position o gets x[i] w[k] where o = i stride - pad + k dilation.
 template <class C>
 Tensor run_conv_transpose(const Tensor& x, const Tensor& weight, const Problem& p) {
-  using A = Accumulator<C>;
   const int64_t in_plane = p.in[0] * p.in[1] * p.in[2], taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
   const Tensor out = Tensor::empty({p.batch, p.groups * p.group_outputs, p.out[0], p.out[1], p.out[2]}, DTypeOf<C>::value);
   C* to = out.data<C>();
@@ -174,7 +173,7 @@ Tensor run_conv_transpose(const Tensor& x, const Tensor& weight, const Problem& 
       for (int64_t d = 0; d < p.out[0]; ++d) {
         for (int64_t h = 0; h < p.out[1]; ++h) {
           for (int64_t w = 0; w < p.out[2]; ++w) {
-            A sum = 0;
+            C sum = 0;
             for (int64_t c = 0; c < p.group_inputs; ++c) {
               const C* plane = x.data<C>() + (n * p.groups * p.group_inputs + g * p.group_inputs + c) * in_plane;
               const C* filter = weight.data<C>() + ((g * p.group_inputs + c) * p.group_outputs + o % p.group_outputs) * taps;
@@ -183,10 +182,10 @@ Tensor run_conv_transpose(const Tensor& x, const Tensor& weight, const Problem& 
                 const int64_t ih = source(1, h, tap / p.kernel[2] % p.kernel[1]);
                 const int64_t iw = source(2, w, tap % p.kernel[2]);
                 if (id < 0 || ih < 0 || iw < 0) continue;
-                sum = add_wrapping(sum, mul_wrapping(static_cast<A>(filter[tap]), static_cast<A>(plane[(id * p.in[1] + ih) * p.in[2] + iw])));
+                sum = add_wrapping(sum, mul_wrapping(filter[tap], plane[(id * p.in[1] + ih) * p.in[2] + iw]));
               }
             }
-            *to++ = static_cast<C>(sum);
+            *to++ = sum;
           }
         }
       }
@@ -216,16 +215,17 @@ Value eval_with(const Call<Tensor>& call, const Places& places, bool transposed)
     p.pad[first + a] = conv.pad_low[a];
     p.dilation[first + a] = conv.dilation[a];
   }
-  return visit_compute(x.dtype(), [&](auto type) -> Value {
+  const DType c = compute_dtype(x.dtype());
+  Tensor out = visit_wide(x.dtype(), [&](auto type) {
     using C = typename decltype(type)::type;
-    const DType c = DTypeOf<C>::value;
-    const Tensor in = x.to(c).contiguous(), w = weight.to(c).contiguous();
-    Tensor out = conv.transposed ? run_conv_transpose<C>(in, w, p) : run_conv<C>(in, w, p);
-    if (const Tensor* bias = call.optional_tensor(2)) {
-      out = map<C>(out, bias->to(c).reshape({bias->numel(), 1, 1, 1}), out.sizes(), [](C sum, C b) { return add_wrapping(sum, b); });
-    }
-    return out.reshape(sizes).to(x.dtype());
+    const Tensor in = x.to(DTypeOf<C>::value).contiguous(), w = weight.to(DTypeOf<C>::value).contiguous();
+    return (conv.transposed ? run_conv_transpose<C>(in, w, p) : run_conv<C>(in, w, p)).to(c);
   });
+  if (const Tensor* bias = call.optional_tensor(2)) {
+    const auto sum = [](auto a, auto b) { return add_wrapping(a, b); };
+    out = run_loops(out, bias->reshape({bias->numel(), 1, 1, 1}), c, c, &sum, kWideLoops<decltype(sum)>);
+  }
+  return out.reshape(sizes).to(x.dtype());
 }
 
 template <const Places& places, bool transposed>

@@ -2,6 +2,56 @@
 
 namespace qdq {
 
+void check_float(DType dtype, const std::string& op) {
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " wants a float tensor, found ", to_string(dtype));
+}
+
+Tensor run_loop(const Tensor& x, DType dtype, const void* f, Loop loop) {
+  QDQ_CHECK(x.dtype() == dtype, kInternal, "a loop over ", to_string(dtype), " got a ", to_string(x.dtype()), " tensor");
+  const Tensor in = x.contiguous(), out = Tensor::empty(x.sizes(), dtype);
+  loop(f, {in.raw(), 1}, {nullptr, 0}, out.raw(), in.numel());
+  return out;
+}
+
+Tensor run_loop(const Tensor& a, const Tensor& b, const Shape& sizes, DType dtype, const void* f, Loop loop) {
+  QDQ_CHECK(a.dtype() == dtype && b.dtype() == dtype, kInternal, "a loop over ", to_string(dtype), " got ", to_string(a.dtype()), " and ",
+            to_string(b.dtype()), " tensors");
+  const Tensor out = Tensor::empty(sizes, dtype), x = a.expand(sizes), y = b.expand(sizes);
+  if (x.is_contiguous() && y.is_contiguous()) {
+    loop(f, {x.raw(), 1}, {y.raw(), 1}, out.raw(), out.numel());
+    return out;
+  }
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  const std::array strides{out.strides().data(), x.strides().data(), y.strides().data()};
+  for (RowWalk row(sizes, strides); row.next();)
+    loop(f, {x.raw() + row.offset(1) * bytes, row.step(1)}, {y.raw() + row.offset(2) * bytes, row.step(2)}, out.raw() + row.offset(0) * bytes,
+         row.extent());
+  return out;
+}
+
+namespace {
+
+// The operand in the computing type, then in the type of the loop.
+Tensor prepared(const Tensor& x, DType compute, DType loop) { return x.to(compute_dtype(compute)).to(loop); }
+
+std::pair<DType, Loop> loop_for(DType compute, const Loops& loops) {
+  const DType c = compute_dtype(compute);
+  if (c == DType::kF32 && loops.f32 != nullptr) return {c, loops.f32};
+  return is_floating(c) ? std::pair(DType::kF64, loops.f64) : std::pair(c, loops.s64);
+}
+
+}  // namespace
+
+Tensor run_loops(const Tensor& x, DType compute, DType out, const void* f, const Loops& loops) {
+  const auto [c, loop] = loop_for(compute, loops);
+  return run_loop(prepared(x, compute, c), c, f, loop).to(out);
+}
+
+Tensor run_loops(const Tensor& a, const Tensor& b, DType compute, DType out, const void* f, const Loops& loops) {
+  const auto [c, loop] = loop_for(compute, loops);
+  return run_loop(prepared(a, compute, c), prepared(b, compute, c), broadcast_shapes(a.sizes(), b.sizes()), c, f, loop).to(out);
+}
+
 Tensor operand(const Call<Tensor>& call, size_t i) {
   if (const Tensor* tensor = call[i].get_if<Tensor>()) return *tensor;
   if (call.is_integer(i)) return Tensor::scalar<int64_t>(call.integer(i));

@@ -26,10 +26,20 @@ decltype(auto) visit_compute(DType dtype, Body&& body) {
   }
 }
 
-// The same for floats only. Throws Error{kInvalidArgument} for other dtypes.
+// Calls body(Type<double> or Type<int64_t>), which hold every element of a float or an integer tensor. For functions that choose among
+// elements, or compute in double and round once at the end: the result is the same as from the computing type.
+template <class Body>
+decltype(auto) visit_wide(DType dtype, Body&& body) {
+  if (is_floating(dtype)) return body(Type<double>{});
+  return body(Type<int64_t>{});
+}
+inline DType wide_dtype(DType dtype) { return is_floating(dtype) ? DType::kF64 : DType::kS64; }
+
+// visit_compute for floats only. Throws Error{kInvalidArgument} for other dtypes.
+void check_float(DType dtype, const std::string& op);
 template <class Body>
 decltype(auto) visit_float(DType dtype, const std::string& op, Body&& body) {
-  QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " wants a float tensor, found ", to_string(dtype));
+  check_float(dtype, op);
   if (dtype == DType::kF64) return body(Type<double>{});
   return body(Type<float>{});
 }
@@ -60,33 +70,57 @@ C mul_wrapping(C a, C b) {
   else return a * b;
 }
 
+// The loops of element-wise functions: n results in a row from one or two operands whose elements are `step` apart. A loop is all that is
+// compiled for each function and type; shapes, strides and conversions are the same code for all. `f` is the function itself.
+struct Elements {
+  const std::byte* data;
+  int64_t step;
+};
+using Loop = void (*)(const void* f, Elements a, Elements b, std::byte* out, int64_t n);
+
+template <class C, class F>
+void loop_over(const void* f, Elements a, Elements b, std::byte* out, int64_t n) {
+  const F& function = *static_cast<const F*>(f);
+  const C* left = reinterpret_cast<const C*>(a.data);
+  C* to = reinterpret_cast<C*>(out);
+  if constexpr (std::is_invocable_v<const F&, C, C>) {
+    const C* right = reinterpret_cast<const C*>(b.data);
+    for (int64_t i = 0; i < n; ++i) to[i] = function(left[i * a.step], right[i * b.step]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = function(left[i]);
+  }
+}
+
+// What map does once its loop is known; the operands have the dtype.
+Tensor run_loop(const Tensor& x, DType dtype, const void* f, Loop loop);
+Tensor run_loop(const Tensor& a, const Tensor& b, const Shape& sizes, DType dtype, const void* f, Loop loop);
+
 // f of every element of a tensor of C, as a new tensor of C.
 template <class C, class F>
-Tensor map(const Tensor& x, F f) {
-  const Tensor in = x.contiguous();
-  const Tensor out = Tensor::empty(x.sizes(), DTypeOf<C>::value);
-  const C* from = in.data<C>();
-  C* to = out.data<C>();
-  for (int64_t i = 0; i < in.numel(); ++i) to[i] = f(from[i]);
-  return out;
+Tensor map(const Tensor& x, const F& f) {
+  return run_loop(x, DTypeOf<C>::value, &f, loop_over<C, F>);
 }
 
 // f of every pair of elements of two tensors of C, broadcast to `sizes`, as a new tensor of C.
 template <class C, class F>
-Tensor map(const Tensor& a, const Tensor& b, const Shape& sizes, F f) {
-  const Tensor out = Tensor::empty(sizes, DTypeOf<C>::value);
-  const Tensor x = a.expand(sizes), y = b.expand(sizes);
-  const C* left = x.data<C>();
-  const C* right = y.data<C>();
-  C* to = out.data<C>();
-  if (x.is_contiguous() && y.is_contiguous()) {
-    for (int64_t i = 0; i < out.numel(); ++i) to[i] = f(left[i], right[i]);
-    return out;
-  }
-  for_each_index<3>(sizes, {out.strides().data(), x.strides().data(), y.strides().data()},
-                    [&](const std::array<int64_t, 3>& at) { to[at[0]] = f(left[at[1]], right[at[2]]); });
-  return out;
+Tensor map(const Tensor& a, const Tensor& b, const Shape& sizes, const F& f) {
+  return run_loop(a, b, sizes, DTypeOf<C>::value, &f, loop_over<C, F>);
 }
+
+// A function compiled for the types that it needs. Without f32 it computes floats in f64, whose result rounds to the same f32 where the
+// function is one exact or correctly rounded step; without s64 it takes no integers.
+struct Loops {
+  Loop f32, f64, s64;
+};
+template <class F> inline constexpr Loops kLoops{loop_over<float, F>, loop_over<double, F>, loop_over<int64_t, F>};
+template <class F> inline constexpr Loops kFloatLoops{loop_over<float, F>, loop_over<double, F>, nullptr};
+template <class F> inline constexpr Loops kWideLoops{nullptr, loop_over<double, F>, loop_over<int64_t, F>};
+template <class F> inline constexpr Loops kDoubleLoops{nullptr, loop_over<double, F>, nullptr};
+
+// f of every element in the computing type of `compute`, as a tensor of `out`.
+Tensor run_loops(const Tensor& x, DType compute, DType out, const void* f, const Loops& loops);
+// The same of pairs, broadcast against each other.
+Tensor run_loops(const Tensor& a, const Tensor& b, DType compute, DType out, const void* f, const Loops& loops);
 
 // The argument as a tensor: itself, or a number as a 0-d f64 or s64 tensor.
 Tensor operand(const Call<Tensor>& call, size_t i);

@@ -1,4 +1,7 @@
 // Operators that pick or write elements by index tensors, and triangles.
+#include <cstring>
+#include <functional>
+
 #include "op/elements.h"
 #include "op/families.h"
 
@@ -128,9 +131,18 @@ MetaValue infer_index(const Call<TensorMeta>& call) {
   return tensor_meta(x.dtype, sizes);
 }
 
-// Calls body(offset in x, position in the result) for all elements that the indices pick, in C order of the result; returns the result's shape.
-template <class Body>
-Shape for_each_picked(const Call<Tensor>& call, Body body) {
+// Copies one element between tensors of one dtype; places in elements from each tensor's first.
+void copy_element(const Tensor& to, int64_t to_place, const Tensor& from, int64_t from_place) {
+  const size_t size = size_of(to.dtype());
+  std::memcpy(to.raw() + static_cast<size_t>(to_place) * size, from.raw() + static_cast<size_t>(from_place) * size, size);
+}
+
+// Where in x the elements are that the indices pick, in C order of the result.
+struct Picked {
+  Shape sizes;
+  std::vector<int64_t> offsets;
+};
+Picked pick(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const auto* list = call[1].get_if<Value::List>();
   QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list of indices");
@@ -150,6 +162,7 @@ Shape for_each_picked(const Call<Tensor>& call, Body body) {
   const int64_t total = numel_of(sizes);
   const int64_t shared_rank = static_cast<int64_t>(shared.size()), first = static_cast<int64_t>(indices.first);
   const Shape result_strides = contiguous_strides(sizes);
+  std::vector<int64_t> offsets;
   for (int64_t at = 0; at < total; ++at) {
     int64_t pick = 0, offset = 0;
     for (int64_t d = 0; d < shared_rank; ++d) {
@@ -166,19 +179,15 @@ Shape for_each_picked(const Call<Tensor>& call, Body body) {
         ++axis;
       }
     }
-    body(offset, at);
+    offsets.push_back(offset);
   }
-  return sizes;
+  return {sizes, offsets};
 }
 Value eval_index(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
-  std::vector<int64_t> offsets;
-  const Shape sizes = for_each_picked(call, [&](int64_t offset, int64_t) { offsets.push_back(offset); });
+  const auto [sizes, offsets] = pick(call);
   const Tensor out = Tensor::empty(sizes, x.dtype());
-  visit_dtype(x.dtype(), [&](auto type) {
-    using E = typename decltype(type)::type;
-    for (size_t i = 0; i < offsets.size(); ++i) out.data<E>()[i] = x.data<E>()[offsets[i]];
-  });
+  for (size_t i = 0; i < offsets.size(); ++i) copy_element(out, static_cast<int64_t>(i), x, offsets[i]);
   return out;
 }
 // index_put: values broadcast to the shape that index would give. Later writes win; with accumulate they add up in order.
@@ -186,20 +195,18 @@ Value eval_index_put_(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   QDQ_CHECK(call.tensor(2).dtype() == x.dtype(), kInvalidArgument, call.op().target, " wants ", to_string(x.dtype()), " values, found ",
             to_string(call.tensor(2).dtype()));
-  std::vector<int64_t> offsets;
-  const Shape sizes = for_each_picked(call, [&](int64_t offset, int64_t) { offsets.push_back(offset); });
+  const auto [sizes, offsets] = pick(call);
   const Tensor values = call.tensor(2).expand(sizes).clone();
   const bool accumulate = call.boolean(3);
-  visit_dtype(x.dtype(), [&](auto type) {
-    using E = typename decltype(type)::type;
-    for (size_t i = 0; i < offsets.size(); ++i) {
-      E& to = x.data<E>()[offsets[i]];
-      if (!accumulate) to = values.data<E>()[i];
-      else if constexpr (std::is_same_v<E, bool>) to = to || values.data<E>()[i];
-      else if constexpr (std::is_class_v<E>) to = E(float(to) + float(values.data<E>()[i]));
-      else to = static_cast<E>(to + values.data<E>()[i]);
+  const auto sum = [](auto a, auto b) { return add_wrapping(a, b); };
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (!accumulate) {
+      copy_element(x, offsets[i], values, static_cast<int64_t>(i));
+      continue;
     }
-  });
+    const Tensor place = x.as_strided({}, {}, x.storage_offset() + offsets[i]), value = values.as_strided({}, {}, static_cast<int64_t>(i));
+    place.copy_from(run_loops(place, value, x.dtype(), x.dtype(), &sum, kWideLoops<decltype(sum)>));
+  }
   return x;
 }
 // The functional form of an operator that writes to its first argument.
@@ -225,8 +232,7 @@ MetaValue infer_gather(const Call<TensorMeta>& call) {
   return tensor_meta(x.dtype, index.sizes);
 }
 // Calls body(offset in x, index position) for each element of the index tensor.
-template <class Body>
-void for_each_indexed(const Call<Tensor>& call, Body body) {
+void for_each_indexed(const Call<Tensor>& call, const std::function<void(int64_t, int64_t)>& body) {
   const Tensor& x = call.tensor(0);
   const Tensor index = call.tensor(2).to(DType::kS64).contiguous();
   if (x.dim() == 0) {
@@ -246,10 +252,7 @@ void for_each_indexed(const Call<Tensor>& call, Body body) {
 Value eval_gather(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor out = empty_result(call);
-  visit_dtype(x.dtype(), [&](auto type) {
-    using E = typename decltype(type)::type;
-    for_each_indexed(call, [&](int64_t offset, int64_t i) { out.data<E>()[i] = x.data<E>()[offset]; });
-  });
+  for_each_indexed(call, [&](int64_t offset, int64_t i) { copy_element(out, i, x, offset); });
   return out;
 }
 MetaValue infer_scatter(const Call<TensorMeta>& call) {
@@ -273,10 +276,7 @@ Value eval_scatter(const Call<Tensor>& call) {
   std::vector<Value> args{out};
   for (size_t i = 1; i < call.size(); ++i) args.push_back(call[i]);
   const Call<Tensor> target(call.op(), std::move(args));
-  visit_dtype(out.dtype(), [&](auto type) {
-    using E = typename decltype(type)::type;
-    for_each_indexed(target, [&](int64_t offset, int64_t i) { out.data<E>()[offset] = values.data<E>()[i]; });
-  });
+  for_each_indexed(target, [&](int64_t offset, int64_t i) { copy_element(out, offset, values, i); });
   return out;
 }
 
@@ -306,13 +306,11 @@ Value eval_triangle(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor out = call.tensor(0).clone();
   const int64_t diagonal = call.integer(1), rows = out.size(-2), columns = out.size(-1);
-  visit_dtype(out.dtype(), [&](auto type) {
-    using E = typename decltype(type)::type;
-    for (int64_t i = 0; i < out.numel(); ++i) {
-      const int64_t distance = i % columns - i / columns % rows;
-      if (lower ? distance > diagonal : distance < diagonal) out.data<E>()[i] = E{};
-    }
-  });
+  const size_t size = size_of(out.dtype());
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const int64_t distance = i % columns - i / columns % rows;
+    if (lower ? distance > diagonal : distance < diagonal) std::memset(out.raw() + static_cast<size_t>(i) * size, 0, size);
+  }
   return out;
 }
 

@@ -9,24 +9,23 @@ namespace {
 Tensor batched_product(const Tensor& a, const Tensor& b) {
   const int64_t batch = std::max(a.size(0), b.size(0)), M = a.size(1), K = a.size(2), N = b.size(2);
   const DType dtype = a.dtype();
-  return visit_compute(dtype, [&](auto type) {
+  return visit_wide(dtype, [&](auto type) {
     using C = typename decltype(type)::type;
-    using A = Accumulator<C>;
     const Tensor x = a.to(DTypeOf<C>::value).contiguous(), y = b.to(DTypeOf<C>::value).contiguous();
     const Tensor out = Tensor::empty({batch, M, N}, DTypeOf<C>::value);
-    std::vector<A> row(static_cast<size_t>(N));
+    std::vector<C> row(static_cast<size_t>(N));
     C* to = out.data<C>();
     for (int64_t n = 0; n < batch; ++n) {
       const C* left = x.data<C>() + (a.size(0) == 1 ? 0 : n * M * K);
       const C* right = y.data<C>() + (b.size(0) == 1 ? 0 : n * K * N);
       for (int64_t m = 0; m < M; ++m) {
-        std::fill(row.begin(), row.end(), A(0));
+        std::fill(row.begin(), row.end(), C(0));
         for (int64_t k = 0; k < K; ++k) {
-          const A factor = static_cast<A>(left[m * K + k]);
+          const C factor = left[m * K + k];
           const C* line = right + k * N;
-          for (size_t i = 0; i < row.size(); ++i) row[i] = add_wrapping(row[i], mul_wrapping(factor, static_cast<A>(line[i])));
+          for (size_t i = 0; i < row.size(); ++i) row[i] = add_wrapping(row[i], mul_wrapping(factor, line[i]));
         }
-        for (const A sum : row) *to++ = static_cast<C>(sum);
+        to = std::copy(row.begin(), row.end(), to);
       }
     }
     return out.to(dtype);
@@ -62,10 +61,8 @@ MetaValue infer_linear(const Call<TensorMeta>& call) {
   return tensor_meta(x.dtype, sizes);
 }
 Tensor add_tensors(const Tensor& a, const Tensor& b) {
-  return visit_compute(a.dtype(), [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), a.sizes(), [](C x, C y) { return add_wrapping(x, y); }).to(a.dtype());
-  });
+  const auto sum = [](auto x, auto y) { return add_wrapping(x, y); };
+  return run_loops(a, b.expand(a.sizes()), a.dtype(), a.dtype(), &sum, kWideLoops<decltype(sum)>);
 }
 Value eval_linear(const Call<Tensor>& call) {
   const Tensor &x = call.tensor(0), &weight = call.tensor(1);
@@ -258,26 +255,24 @@ Value eval_einsum(const Call<Tensor>& call) {
       int64_t& extent = extents[letters.find(equation.inputs[n][a])];
       if (extent == 1) extent = operands[n].sizes()[a];
     }
-  return visit_compute(out.dtype(), [&](auto type) -> Value {
+  return visit_wide(out.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
-    using A = Accumulator<C>;
     std::vector<Tensor> factors;
     for (size_t n = 0; n < operands.size(); ++n) factors.push_back(spread_over(operands[n].to(DTypeOf<C>::value), equation.inputs[n], letters, extents));
-    std::vector<A> sums(static_cast<size_t>(out.numel()), A(0));
+    const Tensor result = Tensor::empty(out.sizes(), DTypeOf<C>::value);
+    C* sums = result.data<C>();
     const int64_t total = numel_of(extents), inner = out.numel() == 0 ? 0 : total / out.numel();
     const Shape strides = contiguous_strides(extents);
     for (int64_t i = 0; i < total; ++i) {
-      A product = 1;
+      C product = 1;
       for (const Tensor& factor : factors) {
         int64_t offset = 0;
         for (size_t a = 0; a < extents.size(); ++a) offset += i / strides[a] % extents[a] * factor.strides()[a];
-        product = mul_wrapping(product, static_cast<A>(factor.data<C>()[offset]));
+        product = mul_wrapping(product, factor.data<C>()[offset]);
       }
-      A& sum = sums[static_cast<size_t>(i / inner)];
+      C& sum = sums[i / inner];
       sum = add_wrapping(sum, product);
     }
-    const Tensor result = Tensor::empty(out.sizes(), DTypeOf<C>::value);
-    for (size_t o = 0; o < sums.size(); ++o) result.data<C>()[o] = static_cast<C>(sums[o]);
     return result.to(out.dtype());
   });
 }
@@ -292,11 +287,8 @@ MetaValue infer_outer(const Call<TensorMeta>& call) {
 Value eval_outer(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   const Shape sizes = constant_shape(meta.sizes);
-  return visit_compute(meta.dtype, [&](auto type) -> Value {
-    using C = typename decltype(type)::type;
-    const DType c = DTypeOf<C>::value;
-    return map<C>(call.tensor(0).to(c).reshape({sizes[0], 1}), call.tensor(1).to(c), sizes, [](C x, C y) { return mul_wrapping(x, y); }).to(meta.dtype);
-  });
+  const auto product = [](auto x, auto y) { return mul_wrapping(x, y); };
+  return run_loops(call.tensor(0).reshape({sizes[0], 1}), call.tensor(1), meta.dtype, meta.dtype, &product, kWideLoops<decltype(product)>);
 }
 
 }  // namespace

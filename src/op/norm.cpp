@@ -136,24 +136,28 @@ Value eval_batch_norm(const Call<Tensor>& call) {
 }
 
 
-// Normalises `runs` runs of `length` elements. The weight of element i of run r is weight[at(r, i)].
-template <class C, class At>
-Value normalize_runs(const Tensor& x, int64_t runs, int64_t length, double eps, const Tensor* weight, const Tensor* bias, At at, const Shape* stats) {
-  const DType c = DTypeOf<C>::value;
-  const Tensor in = x.to(c).contiguous(), out = Tensor::empty(x.sizes(), c);
-  const Tensor means = Tensor::empty({runs}, c), rstds = Tensor::empty({runs}, c);
-  const Tensor gamma = weight ? weight->to(c).contiguous() : Tensor(), beta = bias ? bias->to(c).contiguous() : Tensor();
-  for (int64_t r = 0; r < runs; ++r) {
-    const C* from = in.data<C>() + r * length;
-    const Moments m = moments_of(from, length);
+// Normalises runs of `length` elements, of which there are `groups` in a row: element i of a run has the weight
+// weight[run % groups * per_group + i / inner]. Everything is computed in double and rounded once.
+struct Runs {
+  int64_t count, length, groups, per_group, inner;
+};
+Value normalize_runs(const Tensor& x, const Runs& runs, double eps, const Tensor* weight, const Tensor* bias, const Shape* stats) {
+  const DType wide = DType::kF64;
+  const Tensor in = x.to(wide).contiguous(), out = Tensor::empty(x.sizes(), wide);
+  const Tensor means = Tensor::empty({runs.count}, wide), rstds = Tensor::empty({runs.count}, wide);
+  const Tensor gamma = weight ? weight->to(wide).contiguous() : Tensor(), beta = bias ? bias->to(wide).contiguous() : Tensor();
+  for (int64_t r = 0; r < runs.count; ++r) {
+    const double* from = in.data<double>() + r * runs.length;
+    const Moments m = moments_of(from, runs.length);
     const double rstd = 1 / std::sqrt(m.variance + eps);
-    means.data<C>()[r] = static_cast<C>(m.mean);
-    rstds.data<C>()[r] = static_cast<C>(rstd);
-    for (int64_t i = 0; i < length; ++i) {
-      double value = (static_cast<double>(from[i]) - m.mean) * rstd;
-      if (weight) value *= static_cast<double>(gamma.data<C>()[at(r, i)]);
-      if (bias) value += static_cast<double>(beta.data<C>()[at(r, i)]);
-      out.data<C>()[r * length + i] = static_cast<C>(value);
+    means.data<double>()[r] = m.mean;
+    rstds.data<double>()[r] = rstd;
+    for (int64_t i = 0; i < runs.length; ++i) {
+      const int64_t at = r % runs.groups * runs.per_group + i / runs.inner;
+      double value = (from[i] - m.mean) * rstd;
+      if (weight) value *= gamma.data<double>()[at];
+      if (bias) value += beta.data<double>()[at];
+      out.data<double>()[r * runs.length + i] = value;
     }
   }
   if (stats == nullptr) return out.to(x.dtype());
@@ -189,33 +193,30 @@ Value eval_layer_norm(const Call<Tensor>& call) {
   const int64_t length = numel_of(shape), runs = length == 0 ? 0 : x.numel() / length;
   Shape stats = x.sizes();
   std::fill(stats.end() - static_cast<int64_t>(shape.size()), stats.end(), 1);
-  return visit_float(x.dtype(), call.op().target, [&](auto type) {
-    return normalize_runs<typename decltype(type)::type>(x, runs, length, call.number(4), call.optional_tensor(2), call.optional_tensor(3),
-                                                         [](int64_t, int64_t i) { return i; }, has_stats ? &stats : nullptr);
-  });
+  check_float(x.dtype(), call.op().target);
+  return normalize_runs(x, {runs, length, 1, length, 1}, call.number(4), call.optional_tensor(2), call.optional_tensor(3),
+                        has_stats ? &stats : nullptr);
 }
 
 Value eval_rms_norm(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor& x = call.tensor(0);
   const int64_t length = numel_of(call.integers(1)), runs = length == 0 ? 0 : x.numel() / length;
-  return visit_float(x.dtype(), call.op().target, [&](auto type) -> Value {
-    using C = typename decltype(type)::type;
-    const DType c = DTypeOf<C>::value;
-    // The default is the machine epsilon of the dtype.
-    const double eps = call.is_none(3) ? static_cast<double>(std::numeric_limits<C>::epsilon()) : call.number(3);
-    const Tensor in = x.to(c).contiguous(), out = Tensor::empty(x.sizes(), c);
-    const Tensor weight = call.is_none(2) ? Tensor() : call.tensor(2).to(c).contiguous();
-    for (int64_t r = 0; r < runs; ++r) {
-      const C* from = in.data<C>() + r * length;
-      double squares = 0;
-      for (int64_t i = 0; i < length; ++i) squares += static_cast<double>(from[i]) * static_cast<double>(from[i]);
-      const double rstd = 1 / std::sqrt(squares / static_cast<double>(length) + eps);
-      for (int64_t i = 0; i < length; ++i)
-        out.data<C>()[r * length + i] = static_cast<C>(static_cast<double>(from[i]) * rstd * (weight.defined() ? static_cast<double>(weight.data<C>()[i]) : 1));
-    }
-    return out.to(x.dtype());
-  });
+  check_float(x.dtype(), call.op().target);
+  // The default is the machine epsilon of the dtype in which PyTorch computes.
+  const double epsilon = x.dtype() == DType::kF64 ? 0x1p-52 : 0x1p-23;
+  const double eps = call.is_none(3) ? epsilon : call.number(3);
+  const Tensor in = x.to(DType::kF64).contiguous(), out = Tensor::empty(x.sizes(), DType::kF64);
+  const Tensor weight = call.is_none(2) ? Tensor() : call.tensor(2).to(DType::kF64).contiguous();
+  for (int64_t r = 0; r < runs; ++r) {
+    const double* from = in.data<double>() + r * length;
+    double squares = 0;
+    for (int64_t i = 0; i < length; ++i) squares += from[i] * from[i];
+    const double rstd = 1 / std::sqrt(squares / static_cast<double>(length) + eps);
+    for (int64_t i = 0; i < length; ++i)
+      out.data<double>()[r * length + i] = from[i] * rstd * (weight.defined() ? weight.data<double>()[i] : 1);
+  }
+  return out.to(x.dtype());
 }
 
 // Groups of channels of x [N, C, ...].
@@ -243,11 +244,8 @@ Value group_norm(const Call<Tensor>& call, int64_t groups, const Tensor* weight,
     QDQ_CHECK(parameter == nullptr || parameter->numel() == channels, kInvalidArgument, call.op().target, " wants ", channels,
               " numbers as weight and bias, found ", parameter->numel());
   const Shape stats{x.size(0), groups};
-  return visit_float(x.dtype(), call.op().target, [&](auto type) {
-    return normalize_runs<typename decltype(type)::type>(x, x.size(0) * groups, per_group * inner, eps, weight, bias,
-                                                         [=](int64_t run, int64_t i) { return run % groups * per_group + i / inner; },
-                                                         has_stats ? &stats : nullptr);
-  });
+  check_float(x.dtype(), call.op().target);
+  return normalize_runs(x, {x.size(0) * groups, per_group * inner, groups, per_group, inner}, eps, weight, bias, has_stats ? &stats : nullptr);
 }
 Value eval_group_norm(const Call<Tensor>& call) {
   return group_norm(call, call.integer(1), call.optional_tensor(2), call.optional_tensor(3), call.number(4), false);

@@ -1,4 +1,6 @@
 // Arithmetic, comparisons and selections, element by element, with broadcasting and type promotion.
+#include <cstring>
+
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/math.h"
@@ -18,14 +20,17 @@ SymShape sizes_of(const Call<TensorMeta>& call, size_t i) {
 }
 
 // f(C, C) -> C of both operands in their promoted dtype.
+Tensor run_binary(const Call<Tensor>& call, DType out, const void* f, const Loops& loops) {
+  return run_loops(operand(call, 0), operand(call, 1), common_dtype(call), out, f, loops);
+}
 template <class F>
-Tensor binary(const Call<Tensor>& call, DType dtype, F f) {
-  const Tensor a = operand(call, 0), b = operand(call, 1);
-  const Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
-  return visit_compute(dtype, [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), sizes, f);
-  });
+Value binary(const Call<Tensor>& call, const F& f) {
+  return run_binary(call, common_dtype(call), &f, kLoops<F>);
+}
+// The same where f is one step that f64 does exactly or rounds as f32 would (+ - * / and the root of two f32 numbers, a choice, fmod).
+template <class F>
+Value binary_step(const Call<Tensor>& call, const F& f) {
+  return run_binary(call, common_dtype(call), &f, kWideLoops<F>);
 }
 
 MetaValue infer_binary(const Call<TensorMeta>& call) {
@@ -45,24 +50,24 @@ C factor(const Call<Tensor>& call, size_t i) {
 enum class Sum { kAdd, kSub, kReverseSub };
 
 // a + alpha b, a - alpha b, b - alpha a.
+template <class C>
+Tensor sum_of(const Tensor& a, const Tensor& b, C alpha) {
+  return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), broadcast_shapes(a.sizes(), b.sizes()),
+                [alpha](C x, C y) { return add_wrapping(x, mul_wrapping(alpha, y)); });
+}
 template <Sum kind>
 Value eval_sum(const Call<Tensor>& call) {
   const DType dtype = common_dtype(call);
-  const Tensor a = operand(call, 0), b = operand(call, 1);
-  const Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
+  const Tensor first = operand(call, 0), second = operand(call, 1);
+  const Tensor &a = kind == Sum::kReverseSub ? second : first, &b = kind == Sum::kReverseSub ? first : second;
   return visit_compute(dtype, [&](auto type) {
     using C = typename decltype(type)::type;
-    const C alpha = kind == Sum::kAdd ? factor<C>(call, 2) : mul_wrapping(C(-1), factor<C>(call, 2));
-    const auto formula = [alpha](C x, C y) {
-      return kind == Sum::kReverseSub ? add_wrapping(y, mul_wrapping(alpha, x)) : add_wrapping(x, mul_wrapping(alpha, y));
-    };
-    return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), sizes, formula).to(dtype);
+    return sum_of<C>(a, b, kind == Sum::kAdd ? factor<C>(call, 2) : mul_wrapping(C(-1), factor<C>(call, 2))).to(dtype);
   });
 }
 
 Value eval_mul(const Call<Tensor>& call) {
-  const DType dtype = common_dtype(call);
-  return binary(call, dtype, [](auto x, auto y) { return mul_wrapping(x, y); }).to(dtype);
+  return binary_step(call, [](auto x, auto y) { return mul_wrapping(x, y); });
 }
 
 template <class C>
@@ -122,32 +127,24 @@ MetaValue infer_div(const Call<TensorMeta>& call) {
 }
 Value eval_div(const Call<Tensor>& call) {
   const DType dtype = float_dtype(common_dtype(call));
-  const Tensor a = operand(call, 0), b = operand(call, 1);
-  const Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
-  return visit_float(dtype, call.op().target, [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), sizes, [](C x, C y) { return x / y; }).to(dtype);
-  });
+  const auto quotient = [](double x, double y) { return x / y; };
+  return run_loops(operand(call, 0), operand(call, 1), dtype, dtype, &quotient, kDoubleLoops<decltype(quotient)>);
 }
 Value eval_floor_divide(const Call<Tensor>& call) {
-  const DType dtype = common_dtype(call);
-  return binary(call, dtype, [](auto x, auto y) { return divide_floor(x, y); }).to(dtype);
+  return binary(call, [](auto x, auto y) { return divide_floor(x, y); });
 }
 MetaValue infer_div_mode(const Call<TensorMeta>& call) { return call.is_none(2) ? infer_div(call) : infer_binary(call); }
 Value eval_div_mode(const Call<Tensor>& call) {
   if (call.is_none(2)) return eval_div(call);
   if (call.string(2) == "floor") return eval_floor_divide(call);
   QDQ_CHECK(call.string(2) == "trunc", kInvalidArgument, call.op().target, " wants rounding_mode 'floor' or 'trunc', found '", call.string(2), "'");
-  const DType dtype = common_dtype(call);
-  return binary(call, dtype, [](auto x, auto y) { return divide_trunc(x, y); }).to(dtype);
+  return binary(call, [](auto x, auto y) { return divide_trunc(x, y); });
 }
 Value eval_remainder(const Call<Tensor>& call) {
-  const DType dtype = common_dtype(call);
-  return binary(call, dtype, [](auto x, auto y) { return modulo_floor(x, y); }).to(dtype);
+  return binary(call, [](auto x, auto y) { return modulo_floor(x, y); });
 }
 Value eval_fmod(const Call<Tensor>& call) {
-  const DType dtype = common_dtype(call);
-  return binary(call, dtype, [](auto x, auto y) { return modulo_trunc(x, y); }).to(dtype);
+  return binary_step(call, [](auto x, auto y) { return modulo_trunc(x, y); });
 }
 
 // NaN wins.
@@ -160,12 +157,10 @@ C smaller(C x, C y) {
   return x != x || x < y ? x : y;
 }
 Value eval_maximum(const Call<Tensor>& call) {
-  const DType dtype = common_dtype(call);
-  return binary(call, dtype, [](auto x, auto y) { return larger(x, y); }).to(dtype);
+  return binary_step(call, [](auto x, auto y) { return larger(x, y); });
 }
 Value eval_minimum(const Call<Tensor>& call) {
-  const DType dtype = common_dtype(call);
-  return binary(call, dtype, [](auto x, auto y) { return smaller(x, y); }).to(dtype);
+  return binary_step(call, [](auto x, auto y) { return smaller(x, y); });
 }
 
 // Powers of floats are computed in double; integers multiply.
@@ -182,8 +177,7 @@ C power(C x, C y) {
   }
 }
 Value eval_pow(const Call<Tensor>& call) {
-  const DType dtype = common_dtype(call);
-  return binary(call, dtype, [](auto x, auto y) { return power(x, y); }).to(dtype);
+  return binary_step(call, [](auto x, auto y) { return power(x, y); });
 }
 
 struct Equal { template <class C> bool operator()(C x, C y) const { return x == y; } };
@@ -198,7 +192,8 @@ struct OneTrue { template <class C> bool operator()(C x, C y) const { return (x 
 
 template <class F>
 Value eval_compare(const Call<Tensor>& call) {
-  return binary(call, common_dtype(call), [](auto x, auto y) { return static_cast<decltype(x)>(F{}(x, y)); }).to(DType::kBool);
+  const auto f = [](auto x, auto y) { return static_cast<decltype(x)>(F{}(x, y)); };
+  return run_binary(call, DType::kBool, &f, kWideLoops<decltype(f)>);
 }
 
 struct BitAnd { int64_t operator()(int64_t x, int64_t y) const { return x & y; } };
@@ -213,15 +208,6 @@ Value eval_bitwise(const Call<Tensor>& call) {
   return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()), F{}).to(dtype);
 }
 
-// f(C) -> C of self.
-template <class F>
-Tensor unary(const Call<Tensor>& call, F f) {
-  const Tensor& x = call.tensor(0);
-  return visit_compute(x.dtype(), [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(x.to(DTypeOf<C>::value), f);
-  });
-}
 struct Negate { template <class C> C operator()(C x) const { return mul_wrapping(x, C(-1)); } };
 struct Absolute { template <class C> C operator()(C x) const { return x < 0 ? mul_wrapping(x, C(-1)) : x == 0 ? C(0) : x; } };
 struct Sign { template <class C> C operator()(C x) const { return x != x ? C(0) : static_cast<C>((x > 0) - (x < 0)); } };
@@ -232,7 +218,9 @@ struct Ceil { template <class C> C operator()(C x) const { if constexpr (std::is
 struct Trunc { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::trunc(x); } };
 template <class F>
 Value eval_unary(const Call<Tensor>& call) {
-  return unary(call, F{}).to(call.tensor(0).dtype());
+  const Tensor& x = call.tensor(0);
+  const F f{};
+  return run_loops(x, x.dtype(), x.dtype(), &f, kWideLoops<F>);
 }
 
 struct IsZero { template <class C> C operator()(C x) const { return x == 0; } };
@@ -241,7 +229,8 @@ struct IsInf { template <class C> C operator()(C x) const { if constexpr (std::i
 MetaValue infer_predicate(const Call<TensorMeta>& call) { return tensor_meta(DType::kBool, call.tensor(0).sizes); }
 template <class F>
 Value eval_predicate(const Call<Tensor>& call) {
-  return unary(call, F{}).to(DType::kBool);
+  const F f{};
+  return run_loops(call.tensor(0), call.tensor(0).dtype(), DType::kBool, &f, kWideLoops<F>);
 }
 
 Value eval_bitwise_not(const Call<Tensor>& call) {
@@ -255,12 +244,9 @@ Value eval_bitwise_not(const Call<Tensor>& call) {
 MetaValue infer_float(const Call<TensorMeta>& call) { return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes); }
 template <double (*F)(double)>
 Value eval_float(const Call<Tensor>& call) {
-  const Tensor& x = call.tensor(0);
-  const DType out = float_dtype(x.dtype());
-  return visit_float(out, call.op().target, [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(x.to(DTypeOf<C>::value), [](C v) { return static_cast<C>(F(static_cast<double>(v))); }).to(out);
-  });
+  const DType out = float_dtype(call.tensor(0).dtype());
+  const auto f = [](double x) { return F(x); };
+  return run_loops(call.tensor(0), out, out, &f, kDoubleLoops<decltype(f)>);
 }
 double sqrt_of(double x) { return std::sqrt(x); }
 double rsqrt_of(double x) { return 1 / std::sqrt(x); }
@@ -283,18 +269,17 @@ MetaValue infer_clamp_by(const Call<TensorMeta>& call, int low, int high) {
 }
 Value clamp_by(const Call<Tensor>& call, int low, int high) {
   const DType dtype = clamp_dtype(call, low, high);
-  return visit_compute(dtype, [&](auto type) -> Value {
-    using C = typename decltype(type)::type;
-    Tensor out = call.tensor(0).to(DTypeOf<C>::value);
-    for (int i : {low, high}) {
-      if (i < 0 || call.is_none(static_cast<size_t>(i))) continue;
-      const Tensor bound = operand(call, static_cast<size_t>(i)).to(DTypeOf<C>::value);
-      const Shape sizes = broadcast_shapes(out.sizes(), bound.sizes());
-      if (i == low) out = map<C>(out, bound, sizes, [](C x, C b) { return x != x ? x : larger(b, x); });
-      else out = map<C>(out, bound, sizes, [](C x, C b) { return x != x ? x : smaller(b, x); });
-    }
-    return out.to(dtype).clone();
-  });
+  const auto at_least = [](auto x, auto b) { return x != x ? x : larger(b, x); };
+  const auto at_most = [](auto x, auto b) { return x != x ? x : smaller(b, x); };
+  const DType c = compute_dtype(dtype);
+  Tensor out = call.tensor(0).to(c);
+  for (int i : {low, high}) {
+    if (i < 0 || call.is_none(static_cast<size_t>(i))) continue;
+    const Tensor bound = operand(call, static_cast<size_t>(i));
+    out = i == low ? run_loops(out, bound, c, c, &at_least, kWideLoops<decltype(at_least)>)
+                   : run_loops(out, bound, c, c, &at_most, kWideLoops<decltype(at_most)>);
+  }
+  return out.to(dtype).clone();
 }
 MetaValue infer_clamp(const Call<TensorMeta>& call) { return infer_clamp_by(call, 1, 2); }
 MetaValue infer_clamp_min(const Call<TensorMeta>& call) { return infer_clamp_by(call, 1, -1); }
@@ -312,13 +297,12 @@ Tensor choose(const Tensor& condition, const Tensor& a, const Tensor& b, DType d
   const Shape sizes = broadcast_shapes(condition.sizes(), broadcast_shapes(a.sizes(), b.sizes()));
   const Tensor out = Tensor::empty(sizes, dtype);
   const Tensor c = condition.to(DType::kBool).expand(sizes), x = a.to(dtype).expand(sizes), y = b.to(dtype).expand(sizes);
-  visit_dtype(dtype, [&](auto type) {
-    using E = typename decltype(type)::type;
-    for_each_index<4>(sizes, {out.strides().data(), c.strides().data(), x.strides().data(), y.strides().data()},
-                      [to = out.data<E>(), when = c.data<bool>(), left = x.data<E>(), right = y.data<E>()](const std::array<int64_t, 4>& at) {
-                        to[at[0]] = when[at[1]] ? left[at[2]] : right[at[3]];
-                      });
-  });
+  const size_t size = size_of(dtype);
+  for_each_index<4>(sizes, {out.strides().data(), c.strides().data(), x.strides().data(), y.strides().data()},
+                    [&, when = c.data<bool>()](const std::array<int64_t, 4>& at) {
+                      const std::byte* from = when[at[1]] ? x.raw() + static_cast<size_t>(at[2]) * size : y.raw() + static_cast<size_t>(at[3]) * size;
+                      std::memcpy(out.raw() + static_cast<size_t>(at[0]) * size, from, size);
+                    });
   return out;
 }
 Value eval_where(const Call<Tensor>& call) {

@@ -1,5 +1,6 @@
 // Pooling over the last one, two or three axes; all axes before them are planes of their own.
 #include <array>
+#include <functional>
 
 #include "op/elements.h"
 #include "op/families.h"
@@ -54,8 +55,7 @@ void check_rank(const OpDef& op, const SymShape& sizes, size_t axes) {
             " dimensions, found shape ", to_string(sizes));
 }
 
-template <size_t axes, bool has_dilation, bool has_indices>
-MetaValue infer_pool(const Call<TensorMeta>& call) {
+MetaValue infer_window(const Call<TensorMeta>& call, size_t axes, bool has_dilation, bool has_indices) {
   const TensorMeta& x = call.tensor(0);
   check_rank(call.op(), x.sizes, axes);
   const Window window = read_window(call, axes, has_dilation);
@@ -69,6 +69,11 @@ MetaValue infer_pool(const Call<TensorMeta>& call) {
   const TensorMeta out = tensor_meta(x.dtype, sizes);
   if (!has_indices) return out;
   return MetaValue::List{out, tensor_meta(DType::kS64, sizes)};
+}
+
+template <size_t axes, bool has_dilation, bool has_indices>
+MetaValue infer_pool(const Call<TensorMeta>& call) {
+  return infer_window(call, axes, has_dilation, has_indices);
 }
 
 // The spatial extents as three axes, and the number of planes before them.
@@ -120,13 +125,15 @@ Box adaptive_box(const Extents& in, const Extents& out, const Extents& at) {
   return box;
 }
 
+// The box of the input from which an element of the output comes: (extents of the input, of the output, position in the output).
+using BoxOf = std::function<Box(const Extents& in, const Extents& out, const Extents& at)>;
+
 // The largest element of each box and its index in the plane; NaN wins.
-template <class BoxOf>
-Value max_over(const Call<Tensor>& call, const Shape& sizes, size_t axes, bool has_indices, BoxOf box_of) {
+Value max_over(const Call<Tensor>& call, const Shape& sizes, size_t axes, bool has_indices, const BoxOf& box_of) {
   const Tensor& x = call.tensor(0);
   const Planes in = planes_of(x.sizes(), axes), out = planes_of(sizes, axes);
   const Tensor indices = Tensor::empty(sizes, DType::kS64);
-  return visit_compute(x.dtype(), [&](auto type) -> Value {
+  return visit_wide(x.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     const Tensor from = x.to(DTypeOf<C>::value).contiguous(), to = Tensor::empty(sizes, DTypeOf<C>::value);
     for_each_output(out, [&](int64_t plane, int64_t index, const Extents& at) {
@@ -144,8 +151,7 @@ Value max_over(const Call<Tensor>& call, const Shape& sizes, size_t axes, bool h
   });
 }
 
-template <size_t axes, bool has_indices>
-Value eval_max_pool(const Call<Tensor>& call) {
+Value max_pool(const Call<Tensor>& call, size_t axes, bool has_indices) {
   const MetaValue meta = infer_call(call);
   const TensorMeta& first = has_indices ? *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>() : *meta.get_if<TensorMeta>();
   const Window window = read_window(call, axes, true);
@@ -161,30 +167,33 @@ Value eval_max_pool(const Call<Tensor>& call) {
   });
 }
 
-// The sum of each box in double, in C order, divided by what divisor(box) says; 0 for a box without elements.
-template <class BoxOf, class Divisor>
-Value average_over(const Call<Tensor>& call, size_t axes, BoxOf box_of, Divisor divisor) {
+template <size_t axes, bool has_indices>
+Value eval_max_pool(const Call<Tensor>& call) {
+  return max_pool(call, axes, has_indices);
+}
+
+// The sum of each box in double, in C order, divided by what divisor(box, position) says; 0 for a box without elements.
+using Divisor = std::function<int64_t(const Box& box, const Extents& at)>;
+Value average_over(const Call<Tensor>& call, size_t axes, const BoxOf& box_of, const Divisor& divisor) {
   const Tensor& x = call.tensor(0);
   const Shape sizes = constant_shape(result_meta(call).sizes);
   const Planes in = planes_of(x.sizes(), axes), out = planes_of(sizes, axes);
-  return visit_compute(x.dtype(), [&](auto type) -> Value {
+  return visit_wide(x.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
-    using A = Accumulator<C>;
     const Tensor from = x.to(DTypeOf<C>::value).contiguous(), to = Tensor::empty(sizes, DTypeOf<C>::value);
     for_each_output(out, [&](int64_t plane, int64_t index, const Extents& at) {
       const C* image = from.data<C>() + plane * in.size();
       const Box box = box_of(in.extents, out.extents, at);
       if (box.count() == 0) return;
-      A sum = 0;
-      for_each_position(box, in.extents, [&](int64_t i) { sum = add_wrapping(sum, static_cast<A>(image[i])); });
-      to.data<C>()[index] = static_cast<C>(sum / static_cast<A>(divisor(box, at)));
+      C sum = 0;
+      for_each_position(box, in.extents, [&](int64_t i) { sum = add_wrapping(sum, image[i]); });
+      to.data<C>()[index] = sum / static_cast<C>(divisor(box, at));
     });
     return to.to(x.dtype());
   });
 }
 
-template <size_t axes>
-Value eval_avg_pool(const Call<Tensor>& call) {
+Value avg_pool(const Call<Tensor>& call, size_t axes) {
   const Window window = read_window(call, axes, false);
   const bool count_include_pad = call.boolean(5);
   const int64_t divisor_override = call.size() > 6 && !call.is_none(6) ? call.integer(6) : 0;
@@ -214,9 +223,12 @@ Value eval_avg_pool(const Call<Tensor>& call) {
         return count_include_pad ? padded(at).count() : box.count();
       });
 }
+template <size_t axes>
+Value eval_avg_pool(const Call<Tensor>& call) {
+  return avg_pool(call, axes);
+}
 
-template <size_t axes, bool has_indices>
-MetaValue infer_adaptive(const Call<TensorMeta>& call) {
+MetaValue infer_output_size(const Call<TensorMeta>& call, size_t axes, bool has_indices) {
   const TensorMeta& x = call.tensor(0);
   check_rank(call.op(), x.sizes, axes);
   const SymShape wanted = call.syms(1);
@@ -232,6 +244,10 @@ MetaValue infer_adaptive(const Call<TensorMeta>& call) {
   const TensorMeta out = tensor_meta(x.dtype, sizes);
   if (!has_indices) return out;
   return MetaValue::List{out, tensor_meta(DType::kS64, sizes)};
+}
+template <size_t axes, bool has_indices>
+MetaValue infer_adaptive(const Call<TensorMeta>& call) {
+  return infer_output_size(call, axes, has_indices);
 }
 template <size_t axes>
 Value eval_adaptive_avg(const Call<Tensor>& call) {

@@ -9,32 +9,25 @@ namespace {
 // expressions with PyTorch's promotion, so that the formulas below read like their source.
 
 template <class F>
-Tensor combine(const Tensor& a, const Tensor& b, F f) {
+Tensor combine(const Tensor& a, const Tensor& b, const F& f) {
   const DType dtype = result_dtype({{a.dtype(), a.dim() == 0 ? 1 : 2}, {b.dtype(), b.dim() == 0 ? 1 : 2}});
-  return visit_compute(dtype, [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), broadcast_shapes(a.sizes(), b.sizes()), f).to(dtype);
-  });
+  return run_loops(a, b, dtype, dtype, &f, kWideLoops<F>);
 }
 Tensor operator+(const Tensor& a, const Tensor& b) { return combine(a, b, [](auto x, auto y) { return add_wrapping(x, y); }); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return combine(a, b, [](auto x, auto y) { return add_wrapping(x, mul_wrapping(decltype(y)(-1), y)); }); }
 Tensor operator*(const Tensor& a, const Tensor& b) { return combine(a, b, [](auto x, auto y) { return mul_wrapping(x, y); }); }
 
-// f of every element of a float tensor, in the tensor's dtype.
+// f of every element of a float tensor, rounded to the tensor's dtype.
 template <class F>
-Tensor apply(const Tensor& x, F f) {
-  return visit_float(x.dtype(), "quantized_decomposed", [&](auto type) {
-    using C = typename decltype(type)::type;
-    return map<C>(x.to(DTypeOf<C>::value), f).to(x.dtype());
-  });
+Tensor apply(const Tensor& x, const F& f) {
+  check_float(x.dtype(), "quantized_decomposed");
+  return run_loops(x, x.dtype(), x.dtype(), &f, kDoubleLoops<F>);
 }
-Tensor reciprocal(const Tensor& x) { return apply(x, [](auto v) { return decltype(v)(1) / v; }); }
-Tensor round(const Tensor& x) { return apply(x, [](auto v) { return std::nearbyint(v); }); }
+Tensor reciprocal(const Tensor& x) { return apply(x, [](double v) { return 1 / v; }); }
+Tensor round(const Tensor& x) { return apply(x, [](double v) { return std::nearbyint(v); }); }
 Tensor clamp(const Tensor& x, int64_t low, int64_t high) {
-  return apply(x, [=](auto v) {
-    using C = decltype(v);
-    return v < static_cast<C>(low) ? static_cast<C>(low) : v > static_cast<C>(high) ? static_cast<C>(high) : v;
-  });
+  const double lowest = static_cast<double>(low), highest = static_cast<double>(high);
+  return apply(x, [=](double v) { return v < lowest ? lowest : v > highest ? highest : v; });
 }
 
 
@@ -102,11 +95,13 @@ MetaValue infer_dequantize(const Call<TensorMeta>& call) {
 template <Given given>
 Value eval_dequantize(const Call<Tensor>& call) {
   const DType out = result_meta(call).dtype;
-  const double scale = call.number(1);
-  const int64_t zero_point = call.integer(2);
+  const Tensor scale = Tensor::scalar(call.number(1)), zero_point = Tensor::scalar(call.integer(2));
+  const auto difference = [](double q, double z) { return q - z; };
+  const auto product = [](double q, double s) { return q * s; };
+  check_float(out, call.op().target);
   // Two steps, since each result of the output dtype is rounded.
-  const Tensor shifted = apply(call.tensor(0).to(out), [=](auto q) { return q - static_cast<decltype(q)>(zero_point); });
-  return apply(shifted, [=](auto q) { return q * static_cast<decltype(q)>(scale); });
+  const Tensor shifted = run_loops(call.tensor(0), zero_point, out, out, &difference, kDoubleLoops<decltype(difference)>);
+  return run_loops(shifted, scale, out, out, &product, kDoubleLoops<decltype(product)>);
 }
 
 

@@ -38,17 +38,25 @@ TensorMeta reduced_meta(const Call<TensorMeta>& call, DType dtype) {
   return tensor_meta(dtype, sizes);
 }
 
-// row(const C* x, int64_t n) -> C for every row along the reduced axes; `in` is the dtype to compute in.
-template <class F>
-Tensor reduce(const Call<Tensor>& call, DType in, const Shape& sizes, F row) {
+// row(const C* x, int64_t n) -> C for every row along the reduced axes, C being double or int64_t; `in` is the dtype to compute in. As
+// rows are summed in double or 64 bits and rounded once, the loops are compiled for these two alone.
+template <class C, class F>
+void reduce_row(const void* f, Elements x, Elements, std::byte* out, int64_t n) {
+  *reinterpret_cast<C*>(out) = (*static_cast<const F*>(f))(reinterpret_cast<const C*>(x.data), n);
+}
+Tensor run_reduction(const Call<Tensor>& call, DType in, const TensorMeta& meta, const void* f, const Loops& loops) {
   const Tensor& x = call.tensor(0);
-  return visit_compute(in, [&](auto type) {
-    using C = typename decltype(type)::type;
-    const Rows rows = rows_along(x.to(in).to(DTypeOf<C>::value), reduced_axes(call, x.sizes().size()));
-    const Tensor out = Tensor::empty(sizes, DTypeOf<C>::value);
-    for (int64_t r = 0; r < rows.outer; ++r) out.data<C>()[r] = row(rows.data.data<C>() + r * rows.inner, rows.inner);
-    return out;
-  });
+  const DType wide = wide_dtype(in);
+  const Rows rows = rows_along(x.to(in).to(wide), reduced_axes(call, x.sizes().size()));
+  const Tensor out = Tensor::empty(constant_shape(meta.sizes), wide);
+  const auto bytes = static_cast<int64_t>(size_of(wide));
+  for (int64_t r = 0; r < rows.outer; ++r)
+    (wide == DType::kF64 ? loops.f64 : loops.s64)(f, {rows.data.raw() + r * rows.inner * bytes, 1}, {}, out.raw() + r * bytes, rows.inner);
+  return out.to(meta.dtype);
+}
+template <class F>
+Tensor reduce(const Call<Tensor>& call, DType in, const TensorMeta& meta, const F& row) {
+  return run_reduction(call, in, meta, &row, {nullptr, reduce_row<double, F>, reduce_row<int64_t, F>});
 }
 
 // sum, mean, prod: integers become s64 (mean: refused) unless a dtype is given.
@@ -82,7 +90,7 @@ struct ProductOf {
 template <class F>
 Value eval_sum(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
-  return reduce(call, meta.dtype, constant_shape(meta.sizes), F{}).to(meta.dtype);
+  return reduce(call, meta.dtype, meta, F{});
 }
 
 // Largest and smallest element; NaN wins, and of equal ones the first.
@@ -106,22 +114,30 @@ MetaValue infer_extreme(const Call<TensorMeta>& call) {
 template <bool largest>
 Value eval_extreme(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
-  return reduce(call, meta.dtype, constant_shape(meta.sizes), [](const auto* x, int64_t n) { return x[extreme_index<largest>(x, n)]; }).to(meta.dtype);
+  return reduce(call, meta.dtype, meta, [](const auto* x, int64_t n) { return x[extreme_index<largest>(x, n)]; });
 }
 MetaValue infer_arg_extreme(const Call<TensorMeta>& call) {
   check_not_empty(call.op(), call.tensor(0).sizes);
   return reduced_meta(call, DType::kS64);
 }
+// The place of the extreme of every row, in the order of the rows.
+template <bool largest>
+std::vector<int64_t> extreme_places(const Rows& rows) {
+  std::vector<int64_t> places(static_cast<size_t>(rows.outer));
+  visit_wide(rows.data.dtype(), [&](auto type) {
+    using C = typename decltype(type)::type;
+    const C* row = rows.data.data<C>();
+    for (size_t r = 0; r < places.size(); ++r, row += rows.inner) places[r] = extreme_index<largest>(row, rows.inner);
+  });
+  return places;
+}
 template <bool largest>
 Value eval_arg_extreme(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor out = empty_result(call);
-  return visit_compute(x.dtype(), [&](auto type) -> Value {
-    using C = typename decltype(type)::type;
-    const Rows rows = rows_along(x.to(DTypeOf<C>::value), reduced_axes(call, x.sizes().size()));
-    for (int64_t r = 0; r < rows.outer; ++r) out.data<int64_t>()[r] = extreme_index<largest>(rows.data.data<C>() + r * rows.inner, rows.inner);
-    return out;
-  });
+  const std::vector<int64_t> places = extreme_places<largest>(rows_along(x.to(wide_dtype(x.dtype())), reduced_axes(call, x.sizes().size())));
+  std::copy(places.begin(), places.end(), out.data<int64_t>());
+  return out;
 }
 // max.dim: (values, indices).
 MetaValue infer_extreme_dim(const Call<TensorMeta>& call) {
@@ -133,19 +149,13 @@ Value eval_extreme_dim(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const MetaValue meta = infer_call(call);
   const Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes);
-  const Tensor indices = Tensor::empty(sizes, DType::kS64);
-  return visit_compute(x.dtype(), [&](auto type) -> Value {
-    using C = typename decltype(type)::type;
-    const Rows rows = rows_along(x.to(DTypeOf<C>::value), reduced_axes(call, x.sizes().size()));
-    const Tensor values = Tensor::empty(sizes, DTypeOf<C>::value);
-    for (int64_t r = 0; r < rows.outer; ++r) {
-      const C* row = rows.data.data<C>() + r * rows.inner;
-      const int64_t at = extreme_index<largest>(row, rows.inner);
-      indices.data<int64_t>()[r] = at;
-      values.data<C>()[r] = row[at];
-    }
-    return Value::List{values.to(x.dtype()), indices};
-  });
+  const Rows rows = rows_along(x.to(wide_dtype(x.dtype())), reduced_axes(call, x.sizes().size()));
+  const Tensor values = Tensor::empty(sizes, rows.data.dtype()), indices = Tensor::empty(sizes, DType::kS64);
+  const std::vector<int64_t> places = extreme_places<largest>(rows);
+  std::copy(places.begin(), places.end(), indices.data<int64_t>());
+  const Tensor flat = rows.data.reshape({rows.outer, rows.inner}), out = values.reshape({rows.outer});
+  for (int64_t r = 0; r < rows.outer; ++r) out.select(0, r).copy_from(flat.select(0, r).select(0, places[static_cast<size_t>(r)]));
+  return Value::List{values.to(x.dtype()), indices};
 }
 
 MetaValue infer_bool(const Call<TensorMeta>& call) {
@@ -159,7 +169,7 @@ Value eval_bool(const Call<Tensor>& call) {
       if ((x[i] != 0) != all) return std::decay_t<decltype(*x)>(!all);
     return std::decay_t<decltype(*x)>(all);
   };
-  return reduce(call, call.tensor(0).dtype(), constant_shape(meta.sizes), row).to(meta.dtype);
+  return reduce(call, call.tensor(0).dtype(), meta, row);
 }
 
 // Sum of squared distances from the mean / max(n - correction, 0).
@@ -187,10 +197,10 @@ template <bool takes_root>
 Value eval_var(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   const double correction = correction_of(call);
-  return reduce(call, meta.dtype, constant_shape(meta.sizes), [&](const auto* x, int64_t n) {
+  return reduce(call, meta.dtype, meta, [&](const auto* x, int64_t n) {
            const double variance = variance_of(x, n, correction);
            return static_cast<std::decay_t<decltype(*x)>>(takes_root ? std::sqrt(variance) : variance);
-         }).to(meta.dtype);
+         });
 }
 MetaValue infer_var_mean(const Call<TensorMeta>& call) {
   const MetaValue one = infer_float_reduction(call);
@@ -200,10 +210,10 @@ Value eval_var_mean(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
   const TensorMeta& one = *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>();
   const double correction = correction_of(call);
-  const Tensor variance = reduce(call, one.dtype, constant_shape(one.sizes), [&](const auto* x, int64_t n) {
+  const Tensor variance = reduce(call, one.dtype, one, [&](const auto* x, int64_t n) {
     return static_cast<std::decay_t<decltype(*x)>>(variance_of(x, n, correction));
   });
-  return Value::List{variance.to(one.dtype), reduce(call, one.dtype, constant_shape(one.sizes), MeanOf{}).to(one.dtype)};
+  return Value::List{variance, reduce(call, one.dtype, one, MeanOf{})};
 }
 
 // (sum |x|^p)^(1/p); p = inf: the largest, -inf: the smallest, 0: how many are not 0.
@@ -228,32 +238,40 @@ MetaValue infer_norm(const Call<TensorMeta>& call) {
 Value eval_norm(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   const double p = call.is_none(1) ? 2 : call.number(1);
-  return reduce(call, meta.dtype, constant_shape(meta.sizes), [&](const auto* x, int64_t n) { return norm_of(x, n, p); }).to(meta.dtype);
+  return reduce(call, meta.dtype, meta, [&](const auto* x, int64_t n) { return norm_of(x, n, p); });
 }
 
 Value eval_logsumexp(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
-  return reduce(call, meta.dtype, constant_shape(meta.sizes), [](const auto* x, int64_t n) {
+  return reduce(call, meta.dtype, meta, [](const auto* x, int64_t n) {
            using C = std::decay_t<decltype(*x)>;
            const double largest = n == 0 ? 0 : static_cast<double>(x[extreme_index<true>(x, n)]);
            const double shift = std::isinf(largest) ? 0 : largest;
            double sum = 0;
            for (int64_t i = 0; i < n; ++i) sum += math::exp(static_cast<double>(x[i]) - shift);
            return static_cast<C>(math::log(sum) + shift);
-         }).to(meta.dtype);
+         });
 }
 
-// row(const C* x, C* out, int64_t n) for every row along one axis; the result has the input's shape.
-template <class F>
-Tensor along_axis(const Tensor& x, int64_t axis, DType dtype, F row) {
-  return visit_compute(dtype, [&](auto type) {
-    using C = typename decltype(type)::type;
-    const Tensor in = (x.dim() == 0 ? x.reshape({1}) : x).to(dtype).to(DTypeOf<C>::value);
-    const Tensor last = in.transpose(axis, -1).contiguous(), out = Tensor::empty(last.sizes(), DTypeOf<C>::value);
-    const int64_t n = last.size(-1);
-    for (int64_t i = 0; n > 0 && i < last.numel(); i += n) row(last.data<C>() + i, out.data<C>() + i, n);
-    return out.transpose(axis, -1).contiguous().reshape(x.sizes()).to(dtype);
-  });
+// row(const C* x, C* out, int64_t n) for every row along one axis, C being double or, unless only_floats, int64_t; the result has the
+// input's shape. It is rounded once, to the dtype that is also that of the input's elements.
+template <class C, class F>
+void rewrite_row(const void* f, Elements x, Elements, std::byte* out, int64_t n) {
+  (*static_cast<const F*>(f))(reinterpret_cast<const C*>(x.data), reinterpret_cast<C*>(out), n);
+}
+Tensor run_along_axis(const Tensor& x, int64_t axis, DType dtype, const void* f, const Loops& loops) {
+  const DType wide = wide_dtype(dtype);
+  const Tensor in = (x.dim() == 0 ? x.reshape({1}) : x).to(dtype).to(wide);
+  const Tensor last = in.transpose(axis, -1).contiguous(), out = Tensor::empty(last.sizes(), wide);
+  const int64_t n = last.size(-1), bytes = static_cast<int64_t>(size_of(wide));
+  for (int64_t i = 0; n > 0 && i < last.numel(); i += n)
+    (wide == DType::kF64 ? loops.f64 : loops.s64)(f, {last.raw() + i * bytes, 1}, {}, out.raw() + i * bytes, n);
+  return out.transpose(axis, -1).contiguous().reshape(x.sizes()).to(dtype);
+}
+template <bool only_floats = false, class F>
+Tensor along_axis(const Tensor& x, int64_t axis, DType dtype, const F& row) {
+  if constexpr (only_floats) return run_along_axis(x, axis, dtype, &row, {nullptr, rewrite_row<double, F>, nullptr});
+  else return run_along_axis(x, axis, dtype, &row, {nullptr, rewrite_row<double, F>, rewrite_row<int64_t, F>});
 }
 
 // exp(x - max) / sum; its logarithm is (x - max) - log(sum). A row of -inf gives NaN, safe_softmax gives 0 there.
@@ -264,28 +282,27 @@ MetaValue infer_softmax(const Call<TensorMeta>& call) {
   axis_or_scalar(call, 1, call.tensor(0).sizes.size());
   return tensor_meta(dtype, call.tensor(0).sizes);
 }
-template <Softmax kind, class C>
-void softmax_row(const C* x, C* out, int64_t n) {
-  const double largest = static_cast<double>(x[extreme_index<true>(x, n)]);
+template <Softmax kind>
+void softmax_row(const double* x, double* out, int64_t n) {
+  const double largest = x[extreme_index<true>(x, n)];
   if (kind == Softmax::kSafe && std::isinf(largest) && largest < 0) {
-    std::fill_n(out, n, C(0));
+    std::fill_n(out, n, 0.0);
     return;
   }
   std::vector<double> powers(static_cast<size_t>(n));
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) {
-    powers[static_cast<size_t>(i)] = math::exp(static_cast<double>(x[i]) - largest);
+    powers[static_cast<size_t>(i)] = math::exp(x[i] - largest);
     sum += powers[static_cast<size_t>(i)];
   }
   const double log_sum = kind == Softmax::kLog ? math::log(sum) : 0;
   for (int64_t i = 0; i < n; ++i)
-    out[i] = static_cast<C>(kind == Softmax::kLog ? static_cast<double>(x[i]) - largest - log_sum : powers[static_cast<size_t>(i)] / sum);
+    out[i] = kind == Softmax::kLog ? x[i] - largest - log_sum : powers[static_cast<size_t>(i)] / sum;
 }
 template <Softmax kind>
 Value eval_softmax(const Call<Tensor>& call) {
-  return along_axis(call.tensor(0), call.integer(1), result_meta(call).dtype, [](const auto* x, auto* out, int64_t n) {
-    if constexpr (std::is_floating_point_v<std::decay_t<decltype(*x)>>) softmax_row<kind>(x, out, n);
-  });
+  return along_axis<true>(call.tensor(0), call.integer(1), result_meta(call).dtype,
+                          [](const double* x, double* out, int64_t n) { softmax_row<kind>(x, out, n); });
 }
 
 MetaValue infer_cumsum(const Call<TensorMeta>& call) {
@@ -307,7 +324,7 @@ MetaValue ordered_meta(const Call<TensorMeta>& call, size_t axis, const SymInt* 
   return MetaValue::List{tensor_meta(call.tensor(0).dtype, sizes), tensor_meta(DType::kS64, sizes)};
 }
 Value ordered(const Tensor& x, int64_t axis, int64_t k, bool descending) {
-  return visit_compute(x.dtype(), [&](auto type) -> Value {
+  return visit_wide(x.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     const Tensor rows = (x.dim() == 0 ? x.reshape({1}) : x).to(DTypeOf<C>::value).transpose(axis, -1).contiguous();
     Shape sizes = rows.sizes();

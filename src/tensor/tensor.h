@@ -80,8 +80,7 @@ class Tensor {
   // The first element. Tensors are views of mutable bytes, so const does not reach through. Throws Error{kInternal} if T is
   // not the dtype.
   template <class T> T* data() const {
-    QDQ_CHECK(defined() && DTypeOf<T>::value == dtype_, kInternal, "a ", defined() ? to_string(dtype_) : "undefined",
-              " tensor was read as ", to_string(DTypeOf<T>::value));
+    if (!defined() || DTypeOf<T>::value != dtype_) refuse_to_be_read_as(DTypeOf<T>::value);
     return reinterpret_cast<T*>(raw());
   }
   std::byte* raw() const { return storage_->data() + static_cast<size_t>(offset_) * size_of(dtype_); }
@@ -112,10 +111,8 @@ class Tensor {
   void copy_from(const Tensor& source) const;  // elementwise, broadcasting, converting to this dtype
 
  private:
-  size_t index_of(int64_t axis) const {
-    QDQ_CHECK(!sizes_.empty(), kInvalidArgument, "axis ", axis, " was asked of a tensor without axes");
-    return static_cast<size_t>(wrap_axis(axis, dim()));
-  }
+  size_t index_of(int64_t axis) const;
+  [[noreturn]] void refuse_to_be_read_as(DType dtype) const;
 
   std::shared_ptr<Storage> storage_;
   DType dtype_ = DType::kF32;
@@ -137,33 +134,38 @@ Tensor Tensor::of(const Shape& sizes, std::span<const T> values) {
   return out;
 }
 
+// Walks the rows of a shape (all but the last axis; a scalar is one row of one element) in C order, for up to 4 operands.
+class RowWalk {
+ public:
+  static constexpr size_t kMaxOperands = 4;
+  // Strides of each operand in elements; both must outlive the walk.
+  RowWalk(const Shape& shape, std::span<const int64_t* const> strides);
+  // Goes to the first row, then to the next; false when there is none.
+  bool next();
+  int64_t extent() const { return extent_; }                          // elements of a row
+  int64_t step(size_t operand) const { return step_[operand]; }        // from one element of a row to the next
+  int64_t offset(size_t operand) const { return offset_[operand]; }    // of the row, from the operand's first element
+
+ private:
+  const Shape& shape_;
+  std::span<const int64_t* const> strides_;
+  std::vector<int64_t> index_;
+  std::array<int64_t, kMaxOperands> offset_{}, step_{};
+  int64_t extent_ = 1;
+  bool begun_ = false, empty_ = false;
+};
+
 // Visits elements of up to N operands in C order; offsets in elements, relative to each operand's first element.
 template <size_t N, class Body>
 void for_each_index(const Shape& shape, const std::array<const int64_t*, N>& strides, Body&& body) {
-  const size_t rank = shape.size();
-  for (int64_t extent : shape)
-    if (extent == 0) return;
-  std::array<int64_t, N> offset{};
-  if (rank == 0) {
-    body(offset);
-    return;
-  }
-  std::vector<int64_t> index(rank, 0);
-  const size_t inner = rank - 1;
-  for (;;) {
-    std::array<int64_t, N> at = offset;
-    for (int64_t i = 0; i < shape[inner]; ++i) {
+  static_assert(N <= RowWalk::kMaxOperands);
+  RowWalk row(shape, strides);
+  while (row.next()) {
+    std::array<int64_t, N> at;
+    for (size_t n = 0; n < N; ++n) at[n] = row.offset(n);
+    for (int64_t i = 0; i < row.extent(); ++i) {
       body(at);
-      for (size_t n = 0; n < N; ++n) at[n] += strides[n][inner];
-    }
-    size_t axis = inner;
-    for (;;) {
-      if (axis == 0) return;
-      --axis;
-      for (size_t n = 0; n < N; ++n) offset[n] += strides[n][axis];
-      if (++index[axis] < shape[axis]) break;
-      for (size_t n = 0; n < N; ++n) offset[n] -= strides[n][axis] * shape[axis];
-      index[axis] = 0;
+      for (size_t n = 0; n < N; ++n) at[n] += row.step(n);
     }
   }
 }

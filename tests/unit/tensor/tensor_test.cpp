@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <limits>
 
 namespace qdq {
 namespace {
@@ -56,6 +58,53 @@ TEST(DType, HalvesRoundHalfToEven) {
     brain.bits = static_cast<uint16_t>(bits);
     if (!std::isnan(static_cast<float>(brain))) { EXPECT_EQ(BF16(static_cast<float>(brain)).bits, bits); }
   }
+}
+
+// Conversions of every dtype into every other, contiguous and strided, against the element alone.
+TEST(Tensor, ConvertsEveryPairOfDtypes) {
+  constexpr DType kDtypes[] = {DType::kU8, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kF16,
+                               DType::kF32, DType::kF64, DType::kBool, DType::kBF16, DType::kU16};
+  const Tensor numbers = Tensor::of<double>({3, 2, 2}, {0, 1, -1, 2.5, -2.5, 127, 128, -300.75, 65504, 70000, 1e10, -1e10});
+  const Tensor many = Tensor::empty({300, 3}, DType::kF64);  // rows longer than what is converted at a time
+  for (int64_t i = 0; i < many.numel(); ++i) many.data<double>()[i] = static_cast<double>(i) * 0.75 - 100;
+  for (const Tensor& wide : {numbers, many}) {
+    for (const DType from : kDtypes) {
+      const Tensor x = wide.to(from);
+      for (const DType to : kDtypes) {
+        const Tensor flat = x.to(to), turned = x.transpose(0, -1).to(to).transpose(0, -1).contiguous();
+        EXPECT_TRUE(bitwise_equal(flat, turned)) << to_string(from) << " to " << to_string(to);
+        const Tensor one_by_one = x.to(to).clone();
+        const Tensor elements = x.reshape({x.numel()}), out = one_by_one.reshape({x.numel()});
+        for (int64_t i = 0; i < x.numel(); ++i) out.select(0, i).copy_from(elements.select(0, i));
+        EXPECT_TRUE(bitwise_equal(flat, one_by_one)) << to_string(from) << " to " << to_string(to);
+      }
+    }
+  }
+  const Tensor whole = Tensor::of<int64_t>({3}, {(1LL << 53) + 1, -1, 1LL << 40});
+  EXPECT_EQ(whole.to(DType::kF32).data<float>()[0], 9007199254740992.f);  // rounded once, from the integer itself
+  EXPECT_EQ(whole.to(DType::kU8).data<uint8_t>()[1], 255);
+  EXPECT_EQ(whole.to(DType::kS32).data<int32_t>()[2], 0);
+  const Tensor odd = Tensor::of<float>({4}, {std::nanf(""), 1e30f, -1.75f, 300.f});
+  EXPECT_EQ(odd.to(DType::kS64).data<int64_t>()[0], std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(odd.to(DType::kS64).data<int64_t>()[1], std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(odd.to(DType::kS8).data<int8_t>()[2], -1);
+  EXPECT_EQ(odd.to(DType::kU8).data<uint8_t>()[3], 44);
+  EXPECT_TRUE(odd.to(DType::kBool).data<bool>()[0]);
+  EXPECT_EQ(Tensor::of<double>({1}, {1.0 + 0x1p-11}).to(DType::kF16).data<F16>()->bits, 0x3c00);
+}
+
+TEST(Tensor, WalksRowsInOrder) {
+  const Tensor t = Tensor::of<int64_t>({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  const Tensor turned = t.permute({2, 0, 1});
+  std::vector<int64_t> seen;
+  for_each_index<1>(turned.sizes(), {turned.strides().data()}, [&](const std::array<int64_t, 1>& at) { seen.push_back(at[0]); });
+  EXPECT_EQ(seen, (std::vector<int64_t>{0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11}));
+  int visits = 0;
+  for_each_index<1>({}, {nullptr}, [&](const std::array<int64_t, 1>&) { ++visits; });
+  EXPECT_EQ(visits, 1);
+  for (const Shape& none : {Shape{0}, Shape{2, 0}, Shape{0, 2}})
+    for_each_index<1>(none, {contiguous_strides(none).data()}, [&](const std::array<int64_t, 1>&) { ++visits; });
+  EXPECT_EQ(visits, 1);
 }
 
 TEST(Tensor, BroadcastsLikePyTorch) {
