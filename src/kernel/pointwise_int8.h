@@ -2,6 +2,7 @@
 // surrounds the convolutions of an int8 network.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,9 +31,18 @@ void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t ro
 // out[i] = finish(real(x) * multiplier) for n elements of one row; out may be x if the sizes of elements are equal.
 void convert_row(const RealRows& x, float multiplier, int64_t n, const Requantize& to, void* out);
 
-// out[i] = table[x[i]]; T is uint8_t (out may be x) or float.
-template <class T>
-void map_u8(const uint8_t* x, int64_t n, const T* table, T* out);
+// A table of 256 bytes made ready for vectors, which look 16 entries up at once: below `low` and above `high` it has one
+// value each, so only the entries between them are searched.
+struct ByteTable {
+  explicit ByteTable(const uint8_t* table);
+  uint8_t low = 0, high = 255;
+  int pieces = 0;  // of 16 entries, from table[low] on
+  std::array<uint8_t, 256> entries{}, whole{};
+};
+
+// out[i] = table[x[i]]; out may be x.
+void map_u8(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out);
+void map_u8(const uint8_t* x, int64_t n, const float* table, float* out);
 
 // The largest of every window of x [batch, in_h, in_w, channels]; taps in the padding do not count, and every window
 // has one tap inside the image. pool.planes is not used.

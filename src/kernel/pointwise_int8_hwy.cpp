@@ -8,6 +8,10 @@
 #include "base/parallel.h"
 #include "kernel/panel.h"
 
+#if defined(__wasm_simd128__)
+#include <wasm_simd128.h>
+#endif
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/pointwise_int8_hwy.cpp"
 #include "kernel/targets_hwy.h"
@@ -118,6 +122,49 @@ void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requant
     for (int v = 0; v < kVectors; ++v) t[0][v] = hn::Mul(hn::ConvertTo(DF(), hn::LoadU(d, from + v * kLanes)), by);
     finish_real(d, to, t, out + i * (to.out_is_float ? 4 : 1), 0, n - i);
   }
+}
+
+// table[index] of 16 entries a block of lanes, 0 where an index is 16 or more.
+template <class V>
+HWY_INLINE V entry_or_zero(V table, V index) {
+#if defined(__wasm_simd128__)
+  return V{wasm_i8x16_swizzle(table.raw, index.raw)};
+#else
+  return hn::TableLookupBytesOr0(table, hn::SaturatedAdd(index, hn::Set(hn::DFromV<V>(), uint8_t{0x70})));
+#endif
+}
+
+// As many stretches of kTogether vectors as fit, from i on; returns where they end.
+template <int kTogether, class D>
+HWY_INLINE int64_t map_stretches(D d, const uint8_t* x, int64_t i, int64_t n, const ByteTable& table, uint8_t* out) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto low = hn::Set(d, table.low), high = hn::Set(d, table.high), step = hn::Set(d, uint8_t{16});
+  for (; i + kTogether * lanes <= n; i += kTogether * lanes) {
+    hn::Vec<D> index[kTogether], found[kTogether];
+#pragma GCC unroll 4
+    for (int v = 0; v < kTogether; ++v) {
+      index[v] = hn::Sub(hn::Max(hn::Min(hn::LoadU(d, x + i + v * lanes), high), low), low);
+      found[v] = hn::Zero(d);
+    }
+    const uint8_t* entries = table.entries.data();
+    for (int piece = 0; piece < table.pieces; ++piece, entries += 16) {
+      const auto of = hn::LoadDup128(d, entries);
+#pragma GCC unroll 4
+      for (int v = 0; v < kTogether; ++v) {
+        found[v] = hn::Or(found[v], entry_or_zero(of, index[v]));
+        index[v] = hn::Sub(index[v], step);
+      }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < kTogether; ++v) hn::StoreU(found[v], d, out + i + v * lanes);
+  }
+  return i;
+}
+
+void map_bytes(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out) {
+  int64_t i = map_stretches<4>(hn::CappedTag<uint8_t, 64>(), x, 0, n, table, out);
+  i = map_stretches<1>(U8(), x, i, n, table, out);
+  for (; i < n; ++i) out[i] = table.whole[x[i]];
 }
 
 // The taps of output o that lie inside: [first, first + count) of the kernel's.
@@ -239,6 +286,7 @@ HWY_EXPORT(finish_sums);
 HWY_EXPORT(max_rows);
 HWY_EXPORT(interleave_3);
 HWY_EXPORT(sum_pixels);
+HWY_EXPORT(map_bytes);
 
 // Elements below which waking threads costs more than it gains.
 constexpr int64_t kSerialElements = int64_t{1} << 16;
@@ -292,23 +340,25 @@ void convert_row(const RealRows& x, float multiplier, int64_t n, const Requantiz
   });
 }
 
-template <class T>
-void map_u8(const uint8_t* x, int64_t n, const T* table, T* out) {
+ByteTable::ByteTable(const uint8_t* table) {
+  std::copy_n(table, 256, whole.begin());
+  while (low < 255 && table[low + 1] == table[0]) ++low;
+  while (high > low && table[high - 1] == table[255]) --high;
+  pieces = (high - low) / 16 + 1;
+  for (size_t i = 0; i < 256; ++i) entries[i] = table[std::min<size_t>(low + i, high)];
+}
+
+void map_u8(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out) {
   parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
-    int64_t i = begin;
-    // All of a stretch is read before it is written, which nobody else can know.
-    for (; i + 8 <= end; i += 8) {
-      T of[8];
-#pragma GCC unroll 8
-      for (int j = 0; j < 8; ++j) of[j] = table[x[i + j]];
-#pragma GCC unroll 8
-      for (int j = 0; j < 8; ++j) out[i + j] = of[j];
-    }
-    for (; i < end; ++i) out[i] = table[x[i]];
+    HWY_DYNAMIC_DISPATCH(map_bytes)(x + begin, end - begin, table, out + begin);
   });
 }
-template void map_u8(const uint8_t*, int64_t, const uint8_t*, uint8_t*);
-template void map_u8(const uint8_t*, int64_t, const float*, float*);
+
+void map_u8(const uint8_t* x, int64_t n, const float* table, float* out) {
+  parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) out[i] = table[x[i]];
+  });
+}
 
 void max_pool2d_u8(const uint8_t* x, int64_t batch, int64_t channels, const Pool2d& p, uint8_t* out) {
   parallel_for(batch * p.out_h, rows_a_task(p.out_w * channels * p.kernel_h * p.kernel_w),

@@ -90,6 +90,9 @@ void time_steps(const std::string& filter) {
   std::vector<int32_t> sums(kChannels);
   uint8_t table[256];
   for (int i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(i / 2);
+  const ByteTable full(table);
+  std::fill(table, table + 128, table[128]);
+  const ByteTable half(table);
   struct Step {
     const char* name;
     int64_t count;
@@ -103,7 +106,8 @@ void time_steps(const std::string& filter) {
       {"SiLU to u8", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, silu, out.data()); }},
       {"SiLU to f32", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, silu_f, reals.data()); }},
       {"GELU to f32", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, gelu, reals.data()); }},
-      {"table", kCount, [&] { map_u8(a.data(), kCount, table, out.data()); }},
+      {"table of 256 values", kCount, [&] { map_u8(a.data(), kCount, full, out.data()); }},
+      {"table of 128 values", kCount, [&] { map_u8(a.data(), kCount, half, out.data()); }},
       {"max pool 3x3 s2", 27 * 27 * kChannels, [&] { max_pool2d_u8(a.data(), 1, kChannels, pool, out.data()); }},
       {"mean", kCount, [&] { sum_pixels_u8(a.data(), kSide, kSide * kChannels, kSide, kChannels, kChannels, 3, sums.data()); }},
       {"interleave planes", kCount, [&] { interleave_planes_u8(a.data(), 3, kCount / 3, out.data()); }},

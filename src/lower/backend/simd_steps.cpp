@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "base/parallel.h"
 #include "kernel/conv_int8.h"
@@ -297,7 +298,8 @@ class SimdSteps : public StepBackend {
     const Requantization requantization = qdq::requantization(plan, step);
     struct Part {
       int64_t row = 0;  // elements
-      Tensor table;     // undefined: the bytes are copied
+      std::optional<kernel::ByteTable> bytes;  // neither of the tables: the elements are copied
+      Tensor reals;
     };
     std::vector<Part> parts;
     const Shape sizes = stored_sizes(out);
@@ -309,28 +311,28 @@ class SimdSteps : public StepBackend {
       Part part;
       part.row = rows == 0 ? 0 : numel_of(in.sizes) / rows;
       if (in.dtype == DType::kU8) {
-        part.table = table_of(in, requantization.multiplier[i], requantization, out);
+        const Tensor table = table_of(in, requantization.multiplier[i], requantization, out);
         bool same = out.dtype == DType::kU8;
-        for (size_t q = 0; same && q < 256; ++q) same = part.table.data<uint8_t>()[q] == q;
-        if (same) part.table = Tensor();
+        for (size_t q = 0; same && q < 256; ++q) same = table.data<uint8_t>()[q] == q;
+        if (out.dtype == DType::kF32) part.reals = table;
+        else if (!same) part.bytes.emplace(table.data<uint8_t>());
       } else if (out.dtype != DType::kF32 || requantization.activation.kind != Activation::Kind::kNone) {
         return "an input in f32 that is not copied as it is";
       }
       out_row += part.row;
       parts.push_back(std::move(part));
     }
-    return made("copy rows", [=, is_float = out.dtype == DType::kF32](auto inputs, std::byte* output, std::byte*) {
-      const int64_t size = is_float ? 4 : 1;
+    return made("copy rows", [=, size = static_cast<int64_t>(size_of(out.dtype))](auto inputs, std::byte* output, std::byte*) {
       parallel_for(rows, std::max<int64_t>(1, 65536 / std::max<int64_t>(out_row, 1)), [&](int64_t begin, int64_t end) {
         int64_t offset = 0;
         for (size_t i = 0; i < parts.size(); ++i) {
           const Part& part = parts[i];
           for (int64_t r = begin; r < end; ++r) {
             std::byte* to = output + (r * out_row + offset) * size;
-            const std::byte* from = inputs[i] + r * part.row * (part.table.defined() ? 1 : size);
-            if (!part.table.defined()) std::memcpy(to, from, static_cast<size_t>(part.row * size));
-            else if (is_float) kernel::map_u8(u8(from), part.row, part.table.data<float>(), f32(to));
-            else kernel::map_u8(u8(from), part.row, part.table.data<uint8_t>(), u8(to));
+            const std::byte* from = inputs[i] + r * part.row * (part.reals.defined() ? 1 : size);
+            if (part.bytes) kernel::map_u8(u8(from), part.row, *part.bytes, u8(to));
+            else if (part.reals.defined()) kernel::map_u8(u8(from), part.row, part.reals.data<float>(), f32(to));
+            else std::memcpy(to, from, static_cast<size_t>(part.row * size));
           }
           offset += part.row;
         }
@@ -341,9 +343,14 @@ class SimdSteps : public StepBackend {
   static Compiled map(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     if (in.channels_last != out.channels_last) return "another storage order";
-    return made("table", [table = step.table, count = numel_of(out.sizes)](auto inputs, std::byte* output, std::byte*) {
-      if (table.dtype() == DType::kU8) kernel::map_u8(u8(inputs[0]), count, table.template data<uint8_t>(), u8(output));
-      else kernel::map_u8(u8(inputs[0]), count, table.template data<float>(), f32(output));
+    const int64_t count = numel_of(out.sizes);
+    if (step.table.dtype() == DType::kU8) {
+      return made("table", [=, table = kernel::ByteTable(step.table.data<uint8_t>())](auto inputs, std::byte* output, std::byte*) {
+        kernel::map_u8(u8(inputs[0]), count, table, u8(output));
+      });
+    }
+    return made("table", [=, table = step.table](auto inputs, std::byte* output, std::byte*) {
+      kernel::map_u8(u8(inputs[0]), count, table.template data<float>(), f32(output));
     });
   }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/parallel.h"
@@ -232,14 +233,22 @@ TEST(PointwiseInt8, TablesAndPlanes) {
   std::array<uint8_t, 256> table{};
   std::array<float, 256> reals{};
   for (size_t i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(i * 7 + 3), reals[i] = static_cast<float>(i) * 0.5f;
-  std::vector<uint8_t> mapped(300), pixels(300);
+  std::vector<uint8_t> pixels(300);
   std::vector<float> floats(300), planes(300);
-  map_u8(x.data(), 300, table.data(), mapped.data());
   map_u8(x.data(), 300, reals.data(), floats.data());
   interleave_planes_u8(x.data(), 3, 100, pixels.data());
   map_to_planes_u8(pixels.data(), 3, 100, reals.data(), planes.data());
+  // Tables of one value at one or both ends, for which less is searched, and in place.
+  for (const auto& [low, high] : {std::pair{0, 255}, {0, 0}, {255, 255}, {100, 131}, {100, 132}, {7, 255}, {0, 17}}) {
+    std::array<uint8_t, 256> bounded{};
+    for (int i = 0; i < 256; ++i) bounded[static_cast<size_t>(i)] = table[static_cast<size_t>(std::clamp(i, low, high))];
+    for (int64_t n : {1, 15, 16, 63, 64, 257, 300}) {
+      std::vector<uint8_t> mapped = x;
+      map_u8(mapped.data(), n, ByteTable(bounded.data()), mapped.data());
+      for (int64_t i = 0; i < 300; ++i) EXPECT_EQ(at(mapped, i), i < n ? bounded[at(x, i)] : at(x, i));
+    }
+  }
   for (int64_t i = 0; i < 300; ++i) {
-    EXPECT_EQ(at(mapped, i), table[at(x, i)]);
     EXPECT_EQ(at(floats, i), reals[at(x, i)]);
     EXPECT_EQ(at(planes, i), reals[at(x, i)]);
     EXPECT_EQ(at(pixels, i), at(x, i % 3 * 100 + i / 3));
