@@ -46,7 +46,8 @@ export function dataStep(store: Store): DataStep {
   const pictures = h("div", { class: "pictures", "aria-label": "calibration images" });
   const batchSize = h("input", { type: "number", id: "batch-size", min: "1", value: "16", onchange: () => void again() });
   const limit = h("input", { type: "number", id: "limit", min: "0", value: "0", onchange: () => void again() });
-  const canvas = h("canvas", { width: 1, height: 1, role: "img", "aria-label": "what the model sees of the first image" });
+  const canvas = h("canvas", { width: 1, height: 1, role: "img", "aria-label": "what the model sees of an image" });
+  const caption = h("p", { "aria-live": "polite" });
   const text = h("textarea", { id: "preprocess", rows: 8, spellcheck: false, onchange: () => setPreprocess(text.value) });
   const controls = h("div", { class: "controls" });
   const images = h(
@@ -57,7 +58,7 @@ export function dataStep(store: Store): DataStep {
       "div",
       { class: "columns" },
       h("div", {}, controls, h("label", { for: "preprocess" }, "The same as JSON (--preprocess)"), text),
-      h("div", { class: "preview" }, canvas, h("p", {}, "What the model sees of the first image.")),
+      h("div", { class: "preview" }, canvas, caption),
     ),
   );
 
@@ -228,7 +229,7 @@ export function dataStep(store: Store): DataStep {
     chosen[use] = taken;
     if (use === "calibration") {
       showThumbnails();
-      void showPreview();
+      void showPreview(0);
     }
   }
 
@@ -240,16 +241,26 @@ export function dataStep(store: Store): DataStep {
     const first = list.slice(0, thumbnails);
     urls = first.map(({ file }) => URL.createObjectURL(file));
     pictures.replaceChildren(
-      ...first.map(({ name }, i) => h("img", { src: urls[i]!, alt: name, title: name, loading: "lazy" })),
+      ...first.map(({ name }, i) =>
+        h(
+          "button",
+          { type: "button", class: "thumbnail", title: `${name}: show what the model sees of it`, onclick: () => void showPreview(i) },
+          h("img", { src: urls[i]!, alt: name, loading: "lazy" }),
+        ),
+      ),
       ...(list.length > thumbnails ? [h("span", {}, `and ${list.length - thumbnails} more`)] : []),
     );
   }
 
-  async function showPreview(): Promise<void> {
+  let previewed = 0;
+  async function showPreview(index = previewed): Promise<void> {
     const { engine, calibration } = store.state;
     if (!engine || images.hidden || !calibration) return;
+    const list = calibration.choice.files.filter(({ name }) => isImage(name));
+    previewed = Math.min(index, list.length - 1);
     try {
-      const { width, height, pixels } = await engine.call("preview", [calibration.choice, 0]);
+      const { width, height, pixels } = await engine.call("preview", [calibration.choice, previewed]);
+      caption.textContent = `What the model sees of ${list[previewed]?.name}.`;
       canvas.width = width;
       canvas.height = height;
       canvas.getContext("2d")!.putImageData(new ImageData(pixels, width, height), 0, 0);
@@ -268,7 +279,7 @@ export function dataStep(store: Store): DataStep {
     for (const use of ["calibration", "test"] as const) {
       const info = state[use]?.info;
       summary[use].textContent = info
-        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} batches` +
+        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} ${info.batches === 1 ? "batch" : "batches"}` +
           `${info.labels ? ", with labels" : ""}.`
         : "";
     }

@@ -66,7 +66,6 @@ export interface Stage {
   stage: string;
   done: number;
   total: number; // 0 where it is not known
-  unit?: string; // what is counted, if not batches
   observers?: readonly ObserverSummary[];
 }
 

@@ -212,7 +212,8 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
       const operators = state.explanation?.operators ?? [];
       const count = (outcome: string): number => operators.filter((operator) => operator.outcome === outcome).length;
       counts.textContent =
-        `${count("quantized")} operators on int8, ${count("fused")} fused into them, ${count("float")} stay float.` +
+        `${count("quantized")} operators on int8${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ` +
+        `${count("float")} stay float.` +
         (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
     }
     if (changed.has("explanation") || changed.has("runs")) showTable(state);

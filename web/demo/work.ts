@@ -38,8 +38,8 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
       const left = done > 0 && done < total ? (((last - began) / done) * (total - done) - (now - last)) / 1000 : 0;
       const so = (now - began) / 1000;
       tell(
-        total > 0
-          ? `${stage.stage}: ${stage.unit ?? "batch"} ${done} of ${total}${left >= 0.5 ? `, about ${formatSeconds(left)} left` : ""}`
+        done > 0
+          ? `${stage.stage}: batch ${done} of ${total}${left >= 0.5 ? `, about ${formatSeconds(left)} left` : ""}`
           : `${stage.stage}${so >= 1 ? `, ${formatSeconds(so)} so far` : ""}`,
       );
     };

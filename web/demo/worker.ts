@@ -131,6 +131,7 @@ const methods: Handlers = {
     const prepared = preparePt2e(program(), recipe);
     try {
       let shown = 0;
+      progress({ stage: "Calibrating", done: 0, total: data.numBatches });
       for (let i = 0; i < data.numBatches; ++i) {
         prepared.run(data.batch(i));
         const stage: Stage = { stage: "Calibrating", done: i + 1, total: data.numBatches };
@@ -165,6 +166,7 @@ const methods: Handlers = {
     const { data } = need(opened.calibration, "there is no calibration data");
     using comparison = compareLayers(prepared, quantized);
     const batches = Math.min(data.numBatches, Math.max(1, Math.floor((32 * data.numBatches) / data.numSamples)));
+    progress({ stage: "Comparing layers", done: 0, total: batches });
     for (let i = 0; i < batches; ++i) {
       comparison.add(data.batch(i));
       progress({ stage: "Comparing layers", done: i + 1, total: batches });
@@ -186,6 +188,7 @@ const methods: Handlers = {
       noise = 0,
       classifier = true;
     const right: [number, number] = [0, 0];
+    progress({ stage: "Running both models", done: 0, total: data.numBatches });
     for (let i = 0; i < data.numBatches; ++i) {
       const inputs = data.batch(i),
         count = inputs[0]?.shape[0] ?? 1;

@@ -43,7 +43,8 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
   if (speed) {
     const times = speed.float / speed.int8;
     const note = times >= 1 ? `int8 is ${times.toFixed(2)} times as fast` : `int8 takes ${(1 / times).toFixed(2)} times as long`;
-    out.push(["Time for a sample in the tab", `${speed.float.toFixed(2)} → ${speed.int8.toFixed(2)} ms`, note, "speed"]);
+    const [float, int8] = [speed.float, speed.int8].map((milliseconds) => milliseconds.toFixed(milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0));
+    out.push(["Time for a sample in the tab", `${float} → ${int8} ms`, note, "speed"]);
   }
   return out;
 }
