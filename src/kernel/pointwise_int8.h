@@ -54,6 +54,10 @@ void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t c
 // The same of f32, added in the order of rows and columns from 0.
 void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
                     int64_t channels, float* sums);
+// sums[c] = the sum of q(x) - zero_point, where q is the formula's last line for u8 of x itself, by the rounding's inverse_scale,
+// zero_point, low and high. As many pixels as above.
+void sum_rounded_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                            int64_t channels, const Requantize& rounding, int32_t* sums);
 // out[i] = finish(f32(sums[i]) * multiplier).
 void requantize_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, void* out);
 

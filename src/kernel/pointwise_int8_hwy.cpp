@@ -167,6 +167,46 @@ void map_bytes(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out
   for (; i < n; ++i) out[i] = table.whole[x[i]];
 }
 
+// A row of pixels at a time: so many lie in the cache while their channels are taken in blocks of kCount vectors.
+template <int kCount>
+HWY_INLINE int64_t sum_rounded_blocks(const Quantizer<D32>& quantize, VF inverse, const float* x, int64_t columns, int64_t column_stride,
+                                      int64_t c, int64_t channels, int32_t* sums) {
+  const D32 d;
+  for (; c + kCount * kLanes <= channels; c += kCount * kLanes) {
+    hn::Vec<D32> total[kCount];
+#pragma GCC unroll 4
+    for (int v = 0; v < kCount; ++v) total[v] = hn::LoadU(d, sums + c + v * kLanes);
+    for (int64_t j = 0; j < columns; ++j) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kCount; ++v)
+        total[v] = hn::Add(total[v], quantize(hn::Mul(hn::LoadU(DF(), x + j * column_stride + c + v * kLanes), inverse)));
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < kCount; ++v) hn::StoreU(total[v], d, sums + c + v * kLanes);
+  }
+  return c;
+}
+
+void sum_rounded(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels,
+                 const Requantize& rounding, int32_t* sums) {
+  const Quantizer<D32> quantize(rounding);
+  const VF inverse = hn::Set(DF(), rounding.inverse_scale);
+  std::fill_n(sums, channels, static_cast<int32_t>(-rows * columns * rounding.zero_point));
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* row = x + i * row_stride;
+    int64_t c = sum_rounded_blocks<4>(quantize, inverse, row, columns, column_stride, 0, channels, sums);
+    c = sum_rounded_blocks<1>(quantize, inverse, row, columns, column_stride, c, channels, sums);
+    if (c == channels) continue;
+    HWY_ALIGN float copy[kLanes] = {};
+    HWY_ALIGN int32_t steps[kLanes];
+    for (int64_t j = 0; j < columns; ++j) {
+      std::copy_n(row + j * column_stride + c, channels - c, copy);
+      hn::Store(quantize(hn::Mul(hn::Load(DF(), copy), inverse)), D32(), steps);
+      for (int64_t k = c; k < channels; ++k) sums[k] += steps[k - c];
+    }
+  }
+}
+
 // The taps of output o that lie inside: [first, first + count) of the kernel's.
 struct Taps {
   int64_t first, count;
@@ -287,6 +327,7 @@ HWY_EXPORT(max_rows);
 HWY_EXPORT(interleave_3);
 HWY_EXPORT(sum_pixels);
 HWY_EXPORT(map_bytes);
+HWY_EXPORT(sum_rounded);
 
 // Elements below which waking threads costs more than it gains.
 constexpr int64_t kSerialElements = int64_t{1} << 16;
@@ -379,6 +420,11 @@ void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t co
       for (int64_t c = 0; c < channels; ++c) sums[c] += at[c];
     }
   }
+}
+
+void sum_rounded_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                            int64_t channels, const Requantize& rounding, int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(sum_rounded)(x, rows, row_stride, columns, column_stride, channels, rounding, sums);
 }
 
 void requantize_sums(const int32_t* sums, int64_t n, float multiplier, const Requantize& to, void* out) {

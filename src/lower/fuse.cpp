@@ -14,6 +14,7 @@
 #include "lower/fuse_nodes.h"
 #include "lower/fuse_products.h"
 #include "lower/plan_builder.h"
+#include "lower/round_in_pools.h"
 #include "op/op.h"
 
 namespace qdq {
@@ -45,6 +46,11 @@ class Fuser : private PlanBuilder {
       fates_[node] = {node->name(), node->target(), -1, 0, refusal};
     }
     drop_idle_plans();
+    for (size_t p = 0; p < plans_.size(); ++p) {
+      const std::vector<size_t> step_of = round_in_pools(plans_[p].plan);
+      for (auto& [node, fate] : fates_)
+        if (fate.plan == static_cast<int>(p) && !step_of.empty()) fate.step = step_of[fate.step];
+    }
     Fusion fusion;
     for (const Node* node : nodes)
       if (const auto fate = fates_.find(node); fate != fates_.end()) fusion.fates.push_back(fate->second);
@@ -233,11 +239,7 @@ class Fuser : private PlanBuilder {
       step.table = reals;
       if (quantize == nullptr) return;
       const PlanQParams to = plan_qparams(*quantize);
-      Requantization rounding;
-      rounding.inverse_scale = static_cast<float>(1.0 / to.scale);
-      rounding.zero_point = to.zero_point;
-      rounding.low = to.qmin;
-      rounding.high = to.qmax;
+      const Requantization rounding = rounding_to(to);
       step.table = Tensor::empty({256}, DType::kU8);
       for (size_t q = 0; q < 256; ++q) step.table.data<uint8_t>()[q] = quantize_result(reals.data<float>()[q], rounding);
     });

@@ -141,7 +141,9 @@ std::string_view to_string(Activation::Kind kind) {
 Requantization requantization(const Plan& plan, const PlanStep& step, int64_t divisor) {
   using Kind = PlanStep::Kind;
   const PlanBuffer& out = plan.buffers[step.output];
-  const auto input_scale = [&](size_t i) { return scale_of(plan.buffers[step.inputs[i]]); };
+  const auto input_scale = [&](size_t i) {
+    return step.rounding ? static_cast<double>(static_cast<float>(step.rounding->scale)) : scale_of(plan.buffers[step.inputs[i]]);
+  };
   const bool is_u8 = out.dtype == DType::kU8;
   const bool folded = is_u8 && (step.activation.kind == Activation::Kind::kNone || step.activation.kind == Activation::Kind::kClamp);
   const double by = folded ? out.qparams.scale : 1.0;
@@ -203,6 +205,15 @@ void apply_activation(const Activation& activation, const float* x, int64_t n, f
     case Activation::Kind::kGeluTanh: return kernel::gelu_tanh_f32(x, n, out);
     case Activation::Kind::kTanh: return kernel::tanh_f32(x, n, out);
   }
+}
+
+Requantization rounding_to(const PlanQParams& qparams) {
+  Requantization to;
+  to.inverse_scale = static_cast<float>(1.0 / qparams.scale);
+  to.zero_point = qparams.zero_point;
+  to.low = qparams.qmin;
+  to.high = qparams.qmax;
+  return to;
 }
 
 uint8_t quantize_result(float y, const Requantization& to) {

@@ -11,6 +11,7 @@
 //                           with a residual r, thereafter                      t = t + real(r) * residual_multiplier
 //   the same, weights f32   acc = sum x * weight in f32, its order the backend's own; multiplier is 1
 //   kAveragePool            acc = sum over the window of (x - zero_point(x))   t = float(acc) * multiplier[0]
+//                           with `rounding`, of f32 x: of (q - zero_point), where q = clamp(half_even(x * (1 / scale)) + zero_point, qmin, qmax)
 //   kAdd                                                                       t = real(a) * multiplier[0] + real(b) * multiplier[1]
 //   kMul                                                                       t = (real(a) * real(b)) * multiplier[0]
 //   kConcat                 input i                                            t = real(x_i) * multiplier[i]
@@ -135,6 +136,7 @@ struct PlanStep {
   // pad rows and columns on every side) among them if count_include_pad. Every window covers at least one element of the image.
   bool count_include_pad = true;
   int64_t divisor_override = 0;
+  std::optional<PlanQParams> rounding;  // kAveragePool of f32: to what x is rounded before it is added
   int64_t axis = 0;             // kConcat
   Tensor table;                 // kMap: u8 or f32 [256]
   Tensor gamma, beta;           // kLayerNorm: f32 [columns] or undefined
@@ -174,6 +176,8 @@ PlanQParams dynamic_qparams(const PlanStep& step, float min, float max);
 
 // activation(t) as the formulas have it: the same bits natively and in WASM. `out` may be x.
 void apply_activation(const Activation& activation, const float* x, int64_t n, float* out);
+// What quantize_result needs for these qparams.
+Requantization rounding_to(const PlanQParams& qparams);
 // q of the formulas for y = activation(t).
 uint8_t quantize_result(float y, const Requantization& to);
 

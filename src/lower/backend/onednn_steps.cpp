@@ -395,6 +395,7 @@ class OneDnnSteps : public StepBackend {
     const Window2d& w = step.window;
     const bool is_padded = w.pad_h > 0 || w.pad_w > 0;
     if (step.divisor_override != 0) return "a divisor of its own";
+    if (step.rounding) return "a rounding in front of it";
     if (step.activation.kind != Activation::Kind::kNone) return "an activation";
     if (in.dtype != out.dtype || (in.dtype == DType::kU8 && in.qparams != out.qparams)) return "other qparams behind it";
     if (is_padded && (step.count_include_pad || in.dtype == DType::kU8)) return "padding that counts";

@@ -151,11 +151,7 @@ class ReferenceStep : public CompiledStep {
     const int64_t channels = step().weight.size(0), depth = step().weight.size(1), count = numel_of(in(0).sizes);
     const kernel::MinMax range = kernel::min_max_f32(x, count);
     const PlanQParams qparams = dynamic_qparams(step(), range.min, range.max);
-    Requantization rounding;
-    rounding.inverse_scale = static_cast<float>(1.0 / qparams.scale);
-    rounding.zero_point = qparams.zero_point;
-    rounding.low = qparams.qmin;
-    rounding.high = qparams.qmax;
+    const Requantization rounding = rounding_to(qparams);
     std::vector<int32_t> q(static_cast<size_t>(count));
     for (size_t i = 0; i < q.size(); ++i) q[i] = quantize_result(x[i], rounding) - qparams.zero_point;
     for (int64_t row = 0; row < count / depth; ++row)
@@ -198,7 +194,8 @@ class ReferenceStep : public CompiledStep {
 
   void average_pool() {
     const Operand x = operand(0);
-    const bool is_u8 = in(0).dtype == DType::kU8;
+    const bool rounds = step().rounding.has_value(), is_u8 = in(0).dtype == DType::kU8;
+    const Requantization rounding = rounds ? rounding_to(*step().rounding) : Requantization();
     const Shape& ys = out().sizes;
     const Shape x_strides = in(0).strides(), y_strides = out().strides();
     for (int64_t oh = 0; oh < ys[2]; ++oh)
@@ -213,9 +210,10 @@ class ReferenceStep : public CompiledStep {
               for (int64_t w = window.column_begin; w < window.column_end; ++w) {
                 const int64_t at = n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3];
                 if (is_u8) acc += x.integer(at);
+                else if (rounds) acc += quantize_result(x.real(at), rounding) - rounding.zero_point;
                 else sum += x.real(at);
               }
-            const float t = (is_u8 ? static_cast<float>(acc) : sum) * to.multiplier[0];
+            const float t = (is_u8 || rounds ? static_cast<float>(acc) : sum) * to.multiplier[0];
             finish(t, to, n * y_strides[0] + c * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]);
           }
       }

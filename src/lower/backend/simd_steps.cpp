@@ -213,8 +213,9 @@ class SimdSteps : public StepBackend {
     }
     const int64_t images = in.sizes[0], channels = in.sizes[1], row = in.sizes[3] * channels, image = in.sizes[2] * row;
     const int64_t out_bytes = static_cast<int64_t>(size_of(out.dtype)), count = out_h * out_w;
-    const bool is_float = in.dtype == DType::kF32;
-    return made("average pool", [=, zero_point = in.qparams.zero_point, to = requantize_of(requantization(plan, step), out)](
+    const bool rounds = step.rounding.has_value(), is_float = in.dtype == DType::kF32 && !rounds;
+    const kernel::Requantize rounding = rounds ? requantize_of(rounding_to(*step.rounding), {}) : kernel::Requantize();
+    return made(rounds ? "round, then average pool" : "average pool", [=, zero_point = in.qparams.zero_point, to = requantize_of(requantization(plan, step), out)](
                                     auto inputs, std::byte* output, std::byte*) {
       const int64_t grain = std::max<int64_t>(1, 65536 * count / std::max<int64_t>(image, 1));
       parallel_for(images * count, grain, [&](int64_t begin, int64_t end) {
@@ -228,6 +229,9 @@ class SimdSteps : public StepBackend {
           if (is_float) {
             kernel::sum_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, reals.data());
             kernel::convert_row({reinterpret_cast<const std::byte*>(reals.data()), true, 0, 0}, multiplier, channels, to, to_pixel);
+          } else if (rounds) {
+            kernel::sum_rounded_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, rounding, sums.data());
+            kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
           } else {
             kernel::sum_pixels_u8(u8(inputs[0]) + at, rows, row, columns, channels, channels, zero_point, sums.data());
             kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);

@@ -218,6 +218,27 @@ TEST(PointwiseInt8, SumsOfPixelsAreExactAndRequantized) {
   EXPECT_EQ(out, finished);
 }
 
+TEST(PointwiseInt8, FloatPixelsAreRoundedThenAdded) {
+  Random random(8);
+  Requantize rounding;
+  rounding.inverse_scale = 41.0f;
+  rounding.zero_point = 117;
+  rounding.low = 3;
+  rounding.high = 251;
+  for (const int64_t channels : {1, 16, 45, 150}) {
+    const int64_t rows = 5, columns = 6, wide = channels + 3;
+    const auto x = random.floats(rows * columns * wide, -4, 4);
+    std::vector<int32_t> sums(static_cast<size_t>(channels)), want(sums.size(), 0);
+    sum_rounded_pixels_f32(x.data(), rows, columns * wide, columns, wide, channels, rounding, sums.data());
+    for (int64_t p = 0; p < rows * columns; ++p)
+      for (int64_t c = 0; c < channels; ++c) {
+        const float steps = std::min(std::max(std::nearbyint(at(x, p * wide + c) * 41.0f), 3.0f - 117.0f), 251.0f - 117.0f);
+        at(want, c) += static_cast<int32_t>(steps);
+      }
+    EXPECT_EQ(sums, want) << channels;
+  }
+}
+
 TEST(PointwiseInt8, FloatPixelsAreAddedInOrder) {
   Random random(7);
   const auto x = random.floats(5 * 6 * 9);

@@ -108,8 +108,8 @@ TEST(Fuse, TakesSqueezeAndExcitation) {
   Program program = excitation_network();
   const Fusion fusion = fuse(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "quantize", "average_pool", "convolution", "convolution", "mul",
-                                                     "convolution", "dequantize"));
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "average_pool", "convolution", "convolution", "mul", "convolution",
+                                                     "dequantize"));
   EXPECT_LE(difference(excitation_network(), {1, 8, 6, 6}), 0.0301);
 }
 
@@ -192,6 +192,32 @@ TEST(Fuse, TakesDynamicLinearLayers) {
     EXPECT_TRUE(fuse(program, {.dynamic = false}).plans.empty());
     EXPECT_LE(difference(dynamic_network(dtype), {1, 6, 32}), 0.05);  // one step of the hidden values can move the outputs so far
   }
+}
+
+// Squeeze and excitation: the value that is scaled stays f32, and the pool rounds it as it reads.
+TEST(Fuse, LetsPoolsRound) {
+  const auto build = [](bool is_read_twice) {
+    GraphBuilder g;
+    Node* x = g.round(g.input({2, 8, 9, 9}), 0.03, 128);
+    Node* a = g.call("torch.ops.aten.silu_.default", {g.conv(x, {24, 8, 3, 3}, 1)});
+    Node* rounded = g.round(a, 0.02, 14);
+    Node* mean = g.call("torch.ops.aten.mean.dim", {rounded, Argument::List{2, 3}, true});
+    Node* gate = g.call("torch.ops.aten.sigmoid.default", {g.conv(g.round(mean, 0.01, 20), {24, 24, 1, 1})});
+    Node* out = g.round(g.call("torch.ops.aten.mul.Tensor", {gate, a}), 0.02, 14);
+    return is_read_twice ? g.done({out, g.conv(rounded, {8, 24, 1, 1})}) : g.done({out});
+  };
+  Program program = build(false);
+  const Fusion fusion = fuse(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "average_pool", "convolution", "mul", "dequantize"));
+  for (const NodeFate& fate : fusion.fates) {
+    EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
+    EXPECT_TRUE(fate.target != "torch.ops.aten.mean.dim" || fate.step == 2);
+    EXPECT_TRUE(fate.target != "torch.ops.aten.mul.Tensor" || fate.step == 4);
+  }
+  EXPECT_LE(difference(build(false), {2, 8, 9, 9}), 0.0201);
+  program = build(true);
+  EXPECT_EQ(kinds_of(fuse(program).plans.at(0)).at(2), "quantize");
 }
 
 // The feed-forward layers of a transformer as they are exported in evaluation mode.

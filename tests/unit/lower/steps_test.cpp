@@ -94,6 +94,11 @@ Problem pool(std::string name, Kind kind, Value x, Window2d window, Shape out, V
   return problem;
 }
 
+Problem rounded(Problem problem, PlanQParams qparams) {
+  problem.step.rounding = qparams;
+  return problem;
+}
+
 std::vector<Problem> problems() {
   const PlanQParams zero{0.02, 0}, middle{0.03, 120}, wide{0.05, 133}, narrow{0.04, 3, 0, 127}, shifted{0.03, 128, 1, 255};
   std::vector<Problem> out{
@@ -140,6 +145,10 @@ std::vector<Problem> problems() {
           middle}, true, 5),
       pool("average_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
       pool("average_f32_to_u8", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kU8, middle}),
+      rounded(pool("average_rounded", Kind::kAveragePool, {{2, 93, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 93, 1, 1}, {{}, DType::kU8, middle}),
+              wide),
+      rounded(pool("average_rounded_narrow", Kind::kAveragePool, {{1, 150, 6, 9}, DType::kF32}, {2, 3, 2, 3, 0, 0, 1, 1}, {1, 150, 3, 3},
+                   {{}, DType::kF32}), narrow),
       pool("average_u8_to_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kU8, middle}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
       in_floats(conv("conv_first", {1, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu, {}, {})),
       in_floats(conv("conv_1x1", {2, 64, 7, 7}, 33, 1, 1, 0, 1, kNone, {}, {})),
@@ -281,6 +290,7 @@ const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
     {"average_to_other", "other qparams behind it"},    {"average_padded", "padding that counts"},
     {"average_unpadded", "padding that counts"},        {"average_divisor", "a divisor of its own"},
     {"average_f32_to_u8", "other qparams behind it"},   {"average_u8_to_f32", "other qparams behind it"},
+    {"average_rounded", "a rounding in front of it"},   {"average_rounded_narrow", "a rounding in front of it"},
     {"mul", "the portable kernel is faster"},           {"mul_zero_points", "the portable kernel is faster"},
     {"mul_excitation", "the portable kernel is faster"},  {"mul_excitation_f32", "the portable kernel is faster"},
     {"quantize_image", "the portable kernel is faster"}, {"quantize_rows", "the portable kernel is faster"},
