@@ -1,10 +1,10 @@
 """Latency of int8 models beside the peers, interleaved on one machine: CPU milliseconds of one thread, or wall milliseconds of several.
 
   python3 tests/bench/latency.py --models DIR --peers PEERS --torch "COMMAND" --limit "COMMAND" [--only NAME] [--rounds 9] [--batch 1]
-      [--threads 1] [--json OUT.json]
+      [--threads 1] [--floats] [--json OUT.json]
 
-DIR holds NAME.pt2 (float) and NAME.int8.pt2 (X86 recipe) of qdq; weights/, onnx/ and shapes/ as PEERS/export_models.py writes them, whose
-networks those of DIR must be. PEERS are workers that print {"ready": ...} and answer a line "run K" with {"wall": [...], "cpu": [...]} in
+DIR holds NAME.pt2 (float), NAME.int8.pt2 (X86 recipe) and of transformers NAME.dyn.pt2 (dynamic, if it is there) of qdq; weights/, onnx/ and
+shapes/ as PEERS/export_models.py writes them, whose networks those of DIR must be. PEERS are workers that print {"ready": ...} and answer a line "run K" with {"wall": [...], "cpu": [...]} in
 milliseconds: ort_worker.py (ONNX Runtime, QDQ u8s8) and torch_worker.py (Inductor, also compiled ahead of time), run by "COMMAND python3";
 "--limit COMMAND" runs oneDNN's bare primitives of a list of shapes ("COMMAND SHAPES.txt int8 BATCH"). What is not given is left out.
 
@@ -22,7 +22,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ["resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "squeezenet1_1", "efficientnet_b0"]
+TRANSFORMERS = ["vit_b_16", "bert_base"]
+NAMES = ["resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "squeezenet1_1", "efficientnet_b0", *TRANSFORMERS]
 
 
 class Peer:
@@ -72,8 +73,13 @@ def variants(name, options):
     qdq = [*shlex.split(options.qdq), "benchmark"]
     end = ["--batch", batch, "--threads", threads]
     out = {"qdq int8": lambda: Qdq([*qdq, str(models / f"{name}.int8.pt2"), *end]), "qdq f32": lambda: Qdq([*qdq, str(models / f"{name}.pt2"), *end])}
+    is_dynamic = name in TRANSFORMERS and (models / f"{name}.dyn.pt2").exists()
+    if is_dynamic:
+        out["qdq dynamic"] = lambda: Qdq([*qdq, str(models / f"{name}.dyn.pt2"), *end])
+    if not options.floats:
+        del out["qdq f32"]
     if options.limit:
-        for kind in ("int8", "f32"):
+        for kind in ("int8", "f32") if options.floats else ("int8",):
             command = [*shlex.split(options.limit), str(models / "shapes" / f"{name}.txt"), kind, batch]
             out[f"limit {kind}"] = lambda command=command: Peer(command, options.threads)
     if options.peers and options.torch:
@@ -81,7 +87,11 @@ def variants(name, options):
         python = [*shlex.split(options.torch), "python3"]
         ort = [*python, str(workers / "ort_worker.py"), "--file", str(models / "onnx" / f"{name}.qdq_u8s8.onnx"), *end]
         out["ORT QDQ"] = lambda: Peer(ort, options.threads)
-        for label, variant in (("Inductor int8", "pt2e"), ("Inductor int8, AOT", "aoti-pt2e")):
+        if is_dynamic:
+            dynamic = [part.replace(".qdq_u8s8.", ".dyn.") for part in ort]
+            out["ORT dynamic"] = lambda: Peer(dynamic, options.threads)
+        kinds = [("Inductor int8", "pt2e"), ("Inductor int8, AOT", "aoti-pt2e")] + [("Inductor dynamic", "pt2e-dyn")] * is_dynamic
+        for label, variant in kinds:
             command = [*python, str(workers / "torch_worker.py"), "--model", name, "--variant", variant, "--data", str(models), "--cache",
                        str(models / "inductor"), *end]
             out[label] = lambda command=command: Peer(command, options.threads)
@@ -120,6 +130,7 @@ def main():
     parser.add_argument("--limit")
     parser.add_argument("--qdq", default="./dev qdq")
     parser.add_argument("--only", action="append")
+    parser.add_argument("--floats", action="store_true", help="qdq's float session and oneDNN's bare float primitives, too")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
