@@ -21,6 +21,11 @@ Value run_reference(const Call<Tensor>& call) { return call.op().eval(call); }
 
 bool is_f32(const Tensor& tensor) { return tensor.dtype() == DType::kF32; }
 
+// A tensor for a kernel that writes every element.
+Tensor uninitialized(const Shape& sizes, DType dtype) {
+  return Tensor(std::make_shared<Storage>(static_cast<size_t>(numel_of(sizes)) * size_of(dtype)), dtype, sizes, contiguous_strides(sizes), 0);
+}
+
 // Something made from a weight, made again only when another tensor comes. Holding the storage keeps its address from being reused.
 // A weight that changes in place would go unnoticed: compile() only lets constants through.
 template <class Packed>
@@ -115,7 +120,7 @@ class ConvolutionOp : public CompiledOp {
     const Tensor b = bias ? bias->contiguous() : Tensor();
     Shape sizes{x.size(0), weight.size(0), out_h, out_w};
     if (is_1d) sizes.erase(sizes.begin() + 2);
-    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const Tensor out = uninitialized(sizes, DType::kF32);
     kernel::conv2d_f32(x.data<float>(), x.size(0), in_h, in_w, packed, b.defined() ? b.data<float>() : nullptr, out_h, out_w,
                        out.data<float>());
     return out;
@@ -149,7 +154,7 @@ class LinearOp : public CompiledOp {
     const Tensor b = bias ? bias->contiguous() : Tensor();
     Shape sizes = x.sizes();
     sizes.back() = weight.size(0);
-    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const Tensor out = uninitialized(sizes, DType::kF32);
     kernel::linear_f32(rows.data<float>(), rows.numel() / rows.size(-1), packed, b.defined() ? b.data<float>() : nullptr,
                        out.data<float>());
     return out;
@@ -178,7 +183,7 @@ class MatmulOp : public CompiledOp {
     const Tensor x = flat(a), y = flat(b);
     Shape sizes = batch;
     sizes.insert(sizes.end(), {rows, columns});
-    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const Tensor out = uninitialized(sizes, DType::kF32);
     kernel::matmul_f32(count, rows, columns, depth, {x.data<float>(), x.stride(1), x.stride(2)}, x.stride(0),
                        {y.data<float>(), y.stride(1), y.stride(2)}, y.stride(0), out.data<float>());
     return out;
@@ -227,7 +232,7 @@ class PoolOp : public CompiledOp {
     sizes[sizes.size() - 2] = pool.out_h;
     sizes[sizes.size() - 1] = pool.out_w;
     const Tensor x = given.contiguous();
-    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const Tensor out = uninitialized(sizes, DType::kF32);
     const auto loop = kind_ == Kind::kMax       ? kernel::max_pool2d_f32
                       : kind_ == Kind::kAverage ? kernel::avg_pool2d_f32
                                                 : kernel::adaptive_avg_pool2d_f32;
@@ -243,7 +248,7 @@ bool is_dense_f32(const Tensor& tensor) { return is_f32(tensor) && tensor.is_con
 
 // Where an elementwise result goes: over x if the operator says so, or if nobody else sees the bytes of x.
 bool may_overwrite(const Tensor& x) { return x.storage().use_count() == 1; }
-Tensor result_over(const Tensor& x, bool in_place) { return in_place || may_overwrite(x) ? x : Tensor::empty(x.sizes(), DType::kF32); }
+Tensor result_over(const Tensor& x, bool in_place) { return in_place || may_overwrite(x) ? x : uninitialized(x.sizes(), DType::kF32); }
 
 // An elementwise loop over n elements; the call tells settings such as the slope of a leaky relu.
 using UnaryLoop = void (*)(const Call<Tensor>& call, const float* x, int64_t n, float* out);
@@ -351,7 +356,7 @@ class SoftmaxOp : public CompiledOp {
     const Tensor& x = call.tensor(0);
     const bool converts = call.op().schema.arguments[2].name == "dtype" ? !call.is_none(2) : call.boolean(2);
     if (!is_dense_f32(x) || x.dim() == 0 || x.numel() == 0 || converts || wrap_axis(call.integer(1), x.dim()) != x.dim() - 1) return run_reference(call);
-    const Tensor out = Tensor::empty(x.sizes(), DType::kF32);
+    const Tensor out = uninitialized(x.sizes(), DType::kF32);
     const int64_t columns = x.size(-1);
     kernel::softmax_f32(x.data<float>(), x.numel() / columns, columns, out.data<float>());
     return out;
@@ -368,7 +373,7 @@ class LayerNormOp : public CompiledOp {
     if (!is_dense_f32(x) || x.numel() == 0 || normalized.empty() || normalized.size() > x.sizes().size() || !fits(weight) || !fits(bias) ||
         !std::equal(normalized.rbegin(), normalized.rend(), x.sizes().rbegin()))
       return run_reference(call);
-    const Tensor out = Tensor::empty(x.sizes(), DType::kF32);
+    const Tensor out = uninitialized(x.sizes(), DType::kF32);
     const int64_t columns = numel_of(normalized);
     kernel::layer_norm_f32(x.data<float>(), x.numel() / columns, columns, weight ? weight->data<float>() : nullptr,
                            bias ? bias->data<float>() : nullptr, static_cast<float>(call.number(4)), out.data<float>(), nullptr, nullptr);
@@ -387,7 +392,7 @@ class PerTensorOp : public CompiledOp {
     const kernel::Affine affine{call.number(1), call.integer(2), call.integer(3), call.integer(4), kernel::Scaling::kMultiply};
     const bool fits = x.is_contiguous() && affine.scale > 0 && (quantizes_ ? is_f32(x) : x.dtype() == integer && call.is_none(6));
     if (!fits) return run_reference(call);
-    const Tensor out = Tensor::empty(x.sizes(), quantizes_ ? integer : DType::kF32);
+    const Tensor out = uninitialized(x.sizes(), quantizes_ ? integer : DType::kF32);
     const bool done = visit_dtype(integer, [&](auto type) {
       using T = typename decltype(type)::type;
       if constexpr (std::is_integral_v<T> && sizeof(T) < 4 && !std::is_same_v<T, bool>) {
@@ -427,7 +432,7 @@ class QuantizePerChannelOp : public CompiledOp {
     for (int64_t i = axis + 1; i < x.dim(); ++i) affine.inner *= x.size(i);
     affine.qmin = call.integer(4);
     affine.qmax = call.integer(5);
-    const Tensor out = Tensor::empty(x.sizes(), integer);
+    const Tensor out = uninitialized(x.sizes(), integer);
     if (integer == DType::kS8) kernel::quantize_channels_f32(x.data<float>(), affine, out.data<int8_t>());
     else kernel::quantize_channels_f32(x.data<float>(), affine, out.data<uint8_t>());
     return out;

@@ -67,7 +67,7 @@ Storage::Storage(size_t bytes) : size_(bytes) {
   } catch (const std::bad_alloc&) {
     fail(ErrorCode::kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into memory");
   }
-  std::memset(data_, 0, rounded);
+  std::memset(data_ + bytes, 0, rounded - bytes);
 }
 
 Storage::~Storage() { ::operator delete(data_, kAlignment); }
@@ -90,14 +90,23 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
             ", strides ", to_string(strides_), " and offset ", offset_, " reaches outside its storage of ", capacity, " elements");
 }
 
-Tensor Tensor::empty(const Shape& sizes, DType dtype) {
+namespace {
+// For those who write every element.
+Tensor uninitialized(const Shape& sizes, DType dtype) {
   const int64_t count = numel_of(sizes);
   return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes,
                 contiguous_strides(sizes), 0);
 }
+}  // namespace
+
+Tensor Tensor::empty(const Shape& sizes, DType dtype) {
+  Tensor out = uninitialized(sizes, dtype);
+  std::memset(out.raw(), 0, out.nbytes());
+  return out;
+}
 
 Tensor Tensor::full(const Shape& sizes, DType dtype, double value) {
-  Tensor out = empty(sizes, dtype);
+  Tensor out = uninitialized(sizes, dtype);
   visit_dtype(dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     T element;
@@ -259,7 +268,7 @@ Tensor Tensor::reshape(const Shape& sizes) const {
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::clone() const {
-  Tensor out = empty(sizes_, dtype_);
+  Tensor out = uninitialized(sizes_, dtype_);
   if (is_contiguous()) {
     if (numel_ > 0) std::memcpy(out.raw(), raw(), nbytes());
   } else {
@@ -270,7 +279,7 @@ Tensor Tensor::clone() const {
 
 Tensor Tensor::to(DType dtype) const {
   if (dtype == dtype_) return *this;
-  Tensor out = empty(sizes_, dtype);
+  Tensor out = uninitialized(sizes_, dtype);
   out.copy_from(*this);
   return out;
 }

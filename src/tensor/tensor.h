@@ -28,7 +28,7 @@ int64_t wrap_axis(int64_t axis, int64_t rank);
 // The shape that NumPy and PyTorch broadcast both to. Throws Error{kInvalidArgument} if they do not fit.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
-// The bytes behind tensors, 64-byte aligned, zeroed.
+// The bytes behind tensors, 64-byte aligned; who makes one without Tensor::empty has to write them all.
 class Storage {
  public:
   // Throws Error{kOutOfMemory} if the bytes are not to be had.
