@@ -159,6 +159,13 @@ test("takes dropped files, leaves a layer float at a click, and gives the comman
   await page.selectOption("#diff-against", "the default recipe");
   expect(await page.locator("#recipe-diff .removed, #recipe-diff .added").count()).toBe(0);
 
+  // All layers of a type.
+  await page.getByText("Types of layers").click();
+  await page.getByLabel("setting of torch.nn.modules.linear.Linear").selectOption("float");
+  await page.waitForSelector("td.outcome.float");
+  expect(JSON.parse(await page.inputValue("#recipe-json")).module_type).toEqual([["torch.nn.modules.linear.Linear", null]]);
+  await page.getByLabel("setting of torch.nn.modules.linear.Linear").selectOption("as the recipe says");
+
   // The same settings at the graph, for a layer and for all of a module.
   await page.fill("#graph-search", "conv2d_8");
   await page.locator("#node-details").getByLabel("setting of inverted1.body").first().selectOption("int8, 4-bit weights");

@@ -76,12 +76,16 @@ export class Engine {
     const call = this.#calls.get(id);
     if (!call) return;
     this.#calls.delete(id);
+    this.#restart();
+    call.reject(new EngineError("it was cancelled", "Cancelled"));
+  }
+
+  #restart(): void {
     this.#worker.terminate();
     this.#worker = start();
     this.#listen();
     for (const request of this.#told.values()) this.#post(request);
     for (const { request } of this.#calls.values()) this.#post(request);
-    call.reject(new EngineError("it was cancelled", "Cancelled"));
   }
 
   #post(request: ToWorker): void {
@@ -94,8 +98,10 @@ export class Engine {
       if (!call) return;
       if ("progress" in data) return call.onProgress?.(data.progress);
       this.#calls.delete(data.id);
-      if ("error" in data) call.reject(new EngineError(data.error.message, data.error.code, data.error.node));
-      else call.resolve(data.value);
+      if ("error" in data) {
+        call.reject(new EngineError(data.error.message, data.error.code, data.error.node));
+        if (data.error.code === "OutOfMemory") this.#restart();
+      } else call.resolve(data.value);
     };
     this.#worker.onerror = (event) => {
       event.preventDefault();

@@ -8,7 +8,7 @@ import { lastRun } from "./state.js";
 
 // Answers what shows an operator in the graph.
 export function graphStep(store: Store): (node: string) => void {
-  const graph = graphView((module) => layerSetting(store, module));
+  const graph = graphView((module) => layerSetting(store, "module_name", module));
   byId("graph").append(
     h(
       "p",

@@ -1,14 +1,14 @@
-// The setting of one layer, or of all layers in a module, as a choice.
+// The setting of a layer, of all layers in a module, or of all layers of a type, as a choice.
 import { h } from "../../src/cli/report/dom.js";
 import { choicesFor, settingOf, withSetting } from "./recipe.js";
 import type { Store } from "./state.js";
 
-// Nothing where the recipe's quantizer has no settings by module.
-export function layerSetting(store: Store, module: string): HTMLElement | undefined {
+// Nothing where the recipe's quantizer has no such settings.
+export function layerSetting(store: Store, section: "module_name" | "module_type", name: string): HTMLElement | undefined {
   const { recipe } = store.state,
     choices = choicesFor(recipe);
   if (choices.length === 0) return undefined;
-  const setting = settingOf(recipe, "module_name", module),
+  const setting = settingOf(recipe, section, name),
     now = JSON.stringify(setting);
   const known = choices.some((choice) => JSON.stringify(choice.setting) === now);
   // A recipe that was written by hand may say what no choice does.
@@ -16,8 +16,8 @@ export function layerSetting(store: Store, module: string): HTMLElement | undefi
   const pick = h(
     "select",
     {
-      "aria-label": `setting of ${module}`,
-      onchange: () => store.update({ recipe: withSetting(store.state.recipe, "module_name", module, all[pick.selectedIndex]?.setting) }),
+      "aria-label": `setting of ${name}`,
+      onchange: () => store.update({ recipe: withSetting(store.state.recipe, section, name, all[pick.selectedIndex]?.setting) }),
     },
     ...all.map((choice) => h("option", { selected: JSON.stringify(choice.setting) === now }, choice.label)),
   );

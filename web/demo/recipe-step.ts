@@ -5,7 +5,7 @@ import { decibelsOf } from "../../src/cli/report/graph-view.js";
 import { operatorCell, outcomeCell } from "../../src/cli/report/result-view.js";
 import { layerSetting } from "./layer-setting.js";
 import { byId, download, problemLine } from "./page.js";
-import { diffLines, globalOf, settingsText, settingOf, withGlobal, withSetting } from "./recipe.js";
+import { diffLines, globalOf, settingsText, withGlobal } from "./recipe.js";
 import type { State, Store } from "./state.js";
 import { defaultRecipe, lastRun } from "./state.js";
 
@@ -134,16 +134,13 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
     const names = [
       ...new Set((model?.program.nodes ?? []).map(({ type }) => type).filter((type) => type !== undefined)),
     ].sort();
+    const focused = document.activeElement?.getAttribute("aria-label");
     types.replaceChildren(
-      ...(known ? names : []).map((name) => {
-        const box = h("input", {
-          type: "checkbox",
-          checked: settingOf(recipe, "module_type", name) !== null,
-          onchange: () => store.update({ recipe: withSetting(recipe, "module_type", name, box.checked ? undefined : null) }),
-        });
-        return h("label", { title: name }, box, ` ${name.split(".").at(-1)}`);
-      }),
+      ...(known ? names : []).map((name) =>
+        h("label", { title: name }, `${name.split(".").at(-1)} `, layerSetting(store, "module_type", name)),
+      ),
     );
+    if (focused) [...types.querySelectorAll("select")].find((pick) => pick.getAttribute("aria-label") === focused)?.focus();
     if (document.activeElement !== text) text.value = settingsText(recipe);
   }
 
@@ -187,7 +184,7 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
             operatorCell(operator, choose),
             { class: "n", content: weights ? h("span", {}, formatBytes(weights.bytes), h("small", {}, weights.shape)) : "" },
             outcomeCell(operator.outcome),
-            operator.module && layerSetting(store, operator.module),
+            operator.module && layerSetting(store, "module_name", operator.module),
             { class: "n", content: decibels === undefined ? "" : `${decibels.toFixed(1)} dB` },
             { class: "reason", content: operator.reason },
           );
