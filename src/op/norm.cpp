@@ -60,9 +60,11 @@ template <class C>
 Tensor scale_channels(const Tensor& x, const std::vector<C>& alpha, const std::vector<C>& beta) {
   const Tensor in = x.contiguous(), out = Tensor::empty(x.sizes(), DTypeOf<C>::value);
   const int64_t channels = x.size(1), inner = numel_of(Shape(x.sizes().begin() + 2, x.sizes().end()));
-  for (int64_t plane = 0; plane < x.size(0) * channels; ++plane) {
-    const size_t c = static_cast<size_t>(plane % channels);
-    for (int64_t i = plane * inner; i < (plane + 1) * inner; ++i) out.data<C>()[i] = in.data<C>()[i] * alpha[c] + beta[c];
+  const C* from = in.data<C>();
+  C* to = out.data<C>();
+  for (int64_t plane = 0; plane < x.size(0) * channels; ++plane, from += inner, to += inner) {
+    const C a = alpha[static_cast<size_t>(plane % channels)], b = beta[static_cast<size_t>(plane % channels)];
+    for (int64_t i = 0; i < inner; ++i) to[i] = from[i] * a + b;
   }
   return out;
 }
