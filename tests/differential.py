@@ -4,16 +4,18 @@
   python3 tests/differential.py run                             where qdq runs: float outputs, int8 files, their outputs
   python3 tests/differential.py check                           in PyTorch again: compares; exit status 1 if a graph disagrees
 
-Even graphs are float graphs of any operators of tests/differential_graphs.py; odd ones are networks that are quantized too, with a random recipe
-of the XNNPACK or the X86 quantizer in the mode "torch-2.6". Graph number N of a seed is always the same: `make --seed S --only N` makes it alone.
+Even graphs are float graphs of any operators of tests/differential_graphs.py; odd ones are networks that are quantized too, in the mode
+"torch-2.6": half of them with a random recipe of the XNNPACK or the X86 quantizer, half with random annotations (differential_annotations.py).
+Graph number N of a seed is always the same: `make --seed S --only N` makes it alone.
 What is made goes to build/differential. A graph agrees if
 
   float      outputs have PyTorch's dtypes and shapes; floats differ by at most 2e-5 of the output's largest value, or 8 times PyTorch's own error
              (float32 against float64) where that is more; others are equal, where PyTorch in float64 has the same.
   quantized  qdq refuses what PyTorch refuses. Else the file that qdq wrote, loaded by PyTorch, has the operators that PyTorch's convert_pt2e
-             made, in the same order and with the same arguments; integer weights and zero points are equal; scales differ by at most 1e-5 of
-             themselves, or by two bins of a histogram (2 / 2048) where PyTorch's own scale moves with its kernels (float_kernels.py). Outputs
-             that PyTorch and qdq compute from that file differ by at most 2 quantization steps of the output (a 255th of its range where it is not
+             made, in the same order and with the same arguments; integer weights and zero points are equal; scales, and int32 biases, whose scale
+             is a product of them, differ by at most 1e-5 of themselves, scales also by two bins of a histogram (2 / 2048) where PyTorch's own
+             scale moves with its kernels (float_kernels.py). Outputs that PyTorch and qdq compute from that file differ by at most 2
+             quantization steps of the output (a 255th of its range where it is not
              quantized), or twice what PyTorch's own kernels differ by, or twice what PyTorch's output moves by where one activation in 200 is rounded
              to the neighbouring integer (a layer norm or a steep function behind a quantizer magnifies one step).
 """
@@ -25,6 +27,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from differential_annotations import annotation_quantizer, random_annotations
 from positional import positional
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +41,8 @@ def torch_quantizer(recipe):
     from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
     from torch.ao.quantization.quantizer import xnnpack_quantizer as xnnpack
 
+    if recipe["quantizer"] == "AnnotationQuantizer":
+        return annotation_quantizer(recipe)
     is_x86 = recipe["quantizer"] == "X86InductorQuantizer"
     config_of = x86.get_default_x86_inductor_quantization_config if is_x86 else xnnpack.get_symmetric_quantization_config
     config = lambda options: None if options is None else config_of(**options)
@@ -117,6 +122,7 @@ def leaves(result):
 def make_one(seed, number, folder):
     import numpy
     import torch
+    from torch.ao.quantization.pt2e.utils import _fuse_conv_bn_
 
     import float_kernels
     from differential_graphs import random_graph, random_network, random_recipe
@@ -140,7 +146,12 @@ def make_one(seed, number, folder):
     record["double"] = wide
     numpy.savez(folder / f"{name}.npz", **{f"b0_i{i}": t.numpy() for i, t in enumerate(graph.inputs)})
     if quantized:
-        recipe = random_recipe(seed, number, graph)
+        if number % 4 == 3:
+            folded = positional(torch.export.load(folder / f"{name}.pt2").module())
+            _fuse_conv_bn_(folded)  # as prepare_pt2e does before it annotates
+            recipe = random_annotations(seed, number, folded)
+        else:
+            recipe = random_recipe(seed, number, graph)
         batches = [graph.inputs, graph.other_inputs]
         (folder / f"{name}.recipe.json").write_text(json.dumps(recipe | {"compat": "torch-2.6"}))
         numpy.savez(folder / f"{name}.calib.npz", **{f"b{b}_i{i}": t.numpy() for b, batch in enumerate(batches) for i, t in enumerate(batch)})
@@ -269,6 +280,9 @@ def compare_calls(ours, theirs):
                 raise Difference(f"{where}: a tensor {a[1].dtype}{list(a[1].shape)}, PyTorch has {b[1].dtype}{list(b[1].shape)}")
             if a[1].dtype.kind == "f" and where.endswith("scale"):
                 same_scale(a[1], [o[1] for o in others], where)
+            elif a[1].dtype == numpy.int32 and where.endswith("argument 0"):  # a bias, whose scale is a product of others' within 1e-5
+                if (numpy.abs(a[1].astype("int64") - b[1]) > 1 + 1e-5 * numpy.abs(b[1].astype("int64"))).any():
+                    raise Difference(f"{where}: integers of a bias differ by more than 1e-5 of themselves")
             elif not (a[1] == b[1]).all() and (a[1].dtype.kind != "f" or numpy.abs(a[1] - b[1]).max() > 1e-6 * numpy.abs(b[1]).max()):
                 raise Difference(f"{where}: {int((a[1] != b[1]).sum())} of {a[1].size} elements of a {a[1].dtype} tensor differ")
         elif isinstance(b, tuple) and b[0] == "list" and isinstance(a, tuple) and a[0] == "list" and len(a[1]) == len(b[1]):
