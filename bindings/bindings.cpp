@@ -455,10 +455,11 @@ val convert(int prepared, bool fold_quantize, bool use_reference_representation)
   });
 }
 
-val lower_program(int program, const std::string& backend) {
+val lower_program(int program, const std::string& backend, bool bf16) {
   return guard([&] {
     LowerOptions options;
     if (!backend.empty()) options.backends = {backend};
+    options.bf16 = bf16;
     return keep(lower(held<Program>(program, "a program"), options));
   });
 }

@@ -121,11 +121,13 @@ export function convertPt2e(prepared: Prepared, options: ConvertOptions = {}): P
 
 export interface LowerOptions {
   backend?: "simd" | "reference";
+  // What is not quantized in bfloat16, which native builds have. Here it throws QdqError{Unsupported}.
+  bf16?: boolean;
 }
 
 // A program, float or quantized, made ready to run.
 export function lower(program: Program, options: LowerOptions = {}): Session {
-  return new Session(unwrap(module().lower(program.handle, options.backend ?? "simd")));
+  return new Session(unwrap(module().lower(program.handle, options.backend ?? "simd", options.bf16 ?? false)));
 }
 
 // The inputs of one run as they cross the border. Throws QdqError{InvalidArgument}.

@@ -70,11 +70,8 @@ Contestant prepare(const std::string& model, const BenchmarkOptions& options, Ho
   one.model = model;
   const Program program = load_model(model, host).program;
   one.inputs = random_inputs(program, model, options.batch);
-  LowerOptions lowering;
-  if (!options.backend.empty()) lowering.backends = {options.backend};
-  lowering.fuse = !options.node_by_node;
   double began = host.now_seconds();
-  one.session = std::make_unique<Session>(lower(program, lowering));
+  one.session = std::make_unique<Session>(open_session(program, options.session, host));
   one.prepare_seconds = host.now_seconds() - began;
   began = host.now_seconds();
   one.session->run(one.inputs);

@@ -75,6 +75,12 @@ struct CommandLine {
         ->type_name("FILE.html");
   }
 
+  static void add_session_options(CLI::App& verb, SessionOptions& options) {
+    verb.add_option("--backend", options.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
+    verb.add_flag("--node-by-node", options.node_by_node, "run the graph as it stands, without fused steps");
+    verb.add_flag("--bf16", options.bf16, "what is not quantized in bfloat16 (native builds, processors that have it)");
+  }
+
   void add_run() {
     CLI::App* verb = this->verb("run", "run a model", [this] {
       qdq::run(run, host);
@@ -83,8 +89,7 @@ struct CommandLine {
     verb->add_option("MODEL", run.model, "the model (.pt2)")->required();
     verb->add_option("--inputs", run.inputs, "its inputs: .npz, .npy or a folder of images")->required()->type_name("IN");
     verb->add_option("-o,--output", run.output, "where to write output_0, output_1, ... (.npz)")->required()->type_name("OUT.npz");
-    verb->add_option("--backend", run.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
-    verb->add_flag("--node-by-node", run.node_by_node, "run the graph as it stands, without fused integer steps");
+    add_session_options(*verb, run.session);
     add_data_options(*verb, run.data_options);
   }
 
@@ -96,8 +101,7 @@ struct CommandLine {
     verb->add_option("MODEL", evaluate.models, "the models (.pt2)")->required();
     verb->add_option("--data", evaluate.data, "samples: .npz, .npy or a folder of images")->required()->type_name("DATA");
     verb->add_option("--labels", evaluate.labels, "their classes: .npy, .npz or .csv (file,label)")->required()->type_name("LABELS");
-    verb->add_option("--backend", evaluate.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
-    verb->add_flag("--node-by-node", evaluate.node_by_node, "run the graph as it stands, without fused integer steps");
+    add_session_options(*verb, evaluate.session);
     verb->add_flag("--json", evaluate.json, "print JSON");
     add_data_options(*verb, evaluate.data_options);
   }
@@ -110,8 +114,7 @@ struct CommandLine {
     verb->add_option("MODEL", benchmark.models, "the models (.pt2); they take turns")->required();
     verb->add_option("--batch", benchmark.batch, "samples a run (1)")->type_name("N");
     verb->add_option("--runs", benchmark.runs, "runs of each model (50)")->type_name("N");
-    verb->add_option("--backend", benchmark.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
-    verb->add_flag("--node-by-node", benchmark.node_by_node, "run the graph as it stands, without fused integer steps");
+    add_session_options(*verb, benchmark.session);
     verb->add_flag("--profile", benchmark.profile, "the time of every step");
     verb->add_flag("--explain", benchmark.explain, "who runs each node, who refused it and why");
     verb->add_flag("--json", benchmark.json, "print JSON");

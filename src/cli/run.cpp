@@ -15,13 +15,6 @@ namespace {
 
 constexpr int64_t kTop = 5;
 
-LowerOptions lower_options(const std::string& backend, bool node_by_node) {
-  LowerOptions options;
-  if (!backend.empty()) options.backends = {backend};
-  options.fuse = !node_by_node;
-  return options;
-}
-
 // Tensors of several batches as one, along the first axis.
 Tensor join(const std::vector<Tensor>& parts) {
   if (parts.size() == 1) return parts[0];
@@ -77,7 +70,7 @@ void add_predictions(const Tensor& output, const std::string& model, std::vector
 
 Score evaluate_one(const std::string& model, const EvaluateOptions& options, Host& host) {
   const auto [program, file_bytes] = load_model(model, host);
-  Session session = lower(program, lower_options(options.backend, options.node_by_node));
+  Session session = open_session(program, options.session, host);
   const auto data = open_data(options.data, program, options.data_options, host);
   const std::vector<int64_t> labels = read_labels(options.labels, *data, host);
   Score score;
@@ -129,9 +122,19 @@ std::string table(const std::vector<Score>& scores) {
 
 }  // namespace
 
+Session open_session(const Program& program, const SessionOptions& options, Host& host) {
+  LowerOptions lowering;
+  if (!options.backend.empty()) lowering.backends = {options.backend};
+  lowering.fuse = !options.node_by_node;
+  lowering.bf16 = options.bf16;
+  Session session = lower(program, lowering);
+  for (const std::string& warning : session.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
+  return session;
+}
+
 void run(const RunOptions& options, Host& host) {
   const Program program = load_model(options.model, host).program;
-  Session session = lower(program, lower_options(options.backend, options.node_by_node));
+  Session session = open_session(program, options.session, host);
   const auto data = open_data(options.inputs, program, options.data_options, host);
   std::vector<std::vector<Tensor>> parts;
   {

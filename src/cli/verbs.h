@@ -8,6 +8,7 @@
 #include "cli/data.h"
 #include "cli/host.h"
 #include "format/json.h"
+#include "lower/lower.h"
 #include "quant/quantizer.h"
 
 namespace qdq {
@@ -34,11 +35,19 @@ struct QuantizeOptions {
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
 
+// How run, evaluate and benchmark lower their models.
+struct SessionOptions {
+  std::string backend;        // empty: the best that the build has
+  bool node_by_node = false;  // no fused steps
+  bool bf16 = false;          // floats in bfloat16
+};
+// lower(), with its warnings on the standard error output.
+Session open_session(const Program& program, const SessionOptions& options, Host& host);
+
 struct RunOptions {
   std::string model, inputs, output;
   DataOptions data_options;
-  std::string backend;  // empty: the best that the build has
-  bool node_by_node = false;  // no fused integer steps
+  SessionOptions session;
 };
 // Runs a model and writes output_0, output_1, ...; batches are joined along the first axis.
 void run(const RunOptions& options, Host& host);
@@ -47,8 +56,7 @@ struct EvaluateOptions {
   std::vector<std::string> models;
   std::string data, labels;
   DataOptions data_options;
-  std::string backend;
-  bool node_by_node = false;
+  SessionOptions session;
   bool json = false;
 };
 // Prints top-1 and top-5 of each model, and how often it agrees with the first.
@@ -56,10 +64,9 @@ void evaluate(const EvaluateOptions& options, Host& host);
 
 struct BenchmarkOptions {
   std::vector<std::string> models;
-  std::string backend;
+  SessionOptions session;
   int64_t batch = 1;
   int64_t runs = 50;
-  bool node_by_node = false;  // no fused integer steps
   bool profile = false, explain = false, json = false;
 };
 // Runs models in turns on random inputs and prints latencies; with `profile` the time of every step, with `explain` who runs each node.

@@ -35,6 +35,10 @@ class StepBackend {
   virtual bool has(PlanStep::Kind kind) const = 0;
   // Whether that holds for convolutions and linear layers with f32 weights, too.
   virtual bool has_floats() const { return false; }
+  // Why bf16 is not worth having here: what the processor or the backend lacks; empty if it is.
+  virtual std::string bf16_obstacle() const { return "its kernels compute no bfloat16"; }
+  // Why int8 products of activations beyond 0..127 are left to others; empty if they are not.
+  virtual std::string int8_obstacle() const { return {}; }
   // The step of a specialized plan made ready, or the reason why not ("a residual in f32", "groups of 3 channels"); the next backend is asked
   // then. A backend keeps nothing of the plan: what it needs of `plan` and `step` it copies (tensors share their bytes when copied).
   virtual std::variant<std::unique_ptr<CompiledStep>, std::string> compile(const Plan& plan, const PlanStep& step) = 0;

@@ -8,6 +8,7 @@
 
 #include "lower/compiled_plan.h"
 #include "lower/fuse.h"
+#include "lower/mixed_bf16.h"
 
 namespace qdq {
 namespace {
@@ -126,11 +127,40 @@ struct Session::Impl {
   Workspace workspace;
   std::list<Specialization> specializations;  // the latest first
   std::unique_ptr<Interpreter> interpreter;
+  std::vector<std::string> warnings;
   std::vector<Timing>* timings = nullptr;
   double last_time = 0;
 
   bool has_steps(PlanStep::Kind kind) const {
     return std::any_of(step_backends.begin(), step_backends.end(), [&](const auto& one) { return one->has(kind); });
+  }
+
+  void use_bf16() {
+    const std::string obstacle = step_backends.front()->bf16_obstacle();
+    if (!obstacle.empty()) {
+      warnings.push_back(concat("bfloat16 was asked for, but ", obstacle, "; what is not quantized stays float32"));
+      return;
+    }
+    std::vector<std::vector<size_t>> moved;
+    for (Plan& plan : fusion.plans) moved.push_back(keep_floats_in_bf16(plan));
+    for (NodeFate& fate : fusion.fates)
+      if (fate.plan >= 0 && fate.step < moved[static_cast<size_t>(fate.plan)].size())
+        fate.step = moved[static_cast<size_t>(fate.plan)][fate.step];
+  }
+  // Says which int8 layers the first backend will leave to slower ones.
+  void warn_of_saturation() {
+    const std::string obstacle = step_backends.front()->int8_obstacle();
+    if (obstacle.empty()) return;
+    size_t count = 0;
+    for (const Plan& plan : fusion.plans)
+      for (const PlanStep& step : plan.steps) {
+        const bool is_int8 = step.weight.defined() && !has_float_weight(step);
+        const int32_t qmax = step.kind == PlanStep::Kind::kDynamicLinear ? step.qmax : is_int8 ? plan.buffers[step.inputs[0]].qparams.qmax : 0;
+        count += is_int8 && qmax > 127;
+      }
+    if (count > 0)
+      warnings.push_back(concat(obstacle, ": ", count, count == 1 ? " int8 layer runs" : " int8 layers run",
+                                " on slower kernels, which do not; a model quantized with reduce_range (activations in 0..127) runs on oneDNN"));
   }
 
   // What the symbols of the inputs' sizes are; the interpreter checks that all inputs agree.
@@ -218,12 +248,19 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     }
     if (std::unique_ptr<StepBackend> backend = make_step_backend(name)) impl_->step_backends.push_back(std::move(backend));
   }
+  if (options.bf16) {
+    QDQ_CHECK(options.fuse, kInvalidArgument, "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
+    QDQ_CHECK(!impl_->step_backends.empty() && impl_->step_backends.front()->has_floats(), kUnsupported,
+              "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; leave bf16 out for float32");
+  }
   if (options.fuse && impl_->has_steps(PlanStep::Kind::kConvolution) && impl_->has_steps(PlanStep::Kind::kLinear)) {
     // Steps that the wanted backends refuse fall to the portable kernels, then to the plain loops.
     if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end()) impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());
     const bool floats = impl_->step_backends.front()->has_floats();
     impl_->fusion = fuse(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
+    if (options.bf16) impl_->use_bf16();
+    impl_->warn_of_saturation();
   }
   fold_constants(impl_->program);
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);
@@ -266,6 +303,8 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Tim
     throw;
   }
 }
+
+const std::vector<std::string>& Session::warnings() const { return impl_->warnings; }
 
 const Program& Session::program() const { return impl_->program; }
 

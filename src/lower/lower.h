@@ -28,6 +28,9 @@ struct LowerOptions {
   // Whether dq -> op -> q becomes fused integer steps, where a backend has them. Their results may be one quantization step away from
   // those of the graph run node by node, which is what false gives.
   bool fuse = true;
+  // Whether what is not quantized is computed in bfloat16, as lower/mixed_bf16.h says (with int8 layers: PyTorch's int8-mixed-bf16). Where the
+  // processor has no instructions for it floats stay f32, and Session::warnings() says so.
+  bool bf16 = false;
 };
 
 // A program made ready to run again and again. It owns its program.
@@ -49,6 +52,9 @@ class Session {
   // run(), appending to `timings` in execution order.
   std::vector<Tensor> run(std::span<const Tensor> inputs, std::vector<Timing>& timings);
 
+  // What was asked for and could not be had, and what costs speed on this processor: a sentence each, for people.
+  const std::vector<std::string>& warnings() const;
+
   // What is run: the plans' nodes are calls of "plan_<i>".
   const Program& program() const;
 
@@ -69,7 +75,8 @@ class Session {
 };
 
 // Chooses a backend for every node. Constant subgraphs (dequantized weights) are computed once, here.
-// Throws Error{kInvalidArgument} for a backend name that the build does not have.
+// Throws Error{kInvalidArgument} for a backend name that the build does not have, for `bf16` without `fuse`; Error{kUnsupported} for `bf16`
+// where no backend that is asked computes it (WASM).
 Session lower(const Program& program, const LowerOptions& options = {});
 
 }  // namespace qdq

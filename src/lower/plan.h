@@ -1,7 +1,8 @@
 // The plan of a quantized region: fused steps over buffers in one arena. Plain data, and the arithmetic that every backend follows.
 //
-// Inside a plan there are two kinds of numbers: u8 and f32. A region that the graph quantized to int8 is shifted: its q is kept as
-// q + 128, its zero point and range as well, so that no backend needs kernels for signed activations. Weights are s8 with zero point 0.
+// Inside a plan there are two kinds of numbers: u8 and f32; and bf16 in place of some f32 where that was asked for (lower/mixed_bf16.h): computed as
+// f32, rounded half to even when written, and weights in f32 that meet bf16 are rounded to it first. A region that the graph quantized to int8
+// is shifted: its q is kept as q + 128, its zero point and range as well, so that no backend needs kernels for signed activations. Weights are s8 with zero point 0.
 // Images [N, C, H, W] are stored channels last (N H W C); other shapes in C order.
 //
 // The arithmetic. Integer sums are exact in s32. All else is f32, every operation rounded on its own (no fused multiply-add), half to
@@ -61,7 +62,7 @@ struct PlanBuffer {
   std::string name;              // of the graph's node whose value this is
   SymShape symbolic_sizes;       // as the graph knows them
   Shape sizes;                   // for the sizes that this plan is made for, [N, C, H, W] for images
-  DType dtype = DType::kF32;     // kU8 or kF32
+  DType dtype = DType::kF32;     // kU8, kF32 or kBF16
   bool channels_last = false;    // rank 4 only: stored as N H W C
   PlanQParams qparams;           // of a kU8 buffer
   Place place = Place::kArena;
@@ -114,7 +115,7 @@ struct PlanStep {
     kConcat,       // inputs of u8 or f32 along `axis`; output u8 or f32
     kMap,          // u8 to u8 or f32 of the same shape: output = table[q]
     kCopy,         // the same elements in C order of the shape (reshape); dtype and qparams as the input
-    kArrange,      // a view in C order or channels last: dtype, sizes and qparams as the input
+    kArrange,      // a view in C order or channels last: dtype (but for f32 to bf16 and back), sizes and qparams as the input
     kLayerNorm,    // f32 [..., columns] to the same
     kAttention,    // q [N, H, L, D], k [N, H, S, D], v [N, H, S, E] f32 with dense last axes; output f32 [N, L, H, E]
   };

@@ -48,6 +48,7 @@ describe("the flow", () => {
 
   test("gives what the float program gives, on both backends", () => {
     const batch = images(program, 2);
+    expect(() => qdq.lower(program, { bf16: true })).toThrow(expect.objectContaining({ code: "Unsupported", message: expect.stringMatching("bf16") }));
     const [simd] = qdq.lower(program).run([batch]);
     const [reference] = qdq.lower(program, { backend: "reference" }).run([batch]);
     expect(largest(simd.data, reference.data)).toBeLessThan(1e-4);

@@ -11,7 +11,10 @@ using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::primitive_attr;
 
-memory::data_type data_type(DType dtype) { return dtype == DType::kU8 ? memory::data_type::u8 : memory::data_type::f32; }
+memory::data_type data_type(DType dtype) {
+  if (dtype == DType::kU8) return memory::data_type::u8;
+  return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
 memory::desc desc_of(const PlanBuffer& buffer) { return {buffer.sizes, data_type(buffer.dtype), buffer.strides()}; }
 
 memory::dims padding_behind(const Window2d& w, const Shape& in, const Shape& out) {

@@ -36,7 +36,7 @@ using onednn::plain_attr;
 using onednn::PrimitiveStep;
 using onednn::step_of;
 using Dims = memory::dims;
-using Compiled = std::variant<std::unique_ptr<CompiledStep>, std::string>;
+using onednn::Compiled;
 
 // Quantizes its input by the range that it finds, then multiplies; the primitive reads scale and zero point when it runs.
 class DynamicLinearStep : public CompiledStep {
@@ -62,29 +62,6 @@ class DynamicLinearStep : public CompiledStep {
   PlanStep range_;
   int64_t count_;
   memory scale_, zero_point_;
-};
-
-// Three primitives, the weights of the values between them in the scratch memory.
-class AttentionStep : public CompiledStep {
- public:
-  AttentionStep(std::unique_ptr<PrimitiveStep> scores, std::unique_ptr<PrimitiveStep> softmax, std::unique_ptr<PrimitiveStep> values, size_t bytes)
-      : scores_(std::move(scores)), softmax_(std::move(softmax)), values_(std::move(values)), bytes_((bytes + 63) / 64 * 64) {}
-  size_t scratch_bytes() const override {
-    return bytes_ + std::max({scores_->scratch_bytes(), softmax_->scratch_bytes(), values_->scratch_bytes()});
-  }
-  std::string description() const override { return scores_->description() + " + " + softmax_->description() + " + " + values_->description(); }
-  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
-    std::byte *weights = scratch, *rest = scratch + bytes_;
-    const std::byte* const from_scores[] = {weights};
-    const std::byte* const weighted[] = {weights, inputs[2]};
-    scores_->run(inputs, weights, rest);
-    softmax_->run(from_scores, weights, rest);
-    values_->run(weighted, output, rest);
-  }
-
- private:
-  std::unique_ptr<PrimitiveStep> scores_, softmax_, values_;
-  size_t bytes_;
 };
 
 // A product in f32 and its gate (SiLU, GELU) behind it: the primitive's own exponential takes longer than both passes. A part of the images
@@ -132,10 +109,15 @@ void append_bounds(dnnl::post_ops& ops, const Requantization& to, bool is_u8) {
     ops.append_eltwise(algorithm::eltwise_clip, static_cast<float>(to.low - to.zero_point), static_cast<float>(to.high - to.zero_point));
 }
 
+// What the processor has, or what DNNL_MAX_CPU_ISA lets oneDNN see of it.
 bool has_vnni() {
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   return isa != dnnl::cpu_isa::isa_default && isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx && isa != dnnl::cpu_isa::avx2 &&
          isa != dnnl::cpu_isa::avx512_core;
+}
+bool has_bf16() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return has_vnni() && isa != dnnl::cpu_isa::avx512_core_vnni && isa != dnnl::cpu_isa::avx2_vnni && isa != dnnl::cpu_isa::avx2_vnni_2;
 }
 
 class OneDnnSteps : public StepBackend {
@@ -143,6 +125,10 @@ class OneDnnSteps : public StepBackend {
   std::string_view name() const override { return "onednn"; }
   bool has(PlanStep::Kind) const override { return true; }
   bool has_floats() const override { return true; }
+  std::string bf16_obstacle() const override { return has_bf16() ? "" : "this processor has no bfloat16 instructions (AVX-512 BF16 or AMX)"; }
+  std::string int8_obstacle() const override {
+    return has_vnni() ? "" : "this processor has no VNNI, and without it oneDNN's sums of u8 times s8 saturate at 16 bits";
+  }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
     using Kind = PlanStep::Kind;
@@ -150,29 +136,29 @@ class OneDnnSteps : public StepBackend {
     for (const size_t buffer : step.inputs)
       if (numel_of(plan.buffers[buffer].sizes) == 0) return "an empty input";
     if (numel_of(plan.buffers[step.output].sizes) == 0) return "an empty output";
-    if (step.weight.defined() && !has_float_weight(step) && !has_vnni())
-      return "this processor has no VNNI, and without it oneDNN's sums of u8 times s8 saturate at 16 bits (weights that were quantized with "
-             "reduce_range would not)";
+    if (step.weight.defined() && !has_float_weight(step) && !has_vnni() && largest_integer(plan, step) > 127) return int8_obstacle();
     // Measured on SqueezeNet: 3 times as long for its concatenations and its max pools.
+    const bool is_bf16 = plan.buffers[step.inputs[0]].dtype == DType::kBF16;
     const bool moves_bytes = plan.buffers[step.output].dtype == DType::kU8;
     try {
       switch (step.kind) {
         case Kind::kConvolution:
         case Kind::kLinear:
-          if (is_gated(step)) return gated(plan, step);
+          if (is_gated(plan, step)) return gated(plan, step);
           return product(plan, step);
         case Kind::kDynamicLinear: return dynamic_linear(plan, step);
         case Kind::kMaxPool: return moves_bytes ? Compiled("the portable kernel is faster") : max_pool(plan, step);
         case Kind::kAveragePool: return average_pool(plan, step);
-        case Kind::kAdd: return binary(plan, step);
+        case Kind::kAdd: return is_bf16 ? onednn::bf16_binary(plan, step) : binary(plan, step);
         case Kind::kConcat: return moves_bytes ? Compiled("the portable kernel is faster") : concat(plan, step);
-        case Kind::kDequantize: return convert(plan, step);
+        case Kind::kDequantize:
+          return is_bf16 && step.activation.kind != Activation::Kind::kNone ? onednn::bf16_activation(plan, step) : convert(plan, step);
         case Kind::kArrange: return arrange(plan, step);
-        case Kind::kLayerNorm: return layer_norm(plan, step);
-        case Kind::kAttention: return attention(plan, step);
+        case Kind::kLayerNorm: return onednn::layer_norm(plan, step);
+        case Kind::kAttention: return onednn::attention(plan, step);
         // Measured: 0.11 ms against 0.05 for an image of 3 x 224 x 224, and 1.5 times as long for the products of EfficientNet.
-        case Kind::kQuantize:
-        case Kind::kMul: return "the portable kernel is faster";
+        case Kind::kQuantize: return is_bf16 ? onednn::bf16_quantize(plan, step) : Compiled("the portable kernel is faster");
+        case Kind::kMul: return is_bf16 ? onednn::bf16_binary(plan, step) : Compiled("the portable kernel is faster");
         case Kind::kCopy: return copy(plan, step);
         case Kind::kMap: return "it only moves bytes";
       }
@@ -184,14 +170,19 @@ class OneDnnSteps : public StepBackend {
   }
 
  private:
+  // The largest integer that weights are multiplied with. Two products of at most 127 * 128 fit 16 bits.
+  static int32_t largest_integer(const Plan& plan, const PlanStep& step) {
+    return step.kind == PlanStep::Kind::kDynamicLinear ? step.qmax : plan.buffers[step.inputs[0]].qparams.qmax;
+  }
+
   Compiled product(const Plan& plan, const PlanStep& step) {
     if (step.kind == PlanStep::Kind::kConvolution)
       return has_float_weight(step) ? onednn::float_convolution(plan, step, weights_) : convolution(plan, step);
     return has_float_weight(step) ? onednn::float_linear(plan, step, weights_) : linear(plan, step);
   }
 
-  static bool is_gated(const PlanStep& step) {
-    return step.inputs.size() == 1 && !has_float_weight(step) && GatedStep::table_of(step.activation.kind) != nullptr && kernel::gates_are_fast();
+  static bool is_gated(const Plan& plan, const PlanStep& step) {
+    return step.inputs.size() == 1 && plan.buffers[step.output].dtype != DType::kBF16 && !has_float_weight(step) && GatedStep::table_of(step.activation.kind) != nullptr && kernel::gates_are_fast();
   }
   Compiled gated(const Plan& plan, const PlanStep& step) {
     Plan part;
@@ -474,69 +465,15 @@ class OneDnnSteps : public StepBackend {
     return compiled;
   }
 
-  // An f32 image as other sizes in C order; of u8 the portable kernel moves the bytes faster.
+  // An image of floats as other sizes in C order; of u8 the portable kernel moves the bytes faster.
   static Compiled copy(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
-    if (in.dtype != DType::kF32 || in.sizes.size() != 4 || out.channels_last) return "it only moves bytes";
-    const memory::desc x = desc_of(in), y(in.sizes, memory::data_type::f32, memory::format_tag::abcd);
+    if (in.dtype == DType::kU8 || in.sizes.size() != 4 || out.channels_last) return "it only moves bytes";
+    const memory::desc x = desc_of(in), y(in.sizes, data_type(in.dtype), memory::format_tag::abcd);
     auto compiled = step_of<dnnl::reorder>(dnnl::reorder::primitive_desc(engine(), x, engine(), y, plain_attr()));
     compiled->bind_input(DNNL_ARG_SRC, 0, x);
     compiled->bind_output(y);
     return compiled;
-  }
-
-  static Compiled layer_norm(const Plan& plan, const PlanStep& step) {
-    const Shape& sizes = plan.buffers[step.output].sizes;
-    const memory::desc x({numel_of(sizes) / sizes.back(), sizes.back()}, memory::data_type::f32, memory::format_tag::ab);
-    dnnl::normalization_flags flags = dnnl::normalization_flags::none;
-    if (step.gamma.defined()) flags |= dnnl::normalization_flags::use_scale;
-    if (step.beta.defined()) flags |= dnnl::normalization_flags::use_shift;
-    const dnnl::layer_normalization_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, x, x,
-                                                                 static_cast<float>(step.epsilon), flags, plain_attr());
-    auto compiled = step_of<dnnl::layer_normalization_forward>(desc);
-    const auto values = [](const Tensor& tensor) { return std::vector<float>(tensor.data<float>(), tensor.data<float>() + tensor.numel()); };
-    compiled->bind_input(DNNL_ARG_SRC, 0, x);
-    compiled->bind_output(x);
-    if (step.gamma.defined()) compiled->bind(DNNL_ARG_SCALE, constants(values(step.gamma)));
-    if (step.beta.defined()) compiled->bind(DNNL_ARG_SHIFT, constants(values(step.beta)));
-    return compiled;
-  }
-
-  static Compiled attention(const Plan& plan, const PlanStep& step) {
-    const auto strided = [&](size_t i, bool transposed) {
-      const PlanBuffer& buffer = plan.buffers[step.inputs[i]];
-      Shape sizes = buffer.sizes, strides = buffer.strides();
-      if (transposed) {
-        std::swap(sizes[2], sizes[3]);
-        std::swap(strides[2], strides[3]);
-      }
-      return memory::desc(sizes, memory::data_type::f32, strides);
-    };
-    const memory::desc q = strided(0, false), k = strided(1, true), v = strided(2, false);
-    const Shape out = plan.buffers[step.output].strides();  // [N, L, H, E]
-    const Dims rows = q.get_dims();  // N H L D
-    const memory::desc y({rows[0], rows[1], rows[2], v.get_dims()[3]}, memory::data_type::f32, Dims{out[0], out[2], out[1], out[3]});
-    const memory::desc weights({rows[0], rows[1], rows[2], k.get_dims()[3]}, memory::data_type::f32, memory::format_tag::abcd);
-    primitive_attr scaled = plain_attr();
-    dnnl::post_ops ops;
-    ops.append_eltwise(algorithm::eltwise_linear, static_cast<float>(step.factor), 0);
-    scaled.set_post_ops(ops);
-    const dnnl::matmul::primitive_desc scores(engine(), q, k, weights, scaled);
-    const dnnl::softmax_forward::primitive_desc softmax(engine(), dnnl::prop_kind::forward_inference, algorithm::softmax_accurate, weights,
-                                                        weights, 3, plain_attr());
-    const dnnl::matmul::primitive_desc values(engine(), weights, v, y, plain_attr());
-    auto first = step_of<dnnl::matmul>(scores);
-    first->bind_input(DNNL_ARG_SRC, 0, q);
-    first->bind_input(DNNL_ARG_WEIGHTS, 1, k);
-    first->bind_output(weights);
-    auto second = step_of<dnnl::softmax_forward>(softmax);
-    second->bind_input(DNNL_ARG_SRC, 0, weights);
-    second->bind_output(weights);
-    auto third = step_of<dnnl::matmul>(values);
-    third->bind_input(DNNL_ARG_SRC, 0, weights);
-    third->bind_input(DNNL_ARG_WEIGHTS, 1, v);
-    third->bind_output(y);
-    return std::make_unique<AttentionStep>(std::move(first), std::move(second), std::move(third), weights.get_size());
   }
 
   PackedWeights weights_;

@@ -15,17 +15,21 @@ namespace {
 class Operand {
  public:
   Operand(const PlanBuffer& buffer, const std::byte* bytes)
-      : bytes_(bytes), is_u8_(buffer.dtype == DType::kU8), zero_point_(buffer.qparams.zero_point) {}
+      : bytes_(bytes), dtype_(buffer.dtype), zero_point_(buffer.qparams.zero_point) {}
   float real(int64_t i) const {
-    return is_u8_ ? static_cast<float>(integer(i)) : reinterpret_cast<const float*>(bytes_)[i];
+    if (dtype_ == DType::kU8) return static_cast<float>(integer(i));
+    return dtype_ == DType::kBF16 ? static_cast<float>(reinterpret_cast<const BF16*>(bytes_)[i]) : reinterpret_cast<const float*>(bytes_)[i];
   }
   int32_t integer(int64_t i) const { return static_cast<int32_t>(reinterpret_cast<const uint8_t*>(bytes_)[i]) - zero_point_; }
 
  private:
   const std::byte* bytes_;
-  bool is_u8_;
+  DType dtype_;
   int32_t zero_point_;
 };
+
+// Every element rounded to bf16.
+Tensor rounded_to_bf16(const Tensor& values) { return values.to(DType::kBF16).to(DType::kF32).contiguous(); }
 
 // A plan of one step: inputs 0, 1, ... and the output behind them.
 class ReferenceStep : public CompiledStep {
@@ -38,6 +42,7 @@ class ReferenceStep : public CompiledStep {
     }
     plan_.buffers.push_back(plan.buffers[step.output]);
     plan_.steps[0].output = step.inputs.size();
+    if (has_float_weight(step) && in(0).dtype == DType::kBF16) plan_.steps[0].weight = rounded_to_bf16(step.weight);
     const bool has_no_scale = step.kind == Kind::kMaxPool || step.kind == Kind::kMap || step.kind == Kind::kCopy || step.kind == Kind::kArrange ||
                               step.kind == Kind::kLayerNorm || step.kind == Kind::kAttention;
     if (!has_no_scale) to_ = requantization(plan_, this->step());
@@ -78,6 +83,10 @@ class ReferenceStep : public CompiledStep {
     float y;
     apply_activation(to.activation, &t, 1, &y);
     if (out().dtype == DType::kU8) reinterpret_cast<uint8_t*>(output_)[at] = quantize_result(y, to);
+    else write(y, at);
+  }
+  void write(float y, int64_t at) {
+    if (out().dtype == DType::kBF16) reinterpret_cast<BF16*>(output_)[at] = BF16(y);
     else reinterpret_cast<float*>(output_)[at] = y;
   }
   void finish_sum(float acc, int64_t channel, int64_t at) {
@@ -168,11 +177,12 @@ class ReferenceStep : public CompiledStep {
   }
 
   void max_pool() {
-    if (in(0).dtype == DType::kU8) max_pool(reinterpret_cast<const uint8_t*>(inputs_[0]), uint8_t{0}, reinterpret_cast<uint8_t*>(output_));
-    else max_pool(reinterpret_cast<const float*>(inputs_[0]), -std::numeric_limits<float>::infinity(), reinterpret_cast<float*>(output_));
+    const Operand x = operand(0);
+    if (in(0).dtype == DType::kU8) max_pool([&](int64_t at) { return reinterpret_cast<const uint8_t*>(inputs_[0])[at]; }, uint8_t{0});
+    else max_pool([&](int64_t at) { return x.real(at); }, -std::numeric_limits<float>::infinity());
   }
-  template <class T>
-  void max_pool(const T* x, T least, T* out_values) {
+  template <class Read, class T>
+  void max_pool(Read x, T least) {
     const Shape &xs = in(0).sizes, &ys = out().sizes;
     const Shape x_strides = in(0).strides(), y_strides = out().strides();
     const Window2d& window = step().window;
@@ -186,9 +196,11 @@ class ReferenceStep : public CompiledStep {
                 const int64_t h = oh * window.stride_h - window.pad_h + kh * window.dilation_h;
                 const int64_t w = ow * window.stride_w - window.pad_w + kw * window.dilation_w;
                 if (h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
-                largest = std::max(largest, x[n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3]]);
+                largest = std::max(largest, x(n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3]));
               }
-            out_values[n * y_strides[0] + c * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]] = largest;
+            const int64_t at = n * y_strides[0] + c * y_strides[1] + oh * y_strides[2] + ow * y_strides[3];
+            if constexpr (std::is_same_v<T, uint8_t>) reinterpret_cast<uint8_t*>(output_)[at] = largest;
+            else write(largest, at);
           }
   }
 
@@ -279,28 +291,33 @@ class ReferenceStep : public CompiledStep {
       size_t next = 0;
       for_each_index<1>(out().sizes, {to.data()}, [&](const std::array<int64_t, 1>& at) { target[at[0]] = source[order[next++]]; });
     };
-    if (out().dtype == DType::kU8) move(reinterpret_cast<uint8_t*>(output_), reinterpret_cast<const uint8_t*>(inputs_[0]));
+    if (out().dtype == DType::kBF16) move(reinterpret_cast<BF16*>(output_), reinterpret_cast<const BF16*>(inputs_[0]));
+    else if (out().dtype == DType::kU8) move(reinterpret_cast<uint8_t*>(output_), reinterpret_cast<const uint8_t*>(inputs_[0]));
     else move(reinterpret_cast<float*>(output_), reinterpret_cast<const float*>(inputs_[0]));
   }
 
   void arrange() {
     const Shape from = in(0).strides(), to = out().strides();
-    const auto move = [&](auto* target, const auto* source) {
-      for_each_index<2>(out().sizes, {to.data(), from.data()}, [&](const std::array<int64_t, 2>& at) { target[at[0]] = source[at[1]]; });
-    };
-    if (out().dtype == DType::kU8) move(reinterpret_cast<uint8_t*>(output_), reinterpret_cast<const uint8_t*>(inputs_[0]));
-    else move(reinterpret_cast<float*>(output_), reinterpret_cast<const float*>(inputs_[0]));
+    const Operand x = operand(0);
+    for_each_index<2>(out().sizes, {to.data(), from.data()}, [&](const std::array<int64_t, 2>& at) {
+      if (out().dtype == DType::kU8) reinterpret_cast<uint8_t*>(output_)[at[0]] = reinterpret_cast<const uint8_t*>(inputs_[0])[at[1]];
+      else write(x.real(at[1]), at[0]);
+    });
   }
 
   void layer_norm() {
     const int64_t columns = out().sizes.back(), rows = numel_of(out().sizes) / std::max<int64_t>(columns, 1);
     const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
-    kernel::layer_norm_f32(reinterpret_cast<const float*>(inputs_[0]), rows, columns, data_of(step().gamma), data_of(step().beta),
-                           static_cast<float>(step().epsilon), reinterpret_cast<float*>(output_), nullptr, nullptr);
+    const Operand operand(in(0), inputs_[0]);
+    std::vector<float> x(static_cast<size_t>(rows * columns)), y(x.size());
+    for (size_t i = 0; i < x.size(); ++i) x[i] = operand.real(static_cast<int64_t>(i));
+    kernel::layer_norm_f32(x.data(), rows, columns, data_of(step().gamma), data_of(step().beta), static_cast<float>(step().epsilon), y.data(),
+                           nullptr, nullptr);
+    for (size_t i = 0; i < y.size(); ++i) write(y[i], static_cast<int64_t>(i));
   }
 
   void attention() {
-    const auto operand = [&](size_t i) { return reinterpret_cast<const float*>(inputs_[i]); };
+    const Operand queries = operand(0), keys = operand(1), values = operand(2);
     const Shape qs = in(0).strides(), ks = in(1).strides(), vs = in(2).strides(), ys = out().strides();
     const Shape &q = in(0).sizes, &v = in(2).sizes;
     std::vector<float> weights(static_cast<size_t>(v[2]));
@@ -310,14 +327,16 @@ class ReferenceStep : public CompiledStep {
           for (int64_t s = 0; s < v[2]; ++s) {
             float sum = 0;
             for (int64_t d = 0; d < q[3]; ++d)
-              sum += operand(0)[n * qs[0] + h * qs[1] + l * qs[2] + d * qs[3]] * operand(1)[n * ks[0] + h * ks[1] + s * ks[2] + d * ks[3]];
+              sum += queries.real(n * qs[0] + h * qs[1] + l * qs[2] + d * qs[3]) * keys.real(n * ks[0] + h * ks[1] + s * ks[2] + d * ks[3]);
             weights[static_cast<size_t>(s)] = sum * static_cast<float>(step().factor);
           }
           kernel::softmax_f32(weights.data(), 1, v[2], weights.data());
+          if (in(2).dtype == DType::kBF16)
+            for (float& weight : weights) weight = static_cast<float>(BF16(weight));
           for (int64_t e = 0; e < v[3]; ++e) {
             float sum = 0;
-            for (int64_t s = 0; s < v[2]; ++s) sum += weights[static_cast<size_t>(s)] * operand(2)[n * vs[0] + h * vs[1] + s * vs[2] + e * vs[3]];
-            reinterpret_cast<float*>(output_)[n * ys[0] + l * ys[1] + h * ys[2] + e * ys[3]] = sum;
+            for (int64_t s = 0; s < v[2]; ++s) sum += weights[static_cast<size_t>(s)] * values.real(n * vs[0] + h * vs[1] + s * vs[2] + e * vs[3]);
+            write(sum, n * ys[0] + l * ys[1] + h * ys[2] + e * ys[3]);
           }
         }
   }

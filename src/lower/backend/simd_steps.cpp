@@ -79,6 +79,8 @@ class SimdSteps : public StepBackend {
   bool has(PlanStep::Kind) const override { return true; }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
+    const auto is_bf16 = [&](size_t buffer) { return plan.buffers[buffer].dtype == DType::kBF16; };
+    if (is_bf16(step.output) || std::any_of(step.inputs.begin(), step.inputs.end(), is_bf16)) return "it computes no bfloat16";
     if (has_float_weight(step)) return "its weights are float32";
     switch (step.kind) {
       case Kind::kQuantize:

@@ -10,6 +10,7 @@
 #include "lower/backend.h"
 #include "lower/fuse.h"
 #include "lower/lower.h"
+#include "lower/mixed_bf16.h"
 
 namespace qdq {
 namespace {
@@ -175,6 +176,51 @@ TEST(Floats, TakeWhatStaysFloatBetweenIntegers) {
               ElementsAre("quantize", "convolution", "dequantize", "convolution", "convolution", "max_pool", "dequantize"));
   if (!fuses_floats()) return;
   EXPECT_LE(relative_error(mixed_network(), {1, 8, 6, 6}), 0.02);  // one step of 0.02 in the integers may differ
+}
+
+TEST(MixedBf16, RoundsWhatAutocastRounds) {
+  Program program = mixed_network();
+  Fusion fusion = fuse(program, {.floats = true});
+  Plan& plan = fusion.plans.at(0);
+  const std::vector<PlanStep> before = plan.steps;
+  const std::vector<size_t> moved = keep_floats_in_bf16(plan);
+  ASSERT_EQ(moved.size(), before.size());
+  for (size_t s = 0; s < before.size(); ++s) EXPECT_EQ(plan.steps.at(moved[s]).name, before[s].name);
+  std::vector<std::string> dtypes;
+  for (const PlanStep& step : plan.steps) dtypes.emplace_back(to_string(plan.buffers[step.output].dtype));
+  // quantize, convolution, dequantize straight to bf16, two convolutions, max pool; what leaves the plan is float32
+  EXPECT_THAT(dtypes, ElementsAre("uint8", "uint8", "bfloat16", "bfloat16", "bfloat16", "bfloat16", "float32"));
+}
+
+// A sum of bf16 and f32 is f32, and what a linear layer reads of it is rounded for it alone.
+TEST(MixedBf16, PromotesAndConverts) {
+  FloatGraph g;
+  Node* x = g.input({1, 32});
+  Node* sum = g.call("torch.ops.aten.add.Tensor", {g.call("torch.ops.aten.mul.Tensor", {g.linear(x, 32, 32), g.linear(x, 32, 32)}), x});
+  Node* out = g.call("torch.ops.aten.add.Tensor", {g.linear(sum, 32, 32), sum});
+  Program program = g.done({out});
+  Fusion fusion = fuse(program, {.floats = true});
+  Plan& plan = fusion.plans.at(0);
+  keep_floats_in_bf16(plan);
+  std::vector<std::string> steps;
+  for (const PlanStep& step : plan.steps) steps.push_back(concat(to_string(step.kind), " ", to_string(plan.buffers[step.output].dtype)));
+  EXPECT_THAT(steps, ElementsAre("arrange bfloat16", "linear bfloat16", "linear bfloat16", "mul bfloat16", "arrange float32", "add float32",
+                                 "arrange bfloat16", "linear float32"));
+}
+
+TEST(MixedBf16, IsRefusedWhereNothingComputesIt) {
+  const Program program = residual_network();
+  const auto message_of = [&](const LowerOptions& options) {
+    try {
+      lower(program, options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message_of({{"simd"}, true, true}),
+            "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; leave bf16 out for float32");
+  EXPECT_EQ(message_of({{"simd"}, false, true}), "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
 }
 
 TEST(Floats, FoldOnlyABatchNormThatAloneReadsTheConvolutionAndDoesNotTrain) {

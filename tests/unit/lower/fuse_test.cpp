@@ -238,6 +238,32 @@ TEST(Fuse, LooksThroughIdleDropouts) {
   EXPECT_LE(difference(build(), {1, 6, 32}), 0.05);  // one step of the hidden values can move the outputs so far
 }
 
+// One convolution whose input holds integers up to qmax.
+Program one_convolution(int qmax) {
+  GraphBuilder g;
+  Node* q = g.call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {g.input({1, 16, 6, 6}), 0.03, 40, 0, qmax, DType::kU8});
+  return g.done({g.conv(g.dq(q), {8, 16, 3, 3}, 1)});
+}
+
+TEST(Fuse, WarnsOfProcessorsWhoseSumsSaturate) {
+  const auto first = make_onednn_steps() != nullptr ? make_onednn_steps() : make_simd_steps();
+  Session wide = lower(one_convolution(255)), narrow = lower(one_convolution(127));
+  EXPECT_TRUE(narrow.warnings().empty());
+  ASSERT_EQ(wide.warnings().size(), first->int8_obstacle().empty() ? 0u : 1u);
+  if (!wide.warnings().empty()) {
+    EXPECT_THAT(wide.warnings()[0], HasSubstr("1 int8 layer runs on slower kernels"));
+    EXPECT_THAT(wide.warnings()[0], HasSubstr("reduce_range"));
+  }
+  const auto backend_of = [](Session& session) {
+    for (const Session::Placement& placement : session.placements())
+      if (placement.target == "torch.ops.aten.conv2d.default") return placement.backend;
+    return std::string();
+  };
+  EXPECT_EQ(backend_of(narrow), first->name());
+  EXPECT_EQ(backend_of(wide), first->int8_obstacle().empty() ? first->name() : "simd");
+  EXPECT_LE(difference(one_convolution(127), {1, 16, 6, 6}), 1e-4);
+}
+
 TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {
   const auto build = [] {
     GraphBuilder g;

@@ -1,0 +1,104 @@
+// Float sessions and sessions in bfloat16 against what PyTorch 2.6 computes (tests/golden/bf16, made by make_bf16.py).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "format/bytes.h"
+#include "format/json.h"
+#include "io/pt2.h"
+#include "lower/backend.h"
+#include "lower/lower.h"
+
+namespace qdq {
+namespace {
+
+using format::Json;
+
+const LowerOptions kInBf16{.backends = {}, .fuse = true, .bf16 = true};
+
+std::vector<std::byte> read_file(const std::string& name) {
+  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/bf16" / name, std::ios::binary);
+  EXPECT_TRUE(in.good()) << name;
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+Tensor tensor_of(const Json& values, const Json& shape) {
+  Tensor out = Tensor::empty(shape.get<Shape>(), DType::kF32);
+  for (size_t i = 0; i < values.size(); ++i) out.data<float>()[i] = values[i].get<float>();
+  return out;
+}
+
+// The largest difference in parts of the second's largest value.
+double difference(const Tensor& found, const Tensor& wanted) {
+  EXPECT_EQ(found.sizes(), wanted.sizes());
+  EXPECT_EQ(found.dtype(), DType::kF32);
+  const Tensor a = found.contiguous(), b = wanted.contiguous();
+  double most = 0, largest = 0;
+  for (int64_t i = 0; i < b.numel(); ++i) {
+    most = std::max(most, std::fabs(static_cast<double>(a.data<float>()[i]) - static_cast<double>(b.data<float>()[i])));
+    largest = std::max(largest, std::fabs(static_cast<double>(b.data<float>()[i])));
+  }
+  return most / largest;
+}
+
+class Bf16 : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const std::vector<std::byte> bytes = read_file("bf16.json");
+    facts_ = format::parse_json(format::text_of(bytes), "bf16.json").at(GetParam());
+    x_ = tensor_of(facts_["input"], facts_["input_shape"]);
+  }
+  Program program(const char* ending) { return load_pt2(read_file(GetParam() + ending)); }
+  Tensor expected(const char* kind, const char* dtype) { return tensor_of(facts_[kind][dtype], facts_[kind]["shape"]); }
+
+  Json facts_;
+  Tensor x_;
+};
+
+TEST_P(Bf16, FloatSessionsGivePyTorchsNumbers) {
+  EXPECT_LE(difference(lower(program(".pt2")).run({{x_}})[0], expected("float", "f32")), 1e-5);
+}
+
+TEST_P(Bf16, IsThatOfAutocast) {
+  const auto onednn = make_onednn_steps();
+  if (onednn == nullptr) {
+    try {
+      lower(program(".pt2"), kInBf16);
+      FAIL() << "a build without oneDNN computes no bf16";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    }
+    return;
+  }
+  for (const char* kind : {"float", "int8"}) {
+    const Program model = program(std::string_view(kind) == "float" ? ".pt2" : ".int8.pt2");
+    Session session = lower(model, kInBf16);
+    const Tensor found = session.run({{x_}})[0];
+    if (!onednn->bf16_obstacle().empty()) {
+      ASSERT_FALSE(session.warnings().empty());
+      EXPECT_EQ(session.warnings()[0], concat("bfloat16 was asked for, but ", onednn->bf16_obstacle(), "; what is not quantized stays float32"));
+      EXPECT_TRUE(bitwise_equal(found, lower(model).run({{x_}})[0]));
+      continue;
+    }
+    EXPECT_TRUE(session.warnings().empty());
+    // Autocast rounds in other places of a fused step than one primitive does: both are some roundings away from f32.
+    EXPECT_LE(difference(found, expected(kind, "bf16")), 0.02) << kind;
+    // All of the quantized "mobile" but a gate is integers: bf16 there moves none of them.
+    if (std::string_view(kind) == "float" || GetParam() == "transformer") {
+      EXPECT_GE(difference(found, expected(kind, "f32")), 1e-4) << kind << " was computed in float32";
+    }
+    for (const Session::Placement& placement : session.placements())
+      EXPECT_NE(placement.backend, "reference") << placement.node << " is left to plain loops: " << placement.target;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, Bf16, testing::Values("mobile", "transformer"), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace qdq
