@@ -1,7 +1,8 @@
 // The language border: what JavaScript can call. Data crosses, not objects: programs, prepared programs and sessions are known to
 // JavaScript by numbers; tensors cross as bytes, recipes and reports as JSON text. bindings/wasm/qdq.d.ts lists the same functions.
+#include "host.h"
+
 #include <emscripten/bind.h>
-#include <emscripten/val.h>
 
 #include <map>
 #include <memory>
@@ -9,7 +10,6 @@
 #include <variant>
 
 #include "base/parallel.h"
-#include "cli/cli.h"
 #include "cli/data.h"
 #include "cli/quantization_report.h"
 #include "cli/recipe.h"
@@ -25,53 +25,6 @@ namespace {
 
 using emscripten::val;
 using namespace qdq;
-
-// Files as JavaScript gives them.
-
-std::vector<std::byte> bytes_from(const val& array) {
-  std::vector<std::byte> bytes(array["length"].as<size_t>());
-  val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<uint8_t*>(bytes.data()))).call<void>("set", array);
-  return bytes;
-}
-
-// A Uint8Array of its own.
-val bytes_to(std::span<const std::byte> bytes) {
-  return val::global("Uint8Array").new_(val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()))));
-}
-
-// A host in JavaScript. Its methods answer with a string where they could not do their work.
-class JavaScriptHost final : public Host {
- public:
-  explicit JavaScriptHost(val host) : host_(std::move(host)) {}
-
-  std::vector<std::byte> read_file(const std::string& path) override {
-    const val answer = host_.call<val>("readFile", path);
-    refuse(answer, "cannot read ", path);
-    return bytes_from(answer);
-  }
-  void write_file_whole(const std::string& path, std::span<const std::byte> bytes) override {
-    const auto reason = host_.call<std::string>("writeFile", path, bytes_to(bytes));
-    if (!reason.empty()) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
-  }
-  std::vector<std::string> list_folder(const std::string& path) override {
-    const val answer = host_.call<val>("listFolder", path);
-    refuse(answer, "cannot list ", path);
-    return emscripten::vecFromJSArray<std::string>(answer);
-  }
-  bool is_folder(const std::string& path) override { return host_.call<std::string>("kind", path) == "folder"; }
-  bool is_file(const std::string& path) override { return host_.call<std::string>("kind", path) == "file"; }
-  void print(const std::string& text) override { host_.call<void>("print", text); }
-  void print_error(const std::string& text) override { host_.call<void>("printError", text); }
-  bool error_is_terminal() override { return host_["errorIsTerminal"].as<bool>(); }
-  double now_seconds() override { return val::global("performance").call<double>("now") / 1000; }
-
- private:
-  static void refuse(const val& answer, const char* what, const std::string& path) {
-    if (answer.isString()) fail(ErrorCode::kIo, what, path, ": ", answer.as<std::string>());
-  }
-
-  val host_;
-};
 
 // What JavaScript holds by number.
 
@@ -484,13 +437,6 @@ val capabilities() {
   });
 }
 
-// The command line.
-
-int run_command_line(const val& args, const val& host) {
-  JavaScriptHost adapter(host);
-  return run_cli(emscripten::vecFromJSArray<std::string>(args), adapter);
-}
-
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(qdq) {
@@ -521,5 +467,4 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("dispose", &Busy::dispose);
   emscripten::function("setThreads", &set_threads);
   emscripten::function("capabilities", &capabilities);
-  emscripten::function("runCli", &run_command_line);
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// `npx qdq`: the command line of the WASM module, with files and console from Node.
+// `npx qdq`: the command line as a WASM module, with files and console from Node.
 import { readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { hasRelaxedSimd } from "../bindings/api/engine.js";
-import createQdq, { relaxedWasmUrl, wasmUrl } from "../bindings/wasm/qdq.js";
+import createQdqCli, { relaxedWasmUrl, wasmUrl } from "../bindings/wasm/qdq-cli.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
 
 // The result of the work, or why it could not be done.
@@ -53,7 +53,7 @@ const host: RawHost = {
   errorIsTerminal: process.stderr.isTTY === true,
 };
 
-createQdq({ wasmBinary: readFileSync(fileURLToPath(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl)) }).then(
+createQdqCli({ wasmBinary: readFileSync(fileURLToPath(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl)) }).then(
   (module) => {
     process.exitCode = module.runCli(process.argv.slice(2), host);
   },

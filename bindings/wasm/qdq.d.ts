@@ -64,7 +64,6 @@ export interface RawModule {
   dispose(handle: number): void;
   setThreads(count: number): Answer<null>;
   capabilities(): Answer<{ integerProducts: string; threads: number }>;
-  runCli(args: string[], host: RawHost): number;
 }
 
 declare const createQdq: (options: { wasmBinary: Uint8Array | ArrayBuffer }) => Promise<RawModule>;
