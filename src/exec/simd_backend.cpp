@@ -1,5 +1,6 @@
 // The portable float backend: operators that run on the loops of kernel/, with weights packed once.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "exec/interpreter.h"
@@ -381,6 +382,33 @@ class LayerNormOp : public CompiledOp {
   }
 };
 
+// aten.batch_norm in evaluation: x * alpha + beta of the channel, as the reference computes them.
+class BatchNormOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(0);
+    const auto fits = [&](size_t i) {
+      const Tensor* values = call.optional_tensor(i);
+      return values == nullptr || (is_dense_f32(*values) && values->dim() == 1 && values->size(0) == x.size(1));
+    };
+    if (call.boolean(5) || !is_dense_f32(x) || x.dim() < 2 || x.numel() == 0 || call.is_none(3) || call.is_none(4) || !fits(1) || !fits(2) ||
+        !fits(3) || !fits(4))
+      return run_reference(call);
+    const Tensor *weight = call.optional_tensor(1), *bias = call.optional_tensor(2);
+    const float *mean = call.tensor(3).data<float>(), *var = call.tensor(4).data<float>(), eps = static_cast<float>(call.number(7));
+    const int64_t channels = x.size(1);
+    std::vector<float> alpha, beta;
+    for (int64_t c = 0; c < channels; ++c) {
+      const float rstd = 1.0f / std::sqrt(var[c] + eps);
+      alpha.push_back(rstd * (weight ? weight->data<float>()[c] : 1.0f));
+      beta.push_back((bias ? bias->data<float>()[c] : 0.0f) - mean[c] * alpha.back());
+    }
+    const Tensor out = result_over(x, false);
+    kernel::scale_channels_f32(x.data<float>(), x.size(0), channels, x.numel() / x.size(0) / channels, alpha.data(), beta.data(), out.data<float>());
+    return out;
+  }
+};
+
 // quantize_per_tensor.default(x, scale, zero_point, quant_min, quant_max, dtype) and its inverse, with numbers as qparams.
 class PerTensorOp : public CompiledOp {
  public:
@@ -469,6 +497,7 @@ class SimdBackend : public Backend {
         return std::make_unique<BinaryOp>(entry.loop, in_place, entry.loop == kernel::add_f32 || entry.loop == kernel::sub_f32);
     if (op == "softmax.int" || op == "_softmax.default") return std::make_unique<SoftmaxOp>();
     if (op == "layer_norm.default") return std::make_unique<LayerNormOp>();
+    if (op == "batch_norm.default") return std::make_unique<BatchNormOp>();
     if (op == "matmul.default" || op == "bmm.default") return std::make_unique<MatmulOp>();
     if (op == "max_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kMax);
     if (op == "avg_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kAverage);

@@ -149,6 +149,25 @@ TEST(Interpreter, SimdAddsAndMultipliesExactly) {
   }
 }
 
+TEST(Interpreter, SimdNormalizesBatchesAsTheReferenceDoes) {
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const Tensor x = counting({2, 3, 5, 7}, 0.0719f, -2.f);
+  for (const bool affine : {true, false}) {
+    Program program;
+    Node* in = placeholder(program, "x", {2, 3, 5, 7});
+    const Argument weight = affine ? Argument(attribute(program, "weight", counting({3}, 0.31f, 0.2f))) : Argument();
+    const Argument bias = affine ? Argument(attribute(program, "bias", counting({3}, 0.7f, -1.f))) : Argument();
+    Node* mean = attribute(program, "mean", counting({3}, 0.3f, -0.5f));
+    Node* var = attribute(program, "var", counting({3}, 0.2f, 0.1f));
+    Node* node = program.graph->call("torch.ops.aten.batch_norm.default", {in, weight, bias, mean, var, false, 0.1, 1e-5, true});
+    program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+    infer_shapes(program);
+    Interpreter fast(program, {simd.get()});
+    EXPECT_EQ(fast.placements().at(0).backend, "simd");
+    EXPECT_TRUE(bitwise_equal(fast.run({{x}}).at(0), Interpreter(program, {}).run({{x}}).at(0))) << affine;
+  }
+}
+
 TEST(Interpreter, SimdQuantizesChannelsAsTheReferenceDoes) {
   const std::unique_ptr<Backend> simd = make_simd_backend();
   const Tensor x = counting({3, 5, 2, 7}, 0.0719f, -2.f);
