@@ -92,7 +92,7 @@ HWY_INLINE void block(const DepthwiseBand& band, int64_t pixel, int64_t channel)
     for (int p = 0; p < kPixels; ++p) add_group<kBytes>(sum[p], at[p], band.taps + g * kTaps, weights);
   }
   if (is_plain(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
-    finish_plain_rows(d, band.finish, sum, pixel, channel);
+    finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
     return;
   }
   finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);

@@ -96,7 +96,11 @@ HWY_NOINLINE void finish_block(const DotBand& band, const int32_t* sums, int64_t
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::LoadU(D32(), sums + (r * kVectors + v) * kLanes);
   }
-  finish_rows(D32(), band.finish, sum, pixel, channel, band.last_channel - channel);
+  if (is_plain_or_sum(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel && band.finish.residual) {
+    finish_plain_rows<true>(D32(), band.finish, sum, pixel, channel);
+  } else {
+    finish_rows(D32(), band.finish, sum, pixel, channel, band.last_channel - channel);
+  }
 }
 
 template <bool kBytes, int kRows, int kVectors>
@@ -146,7 +150,7 @@ HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel) {
     }
   }
   if (is_plain(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel) {
-    finish_plain_rows(d, band.finish, sum, pixel, channel);
+    finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
     return;
   }
   alignas(64) int32_t sums[kRows * kVectors * kLanes];

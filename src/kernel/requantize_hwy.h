@@ -48,18 +48,18 @@ HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t 
     return;
   }
   const auto* bytes = reinterpret_cast<const uint8_t*>(from);
-  if constexpr (kVectors == 4 && kWidth == 4) {
-    // One load, and half of the subtractions.
+  if constexpr (kVectors % 2 == 0 && kWidth == 4) {
+    // Two vectors from one load, with half of the subtractions.
     const hn::Repartition<int16_t, D> d16;
     const hn::Rebind<float, D> df;
     const auto shift = hn::Set(d16, static_cast<int16_t>(zero_point));
-    const hn::Rebind<uint8_t, decltype(d16)> d8;
-    const auto low = hn::Sub(hn::PromoteTo(d16, hn::LoadU(d8, bytes)), shift);
-    const auto high = hn::Sub(hn::PromoteTo(d16, hn::LoadU(d8, bytes + 8)), shift);
-    real[0] = hn::ConvertTo(df, hn::PromoteLowerTo(d, low));
-    real[1] = hn::ConvertTo(df, hn::PromoteUpperTo(d, low));
-    real[2] = hn::ConvertTo(df, hn::PromoteLowerTo(d, high));
-    real[3] = hn::ConvertTo(df, hn::PromoteUpperTo(d, high));
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; v += 2) {
+      const auto eight = hn::LoadU(hn::Rebind<uint8_t, decltype(d16)>(), bytes + v * kWidth);
+      const auto wide = hn::Sub(hn::PromoteTo(d16, eight), shift);
+      real[v] = hn::ConvertTo(df, hn::PromoteLowerTo(d, wide));
+      real[v + 1] = hn::ConvertTo(df, hn::PromoteUpperTo(d, wide));
+    }
   } else {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) real[v] = load_real(d, bytes + v * kWidth, zero_point);
@@ -121,18 +121,21 @@ HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<fl
   store_bytes<kVectors>(d, value, reinterpret_cast<uint8_t*>(out));
 }
 
-// Whether finish_plain_rows gives what finish_rows gives: only the first and the last line of the formula remain.
-HWY_INLINE bool is_plain(const Requantize& q) {
-  return !q.has_residual && !q.activation && !q.out_is_float && q.inverse_scale == 1.0f;
+// Whether finish_plain_rows gives what finish_rows gives: only the first and the last line of the formula remain, and the
+// second where the residual is u8.
+HWY_INLINE bool is_plain_or_sum(const Requantize& q) {
+  return !(q.has_residual && q.residual_is_float) && !q.activation && !q.out_is_float && q.inverse_scale == 1.0f;
 }
+HWY_INLINE bool is_plain(const Requantize& q) { return !q.has_residual && is_plain_or_sum(q); }
 
 // finish_rows for pixels whose vectors are all full and whose formula is plain, from registers.
-template <int kRows, int kVectors, class D>
+template <bool kResidual, int kRows, int kVectors, class D>
 HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel,
                                   int64_t channel) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
-  const Quantizer<D> quantize(*finish.requantize);
+  const Requantize& q = *finish.requantize;
+  const Quantizer<D> quantize(q);
   hn::Vec<decltype(df)> multiplier[kVectors], offset[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
@@ -142,10 +145,20 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
   uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * finish.out_stride + channel;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r, out += finish.out_stride) {
+    hn::Vec<decltype(df)> t[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(hn::Mul(hn::ConvertTo(df, sum[r][v]), multiplier[v]), offset[v]);
+    if constexpr (kResidual) {
+      hn::Vec<decltype(df)> residual[kVectors];
+      load_operand<kVectors>(d, finish.residual, false, q.residual_zero_point, (pixel + r) * finish.residual_stride + channel,
+                             kVectors * kWidth, residual);
+      const auto by = hn::Set(df, q.residual_multiplier);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(t[v], hn::Mul(residual[v], by));
+    }
     hn::Vec<D> value[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      value[v] = quantize(hn::Add(hn::Mul(hn::ConvertTo(df, sum[r][v]), multiplier[v]), offset[v]));
+    for (int v = 0; v < kVectors; ++v) value[v] = quantize(t[v]);
     store_bytes<kVectors>(d, value, out);
   }
 }

@@ -42,7 +42,7 @@ double best_seconds(Run&& run) {
   return best;
 }
 
-double time_of(const Int8Problem& p, DotRoad road) {
+double time_of(const Int8Problem& p, DotRoad road, bool with_residual) {
   const Conv2d& c = p.conv;
   const auto inputs = static_cast<size_t>(p.batch * p.in_h * p.in_w * c.in_channels);
   const auto weights = static_cast<size_t>(c.out_channels * c.in_channels / c.groups * c.kernel_h * c.kernel_w);
@@ -53,9 +53,12 @@ double time_of(const Int8Problem& p, DotRoad road) {
   for (size_t i = 0; i < weights; ++i) w[i] = static_cast<int8_t>(static_cast<int>(i * 29 % 255) - 127);
   Requantize q;
   q.multiplier.assign(static_cast<size_t>(c.out_channels), 1e-4f);
+  q.has_residual = with_residual;
+  q.residual_multiplier = 0.5f;
+  const std::vector<uint8_t> residual(with_residual ? outputs : 0, 100);
   const PackedConvInt8 packed = pack_conv2d_int8(c, w.data(), 120, q, road);
   const ConvInt8Images images{p.batch, p.in_h, p.in_w, p.out_h(), p.out_w(), x.data(), c.in_channels,
-                              nullptr, 0, out.data(), c.out_channels};
+                              with_residual ? residual.data() : nullptr, c.out_channels, out.data(), c.out_channels};
   return best_seconds([&] { conv2d_int8(packed, images); });
 }
 
@@ -138,12 +141,17 @@ int main(int argc, char** argv) {
   const double peak = 2.0 * static_cast<double>(peak_work) / peak_seconds;
   std::printf("%s: %.1f GOP/s from registers\n", std::string(dot_road_name(road)).c_str(), peak * 1e-9);
   for (const Int8Problem& p : kInt8Layers) {
-    if (std::string(p.name).find(filter) == std::string::npos) continue;
-    const double seconds = time_of(p, road), rate = 2.0 * p.work() / seconds;
-    std::printf("%-26s %4dx%-3d %4d to %-4d k%d s%d g%-3d %9.3f ms %8.1f GOP/s %5.1f %%\n", p.name, int(p.in_h), int(p.in_w),
-                int(p.conv.in_channels), int(p.conv.out_channels), int(p.conv.kernel_h), int(p.conv.stride_h),
-                int(p.conv.groups), seconds * 1e3, rate * 1e-9, 100.0 * rate / peak);
-    std::fflush(stdout);
+    for (const bool with_residual : {false, true}) {
+      // The blocks of a ResNet and of a MobileNet end in a sum.
+      const std::string name = std::string(p.name) + (with_residual ? " + residual" : "");
+      if (name.find(filter) == std::string::npos) continue;
+      if (with_residual && std::strcmp(p.name, "resnet50 expand") != 0 && std::strcmp(p.name, "mobilenet project") != 0) continue;
+      const double seconds = time_of(p, road, with_residual), rate = 2.0 * p.work() / seconds;
+      std::printf("%-28s %4dx%-3d %4d to %-4d k%d s%d g%-3d %9.3f ms %8.1f GOP/s %5.1f %%\n", name.c_str(), int(p.in_h), int(p.in_w),
+                  int(p.conv.in_channels), int(p.conv.out_channels), int(p.conv.kernel_h), int(p.conv.stride_h),
+                  int(p.conv.groups), seconds * 1e3, rate * 1e-9, 100.0 * rate / peak);
+      std::fflush(stdout);
+    }
   }
   time_steps(filter);
 }
