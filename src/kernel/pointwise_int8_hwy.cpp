@@ -54,12 +54,17 @@ struct RowFinish {
 };
 
 // Calls columns(count, i, valid) for stretches of n elements: `count` vectors from element i on, of which `valid` elements exist. A row
-// often ends between two blocks of vectors, so that the rest goes by single ones.
+// often ends between two blocks of vectors, so that the rest goes by single ones. The last may take elements a second time if the result
+// is not written over an operand.
 template <class Columns>
-HWY_INLINE void for_columns(int64_t n, Columns&& columns) {
+HWY_INLINE void for_columns(int64_t n, bool may_repeat, Columns&& columns) {
+  const std::integral_constant<int, 1> one;
   int64_t i = 0;
   for (; i + kColumns <= n; i += kColumns) columns(std::integral_constant<int, kVectors>(), i, kColumns);
-  for (; i < n; i += kLanes) columns(std::integral_constant<int, 1>(), i, std::min(n - i, kLanes));
+  for (; i + kLanes <= n; i += kLanes) columns(one, i, kLanes);
+  if (i == n) return;
+  if (may_repeat && n >= kLanes) return columns(one, n - kLanes, kLanes);
+  columns(one, i, n - i);
 }
 
 // Calls combine(a, b) on vectors of two operands, and finishes what it returns.
@@ -69,7 +74,7 @@ HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin
   const int64_t out_bytes = to.out_is_float ? 4 : 1;
   const RowFinish finish(to);
   for (int64_t r = begin; r < end; ++r) {
-    for_columns(n, [&](auto count, int64_t i, int64_t valid) HWY_ATTR {
+    for_columns(n, out != a.data && out != b.data, [&](auto count, int64_t i, int64_t valid) HWY_ATTR {
       constexpr int kCount = decltype(count)::value;
       VF x[kCount], y[kCount], t[1][kCount];
       load_operand<kCount>(D32(), a.data, a.is_float, a.zero_point, r * a.row_stride + i, valid, x);
@@ -97,7 +102,7 @@ void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t b
 void convert_range(const RealRows& x, float multiplier, int64_t n, const Requantize& to, std::byte* out) {
   const VF by = hn::Set(DF(), multiplier);
   const RowFinish finish(to);
-  for_columns(n, [&](auto count, int64_t i, int64_t valid) HWY_ATTR {
+  for_columns(n, out != x.data, [&](auto count, int64_t i, int64_t valid) HWY_ATTR {
     constexpr int kCount = decltype(count)::value;
     VF t[1][kCount];
     load_operand<kCount>(D32(), x.data, x.is_float, x.zero_point, i, valid, t[0]);
@@ -197,13 +202,11 @@ void sum_rounded(const float* x, int64_t rows, int64_t row_stride, int64_t colum
     int64_t c = sum_rounded_blocks<4>(quantize, inverse, row, columns, column_stride, 0, channels, sums);
     c = sum_rounded_blocks<1>(quantize, inverse, row, columns, column_stride, c, channels, sums);
     if (c == channels) continue;
-    HWY_ALIGN float copy[kLanes] = {};
-    HWY_ALIGN int32_t steps[kLanes];
-    for (int64_t j = 0; j < columns; ++j) {
-      std::copy_n(row + j * column_stride + c, channels - c, copy);
-      hn::Store(quantize(hn::Mul(hn::Load(DF(), copy), inverse)), D32(), steps);
-      for (int64_t k = c; k < channels; ++k) sums[k] += steps[k - c];
-    }
+    const auto rest = static_cast<size_t>(channels - c);
+    auto total = hn::LoadN(D32(), sums + c, rest);
+    for (int64_t j = 0; j < columns; ++j)
+      total = hn::Add(total, quantize(hn::Mul(hn::LoadN(DF(), row + j * column_stride + c, rest), inverse)));
+    hn::StoreN(total, D32(), sums + c, rest);
   }
 }
 
