@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lower/lower.h"
 #include "quant/annotation_quantizer.h"
 #include "quant/composable_quantizer.h"
 #include "quant/x86_inductor_quantizer.h"
@@ -228,7 +229,14 @@ std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::str
   X86InductorConfigOptions options;
   options.is_qat = fields.optional<bool>("is_qat", false);
   options.is_dynamic = fields.optional<bool>("is_dynamic", false);
-  options.reduce_range = fields.optional<bool>("reduce_range", false);
+  const Json* reduce_range = fields.find("reduce_range");
+  if (reduce_range != nullptr && reduce_range->is_string()) {
+    QDQ_CHECK(*reduce_range == "auto", kInvalidArgument, fields.where("reduce_range"), " is ", reduce_range->dump(),
+              "; wanted true, false or \"auto\" (where this processor's int8 products saturate)");
+    options.reduce_range = int8_products_saturate();
+  } else {
+    options.reduce_range = fields.optional<bool>("reduce_range", false);
+  }
   fields.reject_unknown();
   return get_default_x86_inductor_quantization_config(options);
 }

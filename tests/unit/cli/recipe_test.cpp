@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lower/lower.h"
 #include "quant/pt2e.h"
 #include "unit/quant/program_builder.h"
 
@@ -45,6 +46,18 @@ TEST(Recipe, MakesEveryQuantizer) {
                            {"quantizer": "XNNPACKQuantizer", "global": {}}]})"), 3u);
   EXPECT_EQ(observers_of(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "linear", "output":
                            {"spec": "fixed_qparams", "dtype": "uint8", "scale": 0.5, "zero_point": 3, "quant_min": 0, "quant_max": 255}}]})"), 1u);
+}
+
+TEST(Recipe, ReducesTheRangeWhereProductsSaturate) {
+  const auto largest = [](const std::string& reduce_range) {
+    const auto quantizer = parse(R"({"quantizer": "X86InductorQuantizer", "global": {"reduce_range": )" + reduce_range + "}}");
+    const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
+    return prepared.observers()[0].observer->quant_max();
+  };
+  EXPECT_EQ(largest("true"), 127);
+  EXPECT_EQ(largest("false"), 255);
+  EXPECT_EQ(largest("\"auto\""), int8_products_saturate() ? 127 : 255);
+  EXPECT_THROW(largest("\"always\""), Error);
 }
 
 TEST(Recipe, ConfigsMaySpellOutSpecs) {
