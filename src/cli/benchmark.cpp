@@ -63,6 +63,7 @@ struct Contestant {
   std::vector<double> wall, cpu;                  // seconds a run
   std::map<size_t, std::vector<double>> parts;    // seconds of each timing, by its place in a run
   std::vector<Session::Timing> timings;           // of the last run
+  std::vector<Session::Timing> alone;             // every step repeated on its own
 };
 
 Contestant prepare(const std::string& model, const BenchmarkOptions& options, Host& host) {
@@ -95,6 +96,8 @@ void measure(std::vector<Contestant>& contestants, const BenchmarkOptions& optio
       one.session->run(one.inputs, one.timings);
       for (size_t i = 0; i < one.timings.size(); ++i) one.parts[i].push_back(one.timings[i].seconds);
     }
+  constexpr size_t kRepeats = 15;
+  for (Contestant& one : contestants) one.session->run_repeated(one.inputs, kRepeats, one.alone);
 }
 
 std::string latency_table(const std::vector<Contestant>& contestants, int64_t batch) {
@@ -115,23 +118,34 @@ std::string latency_table(const std::vector<Contestant>& contestants, int64_t ba
 struct Part {
   Session::Timing timing;
   double seconds;  // median
+  double limit;    // of a product: its kernel alone, repeated on data in the cache; 0 for all else
 };
 std::vector<Part> parts_of(const Contestant& one) {
   std::vector<Part> parts;
-  for (size_t i = 0; i < one.timings.size(); ++i) parts.push_back({one.timings[i], quantile(one.parts.at(i), 0.5)});
+  for (size_t i = 0; i < one.timings.size(); ++i) parts.push_back({one.timings[i], quantile(one.parts.at(i), 0.5), one.timings[i].operations > 0 ? one.alone.at(i).seconds : 0});
   return parts;
 }
 
 std::string profile_table(const Contestant& one) {
   std::vector<Part> parts = parts_of(one);
-  double total = 0;
-  for (const Part& part : parts) total += part.seconds;
+  double total = 0, products = 0, limit = 0;
+  for (const Part& part : parts) {
+    total += part.seconds;
+    limit += part.limit;
+    if (part.limit > 0) products += part.seconds;
+  }
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.seconds > b.seconds; });
   char line[256];
-  std::snprintf(line, sizeof line, "\n%s: %.3f ms in %zu steps\n     ms  share  step\n", one.model.c_str(), kMilli * total, parts.size());
-  std::string out = line;
+  std::snprintf(line, sizeof line, "\n%s: %.3f ms in %zu steps: products %.3f ms, whose limit is %.3f ms (%.0f%%), the rest %.3f ms\n",
+                one.model.c_str(), kMilli * total, parts.size(), kMilli * products, kMilli * limit, products > 0 ? 100 * limit / products : 0.0,
+                kMilli * (total - products));
+  std::string out = concat(line, "     ms  share  limit  GOP/s  step\n");
   for (const Part& part : parts) {
     std::snprintf(line, sizeof line, "%7.3f  %4.1f%%  ", kMilli * part.seconds, total > 0 ? 100 * part.seconds / total : 0.0);
+    out += line;
+    if (part.limit > 0 && part.seconds > 0)
+      std::snprintf(line, sizeof line, "%4.0f%%  %5.0f  ", 100 * part.limit / part.seconds, part.timing.operations / part.seconds * 1e-9);
+    else std::snprintf(line, sizeof line, "%5s  %5s  ", "-", "-");
     out += concat(line, part.timing.what, " ", part.timing.name, " (", part.timing.backend, part.timing.description.empty() ? "" : ", ",
                   part.timing.description, ")\n");
   }
@@ -164,7 +178,8 @@ format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options
     out["steps"] = format::Json::array();
     for (const Part& part : parts_of(one))
       out["steps"].push_back({{"name", part.timing.name}, {"what", part.timing.what}, {"backend", part.timing.backend},
-                              {"description", part.timing.description}, {"seconds", part.seconds}});
+                              {"description", part.timing.description}, {"seconds", part.seconds},
+                              {"operations", part.timing.operations}, {"limit_seconds", part.limit}});
   }
   if (options.explain) {
     out["nodes"] = format::Json::array();

@@ -115,7 +115,9 @@ struct CommandLine {
     verb->add_option("--batch", benchmark.batch, "samples a run (1)")->type_name("N");
     verb->add_option("--runs", benchmark.runs, "runs of each model (50)")->type_name("N");
     add_session_options(*verb, benchmark.session);
-    verb->add_flag("--profile", benchmark.profile, "the time of every step");
+    verb->add_flag("--profile", benchmark.profile,
+                   "the time of every step; of convolutions, linear layers and attention also the share that their kernel takes alone, repeated "
+                   "on data in the cache (limit), and operations a second");
     verb->add_flag("--explain", benchmark.explain, "who runs each node, who refused it and why");
     verb->add_flag("--json", benchmark.json, "print JSON");
   }

@@ -1,6 +1,8 @@
 #include "lower/compiled_plan.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <limits>
 
 namespace qdq {
@@ -55,8 +57,8 @@ CompiledPlan::CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBacken
   workspace.reserve(plan_.arena_bytes, scratch_bytes);
 }
 
-std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const Observer* observer) {
-  std::vector<Tensor> given, outputs;
+std::vector<Tensor> CompiledPlan::bind(std::span<const Tensor> inputs, std::vector<Tensor>& given) {
+  std::vector<Tensor> outputs;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     given.push_back(arranged(inputs[i], plan_.buffers[plan_.inputs[i]]));
     addresses_[plan_.inputs[i]] = given.back().raw();
@@ -73,13 +75,39 @@ std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const Obse
     else if (buffer.place == PlanBuffer::Place::kView)
       addresses_[b] = addresses_[buffer.base] + buffer.view_offset * static_cast<int64_t>(size_of(buffer.dtype));
   }
+  return outputs;
+}
+
+void CompiledPlan::run_step(size_t s) {
+  step_inputs_.clear();
+  for (const size_t input : plan_.steps[s].inputs) step_inputs_.push_back(addresses_[input]);
+  steps_[s]->run(step_inputs_, addresses_[plan_.steps[s].output], workspace_->scratch());
+}
+
+std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const Observer* observer) {
+  std::vector<Tensor> given, outputs = bind(inputs, given);
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (observer != nullptr) (*observer)(s);
-    step_inputs_.clear();
-    for (const size_t input : plan_.steps[s].inputs) step_inputs_.push_back(addresses_[input]);
-    steps_[s]->run(step_inputs_, addresses_[plan_.steps[s].output], workspace_->scratch());
+    run_step(s);
   }
   if (observer != nullptr) (*observer)(steps_.size());
+  return outputs;
+}
+
+std::vector<Tensor> CompiledPlan::run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<double>& seconds) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<Tensor> given, outputs = bind(inputs, given);
+  std::vector<double> times(repeats);
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    run_step(s);
+    for (double& time : times) {
+      const Clock::time_point began = Clock::now();
+      run_step(s);
+      time = std::chrono::duration<double>(Clock::now() - began).count();
+    }
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(repeats / 2), times.end());
+    seconds.push_back(times[repeats / 2]);
+  }
   return outputs;
 }
 

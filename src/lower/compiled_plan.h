@@ -42,8 +42,15 @@ class CompiledPlan {
   // The outputs, as the plan's buffers say, for inputs as these say or with other strides (then copied). Throws Error{kInternal} if an
   // input has another dtype or shape.
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Observer* observer = nullptr);
+  // Executes each step `repeats` times in a row and appends the median of its seconds: the time of the bare kernel with its data in the cache.
+  // Returns tensors like those of run(), whose values mean nothing: a step may have added to its own result.
+  std::vector<Tensor> run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<double>& seconds);
 
  private:
+  // Finds the addresses of all buffers for a run; keeps arranged inputs in `given`.
+  std::vector<Tensor> bind(std::span<const Tensor> inputs, std::vector<Tensor>& given);
+  void run_step(size_t s);
+
   Plan plan_;
   Workspace* workspace_;
   std::vector<std::unique_ptr<CompiledStep>> steps_;

@@ -1,5 +1,6 @@
 #include "lower/fuse_products.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -60,8 +61,8 @@ bool fold_batch_norm(const Program& program, const Node& norm, PlanStep& step) {
   const Tensor weight = Tensor::empty(step.weight.sizes(), DType::kF32), bias = Tensor::empty({channels}, DType::kF32);
   for (int64_t c = 0; c < channels; ++c) {
     const double scale = value(*gamma, c, 1) / std::sqrt(value(*variance, c, 1) + epsilon);
-    for (int64_t i = c * depth; i < (c + 1) * depth; ++i)
-      weight.data<float>()[i] = static_cast<float>(static_cast<double>(step.weight.data<float>()[i]) * scale);
+    const float* from = step.weight.data<float>() + c * depth;
+    std::transform(from, from + depth, weight.data<float>() + c * depth, [&](float w) { return static_cast<float>(static_cast<double>(w) * scale); });
     bias.data<float>()[c] = static_cast<float>((value(step.bias, c, 0) - value(*mean, c, 0)) * scale + value(*beta, c, 0));
   }
   step.weight = weight;

@@ -100,6 +100,11 @@ std::vector<std::string_view> backend_names() {
   return out;
 }
 
+bool int8_products_saturate() {
+  const std::unique_ptr<StepBackend> steps = make_onednn_steps();
+  return steps != nullptr && !steps->int8_obstacle().empty();
+}
+
 namespace {
 
 std::unique_ptr<StepBackend> make_step_backend(std::string_view name) {
@@ -115,6 +120,17 @@ struct Specialization {
 };
 constexpr size_t kMaxSpecializations = 8;  // sizes that change all the time must not fill the memory
 
+// A multiplication and an addition for every term of the sums.
+double operations_of(const Plan& plan, const PlanStep& step) {
+  if (step.weight.defined()) {
+    const double terms = static_cast<double>(step.weight.numel()) / static_cast<double>(step.weight.size(0));
+    return 2 * terms * static_cast<double>(numel_of(plan.buffers[step.output].sizes));
+  }
+  if (step.kind != PlanStep::Kind::kAttention) return 0;
+  const Shape &q = plan.buffers[step.inputs[0]].sizes, &v = plan.buffers[step.inputs[2]].sizes;
+  return 2 * static_cast<double>(q[0] * q[1] * q[2]) * static_cast<double>(v[2] * (q[3] + v[3]));
+}
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
@@ -129,6 +145,7 @@ struct Session::Impl {
   std::unique_ptr<Interpreter> interpreter;
   std::vector<std::string> warnings;
   std::vector<Timing>* timings = nullptr;
+  size_t repeats = 0;  // of every step, for run_repeated(); 0: an ordinary run
   double last_time = 0;
 
   bool has_steps(PlanStep::Kind kind) const {
@@ -213,19 +230,26 @@ struct Session::Impl {
       inputs.push_back(*tensor);
     }
     const CompiledPlan::Observer observe = [&](size_t s) { lap(plan, s); };
-    const std::vector<Tensor> outputs = plan.run(inputs, timings == nullptr ? nullptr : &observe);
+    const std::vector<Tensor> outputs = repeats > 0 ? run_repeated(plan, inputs) : plan.run(inputs, timings == nullptr ? nullptr : &observe);
     return Value::List(outputs.begin(), outputs.end());
+  }
+  std::vector<Tensor> run_repeated(CompiledPlan& plan, std::span<const Tensor> inputs) {
+    std::vector<double> seconds;
+    std::vector<Tensor> outputs = plan.run_repeated(inputs, repeats, seconds);
+    for (size_t s = 0; s < seconds.size(); ++s) note(plan, s, seconds[s]);
+    return outputs;
   }
 
   // The time since the last call belongs to the step before `s`; before the first, to bringing the inputs.
   void lap(const CompiledPlan& plan, size_t s) {
     const double time = now();
-    if (s > 0) {
-      const PlanStep& step = plan.plan().steps[s - 1];
-      const CompiledPlan::StepPlacement& by = plan.placements()[s - 1];
-      timings->push_back({step.name, std::string(to_string(step.kind)), by.backend, by.description, time - last_time});
-    }
+    if (s > 0) note(plan, s - 1, time - last_time);
     last_time = time;
+  }
+  void note(const CompiledPlan& plan, size_t s, double seconds) {
+    const PlanStep& step = plan.plan().steps[s];
+    const CompiledPlan::StepPlacement& by = plan.placements()[s];
+    timings->push_back({step.name, std::string(to_string(step.kind)), by.backend, by.description, seconds, operations_of(plan.plan(), step)});
   }
 };
 
@@ -286,7 +310,7 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Tim
   impl.interpreter->set_node_hook([&](const Node& node, const Value&) {
     const double time = now();
     if (node.op() == Node::Op::kCallFunction)
-      timings.push_back({node.name(), node.target(), std::string(backend_of[node.name()]), {}, time - impl.last_time});
+      timings.push_back({node.name(), node.target(), std::string(backend_of[node.name()]), {}, time - impl.last_time, 0});
     impl.last_time = time;
   });
   const auto stop = [&] {
@@ -302,6 +326,17 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Tim
     stop();
     throw;
   }
+}
+
+void Session::run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<Timing>& timings) {
+  impl_->repeats = std::max<size_t>(repeats, 1);
+  try {
+    run(inputs, timings);
+  } catch (...) {
+    impl_->repeats = 0;
+    throw;
+  }
+  impl_->repeats = 0;
 }
 
 const std::vector<std::string>& Session::warnings() const { return impl_->warnings; }

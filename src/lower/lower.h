@@ -19,6 +19,10 @@ std::unique_ptr<Backend> make_onednn_backend();
 // The instruction that the "simd" backend multiplies integers with on this machine, for people: "16-bit dot product".
 std::string_view integer_products();
 
+// Whether oneDNN's sums of u8 times s8 saturate at 16 bits on this processor (no VNNI), so that int8 layers run on slower kernels unless their
+// activations lie in 0..127 (reduce_range of the X86 quantizer). False in builds without oneDNN.
+bool int8_products_saturate();
+
 // The names that `LowerOptions::backends` may hold, best first: "onednn" (native builds), "simd", "reference".
 std::vector<std::string_view> backend_names();
 
@@ -48,9 +52,13 @@ class Session {
   struct Timing {
     std::string name, what, backend, description;  // "conv2d_3", "convolution" or the node's target, "onednn", "brgconv:avx512_core_vnni"
     double seconds = 0;
+    double operations = 0;  // multiplications and additions of a convolution, linear layer or attention; 0 for all else
   };
   // run(), appending to `timings` in execution order.
   std::vector<Tensor> run(std::span<const Tensor> inputs, std::vector<Timing>& timings);
+  // The same timings, but each the median of `repeats` executions of a step in a row, its data in the cache: what its kernel takes with nothing
+  // around it. Nodes that no plan took are executed once.
+  void run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<Timing>& timings);
 
   // What was asked for and could not be had, and what costs speed on this processor: a sentence each, for people.
   const std::vector<std::string>& warnings() const;

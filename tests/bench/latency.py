@@ -90,7 +90,10 @@ def variants(name, options):
         if is_dynamic:
             dynamic = [part.replace(".qdq_u8s8.", ".dyn.") for part in ort]
             out["ORT dynamic"] = lambda: Peer(dynamic, options.threads)
-        kinds = [("Inductor int8", "pt2e"), ("Inductor int8, AOT", "aoti-pt2e")] + [("Inductor dynamic", "pt2e-dyn")] * is_dynamic
+        if options.floats:
+            floats = [part.replace(".qdq_u8s8.", ".") for part in ort]
+            out["ORT f32"] = lambda: Peer(floats, options.threads)
+        kinds = [("Inductor f32", "inductor")] * options.floats + [("Inductor int8", "pt2e"), ("Inductor int8, AOT", "aoti-pt2e")] + [("Inductor dynamic", "pt2e-dyn")] * is_dynamic
         for label, variant in kinds:
             command = [*python, str(workers / "torch_worker.py"), "--model", name, "--variant", variant, "--data", str(models), "--cache",
                        str(models / "inductor"), *end]
@@ -130,7 +133,7 @@ def main():
     parser.add_argument("--limit")
     parser.add_argument("--qdq", default="./dev qdq")
     parser.add_argument("--only", action="append")
-    parser.add_argument("--floats", action="store_true", help="qdq's float session and oneDNN's bare float primitives, too")
+    parser.add_argument("--floats", action="store_true", help="float sessions of qdq and the peers, and oneDNN's bare float primitives, too")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)

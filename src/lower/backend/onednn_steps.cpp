@@ -182,7 +182,8 @@ class OneDnnSteps : public StepBackend {
   }
 
   static bool is_gated(const Plan& plan, const PlanStep& step) {
-    return step.inputs.size() == 1 && plan.buffers[step.output].dtype != DType::kBF16 && !has_float_weight(step) && GatedStep::table_of(step.activation.kind) != nullptr && kernel::gates_are_fast();
+    return step.inputs.size() == 1 && plan.buffers[step.output].dtype != DType::kBF16 && GatedStep::table_of(step.activation.kind) != nullptr &&
+           kernel::gates_are_fast();
   }
   Compiled gated(const Plan& plan, const PlanStep& step) {
     Plan part;

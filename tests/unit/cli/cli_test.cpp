@@ -179,6 +179,11 @@ TEST_F(CliTest, BenchmarksModelsInTurns) {
   EXPECT_EQ(report[1]["wall_seconds"]["median"], 0.125);  // the test's clock ticks so
   EXPECT_GE(report[1]["wall_seconds"]["p90"], report[1]["wall_seconds"]["p10"]);
   EXPECT_FALSE(report[1]["steps"].empty());
+  for (const auto& step : report[1]["steps"]) {
+    const bool is_product = step["what"] == "convolution" || step["what"] == "linear";
+    EXPECT_EQ(step["operations"].get<double>() > 0, is_product) << step["name"];
+    EXPECT_EQ(step["limit_seconds"].get<double>() > 0, is_product) << step["name"];
+  }
   const auto node_of = [&](size_t model, const char* target) {
     for (const auto& node : report[model]["nodes"])
       if (node["target"] == target) return node;
@@ -190,6 +195,7 @@ TEST_F(CliTest, BenchmarksModelsInTurns) {
   ASSERT_EQ(run({"benchmark", "out.pt2", "--runs", "1", "--profile", "--explain"}), 0) << host.err;
   EXPECT_TRUE(host.out.starts_with("model ")) << host.out;
   EXPECT_NE(host.out.find("\nout.pt2: "), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("products "), std::string::npos) << host.out;
   EXPECT_NE(host.out.find("torch.ops.aten.conv2d.default: "), std::string::npos) << host.out;
   EXPECT_EQ(run({"benchmark", "model.pt2", "--runs", "0"}), 1);
   EXPECT_EQ(host.err, "qdq: --runs is 0, it must be at least 1\n");
