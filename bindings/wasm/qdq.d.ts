@@ -59,7 +59,7 @@ export interface RawModule {
   describeData(data: number): Answer<string>;
   dataBatch(data: number, index: number): Answer<RawTensor[]>;
   dataLabels(data: number, path: string): Answer<string>;
-  lower(program: number, backend: string): Answer<number>;
+  lower(program: number, backend: string, bf16: boolean): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
   dispose(handle: number): void;
   setThreads(count: number): Answer<null>;
