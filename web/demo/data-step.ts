@@ -244,8 +244,8 @@ export function dataStep(store: Store): DataStep {
       ...first.map(({ name }, i) =>
         h(
           "button",
-          { type: "button", class: "thumbnail", title: `${name}: show what the model sees of it`, onclick: () => void showPreview(i) },
-          h("img", { src: urls[i]!, alt: name, loading: "lazy" }),
+          { type: "button", class: "thumbnail", title: name, "aria-label": `preview ${name}`, onclick: () => void showPreview(i) },
+          h("img", { src: urls[i]!, alt: "", loading: "lazy" }),
         ),
       ),
       ...(list.length > thumbnails ? [h("span", {}, `and ${list.length - thumbnails} more`)] : []),
@@ -279,7 +279,7 @@ export function dataStep(store: Store): DataStep {
     for (const use of ["calibration", "test"] as const) {
       const info = state[use]?.info;
       summary[use].textContent = info
-        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} ${info.batches === 1 ? "batch" : "batches"}` +
+        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} batch${info.batches === 1 ? "" : "es"}` +
           `${info.labels ? ", with labels" : ""}.`
         : "";
     }
