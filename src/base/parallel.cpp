@@ -24,7 +24,37 @@ std::atomic<int> g_num_threads{1};
 
 #if QDQ_HAS_THREADS
 thread_local bool t_inside = false;
+#endif
 
+#if defined(_OPENMP)
+// OpenMP's workers, which oneDNN uses as well: they spin for a while after a job, and workers of another pool would wait for a processor
+// until these give up.
+class Pool {
+ public:
+  void run(int64_t count, int64_t chunk, int workers, const std::function<void(int64_t, int64_t)>& body) {
+    std::atomic<int64_t> next{0};
+    std::mutex mutex;
+    std::exception_ptr error;
+#pragma omp parallel num_threads(workers + 1)
+    {
+      t_inside = true;
+      for (;;) {
+        const int64_t begin = next.fetch_add(chunk);
+        if (begin >= count) break;
+        try {
+          body(begin, std::min(begin + chunk, count));
+        } catch (...) {
+          std::lock_guard<std::mutex> lock(mutex);
+          if (!error) error = std::current_exception();
+          next = count;
+        }
+      }
+      t_inside = false;
+    }
+    if (error) std::rethrow_exception(error);
+  }
+};
+#elif QDQ_HAS_THREADS
 // Workers sleep until a job with a new number appears, take chunks of it, and report when none is left.
 class Pool {
  public:
@@ -108,7 +138,9 @@ class Pool {
   bool stop_ = false;
   std::exception_ptr error_;
 };
+#endif
 
+#if QDQ_HAS_THREADS
 Pool& pool() {
   static Pool instance;
   return instance;

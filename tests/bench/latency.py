@@ -1,7 +1,7 @@
 """Latency of int8 models beside the peers, interleaved on one machine: CPU milliseconds of one thread, or wall milliseconds of several.
 
   python3 tests/bench/latency.py --models DIR --peers PEERS --torch "COMMAND" --limit "COMMAND" [--only NAME] [--rounds 9] [--batch 1]
-      [--threads 1] [--floats] [--json OUT.json]
+      [--threads 1] [--floats] [--without LABEL] [--json OUT.json]
 
 DIR holds NAME.pt2 (float), NAME.int8.pt2 (X86 recipe) and of transformers NAME.dyn.pt2 (dynamic, if it is there) of qdq; weights/, onnx/ and
 shapes/ as PEERS/export_models.py writes them, whose networks those of DIR must be. PEERS are workers that print {"ready": ...} and answer a line "run K" with {"wall": [...], "cpu": [...]} in
@@ -105,6 +105,8 @@ def measure(name, options):
     clock = "cpu" if options.threads == 1 else "wall"
     running, samples, rounds = {}, {}, {}
     for label, start in variants(name, options).items():
+        if any(label.startswith(prefix) for prefix in options.without or []):
+            continue
         try:
             running[label] = start()
             first = statistics.median(running[label].run(2)[clock])
@@ -134,6 +136,7 @@ def main():
     parser.add_argument("--qdq", default="./dev qdq")
     parser.add_argument("--only", action="append")
     parser.add_argument("--floats", action="store_true", help="float sessions of qdq and the peers, and oneDNN's bare float primitives, too")
+    parser.add_argument("--without", action="append", help="leave out the variants whose label begins so: compiling Inductor's takes minutes")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
