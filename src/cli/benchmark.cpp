@@ -122,7 +122,10 @@ struct Part {
 };
 std::vector<Part> parts_of(const Contestant& one) {
   std::vector<Part> parts;
-  for (size_t i = 0; i < one.timings.size(); ++i) parts.push_back({one.timings[i], quantile(one.parts.at(i), 0.5), one.timings[i].operations > 0 ? one.alone.at(i).seconds : 0});
+  for (size_t i = 0; i < one.timings.size(); ++i) {
+    const Session::Timing& timing = one.timings[i];
+    parts.push_back({timing, quantile(one.parts.at(i), 0.5), timing.operations > 0 ? one.alone.at(i).seconds : 0});
+  }
   return parts;
 }
 

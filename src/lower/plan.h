@@ -2,7 +2,8 @@
 //
 // Inside a plan there are two kinds of numbers: u8 and f32; and bf16 in place of some f32 where that was asked for (lower/mixed_bf16.h): computed as
 // f32, rounded half to even when written, and weights in f32 that meet bf16 are rounded to it first. A region that the graph quantized to int8
-// is shifted: its q is kept as q + 128, its zero point and range as well, so that no backend needs kernels for signed activations. Weights are s8 with zero point 0.
+// is shifted: its q is kept as q + 128, its zero point and range as well, so that no backend needs kernels for signed activations. Weights are
+// s8 with zero point 0, or f32.
 // Images [N, C, H, W] are stored channels last (N H W C); other shapes in C order.
 //
 // The arithmetic. Integer sums are exact in s32. All else is f32, every operation rounded on its own (no fused multiply-add), half to
