@@ -5,16 +5,6 @@ const { images, model, qdq, thrown } = require("./shapes.js");
 
 const { ComposableQuantizer, QdqError, X86InductorQuantizer, XNNPACKQuantizer } = qdq;
 const perChannel = () => new XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isPerChannel: true }));
-
-// The error that the work throws.
-function thrown(work) {
-  try {
-    work();
-  } catch (error) {
-    return error;
-  }
-  throw new Error("nothing was thrown");
-}
 const largest = (a, b) => a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0);
 
 let program;
