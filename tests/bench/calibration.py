@@ -54,8 +54,9 @@ def qdq(program, name, quantizer, batch):
     def job(limit):
         return Run(program + ["quantize", f"build/bench/{name}.pt2", "--calibrate", f"build/bench/{name}.npz", "--batch-size", str(batch),
                               "--limit", str(limit), "--quantizer", quantizer, "--threads", "1", "-o", f"build/bench/{name}.int8.pt2"])
-    first, whole = job(batch), job(IMAGES)
-    return (IMAGES - batch) / (whole.cpu - first.cpu), whole
+    whole = job(IMAGES)
+    first = min(job(batch).cpu, job(batch).cpu)
+    return (IMAGES - batch) / (whole.cpu - first), whole
 
 
 def peer(torch, *arguments):

@@ -6,10 +6,14 @@
 
 The last two print the CPU seconds of the calibration alone (of ONNX Runtime: of the whole of quantize_static).
 """
+import os
 import sys
 import time
 import warnings
 from pathlib import Path
+
+# Before any library starts threads: those that only wait would be counted, several times the work on a busy machine.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy
 
