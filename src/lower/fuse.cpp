@@ -318,7 +318,7 @@ class Fuser : private PlanBuilder {
       step = form;
       step.name = named.name;
       step.activation = named.activation;
-      step.inputs = {has_float_weight(form) ? read_floats(x) : read(x)};
+      step.inputs = {has_float_weight(form) || form.kind == Kind::kDynamicLinear ? read_floats(x) : read(x)};
     });
   }
 
