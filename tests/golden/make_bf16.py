@@ -6,7 +6,6 @@ X86 recipe; bf16.json has their inputs, their outputs and those under torch.auto
 import json
 import pathlib
 import sys
-import zipfile
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +13,7 @@ from torch import nn
 from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
 
-from pt2_layout import members, write_zip
+from pt2_layout import save_without_traces
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from positional import positional  # noqa: E402
@@ -58,16 +57,6 @@ class Transformer(nn.Module):
         return x + self.narrow(F.gelu(self.wide(self.second(x))))
 
 
-def save(program, path):
-    torch.export.save(program, path)
-    files = members(path)
-    text = json.loads(files["serialized_exported_program.json"])
-    for node in text["graph_module"]["graph"]["nodes"]:
-        node["metadata"].pop("stack_trace", None)  # names folders of the machine
-    files["serialized_exported_program.json"] = json.dumps(text).encode()
-    write_zip(path, files, zipfile.ZIP_DEFLATED)
-
-
 def outputs_of(model, x):
     with torch.no_grad():
         plain = model(x)
@@ -85,13 +74,13 @@ def main():
                 nn.init.uniform_(module.weight, 0.5, 1.5), nn.init.uniform_(module.bias, -0.5, 0.5)
                 nn.init.uniform_(module.running_mean, -0.5, 0.5), nn.init.uniform_(module.running_var, 0.5, 1.5)
         program = torch.export.export_for_training(model.eval(), (x,), strict=True)
-        save(program, OUT / f"{name}.pt2")
+        save_without_traces(program, OUT / f"{name}.pt2")
         quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
         prepared = prepare_pt2e(positional(program.module()), quantizer)
         with torch.no_grad():
             prepared(x)
         converted = convert_pt2e(prepared)
-        save(torch.export.export_for_training(converted, (x,), strict=False), OUT / f"{name}.int8.pt2")
+        save_without_traces(torch.export.export_for_training(converted, (x,), strict=False), OUT / f"{name}.int8.pt2")
         facts[name] = {"input": x.flatten().tolist(), "input_shape": list(x.shape), "float": outputs_of(model, x), "int8": outputs_of(converted, x)}
         print({kind: max(abs(a - b) for a, b in zip(facts[name][kind]["f32"], facts[name][kind]["bf16"])) for kind in ("float", "int8")})
     (OUT / "bf16.json").write_text(json.dumps(facts) + "\n")

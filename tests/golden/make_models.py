@@ -7,7 +7,6 @@ import json
 import operator
 import pathlib
 import sys
-import zipfile
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +15,7 @@ from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
 from torch.ao.quantization.quantizer import xnnpack_quantizer as xnnpack
 
-from pt2_layout import members, write_zip
+from pt2_layout import save_without_traces
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from positional import positional  # noqa: E402
@@ -188,13 +187,7 @@ def main():
     for name, (model, inputs, strict) in models.items():
         path = OUT / f"{name}.pt2"
         program = torch.export.export_for_training(model.eval(), inputs, strict=strict)
-        torch.export.save(program, path)
-        files = members(path)
-        text = json.loads(files["serialized_exported_program.json"])
-        for node in text["graph_module"]["graph"]["nodes"]:
-            node["metadata"].pop("stack_trace", None)  # names folders of the machine
-        files["serialized_exported_program.json"] = json.dumps(text).encode()
-        write_zip(path, files, zipfile.ZIP_DEFLATED)
+        save_without_traces(program, path)
         with torch.no_grad():
             outputs = leaves(program.module()(*inputs))
         recipes = {key: {"recipe": recipe} | converted(path, recipe, inputs) for key, recipe in RECIPES.items()}

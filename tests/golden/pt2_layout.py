@@ -78,6 +78,17 @@ def write_zip(path, files, method=zipfile.ZIP_STORED):
                 member.write(data)
 
 
+def save_without_traces(program, path):
+    """torch.export.save, compressed and without the stack traces, which name folders of the machine."""
+    torch.export.save(program, path)
+    files = members(path)
+    text = json.loads(files["serialized_exported_program.json"])
+    for node in text["graph_module"]["graph"]["nodes"]:
+        node["metadata"].pop("stack_trace", None)
+    files["serialized_exported_program.json"] = json.dumps(text).encode()
+    write_zip(path, files, zipfile.ZIP_DEFLATED)
+
+
 def archive_of(old, root):
     """The members of the archive layout whose folder is `root`, from those of a .pt2 of PyTorch 2.6."""
     state = torch.load(io.BytesIO(old["serialized_state_dict.pt"]))

@@ -20,6 +20,9 @@ const images = (folder, count) =>
     .slice(0, count)
     .map((name) => path.join(shapes, folder, name));
 const text = (page, selector) => page.textContent(selector);
+// What the command line makes of the example.
+const quantizeExample = (file, ...more) =>
+  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", file, ...more);
 
 test("quantizes the example to the bytes of the command line, and shows its numbers", async () => {
   const { page, problems } = await openPage(browser, server.url);
@@ -28,7 +31,7 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   await quantize(page);
 
   const file = path.join(scratch, "cli.int8.pt2");
-  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", file);
+  quantizeExample(file);
   const model = await downloaded(page, "#save-model");
   expect(model.name).toBe("model.int8.pt2");
   expect(model.bytes.equals(readFileSync(file))).toBe(true);
@@ -44,19 +47,7 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(await page.locator("#histograms svg").count()).toBeGreaterThan(20);
 
   const statistics = JSON.parse((await downloaded(page, "#save-observers")).bytes);
-  qdq(
-    "quantize",
-    "model.pt2",
-    "--calibrate",
-    "calibration",
-    ...preprocess,
-    "--recipe",
-    "recipe.json",
-    "-o",
-    file,
-    "--observers",
-    path.join(scratch, "observers.json"),
-  );
+  quantizeExample(file, "--observers", path.join(scratch, "observers.json"));
   expect(statistics).toEqual(JSON.parse(readFileSync(path.join(scratch, "observers.json"))));
   expect(JSON.parse((await downloaded(page, "#save-recipe")).bytes)).toEqual(JSON.parse(readFileSync(path.join(shapes, "recipe.json"))));
   expect(problems).toEqual([]);
@@ -69,19 +60,7 @@ test("writes a report that stands alone, as the command line does", async () => 
   const fromPage = path.join(scratch, "page.html"),
     fromCli = path.join(scratch, "cli.html");
   writeFileSync(fromPage, (await downloaded(page, "#save-report")).bytes);
-  qdq(
-    "quantize",
-    "model.pt2",
-    "--calibrate",
-    "calibration",
-    ...preprocess,
-    "--recipe",
-    "recipe.json",
-    "-o",
-    path.join(scratch, "r.pt2"),
-    "--report",
-    fromCli,
-  );
+  quantizeExample(path.join(scratch, "r.pt2"), "--report", fromCli);
   const dataOf = (file) => JSON.parse(/id="report">(.*?)<\/script>/s.exec(readFileSync(file, "utf8"))[1]);
   const [a, b] = [dataOf(fromPage), dataOf(fromCli)];
   for (const field of ["model", "nodes", "recipe", "bytes", "samples", "layers", "operators", "observers", "qparams"])

@@ -17,12 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 
-std::vector<std::string> kinds_of(const Plan& plan) {
-  std::vector<std::string> kinds;
-  for (const PlanStep& step : plan.steps) kinds.emplace_back(to_string(step.kind));
-  return kinds;
-}
-
 bool fuses_floats() { return make_onednn_steps() != nullptr; }
 
 // The largest difference from the plain loops run node by node, relative to the largest output, over some batch sizes.

@@ -38,12 +38,6 @@ double difference(const Program& program, const Shape& sizes) {
   return largest;
 }
 
-std::vector<std::string> kinds_of(const Plan& plan) {
-  std::vector<std::string> kinds;
-  for (const PlanStep& step : plan.steps) kinds.emplace_back(to_string(step.kind));
-  return kinds;
-}
-
 // A residual block, a max pool, a global mean and a classifier.
 Program residual_network(DType dtype) {
   GraphBuilder g;

@@ -1,4 +1,4 @@
-// Graphs as convert_pt2e leaves them, or float ones, for the tests of this room.
+// Graphs as convert_pt2e leaves them, or float ones, and what became of them, for the tests of this room.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/program.h"
+#include "lower/plan.h"
 #include "op/op.h"
 
 namespace qdq {
@@ -81,6 +82,13 @@ inline Tensor random_tensor(const Shape& sizes, unsigned seed) {
   Tensor out = Tensor::empty(sizes, DType::kF32);
   for (float& x : out.span<float>()) x = std::uniform_real_distribution<float>(-3, 3)(random);
   return out;
+}
+
+// What the steps of a plan do, in order.
+inline std::vector<std::string> kinds_of(const Plan& plan) {
+  std::vector<std::string> kinds;
+  for (const PlanStep& step : plan.steps) kinds.emplace_back(to_string(step.kind));
+  return kinds;
 }
 
 }  // namespace qdq
