@@ -48,6 +48,12 @@ QuantizationSpec default_weight_spec(int64_t quant_min, int64_t quant_max, bool 
   return spec;
 }
 
+void set_config(std::vector<ConfigSetting>& settings, const std::string& name, std::optional<QuantizationConfig> config) {
+  const auto found = std::find_if(settings.begin(), settings.end(), [&](const ConfigSetting& setting) { return setting.first == name; });
+  if (found == settings.end()) settings.emplace_back(name, std::move(config));
+  else found->second = std::move(config);
+}
+
 bool is_annotated(const Annotations& annotations, const std::vector<Node*>& nodes) {
   return std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
     const auto found = annotations.find(node);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/source_partition.h"
@@ -33,6 +34,11 @@ struct QuantizationConfig {
 QuantizationSpec default_activation_spec(DType dtype, int64_t quant_min, int64_t quant_max, bool is_qat, bool is_dynamic);
 // And that of weights: int8, symmetric, per output channel (`ch_axis` 0) or per tensor.
 QuantizationSpec default_weight_spec(int64_t quant_min, int64_t quant_max, bool is_per_channel, bool is_qat);
+
+// A quantizer's setting for what has a name (an operator, a module type, a module); nothing: stays float.
+using ConfigSetting = std::pair<std::string, std::optional<QuantizationConfig>>;
+// The last setting of a name holds, in the place of the first.
+void set_config(std::vector<ConfigSetting>& settings, const std::string& name, std::optional<QuantizationConfig> config);
 
 bool is_annotated(const Annotations& annotations, const std::vector<Node*>& nodes);  // any of them; null nodes are skipped
 void mark_annotated(Annotations& annotations, const std::vector<Node*>& nodes);

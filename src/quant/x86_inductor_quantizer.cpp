@@ -416,13 +416,6 @@ PatternFilter exactly_one(std::function<bool(const Node&)> which, std::string wh
   };
 }
 
-template <class Settings>
-void assign(Settings& settings, const std::string& key, std::optional<QuantizationConfig> config) {
-  const auto found = std::find_if(settings.begin(), settings.end(), [&](const auto& setting) { return setting.first == key; });
-  if (found == settings.end()) settings.emplace_back(key, std::move(config));
-  else found->second = std::move(config);
-}
-
 }  // namespace
 
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorConfigOptions& options) {
@@ -449,7 +442,7 @@ bool X86InductorQuantizer::accepts(const std::string& name, const std::optional<
   if (!config) return true;
   std::vector<const QuantizationConfig*> others;
   for (const auto* settings : {&module_names_, &operator_types_})
-    for (const Setting& setting : *settings)
+    for (const ConfigSetting& setting : *settings)
       if (setting.second) others.push_back(&*setting.second);
   if (global_) others.push_back(&*global_);
   for (const QuantizationConfig* other : others) {
@@ -468,7 +461,7 @@ void X86InductorQuantizer::set_operator(const std::string& name, std::optional<Q
   const std::string source = source_name(name);
   for (const auto& [known, target] : kOperators)
     if (source == known) {
-      assign(operator_types_, std::string(target), std::move(config));
+      set_config(operator_types_, std::string(target), std::move(config));
       return;
     }
   warnings_.push_back(concat("the config for ", name, " is left out: X86InductorQuantizer does not quantize that"));
@@ -490,7 +483,7 @@ X86InductorQuantizer& X86InductorQuantizer::set_module_type_qconfig(const std::s
 }
 
 X86InductorQuantizer& X86InductorQuantizer::set_module_name_qconfig(const std::string& module_name, std::optional<QuantizationConfig> config) {
-  if (accepts("module " + module_name, config)) assign(module_names_, module_name, std::move(config));
+  if (accepts("module " + module_name, config)) set_config(module_names_, module_name, std::move(config));
   return *this;
 }
 
@@ -513,7 +506,7 @@ void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) 
     if (compat_ == Compat::kTorch26) return is_in_module(node, path);
     const auto& stack = node.meta.nn_module_stack;
     for (auto entry = stack.rbegin(); entry != stack.rend(); ++entry)
-      for (const Setting& s : module_names_)
+      for (const ConfigSetting& s : module_names_)
         if (entry->path == s.first) return s.first == path;
     return false;
   };
@@ -542,8 +535,8 @@ void X86InductorQuantizer::note_rest(const Program& program, Annotations& annota
   for (const Node* node : program.graph->nodes()) {
     if (node->op() != Node::Op::kCallFunction || annotations.decided_since(node, mark)) continue;
     const auto any = [&](const auto& settings, const auto& reaches) { return std::any_of(settings.begin(), settings.end(), reaches); };
-    const bool named = any(module_names_, [&](const Setting& s) { return is_in_module(*node, s.first); });
-    const bool typed = any(operator_types_, [&](const Setting& s) { return node->is(s.first); });
+    const bool named = any(module_names_, [&](const ConfigSetting& s) { return is_in_module(*node, s.first); });
+    const bool typed = any(operator_types_, [&](const ConfigSetting& s) { return node->is(s.first); });
     std::string reason;
     if (filter_ && !filter_(*node)) reason = "the filter function refuses it";
     else if (is_source(*node, kAddSource))

@@ -50,7 +50,6 @@ class X86InductorQuantizer : public Quantizer {
   void annotate(Program& program, Annotations& annotations) override;
 
  private:
-  using Setting = std::pair<std::string, std::optional<QuantizationConfig>>;
   bool accepts(const std::string& name, const std::optional<QuantizationConfig>& config);
   void set_operator(const std::string& name, std::optional<QuantizationConfig> config);
   void note_rest(const Program& program, Annotations& annotations, size_t mark) const;
@@ -58,7 +57,7 @@ class X86InductorQuantizer : public Quantizer {
   Compat compat_;
   NodeFilter filter_;
   std::optional<QuantizationConfig> global_;
-  std::vector<Setting> operator_types_, module_names_;  // operator types by target; both in the order of their first setting
+  std::vector<ConfigSetting> operator_types_, module_names_;  // operator types by target; both in the order of their first setting
   std::vector<std::string> warnings_;
 };
 

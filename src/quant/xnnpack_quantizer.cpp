@@ -268,7 +268,8 @@ class Annotator {
       ends.insert(ends.end(), partition.output_nodes.begin(), partition.output_nodes.end());
       if (is_annotated(annotations_, ends)) continue;
       QDQ_CHECK(!strict() || partition.input_nodes.size() >= 2, kInvalidArgument,
-                "PyTorch 2.6 refuses a GRU whose first state is not given, like that of ", partition.nodes.front()->name(), "; without \"compat\": \"torch-2.6\" it stays in float");
+                "PyTorch 2.6 refuses a GRU whose first state is not given, like that of ", partition.nodes.front()->name(),
+                "; without \"compat\": \"torch-2.6\" it stays in float");
       if (partition.input_nodes.size() < 2) continue;
       for (size_t i = 0; i < 2; ++i) {
         Node* input = partition.input_nodes[i];
@@ -334,13 +335,6 @@ bool is_of_packet(const Node& node, const std::string& packet) {
          target[packet.size()] == '.';
 }
 
-template <class Settings>
-void assign(Settings& settings, const std::string& key, std::optional<QuantizationConfig> config) {
-  const auto found = std::find_if(settings.begin(), settings.end(), [&](const auto& setting) { return setting.first == key; });
-  if (found == settings.end()) settings.emplace_back(key, std::move(config));
-  else found->second = std::move(config);
-}
-
 }  // namespace
 
 QuantizationConfig get_symmetric_quantization_config(const SymmetricConfigOptions& options) {
@@ -364,19 +358,19 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_global(std::optional<QuantizationConfig>
 }
 
 XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& operator_type, std::optional<QuantizationConfig> config) {
-  assign(operator_types_, operator_type, std::move(config));
+  set_config(operator_types_, operator_type, std::move(config));
   return *this;
 }
 
 XNNPACKQuantizer& XNNPACKQuantizer::set_module_type(const std::string& module_type, std::optional<QuantizationConfig> config) {
-  assign(module_types_, source_name(module_type), std::move(config));
+  set_config(module_types_, source_name(module_type), std::move(config));
   return *this;
 }
 
 XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& module_name, std::optional<QuantizationConfig> config) {
   QDQ_CHECK(config || compat_ != Compat::kTorch26, kInvalidArgument, "set_module_name('", module_name,
             "') was given no config, which PyTorch 2.6 does not support");
-  assign(module_names_, module_name, std::move(config));
+  set_config(module_names_, module_name, std::move(config));
   return *this;
 }
 
@@ -385,20 +379,20 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_filter_function(NodeFilter filter) {
   return *this;
 }
 
-const XNNPACKQuantizer::Setting* XNNPACKQuantizer::setting_of(const Node& node, const Setting* global) const {
-  const auto innermost = [&](const std::vector<Setting>& settings, std::string ModuleStackEntry::*key) -> const Setting* {
+const ConfigSetting* XNNPACKQuantizer::setting_of(const Node& node, const ConfigSetting* global) const {
+  const auto innermost = [&](const std::vector<ConfigSetting>& settings, std::string ModuleStackEntry::*key) -> const ConfigSetting* {
     const auto& stack = node.meta.nn_module_stack;
     for (auto entry = stack.rbegin(); entry != stack.rend(); ++entry)
-      for (const Setting& s : settings)
+      for (const ConfigSetting& s : settings)
         if ((*entry).*key == s.first) return &s;
     return nullptr;
   };
-  if (const Setting* named = innermost(module_names_, &ModuleStackEntry::path)) return named;
-  if (const Setting* typed = innermost(module_types_, &ModuleStackEntry::type)) return typed;
+  if (const ConfigSetting* named = innermost(module_names_, &ModuleStackEntry::path)) return named;
+  if (const ConfigSetting* typed = innermost(module_types_, &ModuleStackEntry::type)) return typed;
   if (compat_ == Compat::kNone) {
     // A relu that is fused goes with the operator in front of it.
     const Node* producer = is_relu(node) ? node.arg(0).node() : nullptr;
-    for (const Setting& s : operator_types_)
+    for (const ConfigSetting& s : operator_types_)
       if (is_of_packet(node, s.first) || (producer && is_of_packet(*producer, s.first))) return &s;
   }
   return global->second ? global : nullptr;
@@ -419,24 +413,24 @@ void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
     if (is_dynamic(*config)) annotator.annotate_dynamic();
     else annotator.annotate_static();
   };
-  const Setting global{"", global_};
-  const auto in_any = [](const std::vector<Setting>& settings, const Node& node, bool (*is_in)(const Node&, const std::string&)) {
-    return std::any_of(settings.begin(), settings.end(), [&](const Setting& s) { return is_in(node, s.first); });
+  const ConfigSetting global{"", global_};
+  const auto in_any = [](const std::vector<ConfigSetting>& settings, const Node& node, bool (*is_in)(const Node&, const std::string&)) {
+    return std::any_of(settings.begin(), settings.end(), [&](const ConfigSetting& s) { return is_in(node, s.first); });
   };
-  const auto holds = [&](const Setting& setting) {
+  const auto holds = [&](const ConfigSetting& setting) {
     return [&](const Node& node) { return setting_of(node, &global) == &setting; };
   };
   // PyTorch applies every setting in turn and lets the first one that annotates a node have it.
-  for (const Setting& s : module_names_) {
+  for (const ConfigSetting& s : module_names_) {
     const auto is_in = [&](const Node& node) { return is_in_module(node, s.first); };
     apply(s.second, concat("the setting for module ", s.first), strict ? NodeFilter(is_in) : NodeFilter(holds(s)));
   }
-  for (const Setting& s : module_types_) {
+  for (const ConfigSetting& s : module_types_) {
     const auto is_in = [&](const Node& node) { return is_in_module_type(node, s.first); };
     apply(s.second, concat("the setting for modules of type ", s.first), strict ? NodeFilter(is_in) : NodeFilter(holds(s)));
   }
   if (!strict)
-    for (const Setting& s : operator_types_) apply(s.second, concat("the setting for operators ", s.first), holds(s));
+    for (const ConfigSetting& s : operator_types_) apply(s.second, concat("the setting for operators ", s.first), holds(s));
   const auto in_none = [&](const Node& node) {
     return !in_any(module_names_, node, is_in_module) && !in_any(module_types_, node, is_in_module_type);
   };
@@ -446,7 +440,7 @@ void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
   // What no pattern has looked at.
   for (const Node* node : program.graph->nodes()) {
     if (node->op() != Node::Op::kCallFunction || annotations.decided_since(node, mark)) continue;
-    const Setting* setting = setting_of(*node, &global);
+    const ConfigSetting* setting = setting_of(*node, &global);
     std::string reason;
     if (filter_ && !filter_(*node)) reason = "the filter function refuses it";
     else if (setting == nullptr) reason = "there is no global setting, and none for this module or operator";

@@ -56,14 +56,13 @@ class XNNPACKQuantizer : public Quantizer {
   void annotate(Program& program, Annotations& annotations) override;
 
  private:
-  using Setting = std::pair<std::string, std::optional<QuantizationConfig>>;
   // The setting that holds for a node, as qdq reads them; null: none. `global` stands for the global one.
-  const Setting* setting_of(const Node& node, const Setting* global) const;
+  const ConfigSetting* setting_of(const Node& node, const ConfigSetting* global) const;
 
   Compat compat_;
   NodeFilter filter_;
   std::optional<QuantizationConfig> global_;
-  std::vector<Setting> operator_types_, module_types_, module_names_;  // in the order of their first setting
+  std::vector<ConfigSetting> operator_types_, module_types_, module_names_;  // in the order of their first setting
 };
 
 }  // namespace qdq
