@@ -6,7 +6,6 @@ operators that convert_pt2e(use_reference_representation=True) gives for the sam
 import json
 import operator
 import pathlib
-import zipfile
 
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401, defines quantized_decomposed
@@ -17,7 +16,7 @@ from torch.ao.quantization.quantizer import QuantizationAnnotation, Quantization
 from torch.ao.quantization.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 from torch.export import export, export_for_training
 
-from pt2_layout import members, write_zip
+from pt2_layout import save_without_traces
 
 OUT = pathlib.Path(__file__).parent / "quant"
 torch.set_num_threads(1)
@@ -90,17 +89,6 @@ def target_of(node):
     return "torch.ops." + (text if text.count(".") == 2 else text + ".default")
 
 
-def save(program, path):
-    """Deflated and without stack traces, which name folders of the machine."""
-    torch.export.save(program, path)
-    files = members(path)
-    text = json.loads(files["serialized_exported_program.json"])
-    for node in text["graph_module"]["graph"]["nodes"]:
-        node["metadata"].pop("stack_trace", None)
-    files["serialized_exported_program.json"] = json.dumps(text).encode()
-    write_zip(path, files, zipfile.ZIP_DEFLATED)
-
-
 def main():
     facts = {}
     image, pair, rows = (torch.randn(2, 3, 13, 12),), (torch.randn(2, 5), torch.randn(2, 5)), (torch.randn(4, 6),)
@@ -123,9 +111,9 @@ def main():
             prepared(*inputs)
             pair.append(convert_pt2e(prepared, use_reference_representation=as_reference))
         converted, reference = pair
-        save(export(converted, inputs), OUT / f"reference_{name}.pt2")
+        save_without_traces(export(converted, inputs), OUT / f"reference_{name}.pt2")
         if name == "linear":  # the rewritten program as PyTorch writes it
-            save(export(reference, inputs), OUT / "rewritten_linear.pt2")
+            save_without_traces(export(reference, inputs), OUT / "rewritten_linear.pt2")
         facts[name] = {
             "targets": [target_of(node) for node in reference.graph.nodes if node.op == "call_function"],
             "inputs": [{"shape": list(t.shape), "values": t.flatten().tolist()} for t in inputs],

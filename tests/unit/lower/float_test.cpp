@@ -19,28 +19,6 @@ using testing::ElementsAre;
 
 bool fuses_floats() { return make_onednn_steps() != nullptr; }
 
-// The largest difference from the plain loops run node by node, relative to the largest output, over some batch sizes.
-double relative_error(const Program& program, const Shape& sizes) {
-  Session fused = lower(program), plain = lower(program, {{"reference"}, false});
-  double worst = 0;
-  for (const int64_t batch : {1, 3, 1}) {
-    Shape shape = sizes;
-    shape[0] = batch;
-    const Tensor x = random_tensor(shape, static_cast<unsigned>(batch));
-    const Tensor found = fused.run({{x}})[0].contiguous(), expected = plain.run({{x}})[0].contiguous();
-    EXPECT_EQ(found.sizes(), expected.sizes());
-    double difference = 0, largest = 0;
-    for (int64_t i = 0; i < expected.numel(); ++i) {
-      difference = std::max(difference, std::fabs(static_cast<double>(found.data<float>()[i]) - static_cast<double>(expected.data<float>()[i])));
-      largest = std::max(largest, std::fabs(static_cast<double>(expected.data<float>()[i])));
-    }
-    EXPECT_GT(largest, 0);
-    worst = std::max(worst, difference / largest);
-    EXPECT_TRUE(bitwise_equal(fused.run({{x}})[0].contiguous(), found)) << "a second run differs";
-  }
-  return worst;
-}
-
 class FloatGraph : public GraphBuilder {
  public:
   Node* conv(Node* x, Shape weight, int pad = 0, int groups = 1, bool has_bias = false) {
@@ -81,7 +59,7 @@ TEST(Floats, MakeOnePlanOfAResidualNetwork) {
   EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);  // x, the plan, its item, the output
   EXPECT_TRUE(program.attributes.empty());
   verify(program);
-  EXPECT_LE(relative_error(residual_network(), {1, 3, 12, 12}), 1e-5);
+  EXPECT_LE(difference_from("reference", residual_network(), {1, 3, 12, 12}).relative, 1e-5);
 }
 
 TEST(Floats, StayInTheGraphUnlessAskedFor) {
@@ -123,7 +101,7 @@ TEST(Floats, TakeActivationsAndBranches) {
     ASSERT_EQ(fusion.plans.size(), 1u);
     EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("arrange", "convolution", "convolution", "average_pool", "convolution", "convolution", "mul",
                                                        "convolution", "convolution", "concat", "dequantize"));
-    EXPECT_LE(relative_error(mobile_network(activation), {1, 8, 9, 9}), 1e-5);
+    EXPECT_LE(difference_from("reference", mobile_network(activation), {1, 8, 9, 9}).relative, 1e-5);
   }
 }
 
@@ -149,7 +127,7 @@ TEST(Floats, TakeATransformerBlock) {
   ASSERT_EQ(fusion.plans.size(), 1u);
   EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("linear", "attention", "linear", "layer_norm", "linear", "linear"));
   EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
-  EXPECT_LE(relative_error(transformer_block(), {1, 6, 32}), 1e-5);
+  EXPECT_LE(difference_from("reference", transformer_block(), {1, 6, 32}).relative, 1e-5);
 }
 
 // What a recipe left in float between integers: a convolution with its own weights, and one whose weights alone are quantized.
@@ -169,7 +147,7 @@ TEST(Floats, TakeWhatStaysFloatBetweenIntegers) {
   EXPECT_THAT(kinds_of(fusion.plans[0]),
               ElementsAre("quantize", "convolution", "dequantize", "convolution", "convolution", "max_pool", "dequantize"));
   if (!fuses_floats()) return;
-  EXPECT_LE(relative_error(mixed_network(), {1, 8, 6, 6}), 0.02);  // one step of 0.02 in the integers may differ
+  EXPECT_LE(difference_from("reference", mixed_network(), {1, 8, 6, 6}).relative, 0.02);  // one step of 0.02 in the integers may differ
 }
 
 TEST(MixedBf16, RoundsWhatAutocastRounds) {

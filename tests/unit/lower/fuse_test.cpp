@@ -18,26 +18,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The largest difference between the lowered program and the graph run node by node, over some batch sizes.
-double difference(const Program& program, const Shape& sizes) {
-  Session fused = lower(program), plain = lower(program, {{"simd"}, false});
-  double largest = 0;
-  for (const int64_t batch : {1, 3, 1}) {
-    Shape shape = sizes;
-    shape[0] = batch;
-    const Tensor x = random_tensor(shape, static_cast<unsigned>(batch));
-    const std::vector<Tensor> found = fused.run({{x}}), expected = plain.run({{x}});
-    EXPECT_EQ(found.size(), expected.size());
-    for (size_t i = 0; i < found.size(); ++i) {
-      EXPECT_EQ(found[i].sizes(), expected[i].sizes());
-      const Tensor a = found[i].contiguous(), b = expected[i].contiguous();
-      for (int64_t j = 0; j < a.numel(); ++j) largest = std::max(largest, std::fabs(double(a.data<float>()[j]) - double(b.data<float>()[j])));
-    }
-    EXPECT_TRUE(bitwise_equal(fused.run({{x}})[0].contiguous(), found[0].contiguous())) << "a second run differs";
-  }
-  return largest;
-}
-
 // A residual block, a max pool, a global mean and a classifier.
 Program residual_network(DType dtype) {
   GraphBuilder g;
@@ -72,7 +52,7 @@ TEST(Fuse, MakesOnePlanOfAResidualNetwork) {
 }
 
 TEST(Fuse, KeepsTheNumbersOfAResidualNetwork) {
-  for (const DType dtype : {DType::kU8, DType::kS8}) EXPECT_LE(difference(residual_network(dtype), {1, 3, 12, 12}), 0.0501);
+  for (const DType dtype : {DType::kU8, DType::kS8}) EXPECT_LE(difference_from("simd", residual_network(dtype), {1, 3, 12, 12}).largest, 0.0501);
 }
 
 TEST(Fuse, ResultsDoNotDependOnThreads) {
@@ -104,7 +84,7 @@ TEST(Fuse, TakesSqueezeAndExcitation) {
   ASSERT_EQ(fusion.plans.size(), 1u);
   EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "average_pool", "convolution", "convolution", "mul", "convolution",
                                                      "dequantize"));
-  EXPECT_LE(difference(excitation_network(), {1, 8, 6, 6}), 0.0301);
+  EXPECT_LE(difference_from("simd", excitation_network(), {1, 8, 6, 6}).largest, 0.0301);
 }
 
 // Branches that meet in a concatenation, activations between quantized values, a residual added on its own.
@@ -124,7 +104,7 @@ TEST(Fuse, TakesBranches) {
   const Fusion fusion = fuse(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
   EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "convolution", "map", "add", "concat", "dequantize"));
-  EXPECT_LE(difference(branched_network(), {1, 8, 6, 6}), 0.0401);
+  EXPECT_LE(difference_from("simd", branched_network(), {1, 8, 6, 6}).largest, 0.0401);
 }
 
 // A transformer block as the X86 recipe leaves it: linear layers on integers, attention and normalization in float, residual sums.
@@ -155,7 +135,7 @@ TEST(Fuse, TakesATransformerBlock) {
   EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "linear", "attention", "quantize", "linear", "layer_norm", "quantize", "linear",
                                                      "linear", "arrange"));
   EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
-  EXPECT_LE(difference(transformer_block(), {1, 6, 32}), 0.06);  // what one step inside can move
+  EXPECT_LE(difference_from("simd", transformer_block(), {1, 6, 32}).largest, 0.06);  // what one step inside can move
 }
 
 // Two linear layers whose inputs are quantized by their own range in every run, the first perhaps behind a static quantizer.
@@ -185,8 +165,9 @@ TEST(Fuse, TakesDynamicLinearLayers) {
     EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
     program = dynamic_network(dtype);
     EXPECT_TRUE(fuse(program, {.dynamic = false}).plans.empty());
-    EXPECT_LE(difference(dynamic_network(dtype), {1, 6, 32}), 0.05);  // one step of the hidden values can move the outputs so far
-    EXPECT_LE(difference(dynamic_network(dtype, true), {1, 6, 32}), 0.05);
+    // One step of the hidden values can move the outputs so far.
+    EXPECT_LE(difference_from("simd", dynamic_network(dtype), {1, 6, 32}).largest, 0.05);
+    EXPECT_LE(difference_from("simd", dynamic_network(dtype, true), {1, 6, 32}).largest, 0.05);
   }
 }
 
@@ -211,7 +192,7 @@ TEST(Fuse, LetsPoolsRound) {
     EXPECT_TRUE(fate.target != "torch.ops.aten.mean.dim" || fate.step == 2);
     EXPECT_TRUE(fate.target != "torch.ops.aten.mul.Tensor" || fate.step == 4);
   }
-  EXPECT_LE(difference(build(false), {2, 8, 9, 9}), 0.0201);
+  EXPECT_LE(difference_from("simd", build(false), {2, 8, 9, 9}).largest, 0.0201);
   program = build(true);
   EXPECT_EQ(kinds_of(fuse(program).plans.at(0)).at(2), "quantize");
 }
@@ -231,7 +212,7 @@ TEST(Fuse, LooksThroughIdleDropouts) {
   ASSERT_EQ(fusion.plans.size(), 1u);
   EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "linear", "linear"));
   for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
-  EXPECT_LE(difference(build(), {1, 6, 32}), 0.05);  // one step of the hidden values can move the outputs so far
+  EXPECT_LE(difference_from("simd", build(), {1, 6, 32}).largest, 0.05);  // one step of the hidden values can move the outputs so far
 }
 
 // One convolution whose input holds integers up to qmax.
@@ -257,7 +238,7 @@ TEST(Fuse, WarnsOfProcessorsWhoseSumsSaturate) {
   };
   EXPECT_EQ(backend_of(narrow), first->name());
   EXPECT_EQ(backend_of(wide), first->int8_obstacle().empty() ? first->name() : "simd");
-  EXPECT_LE(difference(one_convolution(127), {1, 16, 6, 6}), 1e-4);
+  EXPECT_LE(difference_from("simd", one_convolution(127), {1, 16, 6, 6}).largest, 1e-4);
 }
 
 TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {
@@ -283,7 +264,7 @@ TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {
     EXPECT_EQ(fate.refusal, "no step does this operator");
   }
   EXPECT_EQ(stayed, 1);
-  EXPECT_LE(difference(build(), {1, 8, 6, 6}), 0.0501);
+  EXPECT_LE(difference_from("simd", build(), {1, 8, 6, 6}).largest, 0.0501);
 }
 
 TEST(Fuse, LeavesFloatGraphsAlone) {
@@ -313,7 +294,7 @@ TEST(Fuse, AConvolutionMayBeItsOwnResidual) {
     Node* first = g.q(g.conv(g.round(g.input({1, 8, 6, 6}), 0.03, 128), {8, 8, 1, 1}), 0.03, 128);
     return g.done({g.round(g.call("torch.ops.aten.add.Tensor", {g.conv(g.dq(first), {8, 8, 3, 3}, 1), g.dq(first)}), 0.05, 128)});
   };
-  EXPECT_LE(difference(build(), {1, 8, 6, 6}), 0.0501);
+  EXPECT_LE(difference_from("simd", build(), {1, 8, 6, 6}).largest, 0.0501);
 }
 
 TEST(Lower, SaysWhoRunsEveryNode) {
