@@ -27,8 +27,9 @@ std::unique_ptr<Backend> backend_of(const std::string& name) {
   return backend;
 }
 
-// The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without fused kernels.
-std::string report_of(const QuantizeOptions& options, format::Json graph, const Prepared& prepared, const Program& converted, Data& data,
+// The file that --report writes. Errors of the layers are measured on the first samples, if there are any, for they cost two runs without
+// fused kernels.
+std::string report_of(const QuantizeOptions& options, format::Json graph, const Prepared& prepared, const Program& converted, Data* data,
                       std::pair<uint64_t, uint64_t> bytes, Host& host) {
   constexpr int64_t kSamples = 32;
   format::Json report = quantization_report(prepared, converted);
@@ -36,12 +37,13 @@ std::string report_of(const QuantizeOptions& options, format::Json graph, const 
   report.update(std::move(graph));
   report["recipe"] = read_recipe(options.quantizer, host);
   report["bytes"] = {bytes.first, bytes.second};
-  report["samples"] = data.num_samples();
+  if (data == nullptr) return report_html(report);
+  report["samples"] = data->num_samples();
   LayerErrors errors(prepared, converted);
-  const int64_t batches = std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));
+  const int64_t batches = std::min(data->num_batches(), std::max<int64_t>(1, kSamples * data->num_batches() / data->num_samples()));
   Progress progress(host, "comparing layers", batches, "batches");
   for (int64_t i = 0; i < batches; ++i) {
-    errors.add(data.batch(i));
+    errors.add(data->batch(i));
     progress.advance();
   }
   report["errors"] = errors.json();
@@ -67,7 +69,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   Model model = load_model(options.model, host);
   const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
-  const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host);
+  const std::unique_ptr<Data> data = options.data.empty() ? nullptr : open_data(options.data, model.program, options.data_options, host);
 
   const std::unique_ptr<Backend> backend = backend_of(options.backend);
   const std::unique_ptr<Backend> portable = make_simd_backend();
@@ -78,7 +80,9 @@ void quantize(const QuantizeOptions& options, Host& host) {
   backends.push_back(portable.get());
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer, backends);
   const double prepared_at = host.now_seconds();
-  {
+  QDQ_CHECK(data || !prepared.needs_data(), kInvalidArgument,
+            "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of images), or quantize dynamically");
+  if (data) {
     Progress progress(host, "calibrating", data->num_batches(), "batches");
     for (int64_t i = 0; i < data->num_batches(); ++i) {
       prepared.run(data->batch(i));
@@ -93,13 +97,14 @@ void quantize(const QuantizeOptions& options, Host& host) {
 
   if (!options.observers.empty()) host.write_file_whole(options.observers, format::bytes_of(observers));
   if (!options.report.empty()) {
-    const std::string report = report_of(options, std::move(graph), prepared, converted, *data, {model.file_bytes, bytes.size()}, host);
+    const std::string report = report_of(options, std::move(graph), prepared, converted, data.get(), {model.file_bytes, bytes.size()}, host);
     host.write_file_whole(options.report, format::bytes_of(report));
   }
   host.write_file_whole(options.output, bytes);
 
   std::string out = concat("wrote ", options.output, "\n");
-  out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - prepared_at), "\n");
+  if (data)
+    out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - prepared_at), "\n");
   // Integers spelled out no longer tell which layers they belong to.
   const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared)) : left_in_float(prepared, converted);
   const int64_t layers = count_layers(prepared.program());

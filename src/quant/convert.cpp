@@ -13,10 +13,6 @@ namespace {
 constexpr std::string_view kOps = "torch.ops.quantized_decomposed.";
 std::string op(std::string_view name) { return concat(kOps, name); }
 
-bool is_quantized_dtype(DType dtype) {
-  return dtype == DType::kU8 || dtype == DType::kS8 || dtype == DType::kU16 || dtype == DType::kS16 || dtype == DType::kS32;
-}
-
 ValueMeta with_dtype(const ValueMeta& like, DType dtype) {
   ValueMeta out = like;
   if (TensorMeta* tensor = std::get_if<TensorMeta>(&out.value)) {
@@ -40,7 +36,7 @@ class Replacer {
       const auto point = graph_.insert_before(node);
       Node* replacement = input;
       if (observer.args().is_dynamic) replacement = quantize_dynamically(observer, input);
-      else if (is_quantized_dtype(observer.args().dtype)) replacement = quantize(observer, input);
+      else if (quantizes_statically(observer)) replacement = quantize(observer, input);
       else if (observer.args().dtype == DType::kF16) replacement = round_to_half(input);
       if (replacement != input && node->meta.debug_handle) replacement->meta.debug_handle = node->meta.debug_handle;
       node->replace_all_uses_with(replacement);

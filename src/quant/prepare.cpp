@@ -232,6 +232,13 @@ std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs) {
   return impl_->interpreter->run(inputs);
 }
 
+bool Prepared::needs_data() const {
+  impl_->observe_constants();
+  return std::any_of(impl_->groups.begin(), impl_->groups.end(), [](const ObserverGroup& group) {
+    return !group.inserted_as.empty() && quantizes_statically(*group.observer) && !group.observer->calibrated();
+  });
+}
+
 Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends) {
   auto impl = std::make_unique<Prepared::Impl>();
   impl->program = std::move(program);

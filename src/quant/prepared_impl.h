@@ -12,6 +12,13 @@
 
 namespace qdq {
 
+// Whether convert_pt2e makes integers of what such an observer sees, by one scale that it knows then.
+inline bool quantizes_statically(const Observer& observer) {
+  const DType dtype = observer.args().dtype;
+  return !observer.args().is_dynamic &&
+         (dtype == DType::kU8 || dtype == DType::kS8 || dtype == DType::kU16 || dtype == DType::kS16 || dtype == DType::kS32);
+}
+
 struct Prepared::Impl {
   Program program;
   Annotations annotations;

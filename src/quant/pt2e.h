@@ -31,6 +31,9 @@ class Prepared {
   // Throws Error{kInvalidArgument} if the inputs do not fit, or hold NaN (naming the input).
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
 
+  // Whether convert_pt2e wants data first: an observer has seen none, and neither looks at a constant nor is dynamic.
+  bool needs_data() const;
+
   const Program& program() const;
   const std::vector<ObserverGroup>& observers() const;
   const Annotations& annotations() const;  // of the annotated graph's nodes, which live on in program()

@@ -81,6 +81,18 @@ TEST_F(CliTest, QuantizesAndSummarizes) {
   EXPECT_EQ(observers[0]["state"]["histogram"].size(), 2048U);
 }
 
+TEST_F(CliTest, QuantizesDynamicallyWithoutData) {
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {"is_dynamic": true}})");
+  ASSERT_EQ(run({"quantize", "model.pt2", "--recipe", "recipe.json", "-o", "out.pt2", "--report", "report.html"}), 0) << host.err;
+  EXPECT_EQ(host.out.find("calibrated"), std::string::npos) << host.out;
+  ASSERT_EQ(run({"quantize", "model.pt2", "--recipe", "recipe.json", "-o", "after_data.pt2", "--calibrate", "data.npz"}), 0) << host.err;
+  EXPECT_EQ(host.files["out.pt2"], host.files["after_data.pt2"]);
+
+  EXPECT_EQ(run({"quantize", "model.pt2", "-o", "none.pt2"}), 1);
+  EXPECT_NE(host.err.find("--calibrate"), std::string::npos) << host.err;
+  EXPECT_EQ(host.files.count("none.pt2"), 0U);
+}
+
 TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {}, "operator_type": [["torch.ops.aten.linear", null]]})");
   host.files["a<b.pt2"] = host.files["model.pt2"];

@@ -92,6 +92,7 @@ TEST(Convert, CanBeRepeatedAndCalibrationContinued) {
 TEST(Convert, RefusesWithoutCalibrationNamingTheTensors) {
   XNNPACKQuantizer quantizer = per_channel();
   const Prepared prepared = prepare_pt2e(two_convs(), quantizer);
+  EXPECT_TRUE(prepared.needs_data());
   try {
     convert_pt2e(prepared);
     FAIL() << "nothing was thrown";
@@ -111,6 +112,7 @@ TEST(Convert, DynamicQuantizationNeedsNoCalibration) {
   XNNPACKQuantizer quantizer;
   quantizer.set_global(get_symmetric_quantization_config(options));
   const Prepared prepared = prepare_pt2e(b.finish({linear}), quantizer);
+  EXPECT_FALSE(prepared.needs_data());
   const Program converted = convert_pt2e(prepared);
   const std::vector<std::string> expected = {"_frozen_param0", "dequantize_per_tensor.default", "x", "choose_qparams.tensor", "operator.getitem",
                                              "operator.getitem", "quantize_per_tensor.tensor", "dequantize_per_tensor.tensor",
