@@ -26,6 +26,12 @@ void add_data_options(CLI::App& verb, DataOptions& options) {
   verb.add_option("--limit", options.limit, "use only the first N samples")->type_name("N");
 }
 
+CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
+  verb.add_option("--classes", classes, "the names of the classes, one on a line; folders of --labels folders are called so")->type_name("FILE.txt");
+  return verb.add_option("--labels", labels, "the samples' classes: .npy, .npz, .csv (file,label), or the word folders: each image lies in one")
+      ->type_name("LABELS");
+}
+
 void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
   auto* quantizer = verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")->type_name("NAME");
   auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")->type_name("FILE.json");
@@ -61,6 +67,11 @@ struct CommandLine {
     CLI::App* verb = this->verb("quantize", "make a calibrated int8 model from a float one", [this] {
       qdq::quantize(quantize, host);
       return kDone;
+    }, [this] {
+      if (!quantize.report.empty()) return;
+      for (const auto& [option, value] : {std::pair("--test", &quantize.test), std::pair("--labels", &quantize.labels),
+                                          std::pair("--classes", &quantize.classes)})
+        if (!value->empty()) throw CLI::RequiresError(option, "--report");
     });
     verb->add_option("MODEL", quantize.model, "the float model (.pt2)")->required();
     verb->add_option("--calibrate", quantize.data, "samples to calibrate on: .npz, .npy or a folder of images; a recipe that quantizes dynamically needs none")
@@ -74,6 +85,8 @@ struct CommandLine {
     verb->add_option("--observers", quantize.observers, "write every observer: class, settings, state, what it covers")->type_name("FILE.json");
     verb->add_option("--report", quantize.report, "write what became of each layer, its error and what was observed, as a page")
         ->type_name("FILE.html");
+    verb->add_option("--test", quantize.test, "samples that the report shows both models on (those of --calibrate)")->type_name("DATA");
+    add_label_options(*verb, quantize.labels, quantize.classes);
   }
 
   static void add_session_options(CLI::App& verb, SessionOptions& options) {
@@ -101,7 +114,7 @@ struct CommandLine {
     });
     verb->add_option("MODEL", evaluate.models, "the models (.pt2)")->required();
     verb->add_option("--data", evaluate.data, "samples: .npz, .npy or a folder of images")->required()->type_name("DATA");
-    verb->add_option("--labels", evaluate.labels, "their classes: .npy, .npz or .csv (file,label)")->required()->type_name("LABELS");
+    add_label_options(*verb, evaluate.labels, evaluate.classes)->required();
     add_session_options(*verb, evaluate.session);
     verb->add_flag("--json", evaluate.json, "print JSON");
     add_data_options(*verb, evaluate.data_options);

@@ -71,11 +71,12 @@ class ArrayData final : public Data {
     return count;
   }
   std::vector<Tensor> batch(int64_t index) override { return batches_[static_cast<size_t>(index)]; }
-  const std::vector<std::string>& files() const override { return files_; }
+  const std::vector<std::string>& files() const override { return none_; }
+  const std::vector<std::string>& folders() const override { return none_; }
 
  private:
   std::vector<std::vector<Tensor>> batches_;
-  std::vector<std::string> files_;
+  std::vector<std::string> none_;
 };
 
 // "b3_i0" -> (3, 0).
@@ -198,16 +199,31 @@ std::unique_ptr<Data> open_arrays(const std::vector<format::NamedTensor>& arrays
   return std::make_unique<ArrayData>(std::move(*batches));
 }
 
+// The first part of a path of several, else "".
+std::string_view front_of(std::string_view file) {
+  const size_t slash = file.find('/');
+  return slash == std::string_view::npos ? std::string_view() : file.substr(0, slash);
+}
+
 // Batches of images, read and decoded when their turn comes.
 class ImageData final : public Data {
  public:
-  ImageData(std::string folder, std::vector<std::string> files, format::Preprocess how, const Input& input, int64_t batch_size, Host& host)
+  // `files` are sorted; the first `limit` of them are used.
+  ImageData(std::string folder, std::vector<std::string> files, size_t limit, format::Preprocess how, const Input& input, int64_t batch_size,
+            Host& host)
       : folder_(std::move(folder)), files_(std::move(files)), how_(std::move(how)), sizes_(input.meta->sizes), name_(input.name),
-        batch_size_(batch_size), host_(host) {}
+        batch_size_(batch_size), host_(host) {
+    for (const std::string& file : files_)
+      if (const std::string_view front = front_of(file); !front.empty()) folders_.emplace_back(front);
+    std::sort(folders_.begin(), folders_.end());  // "a-b/1.png" stands before "a/1.png", "a" before "a-b"
+    folders_.erase(std::unique(folders_.begin(), folders_.end()), folders_.end());
+    files_.resize(limit);
+  }
 
   int64_t num_samples() const override { return static_cast<int64_t>(files_.size()); }
   int64_t num_batches() const override { return (num_samples() + batch_size_ - 1) / batch_size_; }
   const std::vector<std::string>& files() const override { return files_; }
+  const std::vector<std::string>& folders() const override { return folders_; }
 
   std::vector<Tensor> batch(int64_t index) override {
     const int64_t begin = index * batch_size_, end = std::min(begin + batch_size_, num_samples());
@@ -241,7 +257,7 @@ class ImageData final : public Data {
   }
 
   std::string folder_;
-  std::vector<std::string> files_;
+  std::vector<std::string> files_, folders_;
   format::Preprocess how_;
   SymShape sizes_;
   std::string name_;
@@ -271,17 +287,17 @@ std::unique_ptr<Data> open_images(const std::string& folder, const std::vector<I
             " is a folder of images, which needs --preprocess FILE.json (resize, crop, scale, mean, std, channel_order, layout)");
   std::vector<std::string> files = list_images(folder, host);
   QDQ_CHECK(!files.empty(), kInvalidArgument, folder, " holds no .jpg, .jpeg, .png or .bmp files");
-  const int64_t found = static_cast<int64_t>(files.size());
-  if (options.limit > 0 && options.limit < found) files.resize(static_cast<size_t>(options.limit));
+  const auto found = static_cast<int64_t>(files.size());
+  const int64_t count = options.limit > 0 ? std::min(options.limit, found) : found;
   int64_t batch_size = options.batch_size;
   if (const auto fixed = inputs[0].meta->sizes.empty() ? std::nullopt : inputs[0].meta->sizes[0].constant()) {
     batch_size = *fixed;
-    QDQ_CHECK(batch_size > 0 && static_cast<int64_t>(files.size()) % batch_size == 0, kInvalidArgument, "the ", files.size(), " images of ",
+    QDQ_CHECK(batch_size > 0 && count % batch_size == 0, kInvalidArgument, "the ", count, " images of ",
               folder, " do not divide into batches of ", batch_size, ", which the program fixes (--limit N leaves some out)");
   }
   const auto text = host.read_file(options.preprocess);
   auto how = format::parse_preprocess(format::parse_json(format::text_of(text), options.preprocess), options.preprocess);
-  return std::make_unique<ImageData>(folder, std::move(files), std::move(how), inputs[0], batch_size, host);
+  return std::make_unique<ImageData>(folder, std::move(files), static_cast<size_t>(count), std::move(how), inputs[0], batch_size, host);
 }
 
 std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) {
@@ -329,6 +345,49 @@ std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const st
   return labels;
 }
 
+// The number that a folder is named by.
+std::optional<int64_t> number_of(std::string_view name) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
+  if (error != std::errc() || end != name.data() + name.size() || value < 0) return {};
+  return value;
+}
+
+// The class that each folder stands for.
+std::unordered_map<std::string_view, int64_t> classes_of_folders(const std::vector<std::string>& folders, Classes& classes) {
+  std::unordered_map<std::string_view, int64_t> out;
+  if (!classes.names.empty()) {
+    for (const std::string& folder : folders) {
+      const auto at = std::find(classes.names.begin(), classes.names.end(), folder);
+      QDQ_CHECK(at != classes.names.end(), kInvalidArgument, "the folder ", folder, " is named like none of the ", classes.names.size(),
+                " classes (", classes.names[0], ", ...); wanted labels in a .csv, or folders that are named like classes");
+      out[folder] = at - classes.names.begin();
+    }
+  } else if (std::all_of(folders.begin(), folders.end(), [](const std::string& folder) { return number_of(folder); })) {
+    for (const std::string& folder : folders) out[folder] = *number_of(folder);
+  } else {
+    QDQ_CHECK(!classes.count || *classes.count == static_cast<int64_t>(folders.size()), kInvalidArgument, "the images lie in ", folders.size(),
+              " folders (", folders[0], ", ...) and the model tells ", *classes.count,
+              " classes apart, so their order does not say which is which; give the names of all classes (classes.txt, one on a line)");
+    for (size_t i = 0; i < folders.size(); ++i) out[folders[i]] = static_cast<int64_t>(i);
+    classes.names = folders;
+  }
+  return out;
+}
+
+std::vector<int64_t> labels_of_folders(const Data& data, Classes& classes) {
+  QDQ_CHECK(!data.files().empty(), kInvalidArgument, "labels from folders need a folder of images; arrays take an .npy, .npz or .csv of labels");
+  std::vector<int64_t> labels;
+  std::unordered_map<std::string_view, int64_t> by_folder;
+  if (!data.folders().empty()) by_folder = classes_of_folders(data.folders(), classes);
+  for (const std::string& file : data.files()) {
+    const auto found = by_folder.find(front_of(file));
+    QDQ_CHECK(found != by_folder.end(), kInvalidArgument, file, " lies in no folder that would be its class; wanted CLASS/", file);
+    labels.push_back(found->second);
+  }
+  return labels;
+}
+
 }  // namespace
 
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options, Host& host) {
@@ -341,13 +400,31 @@ std::unique_ptr<Data> open_data(const std::string& path, const Program& program,
   return open_arrays({{"arr_0", format::read_npy(bytes, path)}}, inputs, options, path);
 }
 
-std::vector<int64_t> read_labels(const std::string& path, const Data& data, Host& host) {
+Classes read_classes(const std::string& path, std::optional<int64_t> count, Host& host) {
+  Classes classes{count, {}};
+  if (path.empty()) return classes;
   const auto bytes = host.read_file(path);
+  std::string_view text = format::text_of(bytes);
+  QDQ_CHECK(format::is_utf8(text), kBadFile, path, " is not text in UTF-8; wanted the name of a class on each line");
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (!line.empty()) classes.names.emplace_back(line);
+  }
+  QDQ_CHECK(!count || *count == static_cast<int64_t>(classes.names.size()), kInvalidArgument, path, " names ", classes.names.size(),
+            " classes, the model tells ", *count, " apart; wanted one name on each line, in the order of the outputs");
+  return classes;
+}
+
+std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Host& host) {
   std::vector<int64_t> labels;
-  if (ends_with(path, ".csv")) {
+  if (path == "folders") {
+    labels = labels_of_folders(data, classes);
+  } else if (const auto bytes = host.read_file(path); ends_with(path, ".csv")) {
     const auto lines = read_csv(format::text_of(bytes), path);
-    if (!data.files().empty()) return labels_of_files(lines, data.files(), path);
-    for (const CsvLine& line : lines) labels.push_back(line.label);
+    if (!data.files().empty()) labels = labels_of_files(lines, data.files(), path);
+    else for (const CsvLine& line : lines) labels.push_back(line.label);
   } else if (ends_with(path, ".npz")) {
     const auto arrays = format::read_npz(bytes, path);
     const auto named = std::find_if(arrays.begin(), arrays.end(), [](const auto& array) { return array.name == "labels"; });
@@ -355,12 +432,16 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Host
               " arrays; wanted one, or one named labels");
     labels = integers_of((named != arrays.end() ? *named : arrays[0]).tensor, path);
   } else {
-    QDQ_CHECK(ends_with(path, ".npy"), kInvalidArgument, path, " is not a file of labels; wanted .npy, .npz or .csv");
+    QDQ_CHECK(ends_with(path, ".npy"), kInvalidArgument, path, " is not a file of labels; wanted .npy, .npz or .csv, or the word folders");
     labels = integers_of(format::read_npy(bytes, path), path);
   }
   const auto count = static_cast<size_t>(data.num_samples());
   QDQ_CHECK(labels.size() >= count, kInvalidArgument, path, " holds ", labels.size(), " labels for ", count, " samples");
   labels.resize(count);
+  for (size_t i = 0; i < count; ++i)
+    QDQ_CHECK(labels[i] >= 0 && (!classes.count || labels[i] < *classes.count), kInvalidArgument, "the label of ",
+              i < data.files().size() ? data.files()[i] : concat("sample ", i), " is ", labels[i],
+              classes.count ? concat("; the model has classes 0 to ", *classes.count - 1) : std::string("; classes are counted from 0"));
   return labels;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class Data {
   virtual std::vector<Tensor> batch(int64_t index) = 0;
   // The files behind the samples, relative to the folder; empty for arrays.
   virtual const std::vector<std::string>& files() const = 0;
+  // The folders in the folder that hold images, in the order of their names, whatever the limit leaves out of them.
+  virtual const std::vector<std::string>& folders() const = 0;
 };
 
 // Opens an .npz (arrays named as the program's inputs, or arr_0, arr_1, ..., or b<batch>_i<input>), an .npy (of the only input) or a
@@ -35,8 +38,23 @@ class Data {
 // Throws Error{kInvalidArgument} if the data does not fit the program's inputs.
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options, Host& host);
 
+// What is known of a model's classes.
+struct Classes {
+  std::optional<int64_t> count;    // of the model's outputs
+  std::vector<std::string> names;  // in their order; none if nobody gave them
+};
+// The classes of a model that has `count` of them; `path`, if not empty, is a text with a name on each line. Throws
+// Error{kInvalidArgument} if their number is another.
+Classes read_classes(const std::string& path, std::optional<int64_t> count, Host& host);
+
 // The class of each sample: from an .npy or .npz of integers in the data's order, or a .csv with lines `file,label`, which are looked
-// up by file for images and taken in order for arrays. Throws Error{kInvalidArgument} naming the first sample without a label.
-std::vector<int64_t> read_labels(const std::string& path, const Data& data, Host& host);
+// up by file for images and taken in order for arrays. With "folders" for a path an image's class is the folder that it lies in:
+//   with names of classes: the place of the folder's name among them;
+//   else, if all folders are named by whole numbers: that number;
+//   else the place of its name among all folders in order of their bytes, as torchvision's ImageFolder has it, if there is a folder for
+//   each class.
+// Throws Error{kInvalidArgument} naming the first sample without a label, or one whose label is no class of the model.
+// Where the order of the folders is that of the classes, their names become those of the classes.
+std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Host& host);
 
 }  // namespace qdq

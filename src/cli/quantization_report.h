@@ -57,7 +57,7 @@ int64_t count_layers(const Program& program);
 
 // A file of HTML that shows a report and needs nothing besides itself. Shown are those fields that the report has: those of
 // quantization_report, and model, nodes (graph_report of the float program), bytes ([before, after]), recipe, samples, errors
-// (LayerErrors::json), accuracy, sqnr, speed and predictions, which only a caller knows.
+// (LayerErrors::json), those of Evaluation::report with a file and an image (a data: URL) for each prediction, and classes (their names).
 std::string report_html(const format::Json& report);
 
 }  // namespace qdq

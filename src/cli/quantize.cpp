@@ -1,13 +1,16 @@
 // `qdq quantize`: calibrates a float model and writes its int8 form.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
+#include "cli/evaluation.h"
 #include "cli/progress.h"
 #include "cli/quantization_report.h"
 #include "cli/recipe.h"
 #include "cli/report.h"
 #include "cli/verbs.h"
 #include "format/bytes.h"
+#include "format/image.h"
 #include "format/json.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
@@ -27,23 +30,78 @@ std::unique_ptr<Backend> backend_of(const std::string& name) {
   return backend;
 }
 
-// The file that --report writes. Errors of the layers are measured on the first samples, if there are any, for they cost two runs without
-// fused kernels.
-std::string report_of(const QuantizeOptions& options, format::Json graph, const Prepared& prepared, const Program& converted, Data* data,
+// What the file of --report is made of besides the quantized program.
+struct Shown {
+  Program program;             // the float one, as it was before preparing changed it
+  std::unique_ptr<Data> own;   // null: the calibration data
+  Data* data;                  // the samples; null: there are none
+  std::string folder;          // of the samples that both models are shown
+  std::vector<int64_t> labels;
+  Classes classes;
+};
+
+// Opens what the report is to show, so that labels that do not fit are refused before the work begins.
+Shown open_shown(const QuantizeOptions& options, const Program& program, Data* calibration, Host& host) {
+  Shown shown{program.clone(), nullptr, calibration, options.test.empty() ? options.data : options.test, {}, {}};
+  if (!options.test.empty()) {
+    DataOptions test_options = options.data_options;
+    test_options.limit = 0;
+    shown.own = open_data(options.test, program, test_options, host);
+    shown.data = shown.own.get();
+  }
+  shown.classes = read_classes(options.classes, count_classes(program), host);
+  QDQ_CHECK(shown.data || options.labels.empty(), kInvalidArgument, "--labels has no samples that it could belong to; give them by --test");
+  if (!options.labels.empty()) shown.labels = read_labels(options.labels, *shown.data, shown.classes, host);
+  return shown;
+}
+
+// Runs both models on all samples: what Evaluation::report gives, with the samples' files and small pictures of them.
+format::Json evaluation_of(const Shown& shown, const Program& converted, Host& host) {
+  Data& data = *shown.data;
+  constexpr int64_t kSide = 96;
+  Evaluation evaluation(shown.program, converted, shown.labels);
+  {
+    Progress progress(host, "running both models", data.num_batches(), "batches");
+    for (int64_t i = 0; i < data.num_batches(); ++i) {
+      evaluation.add(data.batch(i));
+      progress.advance();
+    }
+  }
+  format::Json out = evaluation.report();
+  const std::vector<std::string>& files = data.files();
+  if (out.contains("predictions")) {
+    for (format::Json& sample : out["predictions"]) {
+      const auto i = sample["sample"].get<size_t>();
+      sample["file"] = i < files.size() ? files[i] : concat("sample ", i);
+      if (i >= files.size()) continue;
+      const std::string path = shown.folder + "/" + files[i];
+      const format::Bytes picture = format::thumbnail(format::decode_image(host.read_file(path), path), kSide);
+      sample["image"] = "data:image/jpeg;base64," + format::base64(picture);
+    }
+  }
+  if (!shown.classes.names.empty()) out["classes"] = shown.classes.names;
+  return out;
+}
+
+// The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without fused kernels:
+// those of the calibration, if there are any, else those shown.
+std::string report_of(const QuantizeOptions& options, const Shown& shown, const Prepared& prepared, const Program& converted, Data* calibration,
                       std::pair<uint64_t, uint64_t> bytes, Host& host) {
   constexpr int64_t kSamples = 32;
   format::Json report = quantization_report(prepared, converted);
   report["model"] = options.model;
-  report.update(std::move(graph));
+  report.update(graph_report(*shown.program.graph));
   report["recipe"] = read_recipe(options.quantizer, host);
   report["bytes"] = {bytes.first, bytes.second};
-  if (data == nullptr) return report_html(report);
-  report["samples"] = data->num_samples();
+  if (calibration) report["samples"] = calibration->num_samples();
+  if (!shown.data) return report_html(report);
+  report.update(evaluation_of(shown, converted, host));
+  Data& data = calibration ? *calibration : *shown.data;
   LayerErrors errors(prepared, converted);
-  const int64_t batches = std::min(data->num_batches(), std::max<int64_t>(1, kSamples * data->num_batches() / data->num_samples()));
+  const int64_t batches = std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));
   Progress progress(host, "comparing layers", batches, "batches");
   for (int64_t i = 0; i < batches; ++i) {
-    errors.add(data->batch(i));
+    errors.add(data.batch(i));
     progress.advance();
   }
   report["errors"] = errors.json();
@@ -73,8 +131,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
 
   const std::unique_ptr<Backend> backend = backend_of(options.backend);
   const std::unique_ptr<Backend> portable = make_simd_backend();
-  // Preparing changes the program.
-  format::Json graph = options.report.empty() ? format::Json() : graph_report(*model.program.graph);
+  std::optional<Shown> shown;
+  if (!options.report.empty()) shown = open_shown(options, model.program, data.get(), host);
   std::vector<Backend*> backends;
   if (backend) backends.push_back(backend.get());
   backends.push_back(portable.get());
@@ -96,8 +154,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const std::string observers = options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
 
   if (!options.observers.empty()) host.write_file_whole(options.observers, format::bytes_of(observers));
-  if (!options.report.empty()) {
-    const std::string report = report_of(options, std::move(graph), prepared, converted, data.get(), {model.file_bytes, bytes.size()}, host);
+  if (shown) {
+    const std::string report = report_of(options, *shown, prepared, converted, data.get(), {model.file_bytes, bytes.size()}, host);
     host.write_file_whole(options.report, format::bytes_of(report));
   }
   host.write_file_whole(options.output, bytes);

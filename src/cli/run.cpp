@@ -1,8 +1,8 @@
 // `qdq run` and `qdq evaluate`: models at work.
 #include <algorithm>
 #include <cstdio>
-#include <optional>
 
+#include "cli/evaluation.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/verbs.h"
@@ -12,8 +12,6 @@
 namespace qdq {
 
 namespace {
-
-constexpr int64_t kTop = 5;
 
 // Tensors of several batches as one, along the first axis.
 Tensor join(const std::vector<Tensor>& parts) {
@@ -32,79 +30,37 @@ Tensor join(const std::vector<Tensor>& parts) {
   return out;
 }
 
-// What a model says about one sample: its classes, best first.
-struct Prediction {
-  int64_t best;
-  std::vector<int64_t> top;
-};
-
-// Of equal scores the lower class comes first.
-Prediction predict(std::span<const float> scores) {
-  std::vector<int64_t> order(scores.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-  const auto count = std::min<size_t>(kTop, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), [&](int64_t a, int64_t b) {
-    const float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  });
-  order.resize(count);
-  return {order[0], std::move(order)};
-}
-
 struct Score {
   std::string model;
   uint64_t bytes = 0;
   double top1 = 0, top5 = 0, agreement = 0;  // percent
   double seconds = 0;                        // in the model
-  std::vector<int64_t> predicted;
+  Answers answers;
 };
-
-void add_predictions(const Tensor& output, const std::string& model, std::vector<Prediction>& predictions) {
-  QDQ_CHECK(output.dim() == 2 && output.size(1) >= 1 && is_floating(output.dtype()), kInvalidArgument, model, ": output 0 is ",
-            to_string(output.dtype()), to_string(output.sizes()), ", a classifier gives floats of shape [samples, classes]");
-  const Tensor scores = output.to(DType::kF32).contiguous();
-  const auto classes = static_cast<size_t>(scores.size(1));
-  for (int64_t i = 0; i < scores.size(0); ++i)
-    predictions.push_back(predict(scores.span<float>().subspan(static_cast<size_t>(i) * classes, classes)));
-}
 
 Score evaluate_one(const std::string& model, const EvaluateOptions& options, Host& host) {
   const auto [program, file_bytes] = load_model(model, host);
   Session session = open_session(program, options.session, host);
   const auto data = open_data(options.data, program, options.data_options, host);
-  const std::vector<int64_t> labels = read_labels(options.labels, *data, host);
+  Classes classes = read_classes(options.classes, count_classes(program), host);
+  const std::vector<int64_t> labels = read_labels(options.labels, *data, classes, host);
   Score score;
   score.model = model;
   score.bytes = file_bytes;
-  std::vector<Prediction> predictions;
   Progress progress(host, "evaluating " + model, data->num_batches(), "batches");
   for (int64_t i = 0; i < data->num_batches(); ++i) {
     const std::vector<Tensor> inputs = data->batch(i);
     const double began = host.now_seconds();
     const std::vector<Tensor> outputs = session.run(inputs);
     score.seconds += host.now_seconds() - began;
-    QDQ_CHECK(!outputs.empty(), kInvalidArgument, model, " has no outputs");
-    add_predictions(outputs[0], model, predictions);
+    score.answers.add(outputs, model);
     progress.advance();
   }
-  QDQ_CHECK(predictions.size() == labels.size(), kInvalidArgument, model, " gave ", predictions.size(), " predictions for ", labels.size(),
-            " samples");
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const auto& top = predictions[i].top;
-    score.top1 += predictions[i].best == labels[i];
-    score.top5 += std::find(top.begin(), top.end(), labels[i]) != top.end();
-    score.predicted.push_back(predictions[i].best);
-  }
-  const double percent = 100.0 / static_cast<double>(std::max<size_t>(1, labels.size()));
-  score.top1 *= percent;
-  score.top5 *= percent;
+  const size_t samples = score.answers.all().size();
+  QDQ_CHECK(samples == labels.size(), kInvalidArgument, model, " gave ", samples, " predictions for ", labels.size(), " samples");
+  score.top1 = score.answers.top(1, labels);
+  score.top5 = score.answers.top(5, labels);
   return score;
-}
-
-double agreement(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  int64_t same = 0;
-  for (size_t i = 0; i < a.size(); ++i) same += a[i] == b[i];
-  return 100.0 * static_cast<double>(same) / static_cast<double>(std::max<size_t>(1, a.size()));
 }
 
 std::string table(const std::vector<Score>& scores) {
@@ -160,9 +116,9 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   std::vector<Score> scores;
   for (const std::string& model : options.models) {
     scores.push_back(evaluate_one(model, options, host));
-    QDQ_CHECK(scores.back().predicted.size() == scores[0].predicted.size(), kInvalidArgument, model, " was evaluated on ",
-              scores.back().predicted.size(), " samples, ", scores[0].model, " on ", scores[0].predicted.size());
-    scores.back().agreement = agreement(scores.back().predicted, scores[0].predicted);
+    const size_t samples = scores.back().answers.all().size(), before = scores[0].answers.all().size();
+    QDQ_CHECK(samples == before, kInvalidArgument, model, " was evaluated on ", samples, " samples, ", scores[0].model, " on ", before);
+    scores.back().agreement = scores.back().answers.agreement(scores[0].answers);
   }
   if (!options.json) {
     host.print(table(scores));
@@ -171,7 +127,7 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   format::Json out = format::Json::array();
   for (const Score& score : scores)
     out.push_back({{"model", score.model}, {"top1", score.top1}, {"top5", score.top5}, {"agreement", score.agreement},
-                   {"samples", score.predicted.size()}, {"bytes", score.bytes}, {"seconds", score.seconds}});
+                   {"samples", score.answers.all().size()}, {"bytes", score.bytes}, {"seconds", score.seconds}});
   host.print(format::print_json(out, 1) + "\n");
 }
 

@@ -31,6 +31,8 @@ struct QuantizeOptions {
   std::string backend;    // "onednn" calibrates faster, but not with the same bits as other builds
   std::string observers;  // where to write the observers as JSON; empty: nowhere
   std::string report;     // where to write what became of each layer as HTML; empty: nowhere
+  std::string test;       // samples that the report shows both models on; empty: those of the calibration
+  std::string labels, classes;  // their classes as read_labels takes them, and the names of the classes; empty: not known
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
@@ -55,6 +57,7 @@ void run(const RunOptions& options, Host& host);
 struct EvaluateOptions {
   std::vector<std::string> models;
   std::string data, labels;
+  std::string classes;  // a file with the names of the classes, which folders are called by; empty: none
   DataOptions data_options;
   SessionOptions session;
   bool json = false;

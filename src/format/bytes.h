@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,9 @@ void append_number(Bytes& out, T value) {
 
 // Whether the text is well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates).
 bool is_utf8(std::string_view text);
+
+// The bytes in base64 (RFC 4648), padded.
+std::string base64(ByteSpan bytes);
 
 // Reads a span from its front to its end; every read is checked.
 class ByteReader {

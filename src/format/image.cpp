@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <stb/stb_image.h>
+#include <stb/stb_image_write.h>
 
 namespace qdq::format {
 
@@ -319,6 +320,22 @@ Tensor preprocess(const Tensor& image, const Preprocess& how) {
     for_each_index<2>({H, W}, {from.strides().data(), to.strides().data()},
                       [&](const std::array<int64_t, 2>& offset) { at[offset[1]] = value_of[in[offset[0]]]; });
   }
+  return out;
+}
+
+Bytes thumbnail(const Tensor& image, int64_t side) {
+  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0 && side > 0, kInvalidArgument,
+            "a thumbnail is made of u8 pixels [H, W, 3], found ", to_string(image.dtype()), to_string(image.sizes()));
+  const int64_t longer = std::max(image.size(0), image.size(1)), shown = std::min(longer, side);
+  const int64_t H = std::max<int64_t>(1, image.size(0) * shown / longer), W = std::max<int64_t>(1, image.size(1) * shown / longer);
+  const Tensor pixels = (shown == longer ? image : resized(image, H, W, {})).contiguous();
+  constexpr int kQuality = 85;
+  Bytes out;
+  const auto take = [](void* out, void* data, int size) {
+    append(*static_cast<Bytes*>(out), {static_cast<const std::byte*>(data), static_cast<size_t>(size)});
+  };
+  QDQ_CHECK(stbi_write_jpg_to_func(take, &out, static_cast<int>(W), static_cast<int>(H), 3, pixels.data<uint8_t>(), kQuality) != 0, kInternal,
+            "an image of ", H, " x ", W, " pixels could not be written as JPEG");
   return out;
 }
 

@@ -1,5 +1,5 @@
 // The one place where stb_image is compiled: the decoders of JPEG, PNG and BMP, and inflate. Without SIMD and without
-// libm's pow, so that pixels are the same natively and in WASM.
+// libm's pow, so that pixels are the same natively and in WASM. And stb_image_write, for thumbnails.
 #include <cstdlib>
 
 // A JPEG that lacks a scan leaves planes unwritten; they must be the same every time.
@@ -15,3 +15,7 @@
 #define STBI_ONLY_BMP
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb/stb_image.h>
+
+#define STBI_WRITE_NO_STDIO
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include <stb/stb_image_write.h>

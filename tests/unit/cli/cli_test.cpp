@@ -128,6 +128,40 @@ TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
   for (const char* left : {"\nimport ", "\nexport ", "@param", "\n//", "QDQ_REPORT"}) EXPECT_EQ(script.find(left), std::string::npos) << left;
 }
 
+// The data in a file of --report.
+format::Json report_in(const std::vector<std::byte>& file) {
+  const std::string html(format::text_of(file)), begin = "id=\"report\">";
+  const size_t at = html.find(begin) + begin.size();
+  return format::parse_json(html.substr(at, html.find("</script>", at) - at), "the report");
+}
+
+TEST_F(CliTest, TheReportShowsWhatEvaluateTells) {
+  host.files["test.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", noise({8, 2, 4, 4}, 5)}});
+  host.add("classes.txt", "red\ngreen\nblue\n");
+  ASSERT_EQ(run(quantize({"--report", "r.html", "--test", "test.npz", "--labels", "labels.csv", "--classes", "classes.txt"})), 0) << host.err;
+  const format::Json report = report_in(host.files["r.html"]);
+  EXPECT_EQ(report["samples"], 10);
+  EXPECT_EQ(report["accuracy"]["samples"], 8);
+  EXPECT_EQ(report["classes"], (std::vector<std::string>{"red", "green", "blue"}));
+  EXPECT_EQ(report["predictions"].size(), 8U);
+  EXPECT_EQ(report["predictions"][0]["file"], concat("sample ", report["predictions"][0]["sample"].get<int>()));
+  EXPECT_GT(report["speed"]["int8"].get<double>(), 0);
+  ASSERT_EQ(run({"evaluate", "model.pt2", "out.pt2", "--data", "test.npz", "--labels", "labels.csv", "--json", "--batch-size", "4"}), 0) << host.err;
+  const auto scores = format::parse_json(host.out, "scores");
+  EXPECT_EQ(report["accuracy"]["top1"], (std::vector<double>{scores[0]["top1"], scores[1]["top1"]}));
+  EXPECT_EQ(report["accuracy"]["agreement"], scores[1]["agreement"]);
+  // Without test data: the calibration's, and without labels no top-1.
+  ASSERT_EQ(run(quantize({"--report", "r.html"})), 0) << host.err;
+  EXPECT_EQ(report_in(host.files["r.html"])["accuracy"]["samples"], 10);
+  EXPECT_FALSE(report_in(host.files["r.html"])["accuracy"].contains("top1"));
+  // Labels that do not fit are refused before the calibration.
+  host.files.erase("out.pt2");
+  EXPECT_EQ(run(quantize({"--report", "r.html", "--labels", "folders"})), 1);
+  EXPECT_EQ(host.err.find("calibrating"), std::string::npos) << host.err;
+  EXPECT_FALSE(host.files.contains("out.pt2"));
+  EXPECT_EQ(run(quantize({"--test", "test.npz"})), 2);
+}
+
 TEST_F(CliTest, SaysWhyLayersStayFloat) {
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "operator_type": [["torch.ops.aten.linear", {}]]})");
   ASSERT_EQ(run(quantize({"--recipe", "recipe.json"})), 0) << host.err;

@@ -48,6 +48,14 @@ struct DataTest : Test {
     }
     return "";
   }
+  std::string refusal_of_labels(const std::string& path, const Data& data, Classes& classes) {
+    try {
+      read_labels(path, data, classes, host);
+    } catch (const Error& error) {
+      return error.message;
+    }
+    return "";
+  }
   MemoryHost host;
 };
 
@@ -144,18 +152,64 @@ TEST_F(DataTest, FindsLabelsByFileOrInOrder) {
   host.add("img/b.bmp", bmp());
   host.add("how.json", "{}");
   host.add("labels.csv", "file,label\r\nb.bmp,7\r\na.bmp,3\r\n");
+  Classes unknown;
   const auto images = open("img", image_program(), {"how.json", 2, 0});
-  EXPECT_EQ(read_labels("labels.csv", *images, host), (std::vector<int64_t>{3, 7}));
+  EXPECT_EQ(read_labels("labels.csv", *images, unknown, host), (std::vector<int64_t>{3, 7}));
   host.files["labels.npy"] = format::write_npy(Tensor::of<int32_t>({3}, {5, 6, 7}));
-  EXPECT_EQ(read_labels("labels.npy", *images, host), (std::vector<int64_t>{5, 6}));
+  EXPECT_EQ(read_labels("labels.npy", *images, unknown, host), (std::vector<int64_t>{5, 6}));
   host.files["few.npy"] = format::write_npy(Tensor::of<int64_t>({1}, {5}));
-  EXPECT_THROW(read_labels("few.npy", *images, host), Error);
+  EXPECT_THROW(read_labels("few.npy", *images, unknown, host), Error);
   host.files["float.npy"] = format::write_npy(Tensor::of<float>({2}, {5, 6}));
-  EXPECT_THROW(read_labels("float.npy", *images, host), Error);
+  EXPECT_THROW(read_labels("float.npy", *images, unknown, host), Error);
   host.add("hole.csv", "a.bmp,1\n");
-  EXPECT_THROW(read_labels("hole.csv", *images, host), Error);
+  EXPECT_THROW(read_labels("hole.csv", *images, unknown, host), Error);
   host.add("bad.csv", "a.bmp,1\nb.bmp,cat\n");
-  EXPECT_THROW(read_labels("bad.csv", *images, host), Error);
+  EXPECT_THROW(read_labels("bad.csv", *images, unknown, host), Error);
+  Classes seven{7, {}};
+  EXPECT_NE(refusal_of_labels("labels.csv", *images, seven).find("label of b.bmp is 7; the model has classes 0 to 6"), std::string::npos);
+  host.add("negative.csv", "a.bmp,-1\nb.bmp,0\n");
+  EXPECT_NE(refusal_of_labels("negative.csv", *images, unknown).find("counted from 0"), std::string::npos);
+}
+
+TEST_F(DataTest, TakesFoldersForClasses) {
+  for (const char* name : {"img/cat/1.bmp", "img/cat-like/1.bmp", "img/dog/1.bmp", "img/dog/2.bmp"}) host.add(name, bmp());
+  host.add("how.json", "{}");
+  const auto images = open("img", image_program(), {"how.json", 2, 0});
+  EXPECT_EQ(images->files(), (std::vector<std::string>{"cat-like/1.bmp", "cat/1.bmp", "dog/1.bmp", "dog/2.bmp"}));
+  // As torchvision's ImageFolder: the order of the folders' names, not that of the paths.
+  Classes three{3, {}};
+  EXPECT_EQ(read_labels("folders", *images, three, host), (std::vector<int64_t>{1, 0, 2, 2}));
+  EXPECT_EQ(three.names, (std::vector<std::string>{"cat", "cat-like", "dog"}));
+  // A limit leaves the classes what they are.
+  Classes again{3, {}};
+  const auto first = open("img", image_program(), {"how.json", 2, 3});
+  EXPECT_EQ(read_labels("folders", *first, again, host), (std::vector<int64_t>{1, 0, 2}));
+  // Some of a model's classes need names.
+  Classes five{5, {}};
+  EXPECT_NE(refusal_of_labels("folders", *images, five).find("3 folders (cat, ...) and the model tells 5 classes apart"), std::string::npos);
+  host.add("classes.txt", "dog\r\nbird\ncat\ncat-like\nfish\n");
+  Classes named = read_classes("classes.txt", 5, host);
+  EXPECT_EQ(named.names.size(), 5U);
+  EXPECT_EQ(read_labels("folders", *images, named, host), (std::vector<int64_t>{3, 2, 0, 0}));
+  EXPECT_THROW(read_classes("classes.txt", 4, host), Error);
+  Classes others{2, {"ant", "bee"}};
+  EXPECT_NE(refusal_of_labels("folders", *images, others).find("the folder cat is named like none of the 2 classes"), std::string::npos);
+  host.add("img/loose.bmp", bmp());
+  Classes loose{3, {}};
+  EXPECT_NE(refusal_of_labels("folders", *open("img", image_program(), {"how.json", 1, 0}), loose).find("loose.bmp lies in no folder"), std::string::npos);
+}
+
+TEST_F(DataTest, FoldersNamedByNumbersAreThoseClasses) {
+  for (const char* name : {"img/2/a.bmp", "img/10/a.bmp", "img/007/a.bmp"}) host.add(name, bmp());
+  host.add("how.json", "{}");
+  const auto images = open("img", image_program(), {"how.json", 3, 0});
+  Classes many{11, {}};
+  EXPECT_EQ(read_labels("folders", *images, many, host), (std::vector<int64_t>{7, 10, 2}));
+  Classes few{10, {}};
+  EXPECT_NE(refusal_of_labels("folders", *images, few).find("the label of 10/a.bmp is 10; the model has classes 0 to 9"), std::string::npos);
+  save("in.npz", {{"x", counting({2, 2})}});
+  const auto arrays = open("in.npz", program_with(SymInt::symbol("s0")));
+  EXPECT_NE(refusal_of_labels("folders", *arrays, many).find("need a folder of images"), std::string::npos);
 }
 
 }  // namespace

@@ -126,5 +126,24 @@ TEST(Image, StepsThatMakeNoSenseAreRefused) {
                [] { preprocess(Tensor::empty({2}, DType::kF32), {}); });
 }
 
+TEST(Thumbnail, IsASmallJpegOfTheImage) {
+  Tensor image = Tensor::empty({60, 240, 3}, DType::kU8);
+  for (int64_t i = 0; i < image.numel(); ++i) image.data<uint8_t>()[i] = static_cast<uint8_t>(i % 720 < 360 ? 200 : 40);
+  const Tensor small = decode_image(thumbnail(image, 96));
+  EXPECT_EQ(small.sizes(), (Shape{24, 96, 3}));
+  EXPECT_NEAR(small.data<uint8_t>()[0], 200, 6);
+  EXPECT_NEAR(small.data<uint8_t>()[3 * 95], 40, 6);
+  EXPECT_EQ(decode_image(thumbnail(image.slice(1, 0, 5), 96)).sizes(), (Shape{60, 5, 3}));
+  EXPECT_THROW(thumbnail(Tensor::empty({2, 2}, DType::kU8), 96), Error);
+}
+
+TEST(Base64, PadsToGroupsOfFour) {
+  EXPECT_EQ(base64(bytes_of("")), "");
+  EXPECT_EQ(base64(bytes_of("f")), "Zg==");
+  EXPECT_EQ(base64(bytes_of("fo")), "Zm8=");
+  EXPECT_EQ(base64(bytes_of("foobar")), "Zm9vYmFy");
+  EXPECT_EQ(base64(bytes_of("\xff\xef\xbe")), "/+++");
+}
+
 }  // namespace
 }  // namespace qdq::format
