@@ -11,6 +11,7 @@
 
 #include "base/parallel.h"
 #include "cli/data.h"
+#include "cli/evaluation.h"
 #include "cli/quantization_report.h"
 #include "cli/recipe.h"
 #include "cli/report.h"
@@ -32,9 +33,10 @@ using namespace qdq;
 struct DataOfHost {
   std::unique_ptr<JavaScriptHost> host;
   std::unique_ptr<Data> data;
+  std::optional<int64_t> classes;  // that the program tells apart
 };
 
-using Thing = std::variant<Program, Prepared, Session, DataOfHost, LayerErrors>;
+using Thing = std::variant<Program, Prepared, Session, DataOfHost, LayerErrors, Evaluation>;
 
 std::map<int, Thing>& things() {
   static std::map<int, Thing> things;
@@ -318,21 +320,41 @@ val describe_comparison(int comparison) {
   return guard([&] { return format::print_json(held<LayerErrors>(comparison, "a comparison").json()); });
 }
 
+val evaluate(int program, int quantized, const std::string& labels) {
+  return guard([&] {
+    const auto known = format::json_as<std::vector<int64_t>>(format::parse_json(labels, "the labels"), "the labels");
+    return keep(Evaluation(held<Program>(program, "a program"), held<Program>(quantized, "a program"), known));
+  });
+}
+
+val add_to_evaluation(int evaluation, const val& inputs) {
+  return guard([&] {
+    held<Evaluation>(evaluation, "an evaluation").add(tensors_from(inputs));
+    return val::null();
+  });
+}
+
+val describe_evaluation(int evaluation) {
+  return guard([&] { return format::print_json(held<Evaluation>(evaluation, "an evaluation").report()); });
+}
+
 // Data.
 
 val open_data_of(int program, const std::string& path, const std::string& preprocess, double batch_size, double limit, const val& host) {
   return guard([&] {
     DataOptions options{preprocess, static_cast<int64_t>(batch_size), static_cast<int64_t>(limit)};
     auto files = std::make_unique<JavaScriptHost>(host);
-    auto data = open_data(path, held<Program>(program, "a program"), options, *files);
-    return keep(DataOfHost{std::move(files), std::move(data)});
+    const Program& opened = held<Program>(program, "a program");
+    auto data = open_data(path, opened, options, *files);
+    return keep(DataOfHost{std::move(files), std::move(data), count_classes(opened)});
   });
 }
 
 val describe_data(int data) {
   return guard([&] {
     const Data& opened = *held<DataOfHost>(data, "data").data;
-    return format::print_json({{"batches", opened.num_batches()}, {"samples", opened.num_samples()}, {"files", opened.files()}});
+    return format::print_json({{"batches", opened.num_batches()}, {"samples", opened.num_samples()}, {"files", opened.files()},
+                               {"folders", opened.folders()}});
   });
 }
 
@@ -345,10 +367,13 @@ val data_batch(int data, double index) {
   });
 }
 
-val data_labels(int data, const std::string& path) {
+// `classes`: the path of a text with their names, or "".
+val data_labels(int data, const std::string& path, const std::string& classes) {
   return guard([&] {
     DataOfHost& opened = held<DataOfHost>(data, "data");
-    return format::print_json(format::Json(read_labels(path, *opened.data, *opened.host)));
+    Classes known = read_classes(classes, opened.classes, *opened.host);
+    const std::vector<int64_t> labels = read_labels(path, *opened.data, known, *opened.host);
+    return format::print_json({{"labels", labels}, {"classes", known.names}});
   });
 }
 
@@ -458,6 +483,9 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("compareLayers", &compare_layers);
   emscripten::function("addToComparison", &add_to_comparison);
   emscripten::function("describeComparison", &describe_comparison);
+  emscripten::function("evaluate", &evaluate);
+  emscripten::function("addToEvaluation", &add_to_evaluation);
+  emscripten::function("describeEvaluation", &describe_evaluation);
   emscripten::function("openData", &open_data_of);
   emscripten::function("describeData", &describe_data);
   emscripten::function("dataBatch", &data_batch);

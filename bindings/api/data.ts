@@ -15,8 +15,11 @@ export interface DataSettings {
   preprocess?: Record<string, unknown>;
   batchSize?: number; // samples a batch, where the program leaves it open; default 16
   limit?: number; // use only the first samples
-  // The file among them that tells the classes and is no data itself: .csv with lines file,label, or .npy or .npz of integers.
+  // The file among them that tells the classes and is no data itself: .csv with lines file,label, or .npy or .npz of integers; or
+  // "folders": the class of an image is the folder that it lies in (qdq evaluate --labels folders).
   labels?: string;
+  // The names of all classes in their order, which folders are called by.
+  classes?: readonly string[];
 }
 
 // Batches of a program's inputs, decoded when they are asked for.
@@ -25,16 +28,19 @@ export class Data extends Handle {
   readonly numSamples: number;
   // The files behind the samples in their order; empty for arrays.
   readonly files: readonly string[];
-  readonly #labels: string | undefined;
+  // The folders that hold images, in the order of their names, whatever the limit leaves out of them.
+  readonly folders: readonly string[];
+  readonly #settings: DataSettings;
 
   // openData makes it.
-  constructor(handle: number, labels?: string) {
+  constructor(handle: number, settings: DataSettings = {}) {
     super(handle);
-    this.#labels = labels;
-    const { batches, samples, files } = JSON.parse(unwrap(module().describeData(handle)));
+    this.#settings = settings;
+    const { batches, samples, files, folders } = JSON.parse(unwrap(module().describeData(handle)));
     this.numBatches = batches;
     this.numSamples = samples;
     this.files = files;
+    this.folders = folders;
   }
 
   // The inputs of one batch. Throws QdqError for a file that cannot be read or decoded.
@@ -42,10 +48,22 @@ export class Data extends Handle {
     return unwrap(module().dataBatch(this.handle, index)).map(fromRaw);
   }
 
-  // The class of each sample. Throws QdqError naming the first sample without a label, or if no file of labels was given.
+  // The class of each sample. Throws QdqError naming the first sample without a label or with one that is no class of the model, or if
+  // the data was opened without the setting `labels`.
   labels(): number[] {
-    if (this.#labels === undefined) throw new QdqError("InvalidArgument", 'the data was opened without the setting labels: "labels.csv"');
-    return JSON.parse(unwrap(module().dataLabels(this.handle, `${root}${this.#labels}`)));
+    return this.#told().labels;
+  }
+
+  // The names of the classes: those of the setting `classes`, or of the folders if their order is that of the classes; else none.
+  classes(): string[] {
+    return this.#settings.labels === undefined ? [...(this.#settings.classes ?? [])] : this.#told().classes;
+  }
+
+  #told(): { labels: number[]; classes: string[] } {
+    const { labels, classes = [] } = this.#settings;
+    if (labels === undefined) throw new QdqError("InvalidArgument", 'the data was opened without the setting labels: "labels.csv"');
+    const path = labels === "folders" ? labels : `${root}${labels}`;
+    return JSON.parse(unwrap(module().dataLabels(this.handle, path, classes.length > 0 ? classesPath : "")));
   }
 
   *[Symbol.iterator](): Generator<Tensor[]> {
@@ -56,6 +74,7 @@ export class Data extends Handle {
 // Where the files seem to lie; errors name them so.
 const root = "data/";
 const preprocessPath = "preprocess.json";
+const classesPath = "classes.txt";
 
 // Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp; `preprocess` says how they become inputs), as the
 // command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not fit the program's inputs.
@@ -69,7 +88,7 @@ export function openData(program: Program, files: Files, settings: DataSettings 
   const path = names.some(isImage) ? root.slice(0, -1) : `${root}${arrays[0]}`;
   const preprocess = settings.preprocess ? preprocessPath : "";
   const { batchSize = 16, limit = 0 } = settings;
-  return new Data(unwrap(module().openData(program.handle, path, preprocess, batchSize, limit, hostOf(files, settings))), settings.labels);
+  return new Data(unwrap(module().openData(program.handle, path, preprocess, batchSize, limit, hostOf(files, settings))), settings);
 }
 
 // The files as the folder data.
@@ -86,6 +105,7 @@ function hostOf(files: Files, settings: DataSettings): RawHost {
   return {
     readFile(path) {
       if (path === preprocessPath) return new TextEncoder().encode(JSON.stringify(settings.preprocess));
+      if (path === classesPath) return new TextEncoder().encode((settings.classes ?? []).join("\n"));
       const file = find(path);
       if (!file) return "there is no such file";
       try {

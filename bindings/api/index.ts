@@ -16,9 +16,10 @@ export type {
 } from "./quantizer.js";
 export { Data, openData } from "./data.js";
 export type { DataSettings, Files } from "./data.js";
-export { LayerComparison, compareLayers, explain, quantizationReport, reportHtml } from "./report.js";
+export { Evaluation, LayerComparison, compareLayers, evaluate, explain, quantizationReport, reportHtml } from "./report.js";
 export type {
-  ConvertedQParams, Decision, Explanation, ExplanationReport, LayerError, ObserverSummary, QuantizationReport, Report, SamplePrediction,
+  Choice, ConvertedQParams, Decision, EvaluationReport, Explanation, ExplanationReport, LayerError, ObserverSummary, QuantizationReport, Report,
+  SamplePrediction,
 } from "./report.js";
 export { findSequentialPartitions, getSourcePartitions, matchPattern } from "./backend.js";
 export type {

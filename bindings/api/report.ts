@@ -78,26 +78,40 @@ export interface QuantizationReport extends ExplanationReport {
   qparams: readonly ConvertedQParams[];
 }
 
+// A class, and its share of all: as softmax gives it, or the score itself where the scores are shares already.
+export interface Choice {
+  class: number;
+  share: number | { float: string };
+}
+
+// What both models say of one sample: their first choices.
 export interface SamplePrediction {
-  file: string;
-  float: string;
-  int8: string;
-  label?: string;
+  sample: number; // counted from 0, in the order of the data
+  label?: number;
+  float: readonly Choice[];
+  int8: readonly Choice[];
+  moved: number | { float: string }; // sum (x - y)^2 / sum x^2 of the scores
+  file?: string;
   image?: string; // a data: URL
 }
 
+// A float program beside its quantized form, on the samples that were added.
+export interface EvaluationReport {
+  sqnr: number | null | { float: string }; // dB, of the first output; null: no error
+  speed: { float: number; int8: number; batch?: number }; // milliseconds for a sample, in batches of so many
+  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number; samples: number }; // in percent; of classifiers
+  predictions?: readonly SamplePrediction[]; // the worst: other answers than float's, then those whose scores moved most
+}
+
 // What the file of reportHtml shows; each field may be missing.
-export interface Report extends Partial<QuantizationReport> {
+export interface Report extends Partial<QuantizationReport>, Partial<EvaluationReport> {
   model?: string;
   nodes?: readonly NodeSnapshot[]; // of the float program, for the graph
   bytes?: readonly [before: number, after: number];
   recipe?: Recipe;
-  samples?: number;
+  samples?: number; // that it was calibrated on
   errors?: readonly LayerError[];
-  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number; samples: number }; // in percent
-  sqnr?: number | null; // dB, of the output; null: no error
-  speed?: { float: number; int8: number }; // milliseconds for one input
-  predictions?: readonly SamplePrediction[];
+  classes?: readonly string[]; // their names
 }
 
 // For every operator, or for one, whether the quantizer takes it, by which pattern and why (or why not), and what its tensors become.
@@ -126,6 +140,23 @@ export class LayerComparison extends Handle {
 
 export function compareLayers(prepared: Prepared, quantized: Program): LayerComparison {
   return new LayerComparison(unwrap(module().compareLayers(prepared.handle, quantized.handle)));
+}
+
+// Runs both programs batch by batch, each made ready as lower() does.
+export class Evaluation extends Handle {
+  // One batch; the first axis counts samples.
+  add(inputs: readonly Tensor[]): void {
+    unwrap(module().addToEvaluation(this.handle, rawInputs(inputs)));
+  }
+  // Speed is that of batches whose size was met before; if there was none, this runs the first one once more.
+  report(): EvaluationReport {
+    return JSON.parse(unwrap(module().describeEvaluation(this.handle)));
+  }
+}
+
+// `labels`: the class of each sample in order, if they are known.
+export function evaluate(program: Program, quantized: Program, labels: readonly number[] = []): Evaluation {
+  return new Evaluation(unwrap(module().evaluate(program.handle, quantized.handle, JSON.stringify(labels))));
 }
 
 // How many layers became integers, which did not and why, and what the observers saw.

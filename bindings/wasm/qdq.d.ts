@@ -55,10 +55,13 @@ export interface RawModule {
   compareLayers(prepared: number, program: number): Answer<number>;
   addToComparison(comparison: number, inputs: RawTensor[]): Answer<null>;
   describeComparison(comparison: number): Answer<string>;
+  evaluate(program: number, quantized: number, labels: string): Answer<number>;
+  addToEvaluation(evaluation: number, inputs: RawTensor[]): Answer<null>;
+  describeEvaluation(evaluation: number): Answer<string>;
   openData(program: number, path: string, preprocess: string, batchSize: number, limit: number, host: RawHost): Answer<number>;
   describeData(data: number): Answer<string>;
   dataBatch(data: number, index: number): Answer<RawTensor[]>;
-  dataLabels(data: number, path: string): Answer<string>;
+  dataLabels(data: number, path: string, classes: string): Answer<string>;
   lower(program: number, backend: string, bf16: boolean): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
   dispose(handle: number): void;

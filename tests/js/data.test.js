@@ -37,6 +37,17 @@ describe("openData", () => {
     expect(qdq.openData(program, inFolders, { preprocess }).files).toEqual(["class0/000.png", "class1/001.png"]);
   });
 
+  test("takes folders for classes", () => {
+    const classes = readFileSync(path.join(folder, "classes.txt"), "utf8").trim().split("\n");
+    const inFolders = new Map([...files(3)].map(([name, read], i) => [`${classes[15 - i]}/${name}`, read]));
+    const data = qdq.openData(program, inFolders, { preprocess, labels: "folders", classes });
+    expect(data.folders).toEqual(["checks", "spiral", "stripes"]);
+    expect([data.files, data.labels(), data.classes()]).toEqual([["checks/001.png", "spiral/000.png", "stripes/002.png"], [14, 15, 13], classes]);
+    expect(thrown(() => qdq.openData(program, inFolders, { preprocess, labels: "folders" }).labels()).message).toMatch(/3 folders.*16 classes/);
+    const numbered = new Map([...files(2)].map(([name, read], i) => [`${9 + i}/${name}`, read]));
+    expect(qdq.openData(program, numbered, { preprocess, labels: "folders" }).labels()).toEqual([10, 9]);
+  });
+
   test("says what is wrong", () => {
     expect(thrown(() => qdq.openData(program, new Map([["a.txt", new Uint8Array(1)]]))).message).toMatch(/none of the 1 files is data/);
     expect(thrown(() => qdq.openData(program, files(1))).message).toMatch(/preprocess/);
@@ -96,6 +107,16 @@ test("explains before data, watches calibration, compares layers and writes the 
     noise += (value - y.data[i]) ** 2;
   });
   expect(errors.find(({ node }) => node === "linear").sqnr_db).toBeCloseTo(10 * Math.log10(signal / noise), 0);
+
+  const evaluation = qdq.evaluate(program, quantized, [0, 1, 2, 3]);
+  evaluation.add([batch]);
+  const { accuracy, predictions, speed, sqnr } = evaluation.report();
+  expect(sqnr).toBeGreaterThan(10);
+  expect(speed.batch).toBe(4);
+  const first = (output) => [0, 1, 2, 3].map((i) => output.data.slice(16 * i, 16 * i + 16)).map((scores) => scores.indexOf(Math.max(...scores)));
+  const right = first(x).filter((answer, i) => answer === i).length;
+  expect(accuracy.top1[0]).toBe(25 * right);
+  for (const { sample, float, label } of predictions) expect([label, float[0].class]).toEqual([sample, first(x)[sample]]);
 
   const report = qdq.quantizationReport(prepared, quantized);
   expect(report.layers).toEqual({ total: 21, quantized: 20 });

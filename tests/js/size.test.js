@@ -2,7 +2,7 @@
 const { readFileSync } = require("node:fs");
 const { brotliCompressSync, constants } = require("node:zlib");
 
-const limits = { "qdq.wasm": { raw: 1_530_000, brotli: 443_000 }, "qdq-relaxed.wasm": { raw: 1_540_000, brotli: 445_000 } };
+const limits = { "qdq.wasm": { raw: 1_545_000, brotli: 448_000 }, "qdq-relaxed.wasm": { raw: 1_556_000, brotli: 450_000 } };
 
 test.each(Object.entries(limits))("%s stays small", (name, { raw, brotli }) => {
   const bytes = readFileSync(`dist/${name}`);

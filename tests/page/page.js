@@ -14,6 +14,14 @@ const scratch = mkdtempSync(path.join(tmpdir(), "qdq-page-"));
 const qdq = (...args) =>
   execFileSync(path.join(root, "build/native/qdq"), args, { cwd: shapes, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 
+// The same on WebAssembly, as npx runs it.
+const npxQdq = (...args) =>
+  execFileSync(process.execPath, [path.join(root, "dist/cjs/node/cli.js"), ...args], {
+    cwd: shapes,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+
 // The address of the page and what ends its server.
 async function serve() {
   const server = spawn(process.execPath, [path.join(root, "web/demo/serve.mjs"), path.join(root, "build/page"), "0"]);
@@ -98,4 +106,4 @@ function npy(shape, values) {
   return Buffer.concat([front, Buffer.from(header, "latin1"), Buffer.from(Float32Array.from(values).buffer)]);
 }
 
-module.exports = { downloaded, launch, listen, npy, openPage, plainServer, qdq, quantize, root, scratch, serve, shapes, takeExample };
+module.exports = { downloaded, launch, listen, npxQdq, npy, openPage, plainServer, qdq, quantize, root, scratch, serve, shapes, takeExample };

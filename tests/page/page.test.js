@@ -1,7 +1,7 @@
 // The built page in a real browser: from drop to download, what goes wrong on the way, and what it must never do.
-const { readFileSync, readdirSync, writeFileSync } = require("node:fs");
+const { copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } = require("node:fs");
 const path = require("node:path");
-const { downloaded, launch, listen, npy, openPage, plainServer, qdq, quantize, scratch, serve, shapes, takeExample } = require("./page.js");
+const { downloaded, launch, listen, npxQdq, npy, openPage, plainServer, qdq, quantize, scratch, serve, shapes, takeExample } = require("./page.js");
 
 let server, browser;
 beforeAll(async () => {
@@ -21,8 +21,8 @@ const images = (folder, count) =>
     .map((name) => path.join(shapes, folder, name));
 const text = (page, selector) => page.textContent(selector);
 // What the command line makes of the example.
-const quantizeExample = (file, ...more) =>
-  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", file, ...more);
+const example = (file) => ["quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", file];
+const quantizeExample = (file, ...more) => qdq(...example(file), ...more);
 
 test("quantizes the example to the bytes of the command line, and shows its numbers", async () => {
   const { page, problems } = await openPage(browser, server.url);
@@ -58,9 +58,12 @@ test("writes a report that stands alone, as the command line does", async () => 
   await takeExample(page);
   await quantize(page);
   const fromPage = path.join(scratch, "page.html"),
+    fromNpx = path.join(scratch, "npx.html"),
     fromCli = path.join(scratch, "cli.html");
   writeFileSync(fromPage, (await downloaded(page, "#save-report")).bytes);
-  quantizeExample(path.join(scratch, "r.pt2"), "--report", fromCli);
+  const test = ["--test", "test", "--labels", "test/labels.csv", "--classes", "classes.txt"];
+  quantizeExample(path.join(scratch, "r.pt2"), ...test, "--report", fromCli);
+  npxQdq(...example(path.join(scratch, "n.pt2")), ...test, "--report", fromNpx);
   const dataOf = (file) => JSON.parse(/id="report">(.*?)<\/script>/s.exec(readFileSync(file, "utf8"))[1]);
   const [a, b] = [dataOf(fromPage), dataOf(fromCli)];
   for (const field of ["model", "nodes", "recipe", "bytes", "samples", "layers", "operators", "observers", "qparams"])
@@ -68,13 +71,27 @@ test("writes a report that stands alone, as the command line does", async () => 
   // The decibels come from the logarithm of two C libraries.
   const errors = (report) => report.errors.map((error) => ({ ...error, sqnr_db: error.sqnr_db?.toFixed(9) }));
   expect(errors(a)).toEqual(errors(b));
+  // Both run the same kernels on WebAssembly; the native ones add in another order.
+  const shown = dataOf(fromNpx);
+  const answers = (report) =>
+    report.predictions.map(({ sample, file, label, float, int8, moved }) => ({
+      ...{ sample, file, label, moved: moved.toFixed(9) },
+      ...{ float: float.map((each) => [each.class, each.share.toFixed(9)]), int8: int8.map((each) => [each.class, each.share.toFixed(9)]) },
+    }));
+  expect(answers(a)).toEqual(answers(shown));
+  for (const field of ["accuracy", "classes"]) expect([field, a[field]]).toEqual([field, shown[field]]);
+  expect(a.sqnr).toBeCloseTo(shown.sqnr, 9);
+  expect([b.accuracy.samples, b.predictions.length, b.classes]).toEqual([384, 24, a.classes]);
+  for (const report of [a, b, shown]) {
+    for (const { image } of report.predictions) expect(image).toMatch(/^data:image\/jpeg;base64,\/9j\//);
+    expect(Object.keys(report).sort()).toEqual(Object.keys(a).sort());
+  }
   const worst = a.errors.find(({ sqnr_db }) => typeof sqnr_db === "number");
-  for (const [file, sections] of [
-    [fromPage, 6],
-    [fromCli, 5],
-  ]) {
+  for (const file of [fromPage, fromCli]) {
     await page.goto(`file://${file}`);
-    expect(await page.locator("h2").count()).toBe(sections);
+    expect(await page.locator("h2").count()).toBe(6);
+    expect(await page.locator("#predictions figure img").count()).toBe(24);
+    expect(await page.evaluate(() => [...document.images].every((image) => image.complete && image.naturalWidth === 40))).toBe(true);
     expect(await page.locator("h1").textContent()).toBe("Quantization of model.pt2");
     expect(await page.locator("figure svg").count()).toBeGreaterThan(20);
     // The graph is that of the page: it opens, has the colours of the errors, and tells what is known of an operator.
@@ -164,6 +181,45 @@ test("takes dropped files, leaves a layer float at a click, and gives the comman
   await page.waitForFunction(() => document.querySelector("#recipe-json").value.includes("X86"));
   await quantize(page);
   expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(2);
+  expect(problems).toEqual([]);
+});
+
+test("takes the folders of images for their classes", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  const folder = path.join(scratch, "by-class"),
+    names = readFileSync(path.join(shapes, "classes.txt"), "utf8").split("\n").filter(Boolean);
+  const labels = readFileSync(path.join(shapes, "test/labels.csv"), "utf8").trim().split("\n").slice(1, 49).map((line) => line.split(","));
+  for (const [file, label] of labels) {
+    mkdirSync(path.join(folder, names[label]), { recursive: true });
+    copyFileSync(path.join(shapes, "test", file), path.join(folder, names[label], file));
+  }
+  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.waitForSelector("#recipe tbody tr");
+  await page.setInputFiles("#calibration-files-folder", path.join(shapes, "calibration"));
+  await page.waitForSelector("#calibration-summary:not(:empty)");
+  await page.setInputFiles("#calibration-files", path.join(shapes, "preprocess.json"));
+  // 16 folders, whose order is not that of the model's classes; then their names.
+  await page.setInputFiles("#test-files-folder", folder);
+  await page.waitForFunction(() => document.querySelector("#test-summary").textContent.includes("with labels"));
+  await page.setInputFiles("#test-files", path.join(shapes, "classes.txt"));
+  await quantize(page);
+  const file = path.join(scratch, "folders.int8.pt2");
+  qdq("quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "-o", file);
+  const how = ["--labels", "folders", "--classes", "classes.txt", ...preprocess, "--json", "--backend", "simd"];
+  const [float, int8] = JSON.parse(qdq("evaluate", "model.pt2", file, "--data", folder, ...how));
+  expect(float.top1).toBeGreaterThan(75); // another order of the classes would give some 6 %
+  expect(await text(page, "#top1")).toBe(`${float.top1.toFixed(2)} % → ${int8.top1.toFixed(2)} %`);
+  const label = /label: (\w+)/.exec(await text(page, "#predictions figcaption"))[1];
+  expect(names).toContain(label);
+  expect(await text(page, "#predictions figcaption")).toMatch(new RegExp(`^${label}/`));
+
+  // Folders that are no classes give no labels, and the page says why.
+  for (const [at, [name]] of labels.slice(0, 4).entries()) {
+    mkdirSync(path.join(scratch, "parts", `part ${at % 2}`), { recursive: true });
+    copyFileSync(path.join(shapes, "test", name), path.join(scratch, "parts", `part ${at % 2}`, name));
+  }
+  await page.setInputFiles("#test-files-folder", path.join(scratch, "parts"));
+  await page.waitForFunction(() => document.querySelector("#test-summary").textContent.includes("No labels: the folder part 0 is named like none"));
   expect(problems).toEqual([]);
 });
 

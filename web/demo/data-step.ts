@@ -70,16 +70,18 @@ export function dataStep(store: Store): DataStep {
       dropZone(
         "calibration-files",
         "Drop calibration data",
-        "images, or an .npz or .npy; with labels.csv, classes.txt, preprocess.json if you have them",
+        "a folder of images (one folder a class gives labels), or an .npz or .npy; with labels.csv, classes.txt, preprocess.json if you have them",
         ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
         (files) => void take("calibration", files),
+        true,
       ),
       dropZone(
         "test-files",
         "Drop test data",
-        "optional: other samples to measure on, with labels.csv",
+        "optional: other samples to measure on, in folders named by class or with labels.csv",
         ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
         (files) => void take("test", files),
+        true,
       ),
     ),
     work.element,
@@ -157,7 +159,8 @@ export function dataStep(store: Store): DataStep {
   }
 
   function settings(): Omit<DataChoice, "files" | "labels"> {
-    return { preprocess, batchSize: Math.max(1, batchSize.valueAsNumber || 16), limit: Math.max(0, limit.valueAsNumber || 0) };
+    const { classes } = store.state;
+    return { ...(classes.length > 0 && { classes }), preprocess, batchSize: Math.max(1, batchSize.valueAsNumber || 16), limit: Math.max(0, limit.valueAsNumber || 0) };
   }
 
   // Answers whether it was left as it is, because the person cancelled it.
@@ -204,7 +207,7 @@ export function dataStep(store: Store): DataStep {
     fail("");
     const named = (end: string): NamedFile | undefined => files.find(({ name }) => name.split("/").at(-1)!.endsWith(end));
     const how = named(".json"),
-      classes = named(".txt"),
+      classes = files.find(({ name }) => /(class|label)[^/]*\.txt$/i.test(name)),
       arrays = files.filter(({ name }) => /\.np[yz]$/i.test(name));
     const labels = named(".csv") ?? (arrays.length > 1 ? arrays.find(({ name }) => /label/i.test(name)) : undefined);
     const data = files.filter(({ name }) => isImage(name) || /\.np[yz]$/i.test(name));
@@ -280,7 +283,7 @@ export function dataStep(store: Store): DataStep {
       const info = state[use]?.info;
       summary[use].textContent = info
         ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} batch${info.batches === 1 ? "" : "es"}` +
-          `${info.labels ? ", with labels" : ""}.`
+          `${info.labels ? ", with labels" : ""}.${info.folders ? ` No labels: ${info.folders}.` : ""}`
         : "";
     }
   });

@@ -33,23 +33,37 @@ export function withoutSharedFolder(files: readonly NamedFile[]): NamedFile[] {
   return files.map(({ name, file }) => ({ name: name.split("/").slice(depth).join("/"), file }));
 }
 
-// A place to drop files on, which is a button to choose them too.
-export function dropZone(id: string, label: string, hint: string, accept: string, take: (files: NamedFile[]) => void): HTMLElement {
+// A place to drop files on, which is a button to choose them too, and if wanted one to choose a folder ("ID-folder").
+export function dropZone(
+  id: string,
+  label: string,
+  hint: string,
+  accept: string,
+  take: (files: NamedFile[]) => void,
+  folders = false,
+): HTMLElement {
   const give = (files: readonly NamedFile[]): void => {
     if (files.length > 0) take(withoutSharedFolder(files));
   };
-  const input = h("input", {
-    type: "file",
-    id,
-    multiple: true,
-    accept,
-    class: "file",
-    onchange: () => {
-      give([...(input.files ?? [])].map((file) => ({ name: file.webkitRelativePath || file.name, file })));
-      input.value = "";
-    },
-  });
-  const zone = h("div", { class: "drop" }, h("label", { for: id }, h("strong", {}, label), h("span", {}, hint)), input);
+  const chooser = (name: string, settings: Record<string, unknown>): HTMLInputElement => {
+    const input = h("input", {
+      type: "file",
+      id: name,
+      multiple: true,
+      class: "file",
+      onchange: () => {
+        give([...(input.files ?? [])].map((file) => ({ name: file.webkitRelativePath || file.name, file })));
+        input.value = "";
+      },
+      ...settings,
+    });
+    return input;
+  };
+  const zone = h("div", { class: "drop" }, h("label", { for: id }, h("strong", {}, label), h("span", {}, hint)), chooser(id, { accept }));
+  if (folders && "webkitdirectory" in HTMLInputElement.prototype) {
+    const name = `${id}-folder`;
+    zone.append(h("div", { class: "other-way" }, chooser(name, { webkitdirectory: true }), h("label", { for: name, class: "link" }, "or choose a folder")));
+  }
   zone.addEventListener("dragover", (event) => {
     event.preventDefault();
     zone.classList.add("over");

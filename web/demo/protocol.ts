@@ -1,5 +1,5 @@
 // What the page and its worker say to each other. Files go over by reference, everything else as plain data.
-import type { ErrorCode, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport, Recipe, Report } from "qdq";
+import type { ErrorCode, EvaluationReport, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport, Recipe, Report } from "qdq";
 
 export interface NamedFile {
   name: string; // with the folders it was found in: "cats/001.png"
@@ -8,7 +8,8 @@ export interface NamedFile {
 
 export interface DataChoice {
   files: readonly NamedFile[];
-  labels?: string; // the file among them that holds the classes
+  labels?: string; // the file among them that holds the classes; without one folders may tell
+  classes?: readonly string[]; // their names
   preprocess: Record<string, unknown>;
   batchSize: number;
   limit: number;
@@ -19,6 +20,8 @@ export interface DataInfo {
   batches: number;
   files: readonly string[];
   labels?: readonly number[];
+  classes?: readonly string[]; // that folders are named after
+  folders?: string; // why the folders of the images are no labels
 }
 
 export interface Picture {
@@ -39,27 +42,9 @@ export interface Quantized {
   report: QuantizationReport;
 }
 
-// What a model says of one sample: the scores of its outputs as probabilities, best first.
-export interface SampleScores {
-  file: string;
-  label?: number;
-  float: readonly Score[];
-  int8: readonly Score[];
-  moved: number; // the noise of the scores relative to the float ones, 0: none
-}
-export interface Score {
-  class: number;
-  share: number;
-}
-
-export interface Evaluation {
-  samples: number;
-  classifier: boolean; // whether output 0 is [samples, classes]
-  top1?: readonly [float: number, int8: number];
-  agreement?: number; // percent
-  sqnr: number | null; // dB, of output 0; null: no error
-  speed: { float: number; int8: number }; // milliseconds for a sample
-  predictions: readonly SampleScores[]; // the worst first
+// The worst samples come with their files.
+export interface Evaluation extends EvaluationReport {
+  classes: readonly string[]; // their names, if they are known
 }
 
 export interface Stage {

@@ -1,11 +1,10 @@
 // Step 5: what quantization did, and what to take home.
-import type { Report, SamplePrediction } from "qdq";
+import type { Report } from "qdq";
 import { cards, formatBytes, h, row, scrollTable } from "../../src/cli/report/dom.js";
 import { errorTable, leftInFloat, predictionCards, summaryOf } from "../../src/cli/report/result-view.js";
 import { byId, download, isImage } from "./page.js";
-import type { SampleScores, Score } from "./protocol.js";
 import type { Run, State, Store } from "./state.js";
-import { className, lastRun } from "./state.js";
+import { lastRun } from "./state.js";
 
 // `choose` shows an operator in the graph.
 export function resultStep(store: Store, choose: (node: string) => void): void {
@@ -15,15 +14,12 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
   const imageOf = (state: State, file: string): Blob | undefined =>
     isImage(file) ? (state.test ?? state.calibration)?.choice.files.find(({ name }) => name === file)?.file : undefined;
 
-  function prediction({ classes }: State, { file, label, float, int8 }: SampleScores, image: string | undefined): SamplePrediction {
-    const first = (scores: readonly Score[]): string =>
-      scores[0] ? `${className(classes, scores[0].class)} ${(100 * scores[0].share).toFixed(0)} %` : "";
-    const known = label !== undefined && { label: className(classes, label) };
-    return { file, float: first(float), int8: first(int8), ...known, ...(image && { image }) };
-  }
-
-  // All that is known of a run but its predictions.
-  function reportOf(state: State, { quantized, errors, evaluation, recipe }: Run): Report {
+  // All that is known of a run; the pictures of its predictions are given by `image`.
+  function reportOf(state: State, { quantized, errors, evaluation, recipe }: Run, image: (file: string) => string | undefined): Report {
+    const predictions = evaluation?.predictions?.map((sample) => {
+      const picture = image(sample.file ?? "");
+      return { ...sample, ...(picture && { image: picture }) };
+    });
     return {
       ...quantized.report,
       model: state.name,
@@ -32,10 +28,9 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       bytes: [state.model!.bytes, quantized.file.size],
       samples: quantized.samples,
       ...(errors && { errors }),
-      ...(evaluation && { speed: evaluation.speed, sqnr: evaluation.sqnr }),
-      ...(evaluation?.agreement !== undefined && {
-        accuracy: { agreement: evaluation.agreement, samples: evaluation.samples, ...(evaluation.top1 && { top1: evaluation.top1 }) },
-      }),
+      ...evaluation,
+      ...(evaluation && { classes: evaluation.classes.length > 0 ? evaluation.classes : state.classes }),
+      ...(predictions && { predictions }),
     };
   }
 
@@ -54,8 +49,8 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
             String(i + 1),
             formatBytes(run.quantized.file.size),
             `${run.quantized.report.layers.quantized} of ${run.quantized.report.layers.total}`,
-            percent(run.evaluation?.top1?.[1]),
-            percent(run.evaluation?.agreement),
+            percent(run.evaluation?.accuracy?.top1?.[1]),
+            percent(run.evaluation?.accuracy?.agreement),
             typeof run.evaluation?.sqnr === "number" ? `${run.evaluation.sqnr.toFixed(1)} dB` : "–",
             h(
               "span",
@@ -75,13 +70,12 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
   async function saveReport(run: Run): Promise<void> {
     const { state } = store;
     try {
-      const predictions = await Promise.all(
-        (run.evaluation?.predictions ?? []).map(async (sample) => {
-          const image = imageOf(state, sample.file);
-          return prediction(state, sample, image && (await dataUrl(image)));
-        }),
-      );
-      const report: Report = { ...reportOf(state, run), ...(predictions.length > 0 && { predictions }) };
+      const pictures = new Map<string, string>();
+      for (const { file = "" } of run.evaluation?.predictions ?? []) {
+        const image = imageOf(state, file);
+        if (image) pictures.set(file, await dataUrl(image));
+      }
+      const report = reportOf(state, run, (file) => pictures.get(file));
       download(`${stem()}.report.html`, await state.engine!.call("report", [report]), "text/html");
     } catch (error) {
       byId("status").textContent = `The report could not be saved: ${(error as Error).message}`;
@@ -92,17 +86,18 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
   function show(state: State, run: Run): void {
     urls.forEach((url) => URL.revokeObjectURL(url));
     urls = [];
-    const samples = (run.evaluation?.predictions ?? []).map((sample) => {
-      const image = imageOf(state, sample.file),
+    const report = reportOf(state, run, (file) => {
+      const image = imageOf(state, file),
         url = image && URL.createObjectURL(image);
       if (url) urls.push(url);
-      return prediction(state, sample, url);
+      return url;
     });
+    const { predictions = [], classes = [] } = report;
     const { observers, errors } = run;
     const button = (id: string, label: string, act: () => void, props = {}): HTMLElement =>
       h("button", { type: "button", id, onclick: act, ...props }, label);
     body.replaceChildren(
-      cards(summaryOf(reportOf(state, run))),
+      cards(summaryOf(report)),
       h(
         "div",
         { class: "controls" },
@@ -116,7 +111,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       history(state) ?? "",
       leftInFloat(run.quantized.report.left) || "",
       errors ? h("div", {}, h("h3", {}, "Where accuracy is lost"), errorTable(errors, choose)) : "",
-      samples.length > 0 ? h("div", {}, h("h3", {}, "Predictions side by side, worst first"), predictionCards(samples)) : "",
+      predictions.length > 0 ? h("div", {}, h("h3", {}, "Predictions side by side, worst first"), predictionCards(predictions, classes)) : "",
     );
   }
 
@@ -127,7 +122,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       scale = Math.min(1, size / Math.max(bitmap.width, bitmap.height));
     const canvas = h("canvas", { width: Math.max(1, Math.round(bitmap.width * scale)), height: Math.max(1, Math.round(bitmap.height * scale)) });
     canvas.getContext("2d")!.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
-    return canvas.toDataURL("image/png");
+    return canvas.toDataURL("image/jpeg", 0.85);
   }
 
   store.listen((state, changed) => {

@@ -51,6 +51,3 @@ export class Store {
 }
 
 export const lastRun = (state: State): Run | undefined => state.runs.at(-1);
-
-// "7 (seven)", "7" where the classes have no names.
-export const className = (classes: readonly string[], index: number): string => classes[index] ?? `class ${index}`;

@@ -1,10 +1,10 @@
 // All heavy work of the page: one model, its data, and what became of them.
-import { QdqError, capabilities, compareLayers, convertPt2e, explain, loadPt2, lower, openData, preparePt2e, savePt2 } from "qdq";
+import { QdqError, capabilities, compareLayers, convertPt2e, evaluate, explain, loadPt2, openData, preparePt2e, savePt2 } from "qdq";
 import { quantizationReport, reportHtml } from "qdq";
-import type { Data, Files, LayerError, Prepared, Program, Recipe, Session, Tensor } from "qdq";
+import type { Data, Files, LayerError, Prepared, Program, Recipe, Tensor } from "qdq";
 import { isImage } from "./page.js";
 import type { DataChoice, DataInfo, Evaluation, FromWorker, Methods, ModelInfo, NamedFile, Picture, Quantized } from "./protocol.js";
-import type { SampleScores, Stage, ToWorker } from "./protocol.js";
+import type { Stage, ToWorker } from "./protocol.js";
 
 type Progress = (stage: Stage) => void;
 
@@ -14,7 +14,8 @@ let result: { prepared: Prepared; quantized: Program } | undefined;
 
 interface Opened {
   data: Data;
-  labels: number[] | undefined;
+  labels?: number[];
+  folders?: string;
 }
 
 function need<T>(value: T | undefined, what: string): T {
@@ -32,8 +33,18 @@ const filesOf = (files: readonly NamedFile[]): Files =>
   new Map(files.map(({ name, file }) => [name, () => new Uint8Array(reader.readAsArrayBuffer(file))]));
 
 function openChoice({ files, ...settings }: DataChoice): Opened {
-  const data = openData(program(), filesOf(files), settings);
-  return { data, labels: settings.labels === undefined ? undefined : data.labels() };
+  const inFolders = files.some(({ name }) => isImage(name) && name.includes("/"));
+  const labels = settings.labels ?? (inFolders ? "folders" : undefined);
+  const data = openData(program(), filesOf(files), { ...settings, ...(labels && { labels }) });
+  if (labels === undefined) return { data };
+  try {
+    return { data, labels: data.labels() };
+  } catch (error) {
+    // Nobody said that the folders are classes.
+    if (settings.labels === undefined) return { data, folders: (error as Error).message };
+    data.dispose();
+    throw error;
+  }
 }
 
 // The first image of a batch [N, C, H, W] or [N, H, W, C] as it looks when the normalization is taken back.
@@ -60,33 +71,6 @@ function pictureOf(input: Tensor, preprocess: Record<string, unknown>): Picture 
   return { width, height, pixels };
 }
 
-// The rows of output 0 [samples, classes]; undefined for outputs of another kind.
-function rowsOf(output: Tensor | undefined): Float32Array[] | undefined {
-  if (!output || output.shape.length !== 2 || !(output.data instanceof Float32Array)) return undefined;
-  const [samples = 0, classes = 0] = output.shape,
-    data = output.data;
-  return Array.from({ length: samples }, (_, i) => data.subarray(i * classes, (i + 1) * classes));
-}
-
-// Of equal scores the lower class comes first, as on the command line.
-function best(scores: Float32Array, count: number): SampleScores["float"] {
-  const most = scores.reduce((a, b) => Math.max(a, b), -Infinity);
-  const shares = Array.from(scores, (score) => Math.exp(score - most));
-  const sum = shares.reduce((a, b) => a + b, 0);
-  return Array.from(scores.keys())
-    .sort((a, b) => scores[b]! - scores[a]! || a - b)
-    .slice(0, count)
-    .map((index) => ({ class: index, share: shares[index]! / sum }));
-}
-
-// Runs a session; adds the seconds that it took.
-function timed(session: Session, inputs: readonly Tensor[], clock: { seconds: number }): Tensor {
-  const began = performance.now();
-  const [output] = session.run(inputs);
-  clock.seconds += (performance.now() - began) / 1000;
-  return need(output, "the model has no outputs");
-}
-
 // Methods never wait for anything but the module: to stop them the page ends the worker.
 type Handlers = { [M in keyof Methods]: (progress: Progress, ...args: Parameters<Methods[M]>) => Promise<ReturnType<Methods[M]>> };
 const methods: Handlers = {
@@ -105,8 +89,9 @@ const methods: Handlers = {
     const fresh = openChoice(choice);
     opened[use]?.data.dispose();
     opened[use] = fresh;
-    const { data, labels } = fresh;
-    return { samples: data.numSamples, batches: data.numBatches, files: data.files, ...(labels && { labels }) };
+    const { data, labels, folders } = fresh;
+    const known = { ...(labels && { labels, classes: data.classes() }), ...(folders && { folders }) };
+    return { samples: data.numSamples, batches: data.numBatches, files: data.files, ...known };
   },
 
   async preview(_progress, choice, index): Promise<Picture> {
@@ -176,69 +161,16 @@ const methods: Handlers = {
 
   async evaluate(progress, use): Promise<Evaluation> {
     const { quantized } = need(result, "nothing is quantized yet");
-    const { data, labels } = need(opened[use] ?? opened.calibration, "there is no data");
-    using floatSession = lower(program());
-    using int8Session = lower(quantized);
-    const clocks = { float: { seconds: 0 }, int8: { seconds: 0 } };
-    const predictions: SampleScores[] = [];
-    let samples = 0,
-      timedSamples = 0,
-      same = 0,
-      signal = 0,
-      noise = 0,
-      classifier = true;
-    const right: [number, number] = [0, 0];
+    const { data, labels, folders } = need(opened[use] ?? opened.calibration, "there is no data");
+    using evaluation = evaluate(program(), quantized, labels);
     progress({ stage: "Running both models", done: 0, total: data.numBatches });
     for (let i = 0; i < data.numBatches; ++i) {
-      const inputs = data.batch(i),
-        count = inputs[0]?.shape[0] ?? 1;
-      // The first batch warms both up and is not timed.
-      const warm = i > 0 || data.numBatches === 1;
-      if (data.numBatches === 1) [floatSession, int8Session].forEach((session) => session.run(inputs));
-      const a = timed(floatSession, inputs, warm ? clocks.float : { seconds: 0 });
-      const b = timed(int8Session, inputs, warm ? clocks.int8 : { seconds: 0 });
-      if (warm) timedSamples += count;
-      for (let k = 0; k < a.data.length; ++k) {
-        const x = Number(a.data[k]),
-          y = Number(b.data[k]);
-        signal += x * x;
-        noise += (x - y) ** 2;
-      }
-      const before = rowsOf(a),
-        after = rowsOf(b);
-      classifier &&= before !== undefined && after !== undefined;
-      before?.forEach((scores, k) => {
-        const sample = samples + k,
-          quantizedScores = after![k]!;
-        const float = best(scores, 3),
-          int8 = best(quantizedScores, 3),
-          label = labels?.[sample];
-        same += Number(float[0]?.class === int8[0]?.class);
-        if (label !== undefined) {
-          right[0] += Number(float[0]?.class === label);
-          right[1] += Number(int8[0]?.class === label);
-        }
-        const power = scores.reduce((sum, x) => sum + x * x, 0);
-        const moved = scores.reduce((sum, x, n) => sum + (x - quantizedScores[n]!) ** 2, 0) / (power || 1);
-        predictions.push({ file: data.files[sample] ?? `sample ${sample}`, ...(label !== undefined && { label }), float, int8, moved });
-      });
-      samples += count;
+      evaluation.add(data.batch(i));
       progress({ stage: "Running both models", done: i + 1, total: data.numBatches });
     }
-    // Other answers than float's first, then those whose scores moved most.
-    const other = (sample: SampleScores): number => Number(sample.float[0]?.class !== sample.int8[0]?.class);
-    predictions.sort((a, b) => other(b) - other(a) || b.moved - a.moved);
-    const percent = 100 / Math.max(1, samples),
-      milliseconds = 1000 / Math.max(1, timedSamples);
-    return {
-      samples,
-      classifier,
-      sqnr: noise === 0 ? null : 10 * Math.log10(signal / noise),
-      ...(classifier && { agreement: same * percent }),
-      ...(classifier && labels && { top1: [right[0] * percent, right[1] * percent] as const }),
-      speed: { float: clocks.float.seconds * milliseconds, int8: clocks.int8.seconds * milliseconds },
-      predictions: predictions.slice(0, 24),
-    };
+    const report = evaluation.report();
+    const predictions = report.predictions?.map((sample) => ({ ...sample, file: data.files[sample.sample] ?? `sample ${sample.sample}` }));
+    return { ...report, classes: folders === undefined ? data.classes() : [], ...(predictions && { predictions }) };
   },
 
   async observers(): Promise<string> {

@@ -29,7 +29,7 @@ if (report.nodes?.length) {
 }
 if (report.predictions?.length) {
   const order = "Other answers than float's first, then the samples whose scores moved most.";
-  section("Predictions side by side", order, predictionCards(report.predictions));
+  section("Predictions side by side", order, predictionCards(report.predictions, report.classes));
 }
 if (report.observers?.length) {
   const gallery = observerGallery();

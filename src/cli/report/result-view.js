@@ -39,12 +39,13 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
     out.push(["Top-1, float → int8", `${float} → ${int8}`, `on ${accuracy.samples} labelled samples`, "top1"]);
   }
   if (accuracy) out.push(["Same answer as float", `${accuracy.agreement.toFixed(2)} %`, `on ${accuracy.samples} samples`, "agreement"]);
-  if (sqnr !== undefined) out.push(["SQNR of the output", sqnr === null ? "no error" : `${sqnr.toFixed(1)} dB`, "", "sqnr"]);
+  if (sqnr !== undefined) out.push(["SQNR of the output", typeof sqnr === "number" ? `${sqnr.toFixed(1)} dB` : "no error", "", "sqnr"]);
   if (speed) {
     const times = speed.float / speed.int8;
-    const note = times >= 1 ? `int8 is ${times.toFixed(2)} times as fast` : `int8 takes ${(1 / times).toFixed(2)} times as long`;
+    const how = times >= 1 ? `int8 is ${times.toFixed(2)} times as fast` : `int8 takes ${(1 / times).toFixed(2)} times as long`,
+      note = speed.batch && speed.batch > 1 ? `${how}, in batches of ${speed.batch}` : how;
     const [float, int8] = [speed.float, speed.int8].map((milliseconds) => milliseconds.toFixed(milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0));
-    out.push(["Time for a sample in the tab", `${float} → ${int8} ms`, note, "speed"]);
+    out.push(["Time for a sample", `${float} → ${int8} ms`, note, "speed"]);
   }
   return out;
 }
@@ -78,23 +79,37 @@ export const errorTable = (errors, choose) =>
 /**
  * What both models say of samples, with the samples' pictures where there are any.
  * @param {readonly import("qdq").SamplePrediction[]} samples
+ * @param {readonly string[]} [classes] their names
  */
-export const predictionCards = (samples) =>
+export const predictionCards = (samples, classes = []) =>
   h(
     "div",
     { class: "images", id: "predictions" },
-    ...samples.map(({ file, float, int8, label, image }) => {
+    ...samples.map(({ sample, file = `sample ${sample}`, float, int8, label, image }) => {
+      /** @param {number} index */
+      const nameOf = (index) => classes[index] ?? `class ${index}`;
+      const known = label !== undefined;
       /**
        * @param {string} name
-       * @param {string} answer of the form "cat 97 %"
+       * @param {readonly import("qdq").Choice[]} choices
        */
-      const line = (name, answer) =>
-        h("small", { class: label !== undefined && answer.replace(/ \d+ %$/, "") !== label ? "wrong" : "" }, `${name}: ${answer}`);
+      const line = (name, [first]) => {
+        if (!first) return "";
+        const share = typeof first.share === "number" ? ` ${(100 * first.share).toFixed(0)} %` : "";
+        return h(
+          "small",
+          { class: known && first.class !== label ? "answer wrong" : "answer" },
+          h("span", {}, name),
+          h("b", {}, `${known ? (first.class === label ? "✓ " : "✗ ") : ""}${nameOf(first.class)}`),
+          share,
+        );
+      };
+      const other = float[0]?.class !== int8[0]?.class;
       return h(
         "figure",
-        {},
+        { class: other ? "other" : "" },
         image && h("img", { src: image, alt: file }),
-        h("figcaption", {}, file, line("float", float), line("int8", int8), label !== undefined && h("small", {}, `label: ${label}`)),
+        h("figcaption", {}, file, line("float", float), line("int8", int8), known && h("small", {}, `label: ${nameOf(label)}`)),
       );
     }),
   );
