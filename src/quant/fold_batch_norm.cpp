@@ -92,12 +92,14 @@ Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::ve
             "the batch norm ", fold.norm->name(), " has ", factor.size(), " channels, but the convolution ", fold.conv->name(),
             " in front of it has the weight ", to_string(weight.sizes()));
   const Tensor from = weight.contiguous(), out = Tensor::empty(weight.sizes(), DType::kF32);
+  const float* old = from.data<float>();
+  float* scaled = out.data<float>();
   const int64_t rows = axis == 0 ? out.size(0) : out.size(0) * out.size(1), inner = out.numel() / std::max<int64_t>(1, rows);
   for (int64_t row = 0; row < rows; ++row) {
     // A transposed convolution's weight is [in, out / groups, ...]: its group follows from the input channel.
     const int64_t channel = transposed ? (row / out.size(1)) / (out.size(0) / groups) * out.size(1) + row % out.size(1) : row;
     const float scale = factor[static_cast<size_t>(channel)];
-    for (int64_t i = row * inner; i < (row + 1) * inner; ++i) out.data<float>()[i] = from.data<float>()[i] * scale;
+    for (int64_t i = row * inner; i < (row + 1) * inner; ++i) scaled[i] = old[i] * scale;
   }
   return out;
 }
