@@ -8,6 +8,7 @@
 // The BLAS is OpenBLAS, as under Debian's PyTorch; its kernels, and with them the order, depend on the processor, as PyTorch's do. It runs
 // on one thread: with more, PyTorch would choose other kernels.
 #include <cblas.h>
+#include <dlfcn.h>
 #include <omp.h>
 
 #include <map>
@@ -60,12 +61,37 @@ class WeightCache {
   memory memory_;
 };
 
+// OpenBLAS, loaded when a product first needs it: a program that links it starts a thread for every core, and these spin for 10 to 60 ms,
+// which most runs of qdq would spend for nothing.
+class OpenBlas {
+ public:
+  decltype(&cblas_sgemm) sgemm;
+
+  // Throws Error{kUnsupported} if the system has no OpenBLAS.
+  static const OpenBlas& get() {
+    static const OpenBlas one;
+    return one;
+  }
+
+ private:
+  OpenBlas() {
+    void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    QDQ_CHECK(library != nullptr, kUnsupported, "the onednn backend computes this node with OpenBLAS, as PyTorch does, but libopenblas.so.0 ",
+              "cannot be loaded (", dlerror(), "); install it, or choose the simd backend");
+    sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(library, "cblas_sgemm"));
+    const auto set_num_threads = reinterpret_cast<decltype(&openblas_set_num_threads)>(dlsym(library, "openblas_set_num_threads"));
+    QDQ_CHECK(sgemm != nullptr && set_num_threads != nullptr, kUnsupported, "libopenblas.so.0 has no cblas_sgemm or openblas_set_num_threads; ",
+              "install OpenBLAS 0.3, or choose the simd backend");
+    set_num_threads(1);
+  }
+};
+
 // c[m, n] = a[m, depth] * b[depth, n], added to what c holds if `add`; rows of c are n apart. With `transposed_b`, b is [n, depth].
 // BLAS thinks in columns, and PyTorch gives it everything transposed: c^T = b^T a^T.
 void blas_product(int64_t m, int64_t n, int64_t depth, const float* a, const float* b, bool transposed_b, bool add, float* c) {
-  cblas_sgemm(CblasColMajor, transposed_b ? CblasTrans : CblasNoTrans, CblasNoTrans, static_cast<blasint>(n), static_cast<blasint>(m),
-              static_cast<blasint>(depth), 1.0f, b, static_cast<blasint>(transposed_b ? depth : n), a, static_cast<blasint>(depth),
-              add ? 1.0f : 0.0f, c, static_cast<blasint>(n));
+  OpenBlas::get().sgemm(CblasColMajor, transposed_b ? CblasTrans : CblasNoTrans, CblasNoTrans, static_cast<blasint>(n), static_cast<blasint>(m),
+                        static_cast<blasint>(depth), 1.0f, b, static_cast<blasint>(transposed_b ? depth : n), a, static_cast<blasint>(depth),
+                        add ? 1.0f : 0.0f, c, static_cast<blasint>(n));
 }
 
 struct ConvolutionShape {
@@ -260,7 +286,6 @@ class OneDnnBackend : public Backend {
 
   std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node, const Program&) override {
     omp_set_num_threads(num_threads());  // Debian's oneDNN runs on OpenMP
-    openblas_set_num_threads(1);
     const TensorMeta* meta = node.meta.val.tensor();
     if (meta != nullptr && meta->dtype != DType::kF32) return concat("the result is ", to_string(meta->dtype), ", not float32");
     const Node* weight = node.arg(1).node();
