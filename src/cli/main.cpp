@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/large_pages.h"
 #include "cli/cli.h"
 
 namespace {
@@ -30,7 +31,12 @@ class NativeHost final : public qdq::Host {
     if (!file) fail(ErrorCode::kIo, "cannot read ", path, ": ", std::strerror(errno));
     std::error_code unknown;
     const auto size = fs::file_size(path, unknown);
-    std::vector<std::byte> bytes(unknown ? 0 : size);
+    std::vector<std::byte> bytes;
+    if (!unknown) {
+      bytes.reserve(size);
+      qdq::prefer_large_pages(bytes.data(), size);
+      bytes.resize(size);
+    }
     bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));
     // Pipes have no size, and a file may have grown.
     std::byte more[4096];

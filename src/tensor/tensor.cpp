@@ -4,6 +4,8 @@
 #include <limits>
 #include <new>
 
+#include "base/large_pages.h"
+
 namespace qdq {
 
 std::string to_string(const Shape& shape) {
@@ -67,6 +69,7 @@ Storage::Storage(size_t bytes) : size_(bytes) {
   } catch (const std::bad_alloc&) {
     fail(ErrorCode::kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into memory");
   }
+  prefer_large_pages(data_, rounded);
   std::memset(data_ + bytes, 0, rounded - bytes);
 }
 
