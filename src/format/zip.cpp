@@ -46,8 +46,8 @@ constexpr CrcTables make_crc_tables() {
 }
 constexpr CrcTables kCrc = make_crc_tables();
 
-// The register after eight more bytes.
-uint32_t crc_after(uint32_t crc, ByteSpan bytes, size_t at) {
+// The register after eight more bytes. Inline by force: a call costs a quarter more.
+inline __attribute__((always_inline)) uint32_t crc_after(uint32_t crc, ByteSpan bytes, size_t at) {
   const uint32_t low = number_at<uint32_t>(bytes, at) ^ crc, high = number_at<uint32_t>(bytes, at + 4);
   return kCrc[7][low & 0xFF] ^ kCrc[6][low >> 8 & 0xFF] ^ kCrc[5][low >> 16 & 0xFF] ^ kCrc[4][low >> 24] ^
          kCrc[3][high & 0xFF] ^ kCrc[2][high >> 8 & 0xFF] ^ kCrc[1][high >> 16 & 0xFF] ^ kCrc[0][high >> 24];
