@@ -127,7 +127,9 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   Model model = load_model(options.model, host);
   const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
-  const std::unique_ptr<Data> data = options.data.empty() ? nullptr : open_data(options.data, model.program, options.data_options, host);
+  const bool from_statistics = options.data.ends_with(".json");
+  const bool from_samples = !options.data.empty() && !from_statistics;
+  const std::unique_ptr<Data> data = from_samples ? open_data(options.data, model.program, options.data_options, host) : nullptr;
 
   const std::unique_ptr<Backend> backend = backend_of(options.backend);
   const std::unique_ptr<Backend> portable = make_simd_backend();
@@ -138,6 +140,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   backends.push_back(portable.get());
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer, backends);
   const double prepared_at = host.now_seconds();
+  if (from_statistics) load_observers(prepared, format::parse_json(format::text_of(host.read_file(options.data)), options.data), options.data);
   QDQ_CHECK(data || !prepared.needs_data(), kInvalidArgument,
             "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of images), or quantize dynamically");
   if (data) {

@@ -97,6 +97,13 @@ std::vector<double> numbers(const Program& program, const Argument& argument) {
   return out;
 }
 
+// What an observer is, without what it saw.
+Json observer_identity(const ObserverGroup& group) {
+  Json out{{"class", group.observer->class_name()}, {"settings", settings_json(*group.observer)}, {"covers", Json::array()}};
+  for (const EdgeOrNode& place : group.covers) out["covers"].push_back(edge_or_node_json(place));
+  return out;
+}
+
 }  // namespace
 
 std::string_view short_target(std::string_view target) {
@@ -199,15 +206,15 @@ Json observers_report(const Prepared& prepared) {
   for (size_t i = 0; i < groups.size(); ++i) {
     const ObserverGroup& group = groups[i];
     const Observer& observer = *group.observer;
-    Json entry{{"id", i}, {"class", observer.class_name()}, {"settings", settings_json(observer)}};
+    const Json identity = observer_identity(group);
+    Json entry{{"id", i}, {"class", identity["class"]}, {"settings", identity["settings"]}};
     Json state = Json::object();
     for (const auto& [name, tensor] : {std::pair("min_val", observer.min_val()), std::pair("max_val", observer.max_val()),
                                        std::pair("histogram", observer.histogram())})
       if (tensor.defined()) state[name] = json_of(tensor);
     entry["state"] = std::move(state);
     add_qparams(entry, observer);
-    entry["covers"] = Json::array();
-    for (const EdgeOrNode& place : group.covers) entry["covers"].push_back(edge_or_node_json(place));
+    entry["covers"] = identity["covers"];
     entry["inserted_as"] = group.inserted_as;
     entry["derived_from"] = Json::array();
     for (const auto& source : group.derived_from)
@@ -215,6 +222,39 @@ Json observers_report(const Prepared& prepared) {
     out.push_back(std::move(entry));
   }
   return out;
+}
+
+void load_observers(Prepared& prepared, const Json& report, const std::string& what) {
+  const std::vector<ObserverGroup>& groups = prepared.observers();
+  QDQ_CHECK(report.is_array() && report.size() == groups.size(), kInvalidArgument, what, " is not the statistics of this model's ", groups.size(),
+            " observers; wanted what --observers wrote for the same model and recipe");
+  prepared.needs_data();  // lets those of constants look at them
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const Json& entry = report[i];
+    const Json wanted = observer_identity(groups[i]);
+    for (const char* field : {"class", "settings", "covers"}) {
+      const auto found = entry.is_object() ? entry.find(field) : entry.end();
+      QDQ_CHECK(found != entry.end() && *found == wanted[field], kInvalidArgument, what, ", observer ", i, ": the ", field, " is ",
+                found == entry.end() ? "missing" : found->dump(), ", the recipe wants ", wanted[field].dump(),
+                "; statistics belong to one model and recipe");
+    }
+    const auto state = entry.find("state");
+    const auto tensor = [&](const char* name) {
+      if (state == entry.end() || !state->is_object() || !state->contains(name)) return Tensor();
+      const Json& value = (*state)[name];
+      const std::string where = concat(name, " of observer ", i, " in ", what);
+      if (!value.is_array()) return Tensor::scalar(static_cast<float>(format::number_of_json(value, where)));
+      std::vector<float> values;
+      for (const Json& each : value) values.push_back(static_cast<float>(format::number_of_json(each, where)));
+      return Tensor::of<float>({static_cast<int64_t>(values.size())}, std::span<const float>(values));
+    };
+    const Tensor min = tensor("min_val"), max = tensor("max_val");
+    Observer& observer = *groups[i].observer;
+    if (observer.calibrated() && observer.min_val().defined())
+      QDQ_CHECK(json_of(min) == json_of(observer.min_val()) && json_of(max) == json_of(observer.max_val()), kInvalidArgument, what, ", observer ",
+                i, " at ", entry["covers"].dump(), " has seen other values here; statistics belong to one model with its weights");
+    observer.set_state(min, max, tensor("histogram"));
+  }
 }
 
 Json explanation_report(const Prepared& prepared) {

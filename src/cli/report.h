@@ -25,6 +25,10 @@ format::Json graph_report(const Graph& graph);
 format::Json program_report(const Program& program);
 // Every observer instance: id, class, settings, state, qparams (or the reason why there are none), covers, inserted_as, derived_from.
 format::Json observers_report(const Prepared& prepared);
+// Gives the observers what others saw: `report` is observers_report of a program that was prepared from the same model by the same recipe,
+// `what` names it in errors. So converting needs no data. Throws Error{kInvalidArgument} naming the first observer that is of another
+// class, has other settings or looks at other values, or that has seen something else before: weights are looked at here.
+void load_observers(Prepared& prepared, const format::Json& report, const std::string& what);
 
 // {"operators": [{node, module, op, outcome, quantizer, pattern, reason, tensors, decisions}], "conflicts": [{edge, message, ...}]}
 format::Json explanation_report(const Prepared& prepared);

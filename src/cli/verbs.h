@@ -23,7 +23,7 @@ format::Json read_recipe(const QuantizerOptions& options, Host& host);
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host);
 
 struct QuantizeOptions {
-  std::string model, data, output;
+  std::string model, data, output;  // `data`: samples, or the statistics (.json) that an earlier run wrote to `observers`; may be empty
   DataOptions data_options;
   QuantizerOptions quantizer;
   bool use_reference_representation = false;

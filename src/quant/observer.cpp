@@ -207,6 +207,11 @@ void Observer::set_attribute(std::string_view name, const AttributeValue& value)
   QDQ_CHECK(args_.bins > 0 && args_.eps >= 0, kInvalidArgument, class_name(), " cannot work with ", args_.bins, " bins and eps ", args_.eps);
 }
 
+void Observer::set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) {
+  QDQ_CHECK(!min_val.defined() && !max_val.defined() && !histogram.defined(), kInvalidArgument, class_name(),
+            " keeps no statistics, and was given some");
+}
+
 QParams Observer::calculate_qparams_or_default() const {
   if (calibrated()) return calculate_qparams();
   return QParams{{1.0f}, {0}, {}};

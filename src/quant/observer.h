@@ -97,6 +97,9 @@ class Observer {
   virtual Tensor max_val() const { return {}; }
   virtual Tensor histogram() const { return {}; }
   virtual std::vector<Tensor> recorded() const { return {}; }  // RecordingObserver: copies of all it saw
+  // Takes over what another instance of the same class and settings saw: its min_val, max_val and histogram, f32, undefined where there
+  // are none. Throws Error{kInvalidArgument} if they are not the statistics of such an instance.
+  virtual void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram);
 
  protected:
   explicit Observer(ObserverArgs args) : args_(std::move(args)) {}

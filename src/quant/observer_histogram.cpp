@@ -349,6 +349,16 @@ Tensor HistogramObserver::histogram() const {
   return Tensor::of<float>({args_.bins}, std::span<const float>(histogram_));
 }
 
+void HistogramObserver::set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) {
+  QDQ_CHECK(min_val.defined() && max_val.defined() && min_val.dim() == 0 && max_val.dim() == 0 && histogram.defined() &&
+                histogram.sizes() == Shape{args_.bins},
+            kInvalidArgument, "HistogramObserver keeps a least and a largest value and ", args_.bins, " counts");
+  const Tensor counts = histogram.to(DType::kF32).contiguous();
+  histogram_.assign(counts.span<float>().begin(), counts.span<float>().end());
+  range_ = {static_cast<float>(min_val.item()), static_cast<float>(max_val.item())};
+  found_.reset();
+}
+
 HistogramSearch HistogramObserver::search() const {
   if (!found_) found_ = search_histogram(histogram_, range_, dst_bins_);
   return *found_;

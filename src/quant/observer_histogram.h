@@ -44,6 +44,7 @@ class HistogramObserver final : public Observer {
   Tensor min_val() const override { return Tensor::scalar(range_.min); }
   Tensor max_val() const override { return Tensor::scalar(range_.max); }
   Tensor histogram() const override;
+  void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) override;
 
   // What calculate_qparams finds in the present histogram.
   HistogramSearch search() const;

@@ -76,6 +76,18 @@ QParams MinMaxObserver::calculate_qparams() const {
   return qparams_of_range(min_, max_, args_, {quant_min_, quant_max_});
 }
 
+void MinMaxObserver::set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) {
+  const int64_t rank = per_channel_ ? 1 : 0;
+  QDQ_CHECK(min_val.defined() && max_val.defined() && min_val.dim() == rank && min_val.sizes() == max_val.sizes() && !histogram.defined(),
+            kInvalidArgument, class_name(), " keeps a least and a largest value", per_channel_ ? " for each channel" : "", " and nothing else");
+  const auto values = [](const Tensor& tensor) {
+    const Tensor flat = tensor.to(DType::kF32).contiguous();
+    return std::vector<float>(flat.span<float>().begin(), flat.span<float>().end());
+  };
+  min_ = values(min_val);
+  max_ = values(max_val);
+}
+
 Tensor MinMaxObserver::as_state(const std::vector<float>& values) const {
   const Shape shape = per_channel_ ? Shape{static_cast<int64_t>(values.size())} : Shape{};
   return Tensor::of<float>(shape, std::span<const float>(values));

@@ -22,6 +22,7 @@ class MinMaxObserver final : public Observer {
   bool calibrated() const override;
   Tensor min_val() const override;
   Tensor max_val() const override;
+  void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) override;
 
   bool is_moving_average() const { return moving_average_; }
   bool is_per_channel() const { return per_channel_; }

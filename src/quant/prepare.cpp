@@ -201,6 +201,8 @@ void Prepared::Impl::make_interpreter() {
     if (const auto group = group_of_module(*node); group && of_constants.count(groups[*group].observer.get())) {
       node->replace_all_uses_with(node->arg(0).node());
       calibrated.graph->erase(node);
+    } else if (group) {
+      ++looks;
     }
   interpreter = std::make_unique<Interpreter>(calibrated, backends);
   interpreter->set_module_handler([this](const Node& node, std::span<const Value> args) -> Value {
@@ -208,7 +210,9 @@ void Prepared::Impl::make_interpreter() {
     if (x == nullptr) throw Error(ErrorCode::kInternal, concat("the observer ", node.name(), " sees something that is no tensor"), node.name());
     const Node* observed = node.arg(0).node();
     try {
-      return groups[group_of_module(node).value()].observer->forward(*x);
+      Tensor seen = groups[group_of_module(node).value()].observer->forward(*x);
+      if (on_observed) (*on_observed)(++looks_done, looks);
+      return seen;
     } catch (const Error& error) {
       throw Error(error.code, concat(error.message, ", the values of ", observed->name(), "; look for infinite or huge numbers in the calibration data"),
                   observed->name());
@@ -225,10 +229,12 @@ const Program& Prepared::program() const { return impl_->program; }
 const std::vector<ObserverGroup>& Prepared::observers() const { return impl_->groups; }
 const Annotations& Prepared::annotations() const { return impl_->annotations; }
 
-std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs) {
+std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs, const OnObserved& on_observed) {
   check_inputs(impl_->program, inputs);
   impl_->observe_constants();
   if (!impl_->interpreter) impl_->make_interpreter();
+  impl_->looks_done = 0;
+  impl_->on_observed = on_observed ? &on_observed : nullptr;
   return impl_->interpreter->run(inputs);
 }
 

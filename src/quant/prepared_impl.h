@@ -32,6 +32,8 @@ struct Prepared::Impl {
   std::vector<Backend*> backends;
   Program calibrated;                                    // what calibration runs
   std::unique_ptr<Interpreter> interpreter;              // of `calibrated`, made at the first run
+  int64_t looks = 0, looks_done = 0;                     // of observers at values of one batch
+  const OnObserved* on_observed = nullptr;               // while a batch runs, if somebody wants to know
 
   // The group of an observer's call_module node; nothing for other nodes.
   std::optional<size_t> group_of_module(const Node& node) const;

@@ -29,7 +29,9 @@ class Prepared {
 
   // Runs one batch through the float program and its observers; returns the float outputs. Memory is bounded by one batch.
   // Throws Error{kInvalidArgument} if the inputs do not fit, or hold NaN (naming the input).
-  std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+  // `on_observed`, if given, is told after each look of an observer how many looks of this batch are done, and how many there are.
+  using OnObserved = std::function<void(int64_t done, int64_t total)>;
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs, const OnObserved& on_observed = {});
 
   // Whether convert_pt2e wants data first: an observer has seen none, and neither looks at a constant nor is dynamic.
   bool needs_data() const;

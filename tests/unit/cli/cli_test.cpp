@@ -162,6 +162,44 @@ TEST_F(CliTest, TheReportShowsWhatEvaluateTells) {
   EXPECT_EQ(run(quantize({"--test", "test.npz"})), 2);
 }
 
+TEST_F(CliTest, QuantizesFromStatistics) {
+  for (const char* recipe : {R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": true}})",
+                             R"({"quantizer": "X86InductorQuantizer", "global": {}})"}) {
+    host.add("recipe.json", recipe);
+    ASSERT_EQ(run(quantize({"--recipe", "recipe.json", "--observers", "seen.json"})), 0) << host.err;
+    const std::vector<std::byte> wanted = host.files["out.pt2"], seen = host.files["seen.json"];
+    const std::vector<std::string> again{"quantize", "model.pt2", "--calibrate", "seen.json", "-o", "again.pt2", "--recipe", "recipe.json"};
+    std::vector<std::string> writing = again;
+    writing.insert(writing.end(), {"--observers", "second.json"});
+    ASSERT_EQ(run(writing), 0) << host.err;
+    EXPECT_EQ(host.files["again.pt2"], wanted);
+    EXPECT_EQ(host.files["second.json"], seen);
+    // Samples for the report may come from elsewhere.
+    std::vector<std::string> reporting = again;
+    reporting.insert(reporting.end(), {"--report", "r.html", "--test", "data.npz"});
+    ASSERT_EQ(run(reporting), 0) << host.err;
+    EXPECT_EQ(report_in(host.files["r.html"])["accuracy"]["samples"], 10);
+    // Another recipe, another model, and files that are something else.
+    host.add("other.json", R"({"quantizer": "XNNPACKQuantizer", "global": {"weight_qmin": -8, "weight_qmax": 7}})");
+    EXPECT_EQ(run({"quantize", "model.pt2", "--calibrate", "seen.json", "-o", "no.pt2", "--recipe", "other.json"}), 1);
+    EXPECT_NE(host.err.find("seen.json"), std::string::npos) << host.err;
+    Program program = classifier();
+    program.find_attribute("conv.weight")->tensor.span<float>()[0] = 9;
+    host.files["others.pt2"] = save_pt2(program);
+    EXPECT_EQ(run({"quantize", "others.pt2", "--calibrate", "seen.json", "-o", "no.pt2", "--recipe", "recipe.json"}), 1);
+    EXPECT_NE(host.err.find("has seen other values here"), std::string::npos) << host.err;
+    EXPECT_FALSE(host.files.contains("no.pt2"));
+  }
+  host.add("list.json", "[1, 2]");
+  EXPECT_EQ(run({"quantize", "model.pt2", "--calibrate", "list.json", "-o", "no.pt2"}), 1);
+  EXPECT_NE(host.err.find("list.json is not the statistics of this model's"), std::string::npos) << host.err;
+  auto seen = format::parse_json(format::text_of(host.files["seen.json"]), "seen");
+  seen[0]["state"]["histogram"].erase(0);
+  host.add("short.json", format::print_json(seen));
+  EXPECT_EQ(run({"quantize", "model.pt2", "--calibrate", "short.json", "-o", "no.pt2", "--recipe", "recipe.json"}), 1);
+  EXPECT_NE(host.err.find("2048 counts"), std::string::npos) << host.err;
+}
+
 TEST_F(CliTest, SaysWhyLayersStayFloat) {
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "operator_type": [["torch.ops.aten.linear", {}]]})");
   ASSERT_EQ(run(quantize({"--recipe", "recipe.json"})), 0) << host.err;

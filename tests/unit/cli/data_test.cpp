@@ -196,7 +196,8 @@ TEST_F(DataTest, TakesFoldersForClasses) {
   EXPECT_NE(refusal_of_labels("folders", *images, others).find("the folder cat is named like none of the 2 classes"), std::string::npos);
   host.add("img/loose.bmp", bmp());
   Classes loose{3, {}};
-  EXPECT_NE(refusal_of_labels("folders", *open("img", image_program(), {"how.json", 1, 0}), loose).find("loose.bmp lies in no folder"), std::string::npos);
+  const auto with_loose = open("img", image_program(), {"how.json", 1, 0});
+  EXPECT_NE(refusal_of_labels("folders", *with_loose, loose).find("loose.bmp lies in no folder"), std::string::npos);
 }
 
 TEST_F(DataTest, FoldersNamedByNumbersAreThoseClasses) {
