@@ -279,8 +279,20 @@ val prepare(int program, const std::string& recipe, const val& callbacks) {
   });
 }
 
-val run_prepared(int prepared, const val& inputs) {
-  return guard([&] { return tensors_to(held<Prepared>(prepared, "a prepared program").run(tensors_from(inputs))); });
+// `on_observed`, a function or undefined, is told the looks of observers that are done, and how many there are.
+val run_prepared(int prepared, const val& inputs, const val& on_observed) {
+  return guard([&] {
+    Prepared::OnObserved tell;
+    if (!on_observed.isUndefined()) tell = [&](int64_t done, int64_t total) { on_observed(static_cast<double>(done), static_cast<double>(total)); };
+    return tensors_to(held<Prepared>(prepared, "a prepared program").run(tensors_from(inputs), tell));
+  });
+}
+
+val load_observers_of(int prepared, const std::string& report) {
+  return guard([&] {
+    load_observers(held<Prepared>(prepared, "a prepared program"), format::parse_json(report, "the statistics"), "the statistics");
+    return val::null();
+  });
 }
 
 val describe_prepared(int prepared) {
@@ -470,6 +482,7 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("describeProgram", &describe_program);
   emscripten::function("preparePt2e", &prepare);
   emscripten::function("runPrepared", &run_prepared);
+  emscripten::function("loadObservers", &load_observers_of);
   emscripten::function("describePrepared", &describe_prepared);
   emscripten::function("explain", &explain_prepared);
   emscripten::function("describeCalibration", &describe_calibration);

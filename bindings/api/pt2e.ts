@@ -43,9 +43,16 @@ export interface ObserverReport {
 
 // A program with observers in it; running it calibrates them.
 export class Prepared extends Handle {
-  // Runs one batch, the inputs in the order of the program's; returns the float outputs.
-  run(inputs: readonly Tensor[]): Tensor[] {
-    return unwrap(module().runPrepared(this.handle, rawInputs(inputs))).map(fromRaw);
+  // Runs one batch, the inputs in the order of the program's; returns the float outputs. `onObserved` is told after each look of an
+  // observer how many looks of this batch are done, and how many there are.
+  run(inputs: readonly Tensor[], onObserved?: (done: number, total: number) => void): Tensor[] {
+    return unwrap(module().runPrepared(this.handle, rawInputs(inputs), onObserved)).map(fromRaw);
+  }
+
+  // Takes over what the observers of another program saw that was prepared from the same model by the same recipe: its observers(), or
+  // the text of the file that --observers wrote. So converting needs no data. Throws QdqError{InvalidArgument} if they do not fit.
+  loadObservers(report: readonly ObserverReport[] | string): void {
+    unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : JSON.stringify(report)));
   }
 
   // Runs all batches, each a list of inputs. Between two batches other work gets its turn. Throws QdqError{Cancelled} when the

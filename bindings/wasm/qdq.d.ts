@@ -40,7 +40,8 @@ export interface RawModule {
   savePt2(program: number): Answer<Uint8Array>;
   describeProgram(program: number): Answer<string>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;
-  runPrepared(prepared: number, inputs: RawTensor[]): Answer<RawTensor[]>;
+  runPrepared(prepared: number, inputs: RawTensor[], onObserved: ((done: number, total: number) => void) | undefined): Answer<RawTensor[]>;
+  loadObservers(prepared: number, report: string): Answer<null>;
   describePrepared(prepared: number): Answer<string>;
   explain(prepared: number): Answer<string>;
   describeCalibration(prepared: number): Answer<string>;

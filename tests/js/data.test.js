@@ -91,6 +91,17 @@ test("explains before data, watches calibration, compares layers and writes the 
   }
 
   const quantized = qdq.convertPt2e(prepared);
+
+  // What was seen is enough for the same program, and each look was told.
+  const fresh = qdq.preparePt2e(program, { ...recipe, module_name: [["stem.conv.0", null]] });
+  expect(thrown(() => fresh.loadObservers([])).message).toMatch(/is not the statistics of this model's \d+ observers/);
+  fresh.loadObservers(prepared.observers());
+  expect(Buffer.compare(qdq.savePt2(qdq.convertPt2e(fresh)), qdq.savePt2(quantized))).toBe(0);
+  const looks = [];
+  fresh.run([batch], (done, total) => looks.push([done, total]));
+  expect(looks.map(([done]) => done)).toEqual(looks.map((_, i) => i + 1));
+  expect(new Set(looks.map(([, total]) => total))).toEqual(new Set([looks.length]));
+
   const comparison = qdq.compareLayers(prepared, quantized);
   expect(comparison.layers()).toEqual([]);
   comparison.add([batch]);

@@ -46,10 +46,17 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(await page.locator("#predictions figure").count()).toBe(24);
   expect(await page.locator("#histograms svg").count()).toBeGreaterThan(20);
 
-  const statistics = JSON.parse((await downloaded(page, "#save-observers")).bytes);
+  // What is saved is good for the command line: recipe and statistics give the same model without data.
+  const statistics = (await downloaded(page, "#save-observers")).bytes,
+    recipe = (await downloaded(page, "#save-recipe")).bytes;
   quantizeExample(file, "--observers", path.join(scratch, "observers.json"));
-  expect(statistics).toEqual(JSON.parse(readFileSync(path.join(scratch, "observers.json"))));
-  expect(JSON.parse((await downloaded(page, "#save-recipe")).bytes)).toEqual(JSON.parse(readFileSync(path.join(shapes, "recipe.json"))));
+  expect(JSON.parse(statistics)).toEqual(JSON.parse(readFileSync(path.join(scratch, "observers.json"))));
+  expect(JSON.parse(recipe)).toEqual(JSON.parse(readFileSync(path.join(shapes, "recipe.json"))));
+  const saved = { statistics: path.join(scratch, "saved.observers.json"), recipe: path.join(scratch, "saved.recipe.json") };
+  writeFileSync(saved.statistics, statistics);
+  writeFileSync(saved.recipe, recipe);
+  qdq("quantize", "model.pt2", "--calibrate", saved.statistics, "--recipe", saved.recipe, "-o", file);
+  expect(model.bytes.equals(readFileSync(file))).toBe(true);
   expect(problems).toEqual([]);
 });
 
@@ -286,11 +293,28 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
     await told("progress-text", "Cancelled. The int8 model is there");
     expect((await downloaded(page, "#save-model")).bytes.equals(bytes)).toBe(true);
     expect(await page.locator("#top1").count()).toBe(0);
+    // The model is measured without being quantized again, and what was measured already is not.
+    await page.click("#measure");
+    await told("progress-text", "Done: the last result is measured");
+    expect(await page.isVisible("#top1")).toBe(true);
+    expect(await page.isHidden("#measure")).toBe(true);
   }
   await page.getByLabel("save the model of result 1").click();
-  await quantize(page);
-  expect(await page.isVisible("#top1")).toBe(true);
-  expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(4);
+  expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(3);
+
+  // What came of a calibration that is cancelled is the earlier result, which other data can still be measured on.
+  const top1 = await text(page, "#top1");
+  await cancelAt("progress", "Calibrating");
+  await page.click("#start");
+  await told("progress-text", "Cancelled. The earlier result is there still");
+  expect(await text(page, "#top1")).toBe(top1);
+  await page.setInputFiles("#test-files", [...images("test", 16), path.join(shapes, "test/labels.csv")]);
+  await page.waitForSelector("#measure:not([hidden])");
+  expect(await text(page, "#measure")).toBe("Measure the last result on this data");
+  await page.click("#measure");
+  await told("progress-text", "Done: the last result is measured");
+  expect(await text(page, "#result")).toContain("on 16 labelled samples");
+  expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(3);
   expect(problems).toEqual([]);
 });
 

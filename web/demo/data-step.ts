@@ -160,7 +160,12 @@ export function dataStep(store: Store): DataStep {
 
   function settings(): Omit<DataChoice, "files" | "labels"> {
     const { classes } = store.state;
-    return { ...(classes.length > 0 && { classes }), preprocess, batchSize: Math.max(1, batchSize.valueAsNumber || 16), limit: Math.max(0, limit.valueAsNumber || 0) };
+    return {
+      ...(classes.length > 0 && { classes }),
+      preprocess,
+      batchSize: Math.max(1, batchSize.valueAsNumber || 16),
+      limit: Math.max(0, limit.valueAsNumber || 0),
+    };
   }
 
   // Answers whether it was left as it is, because the person cancelled it.

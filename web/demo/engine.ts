@@ -39,7 +39,7 @@ const start = (): Worker => {
 export class Engine {
   #worker = start();
   readonly #calls = new Map<number, Call>();
-  // What a worker must be told to stand where this one stands: the last model, and the last data for each use.
+  // What a worker must be told to stand where this one stands: the last model, the last data for each use, and the last result.
   readonly #told = new Map<string, ToWorker>();
   #last = 0;
 
@@ -56,6 +56,10 @@ export class Engine {
       const done = (value: unknown): void => {
         if (method === "open") this.#told.clear();
         if (method === "open" || method === "openData") this.#told.set(method === "open" ? "model" : String(args[0]), { ...request, id: 0 });
+        if (method === "quantize") {
+          const { observers } = value as ReturnType<Methods["quantize"]>;
+          this.#told.set("result", { id: 0, method: "restore", args: [...args, observers] });
+        }
         resolve(value as ReturnType<Methods[M]>);
       };
       this.#calls.set(id, { request, resolve: done, reject, onProgress: work.onProgress });

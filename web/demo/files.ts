@@ -62,7 +62,8 @@ export function dropZone(
   const zone = h("div", { class: "drop" }, h("label", { for: id }, h("strong", {}, label), h("span", {}, hint)), chooser(id, { accept }));
   if (folders && "webkitdirectory" in HTMLInputElement.prototype) {
     const name = `${id}-folder`;
-    zone.append(h("div", { class: "other-way" }, chooser(name, { webkitdirectory: true }), h("label", { for: name, class: "link" }, "or choose a folder")));
+    const input = chooser(name, { webkitdirectory: true });
+    zone.append(h("div", { class: "other-way" }, input, h("label", { for: name, class: "link" }, "or choose a folder")));
   }
   zone.addEventListener("dragover", (event) => {
     event.preventDefault();

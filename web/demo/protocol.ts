@@ -1,5 +1,6 @@
 // What the page and its worker say to each other. Files go over by reference, everything else as plain data.
-import type { ErrorCode, EvaluationReport, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport, Recipe, Report } from "qdq";
+import type { ErrorCode, EvaluationReport, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport } from "qdq";
+import type { Recipe, Report } from "qdq";
 
 export interface NamedFile {
   name: string; // with the folders it was found in: "cats/001.png"
@@ -40,6 +41,7 @@ export interface Quantized {
   seconds: { calibrate: number; convert: number };
   samples: number;
   report: QuantizationReport;
+  observers: string; // what they saw, as JSON
 }
 
 // The worst samples come with their files.
@@ -51,6 +53,7 @@ export interface Stage {
   stage: string;
   done: number;
   total: number; // 0 where it is not known
+  expected?: number; // seconds that the whole stage may take, known before it has run for long
   observers?: readonly ObserverSummary[];
 }
 
@@ -62,9 +65,9 @@ export interface Methods {
   preview(choice: DataChoice, index: number): Picture;
   explain(recipe: Recipe): ExplanationReport;
   quantize(recipe: Recipe): Quantized;
+  restore(recipe: Recipe, observers: string): void; // makes an earlier result again of its statistics
   compare(): LayerError[];
   evaluate(use: "calibration" | "test"): Evaluation;
-  observers(): string;
   report(report: Report): string;
 }
 export type Method = keyof Methods;

@@ -1,12 +1,15 @@
 // Step 4: calibrate and convert, with progress, time left, cancel, and histograms that grow.
 import { observerGallery } from "../../src/cli/report/charts.js";
 import { h } from "../../src/cli/report/dom.js";
+import type { Engine, Work } from "./engine.js";
 import { byId, formatSeconds, problemLine } from "./page.js";
-import type { Run, Store } from "./state.js";
+import { lastRun, measuringData } from "./state.js";
+import type { Run, State, Store } from "./state.js";
 import { workLine } from "./work.js";
 
 export function quantizeStep(store: Store): void {
   const start = h("button", { id: "start", type: "button", class: "primary", onclick: () => void quantize() }, "Quantize");
+  const again = h("button", { id: "measure", type: "button", hidden: true, onclick: () => void measure() }, "Measure the last result");
   const gallery = observerGallery();
   const histograms = h(
     "details",
@@ -16,41 +19,49 @@ export function quantizeStep(store: Store): void {
     gallery.element,
   );
   const { element: problem, fail } = problemLine();
-  const work = workLine("progress", ({ observers }) => {
+  const line = workLine("progress", ({ observers }) => {
     if (!observers) return;
     histograms.hidden = false;
     gallery.show(observers);
   });
-  byId("quantize").append(h("div", { class: "controls" }, start), work.element, problem, histograms);
+  byId("quantize").append(h("div", { class: "controls" }, start, again), line.element, problem, histograms);
 
-  async function quantize(): Promise<void> {
-    const { engine, recipe } = store.state;
+  // What is not measured yet on the data that is there.
+  const missing = (state: State): boolean => {
+    const run = lastRun(state);
+    return run !== undefined && (!run.errors || run.evaluatedOn !== measuringData(state));
+  };
+
+  // Measures the last result: the errors of its layers, and both models on the test data.
+  async function measureLast(engine: Engine, how: Work): Promise<void> {
+    const know = (more: Partial<Run>): void => {
+      const { runs } = store.state;
+      if (engine === store.state.engine) store.update({ runs: [...runs.slice(0, -1), { ...runs.at(-1)!, ...more }] });
+    };
+    if (!lastRun(store.state)?.errors) know({ errors: await engine.call("compare", [], how) });
+    const data = measuringData(store.state);
+    if (!data || lastRun(store.state)?.evaluatedOn === data) return;
+    const evaluation = await engine.call("evaluate", [store.state.test ? "test" : "calibration"], how);
+    know({ evaluation, evaluatedOn: data });
+  }
+
+  // Long work on the engine of now; `tell` is its last word where nobody cancelled it.
+  async function work(begin: string, job: (engine: Engine, how: Work) => Promise<string>): Promise<void> {
+    const { engine } = store.state;
     if (!engine) return;
     fail("");
     store.update({ busy: true });
-    const earlier = store.state.runs;
-    let run: Run | undefined;
-    // The model can be saved as soon as it is there; what is measured on it comes after.
-    const know = (more: Partial<Run>): void => {
-      run = { ...run!, ...more };
-      if (engine === store.state.engine) store.update({ runs: [...earlier, run] });
-    };
+    const before = store.state.runs.length;
     try {
-      const finished = await work.run("Preparing", async (how) => {
-        const quantized = await engine.call("quantize", [recipe], how);
-        know({ recipe, quantized });
-        gallery.show(quantized.report.observers);
-        know({ observers: await engine.call("observers", [], how) });
-        know({ errors: await engine.call("compare", [], how) });
-        know({ evaluation: await engine.call("evaluate", [store.state.test ? "test" : "calibration"], how) });
-        return quantized;
-      });
+      const last = await line.run(begin, (how) => job(engine, how));
       if (engine !== store.state.engine) return;
-      if (finished) {
-        const { calibrate, convert } = finished.seconds;
-        work.tell(`Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`);
-        byId("status").textContent = "Done";
-      } else if (run) work.tell("Cancelled. The int8 model is there, but not all of its measurements.");
+      if (last !== undefined) {
+        line.tell(last);
+        byId("status").textContent = last;
+      } else if (missing(store.state)) {
+        const there = store.state.runs.length > before ? "The int8 model is there" : "The earlier result is there still";
+        line.tell(`Cancelled. ${there}; Measure finds out the rest, without quantizing again.`);
+      } else if (store.state.runs.length > 0) line.tell("Cancelled. The earlier result is there still.");
     } catch (error) {
       if (engine === store.state.engine) fail((error as Error).message);
     } finally {
@@ -58,14 +69,35 @@ export function quantizeStep(store: Store): void {
     }
   }
 
-  store.listen(({ model, calibration, busy }, changed) => {
+  const quantize = (): Promise<void> =>
+    work("Preparing", async (engine, how) => {
+      const { recipe } = store.state;
+      const quantized = await engine.call("quantize", [recipe], how);
+      // The model can be saved as soon as it is there; what is measured on it comes after.
+      if (engine === store.state.engine) store.update({ runs: [...store.state.runs, { recipe, quantized }] });
+      gallery.show(quantized.report.observers);
+      await measureLast(engine, how);
+      const { calibrate, convert } = quantized.seconds;
+      return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
+    });
+
+  const measure = (): Promise<void> =>
+    work("Measuring", async (engine, how) => {
+      await measureLast(engine, how);
+      return "Done: the last result is measured.";
+    });
+
+  store.listen((state, changed) => {
+    const { model, calibration, busy } = state;
     byId("quantize").hidden = !model;
     start.disabled = busy || !calibration;
+    again.hidden = busy || !calibration || !missing(state);
+    again.textContent = lastRun(state)?.evaluation ? "Measure the last result on this data" : "Measure the last result";
     if (changed.has("model")) {
       histograms.hidden = true;
       fail("");
     }
-    if (!calibration && !busy) work.tell("Drop calibration data first.");
-    else if (changed.has("calibration") && !busy) work.tell("");
+    if (!calibration && !busy) line.tell("Drop calibration data first.");
+    else if (changed.has("calibration") && !busy) line.tell("");
   });
 }

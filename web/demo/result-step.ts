@@ -11,8 +11,8 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
   const body = h("div", {});
   byId("result").append(body);
 
-  const imageOf = (state: State, file: string): Blob | undefined =>
-    isImage(file) ? (state.test ?? state.calibration)?.choice.files.find(({ name }) => name === file)?.file : undefined;
+  const imageOf = (run: Run, file: string): Blob | undefined =>
+    isImage(file) ? run.evaluatedOn?.choice.files.find(({ name }) => name === file)?.file : undefined;
 
   // All that is known of a run; the pictures of its predictions are given by `image`.
   function reportOf(state: State, { quantized, errors, evaluation, recipe }: Run, image: (file: string) => string | undefined): Report {
@@ -72,7 +72,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
     try {
       const pictures = new Map<string, string>();
       for (const { file = "" } of run.evaluation?.predictions ?? []) {
-        const image = imageOf(state, file);
+        const image = imageOf(run, file);
         if (image) pictures.set(file, await dataUrl(image));
       }
       const report = reportOf(state, run, (file) => pictures.get(file));
@@ -87,13 +87,13 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
     urls.forEach((url) => URL.revokeObjectURL(url));
     urls = [];
     const report = reportOf(state, run, (file) => {
-      const image = imageOf(state, file),
+      const image = imageOf(run, file),
         url = image && URL.createObjectURL(image);
       if (url) urls.push(url);
       return url;
     });
     const { predictions = [], classes = [] } = report;
-    const { observers, errors } = run;
+    const { errors } = run;
     const button = (id: string, label: string, act: () => void, props = {}): HTMLElement =>
       h("button", { type: "button", id, onclick: act, ...props }, label);
     body.replaceChildren(
@@ -103,9 +103,9 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
         { class: "controls" },
         button("save-model", "Save the int8 model (.pt2)", () => saveModel(run), { class: "primary" }),
         button("save-report", "Report (.html)", () => void saveReport(run)),
-        button("save-observers", "Calibration statistics (.json)", () => download(`${stem()}.observers.json`, `${observers}\n`, "application/json"), {
-          disabled: observers === undefined,
-        }),
+        button("save-observers", "Calibration statistics (.json)", () =>
+          download(`${stem()}.observers.json`, `${run.quantized.observers}\n`, "application/json"),
+        ),
         button("save-recipe", "Recipe (.json)", () => download("recipe.json", `${JSON.stringify(run.recipe, null, 2)}\n`, "application/json")),
       ),
       history(state) ?? "",

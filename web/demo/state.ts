@@ -11,9 +11,9 @@ export interface Chosen {
 export interface Run {
   recipe: Recipe;
   quantized: Quantized;
-  observers?: string; // what they saw, as JSON
   errors?: readonly LayerError[];
   evaluation?: Evaluation;
+  evaluatedOn?: Chosen; // the data of the evaluation
 }
 
 export interface State {
@@ -50,4 +50,6 @@ export class Store {
   }
 }
 
+// The data that results are measured on.
+export const measuringData = ({ test, calibration }: State): Chosen | undefined => test ?? calibration;
 export const lastRun = (state: State): Run | undefined => state.runs.at(-1);

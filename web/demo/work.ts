@@ -28,20 +28,17 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
       began = performance.now(),
       last = began; // when the stage last moved
     const show = (): void => {
-      const { done, total } = stage,
+      const { done, total, expected } = stage,
         now = performance.now();
       if (total > 0) {
         bar.max = total;
         bar.value = done;
       } else bar.removeAttribute("value");
       // Steps take alike; time since the last one is taken off what they still need.
-      const left = done > 0 && done < total ? (((last - began) / done) * (total - done) - (now - last)) / 1000 : 0;
-      const so = (now - began) / 1000;
-      tell(
-        done > 0
-          ? `${stage.stage}: batch ${done} of ${total}${left >= 0.5 ? `, about ${formatSeconds(left)} left` : ""}`
-          : `${stage.stage}${so >= 1 ? `, ${formatSeconds(so)} so far` : ""}`,
-      );
+      const so = (now - began) / 1000,
+        left = done > 0 ? (((last - began) / done) * (total - done) - (now - last)) / 1000 : (expected ?? 0) - so;
+      const time = left >= 0.5 ? `, about ${formatSeconds(left)} left` : done === 0 && so >= 1 ? `, ${formatSeconds(so)} so far` : "";
+      tell(`${stage.stage}${total > 0 ? `: batch ${Math.min(total, Math.floor(done) + 1)} of ${total}` : ""}${time}`);
     };
     const begin = (name: string): void => {
       began = performance.now();

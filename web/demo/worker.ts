@@ -11,6 +11,13 @@ type Progress = (stage: Stage) => void;
 let model: { program: Program; bytes: number } | undefined;
 const opened: { calibration?: Opened; test?: Opened } = {};
 let result: { prepared: Prepared; quantized: Program } | undefined;
+let secondsPerSample = 0; // that calibration took, which the time of other runs of the model is guessed from
+
+function become(prepared: Prepared, quantized: Program): void {
+  result?.prepared.dispose();
+  result?.quantized.dispose();
+  result = { prepared, quantized };
+}
 
 interface Opened {
   data: Data;
@@ -115,35 +122,47 @@ const methods: Handlers = {
     const began = performance.now();
     const prepared = preparePt2e(program(), recipe);
     try {
-      let shown = 0;
-      progress({ stage: "Calibrating", done: 0, total: data.numBatches });
-      for (let i = 0; i < data.numBatches; ++i) {
-        prepared.run(data.batch(i));
-        const stage: Stage = { stage: "Calibrating", done: i + 1, total: data.numBatches };
+      let shown = 0,
+        told = 0;
+      const stage = "Calibrating",
+        total = data.numBatches;
+      progress({ stage, done: 0, total });
+      for (let i = 0; i < total; ++i) {
+        prepared.run(data.batch(i), (looks, ofLooks) => {
+          if (performance.now() < told + 250) return;
+          told = performance.now();
+          progress({ stage, done: i + looks / ofLooks, total });
+        });
         const now = performance.now();
         // Histograms may cost a tenth of the time.
-        if (now >= shown || i + 1 === data.numBatches) {
-          stage.observers = prepared.calibration();
-          shown = performance.now() + Math.max(400, 10 * (performance.now() - now));
-        }
-        progress(stage);
+        const observers = now >= shown || i + 1 === total ? prepared.calibration() : undefined;
+        if (observers) shown = performance.now() + Math.max(400, 10 * (performance.now() - now));
+        progress({ stage, done: i + 1, total, ...(observers && { observers }) });
       }
       const calibrated = performance.now();
+      secondsPerSample = (calibrated - began) / 1000 / data.numSamples;
       progress({ stage: "Converting", done: 0, total: 0 });
       const quantized = convertPt2e(prepared);
       const bytes = savePt2(quantized) as Uint8Array<ArrayBuffer>;
-      result?.prepared.dispose();
-      result?.quantized.dispose();
-      result = { prepared, quantized };
-      return {
+      const converted = performance.now();
+      const answer = {
         file: new Blob([bytes], { type: "application/octet-stream" }),
         samples: data.numSamples,
-        seconds: { calibrate: (calibrated - began) / 1000, convert: (performance.now() - calibrated) / 1000 },
+        seconds: { calibrate: (calibrated - began) / 1000, convert: (converted - calibrated) / 1000 },
         report: quantizationReport(prepared, quantized),
+        observers: JSON.stringify(prepared.observers(), null, 1),
       };
+      become(prepared, quantized);
+      return answer;
     } finally {
       if (result?.prepared !== prepared) prepared.dispose();
     }
+  },
+
+  async restore(_progress, recipe, observers): Promise<void> {
+    const prepared = preparePt2e(program(), recipe);
+    prepared.loadObservers(observers);
+    become(prepared, convertPt2e(prepared));
   },
 
   async compare(progress): Promise<LayerError[]> {
@@ -151,7 +170,9 @@ const methods: Handlers = {
     const { data } = need(opened.calibration, "there is no calibration data");
     using comparison = compareLayers(prepared, quantized);
     const batches = Math.min(data.numBatches, Math.max(1, Math.floor((32 * data.numBatches) / data.numSamples)));
-    progress({ stage: "Comparing layers", done: 0, total: batches });
+    // Both programs run node by node.
+    const expected = 2 * secondsPerSample * Math.ceil((data.numSamples * batches) / data.numBatches);
+    progress({ stage: "Comparing layers", done: 0, total: batches, expected });
     for (let i = 0; i < batches; ++i) {
       comparison.add(data.batch(i));
       progress({ stage: "Comparing layers", done: i + 1, total: batches });
@@ -163,7 +184,7 @@ const methods: Handlers = {
     const { quantized } = need(result, "nothing is quantized yet");
     const { data, labels, folders } = need(opened[use] ?? opened.calibration, "there is no data");
     using evaluation = evaluate(program(), quantized, labels);
-    progress({ stage: "Running both models", done: 0, total: data.numBatches });
+    progress({ stage: "Running both models", done: 0, total: data.numBatches, expected: secondsPerSample * data.numSamples });
     for (let i = 0; i < data.numBatches; ++i) {
       evaluation.add(data.batch(i));
       progress({ stage: "Running both models", done: i + 1, total: data.numBatches });
@@ -171,10 +192,6 @@ const methods: Handlers = {
     const report = evaluation.report();
     const predictions = report.predictions?.map((sample) => ({ ...sample, file: data.files[sample.sample] ?? `sample ${sample.sample}` }));
     return { ...report, classes: folders === undefined ? data.classes() : [], ...(predictions && { predictions }) };
-  },
-
-  async observers(): Promise<string> {
-    return JSON.stringify(need(result, "nothing is quantized yet").prepared.observers(), null, 1);
   },
 
   async report(_progress, report): Promise<string> {
