@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
+#include <cmath>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
 
-#if !defined(__EMSCRIPTEN__) || defined(__EMSCRIPTEN_PTHREADS__)
+#if defined(__EMSCRIPTEN_PTHREADS__)
+#include <emscripten/threading.h>
+#endif
+#if defined(_OPENMP) || defined(__EMSCRIPTEN_PTHREADS__)
 #define QDQ_HAS_THREADS 1
-#include <condition_variable>
 #else
 #define QDQ_HAS_THREADS 0
 #endif
@@ -31,6 +36,8 @@ thread_local bool t_inside = false;
 // until these give up.
 class Pool {
  public:
+  int grow(int workers) { return workers; }
+
   void run(int64_t count, int64_t chunk, int workers, const std::function<void(int64_t, int64_t)>& body) {
     std::atomic<int64_t> next{0};
     std::mutex mutex;
@@ -55,56 +62,66 @@ class Pool {
   }
 };
 #elif QDQ_HAS_THREADS
-// Workers sleep until a job with a new number appears, take chunks of it, and report when none is left.
+// A worker looks for the next job for some microseconds before it sleeps: a network has a hundred jobs, and to wake a thread takes as long
+// as a small one of them. A job is done when its chunks are: a worker that wakes too late for one is not waited for.
 class Pool {
  public:
-  ~Pool() { resize(0); }
+  // Starts workers until there are so many, or the host gives no more. Returns how many there are.
+  int grow(int workers) {
+    while (size_ < workers) {
+      try {
+        std::thread([this, index = size_] { work(index); }).detach();
+      } catch (const std::system_error&) {
+        break;
+      }
+      ++size_;
+    }
+    return std::min(size_, workers);
+  }
 
   void run(int64_t count, int64_t chunk, int workers, const std::function<void(int64_t, int64_t)>& body) {
-    std::lock_guard<std::mutex> one_job_at_a_time(job_mutex_);
-    if (static_cast<int>(threads_.size()) != workers) resize(workers);
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      body_ = &body;
-      count_ = count;
-      chunk_ = chunk;
-      next_ = 0;
-      error_ = nullptr;
-      busy_ = workers;
-      ++job_;
-    }
-    wake_.notify_all();
+    body_ = &body;
+    count_ = count;
+    chunk_ = chunk;
+    workers_ = workers;
+    next_ = 0;
+    error_ = nullptr;
+    ++job_;  // open
+    if (sleeping_ > 0) emscripten_futex_wake(&job_, INT_MAX);
     take_chunks();
-    std::unique_lock<std::mutex> lock(mutex_);
-    done_.wait(lock, [this] { return busy_ == 0; });
+    ++job_;  // closed: who has not come in yet stays out
+    for (uint32_t inside = inside_; inside != 0; inside = inside_) {
+      if (!changes(inside_, inside)) emscripten_futex_wait(&inside_, inside, INFINITY);
+    }
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  void resize(int workers) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
+  // About 30 microseconds; there is no instruction that rests a core meanwhile.
+  static constexpr int kLooks = 10000;
+
+  static bool changes(const std::atomic<uint32_t>& word, uint32_t from) {
+    for (int i = 0; i < kLooks; ++i) {
+      if (word != from) return true;
     }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-    stop_ = false;
-    const uint64_t seen = job_;
-    for (int i = 0; i < workers; ++i) threads_.emplace_back([this, seen] { work(seen); });
+    return false;
   }
 
-  void work(uint64_t seen) {
-    for (;;) {
-      {
-        std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return stop_ || job_ != seen; });
-        if (stop_) return;
-        seen = job_;
+  void work(int index) {
+    for (uint32_t seen = 0;;) {
+      if (!changes(job_, seen)) {
+        ++sleeping_;
+        emscripten_futex_wait(&job_, seen, INFINITY);
+        --sleeping_;
       }
-      take_chunks();
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (--busy_ == 0) done_.notify_all();
+      const uint32_t job = job_;
+      if (job != seen && job % 2 == 1) {
+        ++inside_;
+        // While somebody is inside of an open job, its fields stand.
+        if (job_ == job && index < workers_) take_chunks();
+        if (--inside_ == 0) emscripten_futex_wake(&inside_, 1);
+      }
+      seen = job;
     }
   }
 
@@ -124,26 +141,24 @@ class Pool {
     t_inside = false;
   }
 
-  std::mutex job_mutex_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  std::vector<std::thread> threads_;
+  int size_ = 0;
+  std::atomic<uint32_t> job_{0};  // odd: open
+  std::atomic<uint32_t> inside_{0};
+  std::atomic<int> sleeping_{0};
   const std::function<void(int64_t, int64_t)>* body_ = nullptr;
   std::atomic<int64_t> next_{0};
   int64_t count_ = 0;
   int64_t chunk_ = 1;
-  int busy_ = 0;
-  uint64_t job_ = 0;
-  bool stop_ = false;
+  int workers_ = 0;
+  std::mutex mutex_;
   std::exception_ptr error_;
 };
 #endif
 
 #if QDQ_HAS_THREADS
 Pool& pool() {
-  static Pool instance;
-  return instance;
+  static Pool* const instance = new Pool;  // its workers may outlive what the end of the process destroys
+  return *instance;
 }
 #endif
 
@@ -154,7 +169,7 @@ int num_threads() { return g_num_threads; }
 void set_num_threads(int count) {
   QDQ_CHECK(count >= 1, kInvalidArgument, "the number of threads is ", count, ", it must be at least 1");
 #if QDQ_HAS_THREADS
-  g_num_threads = std::min(count, 256);
+  g_num_threads = 1 + pool().grow(std::min(count, 256) - 1);
 #endif
 }
 

@@ -10,7 +10,8 @@ namespace qdq {
 // Results never depend on it: work is divided along outputs, never along a sum.
 int num_threads();
 
-// Throws Error{kInvalidArgument} if count < 1. Builds without threads accept any count and use one.
+// Throws Error{kInvalidArgument} if count < 1. Takes as many as there can be: builds without threads use one, and modules of WebAssembly
+// no more than the workers that they were started with and the caller.
 void set_num_threads(int count);
 
 // Calls body(begin, end) for disjoint ranges that cover [0, count), each at least `grain` long except the last, and returns

@@ -1,0 +1,73 @@
+#include "base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "base/error.h"
+
+namespace qdq {
+namespace {
+
+// One thread again when a test is over.
+class ParallelFor : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { set_num_threads(GetParam()); }
+  void TearDown() override { set_num_threads(1); }
+};
+
+// Many short jobs: workers come late, sleep and wake in between.
+TEST_P(ParallelFor, VisitsEveryIndexOnce) {
+  for (const int64_t count : {0, 1, 2, 3, 7, 64, 1000}) {
+    for (const int64_t grain : {0, 1, 5, 2000}) {
+      for (int repeat = 0; repeat < 50; ++repeat) {
+        std::vector<int> visits(static_cast<size_t>(count));
+        parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+          ASSERT_LT(begin, end);
+          for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+        });
+        ASSERT_EQ(visits, std::vector<int>(static_cast<size_t>(count), 1)) << count << " by " << grain;
+      }
+    }
+  }
+}
+
+TEST_P(ParallelFor, RunsInnerLoopsInTheirThread) {
+  std::atomic<int64_t> sum{0};
+  parallel_for(20, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t own = 0;
+      parallel_for(100, 1, [&](int64_t from, int64_t to) {
+        for (int64_t k = from; k < to; ++k) own += k;
+      });
+      sum += own;
+    }
+  });
+  EXPECT_EQ(sum, 20 * 4950);
+}
+
+TEST_P(ParallelFor, RethrowsAndGoesOn) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    EXPECT_THROW(parallel_for(64, 1,
+                              [](int64_t begin, int64_t end) {
+                                if (begin <= 40 && 40 < end) throw std::runtime_error("no");
+                              }),
+                 std::runtime_error);
+    std::atomic<int64_t> sum{0};
+    parallel_for(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+    EXPECT_EQ(sum, 64);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ParallelFor, testing::Values(1, 2, 3, 5));
+
+TEST(SetNumThreads, RefusesFewerThanOne) {
+  EXPECT_THROW(set_num_threads(0), Error);
+  EXPECT_EQ(num_threads(), 1);
+}
+
+}  // namespace
+}  // namespace qdq
