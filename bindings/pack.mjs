@@ -6,14 +6,14 @@ const built = process.env.QDQ_WASM_DIR ?? "build/wasm";
 const flavours = {
   esm: {
     type: "module",
-    exports: (factory, name) => `export default ${factory};
-export const wasmUrl = new URL("../../../${name}.wasm", import.meta.url);
-export const relaxedWasmUrl = new URL("../../../${name}-relaxed.wasm", import.meta.url);`,
+    url: (file) => `new URL("../../../${file}", import.meta.url)`,
+    exports: (factory, urls) => `export default ${factory};\n${urls.map(([name, url]) => `export const ${name} = ${url};`).join("\n")}`,
   },
   cjs: {
     type: "commonjs",
-    exports: (factory, name) => `const urlOf = (file) => require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../..", file));
-module.exports = { __esModule: true, default: ${factory}, wasmUrl: urlOf("${name}.wasm"), relaxedWasmUrl: urlOf("${name}-relaxed.wasm") };`,
+    url: (file) => `require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../..", "${file}"))`,
+    exports: (factory, urls) =>
+      `module.exports = { __esModule: true, default: ${factory}, ${urls.map(([name, url]) => `${name}: ${url}`).join(", ")} };`,
   },
 };
 for (const [folder, { type }] of Object.entries(flavours)) {
@@ -21,15 +21,24 @@ for (const [folder, { type }] of Object.entries(flavours)) {
   writeFileSync(`dist/${folder}/package.json`, JSON.stringify({ type }) + "\n");
   chmodSync(`dist/${folder}/node/cli.js`, 0o755);
 }
-for (const [name, factory] of [["qdq", "createQdq"], ["qdq-cli", "createQdqCli"]]) {
+const modules = [
+  { name: "qdq", factory: "createQdq", threads: false },
+  { name: "qdq-threads", factory: "createQdq", threads: true },
+  { name: "qdq-cli", factory: "createQdqCli", threads: true },
+];
+for (const { name, factory, threads } of modules) {
+  const files = { wasmUrl: `${name}.wasm`, relaxedWasmUrl: `${name}-relaxed.wasm` };
+  for (const file of Object.values(files)) copyFileSync(`${built}/${file}`, `dist/${file}`);
   const glue = readFileSync(`${built}/${name}.js`, "utf8");
   // A module and its relaxed form differ in the kernels' code alone, so one glue serves both.
-  if (readFileSync(`${built}/${name}-relaxed.js`, "utf8").replaceAll(`${name}-relaxed.wasm`, `${name}.wasm`) !== glue) {
+  if (readFileSync(`${built}/${name}-relaxed.js`, "utf8").replaceAll(`${name}-relaxed.`, `${name}.`) !== glue) {
     throw new Error(`${built}/${name}.js and ${name}-relaxed.js differ; build both from the same sources`);
   }
-  for (const [folder, { exports }] of Object.entries(flavours)) {
-    writeFileSync(`dist/${folder}/bindings/wasm/${name}.js`, `${glue}\n${exports(factory, name)}\n`);
+  // Workers run the glue as a script of its own.
+  if (threads) writeFileSync(`dist/${(files.workerUrl = `${name}-worker.js`)}`, glue);
+  for (const [folder, { url, exports }] of Object.entries(flavours)) {
+    const urls = Object.entries(files).map(([constant, file]) => [constant, url(file)]);
+    writeFileSync(`dist/${folder}/bindings/wasm/${name}.js`, `${glue}\n${exports(factory, urls)}\n`);
     copyFileSync(`bindings/wasm/${name}.d.ts`, `dist/${folder}/bindings/wasm/${name}.d.ts`);
   }
-  for (const file of [`${name}.wasm`, `${name}-relaxed.wasm`]) copyFileSync(`${built}/${file}`, `dist/${file}`);
 }

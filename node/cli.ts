@@ -3,8 +3,10 @@
 import { readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { hasRelaxedSimd } from "../bindings/api/engine.js";
-import createQdqCli, { relaxedWasmUrl, wasmUrl } from "../bindings/wasm/qdq-cli.js";
+import { instantiateWithThreads } from "../bindings/api/instantiate.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
+import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
+import { startWorker } from "./thread.js";
 
 // The result of the work, or why it could not be done.
 const reasonOf = (error: unknown): string => (error as Error).message;
@@ -53,9 +55,20 @@ const host: RawHost = {
   errorIsTerminal: process.stderr.isTTY === true,
 };
 
-createQdqCli({ wasmBinary: readFileSync(fileURLToPath(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl)) }).then(
-  (module) => {
-    process.exitCode = module.runCli(process.argv.slice(2), host);
+// The workers of threads are there before the module reads its command line, so their number is looked up here; what is wrong with it
+// the module says.
+const wanted = Number(/(?:^|\0)--threads[=\0](\d+)(?:\0|$)/.exec(process.argv.slice(2).join("\0"))?.[1] ?? 1);
+const threads = Math.min(Math.max(wanted, 1), 64);
+
+async function run(): Promise<number> {
+  const compiled = await WebAssembly.compile(readFileSync(fileURLToPath(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl)));
+  const module = await instantiateWithThreads(createQdqCli, compiled, threads, workerUrl, startWorker);
+  return module.runCli(process.argv.slice(2), host);
+}
+
+run().then(
+  (status) => {
+    process.exitCode = status;
   },
   (error: unknown) => {
     write(2, `qdq: ${reasonOf(error)}\n`);

@@ -1,7 +1,8 @@
-// The door for Node: the module's bytes come from the package's folder.
+// The door for Node: the module's bytes come from the package's folder, and threads are as many as configure() says.
 import { readFile } from "node:fs/promises";
 import { openDoor } from "../bindings/api/module.js";
+import { startWorker } from "./thread.js";
 
-openDoor((url) => readFile(url));
+openDoor({ read: (url) => readFile(url), threads: (wanted = 1) => wanted, startWorker });
 
 export * from "../bindings/api/index.js";

@@ -1,20 +1,24 @@
 // The WASM module: brought on the first load, shared by everything after it.
 import { hasRelaxedSimd } from "./engine.js";
+import { instantiate, instantiateWithThreads } from "./instantiate.js";
+import type { StartWorker } from "./instantiate.js";
 import createQdq, { relaxedWasmUrl, wasmUrl } from "../wasm/qdq.js";
 import type { Answer, RawModule } from "../wasm/qdq.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
 
 export interface Configuration {
-  // The module's bytes, or where they are; by default the file beside this package that suits the engine best: qdq-relaxed.wasm where
-  // there is relaxed SIMD, else qdq.wasm.
+  // The module's bytes, or where they are; by default the file beside this package that suits the engine and the threads best.
   wasm?: Uint8Array | ArrayBuffer | URL | string;
-  // Threads to use where the build has them; results never depend on it.
+  // Threads to use, the caller's included; results never depend on it. By default one in Node, and in a page that is cross-origin isolated
+  // up to four, as many as the machine has processors; without isolation a page has one.
   threads?: number;
 }
 
 // What the loaded module works with.
 export interface Capabilities {
+  // The file of the module: qdq.wasm, qdq-relaxed.wasm, qdq-threads.wasm or qdq-threads-relaxed.wasm, unless configure() named another.
+  module: string;
   // Whether the engine has relaxed SIMD.
   relaxedSimd: boolean;
   // The instruction that multiplies integers: "16-bit dot product", or an 8-bit one that is exact on this engine.
@@ -22,16 +26,23 @@ export interface Capabilities {
   threads: number;
 }
 
-type ReadWasm = (url: URL | string) => Promise<Uint8Array | ArrayBuffer>;
+// What differs between Node and browsers.
+export interface Door {
+  read(url: URL | string): Promise<Uint8Array | ArrayBuffer>;
+  // How many threads there are to be, of those that are wanted.
+  threads(wanted: number | undefined): number;
+  startWorker: StartWorker;
+}
 
-let readWasm: ReadWasm | undefined;
+let door: Door;
 let configuration: Configuration = {};
 let loading: Promise<RawModule> | undefined;
 let loaded: RawModule | undefined;
+let moduleName = "";
 
-// Called by a door with its way to get the module's bytes.
-export function openDoor(read: ReadWasm): void {
-  readWasm = read;
+// Called by a door before anything else.
+export function openDoor(opened: Door): void {
+  door = opened;
 }
 
 // Settings for those who need them, before the first load. Throws QdqError{InvalidArgument} after it.
@@ -43,13 +54,41 @@ export function configure(settings: Configuration): void {
   configuration = { ...settings };
 }
 
+async function compile(source: NonNullable<Configuration["wasm"]>): Promise<WebAssembly.Module> {
+  const named = source instanceof URL || typeof source === "string";
+  moduleName = named ? String(source).replace(/[?#].*/, "").replace(/.*\//, "") : "bytes";
+  return WebAssembly.compile((named ? await door.read(source) : source) as BufferSource);
+}
+
+async function loadWithThreads(threads: number, compiled?: WebAssembly.Module): Promise<RawModule> {
+  const glue = await import("../wasm/qdq-threads.js");
+  compiled ??= await compile(hasRelaxedSimd() ? glue.relaxedWasmUrl : glue.wasmUrl);
+  return instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, door.startWorker);
+}
+
+async function load(): Promise<RawModule> {
+  const threads = door.threads(configuration.threads);
+  if (configuration.wasm !== undefined) {
+    const compiled = await compile(configuration.wasm);
+    // Only modules with threads get their memory from outside.
+    const shared = WebAssembly.Module.imports(compiled).some(({ kind }) => kind === "memory");
+    return shared ? loadWithThreads(threads, compiled) : instantiate(createQdq, compiled);
+  }
+  if (threads > 1) {
+    try {
+      return await loadWithThreads(threads);
+    } catch {
+      // A policy without workers from blobs, or an engine without so much shared memory: one thread is what is left.
+    }
+  }
+  return instantiate(createQdq, await compile(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl));
+}
+
 // The module, loaded if it is not yet. A failed load is tried again by the next call.
 export function loadModule(): Promise<RawModule> {
   loading ??= (async () => {
-    const source = configuration.wasm ?? (hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl);
-    const wasmBinary = source instanceof URL || typeof source === "string" ? await readWasm!(source) : source;
-    loaded = await createQdq({ wasmBinary });
-    unwrap(loaded.setThreads(configuration.threads ?? 1));
+    loaded = await load();
+    unwrap(loaded.setThreads(door.threads(configuration.threads)));
     return loaded;
   })().catch((error: unknown) => {
     loading = undefined;
@@ -67,7 +106,7 @@ export function module(): RawModule {
 // Loads the module if it is not loaded yet, and says what it works with.
 export async function capabilities(): Promise<Capabilities> {
   const { integerProducts, threads } = unwrap((await loadModule()).capabilities());
-  return { relaxedSimd: hasRelaxedSimd(), integerProducts, threads };
+  return { module: moduleName, relaxedSimd: hasRelaxedSimd(), integerProducts, threads };
 }
 
 // The result of a call, or its error thrown.

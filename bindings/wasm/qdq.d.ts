@@ -70,7 +70,12 @@ export interface RawModule {
   capabilities(): Answer<{ integerProducts: string; threads: number }>;
 }
 
-declare const createQdq: (options: { wasmBinary: Uint8Array | ArrayBuffer }) => Promise<RawModule>;
+// How the module gets what it imports: instantiated with `imports`, it is handed to `done`.
+export interface Instantiation {
+  instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void): object;
+}
+
+declare const createQdq: (options: Instantiation) => Promise<RawModule>;
 export default createQdq;
 // The module for every engine, and the one for engines with relaxed SIMD.
 export declare const wasmUrl: URL;

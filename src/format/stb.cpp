@@ -13,6 +13,10 @@
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_PNG
 #define STBI_ONLY_BMP
+// CMakeLists.txt says why WASM has no thread-local variables here; only the thread of the caller decodes there.
+#ifdef __EMSCRIPTEN__
+#define STBI_NO_THREAD_LOCALS
+#endif
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb/stb_image.h>
 

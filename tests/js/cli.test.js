@@ -43,11 +43,17 @@ test("both builds write the same bytes", () => {
 });
 
 test("threads do not change the bytes", () => {
-  const bytes = ["1", "3"].map((threads) => {
-    expect(builds.native("quantize", modelPath, ...calibration, "--threads", threads, "-o", "threads.pt2").status).toBe(0);
+  const bytes = [["native", "1"], ["native", "3"], ["npx", "2"], ["npx", "3"]].map(([name, threads]) => {
+    expect(builds[name]("quantize", modelPath, ...calibration, "--threads", threads, "-o", "threads.pt2")).toMatchObject({ status: 0 });
     return fs.readFileSync(at("threads.pt2"));
   });
-  expect(bytes[0].equals(bytes[1])).toBe(true);
+  for (const other of bytes) expect(other.equals(bytes[0])).toBe(true);
+});
+
+test.each(["0", "many", "-1"])("%s threads are wrong usage", (threads) => {
+  const [npx, native] = [builds.npx, builds.native].map((qdq) => qdq("inspect", modelPath, `--threads=${threads}`));
+  expect(npx).toEqual(native);
+  expect(npx.status).not.toBe(0);
 });
 
 describe.each(Object.entries(builds))("%s", (name, qdq) => {

@@ -1,42 +1,67 @@
-// The module for every engine and the one for relaxed SIMD: which is loaded, and that both give the same numbers.
+// The modules for every engine and for relaxed SIMD, with threads and without: which is loaded, and that all give the same numbers.
 const { execFileSync, spawnSync } = require("node:child_process");
+const { readFileSync } = require("node:fs");
 const path = require("node:path");
+const qdq = require("../../dist/cjs/node/index.js");
 
 const root = path.join(__dirname, "../..");
 // Node 20 has relaxed SIMD behind a flag, which later ones refuse because they have it anyway.
 const flag = "--experimental-wasm-relaxed-simd";
 const flags = spawnSync(process.execPath, [flag, "-e", "1"]).status === 0 ? [flag] : [];
 
-function evaluate(nodeFlags, wasm) {
+// Quantizes the example in a process of its own, which must end by itself.
+function evaluate(nodeFlags, { wasm, threads }) {
   const script = `
+    import { createHash } from "node:crypto";
     import { readFile } from "node:fs/promises";
     import { pathToFileURL } from "node:url";
     import { capabilities, configure, convertPt2e, getDefaultX86InductorQuantizationConfig, loadPt2, lower, preparePt2e, savePt2, tensor,
              X86InductorQuantizer } from "./dist/esm/node/index.js";
-    ${wasm ? `configure({ wasm: pathToFileURL("dist/${wasm}") });` : ""}
+    configure({ ${wasm ? `wasm: pathToFileURL("dist/${wasm}"), ` : ""} ${threads ? `threads: ${threads}` : ""} });
     const program = await loadPt2(await readFile("examples/shapes/model.pt2"));
     const pixels = Float32Array.from({ length: 2 * 3 * 40 * 40 }, (_, i) => Math.sin(i * 0.7) * 2);
     const image = tensor(pixels, [2, 3, 40, 40]);
     const prepared = preparePt2e(program, new X86InductorQuantizer().setGlobal(getDefaultX86InductorQuantizationConfig()));
     prepared.run([image]);
     const quantized = convertPt2e(prepared);
-    const [logits] = lower(quantized).run([image]);
-    console.log(JSON.stringify({ ...(await capabilities()), logits: Array.from(logits.data), file: Array.from(savePt2(quantized)).length }));`;
-  return JSON.parse(execFileSync(process.execPath, [...nodeFlags, "--input-type=module", "-e", script], { cwd: root }));
+    const [float] = lower(program).run([image]), [logits] = lower(quantized).run([image]);
+    const file = createHash("sha256").update(savePt2(quantized)).digest("hex");
+    console.log(JSON.stringify({ ...(await capabilities()), result: { float: Array.from(float.data), logits: Array.from(logits.data), file } }));`;
+  return JSON.parse(execFileSync(process.execPath, [...nodeFlags, "--input-type=module", "-e", script], { cwd: root, timeout: 60000 }));
 }
 
 test("an engine with relaxed SIMD gets the module that uses it", () => {
-  const chosen = evaluate(flags);
-  expect(chosen.relaxedSimd).toBe(true);
-  expect(chosen.threads).toBe(1);
-  expect(chosen.integerProducts).toMatch(/dot product/);
-  expect(chosen.logits).toEqual(evaluate(flags, "qdq-relaxed.wasm").logits);
+  const { module, relaxedSimd, threads, integerProducts } = evaluate(flags, {});
+  expect({ module, relaxedSimd, threads }).toEqual({ module: "qdq-relaxed.wasm", relaxedSimd: true, threads: 1 });
+  expect(integerProducts).toMatch(/dot product/);
 });
 
-test("every engine can take the plain module, and the integers are the same", () => {
-  const plain = evaluate([], "qdq.wasm");
-  expect(plain.integerProducts).toBe("16-bit dot product");
-  const relaxed = evaluate(flags, "qdq-relaxed.wasm");
-  expect(relaxed.logits).toEqual(plain.logits);
-  expect(relaxed.file).toBe(plain.file);
+test("who asks for threads gets the module that has them", () => {
+  expect(evaluate(flags, { threads: 2 })).toMatchObject({ module: "qdq-threads-relaxed.wasm", threads: 2 });
+  expect(evaluate(flags, { wasm: "qdq.wasm", threads: 2 })).toMatchObject({ module: "qdq.wasm", threads: 1 });
+});
+
+test("every module writes the same file and computes the same outputs with any number of threads", () => {
+  const { result, integerProducts } = evaluate([], { wasm: "qdq.wasm" });
+  expect(integerProducts).toBe("16-bit dot product");
+  expect(evaluate(flags, { wasm: "qdq-relaxed.wasm" }).result).toEqual(result);
+  for (const threads of [1, 2, 3]) {
+    for (const [nodeFlags, wasm] of [[[], "qdq-threads.wasm"], [flags, "qdq-threads-relaxed.wasm"]]) {
+      expect(evaluate(nodeFlags, { wasm, threads })).toMatchObject({ module: wasm, threads, result });
+    }
+  }
+});
+
+// Jest would not end if a worker kept the process alive.
+test("a CommonJS module has threads too, and an error in one of many calls leaves them in order", async () => {
+  qdq.configure({ threads: 3 });
+  expect(await qdq.capabilities()).toMatchObject({ module: expect.stringMatching(/^qdq-threads(-relaxed)?\.wasm$/), threads: 3 });
+  const bytes = readFileSync(path.join(root, "examples/shapes/model.pt2"));
+  await expect(qdq.loadPt2(bytes.subarray(0, 3000))).rejects.toMatchObject({ code: "BadFile" });
+  const session = qdq.lower(await qdq.loadPt2(bytes));
+  const image = qdq.tensor(new Float32Array(3 * 40 * 40).fill(0.5), [1, 3, 40, 40]);
+  const [first] = session.run([image]);
+  expect(() => session.run([qdq.tensor(new Float32Array(4), [1, 4])])).toThrow(qdq.QdqError);
+  for (let i = 0; i < 200; ++i) expect(session.run([image])[0].data).toEqual(first.data);
+  expect(first.data.buffer).toBeInstanceOf(ArrayBuffer);
 });
