@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <climits>
-#include <cmath>
+#include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -13,9 +12,6 @@
 
 #include "base/error.h"
 
-#if defined(__EMSCRIPTEN_PTHREADS__)
-#include <emscripten/threading.h>
-#endif
 #if defined(_OPENMP) || defined(__EMSCRIPTEN_PTHREADS__)
 #define QDQ_HAS_THREADS 1
 #else
@@ -87,11 +83,14 @@ class Pool {
     next_ = 0;
     error_ = nullptr;
     ++job_;  // open
-    if (sleeping_ > 0) emscripten_futex_wake(&job_, INT_MAX);
+    if (sleeping_ > 0) signal(wake_);
     take_chunks();
     ++job_;  // closed: who has not come in yet stays out
-    for (uint32_t inside = inside_; inside != 0; inside = inside_) {
-      if (!changes(inside_, inside)) emscripten_futex_wait(&inside_, inside, INFINITY);
+    if (!looks([this] { return inside_ == 0; })) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      waiting_ = true;
+      done_.wait(lock, [this] { return inside_ == 0; });
+      waiting_ = false;
     }
     if (error_) std::rethrow_exception(error_);
   }
@@ -100,26 +99,35 @@ class Pool {
   // About 30 microseconds; there is no instruction that rests a core meanwhile.
   static constexpr int kLooks = 10000;
 
-  static bool changes(const std::atomic<uint32_t>& word, uint32_t from) {
+  template <class Condition>
+  static bool looks(const Condition& holds) {
     for (int i = 0; i < kLooks; ++i) {
-      if (word != from) return true;
+      if (holds()) return true;
     }
     return false;
   }
 
+  // Who waits has checked its condition under the mutex.
+  void signal(std::condition_variable& condition) {
+    { std::lock_guard<std::mutex> lock(mutex_); }
+    condition.notify_all();
+  }
+
   void work(int index) {
     for (uint32_t seen = 0;;) {
-      if (!changes(job_, seen)) {
+      const auto another = [&] { return job_ != seen; };
+      if (!looks(another)) {
+        std::unique_lock<std::mutex> lock(mutex_);
         ++sleeping_;
-        emscripten_futex_wait(&job_, seen, INFINITY);
+        wake_.wait(lock, another);
         --sleeping_;
       }
       const uint32_t job = job_;
-      if (job != seen && job % 2 == 1) {
+      if (job % 2 == 1) {
         ++inside_;
         // While somebody is inside of an open job, its fields stand.
         if (job_ == job && index < workers_) take_chunks();
-        if (--inside_ == 0) emscripten_futex_wake(&inside_, 1);
+        if (--inside_ == 0 && waiting_) signal(done_);
       }
       seen = job;
     }
@@ -145,12 +153,15 @@ class Pool {
   std::atomic<uint32_t> job_{0};  // odd: open
   std::atomic<uint32_t> inside_{0};
   std::atomic<int> sleeping_{0};
+  std::atomic<bool> waiting_{false};
   const std::function<void(int64_t, int64_t)>* body_ = nullptr;
   std::atomic<int64_t> next_{0};
   int64_t count_ = 0;
   int64_t chunk_ = 1;
   int workers_ = 0;
   std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
   std::exception_ptr error_;
 };
 #endif
