@@ -87,7 +87,7 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
 // those of the calibration, if there are any, else those shown.
 std::string report_of(const QuantizeOptions& options, const Shown& shown, const Prepared& prepared, const Program& converted, Data* calibration,
                       std::pair<uint64_t, uint64_t> bytes, Host& host) {
-  constexpr int64_t kSamples = 32;
+  constexpr int64_t kSamples = 16;
   format::Json report = quantization_report(prepared, converted);
   report["model"] = options.model;
   report.update(graph_report(*shown.program.graph));

@@ -366,17 +366,40 @@ test("says what is wrong with broken files and goes on", async () => {
   expect(problems).toEqual([]);
 });
 
-test("works by keyboard, names every control, and fits a phone in the dark", async () => {
+test("works by keyboard alone, names every control, and fits a phone in the dark", async () => {
   const { page, problems } = await openPage(browser, server.url, { viewport: { width: 390, height: 844 }, colorScheme: "dark" });
-  await page.keyboard.press("Tab");
-  for (let i = 0; i < 5 && (await page.evaluate(() => document.activeElement.id)) !== "example"; ++i) await page.keyboard.press("Tab");
-  expect(await page.evaluate(() => document.activeElement.id)).toBe("example");
+  // Tab until what has the focus is the element; whoever can see must see where it is.
+  const walkTo = async (selector) => {
+    for (let i = 0; i < 200; ++i) {
+      await page.keyboard.press("Tab");
+      if (await page.evaluate((selector) => document.activeElement.matches(selector), selector)) return;
+    }
+    throw new Error(`the Tab key never comes to ${selector}`);
+  };
+  await walkTo("#example");
+  expect(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle)).toBe("solid");
   await page.keyboard.press("Enter");
   await page.waitForSelector("#test-summary:not(:empty)");
   await page.waitForSelector("#recipe tbody tr");
-  await page.focus("#start");
+  for (const place of ["#calibration-files", "#calibration-files-folder", "#test-files", "#batch-size", ".thumbnail"]) await walkTo(place);
+  await page.keyboard.press("Enter");
+  await walkTo("#recipe td select");
+  await page.keyboard.type("float");
+  await page.waitForSelector("td.outcome.float");
+  await walkTo("#start");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.querySelector("#progress-text").textContent.startsWith("Done"));
+  expect(await text(page, "#layers")).toBe("20 of 21");
+  await walkTo("#save-model");
+  const [saved] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("Enter")]);
+  expect(saved.suggestedFilename()).toBe("model.int8.pt2");
+  await walkTo("#graph-search");
+  await page.keyboard.type("conv2d_8");
+  expect(await text(page, "#node-details")).toContain("torch.ops.aten.conv2d.default");
+  await walkTo("#graph .box");
+  await page.keyboard.press("ArrowDown");
+  expect(await page.evaluate(() => document.activeElement.matches("#graph .box[aria-pressed=true]"))).toBe(true);
+
   await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
   const unnamed = await page.evaluate(() =>
     [...document.querySelectorAll("input, select, textarea, button, meter, progress")]
@@ -444,9 +467,11 @@ test("shows the graph: modules open and close, operators are found and tell all 
   expect(problems).toEqual([]);
 });
 
-// QDQ_MODELS: a folder of trained models, each a folder with model.pt2 and reference/input.npy.
+// QDQ_MODELS: a folder of trained models, each a folder with model.pt2 and reference/input.npy, and beside it data/imagenet-sample.
 const models = process.env.QDQ_MODELS;
-(models ? test : test.skip)("quantizes trained models to the bytes of the command line", async () => {
+const missing = models ? "" : " (skipped: QDQ_MODELS names no folder of models, and there is none at ../shared/models)";
+const testModels = models ? test : test.skip;
+testModels(`quantizes trained models to the bytes of the command line${missing}`, async () => {
   for (const name of ["mnist-cnn", "cifar-resnet20", "kws-ds-cnn"]) {
     const model = path.join(models, name, "model.pt2"),
       data = path.join(models, name, "reference/input.npy"),
@@ -462,6 +487,44 @@ const models = process.env.QDQ_MODELS;
     expect(problems).toEqual([]);
     await page.close();
   }
+});
+
+testModels(`quantizes a trained model on photographs, and measures it on others${missing}`, async () => {
+  const photographs = path.join(models, "../data/imagenet-sample"),
+    model = path.join(models, "mobilenet-v1-075/model.pt2");
+  const all = readFileSync(path.join(photographs, "labels.csv"), "utf8").trim().split("\n").slice(1).map((line) => line.split(","));
+  // Folders named by the number of their class.
+  const fill = (name, lines) => {
+    const folder = path.join(scratch, name);
+    for (const [file, label] of lines) {
+      mkdirSync(path.join(folder, label), { recursive: true });
+      copyFileSync(path.join(photographs, "images", file), path.join(folder, label, file));
+    }
+    return folder;
+  };
+  const calibration = fill("photographs", all.filter(([, , , , split]) => split === "calib").slice(0, 16)),
+    others = fill("other-photographs", all.filter(([, , , , split]) => split === "test").filter((_, i) => i % 38 === 0));
+  const how = path.join(scratch, "how.json"),
+    file = path.join(scratch, "photographs.pt2");
+  writeFileSync(how, '{"resize": 224, "crop": 224, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}');
+  const { page, problems } = await openPage(browser, server.url);
+  await page.setInputFiles("#model-file", model);
+  await page.waitForSelector("#recipe tbody tr");
+  await page.setInputFiles("#calibration-files-folder", calibration);
+  await page.waitForSelector("#calibration-summary:not(:empty)");
+  await page.setInputFiles("#calibration-files", how);
+  await page.setInputFiles("#test-files-folder", others);
+  await page.waitForFunction(() => document.querySelector("#test-summary").textContent.includes("24 samples in 2 batches, with labels"));
+  await page.selectOption("#quantizer", "X86InductorQuantizer");
+  await quantize(page);
+  qdq("quantize", model, "--calibrate", calibration, "--preprocess", how, "--quantizer", "x86-inductor", "-o", file);
+  expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
+  const settings = ["--data", others, "--labels", "folders", "--preprocess", how, "--backend", "simd", "--json"];
+  const [float, int8] = JSON.parse(qdq("evaluate", model, file, ...settings));
+  expect(float.top1).toBeGreaterThan(60);
+  expect(await text(page, "#top1")).toBe(`${float.top1.toFixed(2)} % → ${int8.top1.toFixed(2)} %`);
+  expect(await page.locator("#predictions figure img").count()).toBe(24);
+  expect(problems).toEqual([]);
 });
 
 test("works under any path of a server that sends no headers, and its worker may ask no other host there either", async () => {

@@ -13,7 +13,7 @@ export function graphStep(store: Store): (node: string) => void {
     h(
       "p",
       {},
-      "Boxes are operators, and modules that are closed; a module opens with a double click or Enter. " +
+      "Boxes are operators, and modules that are closed; a module opens with a double click, Enter or its button. " +
         "Colours tell what an operator becomes, and after quantizing how much its value moves.",
     ),
     graph.element,

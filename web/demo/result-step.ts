@@ -111,7 +111,15 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       history(state) ?? "",
       leftInFloat(run.quantized.report.left) || "",
       errors ? h("div", {}, h("h3", {}, "Where accuracy is lost"), errorTable(errors, choose)) : "",
-      predictions.length > 0 ? h("div", {}, h("h3", {}, "Predictions side by side, worst first"), predictionCards(predictions, classes)) : "",
+      predictions.length > 0
+        ? h(
+            "div",
+            {},
+            h("h3", {}, "Predictions side by side"),
+            h("p", {}, "The worst first: where int8 answers otherwise than float (framed), then where its scores moved most."),
+            predictionCards(predictions, classes),
+          )
+        : "",
     );
   }
 

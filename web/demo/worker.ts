@@ -169,9 +169,9 @@ const methods: Handlers = {
     const { prepared, quantized } = need(result, "nothing is quantized yet");
     const { data } = need(opened.calibration, "there is no calibration data");
     using comparison = compareLayers(prepared, quantized);
-    const batches = Math.min(data.numBatches, Math.max(1, Math.floor((32 * data.numBatches) / data.numSamples)));
+    const batches = Math.min(data.numBatches, Math.max(1, Math.floor((16 * data.numBatches) / data.numSamples)));
     // Both programs run node by node.
-    const expected = 2 * secondsPerSample * Math.ceil((data.numSamples * batches) / data.numBatches);
+    const expected = 1.5 * secondsPerSample * Math.ceil((data.numSamples * batches) / data.numBatches);
     progress({ stage: "Comparing layers", done: 0, total: batches, expected });
     for (let i = 0; i < batches; ++i) {
       comparison.add(data.batch(i));

@@ -23,12 +23,12 @@ const graph = graphView();
 if (report.errors?.length)
   section("Where accuracy is lost", "A click on an operator shows it in the graph.", errorTable(report.errors, graph.select));
 if (report.nodes?.length) {
-  section("Graph", "Colours tell what an operator became and how much its value moves. A module opens with a double click or Enter.", graph.element);
+  section("Graph", "Colours tell what an operator became and how much its value moves. A module opens with a double click, Enter or its button.", graph.element);
   graph.show(report.nodes);
   graph.know(report);
 }
 if (report.predictions?.length) {
-  const order = "Other answers than float's first, then the samples whose scores moved most.";
+  const order = "The worst first: where int8 answers otherwise than float (framed), then where its scores moved most.";
   section("Predictions side by side", order, predictionCards(report.predictions, report.classes));
 }
 if (report.observers?.length) {

@@ -95,7 +95,7 @@ export const predictionCards = (samples, classes = []) =>
        */
       const line = (name, [first]) => {
         if (!first) return "";
-        const share = typeof first.share === "number" ? ` ${(100 * first.share).toFixed(0)} %` : "";
+        const share = typeof first.share === "number" ? ` ${(100 * first.share).toFixed(0)}\u00a0%` : "";
         return h(
           "small",
           { class: known && first.class !== label ? "answer wrong" : "answer" },
