@@ -59,6 +59,14 @@ void expect_qparams(const std::string& what, const QParams& qparams, const Json&
   expect_zero_points(what + "zero_point", qparams, expected.at("zero_point"));
 }
 
+// Takes a const observer or another.
+template <class AnyObserver>
+auto& fake_quantize_of(AnyObserver& observer) {
+  auto* fake_quantize = observer.as_fake_quantize();
+  if (fake_quantize == nullptr) differ(observer.class_name(), " is no fake quantizer");
+  return *fake_quantize;
+}
+
 void expect_state(const ConformanceCase& c, const std::string& what, const Observer& observer, const Json& expected,
                   const Tensor& output) {
   if (expected.contains("min_val")) {
@@ -69,13 +77,13 @@ void expect_state(const ConformanceCase& c, const std::string& what, const Obser
     expect_close(what + "histogram", observer.histogram(),
                  c.array("data.npz", expected["histogram"].get<std::string>()));
   if (expected.contains("scale"))
-    expect_qparams(what, dynamic_cast<const FakeQuantize&>(observer).qparams_in_force(), expected);
+    expect_qparams(what, fake_quantize_of(observer).qparams_in_force(), expected);
   if (expected.contains("output"))
     expect_close(what + "output", output, c.array("data.npz", expected["output"].get<std::string>()));
 }
 
 void apply_switches(Observer& observer, const Json& switches) {
-  auto& fake_quantize = dynamic_cast<FakeQuantize&>(observer);
+  FakeQuantize& fake_quantize = fake_quantize_of(observer);
   for (const auto& name : switches) {
     const auto method = name.get<std::string>();
     if (method == "enable_observer") fake_quantize.enable_observer(true);
@@ -145,7 +153,7 @@ class Entry {
     feed();
     if (expected_.contains("recorded")) expect_recorded(*observer_, expected_["recorded"]);
     if (expected_.contains("search")) {
-      if (const auto* histogram = dynamic_cast<const HistogramObserver*>(observer_.get()))
+      if (const auto* histogram = observer_->as_histogram())
         expect_search(*histogram, expected_["search"]);
     }
     if (stage == "calculate_qparams") return refused(stage, [&] { observer_->calculate_qparams_or_default(); });
@@ -180,7 +188,7 @@ Json setting_of(const Observer& observer, const std::string& key) {
   const ObserverArgs& args = observer.args();
   const bool has_range =
       observer.class_name() != "PlaceholderObserver" && observer.class_name() != "_DerivedObserverOrFakeQuantize";
-  const auto* fake_quantize = dynamic_cast<const FakeQuantize*>(&observer);
+  const auto* fake_quantize = observer.as_fake_quantize();
   if (key == "class") return observer.class_name();
   if (key == "dtype") return dtype_name(args);
   if (key == "qscheme") return to_string(args.qscheme);
@@ -204,7 +212,7 @@ Json setting_of(const Observer& observer, const std::string& key) {
 void expect_settings(const Observer& observer, const Json& expected) {
   for (const auto& [key, value] : expected.items()) {
     if (key == "observer") {
-      expect_settings(dynamic_cast<const FakeQuantize&>(observer).inner(), value);
+      expect_settings(fake_quantize_of(observer).inner(), value);
       continue;
     }
     const Json found = setting_of(observer, key);

@@ -71,7 +71,7 @@ FakeQuantize::FakeQuantize(const ObserverArgs& args, std::shared_ptr<Observer> i
 }
 
 int64_t FakeQuantize::ch_axis() const {
-  const auto* ranges = dynamic_cast<const MinMaxObserver*>(inner_.get());
+  const auto* ranges = inner_->as_min_max();
   return ranges && ranges->is_per_channel() ? args_.ch_axis : -1;
 }
 
@@ -127,7 +127,7 @@ FixedQParamsFakeQuantize::FixedQParamsFakeQuantize(const ObserverArgs& args)
 }
 
 FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(const ObserverArgs& args)
-    : FakeQuantize(args), average_(dynamic_cast<MinMaxObserver*>(inner_.get())) {
+    : FakeQuantize(args), average_(inner_->as_min_max()) {
   QDQ_CHECK(average_ && average_->is_moving_average(), kInvalidArgument,
             "FusedMovingAvgObsFakeQuantize needs a moving average inside (MovingAverageMinMaxObserver or "
             "MovingAveragePerChannelMinMaxObserver), found ",

@@ -46,6 +46,7 @@ class FakeQuantize : public Observer {
   bool observer_enabled() const { return observer_enabled_; }
   bool fake_quant_enabled() const { return fake_quant_enabled_; }
 
+  FakeQuantize* as_fake_quantize() override { return this; }
   const Observer& inner() const { return *inner_; }
   // The channel axis, or -1 for classes without one.
   int64_t ch_axis() const;

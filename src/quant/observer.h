@@ -67,6 +67,10 @@ struct QParams {
 // What set_attribute takes; a dtype or qscheme is given by its name.
 using AttributeValue = std::variant<bool, int64_t, double, std::string>;
 
+class FakeQuantize;
+class HistogramObserver;
+class MinMaxObserver;
+
 // One observer or fake-quantize instance. Several edges and nodes may share it.
 class Observer {
  public:
@@ -100,6 +104,12 @@ class Observer {
   // Takes over what another instance of the same class and settings saw: its min_val, max_val and histogram, f32, undefined where there
   // are none. Throws Error{kInvalidArgument} if they are not the statistics of such an instance.
   virtual void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram);
+
+  // This instance as one of the classes that have more to say; null if it is of another class.
+  virtual FakeQuantize* as_fake_quantize() { return nullptr; }
+  virtual HistogramObserver* as_histogram() { return nullptr; }
+  virtual MinMaxObserver* as_min_max() { return nullptr; }
+  const FakeQuantize* as_fake_quantize() const { return const_cast<Observer*>(this)->as_fake_quantize(); }
 
  protected:
   explicit Observer(ObserverArgs args) : args_(std::move(args)) {}

@@ -37,6 +37,7 @@ class HistogramObserver final : public Observer {
   explicit HistogramObserver(const ObserverArgs& args);
 
   std::string_view class_name() const override { return "HistogramObserver"; }
+  HistogramObserver* as_histogram() override { return this; }
   // Throws Error{kInvalidArgument} if the data holds NaN or is of an integer dtype.
   Tensor forward(const Tensor& x) override;
   QParams calculate_qparams() const override;

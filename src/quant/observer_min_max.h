@@ -17,6 +17,7 @@ class MinMaxObserver final : public Observer {
   MinMaxObserver(const ObserverArgs& args, bool moving_average, bool per_channel);
 
   std::string_view class_name() const override;
+  MinMaxObserver* as_min_max() override { return this; }
   Tensor forward(const Tensor& x) override;
   QParams calculate_qparams() const override;
   bool calibrated() const override;

@@ -92,12 +92,12 @@ void expect_state(const Observer& observer, const Json& expected, const Tensor& 
   }
   if (expected.contains("output")) {
     EXPECT_EQ(fnv(output), expected["output"].get<std::string>());
-    expect_qparams(dynamic_cast<const FakeQuantize&>(observer).qparams_in_force(), expected);
+    expect_qparams(observer.as_fake_quantize()->qparams_in_force(), expected);
   }
 }
 
 void throw_switch(Observer& observer, const std::string& method) {
-  auto& fake_quantize = dynamic_cast<FakeQuantize&>(observer);
+  auto& fake_quantize = *observer.as_fake_quantize();
   const bool on = method.starts_with("enable");
   if (method.ends_with("observer")) fake_quantize.enable_observer(on);
   else fake_quantize.enable_fake_quant(on);
@@ -126,7 +126,7 @@ void check(const Json& entry) {
   const QParams qparams = observer->calculate_qparams();
   expect_qparams(qparams, entry);
   EXPECT_EQ(to_string(qparams.zero_point_dtype), entry.at("zero_point_dtype").get<std::string>());
-  if (const auto* histogram = dynamic_cast<const HistogramObserver*>(observer.get())) {
+  if (const auto* histogram = observer->as_histogram()) {
     const FloatRange range = histogram->search().range;
     EXPECT_EQ((std::vector<float>{range.min, range.max}), entry.at("ranges").back().get<std::vector<float>>());
   }
