@@ -1,0 +1,110 @@
+// Threads in a real browser: where the page is cross-origin isolated, and where it is not.
+const { existsSync, readFileSync } = require("node:fs");
+const path = require("node:path");
+const { downloaded, launch, listen, openPage, plainServer, qdq, quantize, root, scratch, serve, shapes, takeExample } = require("./page.js");
+
+let browser;
+beforeAll(async () => {
+  browser = await launch();
+});
+afterAll(() => browser?.close());
+
+// The modules that a tab asked for, without the hashes in their names.
+function modulesOf(context) {
+  const modules = [];
+  context.on("request", (request) => {
+    const file = /([^/]*)-[\w-]{8}\.wasm$/.exec(request.url());
+    if (file) modules.push(file[1]);
+  });
+  return modules;
+}
+
+test("the page has threads if its server isolates it, and writes the same bytes with and without", async () => {
+  const file = path.join(scratch, "threads.int8.pt2");
+  qdq("quantize", "model.pt2", "--calibrate", "calibration", "--preprocess", "preprocess.json", "--recipe", "recipe.json", "-o", file);
+  for (const [server, module] of [
+    [await serve(), "qdq-threads-relaxed"],
+    [await plainServer("/"), "qdq-relaxed"],
+  ]) {
+    const { page, problems } = await openPage(browser, "about:blank");
+    const modules = modulesOf(page.context());
+    await page.goto(server.url);
+    await takeExample(page);
+    await quantize(page);
+    expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
+    expect(modules).toEqual([module]);
+    expect(problems.filter((problem) => !problem.startsWith("a request to"))).toEqual([]);
+    await page.context().close();
+    server.close();
+  }
+});
+
+// The built package as it is, under given headers.
+const packageServer = (headers) =>
+  listen(({ url }, response) => {
+    const page = url === "/",
+      file = path.join(root, url);
+    if (!page && !existsSync(file)) return response.writeHead(404).end();
+    const type = page ? "text/html" : file.endsWith(".js") ? "text/javascript" : "application/octet-stream";
+    response.writeHead(200, { ...headers, "content-type": type });
+    response.end(page ? '<!doctype html><title>threads</title><link rel="icon" href="data:,">' : readFileSync(file));
+  });
+const isolation = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" };
+
+// Loads the package in the page itself, whose thread may not sleep, and quantizes and runs the example there.
+async function resultOf(headers, threads) {
+  const server = await packageServer(headers);
+  const { page, problems } = await openPage(browser, server.url);
+  const result = await page.evaluate(
+    async ([wanted, model]) => {
+      const { capabilities, configure, convertPt2e, loadPt2, lower, preparePt2e, savePt2, tensor } = await import("/dist/esm/web/index.js");
+      if (wanted !== null) configure({ threads: wanted });
+      const { module, threads } = await capabilities();
+      const bytes = Uint8Array.from(atob(model), (letter) => letter.charCodeAt(0));
+      const program = await loadPt2(bytes);
+      const image = tensor(
+        Float32Array.from({ length: 4 * 3 * 40 * 40 }, (_, i) => ((i * 7919) % 1009) / 500 - 1),
+        [4, 3, 40, 40],
+      );
+      const prepared = preparePt2e(program, { quantizer: "X86InductorQuantizer" });
+      prepared.run([image]);
+      const quantized = convertPt2e(prepared);
+      const session = lower(quantized);
+      const runs = Array.from({ length: 30 }, () => Array.from(session.run([image])[0].data).join());
+      const digest = await crypto.subtle.digest("SHA-256", savePt2(quantized));
+      return { module, threads, same: new Set(runs).size, logits: runs[0], file: Array.from(new Uint8Array(digest)).join() };
+    },
+    [threads, readFileSync(path.join(shapes, "model.pt2")).toString("base64")],
+  );
+  expect(problems).toEqual([]);
+  await page.context().close();
+  server.close();
+  return result;
+}
+
+test("a page gets the threads that it wants and may have, and the same numbers from all modules", async () => {
+  const cores = require("node:os").availableParallelism();
+  const plain = await resultOf({}, null);
+  expect(plain).toMatchObject({ module: "qdq-relaxed.wasm", threads: 1, same: 1 });
+  const { logits, file } = plain;
+  const usual = Math.min(4, cores);
+  expect(await resultOf(isolation, null)).toEqual({
+    module: usual > 1 ? "qdq-threads-relaxed.wasm" : "qdq-relaxed.wasm",
+    threads: usual,
+    same: 1,
+    logits,
+    file,
+  });
+  expect(await resultOf(isolation, 1)).toEqual(plain);
+  expect(await resultOf({}, 3)).toEqual(plain);
+});
+
+test("a policy that forbids workers from blobs leaves one thread", async () => {
+  const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'";
+  const server = await packageServer({ ...isolation, "content-security-policy": policy });
+  const { page } = await openPage(browser, server.url);
+  const found = await page.evaluate(async () => (await import("/dist/esm/web/index.js")).capabilities());
+  expect(found).toMatchObject({ module: "qdq-relaxed.wasm", threads: 1 });
+  await page.context().close();
+  server.close();
+});
