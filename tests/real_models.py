@@ -168,9 +168,9 @@ def prepare(name, models, data):
 # --- quantize ----------------------------------------------------------------------------------------------------------
 
 
-def run(command):
+def run(command, threads=1):
     start = time.time()
-    done = subprocess.run(list(map(str, command)) + ["--threads", "1"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(list(map(str, command)) + ["--threads", str(threads)], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()[-600:]}")
     return done.stdout, time.time() - start
@@ -208,11 +208,12 @@ def quantize(name, models, options):
         text += f" {(ROOT / int8).stat().st_size} bytes"
         if not options.skip_node:
             other = folder / f"{short}_node.pt2"
-            _, seconds = run(node + command + [other])
-            same = (ROOT / outputs[short, "simd"]).read_bytes() == (ROOT / other).read_bytes()
-            text += f", Node {seconds:.1f} s, bytes {'equal' if same else 'DIFFER'}"
-            if not same:
-                fail(f"{name} {short}: the native and the Node file differ")
+            for threads in options.node_threads:
+                _, seconds = run(node + command + [other], threads)
+                same = (ROOT / outputs[short, "simd"]).read_bytes() == (ROOT / other).read_bytes()
+                text += f", Node with {threads} threads {seconds:.1f} s, bytes {'equal' if same else 'DIFFER'}"
+                if not same:
+                    fail(f"{name} {short}: the native and the Node file differ ({threads} threads)")
         print(text, flush=True)
     if options.skip_evaluate:
         return
@@ -294,6 +295,7 @@ def main():
     parser.add_argument("--only", action="append")
     parser.add_argument("--native", default="./dev qdq")
     parser.add_argument("--node", default="node dist/cjs/node/cli.js")
+    parser.add_argument("--node-threads", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--skip-node", action="store_true")
     parser.add_argument("--skip-evaluate", action="store_true")
     options = parser.parse_args()

@@ -1,17 +1,20 @@
 // Latency of lowered models on WebAssembly, beside ONNX Runtime Web and LiteRT.js where their models are given; engines take turns in
-// every round, each in a process of its own, one thread, CPU time.
+// every round, each in a process of its own: in Node, CPU time of one thread; with more threads and in Chromium, time of the clock, which
+// means something only on a machine that has nothing else to do.
 //
-//   node wasm_latency.mjs [--rounds 5] [--runs 20] [--warm 2000] [--shape 1,3,224,224] [--node PATH] [--package FOLDER]
-//                         [--npm NODE_MODULES [--onnx FOLDER] [--tflite FOLDER]] MODEL.pt2...
+//   node wasm_latency.mjs [--rounds 5] [--runs 20] [--warm 2000] [--threads 1] [--shape 1,3,224,224] [--node PATH | --chromium PATH]
+//                         [--package FOLDER] [--npm NODE_MODULES [--onnx FOLDER] [--tflite FOLDER]] MODEL.pt2...
 //
-// --warm: CPU milliseconds that are left out. --node: the Node to run, 24 or newer for relaxed SIMD (default: this one). --package: the
-// built package (default: dist). --npm: a node_modules with onnxruntime-web and @litertjs/core. --onnx: a folder with
-// NAME.qdq_u8s8.onnx for NAME.int8.pt2, NAME.dyn.onnx for NAME.dyn.pt2 and NAME.onnx for NAME.pt2; --tflite: the same with
-// NAME.int8.tflite, NAME.dyn.tflite and NAME.f32.tflite, whose images are channels last. Prints the median of the rounds' medians in
-// ms. Build the package first (./dev package).
+// --warm: milliseconds that are left out. --node: the Node to run, 24 or newer for relaxed SIMD (default: this one). --chromium: run in a
+// tab of this browser instead, cross-origin isolated. --package: the built package (default: dist). --npm: a node_modules with
+// onnxruntime-web and @litertjs/core. --onnx: a folder with NAME.qdq_u8s8.onnx for NAME.int8.pt2, NAME.dyn.onnx for NAME.dyn.pt2 and
+// NAME.onnx for NAME.pt2; --tflite: the same with NAME.int8.tflite, NAME.dyn.tflite and NAME.f32.tflite, whose images are channels last.
+// LiteRT.js has threads only in Chromium and with relaxed SIMD. Prints the median of the rounds' medians in ms. Build the package first
+// (./dev package).
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { createServer } from "node:http";
+import { basename, dirname, extname, join } from "node:path";
 import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { runInThisContext } from "node:vm";
@@ -25,16 +28,16 @@ const peerFile = (folder, endings) => (model) => folder === undefined ? "" : joi
 const onnxEndings = { f32: ".onnx", dyn: ".dyn.onnx", int8: ".qdq_u8s8.onnx" };
 const tfliteEndings = { f32: ".f32.tflite", dyn: ".dyn.tflite", int8: ".int8.tflite" };
 
-async function runOfOrt(model, npm, data, shape) {
+async function runOfOrt(model, { npm, threads }, data, shape) {
   const { InferenceSession, Tensor, env } = createRequire(join(npm, "x.js"))("onnxruntime-web");
-  env.wasm.numThreads = 1;
+  env.wasm.numThreads = threads;
   const session = await InferenceSession.create(readFileSync(model), { executionProviders: ["wasm"] });
   const feeds = { [session.inputNames[0]]: new Tensor("float32", data, shape) };
   return () => session.run(feeds);
 }
 
 // LiteRT.js expects a browser's worker, of which it needs little more than a way to load a script.
-async function runOfLiteRt(build, model, npm, data, shape) {
+async function runOfLiteRt(build, model, { npm }, data, shape) {
   const scripts = join(npm, "@litertjs/core/wasm/");
   globalThis.self = globalThis;
   globalThis.require = createRequire(join(npm, "x.js"));
@@ -50,34 +53,76 @@ async function runOfLiteRt(build, model, npm, data, shape) {
   };
 }
 
-async function runOfQdq(engine, model, dist, data, shape) {
+async function runOfQdq(engine, model, { package: dist, threads }, data, shape) {
   const { configure, loadPt2, lower, tensor } = await import(pathToFileURL(join(dist, "esm/node/index.js")));
-  configure({ wasm: pathToFileURL(join(dist, engine)) });
+  configure({ wasm: pathToFileURL(join(dist, engine)), threads });
   const session = lower(await loadPt2(readFileSync(model))), input = tensor(data, shape);
   return () => session.run([input]);
 }
 
 // Runs one model in this process and prints its median.
-async function work(engine, model, { runs, warm, npm, package: dist, shape: sizes }) {
-  const shape = sizes.split(",").map(Number);
+async function work(engine, model, options) {
+  const { runs, warm, threads, shape } = options, clock = threads > 1 ? () => performance.now() : cpu;
   const data = Float32Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => Math.sin(i * 0.37));
-  const run = engine === "ort" ? await runOfOrt(model, npm, data, shape)
-    : engine.startsWith("litert") ? await runOfLiteRt(engine + "_internal.js", model, npm, data, shape)
-    : await runOfQdq(engine, model, dist, data, shape);
+  const run = engine === "ort" ? await runOfOrt(model, options, data, shape)
+    : engine.startsWith("litert") ? await runOfLiteRt(engine + "_internal.js", model, options, data, shape)
+    : await runOfQdq(engine, model, options, data, shape);
   // Engines compile hot functions in threads of their own, whose time counts: the beginning is left out.
-  for (const end = cpu() + Number(warm); cpu() < end;) await run();
+  for (const end = clock() + warm; clock() < end;) await run();
   const times = [];
-  for (let i = 0; i < Number(runs); ++i) {
-    const begin = cpu();
+  for (let i = 0; i < runs; ++i) {
+    const begin = clock();
     await run();
-    times.push(cpu() - begin);
+    times.push(clock() - begin);
   }
   console.log(median(times));
-  if (engine.startsWith("litert")) process.exit(0);  // its environment would keep the process alive
+  process.exit(0);  // LiteRT.js's environment would keep the process alive, and ONNX Runtime's threads
+}
+
+// Runs one model in a Node of its own.
+function measureInNode(engine, model, options) {
+  const done = spawnSync(options.node, [here, "--work", engine, model, JSON.stringify(options)], { encoding: "utf8" });
+  if (done.status !== 0) throw new Error(`${engine} could not run ${model}:\n${done.stderr.slice(-2000)}`);
+  return Number(done.stdout.trim().split("\n").at(-1));
+}
+
+// Answers with the files that a page needs; `state.model` is the one at /model.
+async function serve(state, { npm, package: dist }) {
+  const page = `<!doctype html><title>latency</title><link rel="icon" href="data:,"><body>
+    <script type="importmap">{ "imports": { "@litertjs/wasm-utils": "/npm/@litertjs/wasm-utils/dist/index.js" } }</script></body>`;
+  const types = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm" };
+  const folders = { npm, package: dist, bench: dirname(here) };
+  const server = createServer(({ url }, response) => {
+    const [, folder, rest] = /^\/([^/]*)\/?([^?]*)/.exec(url);
+    const file = folder === "model" ? state.model : folders[folder] && join(folders[folder], rest);
+    if (folder !== "" && !(file && existsSync(file))) return response.writeHead(404).end();
+    const type = folder === "" ? "text/html" : (types[extname(file)] ?? "application/octet-stream");
+    response.writeHead(200, { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "content-type": type });
+    response.end(folder === "" ? page : readFileSync(file));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return server;
+}
+
+// Gives a function that runs one model in a tab of its own.
+async function openChromium(options) {
+  const { chromium } = await import("playwright-core");
+  const state = {}, server = await serve(state, options);
+  const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox", "--disable-gpu"] });
+  const measure = async (engine, model) => {
+    state.model = model;
+    const context = await browser.newContext(), page = await context.newPage();
+    await page.goto(`http://127.0.0.1:${server.address().port}/`);
+    const time = await page.evaluate(async ([name, settings]) => (await import("/bench/wasm_latency_page.mjs")).measure(name, settings), [engine, options]);
+    await context.close();
+    return time;
+  };
+  const close = async () => (await browser.close(), server.close());
+  return { measure, close };
 }
 
 const args = process.argv.slice(2), models = [];
-const options = { rounds: 5, runs: 20, warm: 2000, shape: "1,3,224,224", node: process.execPath, package: join(root, "dist") };
+const options = { rounds: 5, runs: 20, warm: 2000, threads: 1, shape: "1,3,224,224", node: process.execPath, package: join(root, "dist") };
 if (args[0] === "--work") {
   await work(args[1], args[2], JSON.parse(args[3]));
 } else {
@@ -86,20 +131,29 @@ if (args[0] === "--work") {
     if (arg.startsWith("--")) options[arg.slice(2)] = args.shift();
     else models.push(arg);
   }
+  for (const name of ["rounds", "runs", "warm", "threads"]) options[name] = Number(options[name]);
+  options.shape = options.shape.split(",").map(Number);
   const onnx = peerFile(options.onnx, onnxEndings), tflite = peerFile(options.tflite, tfliteEndings);
+  const own = options.threads > 1 ? "qdq-threads" : "qdq", itself = (model) => model, never = () => "";
   // The last two are LiteRT.js's names for its builds with relaxed SIMD and without.
-  const engines = { "qdq-relaxed.wasm": (model) => model, "qdq.wasm": (model) => model, ort: onnx, litert_wasm: tflite, litert_wasm_compat: tflite };
+  const engines = {
+    [`${own}-relaxed.wasm`]: itself,
+    [`${own}.wasm`]: itself,
+    ort: onnx,
+    litert_wasm: options.threads > 1 && !options.chromium ? never : tflite,
+    litert_wasm_compat: options.threads > 1 ? never : tflite,
+  };
+  const { measure, close } = options.chromium ? await openChromium(options)
+    : { measure: (engine, model) => measureInNode(engine, model, options), close() {} };
   console.log(["model", ...Object.keys(engines)].join("\t"));
   for (const model of models) {
     const found = Object.fromEntries(Object.keys(engines).map((engine) => [engine, []]));
     for (let round = 0; round < options.rounds; ++round) {
       for (const [engine, fileOf] of Object.entries(engines)) {
-        if (!existsSync(fileOf(model))) continue;
-        const done = spawnSync(options.node, [here, "--work", engine, fileOf(model), JSON.stringify(options)], { encoding: "utf8" });
-        if (done.status !== 0) throw new Error(`${engine} could not run ${fileOf(model)}:\n${done.stderr}`);
-        found[engine].push(Number(done.stdout.trim().split("\n").at(-1)));
+        if (existsSync(fileOf(model))) found[engine].push(await measure(engine, fileOf(model)));
       }
     }
     console.log([basename(model), ...Object.values(found).map((times) => (times.length ? median(times).toFixed(2) : "-"))].join("\t"));
   }
+  await close();
 }

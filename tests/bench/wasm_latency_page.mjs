@@ -1,0 +1,48 @@
+// What wasm_latency.mjs runs in a page of Chromium: one engine with one model. The server gives the package as /package/, the
+// node_modules of the peers as /npm/ and the model as /model.
+const bytesOf = async (url) => new Uint8Array(await (await fetch(url)).arrayBuffer());
+
+async function runOfOrt(data, { shape, threads }) {
+  const { InferenceSession, Tensor, env } = await import("/npm/onnxruntime-web/dist/ort.wasm.min.mjs");
+  env.wasm.numThreads = threads;
+  env.wasm.wasmPaths = "/npm/onnxruntime-web/dist/";
+  const session = await InferenceSession.create(await bytesOf("/model"), { executionProviders: ["wasm"] });
+  const feeds = { [session.inputNames[0]]: new Tensor("float32", data, shape) };
+  return () => session.run(feeds);
+}
+
+async function runOfLiteRt(build, data, { shape, threads }) {
+  const { loadLiteRt, loadAndCompile, Tensor } = await import("/npm/@litertjs/core/dist/index.js");
+  const script = threads > 1 ? build.replace("litert_wasm", "litert_wasm_threaded") : build;
+  await loadLiteRt(`/npm/@litertjs/core/wasm/${script}_internal.js`);
+  const compiled = await loadAndCompile(await bytesOf("/model"), { accelerator: "wasm", cpuOptions: { numThreads: threads } });
+  const input = new Tensor(data, shape.length === 4 ? [shape[0], shape[2], shape[3], shape[1]] : shape);
+  return async () => {
+    const outputs = Object.values(await compiled.run(input));
+    for (const output of outputs) output.toTypedArray().slice(), output.delete();
+  };
+}
+
+async function runOfQdq(file, data, { shape, threads }) {
+  const { capabilities, configure, loadPt2, lower, tensor } = await import("/package/esm/web/index.js");
+  configure({ wasm: new URL(`/package/${file}`, location.href), threads });
+  const found = await capabilities();
+  if (found.threads !== threads) throw new Error(`${file} has ${found.threads} threads`);
+  const session = lower(await loadPt2(await bytesOf("/model"))), input = tensor(data, shape);
+  return () => session.run([input]);
+}
+
+// The median of `runs` runs in milliseconds of the clock, after `warm` milliseconds that are left out.
+export async function measure(engine, options) {
+  const data = Float32Array.from({ length: options.shape.reduce((a, b) => a * b) }, (_, i) => Math.sin(i * 0.37));
+  const run = await (engine === "ort" ? runOfOrt(data, options)
+    : engine.startsWith("litert") ? runOfLiteRt(engine, data, options) : runOfQdq(engine, data, options));
+  for (const end = performance.now() + options.warm; performance.now() < end;) await run();
+  const times = [];
+  for (let i = 0; i < options.runs; ++i) {
+    const begin = performance.now();
+    await run();
+    times.push(performance.now() - begin);
+  }
+  return times.sort((a, b) => a - b)[times.length >> 1];
+}
