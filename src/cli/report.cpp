@@ -43,15 +43,29 @@ std::string_view name_of(Attribute::Kind kind) {
   return "";
 }
 
-Json nested(const Tensor& tensor) {
-  if (tensor.dim() == 0) {
-    if (is_floating(tensor.dtype())) return format::json_of_number(tensor.item());
-    if (tensor.dtype() == DType::kBool) return tensor.item() != 0;
-    return tensor.item_int();
+// The elements of a C-ordered row as lists of lists with these sizes; `at` goes on behind those that were taken.
+template <class T>
+Json nested(std::span<const T> elements, std::span<const int64_t> sizes, size_t& at) {
+  if (sizes.empty()) {
+    const T element = elements[at++];
+    if constexpr (std::is_same_v<T, double>) return format::json_of_number(element);
+    else return element;
   }
   Json out = Json::array();
-  for (int64_t i = 0; i < tensor.size(0); ++i) out.push_back(nested(tensor.select(0, i)));
+  out.get_ref<Json::array_t&>().reserve(static_cast<size_t>(sizes[0]));
+  for (int64_t i = 0; i < sizes[0]; ++i) out.push_back(nested(elements, sizes.subspan(1), at));
   return out;
+}
+
+Json nested(const Tensor& tensor) {
+  const auto lists = [&](DType dtype, auto element) {
+    const Tensor flat = tensor.to(dtype).contiguous();
+    size_t at = 0;
+    return nested<decltype(element)>(flat.span<decltype(element)>(), tensor.sizes(), at);
+  };
+  if (is_floating(tensor.dtype())) return lists(DType::kF64, double{});
+  if (tensor.dtype() == DType::kBool) return lists(DType::kBool, bool{});
+  return lists(DType::kS64, int64_t{});
 }
 
 Json settings_json(const Observer& observer) {
