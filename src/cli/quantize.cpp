@@ -89,7 +89,7 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
                       std::pair<uint64_t, uint64_t> bytes, Host& host) {
   constexpr int64_t kSamples = 16;
   format::Json report = quantization_report(prepared, converted);
-  report["model"] = options.model;
+  report["model"] = options.model.substr(options.model.find_last_of("/\\") + 1);  // where it lies is nobody's business
   report.update(graph_report(*shown.program.graph));
   report["recipe"] = read_recipe(options.quantizer, host);
   report["bytes"] = {bytes.first, bytes.second};
