@@ -301,9 +301,10 @@ void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {
   const int64_t groups = array_groups(p), oc = c.out_channels / groups;
   const int64_t work = i.out_h * i.out_w * oc * (p.depthwise ? 1 : c.in_channels / c.groups) * c.kernel_h * c.kernel_w;
   const int threads = i.batch * groups * work < kSerialWork ? 1 : num_threads();
-  // With several threads there are at least four tasks for each: shorter bands first, then fewer channels.
+  // With several threads there are at least two tasks for each: shorter bands first, then fewer channels. More tasks would even out
+  // unequal threads, but the rows that neighbouring bands share are staged twice: four took a tenth longer on two free processors.
   int64_t bands = divide_up(i.out_h, rows);
-  const int64_t wanted = threads == 1 ? 1 : 4 * threads;
+  const int64_t wanted = threads == 1 ? 1 : 2 * threads;
   if (i.batch * groups * bands < wanted) {
     bands = std::min(i.out_h, divide_up(wanted, i.batch * groups));
     rows = divide_up(i.out_h, bands);
