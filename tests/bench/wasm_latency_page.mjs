@@ -32,17 +32,19 @@ async function runOfQdq(file, data, { shape, threads }) {
   return () => session.run([input]);
 }
 
-// The median of `runs` runs in milliseconds of the clock, after `warm` milliseconds that are left out.
-export async function measure(engine, options) {
+let run;
+
+// Brings an engine with its model, and runs it for `warm` milliseconds.
+export async function prepare(engine, options) {
   const data = Float32Array.from({ length: options.shape.reduce((a, b) => a * b) }, (_, i) => Math.sin(i * 0.37));
-  const run = await (engine === "ort" ? runOfOrt(data, options)
+  run = await (engine === "ort" ? runOfOrt(data, options)
     : engine.startsWith("litert") ? runOfLiteRt(engine, data, options) : runOfQdq(engine, data, options));
   for (const end = performance.now() + options.warm; performance.now() < end;) await run();
-  const times = [];
-  for (let i = 0; i < options.runs; ++i) {
-    const begin = performance.now();
-    await run();
-    times.push(performance.now() - begin);
-  }
-  return times.sort((a, b) => a - b)[times.length >> 1];
+}
+
+// Runs `count` times and gives the milliseconds of the clock of one.
+export async function average(count) {
+  const begin = performance.now();
+  for (let i = 0; i < count; ++i) await run();
+  return (performance.now() - begin) / count;
 }
