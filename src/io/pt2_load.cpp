@@ -183,8 +183,7 @@ class ProgramReader {
     auto& tensors = in_state ? archive_.state : archive_.constants;
     const auto found = tensors.find(attribute.name);
     if (found == tensors.end())
-      name.bad("is '", attribute.name, "', but the file's ", in_state ? "state dict" : "constants",
-               " have no such tensor");
+      name.bad("is '", attribute.name, "', but the file has no such tensor among its ", in_state ? "parameters and buffers" : "constants");
     attribute.tensor = found->second.tensor;
     attribute.requires_grad = kind == "parameter" && found->second.requires_grad;
     Node* node = graph().get_attr(attribute.name, free_name(node_name_of(attribute.name)));

@@ -102,7 +102,7 @@ TEST(RefusePt2, OtherVersions) {
 
 TEST(RefusePt2, WeightsThatAreMissingOrOfOtherSizes) {
   refuses_edit(ErrorCode::kBadFile,
-               "input_specs[0].parameter.parameter_name is 'conv.bias', but the file's state dict have no such tensor",
+               "input_specs[0].parameter.parameter_name is 'conv.bias', but the file has no such tensor among its parameters and buffers",
                [](Json& p) { signature_of(p)["input_specs"][0]["parameter"]["parameter_name"] = "conv.bias"; });
   refuses_edit(
       ErrorCode::kBadFile,
