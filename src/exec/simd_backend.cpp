@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "exec/convolution.h"
 #include "exec/interpreter.h"
 #include "kernel/conv.h"
 #include "kernel/gemm.h"
@@ -88,42 +89,21 @@ class ConvolutionOp : public CompiledOp {
   explicit ConvolutionOp(bool general) : general_(general) {}
 
   Value run(const Call<Tensor>& call) override {
-    const Tensor& weight = call.tensor(1);
+    const std::optional<FloatConvolution> conv = float_convolution(call, general_);
+    if (!conv) return run_reference(call);
+    const Tensor &given = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
-    const Tensor& given = call.tensor(0);
-    const bool is_1d = weight.dim() == 3;
-    const bool batched = given.dim() == weight.dim();
-    const bool supported = is_f32(given) && is_f32(weight) && (!bias || is_f32(*bias)) && (is_1d || weight.dim() == 4) && batched &&
-                           !(general_ && call.boolean(6)) && given.numel() > 0;
-    if (!supported) return run_reference(call);
-    const auto extents = [&](size_t i) {
-      std::vector<int64_t> out = call.integers(i);
-      if (is_1d) out = {i == 4 ? 0 : 1, out.at(0)};
-      return out;
-    };
-    const std::vector<int64_t> stride = extents(3), padding = extents(4), dilation = extents(5);
-    const int64_t groups = call.integer(general_ ? 8 : 6);
-    const int64_t kernel_h = is_1d ? 1 : weight.size(2), kernel_w = weight.size(-1);
-    const int64_t in_h = is_1d ? 1 : given.size(2), in_w = given.size(-1);
-    const int64_t out_h = pooled_extent(in_h, kernel_h, stride[0], padding[0], dilation[0], false);
-    const int64_t out_w = pooled_extent(in_w, kernel_w, stride[1], padding[1], dilation[1], false);
-    if (groups < 1 || weight.size(0) % groups != 0 || given.size(1) != weight.size(1) * groups || out_h < 1 || out_w < 1 ||
-        *std::min_element(stride.begin(), stride.end()) < 1 || *std::min_element(dilation.begin(), dilation.end()) < 1 ||
-        *std::min_element(padding.begin(), padding.end()) < 0 || (bias && bias->numel() != weight.size(0)))
-      return run_reference(call);  // which refuses with a clear message
-
     const kernel::PackedConv2d& packed = packed_.get(weight, [&](const Tensor& w) {
-      const kernel::Conv2d conv{given.size(1), w.size(0), groups,     kernel_h,   kernel_w,    stride[0],
-                                stride[1],     padding[0], padding[1], dilation[0], dilation[1]};
-      return kernel::pack_conv2d_f32(conv, w.data<float>());
+      const kernel::Conv2d sizes{given.size(1),    w.size(0),          conv->groups,       conv->kernel[0],  conv->kernel[1],
+                                 conv->stride[0],  conv->stride[1],    conv->padding[0],   conv->padding[1], conv->dilation[0],
+                                 conv->dilation[1]};
+      return kernel::pack_conv2d_f32(sizes, w.data<float>());
     });
     const Tensor x = given.contiguous();
     const Tensor b = bias ? bias->contiguous() : Tensor();
-    Shape sizes{x.size(0), weight.size(0), out_h, out_w};
-    if (is_1d) sizes.erase(sizes.begin() + 2);
-    const Tensor out = uninitialized(sizes, DType::kF32);
-    kernel::conv2d_f32(x.data<float>(), x.size(0), in_h, in_w, packed, b.defined() ? b.data<float>() : nullptr, out_h, out_w,
-                       out.data<float>());
+    const Tensor out = uninitialized(conv->sizes, DType::kF32);
+    kernel::conv2d_f32(x.data<float>(), x.size(0), conv->in[0], conv->in[1], packed, b.defined() ? b.data<float>() : nullptr, conv->out[0],
+                       conv->out[1], out.data<float>());
     return out;
   }
 
@@ -204,18 +184,19 @@ class PoolOp : public CompiledOp {
     pool.in_h = given.size(-2);
     pool.in_w = given.size(-1);
     pool.planes = given.numel() / (pool.in_h * pool.in_w);
-    const std::vector<int64_t> first = call.integers(1);
+    const std::vector<int64_t> first = call.integers(1, 2);
     if (kind_ == Kind::kAdaptiveAverage) {
       pool.out_h = first[0];
       pool.out_w = first[1];
     } else {
-      std::vector<int64_t> stride = call.integers(2);
-      if (stride.empty()) stride = first;
-      const std::vector<int64_t> padding = call.integers(3);
-      const std::vector<int64_t> dilation = kind_ == Kind::kMax ? call.integers(4) : std::vector<int64_t>{1, 1};
+      const std::vector<int64_t> stride = call.integers(2).empty() ? first : call.integers(2, 2);
+      const std::vector<int64_t> padding = call.integers(3, 2);
+      const std::vector<int64_t> dilation = kind_ == Kind::kMax ? call.integers(4, 2) : std::vector<int64_t>{1, 1};
       const bool ceil_mode = call.boolean(kind_ == Kind::kMax ? 5 : 4);
-      const bool sane = std::min({first[0], first[1], stride[0], stride[1], dilation[0], dilation[1]}) >= 1 &&
-                        std::min(padding[0], padding[1]) >= 0 && padding[0] <= first[0] / 2 && padding[1] <= first[1] / 2;
+      constexpr int64_t kMost = int64_t{1} << 31;  // as the reference allows
+      const auto extents = {first[0], first[1], stride[0], stride[1], dilation[0], dilation[1]};
+      const bool sane = std::min(extents) >= 1 && std::max(extents) <= kMost && std::min(padding[0], padding[1]) >= 0 &&
+                        padding[0] <= first[0] / 2 && padding[1] <= first[1] / 2;
       if (!sane) return run_reference(call);
       pool.kernel_h = first[0], pool.kernel_w = first[1];
       pool.stride_h = stride[0], pool.stride_w = stride[1];

@@ -32,7 +32,7 @@ template <class T>
 void read_padding(const Call<T>& call, size_t place, const SymShape& weight, Conv& conv) {
   const size_t axes = weight.size() - 2;
   if (!call[place].template is<std::string>()) {
-    conv.pad_low = conv.pad_high = call.integers(place);
+    conv.pad_low = conv.pad_high = call.integers(place, axes);
     return;
   }
   conv.pad_low.assign(axes, 0);
@@ -59,23 +59,20 @@ Conv read_conv(const Call<T>& call, const Places& at, bool transposed, const Sym
   Conv conv;
   conv.transposed = at.transposed >= 0 ? call.boolean(place(at.transposed)) : transposed;
   conv.groups = call.integer(place(at.groups));
-  conv.stride = call.integers(place(at.stride));
-  conv.dilation = call.integers(place(at.dilation));
+  conv.stride = call.integers(place(at.stride), axes);
+  conv.dilation = call.integers(place(at.dilation), axes);
   conv.output_padding.assign(axes, 0);
-  if (at.output_padding >= 0) conv.output_padding = call.integers(place(at.output_padding));
-  // aten.convolution takes lists of one for all axes.
-  const auto spread = [&](std::vector<int64_t>& values, const char* name, int64_t least) {
-    if (values.size() == 1) values.resize(axes, int64_t{values[0]});
-    QDQ_CHECK(values.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " numbers as ", name, ", found ", values.size());
-    for (int64_t value : values)
+  if (at.output_padding >= 0) conv.output_padding = call.integers(place(at.output_padding), axes);
+  const auto check = [&](const std::vector<int64_t>& values, const char* name, int64_t least) {
+    for (const int64_t value : values)
       QDQ_CHECK(value >= least && value <= (int64_t{1} << 31), kInvalidArgument, call.op().target, " got ", name, " ", value);
   };
-  spread(conv.stride, "stride", 1);
-  spread(conv.dilation, "dilation", 1);
-  spread(conv.output_padding, "output_padding", 0);
+  check(conv.stride, "stride", 1);
+  check(conv.dilation, "dilation", 1);
+  check(conv.output_padding, "output_padding", 0);
   read_padding(call, place(at.padding), weight, conv);
-  spread(conv.pad_low, "padding", 0);
-  spread(conv.pad_high, "padding", 0);
+  check(conv.pad_low, "padding", 0);
+  check(conv.pad_high, "padding", 0);
   QDQ_CHECK(conv.groups >= 1, kInvalidArgument, call.op().target, " got ", conv.groups, " groups");
   return conv;
 }

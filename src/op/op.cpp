@@ -190,6 +190,15 @@ std::vector<int64_t> Call<T>::integers(size_t i) const {
   return out;
 }
 
+template <class T>
+std::vector<int64_t> Call<T>::integers(size_t i, size_t count) const {
+  std::vector<int64_t> out = integers(i);
+  if (out.size() == 1) out.resize(count, int64_t{out[0]});
+  QDQ_CHECK(out.size() == count, kInvalidArgument, op_->target, " wants ", count, " numbers as its argument '", op_->schema.arguments[i].name,
+            "', found ", out.size());
+  return out;
+}
+
 template class Call<Tensor>;
 template class Call<TensorMeta>;
 

@@ -73,6 +73,8 @@ class Call {
   DType dtype(size_t i, DType if_none) const;
   // "int[2]": a single number counts for all.
   std::vector<int64_t> integers(size_t i) const;
+  // `count` integers; a list of one counts for all, also where the schema says no length, as that of aten.convolution.
+  std::vector<int64_t> integers(size_t i, size_t count) const;
   SymShape syms(size_t i) const;
 
  private:

@@ -19,12 +19,8 @@ struct Window {
 template <class T>
 Window read_window(const Call<T>& call, size_t axes, bool has_dilation) {
   Window window;
-  const std::vector<int64_t> kernel = call.integers(1);
-  std::vector<int64_t> stride = call.integers(2);
-  const std::vector<int64_t> padding = call.integers(3), dilation = has_dilation ? call.integers(4) : std::vector<int64_t>(axes, 1);
-  if (stride.empty()) stride = kernel;
-  QDQ_CHECK(kernel.size() == axes && stride.size() == axes && padding.size() == axes && dilation.size() == axes, kInvalidArgument,
-            call.op().target, " wants ", axes, " numbers as kernel, stride, padding and dilation");
+  const std::vector<int64_t> kernel = call.integers(1, axes), stride = call.integers(2).empty() ? kernel : call.integers(2, axes);
+  const std::vector<int64_t> padding = call.integers(3, axes), dilation = has_dilation ? call.integers(4, axes) : std::vector<int64_t>(axes, 1);
   for (size_t a = 0; a < axes; ++a) {
     constexpr int64_t kMost = int64_t{1} << 31;
     QDQ_CHECK(kernel[a] >= 1 && kernel[a] <= kMost && stride[a] >= 1 && stride[a] <= kMost && dilation[a] >= 1 && dilation[a] <= kMost &&

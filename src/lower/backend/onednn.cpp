@@ -14,6 +14,7 @@
 #include <map>
 
 #include "base/parallel.h"
+#include "exec/convolution.h"
 #include "lower/backend/onednn.h"
 #include "lower/lower.h"
 
@@ -147,20 +148,15 @@ class ConvolutionOp : public CompiledOp {
   explicit ConvolutionOp(bool general) : general_(general) {}
 
   Value run(const Call<Tensor>& call) override {
-    const Tensor& given = call.tensor(0);
-    const Tensor weight = call.tensor(1).contiguous();
+    const std::optional<FloatConvolution> conv = float_convolution(call, general_);
+    if (!conv || conv->is_1d) return call.op().eval(call);
+    const Tensor weight = call.tensor(1).contiguous(), x = call.tensor(0).contiguous();
     const Tensor* given_bias = call.optional_tensor(2);
-    const bool supported = is_f32(&given) && is_f32(&weight) && is_f32(given_bias) && weight.dim() == 4 && given.dim() == 4 &&
-                           given.numel() > 0 && !(general_ && call.boolean(6));
-    const int64_t groups = call.integer(general_ ? 8 : 6);
-    if (!supported || groups < 1 || weight.size(0) % groups != 0 || given.size(1) != weight.size(1) * groups)
-      return call.op().eval(call);
-    const Tensor x = given.contiguous();
-    const Dims stride = call.integers(3), padding = call.integers(4);
-    Dims dilation = call.integers(5);
-    Shape sizes{x.size(0), weight.size(0)};
-    for (size_t i = 0; i < 2; ++i)
-      sizes.push_back((x.sizes()[2 + i] + 2 * padding[i] - dilation[i] * (weight.sizes()[2 + i] - 1) - 1) / stride[i] + 1);
+    const auto dims = [](const FloatConvolution::Pair& pair) { return Dims(pair.begin(), pair.end()); };
+    const Dims stride = dims(conv->stride), padding = dims(conv->padding);
+    Dims dilation = dims(conv->dilation);
+    const int64_t groups = conv->groups;
+    const Shape& sizes = conv->sizes;
     const Tensor out = Tensor::empty(sizes, DType::kF32);
     const ConvolutionShape shape{stride, padding, dilation, groups};
     if (runs_on_blas(x, weight, shape)) {
@@ -225,7 +221,7 @@ class LinearOp : public CompiledOp {
     const Tensor weight = call.tensor(1).contiguous();
     const Tensor* bias = call.optional_tensor(2);
     if (!is_f32(&given) || !is_f32(&weight) || !is_f32(bias) || weight.dim() != 2 || given.dim() < 1 || given.numel() == 0 ||
-        weight.numel() == 0 || given.size(-1) != weight.size(1))
+        weight.numel() == 0 || given.size(-1) != weight.size(1) || (bias && bias->sizes() != Shape{weight.size(0)}))
       return call.op().eval(call);
     const int64_t depth = weight.size(1), columns = weight.size(0), rows = given.numel() / depth;
     Shape sizes = given.sizes();

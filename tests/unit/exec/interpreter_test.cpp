@@ -129,6 +129,45 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
   }
 }
 
+// What a file says of a convolution need not fit its tensors; a list of one stands for both axes.
+TEST(Interpreter, SimdTakesOrRefusesTheNumbersOfAConvolutionAsTheReferenceDoes) {
+  using List = Argument::List;
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  struct Case {
+    List stride, padding, dilation;
+    int64_t groups, biases;
+    bool runs;
+  };
+  const std::vector<Case> cases = {
+      {{2}, {1}, {1}, 1, 4, true},        {{2, 1}, {1}, {1, 2}, 2, 4, true}, {{}, {1}, {1}, 1, 4, false},         {{1, 1, 1}, {1}, {1}, 1, 4, false},
+      {{0}, {1}, {1}, 1, 4, false},       {{1}, {-1}, {1}, 1, 4, false},     {{1}, {kHuge}, {1}, 1, 4, false},    {{1}, {1}, {kHuge}, 1, 4, false},
+      {{1}, {1}, {1}, 3, 4, false},       {{1}, {1}, {1}, kHuge, 4, false},  {{1}, {1}, {1}, 1, 3, false},        {{1}, {0}, {4}, 1, 4, false},
+  };
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& one = cases[i];
+    Program program;
+    Node* x = placeholder(program, "x", {2, 4, 7, 5});
+    Node* weight = attribute(program, "weight", counting({4, one.groups == 2 ? 2 : 4, 3, 3}, 0.0371f, -1.f));
+    Node* bias = attribute(program, "bias", counting({one.biases}, 0.3f, -1.f));
+    Node* conv = program.graph->call("torch.ops.aten.convolution.default",
+                                     {x, weight, bias, one.stride, one.padding, one.dilation, false, List{0}, one.groups});
+    conv->meta.val.value = TensorMeta{DType::kF32, {2, 4, 7, 5}, {}, false};
+    program.graph->create(Node::Op::kOutput, "output", {Argument(List{conv})});
+    Interpreter fast(program, {simd.get()}), plain(program, {});
+    EXPECT_EQ(fast.placements().at(0).backend, "simd") << i;
+    const Tensor data = counting({2, 4, 7, 5}, 0.0173f, -1.f);
+    if (!one.runs) {
+      EXPECT_THROW(plain.run({{data}}), Error) << i;
+      EXPECT_THROW(fast.run({{data}}), Error) << i;
+      continue;
+    }
+    const Tensor found = fast.run({{data}})[0], expected = plain.run({{data}})[0];
+    ASSERT_EQ(found.sizes(), expected.sizes()) << i;
+    for (int64_t j = 0; j < found.numel(); ++j) EXPECT_NEAR(found.data<float>()[j], expected.data<float>()[j], 2e-5) << i;
+  }
+}
+
 TEST(Interpreter, SimdAddsAndMultipliesExactly) {
   const std::unique_ptr<Backend> simd = make_simd_backend();
   const Tensor a = counting({2, 3, 4, 5}, 0.0719f, -2.f);

@@ -82,6 +82,35 @@ TEST_F(OneDnn, Convolutions) {
     }
 }
 
+// A file may say anything: what does not fit the tensors is refused, as by the reference operators.
+TEST_F(OneDnn, RefusesNumbersThatDoNotFit) {
+  using List = Argument::List;
+  struct Case {
+    const char* target;
+    Shape weight;
+    int64_t biases;
+    List stride;
+  };
+  const Case cases[] = {{"torch.ops.aten.convolution.default", {5, 3, 3, 3}, 5, {1, 1, 1}},
+                        {"torch.ops.aten.convolution.default", {5, 3, 3, 3}, 5, {0}},
+                        {"torch.ops.aten.convolution.default", {5, 3, 3, 3}, 4, {1}},
+                        {"torch.ops.aten.linear.default", {5, 20}, 4, {}}};
+  for (const Case& one : cases) {
+    Program program;
+    Node* x = input(program, {2, 3, 20, 20});
+    Node* weight = attribute(program, "weight", waves(one.weight, 0.7f));
+    std::vector<Argument> args{x, weight, attribute(program, "bias", waves({one.biases}, 1.3f))};
+    if (!one.stride.empty()) args.insert(args.end(), {one.stride, List{1}, List{1}, false, List{0}, 1});
+    Node* node = program.graph->call(one.target, std::move(args));
+    node->meta.val.value = TensorMeta{DType::kF32, {2, 5, 20, 20}, {}, false};
+    program.graph->create(Node::Op::kOutput, "output", {Argument(List{node})});
+    const std::unique_ptr<Backend> onednn = make_onednn_backend();
+    Interpreter fast(program, {onednn.get()});
+    EXPECT_EQ(fast.placements().at(0).backend, "onednn") << one.target;
+    EXPECT_THROW(fast.run({{waves({2, 3, 20, 20}, 0.37f)}}), Error) << one.target;
+  }
+}
+
 TEST_F(OneDnn, LinearLayers) {
   for (const Shape& sizes : {Shape{7, 5}, Shape{10, 900}, Shape{2, 3, 40}, Shape{33}})
     for (const bool bias : {true, false}) {
