@@ -111,12 +111,11 @@ val error_value(std::string_view code, const std::string& message, const std::st
 }
 
 // {value} or {error}. What JavaScript code throws inside of a callback passes through untouched.
-template <class Body>
-val guard(Body&& body) {
+val answer_of(val (*call)(void*), void* body) {
   const Busy busy;
   try {
     val answer = val::object();
-    answer.set("value", val(body()));
+    answer.set("value", call(body));
     return answer;
   } catch (const Error& error) {
     return error_value(to_string(error.code), error.message, error.node, error.op);
@@ -125,6 +124,10 @@ val guard(Body&& body) {
   } catch (const std::exception& error) {
     return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
   }
+}
+template <class Body>
+val guard(Body&& body) {
+  return answer_of([](void* it) { return val((*static_cast<std::remove_reference_t<Body>*>(it))()); }, &body);
 }
 
 Tensor tensor_from(const val& raw) {
@@ -210,9 +213,10 @@ class JavaScriptObserver final : public Observer {
 };
 
 std::string settings_text(const ObserverArgs& args) {
-  format::Json settings{{"dtype", to_string(args.dtype)}, {"qscheme", to_string(args.qscheme)},
-                       {"quantMin", args.quant_min.value_or(min_of(args.dtype))}, {"quantMax", args.quant_max.value_or(max_of(args.dtype))},
-                       {"chAxis", args.ch_axis}, {"eps", args.eps}};
+  format::Json settings = format::json_object({{"dtype", to_string(args.dtype)}, {"qscheme", to_string(args.qscheme)},
+                                               {"quantMin", args.quant_min.value_or(min_of(args.dtype))},
+                                               {"quantMax", args.quant_max.value_or(max_of(args.dtype))}, {"chAxis", args.ch_axis},
+                                               {"eps", args.eps}});
   return format::print_json(settings);
 }
 
@@ -365,8 +369,8 @@ val open_data_of(int program, const std::string& path, const std::string& prepro
 val describe_data(int data) {
   return guard([&] {
     const Data& opened = *held<DataOfHost>(data, "data").data;
-    return format::print_json({{"batches", opened.num_batches()}, {"samples", opened.num_samples()}, {"files", opened.files()},
-                               {"folders", opened.folders()}});
+    return format::print_json(format::json_object({{"batches", opened.num_batches()}, {"samples", opened.num_samples()},
+                                                   {"files", opened.files()}, {"folders", opened.folders()}}));
   });
 }
 
@@ -385,7 +389,7 @@ val data_labels(int data, const std::string& path, const std::string& classes) {
     DataOfHost& opened = held<DataOfHost>(data, "data");
     Classes known = read_classes(classes, opened.classes, *opened.host);
     const std::vector<int64_t> labels = read_labels(path, *opened.data, known, *opened.host);
-    return format::print_json({{"labels", labels}, {"classes", known.names}});
+    return format::print_json(format::json_object({{"labels", labels}, {"classes", known.names}}));
   });
 }
 

@@ -11,6 +11,7 @@
 namespace qdq {
 
 using format::Json;
+using format::json_object;
 
 namespace {
 
@@ -53,7 +54,7 @@ double percent(int64_t part, size_t whole) { return 100.0 * static_cast<double>(
 Json choices_json(const Answer& answer) {
   Json out = Json::array();
   for (size_t i = 0; i < std::min(kShown, answer.top.size()); ++i)
-    out.push_back({{"class", answer.top[i].label}, {"share", format::json_of_number(answer.top[i].share)}});
+    out.push_back(json_object({{"class", answer.top[i].label}, {"share", format::json_of_number(answer.top[i].share)}}));
   return out;
 }
 
@@ -144,11 +145,11 @@ Json Evaluation::report(size_t kept) {
     for (Model* model : {&float_, &int8_}) run(*model, first_, true);
   }
   const double milliseconds = 1000.0 / static_cast<double>(std::max<int64_t>(1, timed_samples_));
-  Json out{{"sqnr", noise_ == 0 ? Json() : format::json_of_number(10 * std::log10(signal_ / noise_))}};
-  out["speed"] = {{"float", float_.seconds * milliseconds}, {"int8", int8_.seconds * milliseconds}, {"batch", largest_timed_}};
+  Json out = json_object({{"sqnr", noise_ == 0 ? Json() : format::json_of_number(10 * std::log10(signal_ / noise_))}});
+  out["speed"] = json_object({{"float", float_.seconds * milliseconds}, {"int8", int8_.seconds * milliseconds}, {"batch", largest_timed_}});
   if (!classifies_ || samples_ == 0) return out;
   const std::vector<Answer>&a = float_.answers.all(), &b = int8_.answers.all();
-  out["accuracy"] = {{"agreement", int8_.answers.agreement(float_.answers)}, {"samples", a.size()}};
+  out["accuracy"] = json_object({{"agreement", int8_.answers.agreement(float_.answers)}, {"samples", a.size()}});
   if (!labels_.empty()) out["accuracy"]["top1"] = {float_.answers.top(1, labels_), int8_.answers.top(1, labels_)};
   const auto differs = [&](size_t i) { return a[i].top[0].label != b[i].top[0].label; };
   std::vector<size_t> order(a.size());
@@ -160,9 +161,9 @@ Json Evaluation::report(size_t kept) {
   order.resize(std::min(kept, order.size()));
   out["predictions"] = Json::array();
   for (const size_t i : order) {
-    Json sample{{"sample", i}};
+    Json sample = json_object({{"sample", i}});
     if (!labels_.empty()) sample["label"] = labels_[i];
-    sample.update({{"float", choices_json(a[i])}, {"int8", choices_json(b[i])}, {"moved", format::json_of_number(moved_[i])}});
+    sample.update(json_object({{"float", choices_json(a[i])}, {"int8", choices_json(b[i])}, {"moved", format::json_of_number(moved_[i])}}));
     out["predictions"].push_back(std::move(sample));
   }
   return out;

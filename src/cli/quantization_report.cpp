@@ -12,6 +12,7 @@
 namespace qdq {
 
 using format::Json;
+using format::json_object;
 
 namespace {
 
@@ -62,8 +63,9 @@ void add_counts(Json& out, const Tensor& histogram, double min, double max, doub
 
 Json observer_json(const ObserverGroup& group, int64_t bins) {
   const Observer& observer = *group.observer;
-  Json out{{"class", observer.class_name()}, {"dtype", to_string(observer.args().dtype)}, {"qscheme", to_string(observer.args().qscheme)},
-           {"quant_min", observer.quant_min()}, {"quant_max", observer.quant_max()}, {"covers", covers_json(group)}};
+  Json out = json_object({{"class", observer.class_name()}, {"dtype", to_string(observer.args().dtype)},
+                          {"qscheme", to_string(observer.args().qscheme)}, {"quant_min", observer.quant_min()},
+                          {"quant_max", observer.quant_max()}, {"covers", covers_json(group)}});
   const auto all = [](const Tensor& tensor) {
     if (!tensor.defined()) return std::vector<double>{};
     const Tensor flat = tensor.to(DType::kF64).contiguous();
@@ -158,8 +160,8 @@ Json LayerErrors::json() const {
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Layer* a, const Layer* b) { return share(a) > share(b); });
   Json out = Json::array();
   for (const Layer* layer : sorted) {
-    Json entry{{"node", layer->node}, {"module", layer->module}, {"op", layer->op}, {"mse", format::json_of_number(layer->noise / layer->elements)},
-               {"quantized", layer->quantized}};
+    Json entry = json_object({{"node", layer->node}, {"module", layer->module}, {"op", layer->op},
+                              {"mse", format::json_of_number(layer->noise / layer->elements)}, {"quantized", layer->quantized}});
     entry["sqnr_db"] = layer->noise == 0 || layer->signal == 0 ? Json() : format::json_of_number(10 * std::log10(layer->signal / layer->noise));
     out.push_back(std::move(entry));
   }
@@ -179,8 +181,9 @@ Json calibration_report(const Prepared& prepared, int64_t bins) {
 Json converted_qparams_report(const Program& converted) {
   Json out = Json::array();
   for (const QuantizedValue& value : quantized_values(converted)) {
-    Json entry{{"of", value.of}, {"by", Json::array()}, {"dtype", to_string(value.dtype)}, {"quant_min", value.quant_min},
-               {"quant_max", value.quant_max}, {"channels", value.scale.size()}, {"scale", Json::array()}, {"zero_point", Json::array()}};
+    Json entry = json_object({{"of", value.of}, {"by", Json::array()}, {"dtype", to_string(value.dtype)}, {"quant_min", value.quant_min},
+                              {"quant_max", value.quant_max}, {"channels", value.scale.size()}, {"scale", Json::array()},
+                              {"zero_point", Json::array()}});
     // The dequantize of a folded weight stands alone; else its users are pairs of quantize and dequantize.
     if (value.quantize->target().find(".dequantize_per_") != std::string::npos)
       for (const Node* user : value.quantize->users()) entry["by"].push_back(user->name());
@@ -205,10 +208,10 @@ Json quantization_report(const Prepared& prepared, const Program& converted) {
   Json out = explanation_report(prepared);
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
   const int64_t layers = count_layers(prepared.program());
-  out["layers"] = {{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}};
+  out["layers"] = json_object({{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}});
   out["left"] = Json::array();
   for (const LeftInFloat& node : left)
-    out["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
+    out["left"].push_back(json_object({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}}));
   out["observers"] = calibration_report(prepared);
   out["qparams"] = converted_qparams_report(converted);
   return out;

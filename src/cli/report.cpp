@@ -7,6 +7,7 @@
 namespace qdq {
 
 using format::Json;
+using format::json_object;
 
 namespace {
 
@@ -29,7 +30,7 @@ void add_value(Json& out, const ValueMeta& value) {
 }
 
 Json value_json(const Node& node) {
-  Json out{{"name", node.name()}};
+  Json out = json_object({{"name", node.name()}});
   add_value(out, node.meta.val);
   return out;
 }
@@ -70,8 +71,9 @@ Json nested(const Tensor& tensor) {
 
 Json settings_json(const Observer& observer) {
   const ObserverArgs& args = observer.args();
-  Json out{{"dtype", to_string(args.dtype)}, {"qscheme", to_string(args.qscheme)}, {"quant_min", observer.quant_min()},
-                  {"quant_max", observer.quant_max()}, {"reduce_range", args.reduce_range}, {"eps", args.eps}, {"is_dynamic", args.is_dynamic}};
+  Json out = json_object({{"dtype", to_string(args.dtype)}, {"qscheme", to_string(args.qscheme)}, {"quant_min", observer.quant_min()},
+                          {"quant_max", observer.quant_max()}, {"reduce_range", args.reduce_range}, {"eps", args.eps},
+                          {"is_dynamic", args.is_dynamic}});
   const std::string_view name = observer.class_name();
   if (is_per_channel(args.qscheme)) out["ch_axis"] = args.ch_axis;
   if (name.find("MovingAverage") != std::string_view::npos) out["averaging_constant"] = args.averaging_constant;
@@ -79,9 +81,11 @@ Json settings_json(const Observer& observer) {
   return out;
 }
 
+Json edge_json(const Edge& edge) { return Json::array({edge.first->name(), edge.second->name()}); }
+
 Json edge_or_node_json(const EdgeOrNode& place) {
-  if (const Edge* edge = std::get_if<Edge>(&place)) return {{"edge", {edge->first->name(), edge->second->name()}}};
-  return {{"node", std::get<Node*>(place)->name()}};
+  if (const Edge* edge = std::get_if<Edge>(&place)) return json_object({{"edge", edge_json(*edge)}});
+  return json_object({{"node", std::get<Node*>(place)->name()}});
 }
 
 void add_qparams(Json& out, const Observer& observer) {
@@ -113,7 +117,7 @@ std::vector<double> numbers(const Program& program, const Argument& argument) {
 
 // What an observer is, without what it saw.
 Json observer_identity(const ObserverGroup& group) {
-  Json out{{"class", group.observer->class_name()}, {"settings", settings_json(*group.observer)}, {"covers", Json::array()}};
+  Json out = json_object({{"class", group.observer->class_name()}, {"settings", settings_json(*group.observer)}, {"covers", Json::array()}});
   for (const EdgeOrNode& place : group.covers) out["covers"].push_back(edge_or_node_json(place));
   return out;
 }
@@ -132,12 +136,12 @@ Json json_of(const Argument& argument) {
       [](const auto& value) -> Json {
         using T = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<T, std::monostate>) return nullptr;
-        else if constexpr (std::is_same_v<T, Node*>) return {{"node", value->name()}};
+        else if constexpr (std::is_same_v<T, Node*>) return json_object({{"node", value->name()}});
         else if constexpr (std::is_same_v<T, double>) return format::json_of_number(value);
-        else if constexpr (std::is_same_v<T, DType>) return {{"dtype", to_string(value)}};
-        else if constexpr (std::is_same_v<T, MemoryFormat>) return {{"memory_format", to_string(value)}};
-        else if constexpr (std::is_same_v<T, Layout>) return {{"layout", "strided"}};
-        else if constexpr (std::is_same_v<T, Device>) return {{"device", value.name}};
+        else if constexpr (std::is_same_v<T, DType>) return json_object({{"dtype", to_string(value)}});
+        else if constexpr (std::is_same_v<T, MemoryFormat>) return json_object({{"memory_format", to_string(value)}});
+        else if constexpr (std::is_same_v<T, Layout>) return json_object({{"layout", "strided"}});
+        else if constexpr (std::is_same_v<T, Device>) return json_object({{"device", value.name}});
         else if constexpr (std::is_same_v<T, Argument::List>) {
           Json out = Json::array();
           for (const Argument& element : value) out.push_back(json_of(element));
@@ -148,7 +152,7 @@ Json json_of(const Argument& argument) {
 }
 
 Json node_report(const Node& node) {
-  Json out{{"name", node.name()}, {"op", to_string(node.op())}, {"target", node.target()}};
+  Json out = json_object({{"name", node.name()}, {"op", to_string(node.op())}, {"target", node.target()}});
   out["args"] = Json::array();
   for (const Argument& argument : node.args()) out["args"].push_back(json_of(argument));
   out["kwargs"] = Json::object();
@@ -166,7 +170,7 @@ Json node_report(const Node& node) {
 Json graph_report(const Graph& graph) {
   Json nodes = Json::array();
   for (const Node* node : graph.nodes()) nodes.push_back(node_report(*node));
-  return {{"nodes", std::move(nodes)}};
+  return json_object({{"nodes", std::move(nodes)}});
 }
 
 std::vector<QuantizedValue> quantized_values(const Program& program) {
@@ -192,19 +196,21 @@ std::vector<QuantizedValue> quantized_values(const Program& program) {
 }
 
 Json program_report(const Program& program) {
-  Json out{{"torch_version", program.torch_version}, {"dialect", program.dialect}};
+  Json out = json_object({{"torch_version", program.torch_version}, {"dialect", program.dialect}});
   out["inputs"] = Json::array();
   for (const Node* node : program.graph->placeholders()) out["inputs"].push_back(value_json(*node));
   out["outputs"] = Json::array();
   program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { out["outputs"].push_back(value_json(*node)); });
   out["attributes"] = Json::array();
   for (const Attribute& attribute : program.attributes)
-    out["attributes"].push_back({{"name", attribute.name}, {"kind", name_of(attribute.kind)}, {"dtype", to_string(attribute.tensor.dtype())},
-                                 {"shape", attribute.tensor.sizes()}, {"bytes", attribute.tensor.nbytes()}});
+    out["attributes"].push_back(json_object({{"name", attribute.name}, {"kind", name_of(attribute.kind)},
+                                             {"dtype", to_string(attribute.tensor.dtype())}, {"shape", attribute.tensor.sizes()},
+                                             {"bytes", attribute.tensor.nbytes()}}));
   out["qparams"] = Json::array();
   for (const QuantizedValue& value : quantized_values(program)) {
-    Json entry{{"node", value.quantize->name()}, {"of", value.of}, {"dtype", to_string(value.dtype)}, {"quant_min", value.quant_min},
-                      {"quant_max", value.quant_max}, {"scale", Json::array()}, {"zero_point", value.zero_point}};
+    Json entry = json_object({{"node", value.quantize->name()}, {"of", value.of}, {"dtype", to_string(value.dtype)},
+                              {"quant_min", value.quant_min}, {"quant_max", value.quant_max}, {"scale", Json::array()},
+                              {"zero_point", value.zero_point}});
     for (const double scale : value.scale) entry["scale"].push_back(format::json_of_number(scale));
     out["qparams"].push_back(std::move(entry));
   }
@@ -221,7 +227,7 @@ Json observers_report(const Prepared& prepared) {
     const ObserverGroup& group = groups[i];
     const Observer& observer = *group.observer;
     const Json identity = observer_identity(group);
-    Json entry{{"id", i}, {"class", identity["class"]}, {"settings", identity["settings"]}};
+    Json entry = json_object({{"id", i}, {"class", identity["class"]}, {"settings", identity["settings"]}});
     Json state = Json::object();
     for (const auto& [name, tensor] : {std::pair("min_val", observer.min_val()), std::pair("max_val", observer.max_val()),
                                        std::pair("histogram", observer.histogram())})
@@ -274,8 +280,9 @@ void load_observers(Prepared& prepared, const Json& report, const std::string& w
 Json explanation_report(const Prepared& prepared) {
   Json operators = Json::array();
   for (const Explanation& explanation : explain(prepared)) {
-    Json entry{{"node", explanation.node}, {"module", explanation.module}, {"op", explanation.op}, {"outcome", to_string(explanation.outcome)},
-               {"quantizer", explanation.quantizer}, {"pattern", explanation.pattern}, {"reason", explanation.reason}};
+    Json entry = json_object({{"node", explanation.node}, {"module", explanation.module}, {"op", explanation.op},
+                              {"outcome", to_string(explanation.outcome)}, {"quantizer", explanation.quantizer},
+                              {"pattern", explanation.pattern}, {"reason", explanation.reason}});
     entry["tensors"] = Json::array();
     for (const ExplainedTensor& tensor : explanation.tensors) {
       Json place = edge_or_node_json(tensor.at);
@@ -284,22 +291,22 @@ Json explanation_report(const Prepared& prepared) {
     }
     entry["decisions"] = Json::array();
     for (const Decision& decision : explanation.decisions)
-      entry["decisions"].push_back({{"quantizer", decision.quantizer}, {"pattern", decision.pattern}, {"taken", decision.taken},
-                                    {"reason", decision.reason}});
+      entry["decisions"].push_back(json_object({{"quantizer", decision.quantizer}, {"pattern", decision.pattern}, {"taken", decision.taken},
+                                                {"reason", decision.reason}}));
     operators.push_back(std::move(entry));
   }
   Json conflicts = Json::array();
   for (const SpecConflict& conflict : find_conflicts(prepared))
-    conflicts.push_back({{"edge", {conflict.edge.first->name(), conflict.edge.second->name()}}, {"producer_annotator", conflict.producer_annotator},
-                         {"consumer_annotator", conflict.consumer_annotator}, {"message", conflict.message}});
-  return {{"operators", std::move(operators)}, {"conflicts", std::move(conflicts)}};
+    conflicts.push_back(json_object({{"edge", edge_json(conflict.edge)}, {"producer_annotator", conflict.producer_annotator},
+                                     {"consumer_annotator", conflict.consumer_annotator}, {"message", conflict.message}}));
+  return json_object({{"operators", std::move(operators)}, {"conflicts", std::move(conflicts)}});
 }
 
 Json capabilities_report(const QuantizationCapabilities& capabilities) {
-  Json out{{"quantizer", capabilities.quantizer}, {"patterns", Json::array()}, {"parts", Json::array()}};
+  Json out = json_object({{"quantizer", capabilities.quantizer}, {"patterns", Json::array()}, {"parts", Json::array()}});
   for (const PatternCapability& c : capabilities.patterns)
-    out["patterns"].push_back({{"pattern", c.pattern}, {"operators", c.operators}, {"static", c.static_quantization},
-                               {"dynamic", c.dynamic_quantization}, {"qat", c.qat}, {"note", c.note}});
+    out["patterns"].push_back(json_object({{"pattern", c.pattern}, {"operators", Json(c.operators)}, {"static", c.static_quantization},
+                                           {"dynamic", c.dynamic_quantization}, {"qat", c.qat}, {"note", c.note}}));
   for (const QuantizationCapabilities& part : capabilities.parts) out["parts"].push_back(capabilities_report(part));
   return out;
 }
@@ -310,12 +317,12 @@ Json partition_report(const SourcePartition& partition) {
     for (const Node* node : nodes) out.push_back(node->name());
     return out;
   };
-  return {{"source", partition.source}, {"nodes", names(partition.nodes)}, {"input_nodes", names(partition.input_nodes)},
-          {"output_nodes", names(partition.output_nodes)}, {"params", names(partition.params)}};
+  return json_object({{"source", partition.source}, {"nodes", names(partition.nodes)}, {"input_nodes", names(partition.input_nodes)},
+                      {"output_nodes", names(partition.output_nodes)}, {"params", names(partition.params)}});
 }
 
 Json match_report(const Match& match) {
-  Json out{{"name_node_map", Json::object()}, {"placeholder_nodes", Json::array()}, {"returning_nodes", Json::array()}};
+  Json out = json_object({{"name_node_map", Json::object()}, {"placeholder_nodes", Json::array()}, {"returning_nodes", Json::array()}});
   for (const auto& [name, node] : match.name_node_map) out["name_node_map"][name] = node ? Json(node->name()) : Json(nullptr);
   for (const Argument& argument : match.placeholder_nodes) out["placeholder_nodes"].push_back(json_of(argument));
   for (const Node* node : match.returning_nodes) out["returning_nodes"].push_back(node->name());

@@ -236,6 +236,32 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+Json JsonPart::value() const {
+  switch (kind_) {
+    case Kind::kNull: break;
+    case Kind::kCString: return c_string_;
+    case Kind::kString: return *string_;
+    case Kind::kView: return std::string_view(view_.data, view_.size);
+    case Kind::kReal: return real_;
+    case Kind::kTemporary: return std::move(*temporary_);
+    case Kind::kValue: return *value_;
+    case Kind::kTexts: return *texts_;
+    case Kind::kIntegers: return *integers_;
+    case Kind::kTruth: return signed_ != 0;
+    case Kind::kSigned: return signed_;
+    case Kind::kUnsigned: return unsigned_;
+  }
+  return nullptr;
+}
+
+Json json_object(std::initializer_list<JsonField> fields) {
+  Json out = Json::object();
+  auto& members = out.get_ref<Json::object_t&>();
+  members.reserve(fields.size());
+  for (const JsonField& field : fields) members.emplace_back(field.key, field.value.value());
+  return out;
+}
+
 Json parse_json(std::string_view text, const std::string& what) {
   QDQ_CHECK(is_utf8(text), kBadFile, what, " is not UTF-8 text, as JSON is");
   const std::string marked = mark_non_finite(text);

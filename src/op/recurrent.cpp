@@ -32,8 +32,7 @@ std::vector<T> states_of(const Call<T>& call, Cell cell) {
   return states;
 }
 
-template <Cell cell>
-MetaValue infer_recurrent(const Call<TensorMeta>& call) {
+MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
   const TensorMeta& x = call.tensor(0);
   const Net net = read_net(call);
   QDQ_CHECK(x.sizes.size() == 3, kInvalidArgument, call.op().target, " wants an input of 3 dimensions, found shape ", to_string(x.sizes));
@@ -60,6 +59,11 @@ MetaValue infer_recurrent(const Call<TensorMeta>& call) {
   MetaValue::List out{tensor_meta(x.dtype, sizes)};
   for (const TensorMeta& state : states) out.push_back(tensor_meta(x.dtype, state.sizes));
   return out;
+}
+
+template <Cell cell>
+MetaValue infer_recurrent(const Call<TensorMeta>& call) {
+  return infer_cell(call, cell);
 }
 
 double sigmoid_of(double x) { return 1 / (1 + math::exp(-x)); }
@@ -100,8 +104,7 @@ void step(Cell cell, const std::vector<double>& input, const std::vector<double>
   }
 }
 
-template <Cell cell>
-Value eval_recurrent(const Call<Tensor>& call) {
+Value eval_cell(const Call<Tensor>& call, Cell cell) {
   infer_call(call);
   const Net net = read_net(call);
   QDQ_CHECK(!call.boolean(6) || call.number(5) == 0 || net.layers == 1, kUnsupported, call.op().target,
@@ -142,6 +145,10 @@ Value eval_recurrent(const Call<Tensor>& call) {
     for (const Tensor& state : states) results.push_back(state.to(dtype));
     return results;
   });
+}
+template <Cell cell>
+Value eval_recurrent(const Call<Tensor>& call) {
+  return eval_cell(call, cell);
 }
 
 }  // namespace

@@ -102,8 +102,7 @@ std::optional<double> scale_of(const Call<T>& call, size_t axis, Kernel kernel) 
   if (const int64_t* number = value.template get_if<int64_t>()) return static_cast<double>(*number);
   fail(ErrorCode::kInvalidArgument, call.op().target, " wants numbers as scale factors");
 }
-template <Kernel kernel, size_t axes>
-MetaValue infer_upsample(const Call<TensorMeta>& call) {
+MetaValue infer_resized(const Call<TensorMeta>& call, Kernel kernel, size_t axes) {
   const TensorMeta& x = call.tensor(0);
   QDQ_CHECK(x.sizes.size() == axes + 2, kInvalidArgument, call.op().target, " wants ", axes + 2, " dimensions, found shape ", to_string(x.sizes));
   SymShape sizes = x.sizes;
@@ -127,6 +126,10 @@ MetaValue infer_upsample(const Call<TensorMeta>& call) {
     QDQ_CHECK((!sizes[a + 2].is_constant() || *sizes[a + 2].constant() > 0) && (!x.sizes[a + 2].is_constant() || *x.sizes[a + 2].constant() > 0),
               kInvalidArgument, call.op().target, " cannot resize shape ", to_string(x.sizes), " to ", to_string(sizes));
   return tensor_meta(x.dtype, sizes);
+}
+template <Kernel kernel, size_t axes>
+MetaValue infer_upsample(const Call<TensorMeta>& call) {
+  return infer_resized(call, kernel, axes);
 }
 
 struct Tap {
@@ -197,11 +200,10 @@ Tensor interpolate(const Tensor& x, int64_t axis, const Taps& taps) {
   }
   return out;
 }
-template <Kernel kernel, size_t axes>
-Value eval_upsample(const Call<Tensor>& call) {
+Value resized(const Call<Tensor>& call, Kernel kernel, size_t axes) {
   const Tensor& x = call.tensor(0);
   const Shape sizes = constant_shape(result_meta(call).sizes);
-  constexpr bool smooth = kernel == Kernel::kLinear || kernel == Kernel::kCubic;
+  const bool smooth = kernel == Kernel::kLinear || kernel == Kernel::kCubic;
   const bool align_corners = smooth && call.boolean(2);
   Tensor out = smooth ? x.to(DType::kF64) : x;
   for (size_t a = 0; a < axes; ++a) {
@@ -219,10 +221,13 @@ Value eval_upsample(const Call<Tensor>& call) {
   }
   return out.to(x.dtype());
 }
+template <Kernel kernel, size_t axes>
+Value eval_upsample(const Call<Tensor>& call) {
+  return resized(call, kernel, axes);
+}
 
 // [..., C r r, H, W] -> [..., C, H r, W r] and back.
-template <bool back>
-MetaValue infer_pixel_shuffle(const Call<TensorMeta>& call) {
+MetaValue infer_shuffled(const Call<TensorMeta>& call, bool back) {
   const TensorMeta& x = call.tensor(0);
   const int64_t r = call.integer(1);
   QDQ_CHECK(x.sizes.size() >= 3 && r >= 1 && r < 65536, kInvalidArgument, call.op().target, " by ", r, " wants at least 3 dimensions, found shape ",
@@ -238,7 +243,10 @@ MetaValue infer_pixel_shuffle(const Call<TensorMeta>& call) {
   return tensor_meta(x.dtype, sizes);
 }
 template <bool back>
-Value eval_pixel_shuffle(const Call<Tensor>& call) {
+MetaValue infer_pixel_shuffle(const Call<TensorMeta>& call) {
+  return infer_shuffled(call, back);
+}
+Value shuffled(const Call<Tensor>& call, bool back) {
   const Tensor& x = call.tensor(0);
   const Shape sizes = constant_shape(result_meta(call).sizes);
   const Shape& few = back ? x.sizes() : sizes;  // the side with few channels
@@ -246,6 +254,10 @@ Value eval_pixel_shuffle(const Call<Tensor>& call) {
   const int64_t r = call.integer(1), batch = numel_of(Shape(few.begin(), few.end() - 3)), C = few[rank - 3], H = few[rank - 2] / r, W = few[rank - 1] / r;
   if (back) return x.reshape({batch, C, H, r, W, r}).permute({0, 1, 3, 5, 2, 4}).clone().reshape(sizes);
   return x.reshape({batch, C, r, r, H, W}).permute({0, 1, 4, 2, 5, 3}).clone().reshape(sizes);
+}
+template <bool back>
+Value eval_pixel_shuffle(const Call<Tensor>& call) {
+  return shuffled(call, back);
 }
 
 }  // namespace

@@ -1,12 +1,18 @@
 // The patterns of the reference representation and what stands for them.
 #include "quant/reference_representation.h"
 
+#include <string_view>
+#include <variant>
+
 #include "op/match.h"
 #include "op/op.h"
 
 namespace qdq {
 
 namespace {
+
+// An argument of a sketched call. There are hundreds, which cost little code as long as they own nothing.
+using Operand = std::variant<std::monostate, Node*, int64_t, DType>;
 
 // A pattern or a replacement under construction.
 class Sketch {
@@ -16,28 +22,25 @@ class Sketch {
   }
   Node* in(size_t i) const { return inputs_[i]; }
 
-  Node* aten(const std::string& name, std::vector<Argument> args) { return graph_->call("torch.ops.aten." + name, std::move(args), {}, short_name(name)); }
-  Node* decomposed(const std::string& name, std::vector<Argument> args) {
-    return graph_->call("torch.ops.quantized_decomposed." + name, std::move(args), {}, short_name(name));
-  }
-  Node* item(Node* tuple, int64_t i) { return graph_->call("operator.getitem", {tuple, i}, {}, "getitem"); }
-  Node* to(Argument x, DType dtype) { return aten("to.dtype", {x, dtype}); }
+  Node* aten(std::string_view name, std::vector<Operand> args) { return call("torch.ops.aten.", name, {}, args); }
+  Node* decomposed(std::string_view name, std::vector<Operand> args) { return call("torch.ops.quantized_decomposed.", name, {}, args); }
+  Node* item(Node* tuple, int64_t i) { return call("operator.", "getitem", {}, {tuple, i}); }
+  Node* to(Operand x, DType dtype) { return aten("to.dtype", {x, dtype}); }
   // An operator computed in the wider of its operands' types and truncated to int32.
-  Node* as_int32(const std::string& aten_name, std::vector<Argument> args) {
-    args.insert(args.begin(), {Argument("torch.ops.aten." + aten_name), Argument(DType::kS32)});
-    return graph_->call("torch.ops.higher_order.out_dtype", std::move(args), {}, "out_dtype");
+  Node* as_int32(std::string_view aten_name, std::vector<Operand> args) {
+    return call("torch.ops.higher_order.", "out_dtype", {concat("torch.ops.aten.", aten_name), DType::kS32}, args);
   }
-  Node* clamp(Argument x, Argument low, Argument high) { return aten("clamp.default", {x, low, high}); }
+  Node* clamp(Operand x, Operand low, Operand high) { return aten("clamp.default", {x, low, high}); }
 
   // Matched without regard to the overload: qparams may be numbers or tensors.
-  Node* quantize(Argument x, Argument scale, Argument zero_point, Argument low, Argument high) {
+  Node* quantize(Operand x, Operand scale, Operand zero_point, Operand low, Operand high) {
     return decomposed("quantize_per_tensor", {x, scale, zero_point, low, high, DType::kS8});
   }
-  Node* dequantize(Argument x, Argument scale, Argument zero_point, Argument low, Argument high) {
+  Node* dequantize(Operand x, Operand scale, Operand zero_point, Operand low, Operand high) {
     return decomposed("dequantize_per_tensor", {x, scale, zero_point, low, high, DType::kS8});
   }
   // clamp(round(x / scale) + zero_point)
-  Node* quantized(Argument x, Argument scale, Argument zero_point, Argument low, Argument high) {
+  Node* quantized(Operand x, Operand scale, Operand zero_point, Operand low, Operand high) {
     Node* rounded = aten("round.default", {aten("div.Tensor", {x, scale})});
     return to(clamp(aten("add.Tensor", {to(rounded, DType::kS32), zero_point}), low, high), DType::kS8);
   }
@@ -48,7 +51,17 @@ class Sketch {
   }
 
  private:
-  static std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
+  // The arguments are `first` and then `args`.
+  Node* call(std::string_view space, std::string_view name, std::vector<Argument> first, const std::vector<Operand>& args) {
+    for (const Operand& operand : args) first.push_back(std::visit([](const auto& value) { return argument_of(value); }, operand));
+    return graph_->call(concat(space, name), std::move(first), {}, std::string(name.substr(0, name.find('.'))));
+  }
+  static Argument argument_of(std::monostate) { return {}; }
+  template <class T>
+  static Argument argument_of(T value) {
+    return value;
+  }
+
   std::unique_ptr<Graph> graph_ = std::make_unique<Graph>();
   std::vector<Node*> inputs_;
 };
@@ -84,7 +97,7 @@ void dynamic_linear(Program& program) {
   Node* weight16 = r.to(weight, DType::kS16);
   Node* x_centred = r.aten("sub.Tensor", {x16, zero_point});
   Node* weight_centred = r.aten("sub.Tensor", {weight16, r.in(6)});
-  Node* sum = r.as_int32("linear.default", {x_centred, weight_centred, Argument()});
+  Node* sum = r.as_int32("linear.default", {x_centred, weight_centred, Operand()});
   Node* bias = r.as_int32("div.Tensor", {r.in(9), r.aten("mul.Tensor", {scale, r.in(5)})});
   sum = r.aten("add.Tensor", {sum, bias});
   replace(program, pattern, r.returning(r.aten("mul.Tensor", {sum, r.aten("mul.Tensor", {scale, r.in(5)})})), with_node_at(p.in(9)));
@@ -104,7 +117,7 @@ void static_linear(Program& program) {
   Node* weight16 = r.to(weight, DType::kS16);
   Node* x_centred = r.aten("sub.Tensor", {x16, r.in(2)});
   Node* weight_centred = r.aten("sub.Tensor", {weight16, r.in(7)});
-  Node* sum = r.as_int32("linear.default", {x_centred, weight_centred, Argument()});
+  Node* sum = r.as_int32("linear.default", {x_centred, weight_centred, Operand()});
   Node* bias = r.as_int32("div.Tensor", {r.in(10), r.aten("mul.Tensor", {r.in(1), r.in(6)})});
   sum = r.aten("add.Tensor", {sum, bias});
   Node* factor = r.aten("div.Tensor", {r.aten("mul.Tensor", {r.in(1), r.in(6)}), r.in(11)});
@@ -114,10 +127,10 @@ void static_linear(Program& program) {
 
 // in: x, weight, each with scale, zero point, quant_min, quant_max; bias; the output's scale, zero point, quant_min, quant_max; then the
 // operator's other arguments, of which `num_settings` are given. `convolution` is the operator.
-void conv2d(Program& program, const std::string& convolution, size_t num_settings) {
+void conv2d(Program& program, std::string_view convolution, size_t num_settings) {
   for (const bool has_bias : {true, false}) {
     Sketch p(15 + num_settings), r(15 + num_settings);
-    const auto settings = [&](const Sketch& sketch, std::vector<Argument> args) {
+    const auto settings = [&](const Sketch& sketch, std::vector<Operand> args) {
       for (size_t i = 0; i < num_settings; ++i) args.push_back(sketch.in(15 + i));
       return args;
     };
@@ -132,7 +145,7 @@ void conv2d(Program& program, const std::string& convolution, size_t num_setting
     Node* weight16 = r.to(weight, DType::kS16);
     Node* x_centred = r.aten("sub.Tensor", {x16, r.in(2)});
     Node* weight_centred = r.aten("sub.Tensor", {weight16, r.in(7)});
-    Node* sum = r.as_int32(convolution, settings(r, {x_centred, weight_centred, Argument()}));
+    Node* sum = r.as_int32(convolution, settings(r, {x_centred, weight_centred, Operand()}));
     if (has_bias) {
       Node* bias = r.as_int32("div.Tensor", {r.in(10), r.aten("mul.Tensor", {r.in(1), r.in(6)})});
       bias = r.aten("unsqueeze.default", {r.aten("unsqueeze.default", {bias, -1}), -1});
@@ -192,10 +205,10 @@ void add(Program& program) {
 
 // in: x with scale, zero point, quant_min, quant_max; the output's; then the operator's other arguments, of which there are `num_settings`.
 // `pool` is the operator; with indices it has two results.
-void max_pool2d(Program& program, const std::string& pool, size_t num_settings) {
+void max_pool2d(Program& program, std::string_view pool, size_t num_settings) {
   Sketch p(9 + num_settings), r(9 + num_settings);
   const auto pooled = [&](Sketch& sketch, Node* x) {
-    std::vector<Argument> args = {x};
+    std::vector<Operand> args = {x};
     for (size_t i = 0; i < num_settings; ++i) args.push_back(sketch.in(9 + i));
     Node* out = sketch.aten(pool, std::move(args));
     return pool == "max_pool2d.default" ? out : sketch.item(out, 0);

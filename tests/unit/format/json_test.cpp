@@ -11,6 +11,21 @@
 namespace qdq::format {
 namespace {
 
+TEST(Json, ObjectsOfFieldsAreThoseOfJsonsOwnLists) {
+  const std::vector<std::string> texts{"a", "b"};
+  const std::vector<int64_t> numbers{3, -4};
+  Json moved = Json::array({1, 2});
+  const Json kept{{"x", 1}};
+  const std::string text = "text";
+  const Json object = json_object({{"null", nullptr}, {"no", false}, {"c", "literal"}, {"s", text}, {"v", std::string_view(text).substr(1)},
+                                   {"i", -5}, {"u", size_t{7}}, {"largest", UINT64_MAX}, {"d", 0.5}, {"f", 0.25f}, {"texts", texts},
+                                   {"numbers", numbers}, {"moved", std::move(moved)}, {"kept", kept}});
+  EXPECT_EQ(object, (Json{{"null", nullptr}, {"no", false}, {"c", "literal"}, {"s", "text"}, {"v", "ext"}, {"i", -5}, {"u", 7},
+                          {"largest", UINT64_MAX}, {"d", 0.5}, {"f", 0.25}, {"texts", {"a", "b"}}, {"numbers", {3, -4}}, {"moved", {1, 2}},
+                          {"kept", {{"x", 1}}}}));
+  EXPECT_EQ(print_json(json_object({})), "{}");
+}
+
 TEST(Json, ValuesAreReadInOrder) {
   const Json json = parse_json(R"({"z": [1, -2, 3.5, true, null, "ä\n"], "a": {"k": 18446744073709551615}})", "j");
   EXPECT_EQ(print_json(json), R"({"z":[1,-2,3.5,true,null,"ä\n"],"a":{"k":18446744073709551615}})");
