@@ -278,6 +278,8 @@ export function dataStep(store: Store): DataStep {
   }
 
   store.listen((state, changed) => {
+    // What is being measured must be what is shown here.
+    byId("data").inert = state.busy;
     if (changed.has("model")) {
       delete chosen.calibration;
       delete chosen.test;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/parallel.h"
 #include "format/npz.h"
 #include "unit/cli/memory_host.h"
 
@@ -137,6 +138,23 @@ TEST_F(DataTest, DecodesImagesBatchByBatch) {
   EXPECT_EQ(host.reads["img/inner/c.bmp"], 0);
   EXPECT_EQ(batch.sizes(), (Shape{2, 3, 1, 2}));
   EXPECT_EQ(std::vector<float>(batch.span<float>().begin(), batch.span<float>().begin() + 6), (std::vector<float>{255, 0, 0, 0, 0, 255}));
+}
+
+TEST_F(DataTest, DecodesWithAnyNumberOfThreads) {
+  for (int i = 0; i < 9; ++i) {
+    std::string image = bmp();
+    image[54] = static_cast<char>(i);
+    host.add(concat("img/", i, ".bmp"), image);
+  }
+  host.add("how.json", R"({"scale": 1})");
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    const Tensor batch = open("img", image_program(), {"how.json", 9, 0})->batch(0)[0];
+    for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(batch.span<float>()[static_cast<size_t>(i * 6 + 4)], static_cast<float>(i));
+  }
+  host.add("img/5.bmp", "no picture");
+  EXPECT_NE(refusal("img", image_program(), {"how.json", 9, 0}).find("img/5.bmp"), std::string::npos);
+  set_num_threads(1);
 }
 
 TEST_F(DataTest, RefusesImagesWithoutPreprocessOrOfAnotherSize) {
