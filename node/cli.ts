@@ -6,7 +6,7 @@ import { hasRelaxedSimd } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
-import { startWorker } from "./thread.js";
+import { mostThreads, startWorker } from "./thread.js";
 
 // The result of the work, or why it could not be done.
 const reasonOf = (error: unknown): string => (error as Error).message;
@@ -58,7 +58,7 @@ const host: RawHost = {
 // The workers of threads are there before the module reads its command line, so their number is looked up here; what is wrong with it
 // the module says.
 const wanted = Number(/(?:^|\0)--threads[=\0](\d+)(?:\0|$)/.exec(process.argv.slice(2).join("\0"))?.[1] ?? 1);
-const threads = Math.min(Math.max(wanted, 1), 64);
+const threads = Math.min(Math.max(wanted, 1), mostThreads);
 
 async function run(): Promise<number> {
   const compiled = await WebAssembly.compile(readFileSync(fileURLToPath(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl)));

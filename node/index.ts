@@ -1,8 +1,8 @@
 // The door for Node: the module's bytes come from the package's folder, and threads are as many as configure() says.
 import { readFile } from "node:fs/promises";
 import { openDoor } from "../bindings/api/module.js";
-import { startWorker } from "./thread.js";
+import { mostThreads, startWorker } from "./thread.js";
 
-openDoor({ read: (url) => readFile(url), threads: (wanted = 1) => wanted, startWorker });
+openDoor({ read: (url) => readFile(url), threads: (wanted = 1) => Math.min(wanted, mostThreads), startWorker });
 
 export * from "../bindings/api/index.js";

@@ -1,6 +1,6 @@
 // What wasm_latency.mjs runs in a page of Chromium: one engine with one model. The server gives the package as /package/, the
 // node_modules of the peers as /npm/ and the model as /model.
-const bytesOf = async (url) => new Uint8Array(await (await fetch(url)).arrayBuffer());
+const bytesOf = async (url) => new Uint8Array(await (await fetch(new URL(url, import.meta.url))).arrayBuffer());
 
 async function runOfOrt(data, { shape, threads }) {
   const { InferenceSession, Tensor, env } = await import("/npm/onnxruntime-web/dist/ort.wasm.min.mjs");
@@ -25,7 +25,7 @@ async function runOfLiteRt(build, data, { shape, threads }) {
 
 async function runOfQdq(file, data, { shape, threads }) {
   const { capabilities, configure, loadPt2, lower, tensor } = await import("/package/esm/web/index.js");
-  configure({ wasm: new URL(`/package/${file}`, location.href), threads });
+  configure({ wasm: new URL(`/package/${file}`, import.meta.url), threads });
   const found = await capabilities();
   if (found.threads !== threads) throw new Error(`${file} has ${found.threads} threads`);
   const session = lower(await loadPt2(await bytesOf("/model"))), input = tensor(data, shape);
