@@ -301,26 +301,24 @@ void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {
   const int64_t groups = array_groups(p), oc = c.out_channels / groups;
   const int64_t work = i.out_h * i.out_w * oc * (p.depthwise ? 1 : c.in_channels / c.groups) * c.kernel_h * c.kernel_w;
   const int threads = i.batch * groups * work < kSerialWork ? 1 : num_threads();
-  // With several threads there are at least two tasks for each: shorter bands first, then fewer channels. More tasks would even out
-  // unequal threads, but the rows that neighbouring bands share are staged twice: four took a tenth longer on two free processors.
+  // With several threads there are at least two tasks for each: shorter bands first, then fewer channels; the other way round where nothing
+  // is staged and there are more weights than pixels, so that a thread reads few of them. More tasks would even out unequal threads, but the
+  // rows that neighbouring bands share are staged twice: four a thread took a tenth longer on two free processors.
+  const int64_t wanted = threads == 1 ? 1 : 2 * threads, most_splits = p.depthwise ? 1 : divide_up(oc, kFinishChannels);
+  const bool channels_first = !layout.staged() && p.weights.numel() > i.in_h * i.in_w * c.in_channels;
   int64_t bands = divide_up(i.out_h, rows);
-  const int64_t wanted = threads == 1 ? 1 : 2 * threads;
-  if (i.batch * groups * bands < wanted) {
-    bands = std::min(i.out_h, divide_up(wanted, i.batch * groups));
-    rows = divide_up(i.out_h, bands);
-    bands = divide_up(i.out_h, rows);
-  }
-  int64_t split = p.depthwise ? 1 : std::min(divide_up(oc, kFinishChannels), divide_up(wanted, i.batch * groups * bands));
+  int64_t split = channels_first ? std::min(most_splits, divide_up(wanted, i.batch * groups * bands)) : 1;
+  if (i.batch * groups * bands * split < wanted) bands = std::min(i.out_h, divide_up(wanted, i.batch * groups * split));
+  split = std::max(split, std::min(most_splits, divide_up(wanted, i.batch * groups * bands)));
   const int64_t channels = round_up(divide_up(oc, split), kDotPanel);
   split = divide_up(oc, channels);
   const int64_t tasks = i.batch * groups * bands * split;
   parallel_for(tasks, threads == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t part = t % split, band = t / split % bands, group = t / split / bands % groups;
-      const int64_t row = band * rows;
+      const int64_t row = band * i.out_h / bands, next_row = (band + 1) * i.out_h / bands;
       run_task(p, i, layout,
-               {t / split / bands / groups, group, row, std::min(rows, i.out_h - row), part * channels,
-                std::min(oc, (part + 1) * channels)});
+               {t / split / bands / groups, group, row, next_row - row, part * channels, std::min(oc, (part + 1) * channels)});
     }
   });
 }
