@@ -89,6 +89,11 @@ double Answers::top(size_t k, std::span<const int64_t> labels) const {
   return percent(right, answers_.size());
 }
 
+double Answers::ties() const {
+  const auto is_tie = [](const Answer& answer) { return answer.top.size() > 1 && answer.top[0].share == answer.top[1].share; };
+  return percent(std::count_if(answers_.begin(), answers_.end(), is_tie), answers_.size());
+}
+
 double Answers::agreement(const Answers& other) const {
   int64_t same = 0;
   for (size_t i = 0; i < std::min(answers_.size(), other.answers_.size()); ++i)

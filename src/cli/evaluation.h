@@ -33,6 +33,9 @@ class Answers {
   const std::vector<Answer>& all() const { return answers_; }
   // The percentage of samples whose label is among the first `k` choices. Throws Error{kInvalidArgument} if there are fewer labels than samples.
   double top(size_t k, std::span<const int64_t> labels) const;
+  // The percentage of samples whose two best scores are equal, so that the order of the classes decides: a quantized model has few different
+  // scores, and its top-1 may move by so much between any two ways of running it.
+  double ties() const;
   // The percentage of samples whose first choice is that of the other model.
   double agreement(const Answers& other) const;
 

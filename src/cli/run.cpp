@@ -66,11 +66,11 @@ Score evaluate_one(const std::string& model, const EvaluateOptions& options, Hos
 std::string table(const std::vector<Score>& scores) {
   size_t width = 5;
   for (const Score& score : scores) width = std::max(width, score.model.size());
-  std::string out = concat("model", std::string(width - 5, ' '), "     top-1     top-5    agree       size      time\n");
+  std::string out = concat("model", std::string(width - 5, ' '), "     top-1     top-5    agree     ties       size      time\n");
   for (const Score& score : scores) {
     char line[96];
-    std::snprintf(line, sizeof line, "  %6.2f %%  %6.2f %%  %5.1f %%  %9s  %8s\n", score.top1, score.top5, score.agreement,
-                  human_bytes(score.bytes).c_str(), human_seconds(score.seconds).c_str());
+    std::snprintf(line, sizeof line, "  %6.2f %%  %6.2f %%  %5.1f %%  %5.1f %%  %9s  %8s\n", score.top1, score.top5, score.agreement,
+                  score.answers.ties(), human_bytes(score.bytes).c_str(), human_seconds(score.seconds).c_str());
     out += score.model + std::string(width - score.model.size(), ' ') + line;
   }
   return out;
@@ -127,7 +127,7 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   format::Json out = format::Json::array();
   for (const Score& score : scores)
     out.push_back({{"model", score.model}, {"top1", score.top1}, {"top5", score.top5}, {"agreement", score.agreement},
-                   {"samples", score.answers.all().size()}, {"bytes", score.bytes}, {"seconds", score.seconds}});
+                   {"ties", score.answers.ties()}, {"samples", score.answers.all().size()}, {"bytes", score.bytes}, {"seconds", score.seconds}});
   host.print(format::print_json(out, 1) + "\n");
 }
 

@@ -247,6 +247,7 @@ TEST_F(CliTest, EvaluatesModelsSideBySide) {
   ASSERT_EQ(scores.size(), 2U);
   EXPECT_EQ(scores[0]["agreement"], 100.0);
   EXPECT_EQ(scores[0]["top5"], 100.0);
+  EXPECT_EQ(scores[0]["ties"], 0.0);
   EXPECT_GE(scores[1]["agreement"].get<double>(), 80.0);
   ASSERT_EQ(run({"evaluate", "model.pt2", "--data", "data.npz", "--labels", "labels.csv"}), 0);
   EXPECT_TRUE(host.out.starts_with("model")) << host.out;

@@ -48,6 +48,7 @@ TEST(Answers, AreTheBestFirstAndOfEqualScoresTheLowerClass) {
   EXPECT_EQ(answers.top(1, labels), 50);
   EXPECT_EQ(answers.top(2, labels), 100);
   EXPECT_THROW(answers.top(1, std::vector<int64_t>{1}), Error);
+  EXPECT_EQ(answers.ties(), 50);
   Answers other;
   other.add({rows({0, 3, 1, 9, 0, 0})}, "m");
   EXPECT_EQ(other.agreement(answers), 50);
