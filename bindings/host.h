@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "cli/host.h"
 
 namespace qdq {
 
 inline std::vector<std::byte> bytes_from(const emscripten::val& array) {
-  std::vector<std::byte> bytes(array["length"].as<size_t>());
+  const auto length = array["length"].as<double>();
+  check_memory(static_cast<uint64_t>(length), "a copy of these bytes");
+  std::vector<std::byte> bytes(static_cast<size_t>(length));
   emscripten::val(emscripten::typed_memory_view(bytes.size(), reinterpret_cast<uint8_t*>(bytes.data()))).call<void>("set", array);
   return bytes;
 }

@@ -4,6 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "base/memory.h"
+#include "exec/footprint.h"
+
 namespace qdq {
 namespace {
 
@@ -93,6 +96,7 @@ struct Interpreter::Impl {
   std::vector<Placement> placements;
   ModuleHandler module_handler;
   NodeHook node_hook;
+  std::optional<std::map<std::string, int64_t>> fitting;  // the symbols that a run has been found to fit with
 
   void compile(const std::vector<Backend*>& backends);
   void find_last_uses();
@@ -185,6 +189,11 @@ std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
             impl.placeholders.size() == 1 ? "" : "s", ", found ", inputs.size());
   std::map<std::string, int64_t> symbols;
   for (size_t i = 0; i < inputs.size(); ++i) check_input(*impl.placeholders[i], inputs[i], *impl.program, symbols);
+
+  if (impl.fitting != symbols) {
+    check_memory(least_bytes_of_results(*impl.program, symbols), "a run of the program");
+    impl.fitting = symbols;
+  }
 
   std::vector<Value> values(impl.steps.size());
   std::vector<Tensor> outputs;

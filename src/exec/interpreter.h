@@ -53,7 +53,8 @@ class Interpreter {
   void set_node_hook(NodeHook hook);
 
   // Runs the graph on the user inputs in order and returns the user outputs, flat. A value is freed after its last use.
-  // Throws Error{kInvalidArgument} naming the input whose number, dtype or shape does not fit; errors inside a node carry node and op.
+  // Throws Error{kInvalidArgument} naming the input whose number, dtype or shape does not fit; errors inside a node carry
+  // node and op; Error{kOutOfMemory} before anything runs if the results cannot fit into what memory is left, where that is known.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
 
   // Who runs each call_function node, and why the others refused.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/memory.h"
 #include "format/zip.h"
 
 namespace qdq {
@@ -165,6 +166,12 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
 Pt2Archive read_pt2_archive(ByteSpan bytes) {
   QDQ_CHECK(!bytes.empty(), kBadFile, "the .pt2 file is empty");
   const ZipReader zip(bytes, "the .pt2 file");
+  // Weights are copied out of the archive, or inflated; the inputs of the export are not read.
+  uint64_t unpacked = 0;
+  for (const ZipEntry& entry : zip.entries())
+    if (entry.name.find("example_inputs") == std::string::npos && entry.name.find("sample_inputs") == std::string::npos)
+      unpacked = std::min(unpacked + entry.size, uint64_t{1} << 62);
+  check_memory(unpacked, "loading the .pt2 file");
   if (const std::optional<std::string> root = archive_root(zip)) return read_folders(zip, *root);
   if (zip.find(kProgramMember) == nullptr) {
     const bool is_torch_save = std::any_of(zip.entries().begin(), zip.entries().end(),

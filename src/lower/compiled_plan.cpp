@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "base/memory.h"
+
 namespace qdq {
 namespace {
 
@@ -35,6 +37,7 @@ void Workspace::reserve(uint64_t arena_bytes, uint64_t scratch_bytes) {
 
 CompiledPlan::CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBackend>> backends, Workspace& workspace)
     : plan_(std::move(plan)), workspace_(&workspace), addresses_(plan_.buffers.size(), nullptr) {
+  check_memory(plan_.arena_bytes, "a run of the program");
   uint64_t scratch_bytes = 0;
   for (const PlanStep& step : plan_.steps) {
     StepPlacement placement;

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/memory.h"
+#include "exec/footprint.h"
 #include "quant/fold_batch_norm.h"
 #include "quant/prepared_impl.h"
 #include "quant/sharing.h"
@@ -246,6 +248,7 @@ bool Prepared::needs_data() const {
 }
 
 Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends) {
+  check_memory(least_bytes_of_results(program, {}), "calibrating the program");
   auto impl = std::make_unique<Prepared::Impl>();
   impl->program = std::move(program);
   impl->compat = quantizer.compat();

@@ -96,7 +96,10 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
 namespace {
 // For those who write every element.
 Tensor uninitialized(const Shape& sizes, DType dtype) {
-  const int64_t count = numel_of(sizes);
+  const auto count = static_cast<uint64_t>(numel_of(sizes));
+  // Where addresses are short the product must not wrap.
+  QDQ_CHECK(count <= std::numeric_limits<size_t>::max() / size_of(dtype), kOutOfMemory, "a tensor of shape ", to_string(sizes), " has ", count,
+            " elements of ", size_of(dtype), " bytes, which do not fit into memory");
   return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes,
                 contiguous_strides(sizes), 0);
 }

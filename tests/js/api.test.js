@@ -12,6 +12,14 @@ beforeAll(async () => {
   program = await qdq.loadPt2(model());
 });
 
+// The bytes are never touched, so that the system gives them without having them.
+test("a file that cannot fit is refused before it is copied", async () => {
+  await expect(qdq.loadPt2(new Uint8Array(4_294_950_000))).rejects.toMatchObject({
+    code: "OutOfMemory",
+    message: expect.stringMatching(/^a copy of these bytes needs at least 4295 MB of memory, and \d+ MB are left of the 4 GB .*native program$/),
+  });
+});
+
 describe("the flow", () => {
   test("quantizes, saves, loads and runs", async () => {
     const before = program.info();
