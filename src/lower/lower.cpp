@@ -152,6 +152,18 @@ struct Session::Impl {
     return std::any_of(step_backends.begin(), step_backends.end(), [&](const auto& one) { return one->has(kind); });
   }
 
+  // Steps believe the shapes that the graph tells, and a file may tell anything: they are found anew. A graph that does not let them be
+  // found runs node by node, where every operator looks at its operands.
+  bool knows_shapes() {
+    try {
+      infer_shapes(program);
+      return true;
+    } catch (const Error& error) {
+      warnings.push_back(concat("no operators were fused, because a shape in the graph cannot be told: ", error.what()));
+      return false;
+    }
+  }
+
   void use_bf16() {
     const std::string obstacle = step_backends.front()->bf16_obstacle();
     if (!obstacle.empty()) {
@@ -277,7 +289,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     QDQ_CHECK(!impl_->step_backends.empty() && impl_->step_backends.front()->has_floats(), kUnsupported,
               "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; leave bf16 out for float32");
   }
-  if (options.fuse && impl_->has_steps(PlanStep::Kind::kConvolution) && impl_->has_steps(PlanStep::Kind::kLinear)) {
+  if (options.fuse && impl_->has_steps(PlanStep::Kind::kConvolution) && impl_->has_steps(PlanStep::Kind::kLinear) && impl_->knows_shapes()) {
     // Steps that the wanted backends refuse fall to the portable kernels, then to the plain loops.
     if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end()) impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());

@@ -320,5 +320,19 @@ TEST(Lower, SaysWhoRunsEveryNode) {
   for (const Session::Placement& placement : lower(program, {{}, false}).placements()) EXPECT_TRUE(placement.step.empty());
 }
 
+// Shapes come from a file, which may say anything of tensors that it does not fit.
+TEST(Fuse, BelievesNoShapesThatAFileTells) {
+  Program program = residual_network(DType::kU8);
+  Attribute* bias = nullptr;
+  for (Attribute& attribute : program.attributes)
+    if (attribute.tensor.dtype() == DType::kF32 && attribute.tensor.sizes() == Shape{16}) bias = &attribute;
+  ASSERT_NE(bias, nullptr);
+  bias->tensor = Tensor::empty({3}, DType::kF32);
+  Session session = lower(std::move(program));
+  ASSERT_EQ(session.warnings().size(), 1u);
+  EXPECT_THAT(session.warnings()[0], HasSubstr("no operators were fused"));
+  EXPECT_THROW(session.run({{random_tensor({1, 3, 12, 12}, 1)}}), Error);
+}
+
 }  // namespace
 }  // namespace qdq
