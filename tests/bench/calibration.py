@@ -1,11 +1,12 @@
 """Holds calibration side by side: qdq natively, qdq in Node, PyTorch's PT2E and ONNX Runtime, one thread each, process after process.
 
   python3 tests/bench/calibration.py --torch "COMMAND that starts a Python with PyTorch 2.6, torchvision and, if there, onnxruntime"
-      [--rounds 5] [--quantizer x86-inductor|xnnpack] [--batches 1,16] [--node PATH] [--skip-node] [--skip-ort] [NAME...]
+      [--rounds 5] [--images 32] [--quantizer x86-inductor|xnnpack] [--batches 1,16] [--node PATH] [--skip-node] [--skip-ort] [NAME...]
 
 Every process does the whole job, from the float model's file to the quantized one. Its CPU seconds (not wall: other work may run
 beside it) and its peak memory are taken from the system. The calibration alone: PyTorch's loop and ONNX Runtime's quantize_static
-tell their own CPU seconds; of qdq it is what all the images take more than the first batch. Rounds are interleaved, ratios are taken
+tell their own CPU seconds; of qdq it is what all the images take more than the first batch, which is
+steadier with more images. Rounds are interleaved, ratios are taken
 round by round, and the median is printed with the smallest and largest. Run it from the checkout, after ./dev build and ./dev package.
 """
 import argparse
@@ -19,7 +20,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "bench"
-IMAGES = 32
 
 
 class Run:
@@ -49,19 +49,19 @@ def native_program():
         return ["./dev", "qdq"]
 
 
-def qdq(program, name, quantizer, batch):
+def qdq(program, name, images, quantizer, batch):
     """(images per CPU second of calibration, the whole run)"""
     def job(limit):
         return Run(program + ["quantize", f"build/bench/{name}.pt2", "--calibrate", f"build/bench/{name}.npz", "--batch-size", str(batch),
                               "--limit", str(limit), "--quantizer", quantizer, "--threads", "1", "-o", f"build/bench/{name}.int8.pt2"])
-    whole = job(IMAGES)
+    whole = job(images)
     first = min(job(batch).cpu, job(batch).cpu)
-    return (IMAGES - batch) / (whole.cpu - first), whole
+    return (images - batch) / (whole.cpu - first), whole
 
 
-def peer(torch, *arguments):
-    run = Run(torch + ["tests/bench/calibration_torch.py", *arguments])
-    return IMAGES / run.told, run
+def peer(torch, job, folder, name, images, *arguments):
+    run = Run(torch + ["tests/bench/calibration_torch.py", job, folder, name, str(images), *arguments])
+    return images / run.told, run
 
 
 def spread(values):
@@ -72,6 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", required=True)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--images", type=int, default=32, help="at most 96")
     parser.add_argument("--quantizer", default="x86-inductor")
     parser.add_argument("--batches", default="1,16")
     parser.add_argument("--node", default="node")
@@ -87,15 +88,15 @@ def main():
     ours = {"qdq native": native_program()}
     if not options.skip_node:
         ours["qdq Node"] = [options.node, "dist/cjs/node/cli.js"]
-    print(f"quantizer {options.quantizer}; {IMAGES} images, {options.rounds} interleaved rounds, one thread; CPU seconds")
+    print(f"quantizer {options.quantizer}; {options.images} images, {options.rounds} interleaved rounds, one thread; CPU seconds")
     for name in options.names:
         for batch in map(int, options.batches.split(",")):
             rows = {}
             for _ in range(options.rounds):
-                done = {"PyTorch": peer(torch, "torch", folder, name, options.quantizer, str(batch))}
+                done = {"PyTorch": peer(torch, "torch", folder, name, options.images, options.quantizer, str(batch))}
                 if not options.skip_ort:
-                    done["ONNX Runtime"] = peer(torch, "ort", folder, name)
-                done |= {who: qdq(program, name, options.quantizer, batch) for who, program in ours.items()}
+                    done["ONNX Runtime"] = peer(torch, "ort", folder, name, options.images)
+                done |= {who: qdq(program, name, options.images, options.quantizer, batch) for who, program in ours.items()}
                 for who, result in done.items():
                     rows.setdefault(who, []).append(result)
             print(f"{name}, batch {batch}")

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 warnings.filterwarnings("ignore")
 MODELS = ("resnet18", "resnet50", "mobilenet_v2")
-IMAGES = 32
+IMAGES = 96  # in the file; a run takes the first of them
 
 
 def export(folder):
@@ -46,12 +46,12 @@ def export(folder):
         torch.onnx.export(model, (torch.randn(1, 3, 224, 224),), f"{folder}/{name}.onnx", input_names=["x"], dynamo=False)
 
 
-def images_of(folder, name):
+def images_of(folder, name, count):
     with numpy.load(f"{folder}/{name}.npz") as arrays:
-        return next(iter(arrays.values()))
+        return next(iter(arrays.values()))[:count]
 
 
-def quantize_by_torch(folder, name, quantizer, batch):
+def quantize_by_torch(folder, name, count, quantizer, batch):
     import torch
     from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
 
@@ -59,7 +59,7 @@ def quantize_by_torch(folder, name, quantizer, batch):
 
     torch.set_num_threads(1)
     graph = positional(torch.export.load(f"{folder}/{name}.pt2").module())
-    images = torch.from_numpy(images_of(folder, name))
+    images = torch.from_numpy(images_of(folder, name, count))
     if quantizer == "x86-inductor":
         from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
 
@@ -78,7 +78,7 @@ def quantize_by_torch(folder, name, quantizer, batch):
         torch.export.save(torch.export.export(converted, (images[:batch],)), f"{folder}/{name}.torch.pt2")
 
 
-def quantize_by_ort(folder, name):
+def quantize_by_ort(folder, name, count):
     import onnx.reference  # noqa: F401  registers operators, and refuses to once onnxruntime has registered its own
     import onnxruntime
     from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
@@ -95,7 +95,7 @@ def quantize_by_ort(folder, name):
 
     class Images(CalibrationDataReader):
         def __init__(self):
-            self.images = iter(images_of(folder, name))
+            self.images = iter(images_of(folder, name, count))
 
         def get_next(self):
             image = next(self.images, None)
@@ -111,6 +111,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "export":
         export(sys.argv[2])
     elif sys.argv[1] == "torch":
-        quantize_by_torch(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
+        quantize_by_torch(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5], int(sys.argv[6]))
     else:
-        quantize_by_ort(sys.argv[2], sys.argv[3])
+        quantize_by_ort(sys.argv[2], sys.argv[3], int(sys.argv[4]))
