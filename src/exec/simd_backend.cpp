@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "exec/convolution.h"
 #include "exec/interpreter.h"
@@ -25,7 +26,10 @@ bool is_f32(const Tensor& tensor) { return tensor.dtype() == DType::kF32; }
 
 // A tensor for a kernel that writes every element.
 Tensor uninitialized(const Shape& sizes, DType dtype) {
-  return Tensor(std::make_shared<Storage>(static_cast<size_t>(numel_of(sizes)) * size_of(dtype)), dtype, sizes, contiguous_strides(sizes), 0);
+  const auto count = static_cast<uint64_t>(numel_of(sizes));  // refuses sizes whose strides would overflow
+  QDQ_CHECK(count <= std::numeric_limits<size_t>::max() / size_of(dtype), kOutOfMemory, "a tensor of shape ", to_string(sizes),
+            " does not fit into memory");
+  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes, contiguous_strides(sizes), 0);
 }
 
 // Something made from a weight, made again only when another tensor comes. Holding the storage keeps its address from being reused.
