@@ -140,7 +140,8 @@ void Evaluation::add(const std::vector<Tensor>& inputs) {
   const int64_t classes = x.size(1);
   for (int64_t i = 0; i < x.size(0); ++i) {
     const auto [power, error] = difference(i * classes, classes);
-    moved_.push_back(error == 0 ? 0 : power == 0 ? INFINITY : error / power);
+    // Never NaN, by which samples could not be sorted.
+    moved_.push_back(error == 0 ? 0 : power > 0 && error < INFINITY ? error / power : INFINITY);
   }
 }
 

@@ -92,6 +92,19 @@ TEST(Evaluation, TimesBatchesWhoseSizesItMetBefore) {
   EXPECT_FALSE(report["predictions"][0].contains("label"));
 }
 
+TEST(Evaluation, SortsSamplesWhoseScoresAreNoNumbers) {
+  Evaluation evaluation(scaling({1, 1, 1}), scaling({1, 2, 1}));
+  std::vector<float> scores;
+  for (int i = 0; i < 60; ++i) scores.insert(scores.end(), {i % 3 == 0 ? NAN : 1.0f, static_cast<float>(i % 7), i % 5 == 0 ? INFINITY : 2.0f});
+  evaluation.add({rows(scores)});
+  const format::Json report = evaluation.report(60);
+  ASSERT_EQ(report["predictions"].size(), 60U);
+  for (const format::Json& sample : report["predictions"]) {
+    const auto i = sample["sample"].get<size_t>();
+    EXPECT_EQ(sample["moved"] == format::json_of_number(INFINITY), i % 3 == 0 || i % 5 == 0) << i;
+  }
+}
+
 TEST(CountClasses, IsTheFixedWidthOfTheFirstOutput) {
   EXPECT_EQ(count_classes(scaling({1, 1, 1})), 3);
   Program other = scaling({1, 1, 1});
