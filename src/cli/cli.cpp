@@ -74,7 +74,8 @@ struct CommandLine {
         if (!value->empty()) throw CLI::RequiresError(option, "--report");
     });
     verb->add_option("MODEL", quantize.model, "the float model (.pt2)")->required();
-    verb->add_option("--calibrate", quantize.data, "samples to calibrate on: .npz, .npy or a folder of images, or the .json of --observers; a recipe that quantizes dynamically needs none")
+    verb->add_option("--calibrate", quantize.data, "samples to calibrate on: .npz, .npy or a folder of images, or the .json of --observers; "
+                     "a recipe that quantizes dynamically needs none")
         ->type_name("DATA");
     verb->add_option("-o,--output", quantize.output, "the model to write (.pt2)")->required()->type_name("OUT");
     add_quantizer_options(*verb, quantize.quantizer);

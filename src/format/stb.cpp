@@ -13,7 +13,8 @@
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_PNG
 #define STBI_ONLY_BMP
-// CMakeLists.txt says why WASM has no thread-local variables here; only the thread of the caller decodes there.
+// CMakeLists.txt says why WASM has no thread-local variables here. So threads share the word for what is wrong with an image, and of two
+// broken ones that are decoded at once either may be called what the other is.
 #ifdef __EMSCRIPTEN__
 #define STBI_NO_THREAD_LOCALS
 #endif

@@ -1,8 +1,8 @@
 """The peers of calibration.py: exports the models, and times the same job in PyTorch and in ONNX Runtime.
 
   python3 calibration_torch.py export FOLDER            NAME.pt2, NAME.npz and NAME.onnx for every torchvision model of MODELS
-  python3 calibration_torch.py torch FOLDER NAME QUANTIZER BATCH   .pt2 in, prepare, calibrate, convert, export, .pt2 out
-  python3 calibration_torch.py ort FOLDER NAME          ONNX Runtime's quantize_static with MinMax, image after image
+  python3 calibration_torch.py torch FOLDER NAME IMAGES QUANTIZER BATCH   .pt2 in, prepare, calibrate, convert, export, .pt2 out
+  python3 calibration_torch.py ort FOLDER NAME IMAGES   ONNX Runtime's quantize_static with MinMax, image after image
 
 The last two print the CPU seconds of the calibration alone (of ONNX Runtime: of the whole of quantize_static).
 """
