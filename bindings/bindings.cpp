@@ -62,10 +62,8 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
 
   static void dispose(int handle) {
-    if (depth_ > 0)
-      put_off().push_back(handle);
-    else
-      things().erase(handle);
+    if (depth_ > 0) put_off().push_back(handle);
+    else things().erase(handle);
   }
 
  private:
@@ -76,8 +74,7 @@ class Busy {
   static inline int depth_ = 0;
 };
 
-template <class T>
-T& held(int handle, const char* what) {
+template <class T> T& held(int handle, const char* what) {
   const auto found = things().find(handle);
   T* thing = found == things().end() ? nullptr : std::get_if<T>(&found->second);
   QDQ_CHECK(thing != nullptr, kInvalidArgument, "this is not ", what, ", or it has been disposed of");
@@ -125,8 +122,7 @@ val answer_of(val (*call)(void*), void* body) {
     return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
   }
 }
-template <class Body>
-val guard(Body&& body) {
+template <class Body> val guard(Body&& body) {
   return answer_of([](void* it) { return val((*static_cast<std::remove_reference_t<Body>*>(it))()); }, &body);
 }
 
@@ -138,8 +134,8 @@ Tensor tensor_from(const val& raw) {
   for (const double size : emscripten::vecFromJSArray<double>(raw["shape"])) shape.push_back(static_cast<int64_t>(size));
   const Tensor tensor = Tensor::empty(shape, *dtype);
   const val bytes = raw["bytes"];
-  QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape), " needs ",
-            tensor.nbytes(), " bytes, found ", bytes["length"].as<size_t>());
+  QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape), " needs ", tensor.nbytes(),
+            " bytes, found ", bytes["length"].as<size_t>());
   val(emscripten::typed_memory_view(tensor.nbytes(), reinterpret_cast<uint8_t*>(tensor.raw()))).call<void>("set", bytes);
   return tensor;
 }
@@ -191,8 +187,8 @@ class JavaScriptObserver final : public Observer {
     const auto json = format::parse_json(text, "the qparams of " + name_);
     QParams qparams;
     for (const auto& scale : json.at("scale")) {
-      QDQ_CHECK(scale.is_number() && scale.get<double>() > 0, kInvalidArgument, "calculateQparams() of ", name_, " gave the scale ",
-                scale.dump(), ", it must be a positive number");
+      QDQ_CHECK(scale.is_number() && scale.get<double>() > 0, kInvalidArgument, "calculateQparams() of ", name_, " gave the scale ", scale.dump(),
+                ", it must be a positive number");
       qparams.scale.push_back(scale.get<float>());
     }
     for (const auto& zero_point : json.at("zero_point")) {
@@ -213,9 +209,11 @@ class JavaScriptObserver final : public Observer {
 };
 
 std::string settings_text(const ObserverArgs& args) {
-  format::Json settings = format::json_object({{"dtype", to_string(args.dtype)}, {"qscheme", to_string(args.qscheme)},
+  format::Json settings = format::json_object({{"dtype", to_string(args.dtype)},
+                                               {"qscheme", to_string(args.qscheme)},
                                                {"quantMin", args.quant_min.value_or(min_of(args.dtype))},
-                                               {"quantMax", args.quant_max.value_or(max_of(args.dtype))}, {"chAxis", args.ch_axis},
+                                               {"quantMax", args.quant_max.value_or(max_of(args.dtype))},
+                                               {"chAxis", args.ch_axis},
                                                {"eps", args.eps}});
   return format::print_json(settings);
 }
@@ -312,9 +310,8 @@ val describe_calibration(int prepared) {
 }
 
 val describe_quantization(int prepared, int program) {
-  return guard([&] {
-    return format::print_json(quantization_report(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program")));
-  });
+  return guard(
+      [&] { return format::print_json(quantization_report(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program"))); });
 }
 
 val write_report(const std::string& report) {
@@ -369,8 +366,8 @@ val open_data_of(int program, const std::string& path, const std::string& prepro
 val describe_data(int data) {
   return guard([&] {
     const Data& opened = *held<DataOfHost>(data, "data").data;
-    return format::print_json(format::json_object({{"batches", opened.num_batches()}, {"samples", opened.num_samples()},
-                                                   {"files", opened.files()}, {"folders", opened.folders()}}));
+    return format::print_json(format::json_object(
+        {{"batches", opened.num_batches()}, {"samples", opened.num_samples()}, {"files", opened.files()}, {"folders", opened.folders()}}));
   });
 }
 
@@ -444,9 +441,7 @@ val match_pattern(int program, const val& pattern, bool ignore_literals, bool re
 }
 
 val convert(int prepared, bool fold_quantize, bool use_reference_representation) {
-  return guard([&] {
-    return keep(convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize}));
-  });
+  return guard([&] { return keep(convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize})); });
 }
 
 val lower_program(int program, const std::string& backend, bool bf16) {

@@ -6,24 +6,24 @@
 //   auto session = qdq::lower(quantized);
 #pragma once
 
-#include "base/error.h"                     // IWYU pragma: export
-#include "base/parallel.h"                  // IWYU pragma: export
-#include "exec/interpreter.h"               // IWYU pragma: export
-#include "format/image.h"                   // IWYU pragma: export
-#include "format/npz.h"                     // IWYU pragma: export
-#include "graph/program.h"                  // IWYU pragma: export
-#include "graph/source_partition.h"         // IWYU pragma: export
-#include "io/pattern.h"                     // IWYU pragma: export
-#include "io/pt2.h"                         // IWYU pragma: export
-#include "lower/lower.h"                    // IWYU pragma: export
-#include "op/match.h"                       // IWYU pragma: export
-#include "op/op.h"                          // IWYU pragma: export
-#include "quant/annotation_quantizer.h"     // IWYU pragma: export
-#include "quant/composable_quantizer.h"     // IWYU pragma: export
-#include "quant/explain.h"                  // IWYU pragma: export
-#include "quant/observer.h"                 // IWYU pragma: export
-#include "quant/pt2e.h"                     // IWYU pragma: export
-#include "quant/quantizer.h"                // IWYU pragma: export
-#include "quant/x86_inductor_quantizer.h"   // IWYU pragma: export
-#include "quant/xnnpack_quantizer.h"        // IWYU pragma: export
-#include "tensor/tensor.h"                  // IWYU pragma: export
+#include "base/error.h"                    // IWYU pragma: export
+#include "base/parallel.h"                 // IWYU pragma: export
+#include "exec/interpreter.h"              // IWYU pragma: export
+#include "format/image.h"                  // IWYU pragma: export
+#include "format/npz.h"                    // IWYU pragma: export
+#include "graph/program.h"                 // IWYU pragma: export
+#include "graph/source_partition.h"        // IWYU pragma: export
+#include "io/pattern.h"                    // IWYU pragma: export
+#include "io/pt2.h"                        // IWYU pragma: export
+#include "lower/lower.h"                   // IWYU pragma: export
+#include "op/match.h"                      // IWYU pragma: export
+#include "op/op.h"                         // IWYU pragma: export
+#include "quant/annotation_quantizer.h"    // IWYU pragma: export
+#include "quant/composable_quantizer.h"    // IWYU pragma: export
+#include "quant/explain.h"                 // IWYU pragma: export
+#include "quant/observer.h"                // IWYU pragma: export
+#include "quant/pt2e.h"                    // IWYU pragma: export
+#include "quant/quantizer.h"               // IWYU pragma: export
+#include "quant/x86_inductor_quantizer.h"  // IWYU pragma: export
+#include "quant/xnnpack_quantizer.h"       // IWYU pragma: export
+#include "tensor/tensor.h"                 // IWYU pragma: export

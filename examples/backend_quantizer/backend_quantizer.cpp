@@ -68,8 +68,8 @@ class AcceleratorQuantizer : public qdq::Quantizer {
 
   void annotate(qdq::Program& program, qdq::Annotations& annotations) override {
     const qdq::Graph& graph = *program.graph;
-    for (const auto& [pattern_name, has_add, has_relu] : {std::tuple("conv_add_relu", true, true), std::tuple("conv_relu", false, true),
-                                                          std::tuple("conv", false, false)})
+    for (const auto& [pattern_name, has_add, has_relu] :
+         {std::tuple("conv_add_relu", true, true), std::tuple("conv_relu", false, true), std::tuple("conv", false, false)})
       for (const qdq::Match& match : qdq::find_matches(graph, conv_pattern(has_add, has_relu), {.ignore_literals = true}))
         annotate_conv(match, pattern_name, has_add, annotations);
 

@@ -99,8 +99,7 @@ class Pool {
   // About 30 microseconds; there is no instruction that rests a core meanwhile.
   static constexpr int kLooks = 10000;
 
-  template <class Condition>
-  static bool looks(const Condition& holds) {
+  template <class Condition> static bool looks(const Condition& holds) {
     for (int i = 0; i < kLooks; ++i) {
       if (holds()) return true;
     }

@@ -180,17 +180,25 @@ format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options
   if (options.profile) {
     out["steps"] = format::Json::array();
     for (const Part& part : parts_of(one))
-      out["steps"].push_back({{"name", part.timing.name}, {"what", part.timing.what}, {"backend", part.timing.backend},
-                              {"description", part.timing.description}, {"seconds", part.seconds},
-                              {"operations", part.timing.operations}, {"limit_seconds", part.limit}});
+      out["steps"].push_back({{"name", part.timing.name},
+                              {"what", part.timing.what},
+                              {"backend", part.timing.backend},
+                              {"description", part.timing.description},
+                              {"seconds", part.seconds},
+                              {"operations", part.timing.operations},
+                              {"limit_seconds", part.limit}});
   }
   if (options.explain) {
     out["nodes"] = format::Json::array();
     for (const Session::Placement& placement : one.session->placements()) {
       format::Json refusals = format::Json::array();
       for (const auto& [backend, reason] : placement.refusals) refusals.push_back({{"backend", backend}, {"reason", reason}});
-      out["nodes"].push_back({{"node", placement.node}, {"target", placement.target}, {"step", placement.step}, {"backend", placement.backend},
-                              {"description", placement.description}, {"refusals", refusals}});
+      out["nodes"].push_back({{"node", placement.node},
+                              {"target", placement.target},
+                              {"step", placement.step},
+                              {"backend", placement.backend},
+                              {"description", placement.description},
+                              {"refusals", refusals}});
     }
   }
   return out;

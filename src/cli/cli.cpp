@@ -64,17 +64,21 @@ struct CommandLine {
   }
 
   void add_quantize() {
-    CLI::App* verb = this->verb("quantize", "make a calibrated int8 model from a float one", [this] {
-      qdq::quantize(quantize, host);
-      return kDone;
-    }, [this] {
-      if (!quantize.report.empty()) return;
-      for (const auto& [option, value] : {std::pair("--test", &quantize.test), std::pair("--labels", &quantize.labels),
-                                          std::pair("--classes", &quantize.classes)})
-        if (!value->empty()) throw CLI::RequiresError(option, "--report");
-    });
+    CLI::App* verb = this->verb(
+        "quantize", "make a calibrated int8 model from a float one",
+        [this] {
+          qdq::quantize(quantize, host);
+          return kDone;
+        },
+        [this] {
+          if (!quantize.report.empty()) return;
+          for (const auto& [option, value] :
+               {std::pair("--test", &quantize.test), std::pair("--labels", &quantize.labels), std::pair("--classes", &quantize.classes)})
+            if (!value->empty()) throw CLI::RequiresError(option, "--report");
+        });
     verb->add_option("MODEL", quantize.model, "the float model (.pt2)")->required();
-    verb->add_option("--calibrate", quantize.data, "samples to calibrate on: .npz, .npy or a folder of images, or the .json of --observers; "
+    verb->add_option("--calibrate", quantize.data,
+                     "samples to calibrate on: .npz, .npy or a folder of images, or the .json of --observers; "
                      "a recipe that quantizes dynamically needs none")
         ->type_name("DATA");
     verb->add_option("-o,--output", quantize.output, "the model to write (.pt2)")->required()->type_name("OUT");
@@ -138,15 +142,18 @@ struct CommandLine {
   }
 
   void add_inspect() {
-    CLI::App* verb = this->verb("inspect", "show what a model is made of", [this] {
-      qdq::inspect(inspect, host);
-      return kDone;
-    }, [this] {
-      const bool needs_quantizer = inspect.explain || inspect.capabilities;
-      if (inspect.model.empty() && !inspect.capabilities) throw CLI::RequiredError("MODEL");
-      if (!inspect.model.empty() && inspect.capabilities) throw CLI::ExcludesError("--capabilities", "MODEL");
-      if (!inspect.quantizer.recipe.empty() && !needs_quantizer) throw CLI::RequiresError("--recipe", "--explain or --capabilities");
-    });
+    CLI::App* verb = this->verb(
+        "inspect", "show what a model is made of",
+        [this] {
+          qdq::inspect(inspect, host);
+          return kDone;
+        },
+        [this] {
+          const bool needs_quantizer = inspect.explain || inspect.capabilities;
+          if (inspect.model.empty() && !inspect.capabilities) throw CLI::RequiredError("MODEL");
+          if (!inspect.model.empty() && inspect.capabilities) throw CLI::ExcludesError("--capabilities", "MODEL");
+          if (!inspect.quantizer.recipe.empty() && !needs_quantizer) throw CLI::RequiresError("--recipe", "--explain or --capabilities");
+        });
     verb->add_option("MODEL", inspect.model, "the model (.pt2); not needed with --capabilities");
     auto* graph = verb->add_flag("--graph", inspect.graph, "print the graph as PyTorch does");
     verb->add_flag("--json", inspect.json, "print everything as JSON")->excludes(graph);

@@ -20,9 +20,8 @@ struct Category {
 
 // A category that is missing here fails with a message that says so.
 constexpr std::array kCategories = {
-    Category{"observers", run_observers_case}, Category{"quantize_ops", run_quantize_ops_case},
-    Category{"pt2e_xnnpack", run_pt2e_case},   Category{"pt2e_x86", run_pt2e_case},
-    Category{"annotation", run_pt2e_case},     Category{"zoo", run_zoo_case},
+    Category{"observers", run_observers_case}, Category{"quantize_ops", run_quantize_ops_case}, Category{"pt2e_xnnpack", run_pt2e_case},
+    Category{"pt2e_x86", run_pt2e_case},       Category{"annotation", run_pt2e_case},           Category{"zoo", run_zoo_case},
 };
 
 CaseRunner runner_of(const ConformanceCase& c) {
@@ -102,8 +101,7 @@ const std::map<std::string, Tensor>& ConformanceCase::arrays(const std::string& 
   if (known != arrays_.end()) return known->second;
   const std::vector<std::byte> bytes = read(file);
   std::map<std::string, Tensor>& out = arrays_[file];
-  for (format::NamedTensor& array : format::read_npz(bytes, folder_ + "/" + file))
-    out[array.name] = std::move(array.tensor);
+  for (format::NamedTensor& array : format::read_npz(bytes, folder_ + "/" + file)) out[array.name] = std::move(array.tensor);
   return out;
 }
 
@@ -114,9 +112,7 @@ const Tensor& ConformanceCase::array(const std::string& file, const std::string&
   return found->second;
 }
 
-bool ConformanceCase::has_array(const std::string& file, const std::string& name) const {
-  return arrays(file).contains(name);
-}
+bool ConformanceCase::has_array(const std::string& file, const std::string& name) const { return arrays(file).contains(name); }
 
 void for_each_entry(const nlohmann::json& entries, const std::function<void(const nlohmann::json& entry)>& body) {
   size_t failed = 0;
@@ -159,10 +155,8 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   return out;
 }
 
-void expect_close(const std::string& what, std::span<const double> actual, std::span<const double> expected,
-                  double relative, double absolute) {
-  if (actual.size() != expected.size())
-    differ(what, " has ", actual.size(), " elements, PyTorch's has ", expected.size());
+void expect_close(const std::string& what, std::span<const double> actual, std::span<const double> expected, double relative, double absolute) {
+  if (actual.size() != expected.size()) differ(what, " has ", actual.size(), " elements, PyTorch's has ", expected.size());
   size_t wrong = 0, first = 0;
   for (size_t i = 0; i < actual.size(); ++i)
     if (!equal_or_close(actual[i], expected[i], relative, absolute) && wrong++ == 0) first = i;
@@ -176,13 +170,10 @@ void expect_close(const std::string& what, std::span<const double> actual, std::
   throw Mismatch(text);
 }
 
-void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double relative,
-                  double absolute) {
+void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double relative, double absolute) {
   if (!actual.defined()) differ(what, " is missing");
-  if (actual.dtype() != expected.dtype())
-    differ(what, " has dtype ", to_string(actual.dtype()), ", PyTorch's has ", to_string(expected.dtype()));
-  if (actual.sizes() != expected.sizes())
-    differ(what, " has shape ", to_string(actual.sizes()), ", PyTorch's has ", to_string(expected.sizes()));
+  if (actual.dtype() != expected.dtype()) differ(what, " has dtype ", to_string(actual.dtype()), ", PyTorch's has ", to_string(expected.dtype()));
+  if (actual.sizes() != expected.sizes()) differ(what, " has shape ", to_string(actual.sizes()), ", PyTorch's has ", to_string(expected.sizes()));
   expect_close(what, numbers_of(actual), numbers_of(expected), relative, absolute);
 }
 

@@ -54,10 +54,7 @@ class Mismatch : public std::exception {
   std::string message_;
 };
 
-template <class... Parts>
-[[noreturn]] void differ(const Parts&... parts) {
-  throw Mismatch(concat(parts...));
-}
+template <class... Parts> [[noreturn]] void differ(const Parts&... parts) { throw Mismatch(concat(parts...)); }
 
 // A runner compares one case with what this build computes and throws Mismatch (or lets an Error through) if they
 // differ.
@@ -80,11 +77,9 @@ std::vector<double> numbers_of(const Tensor& tensor);
 
 // Throws Mismatch unless lengths are equal and |actual - expected| <= absolute + relative * |expected| everywhere;
 // equal infinities match, and NaN matches NaN. With both tolerances 0 this compares exactly (and -0 equals 0).
-void expect_close(const std::string& what, std::span<const double> actual, std::span<const double> expected,
-                  double relative, double absolute);
+void expect_close(const std::string& what, std::span<const double> actual, std::span<const double> expected, double relative, double absolute);
 // The same for tensors, whose dtypes and shapes must be equal.
-void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double relative = 0,
-                  double absolute = 0);
+void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double relative = 0, double absolute = 0);
 
 // Throws Mismatch unless every setting that the JSON has ("dtype", "qscheme", "eps", ...; see the README of the cases)
 // is that of the observer.

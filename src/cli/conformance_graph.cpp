@@ -46,7 +46,8 @@ class Comparison {
 
   void same_node(const Node& node, const Json& wanted) {
     const auto op = wanted.at("op").get<std::string>();
-    if (to_string(node.op()) != op) differs(wanted, "kind", concat(to_string(node.op()), " ", node.target()), concat(op, " ", wanted["target"].dump()));
+    if (to_string(node.op()) != op)
+      differs(wanted, "kind", concat(to_string(node.op()), " ", node.target()), concat(op, " ", wanted["target"].dump()));
     same_target_of(node, wanted);
     const Json args = wanted.value("args", Json::array());
     if (args.size() != node.args().size()) differs(wanted, "args", arguments_of(node), args.dump());
@@ -57,7 +58,8 @@ class Comparison {
     const Json kwargs = wanted.value("kwargs", Json::object());
     if (kwargs.size() != node.kwargs().size()) differs(wanted, "number of kwargs", node.kwargs().size(), kwargs.dump());
     for (const auto& [key, value] : node.kwargs())
-      if (!kwargs.contains(key) || !same(value, kwargs[key], false)) differs(wanted, "kwargs", key + "=" + json_of_argument(value).dump(), kwargs.dump());
+      if (!kwargs.contains(key) || !same(value, kwargs[key], false))
+        differs(wanted, "kwargs", key + "=" + json_of_argument(value).dump(), kwargs.dump());
     const std::string module = node.meta.module_path().value_or("(unknown)");
     const std::string expected_module = wanted.contains("module") ? wanted["module"].get<std::string>() : "(unknown)";
     if (module != expected_module) differs(wanted, "module", "'" + module + "'", "'" + expected_module + "'");
@@ -89,7 +91,8 @@ class Comparison {
   }
 
   bool same(const Argument& argument, const Json& wanted, bool is_zero_point) const {
-    if (wanted.is_object() && wanted.contains("op")) return argument.is<std::string>() && argument.as<std::string>() == wanted["op"].get<std::string>();
+    if (wanted.is_object() && wanted.contains("op"))
+      return argument.is<std::string>() && argument.as<std::string>() == wanted["op"].get<std::string>();
     if (wanted.is_object() && wanted.contains("node")) {
       const auto found = renaming_.nodes.find(wanted["node"].get<std::string>());
       return found != renaming_.nodes.end() && found->second == argument.node();

@@ -60,26 +60,21 @@ void expect_qparams(const std::string& what, const QParams& qparams, const Json&
 }
 
 // Takes a const observer or another.
-template <class AnyObserver>
-auto& fake_quantize_of(AnyObserver& observer) {
+template <class AnyObserver> auto& fake_quantize_of(AnyObserver& observer) {
   auto* fake_quantize = observer.as_fake_quantize();
   if (fake_quantize == nullptr) differ(observer.class_name(), " is no fake quantizer");
   return *fake_quantize;
 }
 
-void expect_state(const ConformanceCase& c, const std::string& what, const Observer& observer, const Json& expected,
-                  const Tensor& output) {
+void expect_state(const ConformanceCase& c, const std::string& what, const Observer& observer, const Json& expected, const Tensor& output) {
   if (expected.contains("min_val")) {
     expect_close(what + "min_val", numbers_of(observer.min_val()), numbers_of(expected["min_val"]), 0, 0);
     expect_close(what + "max_val", numbers_of(observer.max_val()), numbers_of(expected["max_val"]), 0, 0);
   }
   if (expected.contains("histogram"))
-    expect_close(what + "histogram", observer.histogram(),
-                 c.array("data.npz", expected["histogram"].get<std::string>()));
-  if (expected.contains("scale"))
-    expect_qparams(what, fake_quantize_of(observer).qparams_in_force(), expected);
-  if (expected.contains("output"))
-    expect_close(what + "output", output, c.array("data.npz", expected["output"].get<std::string>()));
+    expect_close(what + "histogram", observer.histogram(), c.array("data.npz", expected["histogram"].get<std::string>()));
+  if (expected.contains("scale")) expect_qparams(what, fake_quantize_of(observer).qparams_in_force(), expected);
+  if (expected.contains("output")) expect_close(what + "output", output, c.array("data.npz", expected["output"].get<std::string>()));
 }
 
 void apply_switches(Observer& observer, const Json& switches) {
@@ -101,8 +96,7 @@ void expect_search(const HistogramObserver& observer, const Json& expected) {
   if (found.start_bin != start || found.end_bin != end)
     differ("the search keeps bins ", found.start_bin, "..", found.end_bin, ", PyTorch's keeps ", start, "..", end);
   const std::vector<double> range{found.range.min, found.range.max};
-  expect_close("the range found", range,
-               std::vector<double>{number_of(expected.at("new_min")), number_of(expected.at("new_max"))}, 0, 0);
+  expect_close("the range found", range, std::vector<double>{number_of(expected.at("new_min")), number_of(expected.at("new_max"))}, 0, 0);
 }
 
 void expect_recorded(const Observer& observer, const Json& expected) {
@@ -138,8 +132,7 @@ class Entry {
     const Json& batches = json_.at("batches");
     for (size_t n = 0; n < batches.size(); ++n) {
       const std::string key = std::to_string(n);
-      if (json_.contains("switches") && json_["switches"].contains(key))
-        apply_switches(*observer_, json_["switches"][key]);
+      if (json_.contains("switches") && json_["switches"].contains(key)) apply_switches(*observer_, json_["switches"][key]);
       const Tensor output = observer_->forward(case_.array("data.npz", batches[n].get<std::string>()));
       if (expected_.contains("after_batch") && n < expected_["after_batch"].size())
         expect_state(case_, "after batch " + key + ": ", *observer_, expected_["after_batch"][n], output);
@@ -153,19 +146,16 @@ class Entry {
     feed();
     if (expected_.contains("recorded")) expect_recorded(*observer_, expected_["recorded"]);
     if (expected_.contains("search")) {
-      if (const auto* histogram = observer_->as_histogram())
-        expect_search(*histogram, expected_["search"]);
+      if (const auto* histogram = observer_->as_histogram()) expect_search(*histogram, expected_["search"]);
     }
     if (stage == "calculate_qparams") return refused(stage, [&] { observer_->calculate_qparams_or_default(); });
     const QParams qparams = observer_->calculate_qparams_or_default();
     expect_qparams("", qparams, expected_);
     const auto dtype = expected_.at("zero_point_dtype").get<std::string>();
-    if (to_string(qparams.zero_point_dtype) != dtype)
-      differ("zero_point has dtype ", to_string(qparams.zero_point_dtype), ", PyTorch's has ", dtype);
+    if (to_string(qparams.zero_point_dtype) != dtype) differ("zero_point has dtype ", to_string(qparams.zero_point_dtype), ", PyTorch's has ", dtype);
   }
 
-  template <class Body>
-  void refused(const std::string& stage, Body&& body) {
+  template <class Body> void refused(const std::string& stage, Body&& body) {
     try {
       body();
     } catch (const Error& error) {
@@ -173,8 +163,7 @@ class Entry {
       if (error.code != ErrorCode::kInternal) return;
       throw;
     }
-    differ("nothing was refused at the stage ", stage,
-           ", PyTorch says: ", expected_["error"].at("message").get<std::string>());
+    differ("nothing was refused at the stage ", stage, ", PyTorch says: ", expected_["error"].at("message").get<std::string>());
   }
 
   const ConformanceCase& case_;
@@ -186,16 +175,13 @@ class Entry {
 // One named setting as the JSON of the cases has it.
 Json setting_of(const Observer& observer, const std::string& key) {
   const ObserverArgs& args = observer.args();
-  const bool has_range =
-      observer.class_name() != "PlaceholderObserver" && observer.class_name() != "_DerivedObserverOrFakeQuantize";
+  const bool has_range = observer.class_name() != "PlaceholderObserver" && observer.class_name() != "_DerivedObserverOrFakeQuantize";
   const auto* fake_quantize = observer.as_fake_quantize();
   if (key == "class") return observer.class_name();
   if (key == "dtype") return dtype_name(args);
   if (key == "qscheme") return to_string(args.qscheme);
-  if (key == "quant_min")
-    return has_range ? Json(observer.quant_min()) : args.quant_min ? Json(*args.quant_min) : Json();
-  if (key == "quant_max")
-    return has_range ? Json(observer.quant_max()) : args.quant_max ? Json(*args.quant_max) : Json();
+  if (key == "quant_min") return has_range ? Json(observer.quant_min()) : args.quant_min ? Json(*args.quant_min) : Json();
+  if (key == "quant_max") return has_range ? Json(observer.quant_max()) : args.quant_max ? Json(*args.quant_max) : Json();
   if (key == "ch_axis") return fake_quantize ? fake_quantize->ch_axis() : args.ch_axis;
   if (key == "eps") return args.eps;
   if (key == "is_dynamic") return args.is_dynamic;
@@ -216,8 +202,7 @@ void expect_settings(const Observer& observer, const Json& expected) {
       continue;
     }
     const Json found = setting_of(observer, key);
-    if (found != value)
-      differ("the setting ", key, " of ", observer.class_name(), " is ", found.dump(), ", PyTorch has ", value.dump());
+    if (found != value) differ("the setting ", key, " of ", observer.class_name(), " is ", found.dump(), ", PyTorch has ", value.dump());
   }
 }
 

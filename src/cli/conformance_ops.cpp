@@ -51,11 +51,9 @@ std::vector<Tensor> tensors_of(const Value& value) {
 // Whether PyTorch's own limit of one unit in the last place holds, which it sets for choose_qparams alone.
 double relative_tolerance(const std::string& op) { return op.find("choose_qparams") != std::string::npos ? 1.2e-7 : 0; }
 
-void expect_output(const std::string& what, const Tensor& found, const Tensor& expected, const Json& json,
-                   double relative) {
+void expect_output(const std::string& what, const Tensor& found, const Tensor& expected, const Json& json, double relative) {
   const auto dtype = json.at("dtype").get<std::string>();
-  if (to_string(found.dtype()) != dtype)
-    differ(what, " has dtype ", to_string(found.dtype()), ", PyTorch's has ", dtype);
+  if (to_string(found.dtype()) != dtype) differ(what, " has dtype ", to_string(found.dtype()), ", PyTorch's has ", dtype);
   // NumPy has no bfloat16; the expected values are stored as float32.
   const Tensor comparable = found.dtype() == DType::kBF16 ? found.to(DType::kF32) : found;
   expect_close(what, comparable, expected, is_floating(found.dtype()) ? relative : 0, 0);
@@ -74,12 +72,10 @@ void run_entry(const ConformanceCase& c, const Json& entry) {
   }
   const std::vector<Tensor> found = tensors_of(call(c, entry));
   const Json& outputs = expected.at("outputs");
-  if (found.size() != outputs.size())
-    differ("the call gives ", found.size(), " tensors, PyTorch's gives ", outputs.size());
+  if (found.size() != outputs.size()) differ("the call gives ", found.size(), " tensors, PyTorch's gives ", outputs.size());
   const double relative = relative_tolerance(entry.at("op").get<std::string>());
   for (size_t i = 0; i < outputs.size(); ++i)
-    expect_output(concat("output ", i), found[i], c.array("data.npz", outputs[i].at("tensor").get<std::string>()),
-                  outputs[i], relative);
+    expect_output(concat("output ", i), found[i], c.array("data.npz", outputs[i].at("tensor").get<std::string>()), outputs[i], relative);
 }
 
 }  // namespace

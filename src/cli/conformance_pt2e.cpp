@@ -159,18 +159,29 @@ class Flow {
     const auto number = [](const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); };
     const auto scheme = [](const std::optional<QScheme>& value) { return value ? Json(std::string(to_string(*value))) : Json(); };
     if (const auto* s = std::get_if<QuantizationSpec>(&spec))
-      return {{"spec", "quantization"}, {"dtype", std::string(to_string(s->dtype))}, {"quant_min", number(s->quant_min)},
-              {"quant_max", number(s->quant_max)}, {"qscheme", scheme(s->qscheme)}, {"ch_axis", number(s->ch_axis)},
-              {"is_dynamic", s->is_dynamic}, {"observer", json_of(s->observer)}};
+      return {{"spec", "quantization"},
+              {"dtype", std::string(to_string(s->dtype))},
+              {"quant_min", number(s->quant_min)},
+              {"quant_max", number(s->quant_max)},
+              {"qscheme", scheme(s->qscheme)},
+              {"ch_axis", number(s->ch_axis)},
+              {"is_dynamic", s->is_dynamic},
+              {"observer", json_of(s->observer)}};
     if (const auto* s = std::get_if<SharedQuantizationSpec>(&spec)) return {{"shared_with", json_of(s->with)}};
     if (const auto* s = std::get_if<FixedQParamsQuantizationSpec>(&spec))
-      return {{"spec", "fixed_qparams"}, {"dtype", std::string(to_string(s->dtype))}, {"scale", s->scale}, {"zero_point", s->zero_point},
-              {"quant_min", number(s->quant_min)}, {"quant_max", number(s->quant_max)}, {"qscheme", scheme(s->qscheme)}};
+      return {{"spec", "fixed_qparams"},      {"dtype", std::string(to_string(s->dtype))}, {"scale", s->scale},
+              {"zero_point", s->zero_point},  {"quant_min", number(s->quant_min)},         {"quant_max", number(s->quant_max)},
+              {"qscheme", scheme(s->qscheme)}};
     if (const auto* s = std::get_if<DerivedQuantizationSpec>(&spec)) {
       Json from = Json::array();
       for (const EdgeOrNode& at : s->derived_from) from.push_back(json_of(at));
-      return {{"spec", "derived"}, {"from", from}, {"rule", s->rule}, {"dtype", std::string(to_string(s->dtype))},
-              {"quant_min", number(s->quant_min)}, {"quant_max", number(s->quant_max)}, {"qscheme", scheme(s->qscheme)},
+      return {{"spec", "derived"},
+              {"from", from},
+              {"rule", s->rule},
+              {"dtype", std::string(to_string(s->dtype))},
+              {"quant_min", number(s->quant_min)},
+              {"quant_max", number(s->quant_max)},
+              {"qscheme", scheme(s->qscheme)},
               {"ch_axis", number(s->ch_axis)}};
     }
     return nullptr;
@@ -300,7 +311,8 @@ class Flow {
       const Attribute* original = float_.find_attribute(name);
       // By bytes: tensors of zeros are the same, whatever their shapes.
       const auto bytes = [](const Tensor& t) { return std::span<const std::byte>(t.raw(), t.nbytes()); };
-      if (original == nullptr || !std::ranges::equal(bytes(original->tensor.contiguous()), bytes(tensor))) differ(what, " is not the float model's ", name);
+      if (original == nullptr || !std::ranges::equal(bytes(original->tensor.contiguous()), bytes(tensor)))
+        differ(what, " is not the float model's ", name);
       return;
     }
     const std::string dtype(to_string(tensor.dtype()));
@@ -337,7 +349,8 @@ class Flow {
       }
     }
     for (const auto& [name, wanted] : expected_["converted"]["tensors"].items())
-      if (wanted.contains("npz")) program.find_attribute(renaming.targets.at(name))->tensor = case_.array("expected.npz", wanted["npz"].get<std::string>());
+      if (wanted.contains("npz"))
+        program.find_attribute(renaming.targets.at(name))->tensor = case_.array("expected.npz", wanted["npz"].get<std::string>());
   }
 
   void same_outputs(const std::string& what, const Program& program, const Json& tolerance, const std::string& kind = "converted") const {

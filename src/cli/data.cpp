@@ -55,8 +55,8 @@ Tensor with_dtype_of(const Input& input, const Tensor& array, const std::string&
   const DType wanted = input.meta->dtype;
   if (array.dtype() == wanted) return array;
   const bool widens = is_integral(array.dtype()) && wanted == DType::kS64;
-  QDQ_CHECK(widens || (is_floating(array.dtype()) && is_floating(wanted)), kInvalidArgument, path, ": the array for input ", input.name,
-            " holds ", to_string(array.dtype()), ", the program wants ", to_string(wanted), "; convert it before it is saved");
+  QDQ_CHECK(widens || (is_floating(array.dtype()) && is_floating(wanted)), kInvalidArgument, path, ": the array for input ", input.name, " holds ",
+            to_string(array.dtype()), ", the program wants ", to_string(wanted), "; convert it before it is saved");
   return array.to(wanted);
 }
 
@@ -96,8 +96,8 @@ std::optional<std::pair<int64_t, int64_t>> batch_and_input(std::string_view name
 }
 
 // Arrays named b<batch>_i<input>; nothing if the first is named otherwise.
-std::optional<std::vector<std::vector<Tensor>>> explicit_batches(const std::vector<format::NamedTensor>& arrays,
-                                                                 const std::vector<Input>& inputs, const std::string& path) {
+std::optional<std::vector<std::vector<Tensor>>> explicit_batches(const std::vector<format::NamedTensor>& arrays, const std::vector<Input>& inputs,
+                                                                 const std::string& path) {
   if (arrays.empty() || !batch_and_input(arrays[0].name)) return {};
   std::map<int64_t, std::vector<Tensor>> found;
   for (const auto& [name, array] : arrays) {
@@ -112,8 +112,8 @@ std::optional<std::vector<std::vector<Tensor>>> explicit_batches(const std::vect
   std::vector<std::vector<Tensor>> batches;
   for (auto& [number, batch] : found) {
     for (size_t i = 0; i < inputs.size(); ++i)
-      QDQ_CHECK(batch[i].defined(), kInvalidArgument, path, ": batch ", number, " has no array for input ", inputs[i].name, " (b", number,
-                "_i", i, ")");
+      QDQ_CHECK(batch[i].defined(), kInvalidArgument, path, ": batch ", number, " has no array for input ", inputs[i].name, " (b", number, "_i", i,
+                ")");
     batches.push_back(std::move(batch));
   }
   return batches;
@@ -144,8 +144,8 @@ std::vector<Tensor> arrays_for(const std::vector<Input>& inputs, const std::vect
 std::vector<Tensor> cut(const Input& input, const Tensor& array, const DataOptions& options, const std::string& path) {
   const auto rank = static_cast<int64_t>(input.meta->sizes.size());
   const auto wrong = [&](const char* why) {
-    fail(ErrorCode::kInvalidArgument, path, ": the array for input ", input.name, " has shape ", to_string(array.sizes()),
-         ", the program wants ", to_string(input.meta->sizes), why);
+    fail(ErrorCode::kInvalidArgument, path, ": the array for input ", input.name, " has shape ", to_string(array.sizes()), ", the program wants ",
+         to_string(input.meta->sizes), why);
   };
   std::vector<Tensor> batches;
   if (array.dim() == rank + 1) {
@@ -171,8 +171,8 @@ void check_sizes(const Input& input, const Tensor& batch, const std::string& pat
             to_string(wanted));
 }
 
-std::unique_ptr<Data> open_arrays(const std::vector<format::NamedTensor>& arrays, const std::vector<Input>& inputs,
-                                  const DataOptions& options, const std::string& path) {
+std::unique_ptr<Data> open_arrays(const std::vector<format::NamedTensor>& arrays, const std::vector<Input>& inputs, const DataOptions& options,
+                                  const std::string& path) {
   auto batches = explicit_batches(arrays, inputs, path);
   if (!batches) {
     batches.emplace();
@@ -265,8 +265,8 @@ class ImageData final : public Data {
       const auto wanted = sizes_[axis].constant();
       fits = !wanted || *wanted == sizes[axis];
     }
-    QDQ_CHECK(fits, kInvalidArgument, path, " gives an input of shape ", to_string(Shape(sizes.begin() + 1, sizes.end())),
-              ", input ", name_, " of the program is ", to_string(sizes_), "; see resize, crop and layout in the preprocess file");
+    QDQ_CHECK(fits, kInvalidArgument, path, " gives an input of shape ", to_string(Shape(sizes.begin() + 1, sizes.end())), ", input ", name_,
+              " of the program is ", to_string(sizes_), "; see resize, crop and layout in the preprocess file");
   }
 
   std::string folder_;
@@ -294,8 +294,8 @@ std::vector<std::string> list_images(const std::string& folder, Host& host) {
 }
 
 std::unique_ptr<Data> open_images(const std::string& folder, const std::vector<Input>& inputs, const DataOptions& options, Host& host) {
-  QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "a folder of images feeds one input, the program has ", inputs.size(), " (",
-            names_of(inputs), "); use an .npz");
+  QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "a folder of images feeds one input, the program has ", inputs.size(), " (", names_of(inputs),
+            "); use an .npz");
   QDQ_CHECK(!options.preprocess.empty(), kInvalidArgument, folder,
             " is a folder of images, which needs --preprocess FILE.json (resize, crop, scale, mean, std, channel_order, layout)");
   std::vector<std::string> files = list_images(folder, host);
@@ -305,8 +305,8 @@ std::unique_ptr<Data> open_images(const std::string& folder, const std::vector<I
   int64_t batch_size = options.batch_size;
   if (const auto fixed = inputs[0].meta->sizes.empty() ? std::nullopt : inputs[0].meta->sizes[0].constant()) {
     batch_size = *fixed;
-    QDQ_CHECK(batch_size > 0 && count % batch_size == 0, kInvalidArgument, "the ", count, " images of ",
-              folder, " do not divide into batches of ", batch_size, ", which the program fixes (--limit N leaves some out)");
+    QDQ_CHECK(batch_size > 0 && count % batch_size == 0, kInvalidArgument, "the ", count, " images of ", folder, " do not divide into batches of ",
+              batch_size, ", which the program fixes (--limit N leaves some out)");
   }
   const auto text = host.read_file(options.preprocess);
   auto how = format::parse_preprocess(format::parse_json(format::text_of(text), options.preprocess), options.preprocess);
@@ -372,8 +372,8 @@ std::unordered_map<std::string_view, int64_t> classes_of_folders(const std::vect
   if (!classes.names.empty()) {
     for (const std::string& folder : folders) {
       const auto at = std::find(classes.names.begin(), classes.names.end(), folder);
-      QDQ_CHECK(at != classes.names.end(), kInvalidArgument, "the folder ", folder, " is named like none of the ", classes.names.size(),
-                " classes (", classes.names[0], ", ...); wanted labels in a .csv, or folders that are named like classes");
+      QDQ_CHECK(at != classes.names.end(), kInvalidArgument, "the folder ", folder, " is named like none of the ", classes.names.size(), " classes (",
+                classes.names[0], ", ...); wanted labels in a .csv, or folders that are named like classes");
       out[folder] = at - classes.names.begin();
     }
   } else if (std::all_of(folders.begin(), folders.end(), [](const std::string& folder) { return number_of(folder); })) {
@@ -437,7 +437,8 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
   } else if (const auto bytes = host.read_file(path); ends_with(path, ".csv")) {
     const auto lines = read_csv(format::text_of(bytes), path);
     if (!data.files().empty()) labels = labels_of_files(lines, data.files(), path);
-    else for (const CsvLine& line : lines) labels.push_back(line.label);
+    else
+      for (const CsvLine& line : lines) labels.push_back(line.label);
   } else if (ends_with(path, ".npz")) {
     const auto arrays = format::read_npz(bytes, path);
     const auto named = std::find_if(arrays.begin(), arrays.end(), [](const auto& array) { return array.name == "labels"; });

@@ -74,8 +74,7 @@ void Answers::add(const std::vector<Tensor>& outputs, const std::string& model) 
             ", a classifier gives floats of shape [samples, classes]");
   const Tensor scores = floats(outputs[0]);
   const auto classes = static_cast<size_t>(scores.size(1));
-  for (int64_t i = 0; i < scores.size(0); ++i)
-    answers_.push_back(answer_of(scores.span<float>().subspan(static_cast<size_t>(i) * classes, classes)));
+  for (int64_t i = 0; i < scores.size(0); ++i) answers_.push_back(answer_of(scores.span<float>().subspan(static_cast<size_t>(i) * classes, classes)));
 }
 
 double Answers::top(size_t k, std::span<const int64_t> labels) const {
@@ -96,8 +95,7 @@ double Answers::ties() const {
 
 double Answers::agreement(const Answers& other) const {
   int64_t same = 0;
-  for (size_t i = 0; i < std::min(answers_.size(), other.answers_.size()); ++i)
-    same += answers_[i].top[0].label == other.answers_[i].top[0].label;
+  for (size_t i = 0; i < std::min(answers_.size(), other.answers_.size()); ++i) same += answers_[i].top[0].label == other.answers_[i].top[0].label;
   return percent(same, answers_.size());
 }
 
@@ -127,9 +125,7 @@ void Evaluation::add(const std::vector<Tensor>& inputs) {
   QDQ_CHECK(!before.empty() && before.size() == after.size() && before[0].sizes() == after[0].sizes(), kInvalidArgument,
             "the float and the quantized program give different outputs, so they cannot be compared");
   const Tensor x = floats(before[0]), y = floats(after[0]);
-  const auto difference = [&](int64_t at, int64_t n) {
-    return kernel::difference_f32(x.span<float>().data() + at, y.span<float>().data() + at, n);
-  };
+  const auto difference = [&](int64_t at, int64_t n) { return kernel::difference_f32(x.span<float>().data() + at, y.span<float>().data() + at, n); };
   const auto [signal, noise] = difference(0, x.numel());
   signal_ += signal;
   noise_ += noise;

@@ -71,8 +71,8 @@ class Evaluation {
   Model float_, int8_;
   std::vector<int64_t> labels_;
   std::vector<double> moved_;
-  std::vector<Tensor> first_;           // the inputs of the first batch
-  std::vector<Shape> met_;              // sizes of the first input that sessions are compiled for
+  std::vector<Tensor> first_;  // the inputs of the first batch
+  std::vector<Shape> met_;     // sizes of the first input that sessions are compiled for
   bool classifies_ = true;
   int64_t samples_ = 0, timed_samples_ = 0, largest_timed_ = 0;
   double signal_ = 0, noise_ = 0;

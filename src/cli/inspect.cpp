@@ -76,8 +76,8 @@ std::string qparams_table(const Program& program) {
       zero_point = zero ? "0" : "per channel";
     }
     std::snprintf(line, sizeof line, "  %-36.80s %-6s [%lld, %lld]  scale %s  zero point %s\n", value.of.c_str(),
-                  std::string(to_string(value.dtype)).c_str(), static_cast<long long>(value.quant_min),
-                  static_cast<long long>(value.quant_max), scale.c_str(), zero_point.c_str());
+                  std::string(to_string(value.dtype)).c_str(), static_cast<long long>(value.quant_min), static_cast<long long>(value.quant_max),
+                  scale.c_str(), zero_point.c_str());
     out += line;
   }
   return out;
@@ -164,8 +164,8 @@ void inspect(const InspectOptions& options, Host& host) {
     return;
   }
   const std::string version = program.torch_version.empty() ? "(unknown)" : program.torch_version;
-  std::string out = concat(options.model, ": ", human_bytes(file_bytes), ", exported by PyTorch ", version, ", dialect ",
-                           program.dialect, ", ", program.graph->size(), " nodes\n");
+  std::string out = concat(options.model, ": ", human_bytes(file_bytes), ", exported by PyTorch ", version, ", dialect ", program.dialect, ", ",
+                           program.graph->size(), " nodes\n");
   out += "inputs\n";
   for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
   out += "outputs\n";

@@ -61,8 +61,7 @@ class NativeHost final : public qdq::Host {
   std::vector<std::string> list_folder(const std::string& path) override {
     std::error_code error;
     std::vector<std::string> names;
-    for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-      names.push_back(at->path().filename().string());
+    for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) names.push_back(at->path().filename().string());
     if (error) fail(ErrorCode::kIo, "cannot list ", path, ": ", error.message());
     return names;
   }
@@ -79,9 +78,7 @@ class NativeHost final : public qdq::Host {
   void print(const std::string& text) override { std::fwrite(text.data(), 1, text.size(), stdout); }
   void print_error(const std::string& text) override { std::fwrite(text.data(), 1, text.size(), stderr); }
   bool error_is_terminal() override { return isatty(STDERR_FILENO) != 0; }
-  double now_seconds() override {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
+  double now_seconds() override { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 };
 
 }  // namespace

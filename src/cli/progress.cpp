@@ -17,10 +17,8 @@ constexpr int64_t kBarWidth = 30;
 
 Progress::Progress(Host& host, std::string stage, int64_t total, std::string unit)
     : host_(host), stage_(std::move(stage)), unit_(std::move(unit)), total_(total), began_(host.now_seconds()) {
-  if (host_.error_is_terminal())
-    draw();
-  else
-    host_.print_error(concat(stage_, ": ", total_, " ", unit_, "\n"));
+  if (host_.error_is_terminal()) draw();
+  else host_.print_error(concat(stage_, ": ", total_, " ", unit_, "\n"));
 }
 
 Progress::~Progress() {
@@ -35,8 +33,8 @@ void Progress::advance() {
 void Progress::draw() {
   drawn_ = host_.now_seconds();
   const int64_t filled = total_ > 0 ? done_ * kBarWidth / total_ : 0;
-  std::string line = concat(stage_, " [", std::string(static_cast<size_t>(filled), '#'),
-                            std::string(static_cast<size_t>(kBarWidth - filled), '.'), "] ", done_, "/", total_, " ", unit_);
+  std::string line = concat(stage_, " [", std::string(static_cast<size_t>(filled), '#'), std::string(static_cast<size_t>(kBarWidth - filled), '.'),
+                            "] ", done_, "/", total_, " ", unit_);
   if (done_ > 0 && done_ < total_) {
     const double left = (drawn_ - began_) / static_cast<double>(done_) * static_cast<double>(total_ - done_);
     line += concat(", ", human_seconds(left), " left");
@@ -50,21 +48,16 @@ void Progress::draw() {
 std::string human_bytes(uint64_t bytes) {
   char text[32];
   const auto value = static_cast<double>(bytes);
-  if (bytes < 1000)
-    std::snprintf(text, sizeof text, "%d B", static_cast<int>(bytes));
-  else if (bytes < 1000000)
-    std::snprintf(text, sizeof text, "%.1f kB", value / 1e3);
-  else
-    std::snprintf(text, sizeof text, "%.2f MB", value / 1e6);
+  if (bytes < 1000) std::snprintf(text, sizeof text, "%d B", static_cast<int>(bytes));
+  else if (bytes < 1000000) std::snprintf(text, sizeof text, "%.1f kB", value / 1e3);
+  else std::snprintf(text, sizeof text, "%.2f MB", value / 1e6);
   return text;
 }
 
 std::string human_seconds(double seconds) {
   char text[32];
-  if (seconds < 1)
-    std::snprintf(text, sizeof text, "%.0f ms", seconds * 1e3);
-  else
-    std::snprintf(text, sizeof text, "%.1f s", seconds);
+  if (seconds < 1) std::snprintf(text, sizeof text, "%.0f ms", seconds * 1e3);
+  else std::snprintf(text, sizeof text, "%.1f s", seconds);
   return text;
 }
 

@@ -31,10 +31,8 @@ const Node* continued_at(const Node& node) {
 Json covers_json(const ObserverGroup& group) {
   Json out = Json::array();
   for (const EdgeOrNode& place : group.covers) {
-    if (const Edge* edge = std::get_if<Edge>(&place))
-      out.push_back({edge->first->name(), edge->second->name()});
-    else
-      out.push_back({std::get<Node*>(place)->name()});
+    if (const Edge* edge = std::get_if<Edge>(&place)) out.push_back({edge->first->name(), edge->second->name()});
+    else out.push_back({std::get<Node*>(place)->name()});
   }
   return out;
 }
@@ -63,9 +61,12 @@ void add_counts(Json& out, const Tensor& histogram, double min, double max, doub
 
 Json observer_json(const ObserverGroup& group, int64_t bins) {
   const Observer& observer = *group.observer;
-  Json out = json_object({{"class", observer.class_name()}, {"dtype", to_string(observer.args().dtype)},
-                          {"qscheme", to_string(observer.args().qscheme)}, {"quant_min", observer.quant_min()},
-                          {"quant_max", observer.quant_max()}, {"covers", covers_json(group)}});
+  Json out = json_object({{"class", observer.class_name()},
+                          {"dtype", to_string(observer.args().dtype)},
+                          {"qscheme", to_string(observer.args().qscheme)},
+                          {"quant_min", observer.quant_min()},
+                          {"quant_max", observer.quant_max()},
+                          {"covers", covers_json(group)}});
   const auto all = [](const Tensor& tensor) {
     if (!tensor.defined()) return std::vector<double>{};
     const Tensor flat = tensor.to(DType::kF64).contiguous();
@@ -160,8 +161,11 @@ Json LayerErrors::json() const {
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Layer* a, const Layer* b) { return share(a) > share(b); });
   Json out = Json::array();
   for (const Layer* layer : sorted) {
-    Json entry = json_object({{"node", layer->node}, {"module", layer->module}, {"op", layer->op},
-                              {"mse", format::json_of_number(layer->noise / layer->elements)}, {"quantized", layer->quantized}});
+    Json entry = json_object({{"node", layer->node},
+                              {"module", layer->module},
+                              {"op", layer->op},
+                              {"mse", format::json_of_number(layer->noise / layer->elements)},
+                              {"quantized", layer->quantized}});
     entry["sqnr_db"] = layer->noise == 0 || layer->signal == 0 ? Json() : format::json_of_number(10 * std::log10(layer->signal / layer->noise));
     out.push_back(std::move(entry));
   }
@@ -181,8 +185,13 @@ Json calibration_report(const Prepared& prepared, int64_t bins) {
 Json converted_qparams_report(const Program& converted) {
   Json out = Json::array();
   for (const QuantizedValue& value : quantized_values(converted)) {
-    Json entry = json_object({{"of", value.of}, {"by", Json::array()}, {"dtype", to_string(value.dtype)}, {"quant_min", value.quant_min},
-                              {"quant_max", value.quant_max}, {"channels", value.scale.size()}, {"scale", Json::array()},
+    Json entry = json_object({{"of", value.of},
+                              {"by", Json::array()},
+                              {"dtype", to_string(value.dtype)},
+                              {"quant_min", value.quant_min},
+                              {"quant_max", value.quant_max},
+                              {"channels", value.scale.size()},
+                              {"scale", Json::array()},
                               {"zero_point", Json::array()}});
     // The dequantize of a folded weight stands alone; else its users are pairs of quantize and dequantize.
     if (value.quantize->target().find(".dequantize_per_") != std::string::npos)

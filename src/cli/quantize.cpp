@@ -32,10 +32,10 @@ std::unique_ptr<Backend> backend_of(const std::string& name) {
 
 // What the file of --report is made of besides the quantized program.
 struct Shown {
-  Program program;             // the float one, as it was before preparing changed it
-  std::unique_ptr<Data> own;   // null: the calibration data
-  Data* data;                  // the samples; null: there are none
-  std::string folder;          // of the samples that both models are shown
+  Program program;            // the float one, as it was before preparing changed it
+  std::unique_ptr<Data> own;  // null: the calibration data
+  Data* data;                 // the samples; null: there are none
+  std::string folder;         // of the samples that both models are shown
   std::vector<int64_t> labels;
   Classes classes;
 };
@@ -141,8 +141,9 @@ void quantize(const QuantizeOptions& options, Host& host) {
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer, backends);
   const double prepared_at = host.now_seconds();
   if (from_statistics) load_observers(prepared, format::parse_json(format::text_of(host.read_file(options.data)), options.data), options.data);
-  QDQ_CHECK(data || !prepared.needs_data(), kInvalidArgument,
-            "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of images), or quantize dynamically");
+  QDQ_CHECK(
+      data || !prepared.needs_data(), kInvalidArgument,
+      "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of images), or quantize dynamically");
   if (data) {
     Progress progress(host, "calibrating", data->num_batches(), "batches");
     for (int64_t i = 0; i < data->num_batches(); ++i) {
@@ -165,7 +166,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
 
   std::string out = concat("wrote ", options.output, "\n");
   if (data)
-    out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - prepared_at), "\n");
+    out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - prepared_at),
+                  "\n");
   // Integers spelled out no longer tell which layers they belong to.
   const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared)) : left_in_float(prepared, converted);
   const int64_t layers = count_layers(prepared.program());

@@ -62,9 +62,9 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
   }
   out.class_name = fields.required<std::string>("class");
   const std::vector<std::string_view> known = observer_class_names();
-  QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument, fields.where("class"), " is '",
-            out.class_name, "', which qdq does not have; did you mean '",
-            format::nearest_word(out.class_name, std::vector<std::string>(known.begin(), known.end())), "'?");
+  QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument, fields.where("class"), " is '", out.class_name,
+            "', which qdq does not have; did you mean '", format::nearest_word(out.class_name, std::vector<std::string>(known.begin(), known.end())),
+            "'?");
   if (fields.find("args")) {
     const Fields args = fields.object("args");
     out.eps = args.optional<double>("eps", out.eps);

@@ -14,10 +14,8 @@ namespace {
 Json shape_json(const SymShape& shape) {
   Json out = Json::array();
   for (const SymInt& size : shape) {
-    if (const auto constant = size.constant())
-      out.push_back(*constant);
-    else
-      out.push_back(size.to_string());
+    if (const auto constant = size.constant()) out.push_back(*constant);
+    else out.push_back(size.to_string());
   }
   return out;
 }
@@ -45,8 +43,7 @@ std::string_view name_of(Attribute::Kind kind) {
 }
 
 // The elements of a C-ordered row as lists of lists with these sizes; `at` goes on behind those that were taken.
-template <class T>
-Json nested(std::span<const T> elements, std::span<const int64_t> sizes, size_t& at) {
+template <class T> Json nested(std::span<const T> elements, std::span<const int64_t> sizes, size_t& at) {
   if (sizes.empty()) {
     const T element = elements[at++];
     if constexpr (std::is_same_v<T, double>) return format::json_of_number(element);
@@ -71,8 +68,12 @@ Json nested(const Tensor& tensor) {
 
 Json settings_json(const Observer& observer) {
   const ObserverArgs& args = observer.args();
-  Json out = json_object({{"dtype", to_string(args.dtype)}, {"qscheme", to_string(args.qscheme)}, {"quant_min", observer.quant_min()},
-                          {"quant_max", observer.quant_max()}, {"reduce_range", args.reduce_range}, {"eps", args.eps},
+  Json out = json_object({{"dtype", to_string(args.dtype)},
+                          {"qscheme", to_string(args.qscheme)},
+                          {"quant_min", observer.quant_min()},
+                          {"quant_max", observer.quant_max()},
+                          {"reduce_range", args.reduce_range},
+                          {"eps", args.eps},
                           {"is_dynamic", args.is_dynamic}});
   const std::string_view name = observer.class_name();
   if (is_per_channel(args.qscheme)) out["ch_axis"] = args.ch_axis;
@@ -187,8 +188,13 @@ std::vector<QuantizedValue> quantized_values(const Program& program) {
     const size_t limits = per_channel ? 4 : 3;
     const Argument& dtype = node->arg(limits + 2);
     if (!dtype.is<DType>()) continue;
-    QuantizedValue value{node, node->arg(0).node() ? node->arg(0).node()->name() : "", numbers(program, node->arg(1)), {},
-                         node->arg(limits).integer().value_or(0), node->arg(limits + 1).integer().value_or(0), dtype.as<DType>()};
+    QuantizedValue value{node,
+                         node->arg(0).node() ? node->arg(0).node()->name() : "",
+                         numbers(program, node->arg(1)),
+                         {},
+                         node->arg(limits).integer().value_or(0),
+                         node->arg(limits + 1).integer().value_or(0),
+                         dtype.as<DType>()};
     for (const double zero_point : numbers(program, node->arg(2))) value.zero_point.push_back(static_cast<int64_t>(zero_point));
     out.push_back(std::move(value));
   }
@@ -203,13 +209,19 @@ Json program_report(const Program& program) {
   program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { out["outputs"].push_back(value_json(*node)); });
   out["attributes"] = Json::array();
   for (const Attribute& attribute : program.attributes)
-    out["attributes"].push_back(json_object({{"name", attribute.name}, {"kind", name_of(attribute.kind)},
-                                             {"dtype", to_string(attribute.tensor.dtype())}, {"shape", attribute.tensor.sizes()},
+    out["attributes"].push_back(json_object({{"name", attribute.name},
+                                             {"kind", name_of(attribute.kind)},
+                                             {"dtype", to_string(attribute.tensor.dtype())},
+                                             {"shape", attribute.tensor.sizes()},
                                              {"bytes", attribute.tensor.nbytes()}}));
   out["qparams"] = Json::array();
   for (const QuantizedValue& value : quantized_values(program)) {
-    Json entry = json_object({{"node", value.quantize->name()}, {"of", value.of}, {"dtype", to_string(value.dtype)},
-                              {"quant_min", value.quant_min}, {"quant_max", value.quant_max}, {"scale", Json::array()},
+    Json entry = json_object({{"node", value.quantize->name()},
+                              {"of", value.of},
+                              {"dtype", to_string(value.dtype)},
+                              {"quant_min", value.quant_min},
+                              {"quant_max", value.quant_max},
+                              {"scale", Json::array()},
                               {"zero_point", value.zero_point}});
     for (const double scale : value.scale) entry["scale"].push_back(format::json_of_number(scale));
     out["qparams"].push_back(std::move(entry));
@@ -229,8 +241,8 @@ Json observers_report(const Prepared& prepared) {
     const Json identity = observer_identity(group);
     Json entry = json_object({{"id", i}, {"class", identity["class"]}, {"settings", identity["settings"]}});
     Json state = Json::object();
-    for (const auto& [name, tensor] : {std::pair("min_val", observer.min_val()), std::pair("max_val", observer.max_val()),
-                                       std::pair("histogram", observer.histogram())})
+    for (const auto& [name, tensor] :
+         {std::pair("min_val", observer.min_val()), std::pair("max_val", observer.max_val()), std::pair("histogram", observer.histogram())})
       if (tensor.defined()) state[name] = json_of(tensor);
     entry["state"] = std::move(state);
     add_qparams(entry, observer);
@@ -271,8 +283,8 @@ void load_observers(Prepared& prepared, const Json& report, const std::string& w
     const Tensor min = tensor("min_val"), max = tensor("max_val");
     Observer& observer = *groups[i].observer;
     if (observer.calibrated() && observer.min_val().defined())
-      QDQ_CHECK(json_of(min) == json_of(observer.min_val()) && json_of(max) == json_of(observer.max_val()), kInvalidArgument, what, ", observer ",
-                i, " at ", entry["covers"].dump(), " has seen other values here; statistics belong to one model with its weights");
+      QDQ_CHECK(json_of(min) == json_of(observer.min_val()) && json_of(max) == json_of(observer.max_val()), kInvalidArgument, what, ", observer ", i,
+                " at ", entry["covers"].dump(), " has seen other values here; statistics belong to one model with its weights");
     observer.set_state(min, max, tensor("histogram"));
   }
 }
@@ -280,9 +292,13 @@ void load_observers(Prepared& prepared, const Json& report, const std::string& w
 Json explanation_report(const Prepared& prepared) {
   Json operators = Json::array();
   for (const Explanation& explanation : explain(prepared)) {
-    Json entry = json_object({{"node", explanation.node}, {"module", explanation.module}, {"op", explanation.op},
-                              {"outcome", to_string(explanation.outcome)}, {"quantizer", explanation.quantizer},
-                              {"pattern", explanation.pattern}, {"reason", explanation.reason}});
+    Json entry = json_object({{"node", explanation.node},
+                              {"module", explanation.module},
+                              {"op", explanation.op},
+                              {"outcome", to_string(explanation.outcome)},
+                              {"quantizer", explanation.quantizer},
+                              {"pattern", explanation.pattern},
+                              {"reason", explanation.reason}});
     entry["tensors"] = Json::array();
     for (const ExplainedTensor& tensor : explanation.tensors) {
       Json place = edge_or_node_json(tensor.at);
@@ -291,22 +307,28 @@ Json explanation_report(const Prepared& prepared) {
     }
     entry["decisions"] = Json::array();
     for (const Decision& decision : explanation.decisions)
-      entry["decisions"].push_back(json_object({{"quantizer", decision.quantizer}, {"pattern", decision.pattern}, {"taken", decision.taken},
-                                                {"reason", decision.reason}}));
+      entry["decisions"].push_back(
+          json_object({{"quantizer", decision.quantizer}, {"pattern", decision.pattern}, {"taken", decision.taken}, {"reason", decision.reason}}));
     operators.push_back(std::move(entry));
   }
   Json conflicts = Json::array();
   for (const SpecConflict& conflict : find_conflicts(prepared))
-    conflicts.push_back(json_object({{"edge", edge_json(conflict.edge)}, {"producer_annotator", conflict.producer_annotator},
-                                     {"consumer_annotator", conflict.consumer_annotator}, {"message", conflict.message}}));
+    conflicts.push_back(json_object({{"edge", edge_json(conflict.edge)},
+                                     {"producer_annotator", conflict.producer_annotator},
+                                     {"consumer_annotator", conflict.consumer_annotator},
+                                     {"message", conflict.message}}));
   return json_object({{"operators", std::move(operators)}, {"conflicts", std::move(conflicts)}});
 }
 
 Json capabilities_report(const QuantizationCapabilities& capabilities) {
   Json out = json_object({{"quantizer", capabilities.quantizer}, {"patterns", Json::array()}, {"parts", Json::array()}});
   for (const PatternCapability& c : capabilities.patterns)
-    out["patterns"].push_back(json_object({{"pattern", c.pattern}, {"operators", Json(c.operators)}, {"static", c.static_quantization},
-                                           {"dynamic", c.dynamic_quantization}, {"qat", c.qat}, {"note", c.note}}));
+    out["patterns"].push_back(json_object({{"pattern", c.pattern},
+                                           {"operators", Json(c.operators)},
+                                           {"static", c.static_quantization},
+                                           {"dynamic", c.dynamic_quantization},
+                                           {"qat", c.qat},
+                                           {"note", c.note}}));
   for (const QuantizationCapabilities& part : capabilities.parts) out["parts"].push_back(capabilities_report(part));
   return out;
 }
@@ -317,8 +339,11 @@ Json partition_report(const SourcePartition& partition) {
     for (const Node* node : nodes) out.push_back(node->name());
     return out;
   };
-  return json_object({{"source", partition.source}, {"nodes", names(partition.nodes)}, {"input_nodes", names(partition.input_nodes)},
-                      {"output_nodes", names(partition.output_nodes)}, {"params", names(partition.params)}});
+  return json_object({{"source", partition.source},
+                      {"nodes", names(partition.nodes)},
+                      {"input_nodes", names(partition.input_nodes)},
+                      {"output_nodes", names(partition.output_nodes)},
+                      {"params", names(partition.params)}});
 }
 
 Json match_report(const Match& match) {

@@ -126,8 +126,14 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   }
   format::Json out = format::Json::array();
   for (const Score& score : scores)
-    out.push_back({{"model", score.model}, {"top1", score.top1}, {"top5", score.top5}, {"agreement", score.agreement},
-                   {"ties", score.answers.ties()}, {"samples", score.answers.all().size()}, {"bytes", score.bytes}, {"seconds", score.seconds}});
+    out.push_back({{"model", score.model},
+                   {"top1", score.top1},
+                   {"top5", score.top5},
+                   {"agreement", score.agreement},
+                   {"ties", score.answers.ties()},
+                   {"samples", score.answers.all().size()},
+                   {"bytes", score.bytes},
+                   {"seconds", score.seconds}});
   host.print(format::print_json(out, 1) + "\n");
 }
 

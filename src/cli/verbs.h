@@ -28,10 +28,10 @@ struct QuantizeOptions {
   QuantizerOptions quantizer;
   bool use_reference_representation = false;
   bool no_fold_quantize = false;
-  std::string backend;    // "onednn" calibrates faster, but not with the same bits as other builds
-  std::string observers;  // where to write the observers as JSON; empty: nowhere
-  std::string report;     // where to write what became of each layer as HTML; empty: nowhere
-  std::string test;       // samples that the report shows both models on; empty: those of the calibration
+  std::string backend;          // "onednn" calibrates faster, but not with the same bits as other builds
+  std::string observers;        // where to write the observers as JSON; empty: nowhere
+  std::string report;           // where to write what became of each layer as HTML; empty: nowhere
+  std::string test;             // samples that the report shows both models on; empty: those of the calibration
   std::string labels, classes;  // their classes as read_labels takes them, and the names of the classes; empty: not known
 };
 // Quantizes a model and prints what became of its layers.
@@ -79,7 +79,7 @@ struct InspectOptions {
   std::string model;
   bool json = false;
   bool graph = false;
-  bool explain = false;  // what the quantizer would do with every operator, and why
+  bool explain = false;       // what the quantizer would do with every operator, and why
   bool capabilities = false;  // what the quantizer can do; needs no model
   QuantizerOptions quantizer;
 };

@@ -31,9 +31,8 @@ uint64_t bytes_made(const Node& node, const std::map<std::string, int64_t>& symb
   const std::vector<Node*> inputs = node.input_nodes();
   if (op == nullptr || op->roles.shares_qparams || inputs.empty()) return 0;
   const uint64_t bytes = bytes_of(node, symbols);
-  const bool grows = std::all_of(inputs.begin(), inputs.end(), [&](const Node* input) {
-    return input->meta.val.tensor() != nullptr && bytes_of(*input, symbols) < bytes;
-  });
+  const bool grows = std::all_of(inputs.begin(), inputs.end(),
+                                 [&](const Node* input) { return input->meta.val.tensor() != nullptr && bytes_of(*input, symbols) < bytes; });
   return op->roles.weight >= 0 || grows ? bytes : 0;
 }
 

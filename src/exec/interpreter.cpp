@@ -64,25 +64,24 @@ void check_input(const Node& placeholder, const Tensor& input, const Program& pr
   if (meta == nullptr) return;
   const auto wanted = [&] { return concat(to_string(meta->dtype), " ", to_string(meta->sizes)); };
   const auto found = [&] { return concat(to_string(input.dtype()), " ", to_string(input.sizes())); };
-  QDQ_CHECK(input.dtype() == meta->dtype && input.sizes().size() == meta->sizes.size(), kInvalidArgument, "input '", name, "' is ",
-            found(), ", the program wants ", wanted());
+  QDQ_CHECK(input.dtype() == meta->dtype && input.sizes().size() == meta->sizes.size(), kInvalidArgument, "input '", name, "' is ", found(),
+            ", the program wants ", wanted());
   for (size_t i = 0; i < meta->sizes.size(); ++i) {
     const int64_t size = input.sizes()[i];
     if (const std::optional<int64_t> constant = meta->sizes[i].constant()) {
-      QDQ_CHECK(size == *constant, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ", wanted(), ": dimension ",
-                i, " must be ", *constant);
+      QDQ_CHECK(size == *constant, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ", wanted(), ": dimension ", i,
+                " must be ", *constant);
       continue;
     }
     const std::string symbol = meta->sizes[i].to_string();
     const auto [at, is_new] = symbols.emplace(symbol, size);
-    QDQ_CHECK(is_new || at->second == size, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ", wanted(),
-              ": dimension ", i, " (", symbol, ") is ", at->second, " in an earlier input");
+    QDQ_CHECK(is_new || at->second == size, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ", wanted(), ": dimension ", i,
+              " (", symbol, ") is ", at->second, " in an earlier input");
     const auto range = program.symbol_ranges.find(symbol);
     if (range == program.symbol_ranges.end()) continue;
-    QDQ_CHECK((!range->second.min || size >= *range->second.min) && (!range->second.max || size <= *range->second.max), kInvalidArgument,
-              "input '", name, "' is ", found(), ": dimension ", i, " (", symbol, ") must be ",
-              range->second.min ? concat("at least ", *range->second.min) : "", range->second.min && range->second.max ? " and " : "",
-              range->second.max ? concat("at most ", *range->second.max) : "");
+    QDQ_CHECK((!range->second.min || size >= *range->second.min) && (!range->second.max || size <= *range->second.max), kInvalidArgument, "input '",
+              name, "' is ", found(), ": dimension ", i, " (", symbol, ") must be ", range->second.min ? concat("at least ", *range->second.min) : "",
+              range->second.min && range->second.max ? " and " : "", range->second.max ? concat("at most ", *range->second.max) : "");
   }
 }
 
@@ -204,16 +203,15 @@ std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
     switch (node.op()) {
       case Node::Op::kPlaceholder: values[i] = inputs[next_input++]; break;
       case Node::Op::kGetAttr: values[i] = impl.program->attribute_of(node); break;
-      case Node::Op::kOutput:
-        flatten_outputs(Resolver(impl.slots, values)(node.arg(0)), outputs);
-        break;
-      default:
+      case Node::Op::kOutput: flatten_outputs(Resolver(impl.slots, values)(node.arg(0)), outputs); break;
+      default: {
         try {
           values[i] = impl.evaluate(step, values);
         } catch (Error& error) {
           if (!error.node.empty()) throw;
           throw Error(error.code, error.message + where(node), node.name(), node.target());
         }
+      }
     }
     if (impl.node_hook) impl.node_hook(node, values[i]);
     for (size_t slot : step.last_uses) values[slot] = {};

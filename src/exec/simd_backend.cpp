@@ -34,11 +34,9 @@ Tensor uninitialized(const Shape& sizes, DType dtype) {
 
 // Something made from a weight, made again only when another tensor comes. Holding the storage keeps its address from being reused.
 // A weight that changes in place would go unnoticed: compile() only lets constants through.
-template <class Packed>
-class WeightCache {
+template <class Packed> class WeightCache {
  public:
-  template <class Pack>
-  const Packed& get(const Tensor& weight, Pack&& pack) {
+  template <class Pack> const Packed& get(const Tensor& weight, Pack&& pack) {
     const bool same = weight_.defined() && weight_.raw() == weight.raw() && weight_.sizes() == weight.sizes() &&
                       weight_.strides() == weight.strides() && weight_.storage() == weight.storage();
     if (!same) {
@@ -98,9 +96,8 @@ class ConvolutionOp : public CompiledOp {
     const Tensor &given = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
     const kernel::PackedConv2d& packed = packed_.get(weight, [&](const Tensor& w) {
-      const kernel::Conv2d sizes{given.size(1),    w.size(0),          conv->groups,       conv->kernel[0],  conv->kernel[1],
-                                 conv->stride[0],  conv->stride[1],    conv->padding[0],   conv->padding[1], conv->dilation[0],
-                                 conv->dilation[1]};
+      const kernel::Conv2d sizes{given.size(1),   w.size(0),        conv->groups,     conv->kernel[0],   conv->kernel[1],  conv->stride[0],
+                                 conv->stride[1], conv->padding[0], conv->padding[1], conv->dilation[0], conv->dilation[1]};
       return kernel::pack_conv2d_f32(sizes, w.data<float>());
     });
     const Tensor x = given.contiguous();
@@ -132,16 +129,14 @@ class LinearOp : public CompiledOp {
     if (!supported) return run_reference(call);
     const Tensor weight = form_ == Form::kLinear ? given : given.transpose(0, 1);  // [N, K]
     if (x.size(-1) != weight.size(1) || (bias && bias->numel() != weight.size(0))) return run_reference(call);
-    const kernel::PackedRows& packed = packed_.get(weight, [](const Tensor& w) {
-      return kernel::pack_rows({w.data<float>(), w.size(1), 1}, w.size(0), w.size(1));
-    });
+    const kernel::PackedRows& packed =
+        packed_.get(weight, [](const Tensor& w) { return kernel::pack_rows({w.data<float>(), w.size(1), 1}, w.size(0), w.size(1)); });
     const Tensor rows = x.contiguous();
     const Tensor b = bias ? bias->contiguous() : Tensor();
     Shape sizes = x.sizes();
     sizes.back() = weight.size(0);
     const Tensor out = uninitialized(sizes, DType::kF32);
-    kernel::linear_f32(rows.data<float>(), rows.numel() / rows.size(-1), packed, b.defined() ? b.data<float>() : nullptr,
-                       out.data<float>());
+    kernel::linear_f32(rows.data<float>(), rows.numel() / rows.size(-1), packed, b.defined() ? b.data<float>() : nullptr, out.data<float>());
     return out;
   }
 
@@ -199,8 +194,8 @@ class PoolOp : public CompiledOp {
       const bool ceil_mode = call.boolean(kind_ == Kind::kMax ? 5 : 4);
       constexpr int64_t kMost = int64_t{1} << 31;  // as the reference allows
       const auto extents = {first[0], first[1], stride[0], stride[1], dilation[0], dilation[1]};
-      const bool sane = std::min(extents) >= 1 && std::max(extents) <= kMost && std::min(padding[0], padding[1]) >= 0 &&
-                        padding[0] <= first[0] / 2 && padding[1] <= first[1] / 2;
+      const bool sane = std::min(extents) >= 1 && std::max(extents) <= kMost && std::min(padding[0], padding[1]) >= 0 && padding[0] <= first[0] / 2 &&
+                        padding[1] <= first[1] / 2;
       if (!sane) return run_reference(call);
       pool.kernel_h = first[0], pool.kernel_w = first[1];
       pool.stride_h = stride[0], pool.stride_w = stride[1];
@@ -239,8 +234,7 @@ Tensor result_over(const Tensor& x, bool in_place) { return in_place || may_over
 // An elementwise loop over n elements; the call tells settings such as the slope of a leaky relu.
 using UnaryLoop = void (*)(const Call<Tensor>& call, const float* x, int64_t n, float* out);
 
-template <void (*F)(const float*, int64_t, float*)>
-void plain(const Call<Tensor>&, const float* x, int64_t n, float* out) { F(x, n, out); }
+template <void (*F)(const float*, int64_t, float*)> void plain(const Call<Tensor>&, const float* x, int64_t n, float* out) { F(x, n, out); }
 
 void hardtanh(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
   kernel::clamp_f32(x, n, static_cast<float>(call.number(1)), static_cast<float>(call.number(2)), out);
@@ -341,7 +335,8 @@ class SoftmaxOp : public CompiledOp {
   Value run(const Call<Tensor>& call) override {
     const Tensor& x = call.tensor(0);
     const bool converts = call.op().schema.arguments[2].name == "dtype" ? !call.is_none(2) : call.boolean(2);
-    if (!is_dense_f32(x) || x.dim() == 0 || x.numel() == 0 || converts || wrap_axis(call.integer(1), x.dim()) != x.dim() - 1) return run_reference(call);
+    if (!is_dense_f32(x) || x.dim() == 0 || x.numel() == 0 || converts || wrap_axis(call.integer(1), x.dim()) != x.dim() - 1)
+      return run_reference(call);
     const Tensor out = uninitialized(x.sizes(), DType::kF32);
     const int64_t columns = x.size(-1);
     kernel::softmax_f32(x.data<float>(), x.numel() / columns, columns, out.data<float>());
@@ -431,8 +426,8 @@ class QuantizePerChannelOp : public CompiledOp {
     const int64_t axis = call.integer(3) < 0 ? call.integer(3) + x.dim() : call.integer(3);
     const DType integer = call.dtype(6, DType::kS8);
     const auto fits_axis = [&](const Tensor& t) { return t.dim() == 1 && t.is_contiguous() && t.size(0) == x.size(axis); };
-    if (!is_dense_f32(x) || x.numel() == 0 || axis < 0 || axis >= x.dim() || !is_f32(scales) || zero_points.dtype() != DType::kS64 || !fits_axis(scales) ||
-        !fits_axis(zero_points) || (integer != DType::kS8 && integer != DType::kU8) || call.integer(4) < min_of(integer) ||
+    if (!is_dense_f32(x) || x.numel() == 0 || axis < 0 || axis >= x.dim() || !is_f32(scales) || zero_points.dtype() != DType::kS64 ||
+        !fits_axis(scales) || !fits_axis(zero_points) || (integer != DType::kS8 && integer != DType::kU8) || call.integer(4) < min_of(integer) ||
         call.integer(5) > max_of(integer) || call.integer(4) > call.integer(5))
       return run_reference(call);
     for (const float scale : scales.span<float>())
@@ -486,8 +481,7 @@ class SimdBackend : public Backend {
     if (op == "matmul.default" || op == "bmm.default") return std::make_unique<MatmulOp>();
     if (op == "max_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kMax);
     if (op == "avg_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kAverage);
-    if (op == "adaptive_avg_pool2d.default" || op == "_adaptive_avg_pool2d.default")
-      return std::make_unique<PoolOp>(PoolOp::Kind::kAdaptiveAverage);
+    if (op == "adaptive_avg_pool2d.default" || op == "_adaptive_avg_pool2d.default") return std::make_unique<PoolOp>(PoolOp::Kind::kAdaptiveAverage);
 
     const bool is_convolution = op == "conv2d.default" || op == "conv1d.default" || op == "convolution.default";
     const bool is_linear = op == "linear.default" || op == "addmm.default" || op == "mm.default";

@@ -14,8 +14,7 @@
 
 namespace qdq::format {
 
-static_assert(std::endian::native == std::endian::little,
-              "files are little endian, and so are all machines qdq runs on");
+static_assert(std::endian::native == std::endian::little, "files are little endian, and so are all machines qdq runs on");
 
 using Bytes = std::vector<std::byte>;
 using ByteSpan = std::span<const std::byte>;
@@ -27,8 +26,7 @@ inline ByteSpan bytes_of(std::string_view text) { return std::as_bytes(std::span
 inline void append(Bytes& out, ByteSpan bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
 
 // Appends a number in little-endian order.
-template <class T>
-void append_number(Bytes& out, T value) {
+template <class T> void append_number(Bytes& out, T value) {
   const size_t at = out.size();
   out.resize(at + sizeof(T));
   std::memcpy(out.data() + at, &value, sizeof(T));
@@ -51,16 +49,15 @@ class ByteReader {
 
   // The next `count` bytes. Throws Error{kBadFile} if there are fewer.
   ByteSpan take(uint64_t count) {
-    QDQ_CHECK(count <= remaining(), kBadFile, what_, " ends too early: ", count, " bytes were expected at offset ",
-              position_, ", found ", remaining());
+    QDQ_CHECK(count <= remaining(), kBadFile, what_, " ends too early: ", count, " bytes were expected at offset ", position_, ", found ",
+              remaining());
     const ByteSpan out = bytes_.subspan(position_, static_cast<size_t>(count));
     position_ += static_cast<size_t>(count);
     return out;
   }
 
   // The next number in little-endian order. Throws Error{kBadFile} at the end.
-  template <class T>
-  T number() {
+  template <class T> T number() {
     T value;
     std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
     return value;

@@ -84,8 +84,7 @@ std::vector<Window> windows_of(int64_t in, int64_t out, Preprocess::Filter filte
 }
 
 // [rows, in, step] -> [rows, out, step], the middle axis resampled: columns with step = C, rows with step = W * C.
-Tensor resampled(const Tensor& image, int64_t rows, int64_t in, int64_t out, int64_t step, Preprocess::Filter filter,
-                 Shape sizes) {
+Tensor resampled(const Tensor& image, int64_t rows, int64_t in, int64_t out, int64_t step, Preprocess::Filter filter, Shape sizes) {
   Tensor result = Tensor::empty(sizes, DType::kU8);
   const std::vector<Window> windows = windows_of(in, out, filter);
   const uint8_t* from = image.data<uint8_t>();
@@ -148,9 +147,7 @@ void sample_bilinear(const Tensor& image, const Tensor& out) {
   for (const Taps& y : rows)
     for (const Taps& x : columns)
       for (int64_t c = 0; c < C; ++c) {
-        const auto at = [&](int64_t row, int64_t column) {
-          return static_cast<float>(pixels[(row * image.size(1) + column) * C + c]);
-        };
+        const auto at = [&](int64_t row, int64_t column) { return static_cast<float>(pixels[(row * image.size(1) + column) * C + c]); };
         const float upper = at(y.first, x.first) * (1 - x.weight) + at(y.first, x.second) * x.weight;
         const float lower = at(y.second, x.first) * (1 - x.weight) + at(y.second, x.second) * x.weight;
         *to++ = static_cast<uint8_t>(std::nearbyint(upper * (1 - y.weight) + lower * y.weight));
@@ -190,8 +187,8 @@ Tensor resized(const Tensor& image, const Preprocess& how) {
   H = std::max<int64_t>(H, 1);
   W = std::max<int64_t>(W, 1);
   // The picture between the two passes has the old height and the new width.
-  QDQ_CHECK(H <= kMaxPixels / W && image.size(0) <= kMaxPixels / W, kInvalidArgument, "resizing an image of ",
-            image.size(0), " x ", image.size(1), " pixels would give ", H, " x ", W, ", which is too large");
+  QDQ_CHECK(H <= kMaxPixels / W && image.size(0) <= kMaxPixels / W, kInvalidArgument, "resizing an image of ", image.size(0), " x ", image.size(1),
+            " pixels would give ", H, " x ", W, ", which is too large");
   return resized(image, H, W, how);
 }
 
@@ -199,11 +196,9 @@ Tensor resized(const Tensor& image, const Preprocess& how) {
 Tensor cropped(const Tensor& image, const Preprocess& how) {
   if (!how.crop) return image;
   const auto [H, W] = *how.crop;
-  QDQ_CHECK(H <= image.size(0) && W <= image.size(1), kInvalidArgument, "a crop of ", H, " x ", W,
-            " is larger than the image of ", image.size(0), " x ", image.size(1), " pixels; give a resize before it");
-  const auto start = [](int64_t all, int64_t part) {
-    return static_cast<int64_t>(std::nearbyint(static_cast<double>(all - part) / 2));
-  };
+  QDQ_CHECK(H <= image.size(0) && W <= image.size(1), kInvalidArgument, "a crop of ", H, " x ", W, " is larger than the image of ", image.size(0),
+            " x ", image.size(1), " pixels; give a resize before it");
+  const auto start = [](int64_t all, int64_t part) { return static_cast<int64_t>(std::nearbyint(static_cast<double>(all - part) / 2)); };
   const int64_t top = start(image.size(0), H), left = start(image.size(1), W);
   return image.slice(0, top, top + H).slice(1, left, left + W);
 }
@@ -218,11 +213,9 @@ std::vector<int64_t> sizes_field(const Fields& fields, std::string_view key) {
   std::vector<int64_t> out;
   if (value->is_array()) out = json_as<std::vector<int64_t>>(*value, fields.where(key));
   else out = {json_as<int64_t>(*value, fields.where(key))};
-  QDQ_CHECK(!out.empty() && out.size() <= 2, kInvalidArgument, fields.where(key), " has ", out.size(),
-            " numbers, wanted one or [H, W]");
+  QDQ_CHECK(!out.empty() && out.size() <= 2, kInvalidArgument, fields.where(key), " has ", out.size(), " numbers, wanted one or [H, W]");
   for (const int64_t size : out)
-    QDQ_CHECK(size >= 1 && size <= kMaxSide, kInvalidArgument, fields.where(key), " is ", size, ", wanted 1 to ",
-              kMaxSide);
+    QDQ_CHECK(size >= 1 && size <= kMaxSide, kInvalidArgument, fields.where(key), " is ", size, ", wanted 1 to ", kMaxSide);
   return out;
 }
 
@@ -233,11 +226,10 @@ std::vector<float> channels_field(const Fields& fields, std::string_view key, bo
   if (value->is_array()) out = json_as<std::vector<float>>(*value, fields.where(key));
   else out = {json_as<float>(*value, fields.where(key))};
   const size_t channels = grayscale ? 1 : 3;
-  QDQ_CHECK(out.size() == 1 || out.size() == channels, kInvalidArgument, fields.where(key), " has ", out.size(),
-            " numbers for ", channels, " channels");
+  QDQ_CHECK(out.size() == 1 || out.size() == channels, kInvalidArgument, fields.where(key), " has ", out.size(), " numbers for ", channels,
+            " channels");
   for (const float number : out)
-    QDQ_CHECK(std::isfinite(number) && (key != "std" || number != 0), kInvalidArgument, fields.where(key), " holds ",
-              number);
+    QDQ_CHECK(std::isfinite(number) && (key != "std" || number != 0), kInvalidArgument, fields.where(key), " holds ", number);
   return out;
 }
 
@@ -253,18 +245,19 @@ size_t choice(const Fields& fields, std::string_view key, const std::vector<std:
 }  // namespace
 
 Tensor decode_image(ByteSpan bytes, const std::string& what) {
-  QDQ_CHECK(bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max()), kUnsupported, what,
-            " has more than 2 GiB");
+  QDQ_CHECK(bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max()), kUnsupported, what, " has more than 2 GiB");
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int length = static_cast<int>(bytes.size());
   int W = 0, H = 0, C = 0;
-  const auto reason = [] { const char* text = stbi_failure_reason(); return text ? text : "unknown"; };
-  QDQ_CHECK(stbi_info_from_memory(data, length, &W, &H, &C) && W > 0 && H > 0, kBadFile, what,
-            " is not a JPEG, PNG or BMP image that can be read (", reason(), ")");
-  QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ",
-            bytes.size(), " bytes can hold");
-  QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels,
-            " are read");
+  const auto reason = [] {
+    const char* text = stbi_failure_reason();
+    return text ? text : "unknown";
+  };
+  QDQ_CHECK(stbi_info_from_memory(data, length, &W, &H, &C) && W > 0 && H > 0, kBadFile, what, " is not a JPEG, PNG or BMP image that can be read (",
+            reason(), ")");
+  QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ", bytes.size(),
+            " bytes can hold");
+  QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels, " are read");
   stbi_uc* decoded = stbi_load_from_memory(data, length, &W, &H, &C, 3);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(decoded, stbi_image_free);
   QDQ_CHECK(pixels, kBadFile, what, " is a damaged image (", reason(), ")");
@@ -277,13 +270,12 @@ Preprocess parse_preprocess(const Json& json, const std::string& what) {
   Preprocess how;
   how.grayscale = fields.optional<bool>("grayscale", false);
   how.resize = sizes_field(fields, "resize");
-  static constexpr Preprocess::Filter kFilters[] = {Preprocess::Filter::kNearest, Preprocess::Filter::kBilinear,
-                                                    Preprocess::Filter::kBicubic, Preprocess::Filter::kArea};
+  static constexpr Preprocess::Filter kFilters[] = {Preprocess::Filter::kNearest, Preprocess::Filter::kBilinear, Preprocess::Filter::kBicubic,
+                                                    Preprocess::Filter::kArea};
   how.filter = kFilters[choice(fields, "filter", {"nearest", "bilinear", "bicubic", "area"}, 1)];
   how.antialias = fields.optional<bool>("antialias", true);
-  QDQ_CHECK(how.antialias || how.filter == Preprocess::Filter::kBilinear || how.filter == Preprocess::Filter::kNearest,
-            kInvalidArgument, fields.where("antialias"),
-            " is false, which only the filters bilinear and nearest can do");
+  QDQ_CHECK(how.antialias || how.filter == Preprocess::Filter::kBilinear || how.filter == Preprocess::Filter::kNearest, kInvalidArgument,
+            fields.where("antialias"), " is false, which only the filters bilinear and nearest can do");
   const std::vector<int64_t> crop = sizes_field(fields, "crop");
   if (!crop.empty()) how.crop = {crop.front(), crop.back()};
   how.bgr = choice(fields, "channel_order", {"RGB", "BGR"}, 0) == 1;
@@ -297,23 +289,21 @@ Preprocess parse_preprocess(const Json& json, const std::string& what) {
 }
 
 Tensor preprocess(const Tensor& image, const Preprocess& how) {
-  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0,
-            kInvalidArgument, "an image is a uint8 tensor [H, W, 3], found ", to_string(image.dtype()), " ",
-            to_string(image.sizes()));
+  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0, kInvalidArgument,
+            "an image is a uint8 tensor [H, W, 3], found ", to_string(image.dtype()), " ", to_string(image.sizes()));
   const Tensor source = how.grayscale ? gray_of(image.contiguous()) : image.contiguous();
   const Tensor pixels = cropped(resized(source, how), how);
   const int64_t H = pixels.size(0), W = pixels.size(1), C = pixels.size(2);
   for (const std::vector<float>* values : {&how.mean, &how.std})
-    QDQ_CHECK(values->size() <= 1 || static_cast<int64_t>(values->size()) == C, kInvalidArgument, "mean and std have ",
-              values->size(), " numbers for ", C, " channels");
+    QDQ_CHECK(values->size() <= 1 || static_cast<int64_t>(values->size()) == C, kInvalidArgument, "mean and std have ", values->size(),
+              " numbers for ", C, " channels");
   const Tensor out = Tensor::empty(how.channels_last ? Shape{H, W, C} : Shape{C, H, W}, DType::kF32);
   const Tensor planes = how.channels_last ? out.permute({2, 0, 1}) : out;
   for (int64_t c = 0; c < C; ++c) {
     // A channel has 256 possible values.
     std::array<float, 256> value_of;
     const float mean = per_channel(how.mean, c, 0), std = per_channel(how.std, c, 1);
-    for (size_t i = 0; i < value_of.size(); ++i)
-      value_of[i] = (static_cast<float>(static_cast<double>(i) * how.scale) - mean) / std;
+    for (size_t i = 0; i < value_of.size(); ++i) value_of[i] = (static_cast<float>(static_cast<double>(i) * how.scale) - mean) / std;
     const Tensor from = pixels.select(2, how.bgr ? C - 1 - c : c), to = planes.select(0, c);
     const uint8_t* in = from.data<uint8_t>();
     float* at = to.data<float>();

@@ -22,15 +22,15 @@ Tensor decode_image(ByteSpan bytes, const std::string& what = "the image");
 // The steps from an image to an input, in the order of the fields.
 struct Preprocess {
   enum class Filter { kNearest, kBilinear, kBicubic, kArea };
-  bool grayscale = false;                        // one channel, by the weights of ITU-R 601-2 as in Pillow's "L"
-  std::vector<int64_t> resize;                   // nothing; {short side}, the other in proportion, rounded down; {H, W}
+  bool grayscale = false;       // one channel, by the weights of ITU-R 601-2 as in Pillow's "L"
+  std::vector<int64_t> resize;  // nothing; {short side}, the other in proportion, rounded down; {H, W}
   Filter filter = Filter::kBilinear;
-  bool antialias = true;                         // a shrinking bilinear filter averages over all pixels, as in Pillow
-  std::optional<std::array<int64_t, 2>> crop;    // {H, W} from the centre
-  bool bgr = false;                              // the channels are B, G, R; mean and std are in that order too
-  double scale = 1.0 / 255;                      // value = (pixel * scale - mean) / std
-  std::vector<float> mean, std;                  // one a channel, or one for all; empty: 0 and 1
-  bool channels_last = false;                    // [H, W, C] instead of [C, H, W]
+  bool antialias = true;                       // a shrinking bilinear filter averages over all pixels, as in Pillow
+  std::optional<std::array<int64_t, 2>> crop;  // {H, W} from the centre
+  bool bgr = false;                            // the channels are B, G, R; mean and std are in that order too
+  double scale = 1.0 / 255;                    // value = (pixel * scale - mean) / std
+  std::vector<float> mean, std;                // one a channel, or one for all; empty: 0 and 1
+  bool channels_last = false;                  // [H, W, C] instead of [C, H, W]
 };
 
 // From JSON; every field may be left out:

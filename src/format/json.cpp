@@ -108,8 +108,7 @@ class Builder : public nlohmann::json_sax<Json> {
     std::string reason = error.what();
     const size_t colon = reason.find(": ");
     if (colon != std::string::npos) reason.erase(0, colon + 2);
-    fail(ErrorCode::kBadFile, what_, " is not JSON at ", place_in(text_, position == 0 ? 0 : position - 1), ": ",
-         reason);
+    fail(ErrorCode::kBadFile, what_, " is not JSON at ", place_in(text_, position == 0 ? 0 : position - 1), ": ", reason);
   }
 
  private:
@@ -124,8 +123,7 @@ class Builder : public nlohmann::json_sax<Json> {
       return &root_;
     }
     Json& parent = *levels_.back().value;
-    Json* out = parent.is_array() ? &parent.get_ref<Json::array_t&>().emplace_back()
-                                  : &parent.get_ref<Json::object_t&>().back().second;
+    Json* out = parent.is_array() ? &parent.get_ref<Json::array_t&>().emplace_back() : &parent.get_ref<Json::object_t&>().back().second;
     *out = std::move(value);
     return out;
   }
@@ -184,8 +182,7 @@ class Printer {
     }
   }
 
-  template <class Item>
-  void list(const Json& value, int level, char first, char last, bool flat, Item&& item) {
+  template <class Item> void list(const Json& value, int level, char first, char last, bool flat, Item&& item) {
     const auto new_line = [&](int at) {
       if (indent_ < 0 || flat) return;
       out_ += '\n';
@@ -228,8 +225,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   for (size_t i = 1; i <= a.size(); ++i)
     for (size_t j = 1; j <= b.size(); ++j) {
       d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   return d[a.size()][b.size()];
 }
@@ -293,36 +289,30 @@ double number_of_json(const Json& value, const std::string& where) {
   fail(ErrorCode::kBadFile, where, " is ", describe(value), ", wanted a number");
 }
 
-template <>
-bool json_as<bool>(const Json& value, const std::string& where) {
+template <> bool json_as<bool>(const Json& value, const std::string& where) {
   if (!value.is_boolean()) wrong_kind(value, where, "true or false");
   return value.get<bool>();
 }
 
-template <>
-int64_t json_as<int64_t>(const Json& value, const std::string& where) {
+template <> int64_t json_as<int64_t>(const Json& value, const std::string& where) {
   if (value.is_number_float()) {
     const double number = value.get<double>();
     if (std::floor(number) == number && std::fabs(number) <= 9007199254740992.0) return static_cast<int64_t>(number);
   } else if (value.is_number_unsigned()) {
-    if (value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-      return value.get<int64_t>();
+    if (value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return value.get<int64_t>();
   } else if (value.is_number()) {
     return value.get<int64_t>();
   }
   wrong_kind(value, where, "an integer");
 }
 
-template <>
-int json_as<int>(const Json& value, const std::string& where) {
+template <> int json_as<int>(const Json& value, const std::string& where) {
   const int64_t wide = json_as<int64_t>(value, where);
-  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max())
-    wrong_kind(value, where, "an integer of 32 bits");
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) wrong_kind(value, where, "an integer of 32 bits");
   return static_cast<int>(wide);
 }
 
-template <>
-double json_as<double>(const Json& value, const std::string& where) {
+template <> double json_as<double>(const Json& value, const std::string& where) {
   try {
     return number_of_json(value, where);
   } catch (const Error&) {
@@ -330,21 +320,14 @@ double json_as<double>(const Json& value, const std::string& where) {
   }
 }
 
-template <>
-float json_as<float>(const Json& value, const std::string& where) {
-  return static_cast<float>(json_as<double>(value, where));
-}
+template <> float json_as<float>(const Json& value, const std::string& where) { return static_cast<float>(json_as<double>(value, where)); }
 
-template <>
-std::string json_as<std::string>(const Json& value, const std::string& where) {
+template <> std::string json_as<std::string>(const Json& value, const std::string& where) {
   if (!value.is_string()) wrong_kind(value, where, "a string");
   return value.get<std::string>();
 }
 
-template <>
-Json json_as<Json>(const Json& value, const std::string&) {
-  return value;
-}
+template <> Json json_as<Json>(const Json& value, const std::string&) { return value; }
 
 void check_json_list(const Json& value, const std::string& where) {
   if (!value.is_array()) wrong_kind(value, where, "a list");

@@ -22,22 +22,20 @@ using Json = nlohmann::ordered_json;
 // it is a temporary one. Looked at when the object is put together, not before.
 class JsonPart {
  public:
-  JsonPart(std::nullptr_t) : kind_(Kind::kNull), signed_(0) {}                                // NOLINT: implicit, as in Json's own lists
-  JsonPart(const char* text) : kind_(Kind::kCString), c_string_(text) {}                      // NOLINT
-  JsonPart(const std::string& text) : kind_(Kind::kString), string_(&text) {}                 // NOLINT
-  JsonPart(std::string_view text) : kind_(Kind::kView), view_{text.data(), text.size()} {}    // NOLINT
-  JsonPart(double number) : kind_(Kind::kReal), real_(number) {}                              // NOLINT
-  JsonPart(Json&& value) : kind_(Kind::kTemporary), temporary_(&value) {}                     // NOLINT
-  JsonPart(const Json& value) : kind_(Kind::kValue), value_(&value) {}                        // NOLINT
-  JsonPart(const std::vector<std::string>& texts) : kind_(Kind::kTexts), texts_(&texts) {}    // NOLINT
-  JsonPart(const std::vector<int64_t>& numbers) : kind_(Kind::kIntegers), integers_(&numbers) {}  // NOLINT
-  template <std::same_as<bool> T>
-  JsonPart(T truth) : kind_(Kind::kTruth), signed_(truth) {}                                  // NOLINT
-  template <std::signed_integral T>
-  JsonPart(T number) : kind_(Kind::kSigned), signed_(number) {}                               // NOLINT
+  JsonPart(std::nullptr_t) : kind_(Kind::kNull), signed_(0) {}                                     // NOLINT: implicit, as in Json's own lists
+  JsonPart(const char* text) : kind_(Kind::kCString), c_string_(text) {}                           // NOLINT
+  JsonPart(const std::string& text) : kind_(Kind::kString), string_(&text) {}                      // NOLINT
+  JsonPart(std::string_view text) : kind_(Kind::kView), view_{text.data(), text.size()} {}         // NOLINT
+  JsonPart(double number) : kind_(Kind::kReal), real_(number) {}                                   // NOLINT
+  JsonPart(Json&& value) : kind_(Kind::kTemporary), temporary_(&value) {}                          // NOLINT
+  JsonPart(const Json& value) : kind_(Kind::kValue), value_(&value) {}                             // NOLINT
+  JsonPart(const std::vector<std::string>& texts) : kind_(Kind::kTexts), texts_(&texts) {}         // NOLINT
+  JsonPart(const std::vector<int64_t>& numbers) : kind_(Kind::kIntegers), integers_(&numbers) {}   // NOLINT
+  template <std::same_as<bool> T> JsonPart(T truth) : kind_(Kind::kTruth), signed_(truth) {}       // NOLINT
+  template <std::signed_integral T> JsonPart(T number) : kind_(Kind::kSigned), signed_(number) {}  // NOLINT
   template <std::unsigned_integral T>
     requires(!std::same_as<T, bool>)
-  JsonPart(T number) : kind_(Kind::kUnsigned), unsigned_(number) {}                           // NOLINT
+  JsonPart(T number) : kind_(Kind::kUnsigned), unsigned_(number) {}  // NOLINT
 
   Json value() const;
 
@@ -88,8 +86,7 @@ double number_of_json(const Json& value, const std::string& where);
 // The value as a C++ type: bool, int, int64_t, float, double, std::string, Json, and vectors of these.
 // Throws Error{kInvalidArgument} naming `where` ("field 'scale' of the recipe") if it is of another kind or does not
 // fit.
-template <class T>
-T json_as(const Json& value, const std::string& where);
+template <class T> T json_as(const Json& value, const std::string& where);
 
 // The fields of an object, each asked for once by its reader, so that a misspelt one can be named.
 //   Fields fields(json, "the recipe");
@@ -104,15 +101,13 @@ class Fields {
   // The field, or nullptr if it is absent.
   const Json* find(std::string_view key) const;
   // Throws Error{kInvalidArgument} if it is absent or of another type.
-  template <class T>
-  T required(std::string_view key) const {
+  template <class T> T required(std::string_view key) const {
     const Json* value = find(key);
     if (!value) missing(key);
     return json_as<T>(*value, where(key));
   }
   // The default if it is absent.
-  template <class T>
-  T optional(std::string_view key, T otherwise) const {
+  template <class T> T optional(std::string_view key, T otherwise) const {
     const Json* value = find(key);
     return value ? json_as<T>(*value, where(key)) : otherwise;
   }
@@ -147,12 +142,10 @@ template <> Json json_as<Json>(const Json& value, const std::string& where);
 // Whether a value is a list; throws Error{kInvalidArgument} if not. Not for callers.
 void check_json_list(const Json& value, const std::string& where);
 
-template <class T>
-T json_as(const Json& value, const std::string& where) {
+template <class T> T json_as(const Json& value, const std::string& where) {
   check_json_list(value, where);
   T out;
-  for (size_t i = 0; i < value.size(); ++i)
-    out.push_back(json_as<typename T::value_type>(value[i], "item " + std::to_string(i) + " of " + where));
+  for (size_t i = 0; i < value.size(); ++i) out.push_back(json_as<typename T::value_type>(value[i], "item " + std::to_string(i) + " of " + where));
   return out;
 }
 

@@ -16,19 +16,63 @@ constexpr int kMaxDepth = 128;
 
 // The opcodes of protocols 2 to 5 (CPython, Lib/pickletools.py); the names are Python's.
 enum Op : uint8_t {
-  kMark = '(', kStop = '.', kPop = '0', kPopMark = '1', kDup = '2',
-  kNone = 'N', kNewTrue = 0x88, kNewFalse = 0x89,
-  kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kLong1 = 0x8A, kLong4 = 0x8B, kBinFloat = 'G',
-  kBinUnicode = 'X', kShortBinUnicode = 0x8C, kBinUnicode8 = 0x8D,
-  kBinBytes = 'B', kShortBinBytes = 'C', kBinBytes8 = 0x8E, kByteArray8 = 0x96, kBinString = 'T', kShortBinString = 'U',
-  kEmptyTuple = ')', kTuple = 't', kTuple1 = 0x85, kTuple2 = 0x86, kTuple3 = 0x87,
-  kEmptyList = ']', kList = 'l', kAppend = 'a', kAppends = 'e',
-  kEmptyDict = '}', kDict = 'd', kSetItem = 's', kSetItems = 'u',
-  kEmptySet = 0x8F, kAddItems = 0x90, kFrozenSet = 0x91,
-  kGlobal = 'c', kStackGlobal = 0x93, kReduce = 'R', kBuild = 'b', kNewObj = 0x81, kBinPersId = 'Q',
-  kBinGet = 'h', kLongBinGet = 'j', kBinPut = 'q', kLongBinPut = 'r', kMemoize = 0x94,
-  kProto = 0x80, kFrame = 0x95,
-  kExt1 = 0x82, kExt4 = 0x84, kNewObjEx = 0x92, kNextBuffer = 0x97, kReadonlyBuffer = 0x98,
+  kMark = '(',
+  kStop = '.',
+  kPop = '0',
+  kPopMark = '1',
+  kDup = '2',
+  kNone = 'N',
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kLong1 = 0x8A,
+  kLong4 = 0x8B,
+  kBinFloat = 'G',
+  kBinUnicode = 'X',
+  kShortBinUnicode = 0x8C,
+  kBinUnicode8 = 0x8D,
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kBinBytes8 = 0x8E,
+  kByteArray8 = 0x96,
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kEmptyTuple = ')',
+  kTuple = 't',
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kEmptyList = ']',
+  kList = 'l',
+  kAppend = 'a',
+  kAppends = 'e',
+  kEmptyDict = '}',
+  kDict = 'd',
+  kSetItem = 's',
+  kSetItems = 'u',
+  kEmptySet = 0x8F,
+  kAddItems = 0x90,
+  kFrozenSet = 0x91,
+  kGlobal = 'c',
+  kStackGlobal = 0x93,
+  kReduce = 'R',
+  kBuild = 'b',
+  kNewObj = 0x81,
+  kBinPersId = 'Q',
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kMemoize = 0x94,
+  kProto = 0x80,
+  kFrame = 0x95,
+  kExt1 = 0x82,
+  kExt4 = 0x84,
+  kNewObjEx = 0x92,
+  kNextBuffer = 0x97,
+  kReadonlyBuffer = 0x98,
 };
 
 class Unpickler {
@@ -36,8 +80,7 @@ class Unpickler {
   Unpickler(ByteSpan bytes, const std::string& what) : in_(bytes, what), what_(what) {}
 
   Pickle read() {
-    QDQ_CHECK(in_.remaining() >= 2 && in_.number<uint8_t>() == kProto, kUnsupported, what_,
-              ": this is not a pickle of protocol 2 or later");
+    QDQ_CHECK(in_.remaining() >= 2 && in_.number<uint8_t>() == kProto, kUnsupported, what_, ": this is not a pickle of protocol 2 or later");
     protocol();
     for (;;) {
       const auto op = in_.number<uint8_t>();
@@ -51,15 +94,13 @@ class Unpickler {
   }
 
  private:
-  template <class... Parts>
-  [[noreturn]] void bad(const Parts&... parts) const {
+  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const {
     fail(ErrorCode::kBadFile, what_, ": ", parts..., " (at byte ", in_.position(), " of the pickle)");
   }
 
   void protocol() {
     const auto version = in_.number<uint8_t>();
-    QDQ_CHECK(version >= 2 && version <= 5, kUnsupported, what_, ": a pickle of protocol ", int{version},
-              "; 2 to 5 are read");
+    QDQ_CHECK(version >= 2 && version <= 5, kUnsupported, what_, ": a pickle of protocol ", int{version}, "; 2 to 5 are read");
   }
 
   [[noreturn]] void unknown(uint8_t op) const {
@@ -144,9 +185,12 @@ class Unpickler {
       case kShortBinUnicode: push_text(Kind::kStr, in_.number<uint8_t>()); return true;
       case kBinUnicode: push_text(Kind::kStr, in_.number<uint32_t>()); return true;
       case kBinUnicode8: push_text(Kind::kStr, in_.number<uint64_t>()); return true;
-      case kShortBinBytes: case kShortBinString: push_text(Kind::kBytes, in_.number<uint8_t>()); return true;
-      case kBinBytes: case kBinString: push_text(Kind::kBytes, in_.number<uint32_t>()); return true;
-      case kBinBytes8: case kByteArray8: push_text(Kind::kBytes, in_.number<uint64_t>()); return true;
+      case kShortBinBytes:
+      case kShortBinString: push_text(Kind::kBytes, in_.number<uint8_t>()); return true;
+      case kBinBytes:
+      case kBinString: push_text(Kind::kBytes, in_.number<uint32_t>()); return true;
+      case kBinBytes8:
+      case kByteArray8: push_text(Kind::kBytes, in_.number<uint64_t>()); return true;
       default: return false;
     }
   }
@@ -159,8 +203,7 @@ class Unpickler {
   }
   void add_items(const std::vector<const PickleValue*>& items) {
     PickleValue* to = top();
-    if (!to->is(Kind::kList) && !to->is(Kind::kSet) && !to->is(Kind::kObject))
-      bad("the pickle appends to a value that is no list");
+    if (!to->is(Kind::kList) && !to->is(Kind::kSet) && !to->is(Kind::kObject)) bad("the pickle appends to a value that is no list");
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
   void add_entries(PickleValue* to, const std::vector<const PickleValue*>& flat) {
@@ -171,9 +214,7 @@ class Unpickler {
 
   bool container(uint8_t op) {
     switch (op) {
-      case kMark:
-        marks_.push_back(stack_.size());
-        return true;
+      case kMark: marks_.push_back(stack_.size()); return true;
       case kEmptyTuple: push_constant(empty_tuple_, Kind::kTuple, 0); return true;
       case kTuple1: push_tuple(1); return true;
       case kTuple2: push_tuple(2); return true;
@@ -184,7 +225,8 @@ class Unpickler {
       case kEmptySet: push(Kind::kSet); return true;
       case kFrozenSet: push_items(Kind::kSet, pop_to_mark()); return true;
       case kAppend: add_items({pop()}); return true;
-      case kAppends: case kAddItems: add_items(pop_to_mark()); return true;
+      case kAppends:
+      case kAddItems: add_items(pop_to_mark()); return true;
       case kEmptyDict: push(Kind::kDict); return true;
       case kDict: {
         const auto flat = pop_to_mark();
@@ -233,12 +275,12 @@ class Unpickler {
       case kStackGlobal: {
         const PickleValue* name = pop();
         const PickleValue* module = pop();
-        if (!name->is(Kind::kStr) || !module->is(Kind::kStr))
-          bad("the pickle names a global by something else than strings");
+        if (!name->is(Kind::kStr) || !module->is(Kind::kStr)) bad("the pickle names a global by something else than strings");
         push_global(module->text, name->text);
         return true;
       }
-      case kReduce: case kNewObj: {
+      case kReduce:
+      case kNewObj: {
         const PickleValue* args = pop();
         const PickleValue* callee = pop();
         if (!args->is(Kind::kTuple)) bad("the pickle makes an object with arguments that are no tuple");
@@ -289,8 +331,7 @@ class Unpickler {
     }
   }
 
-  template <class Visit>
-  static void for_each_child(const PickleValue& value, Visit&& visit) {
+  template <class Visit> static void for_each_child(const PickleValue& value, Visit&& visit) {
     for (const PickleValue* item : value.items) visit(item);
     for (const auto& [key, item] : value.entries) {
       visit(key);
@@ -335,8 +376,7 @@ class Unpickler {
       }
       if (known->second == 0) bad("a value of the pickle contains itself");
       visit.height = std::max(visit.height, known->second + 1);
-      if (static_cast<int>(path.size()) + known->second > kMaxDepth)
-        bad("the pickle is nested more than ", kMaxDepth, " deep");
+      if (static_cast<int>(path.size()) + known->second > kMaxDepth) bad("the pickle is nested more than ", kMaxDepth, " deep");
     }
   }
 
@@ -382,7 +422,9 @@ class Pickler {
         append_number(out_, static_cast<uint32_t>(v.text.size()));
         append(out_, bytes_of(v.text));
         break;
-      case Kind::kTuple: if (tuple(v)) return; break;
+      case Kind::kTuple:
+        if (tuple(v)) return;
+        break;
       case Kind::kList: op(kEmptyList); break;
       case Kind::kDict: op(kEmptyDict); break;
       case Kind::kGlobal: global(v.text); break;
@@ -395,8 +437,8 @@ class Pickler {
         value(*v.args);
         op(kBinPersId);
         return;
-      case Kind::kSet: case Kind::kBytes:
-        fail(ErrorCode::kUnsupported, "sets and bytes cannot be written in a pickle of protocol 2");
+      case Kind::kSet:
+      case Kind::kBytes: fail(ErrorCode::kUnsupported, "sets and bytes cannot be written in a pickle of protocol 2");
     }
     const auto index = static_cast<uint32_t>(memo_.size());
     memo_.emplace(&v, index);

@@ -13,24 +13,31 @@ namespace qdq::format {
 // One value of a pickle. Values that a pickle names twice are one PickleValue.
 struct PickleValue {
   enum class Kind : uint8_t {
-    kNone, kBool, kInt, kFloat, kStr, kBytes,
-    kTuple, kList, kSet,  // items
-    kDict,                // entries, in order
-    kGlobal,              // text: "torch._utils._rebuild_tensor_v2"; a name, never a callable
-    kObject,              // what the pickle says to make by calling `callee` with `args`; nobody calls it
-    kPersistentId,        // args: the id; torch.save refers to storages so
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kStr,
+    kBytes,
+    kTuple,
+    kList,
+    kSet,           // items
+    kDict,          // entries, in order
+    kGlobal,        // text: "torch._utils._rebuild_tensor_v2"; a name, never a callable
+    kObject,        // what the pickle says to make by calling `callee` with `args`; nobody calls it
+    kPersistentId,  // args: the id; torch.save refers to storages so
   };
   using Entries = std::vector<std::pair<const PickleValue*, const PickleValue*>>;
 
   Kind kind = Kind::kNone;
   int64_t integer = 0;  // also of a bool: 0 or 1
   double number = 0;
-  std::string text;                         // of kStr (UTF-8), kBytes, kGlobal
-  std::vector<const PickleValue*> items;    // also what was appended to an object
-  Entries entries;                          // also what was set in an object, as in an OrderedDict
+  std::string text;                       // of kStr (UTF-8), kBytes, kGlobal
+  std::vector<const PickleValue*> items;  // also what was appended to an object
+  Entries entries;                        // also what was set in an object, as in an OrderedDict
   const PickleValue* callee = nullptr;
   const PickleValue* args = nullptr;
-  const PickleValue* state = nullptr;       // the argument of __setstate__, or nullptr
+  const PickleValue* state = nullptr;  // the argument of __setstate__, or nullptr
 
   bool is(Kind k) const { return kind == k; }
   // A global of that name.

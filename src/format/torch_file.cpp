@@ -21,36 +21,31 @@ struct StorageType {
   DType dtype;
 };
 constexpr StorageType kStorageTypes[] = {
-    {"torch.ByteStorage", DType::kU8},      {"torch.CharStorage", DType::kS8},    {"torch.ShortStorage", DType::kS16},
-    {"torch.IntStorage", DType::kS32},      {"torch.LongStorage", DType::kS64},   {"torch.HalfStorage", DType::kF16},
-    {"torch.FloatStorage", DType::kF32},    {"torch.DoubleStorage", DType::kF64}, {"torch.BoolStorage", DType::kBool},
+    {"torch.ByteStorage", DType::kU8},       {"torch.CharStorage", DType::kS8},    {"torch.ShortStorage", DType::kS16},
+    {"torch.IntStorage", DType::kS32},       {"torch.LongStorage", DType::kS64},   {"torch.HalfStorage", DType::kF16},
+    {"torch.FloatStorage", DType::kF32},     {"torch.DoubleStorage", DType::kF64}, {"torch.BoolStorage", DType::kBool},
     {"torch.BFloat16Storage", DType::kBF16},
 };
 constexpr std::string_view kUntypedStorage = "torch.storage.UntypedStorage", kOrderedDict = "collections.OrderedDict",
                            kParameterType = "torch.nn.parameter.Parameter", kTensorType = "torch.Tensor";
 constexpr std::string_view kTensorV1 = "torch._utils._rebuild_tensor", kTensorV2 = "torch._utils._rebuild_tensor_v2",
                            kTensorV3 = "torch._utils._rebuild_tensor_v3";
-constexpr std::string_view kParameter = "torch._utils._rebuild_parameter",
-                           kParameterWithState = "torch._utils._rebuild_parameter_with_state",
+constexpr std::string_view kParameter = "torch._utils._rebuild_parameter", kParameterWithState = "torch._utils._rebuild_parameter_with_state",
                            kFromType = "torch._tensor._rebuild_from_type_v2";
 constexpr std::string_view kKnown[] = {kUntypedStorage, kOrderedDict, kParameterType, kTensorType,         kTensorV1,
                                        kTensorV2,       kTensorV3,    kParameter,     kParameterWithState, kFromType};
 
 const StorageType* storage_type(std::string_view name) {
   const auto* end = std::end(kStorageTypes);
-  const auto* at = std::find_if(std::begin(kStorageTypes), end,
-                                [&](const StorageType& type) { return type.name == name; });
+  const auto* at = std::find_if(std::begin(kStorageTypes), end, [&](const StorageType& type) { return type.name == name; });
   return at == end ? nullptr : at;
 }
 
 // Of a global "torch.float32".
-std::optional<DType> dtype_of_global(const std::string& name) {
-  return name.starts_with("torch.") ? dtype_from_name(name) : std::nullopt;
-}
+std::optional<DType> dtype_of_global(const std::string& name) { return name.starts_with("torch.") ? dtype_from_name(name) : std::nullopt; }
 
 bool is_known_global(const std::string& name) {
-  return storage_type(name) || dtype_of_global(name) ||
-         std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
+  return storage_type(name) || dtype_of_global(name) || std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
 }
 
 std::shared_ptr<Storage> copy_of(ByteSpan bytes) {
@@ -64,8 +59,7 @@ void make_bools(Storage& storage) {
   for (std::byte& b : std::span(storage.data(), storage.size())) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
 }
 
-Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset,
-               const std::string& what) {
+Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what) {
   try {
     return Tensor(std::move(storage), dtype, std::move(sizes), std::move(strides), offset);
   } catch (const Error& error) {
@@ -88,8 +82,8 @@ class TorchReader {
                 ": the file was written on a big-endian machine; save it again on another");
     pickle_ = read_pickle(archive_.read(*data).bytes(), what_ + ": " + data->name);
     for (const PickleValue& value : pickle_.values())
-      QDQ_CHECK(!value.is(Kind::kGlobal) || is_known_global(value.text), kUnsupported, what_, ": the pickle names '",
-                value.text, "', which a dictionary of dense tensors does not need; it was refused and nothing was"
+      QDQ_CHECK(!value.is(Kind::kGlobal) || is_known_global(value.text), kUnsupported, what_, ": the pickle names '", value.text,
+                "', which a dictionary of dense tensors does not need; it was refused and nothing was"
                 " executed");
   }
 
@@ -106,10 +100,7 @@ class TorchReader {
     return ZipReader(bytes, what_);
   }
 
-  template <class... Parts>
-  [[noreturn]] void bad(const Parts&... parts) const {
-    fail(ErrorCode::kBadFile, what_, ": ", parts...);
-  }
+  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const { fail(ErrorCode::kBadFile, what_, ": ", parts...); }
 
   void visit(const PickleValue& value, const std::string& name) {
     if (++visits_ > kMaxVisits) bad("the pickle holds more than ", kMaxVisits, " values");
@@ -144,10 +135,9 @@ class TorchReader {
     if (callee == kFromType) {
       need(3);
       const bool parameter = args[1]->is_global(kParameterType);
-      QDQ_CHECK(args[0]->is(Kind::kGlobal) && args[0]->text != kFromType && args[2]->is(Kind::kTuple) &&
-                    (parameter || args[1]->is_global(kTensorType)),
-                kUnsupported, what_, ": '", name,
-                "' is of a subclass of torch.Tensor; only tensors and parameters are read");
+      QDQ_CHECK(
+          args[0]->is(Kind::kGlobal) && args[0]->text != kFromType && args[2]->is(Kind::kTuple) && (parameter || args[1]->is_global(kTensorType)),
+          kUnsupported, what_, ": '", name, "' is of a subclass of torch.Tensor; only tensors and parameters are read");
       TorchTensor out = rebuild(args[0]->text, args[2]->items, name);
       out.is_parameter = out.is_parameter || parameter;
       return out;
@@ -156,20 +146,18 @@ class TorchReader {
       need(2);
       if (!args[0]->is(Kind::kObject)) bad("the parameter '", name, "' is not made of a tensor");
       const PickleValue* callee_of_data = args[0]->callee;
-      if (!callee_of_data->is(Kind::kGlobal) || callee_of_data->text == kParameter ||
-          callee_of_data->text == kParameterWithState)
+      if (!callee_of_data->is(Kind::kGlobal) || callee_of_data->text == kParameter || callee_of_data->text == kParameterWithState)
         bad("the parameter '", name, "' is not made of a tensor");
       TorchTensor out = tensor(*args[0], name);
       out.is_parameter = true;
       out.requires_grad = boolean(*args[1], name);
       return out;
     }
-    QDQ_CHECK(callee == kTensorV1 || callee == kTensorV2 || callee == kTensorV3, kUnsupported, what_, ": '", name,
-              "' is made by ", callee, ", which gives no dense tensor");
+    QDQ_CHECK(callee == kTensorV1 || callee == kTensorV2 || callee == kTensorV3, kUnsupported, what_, ": '", name, "' is made by ", callee,
+              ", which gives no dense tensor");
     need(callee == kTensorV1 ? 4 : callee == kTensorV2 ? 6 : 7);
     const size_t metadata = callee == kTensorV3 ? 7 : 6;
-    QDQ_CHECK(args.size() <= metadata || (args[metadata]->is(Kind::kDict) && args[metadata]->entries.empty()) ||
-                  args[metadata]->is(Kind::kNone),
+    QDQ_CHECK(args.size() <= metadata || (args[metadata]->is(Kind::kDict) && args[metadata]->entries.empty()) || args[metadata]->is(Kind::kNone),
               kUnsupported, what_, ": '", name, "' is a conjugated or negated view; clone it before saving");
     std::optional<DType> dtype;
     if (callee == kTensorV3) {
@@ -188,8 +176,7 @@ class TorchReader {
   }
 
   Shape extents(const PickleValue& value, const std::string& name) const {
-    if (!value.is(Kind::kTuple) || value.items.size() > 64)
-      bad("the sizes or strides of the tensor '", name, "' are no tuple");
+    if (!value.is(Kind::kTuple) || value.items.size() > 64) bad("the sizes or strides of the tensor '", name, "' are no tuple");
     Shape out;
     for (const PickleValue* item : value.items) {
       if (!item->is(Kind::kInt)) bad("a size or stride of the tensor '", name, "' is no integer");
@@ -199,16 +186,13 @@ class TorchReader {
   }
 
   // A persistent id is ("storage", type, key, device, element count) (torch/serialization.py, persistent_load).
-  Tensor view(const PickleValue& reference, std::optional<DType> dtype, int64_t offset, Shape sizes, Shape strides,
-              const std::string& name) {
+  Tensor view(const PickleValue& reference, std::optional<DType> dtype, int64_t offset, Shape sizes, Shape strides, const std::string& name) {
     const PickleValue* id = reference.is(Kind::kPersistentId) ? reference.args : nullptr;
-    if (!id || !id->is(Kind::kTuple) || id->items.size() < 5 || !id->items[0]->is(Kind::kStr) ||
-        id->items[0]->text != "storage" || !id->items[1]->is(Kind::kGlobal) || !id->items[2]->is(Kind::kStr) ||
-        !id->items[4]->is(Kind::kInt))
+    if (!id || !id->is(Kind::kTuple) || id->items.size() < 5 || !id->items[0]->is(Kind::kStr) || id->items[0]->text != "storage" ||
+        !id->items[1]->is(Kind::kGlobal) || !id->items[2]->is(Kind::kStr) || !id->items[4]->is(Kind::kInt))
       bad("the tensor '", name, "' refers to no storage");
     const StorageType* type = storage_type(id->items[1]->text);
-    if (!type && id->items[1]->text != kUntypedStorage)
-      bad("the tensor '", name, "' has a storage of type ", id->items[1]->text);
+    if (!type && id->items[1]->text != kUntypedStorage) bad("the tensor '", name, "' has a storage of type ", id->items[1]->text);
     if (!dtype) dtype = type ? type->dtype : DType::kU8;
     const std::string& key = id->items[2]->text;
     std::shared_ptr<Storage>& storage = storages_[key];
@@ -218,8 +202,7 @@ class TorchReader {
     if (count < 0 || static_cast<uint64_t>(count) > capacity)
       bad("the storage '", key, "' of the tensor '", name, "' should have ", count, " elements, found ", capacity);
     if (*dtype == DType::kBool && bools_.insert(storage.get()).second) make_bools(*storage);
-    return view_of(storage, *dtype, std::move(sizes), std::move(strides), offset,
-                   what_ + ": the tensor '" + name + "'");
+    return view_of(storage, *dtype, std::move(sizes), std::move(strides), offset, what_ + ": the tensor '" + name + "'");
   }
 
   const std::string& what_;
@@ -240,16 +223,14 @@ class TorchWriter {
     std::unordered_set<std::string_view> names;
     for (const TorchTensor& entry : tensors) {
       QDQ_CHECK(names.insert(entry.name).second, kInvalidArgument, "two tensors have the name '", entry.name, "'");
-      QDQ_CHECK(entry.tensor.defined(), kInvalidArgument, "the tensor '", entry.name,
-                "' is undefined and cannot be saved");
+      QDQ_CHECK(entry.tensor.defined(), kInvalidArgument, "the tensor '", entry.name, "' is undefined and cannot be saved");
       root->entries.emplace_back(pickle_.str(entry.name), value(entry));
     }
     pickle_.root = root;
     ZipWriter archive({64, false});
     archive.add("archive/data.pkl", write_pickle(pickle_));
     archive.add("archive/byteorder", bytes_of("little"));
-    for (size_t i = 0; i < storages_.size(); ++i)
-      archive.add("archive/data/" + std::to_string(i), {storages_[i]->data(), storages_[i]->size()});
+    for (size_t i = 0; i < storages_.size(); ++i) archive.add("archive/data/" + std::to_string(i), {storages_[i]->data(), storages_[i]->size()});
     archive.add("archive/version", bytes_of("3\n"));
     return archive.finish();
   }
@@ -272,13 +253,15 @@ class TorchWriter {
   const PickleValue* value(const TorchTensor& entry) {
     const Tensor& tensor = entry.tensor;
     const auto* end = std::end(kStorageTypes);
-    const auto* type = std::find_if(std::begin(kStorageTypes), end,
-                                    [&](const StorageType& t) { return t.dtype == tensor.dtype(); });
+    const auto* type = std::find_if(std::begin(kStorageTypes), end, [&](const StorageType& t) { return t.dtype == tensor.dtype(); });
     // Parameters carry requires_grad themselves; the tensor inside does not.
     const PickleValue* requires_grad = pickle_.boolean(entry.requires_grad && !entry.is_parameter);
-    std::vector<const PickleValue*> args = {
-        storage(tensor, type == end ? nullptr : type), pickle_.integer(tensor.storage_offset()),
-        extents(tensor.sizes()), extents(tensor.strides()), requires_grad, hooks()};
+    std::vector<const PickleValue*> args = {storage(tensor, type == end ? nullptr : type),
+                                            pickle_.integer(tensor.storage_offset()),
+                                            extents(tensor.sizes()),
+                                            extents(tensor.strides()),
+                                            requires_grad,
+                                            hooks()};
     // uint16 came after typed storages were given up.
     if (type == end) args.push_back(global("torch." + std::string(to_string(tensor.dtype()))));
     const PickleValue* out = pickle_.call(global(type == end ? kTensorV3 : kTensorV2), std::move(args));
@@ -294,8 +277,8 @@ class TorchWriter {
     if (out) return out;
     const size_t count = tensor.storage()->size() / (type ? size_of(type->dtype) : 1);
     PickleValue* id = pickle_.add(Kind::kPersistentId);
-    id->args = pickle_.tuple({text("storage"), global(type ? type->name : kUntypedStorage), pickle_.str(key),
-                              text("cpu"), pickle_.integer(static_cast<int64_t>(count))});
+    id->args = pickle_.tuple(
+        {text("storage"), global(type ? type->name : kUntypedStorage), pickle_.str(key), text("cpu"), pickle_.integer(static_cast<int64_t>(count))});
     out = id;
     return out;
   }
@@ -316,14 +299,11 @@ class TorchWriter {
 
 }  // namespace
 
-std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what) {
-  return TorchReader(bytes, what).read();
-}
+std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what) { return TorchReader(bytes, what).read(); }
 
 Bytes write_torch_file(std::span<const TorchTensor> tensors) { return TorchWriter().write(tensors); }
 
-Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset,
-                         const std::string& what) {
+Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what) {
   std::shared_ptr<Storage> storage = copy_of(bytes);
   if (dtype == DType::kBool) make_bools(*storage);
   return view_of(std::move(storage), dtype, std::move(sizes), std::move(strides), offset, what);

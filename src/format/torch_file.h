@@ -32,7 +32,6 @@ Bytes write_torch_file(std::span<const TorchTensor> tensors);
 // A tensor over a copy of raw bytes, as the archive layout of newer PyTorch keeps its weights. Bytes of bools become 0
 // or 1.
 // Throws Error{kBadFile} if an element would lie outside the bytes.
-Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset,
-                         const std::string& what);
+Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what);
 
 }  // namespace qdq::format

@@ -18,7 +18,7 @@ struct ZipEntry {
   uint64_t compressed_size = 0;  // of its bytes in the archive; equal to size if stored
   uint64_t header_offset = 0;    // of the local header from the start of the archive
   uint32_t crc = 0;
-  uint16_t method = 0;           // of compression: 0 stored, 8 deflated
+  uint16_t method = 0;  // of compression: 0 stored, 8 deflated
 };
 
 // The bytes of a member: a view into the archive if it is stored, else bytes of its own.
@@ -70,10 +70,7 @@ class ZipReader {
   void read_directory(const Directory& directory);
   void check_overlaps() const;
   Location locate(const ZipEntry& entry) const;
-  template <class... Parts>
-  [[noreturn]] void bad(const Parts&... parts) const {
-    fail(ErrorCode::kBadFile, what_, ": ", parts...);
-  }
+  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const { fail(ErrorCode::kBadFile, what_, ": ", parts...); }
 
   ByteSpan bytes_;
   std::string what_;

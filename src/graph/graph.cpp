@@ -203,8 +203,7 @@ std::string Graph::unique_name(std::string candidate) const {
   int64_t number = 0;
   const size_t underscore = candidate.rfind('_');
   if (underscore != std::string::npos && underscore + 1 < candidate.size() && candidate.size() - underscore <= 10 &&
-      std::all_of(candidate.begin() + static_cast<int64_t>(underscore) + 1, candidate.end(),
-                  [](unsigned char c) { return std::isdigit(c) != 0; })) {
+      std::all_of(candidate.begin() + static_cast<int64_t>(underscore) + 1, candidate.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) {
     base = candidate.substr(0, underscore);
     number = std::stoll(candidate.substr(underscore + 1));
   }

@@ -39,19 +39,19 @@ class Argument {
  public:
   using List = std::vector<Argument>;
 
-  Argument() = default;  // None
-  Argument(Node* node) : value_(node) {}                         // NOLINT: implicit, so that argument lists read like PyTorch's
-  Argument(bool value) : value_(value) {}                        // NOLINT
-  Argument(int64_t value) : value_(value) {}                     // NOLINT
-  Argument(int value) : value_(static_cast<int64_t>(value)) {}   // NOLINT
-  Argument(double value) : value_(value) {}                      // NOLINT
-  Argument(std::string value) : value_(std::move(value)) {}      // NOLINT
-  Argument(const char* value) : value_(std::string(value)) {}    // NOLINT
-  Argument(DType value) : value_(value) {}                       // NOLINT
-  Argument(MemoryFormat value) : value_(value) {}                // NOLINT
-  Argument(Layout value) : value_(value) {}                      // NOLINT
-  Argument(Device value) : value_(std::move(value)) {}           // NOLINT
-  Argument(List value) : value_(std::move(value)) {}             // NOLINT
+  Argument() = default;                                         // None
+  Argument(Node* node) : value_(node) {}                        // NOLINT: implicit, so that argument lists read like PyTorch's
+  Argument(bool value) : value_(value) {}                       // NOLINT
+  Argument(int64_t value) : value_(value) {}                    // NOLINT
+  Argument(int value) : value_(static_cast<int64_t>(value)) {}  // NOLINT
+  Argument(double value) : value_(value) {}                     // NOLINT
+  Argument(std::string value) : value_(std::move(value)) {}     // NOLINT
+  Argument(const char* value) : value_(std::string(value)) {}   // NOLINT
+  Argument(DType value) : value_(value) {}                      // NOLINT
+  Argument(MemoryFormat value) : value_(value) {}               // NOLINT
+  Argument(Layout value) : value_(value) {}                     // NOLINT
+  Argument(Device value) : value_(std::move(value)) {}          // NOLINT
+  Argument(List value) : value_(std::move(value)) {}            // NOLINT
 
   template <class T> bool is() const { return std::holds_alternative<T>(value_); }
   bool is_none() const { return is<std::monostate>(); }
@@ -106,12 +106,12 @@ struct ModuleStackEntry {
 
 struct NodeMeta {
   ValueMeta val;
-  std::vector<ModuleStackEntry> nn_module_stack;                      // outermost first
-  std::vector<std::pair<std::string, std::string>> source_fn_stack;   // (name, module type or function), outermost first
-  std::string torch_fn;                                               // "conv2d_1;builtin_function_or_method.conv2d"
+  std::vector<ModuleStackEntry> nn_module_stack;                     // outermost first
+  std::vector<std::pair<std::string, std::string>> source_fn_stack;  // (name, module type or function), outermost first
+  std::string torch_fn;                                              // "conv2d_1;builtin_function_or_method.conv2d"
   std::string stack_trace;
   std::optional<int64_t> debug_handle;
-  std::vector<std::pair<std::string, std::string>> extra;             // other metadata of the file, kept as it was
+  std::vector<std::pair<std::string, std::string>> extra;  // other metadata of the file, kept as it was
 
   // The innermost module path, "" for the root; nothing if unknown.
   std::optional<std::string> module_path() const;
@@ -195,9 +195,7 @@ class Graph {
   Node* call(std::string target, std::vector<Argument> args, Node::Kwargs kwargs = {}, std::string name = {}) {
     return create(Node::Op::kCallFunction, std::move(target), std::move(args), std::move(kwargs), std::move(name));
   }
-  Node* get_attr(std::string attribute, std::string name = {}) {
-    return create(Node::Op::kGetAttr, std::move(attribute), {}, {}, std::move(name));
-  }
+  Node* get_attr(std::string attribute, std::string name = {}) { return create(Node::Op::kGetAttr, std::move(attribute), {}, {}, std::move(name)); }
 
   // Where create() puts nodes while this object lives; then the point is as before.
   class InsertPoint {
@@ -205,6 +203,7 @@ class Graph {
     ~InsertPoint() { graph_.insert_before_ = saved_; }
     InsertPoint(const InsertPoint&) = delete;
     InsertPoint& operator=(const InsertPoint&) = delete;
+
    private:
     friend class Graph;
     InsertPoint(Graph& graph, Node* before) : graph_(graph), saved_(graph.insert_before_) { graph.insert_before_ = before; }

@@ -13,9 +13,7 @@ const Attribute* Program::find_attribute(std::string_view name) const {
   return nullptr;
 }
 
-Attribute* Program::find_attribute(std::string_view name) {
-  return const_cast<Attribute*>(static_cast<const Program*>(this)->find_attribute(name));
-}
+Attribute* Program::find_attribute(std::string_view name) { return const_cast<Attribute*>(static_cast<const Program*>(this)->find_attribute(name)); }
 
 Attribute& Program::add_attribute(Attribute attribute) {
   QDQ_CHECK(find_attribute(attribute.name) == nullptr, kInvalidArgument, "the program has an attribute '", attribute.name, "' already");
@@ -47,8 +45,7 @@ const Tensor& Program::attribute_of(const Node& get_attr) const {
   const Attribute* attribute = find_attribute(get_attr.target());
   if (attribute == nullptr || !attribute->tensor.defined())
     throw Error(ErrorCode::kInvalidArgument,
-                concat("node ", get_attr.name(), " reads the attribute '", get_attr.target(), "', which the program does not have"),
-                get_attr.name());
+                concat("node ", get_attr.name(), " reads the attribute '", get_attr.target(), "', which the program does not have"), get_attr.name());
   return attribute->tensor;
 }
 
@@ -113,8 +110,7 @@ std::string print_args(const Node& node) {
   for (size_t i = 0; i < node.args().size(); ++i) out += (i ? ", " : "") + print(node.args()[i]);
   if (node.args().size() == 1) out += ",";
   out += "), kwargs = {";
-  for (size_t i = 0; i < node.kwargs().size(); ++i)
-    out += (i ? ", " : "") + node.kwargs()[i].first + ": " + print(node.kwargs()[i].second);
+  for (size_t i = 0; i < node.kwargs().size(); ++i) out += (i ? ", " : "") + node.kwargs()[i].first + ": " + print(node.kwargs()[i].second);
   return out + "})";
 }
 

@@ -46,14 +46,14 @@ class Program {
   Program() : graph(std::make_unique<Graph>()) {}
 
   std::unique_ptr<Graph> graph;
-  std::vector<Attribute> attributes;                // in the file's order
+  std::vector<Attribute> attributes;  // in the file's order
   std::vector<BufferMutation> buffer_mutations;
   std::vector<ConstantInput> constant_inputs;       // in order of position
   std::map<std::string, ValueRange> symbol_ranges;  // of the symbols in sizes: "s0" -> 1..1024
   std::map<std::string, int64_t> symbol_hints;      // the value each symbol had at export, where the file tells
   std::string in_spec, out_spec;                    // torch's pytree specs as JSON text; empty if unknown
   std::vector<std::string> forward_arg_names;
-  std::string dialect = "TRAINING";                 // the file's verifier: "TRAINING" or "ATEN"
+  std::string dialect = "TRAINING";  // the file's verifier: "TRAINING" or "ATEN"
   std::string torch_version;
 
   const Attribute* find_attribute(std::string_view name) const;  // or null

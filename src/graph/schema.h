@@ -15,10 +15,10 @@ struct SchemaArgument {
   std::string name;
   std::string type;  // "Tensor", "int", "SymInt", "float", "bool", "str", "Scalar", "ScalarType", "Layout", "Device", "MemoryFormat"
   bool is_list = false;
-  int64_t list_size = 0;     // of "int[2]": one number stands for this many; else 0
-  bool is_optional = false;  // "Tensor?", "int[]?"
+  int64_t list_size = 0;           // of "int[2]": one number stands for this many; else 0
+  bool is_optional = false;        // "Tensor?", "int[]?"
   bool elements_optional = false;  // "Tensor?[]"
-  bool is_mutated = false;   // "Tensor(a!) self"
+  bool is_mutated = false;         // "Tensor(a!) self"
   bool kwarg_only = false;
   std::optional<Argument> default_value;
 };

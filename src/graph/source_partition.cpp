@@ -110,8 +110,7 @@ std::vector<std::string> equivalent_sources(const std::string& source) {
   return out;
 }
 
-std::vector<SourcePartition> get_source_partitions(const Graph& graph, const std::vector<std::string>& wanted_sources,
-                                                   const NodeFilter& filter) {
+std::vector<SourcePartition> get_source_partitions(const Graph& graph, const std::vector<std::string>& wanted_sources, const NodeFilter& filter) {
   struct BySource {
     std::string source;
     std::vector<std::pair<std::string, SourcePartition>> calls;

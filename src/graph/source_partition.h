@@ -29,8 +29,7 @@ std::string source_name(std::string_view public_name);
 // The partitions of the wanted sources, grouped by source in the order in which the graph mentions them first, then by call.
 // A node belongs to the innermost entry of its source_fn_stack. A node without that record (a non-strict export) belongs to
 // the function that torch_fn names, which is a bare name such as "add". A partition passes if all its nodes do.
-std::vector<SourcePartition> get_source_partitions(const Graph& graph, const std::vector<std::string>& wanted_sources,
-                                                   const NodeFilter& filter = {});
+std::vector<SourcePartition> get_source_partitions(const Graph& graph, const std::vector<std::string>& wanted_sources, const NodeFilter& filter = {});
 
 // The source and what PyTorch treats as the same: {nn.ReLU, F.relu, F.relu_}, {torch.add, +, +=}, ...
 std::vector<std::string> equivalent_sources(const std::string& source);

@@ -19,10 +19,7 @@ class Place {
   Place(const Json& value, std::string path) : value_(&value), path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  template <class... Parts>
-  [[noreturn]] void bad(const Parts&... parts) const {
-    fail(ErrorCode::kBadFile, path_, " ", parts...);
-  }
+  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const { fail(ErrorCode::kBadFile, path_, " ", parts...); }
 
   bool has(std::string_view key) const { return object().contains(key); }
   // A member that may be missing or null.
@@ -43,8 +40,7 @@ class Place {
     return value_->size();
   }
   // Calls body(key, place) for every member of an object, in order.
-  template <class Body>
-  void for_each_member(Body&& body) const {
+  template <class Body> void for_each_member(Body&& body) const {
     for (auto it = object().begin(); it != value_->end(); ++it) body(it.key(), Place(it.value(), member(it.key())));
   }
   // The only member of an object: torch.export writes a union as {"as_int": 3}.
@@ -64,8 +60,7 @@ class Place {
   }
   int64_t integer() const {
     if (!value_->is_number_integer()) bad("is ", kind(), ", wanted an integer");
-    if (value_->is_number_unsigned() && value_->template get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
-      bad("does not fit 64 bits");
+    if (value_->is_number_unsigned() && value_->template get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) bad("does not fit 64 bits");
     return value_->template get<int64_t>();
   }
   const Json& json() const { return *value_; }
@@ -82,9 +77,7 @@ class Place {
     if (value_->is_string()) return "a string";
     return value_->is_array() ? "an array" : "an object";
   }
-  std::string member(std::string_view key) const {
-    return path_ + (path_.ends_with(':') ? " " : ".") + std::string(key);
-  }
+  std::string member(std::string_view key) const { return path_ + (path_.ends_with(':') ? " " : ".") + std::string(key); }
 
   const Json* value_;
   std::string path_;

@@ -45,17 +45,13 @@ struct Plan {
 
   int64_t total() const { return window.out_h * window.out_w; }
   // Rows that a piece may touch: one more if its pixels are no multiple of a row.
-  int64_t rows() const {
-    return std::min(window.out_h, divide_up(pixels, window.out_w) + (pixels % window.out_w != 0));
-  }
+  int64_t rows() const { return std::min(window.out_h, divide_up(pixels, window.out_w) + (pixels % window.out_w != 0)); }
 };
 
 Plan::Plan(const Conv2d& c, const Window& w, int64_t images)
-    : in_channels(c.in_channels / c.groups),
-      out_channels(c.out_channels / c.groups),
-      depth(in_channels * c.kernel_h * c.kernel_w),
-      whole(c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0 &&
-            w.in_h == w.out_h && w.in_w == w.out_w),
+    : in_channels(c.in_channels / c.groups), out_channels(c.out_channels / c.groups), depth(in_channels * c.kernel_h * c.kernel_w),
+      whole(c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0 && w.in_h == w.out_h &&
+            w.in_w == w.out_w),
       window(w) {
   if (whole) {
     window = Window();
@@ -96,8 +92,7 @@ struct Piece {
 // What works on pieces, with buffers of its own: one a thread.
 class Worker {
  public:
-  Worker(const Plan& plan, const Planes& planes, int64_t weight_panel)
-      : plan_(plan), planes_(planes), weight_panel_(weight_panel) {
+  Worker(const Plan& plan, const Planes& planes, int64_t weight_panel) : plan_(plan), planes_(planes), weight_panel_(weight_panel) {
     if (!plan.whole) padded_ = make_scratch(planes.elements());
     if (plan.way == Way::kDirect) {
       tile_ = make_scratch(plan.out_channels * round_up(planes.rows() * planes.width(), kPanel));
@@ -133,8 +128,8 @@ class Worker {
   void run_direct(const Piece& piece, int64_t row) {
     const int64_t width = plan_.window.out_w, rows = piece.end / width - row;
     const int64_t columns = (rows - 1) * planes_.width() + width, stride = round_up(columns, kPanel);
-    multiply_tile(piece.weight, weight_panel_, plan_.out_channels, {padded_.get(), 0, planes_.offsets().data()}, columns,
-                  plan_.depth, tile_.get(), stride);
+    multiply_tile(piece.weight, weight_panel_, plan_.out_channels, {padded_.get(), 0, planes_.offsets().data()}, columns, plan_.depth, tile_.get(),
+                  stride);
     for (int64_t c = 0; c < plan_.out_channels; ++c) {
       store_rows(tile_.get() + c * stride, planes_.width(), rows, width, piece.bias ? piece.bias + c : nullptr,
                  piece.out + c * plan_.total() + piece.begin, width);
@@ -149,11 +144,9 @@ class Worker {
     const float* weight = piece.weight + piece.channel * plan_.depth + first * weight_panel_;
     const int64_t panel = kPanel * taps, weight_stride = weight_panel_ * plan_.depth;
     if (plan_.way == Way::kPixelLanes) {
-      multiply_block(weight, weight_panel_, weight_stride, channels, {panels_.get(), panel, nullptr}, pixels, taps, first > 0,
-                     tile_.get(), stride);
+      multiply_block(weight, weight_panel_, weight_stride, channels, {panels_.get(), panel, nullptr}, pixels, taps, first > 0, tile_.get(), stride);
     } else {
-      multiply_block(panels_.get(), kPanel, panel, pixels, {weight, weight_stride, nullptr}, channels, taps, first > 0,
-                     tile_.get(), stride);
+      multiply_block(panels_.get(), kPanel, panel, pixels, {weight, weight_stride, nullptr}, channels, taps, first > 0, tile_.get(), stride);
     }
   }
 
@@ -171,8 +164,7 @@ class Worker {
         at += length;
       }
       if (end - p < kPanel) std::fill(panel, panel + kPanel * taps, 0.0f);
-      pack_segments(plan_.whole ? piece.x : padded_.get(), planes_.offsets().data() + first, taps, segments, count,
-                    !plan_.whole, panel);
+      pack_segments(plan_.whole ? piece.x : padded_.get(), planes_.offsets().data() + first, taps, segments, count, !plan_.whole, panel);
     }
   }
 
@@ -196,19 +188,18 @@ PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight) {
   const int64_t step = round_up(rows, packed.panel) * depth;
   packed.data = Tensor::empty({conv.groups, step}, DType::kF32);
   for (int64_t g = 0; g < conv.groups; ++g)
-    pack_panels({weight + g * rows * depth, depth, 1}, 0, rows, depth, packed.panel,
-                packed.data.data<float>() + g * step);
+    pack_panels({weight + g * rows * depth, depth, 1}, 0, rows, depth, packed.panel, packed.data.data<float>() + g * step);
   return packed;
 }
 
-void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed,
-                const float* bias, int64_t out_h, int64_t out_w, float* out) {
+void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed, const float* bias, int64_t out_h,
+                int64_t out_w, float* out) {
   const Conv2d& conv = packed.conv;
   if (batch * out_h * out_w * conv.out_channels == 0) return;
   const int64_t images = batch * conv.groups;
   const Plan plan(conv,
-                  {in_h, in_w, out_h, out_w, conv.kernel_h, conv.kernel_w, conv.stride_h, conv.stride_w, conv.pad_h,
-                   conv.pad_w, conv.dilation_h, conv.dilation_w},
+                  {in_h, in_w, out_h, out_w, conv.kernel_h, conv.kernel_w, conv.stride_h, conv.stride_w, conv.pad_h, conv.pad_w, conv.dilation_h,
+                   conv.dilation_w},
                   images);
   const Planes planes(plan.window, plan.in_channels, plan.rows());
   const float* weight = packed.data.data<float>();

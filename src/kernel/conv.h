@@ -35,7 +35,7 @@ PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight);
 // out[n, oc, oh, ow] = sum over (ic, kh, kw) ascending of x[n, ic, oh*stride - pad + kh*dilation, ...] * weight[oc, ic,
 // kh, kw], in blocks of kSumBlock, + bias[oc]. Taps outside the image are products with +0. bias may be null. x and out
 // are contiguous NCHW and do not alias.
-void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed,
-                const float* bias, int64_t out_h, int64_t out_w, float* out);
+void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed, const float* bias, int64_t out_h,
+                int64_t out_w, float* out);
 
 }  // namespace qdq::kernel

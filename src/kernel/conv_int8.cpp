@@ -24,8 +24,7 @@ constexpr int64_t kStageSlack = 64;
 constexpr int64_t kSerialWork = int64_t{1} << 18;
 
 // Working memory of a thread, which grows and stays: a warm call allocates nothing.
-template <class T>
-T* scratch(int64_t count) {
+template <class T> T* scratch(int64_t count) {
   thread_local std::vector<T> memory;
   if (static_cast<int64_t>(memory.size()) < count) memory.resize(static_cast<size_t>(count));
   return memory.data();
@@ -120,8 +119,8 @@ class Layout {
                         (i_.out_w - 1) * c_.stride_w + (c_.kernel_w - 1) * c_.dilation_w < i_.in_w;
     const bool dense_runs = p.run_length <= channels_ || i_.x_stride == channels_;
     const bool whole = (p.depthwise ? channels_ : p.run_length) % step == 0;
-    staged_ = !(p.road == DotRoad::kUnsignedBytes && c_.pad_h == 0 && c_.pad_w == 0 && inside &&
-                (p.depthwise || c_.groups == 1) && dense_runs && whole);
+    staged_ =
+        !(p.road == DotRoad::kUnsignedBytes && c_.pad_h == 0 && c_.pad_w == 0 && inside && (p.depthwise || c_.groups == 1) && dense_runs && whole);
     if (p.depthwise && p.road == DotRoad::kPairs && c_.pad_h == 0 && c_.pad_w == 0 && inside && whole) staged_ = false;
     step_h_ = staged_ && picks_ ? 1 : c_.stride_h;
     step_w_ = staged_ && picks_ ? 1 : c_.stride_w;
@@ -137,8 +136,7 @@ class Layout {
   // Byte offsets of the pixels of `rows` output rows, and of their taps.
   void pixels(int64_t rows, int32_t* out) const {
     for (int64_t oh = 0; oh < rows; ++oh)
-      for (int64_t ow = 0; ow < i_.out_w; ++ow)
-        *out++ = static_cast<int32_t>(oh * step_h_ * row_ + ow * step_w_ * pixel_);
+      for (int64_t ow = 0; ow < i_.out_w; ++ow) *out++ = static_cast<int32_t>(oh * step_h_ * row_ + ow * step_w_ * pixel_);
   }
   void taps(int64_t count, int32_t* out) const {
     const int64_t taps = c_.kernel_h * c_.kernel_w, per_run = p_.depthwise ? 1 : p_.run_length / channels_;
@@ -149,9 +147,7 @@ class Layout {
   }
 
   // Where the first tap of output row oh of image n stands, unstaged.
-  const uint8_t* origin(int64_t n, int64_t oh) const {
-    return i_.x + (n * i_.in_h + oh * c_.stride_h) * i_.in_w * i_.x_stride;
-  }
+  const uint8_t* origin(int64_t n, int64_t oh) const { return i_.x + (n * i_.in_h + oh * c_.stride_h) * i_.in_w * i_.x_stride; }
 
   // Copies what `rows` output rows from oh on read of a group of image n.
   void stage(int64_t n, int64_t group, int64_t oh, int64_t rows, uint8_t* out) const {
@@ -243,8 +239,8 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
     depthwise_band({p.road, activations, pixels, pixel_count, taps, p.run_count, weights, start, c.out_channels, finish});
   } else {
     const int64_t group_bytes = p.weights.numel() / c.groups;
-    dot_band({p.road, activations, pixels, pixel_count, taps, p.run_count, p.run_steps,
-              weights + task.group * group_bytes, start, task.first_channel, task.last_channel, finish});
+    dot_band({p.road, activations, pixels, pixel_count, taps, p.run_count, p.run_steps, weights + task.group * group_bytes, start, task.first_channel,
+              task.last_channel, finish});
   }
 }
 
@@ -256,8 +252,7 @@ std::string PackedConvInt8::description() const {
   return text.append(dot_road_name(road));
 }
 
-PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
-                                DotRoad road) {
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize, DotRoad road) {
   const int64_t ic = conv.in_channels / conv.groups, taps = conv.kernel_h * conv.kernel_w;
   QDQ_CHECK(ic * taps <= kMaxProducts, kUnsupported, "a sum of ", ic * taps, " products may not fit 32 bits; at most ", kMaxProducts, " do");
   PackedConvInt8 p;
@@ -317,8 +312,7 @@ void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t part = t % split, band = t / split % bands, group = t / split / bands % groups;
       const int64_t row = band * i.out_h / bands, next_row = (band + 1) * i.out_h / bands;
-      run_task(p, i, layout,
-               {t / split / bands / groups, group, row, next_row - row, part * channels, std::min(oc, (part + 1) * channels)});
+      run_task(p, i, layout, {t / split / bands / groups, group, row, next_row - row, part * channels, std::min(oc, (part + 1) * channels)});
     }
   });
 }

@@ -38,10 +38,8 @@ inline constexpr int64_t kMaxProducts = 65000;
 // offset) an output channel. `road` is for tests; it must be one that this machine has.
 // Requires groups to divide both channel counts, positive kernel, stride and dilation, a zero point in [0, 255], and at
 // most kMaxProducts products a sum; throws Error{kUnsupported} if there are more.
-PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
-                                DotRoad road);
-inline PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point,
-                                       Requantize requantize) {
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize, DotRoad road);
+inline PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize) {
   return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), dot_road());
 }
 

@@ -19,8 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr float kRounder = 12582912.0f;
 
 // min(max(x, low), high) where NaN stays, as clamp_f32.
-template <class V>
-HWY_INLINE V clamp_real(V x, V low, V high) {
+template <class V> HWY_INLINE V clamp_real(V x, V low, V high) {
   const V raised = hn::IfThenElse(hn::Lt(x, low), low, x);
   return hn::IfThenElse(hn::Gt(raised, high), high, raised);
 }
@@ -34,13 +33,12 @@ HWY_INLINE const float* hidden(const float* constants) {
 
 // For |x| <= kExpRange. The last three are 1, kExpRange and the square root of a half.
 constexpr float kExpRange = 80.0f;
-constexpr float kExpConstants[] = {1.44269504f,   kRounder,      0.693359375f, -2.12194440e-4f, 1.3997796e-3f, 8.3955629e-3f,
-                                   4.1665401e-2f, 1.6666277e-1f, 0.5f,         1.0f,            kExpRange,     0.70710678118654752f};
+constexpr float kExpConstants[] = {1.44269504f,   kRounder, 0.693359375f, -2.12194440e-4f, 1.3997796e-3f,       8.3955629e-3f, 4.1665401e-2f,
+                                   1.6666277e-1f, 0.5f,     1.0f,         kExpRange,       0.70710678118654752f};
 
 // exp(-x): the polynomial under kernel/math.h for the rest behind a multiple of log 2, the signs turned so that -x is never
 // made. `c` is kExpConstants.
-template <class DF>
-HWY_INLINE hn::Vec<DF> exp_of_minus(DF df, const float* c, hn::Vec<DF> x) {
+template <class DF> HWY_INLINE hn::Vec<DF> exp_of_minus(DF df, const float* c, hn::Vec<DF> x) {
   const hn::Rebind<int32_t, DF> d;
   const auto constant = [&](int i) HWY_ATTR { return hn::Set(df, c[i]); };
   const auto rounded = hn::Add(hn::Mul(x, constant(0)), constant(1));
@@ -80,8 +78,7 @@ constexpr float kErfConstants[] = {static_cast<float>(kErfFactor / -75600),
                                    2.0f / 3.0f,
                                    0.4f};
 
-template <class DF>
-HWY_INLINE hn::Vec<DF> erf_real(DF df, const float* exp_constants, const float* c, hn::Vec<DF> x) {
+template <class DF> HWY_INLINE hn::Vec<DF> erf_real(DF df, const float* exp_constants, const float* c, hn::Vec<DF> x) {
   const auto constant = [&](int i) HWY_ATTR { return hn::Set(df, c[i]); };
   const auto one = hn::Set(df, exp_constants[9]);
   const auto size = hn::Abs(x), square = hn::Mul(x, x);
@@ -99,8 +96,7 @@ HWY_INLINE hn::Vec<DF> erf_real(DF df, const float* exp_constants, const float* 
 }
 
 // out[i] = activation(x[i]) for n elements, a multiple of a vector's lanes. x and out are aligned and do not alias.
-template <class DF>
-HWY_NOINLINE void activate(DF df, const Requantize& q, const float* HWY_RESTRICT x, int64_t n, float* HWY_RESTRICT out) {
+template <class DF> HWY_NOINLINE void activate(DF df, const Requantize& q, const float* HWY_RESTRICT x, int64_t n, float* HWY_RESTRICT out) {
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(DF));
   const auto map = [&](auto&& f) HWY_ATTR {
     for (int64_t i = 0; i < n; i += kWidth) hn::Store(f(hn::Load(df, x + i)), df, out + i);

@@ -34,8 +34,7 @@ constexpr bool kHasByteDot = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL;
 #endif
 
 // sum[v] += the taps of a group for the channels 4 v to 4 v + 3 of a panel.
-template <bool kBytes>
-HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* at, const int32_t* taps, const int8_t* weights) {
+template <bool kBytes> HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* at, const int32_t* taps, const int8_t* weights) {
   if constexpr (kBytes) {
     const U8 d;
     const hn::Repartition<uint16_t, U8> d16;
@@ -45,9 +44,8 @@ HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* at, const int32_t* taps,
     const auto high01 = hn::BitCast(d16, hn::InterleaveUpper(d, t0, t1));
     const auto low23 = hn::BitCast(d16, hn::InterleaveLower(d, t2, t3));
     const auto high23 = hn::BitCast(d16, hn::InterleaveUpper(d, t2, t3));
-    const hn::Vec<decltype(d16)> quads[4] = {
-        hn::InterleaveLower(d16, low01, low23), hn::InterleaveUpper(d16, low01, low23),
-        hn::InterleaveLower(d16, high01, high23), hn::InterleaveUpper(d16, high01, high23)};
+    const hn::Vec<decltype(d16)> quads[4] = {hn::InterleaveLower(d16, low01, low23), hn::InterleaveUpper(d16, low01, low23),
+                                             hn::InterleaveLower(d16, high01, high23), hn::InterleaveUpper(d16, high01, high23)};
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) {
       const auto w = hn::LoadU(D8(), weights + 16 * v);
@@ -74,8 +72,7 @@ HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* at, const int32_t* taps,
   }
 }
 
-template <bool kBytes, int kPixels>
-HWY_INLINE void block(const DepthwiseBand& band, int64_t pixel, int64_t channel) {
+template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& band, int64_t pixel, int64_t channel) {
   const D32 d;
   constexpr int kTaps = kBytes ? 4 : 2;
   V32 sum[kPixels][4];
@@ -98,8 +95,7 @@ HWY_INLINE void block(const DepthwiseBand& band, int64_t pixel, int64_t channel)
   finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
 
-template <bool kBytes>
-HWY_NOINLINE void band_of(const DepthwiseBand& band) {
+template <bool kBytes> HWY_NOINLINE void band_of(const DepthwiseBand& band) {
   for (int64_t channel = 0; channel < band.channels; channel += kDepthwisePanel) {
     int64_t pixel = 0;
     for (; pixel + 2 <= band.pixel_count; pixel += 2) block<kBytes, 2>(band, pixel, channel);

@@ -110,8 +110,7 @@ HWY_EXPORT(float_lanes);
 constexpr int64_t kSerialElements = int64_t{1} << 15;
 
 // Every cubic meets `fall` at four points of its piece.
-template <class Fall>
-GateTable table_of(float pieces_per_unit, Fall&& fall) {
+template <class Fall> GateTable table_of(float pieces_per_unit, Fall&& fall) {
   GateTable table;
   table.pieces_per_unit = pieces_per_unit;
   for (int piece = 0; piece < GateTable::kPieces; ++piece) {
@@ -147,9 +146,8 @@ const GateTable& gelu_table() {
   return table;
 }
 const GateTable& gelu_tanh_table() {
-  static const GateTable table = table_of(5.0f, [](double u) {
-    return -u / (1 + std::exp(2 * 0.79788456080286535588 * (u + 0.044715 * u * u * u)));
-  });
+  static const GateTable table =
+      table_of(5.0f, [](double u) { return -u / (1 + std::exp(2 * 0.79788456080286535588 * (u + 0.044715 * u * u * u))); });
   return table;
 }
 

@@ -43,8 +43,7 @@ constexpr bool kUnrolled = false;
 constexpr bool kUnrolled = true;
 #endif
 // sum[i] += the products of four bytes, or of two 16-bit integers, of lane i.
-template <bool kBytes>
-HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn::Vec<D16> pairs) {
+template <bool kBytes> HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn::Vec<D16> pairs) {
   if constexpr (kBytes) {
     (void)pairs;
 #if defined(__wasm_relaxed_simd__)
@@ -59,8 +58,7 @@ HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn::Vec<D16> pairs) {
 }
 
 template <bool kBytes, int kRows, int kVectors>
-HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, int64_t a_at,
-                            const int8_t* const* b, int64_t b_at) {
+HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, int64_t a_at, const int8_t* const* b, int64_t b_at) {
   const D32 d;
   hn::Vec<D8> bytes[kVectors];
   hn::Vec<D16> pairs[kVectors];
@@ -88,8 +86,7 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
 }
 
 // What is rare stands apart, so that the loops around it keep their registers.
-template <int kRows, int kVectors>
-HWY_NOINLINE void finish_block(const DotBand& band, const int32_t* sums, int64_t pixel, int64_t channel) {
+template <int kRows, int kVectors> HWY_NOINLINE void finish_block(const DotBand& band, const int32_t* sums, int64_t pixel, int64_t channel) {
   V32 sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -103,8 +100,7 @@ HWY_NOINLINE void finish_block(const DotBand& band, const int32_t* sums, int64_t
   }
 }
 
-template <bool kBytes, int kRows, int kVectors>
-HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel) {
+template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel) {
   const D32 d;
   constexpr int64_t kStepBytes = kDotPanel * (kBytes ? 4 : 2), kVectorBytes = kLanes * (kBytes ? 4 : 2);
   const int64_t panel_bytes = band.run_count * band.run_steps * kStepBytes;
@@ -163,8 +159,7 @@ HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel) {
 }
 
 // All pixels for kVectors vectors of channels, in ever smaller blocks.
-template <bool kBytes, int kVectors>
-HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
+template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
   constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kMaxRows;
   int64_t pixel = 0;
   for (; pixel + kRows <= band.pixel_count; pixel += kRows) block<kBytes, kRows, kVectors>(band, pixel, channel);
@@ -177,13 +172,11 @@ HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
   for (; pixel < band.pixel_count; ++pixel) block<kBytes, 1, kVectors>(band, pixel, channel);
 }
 
-template <bool kBytes>
-void band_of(const DotBand& band) {
+template <bool kBytes> void band_of(const DotBand& band) {
   int64_t channel = band.first_channel;
   // A single pixel has few sums under way: more vectors hide the latency of the products.
   if (band.pixel_count <= 2) {
-    for (; channel + (kMaxVectors - 1) * kLanes < band.last_channel; channel += kMaxVectors * kLanes)
-      strip<kBytes, kMaxVectors>(band, channel);
+    for (; channel + (kMaxVectors - 1) * kLanes < band.last_channel; channel += kMaxVectors * kLanes) strip<kBytes, kMaxVectors>(band, channel);
   }
   for (; channel + kLanes < band.last_channel; channel += 2 * kLanes) strip<kBytes, 2>(band, channel);
   if (channel < band.last_channel) strip<kBytes, kDotPanel / kLanes == 2 ? 2 : 1>(band, channel);
@@ -198,8 +191,7 @@ void dot_band(const DotBand& band) {
 
 // Nine sums of products of three vectors with three: what an inner loop does, without its loads. The vectors change with
 // every round, or the products could be taken out of the loop.
-template <bool kBytes>
-int64_t peak_of(int64_t rounds) {
+template <bool kBytes> int64_t peak_of(int64_t rounds) {
   const D32 d;
   // From memory that the compiler knows nothing of, or it would compute with constants.
   volatile int32_t seeds[] = {0x01020304, 0x03040506, 0x05060708};
@@ -216,8 +208,7 @@ int64_t peak_of(int64_t rounds) {
     for (int i = 0; i < 3; ++i) {
       a[i] = hn::Xor(a[i], b[i]);
 #pragma GCC unroll 3
-      for (int j = 0; j < 3; ++j)
-        sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
+      for (int j = 0; j < 3; ++j) sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
     }
   }
   V32 total = hn::Zero(d);
@@ -254,8 +245,7 @@ DotRoad best_road() {
           }
           int8_t w[16], x[16];
           for (int i = 0; i < 16; ++i) w[i] = weights[i], x[i] = operand[i];
-          const v128_t got =
-              wasm_i32x4_relaxed_dot_i8x16_i7x16_add(wasm_v128_load(w), wasm_v128_load(x), wasm_i32x4_splat(-77));
+          const v128_t got = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(wasm_v128_load(w), wasm_v128_load(x), wasm_i32x4_splat(-77));
           int32_t sums[4];
           wasm_v128_store(sums, got);
           for (int lane = 0; lane < 4; ++lane) {

@@ -18,12 +18,11 @@ inline int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 // Uninitialized floats, 64-byte aligned.
 struct FreeScratch {
-  void operator()(float* p) const { ::operator delete (p, std::align_val_t{64}); }
+  void operator()(float* p) const { ::operator delete(p, std::align_val_t{64}); }
 };
 using Scratch = std::unique_ptr<float[], FreeScratch>;
 inline Scratch make_scratch(int64_t count) {
-  return Scratch(
-      static_cast<float*>(::operator new (static_cast<size_t>(count) * sizeof(float), std::align_val_t{64})));
+  return Scratch(static_cast<float*>(::operator new(static_cast<size_t>(count) * sizeof(float), std::align_val_t{64})));
 }
 
 // Packs rows [begin, begin + count) of m[rows, depth] as [ceil(count / panel)][depth][panel]; missing rows become zero.
@@ -42,21 +41,21 @@ struct LaneOperand {
 // tile[r, c] = sum_k a[r / a_panel * a_panel_stride + k * a_panel + r % a_panel] * b(k, c), or that sum added to tile if
 // `accumulate`; depth <= kSumBlock, one sequential sum from 0. a_panel <= 16. Writes up to the next multiple of 16
 // columns; rows of the tile are tile_stride apart.
-void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
-                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride);
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                    bool accumulate, float* tile, int64_t tile_stride);
 
 // tile[r, c] = the whole sum over `depth`, in blocks of kSumBlock (kernel/gemm.h), of packed rows `a` ([rows /
 // a_panel][depth][a_panel]) with the lanes of b. Writes up to the next multiple of 16 columns.
-void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                   float* tile, int64_t tile_stride);
+void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth, float* tile,
+                   int64_t tile_stride);
 
 // out[r * out_stride + c] = tile[r, c] + row_bias[r] + column_bias[c]; at most one bias is not null.
-void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
-                const float* column_bias, float* out, int64_t out_stride);
+void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias, const float* column_bias, float* out,
+                int64_t out_stride);
 
 // out[c * out_stride + r] = tile[r, c] + column_bias[c]; column_bias may be null.
-void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns,
-                           const float* column_bias, float* out, int64_t out_stride);
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
+                           int64_t out_stride);
 
 // A run of neighbouring columns of a panel: `length` elements of each k, from source + offsets[k] + begin on.
 struct Segment {
@@ -67,7 +66,6 @@ struct Segment {
 // Fills panel[k * 16 + j] for k < depth from the segments, one after the other (their lengths sum up to at most 16).
 // Reads up to `slack` elements (0 or 15) beyond a segment, and writes up to 16 beyond the panel's last element if slack
 // is not 0.
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
-                   bool slack, float* panel);
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, bool slack, float* panel);
 
 }  // namespace qdq::kernel

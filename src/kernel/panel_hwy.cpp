@@ -28,9 +28,8 @@ constexpr int kThinVectors = 4;
 
 // `ahead` is a panel that will be read soon.
 template <int kRows, int kVectors, bool kOffsets>
-HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand,
-                                   int64_t column, int64_t depth, bool accumulate, const float* ahead,
-                                   float* HWY_RESTRICT tile, int64_t tile_stride) {
+HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand, int64_t column, int64_t depth,
+                                   bool accumulate, const float* ahead, float* HWY_RESTRICT tile, int64_t tile_stride) {
   const D d;
   const float* b[kVectors];
 #pragma GCC unroll 4
@@ -70,8 +69,8 @@ HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride
 
 // All the columns for a strip of rows; the last columns go in ever fewer vectors.
 template <int kRows, bool kOffsets>
-HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOperand& b, int64_t begin, int64_t end,
-                                 int64_t depth, bool accumulate, const float* ahead, float* tile, int64_t tile_stride) {
+HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOperand& b, int64_t begin, int64_t end, int64_t depth, bool accumulate,
+                                 const float* ahead, float* tile, int64_t tile_stride) {
   constexpr int kVectors = kRows * kWideVectors >= 8 ? kWideVectors : kThinVectors;
   for (; begin + (kVectors - 1) * kLanes < end; begin += kVectors * kLanes)
     multiply_registers<kRows, kVectors, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
@@ -79,15 +78,13 @@ HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOpe
     for (; begin + kLanes < end; begin += 2 * kLanes)
       multiply_registers<kRows, 2, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
   }
-  for (; begin < end; begin += kLanes)
-    multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
+  for (; begin < end; begin += kLanes) multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
 }
 
 // Rows in panels of a_panel, each strip of them for all the columns; strip i passes over what will be read from ahead + i * ahead_stride on.
 template <bool kOffsets>
-HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t begin,
-                               int64_t end, int64_t depth, bool accumulate, const float* ahead, int64_t ahead_stride, float* tile,
-                               int64_t tile_stride) {
+HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t begin, int64_t end, int64_t depth,
+                               bool accumulate, const float* ahead, int64_t ahead_stride, float* tile, int64_t tile_stride) {
   int64_t r = 0;
   const auto run = [&](auto function, int64_t count) HWY_ATTR {
     function(a + r, a_panel, b, begin, end, depth, accumulate, ahead, tile + r * tile_stride, tile_stride);
@@ -101,8 +98,8 @@ HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, co
 }
 
 template <bool kOffsets>
-void multiply_rows(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
-                   int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_rows(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                   bool accumulate, float* tile, int64_t tile_stride) {
   // A strip of columns stays in the first-level cache while all rows pass over it.
   const int64_t strip = rows > kMaxRows ? std::max(kPanel, kWideVectors * kLanes) : columns;
   // Weights come from memory, for those of a network stay in no cache, and the processor's own prefetching starts anew at every panel. So a
@@ -113,14 +110,14 @@ void multiply_rows(const float* a, int64_t a_panel, int64_t a_panel_stride, int6
       const float* panel = a + r / a_panel * a_panel_stride;
       const bool lanes = r == 0 && end < columns, next = c == 0 && r + a_panel < rows;
       const float* ahead = lanes ? b.data + end / kPanel * b.panel_stride : next ? panel + a_panel_stride : panel;
-      multiply_panel<kOffsets>(panel, a_panel, std::min(a_panel, rows - r), b, c, end, depth, accumulate, ahead,
-                               lanes ? b.panel_stride : 0, tile + r * tile_stride, tile_stride);
+      multiply_panel<kOffsets>(panel, a_panel, std::min(a_panel, rows - r), b, c, end, depth, accumulate, ahead, lanes ? b.panel_stride : 0,
+                               tile + r * tile_stride, tile_stride);
     }
   }
 }
 
-void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
-                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                    bool accumulate, float* tile, int64_t tile_stride) {
   if (b.offsets) {
     multiply_rows<true>(a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
   } else {
@@ -128,8 +125,8 @@ void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int
   }
 }
 
-void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
-                const float* column_bias, float* out, int64_t out_stride) {
+void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias, const float* column_bias, float* out,
+                int64_t out_stride) {
   const D d;
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = tile + r * tile_stride;
@@ -140,8 +137,7 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
       for (; c + kLanes <= columns; c += kLanes) hn::StoreU(hn::Add(hn::LoadU(d, from + c), bias), d, to + c);
       for (; c < columns; ++c) to[c] = from[c] + row_bias[r];
     } else if (column_bias) {
-      for (; c + kLanes <= columns; c += kLanes)
-        hn::StoreU(hn::Add(hn::LoadU(d, from + c), hn::LoadU(d, column_bias + c)), d, to + c);
+      for (; c + kLanes <= columns; c += kLanes) hn::StoreU(hn::Add(hn::LoadU(d, from + c), hn::LoadU(d, column_bias + c)), d, to + c);
       for (; c < columns; ++c) to[c] = from[c] + column_bias[c];
     } else {
       std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(float));
@@ -149,8 +145,7 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
   }
 }
 
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
-                   bool slack, float* panel) {
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, bool slack, float* panel) {
   const D d;
   for (int64_t k = 0; k < depth; ++k, panel += kPanel) {
     const float* from = source + offsets[k];
@@ -178,19 +173,19 @@ HWY_EXPORT(multiply_block);
 HWY_EXPORT(store_tile);
 HWY_EXPORT(pack_segments);
 
-void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
-                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                    bool accumulate, float* tile, int64_t tile_stride) {
   HWY_DYNAMIC_DISPATCH(multiply_block)
   (a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
 }
 
-void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
-                const float* column_bias, float* out, int64_t out_stride) {
+void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias, const float* column_bias, float* out,
+                int64_t out_stride) {
   HWY_DYNAMIC_DISPATCH(store_tile)(tile, tile_stride, rows, columns, row_bias, column_bias, out, out_stride);
 }
 
-void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns,
-                           const float* column_bias, float* out, int64_t out_stride) {
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
+                           int64_t out_stride) {
   for (int64_t c = 0; c < columns; ++c) {
     float* to = out + c * out_stride;
     if (column_bias) {
@@ -201,8 +196,7 @@ void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows,
   }
 }
 
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
-                   bool slack, float* panel) {
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, bool slack, float* panel) {
   HWY_DYNAMIC_DISPATCH(pack_segments)(source, offsets, depth, segments, count, slack, panel);
 }
 

@@ -46,11 +46,9 @@ class Planes {
 };
 
 // to[i * to_stride + j] = from[i * from_stride + j * step] for i < rows, j < columns.
-void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to,
-               int64_t to_stride);
+void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride);
 
 // to[i * to_stride + j] = from[i * from_stride + j] + *bias for i < rows, j < columns; no addition if bias is null.
-void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to,
-                int64_t to_stride);
+void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride);
 
 }  // namespace qdq::kernel

@@ -22,7 +22,6 @@ void leaky_relu_f32(const float* x, int64_t n, float slope, float* out);  // x >
 
 // x and out are [outer, channels, inner]: out = x * scale[c] + shift[c], product and sum rounded apart. shift may be
 // null.
-void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,
-                        const float* shift, float* out);
+void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale, const float* shift, float* out);
 
 }  // namespace qdq::kernel

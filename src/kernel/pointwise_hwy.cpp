@@ -20,8 +20,7 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 // The rest of an array goes through a vector as well, so that it takes the same operations.
-template <class F>
-HWY_INLINE void map(const float* x, int64_t n, float* out, F&& f) {
+template <class F> HWY_INLINE void map(const float* x, int64_t n, float* out, F&& f) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
@@ -30,8 +29,7 @@ HWY_INLINE void map(const float* x, int64_t n, float* out, F&& f) {
   if (rest) hn::StoreN(f(hn::LoadN(d, x + i, rest)), d, out + i, rest);
 }
 
-template <class F>
-HWY_INLINE void map2(const float* a, const float* b, int64_t n, float* out, F&& f) {
+template <class F> HWY_INLINE void map2(const float* a, const float* b, int64_t n, float* out, F&& f) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
@@ -119,8 +117,7 @@ HWY_EXPORT(leaky_relu);
 HWY_EXPORT(scale_shift);
 
 // Calls body(begin, count) on ranges worth a thread.
-template <class Body>
-void for_ranges(int64_t n, Body&& body) {
+template <class Body> void for_ranges(int64_t n, Body&& body) {
   parallel_for(n, int64_t{1} << 16, [&](int64_t begin, int64_t end) { body(begin, end - begin); });
 }
 
@@ -151,9 +148,7 @@ void mul_scalar_f32(const float* x, float s, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(mul_scalar)(x + i, s, count, out + i); });
 }
 void add_scaled_f32(const float* a, const float* b, float alpha, int64_t n, float* out) {
-  for_ranges(n, [&](int64_t i, int64_t count) {
-    HWY_DYNAMIC_DISPATCH(add_scaled)(a + i, b + i, alpha, count, out + i);
-  });
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(add_scaled)(a + i, b + i, alpha, count, out + i); });
 }
 void hardsigmoid_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(hardsigmoid)(x + i, count, out + i); });
@@ -165,8 +160,7 @@ void leaky_relu_f32(const float* x, int64_t n, float slope, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(leaky_relu)(x + i, count, slope, out + i); });
 }
 
-void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,
-                        const float* shift, float* out) {
+void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale, const float* shift, float* out) {
   const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(inner, 1));
   parallel_for(outer * channels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

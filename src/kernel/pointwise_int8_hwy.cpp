@@ -43,8 +43,7 @@ struct RowFinish {
 
   HWY_INLINE explicit RowFinish(const Requantize& q)
       : to(q), only_rounds(!q.activation && !q.out_is_float), quantize(q), inverse(hn::Set(DF(), q.inverse_scale)) {}
-  template <int kCount>
-  HWY_INLINE void operator()(VF (&t)[1][kCount], std::byte* out, int64_t valid) const {
+  template <int kCount> HWY_INLINE void operator()(VF (&t)[1][kCount], std::byte* out, int64_t valid) const {
     if (!only_rounds || valid < kCount * kLanes) return finish_real(D32(), to, t, out, 0, valid);
     hn::Vec<D32> q[kCount];
 #pragma GCC unroll 4
@@ -56,8 +55,7 @@ struct RowFinish {
 // Calls columns(count, i, valid) for stretches of n elements: `count` vectors from element i on, of which `valid` elements exist. A row
 // often ends between two blocks of vectors, so that the rest goes by single ones. The last may take elements a second time if the result
 // is not written over an operand.
-template <class Columns>
-HWY_INLINE void for_columns(int64_t n, bool may_repeat, Columns&& columns) {
+template <class Columns> HWY_INLINE void for_columns(int64_t n, bool may_repeat, Columns&& columns) {
   const std::integral_constant<int, 1> one;
   int64_t i = 0;
   for (; i + kColumns <= n; i += kColumns) columns(std::integral_constant<int, kVectors>(), i, kColumns);
@@ -69,8 +67,8 @@ HWY_INLINE void for_columns(int64_t n, bool may_repeat, Columns&& columns) {
 
 // Calls combine(a, b) on vectors of two operands, and finishes what it returns.
 template <class Combine>
-HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin, int64_t end, int64_t n,
-                             const Requantize& to, std::byte* out, Combine&& combine) {
+HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin, int64_t end, int64_t n, const Requantize& to, std::byte* out,
+                             Combine&& combine) {
   const int64_t out_bytes = to.out_is_float ? 4 : 1;
   const RowFinish finish(to);
   for (int64_t r = begin; r < end; ++r) {
@@ -86,15 +84,13 @@ HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin
   }
 }
 
-void add_range(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t begin, int64_t end,
-               int64_t n, const Requantize& to, std::byte* out) {
+void add_range(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t begin, int64_t end, int64_t n,
+               const Requantize& to, std::byte* out) {
   const VF a_by = hn::Set(DF(), a_multiplier), b_by = hn::Set(DF(), b_multiplier);
-  combine_rows(a, b, begin, end, n, to, out,
-               [&](VF x, VF y) HWY_ATTR { return hn::Add(hn::Mul(x, a_by), hn::Mul(y, b_by)); });
+  combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Add(hn::Mul(x, a_by), hn::Mul(y, b_by)); });
 }
 
-void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t begin, int64_t end, int64_t n,
-               const Requantize& to, std::byte* out) {
+void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t begin, int64_t end, int64_t n, const Requantize& to, std::byte* out) {
   const VF by = hn::Set(DF(), multiplier);
   combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(hn::Mul(x, y), by); });
 }
@@ -130,8 +126,7 @@ void finish_sums(const int32_t* sums, int64_t n, float multiplier, const Requant
 }
 
 // table[index] of 16 entries a block of lanes, 0 where an index is 16 or more.
-template <class V>
-HWY_INLINE V entry_or_zero(V table, V index) {
+template <class V> HWY_INLINE V entry_or_zero(V table, V index) {
 #if defined(__wasm_simd128__)
   return V{wasm_i8x16_swizzle(table.raw, index.raw)};
 #else
@@ -174,8 +169,8 @@ void map_bytes(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out
 
 // A row of pixels at a time: so many lie in the cache while their channels are taken in blocks of kCount vectors.
 template <int kCount>
-HWY_INLINE int64_t sum_rounded_blocks(const Quantizer<D32>& quantize, VF inverse, const float* x, int64_t columns, int64_t column_stride,
-                                      int64_t c, int64_t channels, int32_t* sums) {
+HWY_INLINE int64_t sum_rounded_blocks(const Quantizer<D32>& quantize, VF inverse, const float* x, int64_t columns, int64_t column_stride, int64_t c,
+                                      int64_t channels, int32_t* sums) {
   const D32 d;
   for (; c + kCount * kLanes <= channels; c += kCount * kLanes) {
     hn::Vec<D32> total[kCount];
@@ -204,8 +199,7 @@ void sum_rounded(const float* x, int64_t rows, int64_t row_stride, int64_t colum
     if (c == channels) continue;
     const auto rest = static_cast<size_t>(channels - c);
     auto total = hn::LoadN(D32(), sums + c, rest);
-    for (int64_t j = 0; j < columns; ++j)
-      total = hn::Add(total, quantize(hn::Mul(hn::LoadN(DF(), row + j * column_stride + c, rest), inverse)));
+    for (int64_t j = 0; j < columns; ++j) total = hn::Add(total, quantize(hn::Mul(hn::LoadN(DF(), row + j * column_stride + c, rest), inverse)));
     hn::StoreN(total, D32(), sums + c, rest);
   }
 }
@@ -222,14 +216,13 @@ inline Taps taps_inside(int64_t o, int64_t stride, int64_t pad, int64_t dilation
 
 // The largest of rows x columns pixels in channels [c, n), as many vectors of D as fit; returns the first channel that is left.
 template <class D>
-HWY_INLINE int64_t max_vectors(D d, const uint8_t* x, Taps rows, int64_t row_stride, Taps columns, int64_t column_stride, int64_t c,
-                               int64_t n, uint8_t* out) {
+HWY_INLINE int64_t max_vectors(D d, const uint8_t* x, Taps rows, int64_t row_stride, Taps columns, int64_t column_stride, int64_t c, int64_t n,
+                               uint8_t* out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (; c + lanes <= n; c += lanes) {
     auto largest = hn::Zero(d);
     for (int64_t i = 0; i < rows.count; ++i) {
-      for (int64_t j = 0; j < columns.count; ++j)
-        largest = hn::Max(largest, hn::LoadU(d, x + i * row_stride + j * column_stride + c));
+      for (int64_t j = 0; j < columns.count; ++j) largest = hn::Max(largest, hn::LoadU(d, x + i * row_stride + j * column_stride + c));
     }
     hn::StoreU(largest, d, out + c);
   }
@@ -273,8 +266,8 @@ void interleave_3(const uint8_t* x, int64_t pixels, uint8_t* out) {
     for (int64_t c = 0; c < 3; ++c) out[3 * p + c] = x[c * pixels + p];
 }
 
-void sum_pixels(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
-                int64_t channels, int32_t zero_point, int32_t* sums) {
+void sum_pixels(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels, int32_t zero_point,
+                int32_t* sums) {
   const U8 d;
   const U16 d16;
   const hn::FixedTag<int32_t, 4> d32;
@@ -348,8 +341,7 @@ RealRows from_element(const RealRows& x, int64_t begin) {
 bool joins(const RealRows& a, const RealRows& b, int64_t n) { return a.row_stride == n && b.row_stride == n; }
 
 // Divides joined operands into rows for threads. The last one may be shorter, so the count of elements comes along.
-template <class Run>
-void for_ranges(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, bool out_is_float, void* out, Run&& run) {
+template <class Run> void for_ranges(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, bool out_is_float, void* out, Run&& run) {
   auto* bytes = static_cast<std::byte*>(out);
   if (!joins(a, b, n)) {
     parallel_for(rows, rows_a_task(n), [&](int64_t begin, int64_t end) { run(a, b, begin, end, n, bytes); });
@@ -362,16 +354,15 @@ void for_ranges(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, b
 
 }  // namespace
 
-void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t rows, int64_t n,
-              const Requantize& to, void* out) {
+void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t rows, int64_t n, const Requantize& to,
+              void* out) {
   for_ranges(a, b, rows, n, to.out_is_float, out,
              [&](const RealRows& x, const RealRows& y, int64_t begin, int64_t end, int64_t count, std::byte* at) {
                HWY_DYNAMIC_DISPATCH(add_range)(x, a_multiplier, y, b_multiplier, begin, end, count, to, at);
              });
 }
 
-void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to,
-              void* out) {
+void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to, void* out) {
   for_ranges(a, b, rows, n, to.out_is_float, out,
              [&](const RealRows& x, const RealRows& y, int64_t begin, int64_t end, int64_t count, std::byte* at) {
                HWY_DYNAMIC_DISPATCH(mul_range)(x, y, multiplier, begin, end, count, to, at);
@@ -394,9 +385,7 @@ ByteTable::ByteTable(const uint8_t* table) {
 }
 
 void map_u8(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out) {
-  parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(map_bytes)(x + begin, end - begin, table, out + begin);
-  });
+  parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(map_bytes)(x + begin, end - begin, table, out + begin); });
 }
 
 void map_u8(const uint8_t* x, int64_t n, const float* table, float* out) {
@@ -410,13 +399,12 @@ void max_pool2d_u8(const uint8_t* x, int64_t batch, int64_t channels, const Pool
                [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(max_rows)(x, p, channels, begin, end, out); });
 }
 
-void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
-                   int64_t channels, int32_t zero_point, int32_t* sums) {
+void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels, int32_t zero_point,
+                   int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(sum_pixels)(x, rows, row_stride, columns, column_stride, channels, zero_point, sums);
 }
 
-void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
-                    int64_t channels, float* sums) {
+void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels, float* sums) {
   std::fill(sums, sums + channels, 0.0f);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
@@ -426,8 +414,8 @@ void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t co
   }
 }
 
-void sum_rounded_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
-                            int64_t channels, const Requantize& rounding, int32_t* sums) {
+void sum_rounded_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels,
+                            const Requantize& rounding, int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(sum_rounded)(x, rows, row_stride, columns, column_stride, channels, rounding, sums);
 }
 
@@ -444,8 +432,7 @@ void interleave_planes_u8(const uint8_t* x, int64_t channels, int64_t pixels, ui
   }
 }
 
-template <class T>
-void map_to_planes_u8(const uint8_t* x, int64_t channels, int64_t pixels, const T* table, T* out) {
+template <class T> void map_to_planes_u8(const uint8_t* x, int64_t channels, int64_t pixels, const T* table, T* out) {
   // Pixels in the outer loop of a stretch: the bytes of a few of them share lines of the cache.
   constexpr int64_t kStretch = 64;
   for (int64_t begin = 0; begin < pixels; begin += kStretch) {

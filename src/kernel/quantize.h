@@ -33,14 +33,10 @@ struct ChannelAffine {
 };
 
 // T is one of uint8_t, int8_t, uint16_t, int16_t, int32_t; [qmin, qmax] lies within T.
-template <class T>
-void quantize_f32(const float* x, int64_t n, const Affine& affine, T* out);
-template <class T>
-void dequantize_f32(const T* q, int64_t n, const Affine& affine, float* out);
-template <class T>
-void quantize_channels_f32(const float* x, const ChannelAffine& affine, T* out);
-template <class T>
-void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out);
+template <class T> void quantize_f32(const float* x, int64_t n, const Affine& affine, T* out);
+template <class T> void dequantize_f32(const T* q, int64_t n, const Affine& affine, float* out);
+template <class T> void quantize_channels_f32(const float* x, const ChannelAffine& affine, T* out);
+template <class T> void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out);
 
 // quantize followed by dequantize, without leaving f32 (out may be x). mask, if not null, gets 1 where the integer
 // before clamping lies in [qmin, qmax] and 0 elsewhere (torch.fake_quantize_per_tensor_affine and its gradient).

@@ -37,21 +37,18 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 // Calls body(i, count) for whole vectors, and for the rest.
-template <class Body>
-HWY_INLINE void for_vectors(int64_t n, Body&& body) {
+template <class Body> HWY_INLINE void for_vectors(int64_t n, Body&& body) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) body(i, static_cast<size_t>(lanes));
   if (i < n) body(i, static_cast<size_t>(n - i));
 }
 
-template <class DT, class T>
-HWY_INLINE hn::Vec<DT> load(DT d, const T* from, size_t count) {
+template <class DT, class T> HWY_INLINE hn::Vec<DT> load(DT d, const T* from, size_t count) {
   return count == hn::Lanes(d) ? hn::LoadU(d, from) : hn::LoadN(d, from, count);
 }
 
-template <class DT, class T>
-HWY_INLINE void store(hn::Vec<DT> v, DT d, T* to, size_t count) {
+template <class DT, class T> HWY_INLINE void store(hn::Vec<DT> v, DT d, T* to, size_t count) {
   if (count == hn::Lanes(d)) {
     hn::StoreU(v, d, to);
   } else {
@@ -60,8 +57,7 @@ HWY_INLINE void store(hn::Vec<DT> v, DT d, T* to, size_t count) {
 }
 
 // nearbyint(x scaled) + zero_point, with NaN as 0.
-template <bool kDivide>
-HWY_INLINE V to_grid(V x, const Constants& c) {
+template <bool kDivide> HWY_INLINE V to_grid(V x, const Constants& c) {
   const D d;
   const V factor = hn::Set(d, c.factor);
   const V grid = hn::Add(hn::Round(kDivide ? hn::Div(x, factor) : hn::Mul(x, factor)), hn::Set(d, c.zero_point));
@@ -73,8 +69,7 @@ HWY_INLINE V limit(V grid, const Constants& c) {
   return hn::Min(hn::Max(grid, hn::Set(d, c.qmin)), hn::Set(d, c.qmax));
 }
 
-template <class T>
-HWY_INLINE auto narrow(hn::Vec<hn::RebindToSigned<D>> v) {
+template <class T> HWY_INLINE auto narrow(hn::Vec<hn::RebindToSigned<D>> v) {
   if constexpr (std::is_same_v<T, int32_t>) {
     return v;
   } else {
@@ -82,8 +77,7 @@ HWY_INLINE auto narrow(hn::Vec<hn::RebindToSigned<D>> v) {
   }
 }
 
-template <class T>
-HWY_INLINE auto widen(hn::Vec<hn::Rebind<T, D>> v) {
+template <class T> HWY_INLINE auto widen(hn::Vec<hn::Rebind<T, D>> v) {
   if constexpr (std::is_same_v<T, int32_t>) {
     return v;
   } else {
@@ -91,8 +85,7 @@ HWY_INLINE auto widen(hn::Vec<hn::Rebind<T, D>> v) {
   }
 }
 
-template <class T, bool kDivide>
-void quantize_loop(const float* x, int64_t n, const Constants& c, T* out) {
+template <class T, bool kDivide> void quantize_loop(const float* x, int64_t n, const Constants& c, T* out) {
   const D d;
   for_vectors(n, [&](int64_t i, size_t count) HWY_ATTR {
     const V q = limit(to_grid<kDivide>(load(d, x + i, count), c), c);
@@ -100,8 +93,7 @@ void quantize_loop(const float* x, int64_t n, const Constants& c, T* out) {
   });
 }
 
-template <class T>
-void quantize_run(const float* x, int64_t n, const Constants& c, T* out) {
+template <class T> void quantize_run(const float* x, int64_t n, const Constants& c, T* out) {
   if (c.divide) {
     quantize_loop<T, true>(x, n, c, out);
   } else {
@@ -109,8 +101,7 @@ void quantize_run(const float* x, int64_t n, const Constants& c, T* out) {
   }
 }
 
-template <class T>
-void dequantize_run(const T* q, int64_t n, const Constants& c, float* out) {
+template <class T> void dequantize_run(const T* q, int64_t n, const Constants& c, float* out) {
   const D d;
   const V zero_point = hn::Set(d, c.zero_point), scale = hn::Set(d, c.scale);
   for_vectors(n, [&](int64_t i, size_t count) HWY_ATTR {
@@ -119,8 +110,7 @@ void dequantize_run(const T* q, int64_t n, const Constants& c, float* out) {
   });
 }
 
-template <bool kDivide>
-void fake_quantize_loop(const float* x, int64_t n, const Constants& c, float* out, uint8_t* mask) {
+template <bool kDivide> void fake_quantize_loop(const float* x, int64_t n, const Constants& c, float* out, uint8_t* mask) {
   const D d;
   const hn::RebindToSigned<D> di;
   const hn::Rebind<uint8_t, D> d8;
@@ -162,15 +152,11 @@ namespace {
 
 HWY_EXPORT(fake_quantize_run);
 
-#define QDQ_RUN(suffix, T)                                                     \
-  HWY_EXPORT(quantize_##suffix);                                               \
-  HWY_EXPORT(dequantize_##suffix);                                             \
-  void quantize_any(const float* x, int64_t n, const Constants& c, T* out) {   \
-    HWY_DYNAMIC_DISPATCH(quantize_##suffix)(x, n, c, out);                     \
-  }                                                                            \
-  void dequantize_any(const T* q, int64_t n, const Constants& c, float* out) { \
-    HWY_DYNAMIC_DISPATCH(dequantize_##suffix)(q, n, c, out);                   \
-  }
+#define QDQ_RUN(suffix, T)                                                                                                            \
+  HWY_EXPORT(quantize_##suffix);                                                                                                      \
+  HWY_EXPORT(dequantize_##suffix);                                                                                                    \
+  void quantize_any(const float* x, int64_t n, const Constants& c, T* out) { HWY_DYNAMIC_DISPATCH(quantize_##suffix)(x, n, c, out); } \
+  void dequantize_any(const T* q, int64_t n, const Constants& c, float* out) { HWY_DYNAMIC_DISPATCH(dequantize_##suffix)(q, n, c, out); }
 QDQ_RUN(u8, uint8_t)
 QDQ_RUN(s8, int8_t)
 QDQ_RUN(u16, uint16_t)
@@ -195,14 +181,12 @@ Constants constants_of(const ChannelAffine& a, int64_t channel) {
   return constants_of(Affine{a.scales[channel], a.zero_points ? a.zero_points[channel] : 0, a.qmin, a.qmax, a.scaling});
 }
 
-template <class Body>
-void for_ranges(int64_t n, Body&& body) {
+template <class Body> void for_ranges(int64_t n, Body&& body) {
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { body(begin, end - begin); });
 }
 
 // Calls body(first element, count, constants) for the elements of each channel that lie together.
-template <class Body>
-void for_channels(const ChannelAffine& a, Body&& body) {
+template <class Body> void for_channels(const ChannelAffine& a, Body&& body) {
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(a.inner, 1));
   parallel_for(a.outer * a.channels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) body(i * a.inner, a.inner, constants_of(a, i % a.channels));
@@ -211,28 +195,22 @@ void for_channels(const ChannelAffine& a, Body&& body) {
 
 }  // namespace
 
-template <class T>
-void quantize_f32(const float* x, int64_t n, const Affine& affine, T* out) {
+template <class T> void quantize_f32(const float* x, int64_t n, const Affine& affine, T* out) {
   const Constants c = constants_of(affine);
   for_ranges(n, [&](int64_t at, int64_t count) { quantize_any(x + at, count, c, out + at); });
 }
 
-template <class T>
-void dequantize_f32(const T* q, int64_t n, const Affine& affine, float* out) {
+template <class T> void dequantize_f32(const T* q, int64_t n, const Affine& affine, float* out) {
   const Constants c = constants_of(affine);
   for_ranges(n, [&](int64_t at, int64_t count) { dequantize_any(q + at, count, c, out + at); });
 }
 
-template <class T>
-void quantize_channels_f32(const float* x, const ChannelAffine& affine, T* out) {
-  for_channels(affine,
-               [&](int64_t at, int64_t count, const Constants& c) { quantize_any(x + at, count, c, out + at); });
+template <class T> void quantize_channels_f32(const float* x, const ChannelAffine& affine, T* out) {
+  for_channels(affine, [&](int64_t at, int64_t count, const Constants& c) { quantize_any(x + at, count, c, out + at); });
 }
 
-template <class T>
-void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out) {
-  for_channels(affine,
-               [&](int64_t at, int64_t count, const Constants& c) { dequantize_any(q + at, count, c, out + at); });
+template <class T> void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out) {
+  for_channels(affine, [&](int64_t at, int64_t count, const Constants& c) { dequantize_any(q + at, count, c, out + at); });
 }
 
 #define QDQ_INSTANTIATE(T)                                                        \
@@ -249,9 +227,7 @@ QDQ_INSTANTIATE(int32_t)
 
 void fake_quantize_f32(const float* x, int64_t n, const Affine& affine, float* out, uint8_t* mask) {
   const Constants c = constants_of(affine);
-  for_ranges(n, [&](int64_t at, int64_t count) {
-    HWY_DYNAMIC_DISPATCH(fake_quantize_run)(x + at, count, c, out + at, mask ? mask + at : nullptr);
-  });
+  for_ranges(n, [&](int64_t at, int64_t count) { HWY_DYNAMIC_DISPATCH(fake_quantize_run)(x + at, count, c, out + at, mask ? mask + at : nullptr); });
 }
 
 void fake_quantize_channels_f32(const float* x, const ChannelAffine& affine, float* out, uint8_t* mask) {

@@ -21,8 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int32_t kRounderBits = 0x4B400000;
 
 // Lanes of u8 less their zero point, as floats. D is a tag of s32.
-template <class D>
-HWY_INLINE hn::Vec<hn::Rebind<float, D>> load_real(D d, const uint8_t* at, int32_t zero_point) {
+template <class D> HWY_INLINE hn::Vec<hn::Rebind<float, D>> load_real(D d, const uint8_t* at, int32_t zero_point) {
   const auto wide = hn::PromoteTo(d, hn::LoadU(hn::Rebind<uint8_t, D>(), at));
   return hn::ConvertTo(hn::Rebind<float, D>(), hn::Sub(wide, hn::Set(d, zero_point)));
 }
@@ -43,8 +42,7 @@ HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t 
   }
   if (is_float) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      real[v] = hn::LoadU(hn::Rebind<float, D>(), reinterpret_cast<const float*>(from) + v * kWidth);
+    for (int v = 0; v < kVectors; ++v) real[v] = hn::LoadU(hn::Rebind<float, D>(), reinterpret_cast<const float*>(from) + v * kWidth);
     return;
   }
   const auto* bytes = reinterpret_cast<const uint8_t*>(from);
@@ -67,15 +65,13 @@ HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t 
 }
 
 // Stores kVectors vectors of integers in [0, 255] as bytes.
-template <int kVectors, class D>
-HWY_INLINE void store_bytes(D d, const hn::Vec<D> (&value)[kVectors], uint8_t* out) {
+template <int kVectors, class D> HWY_INLINE void store_bytes(D d, const hn::Vec<D> (&value)[kVectors], uint8_t* out) {
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   if constexpr (kWidth == 4 && kVectors % 2 == 0) {
     const hn::Repartition<int16_t, D> d16;
     const hn::Half<hn::Repartition<uint8_t, D>> d8;
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; v += 2)
-      hn::StoreU(hn::DemoteTo(d8, hn::OrderedDemote2To(d16, value[v], value[v + 1])), d8, out + v * kWidth);
+    for (int v = 0; v < kVectors; v += 2) hn::StoreU(hn::DemoteTo(d8, hn::OrderedDemote2To(d16, value[v], value[v + 1])), d8, out + v * kWidth);
   } else {
     const hn::Rebind<uint8_t, D> d8;
 #pragma GCC unroll 4
@@ -85,17 +81,14 @@ HWY_INLINE void store_bytes(D d, const hn::Vec<D> (&value)[kVectors], uint8_t* o
 }
 
 // The last line of the formula for u8, with its constants in registers.
-template <class D>
-struct Quantizer {
+template <class D> struct Quantizer {
   using DF = hn::Rebind<float, D>;
   hn::Vec<DF> low, high, rounder;
   hn::Vec<D> shift;
 
   HWY_INLINE explicit Quantizer(const Requantize& q)
-      : low(hn::Set(DF(), static_cast<float>(q.low - q.zero_point))),
-        high(hn::Set(DF(), static_cast<float>(q.high - q.zero_point))),
-        rounder(hn::Set(DF(), kRounder)),
-        shift(hn::Set(D(), kRounderBits - q.zero_point)) {}
+      : low(hn::Set(DF(), static_cast<float>(q.low - q.zero_point))), high(hn::Set(DF(), static_cast<float>(q.high - q.zero_point))),
+        rounder(hn::Set(DF(), kRounder)), shift(hn::Set(D(), kRounderBits - q.zero_point)) {}
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<DF> steps) const {
     const auto bounded = hn::Min(hn::Max(steps, low), high);
     return hn::Sub(hn::BitCast(D(), hn::Add(bounded, rounder)), shift);
@@ -104,8 +97,7 @@ struct Quantizer {
 
 // Quantizes kVectors vectors of y, if q says so, and stores them at `out`.
 template <int kVectors, class D>
-HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<float, D>> (&y)[kVectors],
-                           std::byte* out) {
+HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<float, D>> (&y)[kVectors], std::byte* out) {
   const hn::Rebind<float, D> df;
   if (q.out_is_float) {
     float* to = reinterpret_cast<float*>(out);
@@ -130,8 +122,7 @@ HWY_INLINE bool is_plain(const Requantize& q) { return !q.has_residual && is_pla
 
 // finish_rows for pixels whose vectors are all full and whose formula is plain, from registers.
 template <bool kResidual, int kRows, int kVectors, class D>
-HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel,
-                                  int64_t channel) {
+HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel, int64_t channel) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   const Requantize& q = *finish.requantize;
@@ -150,8 +141,8 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
     for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(hn::Mul(hn::ConvertTo(df, sum[r][v]), multiplier[v]), offset[v]);
     if constexpr (kResidual) {
       hn::Vec<decltype(df)> residual[kVectors];
-      load_operand<kVectors>(d, finish.residual, false, q.residual_zero_point, (pixel + r) * finish.residual_stride + channel,
-                             kVectors * kWidth, residual);
+      load_operand<kVectors>(d, finish.residual, false, q.residual_zero_point, (pixel + r) * finish.residual_stride + channel, kVectors * kWidth,
+                             residual);
       const auto by = hn::Set(df, q.residual_multiplier);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(t[v], hn::Mul(residual[v], by));
@@ -165,8 +156,8 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
 
 // The formula from t on, for rows of kVectors vectors: row r goes to `to` + r * to_stride bytes, `valid` elements of each.
 template <int kRows, int kVectors, class D>
-HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, D>> (&t)[kRows][kVectors], std::byte* to,
-                            int64_t to_stride, int64_t valid) {
+HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, D>> (&t)[kRows][kVectors], std::byte* to, int64_t to_stride,
+                            int64_t valid) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   if (q.activation) {
@@ -199,8 +190,7 @@ HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, 
 // Requantizes sums[kRows][kVectors vectors]: channels from `channel` on of kRows pixels. `valid` of them exist; rows with
 // fewer than the vectors hold go through a copy, and nothing beyond is read or written.
 template <int kRows, int kVectors, class D>
-HWY_INLINE void finish_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel,
-                            int64_t channel, int64_t valid) {
+HWY_INLINE void finish_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel, int64_t channel, int64_t valid) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   const Requantize& q = *finish.requantize;
@@ -218,15 +208,14 @@ HWY_INLINE void finish_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[k
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       hn::Vec<decltype(df)> residual[kVectors];
-      load_operand<kVectors>(d, finish.residual, q.residual_is_float, q.residual_zero_point,
-                             (pixel + r) * finish.residual_stride + channel, valid, residual);
+      load_operand<kVectors>(d, finish.residual, q.residual_is_float, q.residual_zero_point, (pixel + r) * finish.residual_stride + channel, valid,
+                             residual);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) t[r][v] = hn::Add(t[r][v], hn::Mul(residual[v], by));
     }
   }
   const int64_t out_bytes = q.out_is_float ? 4 : 1;
-  finish_real<kRows, kVectors>(d, q, t, finish.out + (pixel * finish.out_stride + channel) * out_bytes,
-                               finish.out_stride * out_bytes, valid);
+  finish_real<kRows, kVectors>(d, q, t, finish.out + (pixel * finish.out_stride + channel) * out_bytes, finish.out_stride * out_bytes, valid);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -55,8 +55,8 @@ class CompiledPlan {
   Workspace* workspace_;
   std::vector<std::unique_ptr<CompiledStep>> steps_;
   std::vector<StepPlacement> placements_;
-  std::vector<std::byte*> addresses_;           // of every buffer, in the current run
-  std::vector<const std::byte*> step_inputs_;   // of one step
+  std::vector<std::byte*> addresses_;          // of every buffer, in the current run
+  std::vector<const std::byte*> step_inputs_;  // of one step
 };
 
 }  // namespace qdq

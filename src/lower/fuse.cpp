@@ -161,8 +161,7 @@ class Fuser : private PlanBuilder {
   }
 
   // Makes the step now, or when the walk comes to the tail's last node. `fill` sets kind and what belongs to it, and the inputs.
-  template <class Fill>
-  void emit(Node& head, const Tail& tail, Fill fill) {
+  template <class Fill> void emit(Node& head, const Tail& tail, Fill fill) {
     std::vector<Node*> nodes{&head};
     while (nodes.back() != tail.last) nodes.push_back(single_user(*nodes.back()));
     taken_.insert(nodes.begin(), nodes.end());
@@ -580,10 +579,10 @@ class Fuser : private PlanBuilder {
 
   FusionOptions options_;
   std::unordered_map<const Node*, std::vector<const Node*>> companions_;  // of a head: what its step does as well
-  std::unordered_map<const Node*, DynamicInput> dynamic_;           // by the dequantize node in front of linear layers
-  std::map<std::string, int64_t> symbols_;                          // those of the inputs' sizes
-  std::unordered_set<const Node*> taken_;                           // by a head
-  std::unordered_map<const Node*, std::function<void()>> pending_;  // last node of a tail -> makes its step
+  std::unordered_map<const Node*, DynamicInput> dynamic_;                 // by the dequantize node in front of linear layers
+  std::map<std::string, int64_t> symbols_;                                // those of the inputs' sizes
+  std::unordered_set<const Node*> taken_;                                 // by a head
+  std::unordered_map<const Node*, std::function<void()>> pending_;        // last node of a tail -> makes its step
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr std::string_view kDequantize = "torch.ops.quantized_decomposed.dequant
 constexpr std::string_view kDequantizeChannels = "torch.ops.quantized_decomposed.dequantize_per_channel.default";
 
 bool has_plan_qparams(const Node& node) {
-  const auto &args = node.args();
+  const auto& args = node.args();
   if (args.size() != 6 || !args[0].is_node() || !args[1].number() || !args[2].integer() || !args[3].integer() || !args[4].integer()) return false;
   if (!args[5].is<DType>() || (args[5].as<DType>() != DType::kU8 && args[5].as<DType>() != DType::kS8)) return false;
   return *args[1].number() > 0 && args[0].node()->op() != Node::Op::kGetAttr;
@@ -44,10 +44,17 @@ const Tensor* constant_of(const Program& program, const Argument& argument) {
 // Whether a node's value has bytes of its own, so that writing to it is the same as making a new one.
 bool is_fresh(const Node& node) {
   if (activation_of(node)) return true;
-  static const std::unordered_set<std::string_view> kFresh = {
-      "torch.ops.aten.conv2d.default", "torch.ops.aten.linear.default", "torch.ops.aten.add.Tensor", "torch.ops.aten.add_.Tensor",
-      "torch.ops.aten.mul.Tensor", "torch.ops.aten.mul_.Tensor", "torch.ops.aten.cat.default", "torch.ops.aten.batch_norm.default",
-      "torch.ops.aten.max_pool2d.default", "torch.ops.aten.avg_pool2d.default", "torch.ops.aten.adaptive_avg_pool2d.default"};
+  static const std::unordered_set<std::string_view> kFresh = {"torch.ops.aten.conv2d.default",
+                                                              "torch.ops.aten.linear.default",
+                                                              "torch.ops.aten.add.Tensor",
+                                                              "torch.ops.aten.add_.Tensor",
+                                                              "torch.ops.aten.mul.Tensor",
+                                                              "torch.ops.aten.mul_.Tensor",
+                                                              "torch.ops.aten.cat.default",
+                                                              "torch.ops.aten.batch_norm.default",
+                                                              "torch.ops.aten.max_pool2d.default",
+                                                              "torch.ops.aten.avg_pool2d.default",
+                                                              "torch.ops.aten.adaptive_avg_pool2d.default"};
   return node.op() == Node::Op::kCallFunction && (dequantizes_tensor(node) || kFresh.count(node.target()) != 0);
 }
 
@@ -90,9 +97,8 @@ PlanQParams plan_qparams(const Node& node) {
 bool is_fusable_quantize(const Node& node) {
   if (!quantizes_tensor(node) || node.users().empty() || node.meta.val.tensor() == nullptr) return false;
   const PlanQParams qparams = plan_qparams(node);
-  return std::all_of(node.users().begin(), node.users().end(), [&](const Node* user) {
-    return dequantizes_tensor(*user) && plan_qparams(*user) == qparams && user->arg(5) == node.arg(5);
-  });
+  return std::all_of(node.users().begin(), node.users().end(),
+                     [&](const Node* user) { return dequantizes_tensor(*user) && plan_qparams(*user) == qparams && user->arg(5) == node.arg(5); });
 }
 
 Node* single_user(const Node& node) {

@@ -44,7 +44,7 @@ std::variant<Tensor, std::string> constant_bias(const Program& program, const Ar
 struct DynamicInput {
   Node* x = nullptr;
   Node* dequantize = nullptr;
-  PlanQParams range;      // qmin and qmax only
+  PlanQParams range;  // qmin and qmax only
   double epsilon = 0;
   std::vector<const Node*> nodes;  // choose_qparams, both getitems, quantize, dequantize
 };

@@ -25,8 +25,7 @@ std::string set_extents(const Node& node, PlanStep& step) {
   step.groups = node.arg(6).integer().value_or(1);
   if (!stride || !padding || !dilation || in->sizes.size() != 4 || step.weight.dim() != 4 || step.groups < 1)
     return "its extents are not those of a 2-d convolution with constant settings";
-  step.window = {step.weight.size(2), step.weight.size(3), (*stride)[0],   (*stride)[1],
-                 (*padding)[0],       (*padding)[1],       (*dilation)[0], (*dilation)[1]};
+  step.window = {step.weight.size(2), step.weight.size(3), (*stride)[0], (*stride)[1], (*padding)[0], (*padding)[1], (*dilation)[0], (*dilation)[1]};
   return {};
 }
 

@@ -173,8 +173,7 @@ struct Session::Impl {
     std::vector<std::vector<size_t>> moved;
     for (Plan& plan : fusion.plans) moved.push_back(keep_floats_in_bf16(plan));
     for (NodeFate& fate : fusion.fates)
-      if (fate.plan >= 0 && fate.step < moved[static_cast<size_t>(fate.plan)].size())
-        fate.step = moved[static_cast<size_t>(fate.plan)][fate.step];
+      if (fate.plan >= 0 && fate.step < moved[static_cast<size_t>(fate.plan)].size()) fate.step = moved[static_cast<size_t>(fate.plan)][fate.step];
   }
   // Says which int8 layers the first backend will leave to slower ones.
   void warn_of_saturation() {
@@ -269,8 +268,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
   check_ops(*program.graph);
   impl_->program = std::move(program);
   const std::vector<std::string_view> known = backend_names();
-  const std::vector<std::string> wanted =
-      options.backends.empty() ? std::vector<std::string>(known.begin(), known.end()) : options.backends;
+  const std::vector<std::string> wanted = options.backends.empty() ? std::vector<std::string>(known.begin(), known.end()) : options.backends;
   std::vector<Backend*> candidates;
   for (const std::string& name : wanted) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
@@ -301,8 +299,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
   fold_constants(impl_->program);
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);
   if (impl_->fusion.plans.empty()) return;
-  impl_->interpreter->set_module_handler(
-      [impl = impl_.get()](const Node& node, std::span<const Value> args) { return impl->run_plan(node, args); });
+  impl_->interpreter->set_module_handler([impl = impl_.get()](const Node& node, std::span<const Value> args) { return impl->run_plan(node, args); });
 }
 
 Session::~Session() = default;

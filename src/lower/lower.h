@@ -69,7 +69,7 @@ class Session {
   // Who runs a node of the program that was lowered, and why the others refused.
   struct Placement {
     std::string node, target;
-    std::string step;     // the fused step that the node is part of, by the name of its last node; empty: it runs on its own
+    std::string step;  // the fused step that the node is part of, by the name of its last node; empty: it runs on its own
     std::string backend, description;
     std::vector<std::pair<std::string, std::string>> refusals;  // (backend, or "fusion", and the reason)
   };

@@ -121,7 +121,7 @@ class MixedBf16 {
   Plan& plan_;
   std::vector<std::vector<Reader>> readers_;  // of every old buffer
   std::vector<PlanStep> steps_;
-  std::map<size_t, size_t> copies_;           // buffer -> the same in the other float; each is only ever wanted in one other
+  std::map<size_t, size_t> copies_;  // buffer -> the same in the other float; each is only ever wanted in one other
 };
 
 }  // namespace

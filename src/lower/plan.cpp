@@ -194,8 +194,7 @@ void apply_activation(const Activation& activation, const float* x, int64_t n, f
     case Activation::Kind::kNone:
       if (x != out) std::copy_n(x, n, out);
       return;
-    case Activation::Kind::kClamp:
-      return kernel::clamp_f32(x, n, static_cast<float>(activation.low), static_cast<float>(activation.high), out);
+    case Activation::Kind::kClamp: return kernel::clamp_f32(x, n, static_cast<float>(activation.low), static_cast<float>(activation.high), out);
     case Activation::Kind::kLeakyRelu: return kernel::leaky_relu_f32(x, n, static_cast<float>(activation.slope), out);
     case Activation::Kind::kHardSwish: return kernel::hardswish_f32(x, n, out);
     case Activation::Kind::kHardSigmoid: return kernel::hardsigmoid_f32(x, n, out);

@@ -60,16 +60,16 @@ struct PlanBuffer {
     kOutput,  // the caller's bytes
     kView,    // bytes of `base`, seen through other sizes and strides
   };
-  std::string name;              // of the graph's node whose value this is
-  SymShape symbolic_sizes;       // as the graph knows them
-  Shape sizes;                   // for the sizes that this plan is made for, [N, C, H, W] for images
-  DType dtype = DType::kF32;     // kU8, kF32 or kBF16
-  bool channels_last = false;    // rank 4 only: stored as N H W C
-  PlanQParams qparams;           // of a kU8 buffer
+  std::string name;            // of the graph's node whose value this is
+  SymShape symbolic_sizes;     // as the graph knows them
+  Shape sizes;                 // for the sizes that this plan is made for, [N, C, H, W] for images
+  DType dtype = DType::kF32;   // kU8, kF32 or kBF16
+  bool channels_last = false;  // rank 4 only: stored as N H W C
+  PlanQParams qparams;         // of a kU8 buffer
   Place place = Place::kArena;
-  uint64_t offset = 0;           // of kArena: in bytes, a multiple of 64
+  uint64_t offset = 0;  // of kArena: in bytes, a multiple of 64
   // Of kView, in elements. Only kArrange and kAttention meet views that are neither in C order nor channels last.
-  size_t base = 0;               // an earlier buffer, no view itself
+  size_t base = 0;  // an earlier buffer, no view itself
   SymInt symbolic_view_offset;
   SymShape symbolic_view_strides;
   int64_t view_offset = 0;
@@ -87,7 +87,11 @@ struct Activation {
     kLeakyRelu,    // t > 0 ? t : t * slope
     kHardSwish,    // t * min(max(t + 3, 0), 6) / 6
     kHardSigmoid,  // min(max(t + 3, 0), 6) / 6
-    kSigmoid, kSilu, kGelu, kGeluTanh, kTanh,  // as in kernel/math.h
+    kSigmoid,
+    kSilu,
+    kGelu,
+    kGeluTanh,
+    kTanh,  // as in kernel/math.h
   };
   Kind kind = Kind::kNone;
   double low = 0, high = 0;  // kClamp; -inf and inf where there is no bound
@@ -99,58 +103,59 @@ struct Activation {
 struct Window2d {
   int64_t kernel_h = 1, kernel_w = 1;
   int64_t stride_h = 1, stride_w = 1;
-  int64_t pad_h = 0, pad_w = 0;            // before the first row and column; behind the last as the output extents ask for
+  int64_t pad_h = 0, pad_w = 0;  // before the first row and column; behind the last as the output extents ask for
   int64_t dilation_h = 1, dilation_w = 1;
 };
 
 struct PlanStep {
   enum class Kind {
-    kQuantize,     // inputs {f32}, output u8; may change the storage order (C order to channels last)
-    kDequantize,   // inputs {u8 or f32}, output f32; may change the storage order
-    kConvolution,  // inputs {x [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW]
-    kLinear,       // inputs {x [..., depth]} or {x, residual}; output u8 or f32 [..., OC]. Both: x is u8 for weights in s8; all is f32 for f32
+    kQuantize,       // inputs {f32}, output u8; may change the storage order (C order to channels last)
+    kDequantize,     // inputs {u8 or f32}, output f32; may change the storage order
+    kConvolution,    // inputs {x [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW]
+    kLinear,         // inputs {x [..., depth]} or {x, residual}; output u8 or f32 [..., OC]. Both: x is u8 for weights in s8; all is f32 for f32
     kDynamicLinear,  // as kLinear for an f32 input that is quantized by its own range in every run; residual and output f32
-    kMaxPool,      // u8 to u8 with equal qparams, or f32 to f32; taps outside the image do not count
-    kAveragePool,  // u8 or f32 to u8 or f32
-    kAdd, kMul,    // two inputs of u8 or f32, each of the output's shape or broadcast to it as in PyTorch
-    kConcat,       // inputs of u8 or f32 along `axis`; output u8 or f32
-    kMap,          // u8 to u8 or f32 of the same shape: output = table[q]
-    kCopy,         // the same elements in C order of the shape (reshape); dtype and qparams as the input
-    kArrange,      // a view in C order or channels last: dtype (but for f32 to bf16 and back), sizes and qparams as the input
-    kLayerNorm,    // f32 [..., columns] to the same
-    kAttention,    // q [N, H, L, D], k [N, H, S, D], v [N, H, S, E] f32 with dense last axes; output f32 [N, L, H, E]
+    kMaxPool,        // u8 to u8 with equal qparams, or f32 to f32; taps outside the image do not count
+    kAveragePool,    // u8 or f32 to u8 or f32
+    kAdd,
+    kMul,        // two inputs of u8 or f32, each of the output's shape or broadcast to it as in PyTorch
+    kConcat,     // inputs of u8 or f32 along `axis`; output u8 or f32
+    kMap,        // u8 to u8 or f32 of the same shape: output = table[q]
+    kCopy,       // the same elements in C order of the shape (reshape); dtype and qparams as the input
+    kArrange,    // a view in C order or channels last: dtype (but for f32 to bf16 and back), sizes and qparams as the input
+    kLayerNorm,  // f32 [..., columns] to the same
+    kAttention,  // q [N, H, L, D], k [N, H, S, D], v [N, H, S, E] f32 with dense last axes; output f32 [N, L, H, E]
   };
   Kind kind = Kind::kCopy;
-  std::string name;             // the node at the end of what was fused
-  std::vector<size_t> inputs;   // indices of buffers
+  std::string name;            // the node at the end of what was fused
+  std::vector<size_t> inputs;  // indices of buffers
   size_t output = 0;
   // The output may lie on the bytes of this input (same shape and element size); -1: on none. When it does, the backend finds equal
   // pointers, and must read an element of that input before it writes the element at the same place.
   int in_place_input = -1;
-  Activation activation;        // all but kMaxPool, kMap, kCopy
+  Activation activation;  // all but kMaxPool, kMap, kCopy
 
   // Linear layers and kConvolution: weight s8 or f32 [OC, C / groups, kH, kW] or [OC, depth] in C order, the scales of s8 f32 [OC], bias f32
   // [OC] or undefined.
   Tensor weight, weight_scales, bias;
   int64_t groups = 1;
-  Window2d window;              // kConvolution, pools
+  Window2d window;  // kConvolution, pools
   // kAveragePool: a window is divided by divisor_override if that is not 0; else by the number of its taps, those in the padding (up to
   // pad rows and columns on every side) among them if count_include_pad. Every window covers at least one element of the image.
   bool count_include_pad = true;
   int64_t divisor_override = 0;
   std::optional<PlanQParams> rounding;  // kAveragePool of f32: to what x is rounded before it is added
-  int64_t axis = 0;             // kConcat
-  Tensor table;                 // kMap: u8 or f32 [256]
-  Tensor gamma, beta;           // kLayerNorm: f32 [columns] or undefined
-  double epsilon = 0;           // kLayerNorm; of kDynamicLinear the smallest scale
-  int32_t qmin = 0, qmax = 255; // kDynamicLinear: the range of the input's integers
-  double factor = 1;            // kAttention
+  int64_t axis = 0;                     // kConcat
+  Tensor table;                         // kMap: u8 or f32 [256]
+  Tensor gamma, beta;                   // kLayerNorm: f32 [columns] or undefined
+  double epsilon = 0;                   // kLayerNorm; of kDynamicLinear the smallest scale
+  int32_t qmin = 0, qmax = 255;         // kDynamicLinear: the range of the input's integers
+  double factor = 1;                    // kAttention
 };
 
 struct Plan {
   std::vector<PlanBuffer> buffers;
-  std::vector<PlanStep> steps;         // in execution order
-  std::vector<size_t> inputs, outputs; // buffers that the caller brings, in his order
+  std::vector<PlanStep> steps;          // in execution order
+  std::vector<size_t> inputs, outputs;  // buffers that the caller brings, in his order
   uint64_t arena_bytes = 0;
 };
 
@@ -165,8 +170,8 @@ struct Requantization {
   std::vector<float> multiplier;  // kConvolution, kLinear: [OC]; kAdd, kConcat: one an input; else one
   std::vector<float> offset;      // [OC], kConvolution and kLinear only: bias, divided by the output's scale if folded
   float residual_multiplier = 0;
-  Activation activation;          // kNone if it was folded
-  float inverse_scale = 1;        // of a u8 output; 1 if folded
+  Activation activation;    // kNone if it was folded
+  float inverse_scale = 1;  // of a u8 output; 1 if folded
   int32_t zero_point = 0, low = 0, high = 255;
 };
 // kAveragePool divides by the taps of a window: `divisor` is theirs (windows at a border may have fewer).

@@ -36,10 +36,10 @@ class PlanBuilder {
     std::unordered_map<const Node*, size_t> from_graph;
     std::map<Place, size_t> from_plans;
     std::map<std::pair<size_t, bool>, size_t> reordered;  // (buffer, channels last) -> the same, in that order or in C order
-    std::map<size_t, size_t> plain;                // buffer -> f32 in C order
-    std::map<size_t, size_t> floats;               // u8 buffer -> the same in f32
-    bool is_idle = true;                           // only moves numbers between u8 and f32
-    bool is_imported = false;                      // a later plan reads from it
+    std::map<size_t, size_t> plain;                       // buffer -> f32 in C order
+    std::map<size_t, size_t> floats;                      // u8 buffer -> the same in f32
+    bool is_idle = true;                                  // only moves numbers between u8 and f32
+    bool is_imported = false;                             // a later plan reads from it
   };
   struct Use {
     Node* user;

@@ -7,37 +7,29 @@ namespace qdq {
 namespace {
 
 // The result of sigmoid(int tensor) and the like is f32.
-MetaValue infer_float_like_self(const Call<TensorMeta>& call) {
-  return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes);
-}
+MetaValue infer_float_like_self(const Call<TensorMeta>& call) { return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes); }
 
 // f(C) -> C of every element, for float and integer tensors alike; f chooses, it does not round.
-template <class F>
-Value any_formula(const Call<Tensor>& call, const F& f) {
+template <class F> Value any_formula(const Call<Tensor>& call, const F& f) {
   const Tensor& x = call.tensor(0);
   return run_loops(x, x.dtype(), x.dtype(), &f, kWideLoops<F>);
 }
 
 // f(C) -> C, for floats; the arithmetic is that of the tensor's dtype, as in PyTorch.
-template <class F>
-Value float_formula(const Call<Tensor>& call, const F& f) {
+template <class F> Value float_formula(const Call<Tensor>& call, const F& f) {
   const Tensor& x = call.tensor(0);
   check_float(x.dtype(), call.op().target);
   return run_loops(x, x.dtype(), x.dtype(), &f, kFloatLoops<F>);
 }
 
 // f(double) -> double, rounded once; for formulas with transcendental functions. Integers become f32 where inference says so.
-template <class F>
-Value exact_formula(const Call<Tensor>& call, F f) {
+template <class F> Value exact_formula(const Call<Tensor>& call, F f) {
   const DType out = result_meta(call).dtype;
   check_float(out, call.op().target);
   return run_loops(call.tensor(0), out, out, &f, kDoubleLoops<F>);
 }
 
-template <double (*F)(double)>
-Value eval_exact(const Call<Tensor>& call) {
-  return exact_formula(call, F);
-}
+template <double (*F)(double)> Value eval_exact(const Call<Tensor>& call) { return exact_formula(call, F); }
 
 Value eval_relu(const Call<Tensor>& call) {
   return any_formula(call, [](auto x) { return x < 0 ? decltype(x)(0) : x; });
@@ -55,10 +47,7 @@ Value eval_relu6(const Call<Tensor>& call) { return clamp_to(call, 0, 6); }
 Value eval_hardtanh(const Call<Tensor>& call) { return clamp_to(call, call.number(1), call.number(2)); }
 
 // ATen/native/cpu/Activation.cpp: x * min(max(x + 3, 0), 6) / 6 and min(max(x + 3, 0), 6) / 6.
-template <class C>
-C relu6_of_shifted(C x) {
-  return std::min(std::max(x + C(3), C(0)), C(6));
-}
+template <class C> C relu6_of_shifted(C x) { return std::min(std::max(x + C(3), C(0)), C(6)); }
 Value eval_hardswish(const Call<Tensor>& call) {
   return float_formula(call, [](auto x) { return x * relu6_of_shifted(x) / decltype(x)(6); });
 }

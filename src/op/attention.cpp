@@ -14,10 +14,7 @@ struct Places {
 constexpr Places kPlain{3, 4, 5, 6, 7};
 constexpr Places kFlash{5, 3, 4, 6, -1};
 
-template <class T>
-bool is_grouped(const Call<T>& call, const Places& at) {
-  return at.gqa >= 0 && call.boolean(static_cast<size_t>(at.gqa));
-}
+template <class T> bool is_grouped(const Call<T>& call, const Places& at) { return at.gqa >= 0 && call.boolean(static_cast<size_t>(at.gqa)); }
 
 // query [..., H, L, E], key [..., H, S, E], value [..., H, S, V] -> [..., H, L, V]. With grouped queries key and value have fewer heads,
 // each of which serves a run of query heads.
@@ -76,8 +73,7 @@ Tensor additive_mask(const Call<Tensor>& call, const Places& at, int64_t L, int6
 
 // One query against all keys, in double: weights = softmax(q k scale + mask), out = weights v. A query whose keys are all hidden gives 0.
 // Returns log(sum exp) of the scores.
-template <class C>
-double attend(const C* q, const C* k, const C* v, const double* mask, double scale, int64_t S, int64_t E, int64_t V, C* out) {
+template <class C> double attend(const C* q, const C* k, const C* v, const double* mask, double scale, int64_t S, int64_t E, int64_t V, C* out) {
   std::vector<double> scores(static_cast<size_t>(S)), sums(static_cast<size_t>(V));
   double largest = -std::numeric_limits<double>::infinity();
   for (int64_t s = 0; s < S; ++s) {
@@ -113,12 +109,13 @@ Value attention(const Call<Tensor>& call, const Places& at, const Shape& sizes, 
   return visit_float(dtype, call.op().target, [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     const DType c = DTypeOf<C>::value;
-    const Tensor q = spread(call.tensor(0).to(c), batch, false), k = spread(call.tensor(1).to(c), batch, grouped), v = spread(call.tensor(2).to(c), batch, grouped);
+    const Tensor q = spread(call.tensor(0).to(c), batch, false), k = spread(call.tensor(1).to(c), batch, grouped),
+                 v = spread(call.tensor(2).to(c), batch, grouped);
     const Tensor out = Tensor::empty(sizes, c), sums = Tensor::empty(Shape(sizes.begin(), sizes.end() - 1), c);
     for (int64_t row = 0; row < numel_of(batch) * L; ++row) {
       const int64_t b = row / L;
-      const double sum = attend(q.data<C>() + row * E, k.data<C>() + b * S * E, v.data<C>() + b * S * V, mask.data<double>() + row * S, scale, S, E, V,
-                                out.data<C>() + row * V);
+      const double sum = attend(q.data<C>() + row * E, k.data<C>() + b * S * E, v.data<C>() + b * S * V, mask.data<double>() + row * S, scale, S, E,
+                                V, out.data<C>() + row * V);
       sums.data<C>()[row] = static_cast<C>(sum);
     }
     if (!has_sums) return out.to(dtype);
@@ -135,10 +132,14 @@ Value eval_flash(const Call<Tensor>& call) {
 
 void add_attention_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0, .other = 1};
-  ops.push_back(define("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-                       infer_attention, eval_attention, roles));
-  ops.push_back(define("aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-                       infer_flash, eval_flash, roles));
+  ops.push_back(
+      define("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool "
+             "is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+             infer_attention, eval_attention, roles));
+  ops.push_back(
+      define("aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, "
+             "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+             infer_flash, eval_flash, roles));
 }
 
 }  // namespace qdq

@@ -28,8 +28,7 @@ constexpr Places kConvTranspose{3, 4, 7, 6, 5, -1};
 constexpr Places kConvolution{3, 4, 5, 8, 7, 6};
 
 // "same": the output has the input's extent at stride 1; the odd element of padding goes to the high end (ATen/native/Convolution.cpp).
-template <class T>
-void read_padding(const Call<T>& call, size_t place, const SymShape& weight, Conv& conv) {
+template <class T> void read_padding(const Call<T>& call, size_t place, const SymShape& weight, Conv& conv) {
   const size_t axes = weight.size() - 2;
   if (!call[place].template is<std::string>()) {
     conv.pad_low = conv.pad_high = call.integers(place, axes);
@@ -50,8 +49,7 @@ void read_padding(const Call<T>& call, size_t place, const SymShape& weight, Con
   }
 }
 
-template <class T>
-Conv read_conv(const Call<T>& call, const Places& at, bool transposed, const SymShape& weight) {
+template <class T> Conv read_conv(const Call<T>& call, const Places& at, bool transposed, const SymShape& weight) {
   const auto place = [](int i) { return static_cast<size_t>(i); };
   QDQ_CHECK(weight.size() >= 3 && weight.size() <= 5, kInvalidArgument, call.op().target, " wants a weight of 3 to 5 dimensions, found shape ",
             to_string(weight));
@@ -90,8 +88,8 @@ MetaValue infer_with(const Call<TensorMeta>& call, const Places& places, bool tr
   QDQ_CHECK(may_be_equal(channels, wanted), kInvalidArgument, call.op().target, " with a weight of shape ", to_string(weight.sizes), " and ",
             conv.groups, " groups wants ", wanted.to_string(), " input channels, found ", channels.to_string());
   const std::optional<int64_t> divided = weight.sizes[0].constant();
-  QDQ_CHECK(!divided || *divided % conv.groups == 0, kInvalidArgument, call.op().target, " cannot split ", *divided, " channels into ",
-            conv.groups, " groups");
+  QDQ_CHECK(!divided || *divided % conv.groups == 0, kInvalidArgument, call.op().target, " cannot split ", *divided, " channels into ", conv.groups,
+            " groups");
   if (const TensorMeta* bias = call.optional_tensor(2)) {
     QDQ_CHECK(bias->sizes.size() == 1 && may_be_equal(bias->sizes[0], outputs), kInvalidArgument, call.op().target, " wants a bias of shape [",
               outputs.to_string(), "], found ", to_string(bias->sizes));
@@ -119,8 +117,7 @@ struct Problem {
 };
 
 // Operands and result are double or int64_t, in which the sums are kept.
-template <class C>
-Tensor run_conv(const Tensor& x, const Tensor& weight, const Problem& p) {
+template <class C> Tensor run_conv(const Tensor& x, const Tensor& weight, const Problem& p) {
   const int64_t in_plane = p.in[0] * p.in[1] * p.in[2], taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
   const Tensor out = Tensor::empty({p.batch, p.groups * p.group_outputs, p.out[0], p.out[1], p.out[2]}, DTypeOf<C>::value);
   C* to = out.data<C>();
@@ -154,8 +151,7 @@ Tensor run_conv(const Tensor& x, const Tensor& weight, const Problem& p) {
 }
 
 // The weight of a transposed convolution is [C, O / G, kD, kH, kW]. Output position o gets x[i] w[k] where o = i stride - pad + k dilation.
-template <class C>
-Tensor run_conv_transpose(const Tensor& x, const Tensor& weight, const Problem& p) {
+template <class C> Tensor run_conv_transpose(const Tensor& x, const Tensor& weight, const Problem& p) {
   const int64_t in_plane = p.in[0] * p.in[1] * p.in[2], taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
   const Tensor out = Tensor::empty({p.batch, p.groups * p.group_outputs, p.out[0], p.out[1], p.out[2]}, DTypeOf<C>::value);
   C* to = out.data<C>();
@@ -225,14 +221,8 @@ Value eval_with(const Call<Tensor>& call, const Places& places, bool transposed)
   return out.reshape(sizes).to(x.dtype());
 }
 
-template <const Places& places, bool transposed>
-MetaValue infer_conv(const Call<TensorMeta>& call) {
-  return infer_with(call, places, transposed);
-}
-template <const Places& places, bool transposed>
-Value eval_conv(const Call<Tensor>& call) {
-  return eval_with(call, places, transposed);
-}
+template <const Places& places, bool transposed> MetaValue infer_conv(const Call<TensorMeta>& call) { return infer_with(call, places, transposed); }
+template <const Places& places, bool transposed> Value eval_conv(const Call<Tensor>& call) { return eval_with(call, places, transposed); }
 
 }  // namespace
 
@@ -243,17 +233,37 @@ void add_conv_ops(std::vector<OpDef>& ops) {
   const auto conv_transpose = [&](std::string_view line) {
     ops.push_back(define(line, infer_conv<kConvTranspose, true>, eval_conv<kConvTranspose, true>, transposed));
   };
-  conv("aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor");
-  conv("aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding=\"valid\", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor");
-  conv("aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor");
-  conv("aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"valid\", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor");
-  conv("aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor");
-  conv("aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding=\"valid\", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor");
-  conv_transpose("aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor");
-  conv_transpose("aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor");
-  conv_transpose("aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor");
-  ops.push_back(define("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-                       infer_conv<kConvolution, false>, eval_conv<kConvolution, false>, roles));
+  conv(
+      "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt "
+      "groups=1) -> Tensor");
+  conv(
+      "aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding=\"valid\", SymInt[1] dilation=[1], "
+      "SymInt groups=1) -> Tensor");
+  conv(
+      "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], "
+      "SymInt groups=1) -> Tensor");
+  conv(
+      "aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"valid\", SymInt[2] dilation=[1, "
+      "1], SymInt groups=1) -> Tensor");
+  conv(
+      "aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, "
+      "1, 1], SymInt groups=1) -> Tensor");
+  conv(
+      "aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding=\"valid\", SymInt[3] "
+      "dilation=[1, 1, 1], SymInt groups=1) -> Tensor");
+  conv_transpose(
+      "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] "
+      "output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor");
+  conv_transpose(
+      "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] "
+      "output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor");
+  conv_transpose(
+      "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], "
+      "SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor");
+  ops.push_back(
+      define("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+             "SymInt[] output_padding, SymInt groups) -> Tensor",
+             infer_conv<kConvolution, false>, eval_conv<kConvolution, false>, roles));
 }
 
 }  // namespace qdq

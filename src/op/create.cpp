@@ -5,10 +5,7 @@
 namespace qdq {
 namespace {
 
-template <class T>
-size_t place_of(const Call<T>& call, std::string_view name) {
-  return call.op().schema.index_of(name).value();
-}
+template <class T> size_t place_of(const Call<T>& call, std::string_view name) { return call.op().schema.index_of(name).value(); }
 
 // zeros(size), new_zeros(self, size), zeros_like(self): sizes from "size" or from self, the dtype from "dtype", else self's, else f32.
 MetaValue infer_filled(const Call<TensorMeta>& call) {
@@ -48,18 +45,13 @@ Value eval_scalar_tensor(const Call<Tensor>& call) {
 struct Places {
   int start, end, step;
 };
-template <class T>
-bool all_integers(const Call<T>& call, const Places& at) {
+template <class T> bool all_integers(const Call<T>& call, const Places& at) {
   for (int i : {at.start, at.end, at.step})
     if (i >= 0 && !call.is_integer(static_cast<size_t>(i))) return false;
   return true;
 }
-template <class T>
-double number_or(const Call<T>& call, int i, double otherwise) {
-  return i < 0 ? otherwise : call.number(static_cast<size_t>(i));
-}
-template <const Places& at>
-MetaValue infer_arange(const Call<TensorMeta>& call) {
+template <class T> double number_or(const Call<T>& call, int i, double otherwise) { return i < 0 ? otherwise : call.number(static_cast<size_t>(i)); }
+template <const Places& at> MetaValue infer_arange(const Call<TensorMeta>& call) {
   const bool integers = all_integers(call, at);
   const DType dtype = call.dtype(place_of(call, "dtype"), integers ? DType::kS64 : DType::kF32);
   if (integers) {
@@ -77,11 +69,11 @@ MetaValue infer_arange(const Call<TensorMeta>& call) {
   QDQ_CHECK(count >= 0 && count < 9e15, kInvalidArgument, call.op().target, " has the length ", count);
   return tensor_meta(dtype, {SymInt(static_cast<int64_t>(count))});
 }
-template <const Places& at>
-Value eval_arange(const Call<Tensor>& call) {
+template <const Places& at> Value eval_arange(const Call<Tensor>& call) {
   const Tensor out = empty_result(call);
   if (all_integers(call, at)) {
-    const int64_t start = at.start < 0 ? 0 : call.integer(static_cast<size_t>(at.start)), step = at.step < 0 ? 1 : call.integer(static_cast<size_t>(at.step));
+    const int64_t start = at.start < 0 ? 0 : call.integer(static_cast<size_t>(at.start)),
+                  step = at.step < 0 ? 1 : call.integer(static_cast<size_t>(at.step));
     const Tensor exact = Tensor::empty(out.sizes(), DType::kS64);
     for (int64_t i = 0; i < exact.numel(); ++i) exact.data<int64_t>()[i] = start + i * step;
     return exact.to(out.dtype());
@@ -97,8 +89,8 @@ constexpr Places kEnd{-1, 0, -1}, kStartEnd{0, 1, -1}, kStartEndStep{0, 1, 2};
 MetaValue infer_meshgrid(const Call<TensorMeta>& call) {
   const std::vector<TensorMeta> tensors = call.tensors(0);
   const bool exchanged = call.string(1) == "xy" && tensors.size() >= 2;
-  QDQ_CHECK(exchanged || call.string(1) == "ij" || call.string(1) == "xy", kInvalidArgument, call.op().target, " knows the indexings ij and xy, found ",
-            call.string(1));
+  QDQ_CHECK(exchanged || call.string(1) == "ij" || call.string(1) == "xy", kInvalidArgument, call.op().target,
+            " knows the indexings ij and xy, found ", call.string(1));
   SymShape sizes;
   for (const TensorMeta& tensor : tensors) {
     QDQ_CHECK(tensor.sizes.size() <= 1, kInvalidArgument, call.op().target, " wants vectors, found shape ", to_string(tensor.sizes));

@@ -61,10 +61,10 @@ Tensor operand(const Call<Tensor>& call, size_t i) {
 Value store_in_self(const Call<Tensor>& call, const Tensor& result) {
   const Tensor& self = call.tensor(0);
   const auto kind = [](DType t) { return is_floating(t) ? 2 : t == DType::kBool ? 0 : 1; };
-  QDQ_CHECK(kind(result.dtype()) <= kind(self.dtype()), kInvalidArgument, call.op().target, " cannot store a ",
-            to_string(result.dtype()), " result in a ", to_string(self.dtype()), " tensor");
-  QDQ_CHECK(result.sizes() == self.sizes(), kInvalidArgument, call.op().target, " cannot store a result of shape ",
-            to_string(result.sizes()), " in a tensor of shape ", to_string(self.sizes()));
+  QDQ_CHECK(kind(result.dtype()) <= kind(self.dtype()), kInvalidArgument, call.op().target, " cannot store a ", to_string(result.dtype()),
+            " result in a ", to_string(self.dtype()), " tensor");
+  QDQ_CHECK(result.sizes() == self.sizes(), kInvalidArgument, call.op().target, " cannot store a result of shape ", to_string(result.sizes()),
+            " in a tensor of shape ", to_string(self.sizes()));
   self.copy_from(result);
   return self;
 }

@@ -17,8 +17,7 @@ inline DType compute_dtype(DType dtype) {
 }
 
 // Calls body(Type<float>, Type<double> or Type<int64_t>).
-template <class Body>
-decltype(auto) visit_compute(DType dtype, Body&& body) {
+template <class Body> decltype(auto) visit_compute(DType dtype, Body&& body) {
   switch (compute_dtype(dtype)) {
     case DType::kF64: return body(Type<double>{});
     case DType::kF32: return body(Type<float>{});
@@ -28,8 +27,7 @@ decltype(auto) visit_compute(DType dtype, Body&& body) {
 
 // Calls body(Type<double> or Type<int64_t>), which hold every element of a float or an integer tensor. For functions that choose among
 // elements, or compute in double and round once at the end: the result is the same as from the computing type.
-template <class Body>
-decltype(auto) visit_wide(DType dtype, Body&& body) {
+template <class Body> decltype(auto) visit_wide(DType dtype, Body&& body) {
   if (is_floating(dtype)) return body(Type<double>{});
   return body(Type<int64_t>{});
 }
@@ -37,16 +35,14 @@ inline DType wide_dtype(DType dtype) { return is_floating(dtype) ? DType::kF64 :
 
 // visit_compute for floats only. Throws Error{kInvalidArgument} for other dtypes.
 void check_float(DType dtype, const std::string& op);
-template <class Body>
-decltype(auto) visit_float(DType dtype, const std::string& op, Body&& body) {
+template <class Body> decltype(auto) visit_float(DType dtype, const std::string& op, Body&& body) {
   check_float(dtype, op);
   if (dtype == DType::kF64) return body(Type<double>{});
   return body(Type<float>{});
 }
 
 // A number in the computing type; integers saturate, NaN is 0.
-template <class C>
-C saturate(double value) {
+template <class C> C saturate(double value) {
   if constexpr (std::is_integral_v<C>) {
     if (!(value > -0x1p63)) return value == value ? std::numeric_limits<C>::min() : 0;
     return value < 0x1p63 ? static_cast<C>(value) : std::numeric_limits<C>::max();
@@ -59,13 +55,11 @@ C saturate(double value) {
 template <class C> using Accumulator = std::conditional_t<std::is_same_v<C, int64_t>, int64_t, double>;
 
 // Integer arithmetic that wraps, as PyTorch's does.
-template <class C>
-C add_wrapping(C a, C b) {
+template <class C> C add_wrapping(C a, C b) {
   if constexpr (std::is_integral_v<C>) return static_cast<C>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   else return a + b;
 }
-template <class C>
-C mul_wrapping(C a, C b) {
+template <class C> C mul_wrapping(C a, C b) {
   if constexpr (std::is_integral_v<C>) return static_cast<C>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   else return a * b;
 }
@@ -78,8 +72,7 @@ struct Elements {
 };
 using Loop = void (*)(const void* f, Elements a, Elements b, std::byte* out, int64_t n);
 
-template <class C, class F>
-void loop_over(const void* f, Elements a, Elements b, std::byte* out, int64_t n) {
+template <class C, class F> void loop_over(const void* f, Elements a, Elements b, std::byte* out, int64_t n) {
   const F& function = *static_cast<const F*>(f);
   const C* left = reinterpret_cast<const C*>(a.data);
   C* to = reinterpret_cast<C*>(out);
@@ -96,14 +89,10 @@ Tensor run_loop(const Tensor& x, DType dtype, const void* f, Loop loop);
 Tensor run_loop(const Tensor& a, const Tensor& b, const Shape& sizes, DType dtype, const void* f, Loop loop);
 
 // f of every element of a tensor of C, as a new tensor of C.
-template <class C, class F>
-Tensor map(const Tensor& x, const F& f) {
-  return run_loop(x, DTypeOf<C>::value, &f, loop_over<C, F>);
-}
+template <class C, class F> Tensor map(const Tensor& x, const F& f) { return run_loop(x, DTypeOf<C>::value, &f, loop_over<C, F>); }
 
 // f of every pair of elements of two tensors of C, broadcast to `sizes`, as a new tensor of C.
-template <class C, class F>
-Tensor map(const Tensor& a, const Tensor& b, const Shape& sizes, const F& f) {
+template <class C, class F> Tensor map(const Tensor& a, const Tensor& b, const Shape& sizes, const F& f) {
   return run_loop(a, b, sizes, DTypeOf<C>::value, &f, loop_over<C, F>);
 }
 
@@ -128,8 +117,7 @@ Tensor operand(const Call<Tensor>& call, size_t i);
 // An operator on self that writes its result to self's bytes and returns self. The functional form may return any float for a float
 // self, but not a float for an integer self.
 Value store_in_self(const Call<Tensor>& call, const Tensor& result);
-template <Eval F>
-Value in_place(const Call<Tensor>& call) {
+template <Eval F> Value in_place(const Call<Tensor>& call) {
   const Value value = F(call);
   return store_in_self(call, *value.get_if<Tensor>());
 }

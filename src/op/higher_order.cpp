@@ -7,8 +7,7 @@ namespace {
 
 constexpr size_t kFirst = 2;  // the arguments of the inner operator follow its name and the wanted dtype
 
-template <class T>
-const OpDef& inner_op(const Call<T>& call) {
+template <class T> const OpDef& inner_op(const Call<T>& call) {
   QDQ_CHECK(!call.is_none(1), kInvalidArgument, "out_dtype of ", call.string(0), " lacks the dtype of its result");
   const OpDef* op = find_op(call.string(0));
   QDQ_CHECK(op != nullptr && op->target != call.op().target, kUnsupported, "out_dtype names the operator ", call.string(0),
@@ -16,8 +15,7 @@ const OpDef& inner_op(const Call<T>& call) {
   return *op;
 }
 
-template <class T>
-std::vector<BasicValue<T>> inner_args(const Call<T>& call, const OpDef& inner) {
+template <class T> std::vector<BasicValue<T>> inner_args(const Call<T>& call, const OpDef& inner) {
   std::vector<BasicValue<T>> out;
   for (size_t i = kFirst; i < call.size() && out.size() < inner.schema.num_positional(); ++i) out.push_back(call[i]);
   while (!out.empty() && out.back().is_none()) out.pop_back();

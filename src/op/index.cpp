@@ -58,14 +58,12 @@ Value eval_index_select(const Call<Tensor>& call) {
 
 // Advanced indexing, x[..., i, ...] with a tensor or nothing for each axis: the index tensors broadcast, and their axes stand where the
 // first of them was, or in front if axes without index lie between them (ATen/native/TensorAdvancedIndexing.cpp).
-template <class T>
-struct Indices {
+template <class T> struct Indices {
   std::vector<std::optional<T>> per_axis;
   bool adjacent = true;
   size_t first = 0;
 };
-template <class T>
-Indices<T> read_indices(const Call<T>& call, size_t place, size_t rank) {
+template <class T> Indices<T> read_indices(const Call<T>& call, size_t place, size_t rank) {
   const auto* list = call[place].template get_if<typename BasicValue<T>::List>();
   QDQ_CHECK(list != nullptr && list->size() <= rank, kInvalidArgument, call.op().target, " wants a list of at most ", rank, " indices");
   Indices<T> out;
@@ -210,8 +208,7 @@ Value eval_index_put_(const Call<Tensor>& call) {
   return x;
 }
 // The functional form of an operator that writes to its first argument.
-template <Eval F>
-Value on_copy(const Call<Tensor>& call) {
+template <Eval F> Value on_copy(const Call<Tensor>& call) {
   std::vector<Value> args{call.tensor(0).clone()};
   for (size_t i = 1; i < call.size(); ++i) args.push_back(call[i]);
   return F(Call<Tensor>(call.op(), std::move(args)));
@@ -221,8 +218,8 @@ Value on_copy(const Call<Tensor>& call) {
 MetaValue infer_gather(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
   check_index_dtype(call.op(), index.dtype);
-  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ", x.sizes.size(), " dimensions, found shape ",
-            to_string(index.sizes));
+  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ", x.sizes.size(),
+            " dimensions, found shape ", to_string(index.sizes));
   const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
   for (size_t a = 0; a < x.sizes.size(); ++a) {
     const std::optional<int64_t> wanted = index.sizes[a].constant(), size = x.sizes[a].constant();
@@ -281,15 +278,14 @@ Value eval_scatter(const Call<Tensor>& call) {
 }
 
 // A copy of self with a part of it overwritten; the part is what the view operator of that name shows.
-template <const std::string_view& view>
-Value eval_part_scatter(const Call<Tensor>& call) {
+template <const std::string_view& view> Value eval_part_scatter(const Call<Tensor>& call) {
   const Tensor out = call.tensor(0).clone();
   std::vector<Value> args{out};
   for (size_t i = 2; i < call.size(); ++i) args.push_back(call[i]);
   const OpDef& op = *find_op(view);
   const Tensor part = *op.eval(Call<Tensor>(op, std::move(args))).get_if<Tensor>();
-  QDQ_CHECK(part.sizes() == call.tensor(1).sizes(), kInvalidArgument, call.op().target, " wants a source of shape ", to_string(part.sizes()), ", found ",
-            to_string(call.tensor(1).sizes()));
+  QDQ_CHECK(part.sizes() == call.tensor(1).sizes(), kInvalidArgument, call.op().target, " wants a source of shape ", to_string(part.sizes()),
+            ", found ", to_string(call.tensor(1).sizes()));
   part.copy_from(call.tensor(1));
   return out;
 }
@@ -301,8 +297,7 @@ MetaValue infer_triangle(const Call<TensorMeta>& call) {
             to_string(call.tensor(0).sizes));
   return infer_like_self(call);
 }
-template <bool lower>
-Value eval_triangle(const Call<Tensor>& call) {
+template <bool lower> Value eval_triangle(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor out = call.tensor(0).clone();
   const int64_t diagonal = call.integer(1), rows = out.size(-2), columns = out.size(-1);
@@ -363,8 +358,8 @@ Value eval_one_hot(const Call<Tensor>& call) {
 void add_index_ops(std::vector<OpDef>& ops) {
   const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& roles = {}) { ops.push_back(define(line, infer, eval, roles)); };
   const Roles sharing{.activation = 0, .shares_qparams = true};
-  add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", infer_embedding,
-      eval_embedding, Roles{.weight = 0});
+  add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+      infer_embedding, eval_embedding, Roles{.weight = 0});
   add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", infer_one_hot, eval_one_hot);
   add("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", infer_index_select, eval_index_select, sharing);
   add("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);

@@ -9,9 +9,7 @@ TensorMeta tensor_meta(DType dtype, SymShape sizes) {
   return meta;
 }
 
-TensorMeta meta_of(const Tensor& tensor) {
-  return tensor_meta(tensor.dtype(), SymShape(tensor.sizes().begin(), tensor.sizes().end()));
-}
+TensorMeta meta_of(const Tensor& tensor) { return tensor_meta(tensor.dtype(), SymShape(tensor.sizes().begin(), tensor.sizes().end())); }
 
 Shape constant_shape(const SymShape& sizes) {
   Shape out;
@@ -82,8 +80,8 @@ SymShape broadcast_shapes(const SymShape& a, const SymShape& b) {
   for (size_t i = 0; i < rank; ++i) {
     const SymInt x = i + a.size() < rank ? SymInt(1) : a[i + a.size() - rank];
     const SymInt y = i + b.size() < rank ? SymInt(1) : b[i + b.size() - rank];
-    QDQ_CHECK(x == SymInt(1) || y == SymInt(1) || may_be_equal(x, y), kInvalidArgument, "the shapes ", to_string(a), " and ",
-              to_string(b), " do not broadcast: ", x.to_string(), " against ", y.to_string(), " in dimension ", i);
+    QDQ_CHECK(x == SymInt(1) || y == SymInt(1) || may_be_equal(x, y), kInvalidArgument, "the shapes ", to_string(a), " and ", to_string(b),
+              " do not broadcast: ", x.to_string(), " against ", y.to_string(), " in dimension ", i);
     // A symbol against a number other than 1 has that value, or torch.export would have refused the program.
     out[i] = x == SymInt(1) || (y.is_constant() && !(y == SymInt(1))) ? y : x;
   }
@@ -96,8 +94,7 @@ SymInt numel_of(const SymShape& sizes) {
   return count;
 }
 
-template <class T>
-std::vector<size_t> axes_of(const Call<T>& call, size_t i, size_t rank) {
+template <class T> std::vector<size_t> axes_of(const Call<T>& call, size_t i, size_t rank) {
   std::vector<bool> chosen(rank, false);
   const std::vector<int64_t> axes = call.is_none(i) ? std::vector<int64_t>() : call.integers(i);
   for (int64_t axis : axes) {
@@ -144,8 +141,7 @@ DType result_dtype(std::initializer_list<OperandKind> operands) {
   return *out;
 }
 
-template <class T>
-OperandKind operand_kind(const Call<T>& call, size_t i) {
+template <class T> OperandKind operand_kind(const Call<T>& call, size_t i) {
   if constexpr (std::is_same_v<T, Tensor>) {
     if (const Tensor* tensor = call[i].template get_if<Tensor>()) return {tensor->dtype(), tensor->dim() == 0 ? 1 : 2};
   } else {

@@ -28,19 +28,16 @@ SymInt numel_of(const SymShape& sizes);
 // Whether two sizes can be equal: false only for two different numbers.
 bool may_be_equal(const SymInt& a, const SymInt& b);
 // The axis argument as an index from the front. Throws Error{kInvalidArgument} if there is no such axis.
-template <class T>
-size_t axis_of(const Call<T>& call, size_t i, size_t rank) {
+template <class T> size_t axis_of(const Call<T>& call, size_t i, size_t rank) {
   QDQ_CHECK(rank > 0, kInvalidArgument, call.op().target, " got an axis for a tensor without axes");
   return static_cast<size_t>(wrap_axis(call.integer(i), static_cast<int64_t>(rank)));
 }
 // The same where PyTorch lets a scalar count as one axis.
-template <class T>
-size_t axis_or_scalar(const Call<T>& call, size_t i, size_t rank) {
+template <class T> size_t axis_or_scalar(const Call<T>& call, size_t i, size_t rank) {
   return static_cast<size_t>(wrap_axis(call.integer(i), std::max<int64_t>(static_cast<int64_t>(rank), 1)));
 }
 // Axes of an "int[]?" argument, sorted, each once; all axes for None and for [].
-template <class T>
-std::vector<size_t> axes_of(const Call<T>& call, size_t i, size_t rank);
+template <class T> std::vector<size_t> axes_of(const Call<T>& call, size_t i, size_t rank);
 
 // Promotion (ATen/native/TypeProperties.cpp, result_type): tensors with axes outrank 0-d tensors, those outrank Python numbers, as long
 // as the kind (bool < integer < float) does not grow.
@@ -51,8 +48,7 @@ struct OperandKind {
 };
 DType result_dtype(std::initializer_list<OperandKind> operands);
 // Of the i-th argument, a tensor or a number.
-template <class T>
-OperandKind operand_kind(const Call<T>& call, size_t i);
+template <class T> OperandKind operand_kind(const Call<T>& call, size_t i);
 // The dtype of operators whose result is always a float (sigmoid, div): integers become f32.
 inline DType float_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::kF32; }
 

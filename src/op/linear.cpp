@@ -32,16 +32,15 @@ Tensor batched_product(const Tensor& a, const Tensor& b) {
   });
 }
 
-template <class... Metas>
-void check_same_dtype(const OpDef& op, const TensorMeta& first, const Metas&... others) {
+template <class... Metas> void check_same_dtype(const OpDef& op, const TensorMeta& first, const Metas&... others) {
   for (const TensorMeta* other : {&others...})
     QDQ_CHECK(other->dtype == first.dtype, kInvalidArgument, op.target, " wants operands of one dtype, found ", to_string(first.dtype), " and ",
               to_string(other->dtype));
 }
 
 void check_inner(const OpDef& op, const TensorMeta& a, const SymInt& inner_a, const TensorMeta& b, const SymInt& inner_b) {
-  QDQ_CHECK(may_be_equal(inner_a, inner_b), kInvalidArgument, op.target, " cannot multiply shapes ", to_string(a.sizes), " and ",
-            to_string(b.sizes), ": ", inner_a.to_string(), " against ", inner_b.to_string());
+  QDQ_CHECK(may_be_equal(inner_a, inner_b), kInvalidArgument, op.target, " cannot multiply shapes ", to_string(a.sizes), " and ", to_string(b.sizes),
+            ": ", inner_a.to_string(), " against ", inner_b.to_string());
 }
 
 // x[..., K] weight[N, K]^T + bias[N].
@@ -118,9 +117,7 @@ Tensor matrix_product(const Tensor& left, const Tensor& right, const Shape& size
   };
   return batched_product(spread(a, M, K), spread(b, K, N)).reshape(sizes);
 }
-Value eval_matmul(const Call<Tensor>& call) {
-  return matrix_product(call.tensor(0), call.tensor(1), constant_shape(result_meta(call).sizes));
-}
+Value eval_matmul(const Call<Tensor>& call) { return matrix_product(call.tensor(0), call.tensor(1), constant_shape(result_meta(call).sizes)); }
 
 // beta self + alpha (a b).
 MetaValue infer_addmm(const Call<TensorMeta>& call) {
@@ -224,8 +221,8 @@ MetaValue infer_einsum(const Call<TensorMeta>& call) {
       // A size of 1 is spread over the others' size.
       if (!extent || extent->constant() == 1) extent = operands[n].sizes[a];
       if (operands[n].sizes[a].constant() == 1) continue;
-      QDQ_CHECK(may_be_equal(*extent, operands[n].sizes[a]), kInvalidArgument, "einsum '", call.string(0), "' finds the sizes ",
-                extent->to_string(), " and ", operands[n].sizes[a].to_string(), " for '", equation.inputs[n][a], "'");
+      QDQ_CHECK(may_be_equal(*extent, operands[n].sizes[a]), kInvalidArgument, "einsum '", call.string(0), "' finds the sizes ", extent->to_string(),
+                " and ", operands[n].sizes[a].to_string(), " for '", equation.inputs[n][a], "'");
     }
   }
   SymShape sizes;
@@ -258,7 +255,8 @@ Value eval_einsum(const Call<Tensor>& call) {
   return visit_wide(out.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     std::vector<Tensor> factors;
-    for (size_t n = 0; n < operands.size(); ++n) factors.push_back(spread_over(operands[n].to(DTypeOf<C>::value), equation.inputs[n], letters, extents));
+    for (size_t n = 0; n < operands.size(); ++n)
+      factors.push_back(spread_over(operands[n].to(DTypeOf<C>::value), equation.inputs[n], letters, extents));
     const Tensor result = Tensor::empty(out.sizes(), DTypeOf<C>::value);
     C* sums = result.data<C>();
     const int64_t total = numel_of(extents), inner = out.numel() == 0 ? 0 : total / out.numel();

@@ -26,9 +26,9 @@ struct Pattern {
 
 // A place where a pattern was found (InternalMatch).
 struct Match {
-  std::unordered_map<const Node*, Argument> nodes_map;  // node of the pattern -> what stands there; a constant only for placeholders
-  std::vector<Argument> placeholder_nodes;              // for the pattern's placeholders, in order
-  std::vector<Node*> returning_nodes;                   // for the values that the pattern returns, each once, in order
+  std::unordered_map<const Node*, Argument> nodes_map;       // node of the pattern -> what stands there; a constant only for placeholders
+  std::vector<Argument> placeholder_nodes;                   // for the pattern's placeholders, in order
+  std::vector<Node*> returning_nodes;                        // for the values that the pattern returns, each once, in order
   std::vector<std::pair<std::string, Node*>> name_node_map;  // for the pattern's names; null where a constant stands
 
   Node* named(const std::string& name) const;  // throws Error{kInvalidArgument} if the pattern has no such name
@@ -51,7 +51,7 @@ std::vector<Match> find_matches(const Graph& graph, const Pattern& pattern, cons
 // correspond to the pattern's in order. New nodes get what `new_node`, if given, does to them. Returns the number of matches.
 // Throws Error{kInvalidArgument} unless both return the result of one call and take equally many placeholders.
 //   before: a -> [pattern] -> b      after: a -> [replacement] -> b
-size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacement,
-                       const std::function<void(Node&)>& new_node = {}, const MatchOptions& options = {});
+size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacement, const std::function<void(Node&)>& new_node = {},
+                       const MatchOptions& options = {});
 
 }  // namespace qdq

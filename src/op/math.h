@@ -7,11 +7,11 @@ namespace qdq::math {
 
 double exp(double x);
 double expm1(double x);
-double log(double x);    // NaN below 0, -inf at 0
+double log(double x);  // NaN below 0, -inf at 0
 double log1p(double x);
 double tanh(double x);
 double erf(double x);
-double sin(double x);    // |x| below 1e9
+double sin(double x);  // |x| below 1e9
 double cos(double x);
 double pow(double x, double y);
 

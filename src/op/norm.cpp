@@ -8,8 +8,7 @@ namespace {
 struct Moments {
   double mean = 0, variance = 0;  // variance: of the population
 };
-template <class C>
-Moments moments_of(const C* x, int64_t n) {
+template <class C> Moments moments_of(const C* x, int64_t n) {
   Moments out;
   for (int64_t i = 0; i < n; ++i) out.mean += static_cast<double>(x[i]);
   out.mean /= static_cast<double>(n);
@@ -21,7 +20,6 @@ Moments moments_of(const C* x, int64_t n) {
   return out;
 }
 
-
 // Where the schema keeps things; training -1: never.
 struct BatchNormPlaces {
   int running_mean, running_var, training, momentum, eps;
@@ -30,8 +28,7 @@ constexpr BatchNormPlaces kBatchNorm{3, 4, 5, 6, 7};
 constexpr BatchNormPlaces kNoTraining{3, 4, -1, 5, 6};
 constexpr BatchNormPlaces kNoStats{-1, -1, 3, 4, 5};
 
-template <class T>
-bool is_training(const Call<T>& call, const BatchNormPlaces& at) {
+template <class T> bool is_training(const Call<T>& call, const BatchNormPlaces& at) {
   return at.training >= 0 && call.boolean(static_cast<size_t>(at.training));
 }
 
@@ -45,8 +42,9 @@ MetaValue infer_batch_norm_with(const Call<TensorMeta>& call, const BatchNormPla
               to_string(x.sizes), " got '", call.op().schema.arguments[static_cast<size_t>(i)].name, "' of shape ", to_string(vector.sizes));
   }
   const bool training = is_training(call, at);
-  QDQ_CHECK(training || (at.running_mean >= 0 && !call.is_none(static_cast<size_t>(at.running_mean)) && !call.is_none(static_cast<size_t>(at.running_var))),
-            kInvalidArgument, call.op().target, " in evaluation mode wants running statistics");
+  QDQ_CHECK(
+      training || (at.running_mean >= 0 && !call.is_none(static_cast<size_t>(at.running_mean)) && !call.is_none(static_cast<size_t>(at.running_var))),
+      kInvalidArgument, call.op().target, " in evaluation mode wants running statistics");
   const TensorMeta out = tensor_meta(x.dtype, x.sizes);
   if (!has_saved) return out;
   const DType saved = x.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -56,8 +54,7 @@ MetaValue infer_batch_norm_with(const Call<TensorMeta>& call, const BatchNormPla
 
 // ATen/native/cpu/batch_norm_kernel.cpp: x * alpha + beta with alpha = weight / sqrt(var + eps), beta = bias - mean * alpha, all in the
 // tensor's dtype.
-template <class C>
-Tensor scale_channels(const Tensor& x, const std::vector<C>& alpha, const std::vector<C>& beta) {
+template <class C> Tensor scale_channels(const Tensor& x, const std::vector<C>& alpha, const std::vector<C>& beta) {
   const Tensor in = x.contiguous(), out = Tensor::empty(x.sizes(), DTypeOf<C>::value);
   const int64_t channels = x.size(1), inner = numel_of(Shape(x.sizes().begin() + 2, x.sizes().end()));
   const C* from = in.data<C>();
@@ -70,16 +67,14 @@ Tensor scale_channels(const Tensor& x, const std::vector<C>& alpha, const std::v
 }
 
 // The i-th argument as numbers, or `otherwise` for every channel.
-template <class C>
-std::vector<C> channel_values(const Call<Tensor>& call, int i, int64_t channels, C otherwise) {
+template <class C> std::vector<C> channel_values(const Call<Tensor>& call, int i, int64_t channels, C otherwise) {
   if (i < 0 || call.is_none(static_cast<size_t>(i))) return std::vector<C>(static_cast<size_t>(channels), otherwise);
   const Tensor values = call.tensor(static_cast<size_t>(i)).to(DTypeOf<C>::value).contiguous();
   return std::vector<C>(values.data<C>(), values.data<C>() + values.numel());
 }
 
 // running = (1 - momentum) running + momentum current, in place.
-template <class C>
-void update_running(const Call<Tensor>& call, int i, const std::vector<double>& current, double momentum) {
+template <class C> void update_running(const Call<Tensor>& call, int i, const std::vector<double>& current, double momentum) {
   if (i < 0 || call.is_none(static_cast<size_t>(i))) return;
   std::vector<C> values = channel_values<C>(call, i, static_cast<int64_t>(current.size()), C(0));
   for (size_t c = 0; c < values.size(); ++c) values[c] = static_cast<C>((1 - momentum) * static_cast<double>(values[c]) + momentum * current[c]);
@@ -128,15 +123,12 @@ Value eval_batch_norm_with(const Call<Tensor>& call, const BatchNormPlaces& at, 
   });
 }
 
-template <const BatchNormPlaces& places, bool has_saved>
-MetaValue infer_batch_norm(const Call<TensorMeta>& call) {
+template <const BatchNormPlaces& places, bool has_saved> MetaValue infer_batch_norm(const Call<TensorMeta>& call) {
   return infer_batch_norm_with(call, places, has_saved);
 }
-template <const BatchNormPlaces& places, bool has_saved>
-Value eval_batch_norm(const Call<Tensor>& call) {
+template <const BatchNormPlaces& places, bool has_saved> Value eval_batch_norm(const Call<Tensor>& call) {
   return eval_batch_norm_with(call, places, has_saved);
 }
-
 
 // Normalises runs of `length` elements, of which there are `groups` in a row: element i of a run has the weight
 // weight[run % groups * per_group + i / inner]. Everything is computed in double and rounded once.
@@ -167,8 +159,7 @@ Value normalize_runs(const Tensor& x, const Runs& runs, double eps, const Tensor
 }
 
 // Layer norm over the last axes, which normalized_shape repeats.
-template <bool has_stats>
-MetaValue infer_layer_norm(const Call<TensorMeta>& call) {
+template <bool has_stats> MetaValue infer_layer_norm(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   const SymShape shape = call.syms(1);
   bool fits = !shape.empty() && shape.size() <= x.sizes.size();
@@ -187,8 +178,7 @@ MetaValue infer_layer_norm(const Call<TensorMeta>& call) {
   std::fill(stats.end() - static_cast<int64_t>(shape.size()), stats.end(), SymInt(1));
   return MetaValue::List{out, tensor_meta(x.dtype, stats), tensor_meta(x.dtype, stats)};
 }
-template <bool has_stats>
-Value eval_layer_norm(const Call<Tensor>& call) {
+template <bool has_stats> Value eval_layer_norm(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor& x = call.tensor(0);
   const Shape shape = call.integers(1);
@@ -215,8 +205,7 @@ Value eval_rms_norm(const Call<Tensor>& call) {
     double squares = 0;
     for (int64_t i = 0; i < length; ++i) squares += from[i] * from[i];
     const double rstd = 1 / std::sqrt(squares / static_cast<double>(length) + eps);
-    for (int64_t i = 0; i < length; ++i)
-      out.data<double>()[r * length + i] = from[i] * rstd * (weight.defined() ? weight.data<double>()[i] : 1);
+    for (int64_t i = 0; i < length; ++i) out.data<double>()[r * length + i] = from[i] * rstd * (weight.defined() ? weight.data<double>()[i] : 1);
   }
   return out.to(x.dtype());
 }
@@ -225,8 +214,7 @@ Value eval_rms_norm(const Call<Tensor>& call) {
 void check_groups(const OpDef& op, const SymShape& sizes, int64_t groups) {
   QDQ_CHECK(sizes.size() >= 2 && groups >= 1 &&
                 (!sizes[1].is_constant() || (groups <= std::max<int64_t>(*sizes[1].constant(), 1) && *sizes[1].constant() % groups == 0)),
-            kInvalidArgument, op.target,
-            " cannot split an input of shape ", to_string(sizes), " into ", groups, " groups of channels");
+            kInvalidArgument, op.target, " cannot split an input of shape ", to_string(sizes), " into ", groups, " groups of channels");
 }
 MetaValue infer_group_norm(const Call<TensorMeta>& call) {
   check_groups(call.op(), call.tensor(0).sizes, call.integer(1));
@@ -275,27 +263,36 @@ Value eval_instance_norm(const Call<Tensor>& call) {
 void add_norm_ops(std::vector<OpDef>& ops) {
   const Roles affine{.activation = 0, .weight = 1, .bias = 2};
   const auto add = [&](std::string_view line, Infer infer, Eval eval, Roles roles) { ops.push_back(define(line, infer, eval, roles)); };
-  add("aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+  add("aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float "
+      "eps, bool cudnn_enabled) -> Tensor",
       infer_batch_norm<kBatchNorm, false>, eval_batch_norm<kBatchNorm, false>, affine);
-  add("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+  add("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, "
+      "float eps) -> (Tensor, Tensor, Tensor)",
       infer_batch_norm<kBatchNorm, true>, eval_batch_norm<kBatchNorm, true>, affine);
-  add("aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+  add("aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, "
+      "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
       infer_batch_norm<kBatchNorm, true>, eval_batch_norm<kBatchNorm, true>, affine);
-  add("aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+  add("aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, "
+      "Tensor, Tensor)",
       infer_batch_norm<kNoStats, true>, eval_batch_norm<kNoStats, true>, affine);
-  add("aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+  add("aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float "
+      "momentum, float eps) -> (Tensor, Tensor, Tensor)",
       infer_batch_norm<kNoTraining, true>, eval_batch_norm<kNoTraining, true>, affine);
-  add("aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+  add("aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float "
+      "momentum, float eps, bool cudnn_enabled) -> Tensor",
       infer_instance_norm, eval_instance_norm, affine);
-  add("aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
+  add("aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool "
+      "cudnn_enable=True) -> Tensor",
       infer_layer_norm<false>, eval_layer_norm<false>, Roles{.activation = 0, .weight = 2, .bias = 3});
   add("aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
       infer_layer_norm<true>, eval_layer_norm<true>, Roles{.activation = 0, .weight = 2, .bias = 3});
-  add("aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", infer_layer_norm<false>, eval_rms_norm,
-      Roles{.activation = 0, .weight = 2});
-  add("aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor",
+  add("aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", infer_layer_norm<false>,
+      eval_rms_norm, Roles{.activation = 0, .weight = 2});
+  add("aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool "
+      "cudnn_enabled=True) -> Tensor",
       infer_group_norm, eval_group_norm, Roles{.activation = 0, .weight = 2, .bias = 3});
-  add("aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+  add("aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, "
+      "Tensor)",
       infer_native_group_norm, eval_native_group_norm, affine);
 }
 

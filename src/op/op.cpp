@@ -10,8 +10,7 @@ namespace qdq {
 namespace {
 
 // A schema default as a value.
-template <class T>
-BasicValue<T> value_of(const Argument& argument) {
+template <class T> BasicValue<T> value_of(const Argument& argument) {
   return std::visit(
       [](const auto& value) -> BasicValue<T> {
         using U = std::decay_t<decltype(value)>;
@@ -56,26 +55,20 @@ Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args, std::vector<std:
   }
 }
 
-template <class T>
-void Call<T>::bad(size_t i, std::string_view wanted) const {
+template <class T> void Call<T>::bad(size_t i, std::string_view wanted) const {
   fail(ErrorCode::kInvalidArgument, op_->target, " wants ", wanted, " as its argument '", op_->schema.arguments[i].name,
        values_[i].is_none() ? "', found None" : "', found a value of another kind");
 }
 
-template <class T>
-const T& Call<T>::tensor(size_t i) const {
+template <class T> const T& Call<T>::tensor(size_t i) const {
   const T* value = values_[i].template get_if<T>();
   if (value == nullptr) bad(i, "a tensor");
   return *value;
 }
 
-template <class T>
-const T* Call<T>::optional_tensor(size_t i) const {
-  return is_none(i) ? nullptr : &tensor(i);
-}
+template <class T> const T* Call<T>::optional_tensor(size_t i) const { return is_none(i) ? nullptr : &tensor(i); }
 
-template <class T>
-std::vector<T> Call<T>::tensors(size_t i) const {
+template <class T> std::vector<T> Call<T>::tensors(size_t i) const {
   const auto* list = values_[i].template get_if<typename BasicValue<T>::List>();
   if (list == nullptr) bad(i, "a list of tensors");
   std::vector<T> out;
@@ -89,8 +82,7 @@ std::vector<T> Call<T>::tensors(size_t i) const {
 
 namespace {
 
-template <class T>
-std::optional<SymInt> sym_of(const BasicValue<T>& value) {
+template <class T> std::optional<SymInt> sym_of(const BasicValue<T>& value) {
   if (const int64_t* integer = value.template get_if<int64_t>()) return SymInt(*integer);
   if (const bool* boolean = value.template get_if<bool>()) return SymInt(*boolean);
   if (const SymInt* sym = value.template get_if<SymInt>()) return *sym;
@@ -101,30 +93,26 @@ std::optional<SymInt> sym_of(const BasicValue<T>& value) {
   return std::nullopt;
 }
 
-template <class T>
-std::optional<int64_t> integer_of(const BasicValue<T>& value) {
+template <class T> std::optional<int64_t> integer_of(const BasicValue<T>& value) {
   const std::optional<SymInt> sym = sym_of(value);
   return sym ? sym->constant() : std::nullopt;
 }
 
 }  // namespace
 
-template <class T>
-int64_t Call<T>::integer(size_t i) const {
+template <class T> int64_t Call<T>::integer(size_t i) const {
   const std::optional<int64_t> value = integer_of(values_[i]);
   if (!value) bad(i, "an integer");
   return *value;
 }
 
-template <class T>
-SymInt Call<T>::sym(size_t i) const {
+template <class T> SymInt Call<T>::sym(size_t i) const {
   const std::optional<SymInt> value = sym_of(values_[i]);
   if (!value) bad(i, "an integer");
   return *value;
 }
 
-template <class T>
-double Call<T>::number(size_t i) const {
+template <class T> double Call<T>::number(size_t i) const {
   if (const double* value = values_[i].template get_if<double>()) return *value;
   if (const std::optional<int64_t> value = integer_of(values_[i])) return static_cast<double>(*value);
   if constexpr (std::is_same_v<T, Tensor>) {
@@ -134,35 +122,28 @@ double Call<T>::number(size_t i) const {
   bad(i, "a number");
 }
 
-template <class T>
-bool Call<T>::is_integer(size_t i) const {
-  return sym_of(values_[i]).has_value();
-}
+template <class T> bool Call<T>::is_integer(size_t i) const { return sym_of(values_[i]).has_value(); }
 
-template <class T>
-bool Call<T>::boolean(size_t i) const {
+template <class T> bool Call<T>::boolean(size_t i) const {
   const std::optional<int64_t> value = integer_of(values_[i]);
   if (!value) bad(i, "a bool");
   return *value != 0;
 }
 
-template <class T>
-const std::string& Call<T>::string(size_t i) const {
+template <class T> const std::string& Call<T>::string(size_t i) const {
   const std::string* value = values_[i].template get_if<std::string>();
   if (value == nullptr) bad(i, "a string");
   return *value;
 }
 
-template <class T>
-DType Call<T>::dtype(size_t i, DType if_none) const {
+template <class T> DType Call<T>::dtype(size_t i, DType if_none) const {
   if (is_none(i)) return if_none;
   const DType* value = values_[i].template get_if<DType>();
   if (value == nullptr) bad(i, "a dtype");
   return *value;
 }
 
-template <class T>
-SymShape Call<T>::syms(size_t i) const {
+template <class T> SymShape Call<T>::syms(size_t i) const {
   const int64_t wanted = op_->schema.arguments[i].list_size;
   SymShape out;
   if (const auto* list = values_[i].template get_if<typename BasicValue<T>::List>()) {
@@ -179,8 +160,7 @@ SymShape Call<T>::syms(size_t i) const {
   return out;
 }
 
-template <class T>
-std::vector<int64_t> Call<T>::integers(size_t i) const {
+template <class T> std::vector<int64_t> Call<T>::integers(size_t i) const {
   std::vector<int64_t> out;
   for (const SymInt& value : syms(i)) {
     const std::optional<int64_t> constant = value.constant();
@@ -190,8 +170,7 @@ std::vector<int64_t> Call<T>::integers(size_t i) const {
   return out;
 }
 
-template <class T>
-std::vector<int64_t> Call<T>::integers(size_t i, size_t count) const {
+template <class T> std::vector<int64_t> Call<T>::integers(size_t i, size_t count) const {
   std::vector<int64_t> out = integers(i);
   if (out.size() == 1) out.resize(count, int64_t{out[0]});
   QDQ_CHECK(out.size() == count, kInvalidArgument, op_->target, " wants ", count, " numbers as its argument '", op_->schema.arguments[i].name,
@@ -215,8 +194,9 @@ OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles) 
 // PyTorch's second names of operators; an exported program keeps the one that the model used. All overloads go along, and the in-place form
 // ("mul_" is "multiply_" too).
 constexpr std::pair<std::string_view, std::string_view> kSecondNames[] = {
-    {"multiply", "mul"}, {"divide", "div"}, {"subtract", "sub"}, {"clip", "clamp"}, {"absolute", "abs"}, {"negative", "neg"}, {"fix", "trunc"},
-    {"greater", "gt"}, {"greater_equal", "ge"}, {"less", "lt"}, {"less_equal", "le"}, {"not_equal", "ne"}, {"concatenate", "cat"}, {"moveaxis", "movedim"}};
+    {"multiply", "mul"},  {"divide", "div"},   {"subtract", "sub"},    {"clip", "clamp"},       {"absolute", "abs"},
+    {"negative", "neg"},  {"fix", "trunc"},    {"greater", "gt"},      {"greater_equal", "ge"}, {"less", "lt"},
+    {"less_equal", "le"}, {"not_equal", "ne"}, {"concatenate", "cat"}, {"moveaxis", "movedim"}};
 
 void add_second_names(std::vector<OpDef>& ops) {
   constexpr std::string_view kAten = "torch.ops.aten.";
@@ -261,8 +241,7 @@ const std::vector<OpDef>& all_ops() {
 const OpDef* find_op(std::string_view target) {
   static const std::unordered_map<std::string_view, const OpDef*> by_target = [] {
     std::unordered_map<std::string_view, const OpDef*> map;
-    for (const OpDef& op : all_ops())
-      QDQ_CHECK(map.emplace(op.target, &op).second, kInternal, "the operator ", op.target, " is defined twice");
+    for (const OpDef& op : all_ops()) QDQ_CHECK(map.emplace(op.target, &op).second, kInternal, "the operator ", op.target, " is defined twice");
     return map;
   }();
   if (target.substr(0, 10) == "_operator.") target.remove_prefix(1);
@@ -284,8 +263,9 @@ void check_ops(const Graph& graph) {
     list += ")";
   }
   const auto& [target, nodes] = *unknown.begin();
-  throw Error(ErrorCode::kUnsupported, concat("qdq does not have ", unknown.size(), unknown.size() == 1 ? " operator" : " operators",
-                                              " of this program: ", list), nodes[0]->name(), target);
+  throw Error(ErrorCode::kUnsupported,
+              concat("qdq does not have ", unknown.size(), unknown.size() == 1 ? " operator" : " operators", " of this program: ", list),
+              nodes[0]->name(), target);
 }
 
 namespace {
@@ -295,8 +275,9 @@ MetaValue meta_value_of(const ValueMeta& meta, const Node& user, const Node& nod
       [&](const auto& value) -> MetaValue {
         using U = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<U, std::monostate>) {
-          throw Error(ErrorCode::kInvalidArgument, concat("nothing is known of the value '", node.name(), "' that '", user.name(),
-                                                          "' uses: give its dtype and shape"), user.name(), user.target());
+          throw Error(ErrorCode::kInvalidArgument,
+                      concat("nothing is known of the value '", node.name(), "' that '", user.name(), "' uses: give its dtype and shape"),
+                      user.name(), user.target());
         } else if constexpr (std::is_same_v<U, std::vector<ValueMeta>>) {
           MetaValue::List list;
           for (const ValueMeta& element : value) list.push_back(element.value.index() == 0 ? MetaValue() : meta_value_of(element, user, node));

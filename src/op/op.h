@@ -15,8 +15,7 @@
 namespace qdq {
 
 // A resolved argument or result. T is Tensor when running and TensorMeta when inferring shapes (where integers may be SymInts).
-template <class T>
-class BasicValue {
+template <class T> class BasicValue {
  public:
   using List = std::vector<BasicValue>;
   BasicValue() = default;                                         // None
@@ -50,8 +49,7 @@ struct OpDef;
 
 // One call of an operator with all arguments in schema order: defaults are filled in, keyword-only arguments included. The typed
 // accessors throw Error{kInvalidArgument} naming operator and argument if the value is of another kind.
-template <class T>
-class Call {
+template <class T> class Call {
  public:
   // Fills defaults. Throws Error{kInvalidArgument} on too many, missing or unknown arguments.
   Call(const OpDef& op, std::vector<BasicValue<T>> args, std::vector<std::pair<std::string, BasicValue<T>>> kwargs = {});
@@ -66,7 +64,7 @@ class Call {
   std::vector<T> tensors(size_t i) const;    // "Tensor[]"
   int64_t integer(size_t i) const;
   SymInt sym(size_t i) const;
-  double number(size_t i) const;  // Scalar or float: an int, a float or a bool (or, when running, a one-element tensor)
+  double number(size_t i) const;    // Scalar or float: an int, a float or a bool (or, when running, a one-element tensor)
   bool is_integer(size_t i) const;  // whether a Scalar is an int or bool
   bool boolean(size_t i) const;
   const std::string& string(size_t i) const;
@@ -86,7 +84,7 @@ class Call {
 // Which argument is what, by schema index; -1: there is none. Facts only: what a quantizer makes of them is its policy.
 struct Roles {
   int activation = -1;
-  int other = -1;   // the second activation of a binary operator
+  int other = -1;  // the second activation of a binary operator
   int weight = -1;
   int bias = -1;
   int weight_axis = 0;          // the output-channel axis of the weight

@@ -9,8 +9,7 @@ namespace qdq {
 namespace {
 
 // The promoted dtype of two operands, tensors or numbers.
-template <class T>
-DType common_dtype(const Call<T>& call, size_t a = 0, size_t b = 1) {
+template <class T> DType common_dtype(const Call<T>& call, size_t a = 0, size_t b = 1) {
   return result_dtype({operand_kind(call, a), operand_kind(call, b)});
 }
 
@@ -23,26 +22,17 @@ SymShape sizes_of(const Call<TensorMeta>& call, size_t i) {
 Tensor run_binary(const Call<Tensor>& call, DType out, const void* f, const Loops& loops) {
   return run_loops(operand(call, 0), operand(call, 1), common_dtype(call), out, f, loops);
 }
-template <class F>
-Value binary(const Call<Tensor>& call, const F& f) {
-  return run_binary(call, common_dtype(call), &f, kLoops<F>);
-}
+template <class F> Value binary(const Call<Tensor>& call, const F& f) { return run_binary(call, common_dtype(call), &f, kLoops<F>); }
 // The same where f is one step that f64 does exactly or rounds as f32 would (+ - * / and the root of two f32 numbers, a choice, fmod).
-template <class F>
-Value binary_step(const Call<Tensor>& call, const F& f) {
-  return run_binary(call, common_dtype(call), &f, kWideLoops<F>);
-}
+template <class F> Value binary_step(const Call<Tensor>& call, const F& f) { return run_binary(call, common_dtype(call), &f, kWideLoops<F>); }
 
 MetaValue infer_binary(const Call<TensorMeta>& call) {
   return tensor_meta(common_dtype(call), broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
 }
-MetaValue infer_compare(const Call<TensorMeta>& call) {
-  return tensor_meta(DType::kBool, broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
-}
+MetaValue infer_compare(const Call<TensorMeta>& call) { return tensor_meta(DType::kBool, broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1))); }
 
 // A scaling factor such as alpha in the computing type; integers exactly.
-template <class C>
-C factor(const Call<Tensor>& call, size_t i) {
+template <class C> C factor(const Call<Tensor>& call, size_t i) {
   if constexpr (std::is_same_v<C, int64_t>) return call.integer(i);
   else return static_cast<C>(call.number(i));
 }
@@ -50,13 +40,11 @@ C factor(const Call<Tensor>& call, size_t i) {
 enum class Sum { kAdd, kSub, kReverseSub };
 
 // a + alpha b, a - alpha b, b - alpha a.
-template <class C>
-Tensor sum_of(const Tensor& a, const Tensor& b, C alpha) {
+template <class C> Tensor sum_of(const Tensor& a, const Tensor& b, C alpha) {
   return map<C>(a.to(DTypeOf<C>::value), b.to(DTypeOf<C>::value), broadcast_shapes(a.sizes(), b.sizes()),
                 [alpha](C x, C y) { return add_wrapping(x, mul_wrapping(alpha, y)); });
 }
-template <Sum kind>
-Value eval_sum(const Call<Tensor>& call) {
+template <Sum kind> Value eval_sum(const Call<Tensor>& call) {
   const DType dtype = common_dtype(call);
   const Tensor first = operand(call, 0), second = operand(call, 1);
   const Tensor &a = kind == Sum::kReverseSub ? second : first, &b = kind == Sum::kReverseSub ? first : second;
@@ -70,13 +58,11 @@ Value eval_mul(const Call<Tensor>& call) {
   return binary_step(call, [](auto x, auto y) { return mul_wrapping(x, y); });
 }
 
-template <class C>
-void check_divisor(C divisor) {
+template <class C> void check_divisor(C divisor) {
   if constexpr (std::is_integral_v<C>) QDQ_CHECK(divisor != 0, kInvalidArgument, "an integer tensor is divided by zero");
 }
 
-template <class C>
-C divide_floor(C x, C y) {
+template <class C> C divide_floor(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) {
     if (y == -1) return mul_wrapping(x, C(-1));
@@ -93,16 +79,14 @@ C divide_floor(C x, C y) {
   }
 }
 
-template <class C>
-C divide_trunc(C x, C y) {
+template <class C> C divide_trunc(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) return y == -1 ? mul_wrapping(x, C(-1)) : x / y;
   else return std::trunc(x / y);
 }
 
 // The rest has the sign of the divisor.
-template <class C>
-C modulo_floor(C x, C y) {
+template <class C> C modulo_floor(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) {
     if (y == -1) return 0;
@@ -115,8 +99,7 @@ C modulo_floor(C x, C y) {
 }
 
 // The rest has the sign of the dividend.
-template <class C>
-C modulo_trunc(C x, C y) {
+template <class C> C modulo_trunc(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) return y == -1 ? 0 : x % y;
   else return std::fmod(x, y);
@@ -148,14 +131,8 @@ Value eval_fmod(const Call<Tensor>& call) {
 }
 
 // NaN wins.
-template <class C>
-C larger(C x, C y) {
-  return x != x || x > y ? x : y;
-}
-template <class C>
-C smaller(C x, C y) {
-  return x != x || x < y ? x : y;
-}
+template <class C> C larger(C x, C y) { return x != x || x > y ? x : y; }
+template <class C> C smaller(C x, C y) { return x != x || x < y ? x : y; }
 Value eval_maximum(const Call<Tensor>& call) {
   return binary_step(call, [](auto x, auto y) { return larger(x, y); });
 }
@@ -164,8 +141,7 @@ Value eval_minimum(const Call<Tensor>& call) {
 }
 
 // Powers of floats are computed in double; integers multiply.
-template <class C>
-C power(C x, C y) {
+template <class C> C power(C x, C y) {
   if constexpr (std::is_integral_v<C>) {
     if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
     C out = 1;
@@ -180,55 +156,112 @@ Value eval_pow(const Call<Tensor>& call) {
   return binary_step(call, [](auto x, auto y) { return power(x, y); });
 }
 
-struct Equal { template <class C> bool operator()(C x, C y) const { return x == y; } };
-struct NotEqual { template <class C> bool operator()(C x, C y) const { return x != y; } };
-struct Less { template <class C> bool operator()(C x, C y) const { return x < y; } };
-struct LessEqual { template <class C> bool operator()(C x, C y) const { return x <= y; } };
-struct Greater { template <class C> bool operator()(C x, C y) const { return x > y; } };
-struct GreaterEqual { template <class C> bool operator()(C x, C y) const { return x >= y; } };
-struct BothTrue { template <class C> bool operator()(C x, C y) const { return x != 0 && y != 0; } };
-struct EitherTrue { template <class C> bool operator()(C x, C y) const { return x != 0 || y != 0; } };
-struct OneTrue { template <class C> bool operator()(C x, C y) const { return (x != 0) != (y != 0); } };
+struct Equal {
+  template <class C> bool operator()(C x, C y) const { return x == y; }
+};
+struct NotEqual {
+  template <class C> bool operator()(C x, C y) const { return x != y; }
+};
+struct Less {
+  template <class C> bool operator()(C x, C y) const { return x < y; }
+};
+struct LessEqual {
+  template <class C> bool operator()(C x, C y) const { return x <= y; }
+};
+struct Greater {
+  template <class C> bool operator()(C x, C y) const { return x > y; }
+};
+struct GreaterEqual {
+  template <class C> bool operator()(C x, C y) const { return x >= y; }
+};
+struct BothTrue {
+  template <class C> bool operator()(C x, C y) const { return x != 0 && y != 0; }
+};
+struct EitherTrue {
+  template <class C> bool operator()(C x, C y) const { return x != 0 || y != 0; }
+};
+struct OneTrue {
+  template <class C> bool operator()(C x, C y) const { return (x != 0) != (y != 0); }
+};
 
-template <class F>
-Value eval_compare(const Call<Tensor>& call) {
+template <class F> Value eval_compare(const Call<Tensor>& call) {
   const auto f = [](auto x, auto y) { return static_cast<decltype(x)>(F{}(x, y)); };
   return run_binary(call, DType::kBool, &f, kWideLoops<decltype(f)>);
 }
 
-struct BitAnd { int64_t operator()(int64_t x, int64_t y) const { return x & y; } };
-struct BitOr { int64_t operator()(int64_t x, int64_t y) const { return x | y; } };
-struct BitXor { int64_t operator()(int64_t x, int64_t y) const { return x ^ y; } };
+struct BitAnd {
+  int64_t operator()(int64_t x, int64_t y) const { return x & y; }
+};
+struct BitOr {
+  int64_t operator()(int64_t x, int64_t y) const { return x | y; }
+};
+struct BitXor {
+  int64_t operator()(int64_t x, int64_t y) const { return x ^ y; }
+};
 
-template <class F>
-Value eval_bitwise(const Call<Tensor>& call) {
+template <class F> Value eval_bitwise(const Call<Tensor>& call) {
   const DType dtype = common_dtype(call);
   QDQ_CHECK(!is_floating(dtype), kInvalidArgument, call.op().target, " wants integers, found ", to_string(dtype));
   const Tensor a = operand(call, 0).to(DType::kS64), b = operand(call, 1).to(DType::kS64);
   return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()), F{}).to(dtype);
 }
 
-struct Negate { template <class C> C operator()(C x) const { return mul_wrapping(x, C(-1)); } };
-struct Absolute { template <class C> C operator()(C x) const { return x < 0 ? mul_wrapping(x, C(-1)) : x == 0 ? C(0) : x; } };
-struct Sign { template <class C> C operator()(C x) const { return x != x ? C(0) : static_cast<C>((x > 0) - (x < 0)); } };
-struct Square { template <class C> C operator()(C x) const { return mul_wrapping(x, x); } };
-struct Round { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::nearbyint(x); } };
-struct Floor { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::floor(x); } };
-struct Ceil { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::ceil(x); } };
-struct Trunc { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return x; else return std::trunc(x); } };
-template <class F>
-Value eval_unary(const Call<Tensor>& call) {
+struct Negate {
+  template <class C> C operator()(C x) const { return mul_wrapping(x, C(-1)); }
+};
+struct Absolute {
+  template <class C> C operator()(C x) const { return x < 0 ? mul_wrapping(x, C(-1)) : x == 0 ? C(0) : x; }
+};
+struct Sign {
+  template <class C> C operator()(C x) const { return x != x ? C(0) : static_cast<C>((x > 0) - (x < 0)); }
+};
+struct Square {
+  template <class C> C operator()(C x) const { return mul_wrapping(x, x); }
+};
+struct Round {
+  template <class C> C operator()(C x) const {
+    if constexpr (std::is_integral_v<C>) return x;
+    else return std::nearbyint(x);
+  }
+};
+struct Floor {
+  template <class C> C operator()(C x) const {
+    if constexpr (std::is_integral_v<C>) return x;
+    else return std::floor(x);
+  }
+};
+struct Ceil {
+  template <class C> C operator()(C x) const {
+    if constexpr (std::is_integral_v<C>) return x;
+    else return std::ceil(x);
+  }
+};
+struct Trunc {
+  template <class C> C operator()(C x) const {
+    if constexpr (std::is_integral_v<C>) return x;
+    else return std::trunc(x);
+  }
+};
+template <class F> Value eval_unary(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const F f{};
   return run_loops(x, x.dtype(), x.dtype(), &f, kWideLoops<F>);
 }
 
-struct IsZero { template <class C> C operator()(C x) const { return x == 0; } };
-struct IsNaN { template <class C> C operator()(C x) const { return x != x; } };
-struct IsInf { template <class C> C operator()(C x) const { if constexpr (std::is_integral_v<C>) return 0; else return std::isinf(x); } };
+struct IsZero {
+  template <class C> C operator()(C x) const { return x == 0; }
+};
+struct IsNaN {
+  template <class C> C operator()(C x) const { return x != x; }
+};
+struct IsInf {
+  template <class C> C operator()(C x) const {
+    if constexpr (std::is_integral_v<C>) return 0;
+    else return std::isinf(x);
+  }
+};
 MetaValue infer_predicate(const Call<TensorMeta>& call) { return tensor_meta(DType::kBool, call.tensor(0).sizes); }
-template <class F>
-Value eval_predicate(const Call<Tensor>& call) {
+template <class F> Value eval_predicate(const Call<Tensor>& call) {
   const F f{};
   return run_loops(call.tensor(0), call.tensor(0).dtype(), DType::kBool, &f, kWideLoops<F>);
 }
@@ -242,8 +275,7 @@ Value eval_bitwise_not(const Call<Tensor>& call) {
 
 // Functions that always give floats, computed in double and rounded once.
 MetaValue infer_float(const Call<TensorMeta>& call) { return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes); }
-template <double (*F)(double)>
-Value eval_float(const Call<Tensor>& call) {
+template <double (*F)(double)> Value eval_float(const Call<Tensor>& call) {
   const DType out = float_dtype(call.tensor(0).dtype());
   const auto f = [](double x) { return F(x); };
   return run_loops(call.tensor(0), out, out, &f, kDoubleLoops<decltype(f)>);
@@ -255,8 +287,7 @@ double log2_of(double x) { return math::log(x) * 0x1.71547652b82fep+0; }
 double log10_of(double x) { return math::log(x) * 0x1.bcb7b1526e50ep-2; }
 
 // clamp, clamp_min, clamp_max: bounds at the given places, numbers or tensors; -1 or None: there is none.
-template <class T>
-DType clamp_dtype(const Call<T>& call, int low, int high) {
+template <class T> DType clamp_dtype(const Call<T>& call, int low, int high) {
   OperandKind self = operand_kind(call, 0);
   const auto bound = [&](int i) { return i < 0 || call.is_none(static_cast<size_t>(i)) ? self : operand_kind(call, static_cast<size_t>(i)); };
   return result_dtype({self, bound(low), bound(high)});
@@ -290,8 +321,7 @@ Value eval_clamp_max(const Call<Tensor>& call) { return clamp_by(call, -1, 1); }
 
 // where(condition, a, b).
 MetaValue infer_where(const Call<TensorMeta>& call) {
-  return tensor_meta(common_dtype(call, 1, 2),
-                     broadcast_shapes(call.tensor(0).sizes, broadcast_shapes(sizes_of(call, 1), sizes_of(call, 2))));
+  return tensor_meta(common_dtype(call, 1, 2), broadcast_shapes(call.tensor(0).sizes, broadcast_shapes(sizes_of(call, 1), sizes_of(call, 2))));
 }
 Tensor choose(const Tensor& condition, const Tensor& a, const Tensor& b, DType dtype) {
   const Shape sizes = broadcast_shapes(condition.sizes(), broadcast_shapes(a.sizes(), b.sizes()));
@@ -305,9 +335,7 @@ Tensor choose(const Tensor& condition, const Tensor& a, const Tensor& b, DType d
                     });
   return out;
 }
-Value eval_where(const Call<Tensor>& call) {
-  return choose(call.tensor(0), operand(call, 1), operand(call, 2), common_dtype(call, 1, 2));
-}
+Value eval_where(const Call<Tensor>& call) { return choose(call.tensor(0), operand(call, 1), operand(call, 2), common_dtype(call, 1, 2)); }
 
 MetaValue infer_masked_fill(const Call<TensorMeta>& call) {
   return tensor_meta(call.tensor(0).dtype, broadcast_shapes(call.tensor(0).sizes, call.tensor(1).sizes));
@@ -343,8 +371,7 @@ MetaValue infer_addc(const Call<TensorMeta>& call) {
   return tensor_meta(result_dtype({operand_kind(call, 0), operand_kind(call, 1), operand_kind(call, 2)}),
                      broadcast_shapes(sizes_of(call, 0), broadcast_shapes(sizes_of(call, 1), sizes_of(call, 2))));
 }
-template <bool divides>
-Value eval_addc(const Call<Tensor>& call) {
+template <bool divides> Value eval_addc(const Call<Tensor>& call) {
   const DType dtype = result_dtype({operand_kind(call, 0), operand_kind(call, 1), operand_kind(call, 2)});
   const Shape sizes = broadcast_shapes(call.tensor(0).sizes(), broadcast_shapes(call.tensor(1).sizes(), call.tensor(2).sizes()));
   return visit_compute(dtype, [&](auto type) -> Value {

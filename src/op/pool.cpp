@@ -16,8 +16,7 @@ struct Window {
   bool ceil_mode = false;
 };
 
-template <class T>
-Window read_window(const Call<T>& call, size_t axes, bool has_dilation) {
+template <class T> Window read_window(const Call<T>& call, size_t axes, bool has_dilation) {
   Window window;
   const std::vector<int64_t> kernel = call.integers(1, axes), stride = call.integers(2).empty() ? kernel : call.integers(2, axes);
   const std::vector<int64_t> padding = call.integers(3, axes), dilation = has_dilation ? call.integers(4, axes) : std::vector<int64_t>(axes, 1);
@@ -67,8 +66,7 @@ MetaValue infer_window(const Call<TensorMeta>& call, size_t axes, bool has_dilat
   return MetaValue::List{out, tensor_meta(DType::kS64, sizes)};
 }
 
-template <size_t axes, bool has_dilation, bool has_indices>
-MetaValue infer_pool(const Call<TensorMeta>& call) {
+template <size_t axes, bool has_dilation, bool has_indices> MetaValue infer_pool(const Call<TensorMeta>& call) {
   return infer_window(call, axes, has_dilation, has_indices);
 }
 
@@ -88,8 +86,7 @@ Planes planes_of(const Shape& sizes, size_t axes) {
 }
 
 // Calls body(plane, output index, output position) for every output element in C order.
-template <class Body>
-void for_each_output(const Planes& out, Body&& body) {
+template <class Body> void for_each_output(const Planes& out, Body&& body) {
   for (int64_t plane = 0, index = 0; plane < out.count; ++plane)
     for (int64_t d = 0; d < out.extents[0]; ++d)
       for (int64_t h = 0; h < out.extents[1]; ++h)
@@ -105,8 +102,7 @@ struct Box {
     return out;
   }
 };
-template <class Body>
-void for_each_position(const Box& box, const Extents& in, Body&& body) {
+template <class Body> void for_each_position(const Box& box, const Extents& in, Body&& body) {
   for (int64_t d = box.first[0]; d < box.end[0]; d += box.step[0])
     for (int64_t h = box.first[1]; h < box.end[1]; h += box.step[1])
       for (int64_t w = box.first[2]; w < box.end[2]; w += box.step[2]) body((d * in[1] + h) * in[2] + w);
@@ -163,10 +159,7 @@ Value max_pool(const Call<Tensor>& call, size_t axes, bool has_indices) {
   });
 }
 
-template <size_t axes, bool has_indices>
-Value eval_max_pool(const Call<Tensor>& call) {
-  return max_pool(call, axes, has_indices);
-}
+template <size_t axes, bool has_indices> Value eval_max_pool(const Call<Tensor>& call) { return max_pool(call, axes, has_indices); }
 
 // The sum of each box in double, in C order, divided by what divisor(box, position) says; 0 for a box without elements.
 using Divisor = std::function<int64_t(const Box& box, const Extents& at)>;
@@ -219,10 +212,7 @@ Value avg_pool(const Call<Tensor>& call, size_t axes) {
         return count_include_pad ? padded(at).count() : box.count();
       });
 }
-template <size_t axes>
-Value eval_avg_pool(const Call<Tensor>& call) {
-  return avg_pool(call, axes);
-}
+template <size_t axes> Value eval_avg_pool(const Call<Tensor>& call) { return avg_pool(call, axes); }
 
 MetaValue infer_output_size(const Call<TensorMeta>& call, size_t axes, bool has_indices) {
   const TensorMeta& x = call.tensor(0);
@@ -241,16 +231,11 @@ MetaValue infer_output_size(const Call<TensorMeta>& call, size_t axes, bool has_
   if (!has_indices) return out;
   return MetaValue::List{out, tensor_meta(DType::kS64, sizes)};
 }
-template <size_t axes, bool has_indices>
-MetaValue infer_adaptive(const Call<TensorMeta>& call) {
-  return infer_output_size(call, axes, has_indices);
-}
-template <size_t axes>
-Value eval_adaptive_avg(const Call<Tensor>& call) {
+template <size_t axes, bool has_indices> MetaValue infer_adaptive(const Call<TensorMeta>& call) { return infer_output_size(call, axes, has_indices); }
+template <size_t axes> Value eval_adaptive_avg(const Call<Tensor>& call) {
   return average_over(call, axes, adaptive_box, [](const Box& box, const Extents&) { return box.count(); });
 }
-template <size_t axes>
-Value eval_adaptive_max(const Call<Tensor>& call) {
+template <size_t axes> Value eval_adaptive_max(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
   const Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes);
   return max_over(call, sizes, axes, true, adaptive_box);
@@ -263,19 +248,24 @@ void add_pool_ops(std::vector<OpDef>& ops) {
   const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, roles)); };
   add("aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor",
       infer_pool<1, true, false>, eval_max_pool<1, false>);
-  add("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)",
+  add("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
+      "ceil_mode=False) -> (Tensor, Tensor)",
       infer_pool<1, true, true>, eval_max_pool<1, true>);
   add("aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
       infer_pool<2, true, false>, eval_max_pool<2, false>);
-  add("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+  add("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) "
+      "-> (Tensor, Tensor)",
       infer_pool<2, true, true>, eval_max_pool<2, true>);
   add("aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
       infer_pool<3, true, false>, eval_max_pool<3, false>);
-  add("aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+  add("aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> "
+      "Tensor",
       infer_pool<1, false, false>, eval_avg_pool<1>);
-  add("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+  add("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? "
+      "divisor_override=None) -> Tensor",
       infer_pool<2, false, false>, eval_avg_pool<2>);
-  add("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+  add("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? "
+      "divisor_override=None) -> Tensor",
       infer_pool<3, false, false>, eval_avg_pool<3>);
   add("aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", infer_adaptive<1, false>, eval_adaptive_avg<1>);
   add("aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", infer_adaptive<2, false>, eval_adaptive_avg<2>);

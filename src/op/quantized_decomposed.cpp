@@ -8,41 +8,48 @@ namespace {
 
 // expressions with PyTorch's promotion, so that the formulas below read like their source.
 
-template <class F>
-Tensor combine(const Tensor& a, const Tensor& b, const F& f) {
+template <class F> Tensor combine(const Tensor& a, const Tensor& b, const F& f) {
   const DType dtype = result_dtype({{a.dtype(), a.dim() == 0 ? 1 : 2}, {b.dtype(), b.dim() == 0 ? 1 : 2}});
   return run_loops(a, b, dtype, dtype, &f, kWideLoops<F>);
 }
-Tensor operator+(const Tensor& a, const Tensor& b) { return combine(a, b, [](auto x, auto y) { return add_wrapping(x, y); }); }
-Tensor operator-(const Tensor& a, const Tensor& b) { return combine(a, b, [](auto x, auto y) { return add_wrapping(x, mul_wrapping(decltype(y)(-1), y)); }); }
-Tensor operator*(const Tensor& a, const Tensor& b) { return combine(a, b, [](auto x, auto y) { return mul_wrapping(x, y); }); }
+Tensor operator+(const Tensor& a, const Tensor& b) {
+  return combine(a, b, [](auto x, auto y) { return add_wrapping(x, y); });
+}
+Tensor operator-(const Tensor& a, const Tensor& b) {
+  return combine(a, b, [](auto x, auto y) { return add_wrapping(x, mul_wrapping(decltype(y)(-1), y)); });
+}
+Tensor operator*(const Tensor& a, const Tensor& b) {
+  return combine(a, b, [](auto x, auto y) { return mul_wrapping(x, y); });
+}
 
 // f of every element of a float tensor, rounded to the tensor's dtype.
-template <class F>
-Tensor apply(const Tensor& x, const F& f) {
+template <class F> Tensor apply(const Tensor& x, const F& f) {
   check_float(x.dtype(), "quantized_decomposed");
   return run_loops(x, x.dtype(), x.dtype(), &f, kDoubleLoops<F>);
 }
-Tensor reciprocal(const Tensor& x) { return apply(x, [](double v) { return 1 / v; }); }
-Tensor round(const Tensor& x) { return apply(x, [](double v) { return std::nearbyint(v); }); }
+Tensor reciprocal(const Tensor& x) {
+  return apply(x, [](double v) { return 1 / v; });
+}
+Tensor round(const Tensor& x) {
+  return apply(x, [](double v) { return std::nearbyint(v); });
+}
 Tensor clamp(const Tensor& x, int64_t low, int64_t high) {
   const double lowest = static_cast<double>(low), highest = static_cast<double>(high);
   return apply(x, [=](double v) { return v < lowest ? lowest : v > highest ? highest : v; });
 }
-
 
 void check_quantized_dtype(const OpDef& op, DType dtype) {
   QDQ_CHECK(is_integral(dtype) && dtype != DType::kS64, kInvalidArgument, op.target, " does not have the quantized dtype ", to_string(dtype));
 }
 void check_range(const OpDef& op, int64_t qmin, int64_t qmax, DType dtype) {
   check_quantized_dtype(op, dtype);
-  QDQ_CHECK(qmin >= min_of(dtype) && qmax <= max_of(dtype), kInvalidArgument, op.target, " got the range ", qmin, "..", qmax,
-            ", which does not fit ", to_string(dtype));
+  QDQ_CHECK(qmin >= min_of(dtype) && qmax <= max_of(dtype), kInvalidArgument, op.target, " got the range ", qmin, "..", qmax, ", which does not fit ",
+            to_string(dtype));
 }
 // f16 and bf16 are quantized as f32.
 void check_float_input(const OpDef& op, DType dtype) {
-  QDQ_CHECK(dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16, kInvalidArgument, op.target,
-            " wants a float32 tensor, found ", to_string(dtype));
+  QDQ_CHECK(dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16, kInvalidArgument, op.target, " wants a float32 tensor, found ",
+            to_string(dtype));
 }
 void check_dtype_is(const OpDef& op, DType found, DType wanted) {
   check_quantized_dtype(op, wanted);
@@ -57,8 +64,7 @@ void check_one(const OpDef& op, const TensorMeta& qparam, const char* name) {
 
 enum class Given { kNumbers, kQParamTensors, kAllTensors };
 
-template <Given given>
-MetaValue infer_quantize(const Call<TensorMeta>& call) {
+template <Given given> MetaValue infer_quantize(const Call<TensorMeta>& call) {
   const DType dtype = call.dtype(5, DType::kS8);
   check_float_input(call.op(), call.tensor(0).dtype);
   if (given != Given::kNumbers) {
@@ -68,8 +74,7 @@ MetaValue infer_quantize(const Call<TensorMeta>& call) {
   if (given != Given::kAllTensors) check_range(call.op(), call.integer(3), call.integer(4), dtype);
   return tensor_meta(dtype, call.tensor(0).sizes);
 }
-template <Given given>
-Value eval_quantize(const Call<Tensor>& call) {
+template <Given given> Value eval_quantize(const Call<Tensor>& call) {
   infer_call(call);
   const DType dtype = call.dtype(5, DType::kS8);
   const int64_t qmin = call.integer(3), qmax = call.integer(4);
@@ -77,14 +82,15 @@ Value eval_quantize(const Call<Tensor>& call) {
   // The reciprocal is taken in double and applied as f32.
   const float inverse = static_cast<float>(1.0 / call.number(1)), zero_point = static_cast<float>(call.integer(2));
   const float low = static_cast<float>(qmin), high = static_cast<float>(qmax);
-  return map<float>(call.tensor(0).to(DType::kF32), [=](float x) {
-           const float q = std::nearbyint(x * inverse) + zero_point;
-           return q < low ? low : q > high ? high : q;
-         }).to(dtype);
+  return map<float>(call.tensor(0).to(DType::kF32),
+                    [=](float x) {
+                      const float q = std::nearbyint(x * inverse) + zero_point;
+                      return q < low ? low : q > high ? high : q;
+                    })
+      .to(dtype);
 }
 
-template <Given given>
-MetaValue infer_dequantize(const Call<TensorMeta>& call) {
+template <Given given> MetaValue infer_dequantize(const Call<TensorMeta>& call) {
   check_dtype_is(call.op(), call.tensor(0).dtype, call.dtype(5, DType::kS8));
   if (given != Given::kNumbers) {
     check_one(call.op(), call.tensor(1), "scale");
@@ -92,8 +98,7 @@ MetaValue infer_dequantize(const Call<TensorMeta>& call) {
   }
   return tensor_meta(call.dtype(6, DType::kF32), call.tensor(0).sizes);
 }
-template <Given given>
-Value eval_dequantize(const Call<Tensor>& call) {
+template <Given given> Value eval_dequantize(const Call<Tensor>& call) {
   const DType out = result_meta(call).dtype;
   const Tensor scale = Tensor::scalar(call.number(1)), zero_point = Tensor::scalar(call.integer(2));
   const auto difference = [](double q, double z) { return q - z; };
@@ -103,7 +108,6 @@ Value eval_dequantize(const Call<Tensor>& call) {
   const Tensor shifted = run_loops(call.tensor(0), zero_point, out, out, &difference, kDoubleLoops<decltype(difference)>);
   return run_loops(shifted, scale, out, out, &product, kDoubleLoops<decltype(product)>);
 }
-
 
 // One number per channel, shaped to broadcast along the axis.
 Tensor along(const Tensor& qparams, int64_t axis, const Tensor& input) {
@@ -190,14 +194,11 @@ MetaValue infer_dequantize_per_token(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   return tensor_meta(call.dtype(6, DType::kF32), broadcast_shapes(x.sizes, broadcast_shapes(call.tensor(1).sizes, call.tensor(2).sizes)));
 }
-Value eval_dequantize_per_token(const Call<Tensor>& call) {
-  return ((call.tensor(0) - call.tensor(2)) * call.tensor(1)).to(result_meta(call).dtype);
-}
+Value eval_dequantize_per_token(const Call<Tensor>& call) { return ((call.tensor(0) - call.tensor(2)) * call.tensor(1)).to(result_meta(call).dtype); }
 
 // per channel group: one scale and zero point for each run of group_size elements of a row.
 
-template <class T>
-int64_t group_size_of(const Call<T>& call, const SymShape& sizes, const SymShape& scales) {
+template <class T> int64_t group_size_of(const Call<T>& call, const SymShape& sizes, const SymShape& scales) {
   int64_t group = call.integer(6);
   QDQ_CHECK(group > 1 && sizes.size() == 2 && sizes[1].is_constant(), kInvalidArgument, call.op().target,
             " wants a matrix and groups of more than 1 element, found shape ", to_string(sizes), " and group size ", group);
@@ -228,7 +229,8 @@ Value eval_quantize_group(const Call<Tensor>& call) {
     for (const C x : all.template span<C>()) QDQ_CHECK(x == x, kInvalidArgument, call.op().target, " got a NaN");
   });
   return quantize_rows(input.reshape({rows, group}), call.tensor(1).reshape({rows, 1}), call.tensor(2).reshape({rows, 1}), call.integer(3),
-                       call.integer(4), meta.dtype).reshape(input.sizes());
+                       call.integer(4), meta.dtype)
+      .reshape(input.sizes());
 }
 MetaValue infer_dequantize_group(const Call<TensorMeta>& call) {
   check_groups(call);
@@ -268,8 +270,7 @@ MetaValue infer_choose_qparams(const Call<TensorMeta>& call) {
             ", which must include 0 and more");
   return MetaValue::List{tensor_meta(DType::kF64, {SymInt(1)}), tensor_meta(DType::kS64, {SymInt(1)})};
 }
-template <bool symmetric>
-Value eval_choose_qparams(const Call<Tensor>& call) {
+template <bool symmetric> Value eval_choose_qparams(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor& input = call.tensor(0);
   const int64_t qmin = call.integer(1), qmax = call.integer(2);
@@ -301,7 +302,8 @@ SymShape token_sizes(const SymShape& sizes, const OpDef& op) {
 // Symmetric: scale = max(largest |x|, 1e-5) / 127, in f32 for f16; zero points are float zeros.
 MetaValue infer_choose_per_token(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
-  QDQ_CHECK(call.dtype(1, DType::kS8) == DType::kS8, kInvalidArgument, call.op().target, " has int8 only, found ", to_string(call.dtype(1, DType::kS8)));
+  QDQ_CHECK(call.dtype(1, DType::kS8) == DType::kS8, kInvalidArgument, call.op().target, " has int8 only, found ",
+            to_string(call.dtype(1, DType::kS8)));
   const TensorMeta out = tensor_meta(x.dtype == DType::kF16 ? DType::kF32 : x.dtype, token_sizes(x.sizes, call.op()));
   return MetaValue::List{out, out};
 }
@@ -321,8 +323,8 @@ Value eval_choose_per_token(const Call<Tensor>& call) {
       }
     return out.to(one.dtype);
   });
-  const Tensor scales = apply(apply(largest, [](auto v) { return v < decltype(v)(1e-5) ? decltype(v)(1e-5) : v; }),
-                              [](auto v) { return v / decltype(v)(127); });
+  const Tensor scales =
+      apply(apply(largest, [](auto v) { return v < decltype(v)(1e-5) ? decltype(v)(1e-5) : v; }), [](auto v) { return v / decltype(v)(127); });
   return Value::List{scales, Tensor::empty(sizes, one.dtype)};
 }
 
@@ -361,35 +363,49 @@ Value eval_convert(const Call<Tensor>& call) { return call.tensor(0).to(call.dty
 void add_quantized_decomposed_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
   const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, roles)); };
-  add("quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+  add("quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> "
+      "Tensor",
       infer_quantize<Given::kNumbers>, eval_quantize<Given::kNumbers>);
-  add("quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+  add("quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType "
+      "dtype) -> Tensor",
       infer_quantize<Given::kQParamTensors>, eval_quantize<Given::kQParamTensors>);
-  add("quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype) -> Tensor",
+  add("quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, "
+      "ScalarType dtype) -> Tensor",
       infer_quantize<Given::kAllTensors>, eval_quantize<Given::kAllTensors>);
-  add("quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
+  add("quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, "
+      "ScalarType? out_dtype=None) -> Tensor",
       infer_dequantize<Given::kNumbers>, eval_dequantize<Given::kNumbers>);
-  add("quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
+  add("quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType "
+      "dtype, *, ScalarType? out_dtype=None) -> Tensor",
       infer_dequantize<Given::kQParamTensors>, eval_dequantize<Given::kQParamTensors>);
-  add("quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
+  add("quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, "
+      "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
       infer_dequantize<Given::kAllTensors>, eval_dequantize<Given::kAllTensors>);
-  add("quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+  add("quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, "
+      "ScalarType dtype) -> Tensor",
       infer_quantize_per_channel, eval_quantize_per_channel);
-  add("quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
+  add("quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, "
+      "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
       infer_dequantize_per_channel, eval_dequantize_per_channel);
-  add("quantized_decomposed::fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max) -> Tensor",
+  add("quantized_decomposed::fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max) -> "
+      "Tensor",
       infer_fake_quant_per_channel, eval_fake_quant_per_channel);
-  add("quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+  add("quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> "
+      "Tensor",
       infer_quantize_per_token, eval_quantize_per_token);
-  add("quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, ScalarType output_dtype) -> Tensor",
+  add("quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, "
+      "ScalarType output_dtype) -> Tensor",
       infer_dequantize_per_token, eval_dequantize_per_token);
-  add("quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size) -> Tensor",
+  add("quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType "
+      "dtype, int group_size) -> Tensor",
       infer_quantize_group, eval_quantize_group);
-  add("quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor",
+  add("quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType "
+      "dtype, int group_size, ScalarType output_dtype) -> Tensor",
       infer_dequantize_group, eval_dequantize_group);
   add("quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)",
       infer_choose_qparams, eval_choose_qparams<false>);
-  add("quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)",
+  add("quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, "
+      "Tensor)",
       infer_choose_qparams, eval_choose_qparams<true>);
   add("quantized_decomposed::choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", infer_choose_per_token,
       eval_choose_per_token);

@@ -16,16 +16,16 @@ struct Net {
   bool has_biases, bidirectional, batch_first;
   int64_t layers, directions;
 };
-template <class T>
-Net read_net(const Call<T>& call) {
+template <class T> Net read_net(const Call<T>& call) {
   Net net{call.boolean(3), call.boolean(7), call.boolean(8), call.integer(4), call.boolean(7) ? 2 : 1};
   const size_t count = call.tensors(2).size();
-  QDQ_CHECK(net.layers >= 1 && net.layers <= static_cast<int64_t>(count) && count == static_cast<size_t>(net.layers * net.directions * (net.has_biases ? 4 : 2)), kUnsupported, call.op().target,
-            " got ", count, " parameters for ", net.layers, " layers and ", net.directions, " directions; projections are not supported");
+  QDQ_CHECK(net.layers >= 1 && net.layers <= static_cast<int64_t>(count) &&
+                count == static_cast<size_t>(net.layers * net.directions * (net.has_biases ? 4 : 2)),
+            kUnsupported, call.op().target, " got ", count, " parameters for ", net.layers, " layers and ", net.directions,
+            " directions; projections are not supported");
   return net;
 }
-template <class T>
-std::vector<T> states_of(const Call<T>& call, Cell cell) {
+template <class T> std::vector<T> states_of(const Call<T>& call, Cell cell) {
   if (cell != Cell::kLstm) return {call.tensor(1)};
   const std::vector<T> states = call.tensors(1);
   QDQ_CHECK(states.size() == 2, kInvalidArgument, call.op().target, " wants two states, found ", states.size());
@@ -52,7 +52,8 @@ MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
     if (i % per_cell == 1) wanted.push_back(hidden);
     bool fits = params[i].sizes.size() == wanted.size();
     for (size_t a = 0; fits && a < wanted.size(); ++a) fits = may_be_equal(params[i].sizes[a], wanted[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants parameter ", i, " of shape ", to_string(wanted), ", found ", to_string(params[i].sizes));
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants parameter ", i, " of shape ", to_string(wanted), ", found ",
+              to_string(params[i].sizes));
   }
   SymShape sizes = x.sizes;
   sizes[2] = hidden * SymInt(net.directions);
@@ -61,16 +62,12 @@ MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
   return out;
 }
 
-template <Cell cell>
-MetaValue infer_recurrent(const Call<TensorMeta>& call) {
-  return infer_cell(call, cell);
-}
+template <Cell cell> MetaValue infer_recurrent(const Call<TensorMeta>& call) { return infer_cell(call, cell); }
 
 double sigmoid_of(double x) { return 1 / (1 + math::exp(-x)); }
 
 // sum[g] = w[g] . x + b[g] for all gate rows.
-template <class C>
-void project(const Tensor& w, const Tensor* b, const C* x, std::vector<double>& sums) {
+template <class C> void project(const Tensor& w, const Tensor* b, const C* x, std::vector<double>& sums) {
   const int64_t columns = w.size(1);
   for (size_t g = 0; g < sums.size(); ++g) {
     const C* row = w.data<C>() + static_cast<int64_t>(g) * columns;
@@ -81,8 +78,7 @@ void project(const Tensor& w, const Tensor* b, const C* x, std::vector<double>& 
 }
 
 // One step of one sample: updates h (and c). `input` and `hidden` are the projections of x and of h.
-template <class C>
-void step(Cell cell, const std::vector<double>& input, const std::vector<double>& hidden, int64_t H, C* h, C* c) {
+template <class C> void step(Cell cell, const std::vector<double>& input, const std::vector<double>& hidden, int64_t H, C* h, C* c) {
   for (int64_t i = 0; i < H; ++i) {
     const auto gate = [&](int64_t g) { return input[static_cast<size_t>(g * H + i)] + hidden[static_cast<size_t>(g * H + i)]; };
     switch (cell) {
@@ -146,20 +142,18 @@ Value eval_cell(const Call<Tensor>& call, Cell cell) {
     return results;
   });
 }
-template <Cell cell>
-Value eval_recurrent(const Call<Tensor>& call) {
-  return eval_cell(call, cell);
-}
+template <Cell cell> Value eval_recurrent(const Call<Tensor>& call) { return eval_cell(call, cell); }
 
 }  // namespace
 
 void add_recurrent_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
-  const std::string options = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> ";
+  const std::string options =
+      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> ";
   ops.push_back(define("aten::lstm.input(Tensor input, Tensor[] hx, " + options + "(Tensor, Tensor, Tensor)", infer_recurrent<Cell::kLstm>,
                        eval_recurrent<Cell::kLstm>, roles));
-  ops.push_back(define("aten::gru.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)", infer_recurrent<Cell::kGru>, eval_recurrent<Cell::kGru>,
-                       roles));
+  ops.push_back(define("aten::gru.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)", infer_recurrent<Cell::kGru>,
+                       eval_recurrent<Cell::kGru>, roles));
   ops.push_back(define("aten::rnn_tanh.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)", infer_recurrent<Cell::kTanh>,
                        eval_recurrent<Cell::kTanh>, roles));
   ops.push_back(define("aten::rnn_relu.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)", infer_recurrent<Cell::kRelu>,

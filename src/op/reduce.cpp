@@ -9,17 +9,12 @@ namespace qdq {
 namespace {
 
 // Whether the schema has this argument, and where.
-template <class T>
-std::optional<size_t> place_of(const Call<T>& call, std::string_view name) {
-  return call.op().schema.index_of(name);
-}
-template <class T>
-bool keeps_axes(const Call<T>& call) {
+template <class T> std::optional<size_t> place_of(const Call<T>& call, std::string_view name) { return call.op().schema.index_of(name); }
+template <class T> bool keeps_axes(const Call<T>& call) {
   const std::optional<size_t> i = place_of(call, "keepdim");
   return i && call.boolean(*i);
 }
-template <class T>
-std::vector<size_t> reduced_axes(const Call<T>& call, size_t rank) {
+template <class T> std::vector<size_t> reduced_axes(const Call<T>& call, size_t rank) {
   const std::optional<size_t> i = place_of(call, "dim");
   if (i) return axes_of(call, *i, rank);
   std::vector<size_t> all(rank);
@@ -40,8 +35,7 @@ TensorMeta reduced_meta(const Call<TensorMeta>& call, DType dtype) {
 
 // row(const C* x, int64_t n) -> C for every row along the reduced axes, C being double or int64_t; `in` is the dtype to compute in. As
 // rows are summed in double or 64 bits and rounded once, the loops are compiled for these two alone.
-template <class C, class F>
-void reduce_row(const void* f, Elements x, Elements, std::byte* out, int64_t n) {
+template <class C, class F> void reduce_row(const void* f, Elements x, Elements, std::byte* out, int64_t n) {
   *reinterpret_cast<C*>(out) = (*static_cast<const F*>(f))(reinterpret_cast<const C*>(x.data), n);
 }
 Tensor run_reduction(const Call<Tensor>& call, DType in, const TensorMeta& meta, const void* f, const Loops& loops) {
@@ -54,14 +48,12 @@ Tensor run_reduction(const Call<Tensor>& call, DType in, const TensorMeta& meta,
     (wide == DType::kF64 ? loops.f64 : loops.s64)(f, {rows.data.raw() + r * rows.inner * bytes, 1}, {}, out.raw() + r * bytes, rows.inner);
   return out.to(meta.dtype);
 }
-template <class F>
-Tensor reduce(const Call<Tensor>& call, DType in, const TensorMeta& meta, const F& row) {
+template <class F> Tensor reduce(const Call<Tensor>& call, DType in, const TensorMeta& meta, const F& row) {
   return run_reduction(call, in, meta, &row, {nullptr, reduce_row<double, F>, reduce_row<int64_t, F>});
 }
 
 // sum, mean, prod: integers become s64 (mean: refused) unless a dtype is given.
-template <class T>
-DType sum_dtype(const Call<T>& call, DType self) {
+template <class T> DType sum_dtype(const Call<T>& call, DType self) {
   const std::optional<size_t> i = place_of(call, "dtype");
   return i ? call.dtype(*i, is_floating(self) ? self : DType::kS64) : is_floating(self) ? self : DType::kS64;
 }
@@ -71,31 +63,31 @@ MetaValue infer_mean(const Call<TensorMeta>& call) {
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(call.tensor(0).dtype));
   return reduced_meta(call, dtype);
 }
-template <class C>
-Accumulator<C> sum_of(const C* x, int64_t n) {
+template <class C> Accumulator<C> sum_of(const C* x, int64_t n) {
   Accumulator<C> sum = 0;
   for (int64_t i = 0; i < n; ++i) sum = add_wrapping(sum, static_cast<Accumulator<C>>(x[i]));
   return sum;
 }
-struct SumOf { template <class C> C operator()(const C* x, int64_t n) const { return static_cast<C>(sum_of(x, n)); } };
-struct MeanOf { template <class C> C operator()(const C* x, int64_t n) const { return static_cast<C>(sum_of(x, n) / static_cast<Accumulator<C>>(n)); } };
+struct SumOf {
+  template <class C> C operator()(const C* x, int64_t n) const { return static_cast<C>(sum_of(x, n)); }
+};
+struct MeanOf {
+  template <class C> C operator()(const C* x, int64_t n) const { return static_cast<C>(sum_of(x, n) / static_cast<Accumulator<C>>(n)); }
+};
 struct ProductOf {
-  template <class C>
-  C operator()(const C* x, int64_t n) const {
+  template <class C> C operator()(const C* x, int64_t n) const {
     Accumulator<C> product = 1;
     for (int64_t i = 0; i < n; ++i) product = mul_wrapping(product, static_cast<Accumulator<C>>(x[i]));
     return static_cast<C>(product);
   }
 };
-template <class F>
-Value eval_sum(const Call<Tensor>& call) {
+template <class F> Value eval_sum(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   return reduce(call, meta.dtype, meta, F{});
 }
 
 // Largest and smallest element; NaN wins, and of equal ones the first.
-template <bool largest, class C>
-int64_t extreme_index(const C* x, int64_t n) {
+template <bool largest, class C> int64_t extreme_index(const C* x, int64_t n) {
   int64_t best = 0;
   for (int64_t i = 1; i < n; ++i) {
     if (x[best] != x[best]) break;
@@ -111,8 +103,7 @@ MetaValue infer_extreme(const Call<TensorMeta>& call) {
   check_not_empty(call.op(), call.tensor(0).sizes);
   return reduced_meta(call, call.tensor(0).dtype);
 }
-template <bool largest>
-Value eval_extreme(const Call<Tensor>& call) {
+template <bool largest> Value eval_extreme(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   return reduce(call, meta.dtype, meta, [](const auto* x, int64_t n) { return x[extreme_index<largest>(x, n)]; });
 }
@@ -121,8 +112,7 @@ MetaValue infer_arg_extreme(const Call<TensorMeta>& call) {
   return reduced_meta(call, DType::kS64);
 }
 // The place of the extreme of every row, in the order of the rows.
-template <bool largest>
-std::vector<int64_t> extreme_places(const Rows& rows) {
+template <bool largest> std::vector<int64_t> extreme_places(const Rows& rows) {
   std::vector<int64_t> places(static_cast<size_t>(rows.outer));
   visit_wide(rows.data.dtype(), [&](auto type) {
     using C = typename decltype(type)::type;
@@ -131,8 +121,7 @@ std::vector<int64_t> extreme_places(const Rows& rows) {
   });
   return places;
 }
-template <bool largest>
-Value eval_arg_extreme(const Call<Tensor>& call) {
+template <bool largest> Value eval_arg_extreme(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor out = empty_result(call);
   const std::vector<int64_t> places = extreme_places<largest>(rows_along(x.to(wide_dtype(x.dtype())), reduced_axes(call, x.sizes().size())));
@@ -144,8 +133,7 @@ MetaValue infer_extreme_dim(const Call<TensorMeta>& call) {
   check_not_empty(call.op(), call.tensor(0).sizes);
   return MetaValue::List{reduced_meta(call, call.tensor(0).dtype), reduced_meta(call, DType::kS64)};
 }
-template <bool largest>
-Value eval_extreme_dim(const Call<Tensor>& call) {
+template <bool largest> Value eval_extreme_dim(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const MetaValue meta = infer_call(call);
   const Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes);
@@ -158,11 +146,8 @@ Value eval_extreme_dim(const Call<Tensor>& call) {
   return Value::List{values.to(x.dtype()), indices};
 }
 
-MetaValue infer_bool(const Call<TensorMeta>& call) {
-  return reduced_meta(call, call.tensor(0).dtype == DType::kU8 ? DType::kU8 : DType::kBool);
-}
-template <bool all>
-Value eval_bool(const Call<Tensor>& call) {
+MetaValue infer_bool(const Call<TensorMeta>& call) { return reduced_meta(call, call.tensor(0).dtype == DType::kU8 ? DType::kU8 : DType::kBool); }
+template <bool all> Value eval_bool(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   const auto row = [](const auto* x, int64_t n) {
     for (int64_t i = 0; i < n; ++i)
@@ -173,14 +158,12 @@ Value eval_bool(const Call<Tensor>& call) {
 }
 
 // Sum of squared distances from the mean / max(n - correction, 0).
-template <class T>
-double correction_of(const Call<T>& call) {
+template <class T> double correction_of(const Call<T>& call) {
   if (const std::optional<size_t> i = place_of(call, "correction")) return call.is_none(*i) ? 1 : call.number(*i);
   const std::optional<size_t> i = place_of(call, "unbiased");
   return i && !call.boolean(*i) ? 0 : 1;
 }
-template <class C>
-double variance_of(const C* x, int64_t n, double correction) {
+template <class C> double variance_of(const C* x, int64_t n, double correction) {
   const double mean = static_cast<double>(sum_of(x, n)) / static_cast<double>(n);
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -193,14 +176,13 @@ MetaValue infer_float_reduction(const Call<TensorMeta>& call) {
   QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(call.tensor(0).dtype));
   return reduced_meta(call, call.tensor(0).dtype);
 }
-template <bool takes_root>
-Value eval_var(const Call<Tensor>& call) {
+template <bool takes_root> Value eval_var(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   const double correction = correction_of(call);
   return reduce(call, meta.dtype, meta, [&](const auto* x, int64_t n) {
-           const double variance = variance_of(x, n, correction);
-           return static_cast<std::decay_t<decltype(*x)>>(takes_root ? std::sqrt(variance) : variance);
-         });
+    const double variance = variance_of(x, n, correction);
+    return static_cast<std::decay_t<decltype(*x)>>(takes_root ? std::sqrt(variance) : variance);
+  });
 }
 MetaValue infer_var_mean(const Call<TensorMeta>& call) {
   const MetaValue one = infer_float_reduction(call);
@@ -210,15 +192,13 @@ Value eval_var_mean(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
   const TensorMeta& one = *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>();
   const double correction = correction_of(call);
-  const Tensor variance = reduce(call, one.dtype, one, [&](const auto* x, int64_t n) {
-    return static_cast<std::decay_t<decltype(*x)>>(variance_of(x, n, correction));
-  });
+  const Tensor variance =
+      reduce(call, one.dtype, one, [&](const auto* x, int64_t n) { return static_cast<std::decay_t<decltype(*x)>>(variance_of(x, n, correction)); });
   return Value::List{variance, reduce(call, one.dtype, one, MeanOf{})};
 }
 
 // (sum |x|^p)^(1/p); p = inf: the largest, -inf: the smallest, 0: how many are not 0.
-template <class C>
-C norm_of(const C* x, int64_t n, double p) {
+template <class C> C norm_of(const C* x, int64_t n, double p) {
   double out = p == -std::numeric_limits<double>::infinity() ? -p : 0;
   for (int64_t i = 0; i < n; ++i) {
     const double magnitude = std::fabs(static_cast<double>(x[i]));
@@ -244,19 +224,18 @@ Value eval_norm(const Call<Tensor>& call) {
 Value eval_logsumexp(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   return reduce(call, meta.dtype, meta, [](const auto* x, int64_t n) {
-           using C = std::decay_t<decltype(*x)>;
-           const double largest = n == 0 ? 0 : static_cast<double>(x[extreme_index<true>(x, n)]);
-           const double shift = std::isinf(largest) ? 0 : largest;
-           double sum = 0;
-           for (int64_t i = 0; i < n; ++i) sum += math::exp(static_cast<double>(x[i]) - shift);
-           return static_cast<C>(math::log(sum) + shift);
-         });
+    using C = std::decay_t<decltype(*x)>;
+    const double largest = n == 0 ? 0 : static_cast<double>(x[extreme_index<true>(x, n)]);
+    const double shift = std::isinf(largest) ? 0 : largest;
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += math::exp(static_cast<double>(x[i]) - shift);
+    return static_cast<C>(math::log(sum) + shift);
+  });
 }
 
 // row(const C* x, C* out, int64_t n) for every row along one axis, C being double or, unless only_floats, int64_t; the result has the
 // input's shape. It is rounded once, to the dtype that is also that of the input's elements.
-template <class C, class F>
-void rewrite_row(const void* f, Elements x, Elements, std::byte* out, int64_t n) {
+template <class C, class F> void rewrite_row(const void* f, Elements x, Elements, std::byte* out, int64_t n) {
   (*static_cast<const F*>(f))(reinterpret_cast<const C*>(x.data), reinterpret_cast<C*>(out), n);
 }
 Tensor run_along_axis(const Tensor& x, int64_t axis, DType dtype, const void* f, const Loops& loops) {
@@ -268,8 +247,7 @@ Tensor run_along_axis(const Tensor& x, int64_t axis, DType dtype, const void* f,
     (wide == DType::kF64 ? loops.f64 : loops.s64)(f, {last.raw() + i * bytes, 1}, {}, out.raw() + i * bytes, n);
   return out.transpose(axis, -1).contiguous().reshape(x.sizes()).to(dtype);
 }
-template <bool only_floats = false, class F>
-Tensor along_axis(const Tensor& x, int64_t axis, DType dtype, const F& row) {
+template <bool only_floats = false, class F> Tensor along_axis(const Tensor& x, int64_t axis, DType dtype, const F& row) {
   if constexpr (only_floats) return run_along_axis(x, axis, dtype, &row, {nullptr, rewrite_row<double, F>, nullptr});
   else return run_along_axis(x, axis, dtype, &row, {nullptr, rewrite_row<double, F>, rewrite_row<int64_t, F>});
 }
@@ -282,8 +260,7 @@ MetaValue infer_softmax(const Call<TensorMeta>& call) {
   axis_or_scalar(call, 1, call.tensor(0).sizes.size());
   return tensor_meta(dtype, call.tensor(0).sizes);
 }
-template <Softmax kind>
-void softmax_row(const double* x, double* out, int64_t n) {
+template <Softmax kind> void softmax_row(const double* x, double* out, int64_t n) {
   const double largest = x[extreme_index<true>(x, n)];
   if (kind == Softmax::kSafe && std::isinf(largest) && largest < 0) {
     std::fill_n(out, n, 0.0);
@@ -296,11 +273,9 @@ void softmax_row(const double* x, double* out, int64_t n) {
     sum += powers[static_cast<size_t>(i)];
   }
   const double log_sum = kind == Softmax::kLog ? math::log(sum) : 0;
-  for (int64_t i = 0; i < n; ++i)
-    out[i] = kind == Softmax::kLog ? x[i] - largest - log_sum : powers[static_cast<size_t>(i)] / sum;
+  for (int64_t i = 0; i < n; ++i) out[i] = kind == Softmax::kLog ? x[i] - largest - log_sum : powers[static_cast<size_t>(i)] / sum;
 }
-template <Softmax kind>
-Value eval_softmax(const Call<Tensor>& call) {
+template <Softmax kind> Value eval_softmax(const Call<Tensor>& call) {
   return along_axis<true>(call.tensor(0), call.integer(1), result_meta(call).dtype,
                           [](const double* x, double* out, int64_t n) { softmax_row<kind>(x, out, n); });
 }
@@ -351,8 +326,8 @@ MetaValue infer_topk(const Call<TensorMeta>& call) {
   const SymInt k = call.sym(1);
   const size_t axis = axis_or_scalar(call, 2, x.sizes.size());
   const std::optional<int64_t> wanted = k.constant(), size = x.sizes.empty() ? 1 : x.sizes[axis].constant();
-  QDQ_CHECK(!wanted || (*wanted >= 0 && (!size || *wanted <= *size)), kInvalidArgument, "topk wants ", k.to_string(), " elements of an axis of shape ",
-            to_string(x.sizes));
+  QDQ_CHECK(!wanted || (*wanted >= 0 && (!size || *wanted <= *size)), kInvalidArgument, "topk wants ", k.to_string(),
+            " elements of an axis of shape ", to_string(x.sizes));
   return ordered_meta(call, axis, &k);
 }
 Value eval_topk(const Call<Tensor>& call) {
@@ -388,21 +363,26 @@ void add_reduce_ops(std::vector<OpDef>& ops) {
   add("aten::max(Tensor self) -> Tensor", infer_extreme, eval_extreme<true>, sharing);
   add("aten::min(Tensor self) -> Tensor", infer_extreme, eval_extreme<false>, sharing);
   add("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim, eval_extreme_dim<true>, roles);
-  add("aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim, eval_extreme_dim<false>, roles);
+  add("aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim, eval_extreme_dim<false>,
+      roles);
   add("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", infer_arg_extreme, eval_arg_extreme<true>, roles);
   add("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", infer_arg_extreme, eval_arg_extreme<false>, roles);
   add("aten::any(Tensor self) -> Tensor", infer_bool, eval_bool<false>, roles);
   add("aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", infer_bool, eval_bool<false>, roles);
   add("aten::all(Tensor self) -> Tensor", infer_bool, eval_bool<true>, roles);
   add("aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", infer_bool, eval_bool<true>, roles);
-  add("aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<false>, roles);
+  add("aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction,
+      eval_var<false>, roles);
   add("aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<false>, roles);
   add("aten::var(Tensor self, bool unbiased=True) -> Tensor", infer_float_reduction, eval_var<false>, roles);
-  add("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<true>, roles);
+  add("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction,
+      eval_var<true>, roles);
   add("aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<true>, roles);
   add("aten::std(Tensor self, bool unbiased=True) -> Tensor", infer_float_reduction, eval_var<true>, roles);
-  add("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", infer_var_mean, eval_var_mean, roles);
-  add("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_norm, eval_norm, roles);
+  add("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", infer_var_mean,
+      eval_var_mean, roles);
+  add("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_norm,
+      eval_norm, roles);
   add("aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", infer_norm, eval_norm, roles);
   add("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", infer_float_reduction, eval_logsumexp, roles);
   add("aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax, eval_softmax<Softmax::kPlain>, roles);
@@ -411,7 +391,8 @@ void add_reduce_ops(std::vector<OpDef>& ops) {
   add("aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax, eval_softmax<Softmax::kLog>, roles);
   add("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", infer_softmax, eval_softmax<Softmax::kLog>, roles);
   add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", infer_cumsum, eval_cumsum, roles);
-  add("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", infer_topk, eval_topk, roles);
+  add("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", infer_topk, eval_topk,
+      roles);
   add("aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", infer_sort, eval_sort, roles);
   add("aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", infer_argsort, eval_argsort, {});
 }

@@ -32,8 +32,8 @@ MetaValue infer_pad_with(const Call<TensorMeta>& call, Border border) {
       QDQ_CHECK(!by || (*by >= -kMost && *by <= kMost), kInvalidArgument, call.op().target, " got the padding ", to_string(pad));
       const bool fits = border == Border::kConstant || border == Border::kReplicate || !by || !extent ||
                         (border == Border::kReflect ? *by < *extent : *by <= *extent);
-      QDQ_CHECK(fits && (border == Border::kConstant || !extent || *extent > 0 || (by && *by == 0)), kInvalidArgument, call.op().target, " cannot pad shape ",
-                to_string(x.sizes), " by ", to_string(pad), " in this mode");
+      QDQ_CHECK(fits && (border == Border::kConstant || !extent || *extent > 0 || (by && *by == 0)), kInvalidArgument, call.op().target,
+                " cannot pad shape ", to_string(x.sizes), " by ", to_string(pad), " in this mode");
     }
     size = size + pad[2 * i] + pad[2 * i + 1];
     QDQ_CHECK(!size.is_constant() || *size.constant() >= 0, kInvalidArgument, call.op().target, " cannot pad shape ", to_string(x.sizes), " by ",
@@ -66,19 +66,11 @@ Value pad_with(const Call<Tensor>& call, Border border, double value) {
   return pad.empty() ? out.clone() : out;
 }
 MetaValue infer_pad(const Call<TensorMeta>& call) { return infer_pad_with(call, border_of(call.op(), call.string(2))); }
-Value eval_pad(const Call<Tensor>& call) {
-  return pad_with(call, border_of(call.op(), call.string(2)), call.is_none(3) ? 0 : call.number(3));
-}
+Value eval_pad(const Call<Tensor>& call) { return pad_with(call, border_of(call.op(), call.string(2)), call.is_none(3) ? 0 : call.number(3)); }
 MetaValue infer_constant_pad(const Call<TensorMeta>& call) { return infer_pad_with(call, Border::kConstant); }
 Value eval_constant_pad(const Call<Tensor>& call) { return pad_with(call, Border::kConstant, call.number(2)); }
-template <Border border>
-MetaValue infer_border_pad(const Call<TensorMeta>& call) {
-  return infer_pad_with(call, border);
-}
-template <Border border>
-Value eval_border_pad(const Call<Tensor>& call) {
-  return pad_with(call, border, 0);
-}
+template <Border border> MetaValue infer_border_pad(const Call<TensorMeta>& call) { return infer_pad_with(call, border); }
+template <Border border> Value eval_border_pad(const Call<Tensor>& call) { return pad_with(call, border, 0); }
 
 // Interpolation of x [N, C, spatial axes...] (ATen/native/UpSample.h). An output element is a weighted sum of input elements along
 // each spatial axis in turn, in double; positions and weights are f32 as in PyTorch (f64 for f64).
@@ -86,12 +78,8 @@ Value eval_border_pad(const Call<Tensor>& call) {
 enum class Kernel { kNearest, kNearestExact, kLinear, kCubic };
 
 // The two forms: .vec (input, output_size?, [align_corners,] scale_factors?), plain (self, output_size, [align_corners,] scales...?).
-template <class T>
-bool is_vec(const Call<T>& call) {
-  return call.op().schema.index_of("scale_factors").has_value();
-}
-template <class T>
-std::optional<double> scale_of(const Call<T>& call, size_t axis, Kernel kernel) {
+template <class T> bool is_vec(const Call<T>& call) { return call.op().schema.index_of("scale_factors").has_value(); }
+template <class T> std::optional<double> scale_of(const Call<T>& call, size_t axis, Kernel kernel) {
   const size_t first = kernel == Kernel::kLinear || kernel == Kernel::kCubic ? 3 : 2;
   if (!is_vec(call)) return call.is_none(first + axis) ? std::nullopt : std::optional<double>(call.number(first + axis));
   const auto* list = call[first].template get_if<typename BasicValue<T>::List>();
@@ -117,7 +105,8 @@ MetaValue infer_resized(const Call<TensorMeta>& call, Kernel kernel, size_t axes
       if (const std::optional<int64_t> extent = sizes[a + 2].constant()) {
         sizes[a + 2] = static_cast<int64_t>(static_cast<double>(*extent) * *scale);
       } else {
-        QDQ_CHECK(*scale == std::floor(*scale), kUnsupported, call.op().target, " scales the symbolic size ", sizes[a + 2].to_string(), " by ", *scale);
+        QDQ_CHECK(*scale == std::floor(*scale), kUnsupported, call.op().target, " scales the symbolic size ", sizes[a + 2].to_string(), " by ",
+                  *scale);
         sizes[a + 2] = sizes[a + 2] * SymInt(static_cast<int64_t>(*scale));
       }
     }
@@ -127,10 +116,7 @@ MetaValue infer_resized(const Call<TensorMeta>& call, Kernel kernel, size_t axes
               kInvalidArgument, call.op().target, " cannot resize shape ", to_string(x.sizes), " to ", to_string(sizes));
   return tensor_meta(x.dtype, sizes);
 }
-template <Kernel kernel, size_t axes>
-MetaValue infer_upsample(const Call<TensorMeta>& call) {
-  return infer_resized(call, kernel, axes);
-}
+template <Kernel kernel, size_t axes> MetaValue infer_upsample(const Call<TensorMeta>& call) { return infer_resized(call, kernel, axes); }
 
 struct Tap {
   int64_t index;
@@ -139,25 +125,17 @@ struct Tap {
 using Taps = std::vector<std::vector<Tap>>;  // for each output index
 
 // Keys' cubic convolution with a = -0.75 at distance x <= 1 and 1 < x < 2.
-template <class F>
-F cubic_near(F x) {
-  return ((F(-0.75) + 2) * x - (F(-0.75) + 3)) * x * x + 1;
-}
-template <class F>
-F cubic_far(F x) {
-  return ((F(-0.75) * x - 5 * F(-0.75)) * x + 8 * F(-0.75)) * x - 4 * F(-0.75);
-}
+template <class F> F cubic_near(F x) { return ((F(-0.75) + 2) * x - (F(-0.75) + 3)) * x * x + 1; }
+template <class F> F cubic_far(F x) { return ((F(-0.75) * x - 5 * F(-0.75)) * x + 8 * F(-0.75)) * x - 4 * F(-0.75); }
 
 // The position as an index, held within [low, high]; NaN is low.
-template <class F>
-int64_t index_at(F position, int64_t low, int64_t high) {
+template <class F> int64_t index_at(F position, int64_t low, int64_t high) {
   if (!(position > static_cast<F>(low))) return low;
   return position >= static_cast<F>(high) ? high : static_cast<int64_t>(std::floor(position));
 }
 
 // F: the type of positions.
-template <class F>
-Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool align_corners, std::optional<double> scale_factor) {
+template <class F> Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool align_corners, std::optional<double> scale_factor) {
   F scale = scale_factor && *scale_factor > 0 ? static_cast<F>(1.0 / *scale_factor) : static_cast<F>(in) / static_cast<F>(out);
   if (align_corners) scale = out > 1 ? static_cast<F>(in - 1) / static_cast<F>(out - 1) : F(0);
   Taps taps(static_cast<size_t>(out));
@@ -221,10 +199,7 @@ Value resized(const Call<Tensor>& call, Kernel kernel, size_t axes) {
   }
   return out.to(x.dtype());
 }
-template <Kernel kernel, size_t axes>
-Value eval_upsample(const Call<Tensor>& call) {
-  return resized(call, kernel, axes);
-}
+template <Kernel kernel, size_t axes> Value eval_upsample(const Call<Tensor>& call) { return resized(call, kernel, axes); }
 
 // [..., C r r, H, W] -> [..., C, H r, W r] and back.
 MetaValue infer_shuffled(const Call<TensorMeta>& call, bool back) {
@@ -242,23 +217,18 @@ MetaValue infer_shuffled(const Call<TensorMeta>& call, bool back) {
   width = back ? width.floor_div(SymInt(r)) : width * SymInt(r);
   return tensor_meta(x.dtype, sizes);
 }
-template <bool back>
-MetaValue infer_pixel_shuffle(const Call<TensorMeta>& call) {
-  return infer_shuffled(call, back);
-}
+template <bool back> MetaValue infer_pixel_shuffle(const Call<TensorMeta>& call) { return infer_shuffled(call, back); }
 Value shuffled(const Call<Tensor>& call, bool back) {
   const Tensor& x = call.tensor(0);
   const Shape sizes = constant_shape(result_meta(call).sizes);
   const Shape& few = back ? x.sizes() : sizes;  // the side with few channels
   const size_t rank = few.size();
-  const int64_t r = call.integer(1), batch = numel_of(Shape(few.begin(), few.end() - 3)), C = few[rank - 3], H = few[rank - 2] / r, W = few[rank - 1] / r;
+  const int64_t r = call.integer(1), batch = numel_of(Shape(few.begin(), few.end() - 3)), C = few[rank - 3], H = few[rank - 2] / r,
+                W = few[rank - 1] / r;
   if (back) return x.reshape({batch, C, H, r, W, r}).permute({0, 1, 3, 5, 2, 4}).clone().reshape(sizes);
   return x.reshape({batch, C, r, r, H, W}).permute({0, 1, 4, 2, 5, 3}).clone().reshape(sizes);
 }
-template <bool back>
-Value eval_pixel_shuffle(const Call<Tensor>& call) {
-  return shuffled(call, back);
-}
+template <bool back> Value eval_pixel_shuffle(const Call<Tensor>& call) { return shuffled(call, back); }
 
 }  // namespace
 
@@ -268,10 +238,14 @@ void add_resize_ops(std::vector<OpDef>& ops) {
   const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& r) { ops.push_back(define(line, infer, eval, r)); };
   add("aten::pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor", infer_pad, eval_pad, roles);
   add("aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", infer_constant_pad, eval_constant_pad, roles);
-  add("aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReflect>, eval_border_pad<Border::kReflect>, sharing);
-  add("aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReflect>, eval_border_pad<Border::kReflect>, sharing);
-  add("aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReplicate>, eval_border_pad<Border::kReplicate>, sharing);
-  add("aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReplicate>, eval_border_pad<Border::kReplicate>, sharing);
+  add("aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReflect>, eval_border_pad<Border::kReflect>,
+      sharing);
+  add("aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReflect>, eval_border_pad<Border::kReflect>,
+      sharing);
+  add("aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReplicate>, eval_border_pad<Border::kReplicate>,
+      sharing);
+  add("aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReplicate>, eval_border_pad<Border::kReplicate>,
+      sharing);
   const std::string vec = ".vec(Tensor input, SymInt[]? output_size, ", factors = "float[]? scale_factors) -> Tensor";
   const auto add_1d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
     add("aten::" + name + vec + align + factors, infer, eval, sharing);
@@ -279,7 +253,8 @@ void add_resize_ops(std::vector<OpDef>& ops) {
   };
   const auto add_2d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
     add("aten::" + name + vec + align + factors, infer, eval, sharing);
-    add("aten::" + name + "(Tensor self, SymInt[2] output_size, " + align + "float? scales_h=None, float? scales_w=None) -> Tensor", infer, eval, sharing);
+    add("aten::" + name + "(Tensor self, SymInt[2] output_size, " + align + "float? scales_h=None, float? scales_w=None) -> Tensor", infer, eval,
+        sharing);
   };
   const std::string align = "bool align_corners, ";
   add_1d("upsample_nearest1d", "", infer_upsample<Kernel::kNearest, 1>, eval_upsample<Kernel::kNearest, 1>);

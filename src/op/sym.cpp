@@ -8,8 +8,7 @@ namespace qdq {
 namespace {
 
 // operator.getitem: the i-th of several results.
-template <class T>
-const BasicValue<T>& item_of(const Call<T>& call) {
+template <class T> const BasicValue<T>& item_of(const Call<T>& call) {
   const auto* list = call[0].template get_if<typename BasicValue<T>::List>();
   QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list");
   int64_t i = call.integer(1);
@@ -32,8 +31,7 @@ Value eval_sym_numel(const Call<Tensor>& call) { return call.tensor(0).numel(); 
 enum class Arithmetic { kAdd, kSub, kMul, kFloorDiv, kMod };
 
 // Python's: // rounds down, the sign of % is the divisor's.
-template <Arithmetic kind>
-MetaValue infer_arithmetic(const Call<TensorMeta>& call) {
+template <Arithmetic kind> MetaValue infer_arithmetic(const Call<TensorMeta>& call) {
   if (!call.is_integer(0) || !call.is_integer(1)) return 0.0;
   const SymInt a = call.sym(0), b = call.sym(1);
   switch (kind) {
@@ -45,8 +43,7 @@ MetaValue infer_arithmetic(const Call<TensorMeta>& call) {
   }
   return {};
 }
-template <Arithmetic kind>
-Value eval_arithmetic(const Call<Tensor>& call) {
+template <Arithmetic kind> Value eval_arithmetic(const Call<Tensor>& call) {
   if (call.is_integer(0) && call.is_integer(1)) {
     const SymInt a(call.integer(0)), b(call.integer(1));
     switch (kind) {
@@ -73,14 +70,13 @@ Value eval_truediv(const Call<Tensor>& call) {
   return call.number(0) / call.number(1);
 }
 MetaValue infer_neg(const Call<TensorMeta>& call) { return call.is_integer(0) ? MetaValue(SymInt(0) - call.sym(0)) : MetaValue(0.0); }
-Value eval_neg(const Call<Tensor>& call) { return call.is_integer(0) ? Value(*(SymInt(0) - SymInt(call.integer(0))).constant()) : Value(-call.number(0)); }
+Value eval_neg(const Call<Tensor>& call) {
+  return call.is_integer(0) ? Value(*(SymInt(0) - SymInt(call.integer(0))).constant()) : Value(-call.number(0));
+}
 
 // The metadata of a bool does not tell its value.
 MetaValue infer_bool(const Call<TensorMeta>&) { return true; }
-template <bool (*F)(double, double)>
-Value eval_compare(const Call<Tensor>& call) {
-  return F(call.number(0), call.number(1));
-}
+template <bool (*F)(double, double)> Value eval_compare(const Call<Tensor>& call) { return F(call.number(0), call.number(1)); }
 bool equal(double a, double b) { return a == b; }
 bool not_equal(double a, double b) { return a != b; }
 bool less(double a, double b) { return a < b; }
@@ -123,7 +119,8 @@ void add_sym_ops(std::vector<OpDef>& ops) {
   add("aten::sym_numel(Tensor self) -> SymInt", infer_sym_numel, eval_sym_numel);
   add("aten::_assert_scalar(Scalar self, str assert_msg) -> ()", infer_none, eval_assert);
   add("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", infer_none, eval_assert);
-  add("aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
+  add("aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? "
+      "layout=None) -> ()",
       infer_none, eval_none);
   add("aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()", infer_none, eval_constrain_range);
   add("aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()", infer_none, eval_constrain_range);

@@ -29,8 +29,7 @@ SymShape complete_sizes(const std::string& op, const SymInt& count, SymShape siz
     QDQ_CHECK(!(known == SymInt(0)), kInvalidArgument, op, " cannot tell what -1 stands for in ", to_string(sizes));
     sizes[*open] = count.floor_div(known);
   }
-  QDQ_CHECK(may_be_equal(numel_of(sizes), count), kInvalidArgument, op, " cannot give ", count.to_string(), " elements the shape ",
-            to_string(sizes));
+  QDQ_CHECK(may_be_equal(numel_of(sizes), count), kInvalidArgument, op, " cannot give ", count.to_string(), " elements the shape ", to_string(sizes));
   return sizes;
 }
 MetaValue infer_view(const Call<TensorMeta>& call) {
@@ -65,8 +64,7 @@ MetaValue infer_unflatten(const Call<TensorMeta>& call) {
 Value eval_reshape(const Call<Tensor>& call) { return call.tensor(0).reshape(constant_shape(result_meta(call).sizes)); }
 
 // A size of 1 is taken away; of a symbolic size PyTorch assumes that it is not 1.
-template <class T>
-std::vector<bool> squeezed_axes(const Call<T>& call, size_t rank) {
+template <class T> std::vector<bool> squeezed_axes(const Call<T>& call, size_t rank) {
   std::vector<bool> out(rank, call.size() == 1);
   if (call.size() == 1 || rank == 0) return out;
   for (int64_t axis : call.integers(1)) out[static_cast<size_t>(wrap_axis(axis, static_cast<int64_t>(rank)))] = true;
@@ -116,10 +114,8 @@ MetaValue infer_expand(const Call<TensorMeta>& call) { return expand_meta(call, 
 MetaValue infer_expand_as(const Call<TensorMeta>& call) { return expand_meta(call, call.tensor(1).sizes); }
 Value eval_expand(const Call<Tensor>& call) { return call.tensor(0).expand(constant_shape(result_meta(call).sizes)); }
 
-
 // For each axis of the result, the axis of the input.
-template <class T>
-std::vector<int64_t> permute_order(const Call<T>& call, size_t rank) {
+template <class T> std::vector<int64_t> permute_order(const Call<T>& call, size_t rank) {
   std::vector<int64_t> order = call.integers(1);
   QDQ_CHECK(order.size() == rank, kInvalidArgument, call.op().target, " wants ", rank, " axes, found ", order.size());
   std::vector<bool> seen(rank, false);
@@ -135,21 +131,18 @@ std::vector<int64_t> axes_in_order(size_t rank) {
   for (size_t a = 0; a < rank; ++a) order[a] = static_cast<int64_t>(a);
   return order;
 }
-template <class T>
-std::vector<int64_t> transpose_order(const Call<T>& call, size_t rank) {
+template <class T> std::vector<int64_t> transpose_order(const Call<T>& call, size_t rank) {
   std::vector<int64_t> order = axes_in_order(rank);
   if (rank > 0) std::swap(order[axis_of(call, 1, rank)], order[axis_of(call, 2, rank)]);
   return order;
 }
-template <class T>
-std::vector<int64_t> t_order(const Call<T>& call, size_t rank) {
+template <class T> std::vector<int64_t> t_order(const Call<T>& call, size_t rank) {
   QDQ_CHECK(rank <= 2, kInvalidArgument, call.op().target, " wants at most 2 dimensions, found ", rank);
   std::vector<int64_t> order = axes_in_order(rank);
   std::reverse(order.begin(), order.end());
   return order;
 }
-template <class T>
-std::vector<int64_t> movedim_order(const Call<T>& call, size_t rank) {
+template <class T> std::vector<int64_t> movedim_order(const Call<T>& call, size_t rank) {
   std::vector<int64_t> order = axes_in_order(rank);
   const int64_t from = static_cast<int64_t>(axis_of(call, 1, rank)), to = static_cast<int64_t>(axis_of(call, 2, rank));
   order.erase(order.begin() + from);
@@ -157,18 +150,13 @@ std::vector<int64_t> movedim_order(const Call<T>& call, size_t rank) {
   return order;
 }
 template <class T> using Order = std::vector<int64_t> (*)(const Call<T>&, size_t);
-template <Order<TensorMeta> order>
-MetaValue infer_order(const Call<TensorMeta>& call) {
+template <Order<TensorMeta> order> MetaValue infer_order(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   SymShape sizes;
   for (int64_t axis : order(call, rank_of(x))) sizes.push_back(x.sizes[static_cast<size_t>(axis)]);
   return tensor_meta(x.dtype, sizes);
 }
-template <Order<Tensor> order>
-Value eval_order(const Call<Tensor>& call) {
-  return call.tensor(0).permute(order(call, rank_of(call.tensor(0))));
-}
-
+template <Order<Tensor> order> Value eval_order(const Call<Tensor>& call) { return call.tensor(0).permute(order(call, rank_of(call.tensor(0)))); }
 
 // Python's slice rules; a symbolic size is taken to be large enough for numbers inside of it.
 struct Span {
@@ -181,8 +169,7 @@ SymInt clamp_index(const SymInt& index, const SymInt& size) {
   if (*i < 0) return size + index;
   return *i == std::numeric_limits<int64_t>::max() ? size : index;
 }
-template <class T>
-Span slice_span(const Call<T>& call, const SymInt& size) {
+template <class T> Span slice_span(const Call<T>& call, const SymInt& size) {
   Span span;
   span.start = call.is_none(2) ? SymInt(0) : clamp_index(call.sym(2), size);
   span.end = call.is_none(3) ? size : clamp_index(call.sym(3), size);
@@ -237,41 +224,35 @@ Value eval_narrow(const Call<Tensor>& call) {
 
 // The lengths of the parts along an axis.
 using Lengths = std::vector<int64_t>;
-template <class T>
-int64_t known_size(const Call<T>& call, const SymInt& size) {
+template <class T> int64_t known_size(const Call<T>& call, const SymInt& size) {
   const std::optional<int64_t> value = size.constant();
   QDQ_CHECK(value.has_value(), kUnsupported, call.op().target, " splits an axis of the symbolic size ", size.to_string(),
             ": the number of parts must be known");
   return *value;
 }
-template <class T>
-Lengths equal_lengths(const Call<T>& call, int64_t size, int64_t length) {
+template <class T> Lengths equal_lengths(const Call<T>& call, int64_t size, int64_t length) {
   QDQ_CHECK(length > 0 || size == 0, kInvalidArgument, call.op().target, " cannot split into parts of length ", length);
   Lengths out;
   for (int64_t at = 0; at < size; at += length) out.push_back(std::min(length, size - at));
   if (out.empty()) out.push_back(0);
   return out;
 }
-template <class T>
-Lengths chunk_lengths(const Call<T>& call, const SymInt& size) {
+template <class T> Lengths chunk_lengths(const Call<T>& call, const SymInt& size) {
   const int64_t n = known_size(call, size), chunks = call.integer(1);
   QDQ_CHECK(chunks > 0, kInvalidArgument, call.op().target, " wants at least 1 chunk, found ", chunks);
   return equal_lengths(call, n, n == 0 ? 1 : (n - 1) / chunks + 1);
 }
-template <class T>
-Lengths split_lengths(const Call<T>& call, const SymInt& size) {
+template <class T> Lengths split_lengths(const Call<T>& call, const SymInt& size) {
   return equal_lengths(call, known_size(call, size), call.integer(1));
 }
-template <class T>
-Lengths section_lengths(const Call<T>& call, const SymInt& size) {
+template <class T> Lengths section_lengths(const Call<T>& call, const SymInt& size) {
   const int64_t n = known_size(call, size), sections = call.integer(1);
   QDQ_CHECK(sections > 0 && sections <= 65536, kInvalidArgument, call.op().target, " wants 1 to 65536 sections, found ", sections);
   Lengths out(static_cast<size_t>(sections), n / sections);
   std::for_each_n(out.begin(), n % sections, [](int64_t& length) { ++length; });
   return out;
 }
-template <class T>
-Lengths listed_lengths(const Call<T>& call, const SymInt& size) {
+template <class T> Lengths listed_lengths(const Call<T>& call, const SymInt& size) {
   const Lengths out = call.integers(1);
   int64_t sum = 0;
   for (int64_t length : out) {
@@ -283,8 +264,7 @@ Lengths listed_lengths(const Call<T>& call, const SymInt& size) {
   return out;
 }
 template <class T> using LengthsOf = Lengths (*)(const Call<T>&, const SymInt&);
-template <LengthsOf<TensorMeta> lengths>
-MetaValue infer_split(const Call<TensorMeta>& call) {
+template <LengthsOf<TensorMeta> lengths> MetaValue infer_split(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   const size_t axis = axis_of(call, 2, rank_of(x));
   MetaValue::List out;
@@ -295,8 +275,7 @@ MetaValue infer_split(const Call<TensorMeta>& call) {
   }
   return out;
 }
-template <LengthsOf<Tensor> lengths, bool copies>
-Value eval_split(const Call<Tensor>& call) {
+template <LengthsOf<Tensor> lengths, bool copies> Value eval_split(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const int64_t axis = wrap_axis(call.integer(2), x.dim());
   Value::List out;
@@ -328,7 +307,6 @@ Value eval_as_strided(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   return x.as_strided(call.integers(1), call.integers(2), call.is_none(3) ? x.storage_offset() : call.integer(3));
 }
-
 
 MetaValue infer_cat(const Call<TensorMeta>& call) {
   std::vector<TensorMeta> parts = call.tensors(0);
@@ -446,7 +424,6 @@ Value eval_roll(const Call<Tensor>& call) {
   return out;
 }
 
-
 Value eval_self(const Call<Tensor>& call) { return call.tensor(0); }
 Value eval_clone(const Call<Tensor>& call) { return call.tensor(0).clone(); }
 // Memory formats other than C order only change where elements lie, which no operator here can see.
@@ -466,10 +443,7 @@ Value eval_native_dropout(const Call<Tensor>& call) {
 }
 
 // The dtype wanted is at place `dtype`; a copy is made if the argument at `copy` says so (always if there is none: _to_copy).
-template <class T>
-std::optional<size_t> place_of(const Call<T>& call, std::string_view name) {
-  return call.op().schema.index_of(name);
-}
+template <class T> std::optional<size_t> place_of(const Call<T>& call, std::string_view name) { return call.op().schema.index_of(name); }
 MetaValue infer_to(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   const std::optional<size_t> dtype = place_of(call, "dtype");
@@ -485,10 +459,7 @@ MetaValue infer_type_as(const Call<TensorMeta>& call) { return tensor_meta(call.
 Value eval_type_as(const Call<Tensor>& call) { return call.tensor(0).to(call.tensor(1).dtype()); }
 
 // The form with bytes of its own that functionalization makes of a view.
-template <Eval F>
-Value copied(const Call<Tensor>& call) {
-  return F(call).template get_if<Tensor>()->clone();
-}
+template <Eval F> Value copied(const Call<Tensor>& call) { return F(call).template get_if<Tensor>()->clone(); }
 
 const Roles kView{.activation = 0, .shares_qparams = true};
 
@@ -529,26 +500,35 @@ void add_axis_views(std::vector<OpDef>& ops) {
   add("aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose, run_transpose);
   add("aten::t(Tensor(a) self) -> Tensor(a)", infer_order<t_order<TensorMeta>>, eval_order<t_order<Tensor>>);
   add("aten::t_copy(Tensor self) -> Tensor", infer_order<t_order<TensorMeta>>, copied<eval_order<t_order<Tensor>>>);
-  add("aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", infer_order<movedim_order<TensorMeta>>, eval_order<movedim_order<Tensor>>);
+  add("aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", infer_order<movedim_order<TensorMeta>>,
+      eval_order<movedim_order<Tensor>>);
 }
 
 void add_parts(std::vector<OpDef>& ops) {
   const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, kView)); };
   add("aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", infer_slice, eval_slice);
-  add("aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", infer_slice, copied<eval_slice>);
+  add("aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", infer_slice,
+      copied<eval_slice>);
   add("aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", infer_select, eval_select);
   add("aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor", infer_select, copied<eval_select>);
   add("aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", infer_narrow, eval_narrow);
   add("aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", infer_split<section_lengths<TensorMeta>>,
       eval_split<section_lengths<Tensor>, false>);
-  add("aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", infer_split<chunk_lengths<TensorMeta>>, eval_split<chunk_lengths<Tensor>, false>);
-  add("aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, false>);
-  add("aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, true>);
-  add("aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, false>);
-  add("aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, false>);
-  add("aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, true>);
+  add("aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", infer_split<chunk_lengths<TensorMeta>>,
+      eval_split<chunk_lengths<Tensor>, false>);
+  add("aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", infer_split<split_lengths<TensorMeta>>,
+      eval_split<split_lengths<Tensor>, false>);
+  add("aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", infer_split<split_lengths<TensorMeta>>,
+      eval_split<split_lengths<Tensor>, true>);
+  add("aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", infer_split<listed_lengths<TensorMeta>>,
+      eval_split<listed_lengths<Tensor>, false>);
+  add("aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", infer_split<listed_lengths<TensorMeta>>,
+      eval_split<listed_lengths<Tensor>, false>);
+  add("aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", infer_split<listed_lengths<TensorMeta>>,
+      eval_split<listed_lengths<Tensor>, true>);
   add("aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", infer_unbind, eval_unbind);
-  add("aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)", infer_as_strided, eval_as_strided);
+  add("aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)", infer_as_strided,
+      eval_as_strided);
   add("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", infer_cat, eval_cat);
   add("aten::concat(Tensor[] tensors, int dim=0) -> Tensor", infer_cat, eval_cat);
   add("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", infer_stack, eval_stack);
@@ -576,10 +556,17 @@ void add_copies(std::vector<OpDef>& ops) {
   add("aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor", eval_dropout);
   add("aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", eval_dropout);
   add("aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", eval_native_dropout, infer_native_dropout);
-  add("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", eval_to, infer_to);
-  add("aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", eval_to, infer_to);
-  add("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", eval_to, infer_to);
-  add("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor", eval_to, infer_to);
+  add("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+      eval_to, infer_to);
+  add("aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool "
+      "non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+      eval_to, infer_to);
+  add("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) "
+      "-> Tensor(a)",
+      eval_to, infer_to);
+  add("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool "
+      "non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+      eval_to, infer_to);
   add("aten::type_as(Tensor self, Tensor other) -> Tensor", eval_type_as, infer_type_as);
 }
 

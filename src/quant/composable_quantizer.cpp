@@ -27,8 +27,8 @@ void EmbeddingQuantizer::annotate(Program& program, Annotations& annotations) {
 }
 
 Compat ComposableQuantizer::compat() const {
-  const bool all = !quantizers_.empty() && std::all_of(quantizers_.begin(), quantizers_.end(),
-                                                       [](const auto& quantizer) { return quantizer->compat() == Compat::kTorch26; });
+  const bool all = !quantizers_.empty() &&
+                   std::all_of(quantizers_.begin(), quantizers_.end(), [](const auto& quantizer) { return quantizer->compat() == Compat::kTorch26; });
   return all ? Compat::kTorch26 : Compat::kNone;
 }
 
@@ -49,8 +49,8 @@ void ComposableQuantizer::annotate(Program& program, Annotations& annotations) {
       const auto before = written.find(node);
       if (before != written.end() && (now == annotations.end() || now->second.id != before->second.id))
         throw Error(ErrorCode::kInvalidArgument,
-                    concat(quantizer->name(), " has ", now == annotations.end() ? "removed" : "changed", " the annotation that ",
-                           before->second.by, " wrote on node ", node->name(),
+                    concat(quantizer->name(), " has ", now == annotations.end() ? "removed" : "changed", " the annotation that ", before->second.by,
+                           " wrote on node ", node->name(),
                            "; the first of a composition has precedence, so those behind it must leave annotated nodes alone"),
                     node->name(), node->target());
       if (before == written.end() && now != annotations.end()) written[node] = {now->second.id, quantizer->name()};

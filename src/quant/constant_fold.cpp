@@ -28,8 +28,7 @@ class Constants {
   explicit Constants(const Program& program) : program_(program) {
     for (const BufferMutation& mutation : program.buffer_mutations) mutated_.insert(mutation.buffer);
     for (const Node* node : program.graph->nodes())
-      if (node->op() == Node::Op::kCallFunction && is_in_place(node->target()) && node->arg(0).node())
-        mutated_.insert(node->arg(0).node()->target());
+      if (node->op() == Node::Op::kCallFunction && is_in_place(node->target()) && node->arg(0).node()) mutated_.insert(node->arg(0).node()->target());
   }
 
   std::optional<Tensor> tensor(const Node& node) {
@@ -87,12 +86,14 @@ class Constants {
       }
       return Value(std::move(list));
     }
-    return std::visit([](const auto& constant) -> std::optional<Value> {
-      using T = std::decay_t<decltype(constant)>;
-      if constexpr (std::is_same_v<T, std::monostate>) return Value();
-      else if constexpr (std::is_same_v<T, Node*> || std::is_same_v<T, Argument::List>) return std::nullopt;
-      else return Value(constant);
-    }, argument.variant());
+    return std::visit(
+        [](const auto& constant) -> std::optional<Value> {
+          using T = std::decay_t<decltype(constant)>;
+          if constexpr (std::is_same_v<T, std::monostate>) return Value();
+          else if constexpr (std::is_same_v<T, Node*> || std::is_same_v<T, Argument::List>) return std::nullopt;
+          else return Value(constant);
+        },
+        argument.variant());
   }
 
   const Program& program_;

@@ -136,8 +136,7 @@ class Replacer {
     choose->meta.val.value = std::vector<ValueMeta>{scale_meta, zero_meta};
     scale->meta.val = scale_meta;
     zero_point->meta.val = zero_meta;
-    return pair(input, "quantize_per_tensor.tensor", {scale, zero_point, observer.quant_min(), observer.quant_max(), settings.dtype},
-                settings.dtype);
+    return pair(input, "quantize_per_tensor.tensor", {scale, zero_point, observer.quant_min(), observer.quant_max(), settings.dtype}, settings.dtype);
   }
 
   Node* round_to_half(Node* input) {
@@ -155,9 +154,7 @@ class Replacer {
 };
 
 // PyTorch names these two overloads, not sym_size.int, which counts as a user like any other.
-bool reads_size_only(const Node& node) {
-  return node.is("torch.ops.aten.sym_size.default") || node.is("torch.ops.aten.sym_numel.default");
-}
+bool reads_size_only(const Node& node) { return node.is("torch.ops.aten.sym_size.default") || node.is("torch.ops.aten.sym_numel.default"); }
 
 // choose_qparams -> getitem -> quantize -> dequantize: all users of a dynamically quantized tensor share it.
 bool is_dynamic_affine(const Node& dequantize) {

@@ -96,8 +96,8 @@ Explanation explain(const Prepared& prepared, const Observers& observers, Node* 
     out.reason = taken->reason;
   } else {
     out.reason = why_refused(out.decisions);
-    if (!out.decisions.empty() && std::all_of(out.decisions.begin(), out.decisions.end(),
-                                              [&](const Decision& d) { return d.quantizer == out.decisions[0].quantizer; }))
+    if (!out.decisions.empty() &&
+        std::all_of(out.decisions.begin(), out.decisions.end(), [&](const Decision& d) { return d.quantizer == out.decisions[0].quantizer; }))
       out.quantizer = out.decisions[0].quantizer;
   }
   return out;
@@ -164,9 +164,9 @@ std::vector<SpecConflict> find_conflicts(const Prepared& prepared) {
       const ObserverGroup* use = observers.find(Edge{input, node});
       if (output == nullptr || use == nullptr || output == use) continue;
       SpecConflict conflict{{input, node}, annotator_of(input), annotator_of(node), {}};
-      conflict.message = concat(conflict.producer_annotator, " gives ", input->name(), " as ", describe(*output->observer), ", but ",
-                                conflict.consumer_annotator, " takes it in ", node->name(), " as ", describe(*use->observer),
-                                ", so it is quantized twice");
+      conflict.message =
+          concat(conflict.producer_annotator, " gives ", input->name(), " as ", describe(*output->observer), ", but ", conflict.consumer_annotator,
+                 " takes it in ", node->name(), " as ", describe(*use->observer), ", so it is quantized twice");
       out.push_back(std::move(conflict));
     }
   }

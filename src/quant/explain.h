@@ -23,10 +23,10 @@ struct Explanation {
   std::string module;  // "" for the root or if unknown
   std::string op;      // "aten.conv2d.default"
   Outcome outcome = Outcome::kFloat;
-  std::string quantizer, pattern;     // of the decision that holds; empty if several quantizers refused it, or there was no pattern
-  std::string reason;                 // in words that follow "because"
+  std::string quantizer, pattern;        // of the decision that holds; empty if several quantizers refused it, or there was no pattern
+  std::string reason;                    // in words that follow "because"
   std::vector<ExplainedTensor> tensors;  // inputs in the order of the annotation, then the output
-  std::vector<Decision> decisions;    // all, in the order in which they were made
+  std::vector<Decision> decisions;       // all, in the order in which they were made
 };
 std::string_view to_string(Explanation::Outcome outcome);  // "quantized", "fused", "float"
 

@@ -13,17 +13,13 @@
 namespace qdq {
 namespace {
 
-std::string inner_class_of(const ObserverArgs& args) {
-  return args.inner_class.empty() ? "MovingAverageMinMaxObserver" : args.inner_class;
-}
+std::string inner_class_of(const ObserverArgs& args) { return args.inner_class.empty() ? "MovingAverageMinMaxObserver" : args.inner_class; }
 
 std::shared_ptr<Observer> make_inner(const ObserverArgs& args) {
   if (args.quant_min && args.quant_max) {
-    QDQ_CHECK(*args.quant_min <= *args.quant_max, kInvalidArgument, "quant_min ", *args.quant_min,
-              " is greater than quant_max ", *args.quant_max);
-    QDQ_CHECK(is_integral(args.dtype) && min_of(args.dtype) <= *args.quant_min && *args.quant_max <= max_of(args.dtype),
-              kInvalidArgument, "the quantization range [", *args.quant_min, ", ", *args.quant_max, "] does not fit ",
-              dtype_name(args));
+    QDQ_CHECK(*args.quant_min <= *args.quant_max, kInvalidArgument, "quant_min ", *args.quant_min, " is greater than quant_max ", *args.quant_max);
+    QDQ_CHECK(is_integral(args.dtype) && min_of(args.dtype) <= *args.quant_min && *args.quant_max <= max_of(args.dtype), kInvalidArgument,
+              "the quantization range [", *args.quant_min, ", ", *args.quant_max, "] does not fit ", dtype_name(args));
   }
   return make_observer(inner_class_of(args), args);
 }
@@ -40,8 +36,7 @@ kernel::ChannelAffine around_axis(const Tensor& x, int64_t axis) {
 
 // With float zero points q = round(x / scale + zero_point), which ATen's vectorised build fuses (std::fma is exact
 // everywhere), and the way back is computed in double.
-void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& affine, const float* zero_points,
-                                float* out) {
+void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& affine, const float* zero_points, float* out) {
   const auto low = static_cast<float>(affine.qmin);
   const auto high = static_cast<float>(affine.qmax);
   for (int64_t row = 0; row < affine.outer * affine.channels; ++row) {
@@ -61,8 +56,7 @@ void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& aff
 
 FakeQuantize::FakeQuantize(const ObserverArgs& args) : FakeQuantize(args, make_inner(args)) {}
 
-FakeQuantize::FakeQuantize(const ObserverArgs& args, std::shared_ptr<Observer> inner)
-    : Observer(args), inner_(std::move(inner)) {
+FakeQuantize::FakeQuantize(const ObserverArgs& args, std::shared_ptr<Observer> inner) : Observer(args), inner_(std::move(inner)) {
   quant_min_ = inner_->quant_min();
   quant_max_ = inner_->quant_max();
   in_force_ = {{1.0f}, {0}, {}};
@@ -76,21 +70,19 @@ int64_t FakeQuantize::ch_axis() const {
 }
 
 Tensor FakeQuantize::rounded(const Tensor& x) const {
-  QDQ_CHECK(x.dtype() == DType::kF32 || x.dtype() == DType::kF16 || x.dtype() == DType::kBF16, kInvalidArgument,
-            class_name(), " rounds float32, float16 and bfloat16 tensors, and was given ", to_string(x.dtype()));
+  QDQ_CHECK(x.dtype() == DType::kF32 || x.dtype() == DType::kF16 || x.dtype() == DType::kBF16, kInvalidArgument, class_name(),
+            " rounds float32, float16 and bfloat16 tensors, and was given ", to_string(x.dtype()));
   if (x.dtype() != DType::kF32) return rounded(x.to(DType::kF32)).to(x.dtype());
   const Tensor input = x.contiguous();
   Tensor out = Tensor::empty(x.sizes(), DType::kF32);
   if (!is_per_channel(args_.qscheme)) {
-    const kernel::Affine affine{in_force_.scale[0], in_force_.zero_point[0], quant_min_, quant_max_,
-                                kernel::Scaling::kMultiply};
+    const kernel::Affine affine{in_force_.scale[0], in_force_.zero_point[0], quant_min_, quant_max_, kernel::Scaling::kMultiply};
     kernel::fake_quantize_f32(input.data<float>(), input.numel(), affine, out.data<float>(), nullptr);
     return out;
   }
   kernel::ChannelAffine affine = around_axis(input, args_.ch_axis);
-  QDQ_CHECK(static_cast<int64_t>(in_force_.scale.size()) == affine.channels, kInvalidArgument, class_name(),
-            " has scales for ", in_force_.scale.size(), " channels and was given a tensor of shape ",
-            to_string(x.sizes()), " with channels along axis ", args_.ch_axis);
+  QDQ_CHECK(static_cast<int64_t>(in_force_.scale.size()) == affine.channels, kInvalidArgument, class_name(), " has scales for ",
+            in_force_.scale.size(), " channels and was given a tensor of shape ", to_string(x.sizes()), " with channels along axis ", args_.ch_axis);
   affine.scales = in_force_.scale.data();
   affine.qmin = quant_min_;
   affine.qmax = quant_max_;
@@ -119,15 +111,14 @@ Tensor FakeQuantize::forward(const Tensor& x) {
 
 FixedQParamsFakeQuantize::FixedQParamsFakeQuantize(const ObserverArgs& args)
     : FakeQuantize(args, make_observer(args.inner_class.empty() ? "FixedQParamsObserver" : args.inner_class, args)) {
-  QDQ_CHECK(inner_->class_name() == "FixedQParamsObserver", kInvalidArgument,
-            "FixedQParamsFakeQuantize needs a FixedQParamsObserver inside, found ", inner_->class_name());
-  QDQ_CHECK(!is_per_channel(args.qscheme), kInvalidArgument,
-            "FixedQParamsFakeQuantize takes per-tensor schemes only, found ", to_string(args.qscheme));
+  QDQ_CHECK(inner_->class_name() == "FixedQParamsObserver", kInvalidArgument, "FixedQParamsFakeQuantize needs a FixedQParamsObserver inside, found ",
+            inner_->class_name());
+  QDQ_CHECK(!is_per_channel(args.qscheme), kInvalidArgument, "FixedQParamsFakeQuantize takes per-tensor schemes only, found ",
+            to_string(args.qscheme));
   in_force_ = inner_->calculate_qparams();
 }
 
-FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(const ObserverArgs& args)
-    : FakeQuantize(args), average_(inner_->as_min_max()) {
+FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(const ObserverArgs& args) : FakeQuantize(args), average_(inner_->as_min_max()) {
   QDQ_CHECK(average_ && average_->is_moving_average(), kInvalidArgument,
             "FusedMovingAvgObsFakeQuantize needs a moving average inside (MovingAverageMinMaxObserver or "
             "MovingAveragePerChannelMinMaxObserver), found ",
@@ -137,8 +128,7 @@ FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(const ObserverArgs&
 void FusedMovingAvgObsFakeQuantize::observe(const Tensor& x) {
   ChannelRanges seen;
   if (average_->is_per_channel()) {
-    QDQ_CHECK(args_.ch_axis == 0, kInvalidArgument,
-              "FusedMovingAvgObsFakeQuantize takes channels along axis 0 only, found axis ", args_.ch_axis);
+    QDQ_CHECK(args_.ch_axis == 0, kInvalidArgument, "FusedMovingAvgObsFakeQuantize takes channels along axis 0 only, found axis ", args_.ch_axis);
     seen = channel_ranges_of(x, 0);
   } else {
     const FloatRange range = range_of(x);
@@ -162,15 +152,13 @@ void FusedMovingAvgObsFakeQuantize::observe(const Tensor& x) {
 
 Tensor FusedMovingAvgObsFakeQuantize::forward(const Tensor& x) {
   if (x.numel() == 0) return x;
-  QDQ_CHECK(x.dtype() == DType::kF32, kInvalidArgument,
-            "FusedMovingAvgObsFakeQuantize takes float32 tensors, and was given ", to_string(x.dtype()));
+  QDQ_CHECK(x.dtype() == DType::kF32, kInvalidArgument, "FusedMovingAvgObsFakeQuantize takes float32 tensors, and was given ", to_string(x.dtype()));
   if (observer_enabled_) observe(x);
   if (!fake_quant_enabled_) return x;
   const IntegerRange range{quant_min_, quant_max_};
   const std::vector<float>& min = average_->min();
   const std::vector<float>& max = average_->max();
-  QDQ_CHECK(average_->calibrated(), kNotCalibrated,
-            "FusedMovingAvgObsFakeQuantize has seen no data: its observer is switched off");
+  QDQ_CHECK(average_->calibrated(), kNotCalibrated, "FusedMovingAvgObsFakeQuantize has seen no data: its observer is switched off");
   in_force_.scale.resize(min.size());
   in_force_.zero_point.resize(min.size());
   for (size_t i = 0; i < min.size(); ++i) {

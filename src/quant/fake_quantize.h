@@ -33,9 +33,7 @@ class FakeQuantize : public Observer {
   Tensor max_val() const override { return inner_->max_val(); }
   Tensor histogram() const override { return inner_->histogram(); }
   // The qparams in force stay what they are until the next batch is observed.
-  void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) override {
-    inner_->set_state(min_val, max_val, histogram);
-  }
+  void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) override { inner_->set_state(min_val, max_val, histogram); }
   void set_attribute(std::string_view name, const AttributeValue& value) override {
     inner_->set_attribute(name, value);
     Observer::set_attribute(name, value);

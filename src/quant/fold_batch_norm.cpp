@@ -88,9 +88,9 @@ Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::ve
   const int64_t axis = transposed ? 1 : 0;
   const int64_t groups = transposed ? fold.conv->arg(6).integer().value_or(1) : 1;
   const int64_t out_channels = weight.dim() > axis ? weight.size(axis) * groups : -1;
-  QDQ_CHECK(out_channels == static_cast<int64_t>(factor.size()) && groups >= 1 && weight.size(0) % groups == 0, kInvalidArgument,
-            "the batch norm ", fold.norm->name(), " has ", factor.size(), " channels, but the convolution ", fold.conv->name(),
-            " in front of it has the weight ", to_string(weight.sizes()));
+  QDQ_CHECK(out_channels == static_cast<int64_t>(factor.size()) && groups >= 1 && weight.size(0) % groups == 0, kInvalidArgument, "the batch norm ",
+            fold.norm->name(), " has ", factor.size(), " channels, but the convolution ", fold.conv->name(), " in front of it has the weight ",
+            to_string(weight.sizes()));
   const Tensor from = weight.contiguous(), out = Tensor::empty(weight.sizes(), DType::kF32);
   const float* old = from.data<float>();
   float* scaled = out.data<float>();

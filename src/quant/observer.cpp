@@ -39,8 +39,7 @@ class BlindObserver final : public Observer {
   std::string_view class_name() const override { return class_name_; }
   Tensor forward(const Tensor& x) override { return x; }
   QParams calculate_qparams() const override {
-    fail(ErrorCode::kInvalidArgument, class_name_,
-         " has no qparams: it only carries a dtype; use an observer that sees data");
+    fail(ErrorCode::kInvalidArgument, class_name_, " has no qparams: it only carries a dtype; use an observer that sees data");
   }
 
  private:
@@ -75,8 +74,7 @@ class DerivedObserver final : public Observer {
   Tensor forward(const Tensor& x) override { return x; }
   QParams calculate_qparams() const override { return derive_(derived_from_); }
   bool calibrated() const override {
-    return std::all_of(derived_from_.begin(), derived_from_.end(),
-                       [](const auto& source) { return source->calibrated(); });
+    return std::all_of(derived_from_.begin(), derived_from_.end(), [](const auto& source) { return source->calibrated(); });
   }
 
  private:
@@ -84,23 +82,13 @@ class DerivedObserver final : public Observer {
   DeriveQParams derive_;
 };
 
-template <bool kMovingAverage, bool kPerChannel>
-std::shared_ptr<Observer> make_min_max(const ObserverArgs& args) {
+template <bool kMovingAverage, bool kPerChannel> std::shared_ptr<Observer> make_min_max(const ObserverArgs& args) {
   return std::make_shared<MinMaxObserver>(args, kMovingAverage, kPerChannel);
 }
-template <class T>
-std::shared_ptr<Observer> make(const ObserverArgs& args) {
-  return std::make_shared<T>(args);
-}
-std::shared_ptr<Observer> make_placeholder(const ObserverArgs& args) {
-  return std::make_shared<BlindObserver>(args, "PlaceholderObserver");
-}
-std::shared_ptr<Observer> make_noop(const ObserverArgs& args) {
-  return std::make_shared<BlindObserver>(args, "NoopObserver");
-}
-std::shared_ptr<Observer> make_reuse_input(const ObserverArgs& args) {
-  return std::make_shared<BlindObserver>(args, "ReuseInputObserver");
-}
+template <class T> std::shared_ptr<Observer> make(const ObserverArgs& args) { return std::make_shared<T>(args); }
+std::shared_ptr<Observer> make_placeholder(const ObserverArgs& args) { return std::make_shared<BlindObserver>(args, "PlaceholderObserver"); }
+std::shared_ptr<Observer> make_noop(const ObserverArgs& args) { return std::make_shared<BlindObserver>(args, "NoopObserver"); }
+std::shared_ptr<Observer> make_reuse_input(const ObserverArgs& args) { return std::make_shared<BlindObserver>(args, "ReuseInputObserver"); }
 
 struct ObserverClass {
   std::string_view name;
@@ -163,9 +151,7 @@ void set_dtype(ObserverArgs& args, std::string_view name) {
 
 ObserverArgs default_observer_args(std::string_view class_name) {
   ObserverArgs args;
-  set_dtype(args, class_name == "PlaceholderObserver" ? "float32"
-                  : class_name == "NoopObserver"      ? "float16"
-                                                      : "quint8");
+  set_dtype(args, class_name == "PlaceholderObserver" ? "float32" : class_name == "NoopObserver" ? "float16" : "quint8");
   if (class_name.find("PerChannel") != std::string_view::npos) args.qscheme = QScheme::kPerChannelAffine;
   if (class_name == "FixedQParamsObserver" || class_name == "FusedMovingAvgObsFakeQuantize") {
     args.quant_min = 0;
@@ -232,9 +218,7 @@ std::vector<std::string_view> observer_class_names() {
   return names;
 }
 
-std::shared_ptr<Observer> make_derived_observer(const ObserverArgs& args,
-                                                std::vector<std::shared_ptr<Observer>> derived_from,
-                                                DeriveQParams derive) {
+std::shared_ptr<Observer> make_derived_observer(const ObserverArgs& args, std::vector<std::shared_ptr<Observer>> derived_from, DeriveQParams derive) {
   QDQ_CHECK(derive, kInvalidArgument, "a derived observer needs a function that gives its qparams");
   return std::make_shared<DerivedObserver>(args, std::move(derived_from), std::move(derive));
 }

@@ -14,13 +14,7 @@
 
 namespace qdq {
 
-enum class QScheme {
-  kPerTensorAffine,
-  kPerTensorSymmetric,
-  kPerChannelAffine,
-  kPerChannelSymmetric,
-  kPerChannelAffineFloatQParams
-};
+enum class QScheme { kPerTensorAffine, kPerTensorSymmetric, kPerChannelAffine, kPerChannelSymmetric, kPerChannelAffineFloatQParams };
 std::string_view to_string(QScheme scheme);        // "per_tensor_affine"
 QScheme qscheme_from_name(std::string_view name);  // throws Error{kInvalidArgument}
 bool is_per_channel(QScheme scheme);
@@ -128,8 +122,6 @@ std::vector<std::string_view> observer_class_names();
 // An observer whose qparams follow from those of others (_DerivedObserverOrFakeQuantize); it looks at no data itself.
 // Of the arguments, dtype, quant_min, quant_max, qscheme and ch_axis count.
 using DeriveQParams = std::function<QParams(const std::vector<std::shared_ptr<Observer>>&)>;
-std::shared_ptr<Observer> make_derived_observer(const ObserverArgs& args,
-                                                std::vector<std::shared_ptr<Observer>> derived_from,
-                                                DeriveQParams derive);
+std::shared_ptr<Observer> make_derived_observer(const ObserverArgs& args, std::vector<std::shared_ptr<Observer>> derived_from, DeriveQParams derive);
 
 }  // namespace qdq

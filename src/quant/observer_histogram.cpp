@@ -33,8 +33,7 @@ int64_t ceil_log2(int64_t value) { return value <= 2 ? 1 : 64 - std::countl_zero
 
 // torch.sum of a contiguous f32 array: lanes of a vector, four vectors side by side, each a cascade of four levels so
 // that small numbers meet small numbers (SumKernel.cpp, multi_row_sum, row_sum and vectorized_inner_sum).
-template <int kLanes>
-float cascade_sum(const float* x, int64_t n) {
+template <int kLanes> float cascade_sum(const float* x, int64_t n) {
   constexpr int kRows = 4, kLevels = 4, kWidth = kRows * kLanes;
   const int64_t vectors = n / kLanes;
   const int64_t steps = vectors / kRows;
@@ -118,13 +117,10 @@ float level_of_fast(float position, const Levels& levels) {
 
 // The squared error of the counts of each source bin, taken as spread evenly over it, if every level stands for its
 // middle.
-template <float (*kLevelOf)(float, const Levels&)>
-void bin_errors(std::span<const float> histogram, const Levels& levels, float* errors) {
-  const float whole_level_cube =
-      (levels.half * levels.half * levels.half - -levels.half * -levels.half * -levels.half) / 3.0f;
+template <float (*kLevelOf)(float, const Levels&)> void bin_errors(std::span<const float> histogram, const Levels& levels, float* errors) {
+  const float whole_level_cube = (levels.half * levels.half * levels.half - -levels.half * -levels.half * -levels.half) / 3.0f;
   for (size_t i = 0; i < histogram.size(); ++i) {
-    const float begin =
-        static_cast<float>(static_cast<int32_t>(i) - static_cast<int32_t>(levels.start_bin)) * levels.width;
+    const float begin = static_cast<float>(static_cast<int32_t>(i) - static_cast<int32_t>(levels.start_bin)) * levels.width;
     const float end = begin + levels.width;
     const float first = kLevelOf(begin, levels);
     const float last = kLevelOf(end, levels);
@@ -143,19 +139,17 @@ class QuantizationError {
  public:
   QuantizationError(std::span<const float> histogram, FloatRange range, int64_t dst_bins)
       : histogram_(histogram), dst_bins_(dst_bins), errors_(histogram.size()) {
-    bin_width_ =
-        (static_cast<double>(range.max) - static_cast<double>(range.min)) / static_cast<double>(histogram.size());
+    bin_width_ = (static_cast<double>(range.max) - static_cast<double>(range.min)) / static_cast<double>(histogram.size());
   }
 
   double operator()(int64_t start_bin, int64_t end_bin) {
     const double dst_width = bin_width_ * static_cast<double>(end_bin - start_bin + 1) / static_cast<double>(dst_bins_);
     if (dst_width == 0) return 0;
-    const Levels levels{static_cast<float>(bin_width_), static_cast<float>(dst_width),
-                        static_cast<float>(dst_width / 2), static_cast<float>(dst_bins_ - 1), start_bin};
+    const Levels levels{static_cast<float>(bin_width_), static_cast<float>(dst_width), static_cast<float>(dst_width / 2),
+                        static_cast<float>(dst_bins_ - 1), start_bin};
     constexpr double kExactQuotients = 1 << 27;
     const double quotients = static_cast<double>(histogram_.size()) * static_cast<double>(dst_bins_);
-    if (quotients <= kExactQuotients && std::isnormal(levels.dst_width))
-      bin_errors<level_of_fast>(histogram_, levels, errors_.data());
+    if (quotients <= kExactQuotients && std::isnormal(levels.dst_width)) bin_errors<level_of_fast>(histogram_, levels, errors_.data());
     else bin_errors<level_of>(histogram_, levels, errors_.data());
     return sum_of(errors_);
   }
@@ -172,8 +166,7 @@ class QuantizationError {
 // decides.
 class Bucketizer {
  public:
-  explicit Bucketizer(std::vector<float> edges)
-      : edges_(std::move(edges)), sorted_(std::is_sorted(edges_.begin(), edges_.end())) {}
+  explicit Bucketizer(std::vector<float> edges) : edges_(std::move(edges)), sorted_(std::is_sorted(edges_.begin(), edges_.end())) {}
 
   // Cheap for values close to the last one asked for.
   int64_t operator()(float value) {
@@ -214,10 +207,7 @@ std::vector<float> cumulative(std::span<const float> histogram) {
 // The moves of the search: which bins remain when alpha of the counts is dropped below and 1 - beta above.
 struct Walk {
   explicit Walk(std::span<const float> histogram)
-      : sums(cumulative(histogram)),
-        total(sum_of(histogram)),
-        end(static_cast<int64_t>(histogram.size()) - 1),
-        right(end) {}
+      : sums(cumulative(histogram)), total(sum_of(histogram)), end(static_cast<int64_t>(histogram.size()) - 1), right(end) {}
 
   // Takes steps until one moves an end; false if alpha and beta have met. The candidate is in next_start, next_end.
   bool advance() {
@@ -272,10 +262,7 @@ HistogramSearch search_histogram(std::span<const float> histogram, FloatRange ra
     walk.end = walk.next_end;
   }
   const float bin_width = (range.max - range.min) / static_cast<float>(histogram.size());
-  return {walk.start,
-          walk.end,
-          {range.min + bin_width * static_cast<float>(walk.start),
-           range.min + bin_width * static_cast<float>(walk.end + 1)}};
+  return {walk.start, walk.end, {range.min + bin_width * static_cast<float>(walk.start), range.min + bin_width * static_cast<float>(walk.end + 1)}};
 }
 
 std::vector<float> rebin_histogram(std::span<const float> histogram, FloatRange range, FloatRange target) {
@@ -288,18 +275,15 @@ std::vector<float> rebin_histogram(std::span<const float> histogram, FloatRange 
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const float middle = linspace_at(range.min, range.max, step, pieces + 1, piece) + half_piece;
     const int64_t bin = std::clamp<int64_t>(bucketize(middle) - 1, 0, bins - 1);
-    out[static_cast<size_t>(bin)] +=
-        histogram[static_cast<size_t>(piece / kUpsampleRate)] / static_cast<float>(kUpsampleRate);
+    out[static_cast<size_t>(bin)] += histogram[static_cast<size_t>(piece / kUpsampleRate)] / static_cast<float>(kUpsampleRate);
   }
   return out;
 }
 
 HistogramObserver::HistogramObserver(const ObserverArgs& args) : Observer(args), range_{kInf, -kInf} {
-  QDQ_CHECK(!is_per_channel(args.qscheme), kInvalidArgument, "HistogramObserver takes per-tensor schemes only, found ",
-            to_string(args.qscheme));
+  QDQ_CHECK(!is_per_channel(args.qscheme), kInvalidArgument, "HistogramObserver takes per-tensor schemes only, found ", to_string(args.qscheme));
   QDQ_CHECK(!args.is_dynamic, kInvalidArgument, "HistogramObserver does not support dynamic quantization");
-  QDQ_CHECK(args.bins >= 1 && args.bins <= 65536, kInvalidArgument, "HistogramObserver takes 1 to 65536 bins, found ",
-            args.bins);
+  QDQ_CHECK(args.bins >= 1 && args.bins <= 65536, kInvalidArgument, "HistogramObserver takes 1 to 65536 bins, found ", args.bins);
   const IntegerRange range = integer_range(args);
   quant_min_ = range.min;
   quant_max_ = range.max;
@@ -312,8 +296,7 @@ bool HistogramObserver::calibrated() const { return !(range_.min == kInf && rang
 
 Tensor HistogramObserver::forward(const Tensor& x) {
   if (x.numel() == 0) return x;
-  QDQ_CHECK(is_floating(x.dtype()), kInvalidArgument, "HistogramObserver counts floats, and was given a tensor of ",
-            to_string(x.dtype()));
+  QDQ_CHECK(is_floating(x.dtype()), kInvalidArgument, "HistogramObserver counts floats, and was given a tensor of ", to_string(x.dtype()));
   FloatRange seen = range_of(x);
   if (seen.min == -kInf || seen.max == kInf) {
     seen = finite_range_of(x);
@@ -345,9 +328,7 @@ Tensor HistogramObserver::forward(const Tensor& x) {
   return x;
 }
 
-Tensor HistogramObserver::histogram() const {
-  return Tensor::of<float>({args_.bins}, std::span<const float>(histogram_));
-}
+Tensor HistogramObserver::histogram() const { return Tensor::of<float>({args_.bins}, std::span<const float>(histogram_)); }
 
 void HistogramObserver::set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) {
   QDQ_CHECK(min_val.defined() && max_val.defined() && min_val.dim() == 0 && max_val.dim() == 0 && histogram.defined() &&
@@ -365,8 +346,7 @@ HistogramSearch HistogramObserver::search() const {
 }
 
 QParams HistogramObserver::calculate_qparams() const {
-  QDQ_CHECK(calibrated(), kNotCalibrated,
-            "HistogramObserver has seen no data; run calibration batches before qparams are asked for");
+  QDQ_CHECK(calibrated(), kNotCalibrated, "HistogramObserver has seen no data; run calibration batches before qparams are asked for");
   const FloatRange range = search().range;
   return qparams_of_range({&range.min, 1}, {&range.max, 1}, args_, {quant_min_, quant_max_});
 }

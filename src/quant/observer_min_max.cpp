@@ -19,18 +19,16 @@ float larger(float a, float b) { return std::isnan(a) || a > b ? a : b; }
 
 MinMaxObserver::MinMaxObserver(const ObserverArgs& args, bool moving_average, bool per_channel)
     : Observer(args), moving_average_(moving_average), per_channel_(per_channel) {
-  QDQ_CHECK(qdq::is_per_channel(args.qscheme) == per_channel, kInvalidArgument, class_name(), " takes per-",
-            per_channel ? "channel" : "tensor", " schemes only, found ", to_string(args.qscheme));
+  QDQ_CHECK(qdq::is_per_channel(args.qscheme) == per_channel, kInvalidArgument, class_name(), " takes per-", per_channel ? "channel" : "tensor",
+            " schemes only, found ", to_string(args.qscheme));
   // MinMaxObserver itself lets is_dynamic pass, as in PyTorch.
-  if (args.is_dynamic && per_channel)
-    fail(ErrorCode::kInvalidArgument, class_name(), " does not support dynamic quantization");
+  if (args.is_dynamic && per_channel) fail(ErrorCode::kInvalidArgument, class_name(), " does not support dynamic quantization");
   if (args.is_dynamic && moving_average && args.averaging_constant != 1)
-    fail(ErrorCode::kInvalidArgument, class_name(),
-         " supports dynamic quantization only with an averaging constant of 1, found ", args.averaging_constant);
+    fail(ErrorCode::kInvalidArgument, class_name(), " supports dynamic quantization only with an averaging constant of 1, found ",
+         args.averaging_constant);
   const IntegerRange range = integer_range(args);
-  QDQ_CHECK(!(is_symmetric(args.qscheme) && args.reduce_range && args.dtype == DType::kU8 &&
-              args.qdtype == QDType::kQuantized),
-            kInvalidArgument, class_name(), " cannot reduce the range of symmetric quint8");
+  QDQ_CHECK(!(is_symmetric(args.qscheme) && args.reduce_range && args.dtype == DType::kU8 && args.qdtype == QDType::kQuantized), kInvalidArgument,
+            class_name(), " cannot reduce the range of symmetric quint8");
   quant_min_ = range.min;
   quant_max_ = range.max;
   if (!per_channel) {
@@ -60,8 +58,8 @@ Tensor MinMaxObserver::forward(const Tensor& x) {
     max_ = std::move(seen.max);
     return x;
   }
-  QDQ_CHECK(seen.min.size() == min_.size(), kInvalidArgument, class_name(), " has seen ", min_.size(),
-            " channels and was given a tensor with ", seen.min.size(), " along axis ", args_.ch_axis);
+  QDQ_CHECK(seen.min.size() == min_.size(), kInvalidArgument, class_name(), " has seen ", min_.size(), " channels and was given a tensor with ",
+            seen.min.size(), " along axis ", args_.ch_axis);
   const auto c = static_cast<float>(args_.averaging_constant);
   for (size_t i = 0; i < min_.size(); ++i) {
     min_[i] = moving_average_ ? min_[i] + c * (seen.min[i] - min_[i]) : smaller(seen.min[i], min_[i]);
@@ -71,8 +69,7 @@ Tensor MinMaxObserver::forward(const Tensor& x) {
 }
 
 QParams MinMaxObserver::calculate_qparams() const {
-  QDQ_CHECK(calibrated(), kNotCalibrated, class_name(),
-            " has seen no data; run calibration batches before qparams are asked for");
+  QDQ_CHECK(calibrated(), kNotCalibrated, class_name(), " has seen no data; run calibration batches before qparams are asked for");
   return qparams_of_range(min_, max_, args_, {quant_min_, quant_max_});
 }
 

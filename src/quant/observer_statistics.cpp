@@ -76,20 +76,18 @@ ChannelRanges channel_ranges_of(const Tensor& x, int64_t axis) {
             "; it needs at least two axes, the channels and what is in them");
   const auto at = static_cast<size_t>(wrap_axis(axis, x.dim()));
   const Shape& sizes = x.sizes();
-  const int64_t outer =
-      std::accumulate(sizes.begin(), sizes.begin() + static_cast<int64_t>(at), int64_t{1}, std::multiplies<>());
+  const int64_t outer = std::accumulate(sizes.begin(), sizes.begin() + static_cast<int64_t>(at), int64_t{1}, std::multiplies<>());
   const int64_t channels = sizes[at];
   const Tensor flat = flat_f32(x, false);
-  ChannelRanges out{std::vector<float>(static_cast<size_t>(channels)),
-                    std::vector<float>(static_cast<size_t>(channels))};
+  ChannelRanges out{std::vector<float>(static_cast<size_t>(channels)), std::vector<float>(static_cast<size_t>(channels))};
   const int64_t inner = channels == 0 || outer == 0 ? 0 : x.numel() / (outer * channels);
   kernel::min_max_channels_f32(flat.data<float>(), outer, channels, inner, out.min.data(), out.max.data());
   return out;
 }
 
 std::vector<float> histogram_of(const Tensor& x, FloatRange range, int64_t bins) {
-  QDQ_CHECK(std::isfinite(range.min) && std::isfinite(range.max), kInvalidArgument, "a histogram cannot span [",
-            range.min, ", ", range.max, "]: the data holds NaN");
+  QDQ_CHECK(std::isfinite(range.min) && std::isfinite(range.max), kInvalidArgument, "a histogram cannot span [", range.min, ", ", range.max,
+            "]: the data holds NaN");
   const Tensor flat = flat_f32(x, true);
   if (range.min == range.max) {
     const double middle = range.min;

@@ -216,7 +216,8 @@ void Prepared::Impl::make_interpreter() {
       if (on_observed) (*on_observed)(++looks_done, looks);
       return seen;
     } catch (const Error& error) {
-      throw Error(error.code, concat(error.message, ", the values of ", observed->name(), "; look for infinite or huge numbers in the calibration data"),
+      throw Error(error.code,
+                  concat(error.message, ", the values of ", observed->name(), "; look for infinite or huge numbers in the calibration data"),
                   observed->name());
     }
   });

@@ -24,16 +24,16 @@ struct Prepared::Impl {
   Annotations annotations;
   Compat compat = Compat::kNone;
   std::vector<ObserverGroup> groups;
-  std::unordered_map<std::string, size_t> modules;       // target of a call_module node -> its group
-  std::unordered_map<std::string, std::string> scopes;   // node name in the float graph -> last part of its module's path
-  std::unordered_set<const Observer*> of_constants;      // see one constant only; one look is enough
+  std::unordered_map<std::string, size_t> modules;      // target of a call_module node -> its group
+  std::unordered_map<std::string, std::string> scopes;  // node name in the float graph -> last part of its module's path
+  std::unordered_set<const Observer*> of_constants;     // see one constant only; one look is enough
   bool constants_observed = false;
   std::unique_ptr<Backend> own_backend;
   std::vector<Backend*> backends;
-  Program calibrated;                                    // what calibration runs
-  std::unique_ptr<Interpreter> interpreter;              // of `calibrated`, made at the first run
-  int64_t looks = 0, looks_done = 0;                     // of observers at values of one batch
-  const OnObserved* on_observed = nullptr;               // while a batch runs, if somebody wants to know
+  Program calibrated;                        // what calibration runs
+  std::unique_ptr<Interpreter> interpreter;  // of `calibrated`, made at the first run
+  int64_t looks = 0, looks_done = 0;         // of observers at values of one batch
+  const OnObserved* on_observed = nullptr;   // while a batch runs, if somebody wants to know
 
   // The group of an observer's call_module node; nothing for other nodes.
   std::optional<size_t> group_of_module(const Node& node) const;

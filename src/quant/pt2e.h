@@ -15,8 +15,8 @@ namespace qdq {
 // One observer instance of a prepared program and everything that shares it.
 struct ObserverGroup {
   std::shared_ptr<Observer> observer;
-  std::vector<EdgeOrNode> covers;              // all edges and nodes of the annotated graph that share the instance
-  std::vector<std::string> inserted_as;        // its call_module nodes
+  std::vector<EdgeOrNode> covers;        // all edges and nodes of the annotated graph that share the instance
+  std::vector<std::string> inserted_as;  // its call_module nodes
   std::vector<std::shared_ptr<Observer>> derived_from;
 };
 

@@ -20,16 +20,12 @@ constexpr std::array<std::pair<QScheme, std::string_view>, 5> kSchemeNames = {{
 
 bool is_observable(const ObserverArgs& args) {
   switch (args.dtype) {
-    case DType::kU8:
-      return true;
+    case DType::kU8: return true;
     case DType::kS8:
-    case DType::kS32:
-      return args.qdtype != QDType::kQuint4x2;
+    case DType::kS32: return args.qdtype != QDType::kQuint4x2;
     case DType::kS16:
-    case DType::kU16:
-      return args.qdtype == QDType::kPlain;
-    default:
-      return false;
+    case DType::kU16: return args.qdtype == QDType::kPlain;
+    default: return false;
   }
 }
 
@@ -84,36 +80,30 @@ QScheme qscheme_from_name(std::string_view name) {
   fail(ErrorCode::kInvalidArgument, "there is no quantization scheme \"", name, "\"; known are ", known_names);
 }
 
-bool is_per_channel(QScheme scheme) {
-  return scheme != QScheme::kPerTensorAffine && scheme != QScheme::kPerTensorSymmetric;
-}
+bool is_per_channel(QScheme scheme) { return scheme != QScheme::kPerTensorAffine && scheme != QScheme::kPerTensorSymmetric; }
 
-bool is_symmetric(QScheme scheme) {
-  return scheme == QScheme::kPerTensorSymmetric || scheme == QScheme::kPerChannelSymmetric;
-}
+bool is_symmetric(QScheme scheme) { return scheme == QScheme::kPerTensorSymmetric || scheme == QScheme::kPerChannelSymmetric; }
 
 IntegerRange integer_range(const ObserverArgs& args) {
   QDQ_CHECK(is_observable(args), kInvalidArgument, "an observer cannot quantize to ", dtype_name(args),
             "; it takes int8, uint8, int16, uint16, int32, qint8, quint8, qint32 or quint4x2");
   if (!args.quant_min || !args.quant_max) return default_range(args);
   IntegerRange range{*args.quant_min, *args.quant_max};
-  QDQ_CHECK(range.min <= 0 && 0 <= range.max, kInvalidArgument, "the quantization range [", range.min, ", ", range.max,
-            "] does not include 0");
+  QDQ_CHECK(range.min <= 0 && 0 <= range.max, kInvalidArgument, "the quantization range [", range.min, ", ", range.max, "] does not include 0");
   QDQ_CHECK(range.min < range.max, kInvalidArgument, "the quantization range [", range.min, ", ", range.max,
             "] is empty: quant_min must be less than quant_max");
   // Beyond these limits no dtype can hold the integers, and their difference could overflow.
   constexpr int64_t kWidest = int64_t{1} << 32;
-  QDQ_CHECK(range.min >= -kWidest && range.max < kWidest, kInvalidArgument, "the quantization range [", range.min, ", ",
-            range.max, "] is wider than 32 bits");
+  QDQ_CHECK(range.min >= -kWidest && range.max < kWidest, kInvalidArgument, "the quantization range [", range.min, ", ", range.max,
+            "] is wider than 32 bits");
   const int64_t length = range.max - range.min + 1;
   const int64_t longest = args.dtype == DType::kS8 ? 256 : args.dtype == DType::kS32 ? kWidest : 2 * kWidest;
-  QDQ_CHECK(length <= longest, kInvalidArgument, "the quantization range [", range.min, ", ", range.max, "] holds ",
-            length, " integers, ", dtype_name(args), " has ", longest);
+  QDQ_CHECK(length <= longest, kInvalidArgument, "the quantization range [", range.min, ", ", range.max, "] holds ", length, " integers, ",
+            dtype_name(args), " has ", longest);
   return args.reduce_range ? IntegerRange{floor_half(range.min), floor_half(range.max)} : range;
 }
 
-QParams qparams_of_range(std::span<const float> min, std::span<const float> max, const ObserverArgs& args,
-                         IntegerRange range) {
+QParams qparams_of_range(std::span<const float> min, std::span<const float> max, const ObserverArgs& args, IntegerRange range) {
   QParams out;
   const auto eps = static_cast<float>(args.eps);
   const auto width = static_cast<double>(range.max - range.min);
@@ -143,8 +133,7 @@ QParams qparams_of_range(std::span<const float> min, std::span<const float> max,
 }
 
 FusedQParams fused_qparams(float min, float max, IntegerRange range, bool symmetric) {
-  QDQ_CHECK(min <= max, kInvalidArgument, "the observed range [", min, ", ", max,
-            "] is not a range: the data held NaN, or nothing was seen");
+  QDQ_CHECK(min <= max, kInvalidArgument, "the observed range [", min, ", ", max, "] is not a range: the data held NaN, or nothing was seen");
   // fp16's smallest normal number: smaller scales are cut off there.
   constexpr float kSmallestScale = 6.1e-5f;
   const auto qmin = static_cast<double>(range.min);

@@ -25,8 +25,7 @@ IntegerRange integer_range(const ObserverArgs& args);
 // round(min / scale)
 //   float_qparams the same without including 0, and the zero point -min / scale as a float
 // scale is at least eps. Throws Error{kInvalidArgument} if a min is greater than its max or NaN.
-QParams qparams_of_range(std::span<const float> min, std::span<const float> max, const ObserverArgs& args,
-                         IntegerRange range);
+QParams qparams_of_range(std::span<const float> min, std::span<const float> max, const ObserverArgs& args, IntegerRange range);
 
 // The parameters that FusedMovingAvgObsFakeQuantize quantizes with while it observes; convert uses others
 // (ATen/native/quantized/cpu/QuantUtils.h, ChooseQuantizationParams): in double, no eps but a scale of at least 6.1e-5,

@@ -25,8 +25,7 @@ QuantizationCapabilities XNNPACKQuantizer::quantization_capabilities() const {
   const Operators add = aten({"add.Tensor", "add_.Tensor"}), mul = aten({"mul.Tensor", "mul_.Tensor"});
   const Operators keep = aten({"relu.default", "hardtanh.default", "hardtanh_.default", "max_pool2d.default", "mean.default", "mean.dim",
                                "permute.default", "permute_copy.default", "squeeze.dim", "squeeze_copy.dim", "adaptive_avg_pool2d.default",
-                               "view_copy.default",
-                               "view.default", "slice_copy.Tensor", "flatten.using_ints"});
+                               "view_copy.default", "view.default", "slice_copy.Tensor", "flatten.using_ints"});
   Operators any_conv = conv;
   any_conv.insert(any_conv.end(), transposed.begin(), transposed.end());
   return {std::string(name()),
@@ -54,8 +53,8 @@ QuantizationCapabilities X86InductorQuantizer::quantization_capabilities() const
   const Operators relu = aten({"relu.default", "relu_.default"}), norm = aten({"batch_norm.default"});
   const Operators behind_conv = aten({"relu.default", "relu_.default", "hardtanh.default", "hardtanh_.default", "hardswish.default",
                                       "hardswish_.default", "relu6.default", "relu6_.default", "silu.default", "silu_.default"});
-  const Operators behind_linear = aten({"relu.default", "relu_.default", "leaky_relu.default", "leaky_relu_.default", "tanh.default", "tanh_.default",
-                                        "gelu.default"});
+  const Operators behind_linear =
+      aten({"relu.default", "relu_.default", "leaky_relu.default", "leaky_relu_.default", "tanh.default", "tanh_.default", "gelu.default"});
   const Operators pools = aten({"max_pool2d.default", "cat.default", "avg_pool2d.default", "adaptive_avg_pool2d.default", "flatten.using_ints"});
   const std::string alone = "nobody else reads what is in front";
   Operators ends = behind_conv;

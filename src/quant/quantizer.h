@@ -20,9 +20,9 @@ namespace qdq {
 // Whose matching rules hold: qdq's own, which do what the user meant, or those of PyTorch 2.6 to the node (docs/compatibility.md).
 enum class Compat { kNone, kTorch26 };
 
-using Edge = std::pair<Node*, Node*>;               // producer, consumer
-using EdgeOrNode = std::variant<Edge, Node*>;       // a use of a tensor, or a node's output
-std::string to_string(const EdgeOrNode& at);        // "(x, conv2d)" or "conv2d"
+using Edge = std::pair<Node*, Node*>;          // producer, consumer
+using EdgeOrNode = std::variant<Edge, Node*>;  // a use of a tensor, or a node's output
+std::string to_string(const EdgeOrNode& at);   // "(x, conv2d)" or "conv2d"
 
 // The same by names, for settings made before there is a graph; an empty consumer stands for a node's output.
 struct NamedEdgeOrNode {
@@ -45,7 +45,7 @@ struct ObserverCtr {
   std::optional<double> averaging_constant;
   std::optional<int64_t> bins;
   bool reduce_range = false;
-  std::string inner_class;  // fake quantizers: the observer inside ("MovingAverageMinMaxObserver")
+  std::string inner_class;                                               // fake quantizers: the observer inside ("MovingAverageMinMaxObserver")
   std::function<std::shared_ptr<Observer>(const ObserverArgs&)> custom;  // used instead of the class, if set
 };
 
@@ -92,8 +92,8 @@ struct QuantizationAnnotation {
   bool annotated = false;  // PyTorch's _annotated
   // PyTorch's _is_output_of_quantized_pattern: X86InductorQuantizer continues quantization behind such a node.
   bool is_output_of_quantized_pattern = false;
-  bool in_pattern = false;  // part of a quantized pattern, though none of its own tensors need be quantized
-  std::string annotator;   // who wrote it, quantizer and pattern: "XNNPACKQuantizer conv_relu"
+  bool in_pattern = false;   // part of a quantized pattern, though none of its own tensors need be quantized
+  std::string annotator;     // who wrote it, quantizer and pattern: "XNNPACKQuantizer conv_relu"
   uint64_t id = fresh_id();  // tells a replaced annotation from an edited one; copies keep it
 
   static uint64_t fresh_id();
@@ -151,7 +151,10 @@ class Quantizer {
   // nothing, explain() can only tell that it did or did not annotate it.
   virtual void annotate(Program& program, Annotations& annotations) = 0;
   // Throws Error{kInvalidArgument} if the annotated graph is not what the backend can run. Default: accepts.
-  virtual void validate(const Program& program, const Annotations& annotations) { (void)program; (void)annotations; }
+  virtual void validate(const Program& program, const Annotations& annotations) {
+    (void)program;
+    (void)annotations;
+  }
   // What it can quantize at all, whatever its settings are. Default: it does not tell.
   virtual QuantizationCapabilities quantization_capabilities() const { return {std::string(name()), {}, {}}; }
   // What of its settings the quantizer could not take, one sentence each. Default: nothing.

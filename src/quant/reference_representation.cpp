@@ -57,10 +57,7 @@ class Sketch {
     return graph_->call(concat(space, name), std::move(first), {}, std::string(name.substr(0, name.find('.'))));
   }
   static Argument argument_of(std::monostate) { return {}; }
-  template <class T>
-  static Argument argument_of(T value) {
-    return value;
-  }
+  template <class T> static Argument argument_of(T value) { return value; }
 
   std::unique_ptr<Graph> graph_ = std::make_unique<Graph>();
   std::vector<Node*> inputs_;
@@ -108,8 +105,7 @@ void static_linear(Program& program) {
   Sketch p(15), r(15);
   Node* x = p.dequantize(p.in(0), p.in(1), p.in(2), p.in(3), p.in(4));
   Node* weight = p.dequantize(p.in(5), p.in(6), p.in(7), p.in(8), p.in(9));
-  const Graph& pattern =
-      p.returning(p.quantize(p.aten("linear.default", {x, weight, p.in(10)}), p.in(11), p.in(12), p.in(13), p.in(14)));
+  const Graph& pattern = p.returning(p.quantize(p.aten("linear.default", {x, weight, p.in(10)}), p.in(11), p.in(12), p.in(13), p.in(14)));
 
   x = r.clamp(r.in(0), r.in(3), r.in(4));
   weight = r.clamp(r.in(5), r.in(8), r.in(9));

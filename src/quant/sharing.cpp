@@ -125,8 +125,7 @@ class Sharing {
 
 std::shared_ptr<Observer> make_derived(const DerivedQuantizationSpec& spec, std::vector<std::shared_ptr<Observer>> sources) {
   QDQ_CHECK(spec.derive_qparams, kInvalidArgument, "a derived spec has no function that computes its qparams");
-  QDQ_CHECK(!spec.qscheme || !is_per_channel(*spec.qscheme) || spec.ch_axis, kInvalidArgument,
-            "a derived spec is per channel but names no ch_axis");
+  QDQ_CHECK(!spec.qscheme || !is_per_channel(*spec.qscheme) || spec.ch_axis, kInvalidArgument, "a derived spec is per channel but names no ch_axis");
   ObserverArgs args;
   args.dtype = spec.dtype;
   args.qscheme = spec.qscheme.value_or(QScheme::kPerTensorAffine);

@@ -83,8 +83,8 @@ class Annotator {
   // `setting` names the setting in reasons: "the global setting". Annotations with an id up to `began` are those of other quantizers.
   Annotator(Program& program, Annotations& annotations, const std::optional<QuantizationConfig>& config, PatternFilter filter, Compat compat,
             std::string setting, uint64_t began)
-      : graph_(*program.graph), annotations_(annotations), config_(config), filter_(std::move(filter)), compat_(compat),
-        setting_(std::move(setting)), began_(began) {}
+      : graph_(*program.graph), annotations_(annotations), config_(config), filter_(std::move(filter)), compat_(compat), setting_(std::move(setting)),
+        began_(began) {}
 
   void run() {
     if (!config_ || config_->is_qat) {
@@ -150,8 +150,8 @@ class Annotator {
       const QuantizationAnnotation& annotation = annotations_.at(taken);
       for (const Node* node : nodes)
         if (annotation.id <= began_)
-          refuse(node, pattern, concat(node == taken ? "it" : taken->name() + ", which belongs to the pattern,", " is already annotated by ",
-                                       annotation.annotator));
+          refuse(node, pattern,
+                 concat(node == taken ? "it" : taken->name() + ", which belongs to the pattern,", " is already annotated by ", annotation.annotator));
       return true;
     }
     return false;
@@ -200,8 +200,8 @@ class Annotator {
     for (size_t i = 0; i < 2; ++i)
       if (binary->arg(i).node() == node && node->op() == Node::Op::kCallFunction) {
         Node* extra = binary->arg(1 - i).node();
-        QDQ_CHECK(extra || !strict(), kInvalidArgument, "the operator ", binary->name(), " adds a number to the quantized operator ",
-                  node->name(), ", which PyTorch 2.6 refuses");
+        QDQ_CHECK(extra || !strict(), kInvalidArgument, "the operator ", binary->name(), " adds a number to the quantized operator ", node->name(),
+                  ", which PyTorch 2.6 refuses");
         return extra ? std::optional<Node*>(extra) : std::nullopt;
       }
     return std::nullopt;
@@ -419,8 +419,7 @@ PatternFilter exactly_one(std::function<bool(const Node&)> which, std::string wh
 }  // namespace
 
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorConfigOptions& options) {
-  const QuantizationSpec activation =
-      default_activation_spec(DType::kU8, 0, options.reduce_range ? 127 : 255, options.is_qat, options.is_dynamic);
+  const QuantizationSpec activation = default_activation_spec(DType::kU8, 0, options.reduce_range ? 127 : 255, options.is_qat, options.is_dynamic);
   QuantizationConfig config;
   config.input_activation = config.output_activation = activation;
   config.weight = default_weight_spec(-128, 127, /*is_per_channel=*/true, options.is_qat);

@@ -20,12 +20,21 @@ bool is_mul(const Node& node) { return node.is("torch.ops.aten.mul.Tensor") || n
 
 // Operators whose output takes over the observer of their input (_is_share_obs_or_fq_op).
 bool keeps_numbers(const Node& node) {
-  static constexpr std::string_view kTargets[] = {
-      "torch.ops.aten.relu.default",         "torch.ops.aten.hardtanh.default", "torch.ops.aten.hardtanh_.default",
-      "torch.ops.aten.max_pool2d.default",   "torch.ops.aten.mean.default",     "torch.ops.aten.mean.dim",
-      "torch.ops.aten.permute.default",      "torch.ops.aten.permute_copy.default", "torch.ops.aten.squeeze.dim",
-      "torch.ops.aten.squeeze_copy.dim",     "torch.ops.aten.adaptive_avg_pool2d.default", "torch.ops.aten.view_copy.default",
-      "torch.ops.aten.view.default",         "torch.ops.aten.slice_copy.Tensor", "torch.ops.aten.flatten.using_ints"};
+  static constexpr std::string_view kTargets[] = {"torch.ops.aten.relu.default",
+                                                  "torch.ops.aten.hardtanh.default",
+                                                  "torch.ops.aten.hardtanh_.default",
+                                                  "torch.ops.aten.max_pool2d.default",
+                                                  "torch.ops.aten.mean.default",
+                                                  "torch.ops.aten.mean.dim",
+                                                  "torch.ops.aten.permute.default",
+                                                  "torch.ops.aten.permute_copy.default",
+                                                  "torch.ops.aten.squeeze.dim",
+                                                  "torch.ops.aten.squeeze_copy.dim",
+                                                  "torch.ops.aten.adaptive_avg_pool2d.default",
+                                                  "torch.ops.aten.view_copy.default",
+                                                  "torch.ops.aten.view.default",
+                                                  "torch.ops.aten.slice_copy.Tensor",
+                                                  "torch.ops.aten.flatten.using_ints"};
   return std::any_of(std::begin(kTargets), std::end(kTargets), [&](std::string_view target) { return node.is(target); });
 }
 
@@ -94,8 +103,8 @@ class Annotator {
       const QuantizationAnnotation& annotation = annotations_.at(taken);
       for (const Node* node : operators)
         if (annotation.id <= began_)
-          refuse(node, pattern, concat(node == taken ? "it" : taken->name() + ", which belongs to the pattern,", " is already annotated by ",
-                                       annotation.annotator));
+          refuse(node, pattern,
+                 concat(node == taken ? "it" : taken->name() + ", which belongs to the pattern,", " is already annotated by ", annotation.annotator));
       return true;
     }
     if (!strict()) return false;
@@ -104,11 +113,13 @@ class Annotator {
       const bool is_taken = is_annotated(annotations_, {parameter});
       if (!is_taken && passes(parameter)) continue;
       if (is_taken)
-        refuse(operators.back(), pattern, concat("its parameter ", parameter->name(), " already belongs to another call, and PyTorch 2.6 does not ",
-                                                 "quantize it twice; without compat torch-2.6 it does not matter"));
+        refuse(operators.back(), pattern,
+               concat("its parameter ", parameter->name(), " already belongs to another call, and PyTorch 2.6 does not ",
+                      "quantize it twice; without compat torch-2.6 it does not matter"));
       else
-        refuse(operators.back(), pattern, concat(setting_, " does not reach its parameter ", parameter->name(), ", which belongs to no module, and ",
-                                                 "PyTorch 2.6 looks at it too; without compat torch-2.6 the operator alone counts"));
+        refuse(operators.back(), pattern,
+               concat(setting_, " does not reach its parameter ", parameter->name(), ", which belongs to no module, and ",
+                      "PyTorch 2.6 looks at it too; without compat torch-2.6 the operator alone counts"));
       return true;
     }
     return false;
@@ -200,8 +211,10 @@ class Annotator {
       const bool is_float = meta != nullptr && meta->dtype == DType::kF32;
       if (is_large_scalar(*operand) || !is_float) {
         const std::string what = meta ? concat("is ", to_string(meta->dtype)) : std::string("is no tensor");
-        refuse(node, pattern, concat("its operand ", operand->name(), is_float ? concat(" is too large to observe (above ", kHistcBound, ")")
-                                                                                  : concat(" ", what, ", and only float32 is quantized")));
+        refuse(
+            node, pattern,
+            concat("its operand ", operand->name(),
+                   is_float ? concat(" is too large to observe (above ", kHistcBound, ")") : concat(" ", what, ", and only float32 is quantized")));
         return false;
       }
       annotation.set_input(operand, config_.input_qspec());
@@ -253,8 +266,8 @@ class Annotator {
       if (skip("adaptive_avg_pool2d", {pool}, {})) continue;
       Node* input = pool->arg(0).node();
       const auto producer = annotations_.find(input);
-      const bool is_quantized = producer != annotations_.end() && producer->second.annotated &&
-                                !std::holds_alternative<std::monostate>(producer->second.output_qspec);
+      const bool is_quantized =
+          producer != annotations_.end() && producer->second.annotated && !std::holds_alternative<std::monostate>(producer->second.output_qspec);
       QuantizationAnnotation& annotation = write(pool, "adaptive_avg_pool2d", concat(asked(), ", output in terms of its input"));
       annotation.set_input(input, is_quantized ? QSpec(SharedQuantizationSpec{input}) : config_.input_qspec());
       annotation.output_qspec = SharedQuantizationSpec{Edge{input, pool}};
@@ -341,8 +354,7 @@ QuantizationConfig get_symmetric_quantization_config(const SymmetricConfigOption
   QuantizationConfig config;
   config.is_qat = options.is_qat;
 
-  const QuantizationSpec activation =
-      default_activation_spec(DType::kS8, options.act_qmin, options.act_qmax, options.is_qat, options.is_dynamic);
+  const QuantizationSpec activation = default_activation_spec(DType::kS8, options.act_qmin, options.act_qmax, options.is_qat, options.is_dynamic);
   const QuantizationSpec weight = default_weight_spec(options.weight_qmin, options.weight_qmax, options.is_per_channel, options.is_qat);
   check_spec(activation, "activations");
   check_spec(weight, "weights");
@@ -380,7 +392,7 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_filter_function(NodeFilter filter) {
 }
 
 const ConfigSetting* XNNPACKQuantizer::setting_of(const Node& node, const ConfigSetting* global) const {
-  const auto innermost = [&](const std::vector<ConfigSetting>& settings, std::string ModuleStackEntry::*key) -> const ConfigSetting* {
+  const auto innermost = [&](const std::vector<ConfigSetting>& settings, std::string ModuleStackEntry::* key) -> const ConfigSetting* {
     const auto& stack = node.meta.nn_module_stack;
     for (auto entry = stack.rbegin(); entry != stack.rend(); ++entry)
       for (const ConfigSetting& s : settings)
@@ -417,9 +429,7 @@ void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
   const auto in_any = [](const std::vector<ConfigSetting>& settings, const Node& node, bool (*is_in)(const Node&, const std::string&)) {
     return std::any_of(settings.begin(), settings.end(), [&](const ConfigSetting& s) { return is_in(node, s.first); });
   };
-  const auto holds = [&](const ConfigSetting& setting) {
-    return [&](const Node& node) { return setting_of(node, &global) == &setting; };
-  };
+  const auto holds = [&](const ConfigSetting& setting) { return [&](const Node& node) { return setting_of(node, &global) == &setting; }; };
   // PyTorch applies every setting in turn and lets the first one that annotates a node have it.
   for (const ConfigSetting& s : module_names_) {
     const auto is_in = [&](const Node& node) { return is_in_module(node, s.first); };

@@ -15,9 +15,9 @@ struct Name {
   std::string_view name;
 };
 constexpr Name kNames[] = {
-    {DType::kU8, "uint8"},     {DType::kS8, "int8"},       {DType::kS16, "int16"},     {DType::kS32, "int32"},
-    {DType::kS64, "int64"},    {DType::kF16, "float16"},   {DType::kF32, "float32"},   {DType::kF64, "float64"},
-    {DType::kBool, "bool"},    {DType::kBF16, "bfloat16"}, {DType::kU16, "uint16"},
+    {DType::kU8, "uint8"},  {DType::kS8, "int8"},       {DType::kS16, "int16"},   {DType::kS32, "int32"},
+    {DType::kS64, "int64"}, {DType::kF16, "float16"},   {DType::kF32, "float32"}, {DType::kF64, "float64"},
+    {DType::kBool, "bool"}, {DType::kBF16, "bfloat16"}, {DType::kU16, "uint16"},
 };
 }  // namespace
 
@@ -41,8 +41,7 @@ std::optional<DType> dtype_from_number(int64_t number) {
 }
 
 namespace {
-template <class Body>
-int64_t integer_limit(DType dtype, Body body) {
+template <class Body> int64_t integer_limit(DType dtype, Body body) {
   return visit_dtype(dtype, [&](auto type) -> int64_t {
     using T = typename decltype(type)::type;
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return body(std::numeric_limits<T>{});

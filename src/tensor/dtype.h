@@ -13,7 +13,17 @@ namespace qdq {
 
 // The numbers are those of torch.export's schema (torch/_export/serde/schema.py, ScalarType).
 enum class DType : uint8_t {
-  kU8 = 1, kS8 = 2, kS16 = 3, kS32 = 4, kS64 = 5, kF16 = 6, kF32 = 7, kF64 = 8, kBool = 12, kBF16 = 13, kU16 = 28,
+  kU8 = 1,
+  kS8 = 2,
+  kS16 = 3,
+  kS32 = 4,
+  kS64 = 5,
+  kF16 = 6,
+  kF32 = 7,
+  kF64 = 8,
+  kBool = 12,
+  kBF16 = 13,
+  kU16 = 28,
 };
 
 // Bytes of one element.
@@ -46,23 +56,46 @@ struct BF16 {
 
 // The dtype of a C++ element type.
 template <class T> struct DTypeOf;
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::kU8; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::kS8; };
-template <> struct DTypeOf<int16_t> { static constexpr DType value = DType::kS16; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::kS32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::kS64; };
-template <> struct DTypeOf<F16> { static constexpr DType value = DType::kF16; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::kF32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::kF64; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
-template <> struct DTypeOf<BF16> { static constexpr DType value = DType::kBF16; };
-template <> struct DTypeOf<uint16_t> { static constexpr DType value = DType::kU16; };
+template <> struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kU8;
+};
+template <> struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kS8;
+};
+template <> struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::kS16;
+};
+template <> struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kS32;
+};
+template <> struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kS64;
+};
+template <> struct DTypeOf<F16> {
+  static constexpr DType value = DType::kF16;
+};
+template <> struct DTypeOf<float> {
+  static constexpr DType value = DType::kF32;
+};
+template <> struct DTypeOf<double> {
+  static constexpr DType value = DType::kF64;
+};
+template <> struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
+template <> struct DTypeOf<BF16> {
+  static constexpr DType value = DType::kBF16;
+};
+template <> struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::kU16;
+};
 
-template <class T> struct Type { using type = T; };
+template <class T> struct Type {
+  using type = T;
+};
 
 // Calls body(Type<T>{}) with the C++ type of the dtype.
-template <class Body>
-decltype(auto) visit_dtype(DType dtype, Body&& body) {
+template <class Body> decltype(auto) visit_dtype(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::kU8: return body(Type<uint8_t>{});
     case DType::kS8: return body(Type<int8_t>{});

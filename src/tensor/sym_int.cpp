@@ -168,9 +168,7 @@ class SreprParser {
   }
 
  private:
-  void check(bool ok) const {
-    QDQ_CHECK(ok, kBadFile, "the symbolic expression '", text_.substr(0, 200), "' is malformed at character ", at_);
-  }
+  void check(bool ok) const { QDQ_CHECK(ok, kBadFile, "the symbolic expression '", text_.substr(0, 200), "' is malformed at character ", at_); }
   void skip_space() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
@@ -182,8 +180,7 @@ class SreprParser {
   std::string_view word() {
     skip_space();
     const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '-'))
-      ++at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '-')) ++at_;
     check(at_ > begin);
     return text_.substr(begin, at_ - begin);
   }
@@ -197,7 +194,9 @@ class SreprParser {
     }
     return digits[0] == '-' ? -value : value;
   }
-  static bool is_number(std::string_view text) { return std::isdigit(static_cast<unsigned char>(text.back())) && (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0]))); }
+  static bool is_number(std::string_view text) {
+    return std::isdigit(static_cast<unsigned char>(text.back())) && (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0])));
+  }
 
   // Steps over the rest of an argument list, whatever it holds.
   void skip_arguments() {

@@ -38,7 +38,7 @@ class SymInt {
 
  private:
   using Monomial = std::vector<std::string>;  // sorted factors; empty for the constant term
-  std::map<Monomial, int64_t> terms_;          // no zero coefficients
+  std::map<Monomial, int64_t> terms_;         // no zero coefficients
   void add_term(const Monomial& monomial, int64_t coefficient);
   friend class SreprParser;
 };

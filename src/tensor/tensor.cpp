@@ -20,8 +20,8 @@ int64_t numel_of(const Shape& shape) {
   for (int64_t size : shape) {
     QDQ_CHECK(size >= 0, kInvalidArgument, "the shape ", to_string(shape), " has a negative size");
     zero = zero || size == 0;
-    QDQ_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size, kInvalidArgument, "the shape ",
-              to_string(shape), " has too many elements");
+    QDQ_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size, kInvalidArgument, "the shape ", to_string(shape),
+              " has too many elements");
     product *= size == 0 ? 1 : size;
   }
   return zero ? 0 : product;
@@ -49,8 +49,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
   for (size_t i = 0; i < rank; ++i) {
     const int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank];
     const int64_t y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
-    QDQ_CHECK(x == y || x == 1 || y == 1, kInvalidArgument, "the shapes ", to_string(a), " and ", to_string(b),
-              " do not broadcast: ", x, " against ", y, " in dimension ", i);
+    QDQ_CHECK(x == y || x == 1 || y == 1, kInvalidArgument, "the shapes ", to_string(a), " and ", to_string(b), " do not broadcast: ", x, " against ",
+              y, " in dimension ", i);
     out[i] = x == 1 ? y : x;
   }
   return out;
@@ -78,8 +78,7 @@ Storage::~Storage() { ::operator delete(data_, kAlignment); }
 Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset)
     : storage_(std::move(storage)), dtype_(dtype), sizes_(std::move(sizes)), strides_(std::move(strides)), offset_(offset) {
   QDQ_CHECK(storage_ != nullptr, kInternal, "a tensor was made without a storage");
-  QDQ_CHECK(sizes_.size() == strides_.size(), kInvalidArgument, "a tensor has ", sizes_.size(), " sizes but ",
-            strides_.size(), " strides");
+  QDQ_CHECK(sizes_.size() == strides_.size(), kInvalidArgument, "a tensor has ", sizes_.size(), " sizes but ", strides_.size(), " strides");
   numel_ = numel_of(sizes_);
   const int64_t capacity = static_cast<int64_t>(storage_->size() / size_of(dtype_));
   int64_t last = offset_;
@@ -89,8 +88,8 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
     if (inside && sizes_[i] > 1) last += (sizes_[i] - 1) * strides_[i];
     inside = inside && last <= capacity;
   }
-  QDQ_CHECK(inside && (numel_ == 0 || last < capacity), kInvalidArgument, "a tensor of shape ", to_string(sizes_),
-            ", strides ", to_string(strides_), " and offset ", offset_, " reaches outside its storage of ", capacity, " elements");
+  QDQ_CHECK(inside && (numel_ == 0 || last < capacity), kInvalidArgument, "a tensor of shape ", to_string(sizes_), ", strides ", to_string(strides_),
+            " and offset ", offset_, " reaches outside its storage of ", capacity, " elements");
 }
 
 namespace {
@@ -100,8 +99,7 @@ Tensor uninitialized(const Shape& sizes, DType dtype) {
   // Where addresses are short the product must not wrap.
   QDQ_CHECK(count <= std::numeric_limits<size_t>::max() / size_of(dtype), kOutOfMemory, "a tensor of shape ", to_string(sizes), " has ", count,
             " elements of ", size_of(dtype), " bytes, which do not fit into memory");
-  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes,
-                contiguous_strides(sizes), 0);
+  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes, contiguous_strides(sizes), 0);
 }
 }  // namespace
 
@@ -159,8 +157,7 @@ Tensor Tensor::as_strided(Shape sizes, Shape strides, int64_t offset) const {
 }
 
 Tensor Tensor::permute(const std::vector<int64_t>& axes) const {
-  QDQ_CHECK(axes.size() == sizes_.size(), kInvalidArgument, "permute got ", axes.size(), " axes for a tensor of shape ",
-            to_string(sizes_));
+  QDQ_CHECK(axes.size() == sizes_.size(), kInvalidArgument, "permute got ", axes.size(), " axes for a tensor of shape ", to_string(sizes_));
   Shape sizes, strides;
   std::vector<bool> seen(axes.size(), false);
   for (int64_t axis : axes) {
@@ -185,8 +182,8 @@ Tensor Tensor::transpose(int64_t a, int64_t b) const {
 
 Tensor Tensor::slice(int64_t axis, int64_t start, int64_t end, int64_t step) const {
   const size_t a = static_cast<size_t>(wrap_axis(axis, dim()));
-  QDQ_CHECK(!sizes_.empty() && 0 <= start && start <= end && end <= sizes_[a] && step >= 1, kInvalidArgument, "slice ", start, ":",
-            end, ":", step, " of axis ", axis, " does not fit a tensor of shape ", to_string(sizes_));
+  QDQ_CHECK(!sizes_.empty() && 0 <= start && start <= end && end <= sizes_[a] && step >= 1, kInvalidArgument, "slice ", start, ":", end, ":", step,
+            " of axis ", axis, " does not fit a tensor of shape ", to_string(sizes_));
   Shape sizes = sizes_, strides = strides_;
   sizes[a] = (end - start + step - 1) / step;
   const int64_t offset = sizes[a] == 0 ? offset_ : offset_ + start * strides_[a];
@@ -196,8 +193,8 @@ Tensor Tensor::slice(int64_t axis, int64_t start, int64_t end, int64_t step) con
 
 Tensor Tensor::select(int64_t axis, int64_t index) const {
   const size_t a = static_cast<size_t>(wrap_axis(axis, dim()));
-  QDQ_CHECK(!sizes_.empty() && index >= -sizes_[a] && index < sizes_[a], kInvalidArgument, "index ", index,
-            " is out of range in axis ", axis, " of a tensor of shape ", to_string(sizes_));
+  QDQ_CHECK(!sizes_.empty() && index >= -sizes_[a] && index < sizes_[a], kInvalidArgument, "index ", index, " is out of range in axis ", axis,
+            " of a tensor of shape ", to_string(sizes_));
   if (index < 0) index += sizes_[a];
   Shape sizes = sizes_, strides = strides_;
   const int64_t offset = offset_ + index * strides_[a];
@@ -216,14 +213,12 @@ Tensor Tensor::unsqueeze(int64_t axis) const {
 }
 
 Tensor Tensor::expand(const Shape& sizes) const {
-  QDQ_CHECK(sizes.size() >= sizes_.size(), kInvalidArgument, "a tensor of shape ", to_string(sizes_), " does not expand to ",
-            to_string(sizes));
+  QDQ_CHECK(sizes.size() >= sizes_.size(), kInvalidArgument, "a tensor of shape ", to_string(sizes_), " does not expand to ", to_string(sizes));
   const size_t added = sizes.size() - sizes_.size();
   Shape strides(sizes.size(), 0);
   for (size_t i = added; i < sizes.size(); ++i) {
     const int64_t own = sizes_[i - added];
-    QDQ_CHECK(own == sizes[i] || own == 1, kInvalidArgument, "a tensor of shape ", to_string(sizes_), " does not expand to ",
-              to_string(sizes));
+    QDQ_CHECK(own == sizes[i] || own == 1, kInvalidArgument, "a tensor of shape ", to_string(sizes_), " does not expand to ", to_string(sizes));
     strides[i] = own == 1 && sizes[i] != 1 ? 0 : strides_[i - added];
   }
   return as_strided(sizes, std::move(strides), offset_);
@@ -315,13 +310,11 @@ bool RowWalk::next() {
 namespace {
 
 // Every element goes through the widest type of its kind, which holds it exactly: 11 dtypes in and 11 out rather than all pairs.
-template <class Wide, class From>
-Wide widen(From value) {
+template <class Wide, class From> Wide widen(From value) {
   if constexpr (std::is_class_v<From>) return static_cast<float>(value);
   else return static_cast<Wide>(value);
 }
-template <class To, class Wide>
-To narrow(Wide value) {
+template <class To, class Wide> To narrow(Wide value) {
   if constexpr (std::is_same_v<To, bool>) {
     return value != 0;
   } else if constexpr (std::is_class_v<To>) {
@@ -336,16 +329,14 @@ To narrow(Wide value) {
 }
 
 // Elements at `step` elements from each other <-> consecutive numbers.
-template <class Wide>
-void read_row(DType dtype, const std::byte* from, int64_t step, Wide* out, int64_t n) {
+template <class Wide> void read_row(DType dtype, const std::byte* from, int64_t step, Wide* out, int64_t n) {
   visit_dtype(dtype, [&](auto type) {
     using From = typename decltype(type)::type;
     const From* in = reinterpret_cast<const From*>(from);
     for (int64_t i = 0; i < n; ++i) out[i] = widen<Wide>(in[i * step]);
   });
 }
-template <class Wide>
-void write_row(DType dtype, const Wide* in, std::byte* to, int64_t step, int64_t n) {
+template <class Wide> void write_row(DType dtype, const Wide* in, std::byte* to, int64_t step, int64_t n) {
   visit_dtype(dtype, [&](auto type) {
     using To = typename decltype(type)::type;
     To* out = reinterpret_cast<To*>(to);
@@ -364,8 +355,7 @@ void convert_row(DType from_dtype, const std::byte* from, int64_t from_step, DTy
   }
 }
 
-template <class Element>
-void copy_elements(const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t n) {
+template <class Element> void copy_elements(const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t n) {
   const Element* in = reinterpret_cast<const Element*>(from);
   Element* out = reinterpret_cast<Element*>(to);
   for (int64_t i = 0; i < n; ++i) out[i * to_step] = in[i * from_step];

@@ -55,14 +55,11 @@ class Tensor {
 
   static Tensor empty(const Shape& sizes, DType dtype);  // the bytes are zero
   static Tensor full(const Shape& sizes, DType dtype, double value);
-  template <class T>
-  static Tensor of(const Shape& sizes, std::span<const T> values);
-  template <class T>
-  static Tensor of(const Shape& sizes, std::initializer_list<T> values) {
+  template <class T> static Tensor of(const Shape& sizes, std::span<const T> values);
+  template <class T> static Tensor of(const Shape& sizes, std::initializer_list<T> values) {
     return of<T>(sizes, std::span<const T>(values.begin(), values.size()));
   }
-  template <class T>
-  static Tensor scalar(T value) { return of<T>({}, {value}); }
+  template <class T> static Tensor scalar(T value) { return of<T>({}, {value}); }
 
   bool defined() const { return storage_ != nullptr; }
   DType dtype() const { return dtype_; }
@@ -105,9 +102,9 @@ class Tensor {
   // The same elements in C order under another shape: a view where strides allow it, else a copy.
   Tensor reshape(const Shape& sizes) const;
 
-  Tensor contiguous() const;       // this, or a C-order copy
-  Tensor clone() const;            // a C-order copy with bytes of its own
-  Tensor to(DType dtype) const;    // this, or a C-order copy; floats to integers truncate, as in PyTorch
+  Tensor contiguous() const;                   // this, or a C-order copy
+  Tensor clone() const;                        // a C-order copy with bytes of its own
+  Tensor to(DType dtype) const;                // this, or a C-order copy; floats to integers truncate, as in PyTorch
   void copy_from(const Tensor& source) const;  // elementwise, broadcasting, converting to this dtype
 
  private:
@@ -125,11 +122,10 @@ class Tensor {
 // Whether two tensors have equal dtype, shape and bytes (so NaN equals the same NaN).
 bool bitwise_equal(const Tensor& a, const Tensor& b);
 
-template <class T>
-Tensor Tensor::of(const Shape& sizes, std::span<const T> values) {
+template <class T> Tensor Tensor::of(const Shape& sizes, std::span<const T> values) {
   Tensor out = empty(sizes, DTypeOf<T>::value);
-  QDQ_CHECK(static_cast<int64_t>(values.size()) == out.numel(), kInvalidArgument, values.size(),
-            " values were given for a tensor of shape ", to_string(sizes));
+  QDQ_CHECK(static_cast<int64_t>(values.size()) == out.numel(), kInvalidArgument, values.size(), " values were given for a tensor of shape ",
+            to_string(sizes));
   std::copy(values.begin(), values.end(), out.data<T>());
   return out;
 }
@@ -142,9 +138,9 @@ class RowWalk {
   RowWalk(const Shape& shape, std::span<const int64_t* const> strides);
   // Goes to the first row, then to the next; false when there is none.
   bool next();
-  int64_t extent() const { return extent_; }                          // elements of a row
-  int64_t step(size_t operand) const { return step_[operand]; }        // from one element of a row to the next
-  int64_t offset(size_t operand) const { return offset_[operand]; }    // of the row, from the operand's first element
+  int64_t extent() const { return extent_; }                         // elements of a row
+  int64_t step(size_t operand) const { return step_[operand]; }      // from one element of a row to the next
+  int64_t offset(size_t operand) const { return offset_[operand]; }  // of the row, from the operand's first element
 
  private:
   const Shape& shape_;
@@ -156,8 +152,7 @@ class RowWalk {
 };
 
 // Visits elements of up to N operands in C order; offsets in elements, relative to each operand's first element.
-template <size_t N, class Body>
-void for_each_index(const Shape& shape, const std::array<const int64_t*, N>& strides, Body&& body) {
+template <size_t N, class Body> void for_each_index(const Shape& shape, const std::array<const int64_t*, N>& strides, Body&& body) {
   static_assert(N <= RowWalk::kMaxOperands);
   RowWalk row(shape, strides);
   while (row.next()) {

@@ -24,8 +24,7 @@ using namespace qdq;
 using namespace qdq::kernel;
 
 // Seconds of the fastest call: on a busy machine the one that was not interrupted.
-template <class Run>
-double best_seconds(Run&& run) {
+template <class Run> double best_seconds(Run&& run) {
   using Clock = std::chrono::steady_clock;
   const auto seconds_of = [&](int64_t calls) {
     const auto begin = Clock::now();
@@ -57,8 +56,9 @@ double time_of(const Int8Problem& p, DotRoad road, bool with_residual) {
   q.residual_multiplier = 0.5f;
   const std::vector<uint8_t> residual(with_residual ? outputs : 0, 100);
   const PackedConvInt8 packed = pack_conv2d_int8(c, w.data(), 120, q, road);
-  const ConvInt8Images images{p.batch, p.in_h, p.in_w, p.out_h(), p.out_w(), x.data(), c.in_channels,
-                              with_residual ? residual.data() : nullptr, c.out_channels, out.data(), c.out_channels};
+  const ConvInt8Images images{p.batch,        p.in_h,     p.in_w,        p.out_h(),
+                              p.out_w(),      x.data(),   c.in_channels, with_residual ? residual.data() : nullptr,
+                              c.out_channels, out.data(), c.out_channels};
   return best_seconds([&] { conv2d_int8(packed, images); });
 }
 
@@ -148,8 +148,8 @@ int main(int argc, char** argv) {
       if (with_residual && std::strcmp(p.name, "resnet50 expand") != 0 && std::strcmp(p.name, "mobilenet project") != 0) continue;
       const double seconds = time_of(p, road, with_residual), rate = 2.0 * p.work() / seconds;
       std::printf("%-28s %4dx%-3d %4d to %-4d k%d s%d g%-3d %9.3f ms %8.1f GOP/s %5.1f %%\n", name.c_str(), int(p.in_h), int(p.in_w),
-                  int(p.conv.in_channels), int(p.conv.out_channels), int(p.conv.kernel_h), int(p.conv.stride_h),
-                  int(p.conv.groups), seconds * 1e3, rate * 1e-9, 100.0 * rate / peak);
+                  int(p.conv.in_channels), int(p.conv.out_channels), int(p.conv.kernel_h), int(p.conv.stride_h), int(p.conv.groups), seconds * 1e3,
+                  rate * 1e-9, 100.0 * rate / peak);
       std::fflush(stdout);
     }
   }

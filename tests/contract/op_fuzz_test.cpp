@@ -52,9 +52,23 @@ class Mutator {
   }
 
  private:
-  static constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kS64, DType::kS32, DType::kS8, DType::kU8, DType::kBool, DType::kU16};
-  static constexpr int64_t kIntegers[] = {0, 1, -1, 2, 3, 5, -7, 127, 65536, int64_t{1} << 31, int64_t{1} << 62, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
-  static constexpr double kNumbers[] = {0, 1, -1, 0.5, 1e-30, 1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
+  static constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kS64,
+                                     DType::kS32, DType::kS8,  DType::kU8,  DType::kBool, DType::kU16};
+  static constexpr int64_t kIntegers[] = {0,
+                                          1,
+                                          -1,
+                                          2,
+                                          3,
+                                          5,
+                                          -7,
+                                          127,
+                                          65536,
+                                          int64_t{1} << 31,
+                                          int64_t{1} << 62,
+                                          std::numeric_limits<int64_t>::max(),
+                                          std::numeric_limits<int64_t>::min()};
+  static constexpr double kNumbers[] = {
+      0, 1, -1, 0.5, 1e-30, 1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
   std::mt19937_64 random_;
 };
 

@@ -58,8 +58,7 @@ class Golden {
     if (json.contains("dtype")) return *dtype_from_name(json["dtype"].get<std::string>());
     if (json.contains("device")) return Device{json["device"].get<std::string>()};
     if (json.contains("layout")) return Layout::kStrided;
-    if (json.contains("memory_format"))
-      return json["memory_format"] == "preserve_format" ? MemoryFormat::kPreserve : MemoryFormat::kContiguous;
+    if (json.contains("memory_format")) return json["memory_format"] == "preserve_format" ? MemoryFormat::kPreserve : MemoryFormat::kContiguous;
     fail(ErrorCode::kInternal, "an argument of the golden data is not known: ", json.dump());
   }
 

@@ -48,8 +48,7 @@ bool is_f32(const Tensor* tensor) { return tensor == nullptr || tensor->dtype() 
 class WeightCache {
  public:
   const memory& get(const Tensor& weight, const memory& plain, const memory::desc& wanted) {
-    const bool same = tensor_.defined() && tensor_.storage() == weight.storage() && tensor_.raw() == weight.raw() &&
-                      memory_.get_desc() == wanted;
+    const bool same = tensor_.defined() && tensor_.storage() == weight.storage() && tensor_.raw() == weight.raw() && memory_.get_desc() == wanted;
     if (!same) {
       memory_ = in_layout(plain, wanted);
       tensor_ = weight;
@@ -103,8 +102,8 @@ struct ConvolutionShape {
 // Whether PyTorch on one thread runs this float convolution as im2col and a product by its BLAS, not by oneDNN.
 bool runs_on_blas(const Tensor& x, const Tensor& weight, const ConvolutionShape& shape) {
   const auto is_one = [](int64_t value) { return value == 1; };
-  const bool is_plain = std::all_of(shape.stride.begin(), shape.stride.end(), is_one) &&
-                        std::all_of(shape.dilation.begin(), shape.dilation.end(), is_one);
+  const bool is_plain =
+      std::all_of(shape.stride.begin(), shape.stride.end(), is_one) && std::all_of(shape.dilation.begin(), shape.dilation.end(), is_one);
   if (is_plain && x.size(0) < 16 && weight.size(2) == 1 && weight.size(3) == 1) return true;
   return shape.groups == 1 && x.size(0) == 1 && (weight.size(2) <= 3 || weight.size(3) <= 3) && x.numel() <= 20480;
 }
@@ -138,8 +137,7 @@ void blas_convolution(const Tensor& x, const Tensor& weight, const float* bias, 
     float* to = out.data<float>() + i * channels * pixels;
     if (!is_pointwise) im2col(image, group_sizes, weight.sizes(), out.sizes(), shape, columns.data());
     for (int64_t c = 0; bias != nullptr && c < channels; ++c) std::fill_n(to + c * pixels, pixels, bias[first + c]);
-    blas_product(channels, pixels, depth, weight.data<float>() + first * depth, is_pointwise ? image : columns.data(), false, bias != nullptr,
-                 to);
+    blas_product(channels, pixels, depth, weight.data<float>() + first * depth, is_pointwise ? image : columns.data(), false, bias != nullptr, to);
   }
 }
 
@@ -196,15 +194,14 @@ class ConvolutionOp : public CompiledOp {
     dnnl::convolution_forward run;
   };
 
-  const Primitive& primitive_for(const Dims& x, const Dims& weight, const Dims& out, const Dims& stride, const Dims& dilation,
-                                 const Dims& padding, bool has_bias) {
+  const Primitive& primitive_for(const Dims& x, const Dims& weight, const Dims& out, const Dims& stride, const Dims& dilation, const Dims& padding,
+                                 bool has_bias) {
     const auto found = primitives_.find(x);
     if (found != primitives_.end()) return found->second;
     const auto any = [](const Dims& dims) { return memory::desc(dims, memory::data_type::f32, memory::format_tag::any); };
     const memory::desc bias = has_bias ? memory::desc({out[1]}, memory::data_type::f32, memory::format_tag::a) : memory::desc();
-    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_training,
-                                                         dnnl::algorithm::convolution_direct, any(x), any(weight), bias, any(out),
-                                                         stride, dilation, padding, padding);
+    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, any(x),
+                                                         any(weight), bias, any(out), stride, dilation, padding, padding);
     return primitives_.emplace(x, Primitive{desc, dnnl::convolution_forward(desc)}).first->second;
   }
 
@@ -220,8 +217,8 @@ class LinearOp : public CompiledOp {
     const Tensor& given = call.tensor(0);
     const Tensor weight = call.tensor(1).contiguous();
     const Tensor* bias = call.optional_tensor(2);
-    if (!is_f32(&given) || !is_f32(&weight) || !is_f32(bias) || weight.dim() != 2 || given.dim() < 1 || given.numel() == 0 ||
-        weight.numel() == 0 || given.size(-1) != weight.size(1) || (bias && bias->sizes() != Shape{weight.size(0)}))
+    if (!is_f32(&given) || !is_f32(&weight) || !is_f32(bias) || weight.dim() != 2 || given.dim() < 1 || given.numel() == 0 || weight.numel() == 0 ||
+        given.size(-1) != weight.size(1) || (bias && bias->sizes() != Shape{weight.size(0)}))
       return call.op().eval(call);
     const int64_t depth = weight.size(1), columns = weight.size(0), rows = given.numel() / depth;
     Shape sizes = given.sizes();
@@ -257,8 +254,7 @@ class MatmulOp : public CompiledOp {
     const Tensor x = flat(a), y = flat(b), z = out.reshape({count, a.size(-2), b.size(-1)});
     guarded([&] {
       const memory xm = view(x, x.sizes(), strides_of(x)), ym = view(y, y.sizes(), strides_of(y)), zm = view(z, z.sizes(), strides_of(z));
-      primitive_for(xm.get_desc(), ym.get_desc(), zm.get_desc())
-          .execute(stream(), {{DNNL_ARG_SRC, xm}, {DNNL_ARG_WEIGHTS, ym}, {DNNL_ARG_DST, zm}});
+      primitive_for(xm.get_desc(), ym.get_desc(), zm.get_desc()).execute(stream(), {{DNNL_ARG_SRC, xm}, {DNNL_ARG_WEIGHTS, ym}, {DNNL_ARG_DST, zm}});
       stream().wait();
     });
     return out;

@@ -78,9 +78,8 @@ Compiled float_convolution(const Plan& plan, const PlanStep& step, PackedWeights
   const Dims kernel = g > 1 ? Dims{g, oc / g, step.weight.size(1), w.kernel_h, w.kernel_w} : Dims{oc, step.weight.size(1), w.kernel_h, w.kernel_w};
   const memory::desc x = desc_of(in), y = desc_of(out), any(kernel, x.get_data_type(), memory::format_tag::any);
   const memory::desc bias = step.bias.defined() ? memory::desc({oc}, kF32, memory::format_tag::a) : memory::desc();
-  const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x,
-                                                       any, bias, y, {w.stride_h, w.stride_w},
-                                                       {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
+  const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, any,
+                                                       bias, y, {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
                                                        padding_behind(w, in.sizes, out.sizes), attributes(step));
   auto compiled = step_of<dnnl::convolution_forward>(desc);
   bind(*compiled, plan, step, x, bias, y);
@@ -158,8 +157,8 @@ Compiled layer_norm(const Plan& plan, const PlanStep& step) {
   dnnl::normalization_flags flags = dnnl::normalization_flags::none;
   if (step.gamma.defined()) flags |= dnnl::normalization_flags::use_scale;
   if (step.beta.defined()) flags |= dnnl::normalization_flags::use_shift;
-  const dnnl::layer_normalization_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, x, x,
-                                                               static_cast<float>(step.epsilon), flags, plain_attr());
+  const dnnl::layer_normalization_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, x, x, static_cast<float>(step.epsilon),
+                                                               flags, plain_attr());
   auto compiled = step_of<dnnl::layer_normalization_forward>(desc);
   const auto values = [](const Tensor& tensor) { return std::vector<float>(tensor.data<float>(), tensor.data<float>() + tensor.numel()); };
   compiled->bind_input(DNNL_ARG_SRC, 0, x);
@@ -181,7 +180,7 @@ Compiled attention(const Plan& plan, const PlanStep& step) {
   };
   const memory::desc q = strided(0, false), k = strided(1, true), v = strided(2, false);
   const Shape out = plan.buffers[step.output].strides();  // [N, L, H, E]
-  const Dims rows = q.get_dims();  // N H L D
+  const Dims rows = q.get_dims();                         // N H L D
   const memory::desc y({rows[0], rows[1], rows[2], v.get_dims()[3]}, data_type(plan.buffers[step.output].dtype),
                        Dims{out[0], out[2], out[1], out[3]});
   const Dims pairs{rows[0], rows[1], rows[2], k.get_dims()[3]};

@@ -99,8 +99,7 @@ class PrimitiveStep : public CompiledStep {
   size_t accumulated_bytes_ = 0;
 };
 
-template <class Primitive>
-std::unique_ptr<PrimitiveStep> step_of(const typename Primitive::primitive_desc& desc) {
+template <class Primitive> std::unique_ptr<PrimitiveStep> step_of(const typename Primitive::primitive_desc& desc) {
   return std::make_unique<PrimitiveStep>(Primitive(desc), desc.impl_info_str(), desc.scratchpad_desc());
 }
 

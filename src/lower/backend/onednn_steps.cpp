@@ -69,8 +69,8 @@ class DynamicLinearStep : public CompiledStep {
 class GatedStep : public CompiledStep {
  public:
   struct Part {
-    int64_t count = 1;                // of parts
-    int64_t elements = 0;             // of the result, in one part
+    int64_t count = 1;     // of parts
+    int64_t elements = 0;  // of the result, in one part
     uint64_t in_bytes = 0, out_bytes = 0;
   };
   GatedStep(std::unique_ptr<CompiledStep> product, const kernel::GateTable& table, kernel::Requantize to, Part part)
@@ -232,8 +232,8 @@ class OneDnnSteps : public StepBackend {
   struct Product {
     primitive_attr attr = plain_attr();
     std::vector<float> multiplier, offset;
-    bool accumulates = false;       // the residual, onto the output
-    int residual_post_op = -1;      // or by a post-op that reads it
+    bool accumulates = false;   // the residual, onto the output
+    int residual_post_op = -1;  // or by a post-op that reads it
     bool has_output_scale = false;
     float output_scale = 1;
     int32_t output_zero_point = 0;
@@ -333,9 +333,8 @@ class OneDnnSteps : public StepBackend {
     else if (zero_point != 0) fold_zero_point(product, step, zero_point);
     const memory::desc x = desc_of(in), y = desc_of(out), bias({oc}, memory::data_type::f32, memory::format_tag::a);
     const memory::desc weights(kernel, memory::data_type::s8, memory::format_tag::any);
-    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x,
-                                                         weights, bias, y,
-                                                         {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
+    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x, weights,
+                                                         bias, y, {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
                                                          padding_end, product.attr);
     auto compiled = step_of<dnnl::convolution_forward>(desc);
     bind_product(*compiled, plan, step, product, x, y, bias);
@@ -390,8 +389,8 @@ class OneDnnSteps : public StepBackend {
     const Dims in = x.get_dims(), out = y.get_dims();
     const Dims padding_end = padding_behind(w, in, out);
     const dnnl::pooling_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, how, x, y, {w.stride_h, w.stride_w},
-                                                     {w.kernel_h, w.kernel_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
-                                                     padding_end, plain_attr());
+                                                     {w.kernel_h, w.kernel_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w}, padding_end,
+                                                     plain_attr());
     auto compiled = step_of<dnnl::pooling_forward>(desc);
     compiled->bind_input(DNNL_ARG_SRC, 0, x);
     compiled->bind_output(y);

@@ -14,8 +14,7 @@ namespace {
 // The elements of a buffer as reals without their scale.
 class Operand {
  public:
-  Operand(const PlanBuffer& buffer, const std::byte* bytes)
-      : bytes_(bytes), dtype_(buffer.dtype), zero_point_(buffer.qparams.zero_point) {}
+  Operand(const PlanBuffer& buffer, const std::byte* bytes) : bytes_(bytes), dtype_(buffer.dtype), zero_point_(buffer.qparams.zero_point) {}
   float real(int64_t i) const {
     if (dtype_ == DType::kU8) return static_cast<float>(integer(i));
     return dtype_ == DType::kBF16 ? static_cast<float>(reinterpret_cast<const BF16*>(bytes_)[i]) : reinterpret_cast<const float*>(bytes_)[i];
@@ -181,8 +180,7 @@ class ReferenceStep : public CompiledStep {
     if (in(0).dtype == DType::kU8) max_pool([&](int64_t at) { return reinterpret_cast<const uint8_t*>(inputs_[0])[at]; }, uint8_t{0});
     else max_pool([&](int64_t at) { return x.real(at); }, -std::numeric_limits<float>::infinity());
   }
-  template <class Read, class T>
-  void max_pool(Read x, T least) {
+  template <class Read, class T> void max_pool(Read x, T least) {
     const Shape &xs = in(0).sizes, &ys = out().sizes;
     const Shape x_strides = in(0).strides(), y_strides = out().strides();
     const Window2d& window = step().window;
@@ -264,9 +262,8 @@ class ReferenceStep : public CompiledStep {
       const Operand x = operand(i);
       const Shape from = in(i).strides();
       const int64_t base = begin * strides[static_cast<size_t>(step().axis)];
-      for_each_index<2>(in(i).sizes, {strides.data(), from.data()}, [&](const std::array<int64_t, 2>& at) {
-        finish(x.real(at[1]) * to_.multiplier[i], to_, base + at[0]);
-      });
+      for_each_index<2>(in(i).sizes, {strides.data(), from.data()},
+                        [&](const std::array<int64_t, 2>& at) { finish(x.real(at[1]) * to_.multiplier[i], to_, base + at[0]); });
       begin += in(i).sizes[static_cast<size_t>(step().axis)];
     }
   }

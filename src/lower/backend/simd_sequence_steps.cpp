@@ -55,11 +55,11 @@ Compiled dynamic_linear(const Plan& plan, const PlanStep& step) {
 Compiled layer_norm(const Plan& plan, const PlanStep& step) {
   const Shape& sizes = plan.buffers[step.output].sizes;
   const int64_t columns = sizes.back(), rows = numel_of(sizes) / std::max<int64_t>(columns, 1);
-  return made("layer norm", [=, gamma = step.gamma, beta = step.beta, epsilon = static_cast<float>(step.epsilon)](
-                                auto inputs, std::byte* output, std::byte*) {
-    const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
-    kernel::layer_norm_f32(f32(inputs[0]), rows, columns, data_of(gamma), data_of(beta), epsilon, f32(output), nullptr, nullptr);
-  });
+  return made("layer norm",
+              [=, gamma = step.gamma, beta = step.beta, epsilon = static_cast<float>(step.epsilon)](auto inputs, std::byte* output, std::byte*) {
+                const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
+                kernel::layer_norm_f32(f32(inputs[0]), rows, columns, data_of(gamma), data_of(beta), epsilon, f32(output), nullptr, nullptr);
+              });
 }
 
 // Heads one after the other, or on several threads: softmax(q k' * factor) v with the sums of kernel/gemm.h.
@@ -79,8 +79,8 @@ Compiled attention(const Plan& plan, const PlanStep& step) {
                          kernel::BiasAxis::kNone, weights.data(), keys);
         kernel::mul_scalar_f32(weights.data(), factor, queries * keys, weights.data());
         kernel::softmax_f32(weights.data(), queries, keys, weights.data());
-        kernel::gemm_f32(queries, width, keys, {weights.data(), keys, 1}, {at(2), strides[2][2], strides[2][3]}, nullptr,
-                         kernel::BiasAxis::kNone, f32(output) + (n * queries * heads + h) * width, heads * width);
+        kernel::gemm_f32(queries, width, keys, {weights.data(), keys, 1}, {at(2), strides[2][2], strides[2][3]}, nullptr, kernel::BiasAxis::kNone,
+                         f32(output) + (n * queries * heads + h) * width, heads * width);
       }
     });
   });
@@ -116,8 +116,10 @@ Compiled arrange(const Plan& plan, const PlanStep& step) {
         const std::byte* x = inputs[0] + source * size;
         std::byte* y = output + target * size;
         if (inner.from == 1 && inner.to == 1) std::memcpy(y, x, static_cast<size_t>(inner.size * size));
-        else if (size == 4) for (int64_t i = 0; i < inner.size; ++i) f32(y)[i * inner.to] = f32(x)[i * inner.from];
-        else for (int64_t i = 0; i < inner.size; ++i) y[i * inner.to] = x[i * inner.from];
+        else if (size == 4)
+          for (int64_t i = 0; i < inner.size; ++i) f32(y)[i * inner.to] = f32(x)[i * inner.from];
+        else
+          for (int64_t i = 0; i < inner.size; ++i) y[i * inner.to] = x[i * inner.from];
       }
     });
   });

@@ -188,7 +188,7 @@ class SimdSteps : public StepBackend {
     if (!in.channels_last || !out.channels_last) return "images that are not stored channels last";
     if (in.dtype != DType::kU8) return "an image in float32";
     const Window2d& w = step.window;
-    kernel::Pool2d pool{1,          in.sizes[2], in.sizes[3], out.sizes[2], out.sizes[3],  w.kernel_h,    w.kernel_w,
+    kernel::Pool2d pool{1,          in.sizes[2], in.sizes[3], out.sizes[2], out.sizes[3], w.kernel_h,  w.kernel_w,
                         w.stride_h, w.stride_w,  w.pad_h,     w.pad_w,      w.dilation_h, w.dilation_w};
     return made("max pool", [pool, batch = in.sizes[0], channels = in.sizes[1]](auto inputs, std::byte* output, std::byte*) {
       kernel::max_pool2d_u8(u8(inputs[0]), batch, channels, pool, u8(output));
@@ -217,30 +217,32 @@ class SimdSteps : public StepBackend {
     const int64_t out_bytes = static_cast<int64_t>(size_of(out.dtype)), count = out_h * out_w;
     const bool rounds = step.rounding.has_value(), is_float = in.dtype == DType::kF32 && !rounds;
     const kernel::Requantize rounding = rounds ? requantize_of(rounding_to(*step.rounding), {}) : kernel::Requantize();
-    return made(rounds ? "round, then average pool" : "average pool", [=, zero_point = in.qparams.zero_point, to = requantize_of(requantization(plan, step), out)](
-                                    auto inputs, std::byte* output, std::byte*) {
-      const int64_t grain = std::max<int64_t>(1, 65536 * count / std::max<int64_t>(image, 1));
-      parallel_for(images * count, grain, [&](int64_t begin, int64_t end) {
-        std::vector<int32_t> sums(static_cast<size_t>(is_float ? 0 : channels));
-        std::vector<float> reals(static_cast<size_t>(is_float ? channels : 0));
-        for (int64_t i = begin; i < end; ++i) {
-          const auto& [window, multiplier] = places[static_cast<size_t>(i % count)];
-          const int64_t at = i / count * image + window.row_begin * row + window.column_begin * channels;
-          const int64_t rows = window.row_end - window.row_begin, columns = window.column_end - window.column_begin;
-          std::byte* to_pixel = output + i * channels * out_bytes;
-          if (is_float) {
-            kernel::sum_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, reals.data());
-            kernel::convert_row({reinterpret_cast<const std::byte*>(reals.data()), true, 0, 0}, multiplier, channels, to, to_pixel);
-          } else if (rounds) {
-            kernel::sum_rounded_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, rounding, sums.data());
-            kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
-          } else {
-            kernel::sum_pixels_u8(u8(inputs[0]) + at, rows, row, columns, channels, channels, zero_point, sums.data());
-            kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
-          }
-        }
-      });
-    });
+    return made(
+        rounds ? "round, then average pool" : "average pool",
+        [=, zero_point = in.qparams.zero_point, to = requantize_of(requantization(plan, step), out)](auto inputs, std::byte* output, std::byte*) {
+          const int64_t grain = std::max<int64_t>(1, 65536 * count / std::max<int64_t>(image, 1));
+          parallel_for(images * count, grain, [&](int64_t begin, int64_t end) {
+            std::vector<int32_t> sums(static_cast<size_t>(is_float ? 0 : channels));
+            std::vector<float> reals(static_cast<size_t>(is_float ? channels : 0));
+            for (int64_t i = begin; i < end; ++i) {
+              const auto& [window, multiplier] = places[static_cast<size_t>(i % count)];
+              const int64_t at = i / count * image + window.row_begin * row + window.column_begin * channels;
+              const int64_t rows = window.row_end - window.row_begin, columns = window.column_end - window.column_begin;
+              std::byte* to_pixel = output + i * channels * out_bytes;
+              if (is_float) {
+                kernel::sum_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, reals.data());
+                kernel::convert_row({reinterpret_cast<const std::byte*>(reals.data()), true, 0, 0}, multiplier, channels, to, to_pixel);
+              } else if (rounds) {
+                kernel::sum_rounded_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, rounding,
+                                               sums.data());
+                kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
+              } else {
+                kernel::sum_pixels_u8(u8(inputs[0]) + at, rows, row, columns, channels, channels, zero_point, sums.data());
+                kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
+              }
+            }
+          });
+        });
   }
 
   // How an operand of a binary step is repeated along the output's elements as they are stored: the output is [outer, rows, n], the operand
@@ -303,7 +305,7 @@ class SimdSteps : public StepBackend {
     if (out.channels_last && axis > 0) axis = axis == 1 ? 3 : axis - 1;
     const Requantization requantization = qdq::requantization(plan, step);
     struct Part {
-      int64_t row = 0;  // elements
+      int64_t row = 0;                         // elements
       std::optional<kernel::ByteTable> bytes;  // neither of the tables: the elements are copied
       Tensor reals;
     };
@@ -372,13 +374,13 @@ class SimdSteps : public StepBackend {
     if (in.channels_last && in_c_order(out) && in.dtype == DType::kU8) {
       Tensor identity = Tensor::empty({256}, DType::kU8);
       for (size_t q = 0; q < 256; ++q) identity.data<uint8_t>()[q] = static_cast<uint8_t>(q);
-      return made("planes", [=, images = in.sizes[0], channels = in.sizes[1], pixels = in.sizes[2] * in.sizes[3]](
-                                auto inputs, std::byte* output, std::byte*) {
-        for (int64_t n = 0; n < images; ++n) {
-          const int64_t at = n * channels * pixels;
-          kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, identity.template data<uint8_t>(), u8(output) + at);
-        }
-      });
+      return made("planes",
+                  [=, images = in.sizes[0], channels = in.sizes[1], pixels = in.sizes[2] * in.sizes[3]](auto inputs, std::byte* output, std::byte*) {
+                    for (int64_t n = 0; n < images; ++n) {
+                      const int64_t at = n * channels * pixels;
+                      kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, identity.template data<uint8_t>(), u8(output) + at);
+                    }
+                  });
     }
     return "a reshape between storage orders";
   }

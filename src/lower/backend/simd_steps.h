@@ -22,9 +22,7 @@ class Step : public CompiledStep {
   Step(std::string description, Run run, size_t scratch_bytes = 0)
       : description_(std::move(description)), run_(std::move(run)), scratch_bytes_(scratch_bytes) {}
   size_t scratch_bytes() const override { return scratch_bytes_; }
-  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
-    run_(inputs, output, scratch);
-  }
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override { run_(inputs, output, scratch); }
   std::string description() const override { return description_; }
 
  private:

@@ -26,9 +26,7 @@ struct BadInput : testing::Test {
     host.files["data.npz"] = data(Tensor::empty(input_shape, DType::kF32));
   }
 
-  static Bytes data(const Tensor& tensor, const char* name = "x") {
-    return format::write_npz(std::vector<format::NamedTensor>{{name, tensor}});
-  }
+  static Bytes data(const Tensor& tensor, const char* name = "x") { return format::write_npz(std::vector<format::NamedTensor>{{name, tensor}}); }
 
   // Runs `args` and wants one line with all `words`.
   void refuses(const std::vector<std::string>& args, const std::vector<std::string>& words) {
@@ -93,21 +91,15 @@ TEST_F(BadInput, HugeSizes) {
 }
 
 TEST_F(BadInput, WeightsThatAreMissingOrOfAnotherShape) {
-  refuses_model(with_json("conv_net", kProgram,
-                          [](Json& p) {
-                            p["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = "conv.bias";
-                          }),
-                {"bad.pt2", "conv.bias", "no such tensor"});
-  refuses_model(with_json("conv_net", kProgram,
-                          [](Json& p) {
-                            p["graph_module"]["graph"]["tensor_values"]["p_conv_weight"]["sizes"][3]["as_int"] = 5;
-                          }),
-                {"bad.pt2", "'conv.weight'", "float32[4, 2, 3, 5]", "float32[4, 2, 3, 3]"});
+  refuses_model(
+      with_json("conv_net", kProgram, [](Json& p) { p["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = "conv.bias"; }),
+      {"bad.pt2", "conv.bias", "no such tensor"});
+  refuses_model(
+      with_json("conv_net", kProgram, [](Json& p) { p["graph_module"]["graph"]["tensor_values"]["p_conv_weight"]["sizes"][3]["as_int"] = 5; }),
+      {"bad.pt2", "'conv.weight'", "float32[4, 2, 3, 5]", "float32[4, 2, 3, 3]"});
 }
 
-TEST_F(BadInput, PicklesThatWouldRunSomething) {
-  refuses_model(pt2_with_system_call(), {"bad.pt2", "os.system"});
-}
+TEST_F(BadInput, PicklesThatWouldRunSomething) { refuses_model(pt2_with_system_call(), {"bad.pt2", "os.system"}); }
 
 TEST_F(BadInput, UnknownOperatorsAreAllNamedWithTheirNodes) {
   refuses_model(with_json("conv_net", kProgram,

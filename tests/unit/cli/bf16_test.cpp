@@ -61,9 +61,7 @@ class Bf16 : public testing::TestWithParam<std::string> {
   Tensor x_;
 };
 
-TEST_P(Bf16, FloatSessionsGivePyTorchsNumbers) {
-  EXPECT_LE(difference(lower(program(".pt2")).run({{x_}})[0], expected("float", "f32")), 1e-5);
-}
+TEST_P(Bf16, FloatSessionsGivePyTorchsNumbers) { EXPECT_LE(difference(lower(program(".pt2")).run({{x_}})[0], expected("float", "f32")), 1e-5); }
 
 TEST_P(Bf16, IsThatOfAutocast) {
   const auto onednn = make_onednn_steps();

@@ -97,7 +97,8 @@ TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {}, "operator_type": [["torch.ops.aten.linear", null]]})");
   host.files["a<b.pt2"] = host.files["model.pt2"];
   ASSERT_EQ(run({"quantize", "a<b.pt2", "--calibrate", "data.npz", "-o", "plain.pt2", "--recipe", "recipe.json"}), 0) << host.err;
-  ASSERT_EQ(run({"quantize", "a<b.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--recipe", "recipe.json", "--report", "report.html"}), 0) << host.err;
+  ASSERT_EQ(run({"quantize", "a<b.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--recipe", "recipe.json", "--report", "report.html"}), 0)
+      << host.err;
   EXPECT_EQ(host.files["out.pt2"], host.files["plain.pt2"]);
   const std::string html(format::text_of(host.files["report.html"]));
   EXPECT_EQ(html.find("http"), html.find("http-equiv")) << "it names another host";
@@ -163,8 +164,8 @@ TEST_F(CliTest, TheReportShowsWhatEvaluateTells) {
 }
 
 TEST_F(CliTest, QuantizesFromStatistics) {
-  for (const char* recipe : {R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": true}})",
-                             R"({"quantizer": "X86InductorQuantizer", "global": {}})"}) {
+  for (const char* recipe :
+       {R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": true}})", R"({"quantizer": "X86InductorQuantizer", "global": {}})"}) {
     host.add("recipe.json", recipe);
     ASSERT_EQ(run(quantize({"--recipe", "recipe.json", "--observers", "seen.json"})), 0) << host.err;
     const std::vector<std::byte> wanted = host.files["out.pt2"], seen = host.files["seen.json"];

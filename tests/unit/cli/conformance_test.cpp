@@ -96,8 +96,7 @@ TEST_F(ConformanceTest, CallsOperators) {
   const std::string call = R"({"id": "q", "op": "torch.ops.quantized_decomposed.quantize_per_tensor.default",
     "args": [{"tensor": "x"}, 0.5, 1, -128, 127, {"dtype": "int8"}],
     "expected": {"outputs": [{"tensor": "y", "dtype": "int8"}]}})";
-  std::vector<format::NamedTensor> right = {{"x", Tensor::of<float>({2}, {-1, 1})},
-                                            {"y", Tensor::of<int8_t>({2}, {-1, 3})}};
+  std::vector<format::NamedTensor> right = {{"x", Tensor::of<float>({2}, {-1, 1})}, {"y", Tensor::of<int8_t>({2}, {-1, 3})}};
   std::vector<format::NamedTensor> wrong = right;
   wrong[1].tensor = Tensor::of<int8_t>({2}, {-1, 2});
   for (auto* arrays : {&right, &wrong}) {

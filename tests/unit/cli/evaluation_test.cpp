@@ -59,8 +59,8 @@ TEST(Answers, AreTheBestFirstAndOfEqualScoresTheLowerClass) {
 TEST(Evaluation, PutsTheWorstSamplesFirst) {
   // The second model doubles what the first says of class 2.
   Evaluation evaluation(scaling({1, 1, 1}), scaling({1, 1, 2}), {0, 2, 1, 0});
-  evaluation.add({rows({4, 1, 0, /**/ 3, 0, 2})});      // nothing moves; class 0 becomes class 2
-  evaluation.add({rows({0, 8, 1, /**/ 5, 0, 1})});      // moved by 1/65 and 1/26
+  evaluation.add({rows({4, 1, 0, /**/ 3, 0, 2})});  // nothing moves; class 0 becomes class 2
+  evaluation.add({rows({0, 8, 1, /**/ 5, 0, 1})});  // moved by 1/65 and 1/26
   const format::Json report = evaluation.report(3);
   EXPECT_EQ(report["accuracy"]["samples"], 4);
   EXPECT_EQ(report["accuracy"]["agreement"], 75.0);

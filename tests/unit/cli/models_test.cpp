@@ -124,7 +124,8 @@ TEST_P(Models, QuantizeEveryLayerByDefault) {
 std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
 INSTANTIATE_TEST_SUITE_P(Golden, Models,
-                         testing::Values("bert", "gpt", "vit", "lstm", "gru", "functional", "reused", "vit_non_strict", "functional_non_strict"), name_of);
+                         testing::Values("bert", "gpt", "vit", "lstm", "gru", "functional", "reused", "vit_non_strict", "functional_non_strict"),
+                         name_of);
 
 }  // namespace
 }  // namespace qdq

@@ -43,9 +43,11 @@ TEST(Recipe, MakesEveryQuantizer) {
   EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "global": {}, "function_type": [["torch.nn.functional.linear", null]]})"), 0u);
   EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "module_type": [["torch.nn.Linear", {"config": "linear_dynamic_fp16"}]]})"), 1u);
   EXPECT_EQ(observers_of(R"({"quantizer": "ComposableQuantizer", "quantizers": [{"quantizer": "EmbeddingQuantizer"},
-                           {"quantizer": "XNNPACKQuantizer", "global": {}}]})"), 3u);
+                           {"quantizer": "XNNPACKQuantizer", "global": {}}]})"),
+            3u);
   EXPECT_EQ(observers_of(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "linear", "output":
-                           {"spec": "fixed_qparams", "dtype": "uint8", "scale": 0.5, "zero_point": 3, "quant_min": 0, "quant_max": 255}}]})"), 1u);
+                           {"spec": "fixed_qparams", "dtype": "uint8", "scale": 0.5, "zero_point": 3, "quant_min": 0, "quant_max": 255}}]})"),
+            1u);
 }
 
 TEST(Recipe, ReducesTheRangeWhereProductsSaturate) {
@@ -76,7 +78,9 @@ TEST(Recipe, ConfigsMaySpellOutSpecs) {
 
 TEST(Recipe, PatternsAsData) {
   const Pattern pattern = parse_pattern(format::parse_json(R"({"inputs": ["x", "w"], "nodes": [{"name": "fc",
-      "target": "torch.ops.aten.linear.default", "args": [{"node": "x"}, {"node": "w"}]}], "outputs": ["fc"]})", "pattern"), "the pattern");
+      "target": "torch.ops.aten.linear.default", "args": [{"node": "x"}, {"node": "w"}]}], "outputs": ["fc"]})",
+                                                           "pattern"),
+                                        "the pattern");
   const Program program = linear_program();
   const std::vector<Match> matches = find_matches(*program.graph, pattern);
   ASSERT_EQ(matches.size(), 1u);
@@ -129,9 +133,13 @@ TEST(Recipe, RefusalsNameTheFieldAndTheNearestWord) {
   EXPECT_NE(refusal(R"({"quantizer": "X86InductorQuantizer", "global": {"config": "fp8"}})").find("linear_dynamic_fp16"), std::string::npos);
   EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "compat": "torch-9"})").find("torch-2.6"), std::string::npos);
   EXPECT_NE(refusal(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "x", "output": {"spec": "quantization", "dtype": "int8",
-                      "observer": {"class": "HistogrammObserver"}}}]})").find("HistogramObserver"), std::string::npos);
+                      "observer": {"class": "HistogrammObserver"}}}]})")
+                .find("HistogramObserver"),
+            std::string::npos);
   EXPECT_NE(refusal(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "x", "output": {"spec": "derived", "dtype": "int32",
-                      "from": [{"node": "x"}], "rule": "sum"}}]})").find("product_of_scales"), std::string::npos);
+                      "from": [{"node": "x"}], "rule": "sum"}}]})")
+                .find("product_of_scales"),
+            std::string::npos);
   EXPECT_NE(refusal(R"({"quantizer": "JavaScript", "number": 0})").find("no quantizer 'JavaScript'"), std::string::npos);
   EXPECT_NE(refusal(R"([1, 2])").find("recipe.json"), std::string::npos);
 }

@@ -62,7 +62,8 @@ Program quantized_program(const std::string& name) {
 std::vector<std::string> targets_of(const Program& program) {
   std::vector<std::string> out;
   for (const Node* node : program.graph->nodes())
-    if (node->op() == Node::Op::kCallFunction) out.push_back(node->target() == "torch.ops.aten.clamp" ? "torch.ops.aten.clamp.default" : node->target());
+    if (node->op() == Node::Op::kCallFunction)
+      out.push_back(node->target() == "torch.ops.aten.clamp" ? "torch.ops.aten.clamp.default" : node->target());
   return out;
 }
 

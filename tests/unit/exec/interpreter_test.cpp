@@ -139,9 +139,9 @@ TEST(Interpreter, SimdTakesOrRefusesTheNumbersOfAConvolutionAsTheReferenceDoes) 
     bool runs;
   };
   const std::vector<Case> cases = {
-      {{2}, {1}, {1}, 1, 4, true},        {{2, 1}, {1}, {1, 2}, 2, 4, true}, {{}, {1}, {1}, 1, 4, false},         {{1, 1, 1}, {1}, {1}, 1, 4, false},
-      {{0}, {1}, {1}, 1, 4, false},       {{1}, {-1}, {1}, 1, 4, false},     {{1}, {kHuge}, {1}, 1, 4, false},    {{1}, {1}, {kHuge}, 1, 4, false},
-      {{1}, {1}, {1}, 3, 4, false},       {{1}, {1}, {1}, kHuge, 4, false},  {{1}, {1}, {1}, 1, 3, false},        {{1}, {0}, {4}, 1, 4, false},
+      {{2}, {1}, {1}, 1, 4, true},  {{2, 1}, {1}, {1, 2}, 2, 4, true}, {{}, {1}, {1}, 1, 4, false},      {{1, 1, 1}, {1}, {1}, 1, 4, false},
+      {{0}, {1}, {1}, 1, 4, false}, {{1}, {-1}, {1}, 1, 4, false},     {{1}, {kHuge}, {1}, 1, 4, false}, {{1}, {1}, {kHuge}, 1, 4, false},
+      {{1}, {1}, {1}, 3, 4, false}, {{1}, {1}, {1}, kHuge, 4, false},  {{1}, {1}, {1}, 1, 3, false},     {{1}, {0}, {4}, 1, 4, false},
   };
   const std::unique_ptr<Backend> simd = make_simd_backend();
   for (size_t i = 0; i < cases.size(); ++i) {

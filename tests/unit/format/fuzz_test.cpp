@@ -42,8 +42,7 @@ Bytes mutated(const Bytes& seed, Random& random) {
       case 0: out[at] ^= static_cast<std::byte>(1 << random.below(8)); break;
       case 1: out[at] = static_cast<std::byte>(random.below(256)); break;
       case 2: {
-        static constexpr uint64_t kExtreme[] = {0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, ~uint64_t{0},
-                                                ~uint64_t{0} >> 1};
+        static constexpr uint64_t kExtreme[] = {0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, ~uint64_t{0}, ~uint64_t{0} >> 1};
         const uint64_t value = kExtreme[random.below(std::size(kExtreme))];
         std::memcpy(&out[at], &value, std::min<size_t>({out.size() - at, sizeof(value), size_t{1} << random.below(4)}));
         break;
@@ -108,8 +107,10 @@ TEST(Fuzz, Pickle) {
   std::vector<Bytes> seeds;
   for (const char* name : {"dtypes", "nested", "refused"})
     seeds.push_back(zip_member(golden_file(std::string(name) + ".pt"), std::string(name) + "/data.pkl"));
-  seeds.push_back(text(std::string("\x80\x04\x95\x20\0\0\0\0\0\0\0\x8c\x01k\x94\x8c\x01m\x94\x93\x94)\x81}(h\0]\x94("
-                                   "K\1e\x85ub.", 38)));
+  seeds.push_back(
+      text(std::string("\x80\x04\x95\x20\0\0\0\0\0\0\0\x8c\x01k\x94\x8c\x01m\x94\x93\x94)\x81}(h\0]\x94("
+                       "K\1e\x85ub.",
+                       38)));
   fuzz(fuzz_pickle, seeds, 1200);
 }
 

@@ -40,8 +40,7 @@ TEST(Image, JpegDecodesWithinThreeLevelsOfLibjpeg) {
   const Tensor image = decode_image(golden_file("gradient.jpg")), expected = golden("jpeg");
   ASSERT_EQ(image.sizes(), expected.sizes());
   int worst = 0;
-  for (int64_t i = 0; i < image.numel(); ++i)
-    worst = std::max(worst, std::abs(int{image.data<uint8_t>()[i]} - int{expected.data<uint8_t>()[i]}));
+  for (int64_t i = 0; i < image.numel(); ++i) worst = std::max(worst, std::abs(int{image.data<uint8_t>()[i]} - int{expected.data<uint8_t>()[i]}));
   EXPECT_LE(worst, 3);
 }
 
@@ -64,8 +63,7 @@ TEST(Image, NormalizingEqualsTorchvision) {
   const Tensor expected = golden("normalized");
   const std::string numbers = R"("mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225])";
   EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{" + numbers + "}")), expected));
-  EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{\"layout\": \"NHWC\", " + numbers + "}")),
-                            expected.permute({1, 2, 0})));
+  EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{\"layout\": \"NHWC\", " + numbers + "}")), expected.permute({1, 2, 0})));
 }
 
 TEST(Image, ThePixelScaleIsRoundedOnce) {
@@ -122,8 +120,7 @@ TEST(Image, StepsThatMakeNoSenseAreRefused) {
   refuse(R"({"scale": 0})", "is 0");
   refuse(R"({"layout": "CHW"})", "wanted one of NCHW, NHWC");
   refuse(R"({"channel_order": "GBR"})", "wanted one of RGB, BGR");
-  expect_error(ErrorCode::kInvalidArgument, "found float32 [2]",
-               [] { preprocess(Tensor::empty({2}, DType::kF32), {}); });
+  expect_error(ErrorCode::kInvalidArgument, "found float32 [2]", [] { preprocess(Tensor::empty({2}, DType::kF32), {}); });
 }
 
 TEST(Thumbnail, IsASmallJpegOfTheImage) {

@@ -50,7 +50,8 @@ TEST(Pickle, EveryPlainTypeOfProtocols2To5IsRead) {
       "\200\004\225N\000\000\000\000\000\000\000]\224(N\210J\377\377\377\377M,\001Jp\021\001"
       "\000\212\006\000\000\000\000\000\377G\077\370\000\000\000\000\000\000\214\002\303\244\224C\002xy\224"
       ")K\001\205\224(K\001K\002K\003K\004t\224}\224\214\001k\224]\224s\217\224("
-      "K\007\220e.", 89);
+      "K\007\220e.",
+      89);
   EXPECT_EQ(print(*parse(proto4).root), expected);
   std::string proto5 = proto4;
   proto5[1] = 5;
@@ -61,21 +62,31 @@ TEST(Pickle, EveryPlainTypeOfProtocols2To5IsRead) {
       "encode\012q\002X\002\000\000\000xyq\003X\006\000\000\000latin"
       "1q\004\206q\005Rq\006)K\001\205q\007(K\001K\002K\003K\004tq\010}"
       "q\011X\001\000\000\000kq\012]q\013sc__builtin__\012s"
-      "et\012q\014]q\015K\007a\205q\016Rq\017e.", 159);
-  EXPECT_EQ(print(*parse(proto2).root),
-            plain + "<_codecs.encode>('xy', 'latin1'), (), (1), (1, 2, 3, 4), dict{'k': []}, <__builtin__.set>([7])]");
+      "et\012q\014]q\015K\007a\205q\016Rq\017e.",
+      159);
+  EXPECT_EQ(print(*parse(proto2).root), plain + "<_codecs.encode>('xy', 'latin1'), (), (1), (1, 2, 3, 4), dict{'k': []}, <__builtin__.set>([7])]");
 }
 
 TEST(Pickle, CallsAreInertData) {
-  EXPECT_EQ(print(*parse(std::string("\x80\x02" "cos\nsystem\nX\4\0\0\0boom\x85R.", 25)).root), "<os.system>('boom')");
+  EXPECT_EQ(print(*parse(std::string("\x80\x02"
+                                     "cos\nsystem\nX\4\0\0\0boom\x85R.",
+                                     25))
+                       .root),
+            "<os.system>('boom')");
 }
 
 TEST(Pickle, ValuesThatAreSharedStaySharedWhenWritten) {
   Pickle pickle;
   PickleValue* list = pickle.add(Kind::kList);
   const PickleValue* text = pickle.str("twice");
-  list->items = {text, text, pickle.integer(-70000), pickle.integer(int64_t{1} << 40), pickle.boolean(false),
-                 pickle.tuple({}), pickle.call(pickle.global("collections.OrderedDict"), {}), pickle.add(Kind::kNone)};
+  list->items = {text,
+                 text,
+                 pickle.integer(-70000),
+                 pickle.integer(int64_t{1} << 40),
+                 pickle.boolean(false),
+                 pickle.tuple({}),
+                 pickle.call(pickle.global("collections.OrderedDict"), {}),
+                 pickle.add(Kind::kNone)};
   PickleValue* number = pickle.add(Kind::kFloat);
   number->number = -0.1;
   list->items.push_back(number);
@@ -109,7 +120,10 @@ TEST(Pickle, BadPicklesAreRefused) {
   refuse("h\x05.", "recalls value 5");
   refuse(std::string("X\xFF\xFF\xFF\xFF", 5), "ends too early");
   refuse(std::string("X\x02\0\0\0\xC3\x28.", 8), "not UTF-8");
-  refuse("\x8A\x09" "123456789.", "beyond 64 bits", ErrorCode::kUnsupported);
+  refuse(
+      "\x8A\x09"
+      "123456789.",
+      "beyond 64 bits", ErrorCode::kUnsupported);
   refuse("NNa.", "no list");
   refuse("NNNs.", "no dictionary");
   refuse("}(Nu.", "without a value");

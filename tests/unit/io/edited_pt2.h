@@ -45,8 +45,7 @@ inline void set_text(format::Bytes& bytes, std::string_view text) {
 }
 
 // The file with one of its JSON members changed.
-inline format::Bytes with_json(const std::string& file, const std::string& member,
-                               const std::function<void(format::Json&)>& change) {
+inline format::Bytes with_json(const std::string& file, const std::string& member, const std::function<void(format::Json&)>& change) {
   Members members = members_of(file);
   format::Json json = format::parse_json(format::text_of(members.at(member)), member);
   change(json);

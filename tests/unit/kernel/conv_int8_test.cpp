@@ -112,8 +112,7 @@ std::vector<float> plain_conv(const Int8Problem& p, const Data& data) {
 }
 
 ConvInt8Images images_of(const Int8Problem& p, const Data& data, void* out) {
-  ConvInt8Images images{p.batch, p.in_h, p.in_w, p.out_h(), p.out_w(), data.x.data(), p.conv.in_channels,
-                        nullptr, 0, out, p.conv.out_channels};
+  ConvInt8Images images{p.batch, p.in_h, p.in_w, p.out_h(), p.out_w(), data.x.data(), p.conv.in_channels, nullptr, 0, out, p.conv.out_channels};
   if (data.requantize.has_residual) {
     images.residual = data.residual.data();
     if (data.requantize.residual_is_float) images.residual = data.float_residual.data();
@@ -142,8 +141,7 @@ void expect_equal(const Int8Problem& p, const Data& data, DotRoad road) {
 }
 
 // Calls the test for every road, and natively on every instruction set.
-template <class Test>
-void on_every_road(Test&& test) {
+template <class Test> void on_every_road(Test&& test) {
   const auto roads = [&] {
     for (DotRoad road : std::set<DotRoad>{DotRoad::kPairs, dot_road()}) test(road);
   };
@@ -244,8 +242,7 @@ TEST(ConvInt8, ReadsAndWritesSlicesOfChannelsAndNothingElse) {
       std::vector<uint8_t> want(static_cast<size_t>(pixels * c.out_channels));
       conv2d_int8(packed, images_of(p, data, want.data()));
       std::vector<uint8_t> wide(4 * 6 * 11, 255), out(static_cast<size_t>(pixels * 13), 42);
-      for (int64_t i = 0; i < 24; ++i)
-        std::copy_n(data.x.begin() + i * 8, 8, wide.begin() + i * 11 + 2);
+      for (int64_t i = 0; i < 24; ++i) std::copy_n(data.x.begin() + i * 8, 8, wide.begin() + i * 11 + 2);
       ConvInt8Images images = images_of(p, data, out.data() + 3);
       images.x = wide.data() + 2;
       images.x_stride = 11;

@@ -17,8 +17,7 @@ struct ConvCase {
   int64_t batch, in_h, in_w, out_h, out_w;
 };
 
-std::vector<float> plain_conv(const ConvCase& p, const std::vector<float>& x, const std::vector<float>& w,
-                              const std::vector<float>* bias) {
+std::vector<float> plain_conv(const ConvCase& p, const std::vector<float>& x, const std::vector<float>& w, const std::vector<float>* bias) {
   const Conv2d& c = p.conv;
   const int64_t ic_group = c.in_channels / c.groups, oc_group = c.out_channels / c.groups;
   std::vector<float> out;
@@ -30,8 +29,7 @@ std::vector<float> plain_conv(const ConvCase& p, const std::vector<float>& x, co
           for (int64_t ic = 0; ic < ic_group; ++ic)
             for (int64_t kh = 0; kh < c.kernel_h; ++kh)
               for (int64_t kw = 0; kw < c.kernel_w; ++kw) {
-                const int64_t y = oh * c.stride_h - c.pad_h + kh * c.dilation_h,
-                              z = ow * c.stride_w - c.pad_w + kw * c.dilation_w;
+                const int64_t y = oh * c.stride_h - c.pad_h + kh * c.dilation_h, z = ow * c.stride_w - c.pad_w + kw * c.dilation_w;
                 const bool inside = y >= 0 && y < p.in_h && z >= 0 && z < p.in_w;
                 const int64_t channel = n * c.in_channels + oc / oc_group * ic_group + ic;
                 sum.add(at(w, ((oc * ic_group + ic) * c.kernel_h + kh) * c.kernel_w + kw),
@@ -43,8 +41,8 @@ std::vector<float> plain_conv(const ConvCase& p, const std::vector<float>& x, co
 }
 
 // in_channels, out_channels, groups, kernel, stride, padding, dilation; image; batch.
-ConvCase make(int64_t ic, int64_t oc, int64_t groups, int64_t kh, int64_t kw, int64_t sh, int64_t sw, int64_t ph,
-              int64_t pw, int64_t dh, int64_t dw, int64_t h, int64_t w, int64_t batch) {
+ConvCase make(int64_t ic, int64_t oc, int64_t groups, int64_t kh, int64_t kw, int64_t sh, int64_t sw, int64_t ph, int64_t pw, int64_t dh, int64_t dw,
+              int64_t h, int64_t w, int64_t batch) {
   const Conv2d c{ic, oc, groups, kh, kw, sh, sw, ph, pw, dh, dw};
   return {c, batch, h, w, (h + 2 * ph - dh * (kh - 1) - 1) / sh + 1, (w + 2 * pw - dw * (kw - 1) - 1) / sw + 1};
 }

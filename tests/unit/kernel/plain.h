@@ -11,10 +11,7 @@
 
 namespace qdq::kernel {
 
-template <class T>
-decltype(auto) at(T& values, int64_t index) {
-  return values[static_cast<size_t>(index)];
-}
+template <class T> decltype(auto) at(T& values, int64_t index) { return values[static_cast<size_t>(index)]; }
 
 // xorshift64*, so that every build draws the same numbers.
 class Random {
@@ -60,10 +57,8 @@ class BlockSum {
   int count_ = 0;
 };
 
-template <class T>
-testing::AssertionResult same_bits(const std::vector<T>& got, const std::vector<T>& want) {
-  if (got.size() != want.size())
-    return testing::AssertionFailure() << got.size() << " elements, wanted " << want.size();
+template <class T> testing::AssertionResult same_bits(const std::vector<T>& got, const std::vector<T>& want) {
+  if (got.size() != want.size()) return testing::AssertionFailure() << got.size() << " elements, wanted " << want.size();
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::memcmp(&got[i], &want[i], sizeof(T)) != 0)
       return testing::AssertionFailure() << "element " << i << " is " << +got[i] << ", wanted " << +want[i];
@@ -72,8 +67,7 @@ testing::AssertionResult same_bits(const std::vector<T>& got, const std::vector<
 }
 
 // FNV-1a of the bytes.
-template <class T>
-uint64_t hash_bits(const std::vector<T>& values) {
+template <class T> uint64_t hash_bits(const std::vector<T>& values) {
   uint64_t hash = 0xcbf29ce484222325ull;
   const auto* bytes = reinterpret_cast<const unsigned char*>(values.data());
   for (size_t i = 0; i < values.size() * sizeof(T); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3ull;

@@ -28,9 +28,7 @@ std::vector<uint8_t> bytes(Random& random, int64_t n) {
 RealRows u8_rows(const uint8_t* x, int32_t zero_point, int64_t row_stride) {
   return {reinterpret_cast<const std::byte*>(x), false, zero_point, row_stride};
 }
-RealRows f32_rows(const float* x, int64_t row_stride) {
-  return {reinterpret_cast<const std::byte*>(x), true, 0, row_stride};
-}
+RealRows f32_rows(const float* x, int64_t row_stride) { return {reinterpret_cast<const std::byte*>(x), true, 0, row_stride}; }
 
 Requantize to_u8() {
   Requantize to;
@@ -48,8 +46,7 @@ void plain_finish(const Requantize& to, float t, void* out, int64_t i) {
     return;
   }
   const float q = std::nearbyint(t * to.inverse_scale) + static_cast<float>(to.zero_point);
-  const float bounded = std::isnan(q) ? static_cast<float>(to.low)
-                                      : std::min(std::max(q, static_cast<float>(to.low)), static_cast<float>(to.high));
+  const float bounded = std::isnan(q) ? static_cast<float>(to.low) : std::min(std::max(q, static_cast<float>(to.low)), static_cast<float>(to.high));
   static_cast<uint8_t*>(out)[i] = static_cast<uint8_t>(bounded);
 }
 
@@ -114,8 +111,19 @@ TEST(PointwiseInt8, CurvesGiveTheBitsOfTheirFunctions) {
     for (float value : random.floats(20000, -2.4f, 2.4f)) x.push_back(std::ldexp(value, power));
   }
   const size_t within = x.size();
-  const float beyond[] = {80.0f, -80.0f, 81.0f, -81.0f, 88.4f, -88.4f, 1e30f, -1e30f, std::numeric_limits<float>::infinity(),
-                          -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f};
+  const float beyond[] = {80.0f,
+                          -80.0f,
+                          81.0f,
+                          -81.0f,
+                          88.4f,
+                          -88.4f,
+                          1e30f,
+                          -1e30f,
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(),
+                          0.0f,
+                          -0.0f};
   for (size_t i = 0; i < 20000; ++i) x.push_back(i % 1000 == 7 ? beyond[i / 1000 % std::size(beyond)] : x[i * 31]);
   for (const Case& c : cases) {
     Requantize to;
@@ -160,8 +168,7 @@ TEST(PointwiseInt8, ResultsMayTakeThePlaceOfAnOperand) {
 }
 
 TEST(PointwiseInt8, NanGivesTheLowestInteger) {
-  const float x[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
-                     -std::numeric_limits<float>::infinity()};
+  const float x[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
   const uint8_t zero[] = {0, 0, 0};
   uint8_t out[3];
   add_rows(f32_rows(x, 3), 1.0f, u8_rows(zero, 0, 3), 1.0f, 1, 3, to_u8(), out);
@@ -172,8 +179,11 @@ TEST(PointwiseInt8, NanGivesTheLowestInteger) {
 
 TEST(PointwiseInt8, MaxPoolTakesTheLargestTapInside) {
   Random random(3);
-  const Pool2d pools[] = {{1, 13, 9, 7, 5, 3, 3, 2, 2, 1, 1}, {1, 6, 6, 5, 5, 2, 2, 1, 1, 0, 0}, {1, 9, 9, 5, 5, 3, 3, 1, 1, 0, 0, 2, 2},
-                          {1, 7, 7, 7, 7, 5, 5, 1, 1, 2, 2}, {1, 8, 8, 8, 8, 3, 3, 1, 1, 2, 2, 2, 2}};
+  const Pool2d pools[] = {{1, 13, 9, 7, 5, 3, 3, 2, 2, 1, 1},
+                          {1, 6, 6, 5, 5, 2, 2, 1, 1, 0, 0},
+                          {1, 9, 9, 5, 5, 3, 3, 1, 1, 0, 0, 2, 2},
+                          {1, 7, 7, 7, 7, 5, 5, 1, 1, 2, 2},
+                          {1, 8, 8, 8, 8, 3, 3, 1, 1, 2, 2, 2, 2}};
   for (const Pool2d& p : pools) {
     for (int64_t channels : {1, 16, 45, 150}) {
       const auto x = bytes(random, 2 * p.in_h * p.in_w * channels);

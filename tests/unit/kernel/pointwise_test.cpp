@@ -29,8 +29,7 @@ void expect_equal(const std::vector<float>& got, const std::vector<float>& want,
     if (std::isnan(want[i])) {
       EXPECT_TRUE(std::isnan(got[i])) << name << " " << i;
     } else {
-      EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i]))
-          << name << " " << i << ": " << got[i] << ", wanted " << want[i];
+      EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i])) << name << " " << i << ": " << got[i] << ", wanted " << want[i];
     }
   }
 }
@@ -47,14 +46,11 @@ TEST(Pointwise, UnaryLoops) {
        [](float x) { return x < -1  ? -1.0f
                             : x > 6 ? 6.0f
                                     : x; }},
-      {"add_scalar", [](const float* x, int64_t n, float* out) { add_scalar_f32(x, 0.1f, n, out); },
-       [](float x) { return x + 0.1f; }},
-      {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); },
-       [](float x) { return x * 0.1f; }},
+      {"add_scalar", [](const float* x, int64_t n, float* out) { add_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x + 0.1f; }},
+      {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x * 0.1f; }},
       {"hardsigmoid", hardsigmoid_f32, [](float x) { return relu6(x + 3) / 6; }},
       {"hardswish", hardswish_f32, [](float x) { return x * relu6(x + 3) / 6; }},
-      {"leaky_relu", [](const float* x, int64_t n, float* out) { leaky_relu_f32(x, n, 0.01f, out); },
-       [](float x) { return x > 0 ? x : x * 0.01f; }},
+      {"leaky_relu", [](const float* x, int64_t n, float* out) { leaky_relu_f32(x, n, 0.01f, out); }, [](float x) { return x > 0 ? x : x * 0.01f; }},
   };
   for (const Case& c : cases) {
     for (int64_t n : {0, 1, 5, 16, 100, 200000}) {

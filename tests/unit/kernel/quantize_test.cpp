@@ -21,8 +21,7 @@ double plain_grid(float x, double scale, int64_t zero_point, Scaling scaling) {
 }
 
 int64_t plain_quantize(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax, Scaling scaling) {
-  return static_cast<int64_t>(std::min(std::max(plain_grid(x, scale, zero_point, scaling), static_cast<double>(qmin)),
-                                       static_cast<double>(qmax)));
+  return static_cast<int64_t>(std::min(std::max(plain_grid(x, scale, zero_point, scaling), static_cast<double>(qmin)), static_cast<double>(qmax)));
 }
 
 std::vector<float> data(int64_t n, float range) {
@@ -34,8 +33,7 @@ std::vector<float> data(int64_t n, float range) {
   return x;
 }
 
-template <class T>
-void check(int64_t qmin, int64_t qmax, int64_t zero_point) {
+template <class T> void check(int64_t qmin, int64_t qmax, int64_t zero_point) {
   for (Scaling scaling : {Scaling::kMultiply, Scaling::kDivide}) {
     for (double scale : {1.0, static_cast<double>(0.0237f), static_cast<double>(3e-3f)}) {
       for (int64_t n : {1, 7, 16, 33, 301}) {
@@ -70,8 +68,7 @@ TEST(Quantize, FollowsTheFormulaForEveryType) {
 TEST(Quantize, SaturatesAtTheEndsOfS32) {
   const std::vector<float> x = {3e9f, -3e9f, INFINITY, -INFINITY, NAN, 2147483520.0f};
   std::vector<int32_t> q(6);
-  quantize_f32(x.data(), 6, {1.0, 0, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()},
-               q.data());
+  quantize_f32(x.data(), 6, {1.0, 0, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()}, q.data());
   const int32_t lo = std::numeric_limits<int32_t>::min(), hi = std::numeric_limits<int32_t>::max();
   EXPECT_EQ(q, (std::vector<int32_t>{hi, lo, hi, lo, 0, 2147483520}));
 }
@@ -98,12 +95,10 @@ TEST(Quantize, TakesAScaleAChannel) {
       std::vector<float> back(x.size()), want_back, fake(x.size());
       std::vector<uint8_t> mask(x.size()), want_mask;
       for (int64_t i = 0; i < 6 * inner; ++i) {
-        const int64_t c = i / inner % 3,
-                      v = plain_quantize(at(x, i), at(scales, c), at(zero_points, c), -128, 127, Scaling::kMultiply);
+        const int64_t c = i / inner % 3, v = plain_quantize(at(x, i), at(scales, c), at(zero_points, c), -128, 127, Scaling::kMultiply);
         want_q.push_back(static_cast<int8_t>(v));
         want_back.push_back(static_cast<float>(v - at(zero_points, c)) * at(scales, c));
-        want_mask.push_back(plain_grid(at(x, i), at(scales, c), at(zero_points, c), Scaling::kMultiply) ==
-                            static_cast<double>(v));
+        want_mask.push_back(plain_grid(at(x, i), at(scales, c), at(zero_points, c), Scaling::kMultiply) == static_cast<double>(v));
       }
       quantize_channels_f32(x.data(), affine, q.data());
       dequantize_channels_f32(q.data(), affine, back.data());

@@ -28,8 +28,8 @@ class FloatGraph : public GraphBuilder {
     return call("torch.ops.aten.conv2d.default", {x, floats(std::move(weight), -bound, bound), bias, one, padding, one, groups});
   }
   Node* norm(Node* x, int64_t channels, bool trains = false) {
-    return call("torch.ops.aten.batch_norm.default", {x, floats({channels}), floats({channels}, -1, 1), floats({channels}, -1, 1), floats({channels}),
-                                                      trains, 0.1, 1e-5, true});
+    return call("torch.ops.aten.batch_norm.default",
+                {x, floats({channels}), floats({channels}, -1, 1), floats({channels}, -1, 1), floats({channels}), trains, 0.1, 1e-5, true});
   }
   Node* linear(Node* x, int64_t rows, int64_t columns) {
     const float bound = std::sqrt(3.0f / static_cast<float>(columns));

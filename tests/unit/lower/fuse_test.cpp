@@ -25,7 +25,7 @@ Program residual_network(DType dtype) {
   Node* x = g.round(g.input({2, 3, 12, 12}), 0.03, middle, dtype);
   Node* stem = g.q(g.call("torch.ops.aten.relu_.default", {g.conv(x, {16, 3, 3, 3}, 1)}), 0.02, low, dtype);
   Node* pooled = g.q(g.call("torch.ops.aten.max_pool2d.default", {g.dq(stem), Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}}),
-      0.02, low, dtype);
+                     0.02, low, dtype);
   Node* inner = g.round(g.call("torch.ops.aten.relu_.default", {g.conv(g.dq(pooled), {16, 16, 3, 3}, 1)}), 0.02, low, dtype);
   Node* sum = g.call("torch.ops.aten.add_.Tensor", {g.conv(inner, {16, 16, 3, 3}, 1), g.dq(pooled)});
   Node* block = g.round(g.call("torch.ops.aten.relu_.default", {sum}), 0.03, low, dtype);
@@ -41,8 +41,8 @@ TEST(Fuse, MakesOnePlanOfAResidualNetwork) {
     Program program = residual_network(dtype);
     const Fusion fusion = fuse(program);
     ASSERT_EQ(fusion.plans.size(), 1u);
-    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "max_pool", "convolution", "convolution", "average_pool", "linear",
-                                                       "dequantize"));
+    EXPECT_THAT(kinds_of(fusion.plans[0]),
+                ElementsAre("quantize", "convolution", "max_pool", "convolution", "convolution", "average_pool", "linear", "dequantize"));
     for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
     // x, the plan, its item, the output
     EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
@@ -82,8 +82,8 @@ TEST(Fuse, TakesSqueezeAndExcitation) {
   Program program = excitation_network();
   const Fusion fusion = fuse(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "average_pool", "convolution", "convolution", "mul", "convolution",
-                                                     "dequantize"));
+  EXPECT_THAT(kinds_of(fusion.plans[0]),
+              ElementsAre("quantize", "convolution", "average_pool", "convolution", "convolution", "mul", "convolution", "dequantize"));
   EXPECT_LE(difference_from("simd", excitation_network(), {1, 8, 6, 6}).largest, 0.0301);
 }
 
@@ -132,8 +132,8 @@ TEST(Fuse, TakesATransformerBlock) {
   Program program = transformer_block();
   const Fusion fusion = fuse(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "linear", "attention", "quantize", "linear", "layer_norm", "quantize", "linear",
-                                                     "linear", "arrange"));
+  EXPECT_THAT(kinds_of(fusion.plans[0]),
+              ElementsAre("quantize", "linear", "attention", "quantize", "linear", "layer_norm", "quantize", "linear", "linear", "arrange"));
   EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
   EXPECT_LE(difference_from("simd", transformer_block(), {1, 6, 32}).largest, 0.06);  // what one step inside can move
 }

@@ -41,8 +41,8 @@ class GraphBuilder {
     for (int8_t& w : values.span<int8_t>()) w = static_cast<int8_t>(std::uniform_int_distribution<int>(-127, 127)(random_));
     for (float& s : scales.span<float>()) s = std::uniform_real_distribution<float>(0.5f, 1.5f)(random_) / std::sqrt(depth) / 64.0f;
     Node* zero_points = constant(Tensor::empty({sizes[0]}, DType::kS64));
-    return call("torch.ops.quantized_decomposed.dequantize_per_channel.default", {constant(values), constant(scales), zero_points, 0, -127, 127,
-        DType::kS8});
+    return call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
+                {constant(values), constant(scales), zero_points, 0, -127, 127, DType::kS8});
   }
   Node* floats(Shape sizes, float low = 0.5f, float high = 1.5f) {
     Tensor values = Tensor::empty(sizes, DType::kF32);

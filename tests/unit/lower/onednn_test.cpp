@@ -62,11 +62,11 @@ TEST_F(OneDnn, Convolutions) {
     int64_t stride, padding, dilation, groups;
   };
   const Case cases[] = {
-      {{2, 3, 17, 15}, {8, 3, 3, 3}, 1, 1, 1, 1},    {{2, 8, 9, 9}, {12, 8, 1, 1}, 1, 0, 1, 1},     // a primitive; the BLAS, pointwise
-      {{3, 500, 5, 7}, {10, 500, 1, 1}, 1, 0, 1, 1}, {{2, 8, 6, 6}, {6, 4, 1, 1}, 1, 0, 1, 2},      // the BLAS: deep, in groups
-      {{1, 3, 20, 21}, {4, 3, 3, 3}, 2, 1, 1, 1},    {{1, 2, 12, 10}, {5, 2, 3, 2}, 1, 2, 2, 1},    // the BLAS through im2col
-      {{1, 6, 9, 9}, {6, 1, 3, 3}, 1, 1, 1, 6},      {{16, 4, 5, 5}, {4, 4, 1, 1}, 1, 0, 1, 1},     // primitives again
-      {{2, 4, 6, 6}, {3, 4, 1, 1}, 1, 1, 1, 1},                                                     // pointwise with padding
+      {{2, 3, 17, 15}, {8, 3, 3, 3}, 1, 1, 1, 1},    {{2, 8, 9, 9}, {12, 8, 1, 1}, 1, 0, 1, 1},   // a primitive; the BLAS, pointwise
+      {{3, 500, 5, 7}, {10, 500, 1, 1}, 1, 0, 1, 1}, {{2, 8, 6, 6}, {6, 4, 1, 1}, 1, 0, 1, 2},    // the BLAS: deep, in groups
+      {{1, 3, 20, 21}, {4, 3, 3, 3}, 2, 1, 1, 1},    {{1, 2, 12, 10}, {5, 2, 3, 2}, 1, 2, 2, 1},  // the BLAS through im2col
+      {{1, 6, 9, 9}, {6, 1, 3, 3}, 1, 1, 1, 6},      {{16, 4, 5, 5}, {4, 4, 1, 1}, 1, 0, 1, 1},   // primitives again
+      {{2, 4, 6, 6}, {3, 4, 1, 1}, 1, 1, 1, 1},                                                   // pointwise with padding
   };
   for (const Case& one : cases)
     for (const bool bias : {true, false}) {
@@ -77,8 +77,9 @@ TEST_F(OneDnn, Convolutions) {
       const auto pair = [](int64_t value) { return Argument(Argument::List{value, value}); };
       Node* conv = program.graph->call("torch.ops.aten.conv2d.default",
                                        {x, weight, shift, pair(one.stride), pair(one.padding), pair(one.dilation), one.groups});
-      expect_same(std::move(program), conv, waves(one.x, 0.37f), concat("weight ", one.weight[0], ", ", one.weight[1], ", ", one.weight[2],
-                                                                        " of ", one.x[0], ", ", one.x[1], bias ? " with bias" : ""));
+      expect_same(
+          std::move(program), conv, waves(one.x, 0.37f),
+          concat("weight ", one.weight[0], ", ", one.weight[1], ", ", one.weight[2], " of ", one.x[0], ", ", one.x[1], bias ? " with bias" : ""));
     }
 }
 

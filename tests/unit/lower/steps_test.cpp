@@ -35,8 +35,7 @@ struct Problem {
 void PrintTo(const Problem& problem, std::ostream* out) { *out << problem.name; }
 
 Problem conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stride, int64_t pad, int64_t groups, Activation activation,
-    PlanQParams in,
-             PlanQParams out, DType to = DType::kU8) {
+             PlanQParams in, PlanQParams out, DType to = DType::kU8) {
   Problem problem{std::move(name), {{x, DType::kU8, in}}, {}, {}};
   PlanStep& step = problem.step;
   step.kind = Kind::kConvolution;
@@ -144,20 +143,22 @@ std::vector<Problem> problems() {
       pool("max_pool", Kind::kMaxPool, {{1, 16, 12, 12}}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 16, 6, 6}, {}),
       pool("max_pool_ceil", Kind::kMaxPool, {{2, 20, 13, 13}}, {3, 3, 2, 2, 0, 0, 1, 1}, {2, 20, 6, 6}, {}),
       pool("average_global", Kind::kAveragePool, {{2, 40, 7, 7}, DType::kU8, zero}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 40, 1, 1}, {{}, DType::kU8, zero}),
-      pool("average_to_other", Kind::kAveragePool, {{1, 40, 8, 8}, DType::kU8, middle}, {2, 2, 2, 2, 0, 0, 1, 1}, {1, 40, 4, 4}, {{}, DType::kU8,
-          wide}),
-      pool("average_padded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4}, {{}, DType::kU8,
-          middle}),
-      pool("average_unpadded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4}, {{}, DType::kU8,
-          middle}, false),
-      pool("average_divisor", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 1, 1, 0, 0, 1, 1}, {1, 8, 6, 6}, {{}, DType::kU8,
-          middle}, true, 5),
+      pool("average_to_other", Kind::kAveragePool, {{1, 40, 8, 8}, DType::kU8, middle}, {2, 2, 2, 2, 0, 0, 1, 1}, {1, 40, 4, 4},
+           {{}, DType::kU8, wide}),
+      pool("average_padded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4},
+           {{}, DType::kU8, middle}),
+      pool("average_unpadded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4},
+           {{}, DType::kU8, middle}, false),
+      pool("average_divisor", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 1, 1, 0, 0, 1, 1}, {1, 8, 6, 6},
+           {{}, DType::kU8, middle}, true, 5),
       pool("average_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
       pool("average_f32_to_u8", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kU8, middle}),
-      rounded(pool("average_rounded", Kind::kAveragePool, {{2, 93, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 93, 1, 1}, {{}, DType::kU8, middle}),
+      rounded(pool("average_rounded", Kind::kAveragePool, {{2, 93, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 93, 1, 1},
+                   {{}, DType::kU8, middle}),
               wide),
       rounded(pool("average_rounded_narrow", Kind::kAveragePool, {{1, 150, 6, 9}, DType::kF32}, {2, 3, 2, 3, 0, 0, 1, 1}, {1, 150, 3, 3},
-                   {{}, DType::kF32}), narrow),
+                   {{}, DType::kF32}),
+              narrow),
       pool("average_u8_to_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kU8, middle}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
       in_floats(conv("conv_first", {1, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu, {}, {})),
       in_floats(conv("conv_1x1", {2, 64, 7, 7}, 33, 1, 1, 0, 1, kNone, {}, {})),
@@ -186,15 +187,15 @@ std::vector<Problem> problems() {
       in_bf16(general("quantize_rows", Kind::kQuantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, middle})),
       general("add", Kind::kAdd, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, middle}}, {{1, 16, 6, 6}, DType::kU8, wide}),
       general("add_relu", Kind::kAdd, {{{2, 18, 5, 5}, DType::kU8, wide}, {{2, 18, 5, 5}, DType::kU8, middle}}, {{2, 18, 5, 5}, DType::kU8, zero},
-          kRelu),
+              kRelu),
       general("add_to_f32", Kind::kAdd, {{{3, 40}, DType::kU8, wide}, {{3, 40}, DType::kF32}}, {{3, 40}, DType::kF32}),
-      general("add_broadcast", Kind::kAdd, {{{1, 16, 1, 1}, DType::kU8, wide}, {{1, 16, 5, 5}, DType::kU8, zero}}, {{1, 16, 5, 5}, DType::kU8,
-          middle}),
+      general("add_broadcast", Kind::kAdd, {{{1, 16, 1, 1}, DType::kU8, wide}, {{1, 16, 5, 5}, DType::kU8, zero}},
+              {{1, 16, 5, 5}, DType::kU8, middle}),
       general("mul", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, zero}}, {{1, 16, 6, 6}, DType::kU8, wide}),
-      general("mul_zero_points", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, middle}, {{1, 16, 6, 6}, DType::kU8, wide}}, {{1, 16, 6, 6}, DType::kU8,
-          wide}),
-      general("mul_excitation", Kind::kMul, {{{2, 24, 1, 1}, DType::kU8, {0.004, 0}}, {{2, 24, 5, 5}, DType::kU8, zero}}, {{2, 24, 5, 5}, DType::kU8,
-          zero}),
+      general("mul_zero_points", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, middle}, {{1, 16, 6, 6}, DType::kU8, wide}},
+              {{1, 16, 6, 6}, DType::kU8, wide}),
+      general("mul_excitation", Kind::kMul, {{{2, 24, 1, 1}, DType::kU8, {0.004, 0}}, {{2, 24, 5, 5}, DType::kU8, zero}},
+              {{2, 24, 5, 5}, DType::kU8, zero}),
       general("mul_excitation_f32", Kind::kMul, {{{2, 24, 1, 1}, DType::kF32}, {{2, 24, 5, 5}, DType::kF32}}, {{2, 24, 5, 5}, DType::kU8, middle}),
       general("quantize_image", Kind::kQuantize, {{{2, 3, 9, 10}, DType::kF32}}, {{2, 3, 9, 10}, DType::kU8, middle}),
       general("quantize_rows", Kind::kQuantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, narrow}),
@@ -205,8 +206,8 @@ std::vector<Problem> problems() {
   };
   for (const bool same : {true, false}) {
     const Value second{{2, 24, 5, 5}, DType::kU8, same ? zero : wide};
-    Problem cat = general(same ? "concat" : "concat_other", Kind::kConcat, {{{2, 16, 5, 5}, DType::kU8, zero}, second},
-                          {{2, 40, 5, 5}, DType::kU8, zero});
+    Problem cat =
+        general(same ? "concat" : "concat_other", Kind::kConcat, {{{2, 16, 5, 5}, DType::kU8, zero}, second}, {{2, 40, 5, 5}, DType::kU8, zero});
     cat.step.axis = 1;
     out.push_back(cat);
   }
@@ -221,9 +222,9 @@ std::vector<Problem> problems() {
   norm.step.gamma = Tensor::full({72}, DType::kF32, 1.5);
   norm.step.beta = Tensor::full({72}, DType::kF32, -0.25);
   out.push_back(norm);
-  Problem attention = general("attention", Kind::kAttention, {{{2, 3, 10, 16}, DType::kF32}, {{2, 3, 12, 16}, DType::kF32}, {{2, 3, 12, 24},
-      DType::kF32}},
-                              {{2, 10, 3, 24}, DType::kF32});
+  Problem attention =
+      general("attention", Kind::kAttention, {{{2, 3, 10, 16}, DType::kF32}, {{2, 3, 12, 16}, DType::kF32}, {{2, 3, 12, 24}, DType::kF32}},
+              {{2, 10, 3, 24}, DType::kF32});
   attention.step.factor = 0.25;
   out.push_back(attention);
   out.push_back(in_bf16(norm));
@@ -322,26 +323,36 @@ double difference(const Tensor& a, const Tensor& b) {
 
 // What oneDNN leaves to others, by the reason it gives.
 const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
-    {"average_to_other", "other qparams behind it"},    {"average_padded", "padding that counts"},
-    {"average_unpadded", "padding that counts"},        {"average_divisor", "a divisor of its own"},
-    {"average_f32_to_u8", "other qparams behind it"},   {"average_u8_to_f32", "other qparams behind it"},
-    {"average_rounded", "a rounding in front of it"},   {"average_rounded_narrow", "a rounding in front of it"},
-    {"mul", "the portable kernel is faster"},           {"mul_zero_points", "the portable kernel is faster"},
-    {"mul_excitation", "the portable kernel is faster"},  {"mul_excitation_f32", "the portable kernel is faster"},
-    {"quantize_image", "the portable kernel is faster"}, {"quantize_rows", "the portable kernel is faster"},
-    {"quantize_sigmoid", "the portable kernel is faster"}, {"sigmoid_f32", "an activation"},
-    {"concat", "the portable kernel is faster"},        {"concat_other", "the portable kernel is faster"},
-    {"max_pool", "the portable kernel is faster"},      {"max_pool_ceil", "the portable kernel is faster"},
+    {"average_to_other", "other qparams behind it"},
+    {"average_padded", "padding that counts"},
+    {"average_unpadded", "padding that counts"},
+    {"average_divisor", "a divisor of its own"},
+    {"average_f32_to_u8", "other qparams behind it"},
+    {"average_u8_to_f32", "other qparams behind it"},
+    {"average_rounded", "a rounding in front of it"},
+    {"average_rounded_narrow", "a rounding in front of it"},
+    {"mul", "the portable kernel is faster"},
+    {"mul_zero_points", "the portable kernel is faster"},
+    {"mul_excitation", "the portable kernel is faster"},
+    {"mul_excitation_f32", "the portable kernel is faster"},
+    {"quantize_image", "the portable kernel is faster"},
+    {"quantize_rows", "the portable kernel is faster"},
+    {"quantize_sigmoid", "the portable kernel is faster"},
+    {"sigmoid_f32", "an activation"},
+    {"concat", "the portable kernel is faster"},
+    {"concat_other", "the portable kernel is faster"},
+    {"max_pool", "the portable kernel is faster"},
+    {"max_pool_ceil", "the portable kernel is faster"},
     {"map", "it only moves bytes"},
     {"flatten_image", "it only moves bytes"},
 };
 
 const std::vector<std::pair<std::string, std::string>> kSimdRefusals = {
-    {"conv_first_floats", "its weights are float32"},     {"conv_1x1_floats", "its weights are float32"},
-    {"conv_groups_floats", "its weights are float32"},    {"conv_depthwise_floats", "its weights are float32"},
-    {"conv_silu_floats", "its weights are float32"},      {"conv_residual_floats", "its weights are float32"},
-    {"linear_floats", "its weights are float32"},         {"linear_residual_floats", "its weights are float32"},
-    {"max_pool_floats", "an image in float32"},           {"flatten_image_floats", "a reshape between storage orders"},
+    {"conv_first_floats", "its weights are float32"},  {"conv_1x1_floats", "its weights are float32"},
+    {"conv_groups_floats", "its weights are float32"}, {"conv_depthwise_floats", "its weights are float32"},
+    {"conv_silu_floats", "its weights are float32"},   {"conv_residual_floats", "its weights are float32"},
+    {"linear_floats", "its weights are float32"},      {"linear_residual_floats", "its weights are float32"},
+    {"max_pool_floats", "an image in float32"},        {"flatten_image_floats", "a reshape between storage orders"},
 };
 
 class Steps : public testing::TestWithParam<Problem> {};

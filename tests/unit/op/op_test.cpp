@@ -23,8 +23,7 @@ std::vector<float> floats(const Value& value) {
 Value::List ints(std::initializer_list<int64_t> values) { return Value::List(values.begin(), values.end()); }
 
 // The message of the error that body() throws.
-template <class Body>
-std::string error_of(Body body) {
+template <class Body> std::string error_of(Body body) {
   try {
     body();
   } catch (const Error& error) {
@@ -58,7 +57,8 @@ TEST(Op, CallFillsDefaultsAndRefusesWhatDoesNotFit) {
   EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x}); }).find("lacks the argument 'weight'"), std::string::npos);
   EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"size", int64_t{1}}}); }).find("no argument 'size'"), std::string::npos);
   EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"input", x}}); }).find("'input' twice"), std::string::npos);
-  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w, Value(), int64_t{1}, int64_t{0}, int64_t{1}, int64_t{1}, int64_t{1}}); }).find("found 8"), std::string::npos);
+  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w, Value(), int64_t{1}, int64_t{0}, int64_t{1}, int64_t{1}, int64_t{1}}); }).find("found 8"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { run(conv.target, {x, w, Value(), Value("two")}); }).find("'stride'"), std::string::npos);
 }
 
@@ -150,7 +150,9 @@ TEST(Op, InfersAProgramWithASymbolicBatch) {
 
 TEST(Op, SlicesFollowPython) {
   const Tensor x = Tensor::of<float>({5}, {0, 1, 2, 3, 4});
-  const auto slice = [&](Value start, Value end, int64_t step) { return floats(run("torch.ops.aten.slice.Tensor", {x, int64_t{0}, start, end, step})); };
+  const auto slice = [&](Value start, Value end, int64_t step) {
+    return floats(run("torch.ops.aten.slice.Tensor", {x, int64_t{0}, start, end, step}));
+  };
   EXPECT_EQ(slice(int64_t{-2}, Value(), 1), (std::vector<float>{3, 4}));
   EXPECT_EQ(slice(Value(), int64_t{-1}, 2), (std::vector<float>{0, 2}));
   EXPECT_EQ(slice(int64_t{1}, std::numeric_limits<int64_t>::max(), 3), (std::vector<float>{1, 4}));

@@ -174,8 +174,8 @@ TEST(Specs, ActivationsPerChannelFromTheEnd) {
 
 TEST(Specs, AxesThatATensorDoesNotHaveAreRefused) {
   const char* ranks = "fc_weight has 2 axes";
-  for (const auto& [axis, compat, part] : {std::tuple(-3, Compat::kNone, ranks), std::tuple(2, Compat::kNone, ranks),
-                                           std::tuple(-1, Compat::kTorch26, "PyTorch 2.6 refuses")}) {
+  for (const auto& [axis, compat, part] :
+       {std::tuple(-3, Compat::kNone, ranks), std::tuple(2, Compat::kNone, ranks), std::tuple(-1, Compat::kTorch26, "PyTorch 2.6 refuses")}) {
     QuantizationConfig config;
     config.weight = spec(DType::kS8, -127, 127, QScheme::kPerChannelSymmetric, "PerChannelMinMaxObserver");
     config.weight->ch_axis = axis;

@@ -50,11 +50,26 @@ TEST(Convert, WeightsBecomeIntegersAndFloatOnesGo) {
   EXPECT_EQ(converted.find_attribute("_frozen_param0")->tensor.dtype(), DType::kS8);
   EXPECT_EQ(converted.find_attribute("_scale_0")->tensor.numel(), 4);
   EXPECT_NE(converted.find_attribute("a.bias"), nullptr);
-  const std::vector<std::string> expected = {
-      "_scale_0", "_zero_point_0", "_frozen_param0", "dequantize_per_channel.default", "a.bias", "_scale_1", "_zero_point_1", "_frozen_param1",
-      "dequantize_per_channel.default", "x", "quantize_per_tensor.default", "dequantize_per_tensor.default", "conv2d.default", "relu.default",
-      "quantize_per_tensor.default", "dequantize_per_tensor.default", "conv2d.default", "quantize_per_tensor.default",
-      "dequantize_per_tensor.default", "output"};
+  const std::vector<std::string> expected = {"_scale_0",
+                                             "_zero_point_0",
+                                             "_frozen_param0",
+                                             "dequantize_per_channel.default",
+                                             "a.bias",
+                                             "_scale_1",
+                                             "_zero_point_1",
+                                             "_frozen_param1",
+                                             "dequantize_per_channel.default",
+                                             "x",
+                                             "quantize_per_tensor.default",
+                                             "dequantize_per_tensor.default",
+                                             "conv2d.default",
+                                             "relu.default",
+                                             "quantize_per_tensor.default",
+                                             "dequantize_per_tensor.default",
+                                             "conv2d.default",
+                                             "quantize_per_tensor.default",
+                                             "dequantize_per_tensor.default",
+                                             "output"};
   EXPECT_EQ(targets(*converted.graph), expected);
 
   const Tensor x = sample({1, 3, 6, 6}, 7);
@@ -114,9 +129,16 @@ TEST(Convert, DynamicQuantizationNeedsNoCalibration) {
   const Prepared prepared = prepare_pt2e(b.finish({linear}), quantizer);
   EXPECT_FALSE(prepared.needs_data());
   const Program converted = convert_pt2e(prepared);
-  const std::vector<std::string> expected = {"_frozen_param0", "dequantize_per_tensor.default", "x", "choose_qparams.tensor", "operator.getitem",
-                                             "operator.getitem", "quantize_per_tensor.tensor", "dequantize_per_tensor.tensor",
-                                             "linear.default", "output"};
+  const std::vector<std::string> expected = {"_frozen_param0",
+                                             "dequantize_per_tensor.default",
+                                             "x",
+                                             "choose_qparams.tensor",
+                                             "operator.getitem",
+                                             "operator.getitem",
+                                             "quantize_per_tensor.tensor",
+                                             "dequantize_per_tensor.tensor",
+                                             "linear.default",
+                                             "output"};
   EXPECT_EQ(targets(*converted.graph), expected);
 }
 
@@ -171,8 +193,8 @@ TEST(FoldBatchNorm, Formula) {
   fold_batch_norms(program, Compat::kNone);
   verify(program);
   EXPECT_EQ(targets(*program.graph), (std::vector<std::string>{"c.weight", "x", "c.weight_bias", "conv2d.default", "output"}));
-  EXPECT_EQ(program.find_attribute("c.weight")->tensor.item(), 4.0);         // 2 * 4 / sqrt(4)
-  EXPECT_EQ(program.find_attribute("c.weight_bias")->tensor.item(), 3.0);    // (0 - 1) / 2 * 4 + 5
+  EXPECT_EQ(program.find_attribute("c.weight")->tensor.item(), 4.0);       // 2 * 4 / sqrt(4)
+  EXPECT_EQ(program.find_attribute("c.weight_bias")->tensor.item(), 3.0);  // (0 - 1) / 2 * 4 + 5
   EXPECT_EQ(program.find_attribute("n.running_var"), nullptr);
 }
 

@@ -188,7 +188,7 @@ TEST(Explain, WhatPyTorchDoesNotFind) {
 
 // What quantizers do stands in what they say they can do.
 TEST(Capabilities, CoverEveryDecision) {
-  const auto check = [](Quantizer& quantizer, bool PatternCapability::*mode) {
+  const auto check = [](Quantizer& quantizer, bool PatternCapability::* mode) {
     const QuantizationCapabilities capabilities = quantizer.quantization_capabilities();
     EXPECT_EQ(capabilities.quantizer, quantizer.name());
     const Prepared prepared = prepare_pt2e(classifier(), quantizer);

@@ -79,8 +79,7 @@ std::vector<float> values(const Tensor& tensor) {
 
 void expect_qparams(const QParams& found, const Json& expected) {
   EXPECT_EQ(found.scale, expected.at("scale").get<std::vector<float>>());
-  if (found.zero_point_dtype == DType::kF32)
-    EXPECT_EQ(found.float_zero_point, expected.at("zero_point").get<std::vector<float>>());
+  if (found.zero_point_dtype == DType::kF32) EXPECT_EQ(found.float_zero_point, expected.at("zero_point").get<std::vector<float>>());
   else EXPECT_EQ(found.zero_point, expected.at("zero_point").get<std::vector<int64_t>>());
 }
 
@@ -114,8 +113,7 @@ void check(const Json& entry) {
   const Json& batches = entry.at("batches");
   for (size_t n = 0; n < batches.size(); ++n) {
     if (entry.contains("switches"))
-      for (const Json& method : entry["switches"].value(std::to_string(n), Json::array()))
-        throw_switch(*observer, method);
+      for (const Json& method : entry["switches"].value(std::to_string(n), Json::array())) throw_switch(*observer, method);
     const Tensor input = numbers(batches[n]);
     if (stage == "forward" && n + 1 == batches.size()) {
       EXPECT_THROW(observer->forward(input), Error);
@@ -140,9 +138,7 @@ TEST(Observer, AgreesWithPyTorchToTheLastBit) {
   }
 }
 
-Tensor vector_of(std::initializer_list<float> list) {
-  return Tensor::of<float>({static_cast<int64_t>(list.size())}, list);
-}
+Tensor vector_of(std::initializer_list<float> list) { return Tensor::of<float>({static_cast<int64_t>(list.size())}, list); }
 
 std::shared_ptr<Observer> make_plain(std::string_view name) {
   ObserverArgs args = default_observer_args(name);
@@ -151,8 +147,7 @@ std::shared_ptr<Observer> make_plain(std::string_view name) {
 }
 
 // Runs the body and returns the error it throws.
-template <class Body>
-Error error_of(Body&& body) {
+template <class Body> Error error_of(Body&& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -163,8 +158,7 @@ Error error_of(Body&& body) {
 }
 
 TEST(Observer, WithoutDataHasNoQParams) {
-  for (const char* name :
-       {"MinMaxObserver", "MovingAverageMinMaxObserver", "PerChannelMinMaxObserver", "HistogramObserver"}) {
+  for (const char* name : {"MinMaxObserver", "MovingAverageMinMaxObserver", "PerChannelMinMaxObserver", "HistogramObserver"}) {
     SCOPED_TRACE(name);
     const auto observer = make_plain(name);
     observer->forward(Tensor::empty({0, 3}, DType::kF32));
@@ -217,8 +211,7 @@ TEST(Observer, LayoutAndDtypeDoNotMatter) {
   twice.slice(2, 0, 40, 2).copy_from(plain);
   for (const char* name : {"MinMaxObserver", "HistogramObserver", "PerChannelMinMaxObserver"}) {
     SCOPED_TRACE(name);
-    const auto expected = make_plain(name), permuted = make_plain(name), strided = make_plain(name),
-               wide = make_plain(name);
+    const auto expected = make_plain(name), permuted = make_plain(name), strided = make_plain(name), wide = make_plain(name);
     expected->forward(plain);
     permuted->forward(plain.permute({0, 2, 1}).contiguous().permute({0, 2, 1}));
     strided->forward(twice.slice(2, 0, 40, 2));
@@ -294,13 +287,11 @@ TEST(Observer, DerivedQParamsFollowTheirSources) {
 TEST(Observer, UnknownClassNamesTheKnownOnes) {
   const Error error = error_of([] { make_observer("MinMaxObserve", {}); });
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
-  for (const std::string_view name : observer_class_names())
-    EXPECT_NE(error.message.find(name), std::string::npos) << name;
+  for (const std::string_view name : observer_class_names()) EXPECT_NE(error.message.find(name), std::string::npos) << name;
 }
 
 TEST(Observer, DtypeNamesGoBothWays) {
-  for (const char* name :
-       {"int8", "uint8", "int16", "uint16", "int32", "quint8", "qint8", "qint32", "quint4x2", "float16"}) {
+  for (const char* name : {"int8", "uint8", "int16", "uint16", "int32", "quint8", "qint8", "qint32", "quint4x2", "float16"}) {
     ObserverArgs args;
     set_dtype(args, name);
     EXPECT_EQ(dtype_name(args), name);

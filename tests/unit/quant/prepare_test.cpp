@@ -117,41 +117,43 @@ TEST(Prepare, DifferentDtypesOnOneTensorStandBehindEachOther) {
 }
 
 TEST(Prepare, RefusesCirclesMissingAndLaterSpecs) {
-  const auto edges = [](Graph& g) {
-    return std::pair{Edge{g.find("relu"), g.find("sigmoid")}, Edge{g.find("relu"), g.find("tanh")}};
-  };
+  const auto edges = [](Graph& g) { return std::pair{Edge{g.find("relu"), g.find("sigmoid")}, Edge{g.find("relu"), g.find("tanh")}}; };
   EXPECT_NE(message_of([&] {
-    prepare(two_consumers(), [&](Graph& g, Annotations& a) {
-      const auto [first, second] = edges(g);
-      a[first.second].set_input(first.first, SharedQuantizationSpec{second});
-      a[second.second].set_input(second.first, SharedQuantizationSpec{first});
-    });
-  }).find("circle"), std::string::npos);
+              prepare(two_consumers(), [&](Graph& g, Annotations& a) {
+                const auto [first, second] = edges(g);
+                a[first.second].set_input(first.first, SharedQuantizationSpec{second});
+                a[second.second].set_input(second.first, SharedQuantizationSpec{first});
+              });
+            }).find("circle"),
+            std::string::npos);
   EXPECT_NE(message_of([&] {
-    prepare(two_consumers(), [&](Graph& g, Annotations& a) {
-      a[g.find("sigmoid")].output_qspec = SharedQuantizationSpec{edges(g).second};
-    });
-  }).find("sigmoid shares with (relu, tanh), which carries no spec"), std::string::npos);
+              prepare(two_consumers(),
+                      [&](Graph& g, Annotations& a) { a[g.find("sigmoid")].output_qspec = SharedQuantizationSpec{edges(g).second}; });
+            }).find("sigmoid shares with (relu, tanh), which carries no spec"),
+            std::string::npos);
   EXPECT_NE(message_of([&] {
-    prepare(two_consumers(), [&](Graph& g, Annotations& a) {
-      a[g.find("relu")].output_qspec = SharedQuantizationSpec{g.find("sigmoid")};
-      a[g.find("sigmoid")].output_qspec = int8_spec();
-    });
-  }).find("no observer yet"), std::string::npos);
+              prepare(two_consumers(), [&](Graph& g, Annotations& a) {
+                a[g.find("relu")].output_qspec = SharedQuantizationSpec{g.find("sigmoid")};
+                a[g.find("sigmoid")].output_qspec = int8_spec();
+              });
+            }).find("no observer yet"),
+            std::string::npos);
 }
 
 TEST(Prepare, RefusesSenselessLimitsAndForeignInputs) {
   EXPECT_NE(message_of([&] {
-    prepare(two_consumers(), [&](Graph& g, Annotations& a) {
-      QuantizationSpec spec = int8_spec();
-      spec.quant_min = 10;
-      spec.quant_max = -10;
-      a[g.find("relu")].output_qspec = spec;
-    });
-  }).find("quant_min 10"), std::string::npos);
+              prepare(two_consumers(), [&](Graph& g, Annotations& a) {
+                QuantizationSpec spec = int8_spec();
+                spec.quant_min = 10;
+                spec.quant_max = -10;
+                a[g.find("relu")].output_qspec = spec;
+              });
+            }).find("quant_min 10"),
+            std::string::npos);
   EXPECT_NE(message_of([&] {
-    prepare(two_consumers(), [&](Graph& g, Annotations& a) { a[g.find("tanh")].set_input(g.find("sigmoid"), int8_spec()); });
-  }).find("does not read"), std::string::npos);
+              prepare(two_consumers(), [&](Graph& g, Annotations& a) { a[g.find("tanh")].set_input(g.find("sigmoid"), int8_spec()); });
+            }).find("does not read"),
+            std::string::npos);
 }
 
 TEST(Prepare, RefusesNaNNamingTheInput) {

@@ -53,16 +53,20 @@ TEST(DType, HalvesRoundHalfToEven) {
     F16 half;
     half.bits = static_cast<uint16_t>(bits);
     const float value = half;
-    if (!std::isnan(value)) { EXPECT_EQ(F16(value).bits, bits); }
+    if (!std::isnan(value)) {
+      EXPECT_EQ(F16(value).bits, bits);
+    }
     BF16 brain;
     brain.bits = static_cast<uint16_t>(bits);
-    if (!std::isnan(static_cast<float>(brain))) { EXPECT_EQ(BF16(static_cast<float>(brain)).bits, bits); }
+    if (!std::isnan(static_cast<float>(brain))) {
+      EXPECT_EQ(BF16(static_cast<float>(brain)).bits, bits);
+    }
   }
 }
 
 // Conversions of every dtype into every other, contiguous and strided, against the element alone.
 TEST(Tensor, ConvertsEveryPairOfDtypes) {
-  constexpr DType kDtypes[] = {DType::kU8, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kF16,
+  constexpr DType kDtypes[] = {DType::kU8,  DType::kS8,  DType::kS16,  DType::kS32,  DType::kS64, DType::kF16,
                                DType::kF32, DType::kF64, DType::kBool, DType::kBF16, DType::kU16};
   const Tensor numbers = Tensor::of<double>({3, 2, 2}, {0, 1, -1, 2.5, -2.5, 127, 128, -300.75, 65504, 70000, 1e10, -1e10});
   const Tensor many = Tensor::empty({300, 3}, DType::kF64);  // rows longer than what is converted at a time
