@@ -12,12 +12,18 @@
 #include "base/parallel.h"
 #include "kernel/depthwise_int8.h"
 #include "kernel/panel.h"
+#include "kernel/winograd_int8.h"
 
 namespace qdq::kernel {
 namespace {
 
 // A staged band stays in the second-level cache while all panels of weights pass over it.
 constexpr int64_t kBandBytes = int64_t{1} << 17;
+// The same for a task's inputs transformed for Winograd; and the fewest tiles that are worth reading all the weights for.
+constexpr int64_t kTransformedBytes = int64_t{1} << 18;
+constexpr int64_t kFewTiles = 16;
+// With fewer channels of either kind the transforms cost more than the products that they save.
+constexpr int64_t kFewestWinogradChannels = 16;
 // Bytes behind a staged band that a vector or a padded step may read.
 constexpr int64_t kStageSlack = 64;
 // Multiply-adds below which waking threads costs more than it gains.
@@ -31,6 +37,15 @@ template <class T> T* scratch(int64_t count) {
 }
 
 bool is_depthwise(const Conv2d& c) { return c.groups == c.in_channels && c.groups == c.out_channels && c.groups > 1; }
+
+bool is_winograd(const Conv2d& c, DotRoad road) {
+  const int64_t ic = c.in_channels / c.groups, oc = c.out_channels / c.groups;
+  return road == DotRoad::kPairs && c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dilation_h == 1 &&
+         c.dilation_w == 1 && std::min(ic, oc) >= kFewestWinogradChannels && ic <= kMostWinogradChannels;
+}
+
+// Channels of a transformed tile.
+int64_t winograd_depth(const Conv2d& c) { return round_up(c.in_channels / c.groups, kWinogradChannels); }
 
 int64_t element_bytes(const PackedConvInt8& p) { return p.road == DotRoad::kPairs && !p.depthwise ? 2 : 1; }
 
@@ -64,6 +79,23 @@ void pack_products(const int8_t* weight, PackedConvInt8& p) {
           }
         }
       }
+    }
+  }
+}
+
+void pack_winograd(const int8_t* weight, PackedConvInt8& p) {
+  const Conv2d& c = p.conv;
+  const int64_t ic = c.in_channels / c.groups, oc = c.out_channels / c.groups, depth = winograd_depth(c), panels = divide_up(oc, kDotPanel);
+  p.weights = Tensor::empty({c.groups, panels, kWinogradTaps, depth / 2, kDotPanel, 2}, DType::kS16);
+  int16_t* out = p.weights.data<int16_t>();
+  std::fill_n(out, p.weights.numel(), int16_t{0});
+  for (int64_t o = 0; o < c.out_channels; ++o) {
+    const int64_t panel = o / oc * panels + o % oc / kDotPanel, column = o % oc % kDotPanel;
+    for (int64_t i = 0; i < ic; ++i, weight += 9) {
+      int16_t taps[kWinogradTaps];
+      winograd_weights(weight, taps);
+      for (int64_t tap = 0; tap < kWinogradTaps; ++tap)
+        out[(((panel * kWinogradTaps + tap) * depth + i - i % 2) * kDotPanel) + column * 2 + i % 2] = taps[tap];
     }
   }
 }
@@ -130,6 +162,8 @@ class Layout {
   }
 
   bool staged() const { return staged_; }
+  // Bytes between staged rows.
+  int64_t row_bytes() const { return row_; }
   // Staged bytes of `rows` output rows.
   int64_t bytes(int64_t rows) const { return in_rows(rows) * row_; }
 
@@ -149,8 +183,8 @@ class Layout {
   // Where the first tap of output row oh of image n stands, unstaged.
   const uint8_t* origin(int64_t n, int64_t oh) const { return i_.x + (n * i_.in_h + oh * c_.stride_h) * i_.in_w * i_.x_stride; }
 
-  // Copies what `rows` output rows from oh on read of a group of image n.
-  void stage(int64_t n, int64_t group, int64_t oh, int64_t rows, uint8_t* out) const {
+  // Copies what `rows` output rows from pixel (oh, ow) on read of a group of image n.
+  void stage(int64_t n, int64_t group, int64_t oh, int64_t ow, int64_t rows, uint8_t* out) const {
     const int64_t count = in_rows(rows);
     for (int64_t r = 0; r < count; ++r, out += row_) {
       const int64_t ih = picks_ ? (oh + r) * c_.stride_h : oh * c_.stride_h - c_.pad_h + r;
@@ -159,7 +193,7 @@ class Layout {
         continue;
       }
       const uint8_t* from = i_.x + (n * i_.in_h + ih) * i_.in_w * i_.x_stride + group * channels_;
-      const int64_t step = picks_ ? c_.stride_w : 1, first = picks_ ? 0 : -c_.pad_w;
+      const int64_t step = picks_ ? c_.stride_w : 1, first = ow * c_.stride_w - c_.pad_w;
       const int64_t left = std::min(std::max<int64_t>(-first, 0), width_);
       const int64_t middle = std::clamp<int64_t>(divide_up(i_.in_w - first, step) - left, 0, width_ - left);
       fill(out, left);
@@ -201,27 +235,15 @@ class Layout {
   int64_t step_h_ = 1, step_w_ = 1, width_ = 0, pixel_ = 0, row_ = 0;
 };
 
-// Output rows of one image, all or some of the channels of one group.
+// A rectangle of output pixels of one image, all or some of the channels of one group.
 struct Task {
-  int64_t image, group, row, rows, first_channel, last_channel;
+  int64_t image, group, row, rows, column, columns, first_channel, last_channel;
 };
 
-void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout, const Task& task) {
-  const Conv2d& c = p.conv;
-  const int64_t pixel_count = task.rows * i.out_w, oc = c.out_channels / c.groups;
-  const int64_t tap_count = p.depthwise ? p.run_count * depthwise_taps(p.road) : p.run_count;
-  int32_t* pixels = scratch<int32_t>(pixel_count + tap_count);
-  int32_t* taps = pixels + pixel_count;
-  layout.pixels(task.rows, pixels);
-  layout.taps(tap_count, taps);
-  const uint8_t* activations = layout.origin(task.image, task.row);
-  if (layout.staged()) {
-    uint8_t* stage = scratch<uint8_t>(layout.bytes(task.rows) + kStageSlack);
-    layout.stage(task.image, task.group, task.row, task.rows, stage);
-    activations = stage;
-  }
-  const int64_t channel = p.depthwise ? 0 : task.group * oc;
-  const int64_t out_pixel = (task.image * i.out_h + task.row) * i.out_w;
+// Where the pixels of the task go from row `row` of it on.
+Finish finish_of(const PackedConvInt8& p, const ConvInt8Images& i, const Task& task, int64_t row = 0) {
+  const int64_t channel = p.depthwise ? 0 : task.group * (p.conv.out_channels / p.conv.groups);
+  const int64_t out_pixel = (task.image * i.out_h + task.row + row) * i.out_w + task.column;
   Finish finish;
   finish.requantize = &p.requantize;
   finish.multiplier = p.requantize.multiplier.data() + task.group * p.padded_channels;
@@ -233,6 +255,56 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
   finish.residual_stride = i.residual_stride;
   finish.out = static_cast<std::byte*>(i.out) + (out_pixel * i.out_stride + channel) * (p.requantize.out_is_float ? 4 : 1);
   finish.out_stride = i.out_stride;
+  return finish;
+}
+
+// Transforms all tiles of the task, then takes one panel of channels after the other through products, transform and finish.
+void run_winograd(const PackedConvInt8& p, const ConvInt8Images& i, const Task& task) {
+  // Tiles are whole: what reaches beyond the last row and column is padding.
+  const int64_t across = divide_up(task.columns, 2), down = divide_up(task.rows, 2), tiles = across * down;
+  ConvInt8Images whole = i;
+  whole.out_h = 2 * down;
+  whole.out_w = 2 * across;
+  const Layout layout(p, whole);
+  uint8_t* stage = scratch<uint8_t>(layout.bytes(2 * down) + kStageSlack);
+  layout.stage(task.image, task.group, task.row, task.column, 2 * down, stage);
+  const auto* rows = reinterpret_cast<const int16_t*>(stage);
+  const int64_t channels = p.conv.in_channels / p.conv.groups, depth = winograd_depth(p.conv), row_stride = layout.row_bytes() / 2;
+  // A cache line more, because at powers of two all taps of a tile would meet in one set of the cache.
+  const int64_t tap_stride = tiles * depth + 32;
+  int16_t* inputs = scratch<int16_t>(kWinogradTaps * tap_stride);
+  for (int64_t r = 0; r < down; ++r)
+    winograd_inputs(rows + 2 * r * row_stride, row_stride, channels, across, depth, tap_stride, inputs + r * across * depth);
+
+  const int64_t tile_size = kWinogradTaps * kDotPanel, panel_size = depth * tile_size;
+  int32_t* products = scratch<int32_t>(tiles * tile_size + 2 * down * task.columns * kDotPanel);
+  int32_t* sums = products + tiles * tile_size;
+  const int16_t* weights = p.weights.data<int16_t>() + task.group * (p.weights.numel() / p.conv.groups);
+  // Whole rows are one run of pixels.
+  const int64_t runs = task.columns == i.out_w ? 1 : task.rows, pixels = task.rows * task.columns / runs;
+  for (int64_t c = task.first_channel; c < task.last_channel; c += kDotPanel) {
+    dot_words({inputs, tiles, depth, kWinogradTaps, tap_stride, weights + c / kDotPanel * panel_size, products});
+    for (int64_t r = 0; r < down; ++r) winograd_outputs(products + r * across * tile_size, task.columns, sums + 2 * r * task.columns * kDotPanel);
+    for (int64_t r = 0; r < runs; ++r) finish_sums(finish_of(p, i, task, r), sums + r * pixels * kDotPanel, pixels, c, task.last_channel);
+  }
+}
+
+void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout, const Task& task) {
+  if (p.winograd) return run_winograd(p, i, task);
+  const Conv2d& c = p.conv;
+  const int64_t pixel_count = task.rows * i.out_w;
+  const int64_t tap_count = p.depthwise ? p.run_count * depthwise_taps(p.road) : p.run_count;
+  int32_t* pixels = scratch<int32_t>(pixel_count + tap_count);
+  int32_t* taps = pixels + pixel_count;
+  layout.pixels(task.rows, pixels);
+  layout.taps(tap_count, taps);
+  const uint8_t* activations = layout.origin(task.image, task.row);
+  if (layout.staged()) {
+    uint8_t* stage = scratch<uint8_t>(layout.bytes(task.rows) + kStageSlack);
+    layout.stage(task.image, task.group, task.row, task.column, task.rows, stage);
+    activations = stage;
+  }
+  const Finish finish = finish_of(p, i, task);
   const int32_t* start = p.start.data() + task.group * p.padded_channels;
   const int8_t* weights = p.weights.data<int8_t>();
   if (p.depthwise) {
@@ -244,11 +316,29 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
   }
 }
 
+// How a call is divided if there is one thread: into bands of `rows` rows, each into strips of `columns`. A band is whole units of rows, and
+// for more threads there may be up to most_bands.
+struct Blocks {
+  int64_t rows, columns, unit, most_bands;
+};
+
+Blocks blocks_of(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout) {
+  if (p.winograd) {
+    const int64_t tile_bytes = kWinogradTaps * winograd_depth(p.conv) * static_cast<int64_t>(sizeof(int16_t));
+    const int64_t most_tiles = std::max(kTransformedBytes / tile_bytes, kFewTiles), across = divide_up(i.out_w, 2);
+    const int64_t columns = divide_up(across, divide_up(across, most_tiles)), tiles = across * divide_up(i.out_h, 2);
+    return {2 * (most_tiles / columns), 2 * columns, 2, std::min(divide_up(i.out_h, 2), divide_up(tiles, kFewTiles))};
+  }
+  int64_t rows = std::min(i.out_h, p.conv.kernel_h);  // fewer would be mostly halo
+  while (rows < i.out_h && layout.bytes(rows + 1) <= kBandBytes) ++rows;
+  return {rows, i.out_w, 1, i.out_h};
+}
+
 }  // namespace
 
 std::string PackedConvInt8::description() const {
   std::string text = depthwise ? "depthwise" : conv.groups > 1 ? "grouped conv" : "conv";
-  text += " " + std::to_string(conv.kernel_h) + "x" + std::to_string(conv.kernel_w) + ", ";
+  text += " " + std::to_string(conv.kernel_h) + "x" + std::to_string(conv.kernel_w) + (winograd ? " by Winograd's transform, " : ", ");
   return text.append(dot_road_name(road));
 }
 
@@ -261,6 +351,7 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
   p.x_zero_point = x_zero_point;
   p.requantize = std::move(requantize);
   p.depthwise = is_depthwise(conv);
+  p.winograd = is_winograd(conv, road);
   if (p.depthwise) {
     p.run_count = divide_up(taps, depthwise_taps(road));
     p.padded_channels = round_up(conv.out_channels, kFinishChannels);
@@ -272,7 +363,11 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
     p.run_count = taps / joined;
     p.run_steps = divide_up(p.run_length, dot_step(road));
     p.padded_channels = round_up(conv.out_channels / conv.groups, kFinishChannels);
-    pack_products(weight, p);
+    if (p.winograd) {
+      pack_winograd(weight, p);
+    } else {
+      pack_products(weight, p);
+    }
   }
   pad_channels(p.requantize.multiplier, p);
   pad_channels(p.requantize.offset, p);
@@ -291,8 +386,7 @@ void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {
   const Conv2d& c = p.conv;
   if (i.batch * i.out_h * i.out_w == 0) return;
   const Layout layout(p, i);
-  int64_t rows = std::min(i.out_h, c.kernel_h);  // fewer would be mostly halo
-  while (rows < i.out_h && layout.bytes(rows + 1) <= kBandBytes) ++rows;
+  const Blocks blocks = blocks_of(p, i, layout);
   const int64_t groups = array_groups(p), oc = c.out_channels / groups;
   const int64_t work = i.out_h * i.out_w * oc * (p.depthwise ? 1 : c.in_channels / c.groups) * c.kernel_h * c.kernel_w;
   const int threads = i.batch * groups * work < kSerialWork ? 1 : num_threads();
@@ -301,18 +395,23 @@ void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {
   // rows that neighbouring bands share are staged twice: four a thread took a tenth longer on two free processors.
   const int64_t wanted = threads == 1 ? 1 : 2 * threads, most_splits = p.depthwise ? 1 : divide_up(oc, kFinishChannels);
   const bool channels_first = !layout.staged() && p.weights.numel() > i.in_h * i.in_w * c.in_channels;
-  int64_t bands = divide_up(i.out_h, rows);
-  int64_t split = channels_first ? std::min(most_splits, divide_up(wanted, i.batch * groups * bands)) : 1;
-  if (i.batch * groups * bands * split < wanted) bands = std::min(i.out_h, divide_up(wanted, i.batch * groups * split));
-  split = std::max(split, std::min(most_splits, divide_up(wanted, i.batch * groups * bands)));
+  const int64_t units = divide_up(i.out_h, blocks.unit), columns = blocks.columns, strips = divide_up(i.out_w, columns);
+  const int64_t sheets = i.batch * groups * strips;
+  int64_t bands = divide_up(i.out_h, blocks.rows);
+  int64_t split = channels_first ? std::min(most_splits, divide_up(wanted, sheets * bands)) : 1;
+  if (sheets * bands * split < wanted) bands = std::max(bands, std::min(blocks.most_bands, divide_up(wanted, sheets * split)));
+  split = std::max(split, std::min(most_splits, divide_up(wanted, sheets * bands)));
   const int64_t channels = round_up(divide_up(oc, split), kDotPanel);
   split = divide_up(oc, channels);
-  const int64_t tasks = i.batch * groups * bands * split;
+  const int64_t tasks = sheets * bands * split;
   parallel_for(tasks, threads == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t part = t % split, band = t / split % bands, group = t / split / bands % groups;
-      const int64_t row = band * i.out_h / bands, next_row = (band + 1) * i.out_h / bands;
-      run_task(p, i, layout, {t / split / bands / groups, group, row, next_row - row, part * channels, std::min(oc, (part + 1) * channels)});
+      const int64_t part = t % split, strip = t / split % strips, band = t / split / strips % bands, sheet = t / split / strips / bands;
+      const int64_t row = band * units / bands * blocks.unit, next_row = std::min((band + 1) * units / bands * blocks.unit, i.out_h);
+      const int64_t column = strip * columns;
+      run_task(p, i, layout,
+               {sheet / groups, sheet % groups, row, next_row - row, column, std::min(columns, i.out_w - column), part * channels,
+                std::min(oc, (part + 1) * channels)});
     }
   });
 }

@@ -19,11 +19,12 @@ struct PackedConvInt8 {
   Conv2d conv;
   DotRoad road = DotRoad::kPairs;
   bool depthwise = false;
+  bool winograd = false;  // by kernel/winograd_int8.h: 3x3 convolutions of the 16-bit road that gain by it
   int32_t x_zero_point = 0;
   // Taps of a pixel: runs of neighbouring elements, `run_length` of them in steps of dot_step(road).
   int64_t run_count = 0, run_length = 0, run_steps = 0;
   int64_t padded_channels = 0;  // of a group: those of the arrays below
-  Tensor weights;
+  Tensor weights;               // s8; s16 and 32/9 of the bytes for Winograd
   std::vector<int32_t> start, weight_sums;
   Requantize requantize;  // with padded arrays, [groups][padded_channels]
 

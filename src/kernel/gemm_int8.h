@@ -53,6 +53,22 @@ struct DotBand {
 // Computes channels [first_channel, last_channel) of all pixels.
 void dot_band(const DotBand& band);
 
+// Sums of products of s16 with panels of s16, as they are: out[row][matrix][channel] of kDotPanel channels = the sum over k of
+// rows[matrix][row][k] * weights[matrix][k][channel], modulo 2^32. Pairs of neighbouring products must fit 32 bits. On every road's machine.
+struct DotWords {
+  const int16_t* rows = nullptr;  // `depth` elements each, one behind the other
+  int64_t row_count = 0;
+  int64_t depth = 0;  // a multiple of 8
+  int64_t matrices = 0;
+  int64_t matrix_stride = 0;         // elements between the first rows of two matrices
+  const int16_t* weights = nullptr;  // [matrices][depth / 2][kDotPanel][2]
+  int32_t* out = nullptr;            // [row_count][matrices][kDotPanel]
+};
+void dot_words(const DotWords& words);
+
+// Requantizes sums[pixel][kDotPanel] of `pixel_count` pixels: channels from `channel`, a multiple of kDotPanel, to before last_channel.
+void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel, int64_t last_channel);
+
 // Runs `rounds` rounds of 9 independent dot instructions in registers, and returns how many multiply-adds that were.
 // It measures the machine's peak for benchmarks.
 int64_t dot_peak(DotRoad road, int64_t rounds);

@@ -57,7 +57,8 @@ template <bool kBytes> HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn:
   }
 }
 
-template <bool kBytes, int kRows, int kVectors>
+// kWords: weights of the 16-bit products that have 16 bits in memory.
+template <bool kBytes, int kRows, int kVectors, bool kWords = false>
 HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, int64_t a_at, const int8_t* const* b, int64_t b_at) {
   const D32 d;
   hn::Vec<D8> bytes[kVectors];
@@ -71,6 +72,8 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
     }
     if constexpr (kBytes) {
       pairs[v] = hn::Zero(D16());
+    } else if constexpr (kWords) {
+      pairs[v] = hn::BitCast(D16(), hn::LoadU(D8(), b[v] + b_at));
     } else {
       pairs[v] = hn::PromoteTo(D16(), hn::LoadU(hn::Rebind<int8_t, D16>(), b[v] + b_at));
     }
@@ -86,17 +89,18 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
 }
 
 // What is rare stands apart, so that the loops around it keep their registers.
-template <int kRows, int kVectors> HWY_NOINLINE void finish_block(const DotBand& band, const int32_t* sums, int64_t pixel, int64_t channel) {
+template <int kRows, int kVectors>
+HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_t pixel, int64_t channel, int64_t last_channel) {
   V32 sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::LoadU(D32(), sums + (r * kVectors + v) * kLanes);
   }
-  if (is_plain_or_sum(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel && band.finish.residual) {
-    finish_plain_rows<true>(D32(), band.finish, sum, pixel, channel);
+  if (is_plain_or_sum(*finish.requantize) && channel + kVectors * kLanes <= last_channel && finish.residual) {
+    finish_plain_rows<true>(D32(), finish, sum, pixel, channel);
   } else {
-    finish_rows(D32(), band.finish, sum, pixel, channel, band.last_channel - channel);
+    finish_rows(D32(), finish, sum, pixel, channel, last_channel - channel);
   }
 }
 
@@ -155,7 +159,7 @@ template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotB
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, sums + (r * kVectors + v) * kLanes);
   }
-  finish_block<kRows, kVectors>(band, sums, pixel, channel);
+  finish_block<kRows, kVectors>(band.finish, sums, pixel, channel, band.last_channel);
 }
 
 // All pixels for kVectors vectors of channels, in ever smaller blocks.
@@ -187,6 +191,76 @@ void dot_band(const DotBand& band) {
     if (band.road != DotRoad::kPairs) return band_of<true>(band);
   }
   band_of<false>(band);
+}
+
+constexpr int kPanelVectors = static_cast<int>(kDotPanel / kLanes);
+
+// kRows rows of one matrix from `row` on, with some vectors of the panel from `weights` on.
+template <int kRows, int kVectors> HWY_INLINE void words_block(const DotWords& words, const int16_t* rows, const int16_t* weights, int32_t* out) {
+  const D32 d;
+  constexpr int kSteps = kUnrolled ? 4 : 1;
+  V32 sum[kRows][kVectors];
+  const uint8_t* a[kRows];
+  const int8_t* b[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) b[v] = reinterpret_cast<const int8_t*>(weights) + v * kLanes * 4;
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    a[r] = reinterpret_cast<const uint8_t*>(rows + r * words.depth);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
+  }
+#if defined(__clang__)
+#pragma clang loop unroll(disable)
+#endif
+  for (int64_t step = words.depth / 2; step > 0; step -= kSteps) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSteps; ++s) dot_step_at<false, kRows, kVectors, true>(sum, a, s * 4, b, s * kDotPanel * 4);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) a[r] += kSteps * 4;
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) b[v] += kSteps * kDotPanel * 4;
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r, out += words.matrices * kDotPanel) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, out + v * kLanes);
+  }
+}
+
+void dot_words(const DotWords& words) {
+  constexpr int kVectors = kPanelVectors < 2 ? kPanelVectors : 2, kRows = 4;
+  const int64_t out_stride = words.matrices * kDotPanel;
+  for (int64_t matrix = 0; matrix < words.matrices; ++matrix) {
+    for (int64_t c = 0; c < kDotPanel; c += kVectors * kLanes) {
+      const int16_t *a = words.rows + matrix * words.matrix_stride, *b = words.weights + matrix * words.depth * kDotPanel + c * 2;
+      int32_t* out = words.out + matrix * kDotPanel + c;
+      int64_t row = 0;
+      for (; row + kRows <= words.row_count; row += kRows, a += kRows * words.depth, out += kRows * out_stride)
+        words_block<kRows, kVectors>(words, a, b, out);
+      for (; row < words.row_count; ++row, a += words.depth, out += out_stride) words_block<1, kVectors>(words, a, b, out);
+    }
+  }
+}
+
+void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel, int64_t last_channel) {
+  constexpr int kRows = 4;
+  const bool plain = is_plain(*finish.requantize) && channel + kDotPanel <= last_channel;
+  int64_t pixel = 0;
+  for (; pixel + kRows <= pixel_count; pixel += kRows, sums += kRows * kDotPanel) {
+    if (!plain) {
+      finish_block<kRows, kPanelVectors>(finish, sums, pixel, channel, last_channel);
+      continue;
+    }
+    V32 sum[kRows][kPanelVectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kPanelVectors; ++v) sum[r][v] = hn::LoadU(D32(), sums + r * kDotPanel + v * kLanes);
+    }
+    finish_plain_rows<false>(D32(), finish, sum, pixel, channel);
+  }
+  for (; pixel < pixel_count; ++pixel, sums += kDotPanel) finish_block<1, kPanelVectors>(finish, sums, pixel, channel, last_channel);
 }
 
 // Nine sums of products of three vectors with three: what an inner loop does, without its loads. The vectors change with
@@ -274,6 +348,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace qdq::kernel {
 HWY_EXPORT(dot_band);
+HWY_EXPORT(dot_words);
+HWY_EXPORT(finish_sums);
 HWY_EXPORT(dot_peak);
 HWY_EXPORT(best_road);
 
@@ -296,6 +372,10 @@ std::string_view dot_road_name(DotRoad road) {
 }
 
 void dot_band(const DotBand& band) { HWY_DYNAMIC_DISPATCH(dot_band)(band); }
+void dot_words(const DotWords& words) { HWY_DYNAMIC_DISPATCH(dot_words)(words); }
+void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel, int64_t last_channel) {
+  HWY_DYNAMIC_DISPATCH(finish_sums)(finish, sums, pixel_count, channel, last_channel);
+}
 int64_t dot_peak(DotRoad road, int64_t rounds) { return HWY_DYNAMIC_DISPATCH(dot_peak)(road, rounds); }
 
 }  // namespace qdq::kernel

@@ -193,8 +193,52 @@ TEST(ConvInt8, SumsOfExtremesAreExact) {
   });
 }
 
+// As many channels as the transform takes, and one more, whose sum takes the plain way.
+TEST(ConvInt8, SumsOfExtremesByWinogradAreExact) {
+  const auto sum_of_all = [](int64_t ic, uint8_t x, int8_t w, int32_t zero_point, DotRoad road) {
+    const Int8Problem p{"extremes", 1, 3, 3, square(ic, 16, 1, 3, 1)};
+    Requantize q;
+    q.multiplier.assign(16, 1.0f);
+    q.out_is_float = true;
+    const std::vector<uint8_t> images(static_cast<size_t>(9 * ic), x);
+    const std::vector<int8_t> weight(static_cast<size_t>(16 * 9 * ic), w);
+    const PackedConvInt8 packed = pack_conv2d_int8(p.conv, weight.data(), zero_point, q, road);
+    EXPECT_EQ(packed.winograd, road == DotRoad::kPairs && ic == 1827) << packed.description();
+    std::vector<float> out(9 * 16);
+    conv2d_int8(packed, {1, 3, 3, 3, 3, images.data(), ic, nullptr, 0, out.data(), 16});
+    return at(out, 4 * 16);
+  };
+  on_every_road([&](DotRoad road) {
+    for (int64_t ic : {1827, 1828}) {
+      EXPECT_EQ(sum_of_all(ic, 255, -128, 0, road), static_cast<float>(ic * 9 * 255 * -128));
+      EXPECT_EQ(sum_of_all(ic, 0, -128, 255, road), static_cast<float>(ic * 9 * 255 * 128));
+      EXPECT_EQ(sum_of_all(ic, 255, 127, 0, road), static_cast<float>(ic * 9 * 255 * 127));
+    }
+  });
+}
+
+TEST(ConvInt8, WinogradIsForWindowsOf3x3ThatOverlap) {
+  const auto winograd = [](const Conv2d& c) {
+    const std::vector<int8_t> weight(static_cast<size_t>(c.out_channels * (c.in_channels / c.groups) * c.kernel_h * c.kernel_w), 1);
+    Requantize q;
+    q.multiplier.assign(static_cast<size_t>(c.out_channels), 1.0f);
+    const PackedConvInt8 packed = pack_conv2d_int8(c, weight.data(), 0, q, DotRoad::kPairs);
+    EXPECT_EQ(packed.winograd, packed.description().find("Winograd") != std::string::npos);
+    return packed.winograd;
+  };
+  EXPECT_TRUE(winograd(square(16, 16, 1, 3, 1)));
+  EXPECT_TRUE(winograd(square(64, 64, 4, 3, 1)));
+  EXPECT_FALSE(winograd(square(64, 64, 8, 3, 1)));
+  EXPECT_FALSE(winograd(square(16, 16, 1, 3, 2)));
+  EXPECT_FALSE(winograd(square(16, 16, 1, 5, 1)));
+  EXPECT_FALSE(winograd({16, 16, 1, 3, 3, 1, 1, 2, 2, 2, 2}));
+  EXPECT_FALSE(winograd(square(32, 32, 32, 3, 1)));
+}
+
 TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
-  const Int8Problem problems[] = {{"dense", 2, 6, 5, square(20, 27, 1, 3, 1)}, {"depthwise", 1, 6, 5, square(27, 27, 27, 3, 1)}};
+  const Int8Problem problems[] = {{"dense", 2, 6, 5, square(20, 27, 1, 3, 1)},
+                                  {"dense to few", 2, 6, 5, square(20, 11, 1, 3, 1)},
+                                  {"depthwise", 1, 6, 5, square(27, 27, 27, 3, 1)}};
   on_every_road([&](DotRoad road) {
     for (const Int8Problem& p : problems) {
       for (int residual : {0, 1, 2}) {
@@ -234,24 +278,25 @@ TEST(ConvInt8, RoundsHalfToEvenBeforeTheZeroPoint) {
 
 TEST(ConvInt8, ReadsAndWritesSlicesOfChannelsAndNothingElse) {
   on_every_road([](DotRoad road) {
-    for (const Conv2d& c : {square(8, 5, 1, 3, 1), square(8, 5, 1, 1, 1), square(8, 8, 8, 3, 1), square(8, 10, 2, 1, 2)}) {
+    for (const Conv2d& c : {square(8, 5, 1, 3, 1), square(8, 5, 1, 1, 1), square(8, 8, 8, 3, 1), square(8, 10, 2, 1, 2), square(18, 20, 1, 3, 1)}) {
       const Int8Problem p{"slice", 1, 4, 6, c};
       Data data(p, 5, 9);
       const auto packed = pack_conv2d_int8(c, data.w.data(), 9, data.requantize, road);
       const int64_t pixels = p.out_h() * p.out_w();
       std::vector<uint8_t> want(static_cast<size_t>(pixels * c.out_channels));
       conv2d_int8(packed, images_of(p, data, want.data()));
-      std::vector<uint8_t> wide(4 * 6 * 11, 255), out(static_cast<size_t>(pixels * 13), 42);
-      for (int64_t i = 0; i < 24; ++i) std::copy_n(data.x.begin() + i * 8, 8, wide.begin() + i * 11 + 2);
+      const int64_t ic = c.in_channels, oc = c.out_channels, x_stride = ic + 3, out_stride = oc + 5;
+      std::vector<uint8_t> wide(static_cast<size_t>(24 * x_stride), 255), out(static_cast<size_t>(pixels * out_stride), 42);
+      for (int64_t i = 0; i < 24; ++i) std::copy_n(data.x.begin() + i * ic, ic, wide.begin() + i * x_stride + 2);
       ConvInt8Images images = images_of(p, data, out.data() + 3);
       images.x = wide.data() + 2;
-      images.x_stride = 11;
-      images.out_stride = 13;
+      images.x_stride = x_stride;
+      images.out_stride = out_stride;
       conv2d_int8(packed, images);
       for (int64_t i = 0; i < pixels; ++i) {
-        for (int64_t j = 0; j < 13; ++j) {
-          const bool inside = j >= 3 && j < 3 + c.out_channels;
-          ASSERT_EQ(+at(out, i * 13 + j), inside ? +at(want, i * c.out_channels + j - 3) : 42) << i << ", " << j;
+        for (int64_t j = 0; j < out_stride; ++j) {
+          const bool inside = j >= 3 && j < 3 + oc;
+          ASSERT_EQ(+at(out, i * out_stride + j), inside ? +at(want, i * oc + j - 3) : 42) << i << ", " << j;
         }
       }
     }

@@ -1,0 +1,110 @@
+// The transforms around the products of Winograd's convolution.
+#include "kernel/winograd_int8.h"
+
+#include "kernel/gemm_int8.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/winograd_int8_hwy.cpp"
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D16 = hn::CappedTag<int16_t, kWinogradChannels>;
+using V16 = hn::Vec<D16>;
+using D32 = hn::CappedTag<int32_t, kDotPanel>;
+using V32 = hn::Vec<D32>;
+constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
+static_assert(HWY_MAX_LANES_D(D16) == kWinogradChannels);
+
+HWY_INLINE void winograd_tile(const int16_t* from, int64_t row_stride, int64_t pixel_stride, int64_t tap_stride, int16_t* out) {
+  const D16 d;
+  V16 t[4][4];  // B^T d
+#pragma GCC unroll 4
+  for (int column = 0; column < 4; ++column) {
+    V16 x[4];
+#pragma GCC unroll 4
+    for (int row = 0; row < 4; ++row) x[row] = hn::LoadU(d, from + row * row_stride + column * pixel_stride);
+    t[0][column] = hn::Sub(x[0], x[2]);
+    t[1][column] = hn::Add(x[1], x[2]);
+    t[2][column] = hn::Sub(x[2], x[1]);
+    t[3][column] = hn::Sub(x[1], x[3]);
+  }
+#pragma GCC unroll 4
+  for (int row = 0; row < 4; ++row, out += 4 * tap_stride) {
+    hn::StoreU(hn::Sub(t[row][0], t[row][2]), d, out);
+    hn::StoreU(hn::Add(t[row][1], t[row][2]), d, out + tap_stride);
+    hn::StoreU(hn::Sub(t[row][2], t[row][1]), d, out + 2 * tap_stride);
+    hn::StoreU(hn::Sub(t[row][1], t[row][3]), d, out + 3 * tap_stride);
+  }
+}
+
+void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t depth, int64_t tap_stride, int16_t* out) {
+  for (int64_t tile = 0; tile < tiles; ++tile, rows += 2 * channels, out += depth)
+    for (int64_t c = 0; c < depth; c += kWinogradChannels) winograd_tile(rows + c, row_stride, channels, tap_stride, out + c);
+}
+
+void winograd_outputs(const int32_t* products, int64_t width, int32_t* out) {
+  const D32 d;
+  for (int64_t column = 0; column < width; column += 2, products += kWinogradTaps * kDotPanel) {
+    for (int64_t lane = 0; lane < kDotPanel; lane += kLanes) {
+      V32 t[2][4];  // A^T m
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        const int32_t* m = products + i * kDotPanel + lane;
+        const V32 second = hn::LoadU(d, m + 4 * kDotPanel), third = hn::LoadU(d, m + 8 * kDotPanel);
+        t[0][i] = hn::Add(hn::LoadU(d, m), hn::Add(second, third));
+        t[1][i] = hn::Sub(hn::Sub(second, third), hn::LoadU(d, m + 12 * kDotPanel));
+      }
+#pragma GCC unroll 2
+      for (int row = 0; row < 2; ++row) {
+        int32_t* to = out + (row * width + column) * kDotPanel + lane;
+        const V32 left = hn::Add(t[row][0], hn::Add(t[row][1], t[row][2]));
+        hn::StoreU(hn::ShiftRight<2>(left), d, to);
+        if (column + 1 < width) {
+          const V32 right = hn::Sub(hn::Sub(t[row][1], t[row][2]), t[row][3]);
+          hn::StoreU(hn::ShiftRight<2>(right), d, to + kDotPanel);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+HWY_EXPORT(winograd_inputs);
+HWY_EXPORT(winograd_outputs);
+
+void winograd_weights(const int8_t* g, int16_t* out) {
+  int t[4][3];  // 2 G g
+  for (int column = 0; column < 3; ++column) {
+    const int top = g[column], middle = g[3 + column], bottom = g[6 + column];
+    t[0][column] = 2 * top;
+    t[1][column] = top + middle + bottom;
+    t[2][column] = top - middle + bottom;
+    t[3][column] = 2 * bottom;
+  }
+  for (const auto& row : t) {
+    *out++ = static_cast<int16_t>(2 * row[0]);
+    *out++ = static_cast<int16_t>(row[0] + row[1] + row[2]);
+    *out++ = static_cast<int16_t>(row[0] - row[1] + row[2]);
+    *out++ = static_cast<int16_t>(2 * row[2]);
+  }
+}
+
+void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t depth, int64_t tap_stride, int16_t* out) {
+  HWY_DYNAMIC_DISPATCH(winograd_inputs)(rows, row_stride, channels, tiles, depth, tap_stride, out);
+}
+
+void winograd_outputs(const int32_t* products, int64_t width, int32_t* out) { HWY_DYNAMIC_DISPATCH(winograd_outputs)(products, width, out); }
+
+}  // namespace qdq::kernel
+#endif
