@@ -9,6 +9,7 @@
 #include <new>
 #include <variant>
 
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "cli/data.h"
 #include "cli/evaluation.h"
@@ -117,7 +118,7 @@ val answer_of(val (*call)(void*), void* body) {
   } catch (const Error& error) {
     return error_value(to_string(error.code), error.message, error.node, error.op);
   } catch (const std::bad_alloc&) {
-    return error_value("OutOfMemory", "the memory that WASM may use (4 GB) is used up; dispose of what is not needed, or use smaller batches");
+    return error_value("OutOfMemory", concat("dispose of what is not needed: nothing is left of the ", memory_limit()->words));
   } catch (const std::exception& error) {
     return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
   }
@@ -464,6 +465,13 @@ val set_threads(int count) {
   });
 }
 
+val set_max_memory(double bytes) {
+  return guard([&] {
+    set_memory_limit(MemoryLimit(static_cast<uint64_t>(bytes), "that configure({ maxMemory }) allows; use smaller batches, or allow more"));
+    return val::null();
+  });
+}
+
 val capabilities() {
   return guard([&] {
     val answer = val::object();
@@ -506,5 +514,6 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("runSession", &run_session);
   emscripten::function("dispose", &Busy::dispose);
   emscripten::function("setThreads", &set_threads);
+  emscripten::function("setMaxMemory", &set_max_memory);
   emscripten::function("capabilities", &capabilities);
 }

@@ -13,6 +13,9 @@ export interface Configuration {
   // Threads to use, the caller's included; results never depend on it. By default one in Node, and in a page that is cross-origin isolated
   // up to four, as many as the machine has processors; without isolation a page has one.
   threads?: number;
+  // The bytes that the module's memory may grow to, at most the 4 GB of WebAssembly, which are the default. Work that is known to need more is
+  // refused before it begins, with QdqError{OutOfMemory}.
+  maxMemory?: number;
 }
 
 // What the loaded module works with.
@@ -48,8 +51,11 @@ export function openDoor(opened: Door): void {
 // Settings for those who need them, before the first load. Throws QdqError{InvalidArgument} after it.
 export function configure(settings: Configuration): void {
   if (loading) throw new QdqError("InvalidArgument", "configure() came after the first load; call it before");
-  if (settings.threads !== undefined && !(Number.isSafeInteger(settings.threads) && settings.threads >= 1)) {
-    throw new QdqError("InvalidArgument", `threads is ${settings.threads}, it must be a whole number of at least 1`);
+  for (const name of ["threads", "maxMemory"] as const) {
+    const value = settings[name];
+    if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1)) {
+      throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number of at least 1`);
+    }
   }
   configuration = { ...settings };
 }
@@ -89,6 +95,7 @@ export function loadModule(): Promise<RawModule> {
   loading ??= (async () => {
     loaded = await load();
     unwrap(loaded.setThreads(door.threads(configuration.threads)));
+    if (configuration.maxMemory !== undefined) unwrap(loaded.setMaxMemory(configuration.maxMemory));
     return loaded;
   })().catch((error: unknown) => {
     loading = undefined;

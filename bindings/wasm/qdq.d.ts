@@ -67,6 +67,7 @@ export interface RawModule {
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
   dispose(handle: number): void;
   setThreads(count: number): Answer<null>;
+  setMaxMemory(bytes: number): Answer<null>;
   capabilities(): Answer<{ integerProducts: string; threads: number }>;
 }
 

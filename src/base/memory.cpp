@@ -1,27 +1,91 @@
 #include "base/memory.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 #ifdef __EMSCRIPTEN__
 #include <malloc.h>
+#else
+#include <atomic>
 #endif
 
 namespace qdq {
+namespace {
 
-std::optional<uint64_t> available_memory() {
+std::string size_text(uint64_t bytes) {
+  return bytes < 10'000'000 ? concat((bytes + 500) / 1000, " kB") : concat(bytes / 1'000'000 + (bytes % 1'000'000 >= 500'000 ? 1 : 0), " MB");
+}
+
+std::optional<MemoryLimit> limit_of_addresses() {
 #ifdef __EMSCRIPTEN__
-  // All of the 4 GB is the module's, and its memory grows up to them.
-  return (uint64_t{1} << 32) - static_cast<uint32_t>(mallinfo().uordblks);
+  return MemoryLimit(uint64_t{1} << 32, "that WebAssembly has; use smaller batches, or the native program");
 #else
   return std::nullopt;
 #endif
 }
 
-void check_memory(uint64_t bytes, std::string_view what, std::optional<uint64_t> available) {
-  if (!available || bytes <= *available) return;
-  const auto megabytes = [](uint64_t count) { return concat((count + 500'000) / 1'000'000, " MB"); };
-  fail(ErrorCode::kOutOfMemory, what, " needs at least ", megabytes(bytes), " of memory, and ", megabytes(*available),
-       " are left of the 4 GB that WebAssembly has; use smaller batches, or the native program");
+std::optional<MemoryLimit>& limit_in_force() {
+  static std::optional<MemoryLimit> limit = limit_of_addresses();
+  return limit;
 }
+
+#ifdef __EMSCRIPTEN__
+// The allocator counts everything that is in use.
+uint64_t memory_in_use() { return static_cast<uint32_t>(mallinfo().uordblks); }
+#else
+std::atomic<uint64_t> taken{0};
+uint64_t memory_in_use() { return taken.load(std::memory_order_relaxed); }
+#endif
+
+uint64_t left_of(const MemoryLimit& limit) { return limit.bytes - std::min(limit.bytes, memory_in_use()); }
+
+[[noreturn]] void refuse(uint64_t bytes, std::string_view what, uint64_t left, const MemoryLimit& limit) {
+  fail(ErrorCode::kOutOfMemory, what, " needs at least ", size_text(bytes), " of memory, and ", size_text(left), " are left of the ", limit.words);
+}
+
+}  // namespace
+
+MemoryLimit::MemoryLimit(uint64_t bytes, std::string_view rest)
+    : bytes(bytes), words(concat(bytes == uint64_t{1} << 32 ? "4 GB" : size_text(bytes), " ", rest)) {}
+
+const std::optional<MemoryLimit>& memory_limit() { return limit_in_force(); }
+
+void set_memory_limit(std::optional<MemoryLimit> limit) {
+  const std::optional<MemoryLimit> highest = limit_of_addresses();
+  limit_in_force() = limit && (!highest || limit->bytes < highest->bytes) ? std::move(limit) : highest;
+}
+
+std::optional<uint64_t> available_memory() {
+  const std::optional<MemoryLimit>& limit = memory_limit();
+  return limit ? std::optional(left_of(*limit)) : std::nullopt;
+}
+
+void check_memory(uint64_t bytes, std::string_view what) {
+  const std::optional<MemoryLimit>& limit = memory_limit();
+  if (!limit) return;
+  const uint64_t left = left_of(*limit);
+  if (bytes > left) refuse(bytes, what, left, *limit);
+}
+
+#ifdef __EMSCRIPTEN__
+void take_memory(uint64_t) {}
+void give_memory_back(uint64_t) {}
+
+// Asked by the module's glue (bindings/memory.js) before its memory grows.
+extern "C" uint32_t qdq_memory_limit() {
+  constexpr uint64_t kPage = 65536, kMost = (uint64_t{1} << 32) - kPage;
+  return static_cast<uint32_t>(std::min(memory_limit()->bytes, kMost) / kPage * kPage);
+}
+#else
+void take_memory(uint64_t bytes) {
+  const uint64_t before = taken.fetch_add(bytes, std::memory_order_relaxed);
+  const std::optional<MemoryLimit>& limit = memory_limit();
+  if (!limit || (before <= limit->bytes && bytes <= limit->bytes - before)) return;
+  give_memory_back(bytes);
+  refuse(bytes, "a tensor", limit->bytes - std::min(limit->bytes, before), *limit);
+}
+void give_memory_back(uint64_t bytes) { taken.fetch_sub(bytes, std::memory_order_relaxed); }
+#endif
 
 }  // namespace qdq

@@ -4,10 +4,14 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cstdlib>
 #include <functional>
 #include <new>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "cli/conformance.h"
 #include "cli/verbs.h"
@@ -19,11 +23,23 @@ namespace {
 
 constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
 
+// "500MB" is 500,000,000 bytes, "2GiB" 2 * 2^30; without a unit a number is one of bytes.
+std::optional<uint64_t> bytes_in(const std::string& text) {
+  char* unit = nullptr;
+  const double number = std::strtod(text.c_str(), &unit);
+  if (!(number >= 1)) return std::nullopt;
+  static constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                                                                   {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  for (const auto& [name, bytes] : kUnits)
+    if (std::string_view(unit) == name && number * bytes < 0x1p63) return static_cast<uint64_t>(number * bytes);
+  return std::nullopt;
+}
+
 void add_data_options(CLI::App& verb, DataOptions& options) {
   verb.add_option("--preprocess", options.preprocess, "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")
       ->type_name("FILE.json");
   verb.add_option("--batch-size", options.batch_size, "samples a batch, where the model leaves it open (16)")->type_name("N");
-  verb.add_option("--limit", options.limit, "use only the first N samples")->type_name("N");
+  verb.add_option("--limit", options.limit, "use only N samples: the first, of images in folders as many of each folder as can be")->type_name("N");
 }
 
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
@@ -56,6 +72,9 @@ struct CommandLine {
   CLI::App* verb(const char* name, const char* description, std::function<int()> body, std::function<void()> check = {}) {
     CLI::App* verb = app.add_subcommand(name, description);
     verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")->type_name("N");
+    verb->add_option("--max-memory", max_memory, "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
+        ->type_name("SIZE")
+        ->check([](const std::string& text) { return bytes_in(text) ? "" : "found " + text + ", wanted a size such as 500MB, 1.5GB or 2GiB"; });
     verb->callback([this, body = std::move(body), check = std::move(check)] {
       if (check) check();
       work = body;
@@ -171,6 +190,15 @@ struct CommandLine {
   CLI::App app{"Post-training int8 quantization of PyTorch models (.pt2)", "qdq"};
   std::function<int()> work;
   int threads = 1;
+  std::string max_memory;
+
+  std::optional<MemoryLimit> memory_limit() {
+    if (!max_memory.empty()) return MemoryLimit(*bytes_in(max_memory), "that --max-memory allows; use smaller batches, or allow more");
+    const std::optional<uint64_t> machine = host.machine_memory();
+    if (!machine) return std::nullopt;
+    return MemoryLimit(*machine, "that this machine has; use smaller batches, or allow more by --max-memory");
+  }
+
   QuantizeOptions quantize;
   RunOptions run;
   EvaluateOptions evaluate;
@@ -215,6 +243,7 @@ int run_cli(std::span<const std::string> args, Host& host) {
   }
   try {
     set_num_threads(line.threads);
+    set_memory_limit(line.memory_limit());
     return line.work();
   } catch (const Error& error) {
     std::string message = error.message;

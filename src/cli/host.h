@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +26,9 @@ struct Host {
   virtual void print_error(const std::string& text) = 0;  // to the standard error output
   virtual bool error_is_terminal() = 0;                   // whether a progress bar would be seen
   virtual double now_seconds() = 0;                       // since any fixed moment
+
+  // The bytes of memory that the machine has for this program, where somebody knows.
+  virtual std::optional<uint64_t> machine_memory() { return std::nullopt; }
 };
 
 }  // namespace qdq

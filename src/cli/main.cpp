@@ -4,6 +4,7 @@
 #include <malloc.h>
 #endif
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/large_pages.h"
+#include "base/memory.h"
 #include "cli/cli.h"
 
 namespace {
@@ -33,6 +35,7 @@ class NativeHost final : public qdq::Host {
     const auto size = fs::file_size(path, unknown);
     std::vector<std::byte> bytes;
     if (!unknown) {
+      qdq::check_memory(size, "reading " + path);
       bytes.reserve(size);
       qdq::prefer_large_pages(bytes.data(), size);
       bytes.resize(size);
@@ -78,6 +81,13 @@ class NativeHost final : public qdq::Host {
   void print(const std::string& text) override { std::fwrite(text.data(), 1, text.size(), stdout); }
   void print_error(const std::string& text) override { std::fwrite(text.data(), 1, text.size(), stderr); }
   bool error_is_terminal() override { return isatty(STDERR_FILENO) != 0; }
+  // A container may have less than the machine.
+  std::optional<uint64_t> machine_memory() override {
+    const auto machine = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    unsigned long long container = 0;
+    const File file(std::fopen("/sys/fs/cgroup/memory.max", "r"));
+    return file && std::fscanf(file.get(), "%llu", &container) == 1 ? std::min<uint64_t>(machine, container) : machine;
+  }
   double now_seconds() override { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 };
 

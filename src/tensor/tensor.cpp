@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/large_pages.h"
+#include "base/memory.h"
 
 namespace qdq {
 
@@ -63,17 +64,22 @@ constexpr std::align_val_t kAlignment{64};
 Storage::Storage(size_t bytes) : size_(bytes) {
   // A margin of 64 bytes lets vector loops read a whole register at the end.
   const size_t rounded = bytes + 64;
+  QDQ_CHECK(rounded > bytes, kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into memory");
+  take_memory(rounded);
   try {
-    QDQ_CHECK(rounded > bytes, kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into memory");
     data_ = static_cast<std::byte*>(::operator new(rounded, kAlignment));
   } catch (const std::bad_alloc&) {
+    give_memory_back(rounded);
     fail(ErrorCode::kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into memory");
   }
   prefer_large_pages(data_, rounded);
   std::memset(data_ + bytes, 0, rounded - bytes);
 }
 
-Storage::~Storage() { ::operator delete(data_, kAlignment); }
+Storage::~Storage() {
+  ::operator delete(data_, kAlignment);
+  give_memory_back(size_ + 64);
+}
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset)
     : storage_(std::move(storage)), dtype_(dtype), sizes_(std::move(sizes)), strides_(std::move(strides)), offset_(offset) {

@@ -50,6 +50,58 @@ test("threads do not change the bytes", () => {
   for (const other of bytes) expect(other.equals(bytes[0])).toBe(true);
 });
 
+// A zip archive of one member that claims to be 5 GB when it is inflated; it is as long as such a member is at least.
+function fiveGigabytes() {
+  const name = Buffer.from("serialized_state_dict.pt"), packed = Buffer.alloc(Math.ceil(5e9 / 1032));
+  const local = Buffer.alloc(30), central = Buffer.alloc(46), wide = Buffer.alloc(12), end = Buffer.alloc(22);
+  local.writeUInt32LE(0x04034b50);
+  local.writeUInt16LE(8, 8);
+  local.writeUInt32LE(packed.length, 18);
+  local.writeUInt32LE(0xffffffff, 22);
+  local.writeUInt16LE(name.length, 26);
+  central.writeUInt32LE(0x02014b50);
+  central.writeUInt16LE(8, 10);
+  central.writeUInt32LE(packed.length, 20);
+  central.writeUInt32LE(0xffffffff, 24);
+  central.writeUInt16LE(name.length, 28);
+  central.writeUInt16LE(wide.length, 30);
+  wide.writeUInt16LE(1);
+  wide.writeUInt16LE(8, 2);
+  wide.writeBigUInt64LE(5_000_000_000n, 4);
+  end.writeUInt32LE(0x06054b50);
+  end.writeUInt16LE(1, 8);
+  end.writeUInt16LE(1, 10);
+  end.writeUInt32LE(central.length + name.length + wide.length, 12);
+  end.writeUInt32LE(local.length + name.length + packed.length, 16);
+  return Buffer.concat([local, name, packed, central, name, wide, end]);
+}
+
+test("an archive that declares 5 GB is refused in one sentence, by what WebAssembly has or by what is allowed", () => {
+  fs.writeFileSync(at("five.pt2"), fiveGigabytes());
+  const needs = "qdq: five.pt2: loading the .pt2 file needs at least 5000 MB of memory, and ";
+  const refused = (name, ...args) => {
+    const { status, stdout, stderr } = builds[name]("inspect", "five.pt2", ...args);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr.startsWith(needs)).toBe(true);
+    return stderr.slice(needs.length);
+  };
+  expect(refused("npx")).toMatch(/^4\d{3} MB are left of the 4 GB that WebAssembly has; use smaller batches, or the native program\n$/);
+  const allowed = /^\d+ MB are left of the 3000 MB that --max-memory allows; use smaller batches, or allow more\n$/;
+  for (const name of ["npx", "native"]) expect(refused(name, "--max-memory", "3GB")).toMatch(allowed);
+});
+
+test("work fits into the memory that is allowed, or is refused", () => {
+  const job = ["quantize", modelPath, ...calibration, "-o", "small.pt2", "--max-memory"];
+  for (const [name, qdq] of Object.entries(builds)) {
+    expect(qdq(...job, "200MB")).toMatchObject({ status: 0 });
+    const { status, stderr } = qdq(...job, "2MB");
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^(calibrating.*\n)?qdq: .* needs at least \d+ kB of memory, and \d+ kB are left of the 2000 kB that --max-memory allows; .*\n$/);
+    expect(qdq(...job, "many")).toEqual({ status: 2, stdout: "",
+      stderr: "qdq: --max-memory: found many, wanted a size such as 500MB, 1.5GB or 2GiB; see qdq quantize --help\n" });
+  }
+});
+
 test.each(["0", "many", "-1"])("%s threads are wrong usage", (threads) => {
   const [npx, native] = [builds.npx, builds.native].map((qdq) => qdq("inspect", modelPath, `--threads=${threads}`));
   expect(npx).toEqual(native);

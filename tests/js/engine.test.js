@@ -52,6 +52,40 @@ test("every module writes the same file and computes the same outputs with any n
   }
 });
 
+// Blocks that the module's memory would have to grow for, one way or the other.
+test("a module takes no more memory than it is allowed, with threads or without", () => {
+  const script = `
+    import { readFile } from "node:fs/promises";
+    import { configure, loadPt2, lower, preparePt2e, tensor } from "./dist/esm/node/index.js";
+    const memories = new Set();
+    const { instantiate } = WebAssembly;
+    WebAssembly.instantiate = async (module, imports) => {
+      const instance = await instantiate(module, imports);
+      for (const each of [...Object.values(instance.exports), ...Object.values(imports).flatMap(Object.values)])
+        if (each instanceof WebAssembly.Memory) memories.add(each);
+      return instance;
+    };
+    configure({ maxMemory: 100e6, threads: Number(process.argv[1]) });
+    const program = await loadPt2(await readFile("examples/shapes/model.pt2"));
+    const session = lower(program);
+    const kept = [], said = [];
+    const image = (count) => tensor(new Float32Array(count * 3 * 40 * 40), [count, 3, 40, 40]);
+    for (const work of [() => session.run([image(1000)]), () => { for (;;) kept.push(preparePt2e(program, { quantizer: "XNNPACKQuantizer", global: {} })); }])
+      try { work(); } catch ({ code, message }) { said.push({ code, message }); }
+    while (kept.length > 0) kept.pop().dispose();
+    const [{ shape }] = session.run([image(1)]);
+    const [{ buffer }] = memories;
+    console.log(JSON.stringify({ said, shape, memories: memories.size, bytes: buffer.byteLength }));
+    process.exit();`;
+  for (const threads of ["1", "2"]) {
+    const answer = JSON.parse(execFileSync(process.execPath, ["--input-type=module", "-e", script, threads], { cwd: root, timeout: 60000 }));
+    expect(answer).toMatchObject({ shape: [1, 16], memories: 1, said: [{ code: "OutOfMemory" }, { code: "OutOfMemory" }] });
+    for (const { message } of answer.said) expect(message).toMatch(/ of the 100 MB that configure\(\{ maxMemory \}\) allows; use smaller batches, or allow more$|does not fit into memory$/);
+    expect(answer.bytes).toBeLessThanOrEqual(100e6);
+    expect(answer.bytes).toBeGreaterThan(50e6);
+  }
+});
+
 // Jest would not end if a worker kept the process alive.
 test("a CommonJS module has threads too, and an error in one of many calls leaves them in order", async () => {
   qdq.configure({ threads: 3 });
