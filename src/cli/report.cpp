@@ -260,7 +260,6 @@ void load_observers(Prepared& prepared, const Json& report, const std::string& w
   const std::vector<ObserverGroup>& groups = prepared.observers();
   QDQ_CHECK(report.is_array() && report.size() == groups.size(), kInvalidArgument, what, " is not the statistics of this model's ", groups.size(),
             " observers; wanted what --observers wrote for the same model and recipe");
-  prepared.needs_data();  // lets those of constants look at them
   for (size_t i = 0; i < groups.size(); ++i) {
     const Json& entry = report[i];
     const Json wanted = observer_identity(groups[i]);
@@ -280,12 +279,12 @@ void load_observers(Prepared& prepared, const Json& report, const std::string& w
       for (const Json& each : value) values.push_back(static_cast<float>(format::number_of_json(each, where)));
       return Tensor::of<float>({static_cast<int64_t>(values.size())}, std::span<const float>(values));
     };
-    const Tensor min = tensor("min_val"), max = tensor("max_val");
-    Observer& observer = *groups[i].observer;
-    if (observer.calibrated() && observer.min_val().defined())
-      QDQ_CHECK(json_of(min) == json_of(observer.min_val()) && json_of(max) == json_of(observer.max_val()), kInvalidArgument, what, ", observer ", i,
-                " at ", entry["covers"].dump(), " has seen other values here; statistics belong to one model with its weights");
-    observer.set_state(min, max, tensor("histogram"));
+    const ObserverState seen{tensor("min_val"), tensor("max_val"), tensor("histogram")};
+    try {
+      prepared.set_state(i, seen);
+    } catch (const Error& error) {
+      fail(ErrorCode::kInvalidArgument, what, ", observer ", i, " at ", entry["covers"].dump(), ": ", error.message);
+    }
   }
 }
 

@@ -168,6 +168,19 @@ void find_constant_observers(Prepared::Impl& prepared) {
   }
 }
 
+std::vector<float> floats_of(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  const Tensor flat = tensor.to(DType::kF32).contiguous();
+  return {flat.span<float>().begin(), flat.span<float>().end()};
+}
+
+// How many channels a value has along an axis, where that is known.
+std::optional<int64_t> channels_of(const Node& node, int64_t axis) {
+  const TensorMeta* meta = node.meta.val.tensor();
+  if (meta == nullptr) return std::nullopt;
+  return meta->sizes[static_cast<size_t>(wrap_axis(axis, static_cast<int64_t>(meta->sizes.size())))].constant();
+}
+
 void check_inputs(const Program& program, const std::vector<Tensor>& inputs) {
   const std::vector<Node*> placeholders = program.graph->placeholders();
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -242,10 +255,33 @@ std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs, const OnObs
 }
 
 bool Prepared::needs_data() const {
-  impl_->observe_constants();
-  return std::any_of(impl_->groups.begin(), impl_->groups.end(), [](const ObserverGroup& group) {
-    return !group.inserted_as.empty() && quantizes_statically(*group.observer) && !group.observer->calibrated();
+  return std::any_of(impl_->groups.begin(), impl_->groups.end(), [&](const ObserverGroup& group) {
+    return !group.inserted_as.empty() && quantizes_statically(*group.observer) && !impl_->of_constants.count(group.observer.get()) &&
+           !group.observer->calibrated();
   });
+}
+
+void Prepared::set_state(size_t index, const ObserverState& state) {
+  impl_->observe_constants();
+  const ObserverGroup& group = impl_->groups.at(index);
+  Observer& observer = *group.observer;
+  const std::vector<float> least = floats_of(state.min_val), largest = floats_of(state.max_val);
+  if (impl_->of_constants.count(&observer))
+    QDQ_CHECK(floats_of(observer.min_val()) == least && floats_of(observer.max_val()) == largest, kInvalidArgument,
+              "it has seen other values here; statistics belong to one model with its weights");
+  for (size_t i = 0; i < std::min(least.size(), largest.size()); ++i)
+    QDQ_CHECK(least[i] <= largest[i] || (std::isinf(least[i]) && least[i] == -largest[i]), kInvalidArgument, "its least value ", least[i],
+              " is not below its largest, ", largest[i]);
+  for (const float count : floats_of(state.histogram))
+    QDQ_CHECK(count >= 0 && std::isfinite(count), kInvalidArgument, "its histogram counts ", count, " values");
+  if (is_per_channel(observer.args().qscheme))
+    for (const std::string& name : group.inserted_as) {
+      const Node* of = impl_->program.graph->find(name)->arg(0).node();
+      const auto channels = channels_of(*of, observer.args().ch_axis);
+      QDQ_CHECK(least.empty() || !channels || *channels == static_cast<int64_t>(least.size()), kInvalidArgument, "it tells of ", least.size(),
+                " channels, and ", of->name(), " has ", *channels);
+    }
+  observer.set_state(state.min_val, state.max_val, state.histogram);
 }
 
 Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends) {

@@ -20,6 +20,11 @@ struct ObserverGroup {
   std::vector<std::shared_ptr<Observer>> derived_from;
 };
 
+// What an observer saw, as it tells it (Observer::min_val and so on): f32, undefined where its class has none.
+struct ObserverState {
+  Tensor min_val, max_val, histogram;
+};
+
 // A program with observers as call_module nodes, calibrated by running it.
 class Prepared {
  public:
@@ -35,6 +40,10 @@ class Prepared {
 
   // Whether convert_pt2e wants data first: an observer has seen none, and neither looks at a constant nor is dynamic.
   bool needs_data() const;
+
+  // Gives observers()[index] what it saw in an earlier run of the same program, so that convert_pt2e needs no data. One that looks at a constant
+  // looks at it now, and must have seen the same. Throws Error{kInvalidArgument} if such an observer of such a tensor cannot have seen that.
+  void set_state(size_t index, const ObserverState& state);
 
   const Program& program() const;
   const std::vector<ObserverGroup>& observers() const;

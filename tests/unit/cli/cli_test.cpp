@@ -199,6 +199,12 @@ TEST_F(CliTest, QuantizesFromStatistics) {
   host.add("short.json", format::print_json(seen));
   EXPECT_EQ(run({"quantize", "model.pt2", "--calibrate", "short.json", "-o", "no.pt2", "--recipe", "recipe.json"}), 1);
   EXPECT_NE(host.err.find("2048 counts"), std::string::npos) << host.err;
+  seen = format::parse_json(format::text_of(host.files["seen.json"]), "seen");
+  seen[0]["state"]["min_val"] = 1000;
+  host.add("crossed.json", format::print_json(seen));
+  EXPECT_EQ(run({"quantize", "model.pt2", "--calibrate", "crossed.json", "-o", "no.pt2", "--recipe", "recipe.json"}), 1);
+  EXPECT_EQ(host.err.find("qdq: crossed.json, observer 0 at "), 0u) << host.err;
+  EXPECT_NE(host.err.find(": its least value 1000 is not below its largest, "), std::string::npos) << host.err;
 }
 
 TEST_F(CliTest, SaysWhyLayersStayFloat) {

@@ -1,11 +1,14 @@
 // Sharing and placing of observers, and refusals of annotations.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "quant/pt2e.h"
 #include "quant/sharing.h"
 #include "quant/xnnpack_quantizer.h"
+#include "unit/base/limited_memory.h"
+#include "unit/format/expect_error.h"
 #include "program_builder.h"
 
 namespace qdq {
@@ -33,6 +36,18 @@ class Lambda : public Quantizer {
   Compat compat_;
 };
 
+// x -> relu, per channel of the second axis, which has 3.
+Prepared per_channel_relu() {
+  ProgramBuilder b;
+  Node* relu = b.call("relu.default", {b.input("x", {2, 3})});
+  QuantizationSpec spec;
+  spec.qscheme = QScheme::kPerChannelAffine;
+  spec.ch_axis = 1;
+  spec.observer.class_name = "PerChannelMinMaxObserver";
+  Lambda quantizer([spec](Graph& graph, Annotations& annotations) { annotations[graph.find("relu")].output_qspec = spec; });
+  return prepare_pt2e(b.finish({relu}), quantizer);
+}
+
 // x -> relu -> {sigmoid, tanh}
 Program two_consumers() {
   ProgramBuilder b;
@@ -46,6 +61,41 @@ Program two_consumers() {
 Prepared prepare(Program program, std::function<void(Graph&, Annotations&)> annotate, Compat compat = Compat::kNone) {
   Lambda quantizer(std::move(annotate), compat);
   return prepare_pt2e(std::move(program), quantizer);
+}
+
+TEST(Prepare, AProgramThatCannotFitIsRefusedBeforeItsQuantizerIsAsked) {
+  ProgramBuilder b;
+  Program program = b.finish({b.call("outer.default", {b.input("x", {25'000}), b.input("y", {50'000})})});
+  const LimitedMemory limit(4'000'000'000);
+  try {
+    prepare(std::move(program), [](Graph&, Annotations&) { FAIL() << "the work began"; });
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kOutOfMemory);
+    EXPECT_EQ(error.message.find("calibrating the program needs at least 5000 MB of memory, and "), 0u) << error.message;
+  }
+}
+
+TEST(Prepare, StatisticsOfAnEarlierRunStandForData) {
+  Prepared prepared = per_channel_relu();
+  EXPECT_TRUE(prepared.needs_data());
+  prepared.set_state(0, {Tensor::of<float>({3}, {-1, 0, -2}), Tensor::of<float>({3}, {1, 2, 3}), {}});
+  EXPECT_FALSE(prepared.needs_data());
+  EXPECT_EQ(prepared.observers()[0].observer->calculate_qparams().scale.size(), 3u);
+}
+
+TEST(Prepare, StatisticsThatNoObserverCanHaveSeenAreRefused) {
+  Prepared prepared = per_channel_relu();
+  const auto refuses = [&](const std::string& words, const ObserverState& state) {
+    expect_error(ErrorCode::kInvalidArgument, words, [&] { prepared.set_state(0, state); });
+  };
+  const auto of = [](std::initializer_list<float> values) { return Tensor::of<float>({static_cast<int64_t>(values.size())}, values); };
+  refuses("it tells of 4 channels, and relu has 3", {of({0, 0, 0, 0}), of({1, 1, 1, 1}), {}});
+  refuses("its least value 2 is not below its largest, 1", {of({0, 2, 0}), of({1, 1, 1}), {}});
+  refuses("its least value nan is not below its largest, 1", {of({0, NAN, 0}), of({1, 1, 1}), {}});
+  refuses("keeps a least and a largest value for each channel and nothing else", {of({0, 0, 0}), of({1, 1}), {}});
+  refuses("its histogram counts -1 values", {of({0, 0, 0}), of({1, 1, 1}), of({-1})});
+  EXPECT_TRUE(prepared.needs_data());
 }
 
 std::string message_of(const std::function<void()>& body) {
