@@ -2,7 +2,7 @@
 import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { module, unwrap } from "./module.js";
-import type { Program } from "./pt2e.js";
+import type { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw } from "./tensor.js";
 import type { RawHost } from "../wasm/qdq.js";
@@ -14,7 +14,7 @@ export interface DataSettings {
   // How images become inputs, the JSON of --preprocess: resize, crop, scale, mean, std, channel_order, layout, grayscale, filter.
   preprocess?: Record<string, unknown>;
   batchSize?: number; // samples a batch, where the program leaves it open; default 16
-  limit?: number; // use only the first samples
+  limit?: number; // use only so many samples: the first, of images in folders as many of each folder as can be
   // The file among them that tells the classes and is no data itself: .csv with lines file,label, or .npy or .npz of integers; or
   // "folders": the class of an image is the folder that it lies in (qdq evaluate --labels folders).
   labels?: string;

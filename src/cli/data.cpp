@@ -206,23 +206,36 @@ std::string_view front_of(std::string_view file) {
   return slash == std::string_view::npos ? std::string_view() : file.substr(0, slash);
 }
 
+// The places of as many of the sorted files as the limit says, evenly over the folders (data.h says how).
+std::vector<size_t> spread(const std::vector<std::string>& files, size_t limit) {
+  std::map<std::string_view, std::vector<size_t>> folders;
+  for (size_t i = 0; i < files.size(); ++i) folders[front_of(files[i])].push_back(i);
+  std::vector<size_t> taken;
+  for (size_t turn = 0; taken.size() < limit; ++turn)
+    for (const auto& [folder, places] : folders)
+      if (turn < places.size() && taken.size() < limit) taken.push_back(places[turn]);
+  std::sort(taken.begin(), taken.end());
+  return taken;
+}
+
 // Batches of images, read and decoded when their turn comes.
 class ImageData final : public Data {
  public:
-  // `files` are sorted; the first `limit` of them are used.
-  ImageData(std::string folder, std::vector<std::string> files, size_t limit, format::Preprocess how, const Input& input, int64_t batch_size,
+  // `files` are sorted; `limit` of them are used.
+  ImageData(std::string folder, const std::vector<std::string>& files, size_t limit, format::Preprocess how, const Input& input, int64_t batch_size,
             Host& host)
-      : folder_(std::move(folder)), files_(std::move(files)), how_(std::move(how)), sizes_(input.meta->sizes), name_(input.name),
+      : folder_(std::move(folder)), places_(spread(files, limit)), how_(std::move(how)), sizes_(input.meta->sizes), name_(input.name),
         batch_size_(batch_size), host_(host) {
-    for (const std::string& file : files_)
+    for (const std::string& file : files)
       if (const std::string_view front = front_of(file); !front.empty()) folders_.emplace_back(front);
     std::sort(folders_.begin(), folders_.end());  // "a-b/1.png" stands before "a/1.png", "a" before "a-b"
     folders_.erase(std::unique(folders_.begin(), folders_.end()), folders_.end());
-    files_.resize(limit);
+    for (const size_t place : places_) files_.push_back(files[place]);
   }
 
   int64_t num_samples() const override { return static_cast<int64_t>(files_.size()); }
   int64_t num_batches() const override { return (num_samples() + batch_size_ - 1) / batch_size_; }
+  int64_t place_of(int64_t sample) const override { return static_cast<int64_t>(places_[static_cast<size_t>(sample)]); }
   const std::vector<std::string>& files() const override { return files_; }
   const std::vector<std::string>& folders() const override { return folders_; }
 
@@ -270,6 +283,7 @@ class ImageData final : public Data {
   }
 
   std::string folder_;
+  std::vector<size_t> places_;
   std::vector<std::string> files_, folders_;
   format::Preprocess how_;
   SymShape sizes_;
@@ -298,7 +312,7 @@ std::unique_ptr<Data> open_images(const std::string& folder, const std::vector<I
             "); use an .npz");
   QDQ_CHECK(!options.preprocess.empty(), kInvalidArgument, folder,
             " is a folder of images, which needs --preprocess FILE.json (resize, crop, scale, mean, std, channel_order, layout)");
-  std::vector<std::string> files = list_images(folder, host);
+  const std::vector<std::string> files = list_images(folder, host);
   QDQ_CHECK(!files.empty(), kInvalidArgument, folder, " holds no .jpg, .jpeg, .png or .bmp files");
   const auto found = static_cast<int64_t>(files.size());
   const int64_t count = options.limit > 0 ? std::min(options.limit, found) : found;
@@ -310,7 +324,7 @@ std::unique_ptr<Data> open_images(const std::string& folder, const std::vector<I
   }
   const auto text = host.read_file(options.preprocess);
   auto how = format::parse_preprocess(format::parse_json(format::text_of(text), options.preprocess), options.preprocess);
-  return std::make_unique<ImageData>(folder, std::move(files), static_cast<size_t>(count), std::move(how), inputs[0], batch_size, host);
+  return std::make_unique<ImageData>(folder, files, static_cast<size_t>(count), std::move(how), inputs[0], batch_size, host);
 }
 
 std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) {
@@ -432,11 +446,12 @@ Classes read_classes(const std::string& path, std::optional<int64_t> count, Host
 
 std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Host& host) {
   std::vector<int64_t> labels;
+  const bool by_file = path == "folders" || (ends_with(path, ".csv") && !data.files().empty());
   if (path == "folders") {
     labels = labels_of_folders(data, classes);
   } else if (const auto bytes = host.read_file(path); ends_with(path, ".csv")) {
     const auto lines = read_csv(format::text_of(bytes), path);
-    if (!data.files().empty()) labels = labels_of_files(lines, data.files(), path);
+    if (by_file) labels = labels_of_files(lines, data.files(), path);
     else
       for (const CsvLine& line : lines) labels.push_back(line.label);
   } else if (ends_with(path, ".npz")) {
@@ -449,10 +464,14 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
     QDQ_CHECK(ends_with(path, ".npy"), kInvalidArgument, path, " is not a file of labels; wanted .npy, .npz or .csv, or the word folders");
     labels = integers_of(format::read_npy(bytes, path), path);
   }
-  const auto count = static_cast<size_t>(data.num_samples());
-  QDQ_CHECK(labels.size() >= count, kInvalidArgument, path, " holds ", labels.size(), " labels for ", count, " samples");
-  labels.resize(count);
-  for (size_t i = 0; i < count; ++i)
+  // Lists have also the labels of the samples that the limit leaves out.
+  if (!by_file) {
+    const int64_t samples = data.num_samples(), count = samples == 0 ? 0 : data.place_of(samples - 1) + 1;
+    QDQ_CHECK(static_cast<int64_t>(labels.size()) >= count, kInvalidArgument, path, " holds ", labels.size(), " labels for ", count, " samples");
+    for (int64_t i = 0; i < samples; ++i) labels[static_cast<size_t>(i)] = labels[static_cast<size_t>(data.place_of(i))];
+    labels.resize(static_cast<size_t>(samples));
+  }
+  for (size_t i = 0; i < labels.size(); ++i)
     QDQ_CHECK(labels[i] >= 0 && (!classes.count || labels[i] < *classes.count), kInvalidArgument, "the label of ",
               i < data.files().size() ? data.files()[i] : concat("sample ", i), " is ", labels[i],
               classes.count ? concat("; the model has classes 0 to ", *classes.count - 1) : std::string("; classes are counted from 0"));

@@ -15,7 +15,7 @@ namespace qdq {
 struct DataOptions {
   std::string preprocess;   // the JSON file that says how images become inputs; folders of images need one
   int64_t batch_size = 16;  // where the program leaves it open
-  int64_t limit = 0;        // at most so many samples; 0: all
+  int64_t limit = 0;        // at most so many samples; 0: all. The first of an array; of images in folders as many of each folder as can be
 };
 
 // Batches of inputs, made when they are asked for.
@@ -26,6 +26,8 @@ class Data {
   virtual int64_t num_samples() const = 0;
   // One tensor for each input of the program. Throws what reading and decoding throw.
   virtual std::vector<Tensor> batch(int64_t index) = 0;
+  // Where a sample stands among all of them, those that the limit leaves out included.
+  virtual int64_t place_of(int64_t sample) const { return sample; }
   // The files behind the samples, relative to the folder; empty for arrays.
   virtual const std::vector<std::string>& files() const = 0;
   // The folders in the folder that hold images, in the order of their names, whatever the limit leaves out of them.
@@ -34,7 +36,9 @@ class Data {
 
 // Opens an .npz (arrays named as the program's inputs, or arr_0, arr_1, ..., or b<batch>_i<input>), an .npy (of the only input) or a
 // folder of images, which are decoded batch by batch. In an array of an input's rank the first axis holds samples, which are cut into
-// batches of the program's own size, or of batch_size where that is open; with one axis more, that axis holds batches.
+// batches of the program's own size, or of batch_size where that is open; with one axis more, that axis holds batches. Images come in the order
+// of the bytes of their names (FOLDER/FILE); a limit takes the first of each folder, folders in the order of their names, then the second of
+// each that has one, and so on until they are enough, and leaves what it took in the order of the names.
 // Throws Error{kInvalidArgument} if the data does not fit the program's inputs.
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options, Host& host);
 

@@ -33,6 +33,8 @@ describe("openData", () => {
     const one = qdq.openData(program, files(1), { preprocess }).batch(0)[0];
     expect(data.batch(0)[0].data.slice(0, one.data.length)).toEqual(one.data);
     expect(qdq.openData(program, files(5), { preprocess, limit: 3 }).numSamples).toBe(3);
+    const uneven = new Map([...files(6)].map(([name, read], i) => [`${"abaaaa"[i]}/${name}`, read]));
+    expect(qdq.openData(program, uneven, { preprocess, limit: 3 }).files).toEqual(["a/000.png", "a/002.png", "b/001.png"]);
     const inFolders = new Map([...files(2)].map(([name, read], i) => [`class${i}/${name}`, read]));
     expect(qdq.openData(program, inFolders, { preprocess }).files).toEqual(["class0/000.png", "class1/001.png"]);
   });

@@ -218,6 +218,27 @@ TEST_F(DataTest, TakesFoldersForClasses) {
   EXPECT_NE(refusal_of_labels("folders", *with_loose, loose).find("loose.bmp lies in no folder"), std::string::npos);
 }
 
+TEST_F(DataTest, ALimitTakesAsManyImagesOfEachFolderAsCanBe) {
+  for (const char* name : {"img/b/1.bmp", "img/b/2.bmp", "img/b/3.bmp", "img/b-c/1.bmp", "img/a/1.bmp", "img/a/2.bmp", "img/a/3.bmp"})
+    host.add(name, bmp());
+  host.add("how.json", "{}");
+  host.files["labels.npy"] = format::write_npy(Tensor::of<int64_t>({7}, {10, 11, 12, 13, 14, 15, 16}));
+  using Files = std::vector<std::string>;
+  const std::vector<std::pair<int64_t, Files>> wanted = {{1, {"a/1.bmp"}},
+                                                         {2, {"a/1.bmp", "b/1.bmp"}},
+                                                         {3, {"a/1.bmp", "b-c/1.bmp", "b/1.bmp"}},
+                                                         {5, {"a/1.bmp", "a/2.bmp", "b-c/1.bmp", "b/1.bmp", "b/2.bmp"}},
+                                                         {6, {"a/1.bmp", "a/2.bmp", "a/3.bmp", "b-c/1.bmp", "b/1.bmp", "b/2.bmp"}},
+                                                         {9, {"a/1.bmp", "a/2.bmp", "a/3.bmp", "b-c/1.bmp", "b/1.bmp", "b/2.bmp", "b/3.bmp"}}};
+  for (const auto& [limit, files] : wanted) EXPECT_EQ(open("img", image_program(), {"how.json", 4, limit})->files(), files) << limit;
+  // A list of labels is that of all images.
+  Classes unknown;
+  EXPECT_EQ(read_labels("labels.npy", *open("img", image_program(), {"how.json", 4, 5}), unknown, host), (std::vector<int64_t>{10, 11, 13, 14, 15}));
+  host.files["labels.npy"] = format::write_npy(Tensor::of<int64_t>({5}, {10, 11, 12, 13, 14}));
+  EXPECT_NE(refusal_of_labels("labels.npy", *open("img", image_program(), {"how.json", 4, 5}), unknown).find("holds 5 labels for 6 samples"),
+            std::string::npos);
+}
+
 TEST_F(DataTest, FoldersNamedByNumbersAreThoseClasses) {
   for (const char* name : {"img/2/a.bmp", "img/10/a.bmp", "img/007/a.bmp"}) host.add(name, bmp());
   host.add("how.json", "{}");
