@@ -298,6 +298,10 @@ val load_observers_of(int prepared, const std::string& report) {
   });
 }
 
+val needs_data(int prepared) {
+  return guard([&] { return held<Prepared>(prepared, "a prepared program").needs_data(); });
+}
+
 val describe_prepared(int prepared) {
   return guard([&] { return format::print_json(observers_report(held<Prepared>(prepared, "a prepared program"))); });
 }
@@ -490,6 +494,7 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("preparePt2e", &prepare);
   emscripten::function("runPrepared", &run_prepared);
   emscripten::function("loadObservers", &load_observers_of);
+  emscripten::function("needsData", &needs_data);
   emscripten::function("describePrepared", &describe_prepared);
   emscripten::function("explain", &explain_prepared);
   emscripten::function("describeCalibration", &describe_calibration);

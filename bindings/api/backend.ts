@@ -1,7 +1,7 @@
 // For authors of backends: what quantizers can do, source partitions, and subgraph patterns.
 import type { Argument, GraphSnapshot } from "./graph.js";
 import { module, unwrap } from "./module.js";
-import type { Program } from "./pt2e.js";
+import type { Program } from "./program.js";
 
 export interface PatternCapability {
   pattern: string;

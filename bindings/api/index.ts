@@ -18,12 +18,13 @@ export { Data, openData } from "./data.js";
 export type { DataSettings, Files } from "./data.js";
 export { Evaluation, LayerComparison, compareLayers, evaluate, explain, quantizationReport, reportHtml } from "./report.js";
 export type {
-  Choice, ConvertedQParams, Decision, EvaluationReport, Explanation, ExplanationReport, LayerError, ObserverSummary, QuantizationReport, Report,
-  SamplePrediction,
+  Choice, ConvertedQParams, Decision, EvaluationReport, Explanation, ExplanationReport, LayerError, QuantizationReport, Report, SamplePrediction,
 } from "./report.js";
 export { findSequentialPartitions, getSourcePartitions, matchPattern } from "./backend.js";
 export type {
   AnnotatedGraph, Match, MatchOptions, Matching, Pattern, PatternCapability, PatternSpec, QuantizationCapabilities, SourcePartition,
 } from "./backend.js";
-export { Prepared, Program, Session, convertPt2e, loadPt2, lower, preparePt2e, quantizationCapabilities, savePt2 } from "./pt2e.js";
-export type { ConvertOptions, LongWork, LowerOptions, ObserverReport, Progress } from "./pt2e.js";
+export type { ObserverReport, ObserverSummary } from "./observer.js";
+export { Program, loadPt2, savePt2 } from "./program.js";
+export { Prepared, Session, convertPt2e, lower, preparePt2e, quantizationCapabilities } from "./pt2e.js";
+export type { ConvertOptions, LongWork, LowerOptions, Progress } from "./pt2e.js";

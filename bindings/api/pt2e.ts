@@ -1,16 +1,17 @@
-// The PyTorch 2 Export flow: load, prepare, calibrate, convert, lower, save.
+// The PyTorch 2 Export flow: prepare, calibrate, convert, lower.
 import { QdqError } from "./error.js";
-import type { EdgeOrNode, ObserverSettings, AnyQuantizer } from "./quantizer.js";
-import { RecipeWriter } from "./quantizer.js";
+import type { ObserverSettings, AnyQuantizer } from "./quantizer.js";
+import { ComposableQuantizer, RecipeWriter, isCustom, nameOf } from "./quantizer.js";
 import { annotatedGraph } from "./backend.js";
 import type { QuantizationCapabilities } from "./backend.js";
-import type { GraphSnapshot, NodeSnapshot, ProgramInfo } from "./graph.js";
+import type { GraphSnapshot, NodeSnapshot } from "./graph.js";
 import { Handle } from "./handle.js";
 import { loadModule, module, unwrap } from "./module.js";
-import type { ObserverSummary } from "./report.js";
+import type { ObserverReport, ObserverSummary } from "./observer.js";
+import { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
-import { fromRaw, toRaw } from "./tensor.js";
-import type { RawCallbacks, RawTensor } from "../wasm/qdq.js";
+import { fromRaw, rawInputs } from "./tensor.js";
+import type { RawCallbacks } from "../wasm/qdq.js";
 
 // What long work tells while it runs.
 export interface Progress {
@@ -24,29 +25,17 @@ export interface LongWork {
   signal?: AbortSignal;
 }
 
-// A graph of ATen calls with its tensors (torch.export.ExportedProgram).
-export class Program extends Handle {
-  // Nodes, inputs, outputs and attributes as plain data.
-  info(): ProgramInfo {
-    return JSON.parse(unwrap(module().describeProgram(this.handle)));
-  }
-}
-
-// One observer and everything that shares it, as the command line's --observers writes it.
-export interface ObserverReport {
-  id: number;
-  class: string;
-  covers: readonly EdgeOrNode[];
-  inserted_as: readonly string[];
-  [field: string]: unknown;
-}
-
 // A program with observers in it; running it calibrates them.
 export class Prepared extends Handle {
   // Runs one batch, the inputs in the order of the program's; returns the float outputs. `onObserved` is told after each look of an
   // observer how many looks of this batch are done, and how many there are.
   run(inputs: readonly Tensor[], onObserved?: (done: number, total: number) => void): Tensor[] {
     return unwrap(module().runPrepared(this.handle, rawInputs(inputs), onObserved)).map(fromRaw);
+  }
+
+  // Whether converting wants data first. A recipe that quantizes dynamically wants none.
+  needsData(): boolean {
+    return unwrap(module().needsData(this.handle));
   }
 
   // Takes over what the observers of another program saw that was prepared from the same model by the same recipe: its observers(), or
@@ -87,17 +76,6 @@ export class Session extends Handle {
   }
 }
 
-// Reads a program that torch.export.save wrote. The first call brings the WASM module.
-export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
-  const wasm = await loadModule();
-  return new Program(unwrap(wasm.loadPt2(bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes))));
-}
-
-// The bytes of a file that torch.export.load reads.
-export function savePt2(program: Program): Uint8Array {
-  return unwrap(module().savePt2(program.handle));
-}
-
 // Puts observers where the quantizer wants them. The program is left as it was.
 // Throws QdqError{InvalidArgument} where PyTorch refuses the annotations; what a callback throws comes through unchanged.
 export function preparePt2e(program: Program, quantizer: AnyQuantizer): Prepared {
@@ -106,8 +84,23 @@ export function preparePt2e(program: Program, quantizer: AnyQuantizer): Prepared
   return new Prepared(unwrap(module().preparePt2e(program.handle, recipe, callbacks(writer))));
 }
 
-// What a quantizer can do, pattern by pattern, whatever its settings are; a quantizer written in JavaScript does not tell.
+// What a quantizer can do, pattern by pattern, whatever its settings are. Of one written in JavaScript what its own quantizationCapabilities()
+// tells; what is left out there is as in C++: static and with QAT, not dynamic, without a note. Throws QdqError{InvalidArgument} for a pattern
+// without a name or a list of alternative operators for each place.
 export async function quantizationCapabilities(quantizer: AnyQuantizer): Promise<QuantizationCapabilities> {
+  if (quantizer instanceof ComposableQuantizer) {
+    return { quantizer: quantizer.name, patterns: [], parts: await Promise.all(quantizer.quantizers.map(quantizationCapabilities)) };
+  }
+  if (isCustom(quantizer)) {
+    const name = nameOf(quantizer);
+    const patterns = (quantizer.quantizationCapabilities?.() ?? []).map(({ pattern, operators, ...rest }, i) => {
+      const isPattern = typeof pattern === "string" && Array.isArray(operators) && operators.every(isListOfStrings);
+      if (isPattern) return { pattern, operators, static: true, dynamic: false, qat: true, note: "", ...rest };
+      throw new QdqError("InvalidArgument", `quantizationCapabilities() of ${name}, pattern ${i}: found ${JSON.stringify({ pattern, operators })}, ` +
+        'wanted {pattern: "linear", operators: [["aten.linear.default"]]}, with a list of alternatives for each operator');
+    });
+    return { quantizer: name, patterns, parts: [] };
+  }
   const wasm = await loadModule();
   const writer = new RecipeWriter();
   const recipe = JSON.stringify(writer.quantizer(quantizer));
@@ -137,11 +130,7 @@ export function lower(program: Program, options: LowerOptions = {}): Session {
   return new Session(unwrap(module().lower(program.handle, options.backend ?? "simd", options.bf16 ?? false)));
 }
 
-// The inputs of one run as they cross the border. Throws QdqError{InvalidArgument}.
-export function rawInputs(inputs: readonly Tensor[]): RawTensor[] {
-  if (!Array.isArray(inputs)) throw new QdqError("InvalidArgument", "the inputs are not a list of tensors; wanted run([tensor, ...])");
-  return inputs.map((input: Tensor, i) => toRaw(input, `input ${i}`));
-}
+const isListOfStrings = (value: unknown): boolean => Array.isArray(value) && value.every((each) => typeof each === "string");
 
 const listOf = (value: number | readonly number[]): readonly number[] => (typeof value === "number" ? [value] : value);
 
@@ -152,7 +141,7 @@ function callbacks(writer: RecipeWriter): RawCallbacks {
       const quantizer = writer.quantizers[number]!;
       const annotations = quantizer.annotate(annotatedGraph(JSON.parse(text) as GraphSnapshot));
       if (!Array.isArray(annotations)) {
-        throw new QdqError("InvalidArgument", `annotate() of ${quantizer.name ?? "the quantizer"} did not return a list of annotations`);
+        throw new QdqError("InvalidArgument", `annotate() of ${nameOf(quantizer)} did not return a list of annotations`);
       }
       return JSON.stringify(writer.plain(annotations));
     },

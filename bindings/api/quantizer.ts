@@ -1,7 +1,7 @@
 // Quantizers: those of PyTorch as classes that write a recipe, and the interfaces for ones written in JavaScript.
 import type { DType, Tensor } from "./tensor.js";
 import type { NodeSnapshot } from "./graph.js";
-import type { AnnotatedGraph } from "./backend.js";
+import type { AnnotatedGraph, PatternCapability } from "./backend.js";
 import { QdqError } from "./error.js";
 
 // The JSON that the command line and C++ read too: {"quantizer": "XNNPACKQuantizer", "global": {...}}.
@@ -87,6 +87,8 @@ export interface QuantizationAnnotation {
 export interface Quantizer {
   readonly name?: string;
   annotate(graph: AnnotatedGraph): readonly QuantizationAnnotation[];
+  // What it can quantize at all, whatever its settings are; without it the quantizer does not tell.
+  quantizationCapabilities?(): readonly (Pick<PatternCapability, "pattern" | "operators"> & Partial<PatternCapability>)[];
 }
 
 // Whether a node may be quantized.
@@ -228,6 +230,13 @@ export class ComposableQuantizer {
   }
 }
 
+// Whether a quantizer is written in JavaScript.
+export const isCustom = (quantizer: AnyQuantizer): quantizer is Quantizer =>
+  Boolean(quantizer) && "annotate" in quantizer && typeof quantizer.annotate === "function";
+
+// What it is called in reports.
+export const nameOf = ({ name }: Quantizer): string => name ?? "a JavaScript quantizer";
+
 const snakeCase = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 // A recipe as JSON text for C++. Quantizers and observers written in JavaScript leave their number in the text and stand in the lists.
@@ -245,10 +254,7 @@ export class RecipeWriter {
       const filter = "filterFunction" in quantizer ? (quantizer.filterFunction as FilterFunction | undefined) : undefined;
       return filter ? { ...recipe, filter_function: { custom: this.filters.push(filter) - 1 } } : recipe;
     }
-    if (quantizer && "annotate" in quantizer && typeof quantizer.annotate === "function") {
-      const custom = quantizer as Quantizer;
-      return { quantizer: "JavaScript", name: custom.name ?? "a JavaScript quantizer", number: this.quantizers.push(custom) - 1 };
-    }
+    if (isCustom(quantizer)) return { quantizer: "JavaScript", name: nameOf(quantizer), number: this.quantizers.push(quantizer) - 1 };
     if (quantizer && "quantizer" in quantizer) return this.plain(quantizer);
     throw new QdqError("InvalidArgument",
       "the quantizer is neither one of this package's classes, nor an object with annotate(graph), nor a recipe {quantizer: ...}");

@@ -3,10 +3,12 @@ import { QdqError } from "./error.js";
 import type { NodeSnapshot } from "./graph.js";
 import { Handle } from "./handle.js";
 import { module, unwrap } from "./module.js";
-import type { Prepared, Program } from "./pt2e.js";
-import { rawInputs } from "./pt2e.js";
-import type { EdgeOrNode, QScheme, Recipe } from "./quantizer.js";
+import type { ObserverSummary } from "./observer.js";
+import type { Program } from "./program.js";
+import type { Prepared } from "./pt2e.js";
+import type { EdgeOrNode, Recipe } from "./quantizer.js";
 import type { DType, Tensor } from "./tensor.js";
+import { rawInputs } from "./tensor.js";
 
 // What one quantizer decided about an operator.
 export interface Decision {
@@ -28,26 +30,6 @@ export interface Explanation extends Omit<Decision, "taken"> {
 export interface ExplanationReport {
   operators: readonly Explanation[];
   conflicts: readonly { edge: readonly [string, string]; producer_annotator: string; consumer_annotator: string; message: string }[];
-}
-
-// An observer in short. What needs data is missing before it was seen.
-export interface ObserverSummary {
-  id: number;
-  class: string;
-  dtype: DType;
-  qscheme: QScheme;
-  quant_min: number;
-  quant_max: number;
-  covers: readonly (readonly string[])[]; // [node] or [producer, consumer]
-  channels: number;
-  min?: number; // the range that it saw
-  max?: number;
-  counts?: readonly number[]; // its histogram from min to max
-  low?: number; // the range that its integers reach
-  high?: number;
-  scale?: number; // where there is one for the whole tensor
-  zero_point?: number;
-  clipped?: number; // the share of the values that lies outside of [low, high]
 }
 
 export interface LayerError {

@@ -60,3 +60,9 @@ export function fromRaw(raw: RawTensor): Tensor {
   const { buffer, byteOffset, byteLength } = raw.bytes as Uint8Array<ArrayBuffer>;
   return { dtype, shape: raw.shape, data: new type(buffer, byteOffset, byteLength / type.BYTES_PER_ELEMENT) };
 }
+
+// The inputs of one run as they cross the border. Throws QdqError{InvalidArgument}.
+export function rawInputs(inputs: readonly Tensor[]): RawTensor[] {
+  if (!Array.isArray(inputs)) throw new QdqError("InvalidArgument", "the inputs are not a list of tensors; wanted run([tensor, ...])");
+  return inputs.map((input: Tensor, i) => toRaw(input, `input ${i}`));
+}

@@ -42,6 +42,7 @@ export interface RawModule {
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;
   runPrepared(prepared: number, inputs: RawTensor[], onObserved: ((done: number, total: number) => void) | undefined): Answer<RawTensor[]>;
   loadObservers(prepared: number, report: string): Answer<null>;
+  needsData(prepared: number): Answer<boolean>;
   describePrepared(prepared: number): Answer<string>;
   explain(prepared: number): Answer<string>;
   describeCalibration(prepared: number): Answer<string>;

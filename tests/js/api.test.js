@@ -20,6 +20,26 @@ test("a file that cannot fit is refused before it is copied", async () => {
   });
 });
 
+test("settings that make no sense are refused", () => {
+  for (const settings of [{ threads: 0 }, { maxMemory: -1 }, { maxMemory: 1.5 }]) {
+    const [[name, value]] = Object.entries(settings);
+    // Elsewhere, since here a load has come before.
+    const script = `const { configure } = require("./dist/cjs/node/index.js"); try { configure(${JSON.stringify(settings)}) } catch (e) { console.log(e.message) }`;
+    const message = execFileSync(process.execPath, ["-e", script], { cwd: path.join(__dirname, "../.."), encoding: "utf8" });
+    expect(message).toBe(`${name} is ${value}, it must be a whole number of at least 1\n`);
+  }
+});
+
+test("a recipe says whether it needs data", () => {
+  const fixed = qdq.preparePt2e(program, perChannel());
+  expect(fixed.needsData()).toBe(true);
+  fixed.run([images(program, 2)]);
+  expect(fixed.needsData()).toBe(false);
+  const dynamic = qdq.preparePt2e(program, new XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isDynamic: true })));
+  expect(dynamic.needsData()).toBe(false);
+  qdq.convertPt2e(dynamic).dispose();
+});
+
 describe("the flow", () => {
   test("quantizes, saves, loads and runs", async () => {
     const before = program.info();

@@ -53,6 +53,30 @@ test("quantizers tell what they can do", async () => {
     { pattern: "conv2d", operators: [["aten.conv2d.default"]], static: true, dynamic: true, qat: true, note: "" });
   const { parts } = await qdq.quantizationCapabilities(new qdq.ComposableQuantizer([{ annotate: () => [] }, new XNNPACKQuantizer()]));
   expect(parts.map((part) => part.patterns.length > 0)).toEqual([false, true]);
+  const own = {
+    name: "my backend",
+    annotate: () => [],
+    quantizationCapabilities: () => [
+      { pattern: "linear_relu", operators: [["aten.linear.default"], ["aten.relu.default", "aten.relu_.default"]], dynamic: true, note: "no bias" },
+      { pattern: "add", operators: [["aten.add.Tensor"]], qat: false },
+    ],
+  };
+  const mine = {
+    quantizer: "my backend",
+    patterns: [
+      { pattern: "linear_relu", operators: [["aten.linear.default"], ["aten.relu.default", "aten.relu_.default"]], static: true, dynamic: true, qat: true, note: "no bias" },
+      { pattern: "add", operators: [["aten.add.Tensor"]], static: true, dynamic: false, qat: false, note: "" },
+    ],
+    parts: [],
+  };
+  expect(await qdq.quantizationCapabilities(own)).toEqual(mine);
+  expect((await qdq.quantizationCapabilities(new qdq.ComposableQuantizer([own]))).parts).toEqual([mine]);
+  for (const wrong of [{ pattern: "linear" }, { operators: [["aten.linear.default"]] }, { pattern: "linear", operators: ["aten.linear.default"] }]) {
+    await expect(qdq.quantizationCapabilities({ annotate: () => [], quantizationCapabilities: () => [wrong] })).rejects.toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringMatching(/^quantizationCapabilities\(\) of a JavaScript quantizer, pattern 0: found \{.*\}, wanted \{pattern: "linear"/),
+    });
+  }
 });
 
 describe("settings", () => {

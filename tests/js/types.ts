@@ -36,6 +36,7 @@ class Extremes implements Observer {
 
 export const linears: Quantizer = {
   name: "linears",
+  quantizationCapabilities: () => [{ pattern: "linear", operators: [["aten.linear.default"]] }],
   annotate: (graph) => graph.nodes.filter(({ target }) => target === "torch.ops.aten.linear.default").map((node): QuantizationAnnotation => ({
     node: node.name,
     output: { spec: "quantization", dtype: "int8", qscheme: "per_tensor_symmetric", observer: () => new Extremes() },

@@ -1,0 +1,32 @@
+// Observers of a prepared program as plain data.
+import type { EdgeOrNode, QScheme } from "./quantizer.js";
+import type { DType } from "./tensor.js";
+
+// One observer and everything that shares it, as the command line's --observers writes it.
+export interface ObserverReport {
+  id: number;
+  class: string;
+  covers: readonly EdgeOrNode[];
+  inserted_as: readonly string[];
+  [field: string]: unknown;
+}
+
+// An observer in short. What needs data is missing before it was seen.
+export interface ObserverSummary {
+  id: number;
+  class: string;
+  dtype: DType;
+  qscheme: QScheme;
+  quant_min: number;
+  quant_max: number;
+  covers: readonly (readonly string[])[]; // [node] or [producer, consumer]
+  channels: number;
+  min?: number; // the range that it saw
+  max?: number;
+  counts?: readonly number[]; // its histogram from min to max
+  low?: number; // the range that its integers reach
+  high?: number;
+  scale?: number; // where there is one for the whole tensor
+  zero_point?: number;
+  clipped?: number; // the share of the values that lies outside of [low, high]
+}
