@@ -191,6 +191,70 @@ test("takes dropped files, leaves a layer float at a click, and gives the comman
   expect(problems).toEqual([]);
 });
 
+test("quantizes without data where the recipe needs none, and measures the result on what comes later", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.waitForFunction(() => document.querySelector("#progress-text").textContent === "Drop calibration data first.");
+  expect(await page.isDisabled("#start")).toBe(true);
+  await page.check("#is_dynamic");
+  await page.waitForSelector("#start:not([disabled])");
+  expect(await text(page, "#progress-text")).toContain("it needs no calibration data");
+  await quantize(page);
+  expect(await text(page, "#progress-text")).toMatch(/^Done: converted in .*; this recipe needs no calibration. Drop data to measure the result on.$/);
+  const file = path.join(scratch, "dynamic.pt2"),
+    recipe = path.join(scratch, "dynamic.json");
+  writeFileSync(recipe, (await downloaded(page, "#save-recipe")).bytes);
+  qdq("quantize", "model.pt2", "--recipe", recipe, "-o", file);
+  expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
+  expect(await page.isHidden("#measure")).toBe(true);
+
+  await page.setInputFiles("#test-files", [...images("test", 16), path.join(shapes, "test/labels.csv"), path.join(shapes, "preprocess.json")]);
+  await page.waitForSelector("#measure:not([hidden])");
+  await page.click("#measure");
+  await page.waitForFunction(() => document.querySelector("#progress-text").textContent.startsWith("Done: the last result is measured"));
+  expect(await text(page, "#result")).toContain("on 16 labelled samples");
+  expect(await page.getByLabel("errors by layer").locator("tbody tr").count()).toBeGreaterThan(20);
+  await page.uncheck("#is_dynamic");
+  await page.waitForFunction(() => document.querySelector("#progress-text").textContent === "Drop calibration data first.");
+  expect(await page.isDisabled("#start")).toBe(true);
+  expect(problems).toEqual([]);
+});
+
+test("takes the same few samples of every folder as both command lines", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  const folder = path.join(scratch, "few");
+  images("calibration", 30).forEach((file, i) => {
+    const into = path.join(folder, ["ant", "ant-eater", "bee"][i < 18 ? 0 : i < 20 ? 1 : 2]);
+    mkdirSync(into, { recursive: true });
+    copyFileSync(file, path.join(into, path.basename(file)));
+  });
+  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.waitForSelector("#recipe tbody tr");
+  await page.setInputFiles("#calibration-files-folder", folder);
+  await page.waitForSelector("#calibration-summary:not(:empty)");
+  await page.setInputFiles("#calibration-files", path.join(shapes, "preprocess.json"));
+  await page.fill("#limit", "11");
+  await page.press("#limit", "Enter");
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.startsWith("Calibration: 11 samples"));
+  await quantize(page);
+  const { bytes } = await downloaded(page, "#save-model");
+  const file = path.join(scratch, "few.pt2");
+  const bytesOf = (program, data, limit) => {
+    program("quantize", "model.pt2", "--calibrate", data, ...preprocess, "--limit", limit, "-o", file);
+    return readFileSync(file);
+  };
+  for (const program of [qdq, npxQdq]) expect(bytesOf(program, folder, "11").equals(bytes)).toBe(true);
+  // 5 of the first folder, both of the second, 4 of the third.
+  const chosen = path.join(scratch, "chosen");
+  mkdirSync(chosen);
+  images("calibration", 30)
+    .filter((_, i) => i < 5 || (i >= 18 && i < 24))
+    .forEach((image) => copyFileSync(image, path.join(chosen, path.basename(image))));
+  expect(bytesOf(qdq, chosen, "0").equals(bytes)).toBe(true);
+  expect(bytesOf(qdq, folder, "12").equals(bytes)).toBe(false);
+  expect(problems).toEqual([]);
+});
+
 test("takes the folders of images for their classes", async () => {
   const { page, problems } = await openPage(browser, server.url);
   const folder = path.join(scratch, "by-class"),

@@ -35,6 +35,12 @@ test("the page has threads if its server isolates it, and writes the same bytes 
     await quantize(page);
     expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
     expect(modules).toEqual([module]);
+    const words = module.includes("threads")
+      ? `Computes with ${Math.min(4, cores)} threads.`
+      : cores > 1
+        ? /^Computes with one thread: .* cross-origin isolated, whose server sends the headers Cross-Origin-Opener-Policy: same-origin/
+        : /^Computes with one thread: /;
+    expect(await page.textContent("#equipment")).toEqual(words instanceof RegExp ? expect.stringMatching(words) : words);
     expect(problems.filter((problem) => !problem.startsWith("a request to"))).toEqual([]);
     await page.context().close();
     server.close();

@@ -88,7 +88,7 @@ export function dataStep(store: Store): DataStep {
     problem,
     summary.calibration,
     summary.test,
-    h("div", { class: "controls" }, h("label", {}, "Samples a batch ", batchSize), h("label", {}, "Use only the first (0: all) ", limit)),
+    h("div", { class: "controls" }, h("label", {}, "Samples a batch ", batchSize), h("label", {}, "Use only so many (0: all) ", limit)),
     pictures,
     images,
   );

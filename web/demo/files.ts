@@ -2,15 +2,15 @@
 import { h } from "../../src/cli/report/dom.js";
 import type { NamedFile } from "./protocol.js";
 
-// All files of a drop, with the folders they lie in.
-async function dropped(transfer: DataTransfer): Promise<NamedFile[]> {
+// All files of a drop, with the folders they lie in. `tell` is told how many there are so far.
+async function dropped(transfer: DataTransfer, tell: (count: number) => void): Promise<NamedFile[]> {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
   if (entries.length === 0) return [...transfer.files].map((file) => ({ name: file.name, file }));
   const found: NamedFile[] = [];
   const walk = async (entry: FileSystemEntry): Promise<void> => {
     if (entry.isFile) {
       const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
-      found.push({ name: entry.fullPath.replace(/^\//, ""), file });
+      if (found.push({ name: entry.fullPath.replace(/^\//, ""), file }) % 100 === 0) tell(found.length);
       return;
     }
     const reader = (entry as FileSystemDirectoryEntry).createReader();
@@ -59,7 +59,8 @@ export function dropZone(
     });
     return input;
   };
-  const zone = h("div", { class: "drop" }, h("label", { for: id }, h("strong", {}, label), h("span", {}, hint)), chooser(id, { accept }));
+  const line = h("span", {}, hint);
+  const zone = h("div", { class: "drop" }, h("label", { for: id }, h("strong", {}, label), line), chooser(id, { accept }));
   if (folders && "webkitdirectory" in HTMLInputElement.prototype) {
     const name = `${id}-folder`;
     const input = chooser(name, { webkitdirectory: true });
@@ -73,7 +74,13 @@ export function dropZone(
   zone.addEventListener("drop", (event) => {
     event.preventDefault();
     zone.classList.remove("over");
-    if (event.dataTransfer) void dropped(event.dataTransfer).then(give);
+    if (!event.dataTransfer) return;
+    const tell = (count: number): void => {
+      line.textContent = `${count} files so far`;
+    };
+    void dropped(event.dataTransfer, tell)
+      .finally(() => (line.textContent = hint))
+      .then(give);
   });
   return zone;
 }

@@ -23,7 +23,7 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     const engine = spare ?? new Engine();
     spare = undefined;
     try {
-      const info = await work.run(`Reading ${model.name}`, (how) => engine.call("open", [model.file], how));
+      const info = await work.run(`Reading ${model.name}`, (how) => engine.call("open", [model], how));
       if (!info || turn !== opening) return (engine.dispose(), false);
       store.state.engine?.dispose();
       store.update({

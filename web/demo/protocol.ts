@@ -1,5 +1,5 @@
 // What the page and its worker say to each other. Files go over by reference, everything else as plain data.
-import type { ErrorCode, EvaluationReport, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport } from "qdq";
+import type { Capabilities, ErrorCode, EvaluationReport, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport } from "qdq";
 import type { Recipe, Report } from "qdq";
 
 export interface NamedFile {
@@ -44,6 +44,15 @@ export interface Quantized {
   observers: string; // what they saw, as JSON
 }
 
+// What a recipe would do, and whether it can do it without calibration data.
+export interface Explained extends ExplanationReport {
+  needsData: boolean;
+}
+
+export interface Equipment extends Capabilities {
+  isolated: boolean; // whether the page may have threads
+}
+
 // The worst samples come with their files.
 export interface Evaluation extends EvaluationReport {
   classes: readonly string[]; // their names, if they are known
@@ -53,17 +62,18 @@ export interface Stage {
   stage: string;
   done: number;
   total: number; // 0 where it is not known
+  unit?: "bytes"; // else batches
   expected?: number; // seconds that the whole stage may take, known before it has run for long
   observers?: readonly ObserverSummary[];
 }
 
 // The worker's methods: arguments and answers.
 export interface Methods {
-  warm(): void; // brings the WASM module while the person still looks for a file
-  open(file: Blob): ModelInfo;
+  warm(): Equipment; // brings the WASM module while the person still looks for a file
+  open(file: NamedFile): ModelInfo;
   openData(use: "calibration" | "test", choice: DataChoice): DataInfo;
   preview(choice: DataChoice, index: number): Picture;
-  explain(recipe: Recipe): ExplanationReport;
+  explain(recipe: Recipe): Explained;
   quantize(recipe: Recipe): Quantized;
   restore(recipe: Recipe, observers: string): void; // makes an earlier result again of its statistics
   compare(): LayerError[];

@@ -3,9 +3,22 @@ import { observerGallery } from "../../src/cli/report/charts.js";
 import { h } from "../../src/cli/report/dom.js";
 import type { Engine, Work } from "./engine.js";
 import { byId, formatSeconds, problemLine } from "./page.js";
-import { lastRun, measuringData } from "./state.js";
+import type { Equipment } from "./protocol.js";
+import { canQuantize, lastRun, measuringData } from "./state.js";
 import type { Run, State, Store } from "./state.js";
 import { workLine } from "./work.js";
+
+// With what the page computes, and why it has one thread where it has one.
+function equipmentText({ threads, isolated, module }: Equipment): string {
+  if (threads > 1) return `Computes with ${threads} threads.`;
+  const why = !isolated
+    ? "a browser gives more to pages that are cross-origin isolated, whose server sends the headers " +
+      "Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp"
+    : navigator.hardwareConcurrency > 1
+      ? `the browser could not start the workers of ${module.replace("qdq", "qdq-threads")}`
+      : "this machine has one processor";
+  return `Computes with one thread: ${why}.`;
+}
 
 export function quantizeStep(store: Store): void {
   const start = h("button", { id: "start", type: "button", class: "primary", onclick: () => void quantize() }, "Quantize");
@@ -24,12 +37,16 @@ export function quantizeStep(store: Store): void {
     histograms.hidden = false;
     gallery.show(observers);
   });
-  byId("quantize").append(h("div", { class: "controls" }, start, again), line.element, problem, histograms);
+  const equipment = h("p", { id: "equipment", class: "told" });
+  byId("quantize").append(h("div", { class: "controls" }, start, again), equipment, line.element, problem, histograms);
+
+  let told = ""; // of what is missing
 
   // What is not measured yet on the data that is there.
   const missing = (state: State): boolean => {
     const run = lastRun(state);
-    return run !== undefined && (!run.errors || run.evaluatedOn !== measuringData(state));
+    const data = measuringData(state);
+    return run !== undefined && data !== undefined && (!run.errors || run.evaluatedOn !== data);
   };
 
   // Measures the last result: the errors of its layers, and both models on the test data.
@@ -38,9 +55,10 @@ export function quantizeStep(store: Store): void {
       const { runs } = store.state;
       if (engine === store.state.engine) store.update({ runs: [...runs.slice(0, -1), { ...runs.at(-1)!, ...more }] });
     };
-    if (!lastRun(store.state)?.errors) know({ errors: await engine.call("compare", [], how) });
     const data = measuringData(store.state);
-    if (!data || lastRun(store.state)?.evaluatedOn === data) return;
+    if (!data) return;
+    if (!lastRun(store.state)?.errors) know({ errors: await engine.call("compare", [], how) });
+    if ( lastRun(store.state)?.evaluatedOn === data) return;
     const evaluation = await engine.call("evaluate", [store.state.test ? "test" : "calibration"], how);
     know({ evaluation, evaluatedOn: data });
   }
@@ -78,7 +96,9 @@ export function quantizeStep(store: Store): void {
       gallery.show(quantized.report.observers);
       await measureLast(engine, how);
       const { calibrate, convert } = quantized.seconds;
-      return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
+      if (quantized.samples > 0) return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
+      const measured = measuringData(store.state) ? "" : " Drop data to measure the result on.";
+      return `Done: converted in ${formatSeconds(calibrate + convert)}; this recipe needs no calibration.${measured}`;
     });
 
   const measure = (): Promise<void> =>
@@ -88,16 +108,26 @@ export function quantizeStep(store: Store): void {
     });
 
   store.listen((state, changed) => {
-    const { model, calibration, busy } = state;
+    const { engine, model, explanation, busy } = state;
     byId("quantize").hidden = !model;
-    start.disabled = busy || !calibration;
-    again.hidden = busy || !calibration || !missing(state);
+    start.disabled = busy || !canQuantize(state);
+    again.hidden = busy || !missing(state);
     again.textContent = lastRun(state)?.evaluation ? "Measure the last result on this data" : "Measure the last result";
     if (changed.has("model")) {
       histograms.hidden = true;
       fail("");
     }
-    if (!calibration && !busy) line.tell("Drop calibration data first.");
-    else if (changed.has("calibration") && !busy) line.tell("");
+    if (changed.has("engine") && engine)
+      void engine.call("warm", []).then(
+        (found) => (equipment.textContent = equipmentText(found)),
+        () => {}, // whoever opened the model is told
+      );
+    if (busy) return;
+    const ready = !canQuantize(state)
+      ? "Drop calibration data first."
+      : explanation?.needsData === false
+        ? "This recipe finds the ranges of activations as the model runs; it needs no calibration data."
+        : "";
+    if (ready !== told || changed.has("calibration")) line.tell((told = ready));
   });
 }

@@ -26,7 +26,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       nodes: state.model!.program.nodes,
       recipe,
       bytes: [state.model!.bytes, quantized.file.size],
-      samples: quantized.samples,
+      ...(quantized.samples > 0 && { samples: quantized.samples }),
       ...(errors && { errors }),
       ...evaluation,
       ...(evaluation && { classes: evaluation.classes.length > 0 ? evaluation.classes : state.classes }),

@@ -1,7 +1,7 @@
 // What the page knows, and who wants to hear of it.
-import type { ExplanationReport, LayerError, Recipe } from "qdq";
+import type { LayerError, Recipe } from "qdq";
 import type { Engine } from "./engine.js";
-import type { DataChoice, DataInfo, Evaluation, ModelInfo, Quantized } from "./protocol.js";
+import type { DataChoice, DataInfo, Evaluation, Explained, ModelInfo, Quantized } from "./protocol.js";
 
 export interface Chosen {
   choice: DataChoice;
@@ -24,7 +24,7 @@ export interface State {
   test?: Chosen;
   classes: readonly string[];
   recipe: Recipe;
-  explanation?: ExplanationReport;
+  explanation?: Explained;
   explanationError?: string;
   busy: boolean; // whether long work is under way
   runs: readonly Run[]; // the latest is last
@@ -52,4 +52,6 @@ export class Store {
 
 // The data that results are measured on.
 export const measuringData = ({ test, calibration }: State): Chosen | undefined => test ?? calibration;
+// Whether there is all that quantizing takes.
+export const canQuantize = ({ calibration, explanation }: State): boolean => calibration !== undefined || explanation?.needsData === false;
 export const lastRun = (state: State): Run | undefined => state.runs.at(-1);

@@ -1,5 +1,5 @@
 // Long work as people see it: what is being done, how far it is, the time left, and a way out.
-import { h } from "../../src/cli/report/dom.js";
+import { formatBytes, h } from "../../src/cli/report/dom.js";
 import { EngineError } from "./engine.js";
 import type { Work } from "./engine.js";
 import { byId, formatSeconds } from "./page.js";
@@ -28,7 +28,7 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
       began = performance.now(),
       last = began; // when the stage last moved
     const show = (): void => {
-      const { done, total, expected } = stage,
+      const { done, total, unit, expected } = stage,
         now = performance.now();
       if (total > 0) {
         bar.max = total;
@@ -38,7 +38,8 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
       const so = (now - began) / 1000,
         left = done > 0 ? (((last - began) / done) * (total - done) - (now - last)) / 1000 : (expected ?? 0) - so;
       const time = left >= 0.5 ? `, about ${formatSeconds(left)} left` : done === 0 && so >= 1 ? `, ${formatSeconds(so)} so far` : "";
-      tell(`${stage.stage}${total > 0 ? `: batch ${Math.min(total, Math.floor(done) + 1)} of ${total}` : ""}${time}`);
+      const far = unit ? `${formatBytes(done)} of ${formatBytes(total)}` : `batch ${Math.min(total, Math.floor(done) + 1)} of ${total}`;
+      tell(`${stage.stage}${total > 0 ? `: ${far}` : ""}${time}`);
     };
     const begin = (name: string): void => {
       began = performance.now();

@@ -3,8 +3,8 @@ import { QdqError, capabilities, compareLayers, convertPt2e, evaluate, explain, 
 import { quantizationReport, reportHtml } from "qdq";
 import type { Data, Files, LayerError, Prepared, Program, Recipe, Tensor } from "qdq";
 import { isImage } from "./page.js";
-import type { DataChoice, DataInfo, Evaluation, FromWorker, Methods, ModelInfo, NamedFile, Picture, Quantized } from "./protocol.js";
-import type { Stage, ToWorker } from "./protocol.js";
+import type { DataChoice, DataInfo, Equipment, Evaluation, Explained, FromWorker, Methods, ModelInfo, NamedFile, Picture } from "./protocol.js";
+import type { Quantized, Stage, ToWorker } from "./protocol.js";
 
 type Progress = (stage: Stage) => void;
 
@@ -39,10 +39,25 @@ const reader = new FileReaderSync();
 const filesOf = (files: readonly NamedFile[]): Files =>
   new Map(files.map(({ name, file }) => [name, () => new Uint8Array(reader.readAsArrayBuffer(file))]));
 
-function openChoice({ files, ...settings }: DataChoice): Opened {
+// The bytes of a file, piece by piece, so that it can be told how far it is.
+async function readFile({ name, file }: NamedFile, progress: Progress): Promise<Uint8Array> {
+  const piece = 8 << 20,
+    stage = `Reading ${name}`,
+    bytes = new Uint8Array(file.size);
+  for (let at = 0; at < file.size; at += piece) {
+    progress({ stage, done: at, total: file.size, unit: "bytes" });
+    bytes.set(new Uint8Array(await file.slice(at, at + piece).arrayBuffer()), at);
+  }
+  return bytes;
+}
+
+// Arrays are read whole and at once, images when their turn comes.
+async function openChoice({ files, ...settings }: DataChoice, progress: Progress): Promise<Opened> {
   const inFolders = files.some(({ name }) => isImage(name) && name.includes("/"));
   const labels = settings.labels ?? (inFolders ? "folders" : undefined);
-  const data = openData(program(), filesOf(files), { ...settings, ...(labels && { labels }) });
+  const found = new Map(filesOf(files));
+  for (const file of files) if (/\.np[yz]$/i.test(file.name)) found.set(file.name, await readFile(file, progress));
+  const data = openData(program(), found, { ...settings, ...(labels && { labels }) });
   if (labels === undefined) return { data };
   try {
     return { data, labels: data.labels() };
@@ -81,19 +96,20 @@ function pictureOf(input: Tensor, preprocess: Record<string, unknown>): Picture 
 // Methods never wait for anything but the module: to stop them the page ends the worker.
 type Handlers = { [M in keyof Methods]: (progress: Progress, ...args: Parameters<Methods[M]>) => Promise<ReturnType<Methods[M]>> };
 const methods: Handlers = {
-  async warm(): Promise<void> {
-    await capabilities();
+  async warm(): Promise<Equipment> {
+    return { ...(await capabilities()), isolated: crossOriginIsolated };
   },
 
-  async open(_progress, file): Promise<ModelInfo> {
-    const bytes = new Uint8Array(await file.arrayBuffer());
+  async open(progress, file): Promise<ModelInfo> {
+    const bytes = await readFile(file, progress);
+    progress({ stage: `Opening ${file.name}`, done: 0, total: 0 });
     const loaded = await loadPt2(bytes);
     model = { program: loaded, bytes: bytes.length };
     return { program: loaded.info(), bytes: bytes.length };
   },
 
-  async openData(_progress, use, choice): Promise<DataInfo> {
-    const fresh = openChoice(choice);
+  async openData(progress, use, choice): Promise<DataInfo> {
+    const fresh = await openChoice(choice, progress);
     opened[use]?.data.dispose();
     opened[use] = fresh;
     const { data, labels, folders } = fresh;
@@ -112,22 +128,24 @@ const methods: Handlers = {
     return pictureOf(data.batch(0)[0]!, choice.preprocess);
   },
 
-  async explain(_progress, recipe: Recipe) {
+  async explain(_progress, recipe: Recipe): Promise<Explained> {
     using prepared = preparePt2e(program(), recipe);
-    return explain(prepared);
+    return { ...explain(prepared), needsData: prepared.needsData() };
   },
 
   async quantize(progress, recipe): Promise<Quantized> {
-    const { data } = need(opened.calibration, "there is no calibration data; drop images or an .npz first");
     const began = performance.now();
     const prepared = preparePt2e(program(), recipe);
     try {
+      const needsData = prepared.needsData();
+      if (needsData) need(opened.calibration, "there is no calibration data; drop images or an .npz first");
+      const data = needsData ? opened.calibration?.data : undefined;
       let shown = 0,
         told = 0;
       const stage = "Calibrating",
-        total = data.numBatches;
-      progress({ stage, done: 0, total });
-      for (let i = 0; i < total; ++i) {
+        total = data?.numBatches ?? 0;
+      if (data) progress({ stage, done: 0, total });
+      for (let i = 0; data && i < total; ++i) {
         prepared.run(data.batch(i), (looks, ofLooks) => {
           if (performance.now() < told + 250) return;
           told = performance.now();
@@ -140,14 +158,14 @@ const methods: Handlers = {
         progress({ stage, done: i + 1, total, ...(observers && { observers }) });
       }
       const calibrated = performance.now();
-      secondsPerSample = (calibrated - began) / 1000 / data.numSamples;
+      if (data) secondsPerSample = (calibrated - began) / 1000 / data.numSamples;
       progress({ stage: "Converting", done: 0, total: 0 });
       const quantized = convertPt2e(prepared);
       const bytes = savePt2(quantized) as Uint8Array<ArrayBuffer>;
       const converted = performance.now();
       const answer = {
         file: new Blob([bytes], { type: "application/octet-stream" }),
-        samples: data.numSamples,
+        samples: data?.numSamples ?? 0,
         seconds: { calibrate: (calibrated - began) / 1000, convert: (converted - calibrated) / 1000 },
         report: quantizationReport(prepared, quantized),
         observers: JSON.stringify(prepared.observers(), null, 1),
@@ -167,7 +185,7 @@ const methods: Handlers = {
 
   async compare(progress): Promise<LayerError[]> {
     const { prepared, quantized } = need(result, "nothing is quantized yet");
-    const { data } = need(opened.calibration, "there is no calibration data");
+    const { data } = need(opened.calibration ?? opened.test, "there is no data");
     using comparison = compareLayers(prepared, quantized);
     const batches = Math.min(data.numBatches, Math.max(1, Math.floor((16 * data.numBatches) / data.numSamples)));
     // Both programs run node by node.
