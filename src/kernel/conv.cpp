@@ -8,6 +8,7 @@
 #include "kernel/conv.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "base/parallel.h"
@@ -28,6 +29,8 @@ constexpr int64_t kDirectGain = 4;
 constexpr int64_t kTileElements = int64_t{1} << 16;
 constexpr int64_t kPlaneElements = int64_t{1} << 15;
 constexpr int64_t kTilePixels = 512;
+// Elements of the output that are worth to be told as written.
+constexpr int64_t kStretch = int64_t{1} << 14;
 
 enum class Way { kDirect, kPixelLanes, kChannelLanes };
 
@@ -153,6 +156,7 @@ class Worker {
   // Copies `taps` taps from `first` on of the piece's pixels to panels of 16 pixels.
   void fill_panels(const Piece& piece, int64_t row, int64_t first, int64_t taps) {
     const int64_t width = plan_.window.out_w;
+    if (plan_.whole) return pack_columns(piece.x + first * width + piece.begin, width, piece.end - piece.begin, taps, panels_.get());
     float* panel = panels_.get();
     for (int64_t p = piece.begin; p < piece.end; p += kPanel, panel += kPanel * taps) {
       const int64_t end = std::min(p + kPanel, piece.end);
@@ -164,7 +168,7 @@ class Worker {
         at += length;
       }
       if (end - p < kPanel) std::fill(panel, panel + kPanel * taps, 0.0f);
-      pack_segments(plan_.whole ? piece.x : padded_.get(), planes_.offsets().data() + first, taps, segments, count, !plan_.whole, panel);
+      pack_segments(padded_.get(), planes_.offsets().data() + first, taps, segments, count, panel);
     }
   }
 
@@ -193,7 +197,7 @@ PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight) {
 }
 
 void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed, const float* bias, int64_t out_h,
-                int64_t out_w, float* out) {
+                int64_t out_w, float* out, const std::function<void(int64_t, int64_t)>& written) {
   const Conv2d& conv = packed.conv;
   if (batch * out_h * out_w * conv.out_channels == 0) return;
   const int64_t images = batch * conv.groups;
@@ -204,6 +208,13 @@ void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const
   const Planes planes(plan.window, plan.in_channels, plan.rows());
   const float* weight = packed.data.data<float>();
   const int64_t blocks = divide_up(plan.total(), plan.pixels), splits = divide_up(plan.out_channels, plan.channel_step);
+  // A stretch is all that consecutive groups give, here of one image or there of several. Where there are too few for the threads, all of
+  // the output is told at the end, in parts that divide the work among them.
+  const int64_t elements = plan.out_channels * plan.total(), together = std::clamp<int64_t>(divide_up(kStretch, elements), 1, images);
+  const int64_t stretches = divide_up(images, together), threads = num_threads();
+  const bool early = written && (threads == 1 || stretches >= 4 * threads);
+  std::vector<std::atomic<int64_t>> missing(early ? static_cast<size_t>(stretches) : 0);  // pieces of each
+  for (size_t s = 0; s < missing.size(); ++s) missing[s] = std::min(together, images - static_cast<int64_t>(s) * together) * blocks * splits;
   const int64_t work = 2 * plan.depth * std::min(plan.channel_step, plan.out_channels) * plan.pixels;
   parallel_for(images * blocks * splits, 1 + 200000 / std::max<int64_t>(work, 1), [&](int64_t begin, int64_t end) {
     Worker worker(plan, planes, packed.panel);
@@ -220,8 +231,11 @@ void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const
       piece.channel = split * plan.channel_step;
       piece.channel_end = std::min(plan.out_channels, piece.channel + plan.channel_step);
       worker.run(piece);
+      const int64_t stretch = image / together, first = stretch * together;
+      if (early && --missing[static_cast<size_t>(stretch)] == 0) written(first * elements, std::min(together, images - first) * elements);
     }
   });
+  if (written && !early) parallel_for(images * elements, kStretch, [&](int64_t begin, int64_t end) { written(begin, end - begin); });
 }
 
 }  // namespace qdq::kernel

@@ -14,6 +14,9 @@ struct MinMax {
 
 MinMax min_max_f32(const float* x, int64_t n);
 
+// The range of two arrays together.
+MinMax joined(const MinMax& a, const MinMax& b);
+
 // x is [outer, channels, inner]; min and max are [channels]. A channel with a NaN gets NaN for both.
 void min_max_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, float* min, float* max);
 

@@ -131,16 +131,18 @@ constexpr int64_t kRun = int64_t{1} << 31;
 
 }  // namespace
 
+MinMax joined(const MinMax& a, const MinMax& b) {
+  if (a.has_nan || b.has_nan) return a.has_nan ? a : b;
+  return {std::min(a.min, b.min), std::max(a.max, b.max), false};
+}
+
 MinMax min_max_f32(const float* x, int64_t n) {
   MinMax all{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), false};
   std::mutex mutex;
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     const MinMax part = HWY_DYNAMIC_DISPATCH(min_max_run)(x + begin, end - begin);
     std::lock_guard<std::mutex> lock(mutex);
-    if (part.has_nan) all = part;
-    if (all.has_nan) return;
-    all.min = std::min(all.min, part.min);
-    all.max = std::max(all.max, part.max);
+    all = joined(all, part);
   });
   return all;
 }

@@ -57,6 +57,9 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
 void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
                            int64_t out_stride);
 
+// Packs columns [0, count) of m[depth, .], whose rows are row_stride apart, as [ceil(count / 16)][depth][16]; missing columns become zero.
+void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels);
+
 // A run of neighbouring columns of a panel: `length` elements of each k, from source + offsets[k] + begin on.
 struct Segment {
   int64_t begin;
@@ -64,8 +67,7 @@ struct Segment {
 };
 
 // Fills panel[k * 16 + j] for k < depth from the segments, one after the other (their lengths sum up to at most 16).
-// Reads up to `slack` elements (0 or 15) beyond a segment, and writes up to 16 beyond the panel's last element if slack
-// is not 0.
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, bool slack, float* panel);
+// Reads up to 15 elements beyond a segment, and writes up to 16 beyond the panel's last element.
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, float* panel);
 
 }  // namespace qdq::kernel

@@ -145,7 +145,33 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
   }
 }
 
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, bool slack, float* panel) {
+void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels) {
+  const D d;
+  // Rows are far apart and come from memory: so much of each is taken at once, and what will be taken next is asked for.
+  constexpr int64_t kPanels = 4, kAtOnce = kPanels * kPanel;
+  const int64_t panel = depth * kPanel;
+  for (; count >= kAtOnce; count -= kAtOnce, m += kAtOnce, panels += kPanels * panel) {
+    for (int64_t k = 0; k < depth; ++k) {
+      const float* from = m + k * row_stride;
+      float* to = panels + k * kPanel;
+      for (int64_t p = 0; p < kPanels; ++p) {
+        __builtin_prefetch(from + kAtOnce + p * kPanel, 0, 2);
+        for (int64_t j = 0; j < kPanel; j += kLanes) hn::StoreU(hn::LoadU(d, from + p * kPanel + j), d, to + p * panel + j);
+      }
+    }
+  }
+  for (; count > 0; count -= kPanel, m += kPanel, panels += panel) {
+    const size_t width = static_cast<size_t>(std::min(count, kPanel));
+    for (int64_t k = 0; k < depth; ++k) {
+      const float* from = m + k * row_stride;
+      float* to = panels + k * kPanel;
+      for (size_t j = 0; j < static_cast<size_t>(kPanel); j += static_cast<size_t>(kLanes))
+        hn::StoreU(j < width ? hn::LoadN(d, from + j, width - j) : hn::Zero(d), d, to + j);
+    }
+  }
+}
+
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, float* panel) {
   const D d;
   for (int64_t k = 0; k < depth; ++k, panel += kPanel) {
     const float* from = source + offsets[k];
@@ -153,11 +179,7 @@ void pack_segments(const float* source, const int64_t* offsets, int64_t depth, c
     for (int64_t s = 0; s < count; ++s) {
       const float* at = from + segments[s].begin;
       const int64_t length = segments[s].length;
-      if (slack || length == kPanel) {
-        for (int64_t j = 0; j < length; j += kLanes) hn::StoreU(hn::LoadU(d, at + j), d, to + j);
-      } else {
-        std::memcpy(to, at, static_cast<size_t>(length) * sizeof(float));
-      }
+      for (int64_t j = 0; j < length; j += kLanes) hn::StoreU(hn::LoadU(d, at + j), d, to + j);
       to += length;
     }
   }
@@ -171,6 +193,7 @@ HWY_AFTER_NAMESPACE();
 namespace qdq::kernel {
 HWY_EXPORT(multiply_block);
 HWY_EXPORT(store_tile);
+HWY_EXPORT(pack_columns);
 HWY_EXPORT(pack_segments);
 
 void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
@@ -196,8 +219,12 @@ void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows,
   }
 }
 
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, bool slack, float* panel) {
-  HWY_DYNAMIC_DISPATCH(pack_segments)(source, offsets, depth, segments, count, slack, panel);
+void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels) {
+  HWY_DYNAMIC_DISPATCH(pack_columns)(m, row_stride, count, depth, panels);
+}
+
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, float* panel) {
+  HWY_DYNAMIC_DISPATCH(pack_segments)(source, offsets, depth, segments, count, panel);
 }
 
 }  // namespace qdq::kernel

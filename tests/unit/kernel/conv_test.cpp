@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
 #include <vector>
 
 #include "base/parallel.h"
@@ -61,6 +62,7 @@ const std::vector<ConvCase>& cases() {
       make(40, 48, 1, 1, 1, 1, 1, 0, 0, 1, 1, 7, 9, 2),  // pointwise, the input is its own planes
       make(40, 48, 1, 1, 1, 2, 2, 0, 0, 1, 1, 9, 9, 2),  // strided pointwise
       make(24, 5, 1, 1, 1, 1, 1, 0, 0, 1, 1, 5, 5, 1),
+      make(300, 40, 1, 1, 1, 1, 1, 0, 0, 1, 1, 15, 15, 2),  // pointwise, two blocks of the sum, panels that come four at a time and the rest
       make(10, 24, 1, 1, 5, 1, 3, 0, 2, 1, 1, 1, 200, 2),   // 1-d
       make(80, 32, 1, 1, 11, 1, 1, 0, 5, 1, 1, 1, 600, 1),  // a row longer than a block of pixels
       make(40, 8, 1, 3, 3, 1, 1, 1, 1, 1, 1, 6, 6, 1),      // direct with two blocks
@@ -91,6 +93,40 @@ TEST(Conv, MatchesTheDocumentedOrderForAnyShapeAndThreads) {
     std::vector<float> out(want.size(), NAN);
     conv2d_f32(x.data(), p.batch, p.in_h, p.in_w, packed, nullptr, p.out_h, p.out_w, out.data());
     EXPECT_TRUE(same_bits(out, plain_conv(p, x, w, nullptr)));
+  }
+  set_num_threads(1);
+}
+
+TEST(Conv, TellsEachStretchOnceItIsComplete) {
+  Random random(3);
+  std::vector<ConvCase> problems = cases();
+  problems.push_back(make(6, 40, 1, 1, 1, 1, 1, 0, 0, 1, 1, 40, 40, 9));    // stretches of an image, of several pieces each
+  problems.push_back(make(96, 96, 96, 3, 3, 1, 1, 1, 1, 1, 1, 20, 20, 3));  // stretches of many groups
+  for (const ConvCase& p : problems) {
+    const Conv2d& c = p.conv;
+    const auto x = random.floats(p.batch * c.in_channels * p.in_h * p.in_w);
+    const auto w = random.floats(c.out_channels * (c.in_channels / c.groups) * c.kernel_h * c.kernel_w);
+    const PackedConv2d packed = pack_conv2d_f32(c, w.data());
+    const size_t numel = static_cast<size_t>(p.batch * c.out_channels * p.out_h * p.out_w);
+    std::vector<float> want(numel);
+    conv2d_f32(x.data(), p.batch, p.in_h, p.in_w, packed, nullptr, p.out_h, p.out_w, want.data());
+    for (int threads : {1, 2, 3}) {
+      set_num_threads(threads);
+      std::vector<float> out(numel, NAN), seen(numel, NAN);
+      std::vector<int> times(numel);
+      std::mutex mutex;
+      conv2d_f32(x.data(), p.batch, p.in_h, p.in_w, packed, nullptr, p.out_h, p.out_w, out.data(), [&](int64_t begin, int64_t count) {
+        std::lock_guard<std::mutex> lock(mutex);
+        for (int64_t i = begin; i < begin + count; ++i) {
+          ++at(times, i);
+          at(seen, i) = at(out, i);
+          at(out, i) = 7.0f;  // whoever is told may write there
+        }
+      });
+      EXPECT_EQ(times, std::vector<int>(numel, 1)) << "case " << &p - problems.data() << " threads " << threads;
+      EXPECT_TRUE(same_bits(seen, want)) << "case " << &p - problems.data() << " threads " << threads;
+      EXPECT_EQ(out, std::vector<float>(numel, 7.0f)) << "case " << &p - problems.data() << " threads " << threads;
+    }
   }
   set_num_threads(1);
 }

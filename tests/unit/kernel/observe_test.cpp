@@ -60,6 +60,19 @@ TEST(MinMax, OfNothingAndOfZerosAndOfInfinities) {
   EXPECT_EQ(min_max_f32(ends.data(), 4).max, INFINITY);
 }
 
+TEST(MinMax, OfTwoArraysTogether) {
+  const std::vector<float> x = {3, -2, 5}, y = {-4, 4}, odd = {1, NAN};
+  const MinMax both = joined(min_max_f32(x.data(), 3), min_max_f32(y.data(), 2));
+  EXPECT_EQ(both.min, -4);
+  EXPECT_EQ(both.max, 5);
+  EXPECT_FALSE(both.has_nan);
+  const MinMax same = joined(min_max_f32(nullptr, 0), both);
+  EXPECT_EQ(same.min, -4);
+  EXPECT_EQ(same.max, 5);
+  for (const MinMax& nan : {joined(min_max_f32(odd.data(), 2), both), joined(both, min_max_f32(odd.data(), 2))})
+    EXPECT_TRUE(nan.has_nan && std::isnan(nan.min) && std::isnan(nan.max));
+}
+
 TEST(MinMax, IsTheSameForAnyNumberOfThreads) {
   Random random(2);
   auto x = random.floats(1 << 20);
