@@ -1,6 +1,7 @@
 #include "exec/interpreter.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -17,6 +18,8 @@ struct Step {
   std::unique_ptr<CompiledOp> compiled;
   std::vector<size_t> last_uses;
   std::vector<bool> takes;  // the arguments whose only use is this one from here on: they are handed over, not shared
+  // How many of the steps behind may run as its tail: each reads the value of the one before, which nobody else reads.
+  size_t tail = 0;
 };
 
 class Resolver {
@@ -85,7 +88,26 @@ void check_input(const Node& placeholder, const Tensor& input, const Program& pr
   }
 }
 
+// Calls body, and says of its errors that they happened in the node.
+template <class Body> auto in_node(const Node& node, Body&& body) {
+  try {
+    return body();
+  } catch (Error& error) {
+    if (!error.node.empty()) throw;
+    throw Error(error.code, error.message + where(node), node.name(), node.target());
+  }
+}
+
 }  // namespace
+
+Value CompiledOp::run(const Call<Tensor>& call, Tail& tail) {
+  Value out = run(call);
+  const Tensor* result = out.get_if<Tensor>();
+  if (result != nullptr && result->defined() && tail.begin(*result, result->storage().use_count() == 1)) tail.run();
+  return out;
+}
+
+Tail::Loop CompiledOp::loop_over(const Call<Tensor>&, const Tensor&) const { return {}; }
 
 struct Interpreter::Impl {
   const Program* program = nullptr;
@@ -94,12 +116,25 @@ struct Interpreter::Impl {
   std::vector<const Node*> placeholders;
   std::vector<Placement> placements;
   ModuleHandler module_handler;
+  RangedModuleHandler ranged_module_handler;
   NodeHook node_hook;
   std::optional<std::map<std::string, int64_t>> fitting;  // the symbols that a run has been found to fit with
 
   void compile(const std::vector<Backend*>& backends);
   void find_last_uses();
-  Value evaluate(Step& step, std::vector<Value>& values);
+  bool may_follow(size_t i) const;
+
+  // A run: the values so far, and the range of the newest one if it is known.
+  struct Run {
+    std::vector<Value> values;
+    const Node* ranged = nullptr;
+    kernel::MinMax range{};
+  };
+  // Runs step i and the steps behind that are its tail; returns the last one of them.
+  size_t evaluate(size_t i, Run& run);
+  Value answer(const Node& node, std::span<const Value> args, const Run& run) const;
+  Call<Tensor> call_of(const Step& step, std::vector<Value> args, const Resolver& resolve) const;
+  Tail::Work find_tail(size_t i, const Tensor& result, const Run& run, std::deque<Call<Tensor>>& calls) const;
 };
 
 Interpreter::Interpreter(const Program& program, std::vector<Backend*> backends) : impl_(std::make_unique<Impl>()) {
@@ -114,6 +149,7 @@ Interpreter::Interpreter(Interpreter&&) noexcept = default;
 Interpreter& Interpreter::operator=(Interpreter&&) noexcept = default;
 
 void Interpreter::set_module_handler(ModuleHandler handler) { impl_->module_handler = std::move(handler); }
+void Interpreter::set_ranged_module_handler(RangedModuleHandler handler) { impl_->ranged_module_handler = std::move(handler); }
 void Interpreter::set_node_hook(NodeHook hook) { impl_->node_hook = std::move(hook); }
 const std::vector<Interpreter::Placement>& Interpreter::placements() const { return impl_->placements; }
 
@@ -153,6 +189,8 @@ void Interpreter::Impl::find_last_uses() {
   }
   for (size_t i = 0; i < steps.size(); ++i)
     if (last[i] < steps.size()) steps[last[i]].last_uses.push_back(i);
+  for (size_t i = steps.size(); i-- > 1;)
+    if (may_follow(i)) steps[i - 1].tail = 1 + steps[i].tail;
   for (size_t i = 0; i < steps.size(); ++i) {
     std::unordered_map<const Node*, int> times;
     const auto count = [&](const Node* node) { ++times[node]; };
@@ -165,21 +203,81 @@ void Interpreter::Impl::find_last_uses() {
   }
 }
 
-Value Interpreter::Impl::evaluate(Step& step, std::vector<Value>& values) {
+// Whether step i may run over the result of the step before it: nothing else reads that one, then or later.
+bool Interpreter::Impl::may_follow(size_t i) const {
+  const Node *head = steps[i - 1].node, *node = steps[i].node;
+  if (node->op() != Node::Op::kCallFunction || !steps[i].compiled || head->users().size() != 1 || head->users()[0] != node) return false;
+  const std::vector<size_t>& dying = steps[i].last_uses;
+  if (std::find(dying.begin(), dying.end(), i - 1) == dying.end()) return false;
+  int times = 0;
+  const auto count = [&](const Node* input) { times += input == head; };
+  for (const Argument& argument : node->args()) argument.for_each_node(count);
+  for (const auto& [key, argument] : node->kwargs()) argument.for_each_node(count);
+  return times == 1;
+}
+
+Value Interpreter::Impl::answer(const Node& node, std::span<const Value> args, const Run& run) const {
+  if (ranged_module_handler && !node.args().empty() && run.ranged != nullptr && node.arg(0).node() == run.ranged)
+    return ranged_module_handler(node, args, run.range);
+  QDQ_CHECK(module_handler != nullptr, kInternal, "the graph calls the module ", node.target(), ", and nobody answers for modules");
+  return module_handler(node, args);
+}
+
+Call<Tensor> Interpreter::Impl::call_of(const Step& step, std::vector<Value> args, const Resolver& resolve) const {
+  std::vector<std::pair<std::string, Value>> kwargs;
+  for (const auto& [key, value] : step.node->kwargs()) kwargs.emplace_back(key, resolve(value));
+  return Call<Tensor>(*step.op, std::move(args), std::move(kwargs));
+}
+
+// What the steps behind step i do to its result, as far as their operators can; the calls, which live while the tail does.
+Tail::Work Interpreter::Impl::find_tail(size_t i, const Tensor& result, const Run& run, std::deque<Call<Tensor>>& calls) const {
+  const Resolver resolve(slots, run.values);
+  Tail::Work work;
+  for (const size_t end = i + steps[i].tail; i < end; ++i) {
+    const Step& step = steps[i + 1];
+    Tail::Loop loop = in_node(*step.node, [&] {
+      std::vector<Value> args;
+      for (const Argument& argument : step.node->args()) args.push_back(argument.node() == steps[i].node ? Value(result) : resolve(argument));
+      return step.compiled->loop_over(calls.emplace_back(call_of(step, std::move(args), resolve)), result);
+    });
+    if (!loop) return work;
+    work.loops.push_back(std::move(loop));
+  }
+  const Node* next = i + 1 < steps.size() ? steps[i + 1].node : nullptr;
+  work.wants_range = ranged_module_handler && next != nullptr && next->op() == Node::Op::kCallModule && !next->args().empty() &&
+                     next->arg(0).node() == steps[i].node;
+  return work;
+}
+
+size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
+  Step& step = steps[i];
   const Node& node = *step.node;
+  std::vector<Value>& values = run.values;
   const Resolver resolve(slots, values);
   std::vector<Value> args;
   args.reserve(node.args().size());
-  for (size_t i = 0; i < node.args().size(); ++i)
-    args.push_back(step.takes[i] ? std::exchange(values[slots.at(node.arg(i).node())], {}) : resolve(node.arg(i)));
+  for (size_t a = 0; a < node.args().size(); ++a)
+    args.push_back(step.takes[a] ? std::exchange(values[slots.at(node.arg(a).node())], {}) : resolve(node.arg(a)));
   if (node.op() == Node::Op::kCallModule) {
-    QDQ_CHECK(module_handler != nullptr, kInternal, "the graph calls the module ", node.target(), ", and nobody answers for modules");
-    return module_handler(node, args);
+    values[i] = answer(node, args, run);
+    return i;
   }
-  std::vector<std::pair<std::string, Value>> kwargs;
-  for (const auto& [key, value] : node.kwargs()) kwargs.emplace_back(key, resolve(value));
-  const Call<Tensor> call(*step.op, std::move(args), std::move(kwargs));
-  return step.compiled ? step.compiled->run(call) : step.op->eval(call);
+  const Call<Tensor> call = call_of(step, std::move(args), resolve);
+  run.ranged = nullptr;
+  if (!step.compiled || node_hook) {
+    values[i] = step.compiled ? step.compiled->run(call) : step.op->eval(call);
+    return i;
+  }
+  std::deque<Call<Tensor>> calls;
+  Tail tail([&](const Tensor& result) { return find_tail(i, result, run, calls); });
+  Value result = step.compiled->run(call, tail);
+  const size_t last = i + tail.length();
+  values[last] = std::move(result);
+  if (tail.range()) {
+    run.ranged = steps[last].node;
+    run.range = *tail.range();
+  }
+  return last;
 }
 
 std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
@@ -194,27 +292,23 @@ std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
     impl.fitting = symbols;
   }
 
-  std::vector<Value> values(impl.steps.size());
+  Impl::Run run;
+  run.values.resize(impl.steps.size());
+  std::vector<Value>& values = run.values;
   std::vector<Tensor> outputs;
   size_t next_input = 0;
   for (size_t i = 0; i < impl.steps.size(); ++i) {
-    Step& step = impl.steps[i];
-    const Node& node = *step.node;
+    const size_t first = i;
+    const Node& node = *impl.steps[i].node;
     switch (node.op()) {
       case Node::Op::kPlaceholder: values[i] = inputs[next_input++]; break;
       case Node::Op::kGetAttr: values[i] = impl.program->attribute_of(node); break;
       case Node::Op::kOutput: flatten_outputs(Resolver(impl.slots, values)(node.arg(0)), outputs); break;
-      default: {
-        try {
-          values[i] = impl.evaluate(step, values);
-        } catch (Error& error) {
-          if (!error.node.empty()) throw;
-          throw Error(error.code, error.message + where(node), node.name(), node.target());
-        }
-      }
+      default: i = in_node(node, [&] { return impl.evaluate(i, run); });
     }
     if (impl.node_hook) impl.node_hook(node, values[i]);
-    for (size_t slot : step.last_uses) values[slot] = {};
+    for (size_t done = first; done <= i; ++done)
+      for (size_t slot : impl.steps[done].last_uses) values[slot] = {};
   }
   for (const BufferMutation& mutation : impl.program->buffer_mutations) {
     const Node* node = impl.program->graph->find(mutation.node);

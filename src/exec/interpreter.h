@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "exec/tail.h"
 #include "op/op.h"
 
 namespace qdq {
@@ -19,6 +20,12 @@ class CompiledOp {
   virtual ~CompiledOp() = default;
   // The node's result for arguments in schema order (defaults filled in).
   virtual Value run(const Call<Tensor>& call) = 0;
+  // The same with what is behind the node done to it, if the tail takes the result: stretch by stretch as they are written if the operator
+  // overrides this, else when all is written.
+  virtual Value run(const Call<Tensor>& call, Tail& tail);
+  // As part of a tail: the loop that writes the node's result over `out`, which is the call's argument of that shape and not written yet; the
+  // call outlives the loop. Nothing if the operator cannot work so, or not for such arguments.
+  virtual Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const;
 };
 
 // Somebody who can run operators faster than the reference.
@@ -48,7 +55,10 @@ class Interpreter {
   // Answers call_module nodes (observers): gets the node and its resolved arguments, returns its result.
   using ModuleHandler = std::function<Value(const Node& node, std::span<const Value> args)>;
   void set_module_handler(ModuleHandler handler);
-  // Called after every node that ran, with its result.
+  // Answers them instead where the range of the first argument is known already: it was taken while the argument was written.
+  using RangedModuleHandler = std::function<Value(const Node& node, std::span<const Value> args, const kernel::MinMax& range)>;
+  void set_ranged_module_handler(RangedModuleHandler handler);
+  // Called after every node that ran, with its result. No node runs as part of another's tail then.
   using NodeHook = std::function<void(const Node& node, const Value& value)>;
   void set_node_hook(NodeHook hook);
 

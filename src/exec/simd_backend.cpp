@@ -90,7 +90,11 @@ class ConvolutionOp : public CompiledOp {
  public:
   explicit ConvolutionOp(bool general) : general_(general) {}
 
-  Value run(const Call<Tensor>& call) override {
+  Value run(const Call<Tensor>& call) override { return run(call, nullptr); }
+  Value run(const Call<Tensor>& call, Tail& tail) override { return run(call, &tail); }
+
+ private:
+  Value run(const Call<Tensor>& call, Tail* tail) {
     const std::optional<FloatConvolution> conv = float_convolution(call, general_);
     if (!conv) return run_reference(call);
     const Tensor &given = call.tensor(0), &weight = call.tensor(1);
@@ -103,12 +107,13 @@ class ConvolutionOp : public CompiledOp {
     const Tensor x = given.contiguous();
     const Tensor b = bias ? bias->contiguous() : Tensor();
     const Tensor out = uninitialized(conv->sizes, DType::kF32);
+    std::function<void(int64_t, int64_t)> written;
+    if (tail != nullptr && tail->begin(out, true)) written = [tail](int64_t begin, int64_t count) { tail->written(begin, count); };
     kernel::conv2d_f32(x.data<float>(), x.size(0), conv->in[0], conv->in[1], packed, b.defined() ? b.data<float>() : nullptr, conv->out[0],
-                       conv->out[1], out.data<float>());
+                       conv->out[1], out.data<float>(), written);
     return out;
   }
 
- private:
   bool general_;
   WeightCache<kernel::PackedConv2d> packed_;
 };
@@ -231,6 +236,34 @@ bool is_dense_f32(const Tensor& tensor) { return is_f32(tensor) && tensor.is_con
 bool may_overwrite(const Tensor& x) { return x.storage().use_count() == 1; }
 Tensor result_over(const Tensor& x, bool in_place) { return in_place || may_overwrite(x) ? x : uninitialized(x.sizes(), DType::kF32); }
 
+// An operator whose loop goes over its operands and its result side by side: by itself, at the head of a tail, or as part of one.
+class ElementwiseOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) final { return run(call, nullptr); }
+  Value run(const Call<Tensor>& call, Tail& tail) final { return run(call, &tail); }
+
+ protected:
+  explicit ElementwiseOp(bool in_place) : in_place_(in_place) {}
+  bool in_place_;
+
+ private:
+  // The operand that the result may go over, one of its shape; null if the loop does not take this call.
+  virtual const Tensor* operand(const Call<Tensor>& call) const = 0;
+  // What to do with a call that the loop does not take.
+  virtual Value run_apart(const Call<Tensor>& call) { return run_reference(call); }
+
+  Value run(const Call<Tensor>& call, Tail* tail) {
+    const Tensor* x = operand(call);
+    if (x == nullptr) return run_apart(call);
+    const bool is_owned = !in_place_ || may_overwrite(*x);
+    const Tensor out = result_over(*x, in_place_);
+    const Tail::Loop loop = loop_over(call, out);
+    if (tail != nullptr && tail->begin(out, is_owned)) tail->run(loop);
+    else loop(0, out.numel());
+    return out;
+  }
+};
+
 // An elementwise loop over n elements; the call tells settings such as the slope of a leaky relu.
 using UnaryLoop = void (*)(const Call<Tensor>& call, const float* x, int64_t n, float* out);
 
@@ -265,21 +298,25 @@ constexpr UnaryEntry kUnary[] = {
     {"exp.default", plain<kernel::exp_f32>},
 };
 
-class UnaryOp : public CompiledOp {
+class UnaryOp : public ElementwiseOp {
  public:
-  UnaryOp(UnaryLoop loop, bool in_place) : loop_(loop), in_place_(in_place) {}
+  UnaryOp(UnaryLoop loop, bool in_place) : ElementwiseOp(in_place), loop_(loop) {}
 
-  Value run(const Call<Tensor>& call) override {
-    const Tensor& x = call.tensor(0);
-    if (!is_dense_f32(x)) return run_reference(call);
-    const Tensor out = result_over(x, in_place_);
-    loop_(call, x.data<float>(), x.numel(), out.data<float>());
-    return out;
+  Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const override {
+    const Tensor* x = operand(call);
+    if (x == nullptr || x->sizes() != out.sizes()) return {};
+    return [this, &call, from = x->data<float>(), to = out.data<float>()](int64_t begin, int64_t count) {
+      loop_(call, from + begin, count, to + begin);
+    };
   }
 
  private:
+  const Tensor* operand(const Call<Tensor>& call) const override {
+    const Tensor& x = call.tensor(0);
+    return is_dense_f32(x) ? &x : nullptr;
+  }
+
   UnaryLoop loop_;
-  bool in_place_;
 };
 
 using BinaryLoop = void (*)(const float* a, const float* b, int64_t n, float* out);
@@ -306,27 +343,41 @@ bool is_scale_of(const Tensor& a, const Tensor& b) {
   return trailing;
 }
 
-class BinaryOp : public CompiledOp {
+class BinaryOp : public ElementwiseOp {
  public:
-  BinaryOp(BinaryLoop loop, bool in_place, bool has_alpha) : loop_(loop), in_place_(in_place), has_alpha_(has_alpha) {}
+  BinaryOp(BinaryLoop loop, bool in_place, bool has_alpha) : ElementwiseOp(in_place), loop_(loop), has_alpha_(has_alpha) {}
 
-  Value run(const Call<Tensor>& call) override {
-    const Tensor* a = call[0].get_if<Tensor>();
-    const Tensor* b = call[1].get_if<Tensor>();
-    if (a == nullptr || b == nullptr || !is_dense_f32(*a) || !is_dense_f32(*b) || (has_alpha_ && call.number(2) != 1)) return run_reference(call);
-    if (loop_ == kernel::mul_f32 && !in_place_ && is_scale_of(*b, *a)) std::swap(a, b);
-    const bool scales = loop_ == kernel::mul_f32 && a->numel() > 0 && is_scale_of(*a, *b);
-    if (a->sizes() != b->sizes() && !scales) return run_reference(call);
-    const Tensor out = !scales && !in_place_ && may_overwrite(*b) ? *b : result_over(*a, in_place_);
-    const float *x = a->data<float>(), *y = b->data<float>();
-    if (scales) kernel::scale_channels_f32(x, 1, b->numel(), a->numel() / b->numel(), y, nullptr, out.data<float>());
-    else loop_(x, y, out.numel(), out.data<float>());
-    return out;
+  Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const override {
+    if (operand(call) == nullptr || call.tensor(0).sizes() != out.sizes()) return {};
+    return [this, a = call.tensor(0).data<float>(), b = call.tensor(1).data<float>(), to = out.data<float>()](int64_t begin, int64_t count) {
+      loop_(a + begin, b + begin, count, to + begin);
+    };
   }
 
  private:
+  bool takes(const Call<Tensor>& call) const {
+    const Tensor *a = call[0].get_if<Tensor>(), *b = call[1].get_if<Tensor>();
+    return a != nullptr && b != nullptr && is_dense_f32(*a) && is_dense_f32(*b) && !(has_alpha_ && call.number(2) != 1);
+  }
+
+  const Tensor* operand(const Call<Tensor>& call) const override {
+    if (!takes(call) || call.tensor(0).sizes() != call.tensor(1).sizes()) return nullptr;
+    return !in_place_ && may_overwrite(call.tensor(1)) ? &call.tensor(1) : &call.tensor(0);
+  }
+
+  // A product with a factor for each leading part.
+  Value run_apart(const Call<Tensor>& call) override {
+    if (loop_ != kernel::mul_f32 || !takes(call)) return run_reference(call);
+    const Tensor *a = &call.tensor(0), *b = &call.tensor(1);
+    if (!in_place_ && is_scale_of(*b, *a)) std::swap(a, b);
+    if (a->numel() == 0 || !is_scale_of(*a, *b)) return run_reference(call);
+    const Tensor out = result_over(*a, in_place_);
+    kernel::scale_channels_f32(a->data<float>(), 1, b->numel(), a->numel() / b->numel(), b->data<float>(), nullptr, out.data<float>());
+    return out;
+  }
+
   BinaryLoop loop_;
-  bool in_place_, has_alpha_;
+  bool has_alpha_;
 };
 
 // aten.softmax.int and aten._softmax along the last axis.

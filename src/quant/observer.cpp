@@ -160,6 +160,8 @@ ObserverArgs default_observer_args(std::string_view class_name) {
   return args;
 }
 
+Tensor Observer::forward_with_range(const Tensor& x, const FloatRange&) { return forward(x); }
+
 void Observer::set_attribute(std::string_view name, const AttributeValue& value) {
   const auto integer = [&]() -> int64_t {
     const auto* number = std::get_if<int64_t>(&value);

@@ -61,6 +61,7 @@ struct QParams {
 // What set_attribute takes; a dtype or qscheme is given by its name.
 using AttributeValue = std::variant<bool, int64_t, double, std::string>;
 
+struct FloatRange;  // quant/observer_statistics.h
 class FakeQuantize;
 class HistogramObserver;
 class MinMaxObserver;
@@ -74,6 +75,8 @@ class Observer {
 
   // Sees a batch; returns what the graph goes on with (the same tensor; a fake-quantized one for fake quantizers).
   virtual Tensor forward(const Tensor& x) = 0;
+  // The same if range_of(x) is known already, for classes that would look for it.
+  virtual Tensor forward_with_range(const Tensor& x, const FloatRange& range);
   // Throws Error{kNotCalibrated} if no data was seen where PyTorch would only warn and return scale 1,
   // Error{kInvalidArgument} if the range holds NaN or the class has no qparams.
   virtual QParams calculate_qparams() const = 0;

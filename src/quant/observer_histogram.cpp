@@ -295,9 +295,14 @@ HistogramObserver::HistogramObserver(const ObserverArgs& args) : Observer(args),
 bool HistogramObserver::calibrated() const { return !(range_.min == kInf && range_.max == -kInf); }
 
 Tensor HistogramObserver::forward(const Tensor& x) {
+  QDQ_CHECK(x.numel() == 0 || is_floating(x.dtype()), kInvalidArgument, "HistogramObserver counts floats, and was given a tensor of ",
+            to_string(x.dtype()));
+  return forward_with_range(x, range_of(x));
+}
+
+Tensor HistogramObserver::forward_with_range(const Tensor& x, const FloatRange& range) {
   if (x.numel() == 0) return x;
-  QDQ_CHECK(is_floating(x.dtype()), kInvalidArgument, "HistogramObserver counts floats, and was given a tensor of ", to_string(x.dtype()));
-  FloatRange seen = range_of(x);
+  FloatRange seen = range;
   if (seen.min == -kInf || seen.max == kInf) {
     seen = finite_range_of(x);
     if (seen.min > seen.max) return x;

@@ -40,6 +40,7 @@ class HistogramObserver final : public Observer {
   HistogramObserver* as_histogram() override { return this; }
   // Throws Error{kInvalidArgument} if the data holds NaN or is of an integer dtype.
   Tensor forward(const Tensor& x) override;
+  Tensor forward_with_range(const Tensor& x, const FloatRange& range) override;
   QParams calculate_qparams() const override;
   bool calibrated() const override;
   Tensor min_val() const override { return Tensor::scalar(range_.min); }

@@ -46,17 +46,22 @@ bool MinMaxObserver::calibrated() const { return !min_.empty() && !(min_[0] == k
 
 Tensor MinMaxObserver::forward(const Tensor& x) {
   if (x.numel() == 0) return x;
-  ChannelRanges seen;
-  if (per_channel_) {
-    seen = channel_ranges_of(x, args_.ch_axis);
-  } else {
-    const FloatRange range = range_of(x);
-    seen = {{range.min}, {range.max}};
-  }
+  if (!per_channel_) return forward_with_range(x, range_of(x));
+  take(channel_ranges_of(x, args_.ch_axis));
+  return x;
+}
+
+Tensor MinMaxObserver::forward_with_range(const Tensor& x, const FloatRange& range) {
+  if (per_channel_ || x.numel() == 0) return forward(x);
+  take({{range.min}, {range.max}});
+  return x;
+}
+
+void MinMaxObserver::take(ChannelRanges seen) {
   if (!calibrated()) {
     min_ = std::move(seen.min);
     max_ = std::move(seen.max);
-    return x;
+    return;
   }
   QDQ_CHECK(seen.min.size() == min_.size(), kInvalidArgument, class_name(), " has seen ", min_.size(), " channels and was given a tensor with ",
             seen.min.size(), " along axis ", args_.ch_axis);
@@ -65,7 +70,6 @@ Tensor MinMaxObserver::forward(const Tensor& x) {
     min_[i] = moving_average_ ? min_[i] + c * (seen.min[i] - min_[i]) : smaller(seen.min[i], min_[i]);
     max_[i] = moving_average_ ? max_[i] + c * (seen.max[i] - max_[i]) : larger(seen.max[i], max_[i]);
   }
-  return x;
 }
 
 QParams MinMaxObserver::calculate_qparams() const {

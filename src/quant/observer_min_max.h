@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "quant/observer.h"
+#include "quant/observer_statistics.h"
 
 namespace qdq {
 
@@ -19,6 +20,7 @@ class MinMaxObserver final : public Observer {
   std::string_view class_name() const override;
   MinMaxObserver* as_min_max() override { return this; }
   Tensor forward(const Tensor& x) override;
+  Tensor forward_with_range(const Tensor& x, const FloatRange& range) override;
   QParams calculate_qparams() const override;
   bool calibrated() const override;
   Tensor min_val() const override;
@@ -32,6 +34,7 @@ class MinMaxObserver final : public Observer {
   std::vector<float>& max() { return max_; }
 
  private:
+  void take(ChannelRanges seen);
   Tensor as_state(const std::vector<float>& values) const;
 
   bool moving_average_;

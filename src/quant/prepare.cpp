@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "exec/footprint.h"
 #include "quant/fold_batch_norm.h"
+#include "quant/observer_statistics.h"
 #include "quant/prepared_impl.h"
 #include "quant/sharing.h"
 
@@ -220,12 +221,13 @@ void Prepared::Impl::make_interpreter() {
       ++looks;
     }
   interpreter = std::make_unique<Interpreter>(calibrated, backends);
-  interpreter->set_module_handler([this](const Node& node, std::span<const Value> args) -> Value {
+  const auto observe = [this](const Node& node, std::span<const Value> args, const kernel::MinMax* range) -> Value {
     const Tensor* x = args.empty() ? nullptr : args[0].get_if<Tensor>();
     if (x == nullptr) throw Error(ErrorCode::kInternal, concat("the observer ", node.name(), " sees something that is no tensor"), node.name());
     const Node* observed = node.arg(0).node();
     try {
-      Tensor seen = groups[group_of_module(node).value()].observer->forward(*x);
+      Observer& observer = *groups[group_of_module(node).value()].observer;
+      Tensor seen = range ? observer.forward_with_range(*x, {range->min, range->max}) : observer.forward(*x);
       if (on_observed) (*on_observed)(++looks_done, looks);
       return seen;
     } catch (const Error& error) {
@@ -233,7 +235,10 @@ void Prepared::Impl::make_interpreter() {
                   concat(error.message, ", the values of ", observed->name(), "; look for infinite or huge numbers in the calibration data"),
                   observed->name());
     }
-  });
+  };
+  interpreter->set_module_handler([=](const Node& node, std::span<const Value> args) { return observe(node, args, nullptr); });
+  interpreter->set_ranged_module_handler(
+      [=](const Node& node, std::span<const Value> args, const kernel::MinMax& range) { return observe(node, args, &range); });
 }
 
 Prepared::Prepared(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

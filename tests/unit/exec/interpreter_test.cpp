@@ -341,6 +341,91 @@ TEST(Interpreter, OverwritesOnlyWhatNobodyElseSees) {
   EXPECT_EQ(argument, result);
 }
 
+// Two convolutions, the second with what is behind it in a residual network: conv -> add_ -> relu_ -> observer, -> hardtanh -> mul -> observer.
+Program residual_net() {
+  Program program;
+  Node* weight = attribute(program, "conv.weight", counting({6, 6, 3, 3}, 0.0371f, -1.f));
+  Node* scale = attribute(program, "scale", counting({3, 6, 9, 7}, 0.05f, -1.f));
+  Node* x = placeholder(program, "x", {3, 6, 9, 7});
+  Graph& graph = *program.graph;
+  using List = Argument::List;
+  Node* first = graph.call("torch.ops.aten.conv2d.default", {x, weight, {}, List{1, 1}, List{1, 1}}, {}, "first");
+  Node* second = graph.call("torch.ops.aten.conv2d.default", {first, weight, {}, List{1, 1}, List{1, 1}}, {}, "second");
+  Node* sum = graph.call("torch.ops.aten.add_.Tensor", {second, first}, {}, "sum");
+  Node* relu = graph.call("torch.ops.aten.relu_.default", {sum}, {}, "relu");
+  Node* observed = graph.create(Node::Op::kCallModule, "observer_0", {relu});
+  Node* clamped = graph.call("torch.ops.aten.hardtanh.default", {observed, 0.25, 3.0}, {}, "clamped");
+  Node* product = graph.call("torch.ops.aten.mul.Tensor", {scale, clamped}, {}, "product");
+  Node* last = graph.create(Node::Op::kCallModule, "observer_1", {product});
+  graph.create(Node::Op::kOutput, "output", {Argument(List{last, observed})});
+  return program;
+}
+
+TEST(Interpreter, RunsWhatIsBehindAnOperatorWhileItsResultIsWritten) {
+  const Program program = residual_net();
+  const Tensor x = counting({3, 6, 9, 7}, 0.0173f, -1.f), before = x.clone(), scale = program.find_attribute("scale")->tensor.clone();
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const auto pass_on = [](const Node&, std::span<const Value> args) { return args[0]; };
+  Interpreter plain(program, {simd.get()}), fast(program, {simd.get()});
+  plain.set_module_handler(pass_on);
+  std::vector<std::string> ran;
+  plain.set_node_hook([&](const Node& node, const Value&) { ran.push_back(node.name()); });
+  const std::vector<Tensor> expected = plain.run({{x}});
+  EXPECT_THAT(ran, testing::IsSupersetOf({"second", "sum", "relu", "clamped", "product"}));
+  for (int threads : {1, 3}) {
+    set_num_threads(threads);
+    std::vector<std::string> told;
+    fast.set_module_handler(pass_on);
+    fast.set_ranged_module_handler([&](const Node& node, std::span<const Value> args, const kernel::MinMax& range) {
+      told.push_back(node.target());
+      const Tensor& seen = *args[0].get_if<Tensor>();
+      const kernel::MinMax found = kernel::min_max_f32(seen.data<float>(), seen.numel());
+      EXPECT_EQ(range.min, found.min);
+      EXPECT_EQ(range.max, found.max);
+      EXPECT_FALSE(range.has_nan);
+      return args[0];
+    });
+    const std::vector<Tensor> found = fast.run({{x}});
+    EXPECT_THAT(told, testing::ElementsAre("observer_0", "observer_1"));
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << i << " threads " << threads;
+    fast.set_ranged_module_handler({});
+    const std::vector<Tensor> unranged = fast.run({{x}});
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(unranged[i], expected[i])) << i << " threads " << threads;
+  }
+  set_num_threads(1);
+  EXPECT_TRUE(bitwise_equal(x, before));
+  EXPECT_TRUE(bitwise_equal(program.find_attribute("scale")->tensor, scale));
+}
+
+TEST(Interpreter, KeepsAValueThatOthersReadFromWhatIsBehindIt) {
+  Program program;
+  Node* x = placeholder(program, "x", {2, 3});
+  Graph& graph = *program.graph;
+  using List = Argument::List;
+  Node* first = graph.call("torch.ops.aten.relu.default", {x}, {}, "first");
+  Node* view = graph.call("torch.ops.aten.view.default", {first, List{3, 2}}, {}, "view");
+  Node* clamped = graph.call("torch.ops.aten.hardtanh_.default", {first, 0.1, 0.5}, {}, "clamped");  // in place: the view sees it
+  Node* doubled = graph.call("torch.ops.aten.add.Tensor", {clamped, x}, {}, "doubled");              // over bytes of its own
+  Node* ended = graph.call("torch.ops.aten.exp.default", {doubled}, {}, "ended");
+  Node* buffer = graph.call("torch.ops.aten.relu.default", {ended}, {}, "buffer");
+  Node* behind = graph.call("torch.ops.aten.exp.default", {buffer}, {}, "behind");
+  graph.create(Node::Op::kOutput, "output", {Argument(List{view, behind})});
+  const Tensor state = counting({2, 3}, 0.1f, 0.f);
+  program.add_attribute({"state", state, Attribute::Kind::kBuffer});
+  program.buffer_mutations.push_back({"buffer", "state"});
+  const Tensor input = counting({2, 3}, 0.4f, -1.f);
+  const std::vector<Tensor> expected = Interpreter(program, {}).run({{input}});
+  const Tensor expected_state = state.clone();
+  state.copy_from(counting({2, 3}, 0.1f, 0.f));
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::vector<Tensor> found = Interpreter(program, {simd.get()}).run({{input}});
+  EXPECT_TRUE(bitwise_equal(found[0], expected[0]));
+  for (int64_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(found[1].data<float>()[i], expected[1].data<float>()[i], 1e-5);
+    EXPECT_NEAR(state.data<float>()[i], expected_state.data<float>()[i], 1e-5);
+  }
+}
+
 TEST(Interpreter, WritesMutatedBuffersAfterTheRun) {
   Program program;
   const Tensor count = Tensor::of<float>({1}, {1});

@@ -11,6 +11,7 @@
 
 #include "quant/fake_quantize.h"
 #include "quant/observer_histogram.h"
+#include "quant/observer_statistics.h"
 
 namespace qdq {
 namespace {
@@ -179,6 +180,29 @@ TEST(Observer, NanStaysInARangeAndIsRefusedThere) {
     EXPECT_TRUE(std::isnan(observer->min_val().item()));
     EXPECT_EQ(error_of([&] { observer->calculate_qparams(); }).code, ErrorCode::kInvalidArgument);
   }
+}
+
+TEST(Observer, TakesARangeThatIsKnownAsItWouldFindIt) {
+  const std::vector<Tensor> batches = {Tensor::of<float>({2, 3}, {0, 1, 2, -1, 0.5f, 1.5f}), Tensor::of<float>({2, 3}, {4, 1, 2, -3, 0.5f, 1.5f}),
+                                       Tensor::of<float>({1, 2}, {0.25f, INFINITY}), Tensor::empty({0, 3}, DType::kF32)};
+  for (const std::string_view name :
+       {"HistogramObserver", "MinMaxObserver", "MovingAverageMinMaxObserver", "PerChannelMinMaxObserver", "FixedQParamsObserver"}) {
+    ObserverArgs args = default_observer_args(name);
+    args.scale = 0.5;
+    const auto looks = make_observer(name, args), is_told = make_observer(name, args);
+    const bool per_channel = is_per_channel(args.qscheme);
+    for (const Tensor& batch : batches) {
+      if (per_channel && batch.numel() == 2) continue;  // another number of channels
+      looks->forward(batch);
+      const Tensor same = is_told->forward_with_range(batch, range_of(batch));
+      EXPECT_EQ(same.raw(), batch.raw());
+    }
+    EXPECT_TRUE(bitwise_equal(looks->min_val(), is_told->min_val())) << name;
+    EXPECT_TRUE(bitwise_equal(looks->max_val(), is_told->max_val())) << name;
+    EXPECT_TRUE(bitwise_equal(looks->histogram(), is_told->histogram())) << name;
+  }
+  const auto histogram = make_observer("HistogramObserver", default_observer_args("HistogramObserver"));
+  EXPECT_THROW(histogram->forward_with_range(batches[0], {NAN, NAN}), Error);
 }
 
 TEST(Observer, HistogramRefusesNanAndLeavesOutInfinities) {
