@@ -252,6 +252,19 @@ test("takes the same few samples of every folder as both command lines", async (
     .forEach((image) => copyFileSync(image, path.join(chosen, path.basename(image))));
   expect(bytesOf(qdq, chosen, "0").equals(bytes)).toBe(true);
   expect(bytesOf(qdq, folder, "12").equals(bytes)).toBe(false);
+
+  // Numbers may be written as people write them.
+  await page.click(".preprocess summary");
+  expect(await page.getByLabel("Scale", { exact: true }).inputValue()).toBe("1/255");
+  for (const [name, words] of [["Scale", "1/128"], ["Mean", "0.5, 1/4 0"]]) {
+    await page.getByLabel(name, { exact: true }).fill(words);
+    await page.getByLabel(name, { exact: true }).press("Enter");
+  }
+  await page.waitForFunction(() => document.querySelector("#preprocess").value.includes('"mean": [0.5,0.25,0]'));
+  expect(JSON.parse(await page.inputValue("#preprocess")).scale).toBe(1 / 128);
+  await page.getByLabel("Mean").fill("a half");
+  await page.getByLabel("Mean").press("Enter");
+  await page.waitForFunction(() => document.querySelector("#data .problem").textContent === 'Mean: "a half" holds no numbers');
   expect(problems).toEqual([]);
 });
 

@@ -109,15 +109,22 @@ export function dataStep(store: Store): DataStep {
   }
 
   function showControls(): void {
-    const show = (key: string): string => (preprocess[key] === undefined ? "" : JSON.stringify(preprocess[key]).replace(/[[\]]/g, ""));
+    // Numbers as people write them: 1/255 for what JSON gives seventeen digits.
+    const written = (value: unknown): string => {
+      const part = typeof value === "number" && value > 0 && value < 1 ? Math.round(1 / value) : 0;
+      return part > 1 && String(value).length > 8 && 1 / part === value ? `1/${part}` : String(value);
+    };
+    const show = (key: string): string => (preprocess[key] === undefined ? "" : [preprocess[key]].flat().map(written).join(", "));
     const numbers = (key: string, label: string, hint: string, single: boolean): HTMLElement => {
       const input = h("input", {
         type: "text",
-        inputmode: "decimal",
         value: show(key),
         placeholder: hint,
         onchange: () => {
-          const values = input.value.split(/[ ,]+/).filter(Boolean).map(Number);
+          const values = input.value
+            .split(/[ ,]+/)
+            .filter(Boolean)
+            .map((word) => word.split("/").map(Number).reduce((whole, part) => whole / part));
           if (values.some(Number.isNaN)) return fail(`${label}: "${input.value}" holds no numbers`);
           change(key, values.length === 0 ? undefined : single && values.length === 1 ? values[0] : values);
         },
@@ -156,6 +163,7 @@ export function dataStep(store: Store): DataStep {
       h("label", {}, gray, " Gray"),
     );
     text.value = settingsText(preprocess);
+    text.rows = Math.min(16, text.value.split("\n").length + 1);
   }
 
   function settings(): Omit<DataChoice, "files" | "labels"> {

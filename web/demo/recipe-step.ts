@@ -141,7 +141,9 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
       ),
     );
     if (focused) [...types.querySelectorAll("select")].find((pick) => pick.getAttribute("aria-label") === focused)?.focus();
-    if (document.activeElement !== text) text.value = settingsText(recipe);
+    if (document.activeElement === text) return;
+    text.value = settingsText(recipe);
+    text.rows = Math.min(16, text.value.split("\n").length + 1);
   }
 
   function weightsOf({ model }: State, module: string): { bytes: number; shape: string } | undefined {
@@ -209,8 +211,8 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
       const operators = state.explanation?.operators ?? [];
       const count = (outcome: string): number => operators.filter((operator) => operator.outcome === outcome).length;
       counts.textContent =
-        `${count("quantized")} operators on int8${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ` +
-        `${count("float")} stay float.` +
+        `${count("quantized")} ${count("quantized") === 1 ? "operator" : "operators"} on int8` +
+        `${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ${count("float")} ${count("float") === 1 ? "stays" : "stay"} float.` +
         (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
     }
     if (changed.has("explanation") || changed.has("runs")) showTable(state);
