@@ -22,6 +22,49 @@ int64_t most_pixels(ByteSpan bytes) {
   return static_cast<int64_t>(bytes.size()) * (jpeg ? 512 : 8 * 1032);
 }
 
+// The kind of a JPEG's frame: the low bits of its marker SOF0 to SOF15; nothing where no frame begins before the scan.
+std::optional<int> jpeg_frame(std::string_view text) {
+  for (size_t at = 2; at + 4 <= text.size() && text[at] == '\xFF';) {
+    const auto marker = static_cast<uint8_t>(text[at + 1]);
+    const bool is_table = marker == 0xC4 || marker == 0xC8 || marker == 0xCC;
+    if (marker >= 0xC0 && marker <= 0xCF && !is_table) return marker & 15;
+    if (marker == 0xDA) break;
+    at += 2 + static_cast<size_t>(static_cast<uint8_t>(text[at + 2]) << 8 | static_cast<uint8_t>(text[at + 3]));
+  }
+  return std::nullopt;
+}
+
+// Why bytes that stb_image refuses are no image, as far as the bytes tell: its own word for it is shared by all threads of WebAssembly.
+std::string fault_of(ByteSpan bytes) {
+  const std::string_view text = text_of(bytes);
+  const auto has = [&](std::string_view signature, size_t at = 0) { return text.size() > at && text.substr(at).starts_with(signature); };
+  if (text.empty()) return "it is empty";
+  struct Other {
+    std::string_view signature, name;
+    size_t at = 0;
+  };
+  static constexpr Other kOthers[] = {{"GIF8", "GIF"},        {"WEBP", "WebP", 8},    {"ftypavi", "AVIF", 4},
+                                      {"ftyphe", "HEIC", 4},  {"ftypmif", "HEIC", 4}, {"II*", "TIFF"},
+                                      {{"MM\0*", 4}, "TIFF"}, {"%PDF", "PDF"},        {"<", "text, XML or HTML file"}};
+  for (const Other& other : kOthers)
+    if (has(other.signature, other.at)) return concat("it is a ", other.name, "; convert it to PNG or JPEG");
+  bool cut_off = false;
+  if (has("\xFF\xD8")) {
+    const int frame = jpeg_frame(text).value_or(0);
+    if (frame > 2)
+      return concat("it is a ", frame == 3 ? "lossless" : frame > 7 ? "arithmetically coded" : "hierarchical", " JPEG; convert it to PNG");
+    cut_off = text.rfind("\xFF\xD9") == std::string_view::npos;
+  } else if (has("\x89PNG\r\n\x1A\n")) {
+    cut_off = text.rfind("IEND") == std::string_view::npos;
+  } else if (has("BM")) {
+    if (bytes.size() >= 34 && bytes[30] != std::byte{0} && bytes[30] != std::byte{3}) return "it is a compressed BMP; convert it to PNG";
+    cut_off = bytes.size() < 6 || ByteReader(bytes.subspan(2), "").number<uint32_t>() > bytes.size();
+  } else {
+    return "it begins like none of them";
+  }
+  return cut_off ? "its end is missing, so it was probably cut off" : "its data is damaged, or of a rare kind";
+}
+
 // [H, W, 3] -> [H, W, 1] with the 16-bit weights of Pillow's convert("L") (libImaging/Convert.c, L24).
 Tensor gray_of(const Tensor& image) {
   Tensor out = Tensor::empty({image.size(0), image.size(1), 1}, DType::kU8);
@@ -249,18 +292,14 @@ Tensor decode_image(ByteSpan bytes, const std::string& what) {
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int length = static_cast<int>(bytes.size());
   int W = 0, H = 0, C = 0;
-  const auto reason = [] {
-    const char* text = stbi_failure_reason();
-    return text ? text : "unknown";
-  };
-  QDQ_CHECK(stbi_info_from_memory(data, length, &W, &H, &C) && W > 0 && H > 0, kBadFile, what, " is not a JPEG, PNG or BMP image that can be read (",
-            reason(), ")");
+  QDQ_CHECK(stbi_info_from_memory(data, length, &W, &H, &C) && W > 0 && H > 0, kBadFile, what,
+            " is not a JPEG, PNG or BMP image that can be read: ", fault_of(bytes));
   QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ", bytes.size(),
             " bytes can hold");
   QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels, " are read");
   stbi_uc* decoded = stbi_load_from_memory(data, length, &W, &H, &C, 3);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(decoded, stbi_image_free);
-  QDQ_CHECK(pixels, kBadFile, what, " is a damaged image (", reason(), ")");
+  QDQ_CHECK(pixels, kBadFile, what, " cannot be decoded: ", fault_of(bytes));
   const size_t count = size_t{3} * static_cast<size_t>(W) * static_cast<size_t>(H);
   return Tensor::of<uint8_t>({H, W, 3}, std::span<const uint8_t>(pixels.get(), count));
 }

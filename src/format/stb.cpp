@@ -13,11 +13,9 @@
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_PNG
 #define STBI_ONLY_BMP
-// CMakeLists.txt says why WASM has no thread-local variables here. So threads share the word for what is wrong with an image, and of two
-// broken ones that are decoded at once either may be called what the other is.
-#ifdef __EMSCRIPTEN__
+// CMakeLists.txt says why WASM has no thread-local variables here; image.cpp tells itself what is wrong with an image.
 #define STBI_NO_THREAD_LOCALS
-#endif
+#define STBI_NO_FAILURE_STRINGS
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb/stb_image.h>
 

@@ -90,11 +90,32 @@ TEST(Image, BadImagesAreRefused) {
   const auto refuse = [](const Bytes& bytes, std::string_view words, ErrorCode code = ErrorCode::kBadFile) {
     expect_error(code, words, [&] { decode_image(bytes, "cat.jpg"); });
   };
-  refuse({}, "cat.jpg is not a JPEG, PNG or BMP image");
-  refuse(Bytes(100, std::byte{7}), "cat.jpg is not a JPEG, PNG or BMP image");
+  const std::string none = "cat.jpg is not a JPEG, PNG or BMP image that can be read: ";
+  refuse({}, none + "it is empty");
+  refuse(Bytes(100, std::byte{7}), none + "it begins like none of them");
+  for (const auto& [beginning, name] :
+       std::initializer_list<std::pair<std::string, std::string>>{{"GIF89a.......", "GIF"},
+                                                                  {"RIFF....WEBPVP8 ", "WebP"},
+                                                                  {std::string("\0\0\0\x1c", 4) + "ftypheic....", "HEIC"},
+                                                                  {"<!doctype html>", "text"}})
+    refuse(Bytes(bytes_of(beginning).begin(), bytes_of(beginning).end()), none + "it is a " + name);
+  Bytes jpeg = golden_file("gradient.jpg");
+  jpeg.resize(12);
+  refuse(jpeg, none + "its end is missing");
+  // Lossless: the marker of the frame is another.
+  jpeg = golden_file("gradient.jpg");
+  for (size_t i = 0; i + 1 < jpeg.size(); ++i)
+    if (jpeg[i] == std::byte{0xFF} && jpeg[i + 1] == std::byte{0xC0}) jpeg[i + 1] = std::byte{0xC3};
+  refuse(jpeg, none + "it is a lossless JPEG; convert it to PNG");
+  Bytes bmp = golden_file("gradient.bmp");
+  bmp[30] = std::byte{1};
+  refuse(bmp, "it is a compressed BMP; convert it to PNG");
   Bytes png = golden_file("gradient.png");
   png.resize(60);
-  refuse(png, "cat.jpg is a damaged image");
+  refuse(png, "cat.jpg cannot be decoded: its end is missing, so it was probably cut off");
+  png = golden_file("gradient.png");
+  png[60] ^= std::byte{0xFF};
+  refuse(png, "cat.jpg cannot be decoded: its data is damaged, or of a rare kind");
   png = golden_file("gradient.png");
   png[18] = png[22] = std::byte{0x2F};  // the header says 12 thousand pixels each way
   refuse(png, "claims 12067 x 12058 pixels, more than its 315 bytes can hold");
