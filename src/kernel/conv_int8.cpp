@@ -19,11 +19,11 @@ namespace {
 
 // A staged band stays in the second-level cache while all panels of weights pass over it.
 constexpr int64_t kBandBytes = int64_t{1} << 17;
-// The same for a task's inputs transformed for Winograd; and the fewest tiles that are worth reading all the weights for.
+// The same for a task's inputs transformed for Winograd; and the tiles that are worth transforming all the weights for, if there are more.
 constexpr int64_t kTransformedBytes = int64_t{1} << 18;
 constexpr int64_t kFewTiles = 16;
-// With fewer channels of either kind the transforms cost more than the products that they save.
-constexpr int64_t kFewestWinogradChannels = 16;
+// With fewer channels of either kind, or fewer tiles of an image, the transforms cost more than the products that they save.
+constexpr int64_t kFewestWinogradChannels = 16, kFewestTiles = 4;
 // Bytes behind a staged band that a vector or a padded step may read.
 constexpr int64_t kStageSlack = 64;
 // Multiply-adds below which waking threads costs more than it gains.
@@ -37,15 +37,6 @@ template <class T> T* scratch(int64_t count) {
 }
 
 bool is_depthwise(const Conv2d& c) { return c.groups == c.in_channels && c.groups == c.out_channels && c.groups > 1; }
-
-bool is_winograd(const Conv2d& c, DotRoad road) {
-  const int64_t ic = c.in_channels / c.groups, oc = c.out_channels / c.groups;
-  return road == DotRoad::kPairs && c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dilation_h == 1 &&
-         c.dilation_w == 1 && std::min(ic, oc) >= kFewestWinogradChannels && ic <= kMostWinogradChannels;
-}
-
-// Channels of a transformed tile.
-int64_t winograd_depth(const Conv2d& c) { return round_up(c.in_channels / c.groups, kWinogradChannels); }
 
 int64_t element_bytes(const PackedConvInt8& p) { return p.road == DotRoad::kPairs && !p.depthwise ? 2 : 1; }
 
@@ -79,23 +70,6 @@ void pack_products(const int8_t* weight, PackedConvInt8& p) {
           }
         }
       }
-    }
-  }
-}
-
-void pack_winograd(const int8_t* weight, PackedConvInt8& p) {
-  const Conv2d& c = p.conv;
-  const int64_t ic = c.in_channels / c.groups, oc = c.out_channels / c.groups, depth = winograd_depth(c), panels = divide_up(oc, kDotPanel);
-  p.weights = Tensor::empty({c.groups, panels, kWinogradTaps, depth / 2, kDotPanel, 2}, DType::kS16);
-  int16_t* out = p.weights.data<int16_t>();
-  std::fill_n(out, p.weights.numel(), int16_t{0});
-  for (int64_t o = 0; o < c.out_channels; ++o) {
-    const int64_t panel = o / oc * panels + o % oc / kDotPanel, column = o % oc % kDotPanel;
-    for (int64_t i = 0; i < ic; ++i, weight += 9) {
-      int16_t taps[kWinogradTaps];
-      winograd_weights(weight, taps);
-      for (int64_t tap = 0; tap < kWinogradTaps; ++tap)
-        out[(((panel * kWinogradTaps + tap) * depth + i - i % 2) * kDotPanel) + column * 2 + i % 2] = taps[tap];
     }
   }
 }
@@ -269,28 +243,31 @@ void run_winograd(const PackedConvInt8& p, const ConvInt8Images& i, const Task& 
   uint8_t* stage = scratch<uint8_t>(layout.bytes(2 * down) + kStageSlack);
   layout.stage(task.image, task.group, task.row, task.column, 2 * down, stage);
   const auto* rows = reinterpret_cast<const int16_t*>(stage);
-  const int64_t channels = p.conv.in_channels / p.conv.groups, depth = winograd_depth(p.conv), row_stride = layout.row_bytes() / 2;
-  // A cache line more, because at powers of two all taps of a tile would meet in one set of the cache.
-  const int64_t tap_stride = tiles * depth + 32;
-  int16_t* inputs = scratch<int16_t>(kWinogradTaps * tap_stride);
+  const int64_t channels = p.conv.in_channels / p.conv.groups, row_stride = layout.row_bytes() / 2;
+  const int64_t tile_size = kWinogradTaps * kDotPanel,
+                panel_bytes = p.weights.numel() / (p.conv.groups * divide_up(p.conv.out_channels / p.conv.groups, kDotPanel));
+  // A cache line more, because at powers of two all taps would meet in one set of the cache.
+  const int64_t inputs_stride = tiles * channels + 32, weights_stride = channels * kDotPanel + 32;
+  int16_t* inputs = scratch<int16_t>(kWinogradTaps * (inputs_stride + weights_stride));
+  int16_t* weights = inputs + kWinogradTaps * inputs_stride;
   for (int64_t r = 0; r < down; ++r)
-    winograd_inputs(rows + 2 * r * row_stride, row_stride, channels, across, depth, tap_stride, inputs + r * across * depth);
+    winograd_inputs(rows + 2 * r * row_stride, row_stride, channels, across, inputs_stride, inputs + r * across * channels);
 
-  const int64_t tile_size = kWinogradTaps * kDotPanel, panel_size = depth * tile_size;
   int32_t* products = scratch<int32_t>(tiles * tile_size + 2 * down * task.columns * kDotPanel);
   int32_t* sums = products + tiles * tile_size;
-  const int16_t* weights = p.weights.data<int16_t>() + task.group * (p.weights.numel() / p.conv.groups);
+  const int8_t* packed = p.weights.data<int8_t>() + task.group * (p.weights.numel() / p.conv.groups);
   // Whole rows are one run of pixels.
   const int64_t runs = task.columns == i.out_w ? 1 : task.rows, pixels = task.rows * task.columns / runs;
   for (int64_t c = task.first_channel; c < task.last_channel; c += kDotPanel) {
-    dot_words({inputs, tiles, depth, kWinogradTaps, tap_stride, weights + c / kDotPanel * panel_size, products});
+    winograd_weights(packed + c / kDotPanel * panel_bytes, channels, weights_stride, weights);
+    dot_words({inputs, tiles, channels, kWinogradTaps, inputs_stride, weights, weights_stride, products});
     for (int64_t r = 0; r < down; ++r) winograd_outputs(products + r * across * tile_size, task.columns, sums + 2 * r * task.columns * kDotPanel);
     for (int64_t r = 0; r < runs; ++r) finish_sums(finish_of(p, i, task, r), sums + r * pixels * kDotPanel, pixels, c, task.last_channel);
   }
 }
 
 void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout, const Task& task) {
-  if (p.winograd) return run_winograd(p, i, task);
+  if (takes_winograd(p, i)) return run_winograd(p, i, task);
   const Conv2d& c = p.conv;
   const int64_t pixel_count = task.rows * i.out_w;
   const int64_t tap_count = p.depthwise ? p.run_count * depthwise_taps(p.road) : p.run_count;
@@ -323,8 +300,8 @@ struct Blocks {
 };
 
 Blocks blocks_of(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout) {
-  if (p.winograd) {
-    const int64_t tile_bytes = kWinogradTaps * winograd_depth(p.conv) * static_cast<int64_t>(sizeof(int16_t));
+  if (takes_winograd(p, i)) {
+    const int64_t tile_bytes = kWinogradTaps * (p.conv.in_channels / p.conv.groups) * static_cast<int64_t>(sizeof(int16_t));
     const int64_t most_tiles = std::max(kTransformedBytes / tile_bytes, kFewTiles), across = divide_up(i.out_w, 2);
     const int64_t columns = divide_up(across, divide_up(across, most_tiles)), tiles = across * divide_up(i.out_h, 2);
     return {2 * (most_tiles / columns), 2 * columns, 2, std::min(divide_up(i.out_h, 2), divide_up(tiles, kFewTiles))};
@@ -338,7 +315,7 @@ Blocks blocks_of(const PackedConvInt8& p, const ConvInt8Images& i, const Layout&
 
 std::string PackedConvInt8::description() const {
   std::string text = depthwise ? "depthwise" : conv.groups > 1 ? "grouped conv" : "conv";
-  text += " " + std::to_string(conv.kernel_h) + "x" + std::to_string(conv.kernel_w) + (winograd ? " by Winograd's transform, " : ", ");
+  text += " " + std::to_string(conv.kernel_h) + "x" + std::to_string(conv.kernel_w) + ", ";
   return text.append(dot_road_name(road));
 }
 
@@ -351,7 +328,6 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
   p.x_zero_point = x_zero_point;
   p.requantize = std::move(requantize);
   p.depthwise = is_depthwise(conv);
-  p.winograd = is_winograd(conv, road);
   if (p.depthwise) {
     p.run_count = divide_up(taps, depthwise_taps(road));
     p.padded_channels = round_up(conv.out_channels, kFinishChannels);
@@ -363,11 +339,7 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
     p.run_count = taps / joined;
     p.run_steps = divide_up(p.run_length, dot_step(road));
     p.padded_channels = round_up(conv.out_channels / conv.groups, kFinishChannels);
-    if (p.winograd) {
-      pack_winograd(weight, p);
-    } else {
-      pack_products(weight, p);
-    }
+    pack_products(weight, p);
   }
   pad_channels(p.requantize.multiplier, p);
   pad_channels(p.requantize.offset, p);
@@ -380,6 +352,14 @@ void set_input_qparams(PackedConvInt8& p, int32_t x_zero_point, const float* mul
   p.x_zero_point = x_zero_point;
   set_start(p);
   for (int64_t o = 0; o < p.conv.out_channels; ++o) p.requantize.multiplier[array_index(p, o)] = multiplier[o];
+}
+
+bool takes_winograd(const PackedConvInt8& p, const ConvInt8Images& i) {
+  const Conv2d& c = p.conv;
+  const int64_t ic = c.in_channels / c.groups, oc = c.out_channels / c.groups;
+  return p.road == DotRoad::kPairs && c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dilation_h == 1 &&
+         c.dilation_w == 1 && ic % kWinogradChannels == 0 && std::min(ic, oc) >= kFewestWinogradChannels && ic <= kMostWinogradChannels &&
+         divide_up(i.out_h, 2) * divide_up(i.out_w, 2) >= kFewestTiles;
 }
 
 void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {

@@ -19,7 +19,6 @@ struct PackedConvInt8 {
   Conv2d conv;
   DotRoad road = DotRoad::kPairs;
   bool depthwise = false;
-  bool winograd = false;  // by kernel/winograd_int8.h: 3x3 convolutions of the 16-bit road that gain by it
   int32_t x_zero_point = 0;
   // Taps of a pixel: runs of neighbouring elements, `run_length` of them in steps of dot_step(road).
   int64_t run_count = 0, run_length = 0, run_steps = 0;
@@ -66,6 +65,10 @@ struct ConvInt8Images {
   void* out = nullptr;  // u8 or f32
   int64_t out_stride = 0;
 };
+
+// Whether conv2d_int8 takes the transforms of kernel/winograd_int8.h for this call: 3x3 windows of stride 1 on the 16-bit road, with so many
+// channels and pixels that they gain by it. The results are the same integers.
+bool takes_winograd(const PackedConvInt8& packed, const ConvInt8Images& images);
 
 // out[n, oh, ow, oc] = requantize(sum over (kh, kw, ic) of (x[n, oh*stride - pad + kh*dilation, ..., ic] - zero point) *
 // weight[oc, ic, kh, kw]). Taps outside the image are the zero point. out may be the residual, if their elements have the

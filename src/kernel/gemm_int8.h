@@ -60,8 +60,9 @@ struct DotWords {
   int64_t row_count = 0;
   int64_t depth = 0;  // a multiple of 8
   int64_t matrices = 0;
-  int64_t matrix_stride = 0;         // elements between the first rows of two matrices
-  const int16_t* weights = nullptr;  // [matrices][depth / 2][kDotPanel][2]
+  int64_t rows_stride = 0;           // elements between the first rows of two matrices
+  const int16_t* weights = nullptr;  // [depth / 2][kDotPanel][2] a matrix
+  int64_t weights_stride = 0;        // elements between the weights of two matrices
   int32_t* out = nullptr;            // [row_count][matrices][kDotPanel]
 };
 void dot_words(const DotWords& words);

@@ -233,7 +233,7 @@ void dot_words(const DotWords& words) {
   const int64_t out_stride = words.matrices * kDotPanel;
   for (int64_t matrix = 0; matrix < words.matrices; ++matrix) {
     for (int64_t c = 0; c < kDotPanel; c += kVectors * kLanes) {
-      const int16_t *a = words.rows + matrix * words.matrix_stride, *b = words.weights + matrix * words.depth * kDotPanel + c * 2;
+      const int16_t *a = words.rows + matrix * words.rows_stride, *b = words.weights + matrix * words.weights_stride + c * 2;
       int32_t* out = words.out + matrix * kDotPanel + c;
       int64_t row = 0;
       for (; row + kRows <= words.row_count; row += kRows, a += kRows * words.depth, out += kRows * out_stride)

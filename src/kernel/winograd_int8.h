@@ -16,20 +16,20 @@ namespace qdq::kernel {
 
 // Products of a tile of 2x2 outputs, each a matrix product over the channels of all tiles.
 inline constexpr int64_t kWinogradTaps = 16;
-// Channels of transformed inputs and weights are padded to a multiple of this; the weights of the padding are 0.
+// Input channels are a multiple of this.
 inline constexpr int64_t kWinogradChannels = 8;
 // 4 * 9 * 255 * 128 times this is below 2^31.
 inline constexpr int64_t kMostWinogradChannels = 1827;
 
-// (2 G) g (2 G)^T of the 3x3 weights g.
-void winograd_weights(const int8_t* g, int16_t* out);
+// (2 G) g (2 G)^T of a panel of kDotPanel output channels, packed as kernel/gemm_int8.h has them for pairs: [3][3][channels / 2][kDotPanel][2].
+// Tap t goes to out + t * tap_stride, as [channels / 2][kDotPanel][2].
+void winograd_weights(const int8_t* weights, int64_t channels, int64_t tap_stride, int16_t* out);
 
-// B^T d B of a row of `tiles` tiles: `rows` is the first of four rows of at least 2 * tiles + 2 pixels of `channels` elements, which stand
-// `row_stride` elements apart. Tap t of tile i goes to out + t * tap_stride + i * depth, `depth` elements: the channels padded to a multiple of
-// kWinogradChannels. Up to kWinogradChannels - 1 elements behind the last pixel are read and make up the padding.
-void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t depth, int64_t tap_stride, int16_t* out);
+// B^T d B of a row of `tiles` tiles: `rows` is the first of four rows of 2 * tiles + 2 pixels of `channels` elements, which stand `row_stride`
+// elements apart. Tap t goes to out + t * tap_stride, as [tiles][channels].
+void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t tap_stride, int16_t* out);
 
-// A^T m A / 4 of a row of tiles, for a panel of kDotPanel channels: products [tiles][kWinogradTaps][kDotPanel] to
+// A^T m A / 4 of a row of tiles, for a panel of output channels: products [tiles][kWinogradTaps][kDotPanel] to
 // out [2][width][kDotPanel], of which the last column of the last tile is left out where the width is odd.
 void winograd_outputs(const int32_t* products, int64_t width, int32_t* out);
 

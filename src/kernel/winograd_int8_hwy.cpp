@@ -19,6 +19,9 @@ using V16 = hn::Vec<D16>;
 using D32 = hn::CappedTag<int32_t, kDotPanel>;
 using V32 = hn::Vec<D32>;
 constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
+// Two channels each of some output channels.
+using DW = hn::CappedTag<int16_t, 2 * kDotPanel>;
+using VW = hn::Vec<DW>;
 static_assert(HWY_MAX_LANES_D(D16) == kWinogradChannels);
 
 HWY_INLINE void winograd_tile(const int16_t* from, int64_t row_stride, int64_t pixel_stride, int64_t tap_stride, int16_t* out) {
@@ -43,9 +46,42 @@ HWY_INLINE void winograd_tile(const int16_t* from, int64_t row_stride, int64_t p
   }
 }
 
-void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t depth, int64_t tap_stride, int16_t* out) {
-  for (int64_t tile = 0; tile < tiles; ++tile, rows += 2 * channels, out += depth)
-    for (int64_t c = 0; c < depth; c += kWinogradChannels) winograd_tile(rows + c, row_stride, channels, tap_stride, out + c);
+void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t tap_stride, int16_t* out) {
+  for (int64_t tile = 0; tile < tiles; ++tile, rows += 2 * channels, out += channels)
+    for (int64_t c = 0; c < channels; c += kWinogradChannels) winograd_tile(rows + c, row_stride, channels, tap_stride, out + c);
+}
+
+// 2 G x of three vectors.
+HWY_INLINE void weights_of(const VW (&x)[3], VW (&out)[4]) {
+  const VW ends = hn::Add(x[0], x[2]);
+  out[0] = hn::Add(x[0], x[0]);
+  out[1] = hn::Add(ends, x[1]);
+  out[2] = hn::Sub(ends, x[1]);
+  out[3] = hn::Add(x[2], x[2]);
+}
+
+void winograd_weights(const int8_t* weights, int64_t channels, int64_t tap_stride, int16_t* out) {
+  const DW d;
+  const int64_t count = channels * kDotPanel;
+  for (int64_t at = 0; at < count; at += static_cast<int64_t>(HWY_MAX_LANES_D(DW))) {
+    VW t[3][4];  // the columns of 2 G g
+#pragma GCC unroll 3
+    for (int column = 0; column < 3; ++column) {
+      VW x[3];
+#pragma GCC unroll 3
+      for (int row = 0; row < 3; ++row) x[row] = hn::PromoteTo(d, hn::LoadU(hn::Rebind<int8_t, DW>(), weights + (row * 3 + column) * count + at));
+      weights_of(x, t[column]);
+    }
+    int16_t* to = out + at;
+#pragma GCC unroll 4
+    for (int row = 0; row < 4; ++row) {
+      const VW x[3] = {t[0][row], t[1][row], t[2][row]};
+      VW y[4];
+      weights_of(x, y);
+#pragma GCC unroll 4
+      for (int column = 0; column < 4; ++column, to += tap_stride) hn::StoreU(y[column], d, to);
+    }
+  }
 }
 
 void winograd_outputs(const int32_t* products, int64_t width, int32_t* out) {
@@ -80,28 +116,16 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace qdq::kernel {
+HWY_EXPORT(winograd_weights);
 HWY_EXPORT(winograd_inputs);
 HWY_EXPORT(winograd_outputs);
 
-void winograd_weights(const int8_t* g, int16_t* out) {
-  int t[4][3];  // 2 G g
-  for (int column = 0; column < 3; ++column) {
-    const int top = g[column], middle = g[3 + column], bottom = g[6 + column];
-    t[0][column] = 2 * top;
-    t[1][column] = top + middle + bottom;
-    t[2][column] = top - middle + bottom;
-    t[3][column] = 2 * bottom;
-  }
-  for (const auto& row : t) {
-    *out++ = static_cast<int16_t>(2 * row[0]);
-    *out++ = static_cast<int16_t>(row[0] + row[1] + row[2]);
-    *out++ = static_cast<int16_t>(row[0] - row[1] + row[2]);
-    *out++ = static_cast<int16_t>(2 * row[2]);
-  }
+void winograd_weights(const int8_t* weights, int64_t channels, int64_t tap_stride, int16_t* out) {
+  HWY_DYNAMIC_DISPATCH(winograd_weights)(weights, channels, tap_stride, out);
 }
 
-void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t depth, int64_t tap_stride, int16_t* out) {
-  HWY_DYNAMIC_DISPATCH(winograd_inputs)(rows, row_stride, channels, tiles, depth, tap_stride, out);
+void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t tap_stride, int16_t* out) {
+  HWY_DYNAMIC_DISPATCH(winograd_inputs)(rows, row_stride, channels, tiles, tap_stride, out);
 }
 
 void winograd_outputs(const int32_t* products, int64_t width, int32_t* out) { HWY_DYNAMIC_DISPATCH(winograd_outputs)(products, width, out); }

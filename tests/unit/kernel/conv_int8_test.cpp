@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -193,46 +195,36 @@ TEST(ConvInt8, SumsOfExtremesAreExact) {
   });
 }
 
-// As many channels as the transform takes, and one more, whose sum takes the plain way.
+// As many channels as the transform takes, and eight more, which take the plain way.
 TEST(ConvInt8, SumsOfExtremesByWinogradAreExact) {
-  const auto sum_of_all = [](int64_t ic, uint8_t x, int8_t w, int32_t zero_point, DotRoad road) {
-    const Int8Problem p{"extremes", 1, 3, 3, square(ic, 16, 1, 3, 1)};
-    Requantize q;
-    q.multiplier.assign(16, 1.0f);
-    q.out_is_float = true;
-    const std::vector<uint8_t> images(static_cast<size_t>(9 * ic), x);
-    const std::vector<int8_t> weight(static_cast<size_t>(16 * 9 * ic), w);
-    const PackedConvInt8 packed = pack_conv2d_int8(p.conv, weight.data(), zero_point, q, road);
-    EXPECT_EQ(packed.winograd, road == DotRoad::kPairs && ic == 1827) << packed.description();
-    std::vector<float> out(9 * 16);
-    conv2d_int8(packed, {1, 3, 3, 3, 3, images.data(), ic, nullptr, 0, out.data(), 16});
-    return at(out, 4 * 16);
-  };
   on_every_road([&](DotRoad road) {
-    for (int64_t ic : {1827, 1828}) {
-      EXPECT_EQ(sum_of_all(ic, 255, -128, 0, road), static_cast<float>(ic * 9 * 255 * -128));
-      EXPECT_EQ(sum_of_all(ic, 0, -128, 255, road), static_cast<float>(ic * 9 * 255 * 128));
-      EXPECT_EQ(sum_of_all(ic, 255, 127, 0, road), static_cast<float>(ic * 9 * 255 * 127));
+    for (int64_t ic : {1824, 1832}) {
+      const Int8Problem p{"extremes", 1, 4, 4, square(ic, 16, 1, 3, 1)};
+      for (const auto& [x, w, zero_point] : {std::tuple{255, -128, 0}, {0, -128, 255}, {255, 127, 0}}) {
+        Data data(p, 3, zero_point);
+        std::fill(data.x.begin(), data.x.end(), static_cast<uint8_t>(x));
+        std::fill(data.w.begin(), data.w.end(), static_cast<int8_t>(w));
+        data.w[0] += w < 0 ? 1 : -1;  // so that the last bits matter
+        data.requantize.out_is_float = true;
+        const PackedConvInt8 packed = pack_conv2d_int8(p.conv, data.w.data(), zero_point, data.requantize, road);
+        EXPECT_EQ(takes_winograd(packed, images_of(p, data, nullptr)), road == DotRoad::kPairs && ic == 1824);
+        expect_equal(p, data, road);
+      }
     }
   });
 }
 
 TEST(ConvInt8, WinogradIsForWindowsOf3x3ThatOverlap) {
-  const auto winograd = [](const Conv2d& c) {
-    const std::vector<int8_t> weight(static_cast<size_t>(c.out_channels * (c.in_channels / c.groups) * c.kernel_h * c.kernel_w), 1);
-    Requantize q;
-    q.multiplier.assign(static_cast<size_t>(c.out_channels), 1.0f);
-    const PackedConvInt8 packed = pack_conv2d_int8(c, weight.data(), 0, q, DotRoad::kPairs);
-    EXPECT_EQ(packed.winograd, packed.description().find("Winograd") != std::string::npos);
-    return packed.winograd;
+  const auto winograd = [](const Int8Problem& p, DotRoad road) {
+    const Data data(p, 1, 0);
+    return takes_winograd(pack_conv2d_int8(p.conv, data.w.data(), 0, data.requantize, road), images_of(p, data, nullptr));
   };
-  EXPECT_TRUE(winograd(square(16, 16, 1, 3, 1)));
-  EXPECT_TRUE(winograd(square(64, 64, 4, 3, 1)));
-  EXPECT_FALSE(winograd(square(64, 64, 8, 3, 1)));
-  EXPECT_FALSE(winograd(square(16, 16, 1, 3, 2)));
-  EXPECT_FALSE(winograd(square(16, 16, 1, 5, 1)));
-  EXPECT_FALSE(winograd({16, 16, 1, 3, 3, 1, 1, 2, 2, 2, 2}));
-  EXPECT_FALSE(winograd(square(32, 32, 32, 3, 1)));
+  for (const Int8Problem& p : kInt8Corners) EXPECT_EQ(winograd(p, DotRoad::kPairs), std::string(p.name).starts_with("winograd")) << p.name;
+  EXPECT_FALSE(winograd({"stride", 1, 8, 8, square(16, 16, 1, 3, 2)}, DotRoad::kPairs));
+  EXPECT_FALSE(winograd({"5x5", 1, 8, 8, square(16, 16, 1, 5, 1)}, DotRoad::kPairs));
+  EXPECT_FALSE(winograd({"dilated", 1, 8, 8, {16, 16, 1, 3, 3, 1, 1, 2, 2, 2, 2}}, DotRoad::kPairs));
+  EXPECT_FALSE(winograd({"depthwise", 1, 8, 8, square(32, 32, 32, 3, 1)}, DotRoad::kPairs));
+  EXPECT_FALSE(winograd({"8-bit road", 1, 8, 8, square(16, 16, 1, 3, 1)}, DotRoad::kUnsignedBytes));
 }
 
 TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
@@ -278,7 +270,7 @@ TEST(ConvInt8, RoundsHalfToEvenBeforeTheZeroPoint) {
 
 TEST(ConvInt8, ReadsAndWritesSlicesOfChannelsAndNothingElse) {
   on_every_road([](DotRoad road) {
-    for (const Conv2d& c : {square(8, 5, 1, 3, 1), square(8, 5, 1, 1, 1), square(8, 8, 8, 3, 1), square(8, 10, 2, 1, 2), square(18, 20, 1, 3, 1)}) {
+    for (const Conv2d& c : {square(8, 5, 1, 3, 1), square(8, 5, 1, 1, 1), square(8, 8, 8, 3, 1), square(8, 10, 2, 1, 2), square(16, 20, 1, 3, 1)}) {
       const Int8Problem p{"slice", 1, 4, 6, c};
       Data data(p, 5, 9);
       const auto packed = pack_conv2d_int8(c, data.w.data(), 9, data.requantize, road);
