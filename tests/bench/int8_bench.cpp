@@ -1,6 +1,6 @@
 // Speed of the integer kernels. Convolutions: one line a problem of tests/unit/kernel/int8_problems.h, the best of several
-// runs, and its share of what the machine's dot product gives from registers. Then what surrounds convolutions, in
-// nanoseconds an element of the output. Runs natively and, built to WASM, in Node.
+// runs, and its share of what the machine's dot product gives from registers, beyond which Winograd's transform goes. Then what surrounds
+// convolutions, in nanoseconds an element of the output. Runs natively and, built to WASM, in Node.
 // usage: int8_bench [--threads N] [--pairs] [FILTER]
 #include <algorithm>
 #include <chrono>
