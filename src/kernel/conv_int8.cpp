@@ -289,8 +289,9 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
     depthwise_band({p.road, activations, pixels, pixel_count, taps, p.run_count, weights, start, c.out_channels, finish});
   } else {
     const int64_t group_bytes = p.weights.numel() / c.groups;
-    dot_band({p.road, activations, pixels, pixel_count, taps, p.run_count, p.run_steps, weights + task.group * group_bytes, start, task.first_channel,
-              task.last_channel, finish});
+    int16_t* words = scratch<int16_t>(p.road == DotRoad::kPairs ? p.run_count * p.run_steps * 2 * kDotPanel : 0);
+    dot_band({p.road, activations, pixels, pixel_count, taps, p.run_count, p.run_steps, weights + task.group * group_bytes, words, start,
+              task.first_channel, task.last_channel, finish});
   }
 }
 

@@ -3,7 +3,7 @@
 //
 // A "road" is the instruction that multiplies. All give the same integers; packed weights and staged activations belong
 // to one road.
-//   kPairs          16-bit pairs: activations staged as s16 less their zero point, weights widened when loaded. Everywhere.
+//   kPairs          16-bit pairs: activations staged as s16 less their zero point, weights widened when used. Everywhere.
 //   kUnsignedBytes  four u8 * s8 at once: AVX-512 VNNI; WASM's relaxed dot product where the engine takes the operand
 //                   of which only 7 bits are specified as unsigned and does not saturate (x86 with VNNI).
 //   kSignedBytes    four s8 * s8 at once: the relaxed dot product of engines that take that operand as signed (Arm, or
@@ -45,6 +45,7 @@ struct DotBand {
   int64_t run_count = 0;
   int64_t run_steps = 0;
   const int8_t* weights = nullptr;
+  int16_t* words = nullptr;                     // kPairs: room for 2 * kDotPanel numbers a step of a pixel
   const int32_t* start = nullptr;               // one sum a channel to begin with, padded to kFinishChannels
   int64_t first_channel = 0, last_channel = 0;  // first_channel is a multiple of kDotPanel
   Finish finish;
@@ -70,7 +71,7 @@ void dot_words(const DotWords& words);
 // Requantizes sums[pixel][kDotPanel] of `pixel_count` pixels: channels from `channel`, a multiple of kDotPanel, to before last_channel.
 void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel, int64_t last_channel);
 
-// Runs `rounds` rounds of 9 independent dot instructions in registers, and returns how many multiply-adds that were.
+// Runs `rounds` rounds of 8 or 9 independent dot instructions in registers, and returns how many multiply-adds that were.
 // It measures the machine's peak for benchmarks.
 int64_t dot_peak(DotRoad road, int64_t rounds);
 

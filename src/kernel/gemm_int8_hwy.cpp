@@ -104,9 +104,26 @@ HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_
   }
 }
 
+// Vectors of four: the 16-bit road widens the weights of a strip once, in memory, because to widen them in the inner loop takes 5 to 10 % longer
+// in WebAssembly. Longer vectors lose as much by it on deep products. One or two pixels, whose strips have four vectors, are not worth it.
+template <bool kBytes, int kVectors> constexpr bool kWidensFirst = !kBytes && kVectors <= 2 && kLanes == 4;
+
+// Widens the weights of kVectors vectors of channels to band.words, [steps][kVectors][2 * kLanes].
+template <int kVectors> HWY_INLINE void widen(const DotBand& band, int64_t channel) {
+  const int64_t steps = band.run_count * band.run_steps;
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t c = channel + v * kLanes;
+    const int8_t* from = band.weights + c / kDotPanel * steps * kDotPanel * 2 + c % kDotPanel * 2;
+    int16_t* to = band.words + v * 2 * kLanes;
+    for (int64_t step = 0; step < steps; ++step, from += 2 * kDotPanel, to += 2 * kVectors * kLanes)
+      hn::StoreU(hn::PromoteTo(D16(), hn::LoadU(hn::Rebind<int8_t, D16>(), from)), D16(), to);
+  }
+}
+
 template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel) {
   const D32 d;
-  constexpr int64_t kStepBytes = kDotPanel * (kBytes ? 4 : 2), kVectorBytes = kLanes * (kBytes ? 4 : 2);
+  constexpr bool kWords = kWidensFirst<kBytes, kVectors>;
+  constexpr int64_t kVectorBytes = kLanes * (kBytes || kWords ? 4 : 2), kStepBytes = kWords ? kVectors * kVectorBytes : kDotPanel * (kBytes ? 4 : 2);
   const int64_t panel_bytes = band.run_count * band.run_steps * kStepBytes;
   const int8_t* b[kVectors];
   V32 sum[kRows][kVectors];
@@ -115,7 +132,11 @@ template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotB
     const int64_t c = channel + v * kLanes;
     // Vectors of one panel are a constant apart, which the compiler should know.
     const int64_t first = kDotPanel % (kVectors * kLanes) == 0 ? channel : c, rest = c - first;
-    b[v] = band.weights + first / kDotPanel * panel_bytes + (first % kDotPanel + rest) / kLanes * kVectorBytes;
+    if constexpr (kWords) {
+      b[v] = reinterpret_cast<const int8_t*>(band.words) + v * kVectorBytes;
+    } else {
+      b[v] = band.weights + first / kDotPanel * panel_bytes + (first % kDotPanel + rest) / kLanes * kVectorBytes;
+    }
     const V32 start = hn::LoadU(d, band.start + c);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) sum[r][v] = start;
@@ -129,10 +150,10 @@ template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotB
     for (int r = 0; r < kRows; ++r) a[r] = origin[r] + band.runs[run];
     int64_t step = band.run_steps;
     for (; kUnrolled && step >= 4; step -= 4) {
-      dot_step_at<kBytes, kRows, kVectors>(sum, a, 0, b, 0);
-      dot_step_at<kBytes, kRows, kVectors>(sum, a, 4, b, kStepBytes);
-      dot_step_at<kBytes, kRows, kVectors>(sum, a, 8, b, 2 * kStepBytes);
-      dot_step_at<kBytes, kRows, kVectors>(sum, a, 12, b, 3 * kStepBytes);
+      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 0, b, 0);
+      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 4, b, kStepBytes);
+      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 8, b, 2 * kStepBytes);
+      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 12, b, 3 * kStepBytes);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) a[r] += 16;
 #pragma GCC unroll 4
@@ -142,7 +163,7 @@ template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotB
 #pragma clang loop unroll(disable)
 #endif
     for (; step > 0; --step) {
-      dot_step_at<kBytes, kRows, kVectors>(sum, a, 0, b, 0);
+      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 0, b, 0);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) a[r] += 4;
 #pragma GCC unroll 4
@@ -165,6 +186,7 @@ template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotB
 // All pixels for kVectors vectors of channels, in ever smaller blocks.
 template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
   constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kMaxRows;
+  if constexpr (kWidensFirst<kBytes, kVectors>) widen<kVectors>(band, channel);
   int64_t pixel = 0;
   for (; pixel + kRows <= band.pixel_count; pixel += kRows) block<kBytes, kRows, kVectors>(band, pixel, channel);
   if constexpr (kRows > 4) {
@@ -263,37 +285,40 @@ void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count,
   for (; pixel < pixel_count; ++pixel, sums += kDotPanel) finish_block<1, kPanelVectors>(finish, sums, pixel, channel, last_channel);
 }
 
-// Nine sums of products of three vectors with three: what an inner loop does, without its loads. The vectors change with
-// every round, or the products could be taken out of the loop.
+// Sums of products of some vectors with others: what an inner loop does, without its loads. The vectors change with every round, or the
+// products could be taken out of the loop. Nine sums cover the latency of the 8-bit products; where product and sum are two instructions,
+// eight leave WASM's engines a register for the product.
 template <bool kBytes> int64_t peak_of(int64_t rounds) {
   const D32 d;
+  constexpr int kRows = kBytes ? 3 : 4, kVectors = kBytes ? 3 : 2;
   // From memory that the compiler knows nothing of, or it would compute with constants.
-  volatile int32_t seeds[] = {0x01020304, 0x03040506, 0x05060708};
-  V32 sum[3][3], a[3], b[3];
-#pragma GCC unroll 3
-  for (int i = 0; i < 3; ++i) {
+  volatile int32_t seeds[] = {0x01020304, 0x03040506, 0x05060708, 0x0708090a};
+  V32 sum[kRows][kVectors], a[kRows], b[kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
     a[i] = hn::Set(d, seeds[i]);
-    b[i] = hn::Set(d, seeds[i]);
+    if (i < kVectors) b[i] = hn::Set(d, seeds[i]);
 #pragma GCC unroll 3
-    for (int j = 0; j < 3; ++j) sum[i][j] = a[i];
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = a[i];
   }
   for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 3
-    for (int i = 0; i < 3; ++i) {
-      a[i] = hn::Xor(a[i], b[i]);
+    for (int j = 0; j < kVectors; ++j) b[j] = hn::Xor(b[j], a[j]);
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 3
-      for (int j = 0; j < 3; ++j) sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
     }
   }
   V32 total = hn::Zero(d);
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 3
-  for (int i = 0; i < 3; ++i) {
-#pragma GCC unroll 3
-    for (int j = 0; j < 3; ++j) total = hn::Xor(total, sum[i][j]);
+    for (int j = 0; j < kVectors; ++j) total = hn::Xor(total, sum[i][j]);
   }
   volatile int32_t keep = hn::GetLane(total);
   (void)keep;
-  return rounds * 9 * kLanes * (kBytes ? 4 : 2);
+  return rounds * kRows * kVectors * kLanes * (kBytes ? 4 : 2);
 }
 
 int64_t dot_peak(DotRoad road, int64_t rounds) {
