@@ -92,6 +92,12 @@ template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& b
     finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
     return;
   }
+  if (is_near_silu(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
+    HWY_ALIGN int32_t sums[kPixels * kDepthwisePanel];
+#pragma GCC unroll 8
+    for (int i = 0; i < kPixels * 4; ++i) hn::Store(sum[i / 4][i % 4], d, sums + 4 * i);
+    return finish_silu_rows<4>(d, band.finish, sums, kPixels, pixel, channel);
+  }
   finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
 

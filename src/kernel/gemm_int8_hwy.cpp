@@ -91,6 +91,8 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
 // What is rare stands apart, so that the loops around it keep their registers.
 template <int kRows, int kVectors>
 HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_t pixel, int64_t channel, int64_t last_channel) {
+  if (is_near_silu(*finish.requantize) && channel + kVectors * kLanes <= last_channel)
+    return finish_silu_rows<kVectors>(D32(), finish, sums, kRows, pixel, channel);
   V32 sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {

@@ -10,6 +10,7 @@
 #include "kernel/targets_hwy.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernel/curve_hwy.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qdq::kernel {
@@ -90,6 +91,10 @@ void leaky_relu(const float* x, int64_t n, float slope, float* out) {
   const V factor = hn::Set(D(), slope);
   map(x, n, out, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, hn::Zero(D())), v, hn::Mul(v, factor)); });
 }
+void near_silu(const float* x, int64_t n, float* out) {
+  const NearSilu<D> silu;
+  map(x, n, out, [&](V v) HWY_ATTR { return silu(v); });
+}
 void scale_shift(const float* x, int64_t n, float scale, float shift, float* out) {
   const V factor = hn::Set(D(), scale), summand = hn::Set(D(), shift);
   map(x, n, out, [&](V v) HWY_ATTR { return hn::Add(hn::Mul(v, factor), summand); });
@@ -114,6 +119,7 @@ HWY_EXPORT(add_scaled);
 HWY_EXPORT(hardsigmoid);
 HWY_EXPORT(hardswish);
 HWY_EXPORT(leaky_relu);
+HWY_EXPORT(near_silu);
 HWY_EXPORT(scale_shift);
 
 // Calls body(begin, count) on ranges worth a thread.
@@ -158,6 +164,9 @@ void hardswish_f32(const float* x, int64_t n, float* out) {
 }
 void leaky_relu_f32(const float* x, int64_t n, float slope, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(leaky_relu)(x + i, count, slope, out + i); });
+}
+void near_silu_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(near_silu)(x + i, count, out + i); });
 }
 
 void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale, const float* shift, float* out) {

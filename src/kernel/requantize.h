@@ -19,7 +19,8 @@
 namespace qdq::kernel {
 
 // Functions that the integer kernels compute in registers, to the same bits as kernel/math.h and kernel/pointwise.h.
-enum class Curve { kOther, kClamp, kHardSwish, kHardSigmoid, kSigmoid, kSilu, kGelu };
+inline constexpr float kNearSiluBound = 12.0f;  // of near_silu_f32's x, beyond which it is x or 0
+enum class Curve { kOther, kClamp, kHardSwish, kHardSigmoid, kSigmoid, kSilu, kNearSilu, kGelu };
 
 struct Requantize {
   // One an output channel; an empty offset is 0. Only of sums of products.

@@ -64,7 +64,7 @@ HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t 
   }
 }
 
-// Stores kVectors vectors of integers in [0, 255] as bytes.
+// Stores kVectors vectors of integers as bytes, to which they saturate.
 template <int kVectors, class D> HWY_INLINE void store_bytes(D d, const hn::Vec<D> (&value)[kVectors], uint8_t* out) {
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   if constexpr (kWidth == 4 && kVectors % 2 == 0) {
@@ -88,11 +88,10 @@ template <class D> struct Quantizer {
 
   HWY_INLINE explicit Quantizer(const Requantize& q)
       : low(hn::Set(DF(), static_cast<float>(q.low - q.zero_point))), high(hn::Set(DF(), static_cast<float>(q.high - q.zero_point))),
-        rounder(hn::Set(DF(), kRounder)), shift(hn::Set(D(), kRounderBits - q.zero_point)) {}
-  HWY_INLINE hn::Vec<D> operator()(hn::Vec<DF> steps) const {
-    const auto bounded = hn::Min(hn::Max(steps, low), high);
-    return hn::Sub(hn::BitCast(D(), hn::Add(bounded, rounder)), shift);
-  }
+        rounder(hn::Set(DF(), hidden(kExpConstants)[1])), shift(hn::Set(D(), kRounderBits - q.zero_point)) {}
+  HWY_INLINE hn::Vec<D> operator()(hn::Vec<DF> steps) const { return rounded(hn::Min(hn::Max(steps, low), high)); }
+  // The same of steps whose size is less than 2^22, and which saturation to bytes bounds.
+  HWY_INLINE hn::Vec<D> rounded(hn::Vec<DF> steps) const { return hn::Sub(hn::BitCast(D(), hn::Add(steps, rounder)), shift); }
 };
 
 // Quantizes kVectors vectors of y, if q says so, and stores them at `out`.
@@ -151,6 +150,56 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) value[v] = quantize(t[v]);
     store_bytes<kVectors>(d, value, out);
+  }
+}
+
+// Whether every x beyond the function's bounds gives the byte that x at the bounds gives, and no x one that saturation to bytes does not bound.
+HWY_INLINE bool silu_bounds_steps(const Requantize& q) {
+  return q.low == 0 && q.high == 255 && 255.5f - static_cast<float>(q.zero_point) < kNearSiluBound * q.inverse_scale && q.inverse_scale < 65536.0f;
+}
+
+// Whether finish_silu_rows gives what finish_rows gives.
+HWY_INLINE bool is_near_silu(const Requantize& q) { return q.curve == Curve::kNearSilu && !q.has_residual; }
+
+// finish_rows for `rows` pixels whose vectors are all full, from memory: sums[rows][kVectors vectors]. Not inlined, so that the constants get the
+// registers.
+template <int kVectors, class D>
+HWY_NOINLINE void finish_silu_rows(D d, const Finish& finish, const int32_t* HWY_RESTRICT sums, int rows, int64_t pixel, int64_t channel) {
+  const hn::Rebind<float, D> df;
+  constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
+  const Requantize& q = *finish.requantize;
+  const NearSilu<decltype(df)> silu;
+  const float *multiplier = finish.multiplier + channel, *offset = finish.offset + channel;
+  const auto real = [&](int v) HWY_ATTR {
+    const auto sum = hn::ConvertTo(df, hn::LoadU(d, sums + v * kWidth));
+    return hn::Add(hn::Mul(sum, hn::LoadU(df, multiplier + v * kWidth)), hn::LoadU(df, offset + v * kWidth));
+  };
+  if (q.out_is_float) {
+    float* out = reinterpret_cast<float*>(finish.out) + pixel * finish.out_stride + channel;
+    for (int r = 0; r < rows; ++r, sums += kColumns, out += finish.out_stride) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(silu(real(v)), df, out + v * kWidth);
+    }
+    return;
+  }
+  const Quantizer<D> quantize(q);
+  const auto inverse = hn::Set(df, q.inverse_scale);
+  uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * finish.out_stride + channel;
+  const auto store_rows = [&](auto&& integer_of) HWY_ATTR {
+    for (int r = 0; r < rows; ++r, sums += kColumns, out += finish.out_stride) {
+      hn::Vec<D> value[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) value[v] = integer_of(real(v));
+      store_bytes<kVectors>(d, value, out);
+    }
+  };
+  if (silu_bounds_steps(q)) {
+    store_rows([&](auto t) HWY_ATTR {
+      const auto x = silu.bounded(t);
+      return quantize.rounded(hn::Mul(silu.at(x, x), inverse));
+    });
+  } else {
+    store_rows([&](auto t) HWY_ATTR { return quantize(hn::Mul(silu(t), inverse)); });
   }
 }
 

@@ -131,6 +131,7 @@ std::string_view to_string(Activation::Kind kind) {
     case Activation::Kind::kHardSigmoid: return "hard_sigmoid";
     case Activation::Kind::kSigmoid: return "sigmoid";
     case Activation::Kind::kSilu: return "silu";
+    case Activation::Kind::kNearSilu: return "near_silu";
     case Activation::Kind::kGelu: return "gelu";
     case Activation::Kind::kGeluTanh: return "gelu_tanh";
     case Activation::Kind::kTanh: return "tanh";
@@ -169,6 +170,8 @@ Requantization requantization(const Plan& plan, const PlanStep& step, int64_t di
     default: to.multiplier.push_back(static_cast<float>(input_scale(0) / (static_cast<double>(divisor) * by)));
   }
   if (!folded) to.activation = step.activation;
+  const bool is_int8_product = (step.kind == Kind::kConvolution || step.kind == Kind::kLinear) && !has_float_weight(step);
+  if (is_int8_product && to.activation.kind == Activation::Kind::kSilu) to.activation.kind = Activation::Kind::kNearSilu;
   if (!is_u8) return to;
   to.zero_point = out.qparams.zero_point;
   to.low = out.qparams.qmin;
@@ -200,6 +203,7 @@ void apply_activation(const Activation& activation, const float* x, int64_t n, f
     case Activation::Kind::kHardSigmoid: return kernel::hardsigmoid_f32(x, n, out);
     case Activation::Kind::kSigmoid: return kernel::sigmoid_f32(x, n, out);
     case Activation::Kind::kSilu: return kernel::silu_f32(x, n, out);
+    case Activation::Kind::kNearSilu: return kernel::near_silu_f32(x, n, out);
     case Activation::Kind::kGelu: return kernel::gelu_f32(x, n, out);
     case Activation::Kind::kGeluTanh: return kernel::gelu_tanh_f32(x, n, out);
     case Activation::Kind::kTanh: return kernel::tanh_f32(x, n, out);

@@ -27,6 +27,7 @@
 //   u8:  q = clamp(half_even(y * inverse_scale) + zero_point, low, high)       NaN gives clamp(0, low, high)
 //   f32: y
 //
+// where SiLU behind weights in s8 is near_silu_f32 of kernel/pointwise.h, at half of the cost, and elsewhere silu_f32 of kernel/math.h.
 // Requantization (below) holds these numbers. Where the activation is a clamp and the output u8, it is folded: the multipliers contain
 // 1 / scale of the output, inverse_scale is 1 (no product is needed), and low and high are the quantized bounds of the clamp.
 // kMaxPool, kCopy and kArrange move bytes, kMap looks every byte up in a table. kLayerNorm is layer_norm_f32 of kernel/math.h, and kAttention
@@ -89,6 +90,7 @@ struct Activation {
     kHardSigmoid,  // min(max(t + 3, 0), 6) / 6
     kSigmoid,
     kSilu,
+    kNearSilu,  // only in a Requantization, behind weights in s8
     kGelu,
     kGeluTanh,
     kTanh,  // as in kernel/math.h

@@ -54,7 +54,8 @@ void append_activation(dnnl::post_ops& ops, const Activation& activation) {
     case Kind::kHardSwish: return ops.append_eltwise(algorithm::eltwise_hardswish, 1.0f / 6, 0.5f);
     case Kind::kHardSigmoid: return ops.append_eltwise(algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f);
     case Kind::kSigmoid: return ops.append_eltwise(algorithm::eltwise_logistic, 0, 0);
-    case Kind::kSilu: return ops.append_eltwise(algorithm::eltwise_swish, 1, 0);
+    case Kind::kSilu:
+    case Kind::kNearSilu: return ops.append_eltwise(algorithm::eltwise_swish, 1, 0);
     case Kind::kGelu: return ops.append_eltwise(algorithm::eltwise_gelu_erf, 0, 0);
     case Kind::kGeluTanh: return ops.append_eltwise(algorithm::eltwise_gelu_tanh, 0, 0);
     case Kind::kTanh: return ops.append_eltwise(algorithm::eltwise_tanh, 0, 0);

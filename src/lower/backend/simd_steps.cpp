@@ -1,6 +1,7 @@
 // The steps of a plan on the portable kernels: the bytes of lower/plan.h's formulas, natively and in WASM.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -21,6 +22,7 @@ kernel::Curve curve_of(Activation::Kind kind) {
     case Activation::Kind::kHardSigmoid: return kernel::Curve::kHardSigmoid;
     case Activation::Kind::kSigmoid: return kernel::Curve::kSigmoid;
     case Activation::Kind::kSilu: return kernel::Curve::kSilu;
+    case Activation::Kind::kNearSilu: return kernel::Curve::kNearSilu;
     case Activation::Kind::kGelu: return kernel::Curve::kGelu;
     default: return kernel::Curve::kOther;
   }
@@ -36,6 +38,11 @@ kernel::Requantize simd::requantize_of(const Requantization& from, const PlanBuf
   if (from.activation.kind != Activation::Kind::kNone)
     to.activation = [activation = from.activation](const float* x, int64_t n, float* y) { apply_activation(activation, x, n, y); };
   to.curve = curve_of(from.activation.kind);
+  // The kernels take t for a number there.
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  if (to.curve == kernel::Curve::kNearSilu &&
+      !(std::all_of(to.multiplier.begin(), to.multiplier.end(), is_finite) && std::all_of(to.offset.begin(), to.offset.end(), is_finite)))
+    to.curve = kernel::Curve::kOther;
   to.curve_low = static_cast<float>(from.activation.low);
   to.curve_high = static_cast<float>(from.activation.high);
   to.out_is_float = out.dtype == DType::kF32;

@@ -255,6 +255,32 @@ TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
   });
 }
 
+// Whole vectors and the ends of rows; results that lie within the function's bounds, or beyond them, or are cut to fewer bytes.
+TEST(ConvInt8, FollowsTheFormulaWithNearSilu) {
+  const Int8Problem problems[] = {{"dense", 1, 6, 5, square(20, 75, 1, 1, 1)}, {"depthwise", 1, 6, 5, square(43, 43, 43, 3, 1)}};
+  struct Rounding {
+    float inverse_scale;
+    int32_t low, high;
+    bool out_is_float;
+  };
+  const Rounding roundings[] = {{40, 0, 255, false}, {5, 0, 255, false}, {40, 0, 222, false}, {40, 114, 255, false}, {1, 0, 255, true}};
+  on_every_road([&](DotRoad road) {
+    for (const Int8Problem& p : problems) {
+      for (const Rounding& rounding : roundings) {
+        Data data(p, 5, 77);
+        Requantize& q = data.requantize;
+        q.activation = near_silu_f32;
+        q.curve = Curve::kNearSilu;
+        q.inverse_scale = rounding.inverse_scale;
+        q.low = rounding.low;
+        q.high = rounding.high;
+        q.out_is_float = rounding.out_is_float;
+        expect_equal(p, data, road);
+      }
+    }
+  });
+}
+
 TEST(ConvInt8, RoundsHalfToEvenBeforeTheZeroPoint) {
   const Conv2d c = linear_as_conv2d(1, 6);
   const int8_t w[] = {1, 3, 5, -1, -3, -5};

@@ -103,6 +103,7 @@ TEST(PointwiseInt8, CurvesGiveTheBitsOfTheirFunctions) {
                         {Curve::kHardSigmoid, hardsigmoid_f32},
                         {Curve::kSigmoid, sigmoid_f32},
                         {Curve::kSilu, silu_f32},
+                        {Curve::kNearSilu, near_silu_f32},
                         {Curve::kGelu, gelu_f32}};
   // Within the range of the exponential and of all magnitudes; then with what lies beyond in every 1000th place.
   Random random(9);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -34,6 +35,14 @@ void expect_equal(const std::vector<float>& got, const std::vector<float>& want,
   }
 }
 
+// The formula of kernel/pointwise.h in plain arithmetic.
+float near_silu(float x) {
+  const float c = std::min(std::max(x, -12.0f), 12.0f), y = c * c;
+  const float p = ((0.0078125f * y + 14.635007f) * y + 2885.6033f) * y + 91647.29f;
+  const float q = ((y + 511.26663f) * y + 42091.457f) * y + 366589.22f;
+  return x * (c * p / q + 0.5f);
+}
+
 TEST(Pointwise, UnaryLoops) {
   struct Case {
     const char* name;
@@ -50,6 +59,7 @@ TEST(Pointwise, UnaryLoops) {
       {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x * 0.1f; }},
       {"hardsigmoid", hardsigmoid_f32, [](float x) { return relu6(x + 3) / 6; }},
       {"hardswish", hardswish_f32, [](float x) { return x * relu6(x + 3) / 6; }},
+      {"near_silu", near_silu_f32, near_silu},
       {"leaky_relu", [](const float* x, int64_t n, float* out) { leaky_relu_f32(x, n, 0.01f, out); }, [](float x) { return x > 0 ? x : x * 0.01f; }},
   };
   for (const Case& c : cases) {
@@ -66,6 +76,26 @@ TEST(Pointwise, UnaryLoops) {
     }
   }
   set_num_threads(1);
+}
+
+TEST(Pointwise, NearSiluIsAsNearAsItSays) {
+  std::vector<float> x;
+  for (int i = -400000; i <= 400000; ++i) x.push_back(static_cast<float>(i) * 1e-4f);
+  for (float far : {1e6f, 1e30f}) x.insert(x.end(), {far, -far});
+  std::vector<float> y(x.size()), want;
+  for (float v : x) want.push_back(near_silu(v));
+  near_silu_f32(x.data(), static_cast<int64_t>(x.size()), y.data());
+  expect_equal(y, want, "near_silu");
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double v = static_cast<double>(x[i]), exact = v / (1 + std::exp(-v)), size = std::abs(v), off = std::abs(static_cast<double>(y[i]) - exact);
+    ASSERT_LE(off, size <= 2 ? 3e-7 : size <= 4 ? 1e-6 : size <= 8 ? 6e-6 : 6.5e-6 * size) << v;
+    if (size <= 40) {
+      ASSERT_LE(off, 8e-5) << v;
+    }
+    if (size >= 12) {
+      ASSERT_EQ(y[i], v > 0 ? x[i] : 0.0f);
+    }
+  }
 }
 
 TEST(Pointwise, BinaryLoops) {
