@@ -1,6 +1,6 @@
 // Float formulas with xsimd's polynomials, in four lanes without fused multiply-add in every build: SSE2 natively,
 // SIMD128 in WASM.
-#include "kernel/math.h"
+#include "kernel/math_xsimd.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "base/parallel.h"
+#include "kernel/math.h"
 
 namespace qdq::kernel {
 namespace {
@@ -138,7 +139,13 @@ float sine(float value, int64_t quadrant) {
 
 }  // namespace
 
-void exp_f32(const float* x, int64_t n, float* out) { map(x, n, out, exp_full); }
+void four_lanes::exp_f32(const float* x, int64_t n, float* out) { map_range(x, n, out, exp_full); }
+void four_lanes::sigmoid_f32(const float* x, int64_t n, float* out) { map_range(x, n, out, sigmoid); }
+void four_lanes::silu_f32(const float* x, int64_t n, float* out) {
+  map_range(x, n, out, [](V v) { return v / (V(1.0f) + exp_full(-v)); });
+}
+void four_lanes::gelu_f32(const float* x, int64_t n, float* out) { map_range(x, n, out, gelu); }
+
 void expm1_f32(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) { return xsimd::select(v > V(88.0f), exp_full(v), xsimd::expm1(v)); });
 }
@@ -152,11 +159,6 @@ void tanh_f32(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) { return xsimd::tanh(v); });
 }
 void erf_f32(const float* x, int64_t n, float* out) { map(x, n, out, erf_exact); }
-void sigmoid_f32(const float* x, int64_t n, float* out) { map(x, n, out, sigmoid); }
-void silu_f32(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) { return v / (V(1.0f) + exp_full(-v)); });
-}
-void gelu_f32(const float* x, int64_t n, float* out) { map(x, n, out, gelu); }
 void gelu_tanh_f32(const float* x, int64_t n, float* out) { map(x, n, out, gelu_tanh); }
 void mish_f32(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) { return v * xsimd::tanh(xsimd::log1p(exp_full(v))); });
@@ -207,7 +209,8 @@ void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
     const float* from = x + row * columns;
     float* to = out + row * columns;
     const V max(largest(from, columns));
-    map_range(from, columns, to, [&](V v) { return xsimd::exp(v - max); });
+    map_range(from, columns, to, [&](V v) { return v - max; });
+    exp_run(to, columns, to);
     const V sum(sum_f32(to, columns));
     map_range(to, columns, to, [&](V v) { return v / sum; });
   });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernel/math_xsimd.h"
 #include "unit/kernel/plain.h"
 
 namespace qdq::kernel {
@@ -102,6 +103,28 @@ TEST(Math, AnElementsValueDoesNotDependOnItsPlaceOrTheThreads) {
     std::vector<float> in_place(x);
     f.run(in_place.data(), 50000, in_place.data());
     EXPECT_TRUE(same_bits(in_place, whole)) << f.name;
+  }
+}
+
+// Runs of 1024 with an argument beyond the range of the wide vectors' exponential among runs without one.
+TEST(Math, WideVectorsAndFourLanesGiveTheSameBits) {
+  struct Pair {
+    const char* name;
+    Loop wide, four;
+  };
+  Random random(6);
+  for (const Pair& pair : {Pair{"exp", exp_f32, four_lanes::exp_f32}, Pair{"sigmoid", sigmoid_f32, four_lanes::sigmoid_f32},
+                           Pair{"silu", silu_f32, four_lanes::silu_f32}, Pair{"gelu", gelu_f32, four_lanes::gelu_f32}}) {
+    for (const float range : {1e-6f, 1.0f, 20.0f, 80.0f}) {
+      for (const int64_t n : {1, 3, 16, 21, 1024, 1031, 50003}) {
+        auto x = random.floats(n, -range, range);
+        if (n == 50003) x[3000] = 80.5f, x[7000] = NAN, x[12000] = -INFINITY, x[20000] = -0.0f, x[30000] = 80.0f, x[40000] = -80.0f;
+        std::vector<float> wide(x.size()), four(x.size());
+        pair.wide(x.data(), n, wide.data());
+        pair.four(x.data(), n, four.data());
+        EXPECT_TRUE(same_bits(wide, four)) << pair.name << " within " << range << ", " << n << " elements";
+      }
+    }
   }
 }
 
