@@ -2,14 +2,19 @@
 // `npx qdq`: the command line as a WASM module, with files and console from Node.
 import { readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { getSystemErrorMap } from "node:util";
 import { hasRelaxedSimd } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
 import { mostThreads, startWorker } from "./thread.js";
 
-// The result of the work, or why it could not be done.
-const reasonOf = (error: unknown): string => (error as Error).message;
+// The result of the work, or why it could not be done. What the system says comes without its number and the call that it answered.
+const reasonOf = (error: unknown): string => {
+  const { code, errno, message } = error as NodeJS.ErrnoException;
+  if (code === "EISDIR") return "it is a folder, a file was wanted";
+  return getSystemErrorMap().get(errno ?? 0)?.[1] ?? message;
+};
 
 const attempt = <T>(work: () => T): T | string => {
   try {

@@ -66,11 +66,12 @@ struct CommandLine {
     add_benchmark();
     add_inspect();
     add_conformance();
+    app.footer("qdq VERB --help lists what a verb takes.");  // of this alone: verbs inherit what is there when they are added
   }
 
   // `check`, if given, throws a CLI::ParseError for words that do not go together.
   CLI::App* verb(const char* name, const char* description, std::function<int()> body, std::function<void()> check = {}) {
-    CLI::App* verb = app.add_subcommand(name, description);
+    CLI::App* verb = app.add_subcommand(name, description)->group("Verbs");
     verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")->type_name("N");
     verb->add_option("--max-memory", max_memory, "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
         ->type_name("SIZE")

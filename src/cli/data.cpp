@@ -249,7 +249,13 @@ class ImageData final : public Data {
     parallel_for(end - begin, 1, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) {
         const auto at = static_cast<size_t>(k);
-        images[at] = format::preprocess(format::decode_image(bytes[at], path_of(begin + k)), how_);
+        const std::string path = path_of(begin + k);
+        const Tensor image = format::decode_image(bytes[at], path);
+        try {
+          images[at] = format::preprocess(image, how_);
+        } catch (const Error& error) {
+          fail(error.code, path, ": ", error.message);
+        }
         bytes[at] = {};
       }
     });
@@ -366,7 +372,8 @@ std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const st
   for (const std::string& file : files) {
     auto found = by_file.find(file);
     if (found == by_file.end()) found = by_file.find(std::string_view(file).substr(file.rfind('/') + 1));
-    QDQ_CHECK(found != by_file.end(), kInvalidArgument, path, " has no label for ", file);
+    QDQ_CHECK(found != by_file.end(), kInvalidArgument, path, " has no label for ", file, "; wanted a line ", file,
+              ",CLASS with the number of its class");
     labels.push_back(found->second);
   }
   return labels;
@@ -419,6 +426,7 @@ std::vector<int64_t> labels_of_folders(const Data& data, Classes& classes) {
 
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options, Host& host) {
   QDQ_CHECK(options.batch_size >= 1, kInvalidArgument, "the batch size is ", options.batch_size, ", it must be at least 1");
+  QDQ_CHECK(options.limit >= 0, kInvalidArgument, "the limit is ", options.limit, " samples, it must be at least 1 (0: all)");
   const std::vector<Input> inputs = inputs_of(program);
   if (host.is_folder(path)) return open_images(path, inputs, options, host);
   const auto bytes = host.read_file(path);

@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +24,13 @@ namespace fs = std::filesystem;
 using qdq::ErrorCode;
 using qdq::fail;
 
+// In words as Node has them.
+std::string reason_of(int error) {
+  std::string reason = std::strerror(error);
+  reason[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(reason[0])));
+  return reason;
+}
+
 using File = std::unique_ptr<FILE, decltype([](FILE* file) { std::fclose(file); })>;
 
 class NativeHost final : public qdq::Host {
@@ -30,7 +38,7 @@ class NativeHost final : public qdq::Host {
   std::vector<std::byte> read_file(const std::string& path) override {
     if (is_folder(path)) fail(ErrorCode::kIo, "cannot read ", path, ": it is a folder, a file was wanted");
     File file(std::fopen(path.c_str(), "rb"));
-    if (!file) fail(ErrorCode::kIo, "cannot read ", path, ": ", std::strerror(errno));
+    if (!file) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
     std::error_code unknown;
     const auto size = fs::file_size(path, unknown);
     std::vector<std::byte> bytes;
@@ -44,18 +52,18 @@ class NativeHost final : public qdq::Host {
     // Pipes have no size, and a file may have grown.
     std::byte more[4096];
     while (const size_t count = std::fread(more, 1, sizeof more, file.get())) bytes.insert(bytes.end(), more, more + count);
-    if (std::ferror(file.get())) fail(ErrorCode::kIo, "cannot read ", path, ": ", std::strerror(errno));
+    if (std::ferror(file.get())) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
     return bytes;
   }
 
   void write_file_whole(const std::string& path, std::span<const std::byte> bytes) override {
     const std::string part = path + "." + std::to_string(getpid()) + ".part";
     File file(std::fopen(part.c_str(), "wb"));
-    if (!file) fail(ErrorCode::kIo, "cannot write ", path, ": ", std::strerror(errno));
+    if (!file) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason_of(errno));
     const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
     const bool closed = std::fclose(file.release()) == 0;
     if (!written || !closed || std::rename(part.c_str(), path.c_str()) != 0) {
-      const std::string reason = std::strerror(errno);
+      const std::string reason = reason_of(errno);
       std::remove(part.c_str());
       fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
     }
@@ -65,7 +73,7 @@ class NativeHost final : public qdq::Host {
     std::error_code error;
     std::vector<std::string> names;
     for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) names.push_back(at->path().filename().string());
-    if (error) fail(ErrorCode::kIo, "cannot list ", path, ": ", error.message());
+    if (error) fail(ErrorCode::kIo, "cannot list ", path, ": ", reason_of(error.value()));
     return names;
   }
 

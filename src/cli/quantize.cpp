@@ -125,6 +125,7 @@ std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host&
 
 void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
+  for (const std::string& output : {options.output, options.observers, options.report}) check_output(output, host);
   Model model = load_model(options.model, host);
   const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
   const bool from_statistics = options.data.ends_with(".json");

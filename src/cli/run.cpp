@@ -78,6 +78,14 @@ std::string table(const std::vector<Score>& scores) {
 
 }  // namespace
 
+void check_output(const std::string& path, Host& host) {
+  if (path.empty()) return;
+  QDQ_CHECK(!host.is_folder(path), kIo, "cannot write ", path, ": it is a folder, wanted the name of a file");
+  const size_t end = path.rfind('/');
+  const std::string folder = end == std::string::npos || end == 0 ? "" : path.substr(0, end);
+  QDQ_CHECK(folder.empty() || host.is_folder(folder), kIo, "cannot write ", path, ": there is no folder ", folder);
+}
+
 Session open_session(const Program& program, const SessionOptions& options, Host& host) {
   LowerOptions lowering;
   if (!options.backend.empty()) lowering.backends = {options.backend};
@@ -89,6 +97,7 @@ Session open_session(const Program& program, const SessionOptions& options, Host
 }
 
 void run(const RunOptions& options, Host& host) {
+  check_output(options.output, host);
   const Program program = load_model(options.model, host).program;
   Session session = open_session(program, options.session, host);
   const auto data = open_data(options.inputs, program, options.data_options, host);

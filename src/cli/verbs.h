@@ -93,4 +93,8 @@ struct Model {
 // Reads a program; errors name the file. One that is `to_run` must hold no operator that qdq does not have.
 Model load_model(const std::string& path, Host& host, bool to_run = true);
 
+// Throws Error{kIo} if a file cannot be written there, as far as that is known before it is tried; nothing for an empty path. For outputs of
+// long work before it begins.
+void check_output(const std::string& path, Host& host);
+
 }  // namespace qdq

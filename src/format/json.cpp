@@ -260,6 +260,7 @@ Json json_object(std::initializer_list<JsonField> fields) {
 
 Json parse_json(std::string_view text, const std::string& what) {
   QDQ_CHECK(is_utf8(text), kBadFile, what, " is not UTF-8 text, as JSON is");
+  QDQ_CHECK(text.find_first_not_of(" \t\r\n") != std::string_view::npos, kBadFile, what, " is empty, wanted JSON");
   const std::string marked = mark_non_finite(text);
   const std::string_view source = marked.empty() ? text : marked;
   Builder builder(source, what, !marked.empty());

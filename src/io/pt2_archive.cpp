@@ -156,6 +156,7 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
 
 Pt2Archive read_pt2_archive(ByteSpan bytes) {
   QDQ_CHECK(!bytes.empty(), kBadFile, "the .pt2 file is empty");
+  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile, "this is no .pt2 file, which is a zip archive; wanted what torch.export.save writes");
   const ZipReader zip(bytes, "the .pt2 file");
   // Weights are copied out of the archive, or inflated; the inputs of the export are not read.
   uint64_t unpacked = 0;
@@ -169,7 +170,7 @@ Pt2Archive read_pt2_archive(ByteSpan bytes) {
         std::any_of(zip.entries().begin(), zip.entries().end(), [](const ZipEntry& entry) { return entry.name.ends_with("/data.pkl"); });
     QDQ_CHECK(!is_torch_save, kUnsupported,
               "the file holds weights or a TorchScript module, not an exported program; write it with torch.export.save");
-    fail(ErrorCode::kBadFile, "the zip archive has no member '", kProgramMember, "', so it is not a .pt2 file");
+    fail(ErrorCode::kBadFile, "the zip archive has no member '", kProgramMember, "', so it is not a .pt2 file; wanted what torch.export.save writes");
   }
   Pt2Archive out;
   out.program_name = kProgramMember;

@@ -128,17 +128,22 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
   });
 
   test.each([
-    ["a missing model", ["inspect", "none.pt2"], /^qdq: cannot read none.pt2: .+\n$/],
-    ["a folder as a model", ["inspect", "."], /^qdq: cannot read \.: .+\n$/],
+    ["a missing model", ["inspect", "none.pt2"], /^qdq: cannot read none.pt2: no such file or directory\n$/],
+    ["a folder as a model", ["inspect", "."], /^qdq: cannot read \.: it is a folder, a file was wanted\n$/],
+    ["a text as a model", ["inspect", "bad.json"], /^qdq: bad.json: this is no .pt2 file, .* wanted what torch.export.save writes\n$/],
+    ["an output that is a folder", ["quantize", modelPath, ...calibration, "-o", "."], /^qdq: cannot write \.: it is a folder, wanted the name of a file\n$/],
+    ["an empty recipe", ["quantize", modelPath, ...calibration, "--recipe", "empty.json", "-o", "no.pt2"], /^qdq: empty.json is empty, wanted JSON\n$/],
+    ["a limit below zero", ["quantize", modelPath, ...calibration.slice(0, 4), "--limit=-3", "-o", "no.pt2"], /^qdq: the limit is -3 samples, /],
     ["a broken model", ["inspect", "cut.pt2"], /^qdq: cut.pt2: .+\n$/],
     ["images without preprocessing", ["quantize", modelPath, "--calibrate", path.join(folder, "calibration"), "-o", "no.pt2"], /--preprocess/],
     ["a misspelt recipe", ["quantize", modelPath, ...calibration, "--recipe", "bad.json", "-o", "no.pt2"], /^qdq: .*quantizer.*\n$/],
     ["a recipe that is not JSON", ["quantize", modelPath, ...calibration, "--recipe", "cut.pt2", "-o", "no.pt2"], /^qdq: .*cut.pt2.*\n$/],
     ["an unknown quantizer", ["quantize", modelPath, ...calibration, "--quantizer", "tensorrt", "-o", "no.pt2"], /tensorrt/],
-    ["an output that cannot be written", ["quantize", modelPath, ...calibration, "-o", "none/out.pt2"], /^calibrating.*\nqdq: cannot write none\/out.pt2: .+\n$/],
+    ["an output that cannot be written", ["quantize", modelPath, ...calibration, "-o", "none/out.pt2"], /^qdq: cannot write none\/out.pt2: there is no folder none\n$/],
     ["an unknown backend", ["run", modelPath, "--inputs", path.join(folder, "test"), "-o", "no.npz", "--backend", "cuda"], /cuda/],
   ])("%s ends with 1 and one line", (_, args, pattern) => {
     fs.writeFileSync(at("cut.pt2"), fs.readFileSync(modelPath).subarray(0, 3000));
+    fs.writeFileSync(at("empty.json"), "\n");
     fs.writeFileSync(at("bad.json"), '{"quantiser": "XNNPACKQuantizer"}');
     const { status, stdout, stderr } = qdq(...args);
     expect(status).toBe(1);
@@ -156,7 +161,7 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
   });
 
   test("helps", () => {
-    expect(qdq("--help")).toMatchObject({ status: 0, stderr: "", stdout: expect.stringMatching(/quantize[^]*inspect/) });
+    expect(qdq("--help")).toMatchObject({ status: 0, stderr: "", stdout: expect.stringMatching(/quantize[^]*inspect[^]*qdq VERB --help/) });
     expect(qdq("quantize", "--help").stdout).toMatch(/--calibrate/);
   });
 });

@@ -102,7 +102,7 @@ TEST(Json, AnIndentedTextKeepsFlatListsOnALine) {
 
 TEST(Json, ErrorsNameTheirPlace) {
   expect_error(ErrorCode::kBadFile, "recipe.json is not JSON at line 2, column 8", [] { parse_json("{\n  \"a\": x}", "recipe.json"); });
-  expect_error(ErrorCode::kBadFile, "not JSON at line 1", [] { parse_json("", "j"); });
+  for (const char* text : {"", " \n"}) expect_error(ErrorCode::kBadFile, "j is empty, wanted JSON", [&] { parse_json(text, "j"); });
   expect_error(ErrorCode::kBadFile, "not JSON", [] { parse_json("{} {}", "j"); });
   expect_error(ErrorCode::kBadFile, "not JSON", [] { parse_json("[1e999]", "j"); });
   expect_error(ErrorCode::kBadFile, "not UTF-8", [] { parse_json("[\"\xFF\"]", "j"); });

@@ -31,10 +31,10 @@ TEST(RefusePt2, WhatIsNoProgram) {
   refuses(ErrorCode::kBadFile, "the .pt2 file is empty", {});
   Bytes text;
   set_text(text, "this is not a zip archive, and long enough to hold one");
-  refuses(ErrorCode::kBadFile, "the .pt2 file", text);
+  refuses(ErrorCode::kBadFile, "this is no .pt2 file, which is a zip archive; wanted what torch.export.save writes", text);
   const Bytes whole = golden_pt2("conv_net");
   for (const size_t size : {size_t{1}, whole.size() / 3, whole.size() - 30})
-    refuses(ErrorCode::kBadFile, "the .pt2 file", Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)));
+    refuses(ErrorCode::kBadFile, " .pt2 file", Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)));
   refuses(ErrorCode::kBadFile, "has no member 'serialized_exported_program.json', so it is not a .pt2 file", zip_of({{"readme", {}}}));
   refuses(ErrorCode::kUnsupported, "holds weights or a TorchScript module, not an exported program",
           format::write_torch_file(std::vector<format::TorchTensor>{{"w", Tensor::scalar(1.0f)}}));
