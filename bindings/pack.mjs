@@ -1,5 +1,5 @@
 // Completes dist/ after tsc: puts the WASM modules and their glue where the ES module build and the CommonJS build find them.
-// Emscripten's glue is one classic script; each build gets it with the exports that its module system wants.
+// Emscripten's glue is one classic script, which workers run and CommonJS requires; only ES modules need a copy of their own, with exports.
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const built = process.env.QDQ_WASM_DIR ?? "build/wasm";
@@ -7,13 +7,14 @@ const flavours = {
   esm: {
     type: "module",
     url: (file) => `new URL("../../../${file}", import.meta.url)`,
-    exports: (factory, urls) => `export default ${factory};\n${urls.map(([name, url]) => `export const ${name} = ${url};`).join("\n")}`,
+    module: ({ glue, factory }, urls) =>
+      `${glue}\nexport default ${factory};\n${urls.map(([name, url]) => `export const ${name} = ${url};`).join("\n")}`,
   },
   cjs: {
     type: "commonjs",
     url: (file) => `require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../..", "${file}"))`,
-    exports: (factory, urls) =>
-      `module.exports = { __esModule: true, default: ${factory}, ${urls.map(([name, url]) => `${name}: ${url}`).join(", ")} };`,
+    module: ({ name }, urls) =>
+      `module.exports = { __esModule: true, default: require("../../../${name}.js"), ${urls.map(([name, url]) => `${name}: ${url}`).join(", ")} };`,
   },
 };
 for (const [folder, { type }] of Object.entries(flavours)) {
@@ -34,11 +35,11 @@ for (const { name, factory, threads } of modules) {
   if (readFileSync(`${built}/${name}-relaxed.js`, "utf8").replaceAll(`${name}-relaxed.`, `${name}.`) !== glue) {
     throw new Error(`${built}/${name}.js and ${name}-relaxed.js differ; build both from the same sources`);
   }
-  // Workers run the glue as a script of its own.
-  if (threads) writeFileSync(`dist/${(files.workerUrl = `${name}-worker.js`)}`, glue);
-  for (const [folder, { url, exports }] of Object.entries(flavours)) {
+  writeFileSync(`dist/${name}.js`, glue);
+  if (threads) files.workerUrl = `${name}.js`;
+  for (const [folder, { url, module }] of Object.entries(flavours)) {
     const urls = Object.entries(files).map(([constant, file]) => [constant, url(file)]);
-    writeFileSync(`dist/${folder}/bindings/wasm/${name}.js`, `${glue}\n${exports(factory, urls)}\n`);
+    writeFileSync(`dist/${folder}/bindings/wasm/${name}.js`, `${module({ name, factory, glue }, urls)}\n`);
     copyFileSync(`bindings/wasm/${name}.d.ts`, `dist/${folder}/bindings/wasm/${name}.d.ts`);
   }
 }

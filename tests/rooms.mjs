@@ -1,4 +1,5 @@
-// Reads every #include of src/ and bindings/ and fails on one that the table of rooms in CONTRIBUTING.md does not allow.
+// Reads every #include of src/ and bindings/ and fails on one that the table of rooms in CONTRIBUTING.md does not allow. And every import of
+// the package's TypeScript, of types too, and fails where modules import each other in a circle.
 // usage: node tests/rooms.mjs [FOLDER of the checkout]
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -50,6 +51,21 @@ for (const file of files) {
     for (const [header, allowed, why] of walls) if (header.test(include) && !allowed.test(file)) failures.push(`${where}; ${why}`);
   });
 }
+
+// The modules of the package below the doors, with those that each imports.
+const folder = "bindings/api";
+const modules = new Map(readdirSync(join(root, folder)).filter((name) => name.endsWith(".ts")).map((name) => {
+  const imports = readFileSync(join(root, folder, name), "utf8").matchAll(/\bfrom "\.\/([\w-]+)\.js"/g);
+  return [name, [...imports].map(([, other]) => `${other}.ts`)];
+}));
+const done = new Set();
+function walk(name, path) {
+  if (path.includes(name)) return failures.push(`${folder}: ${[...path.slice(path.indexOf(name)), name].join(" imports ")}, a circle`);
+  if (!done.has(name)) for (const other of modules.get(name) ?? []) walk(other, [...path, name]);
+  done.add(name);
+}
+for (const name of modules.keys()) walk(name, []);
+
 for (const failure of failures) console.error(failure);
-console.log(failures.length ? `${failures.length} includes are not allowed` : `${files.length} files keep to their rooms`);
-process.exitCode = failures.length || files.length === 0 || rooms.size === 0 ? 1 : 0;
+console.log(failures.length ? `${failures.length} includes or imports are not allowed` : `${files.length + modules.size} files keep to their rooms`);
+process.exitCode = failures.length || files.length === 0 || modules.size === 0 || rooms.size === 0 ? 1 : 0;
