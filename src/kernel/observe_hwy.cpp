@@ -75,18 +75,25 @@ void min_max_columns(const float* x, int64_t n, float* min, float* max) {
   }
 }
 
-// Adds to kTables tables of stride elements each; the slot `bins` takes what is to be skipped.
-void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
+// Adds to kTables tables of stride elements each; the slot `bins` takes what is to be skipped. Where all elements lie inside, none is looked
+// at twice.
+template <bool kInside> void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const size_t lanes = hn::Lanes(d);
   const auto low = hn::Set(d, lo), high = hn::Set(d, hi), count = hn::Set(d, static_cast<float>(bins));
   const auto width = hn::Set(d, hi - lo), last = hn::Set(d, static_cast<float>(bins - 1));
+  // The low bits of a whole number from 0 on that this was added to are that number: the quickest conversion where engines must saturate.
+  const auto rounder = hn::Set(d, 8388608.0f);
   const auto bin_of = [&](auto v) HWY_ATTR {
-    const auto position = hn::Div(hn::Mul(hn::Sub(v, low), count), width);
-    const auto valid = hn::And(hn::Ge(v, low), hn::Le(v, high));
-    // Limited before the conversion: an integer cannot hold what an element outside may give.
-    return hn::ConvertTo(di, hn::IfThenElse(valid, hn::Min(position, last), count));
+    auto position = hn::Min(hn::Div(hn::Mul(hn::Sub(v, low), count), width), last);
+    if constexpr (kInside) {
+      // Not below 0, so that a caller's mistake stays within the tables.
+      position = hn::Max(position, hn::Zero(d));
+    } else {
+      position = hn::IfThenElse(hn::And(hn::Ge(v, low), hn::Le(v, high)), position, count);
+    }
+    return hn::Xor(hn::BitCast(di, hn::Add(hn::Floor(position), rounder)), hn::BitCast(di, rounder));
   };
   constexpr size_t kChunk = 256;
   HWY_ALIGN int32_t index[kChunk];
@@ -113,6 +120,13 @@ void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, 
   }
 }
 
+void histogram_inside(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
+  histogram_run<true>(x, n, lo, hi, bins, tables, stride);
+}
+void histogram_anywhere(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
+  histogram_run<false>(x, n, lo, hi, bins, tables, stride);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace qdq::kernel
 HWY_AFTER_NAMESPACE();
@@ -122,7 +136,8 @@ namespace qdq::kernel {
 namespace {
 HWY_EXPORT(min_max_run);
 HWY_EXPORT(min_max_columns);
-HWY_EXPORT(histogram_run);
+HWY_EXPORT(histogram_inside);
+HWY_EXPORT(histogram_anywhere);
 
 // Elements below which waking threads costs more than it saves.
 constexpr int64_t kGrain = int64_t{1} << 17;
@@ -166,14 +181,15 @@ void min_max_channels_f32(const float* x, int64_t outer, int64_t channels, int64
   });
 }
 
-void histogram_f32(const float* x, int64_t n, float lo, float hi, int64_t bins, uint64_t* counts) {
+void histogram_f32(const float* x, int64_t n, float lo, float hi, int64_t bins, bool all_inside, uint64_t* counts) {
+  const auto run = all_inside ? HWY_DYNAMIC_POINTER(histogram_inside) : HWY_DYNAMIC_POINTER(histogram_anywhere);
   const size_t slots = static_cast<size_t>(bins) + 1;
   std::mutex mutex;
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     std::vector<uint32_t> tables(kTables * slots);
     for (int64_t at = begin; at < end; at += kRun) {
       std::fill(tables.begin(), tables.end(), 0u);
-      HWY_DYNAMIC_DISPATCH(histogram_run)(x + at, std::min(kRun, end - at), lo, hi, bins, tables.data(), slots);
+      run(x + at, std::min(kRun, end - at), lo, hi, bins, tables.data(), slots);
       std::lock_guard<std::mutex> lock(mutex);
       for (size_t t = 0; t < kTables; ++t)
         for (size_t b = 0; b + 1 < slots; ++b) counts[b] += tables[t * slots + b];

@@ -303,25 +303,26 @@ Tensor HistogramObserver::forward(const Tensor& x) {
 Tensor HistogramObserver::forward_with_range(const Tensor& x, const FloatRange& range) {
   if (x.numel() == 0) return x;
   FloatRange seen = range;
-  if (seen.min == -kInf || seen.max == kInf) {
+  const bool all_finite = seen.min != -kInf && seen.max != kInf;
+  if (!all_finite) {
     seen = finite_range_of(x);
     if (seen.min > seen.max) return x;
   }
   QDQ_CHECK(!std::isnan(seen.min), kInvalidArgument, "HistogramObserver was given a tensor that holds NaN");
   found_.reset();
   if (range_.min == kInf || range_.max == -kInf) {
-    histogram_ = histogram_of(x, seen, args_.bins);
+    histogram_ = histogram_of(x, seen, args_.bins, all_finite);
     range_ = seen;
     return x;
   }
   const FloatRange both{std::min(range_.min, seen.min), std::max(range_.max, seen.max)};
-  std::vector<float> counts = histogram_of(x, both, args_.bins);
+  std::vector<float> counts = histogram_of(x, both, args_.bins, all_finite);
   std::vector<float> before;
   if (both.min == range_.min && both.max == range_.max) {
     before = std::move(histogram_);
   } else if (range_.min == range_.max) {
     // All data so far had one value. PyTorch gives it the weight of the new batch, not that of the old ones.
-    before = histogram_of(Tensor::of<float>({1}, {range_.min}), both, args_.bins);
+    before = histogram_of(Tensor::of<float>({1}, {range_.min}), both, args_.bins, true);
     const float weight = sum_of(counts);
     for (float& count : before) count *= weight;
   } else {

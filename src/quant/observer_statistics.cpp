@@ -85,7 +85,7 @@ ChannelRanges channel_ranges_of(const Tensor& x, int64_t axis) {
   return out;
 }
 
-std::vector<float> histogram_of(const Tensor& x, FloatRange range, int64_t bins) {
+std::vector<float> histogram_of(const Tensor& x, FloatRange range, int64_t bins, bool all_inside) {
   QDQ_CHECK(std::isfinite(range.min) && std::isfinite(range.max), kInvalidArgument, "a histogram cannot span [", range.min, ", ", range.max,
             "]: the data holds NaN");
   const Tensor flat = flat_f32(x, true);
@@ -99,7 +99,7 @@ std::vector<float> histogram_of(const Tensor& x, FloatRange range, int64_t bins)
   if (!(range.min < range.max) || !std::isfinite((range.max - range.min) * static_cast<float>(bins)))
     return odd_histogram_of(flat.data<float>(), flat.numel(), range, bins);
   std::vector<uint64_t> counts(static_cast<size_t>(bins), 0);
-  kernel::histogram_f32(flat.data<float>(), flat.numel(), range.min, range.max, bins, counts.data());
+  kernel::histogram_f32(flat.data<float>(), flat.numel(), range.min, range.max, bins, all_inside, counts.data());
   std::vector<float> out(counts.size());
   constexpr uint64_t kLastCount = uint64_t{1} << 24;
   for (size_t i = 0; i < counts.size(); ++i) out[i] = static_cast<float>(std::min(counts[i], kLastCount));

@@ -31,7 +31,7 @@ ChannelRanges channel_ranges_of(const Tensor& x, int64_t axis);
 // torch.histc(x, bins, range.min, range.max) with one thread (ATen/native/cpu/HistogramKernel.cpp): the bin of an
 // element is trunc((x - min) * bins / (max - min)) in f32, the last edge belongs to the last bin, elements outside are
 // skipped. A range of one value is widened by 1 to both sides. Counts are f32, so a bin stops growing at 2^24.
-// Throws Error{kInvalidArgument} if the range is not finite.
-std::vector<float> histogram_of(const Tensor& x, FloatRange range, int64_t bins);
+// all_inside: no element is outside or NaN, which saves looking. Throws Error{kInvalidArgument} if the range is not finite.
+std::vector<float> histogram_of(const Tensor& x, FloatRange range, int64_t bins, bool all_inside);
 
 }  // namespace qdq

@@ -90,8 +90,8 @@ void arrays(int64_t n, const char* where) {
   volatile float sink = 0;
   const auto run = [&](const char* name, const std::function<void()>& f) { measure(std::string(name) + " " + where, work, "Gelem/s", f); };
   run("min_max", [&] { sink = min_max_f32(x.data(), n).max; });
-  run("histogram", [&] { histogram_f32(x.data(), n, -1, 1, 2048, counts.data()); });
-  run("histogram of relu", [&] { histogram_f32(relu.data(), n, 0, 1, 2048, counts.data()); });
+  run("histogram", [&] { histogram_f32(x.data(), n, -1, 1, 2048, true, counts.data()); });
+  run("histogram of relu", [&] { histogram_f32(relu.data(), n, 0, 1, 2048, true, counts.data()); });
   run("quantize u8", [&] { quantize_f32(x.data(), n, {0.01, 128, 0, 255}, q.data()); });
   run("dequantize u8", [&] { dequantize_f32(q.data(), n, {0.01, 128, 0, 255}, out.data()); });
   run("fake_quantize", [&] { fake_quantize_f32(x.data(), n, {0.01, 128, 0, 255}, out.data(), nullptr); });

@@ -123,7 +123,7 @@ TEST(Histogram, CountsAsThePlainLoopDoes) {
       for (int64_t i = 0; i < n; i += 11) at(x, i) = i % 2 ? NAN : (i % 4 ? 4.0f : -2.0f);
       if (n > 100) at(x, 50) = INFINITY, at(x, 51) = -INFINITY, at(x, 52) = std::numeric_limits<float>::max();
       std::vector<uint64_t> counts(static_cast<size_t>(bins));
-      histogram_f32(x.data(), n, -2.0f, 4.0f, bins, counts.data());
+      histogram_f32(x.data(), n, -2.0f, 4.0f, bins, false, counts.data());
       EXPECT_TRUE(same_bits(counts, plain_histogram(x, -2.0f, 4.0f, bins))) << n << " " << bins;
     }
   }
@@ -137,21 +137,33 @@ TEST(Histogram, AddsToWhatIsThereAndTakesAnyNumberOfThreads) {
   for (int threads : {1, 2, 3}) {
     set_num_threads(threads);
     std::vector<uint64_t> counts(2048, 3);
-    histogram_f32(x.data(), 1 << 19, -0.3f, 1.7f, 2048, counts.data());
+    histogram_f32(x.data(), 1 << 19, -0.3f, 1.7f, 2048, false, counts.data());
+    EXPECT_TRUE(same_bits(counts, want));
+    counts.assign(2048, 3);
+    histogram_f32(x.data(), 1 << 19, -0.3f, 1.7f, 2048, true, counts.data());
     EXPECT_TRUE(same_bits(counts, want));
   }
   set_num_threads(1);
+}
+
+TEST(Histogram, AWrongPromiseCountsEverythingSomewhere) {
+  const std::vector<float> x = {-5, 7, NAN, INFINITY, -INFINITY, 0, 1, 3e38f, -3e38f, 0.5f, 2};
+  for (const int64_t n : {4, 11}) {
+    std::vector<uint64_t> counts(3);
+    histogram_f32(x.data(), n, 0.0f, 1.0f, 3, true, counts.data());
+    EXPECT_EQ(counts[0] + counts[1] + counts[2], static_cast<uint64_t>(n));
+  }
 }
 
 TEST(Histogram, EdgesFallAsInPyTorch) {
   // The upper end belongs to the last bin, and huge products do not wrap.
   std::vector<uint64_t> counts(4);
   const std::vector<float> x = {-1, 1, 0, -0.5f, 0.5f, 1.0000001f, -1.0000001f};
-  histogram_f32(x.data(), 7, -1, 1, 4, counts.data());
+  histogram_f32(x.data(), 7, -1, 1, 4, false, counts.data());
   EXPECT_EQ(counts, (std::vector<uint64_t>{1, 1, 1, 2}));
   counts.assign(4, 0);
   const std::vector<float> huge = {0, 1e38f, 1.5e38f};
-  histogram_f32(huge.data(), 3, 0, 1.5e38f, 4, counts.data());
+  histogram_f32(huge.data(), 3, 0, 1.5e38f, 4, true, counts.data());
   EXPECT_EQ(counts, (std::vector<uint64_t>{1, 0, 0, 2}));
 }
 

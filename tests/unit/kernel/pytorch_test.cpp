@@ -60,10 +60,10 @@ TEST(PyTorch, Arrays) {
 
   const MinMax range = min_max_f32(x.data(), n);
   std::vector<uint64_t> counts(2048);
-  histogram_f32(x.data(), n, range.min, range.max, 2048, counts.data());
+  histogram_f32(x.data(), n, range.min, range.max, 2048, true, counts.data());
   EXPECT_EQ(hash_bits(counts), 0x32e54972de0445c3ull);
   counts.assign(100, 0);
-  histogram_f32(x.data(), n, -7.3f, 11.1f, 100, counts.data());
+  histogram_f32(x.data(), n, -7.3f, 11.1f, 100, false, counts.data());
   EXPECT_EQ(hash_bits(counts), 0x1ea9ac9805c11427ull);
 
   hardswish_f32(x.data(), n, y.data());

@@ -64,7 +64,7 @@ std::vector<float> arrays(Random& random) {
   append(all, y);
   const MinMax range = min_max_f32(a.data(), n);
   std::vector<uint64_t> counts(500);
-  histogram_f32(a.data(), n, range.min, range.max, 500, counts.data());
+  histogram_f32(a.data(), n, range.min, range.max, 500, true, counts.data());
   for (uint64_t count : counts) all.push_back(static_cast<float>(count));
   std::vector<int8_t> q(a.size());
   quantize_f32(a.data(), n, {0.05, -3, -128, 127}, q.data());
