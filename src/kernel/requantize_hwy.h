@@ -90,7 +90,9 @@ template <class D> struct Quantizer {
       : low(hn::Set(DF(), static_cast<float>(q.low - q.zero_point))), high(hn::Set(DF(), static_cast<float>(q.high - q.zero_point))),
         rounder(hn::Set(DF(), hidden(kExpConstants)[1])), shift(hn::Set(D(), kRounderBits - q.zero_point)) {}
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<DF> steps) const { return rounded(hn::Min(hn::Max(steps, low), high)); }
-  // The same of steps whose size is less than 2^22, and which saturation to bytes bounds.
+  // The integer less the zero point on top of the rounder's bits.
+  HWY_INLINE hn::Vec<D> bits(hn::Vec<DF> steps) const { return hn::BitCast(D(), hn::Add(hn::Min(hn::Max(steps, low), high), rounder)); }
+  // The integer of steps whose size is less than 2^22, and which saturation to bytes bounds.
   HWY_INLINE hn::Vec<D> rounded(hn::Vec<DF> steps) const { return hn::Sub(hn::BitCast(D(), hn::Add(steps, rounder)), shift); }
 };
 
@@ -183,7 +185,8 @@ HWY_NOINLINE void finish_silu_rows(D d, const Finish& finish, const int32_t* HWY
     return;
   }
   const Quantizer<D> quantize(q);
-  const auto inverse = hn::Set(df, q.inverse_scale);
+  // A power of two, which may be taken off at once.
+  const auto inverse = hn::Set(df, q.inverse_scale * kNearSiluScale);
   uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * finish.out_stride + channel;
   const auto store_rows = [&](auto&& integer_of) HWY_ATTR {
     for (int r = 0; r < rows; ++r, sums += kColumns, out += finish.out_stride) {
@@ -196,10 +199,10 @@ HWY_NOINLINE void finish_silu_rows(D d, const Finish& finish, const int32_t* HWY
   if (silu_bounds_steps(q)) {
     store_rows([&](auto t) HWY_ATTR {
       const auto x = silu.bounded(t);
-      return quantize.rounded(hn::Mul(silu.at(x, x), inverse));
+      return quantize.rounded(hn::Mul(silu.unscaled(x, x), inverse));
     });
   } else {
-    store_rows([&](auto t) HWY_ATTR { return quantize(hn::Mul(silu(t), inverse)); });
+    store_rows([&](auto t) HWY_ATTR { return quantize(hn::Mul(silu.unscaled(t, silu.bounded(t)), inverse)); });
   }
 }
 
