@@ -23,7 +23,7 @@ struct RealRows {
 // real(x) = f32(x - zero_point) for u8 and x for f32, and finish is the formula from t on. out may be an operand of the
 // same element size whose rows are contiguous.
 void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t rows, int64_t n, const Requantize& to, void* out);
-// out[r, i] = finish((real(a) * real(b)) * multiplier).
+// out[r, i] = finish((real(a) * multiplier) * real(b)).
 void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to, void* out);
 
 // out[i] = finish(real(x) * multiplier) for n elements of one row; out may be x if the sizes of elements are equal.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernel/panel.h"
@@ -37,17 +38,18 @@ using U16 = hn::FixedTag<uint16_t, 8>;
 // finish_real for one row, with the constants of the rounding in registers where all that follows t is that.
 struct RowFinish {
   const Requantize& to;
-  bool only_rounds;
+  bool only_rounds, is_scaled;
   Quantizer<D32> quantize;
   VF inverse;
 
   HWY_INLINE explicit RowFinish(const Requantize& q)
-      : to(q), only_rounds(!q.activation && !q.out_is_float), quantize(q), inverse(hn::Set(DF(), q.inverse_scale)) {}
+      : to(q), only_rounds(!q.activation && !q.out_is_float), is_scaled(q.inverse_scale == 1.0f), quantize(q),
+        inverse(hn::Set(DF(), q.inverse_scale)) {}
   template <int kCount> HWY_INLINE void operator()(VF (&t)[1][kCount], std::byte* out, int64_t valid) const {
     if (!only_rounds || valid < kCount * kLanes) return finish_real(D32(), to, t, out, 0, valid);
     hn::Vec<D32> q[kCount];
 #pragma GCC unroll 4
-    for (int v = 0; v < kCount; ++v) q[v] = quantize(hn::Mul(t[0][v], inverse));
+    for (int v = 0; v < kCount; ++v) q[v] = quantize(is_scaled ? t[0][v] : hn::Mul(t[0][v], inverse));
     store_bytes<kCount>(D32(), q, reinterpret_cast<uint8_t*>(out));
   }
 };
@@ -91,8 +93,9 @@ void add_range(const RealRows& a, float a_multiplier, const RealRows& b, float b
 }
 
 void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t begin, int64_t end, int64_t n, const Requantize& to, std::byte* out) {
+  if (multiplier == 1.0f) return combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(x, y); });
   const VF by = hn::Set(DF(), multiplier);
-  combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(hn::Mul(x, y), by); });
+  combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(hn::Mul(x, by), y); });
 }
 
 void convert_range(const RealRows& x, float multiplier, int64_t n, const Requantize& to, std::byte* out) {
@@ -179,7 +182,7 @@ HWY_INLINE int64_t sum_rounded_blocks(const Quantizer<D32>& quantize, VF inverse
     for (int64_t j = 0; j < columns; ++j) {
 #pragma GCC unroll 4
       for (int v = 0; v < kCount; ++v)
-        total[v] = hn::Add(total[v], quantize(hn::Mul(hn::LoadU(DF(), x + j * column_stride + c + v * kLanes), inverse)));
+        total[v] = hn::Add(total[v], quantize.bits(hn::Mul(hn::LoadU(DF(), x + j * column_stride + c + v * kLanes), inverse)));
     }
 #pragma GCC unroll 4
     for (int v = 0; v < kCount; ++v) hn::StoreU(total[v], d, sums + c + v * kLanes);
@@ -191,7 +194,8 @@ void sum_rounded(const float* x, int64_t rows, int64_t row_stride, int64_t colum
                  const Requantize& rounding, int32_t* sums) {
   const Quantizer<D32> quantize(rounding);
   const VF inverse = hn::Set(DF(), rounding.inverse_scale);
-  std::fill_n(sums, channels, static_cast<int32_t>(-rows * columns * rounding.zero_point));
+  // The integers are added with the rounder's bits, and both sums are modulo 2^32.
+  std::fill_n(sums, channels, static_cast<int32_t>(0 - static_cast<uint32_t>(rows * columns) * static_cast<uint32_t>(kRounderBits)));
   for (int64_t i = 0; i < rows; ++i) {
     const float* row = x + i * row_stride;
     int64_t c = sum_rounded_blocks<4>(quantize, inverse, row, columns, column_stride, 0, channels, sums);
@@ -199,7 +203,7 @@ void sum_rounded(const float* x, int64_t rows, int64_t row_stride, int64_t colum
     if (c == channels) continue;
     const auto rest = static_cast<size_t>(channels - c);
     auto total = hn::LoadN(D32(), sums + c, rest);
-    for (int64_t j = 0; j < columns; ++j) total = hn::Add(total, quantize(hn::Mul(hn::LoadN(DF(), row + j * column_stride + c, rest), inverse)));
+    for (int64_t j = 0; j < columns; ++j) total = hn::Add(total, quantize.bits(hn::Mul(hn::LoadN(DF(), row + j * column_stride + c, rest), inverse)));
     hn::StoreN(total, D32(), sums + c, rest);
   }
 }
@@ -363,6 +367,11 @@ void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_
 }
 
 void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to, void* out) {
+  if (a.is_float && a.row_stride == 0 && rows > 1 && multiplier != 1.0f) {  // factors of the channels: once instead of in every row
+    std::vector<float> scaled(static_cast<size_t>(n));
+    for (size_t i = 0; i < scaled.size(); ++i) scaled[i] = reinterpret_cast<const float*>(a.data)[i] * multiplier;
+    return mul_rows({reinterpret_cast<const std::byte*>(scaled.data()), true, 0, 0}, b, 1.0f, rows, n, to, out);
+  }
   for_ranges(a, b, rows, n, to.out_is_float, out,
              [&](const RealRows& x, const RealRows& y, int64_t begin, int64_t end, int64_t count, std::byte* at) {
                HWY_DYNAMIC_DISPATCH(mul_range)(x, y, multiplier, begin, end, count, to, at);

@@ -15,7 +15,7 @@
 //   kAveragePool            acc = sum over the window of (x - zero_point(x))   t = float(acc) * multiplier[0]
 //                           with `rounding`, of f32 x: of (q - zero_point), where q = clamp(half_even(x * (1 / scale)) + zero_point, qmin, qmax)
 //   kAdd                                                                       t = real(a) * multiplier[0] + real(b) * multiplier[1]
-//   kMul                                                                       t = (real(a) * real(b)) * multiplier[0]
+//   kMul                                                                       t = (real(a) * multiplier[0]) * real(b)
 //   kConcat                 input i                                            t = real(x_i) * multiplier[i]
 //   kQuantize, kDequantize                                                     t = real(x) * multiplier[0]
 //   kDynamicLinear          acc = sum (q - zero_point) * weight                t = float(acc) * float(scale * weight_scale[oc]) + offset[oc]

@@ -249,8 +249,8 @@ class ReferenceStep : public CompiledStep {
         const float left = x * to_.multiplier[0], right = y * to_.multiplier[1];
         finish(left + right, to_, at[0]);
       } else {
-        const float product = x * y;
-        finish(product * to_.multiplier[0], to_, at[0]);
+        const float left = x * to_.multiplier[0];
+        finish(left * y, to_, at[0]);
       }
     });
   }

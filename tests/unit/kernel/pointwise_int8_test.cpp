@@ -63,11 +63,12 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
   for (const auto& [rows, n] : shapes) {
     const auto a = bytes(random, rows * n), b = bytes(random, rows * n);
     const auto f = random.floats(rows * n, -20, 20);
-    for (int kind = 0; kind < 8; ++kind) {
-      const RealRows x = kind & 1 ? f32_rows(f.data(), n) : u8_rows(a.data(), 77, n);
+    for (int kind = 0; kind < 10; ++kind) {
+      const RealRows x = kind & 1 ? f32_rows(f.data(), kind == 9 ? 0 : n) : u8_rows(a.data(), 77, n);
       const RealRows y = u8_rows(b.data(), 200, kind & 2 ? 0 : n);
       Requantize to = to_u8();
       to.out_is_float = kind & 4;
+      if (kind >= 8) to.inverse_scale = 1.0f;
       if (kind == 3) {
         to.activation = hardswish_f32;
         to.curve = Curve::kHardSwish;
@@ -77,8 +78,8 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
         for (int64_t i = 0; i < n; ++i) {
           const float left = plain_real(x, r, i) * 0.125f, right = plain_real(y, r, i) * 0.0371f;
           plain_finish(to, left + right, want_sum.data(), r * n + i);
-          const float both = plain_real(x, r, i) * plain_real(y, r, i);
-          plain_finish(to, both * 0.00391f, want_product.data(), r * n + i);
+          const float factor = plain_real(x, r, i) * 0.00391f;
+          plain_finish(to, factor * plain_real(y, r, i), want_product.data(), r * n + i);
         }
       }
       for (int threads : {1, 3}) {
