@@ -118,7 +118,7 @@ val answer_of(val (*call)(void*), void* body) {
   } catch (const Error& error) {
     return error_value(to_string(error.code), error.message, error.node, error.op);
   } catch (const std::bad_alloc&) {
-    return error_value("OutOfMemory", concat("dispose of what is not needed: nothing is left of the ", memory_limit()->words));
+    return error_value("OutOfMemory", concat("this does not fit into ", memory_in_words(), ", or dispose of what is not needed"));
   } catch (const std::exception& error) {
     return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
   }

@@ -56,6 +56,11 @@ void set_memory_limit(std::optional<MemoryLimit> limit) {
   limit_in_force() = limit && (!highest || limit->bytes < highest->bytes) ? std::move(limit) : highest;
 }
 
+std::string memory_in_words() {
+  const std::optional<MemoryLimit>& limit = memory_limit();
+  return limit ? concat("what is left of the ", limit->words) : "memory";
+}
+
 std::optional<uint64_t> available_memory() {
   const std::optional<MemoryLimit>& limit = memory_limit();
   return limit ? std::optional(left_of(*limit)) : std::nullopt;

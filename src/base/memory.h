@@ -23,6 +23,9 @@ const std::optional<MemoryLimit>& memory_limit();
 // everything; natively it holds for what tensors take, and the program with its libraries comes on top.
 void set_memory_limit(std::optional<MemoryLimit> limit);
 
+// "memory", or "what is left of the 500 MB that --max-memory allows; ...": the end of a sentence about something that does not fit into it.
+std::string memory_in_words();
+
 // The bytes that can still be had. Nothing where there is no limit.
 std::optional<uint64_t> available_memory();
 

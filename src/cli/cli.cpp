@@ -252,7 +252,7 @@ int run_cli(std::span<const std::string> args, Host& host) {
     if (!error.node.empty() && message.find(error.node) == std::string::npos) message += concat(" (node ", error.node, ")");
     host.print_error(concat("qdq: ", one_line(message), "\n"));
   } catch (const std::bad_alloc&) {
-    host.print_error("qdq: out of memory; a smaller --batch-size needs less\n");
+    host.print_error(concat("qdq: this does not fit into ", memory_in_words(), "\n"));
   } catch (const std::exception& error) {
     host.print_error(concat("qdq: internal error: ", one_line(error.what()), "; please report it\n"));
   }
