@@ -1,5 +1,5 @@
 // The built page in a real browser: from drop to download, what goes wrong on the way, and what it must never do.
-const { copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } = require("node:fs");
+const { copyFileSync, mkdirSync, readFileSync, readdirSync, truncateSync, writeFileSync } = require("node:fs");
 const path = require("node:path");
 const { downloaded, launch, listen, npxQdq, npy, openPage, plainServer, qdq, quantize, scratch, serve, shapes, takeExample } = require("./page.js");
 
@@ -410,6 +410,11 @@ test("says what is wrong with broken files and goes on", async () => {
   await refused("#model-file", buffer("text.pt2", "hello"), "text.pt2 could not be opened");
   await refused("#model-file", buffer("half.pt2", model.subarray(0, model.length / 2)), "half.pt2 could not be opened");
   await refused("#model-file", buffer("notes.txt", "hello"), "none of the 1 files is a model");
+  // A file of holes; nothing of it is read.
+  const huge = path.join(scratch, "huge.pt2");
+  writeFileSync(huge, "PK");
+  truncateSync(huge, 5e9);
+  await refused("#model-file", huge, "huge.pt2 has 5000.00 MB, more than the 4 GB that WebAssembly has; use the native program");
   expect(await page.isHidden("#data")).toBe(true);
 
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));

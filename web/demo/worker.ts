@@ -2,6 +2,7 @@
 import { QdqError, capabilities, compareLayers, convertPt2e, evaluate, explain, loadPt2, openData, preparePt2e, savePt2 } from "qdq";
 import { quantizationReport, reportHtml } from "qdq";
 import type { Data, Files, LayerError, Prepared, Program, Recipe, Tensor } from "qdq";
+import { formatBytes } from "../../src/cli/report/dom.js";
 import { isImage } from "./page.js";
 import type { DataChoice, DataInfo, Equipment, Evaluation, Explained, FromWorker, Methods, ModelInfo, NamedFile, Picture } from "./protocol.js";
 import type { Quantized, Stage, ToWorker } from "./protocol.js";
@@ -41,6 +42,10 @@ const filesOf = (files: readonly NamedFile[]): Files =>
 
 // The bytes of a file, piece by piece, so that it can be told how far it is.
 async function readFile({ name, file }: NamedFile, progress: Progress): Promise<Uint8Array> {
+  if (file.size >= 2 ** 32) {
+    const size = formatBytes(file.size);
+    throw new QdqError("OutOfMemory", `${name} has ${size}, more than the 4 GB that WebAssembly has; use the native program`);
+  }
   const piece = 8 << 20,
     stage = `Reading ${name}`,
     bytes = new Uint8Array(file.size);
