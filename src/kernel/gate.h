@@ -20,8 +20,9 @@ const GateTable& silu_table();
 const GateTable& gelu_table();
 const GateTable& gelu_tanh_table();
 
-// The formula of kernel/requantize.h from y on, where y = max(x, 0) + fall(|x|) of n elements; every operation is rounded to f32, so the
-// bits are the same on every instruction set, as long as the table's are. `out` may be x for f32. NaN stays NaN. Uses num_threads() threads.
+// y = max(x, 0) + fall(|x|) of n elements; in u8 clamp(half_even(y * inverse_scale) + zero_point, low, high) as kernel/requantize.h has it, NaN low.
+// `out` may be x for f32. NaN stays NaN. Uses num_threads() threads, whose number changes nothing. Unlike the rest of the room it multiplies and adds in
+// one operation, because it serves oneDNN's primitives alone, which do so, too: results differ in the last bits where there is none.
 void gate(const GateTable& table, const float* x, int64_t n, const Requantize& to, void* out);
 
 // Whether this processor has vectors of 16 floats, in two of which a row of the table fits.

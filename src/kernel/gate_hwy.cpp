@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include "base/parallel.h"
 
@@ -55,44 +56,66 @@ struct Gate {
   HWY_INLINE VF operator()(VF x) const {
     const VF u = hn::Min(hn::Abs(x), last);
     // The low bits of a number behind the rounder are its integer; of NaN any, so they are cut.
-    const VI piece = hn::And(hn::BitCast(D32(), hn::Add(hn::Mul(u, scale), rounder)), hn::Set(D32(), GateTable::kPieces - 1));
-    VF fall = hn::Add(hn::Mul(c3.at(piece), u), c2.at(piece));
-    fall = hn::Add(hn::Mul(fall, u), c1.at(piece));
-    fall = hn::Add(hn::Mul(fall, u), c0.at(piece));
-    return hn::Add(hn::IfThenElse(hn::Lt(x, hn::Zero(DF())), hn::Zero(DF()), x), fall);
+    const VI piece = hn::And(hn::BitCast(D32(), hn::MulAdd(u, scale, rounder)), hn::Set(D32(), GateTable::kPieces - 1));
+    VF fall = hn::MulAdd(c3.at(piece), u, c2.at(piece));
+    fall = hn::MulAdd(fall, u, c1.at(piece));
+    fall = hn::MulAdd(fall, u, c0.at(piece));
+    return hn::Add(hn::Max(hn::Zero(DF()), x), fall);
+  }
+};
+
+// kColumns results in f32.
+HWY_INLINE void gate_floats(const Gate& gate, const float* x, float* out) {
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(gate(hn::LoadU(DF(), x + v * kLanes)), DF(), out + v * kLanes);
+}
+
+// kColumns results as bytes. Bounds are those of the reals, so that product and rounding are one operation.
+struct Bytes {
+  static constexpr hn::Repartition<uint8_t, D32> d8{};
+  VF inverse, low, high, rounder;
+  VI shift;
+  decltype(hn::SetTableIndices(D32(), static_cast<const int32_t*>(nullptr))) in_order;
+
+  HWY_INLINE Bytes(const Requantize& to, const int32_t* order)
+      : inverse(hn::Set(DF(), to.inverse_scale)), low(hn::Set(DF(), static_cast<float>(to.low - to.zero_point) / to.inverse_scale)),
+        high(hn::Set(DF(), static_cast<float>(to.high - to.zero_point) / to.inverse_scale)), rounder(hn::Set(DF(), kRounder)),
+        shift(hn::Set(D32(), kRounderBits - to.zero_point)), in_order(hn::SetTableIndices(D32(), order)) {}
+
+  HWY_INLINE void operator()(const Gate& gate, const float* x, uint8_t* out) const {
+    const hn::Repartition<int16_t, D32> d16;
+    VI q[kVectors];
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const VF y = hn::Min(hn::Max(gate(hn::LoadU(DF(), x + v * kLanes)), low), high);
+      q[v] = hn::Sub(hn::BitCast(D32(), hn::MulAdd(y, inverse, rounder)), shift);
+    }
+    const auto packed = hn::ReorderDemote2To(d8, hn::ReorderDemote2To(d16, q[0], q[1]), hn::ReorderDemote2To(d16, q[2], q[3]));
+    hn::StoreU(hn::BitCast(d8, hn::TableLookupLanes(hn::BitCast(D32(), packed), in_order)), d8, out);
   }
 };
 
 void gate_range(const GateTable& table, const float* x, int64_t n, const Requantize& to, std::byte* out) {
   const Gate gate(table);
-  const int64_t out_bytes = to.out_is_float ? 4 : 1;
+  // Packing by blocks of 4 lanes leaves the four bytes of block b of vector v in lane 4 b + v.
+  HWY_ALIGN int32_t order[kLanes];
+  for (int64_t v = 0; v < kVectors; ++v)
+    for (int64_t b = 0; b < kLanes / 4; ++b) order[v * (kLanes / 4) + b] = static_cast<int32_t>(4 * b + v);
+  const Bytes bytes(to, order);
   int64_t i = 0;
-  if (!to.out_is_float) {  // whole vectors, with the constants of the rounding in registers
-    const Quantizer<D32> quantize(to);
-    const VF inverse = hn::Set(DF(), to.inverse_scale);
-    const hn::Repartition<int16_t, D32> d16;
-    const hn::Repartition<uint8_t, D32> d8;
-    // Packing by blocks of 4 lanes leaves the four bytes of block b of vector v in lane 4 b + v.
-    HWY_ALIGN int32_t order[kLanes];
-    for (int64_t v = 0; v < kVectors; ++v)
-      for (int64_t b = 0; b < kLanes / 4; ++b) order[v * (kLanes / 4) + b] = static_cast<int32_t>(4 * b + v);
-    const auto in_order = hn::SetTableIndices(D32(), order);
-    for (; i + kColumns <= n; i += kColumns) {
-      VI q[kVectors];
-#pragma GCC unroll 4
-      for (int64_t v = 0; v < kVectors; ++v) q[v] = quantize(hn::Mul(gate(hn::LoadU(DF(), x + i + v * kLanes)), inverse));
-      const auto packed = hn::ReorderDemote2To(d8, hn::ReorderDemote2To(d16, q[0], q[1]), hn::ReorderDemote2To(d16, q[2], q[3]));
-      const VI bytes = hn::TableLookupLanes(hn::BitCast(D32(), packed), in_order);
-      hn::StoreU(hn::BitCast(d8, bytes), d8, reinterpret_cast<uint8_t*>(out) + i);
-    }
+  if (to.out_is_float) {
+    for (; i + kColumns <= n; i += kColumns) gate_floats(gate, x + i, reinterpret_cast<float*>(out) + i);
+  } else {
+    for (; i + kColumns <= n; i += kColumns) bytes(gate, x + i, reinterpret_cast<uint8_t*>(out) + i);
   }
-  for (; i < n; i += kColumns) {
-    VF y[1][kVectors];
-    load_operand<kVectors>(D32(), reinterpret_cast<const std::byte*>(x), true, 0, i, n - i, y[0]);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) y[0][v] = gate(y[0][v]);
-    finish_real(D32(), to, y, out + i * out_bytes, 0, n - i);
-  }
+  if (i == n) return;
+  // The rest in the same way, so that it does not matter where threads divide an array.
+  const auto rest = static_cast<size_t>(n - i);
+  HWY_ALIGN float copy[kColumns] = {}, results[kColumns];
+  std::memcpy(copy, x + i, rest * sizeof(float));
+  if (to.out_is_float) gate_floats(gate, copy, results);
+  else bytes(gate, copy, reinterpret_cast<uint8_t*>(results));
+  std::memcpy(out + i * (to.out_is_float ? 4 : 1), results, rest * (to.out_is_float ? 4 : 1));
 }
 
 int64_t float_lanes() { return kLanes; }
