@@ -32,18 +32,18 @@ Tensor uninitialized(const Shape& sizes, DType dtype) {
   return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes, contiguous_strides(sizes), 0);
 }
 
-// Something made from a weight, made again only when another tensor comes. Holding the storage keeps its address from being reused.
-// A weight that changes in place would go unnoticed: compile() only lets constants through.
+// Something made from a weight, made again only when another tensor comes, or every time if it is not to be kept. Holding the storage keeps
+// its address from being reused. A weight that changes in place would go unnoticed: compile() only lets constants through.
 template <class Packed> class WeightCache {
  public:
-  template <class Pack> const Packed& get(const Tensor& weight, Pack&& pack) {
+  template <class Pack> Packed get(const Tensor& weight, bool keep, Pack&& pack) {
     const bool same = weight_.defined() && weight_.raw() == weight.raw() && weight_.sizes() == weight.sizes() &&
                       weight_.strides() == weight.strides() && weight_.storage() == weight.storage();
-    if (!same) {
-      packed_ = pack(weight.contiguous());
-      weight_ = weight;
-    }
-    return packed_;
+    if (same) return packed_;
+    Packed packed = pack(weight.contiguous());
+    weight_ = keep ? weight : Tensor();
+    packed_ = keep ? packed : Packed();
+    return packed;
   }
 
  private:
@@ -99,7 +99,10 @@ class ConvolutionOp : public CompiledOp {
     if (!conv) return run_reference(call);
     const Tensor &given = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
-    const kernel::PackedConv2d& packed = packed_.get(weight, [&](const Tensor& w) {
+    // For so many pixels packing is less than a hundredth of the work, and a packed weight that is kept is a copy of it in memory.
+    constexpr int64_t kImages = 4, kPixels = 512;
+    const bool keep = given.size(0) < kImages || given.size(0) * conv->out[0] * conv->out[1] < kPixels;
+    const kernel::PackedConv2d packed = packed_.get(weight, keep, [&](const Tensor& w) {
       const kernel::Conv2d sizes{given.size(1),   w.size(0),        conv->groups,     conv->kernel[0],   conv->kernel[1],  conv->stride[0],
                                  conv->stride[1], conv->padding[0], conv->padding[1], conv->dilation[0], conv->dilation[1]};
       return kernel::pack_conv2d_f32(sizes, w.data<float>());
@@ -134,8 +137,8 @@ class LinearOp : public CompiledOp {
     if (!supported) return run_reference(call);
     const Tensor weight = form_ == Form::kLinear ? given : given.transpose(0, 1);  // [N, K]
     if (x.size(-1) != weight.size(1) || (bias && bias->numel() != weight.size(0))) return run_reference(call);
-    const kernel::PackedRows& packed =
-        packed_.get(weight, [](const Tensor& w) { return kernel::pack_rows({w.data<float>(), w.size(1), 1}, w.size(0), w.size(1)); });
+    const kernel::PackedRows packed =
+        packed_.get(weight, true, [](const Tensor& w) { return kernel::pack_rows({w.data<float>(), w.size(1), 1}, w.size(0), w.size(1)); });
     const Tensor rows = x.contiguous();
     const Tensor b = bias ? bias->contiguous() : Tensor();
     Shape sizes = x.sizes();

@@ -190,7 +190,7 @@ PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight) {
   const int64_t depth = conv.in_channels / conv.groups * conv.kernel_h * conv.kernel_w;
   packed.panel = std::clamp<int64_t>(rows, 1, kPanel);
   const int64_t step = round_up(rows, packed.panel) * depth;
-  packed.data = Tensor::empty({conv.groups, step}, DType::kF32);
+  packed.data = make_panels({conv.groups, step});
   for (int64_t g = 0; g < conv.groups; ++g)
     pack_panels({weight + g * rows * depth, depth, 1}, 0, rows, depth, packed.panel, packed.data.data<float>() + g * step);
   return packed;

@@ -52,6 +52,11 @@ void pack_panels(const MatrixView& m, int64_t begin, int64_t count, int64_t dept
   for (int64_t p = 0; p < count; p += panel) {
     const int64_t valid = std::min(panel, count - p);
     const float* from = m.data + (begin + p) * m.row_stride;
+    if (m.column_stride == 1 && valid == kPanel) {
+      pack_rows_of_panel(from, m.row_stride, depth, out);
+      out += depth * kPanel;
+      continue;
+    }
     for (int64_t k = 0; k < depth; ++k) {
       const float* at = from + k * m.column_stride;
       if (m.row_stride == 1 && valid == kPanel) {
@@ -78,11 +83,15 @@ void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOper
   }
 }
 
+Tensor make_panels(const Shape& sizes) {
+  return Tensor(std::make_shared<Storage>(static_cast<size_t>(numel_of(sizes)) * sizeof(float)), DType::kF32, sizes, contiguous_strides(sizes), 0);
+}
+
 PackedRows pack_rows(const MatrixView& w, int64_t rows, int64_t depth) {
   PackedRows packed;
   packed.rows = rows;
   packed.depth = depth;
-  packed.data = Tensor::empty({divide_up(rows, kPanel), depth, kPanel}, DType::kF32);
+  packed.data = make_panels({divide_up(rows, kPanel), depth, kPanel});
   pack_panels(w, 0, rows, depth, kPanel, packed.data.data<float>());
   return packed;
 }

@@ -25,6 +25,9 @@ inline Scratch make_scratch(int64_t count) {
   return Scratch(static_cast<float*>(::operator new(static_cast<size_t>(count) * sizeof(float), std::align_val_t{64})));
 }
 
+// A tensor for panels, not initialized.
+Tensor make_panels(const Shape& sizes);
+
 // Packs rows [begin, begin + count) of m[rows, depth] as [ceil(count / panel)][depth][panel]; missing rows become zero.
 void pack_panels(const MatrixView& m, int64_t begin, int64_t count, int64_t depth, int64_t panel, float* out);
 
@@ -56,6 +59,9 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
 // out[c * out_stride + r] = tile[r, c] + column_bias[c]; column_bias may be null.
 void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
                            int64_t out_stride);
+
+// One panel of 16 rows, row_stride apart: panel[k * 16 + r] = m[r * row_stride + k] for k < depth.
+void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float* panel);
 
 // Packs columns [0, count) of m[depth, .], whose rows are row_stride apart, as [ceil(count / 16)][depth][16]; missing columns become zero.
 void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels);

@@ -145,6 +145,27 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
   }
 }
 
+void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float* panel) {
+  const hn::FixedTag<float, 4> d;
+  int64_t k = 0;
+  for (; k + 4 <= depth; k += 4) {
+    for (int64_t r = 0; r < kPanel; r += 4) {
+      const float* from = m + r * row_stride + k;
+      const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + row_stride);
+      const auto c = hn::LoadU(d, from + 2 * row_stride), e = hn::LoadU(d, from + 3 * row_stride);
+      const auto ac_low = hn::InterleaveLower(d, a, c), be_low = hn::InterleaveLower(d, b, e);
+      const auto ac_high = hn::InterleaveUpper(d, a, c), be_high = hn::InterleaveUpper(d, b, e);
+      float* to = panel + k * kPanel + r;
+      hn::StoreU(hn::InterleaveLower(d, ac_low, be_low), d, to);
+      hn::StoreU(hn::InterleaveUpper(d, ac_low, be_low), d, to + kPanel);
+      hn::StoreU(hn::InterleaveLower(d, ac_high, be_high), d, to + 2 * kPanel);
+      hn::StoreU(hn::InterleaveUpper(d, ac_high, be_high), d, to + 3 * kPanel);
+    }
+  }
+  for (; k < depth; ++k)
+    for (int64_t r = 0; r < kPanel; ++r) panel[k * kPanel + r] = m[r * row_stride + k];
+}
+
 void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels) {
   const D d;
   // Rows are far apart and come from memory: so much of each is taken at once, and what will be taken next is asked for.
@@ -193,6 +214,7 @@ HWY_AFTER_NAMESPACE();
 namespace qdq::kernel {
 HWY_EXPORT(multiply_block);
 HWY_EXPORT(store_tile);
+HWY_EXPORT(pack_rows_of_panel);
 HWY_EXPORT(pack_columns);
 HWY_EXPORT(pack_segments);
 
@@ -217,6 +239,10 @@ void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows,
       for (int64_t r = 0; r < rows; ++r) to[r] = tile[r * tile_stride + c];
     }
   }
+}
+
+void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float* panel) {
+  HWY_DYNAMIC_DISPATCH(pack_rows_of_panel)(m, row_stride, depth, panel);
 }
 
 void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels) {

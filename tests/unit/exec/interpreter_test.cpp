@@ -397,6 +397,23 @@ TEST(Interpreter, RunsWhatIsBehindAnOperatorWhileItsResultIsWritten) {
   EXPECT_TRUE(bitwise_equal(program.find_attribute("scale")->tensor, scale));
 }
 
+TEST(Interpreter, AConvolutionOfManyPixelsPacksItsWeightAnew) {
+  Program program;
+  Node* weight = attribute(program, "conv.weight", counting({20, 5, 3, 3}, 0.0371f, -1.f));
+  Node* x = placeholder(program, "x", {SymInt::symbol("s0"), 5, 16, 16});
+  using List = Argument::List;
+  Node* conv = program.graph->call("torch.ops.aten.conv2d.default", {x, weight, {}, List{1, 1}, List{1, 1}}, {}, "conv");
+  program.graph->create(Node::Op::kOutput, "output", {Argument(List{conv})});
+  const Tensor images = counting({6, 5, 16, 16}, 0.0173f, -1.f);
+  const std::unique_ptr<Backend> simd = make_simd_backend();
+  Interpreter many(program, {simd.get()}), single(program, {simd.get()});
+  const Tensor first = many.run({{images}})[0];
+  EXPECT_TRUE(bitwise_equal(many.run({{images}})[0], first));
+  for (int64_t i = 0; i < 6; ++i)
+    EXPECT_TRUE(bitwise_equal(single.run({{images.slice(0, i, i + 1).contiguous()}})[0], first.slice(0, i, i + 1).contiguous())) << i;
+  EXPECT_TRUE(bitwise_equal(single.run({{images}})[0], first));
+}
+
 TEST(Interpreter, KeepsAValueThatOthersReadFromWhatIsBehindIt) {
   Program program;
   Node* x = placeholder(program, "x", {2, 3});
