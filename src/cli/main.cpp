@@ -103,9 +103,10 @@ class NativeHost final : public qdq::Host {
 
 int main(int argc, char** argv) {
 #ifdef __GLIBC__
-  // Activations of a batch come and go at every operator: memory that went back to the system would be cleared page by page again.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 28);
+  // What kernels need for a moment comes and goes at every operator: memory that went back to the system would be cleared page by page again.
+  // Whole files do go back.
+  mallopt(M_MMAP_THRESHOLD, 1 << 24);
+  mallopt(M_TRIM_THRESHOLD, 1 << 26);
 #endif
   NativeHost host;
   const std::vector<std::string> args(argv + 1, argv + argc);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/large_blocks.h"
 #include "quant/constant_fold.h"
 #include "quant/prepared_impl.h"
 #include "quant/reference_representation.h"
@@ -276,6 +277,7 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   Prepared::Impl& impl = *prepared.impl_;
   impl.observe_constants();
   impl.interpreter.reset();  // frees the packed weights; another run makes it again
+  release_kept_blocks();
   std::unordered_map<const Node*, Node*> copies;
   Program program = impl.program.clone(&copies);
   std::unordered_map<const Node*, const QuantizationAnnotation*> annotations;

@@ -213,6 +213,7 @@ void Prepared::Impl::observe_constants() {
 // Calibration runs a copy in which constants go straight to their users, so that backends can pack weights once.
 void Prepared::Impl::make_interpreter() {
   calibrated = program.clone();
+  looks = 0;
   for (Node* node : calibrated.graph->nodes())
     if (const auto group = group_of_module(*node); group && of_constants.count(groups[*group].observer.get())) {
       node->replace_all_uses_with(node->arg(0).node());

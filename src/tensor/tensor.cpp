@@ -4,7 +4,7 @@
 #include <limits>
 #include <new>
 
-#include "base/large_pages.h"
+#include "base/large_blocks.h"
 #include "base/memory.h"
 
 namespace qdq {
@@ -57,27 +57,22 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
   return out;
 }
 
-namespace {
-constexpr std::align_val_t kAlignment{64};
-}
-
 Storage::Storage(size_t bytes) : size_(bytes) {
   // A margin of 64 bytes lets vector loops read a whole register at the end.
   const size_t rounded = bytes + 64;
   QDQ_CHECK(rounded > bytes, kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into ", memory_in_words());
   take_memory(rounded);
   try {
-    data_ = static_cast<std::byte*>(::operator new(rounded, kAlignment));
+    data_ = static_cast<std::byte*>(take_block(rounded));
   } catch (const std::bad_alloc&) {
     give_memory_back(rounded);
     fail(ErrorCode::kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into ", memory_in_words());
   }
-  prefer_large_pages(data_, rounded);
   std::memset(data_ + bytes, 0, rounded - bytes);
 }
 
 Storage::~Storage() {
-  ::operator delete(data_, kAlignment);
+  give_block(data_, size_ + 64);
   give_memory_back(size_ + 64);
 }
 
