@@ -228,7 +228,11 @@ class TorchWriter {
     }
     pickle_.root = root;
     ZipWriter archive({64, false});
-    archive.add("archive/data.pkl", write_pickle(pickle_));
+    const Bytes pickle = write_pickle(pickle_);
+    uint64_t bytes = pickle.size();
+    for (const auto& storage : storages_) bytes += storage->size();
+    archive.expect(storages_.size() + 3, bytes);
+    archive.add("archive/data.pkl", pickle);
     archive.add("archive/byteorder", bytes_of("little"));
     for (size_t i = 0; i < storages_.size(); ++i) archive.add("archive/data/" + std::to_string(i), {storages_[i]->data(), storages_[i]->size()});
     archive.add("archive/version", bytes_of("3\n"));

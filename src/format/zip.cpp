@@ -237,6 +237,12 @@ ZipWriter::ZipWriter(Options options) : options_(options) {
             " of zip members is not a power of two up to 4096");
 }
 
+void ZipWriter::expect(size_t members, uint64_t bytes) {
+  // Headers of both kinds and two names of about fifty bytes each.
+  const uint64_t around = uint64_t{members} * (2 * options_.alignment + 256) + 1024;
+  if (bytes + around <= std::numeric_limits<size_t>::max() / 2) out_.reserve(static_cast<size_t>(bytes + around));
+}
+
 void ZipWriter::add(std::string_view name, ByteSpan data) {
   QDQ_CHECK(!name.empty() && name.size() <= 0xFFFF, kInvalidArgument, "a zip member needs a name of 1 to 65535 bytes, found ", name.size());
   QDQ_CHECK(by_name_.emplace(name, entries_.size()).second, kInvalidArgument, "the zip member '", name, "' was added twice");

@@ -92,6 +92,8 @@ class ZipWriter {
   ZipWriter();
   explicit ZipWriter(Options options);
 
+  // Takes memory for members with so many bytes in all, with what the archive puts around them, so that nothing is copied as it grows.
+  void expect(size_t members, uint64_t bytes);
   // Throws Error{kInvalidArgument} if the name is empty, too long (65535 bytes) or was added before.
   void add(std::string_view name, ByteSpan data);
   // The whole archive. The writer is empty afterwards.

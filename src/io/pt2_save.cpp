@@ -94,9 +94,12 @@ class ProgramWriter {
     write_constant_inputs(true);
     write_outputs();
     format::ZipWriter zip;
-    zip.add(kProgramMember, format::bytes_of(format::print_json(exported_program())));
-    zip.add(kStateMember, format::write_torch_file(state_));
-    zip.add(kConstantsMember, format::write_torch_file(constants_));
+    const std::string exported = format::print_json(exported_program());
+    const format::Bytes state = format::write_torch_file(state_), constants = format::write_torch_file(constants_);
+    zip.expect(5, uint64_t{exported.size()} + state.size() + constants.size());
+    zip.add(kProgramMember, format::bytes_of(exported));
+    zip.add(kStateMember, state);
+    zip.add(kConstantsMember, constants);
     zip.add(kExampleInputsMember, {});
     zip.add(kVersionMember, format::bytes_of(concat(kSchemaMajor, ".", kSchemaMinor)));
     return zip.finish();
