@@ -305,9 +305,10 @@ template <bool kBytes> int64_t peak_of(int64_t rounds) {
   }
   for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 3
-    for (int j = 0; j < kVectors; ++j) b[j] = hn::Xor(b[j], a[j]);
+    for (int j = 0; j < kVectors && !kBytes; ++j) b[j] = hn::Xor(b[j], a[j]);
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
+      if constexpr (kBytes) a[i] = hn::Xor(a[i], b[i]);
 #pragma GCC unroll 3
       for (int j = 0; j < kVectors; ++j) sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
     }
