@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kBandBytes = int64_t{1} << 17;
 // The same for a task's inputs transformed for Winograd; and the tiles that are worth transforming all the weights for, if there are more.
 constexpr int64_t kTransformedBytes = int64_t{1} << 19;
-constexpr int64_t kFewTiles = 16;
+constexpr int64_t kFewTiles = 32;
 // What it costs to transform the weights, in tiles: Winograd's 16 products a tile pay, against 9 a pixel, if 2 * (tiles + this) is less than
 // the pixels. Measured in WebAssembly, 8 to 512 channels: 4x4 pixels take 0.65 to 0.8 of the direct way's time, 3x3 1.06, 2x2 1.7.
 constexpr int64_t kTransformTiles = 3;
