@@ -83,8 +83,10 @@ void pack_depthwise(const int8_t* weight, PackedConvInt8& p) {
   for (int64_t panel = 0; panel < panels; ++panel) {
     for (int64_t g = 0; g < p.run_count; ++g) {
       for (int64_t c = panel * kDepthwisePanel; c < (panel + 1) * kDepthwisePanel; ++c) {
-        for (int64_t tap = g * group; tap < (g + 1) * group; ++tap)
+        for (int64_t slot = 0; slot < group; ++slot) {
+          const int64_t tap = depthwise_tap(p.conv, p.road, g, slot);
           *out++ = c < p.conv.out_channels && tap < taps ? weight[c * taps + tap] : int8_t{0};
+        }
       }
     }
   }
@@ -137,7 +139,8 @@ class Layout {
   }
 
   bool staged() const { return staged_; }
-  // Bytes between staged rows.
+  // Bytes between columns and between rows.
+  int64_t pixel_bytes() const { return pixel_; }
   int64_t row_bytes() const { return row_; }
   // Staged bytes of `rows` output rows.
   int64_t bytes(int64_t rows) const { return in_rows(rows) * row_; }
@@ -148,9 +151,10 @@ class Layout {
       for (int64_t ow = 0; ow < i_.out_w; ++ow) *out++ = static_cast<int32_t>(oh * step_h_ * row_ + ow * step_w_ * pixel_);
   }
   void taps(int64_t count, int32_t* out) const {
-    const int64_t taps = c_.kernel_h * c_.kernel_w, per_run = p_.depthwise ? 1 : p_.run_length / channels_;
+    const int64_t taps = c_.kernel_h * c_.kernel_w, per_run = p_.depthwise ? 1 : p_.run_length / channels_, slots = depthwise_taps(p_.road);
     for (int64_t run = 0; run < count; ++run) {
-      const int64_t tap = std::min(run * per_run, taps - 1), kh = tap / c_.kernel_w, kw = tap % c_.kernel_w;
+      const int64_t wanted = p_.depthwise ? depthwise_tap(c_, p_.road, run / slots, run % slots) : run * per_run;
+      const int64_t tap = std::min(wanted, taps - 1), kh = tap / c_.kernel_w, kw = tap % c_.kernel_w;
       out[run] = static_cast<int32_t>(kh * c_.dilation_h * row_ + kw * c_.dilation_w * pixel_);
     }
   }
@@ -272,7 +276,8 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
   const Conv2d& c = p.conv;
   const int64_t pixel_count = task.rows * i.out_w;
   const int64_t tap_count = p.depthwise ? p.run_count * depthwise_taps(p.road) : p.run_count;
-  int32_t* pixels = scratch<int32_t>(pixel_count + tap_count);
+  const bool walks = p.depthwise && depthwise_walks(c, p.road);
+  int32_t* pixels = scratch<int32_t>(pixel_count + tap_count + (walks ? i.out_w * kDepthwisePanel / 2 : 0));
   int32_t* taps = pixels + pixel_count;
   layout.pixels(task.rows, pixels);
   layout.taps(tap_count, taps);
@@ -286,7 +291,8 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
   const int32_t* start = p.start.data() + task.group * p.padded_channels;
   const int8_t* weights = p.weights.data<int8_t>();
   if (p.depthwise) {
-    depthwise_band({p.road, activations, pixels, pixel_count, taps, p.run_count, weights, start, c.out_channels, finish});
+    depthwise_band({p.road, activations, pixels, pixel_count, taps, p.run_count, weights, start, c.out_channels, walks ? i.out_w : 0,
+                    layout.pixel_bytes(), taps + tap_count, finish});
   } else {
     const int64_t group_bytes = p.weights.numel() / c.groups;
     int16_t* words = scratch<int16_t>(p.road == DotRoad::kPairs ? p.run_count * p.run_steps * 2 * kDotPanel : 0);

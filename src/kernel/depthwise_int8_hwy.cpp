@@ -4,6 +4,7 @@
 #include "kernel/depthwise_int8.h"
 
 #include <algorithm>
+#include <cstring>
 
 #if defined(__wasm_relaxed_simd__)
 #include <wasm_simd128.h>
@@ -33,6 +34,14 @@ constexpr bool kHasByteDot = true;
 constexpr bool kHasByteDot = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL;
 #endif
 
+HWY_INLINE V32 dot_bytes(V32 sum, hn::Vec<U8> x, hn::Vec<D8> weights) {
+#if defined(__wasm_relaxed_simd__)
+  return V32{wasm_i32x4_relaxed_dot_i8x16_i7x16_add(weights.raw, x.raw, sum.raw)};
+#else
+  return hn::SumOfMulQuadAccumulate(D32(), x, weights, sum);
+#endif
+}
+
 // sum[v] += the taps of a group for the channels 4 v to 4 v + 3 of a panel.
 template <bool kBytes> HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* at, const int32_t* taps, const int8_t* weights) {
   if constexpr (kBytes) {
@@ -47,14 +56,7 @@ template <bool kBytes> HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* a
     const hn::Vec<decltype(d16)> quads[4] = {hn::InterleaveLower(d16, low01, low23), hn::InterleaveUpper(d16, low01, low23),
                                              hn::InterleaveLower(d16, high01, high23), hn::InterleaveUpper(d16, high01, high23)};
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) {
-      const auto w = hn::LoadU(D8(), weights + 16 * v);
-#if defined(__wasm_relaxed_simd__)
-      sum[v] = V32{wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w.raw, quads[v].raw, sum[v].raw)};
-#else
-      sum[v] = hn::SumOfMulQuadAccumulate(D32(), hn::BitCast(d, quads[v]), w, sum[v]);
-#endif
-    }
+    for (int v = 0; v < 4; ++v) sum[v] = dot_bytes(sum[v], hn::BitCast(d, quads[v]), hn::LoadU(D8(), weights + 16 * v));
   } else {
     const D16 d;
     const hn::Rebind<uint8_t, D16> d8;
@@ -101,6 +103,93 @@ template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& b
   finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
 
+// Channels that windows of 3x3 are walked along for: their weights and sums take all registers of WASM.
+constexpr int64_t kWalkChannels = kDepthwisePanel / 2;
+
+// The taps of a column of windows, four a channel; the last one is any number. Rows are `row` bytes apart.
+HWY_INLINE void column_at(const uint8_t* at, int64_t row, hn::Vec<U8> (&taps)[2]) {
+  const U8 d;
+  const hn::Repartition<int64_t, U8> d64;
+  const hn::Repartition<uint16_t, U8> d16;
+  hn::Vec<U8> t[3];
+#pragma GCC unroll 3
+  for (int r = 0; r < 3; ++r) {
+    // Twice, because a load into half of a register would have to wait for what the other half held.
+    int64_t word;
+    std::memcpy(&word, at + r * row, sizeof word);
+    t[r] = hn::BitCast(d, hn::Set(d64, word));
+  }
+  const auto first = hn::BitCast(d16, hn::InterleaveLower(d, t[0], t[1])), last = hn::BitCast(d16, hn::InterleaveLower(d, t[2], t[2]));
+  taps[0] = hn::BitCast(d, hn::InterleaveLower(d16, first, last));
+  taps[1] = hn::BitCast(d, hn::InterleaveUpper(d16, first, last));
+}
+
+HWY_INLINE void add_column(V32 (&sum)[2], const hn::Vec<U8> (&taps)[2], const hn::Vec<D8> (&weights)[2]) {
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) sum[v] = dot_bytes(sum[v], taps[v], weights[v]);
+}
+
+// Walks along a row of windows, so that every column is read and interleaved once: it is the last one of a window, the middle one of the next
+// and the first one of the next but one. The sums go to band.sums.
+template <bool kBytes> HWY_NOINLINE void walk(const DepthwiseBand& band, const uint8_t* at, int64_t channel) {
+  const D32 d;
+  constexpr int64_t kColumnBytes = 4 * kDepthwisePanel;
+  const int64_t width = band.width, step = band.column_bytes, row = band.taps[1] - band.taps[0];
+  const int8_t* packed = band.weights + channel / kDepthwisePanel * 3 * kColumnBytes + channel % kDepthwisePanel * 4;
+  hn::Vec<D8> w[3][2];
+  V32 start[2], sum[2], next[2];
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    start[v] = sum[v] = next[v] = hn::LoadU(d, band.start + channel + 4 * v);
+#pragma GCC unroll 3
+    for (int column = 0; column < 3; ++column) w[column][v] = hn::LoadU(D8(), packed + column * kColumnBytes + 16 * v);
+  }
+  hn::Vec<U8> taps[2];
+  column_at(at, row, taps);
+  add_column(sum, taps, w[0]);
+  column_at(at += step, row, taps);
+  add_column(sum, taps, w[1]);
+  add_column(next, taps, w[0]);
+  int32_t* out = band.sums;
+  for (int64_t x = 0; x < width; ++x, out += kWalkChannels) {
+    column_at(at += step, row, taps);
+    add_column(sum, taps, w[2]);
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      hn::StoreU(sum[v], d, out + 4 * v);
+      sum[v] = next[v];
+      next[v] = start[v];
+    }
+    add_column(sum, taps, w[1]);
+    add_column(next, taps, w[0]);
+  }
+}
+
+template <int kRows> HWY_INLINE void finish_walk(const DepthwiseBand& band, const int32_t* sums, int64_t pixel, int64_t channel) {
+  const D32 d;
+  V32 sum[kRows][2];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) sum[r][v] = hn::LoadU(d, sums + r * kWalkChannels + 4 * v);
+  }
+  if (is_plain(*band.finish.requantize) && channel + kWalkChannels <= band.channels) {
+    finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
+  } else {
+    finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
+  }
+}
+
+template <bool kBytes> HWY_NOINLINE void walk_band(const DepthwiseBand& band) {
+  for (int64_t channel = 0; channel < band.channels; channel += kWalkChannels) {
+    for (int64_t pixel = 0; pixel < band.pixel_count; pixel += band.width) {
+      walk<kBytes>(band, band.activations + band.pixels[pixel] + channel, channel);
+      int64_t x = 0;
+      for (; x + 4 <= band.width; x += 4) finish_walk<4>(band, band.sums + x * kWalkChannels, pixel + x, channel);
+      for (; x < band.width; ++x) finish_walk<1>(band, band.sums + x * kWalkChannels, pixel + x, channel);
+    }
+  }
+}
 template <bool kBytes> HWY_NOINLINE void band_of(const DepthwiseBand& band) {
   for (int64_t channel = 0; channel < band.channels; channel += kDepthwisePanel) {
     int64_t pixel = 0;
@@ -111,6 +200,7 @@ template <bool kBytes> HWY_NOINLINE void band_of(const DepthwiseBand& band) {
 
 void depthwise_band(const DepthwiseBand& band) {
   if constexpr (kHasByteDot) {
+    if (band.width > 0) return walk_band<true>(band);
     if (band.road != DotRoad::kPairs) return band_of<true>(band);
   }
   band_of<false>(band);
