@@ -293,7 +293,7 @@ val run_prepared(int prepared, const val& inputs, const val& on_observed) {
 
 val load_observers_of(int prepared, const std::string& report) {
   return guard([&] {
-    load_observers(held<Prepared>(prepared, "a prepared program"), format::parse_json(report, "the statistics"), "the statistics");
+    load_observers(held<Prepared>(prepared, "a prepared program"), format::parse_json(report, "the report of observers"), "the report of observers");
     return val::null();
   });
 }

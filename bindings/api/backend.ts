@@ -1,5 +1,6 @@
 // For authors of backends: what quantizers can do, source partitions, and subgraph patterns.
 import type { Argument, GraphSnapshot } from "./graph.js";
+import { handleOf } from "./handle.js";
 import { module, unwrap } from "./module.js";
 import type { Program } from "./program.js";
 
@@ -76,7 +77,7 @@ function matchingOf(handle: number): Matching {
     findSequentialPartitions: (sources) =>
       (JSON.parse(unwrap(module().findSequentialPartitions(handle, [...sources]))) as RawPartition[][]).map((chain) => chain.map(partitionOf)),
     matchPattern(pattern, { ignoreLiterals = false, removeOverlappingMatches = true } = {}) {
-      const wanted = "handle" in pattern ? pattern.handle : JSON.stringify(pattern);
+      const wanted = typeof pattern === "object" && pattern !== null && "handle" in pattern ? pattern.handle : JSON.stringify(pattern ?? null);
       const found = JSON.parse(unwrap(module().matchPattern(handle, wanted, ignoreLiterals, removeOverlappingMatches))) as
         { name_node_map: Record<string, string | null>; placeholder_nodes: Argument[]; returning_nodes: string[] }[];
       return found.map(({ name_node_map, placeholder_nodes, returning_nodes }) =>
@@ -91,14 +92,14 @@ export const annotatedGraph = (snapshot: GraphSnapshot): AnnotatedGraph => ({ ..
 // The partitions of the wanted sources ("torch.nn.Conv2d", "torch.nn.functional.linear", "operator.add")
 // (torch/fx/passes/utils/source_matcher_utils.py).
 export const getSourcePartitions = (program: Program, sources: readonly string[]): SourcePartition[] =>
-  matchingOf(program.handle).getSourcePartitions(sources);
+  matchingOf(handleOf(program)).getSourcePartitions(sources);
 
 // Chains of partitions, one for each source or an equivalent of it, in which every next one uses the one before
 // (torch/ao/quantization/pt2e/graph_utils.py). Throws QdqError{InvalidArgument} if two of the sources are equivalent.
 export const findSequentialPartitions = (program: Program, sources: readonly string[]): SourcePartition[][] =>
-  matchingOf(program.handle).findSequentialPartitions(sources);
+  matchingOf(handleOf(program)).findSequentialPartitions(sources);
 
 // The places where a pattern is found, with names for their nodes
 // (torch/fx/passes/utils/matcher_with_name_node_map_utils.py, SubgraphMatcherWithNameNodeMap).
 export const matchPattern = (program: Program, pattern: Pattern, options: MatchOptions = {}): Match[] =>
-  matchingOf(program.handle).matchPattern(pattern, options);
+  matchingOf(handleOf(program)).matchPattern(pattern, options);

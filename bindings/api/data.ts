@@ -1,6 +1,6 @@
 // Calibration and test data: the same files, in the same order and with the same preprocessing as the command line reads them.
 import { QdqError } from "./error.js";
-import { Handle } from "./handle.js";
+import { Handle, handleOf } from "./handle.js";
 import { module, unwrap } from "./module.js";
 import type { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
@@ -79,6 +79,13 @@ const classesPath = "classes.txt";
 // Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp; `preprocess` says how they become inputs), as the
 // command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not fit the program's inputs.
 export function openData(program: Program, files: Files, settings: DataSettings = {}): Data {
+  if (typeof files?.keys !== "function" || typeof files.get !== "function") {
+    throw new QdqError("InvalidArgument", 'the files are no Map; wanted new Map([["cats/001.png", bytes], ...])');
+  }
+  const { batchSize = 16, limit = 0 } = settings;
+  for (const [name, value] of Object.entries({ batchSize, limit })) {
+    if (!Number.isSafeInteger(value)) throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number`);
+  }
   const names = [...files.keys()].filter((name) => name !== settings.labels);
   const isImage = (name: string): boolean => /\.(jpe?g|png|bmp)$/i.test(name);
   const arrays = names.filter((name) => /\.np[yz]$/i.test(name));
@@ -87,8 +94,7 @@ export function openData(program: Program, files: Files, settings: DataSettings 
   }
   const path = names.some(isImage) ? root.slice(0, -1) : `${root}${arrays[0]}`;
   const preprocess = settings.preprocess ? preprocessPath : "";
-  const { batchSize = 16, limit = 0 } = settings;
-  return new Data(unwrap(module().openData(program.handle, path, preprocess, batchSize, limit, hostOf(files, settings))), settings);
+  return new Data(unwrap(module().openData(handleOf(program), path, preprocess, batchSize, limit, hostOf(files, settings))), settings);
 }
 
 // The files as the folder data.

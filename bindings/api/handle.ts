@@ -36,3 +36,6 @@ export abstract class Handle {
     this.dispose();
   }
 }
+
+// The number of an object. What is none, as JavaScript may give, is 0, which C++ refuses in words.
+export const handleOf = (object: Handle): number => (object as Handle | null | undefined)?.handle ?? 0;

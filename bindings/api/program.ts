@@ -1,6 +1,7 @@
 // Programs: what a .pt2 file holds.
+import { QdqError } from "./error.js";
 import type { ProgramInfo } from "./graph.js";
-import { Handle } from "./handle.js";
+import { Handle, handleOf } from "./handle.js";
 import { loadModule, module, unwrap } from "./module.js";
 
 // A graph of ATen calls with its tensors (torch.export.ExportedProgram).
@@ -11,13 +12,21 @@ export class Program extends Handle {
   }
 }
 
+// Buffers of another window or realm are buffers too.
+function bytesOf(bytes: Uint8Array | ArrayBuffer): Uint8Array {
+  if (ArrayBuffer.isView(bytes)) return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const kind = Object.prototype.toString.call(bytes).slice("[object ".length, -1);
+  if (/^(Shared)?ArrayBuffer$/.test(kind)) return new Uint8Array(bytes);
+  throw new QdqError("InvalidArgument", `loadPt2 was given a ${kind}, wanted the bytes of a .pt2 file as a Uint8Array or an ArrayBuffer`);
+}
+
 // Reads a program that torch.export.save wrote. The first call brings the WASM module.
 export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
   const wasm = await loadModule();
-  return new Program(unwrap(wasm.loadPt2(bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes))));
+  return new Program(unwrap(wasm.loadPt2(bytesOf(bytes))));
 }
 
 // The bytes of a file that torch.export.load reads.
 export function savePt2(program: Program): Uint8Array {
-  return unwrap(module().savePt2(program.handle));
+  return unwrap(module().savePt2(handleOf(program)));
 }

@@ -5,7 +5,7 @@ import { ComposableQuantizer, RecipeWriter, isCustom, nameOf } from "./quantizer
 import { annotatedGraph } from "./backend.js";
 import type { QuantizationCapabilities } from "./backend.js";
 import type { GraphSnapshot, NodeSnapshot } from "./graph.js";
-import { Handle } from "./handle.js";
+import { Handle, handleOf } from "./handle.js";
 import { loadModule, module, unwrap } from "./module.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
 import { Program } from "./program.js";
@@ -41,12 +41,15 @@ export class Prepared extends Handle {
   // Takes over what the observers of another program saw that was prepared from the same model by the same recipe: its observers(), or
   // the text of the file that --observers wrote. So converting needs no data. Throws QdqError{InvalidArgument} if they do not fit.
   loadObservers(report: readonly ObserverReport[] | string): void {
-    unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : JSON.stringify(report)));
+    unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : JSON.stringify(report ?? null)));
   }
 
   // Runs all batches, each a list of inputs. Between two batches other work gets its turn. Throws QdqError{Cancelled} when the
   // signal says so; what was seen until then stays seen.
   async calibrate(batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>, work: LongWork = {}): Promise<void> {
+    if (!isIterable(batches)) {
+      throw new QdqError("InvalidArgument", "the calibration data is no list or iterable of batches; wanted calibrate([[tensor, ...], ...])");
+    }
     const total = Array.isArray(batches) ? batches.length : 0;
     let done = 0;
     for await (const batch of batches) {
@@ -81,7 +84,7 @@ export class Session extends Handle {
 export function preparePt2e(program: Program, quantizer: AnyQuantizer): Prepared {
   const writer = new RecipeWriter();
   const recipe = JSON.stringify(writer.quantizer(quantizer));
-  return new Prepared(unwrap(module().preparePt2e(program.handle, recipe, callbacks(writer))));
+  return new Prepared(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer))));
 }
 
 // What a quantizer can do, pattern by pattern, whatever its settings are. Of one written in JavaScript what its own quantizationCapabilities()
@@ -116,7 +119,7 @@ export interface ConvertOptions {
 // Throws QdqError{NotCalibrated} naming the observers that have seen no data.
 export function convertPt2e(prepared: Prepared, options: ConvertOptions = {}): Program {
   const { foldQuantize = true, useReferenceRepresentation = false } = options;
-  return new Program(unwrap(module().convertPt2e(prepared.handle, foldQuantize, useReferenceRepresentation)));
+  return new Program(unwrap(module().convertPt2e(handleOf(prepared), foldQuantize, useReferenceRepresentation)));
 }
 
 export interface LowerOptions {
@@ -127,8 +130,11 @@ export interface LowerOptions {
 
 // A program, float or quantized, made ready to run.
 export function lower(program: Program, options: LowerOptions = {}): Session {
-  return new Session(unwrap(module().lower(program.handle, options.backend ?? "simd", options.bf16 ?? false)));
+  return new Session(unwrap(module().lower(handleOf(program), options.backend ?? "simd", options.bf16 ?? false)));
 }
+
+const isIterable = (value: unknown): boolean =>
+  value !== null && typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value);
 
 const isListOfStrings = (value: unknown): boolean => Array.isArray(value) && value.every((each) => typeof each === "string");
 

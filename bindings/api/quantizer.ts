@@ -192,6 +192,9 @@ abstract class RecipeQuantizer<Config extends { kind: string }> {
 
   #settings(config: Config | QuantizationConfig | null): unknown {
     if (config === null) return null;
+    if (typeof config !== "object") {
+      throw new QdqError("InvalidArgument", `a setting of ${this.name} is ${config}, wanted a quantization config, or null for float`);
+    }
     const { kind: _, ...settings } = config;
     return settings;
   }
@@ -226,13 +229,16 @@ export class ComposableQuantizer {
   readonly name = "ComposableQuantizer";
   readonly quantizers: readonly AnyQuantizer[];
   constructor(quantizers: readonly AnyQuantizer[]) {
+    if (!Array.isArray(quantizers)) throw new QdqError("InvalidArgument", "a ComposableQuantizer is made of a list of quantizers");
     this.quantizers = [...quantizers];
   }
 }
 
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+
 // Whether a quantizer is written in JavaScript.
 export const isCustom = (quantizer: AnyQuantizer): quantizer is Quantizer =>
-  Boolean(quantizer) && "annotate" in quantizer && typeof quantizer.annotate === "function";
+  isObject(quantizer) && "annotate" in quantizer && typeof quantizer.annotate === "function";
 
 // What it is called in reports.
 export const nameOf = ({ name }: Quantizer): string => name ?? "a JavaScript quantizer";
@@ -249,13 +255,13 @@ export class RecipeWriter {
     if (quantizer instanceof ComposableQuantizer) {
       return { quantizer: quantizer.name, quantizers: quantizer.quantizers.map((inner) => this.quantizer(inner)) };
     }
-    if (quantizer && "toRecipe" in quantizer && typeof quantizer.toRecipe === "function") {
+    if (isObject(quantizer) && "toRecipe" in quantizer && typeof quantizer.toRecipe === "function") {
       const recipe = this.plain(quantizer.toRecipe()) as Record<string, unknown>;
       const filter = "filterFunction" in quantizer ? (quantizer.filterFunction as FilterFunction | undefined) : undefined;
       return filter ? { ...recipe, filter_function: { custom: this.filters.push(filter) - 1 } } : recipe;
     }
     if (isCustom(quantizer)) return { quantizer: "JavaScript", name: nameOf(quantizer), number: this.quantizers.push(quantizer) - 1 };
-    if (quantizer && "quantizer" in quantizer) return this.plain(quantizer);
+    if (isObject(quantizer) && "quantizer" in quantizer) return this.plain(quantizer);
     throw new QdqError("InvalidArgument",
       "the quantizer is neither one of this package's classes, nor an object with annotate(graph), nor a recipe {quantizer: ...}");
   }

@@ -1,7 +1,7 @@
 // What quantization does to a model: reasons before it is done, errors by layer afterwards, and the file that shows both.
 import { QdqError } from "./error.js";
 import type { NodeSnapshot } from "./graph.js";
-import { Handle } from "./handle.js";
+import { Handle, handleOf } from "./handle.js";
 import { module, unwrap } from "./module.js";
 import type { ObserverSummary } from "./observer.js";
 import type { Program } from "./program.js";
@@ -101,7 +101,7 @@ export interface Report extends Partial<QuantizationReport>, Partial<EvaluationR
 export function explain(prepared: Prepared): ExplanationReport;
 export function explain(prepared: Prepared, node: string): Explanation;
 export function explain(prepared: Prepared, node?: string): ExplanationReport | Explanation {
-  const report: ExplanationReport = JSON.parse(unwrap(module().explain(prepared.handle)));
+  const report: ExplanationReport = JSON.parse(unwrap(module().explain(handleOf(prepared))));
   if (node === undefined) return report;
   const found = report.operators.find((explanation) => explanation.node === node);
   if (!found) throw new QdqError("InvalidArgument", `there is no operator ${node} in the prepared program; explain(prepared) lists all`);
@@ -121,7 +121,7 @@ export class LayerComparison extends Handle {
 }
 
 export function compareLayers(prepared: Prepared, quantized: Program): LayerComparison {
-  return new LayerComparison(unwrap(module().compareLayers(prepared.handle, quantized.handle)));
+  return new LayerComparison(unwrap(module().compareLayers(handleOf(prepared), handleOf(quantized))));
 }
 
 // Runs both programs batch by batch, each made ready as lower() does.
@@ -138,15 +138,16 @@ export class Evaluation extends Handle {
 
 // `labels`: the class of each sample in order, if they are known.
 export function evaluate(program: Program, quantized: Program, labels: readonly number[] = []): Evaluation {
-  return new Evaluation(unwrap(module().evaluate(program.handle, quantized.handle, JSON.stringify(labels))));
+  return new Evaluation(unwrap(module().evaluate(handleOf(program), handleOf(quantized), JSON.stringify(labels ?? null))));
 }
 
 // How many layers became integers, which did not and why, and what the observers saw.
 export function quantizationReport(prepared: Prepared, quantized: Program): QuantizationReport {
-  return JSON.parse(unwrap(module().describeQuantization(prepared.handle, quantized.handle)));
+  return JSON.parse(unwrap(module().describeQuantization(handleOf(prepared), handleOf(quantized))));
 }
 
 // A file of HTML that shows the report and needs nothing besides itself; `qdq quantize --report` writes the same.
 export function reportHtml(report: Report): string {
+  if (typeof report !== "object" || report === null) throw new QdqError("InvalidArgument", `the report is ${report}, wanted an object`);
   return unwrap(module().writeReport(JSON.stringify(report)));
 }

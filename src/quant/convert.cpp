@@ -45,7 +45,9 @@ class Replacer {
     }
     if (!uncalibrated_.empty()) {
       std::string names;
-      for (const std::string& name : uncalibrated_) names += (names.empty() ? "" : ", ") + name;
+      constexpr size_t kShown = 5;
+      for (size_t i = 0; i < std::min(kShown, uncalibrated_.size()); ++i) names += (names.empty() ? "" : ", ") + uncalibrated_[i];
+      if (uncalibrated_.size() > kShown) names += concat(" and ", uncalibrated_.size() - kShown, " more");
       fail(ErrorCode::kNotCalibrated, "these observers have seen no data: ", names, "; run the calibration batches first, or leave those nodes out");
     }
     graph_.eliminate_dead_code();

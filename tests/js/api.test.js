@@ -20,6 +20,39 @@ test("a file that cannot fit is refused before it is copied", async () => {
   });
 });
 
+test("what is none of its arguments is refused in words", async () => {
+  const prepared = qdq.preparePt2e(program, perChannel());
+  const fails = (work, words) => expect(thrown(work)).toMatchObject({ name: "QdqError", code: "InvalidArgument", message: expect.stringMatching(words) });
+  for (const none of ["model.pt2", 5, undefined, null, {}, [80, 75]]) {
+    await expect(qdq.loadPt2(none)).rejects.toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringMatching(/^loadPt2 was given a \w+, wanted the bytes of a .pt2 file as a Uint8Array or an ArrayBuffer$/),
+    });
+  }
+  const notProgram = /^this is not a program, or it has been disposed of$/;
+  for (const none of [undefined, null, {}, 7, prepared]) {
+    fails(() => qdq.savePt2(none), notProgram);
+    fails(() => qdq.lower(none), notProgram);
+    fails(() => qdq.preparePt2e(none, perChannel()), notProgram);
+    fails(() => qdq.getSourcePartitions(none, []), notProgram);
+  }
+  fails(() => qdq.convertPt2e(program), /^this is not a prepared program, or it has been disposed of$/);
+  for (const none of [undefined, null, {}, "xnnpack", 3]) fails(() => qdq.preparePt2e(program, none), /^the quantizer is neither one of/);
+  fails(() => new ComposableQuantizer("both"), /made of a list of quantizers$/);
+  for (const none of [undefined, "int8"]) {
+    fails(() => new XNNPACKQuantizer().setGlobal(none), /^a setting of XNNPACKQuantizer is \w+, wanted a quantization config, or null for float$/);
+  }
+  for (const none of [undefined, 3, "data"]) {
+    await expect(prepared.calibrate(none)).rejects.toMatchObject({ code: "InvalidArgument", message: expect.stringMatching(/^the calibration data is no list/) });
+  }
+  for (const none of [undefined, null]) fails(() => prepared.loadObservers(none), /^the report of observers is not the statistics of/);
+  for (const none of [undefined, null, "x"]) fails(() => qdq.matchPattern(program, none), /pattern/);
+  fails(() => qdq.openData(program, { "a.npy": new Uint8Array(3) }), /^the files are no Map; wanted new Map/);
+  fails(() => qdq.openData(program, new Map(), { batchSize: 1.5 }), /^batchSize is 1.5, it must be a whole number$/);
+  fails(() => qdq.reportHtml(undefined), /report/);
+  fails(() => qdq.evaluate(program, program, null), /labels/);
+});
+
 test("settings that make no sense are refused", () => {
   for (const settings of [{ threads: 0 }, { maxMemory: -1 }, { maxMemory: 1.5 }]) {
     const [[name, value]] = Object.entries(settings);
