@@ -164,9 +164,30 @@ HWY_INLINE int64_t map_stretches(D d, const uint8_t* x, int64_t i, int64_t n, co
   return i;
 }
 
+// As many stretches of 8 bytes as fit, each byte by itself; returns where they end.
+HWY_INLINE int64_t map_single_bytes(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out) {
+  const uint8_t* whole = table.whole.data();
+  const uint8_t* const end = x + n / 8 * 8;
+  for (; x != end; x += 8, out += 8) {
+    uint8_t found[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) found[i] = whole[x[i]];
+    std::memcpy(out, found, sizeof found);
+  }
+  return n / 8 * 8;
+}
+
 void map_bytes(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out) {
-  int64_t i = map_stretches<4>(hn::CappedTag<uint8_t, 64>(), x, 0, n, table, out);
-  i = map_stretches<1>(U8(), x, i, n, table, out);
+  using D = hn::CappedTag<uint8_t, 64>;
+  int64_t i = 0;
+  // Where vectors have 16 bytes, a piece takes 0.022 ns a byte (WebAssembly in Node 24), and all of the table 0.19 ns byte by byte.
+  constexpr int kPiecesAByte = 8;
+  if (HWY_MAX_LANES_D(D) == 16 && table.pieces > kPiecesAByte) {
+    i = map_single_bytes(x, n, table, out);
+  } else {
+    i = map_stretches<4>(D(), x, i, n, table, out);
+    i = map_stretches<1>(U8(), x, i, n, table, out);
+  }
   for (; i < n; ++i) out[i] = table.whole[x[i]];
 }
 
