@@ -95,26 +95,41 @@ template <bool kInside> void histogram_run(const float* x, int64_t n, float lo, 
     }
     return hn::Xor(hn::BitCast(di, hn::Add(hn::Floor(position), rounder)), hn::BitCast(di, rounder));
   };
-  constexpr size_t kChunk = 256;
-  HWY_ALIGN int32_t index[kChunk];
+  constexpr size_t kChunk = 256, kAhead = 1024;
+  HWY_ALIGN int32_t index[kChunk + HWY_MAX_LANES_D(decltype(di))];
   uint32_t* table[kTables];
   for (size_t t = 0; t < kTables; ++t) table[t] = tables + t * stride;
   while (n > 0) {
     const size_t chunk = static_cast<size_t>(std::min<int64_t>(n, kChunk));
-    size_t i = 0;
-    for (; i + lanes <= chunk; i += lanes) hn::Store(bin_of(hn::LoadU(d, x + i)), di, index + i);
+    // While the tables are counted into nothing is read, so what comes later is asked for.
+    for (size_t ahead = 0; ahead < chunk; ahead += 16) __builtin_prefetch(x + kAhead + ahead, 0, 2);
+    size_t i = 0, found = 0;
+    for (; i + lanes <= chunk; i += lanes) {
+      const auto v = hn::LoadU(d, x + i);
+      if constexpr (HWY_MAX_LANES_D(decltype(d)) > 4) {
+        // Half of what a relu gives is the least value, and a table would be waited for at each of them: they are counted here.
+        const auto above = hn::Not(hn::Eq(v, low));  // a NaN, too, has a place of its own
+        hn::StoreU(hn::Compress(bin_of(v), hn::RebindMask(di, above)), di, index + found);
+        found += hn::CountTrue(d, above);
+      } else {
+        hn::Store(bin_of(v), di, index + i);
+        found += lanes;
+      }
+    }
+    table[0][0] += static_cast<uint32_t>(i - found);
     if (i < chunk) {
       HWY_ALIGN float rest[HWY_MAX_LANES_D(decltype(d))] = {};
       std::copy(x + i, x + chunk, rest);
       HWY_ALIGN int32_t rest_index[HWY_MAX_LANES_D(decltype(d))];
       hn::Store(bin_of(hn::Load(d, rest)), di, rest_index);
-      std::copy(rest_index, rest_index + (chunk - i), index + i);
+      std::copy(rest_index, rest_index + (chunk - i), index + found);
+      found += chunk - i;
     }
-    for (i = 0; i + kTables <= chunk; i += kTables) {
+    for (i = 0; i + kTables <= found; i += kTables) {
 #pragma GCC unroll 8
       for (size_t t = 0; t < kTables; ++t) ++table[t][index[i + t]];
     }
-    for (; i < chunk; ++i) ++table[0][index[i]];
+    for (; i < found; ++i) ++table[0][index[i]];
     x += chunk;
     n -= static_cast<int64_t>(chunk);
   }
