@@ -54,17 +54,22 @@ void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t row
     move_rows<false>(from, from_stride, rows, columns, 0.0f, to, to_stride);
     return;
   }
-  const hn::CappedTag<float, 16> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const hn::CappedTag<float, 16> wide;
+  const hn::CappedTag<float, 4> narrow;
   for (int64_t i = 0; i < rows; ++i, from += from_stride, to += to_stride) {
     int64_t j = 0;
-    if (step == 2) {
-      // A vector reads the element after its last one, which the last element of a row may not have.
+    // A vector reads the element after its last one, which the last element of a row may not have.
+    const auto take_even = [&](auto d) HWY_ATTR {
+      const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
       for (; j + lanes < columns; j += lanes) {
         hn::Vec<decltype(d)> even, odd;
         hn::LoadInterleaved2(d, from + 2 * j, even, odd);
         hn::StoreU(even, d, to + j);
       }
+    };
+    if (step == 2) {
+      take_even(wide);
+      take_even(narrow);
     }
     for (; j < columns; ++j) to[j] = from[j * step];
   }
