@@ -9,13 +9,13 @@ import type { Run, State, Store } from "./state.js";
 import { workLine } from "./work.js";
 
 // With what the page computes, and why it has one thread where it has one.
-function equipmentText({ threads, isolated, module }: Equipment): string {
+function equipmentText({ threads, isolated }: Equipment): string {
   if (threads > 1) return `Computes with ${threads} threads.`;
   const why = !isolated
     ? "a browser gives more to pages that are cross-origin isolated, whose server sends the headers " +
       "Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp"
     : navigator.hardwareConcurrency > 1
-      ? `the browser could not start the workers of ${module.replace("qdq", "qdq-threads")}`
+      ? "the browser could not start workers for more"
       : "this machine has one processor";
   return `Computes with one thread: ${why}.`;
 }
