@@ -142,10 +142,11 @@ void quantize(const QuantizeOptions& options, Host& host) {
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer, backends);
   const double prepared_at = host.now_seconds();
   if (from_statistics) load_observers(prepared, format::parse_json(format::text_of(host.read_file(options.data)), options.data), options.data);
+  const bool needs_data = prepared.needs_data();
   QDQ_CHECK(
-      data || !prepared.needs_data(), kInvalidArgument,
+      data || !needs_data, kInvalidArgument,
       "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of images), or quantize dynamically");
-  if (data) {
+  if (data && needs_data) {
     Progress progress(host, "calibrating", data->num_batches(), "batches");
     for (int64_t i = 0; i < data->num_batches(); ++i) {
       prepared.run(data->batch(i));
@@ -160,13 +161,15 @@ void quantize(const QuantizeOptions& options, Host& host) {
 
   if (!options.observers.empty()) host.write_file_whole(options.observers, format::bytes_of(observers));
   if (shown) {
-    const std::string report = report_of(options, *shown, prepared, converted, data.get(), {model.file_bytes, bytes.size()}, host);
+    const std::string report =
+        report_of(options, *shown, prepared, converted, needs_data ? data.get() : nullptr, {model.file_bytes, bytes.size()}, host);
     host.write_file_whole(options.report, format::bytes_of(report));
   }
   host.write_file_whole(options.output, bytes);
 
   std::string out = concat("wrote ", options.output, "\n");
-  if (data)
+  if (data && !needs_data) out += "  not calibrated: the recipe needs no samples\n";
+  else if (data)
     out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - prepared_at),
                   "\n");
   // Integers spelled out no longer tell which layers they belong to.

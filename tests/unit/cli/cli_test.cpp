@@ -87,6 +87,8 @@ TEST_F(CliTest, QuantizesDynamicallyWithoutData) {
   EXPECT_EQ(host.out.find("calibrated"), std::string::npos) << host.out;
   ASSERT_EQ(run({"quantize", "model.pt2", "--recipe", "recipe.json", "-o", "after_data.pt2", "--calibrate", "data.npz"}), 0) << host.err;
   EXPECT_EQ(host.files["out.pt2"], host.files["after_data.pt2"]);
+  EXPECT_EQ(host.err.find("calibrating"), std::string::npos) << host.err;
+  EXPECT_NE(host.out.find("not calibrated: the recipe needs no samples\n"), std::string::npos) << host.out;
 
   EXPECT_EQ(run({"quantize", "model.pt2", "-o", "none.pt2"}), 1);
   EXPECT_NE(host.err.find("--calibrate"), std::string::npos) << host.err;
