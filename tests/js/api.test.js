@@ -22,12 +22,11 @@ test("a file that cannot fit is refused before it is copied", async () => {
 
 test("what is none of its arguments is refused in words", async () => {
   const prepared = qdq.preparePt2e(program, perChannel());
-  const fails = (work, words) => expect(thrown(work)).toMatchObject({ name: "QdqError", code: "InvalidArgument", message: expect.stringMatching(words) });
+  const refusal = (words) => ({ code: "InvalidArgument", message: expect.stringMatching(words) });
+  const fails = (work, words) => expect(thrown(work)).toMatchObject({ name: "QdqError", ...refusal(words) });
   for (const none of ["model.pt2", 5, undefined, null, {}, [80, 75]]) {
-    await expect(qdq.loadPt2(none)).rejects.toMatchObject({
-      code: "InvalidArgument",
-      message: expect.stringMatching(/^loadPt2 was given a \w+, wanted the bytes of a .pt2 file as a Uint8Array or an ArrayBuffer$/),
-    });
+    const words = /^loadPt2 was given a \w+, wanted the bytes of a .pt2 file as a Uint8Array or an ArrayBuffer$/;
+    await expect(qdq.loadPt2(none)).rejects.toMatchObject(refusal(words));
   }
   const notProgram = /^this is not a program, or it has been disposed of$/;
   for (const none of [undefined, null, {}, 7, prepared]) {
@@ -43,7 +42,7 @@ test("what is none of its arguments is refused in words", async () => {
     fails(() => new XNNPACKQuantizer().setGlobal(none), /^a setting of XNNPACKQuantizer is \w+, wanted a quantization config, or null for float$/);
   }
   for (const none of [undefined, 3, "data"]) {
-    await expect(prepared.calibrate(none)).rejects.toMatchObject({ code: "InvalidArgument", message: expect.stringMatching(/^the calibration data is no list/) });
+    await expect(prepared.calibrate(none)).rejects.toMatchObject(refusal(/^the calibration data is no list/));
   }
   for (const none of [undefined, null]) fails(() => prepared.loadObservers(none), /^the report of observers is not the statistics of/);
   for (const none of [undefined, null, "x"]) fails(() => qdq.matchPattern(program, none), /pattern/);
