@@ -184,6 +184,10 @@ template <bool kBytes> HWY_NOINLINE void walk_band(const DepthwiseBand& band) {
   for (int64_t channel = 0; channel < band.channels; channel += kWalkChannels) {
     for (int64_t pixel = 0; pixel < band.pixel_count; pixel += band.width) {
       walk<kBytes>(band, band.activations + band.pixels[pixel] + channel, channel);
+      if (is_near_silu(*band.finish.requantize) && channel + kWalkChannels <= band.channels) {
+        finish_silu_rows<2>(D32(), band.finish, band.sums, static_cast<int>(band.width), pixel, channel);
+        continue;
+      }
       int64_t x = 0;
       for (; x + 4 <= band.width; x += 4) finish_walk<4>(band, band.sums + x * kWalkChannels, pixel + x, channel);
       for (; x < band.width; ++x) finish_walk<1>(band, band.sums + x * kWalkChannels, pixel + x, channel);
