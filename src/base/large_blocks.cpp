@@ -22,9 +22,10 @@ namespace {
 constexpr std::align_val_t kAlignment{64};
 
 #if QDQ_LARGE_BLOCKS
-constexpr size_t kLarge = size_t{1} << 20;
-constexpr size_t kGrain = size_t{1} << 16;  // sizes are multiples of it, so that a kept block fits tensors of nearly one size
+constexpr size_t kLarge = size_t{1} << 18;
+constexpr size_t kGrain = size_t{1} << 14;  // sizes are multiples of it, so that a kept block fits tensors of nearly one size
 constexpr size_t kLargePage = size_t{1} << 21;
+constexpr size_t kFewest = size_t{1} << 23;  // what is asked of the system at once: smaller blocks share large pages
 
 size_t rounded(size_t bytes) { return (bytes + kGrain - 1) / kGrain * kGrain; }
 
@@ -46,7 +47,9 @@ class Blocks {
     } else {
       const uint64_t in_use = use_.taken + bytes, most = std::max(use_.most, in_use);
       keep_at_most(most - in_use);
-      block = map_pages(bytes);
+      const size_t mapped = std::max(bytes, kFewest);
+      block = map_pages(mapped);
+      if (mapped > bytes) keep(block + bytes, mapped - bytes);
     }
     use_.taken += bytes;
     use_.most = std::max(use_.most, use_.taken);
@@ -56,6 +59,22 @@ class Blocks {
   void give(char* block, size_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
     use_.taken -= bytes;
+    keep(block, bytes);
+  }
+
+  void release() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    keep_at_most(0);
+  }
+
+  BlockUse use() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return use_;
+  }
+
+ private:
+  // Joins a block with the kept ones beside it.
+  void keep(char* block, size_t bytes) {
     use_.kept += bytes;
     const auto behind = kept_.lower_bound(block);
     const bool joins_behind = behind != kept_.end() && behind->first == block + bytes;
@@ -84,17 +103,6 @@ class Blocks {
     }
   }
 
-  void release() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    keep_at_most(0);
-  }
-
-  BlockUse use() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return use_;
-  }
-
- private:
   void unmap(char* block, size_t bytes) {
     munmap(block, bytes);
     use_.kept -= bytes;

@@ -46,9 +46,18 @@ class NativeHost final : public qdq::Host {
       qdq::check_memory(size, "reading " + path);
       bytes.reserve(size);
       qdq::prefer_large_pages(bytes.data(), size);
-      bytes.resize(size);
     }
-    bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));
+    // By pieces that stay in the cache between being cleared here and being read.
+    constexpr size_t kPiece = size_t{1} << 18;
+    for (size_t at = 0; at < bytes.capacity();) {
+      bytes.resize(std::min(at + kPiece, bytes.capacity()));
+      const size_t count = std::fread(bytes.data() + at, 1, bytes.size() - at, file.get());
+      at += count;
+      if (at < bytes.size()) {
+        bytes.resize(at);
+        break;
+      }
+    }
     // Pipes have no size, and a file may have grown.
     std::byte more[4096];
     while (const size_t count = std::fread(more, 1, sizeof more, file.get())) bytes.insert(bytes.end(), more, more + count);

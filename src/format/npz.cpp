@@ -173,7 +173,7 @@ Tensor read_npy(ByteSpan bytes, const std::string& what) {
 
   Shape sizes = *header.shape;
   if (*header.fortran_order) std::reverse(sizes.begin(), sizes.end());
-  Tensor out = Tensor::empty(sizes, dtype);
+  Tensor out(std::make_shared<Storage>(data.size()), dtype, sizes, contiguous_strides(sizes), 0);
   if (!data.empty()) std::memcpy(out.raw(), data.data(), data.size());
   // Any other value than 0 and 1 in a bool is undefined behaviour.
   if (dtype == DType::kBool)

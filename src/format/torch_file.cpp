@@ -69,7 +69,7 @@ Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
 
 class TorchReader {
  public:
-  TorchReader(ByteSpan bytes, const std::string& what) : what_(what), archive_(open(bytes)) {
+  TorchReader(ByteSpan bytes, const std::string& what, bool is_verified) : what_(what), archive_(open(bytes, is_verified)) {
     const ZipEntry* data = nullptr;
     for (const ZipEntry& entry : archive_.entries())
       if (entry.name.ends_with("/data.pkl") && entry.name.find('/') == entry.name.size() - 9) data = &entry;
@@ -93,11 +93,11 @@ class TorchReader {
   }
 
  private:
-  ZipReader open(ByteSpan bytes) const {
+  ZipReader open(ByteSpan bytes, bool is_verified) const {
     QDQ_CHECK(bytes.size() < 2 || bytes[0] != std::byte{0x80}, kUnsupported, what_,
               ": this is a bare pickle, as torch.save wrote it before PyTorch 1.6;"
               " load it with PyTorch and save it again");
-    return ZipReader(bytes, what_);
+    return ZipReader(bytes, what_, is_verified);
   }
 
   template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const { fail(ErrorCode::kBadFile, what_, ": ", parts...); }
@@ -303,7 +303,9 @@ class TorchWriter {
 
 }  // namespace
 
-std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what) { return TorchReader(bytes, what).read(); }
+std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what, bool is_verified) {
+  return TorchReader(bytes, what, is_verified).read();
+}
 
 Bytes write_torch_file(std::span<const TorchTensor> tensors) { return TorchWriter().write(tensors); }
 

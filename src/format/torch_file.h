@@ -22,7 +22,8 @@ struct TorchTensor {
 // Throws Error{kBadFile} if the archive, the pickle or a tensor's place in its storage is wrong, Error{kUnsupported} if
 // the pickle names anything that a dictionary of dense tensors does not need ("os.system"), holds other values, or if
 // the file is big endian, a TorchScript archive or of the format before PyTorch 1.6.
-std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what = "the torch.save file");
+// `is_verified` as ZipReader has it.
+std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what = "the torch.save file", bool is_verified = false);
 
 // A torch.save file with a dictionary of the tensors that torch.load(..., weights_only=True) reads. Storages are
 // written once, whole, at multiples of 64 bytes; equal input gives equal bytes. Throws Error{kInvalidArgument} if a

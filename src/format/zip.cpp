@@ -7,6 +7,8 @@
 
 #include <stb/stb_image.h>
 
+#include "base/large_pages.h"
+
 namespace qdq::format {
 
 namespace {
@@ -95,7 +97,7 @@ uint32_t crc32(ByteSpan bytes) {
   return ~crc;
 }
 
-ZipReader::ZipReader(ByteSpan bytes, std::string what) : bytes_(bytes), what_(std::move(what)) {
+ZipReader::ZipReader(ByteSpan bytes, std::string what, bool is_verified) : bytes_(bytes), what_(std::move(what)), is_verified_(is_verified) {
   read_directory(find_directory());
   check_overlaps();
   by_name_.reserve(entries_.size());
@@ -209,7 +211,7 @@ ZipData ZipReader::read(const ZipEntry& entry) const {
             entry.method, "; only stored and deflated members are read");
   const ByteSpan packed = bytes_.subspan(static_cast<size_t>(at.data_offset), static_cast<size_t>(entry.compressed_size));
   if (entry.method == kStored) {
-    if (crc32(packed) != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
+    if (!is_verified_ && crc32(packed) != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
     return ZipData(packed);
   }
   constexpr uint64_t kMost = std::numeric_limits<int>::max();
@@ -241,6 +243,7 @@ void ZipWriter::expect(size_t members, uint64_t bytes) {
   // Headers of both kinds and two names of about fifty bytes each.
   const uint64_t around = uint64_t{members} * (2 * options_.alignment + 256) + 1024;
   if (bytes + around <= std::numeric_limits<size_t>::max() / 2) out_.reserve(static_cast<size_t>(bytes + around));
+  prefer_large_pages(out_.data(), out_.capacity());
 }
 
 void ZipWriter::add(std::string_view name, ByteSpan data) {

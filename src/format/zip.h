@@ -42,8 +42,9 @@ class ZipReader {
  public:
   // The bytes must outlive the reader and the ZipData it gives out. `what` names the archive in errors: "model.pt2".
   // Throws Error{kBadFile} if this is not a zip archive or its directory contradicts itself, Error{kUnsupported} if it
-  // is split over several disks.
-  explicit ZipReader(ByteSpan bytes, std::string what = "the zip archive");
+  // is split over several disks. `is_verified`: the bytes are known to be what was written, for instance as a member of another archive; then
+  // the CRCs of stored members are not computed once more.
+  explicit ZipReader(ByteSpan bytes, std::string what = "the zip archive", bool is_verified = false);
   ZipReader(ZipReader&&) = default;
   ZipReader& operator=(ZipReader&&) = default;
 
@@ -52,7 +53,7 @@ class ZipReader {
   // The member of that name, or nullptr.
   const ZipEntry* find(std::string_view name) const;
 
-  // The bytes of a member, its CRC verified. Throws Error{kBadFile} if they are damaged, Error{kUnsupported} if they
+  // The bytes of a member, verified by its CRC. Throws Error{kBadFile} if they are damaged, Error{kUnsupported} if they
   // are encrypted or compressed otherwise than by deflate.
   ZipData read(const ZipEntry& entry) const;
   // The same by name. Throws Error{kBadFile} if there is no such member.
@@ -74,6 +75,7 @@ class ZipReader {
 
   ByteSpan bytes_;
   std::string what_;
+  bool is_verified_;
   std::vector<ZipEntry> entries_;
   // Views of the names in entries_, which does not change afterwards.
   std::unordered_map<std::string_view, size_t> by_name_;

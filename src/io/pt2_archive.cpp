@@ -38,7 +38,7 @@ TensorMap read_pickled(const ZipReader& zip, const std::string& name) {
   TensorMap out;
   // torch.export.save writes nothing at all for a program without such tensors.
   if (data.bytes().empty()) return out;
-  for (TorchTensor& tensor : format::read_torch_file(data.bytes(), name)) {
+  for (TorchTensor& tensor : format::read_torch_file(data.bytes(), name, true)) {
     const std::string key = tensor.name;
     QDQ_CHECK(out.emplace(key, std::move(tensor)).second, kBadFile, name, " has the tensor '", key, "' twice");
   }
@@ -47,7 +47,7 @@ TensorMap read_pickled(const ZipReader& zip, const std::string& name) {
 
 TorchTensor read_one_pickled(const ZipReader& zip, const std::string& name) {
   const format::ZipData data = zip.read(member(zip, name));
-  std::vector<TorchTensor> found = format::read_torch_file(data.bytes(), name);
+  std::vector<TorchTensor> found = format::read_torch_file(data.bytes(), name, true);
   QDQ_CHECK(found.size() == 1, kBadFile, name, " holds ", found.size(), " tensors, wanted one");
   return std::move(found[0]);
 }

@@ -91,7 +91,8 @@ Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::ve
   QDQ_CHECK(out_channels == static_cast<int64_t>(factor.size()) && groups >= 1 && weight.size(0) % groups == 0, kInvalidArgument, "the batch norm ",
             fold.norm->name(), " has ", factor.size(), " channels, but the convolution ", fold.conv->name(), " in front of it has the weight ",
             to_string(weight.sizes()));
-  const Tensor from = weight.contiguous(), out = Tensor::empty(weight.sizes(), DType::kF32);
+  const Tensor from = weight.contiguous();
+  const Tensor out(std::make_shared<Storage>(from.nbytes()), DType::kF32, from.sizes(), contiguous_strides(from.sizes()), 0);
   const float* old = from.data<float>();
   float* scaled = out.data<float>();
   const int64_t rows = axis == 0 ? out.size(0) : out.size(0) * out.size(1), inner = out.numel() / std::max<int64_t>(1, rows);
