@@ -71,7 +71,7 @@ void dot_words(const DotWords& words);
 // Requantizes sums[pixel][kDotPanel] of `pixel_count` pixels: channels from `channel`, a multiple of kDotPanel, to before last_channel.
 void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel, int64_t last_channel);
 
-// Runs `rounds` rounds of 8 or 9 independent dot instructions in registers, and returns how many multiply-adds that were.
+// Runs `rounds` rounds of 6 to 9 independent dot instructions in registers, and returns how many multiply-adds that were.
 // It measures the machine's peak for benchmarks.
 int64_t dot_peak(DotRoad road, int64_t rounds);
 
