@@ -122,7 +122,8 @@ template <int kVectors> HWY_INLINE void widen(const DotBand& band, int64_t chann
   }
 }
 
-template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel) {
+// The pixels' sums go to `gathered`, or are finished if that is null.
+template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32_t* gathered) {
   const D32 d;
   constexpr bool kWords = kWidensFirst<kBytes, kVectors>;
   constexpr int64_t kVectorBytes = kLanes * (kBytes || kWords ? 4 : 2), kStepBytes = kWords ? kVectors * kVectorBytes : kDotPanel * (kBytes ? 4 : 2);
@@ -176,28 +177,37 @@ template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotB
     finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
     return;
   }
-  alignas(64) int32_t sums[kRows * kVectors * kLanes];
+  alignas(64) int32_t own[kRows * kVectors * kLanes];
+  int32_t* const sums = gathered != nullptr ? gathered : own;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, sums + (r * kVectors + v) * kLanes);
   }
-  finish_block<kRows, kVectors>(band.finish, sums, pixel, channel, band.last_channel);
+  if (gathered == nullptr) finish_block<kRows, kVectors>(band.finish, sums, pixel, channel, band.last_channel);
 }
 
-// All pixels for kVectors vectors of channels, in ever smaller blocks.
+// All pixels for kVectors vectors of channels, in ever smaller blocks. SiLU is taken of the sums of many pixels at once: its constants, which
+// fill the registers, are fetched for each call.
 template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
-  constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kMaxRows;
+  constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kMaxRows, kMost = 32;
   if constexpr (kWidensFirst<kBytes, kVectors>) widen<kVectors>(band, channel);
+  alignas(64) int32_t sums[kMost * kVectors * kLanes];
+  const bool gathers = is_near_silu(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel;
   int64_t pixel = 0;
-  for (; pixel + kRows <= band.pixel_count; pixel += kRows) block<kBytes, kRows, kVectors>(band, pixel, channel);
-  if constexpr (kRows > 4) {
-    for (; pixel + 4 <= band.pixel_count; pixel += 4) block<kBytes, 4, kVectors>(band, pixel, channel);
+  while (pixel < band.pixel_count) {
+    const int64_t first = pixel, end = gathers ? std::min(pixel + kMost, band.pixel_count) : band.pixel_count;
+    const auto place = [&] { return gathers ? sums + (pixel - first) * kVectors * kLanes : nullptr; };
+    for (; pixel + kRows <= end; pixel += kRows) block<kBytes, kRows, kVectors>(band, pixel, channel, place());
+    if constexpr (kRows > 4) {
+      for (; pixel + 4 <= end; pixel += 4) block<kBytes, 4, kVectors>(band, pixel, channel, place());
+    }
+    if constexpr (kRows > 2) {
+      for (; pixel + 2 <= end; pixel += 2) block<kBytes, 2, kVectors>(band, pixel, channel, place());
+    }
+    for (; pixel < end; ++pixel) block<kBytes, 1, kVectors>(band, pixel, channel, place());
+    if (gathers) finish_silu_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel);
   }
-  if constexpr (kRows > 2) {
-    for (; pixel + 2 <= band.pixel_count; pixel += 2) block<kBytes, 2, kVectors>(band, pixel, channel);
-  }
-  for (; pixel < band.pixel_count; ++pixel) block<kBytes, 1, kVectors>(band, pixel, channel);
 }
 
 template <bool kBytes> void band_of(const DotBand& band) {

@@ -255,9 +255,10 @@ TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
   });
 }
 
-// Whole vectors and the ends of rows; results that lie within the function's bounds, or beyond them, or are cut to fewer bytes.
+// Whole vectors and the ends of rows, pixels that are gathered and a rest of them; results that lie within the function's bounds, or beyond them, or are cut to fewer bytes.
 TEST(ConvInt8, FollowsTheFormulaWithNearSilu) {
-  const Int8Problem problems[] = {{"dense", 1, 6, 5, square(20, 75, 1, 1, 1)}, {"depthwise", 1, 6, 5, square(43, 43, 43, 3, 1)}};
+  const Int8Problem problems[] = {
+      {"dense", 1, 6, 5, square(20, 75, 1, 1, 1)}, {"gathered", 1, 9, 11, square(20, 75, 1, 1, 1)}, {"depthwise", 1, 6, 5, square(43, 43, 43, 3, 1)}};
   struct Rounding {
     float inverse_scale;
     int32_t low, high;
