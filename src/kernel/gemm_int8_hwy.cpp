@@ -194,6 +194,7 @@ template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band
   if constexpr (kWidensFirst<kBytes, kVectors>) widen<kVectors>(band, channel);
   alignas(64) int32_t sums[kMost * kVectors * kLanes];
   const bool gathers = is_near_silu(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel;
+  const float most_sum = most_sum_of(band.run_count * band.run_steps * (kBytes ? 4 : 2));
   int64_t pixel = 0;
   while (pixel < band.pixel_count) {
     const int64_t first = pixel, end = gathers ? std::min(pixel + kMost, band.pixel_count) : band.pixel_count;
@@ -206,7 +207,7 @@ template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band
       for (; pixel + 2 <= end; pixel += 2) block<kBytes, 2, kVectors>(band, pixel, channel, place());
     }
     for (; pixel < end; ++pixel) block<kBytes, 1, kVectors>(band, pixel, channel, place());
-    if (gathers) finish_silu_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel);
+    if (gathers) finish_silu_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel, most_sum);
   }
 }
 

@@ -163,10 +163,14 @@ HWY_INLINE bool silu_bounds_steps(const Requantize& q) {
 // Whether finish_silu_rows gives what finish_rows gives.
 HWY_INLINE bool is_near_silu(const Requantize& q) { return q.curve == Curve::kNearSilu && !q.has_residual; }
 
-// finish_rows for `rows` pixels whose vectors are all full, from memory: sums[rows][kVectors vectors]. Not inlined, so that the constants get the
-// registers.
+// The most that the magnitude of a sum of so many products is: of inputs less their zero point with weights.
+HWY_INLINE float most_sum_of(int64_t products) { return 255.0f * 128.0f * static_cast<float>(products); }
+
+// finish_rows for `rows` pixels whose vectors are all full, from memory: sums[rows][kVectors vectors], of at most most_sum in magnitude (any s32 if it
+// is not told). Not inlined, so that the constants get the registers.
 template <int kVectors, class D>
-HWY_NOINLINE void finish_silu_rows(D d, const Finish& finish, const int32_t* HWY_RESTRICT sums, int rows, int64_t pixel, int64_t channel) {
+HWY_NOINLINE void finish_silu_rows(D d, const Finish& finish, const int32_t* HWY_RESTRICT sums, int rows, int64_t pixel, int64_t channel,
+                                   float most_sum = 0x1p31f) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   const Requantize& q = *finish.requantize;
@@ -196,9 +200,18 @@ HWY_NOINLINE void finish_silu_rows(D d, const Finish& finish, const int32_t* HWY
       store_bytes<kVectors>(d, value, out);
     }
   };
-  if (silu_bounds_steps(q)) {
+  // Beyond its upper bound the quotient of the cubics only grows, and what is more than a byte is one anyway: the bound need not be held, which the
+  // chain of operations behind one another is shorter by, unless a cubic could overflow.
+  auto fits = hn::Ge(inverse, inverse);
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const auto most =
+        hn::Add(hn::Mul(hn::Abs(hn::LoadU(df, multiplier + v * kWidth)), hn::Set(df, most_sum)), hn::Abs(hn::LoadU(df, offset + v * kWidth)));
+    fits = hn::And(fits, hn::Le(most, hn::Set(df, 1e6f)));
+  }
+  if (silu_bounds_steps(q) && hn::AllTrue(df, fits)) {
     store_rows([&](auto t) HWY_ATTR {
-      const auto x = silu.bounded(t);
+      const auto x = hn::Max(t, silu.low);
       return quantize.rounded(hn::Mul(silu.unscaled(x, x), inverse));
     });
   } else {

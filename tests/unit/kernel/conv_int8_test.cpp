@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -265,11 +266,16 @@ TEST(ConvInt8, FollowsTheFormulaWithNearSilu) {
     bool out_is_float;
   };
   const Rounding roundings[] = {{40, 0, 255, false}, {5, 0, 255, false}, {40, 0, 222, false}, {40, 114, 255, false}, {1, 0, 255, true}};
+  // Arguments up to where the function's cubics overflow, and far beyond.
+  std::vector<std::pair<Rounding, float>> cases;
+  for (const float factor : {1.0f, 100.0f, 3e3f, 1e5f, 1e9f})
+    for (const Rounding& rounding : roundings) cases.emplace_back(rounding, factor);
   on_every_road([&](DotRoad road) {
     for (const Int8Problem& p : problems) {
-      for (const Rounding& rounding : roundings) {
+      for (const auto& [rounding, factor] : cases) {
         Data data(p, 5, 77);
         Requantize& q = data.requantize;
+        for (float& multiplier : q.multiplier) multiplier *= factor;
         q.activation = near_silu_f32;
         q.curve = Curve::kNearSilu;
         q.inverse_scale = rounding.inverse_scale;
