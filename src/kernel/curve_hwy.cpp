@@ -54,20 +54,15 @@ void exp(const float* x, int64_t n, float* out) {
 }
 void sigmoid(const float* x, int64_t n, float* out) {
   const float* c = hidden(kExpConstants);
-  const V one = hn::Set(D(), 1.0f);
-  map(x, n, out, four_lanes::sigmoid_f32, [&](V v) HWY_ATTR { return hn::Div(one, hn::Add(one, exp_of_minus(D(), c, v))); });
+  map(x, n, out, four_lanes::sigmoid_f32, [&](V v) HWY_ATTR { return sigmoid_real(D(), c, v); });
 }
 void silu(const float* x, int64_t n, float* out) {
   const float* c = hidden(kExpConstants);
-  const V one = hn::Set(D(), 1.0f);
-  map(x, n, out, four_lanes::silu_f32, [&](V v) HWY_ATTR { return hn::Div(v, hn::Add(one, exp_of_minus(D(), c, v))); });
+  map(x, n, out, four_lanes::silu_f32, [&](V v) HWY_ATTR { return silu_real(D(), c, v); });
 }
 void gelu(const float* x, int64_t n, float* out) {
   const float *c = hidden(kExpConstants), *e = hidden(kErfConstants);
-  map(x, n, out, four_lanes::gelu_f32, [&](V v) HWY_ATTR {
-    const V erf = erf_real(D(), c, e, hn::Mul(v, hn::Set(D(), c[11])));
-    return hn::Mul(hn::Mul(v, hn::Set(D(), c[8])), hn::Add(hn::Set(D(), c[9]), erf));
-  });
+  map(x, n, out, four_lanes::gelu_f32, [&](V v) HWY_ATTR { return gelu_real(D(), c, e, v); });
 }
 
 }  // namespace HWY_NAMESPACE

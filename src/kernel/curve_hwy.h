@@ -116,6 +116,19 @@ template <class DF> HWY_INLINE hn::Vec<DF> erf_real(DF df, const float* exp_cons
   return hn::IfThenElse(hn::Lt(size, constant(19)), small, large);
 }
 
+// sigmoid, SiLU and GELU of kernel/math.h within the range of the exponential; c is kExpConstants, e kErfConstants.
+template <class DF> HWY_INLINE hn::Vec<DF> sigmoid_real(DF df, const float* c, hn::Vec<DF> x) {
+  const auto one = hn::Set(df, 1.0f);
+  return hn::Div(one, hn::Add(one, exp_of_minus(df, c, x)));
+}
+template <class DF> HWY_INLINE hn::Vec<DF> silu_real(DF df, const float* c, hn::Vec<DF> x) {
+  return hn::Div(x, hn::Add(hn::Set(df, 1.0f), exp_of_minus(df, c, x)));
+}
+template <class DF> HWY_INLINE hn::Vec<DF> gelu_real(DF df, const float* c, const float* e, hn::Vec<DF> x) {
+  const auto erf = erf_real(df, c, e, hn::Mul(x, hn::Set(df, c[11])));
+  return hn::Mul(hn::Mul(x, hn::Set(df, c[8])), hn::Add(hn::Set(df, 1.0f), erf));
+}
+
 // out[i] = activation(x[i]) for n elements, a multiple of a vector's lanes. x and out are aligned and do not alias.
 template <class DF> HWY_NOINLINE void activate(DF df, const Requantize& q, const float* HWY_RESTRICT x, int64_t n, float* HWY_RESTRICT out) {
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(DF));
@@ -144,10 +157,10 @@ template <class DF> HWY_NOINLINE void activate(DF df, const Requantize& q, const
     case Curve::kHardSwish: return map([&](auto u) HWY_ATTR { return hn::Div(hn::Mul(u, relu6_of_shifted(u)), six); });
     case Curve::kHardSigmoid: return map([&](auto u) HWY_ATTR { return hn::Div(relu6_of_shifted(u), six); });
     case Curve::kSigmoid:
-      if (map_inside([&](auto u) HWY_ATTR { return hn::Div(one, hn::Add(one, exp_of_minus(df, c, u))); })) return;
+      if (map_inside([&](auto u) HWY_ATTR { return sigmoid_real(df, c, u); })) return;
       break;
     case Curve::kSilu:
-      if (map_inside([&](auto u) HWY_ATTR { return hn::Div(u, hn::Add(one, exp_of_minus(df, c, u))); })) return;
+      if (map_inside([&](auto u) HWY_ATTR { return silu_real(df, c, u); })) return;
       break;
     case Curve::kNearSilu: {
       const NearSilu<DF> silu;
@@ -155,11 +168,7 @@ template <class DF> HWY_NOINLINE void activate(DF df, const Requantize& q, const
     }
     case Curve::kGelu: {
       const float* e = hidden(kErfConstants);
-      if (map_inside([&](auto u) HWY_ATTR {
-            const auto erf = erf_real(df, c, e, hn::Mul(u, hn::Set(df, c[11])));
-            return hn::Mul(hn::Mul(u, hn::Set(df, c[8])), hn::Add(one, erf));
-          }))
-        return;
+      if (map_inside([&](auto u) HWY_ATTR { return gelu_real(df, c, e, u); })) return;
       break;
     }
   }
