@@ -104,4 +104,27 @@ std::variant<FloatProduct, std::string> float_product(const Program& program, No
   return found;
 }
 
+void fold_batch_norms(Program& program) {
+  Graph& graph = *program.graph;
+  if (!fusion_obstacle(graph).empty()) return;
+  for (Node* node : graph.nodes()) {
+    if (!node->is("torch.ops.aten.conv2d.default") || single_user(*node) == nullptr) continue;
+    auto form = float_product(program, *node);
+    const FloatProduct* found = std::get_if<FloatProduct>(&form);
+    if (found == nullptr || found->last == node) continue;
+    const auto point = graph.insert_before(node);
+    const auto constant = [&](const char* what, const Tensor& value) {
+      const std::string name = program.unique_attribute_name(concat("_folded_", node->name(), what));
+      program.add_attribute({name, value, Attribute::Kind::kBuffer});
+      return graph.get_attr(name);
+    };
+    node->set_arg(1, constant("_weight", found->step.weight));
+    node->set_arg(2, constant("_bias", found->step.bias));
+    found->last->replace_all_uses_with(node);
+    graph.erase(found->last);
+  }
+  graph.eliminate_dead_code();
+  program.erase_unused_attributes();
+}
+
 }  // namespace qdq

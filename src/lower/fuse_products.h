@@ -22,4 +22,9 @@ struct FloatProduct {
 };
 std::variant<FloatProduct, std::string> float_product(const Program& program, Node& node);
 
+// The same for a graph whose float convolutions run node by node: gives each that can take a batch norm a weight and a bias of its own.
+//   x -> conv2d -> batch_norm -> y    becomes    x -> conv2d' -> y
+// A graph for which there is a fusion_obstacle is left as it is.
+void fold_batch_norms(Program& program);
+
 }  // namespace qdq

@@ -8,6 +8,7 @@
 
 #include "lower/compiled_plan.h"
 #include "lower/fuse.h"
+#include "lower/fuse_products.h"
 #include "lower/mixed_bf16.h"
 
 namespace qdq {
@@ -293,6 +294,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     impl_->step_backends.push_back(make_reference_steps());
     const bool floats = impl_->step_backends.front()->has_floats();
     impl_->fusion = fuse(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
+    if (!floats) fold_batch_norms(impl_->program);
     if (options.bf16) impl_->use_bf16();
     impl_->warn_of_saturation();
   }

@@ -29,8 +29,8 @@ std::vector<std::string_view> backend_names();
 struct LowerOptions {
   // Asked in this order; the reference operators always close the list. Empty: all that the build has, best first.
   std::vector<std::string> backends;
-  // Whether dq -> op -> q becomes fused integer steps, where a backend has them. Their results may be one quantization step away from
-  // those of the graph run node by node, which is what false gives.
+  // Whether dq -> op -> q becomes fused integer steps, where a backend has them, and batch norms go into the float convolutions before them.
+  // Results may be one quantization step, of floats a rounding, away from those of the graph run node by node, which is what false gives.
   bool fuse = true;
   // Whether what is not quantized is computed in bfloat16, as lower/mixed_bf16.h says (with int8 layers: PyTorch's int8-mixed-bf16). Where the
   // processor has no instructions for it floats stay f32, and Session::warnings() says so.
@@ -73,7 +73,7 @@ class Session {
     std::string backend, description;
     std::vector<std::pair<std::string, std::string>> refusals;  // (backend, or "fusion", and the reason)
   };
-  // In execution order; nodes that were computed once (dequantized weights) are left out. Compiles the steps if nothing ran yet, for the
+  // In execution order; nodes that were computed once (dequantized weights) or went into weights (batch norms) are left out. Compiles the steps if nothing ran yet, for the
   // sizes that the program was exported with.
   std::vector<Placement> placements();
 

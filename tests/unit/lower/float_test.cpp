@@ -212,5 +212,31 @@ TEST(Floats, FoldOnlyABatchNormThatAloneReadsTheConvolutionAndDoesNotTrain) {
   verify(program);
 }
 
+TEST(Floats, FoldBatchNormsWhereConvolutionsRunNodeByNode) {
+  FloatGraph g;
+  Node* x = g.input({2, 8, 6, 6});
+  Node* relu = g.call("torch.ops.aten.relu_.default", {g.norm(g.conv(x, {12, 8, 3, 3}, 1), 12)});
+  Node* shared = g.conv(relu, {12, 1, 3, 3}, 1, 12, true);
+  const Program program =
+      g.done({g.norm(g.conv(shared, {8, 12, 1, 1}, 0, 1, true), 8), g.norm(shared, 12), g.norm(g.conv(x, {8, 8, 1, 1}), 8, true)});
+  Session session = lower(program, {{"simd"}});
+  int norms = 0, convolutions = 0;
+  for (const Session::Placement& placement : session.placements()) {
+    norms += placement.target == "torch.ops.aten.batch_norm.default";
+    convolutions += placement.target == "torch.ops.aten.conv2d.default";
+    EXPECT_EQ(placement.step, "");
+  }
+  EXPECT_EQ(norms, 2) << "one that does not read its convolution alone, one that trains";
+  EXPECT_EQ(convolutions, 4);
+  const std::vector<Tensor> input{Tensor::full({2, 8, 6, 6}, DType::kF32, 0)};
+  for (int64_t i = 0; i < input[0].numel(); ++i) input[0].data<float>()[i] = std::sin(static_cast<float>(i));
+  const std::vector<Tensor> got = session.run(input), want = lower(program, {{"simd"}, false}).run(input);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].sizes(), want[i].sizes());
+    for (int64_t e = 0; e < got[i].numel(); ++e) EXPECT_NEAR(got[i].data<float>()[e], want[i].data<float>()[e], 2e-5) << i << ", " << e;
+  }
+}
+
 }  // namespace
 }  // namespace qdq
