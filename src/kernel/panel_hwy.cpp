@@ -145,23 +145,44 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
   }
 }
 
-void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float* panel) {
+// to[j * to_stride + i] = from[i * from_stride + j] + bias[j] for i, j < 4; no addition where bias is null.
+HWY_INLINE void transpose_4x4(const float* from, int64_t from_stride, const float* bias, float* to, int64_t to_stride) {
   const hn::FixedTag<float, 4> d;
-  int64_t k = 0;
-  for (; k + 4 <= depth; k += 4) {
-    for (int64_t r = 0; r < kPanel; r += 4) {
-      const float* from = m + r * row_stride + k;
-      const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + row_stride);
-      const auto c = hn::LoadU(d, from + 2 * row_stride), e = hn::LoadU(d, from + 3 * row_stride);
-      const auto ac_low = hn::InterleaveLower(d, a, c), be_low = hn::InterleaveLower(d, b, e);
-      const auto ac_high = hn::InterleaveUpper(d, a, c), be_high = hn::InterleaveUpper(d, b, e);
-      float* to = panel + k * kPanel + r;
-      hn::StoreU(hn::InterleaveLower(d, ac_low, be_low), d, to);
-      hn::StoreU(hn::InterleaveUpper(d, ac_low, be_low), d, to + kPanel);
-      hn::StoreU(hn::InterleaveLower(d, ac_high, be_high), d, to + 2 * kPanel);
-      hn::StoreU(hn::InterleaveUpper(d, ac_high, be_high), d, to + 3 * kPanel);
-    }
+  const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + from_stride);
+  const auto c = hn::LoadU(d, from + 2 * from_stride), e = hn::LoadU(d, from + 3 * from_stride);
+  const auto ac_low = hn::InterleaveLower(d, a, c), be_low = hn::InterleaveLower(d, b, e);
+  const auto ac_high = hn::InterleaveUpper(d, a, c), be_high = hn::InterleaveUpper(d, b, e);
+  auto first = hn::InterleaveLower(d, ac_low, be_low), second = hn::InterleaveUpper(d, ac_low, be_low);
+  auto third = hn::InterleaveLower(d, ac_high, be_high), fourth = hn::InterleaveUpper(d, ac_high, be_high);
+  if (bias != nullptr) {
+    first = hn::Add(first, hn::Set(d, bias[0]));
+    second = hn::Add(second, hn::Set(d, bias[1]));
+    third = hn::Add(third, hn::Set(d, bias[2]));
+    fourth = hn::Add(fourth, hn::Set(d, bias[3]));
   }
+  hn::StoreU(first, d, to);
+  hn::StoreU(second, d, to + to_stride);
+  hn::StoreU(third, d, to + 2 * to_stride);
+  hn::StoreU(fourth, d, to + 3 * to_stride);
+}
+
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
+                           int64_t out_stride) {
+  int64_t c = 0;
+  // The last four rows may be stored twice.
+  for (; rows >= 4 && c + 4 <= columns; c += 4)
+    for (int64_t r = 0; r < rows; r += 4) {
+      const int64_t at = std::min(r, rows - 4);
+      transpose_4x4(tile + at * tile_stride + c, tile_stride, column_bias ? column_bias + c : nullptr, out + c * out_stride + at, out_stride);
+    }
+  for (; c < columns; ++c)
+    for (int64_t r = 0; r < rows; ++r) out[c * out_stride + r] = column_bias ? tile[r * tile_stride + c] + column_bias[c] : tile[r * tile_stride + c];
+}
+
+void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float* panel) {
+  int64_t k = 0;
+  for (; k + 4 <= depth; k += 4)
+    for (int64_t r = 0; r < kPanel; r += 4) transpose_4x4(m + r * row_stride + k, row_stride, nullptr, panel + k * kPanel + r, kPanel);
   for (; k < depth; ++k)
     for (int64_t r = 0; r < kPanel; ++r) panel[k * kPanel + r] = m[r * row_stride + k];
 }
@@ -214,6 +235,7 @@ HWY_AFTER_NAMESPACE();
 namespace qdq::kernel {
 HWY_EXPORT(multiply_block);
 HWY_EXPORT(store_tile);
+HWY_EXPORT(store_tile_transposed);
 HWY_EXPORT(pack_rows_of_panel);
 HWY_EXPORT(pack_columns);
 HWY_EXPORT(pack_segments);
@@ -231,14 +253,7 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
 
 void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
                            int64_t out_stride) {
-  for (int64_t c = 0; c < columns; ++c) {
-    float* to = out + c * out_stride;
-    if (column_bias) {
-      for (int64_t r = 0; r < rows; ++r) to[r] = tile[r * tile_stride + c] + column_bias[c];
-    } else {
-      for (int64_t r = 0; r < rows; ++r) to[r] = tile[r * tile_stride + c];
-    }
-  }
+  HWY_DYNAMIC_DISPATCH(store_tile_transposed)(tile, tile_stride, rows, columns, column_bias, out, out_stride);
 }
 
 void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float* panel) {

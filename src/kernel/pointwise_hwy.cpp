@@ -39,10 +39,15 @@ template <class F> HWY_INLINE void map2(const float* a, const float* b, int64_t 
   if (rest) hn::StoreN(f(hn::LoadN(d, a + i, rest), hn::LoadN(d, b + i, rest)), d, out + i, rest);
 }
 
-// min(max(v, lo), hi) that leaves NaN alone on every machine.
+// min(max(v, lo), hi) that leaves NaN alone on every machine. Where the instructions give their second operand for NaN and for two zeros, that
+// is what they compute.
 HWY_INLINE V clamp(V v, V lo, V hi) {
+#if HWY_ARCH_X86 || HWY_ARCH_WASM
+  return hn::Min(hi, hn::Max(lo, v));
+#else
   const V raised = hn::IfThenElse(hn::Lt(v, lo), lo, v);
   return hn::IfThenElse(hn::Gt(raised, hi), hi, raised);
+#endif
 }
 
 HWY_INLINE V relu6_of_shifted(V v) {

@@ -22,7 +22,7 @@ std::vector<float> data(int64_t n, uint64_t seed) {
   return x;
 }
 
-float relu6(float x) { return x < 0 ? 0.0f : x > 6 ? 6.0f : x; }
+float relu6(float x) { return x < 0 ? 0.0f : x > 6 ? 6.0f : x; }  // leaves -0 alone
 
 // Bits, except that any NaN equals any other.
 void expect_equal(const std::vector<float>& got, const std::vector<float>& want, const char* name) {
@@ -54,6 +54,7 @@ TEST(Pointwise, UnaryLoops) {
        [](float x) { return x < -1  ? -1.0f
                             : x > 6 ? 6.0f
                                     : x; }},
+      {"relu6", [](const float* x, int64_t n, float* out) { clamp_f32(x, n, 0, 6, out); }, relu6},
       {"add_scalar", [](const float* x, int64_t n, float* out) { add_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x + 0.1f; }},
       {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x * 0.1f; }},
       {"hardsigmoid", hardsigmoid_f32, [](float x) { return relu6(x + 3) / 6; }},
@@ -65,6 +66,7 @@ TEST(Pointwise, UnaryLoops) {
     for (int64_t n : {0, 1, 5, 16, 100, 200000}) {
       auto x = data(n, 1);
       if (n > 3) at(x, 3) = NAN;
+      if (n > 3) at(x, 2) = -0.0f;
       set_num_threads(n > 1000 ? 3 : 1);
       std::vector<float> out(x.size()), want;
       for (float v : x) want.push_back(c.plain(v));
