@@ -29,6 +29,9 @@ constexpr int64_t kDirectGain = 4;
 constexpr int64_t kTileElements = int64_t{1} << 16;
 constexpr int64_t kPlaneElements = int64_t{1} << 15;
 constexpr int64_t kTilePixels = 512;
+// The same for a channel by itself, which has no tile: planes and results stay in a first-level cache, and few rows are laid out twice.
+constexpr int64_t kSinglePixels = 4096;
+constexpr int64_t kSinglePlaneElements = int64_t{1} << 13;
 // Elements of the output that are worth to be told as written.
 constexpr int64_t kStretch = int64_t{1} << 14;
 
@@ -46,6 +49,8 @@ struct Plan {
 
   Plan(const Conv2d& c, const Window& w, int64_t images);
 
+  // An output channel of each group, whose sums have no blocks: its rows need no tile.
+  bool single() const { return way == Way::kDirect && out_channels == 1 && depth <= kSumBlock && window.out_w >= 4; }
   int64_t total() const { return window.out_h * window.out_w; }
   // Rows that a piece may touch: one more if its pixels are no multiple of a row.
   int64_t rows() const { return std::min(window.out_h, divide_up(pixels, window.out_w) + (pixels % window.out_w != 0)); }
@@ -67,7 +72,9 @@ Plan::Plan(const Conv2d& c, const Window& w, int64_t images)
   if (!whole && (out_channels < kDirectChannels || halo * out_channels < kDirectGain * width)) {
     way = Way::kDirect;
     const int64_t row = std::max<int64_t>(1, in_channels * c.stride_h * window.in_w);
-    pixels = std::clamp<int64_t>(kPlaneElements / row, 1, divide_up(kTilePixels, width)) * width;
+    pixels =
+        std::clamp<int64_t>((single() ? kSinglePlaneElements : kPlaneElements) / row, 1, divide_up(single() ? kSinglePixels : kTilePixels, width)) *
+        width;
   } else {
     pixels = std::clamp<int64_t>(kTileElements / out_channels, 4 * kPanel, kTilePixels);
     if (width <= pixels) pixels = pixels / width * width;
@@ -97,7 +104,9 @@ class Worker {
  public:
   Worker(const Plan& plan, const Planes& planes, int64_t weight_panel) : plan_(plan), planes_(planes), weight_panel_(weight_panel) {
     if (!plan.whole) padded_ = make_scratch(planes.elements());
-    if (plan.way == Way::kDirect) {
+    if (plan.single()) {
+      // needs no more
+    } else if (plan.way == Way::kDirect) {
       tile_ = make_scratch(plan.out_channels * round_up(planes.rows() * planes.width(), kPanel));
     } else {
       panels_ = make_scratch(round_up(plan.pixels, kPanel) * std::min(plan.depth, kSumBlock) + kPanel);
@@ -130,6 +139,9 @@ class Worker {
   // The vectors run over the rows of the planes, so some lanes between the rows are for nothing.
   void run_direct(const Piece& piece, int64_t row) {
     const int64_t width = plan_.window.out_w, rows = piece.end / width - row;
+    if (plan_.single())
+      return correlate_rows(padded_.get(), planes_.offsets().data(), piece.weight, plan_.depth, planes_.width(), rows, width,
+                            piece.bias ? *piece.bias : 0.0f, piece.out + piece.begin);
     const int64_t columns = (rows - 1) * planes_.width() + width, stride = round_up(columns, kPanel);
     multiply_tile(piece.weight, weight_panel_, plan_.out_channels, {padded_.get(), 0, planes_.offsets().data()}, columns, plan_.depth, tile_.get(),
                   stride);

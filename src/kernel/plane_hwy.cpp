@@ -1,7 +1,8 @@
-// Laying images out as padded planes, one a phase of the stride, and taking results out again.
+// Laying images out as padded planes, one a phase of the stride, taking results out again, and the sums of a channel by itself.
 #include "kernel/plane.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/plane_hwy.cpp"
@@ -75,6 +76,66 @@ void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t row
   }
 }
 
+// kTaps of them, which registers hold, or any number if that is 0.
+template <int kTaps, class D>
+HWY_NOINLINE void correlate(D d, const float* HWY_RESTRICT from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride,
+                            int64_t rows, int64_t columns, float bias, float* HWY_RESTRICT to) {
+  using V = hn::Vec<D>;
+  constexpr int kHeld = std::max(kTaps, 1);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V shift = hn::Set(d, bias);
+  V weight[kHeld];
+  const float* at[kHeld];
+#pragma GCC unroll 9
+  for (int t = 0; t < kTaps; ++t) {
+    weight[t] = hn::Set(d, taps[t]);
+    at[t] = from + offsets[t];
+  }
+  for (int64_t i = 0; i < rows; ++i, to += columns) {
+    const int64_t row = i * from_stride;
+    const auto held = [&](int64_t j) HWY_ATTR {
+      V sum = hn::Zero(d);
+#pragma GCC unroll 9
+      for (int t = 0; t < kTaps; ++t) sum = hn::Add(sum, hn::Mul(hn::LoadU(d, at[t] + row + j), weight[t]));
+      hn::StoreU(hn::Add(sum, shift), d, to + j);
+    };
+    const auto any = [&](int64_t j, auto vectors) HWY_ATTR {
+      constexpr int kVectors = decltype(vectors)::value;
+      V sum[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
+      for (int64_t t = 0; t < depth; ++t) {
+        const float* x = from + offsets[t] + row + j;
+        const V w = hn::Set(d, taps[t]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], hn::Mul(hn::LoadU(d, x + v * lanes), w));
+      }
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(hn::Add(sum[v], shift), d, to + j + v * lanes);
+    };
+    // The last vector of a row overlaps the one before.
+    int64_t j = 0;
+    if constexpr (kTaps > 0) {
+      for (; j + lanes <= columns; j += lanes) held(j);
+      if (j < columns) held(columns - lanes);
+    } else {
+      for (; j + 4 * lanes <= columns; j += 4 * lanes) any(j, std::integral_constant<int, 4>());
+      for (; j + lanes <= columns; j += lanes) any(j, std::integral_constant<int, 1>());
+      if (j < columns) any(columns - lanes, std::integral_constant<int, 1>());
+    }
+  }
+}
+
+void correlate_rows(const float* from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride, int64_t rows, int64_t columns,
+                    float bias, float* to) {
+  const auto run = [&](auto d) HWY_ATTR {
+    (depth == 9 ? correlate<9, decltype(d)> : correlate<0, decltype(d)>)(d, from, offsets, taps, depth, from_stride, rows, columns, bias, to);
+  };
+  if (columns >= 16) run(hn::CappedTag<float, 16>());
+  else if (columns >= 8) run(hn::CappedTag<float, 8>());
+  else run(hn::CappedTag<float, 4>());
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace qdq::kernel
 HWY_AFTER_NAMESPACE();
@@ -83,6 +144,7 @@ HWY_AFTER_NAMESPACE();
 namespace qdq::kernel {
 HWY_EXPORT(store_rows);
 HWY_EXPORT(copy_rows);
+HWY_EXPORT(correlate_rows);
 
 void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(store_rows)(from, from_stride, rows, columns, bias, to, to_stride);
@@ -90,6 +152,11 @@ void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t co
 
 void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(copy_rows)(from, from_stride, step, rows, columns, to, to_stride);
+}
+
+void correlate_rows(const float* from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride, int64_t rows, int64_t columns,
+                    float bias, float* to) {
+  HWY_DYNAMIC_DISPATCH(correlate_rows)(from, offsets, taps, depth, from_stride, rows, columns, bias, to);
 }
 
 namespace {
