@@ -276,7 +276,7 @@ class StackTraces {
 }  // namespace
 
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
-  Prepared::Impl& impl = *prepared.impl_;
+  Prepared::Impl& impl = Prepared::Impl::of(prepared);
   impl.observe_constants();
   impl.interpreter.reset();  // frees the packed weights; another run makes it again
   release_kept_blocks();
@@ -287,6 +287,10 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
     if (const auto copy = copies.find(node); copy != copies.end()) annotations[copy->second] = &annotation;
 
   Replacer(program, impl).run();
+  if (impl.is_qat) {
+    fold_conv_bn_qat(program, impl.conv_bns, impl.compat);
+    if (impl.compat == Compat::kNone) set_training_mode(program, false, impl.compat);
+  }
   duplicate_dequantize(*program.graph, annotations);
   StackTraces(annotations, copies).port(*program.graph);
   if (options.fold_quantize) fold_quantized_constants(program);

@@ -36,7 +36,7 @@ kernel::ChannelAffine around_axis(const Tensor& x, int64_t axis) {
 
 // With float zero points q = round(x / scale + zero_point), which ATen's vectorised build fuses (std::fma is exact
 // everywhere), and the way back is computed in double.
-void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& affine, const float* zero_points, float* out) {
+void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& affine, const float* zero_points, float* out, uint8_t* mask) {
   const auto low = static_cast<float>(affine.qmin);
   const auto high = static_cast<float>(affine.qmax);
   for (int64_t row = 0; row < affine.outer * affine.channels; ++row) {
@@ -46,6 +46,7 @@ void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& aff
     for (int64_t i = row * affine.inner; i < (row + 1) * affine.inner; ++i) {
       // The sum turns -0 into the 0 that an integer has.
       const float q = std::nearbyint(std::fma(x[i], inverse, zero_point)) + 0.0f;
+      if (mask != nullptr) mask[i] = low <= q && q <= high;
       const double bounded = std::fmin(std::fmax(q, low), high);
       out[i] = static_cast<float>((bounded - zero_point) * scale);
     }
@@ -69,15 +70,17 @@ int64_t FakeQuantize::ch_axis() const {
   return ranges && ranges->is_per_channel() ? args_.ch_axis : -1;
 }
 
-Tensor FakeQuantize::rounded(const Tensor& x) const {
+Tensor FakeQuantize::rounded(const Tensor& x, Tensor* mask) const {
   QDQ_CHECK(x.dtype() == DType::kF32 || x.dtype() == DType::kF16 || x.dtype() == DType::kBF16, kInvalidArgument, class_name(),
             " rounds float32, float16 and bfloat16 tensors, and was given ", to_string(x.dtype()));
-  if (x.dtype() != DType::kF32) return rounded(x.to(DType::kF32)).to(x.dtype());
+  if (x.dtype() != DType::kF32) return rounded(x.to(DType::kF32), mask).to(x.dtype());
   const Tensor input = x.contiguous();
   Tensor out = Tensor::empty(x.sizes(), DType::kF32);
+  if (mask != nullptr) *mask = Tensor::empty(x.sizes(), DType::kU8);
+  uint8_t* const inside = mask != nullptr ? mask->data<uint8_t>() : nullptr;
   if (!is_per_channel(args_.qscheme)) {
     const kernel::Affine affine{in_force_.scale[0], in_force_.zero_point[0], quant_min_, quant_max_, kernel::Scaling::kMultiply};
-    kernel::fake_quantize_f32(input.data<float>(), input.numel(), affine, out.data<float>(), nullptr);
+    kernel::fake_quantize_f32(input.data<float>(), input.numel(), affine, out.data<float>(), inside);
     return out;
   }
   kernel::ChannelAffine affine = around_axis(input, args_.ch_axis);
@@ -87,18 +90,18 @@ Tensor FakeQuantize::rounded(const Tensor& x) const {
   affine.qmin = quant_min_;
   affine.qmax = quant_max_;
   if (in_force_.zero_point_dtype == DType::kF32) {
-    round_to_float_zero_points(input.data<float>(), affine, in_force_.float_zero_point.data(), out.data<float>());
+    round_to_float_zero_points(input.data<float>(), affine, in_force_.float_zero_point.data(), out.data<float>(), inside);
     return out;
   }
   for (const int64_t zero_point : in_force_.zero_point)
     QDQ_CHECK(quant_min_ <= zero_point && zero_point <= quant_max_, kInvalidArgument, "the zero point ", zero_point,
               " lies outside of the quantization range [", quant_min_, ", ", quant_max_, "]");
   affine.zero_points = in_force_.zero_point.data();
-  kernel::fake_quantize_channels_f32(input.data<float>(), affine, out.data<float>(), nullptr);
+  kernel::fake_quantize_channels_f32(input.data<float>(), affine, out.data<float>(), inside);
   return out;
 }
 
-Tensor FakeQuantize::forward(const Tensor& x) {
+Tensor FakeQuantize::forward(const Tensor& x, Tensor* mask) {
   if (observer_enabled_) {
     inner_->forward(x);
     const DType zero_point_dtype = in_force_.zero_point_dtype;
@@ -106,7 +109,7 @@ Tensor FakeQuantize::forward(const Tensor& x) {
     in_force_.zero_point_dtype = zero_point_dtype;
     if (zero_point_dtype == DType::kF32) in_force_.float_zero_point.resize(in_force_.scale.size(), 0.0f);
   }
-  return fake_quant_enabled_ ? rounded(x) : x;
+  return fake_quant_enabled_ ? rounded(x, mask) : x;
 }
 
 FixedQParamsFakeQuantize::FixedQParamsFakeQuantize(const ObserverArgs& args)
@@ -150,7 +153,7 @@ void FusedMovingAvgObsFakeQuantize::observe(const Tensor& x) {
   }
 }
 
-Tensor FusedMovingAvgObsFakeQuantize::forward(const Tensor& x) {
+Tensor FusedMovingAvgObsFakeQuantize::forward(const Tensor& x, Tensor* mask) {
   if (x.numel() == 0) return x;
   QDQ_CHECK(x.dtype() == DType::kF32, kInvalidArgument, "FusedMovingAvgObsFakeQuantize takes float32 tensors, and was given ", to_string(x.dtype()));
   if (observer_enabled_) observe(x);
@@ -166,7 +169,7 @@ Tensor FusedMovingAvgObsFakeQuantize::forward(const Tensor& x) {
     in_force_.scale[i] = found.scale;
     in_force_.zero_point[i] = found.zero_point;
   }
-  return rounded(x);
+  return rounded(x, mask);
 }
 
 }  // namespace qdq

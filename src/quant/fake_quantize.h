@@ -26,7 +26,10 @@ class FakeQuantize : public Observer {
   // Observes (if enabled), takes over the new qparams, and returns the rounded tensor (if enabled), else x itself.
   // float16 and bfloat16 are
   // rounded in f32. Throws Error{kInvalidArgument} for other dtypes.
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) final { return forward(x, nullptr); }
+  // The same for training: `mask`, if given, becomes a uint8 tensor of x's shape with 1 where x was rounded and 0 where it was clipped, which is
+  // the derivative that PyTorch takes for all of this; it is left undefined where x itself is returned.
+  virtual Tensor forward(const Tensor& x, Tensor* mask);
   QParams calculate_qparams() const override { return inner_->calculate_qparams(); }
   bool calibrated() const override { return inner_->calibrated(); }
   Tensor min_val() const override { return inner_->min_val(); }
@@ -53,7 +56,7 @@ class FakeQuantize : public Observer {
 
  protected:
   FakeQuantize(const ObserverArgs& args, std::shared_ptr<Observer> inner);
-  Tensor rounded(const Tensor& x) const;
+  Tensor rounded(const Tensor& x, Tensor* mask) const;
 
   std::shared_ptr<Observer> inner_;
   QParams in_force_;
@@ -76,7 +79,8 @@ class FusedMovingAvgObsFakeQuantize final : public FakeQuantize {
   // Throws Error{kInvalidArgument} if the class inside is not a moving average.
   explicit FusedMovingAvgObsFakeQuantize(const ObserverArgs& args);
   std::string_view class_name() const override { return "FusedMovingAvgObsFakeQuantize"; }
-  Tensor forward(const Tensor& x) override;
+  using FakeQuantize::forward;
+  Tensor forward(const Tensor& x, Tensor* mask) override;
 
  private:
   void observe(const Tensor& x);

@@ -12,11 +12,7 @@ namespace {
 constexpr std::string_view kBatchNorm = "torch.ops.aten.batch_norm.default";
 constexpr std::string_view kNoTraining = "torch.ops.aten._native_batch_norm_legit_no_training.default";
 
-struct FoldedNorm {
-  Node* conv = nullptr;
-  Node* weight = nullptr;  // get_attr
-  Node* bias = nullptr;    // get_attr or null
-  Node* norm = nullptr;
+struct FoldedNorm : ConvBn {
   Tensor gamma, beta, mean, var;  // gamma and beta may be undefined
   double eps = 1e-5;
 };
@@ -33,6 +29,25 @@ Tensor constant_of(const Program& program, const Node& norm, const Argument& arg
 
 bool is_float32(const Tensor& tensor) { return !tensor.defined() || tensor.dtype() == DType::kF32; }
 
+// The batch norm's parts, or nothing if one is no constant of float32.
+std::optional<FoldedNorm> read(const Program& program, const ConvBn& parts) {
+  const Node* norm = parts.norm;
+  FoldedNorm out{parts, {}, {}, {}, {}, 1e-5};
+  if (out.weight == nullptr || out.weight->op() != Node::Op::kGetAttr) return std::nullopt;
+  if (out.bias != nullptr && out.bias->op() != Node::Op::kGetAttr) return std::nullopt;
+  out.gamma = constant_of(program, *norm, norm->arg(1));
+  out.beta = constant_of(program, *norm, norm->arg(2));
+  out.mean = constant_of(program, *norm, norm->arg(3));
+  out.var = constant_of(program, *norm, norm->arg(4));
+  if (!out.mean.defined() || !out.var.defined()) return std::nullopt;
+  out.eps = norm->arg(norm->target() == kBatchNorm ? 7 : 6).number().value_or(1e-5);
+  const Tensor weight = program.attribute_of(*out.weight);
+  if (!is_float32(weight) || !is_float32(out.gamma) || !is_float32(out.beta) || !is_float32(out.mean) || !is_float32(out.var) ||
+      (out.bias && !is_float32(program.attribute_of(*out.bias))))
+    return std::nullopt;
+  return out;
+}
+
 // The batch norm's parts, or nothing if it cannot be folded.
 std::optional<FoldedNorm> foldable(const Program& program, Node* norm, Compat compat) {
   Node* conv = norm->arg(0).node();
@@ -41,20 +56,7 @@ std::optional<FoldedNorm> foldable(const Program& program, Node* norm, Compat co
   // The training form normalises with the batch's own statistics, so there is nothing to fold.
   if (plain && norm->arg(5).is<bool>() && norm->arg(5).as<bool>() && compat == Compat::kNone) return std::nullopt;
   if (compat == Compat::kNone && conv->users().size() != 1) return std::nullopt;
-  FoldedNorm out{conv, conv->arg(1).node(), conv->arg(2).node(), norm, {}, {}, {}, {}, 1e-5};
-  if (out.weight == nullptr || out.weight->op() != Node::Op::kGetAttr) return std::nullopt;
-  if (out.bias != nullptr && out.bias->op() != Node::Op::kGetAttr) return std::nullopt;
-  out.gamma = constant_of(program, *norm, norm->arg(1));
-  out.beta = constant_of(program, *norm, norm->arg(2));
-  out.mean = constant_of(program, *norm, norm->arg(3));
-  out.var = constant_of(program, *norm, norm->arg(4));
-  if (!out.mean.defined() || !out.var.defined()) return std::nullopt;
-  out.eps = norm->arg(plain ? 7 : 6).number().value_or(1e-5);
-  const Tensor weight = program.attribute_of(*out.weight);
-  if (!is_float32(weight) || !is_float32(out.gamma) || !is_float32(out.beta) || !is_float32(out.mean) || !is_float32(out.var) ||
-      (out.bias && !is_float32(program.attribute_of(*out.bias))))
-    return std::nullopt;
-  return out;
+  return read(program, {conv, conv->arg(1).node(), conv, conv->arg(2).node(), conv, norm});
 }
 
 // Channel by channel: what the weight is multiplied with, and the new bias.
@@ -128,13 +130,13 @@ void store(Program& program, Node* get_attr, const Node* reader, Tensor value, C
 void fold(Program& program, const FoldedNorm& parts, Compat compat) {
   const Tensor old_bias = parts.bias ? program.attribute_of(*parts.bias) : Tensor();
   const Affine affine = affine_of(parts, old_bias);
-  store(program, parts.weight, parts.conv, scaled_weight(parts, program.attribute_of(*parts.weight), affine.factor), compat);
+  store(program, parts.weight, parts.weight_reader, scaled_weight(parts, program.attribute_of(*parts.weight), affine.factor), compat);
   const int64_t channels = static_cast<int64_t>(affine.bias.size());
   const Tensor bias = Tensor::of<float>({channels}, std::span<const float>(affine.bias));
   if (parts.bias) {
-    store(program, parts.bias, parts.conv, bias, compat);
+    store(program, parts.bias, parts.bias_reader, bias, compat);
   } else {
-    std::string name = parts.conv->arg(1).node()->target() + "_bias";
+    std::string name = parts.weight->target() + "_bias";
     if (Attribute* taken = program.find_attribute(name)) {
       // PyTorch overwrites it; the same name comes up again only for a shared weight.
       if (compat == Compat::kTorch26) taken->tensor = bias;
@@ -156,6 +158,15 @@ void fold(Program& program, const FoldedNorm& parts, Compat compat) {
 }
 
 }  // namespace
+
+void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat) {
+  const auto read_parts = read(program, parts);
+  if (!read_parts)
+    throw Error(ErrorCode::kUnsupported,
+                concat("cannot fold batch norm ", parts.norm->name(), " into ", parts.conv->name(), ": a parameter or statistic is not float32"),
+                parts.norm->name(), parts.norm->target());
+  fold(program, *read_parts, compat);
+}
 
 bool is_batch_norm(const Node& node) {
   return node.is(kBatchNorm) || node.is(kNoTraining) || node.is("torch.ops.aten._native_batch_norm_legit.default");

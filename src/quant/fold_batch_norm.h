@@ -14,6 +14,15 @@ namespace qdq {
 // what the model computes. So does Compat::kTorch26; else such a batch norm is left in place, and a shared weight is copied.
 void fold_batch_norms(Program& program, Compat compat);
 
+// One convolution, its parameters (get_attr nodes; bias may be null) with the nodes that read them, which is the convolution itself unless
+// they are quantized in between, and the batch norm that reads nothing else than the convolution.
+struct ConvBn {
+  Node *conv, *weight, *weight_reader, *bias, *bias_reader, *norm;
+};
+// Folds this batch norm as above, in training form too: with its running statistics.
+// Throws Error{kUnsupported} if parameters or statistics are not float32 constants.
+void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat);
+
 // Whether the node is a batch norm that PyTorch's passes know, in training or inference form.
 bool is_batch_norm(const Node& node);
 // aten.conv1d / conv2d, and aten.conv_transpose1d / conv_transpose2d (the overloads that PyTorch 2.6 names).

@@ -291,20 +291,26 @@ void Prepared::set_state(size_t index, const ObserverState& state) {
 }
 
 Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends) {
+  return Prepared::Impl::prepare(std::move(program), quantizer, std::move(backends), /*is_qat=*/false);
+}
+
+Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vector<Backend*> backends, bool is_qat) {
   check_memory(least_bytes_of_results(program, {}), "calibrating the program");
   auto impl = std::make_unique<Prepared::Impl>();
   impl->program = std::move(program);
   impl->compat = quantizer.compat();
   impl->scopes = scopes_of(*impl->program.graph);
-  fold_batch_norms(impl->program, impl->compat);
+  impl->is_qat = is_qat;
+  if (!is_qat) fold_batch_norms(impl->program, impl->compat);
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
   if (impl->compat == Compat::kNone) resolve_axes(*impl->program.graph, impl->annotations);
   quantizer.validate(impl->program, impl->annotations);
+  if (is_qat) impl->conv_bns = fuse_conv_bn_qat(impl->program, impl->annotations, impl->compat);
 
   std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>> derived;
-  ObserverMap observers = make_observers(*impl->program.graph, impl->annotations, &derived);
+  ObserverMap observers = make_observers(*impl->program.graph, impl->annotations, &derived, is_qat);
   quantizer.adjust_observers(impl->program, observers);
   Inserter(*impl, observers).run();
   for (ObserverGroup& group : impl->groups)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quant/pt2e.h"
+#include "quant/qat_conv_bn.h"
 
 namespace qdq {
 
@@ -24,6 +25,9 @@ struct Prepared::Impl {
   Annotations annotations;
   Compat compat = Compat::kNone;
   std::vector<ObserverGroup> groups;
+  bool is_qat = false;                                  // made by prepare_qat_pt2e
+  std::vector<QatConvBn> conv_bns;                      // what was rewritten for training
+  int64_t revision = 0;                                 // changes with the graph, between training and inference
   std::unordered_map<std::string, size_t> modules;      // target of a call_module node -> its group
   std::unordered_map<std::string, std::string> scopes;  // node name in the float graph -> last part of its module's path
   std::unordered_set<const Observer*> of_constants;     // see one constant only; one look is enough
@@ -34,6 +38,10 @@ struct Prepared::Impl {
   std::unique_ptr<Interpreter> interpreter;  // of `calibrated`, made at the first run
   int64_t looks = 0, looks_done = 0;         // of observers at values of one batch
   const OnObserved* on_observed = nullptr;   // while a batch runs, if somebody wants to know
+
+  static Prepared prepare(Program program, Quantizer& quantizer, std::vector<Backend*> backends, bool is_qat);
+  // Its own of a prepared program, for those who prepare, train and convert.
+  static Impl& of(const Prepared& prepared) { return *prepared.impl_; }
 
   // The group of an observer's call_module node; nothing for other nodes.
   std::optional<size_t> group_of_module(const Node& node) const;

@@ -54,8 +54,6 @@ class Prepared {
  private:
   std::unique_ptr<Impl> impl_;
   explicit Prepared(std::unique_ptr<Impl> impl);
-  friend Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends);
-  friend Program convert_pt2e(const Prepared& prepared, const struct ConvertOptions& options);
 };
 
 // Folds batch norm, lets the quantizer transform and annotate, and inserts observers
@@ -69,7 +67,8 @@ struct ConvertOptions {
 };
 
 // The dq/q program: observers become quantize/dequantize pairs with their qparams, weights are folded to integers
-// (quantize_pt2e.py, convert_pt2e). Throws Error{kNotCalibrated} naming the observers that have seen no data.
+// (quantize_pt2e.py, convert_pt2e). What prepare_qat_pt2e rewrote is folded; unless PyTorch 2.6 is followed, batch norms and dropouts that
+// are left take their inference form. Throws Error{kNotCalibrated} naming the observers that have seen no data.
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});
 
 }  // namespace qdq

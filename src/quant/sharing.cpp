@@ -169,7 +169,7 @@ std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   return make_observer(ctr.class_name, args);
 }
 
-std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec) {
+std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec, bool is_qat) {
   ObserverArgs args;
   args.dtype = spec.dtype;
   args.qscheme = spec.qscheme.value_or(QScheme::kPerTensorAffine);
@@ -177,11 +177,11 @@ std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec
   args.quant_max = spec.quant_max;
   args.scale = spec.scale;
   args.zero_point = spec.zero_point;
-  return make_observer("FixedQParamsObserver", args);
+  return make_observer(is_qat ? "FixedQParamsFakeQuantize" : "FixedQParamsObserver", args);
 }
 
 ObserverMap make_observers(const Graph& graph, const Annotations& annotations,
-                           std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>>* derived_from) {
+                           std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>>* derived_from, bool is_qat) {
   Sharing sharing(graph, annotations);
   ObserverMap out;
   std::unordered_map<size_t, std::shared_ptr<Observer>> of_root;
@@ -201,7 +201,7 @@ ObserverMap make_observers(const Graph& graph, const Annotations& annotations,
       if (const auto* s = std::get_if<QuantizationSpec>(&spec)) {
         observer = make_observer(*s);
       } else if (const auto* f = std::get_if<FixedQParamsQuantizationSpec>(&spec)) {
-        observer = make_observer(*f);
+        observer = make_observer(*f, is_qat);
       } else if (const auto* shared = std::get_if<SharedQuantizationSpec>(&spec)) {
         observer = source(shared->with, " shares with ");
       } else if (const auto* d = std::get_if<DerivedQuantizationSpec>(&spec)) {

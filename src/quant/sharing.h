@@ -17,14 +17,16 @@ using ObserverMap = std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>
 // Unites edges and outputs that share (explicitly by SharedQuantizationSpec, or implicitly because they see the same tensor with
 // equal specs) and makes one observer for each set, from the spec of its first member.
 // `derived_from`, if given, receives the sources of observers with a DerivedQuantizationSpec.
+// For training fixed qparams belong to a fake quantizer, else to an observer.
 // Throws Error{kInvalidArgument} if a spec's limits are wrong, if specs share in a circle, or name an edge or node that
 // carries no spec or whose observer comes later in the order.
 ObserverMap make_observers(const Graph& graph, const Annotations& annotations,
-                           std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>>* derived_from = nullptr);
+                           std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>>* derived_from = nullptr,
+                           bool is_qat = false);
 
 // The observer that a spec describes on its own (not for shared and derived specs, which need others).
 std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec);
-std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec);
+std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec, bool is_qat = false);
 
 // Throws Error{kInvalidArgument} if quant_min > quant_max or ch_axis < 0, naming `where`.
 void check_spec(const QSpec& spec, const std::string& where);

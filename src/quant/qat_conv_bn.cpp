@@ -1,0 +1,191 @@
+// Rewriting of convolutions in front of batch norms for quantization-aware training.
+#include "quant/qat_conv_bn.h"
+
+#include <algorithm>
+
+#include "quant/fold_batch_norm.h"
+
+namespace qdq {
+namespace {
+
+constexpr std::string_view kAten = "torch.ops.aten.";
+constexpr std::string_view kBatchNorm = "torch.ops.aten.batch_norm.default";
+// What F.batch_norm has if nobody says otherwise, and so PyTorch's patterns.
+constexpr double kDefaultEps = 1e-5, kDefaultMomentum = 0.1;
+
+bool is_parameter(const Node* node) { return node != nullptr && node->op() == Node::Op::kGetAttr; }
+
+// The convolution in front of a batch norm, if the two are to be rewritten.
+Node* rewritable_conv(const Node& norm) {
+  Node* conv = norm.is(kBatchNorm) ? norm.arg(0).node() : nullptr;
+  if (conv == nullptr || !(is_conv(*conv) || is_conv_transpose(*conv)) || conv->users().size() != 1) return nullptr;
+  for (size_t i = 1; i <= 4; ++i)
+    if (!is_parameter(norm.arg(i).node())) return nullptr;
+  if (!is_parameter(conv->arg(1).node()) || (!conv->arg(2).is_none() && !is_parameter(conv->arg(2).node()))) return nullptr;
+  if (is_conv_transpose(*conv) && conv->arg(6).integer().value_or(1) != 1) return nullptr;
+  return conv->meta.val.tensor() != nullptr && conv->arg(1).node()->meta.val.tensor() != nullptr ? conv : nullptr;
+}
+
+void set_defaults(Node* norm, Compat compat) {
+  if (compat != Compat::kTorch26) return;
+  norm->set_arg(6, kDefaultMomentum);
+  norm->set_arg(7, kDefaultEps);
+}
+
+// Builds the nodes of one rewritten convolution in front of its batch norm.
+class Builder {
+ public:
+  Builder(Graph& graph, Node* before) : graph_(graph), point_(graph.insert_before(before)) {}
+
+  Node* call(std::string_view op, std::vector<Argument> args, const ValueMeta& val, Node::Kwargs kwargs = {}) {
+    Node* node = graph_.call(concat(kAten, op), std::move(args), std::move(kwargs));
+    node->meta.val = val;
+    node->meta.nn_module_stack = {{"L__self__", "", "torch.nn.Module"}};
+    return node;
+  }
+  // [C] as a tensor of the given rank whose channels lie along the axis.
+  Node* along(Node* vector, int64_t rank, int64_t axis) {
+    TensorMeta meta = *vector->meta.val.tensor();
+    const SymInt channels = meta.sizes.at(0);
+    Argument::List shape(static_cast<size_t>(rank), 1);
+    meta.sizes = SymShape(static_cast<size_t>(rank), SymInt(1));
+    meta.strides.clear();
+    shape[static_cast<size_t>(axis)] = -1;
+    meta.sizes[static_cast<size_t>(axis)] = channels;
+    return call("reshape.default", {vector, std::move(shape)}, {meta});
+  }
+
+ private:
+  Graph& graph_;
+  Graph::InsertPoint point_;
+};
+
+QatConvBn rewrite(Graph& graph, Node* norm, Node* conv, Compat compat) {
+  Node *weight = conv->arg(1).node(), *bias = conv->arg(2).node(), *gamma = norm->arg(1).node(), *var = norm->arg(4).node();
+  const auto rank = static_cast<int64_t>(weight->meta.val.tensor()->sizes.size());
+  set_defaults(norm, compat);
+  norm->set_arg(5, true);
+  Builder build(graph, norm);
+  const ValueMeta channels = gamma->meta.val, image = conv->meta.val;
+  Node* sum = build.call("add.Tensor", {var, norm->arg(7).number().value_or(kDefaultEps)}, channels);
+  Node* deviation = build.call("sqrt.default", {sum}, channels);
+  Node* factor = build.call("div.Tensor", {gamma, deviation}, channels);
+  Node* column = build.along(factor, rank, is_conv_transpose(*conv) ? 1 : 0);
+  Node* scaled = build.call("mul.Tensor", {weight, column}, weight->meta.val);
+  scaled->meta.nn_module_stack = conv->meta.nn_module_stack;
+  QatConvBn out{conv->name(), norm->name(), weight->name(), scaled->name(), "", ""};
+  conv->set_arg(1, scaled);
+  if (conv->args().size() == 2) conv->set_arg(2, Argument());  // PyTorch writes the missing bias out
+  if (bias != nullptr) {
+    Node* zero = build.call("zeros_like.default", {bias}, bias->meta.val, {{"dtype", conv->meta.val.tensor()->dtype}, {"pin_memory", false}});
+    zero->meta.nn_module_stack.clear();
+    conv->set_arg(2, zero);
+    out.bias = bias->name();
+    out.zero_bias = zero->name();
+  }
+  graph.move_before(conv, norm);
+  Node* row = build.along(factor, rank, 1);
+  Node* unscaled = build.call("div.Tensor", {conv, row}, image);
+  if (bias != nullptr) {
+    Node* added = build.along(bias, rank, 1);
+    unscaled = build.call("add.Tensor", {unscaled, added}, image);
+  }
+  norm->set_arg(0, unscaled);
+  return out;
+}
+
+// The edge (from, conv) is (to, conv) now, in the map of the convolution and wherever a spec names it.
+void move_edge(Annotations& annotations, Node* conv, Node* from, Node* to) {
+  const Edge old{from, conv}, now{to, conv};
+  const auto follow = [&](EdgeOrNode& at) {
+    if (const Edge* edge = std::get_if<Edge>(&at); edge != nullptr && *edge == old) at = now;
+  };
+  const auto follow_spec = [&](QSpec& spec) {
+    if (auto* shared = std::get_if<SharedQuantizationSpec>(&spec)) follow(shared->with);
+    if (auto* derived = std::get_if<DerivedQuantizationSpec>(&spec))
+      for (EdgeOrNode& source : derived->derived_from) follow(source);
+  };
+  for (auto& [node, annotation] : annotations) {
+    for (auto& [input, spec] : annotation.input_qspec_map) {
+      if (node == conv && input == from) input = to;
+      follow_spec(spec);
+    }
+    follow_spec(annotation.output_qspec);
+  }
+}
+
+// The user of `source` on the way to the node, looking through quantize and dequantize operators.
+Node* reader_on_the_way(Node* node, size_t argument, const Node* source) {
+  Node* input = node->arg(argument).node();
+  while (input != source) {
+    QDQ_CHECK(input != nullptr && input->op() == Node::Op::kCallFunction, kInternal, "the rewritten weight or bias of ", node->name(), " is lost");
+    node = input;
+    input = node->arg(0).node();
+  }
+  return node;
+}
+
+// num_batches_tracked += 1
+bool counts_batches(const Node& node, Compat compat) {
+  if (!node.is("torch.ops.aten.add_.Tensor") || !is_parameter(node.arg(0).node()) || node.arg(1).number() != 1 || !node.users().empty()) return false;
+  if (compat == Compat::kNone) return node.arg(0).node()->target().ends_with("num_batches_tracked");
+  return std::any_of(node.meta.source_fn_stack.begin(), node.meta.source_fn_stack.end(),
+                     [](const auto& source) { return source.second == "torch.nn.modules.batchnorm.BatchNorm2d"; });
+}
+
+}  // namespace
+
+std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotations, Compat compat) {
+  Graph& graph = *program.graph;
+  std::vector<QatConvBn> out;
+  for (Node* norm : graph.nodes()) {
+    Node* conv = rewritable_conv(*norm);
+    if (conv == nullptr) continue;
+    Node *weight = conv->arg(1).node(), *bias = conv->arg(2).node();
+    out.push_back(rewrite(graph, norm, conv, compat));
+    move_edge(annotations, conv, weight, conv->arg(1).node());
+    if (bias != nullptr) move_edge(annotations, conv, bias, conv->arg(2).node());
+  }
+  return out;
+}
+
+void fold_conv_bn_qat(Program& program, const std::vector<QatConvBn>& rewritten, Compat compat) {
+  Graph& graph = *program.graph;
+  for (const QatConvBn& names : rewritten) {
+    Node *conv = graph.find(names.conv), *norm = graph.find(names.norm);
+    if (conv == nullptr || norm == nullptr) continue;  // nobody reads them
+    Node *weight = graph.find(names.weight), *scaled = graph.find(names.scaled_weight);
+    Node* weight_reader = reader_on_the_way(conv, 1, scaled);
+    weight_reader->replace_input_with(scaled, weight);
+    Node *bias = nullptr, *bias_reader = conv;
+    if (!names.bias.empty()) {
+      Node* zero = graph.find(names.zero_bias);
+      bias = graph.find(names.bias);
+      bias_reader = reader_on_the_way(conv, 2, zero);
+      bias_reader->replace_input_with(zero, bias);
+    }
+    norm->set_arg(0, conv);
+    graph.eliminate_dead_code();
+    fold_batch_norm(program, {conv, weight, weight_reader, bias, bias_reader, norm}, compat);
+  }
+  for (Node* node : graph.nodes())
+    if (counts_batches(*node, compat)) graph.erase(node);
+  graph.eliminate_dead_code();
+}
+
+bool set_training_mode(Program& program, bool training, Compat compat) {
+  bool changed = false;
+  const auto set = [&](Node* node, size_t argument) {
+    if (!node->arg(argument).is<bool>() || node->arg(argument).as<bool>() == training) return false;
+    node->set_arg(argument, training);
+    return changed = true;
+  };
+  for (Node* node : program.graph->nodes()) {
+    if (node->is(kBatchNorm) && set(node, 5)) set_defaults(node, compat);
+    const bool drops = node->is("torch.ops.aten.dropout.default") || node->is("torch.ops.aten.dropout_.default");
+    if (drops && set(node, 2) && compat == Compat::kTorch26) node->set_arg(1, 0.5);
+  }
+  return changed;
+}
+
+}  // namespace qdq
