@@ -23,7 +23,9 @@
 #include "quant/explain.h"                 // IWYU pragma: export
 #include "quant/observer.h"                // IWYU pragma: export
 #include "quant/pt2e.h"                    // IWYU pragma: export
+#include "quant/qat.h"                     // IWYU pragma: export
 #include "quant/quantizer.h"               // IWYU pragma: export
 #include "quant/x86_inductor_quantizer.h"  // IWYU pragma: export
 #include "quant/xnnpack_quantizer.h"       // IWYU pragma: export
 #include "tensor/tensor.h"                 // IWYU pragma: export
+#include "train/trainer.h"                 // IWYU pragma: export

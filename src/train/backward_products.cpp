@@ -1,0 +1,149 @@
+// Gradients of matrix products and convolutions, which are such products again.
+#include <algorithm>
+
+#include "exec/convolution.h"
+#include "kernel/conv_backward.h"
+#include "train/backward.h"
+
+namespace qdq {
+namespace {
+
+// op(a) op(b) for matrices in the last two axes, where op transposes if asked; the axes in front are equal.
+Tensor product(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b) {
+  const Tensor left = floats(a), right = floats(b);
+  const int64_t rows = a.size(transpose_a ? -1 : -2), depth = a.size(transpose_a ? -2 : -1), columns = b.size(transpose_b ? -2 : -1);
+  Shape sizes(a.sizes().begin(), a.sizes().end() - 2);
+  const int64_t batch = numel_of(sizes);
+  sizes.insert(sizes.end(), {rows, columns});
+  const Tensor out = Tensor::empty(sizes, DType::kF32);
+  const kernel::MatrixView l{left.data<float>(), transpose_a ? 1 : depth, transpose_a ? rows : 1};
+  const kernel::MatrixView r{right.data<float>(), transpose_b ? 1 : columns, transpose_b ? depth : 1};
+  if (batch == 1) kernel::gemm_f32(rows, columns, depth, l, r, nullptr, kernel::BiasAxis::kNone, out.data<float>(), columns);
+  else kernel::matmul_f32(batch, rows, columns, depth, l, rows * depth, r, depth * columns, out.data<float>());
+  return out;
+}
+
+// out[..., n] = sum_k x[..., k] weight[n, k] + bias[n]
+std::vector<Value> linear(const BackwardCall& c) {
+  const Tensor &x = c.x(0), &weight = c.x(1);
+  const int64_t count = x.numel() / std::max<int64_t>(1, x.size(-1));
+  const Tensor rows = x.reshape({count, x.size(-1)}), g = c.g().reshape({count, weight.size(0)});
+  std::vector<Value> out(3);
+  if (c.wanted[0]) out[0] = product(g, false, weight, false).reshape(x.sizes());
+  if (c.wanted[1]) out[1] = product(g, true, rows, false);
+  if (c.wanted[2]) out[2] = sum_to(g, {1, weight.size(0)}).reshape({weight.size(0)});
+  return out;
+}
+
+// self @ other with PyTorch's rules for vectors and batches.
+std::vector<Value> matmul_of(const BackwardCall& c, size_t first) {
+  Tensor a = c.x(first), b = c.x(first + 1), g = c.g();
+  const Shape a_sizes = a.sizes(), b_sizes = b.sizes();
+  const bool a_vector = a.dim() == 1, b_vector = b.dim() == 1;
+  if (b_vector) b = b.unsqueeze(1), g = g.unsqueeze(g.dim());
+  if (a_vector) a = a.unsqueeze(0), g = g.unsqueeze(g.dim() - 1);
+  const auto wide = [&](const Tensor& t) {
+    Shape sizes(g.sizes().begin(), g.sizes().end() - 2);
+    sizes.insert(sizes.end(), {t.size(-2), t.size(-1)});
+    return t.expand(sizes);
+  };
+  std::vector<Value> out(first + 2);
+  if (c.wanted[first]) out[first] = sum_to(product(g, false, wide(b), true), a.sizes()).reshape(a_sizes);
+  if (c.wanted[first + 1]) out[first + 1] = sum_to(product(wide(a), true, g, false), b.sizes()).reshape(b_sizes);
+  return out;
+}
+std::vector<Value> matmul(const BackwardCall& c) { return matmul_of(c, 0); }
+
+// beta self + alpha mat1 @ mat2
+std::vector<Value> addmm(const BackwardCall& c) {
+  QDQ_CHECK(c.call.number(3) == 1 && c.call.number(4) == 1, kUnsupported, c.call.op().target, " has a gradient for alpha = beta = 1 only");
+  std::vector<Value> out = matmul_of(c, 1);
+  if (c.wanted[0]) out[0] = sum_to(c.g(), c.x(0).sizes());
+  return out;
+}
+
+Value bias_grad(const Tensor& g) {
+  Shape channels(g.sizes().size(), 1);
+  channels[1] = g.size(1);
+  return sum_to(g, channels).reshape({g.size(1)});
+}
+
+template <bool general> std::vector<Value> convolution(const BackwardCall& c) {
+  const std::optional<FloatConvolution> conv = float_convolution(c.call, general);
+  QDQ_CHECK(conv.has_value(), kUnsupported, c.call.op().target, " has a gradient for float32 batches of one or two spatial axes only");
+  const Tensor x = floats(c.x(0)), weight = floats(c.x(1)), g = floats(c.g());
+  const kernel::Conv2dCall call{{x.size(1), weight.size(0), conv->groups, conv->kernel[0], conv->kernel[1], conv->stride[0], conv->stride[1],
+                                 conv->padding[0], conv->padding[1], conv->dilation[0], conv->dilation[1]},
+                                x.size(0),
+                                conv->in[0],
+                                conv->in[1],
+                                conv->out[0],
+                                conv->out[1]};
+  std::vector<Value> out(3);
+  if (c.wanted[0]) {
+    const Tensor grad = Tensor::empty(x.sizes(), DType::kF32);
+    kernel::conv2d_backward_input_f32(g.data<float>(), weight.data<float>(), call, grad.data<float>());
+    out[0] = grad;
+  }
+  if (c.wanted[1]) {
+    const Tensor grad = Tensor::empty(weight.sizes(), DType::kF32);
+    kernel::conv2d_backward_weight_f32(g.data<float>(), x.data<float>(), call, grad.data<float>());
+    out[1] = grad;
+  }
+  if (c.wanted[2]) out[2] = bias_grad(g);
+  return out;
+}
+
+// A transposed convolution computes what the gradient of a convolution's input is, so its own gradients are those of that convolution with
+// input and output exchanged.
+std::vector<Value> conv_transpose(const BackwardCall& c) {
+  const Tensor x = floats(c.x(0)), weight = floats(c.x(1)), g = floats(c.g());
+  const auto axes = static_cast<size_t>(weight.dim() - 2);
+  QDQ_CHECK(axes >= 1 && axes <= 2 && x.dim() == weight.dim(), kUnsupported, c.call.op().target,
+            " has a gradient for batches of one or two spatial axes only");
+  const auto pair = [&](size_t i, int64_t of_height) {
+    const std::vector<int64_t> values = c.call.integers(i, axes);
+    return std::pair(axes == 1 ? of_height : values[0], values.back());
+  };
+  const auto [stride_h, stride_w] = pair(3, 1);
+  const auto [pad_h, pad_w] = pair(4, 0);
+  const auto [dilation_h, dilation_w] = pair(7, 1);
+  const auto height = [&](const Tensor& t) { return axes == 1 ? 1 : t.size(2); };
+  const kernel::Conv2dCall call{
+      {g.size(1), x.size(1), c.call.integer(6), height(weight), weight.size(-1), stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w},
+      x.size(0),
+      height(g),
+      g.size(-1),
+      height(x),
+      x.size(-1)};
+  std::vector<Value> out(3);
+  if (c.wanted[0]) {
+    const Tensor grad = Tensor::empty(x.sizes(), DType::kF32);
+    kernel::conv2d_f32(g.data<float>(), call.batch, call.in_h, call.in_w, kernel::pack_conv2d_f32(call.conv, weight.data<float>()), nullptr,
+                       call.out_h, call.out_w, grad.data<float>());
+    out[0] = grad;
+  }
+  if (c.wanted[1]) {
+    const Tensor grad = Tensor::empty(weight.sizes(), DType::kF32);
+    kernel::conv2d_backward_weight_f32(x.data<float>(), g.data<float>(), call, grad.data<float>());
+    out[1] = grad;
+  }
+  if (c.wanted[2]) out[2] = bias_grad(g);
+  return out;
+}
+
+}  // namespace
+
+void add_product_backwards(std::vector<BackwardDef>& table) {
+  const auto add = [&](std::string_view target, Backward backward) { table.push_back({target, backward, true, false}); };
+  add("torch.ops.aten.linear.default", linear);
+  add("torch.ops.aten.addmm.default", addmm);
+  for (const std::string_view target : {"torch.ops.aten.mm.default", "torch.ops.aten.bmm.default", "torch.ops.aten.matmul.default"})
+    add(target, matmul);
+  for (const std::string_view target : {"torch.ops.aten.conv1d.default", "torch.ops.aten.conv2d.default"}) add(target, convolution<false>);
+  add("torch.ops.aten.convolution.default", convolution<true>);
+  for (const std::string_view target : {"torch.ops.aten.conv_transpose1d.default", "torch.ops.aten.conv_transpose2d.input"})
+    add(target, conv_transpose);
+}
+
+}  // namespace qdq

@@ -1,0 +1,13 @@
+// The program as training runs it: without operators that write over their arguments, whose old values the way back may need.
+#pragma once
+
+#include "graph/program.h"
+
+namespace qdq {
+
+// Makes of every in-place operator on a computed value its functional form (relu_ becomes relu), and lets who reads the written value later
+// read the result instead. Operators that write to attributes, as the counters of batch norms do, stay. Dropouts pass their input.
+// Throws Error{kUnsupported} if the value is a view of another one or others are views of it, or the functional form is not there.
+void make_functional(Program& program);
+
+}  // namespace qdq
