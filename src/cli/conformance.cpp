@@ -20,8 +20,13 @@ struct Category {
 
 // A category that is missing here fails with a message that says so.
 constexpr std::array kCategories = {
-    Category{"observers", run_observers_case}, Category{"quantize_ops", run_quantize_ops_case}, Category{"pt2e_xnnpack", run_pt2e_case},
-    Category{"pt2e_x86", run_pt2e_case},       Category{"annotation", run_pt2e_case},           Category{"zoo", run_zoo_case},
+    Category{"observers", run_observers_case},
+    Category{"quantize_ops", run_quantize_ops_case},
+    Category{"pt2e_xnnpack", run_pt2e_case},
+    Category{"pt2e_x86", run_pt2e_case},
+    Category{"annotation", run_pt2e_case},
+    Category{"zoo", run_zoo_case},
+    Category{"qat", run_qat_case},
 };
 
 CaseRunner runner_of(const ConformanceCase& c) {
@@ -61,6 +66,34 @@ std::string failure_of(const std::function<void()>& body) {
 bool equal_or_close(double a, double b, double relative, double absolute) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return true;
   return std::isfinite(a) && std::isfinite(b) && std::fabs(a - b) <= absolute + relative * std::fabs(b);
+}
+
+// Two outputs in units of the quantizer they come from.
+struct Difference {
+  double max_units = 0, fraction = 0, sqnr_db = std::numeric_limits<double>::infinity();
+  int64_t differing = 0;
+};
+
+Difference difference_of(const std::vector<double>& found, const std::vector<double>& expected, double unit) {
+  Difference out;
+  double signal = 0, noise = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i])) ? 0 : std::fabs(found[i] - expected[i]);
+    const double units = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference / unit;
+    out.max_units = std::max(out.max_units, units);
+    out.differing += units > 0.01;
+    signal += expected[i] * expected[i];
+    noise += difference * difference;
+  }
+  out.fraction = expected.empty() ? 0 : static_cast<double>(out.differing) / static_cast<double>(expected.size());
+  if (noise != 0) out.sqnr_db = 10 * std::log10(signal / noise);
+  return out;
+}
+
+bool within(const Difference& d, const nlohmann::json& limits) {
+  if (limits.contains("min_sqnr_db") && d.sqnr_db >= number_of(limits["min_sqnr_db"])) return true;
+  if (d.max_units > number_of(limits.at("max_units"))) return false;
+  return !limits.contains("fraction") || d.differing <= 2 || d.fraction <= number_of(limits["fraction"]);
 }
 
 }  // namespace
@@ -175,6 +208,26 @@ void expect_close(const std::string& what, const Tensor& actual, const Tensor& e
   if (actual.dtype() != expected.dtype()) differ(what, " has dtype ", to_string(actual.dtype()), ", PyTorch's has ", to_string(expected.dtype()));
   if (actual.sizes() != expected.sizes()) differ(what, " has shape ", to_string(actual.sizes()), ", PyTorch's has ", to_string(expected.sizes()));
   expect_close(what, numbers_of(actual), numbers_of(expected), relative, absolute);
+}
+
+std::vector<std::vector<Tensor>> batches_of(const ConformanceCase& c, const std::string& file, const std::string& letter) {
+  std::vector<std::vector<Tensor>> out;
+  for (size_t n = 0;; ++n) {
+    std::vector<Tensor> batch;
+    for (size_t i = 0; c.has_array(file, concat(letter, n, "_i", i)); ++i) batch.push_back(c.array(file, concat(letter, n, "_i", i)));
+    if (batch.empty()) return out;
+    out.push_back(std::move(batch));
+  }
+}
+
+void expect_within_limits(const std::string& what, const Tensor& found, const Tensor& expected, double unit, const nlohmann::json& limits) {
+  if (expected.sizes() != found.sizes() || expected.dtype() != found.dtype())
+    differ(what, " is ", to_string(found.dtype()), " ", to_string(found.sizes()), ", PyTorch has ", to_string(expected.dtype()), " ",
+           to_string(expected.sizes()));
+  const Difference d = difference_of(numbers_of(found), numbers_of(expected), unit);
+  if (!within(d, limits))
+    differ(what, " is off by up to ", d.max_units, " units, ", d.fraction * 100, " % of the elements, ", d.sqnr_db, " dB; allowed is ",
+           limits.dump());
 }
 
 }  // namespace qdq

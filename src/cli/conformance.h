@@ -63,10 +63,17 @@ void run_observers_case(const ConformanceCase& c);
 void run_quantize_ops_case(const ConformanceCase& c);
 void run_pt2e_case(const ConformanceCase& c);  // pt2e_xnnpack, pt2e_x86, annotation
 void run_zoo_case(const ConformanceCase& c);
+void run_qat_case(const ConformanceCase& c);
 
 // Runs the body on each element of a list of entries that stand for themselves (each has an "id") and throws one
 // Mismatch for the first failure, with the number of entries that failed.
 void for_each_entry(const nlohmann::json& entries, const std::function<void(const nlohmann::json& entry)>& body);
+
+// Batches "<letter><n>_i<input>" of an .npz file.
+std::vector<std::vector<Tensor>> batches_of(const ConformanceCase& c, const std::string& file, const std::string& letter);
+
+// Throws Mismatch unless the tensor is as near to the expected one as an entry of "limits" allows, in units of the quantizer that it comes from.
+void expect_within_limits(const std::string& what, const Tensor& found, const Tensor& expected, double unit, const nlohmann::json& limits);
 
 // Numbers of case.json, where infinities and NaN are {"float": "inf"}; a list of them, or one number as a list of
 // length 1.

@@ -21,39 +21,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Batches "<letter><n>_i<input>" of an .npz file.
-std::vector<std::vector<Tensor>> batches_of(const ConformanceCase& c, const std::string& file, const std::string& letter) {
-  std::vector<std::vector<Tensor>> out;
-  for (size_t n = 0;; ++n) {
-    std::vector<Tensor> batch;
-    for (size_t i = 0; c.has_array(file, concat(letter, n, "_i", i)); ++i) batch.push_back(c.array(file, concat(letter, n, "_i", i)));
-    if (batch.empty()) return out;
-    out.push_back(std::move(batch));
-  }
-}
-
-// Two outputs in units of the quantizer they come from.
-struct Difference {
-  double max_units = 0, fraction = 0, sqnr_db = std::numeric_limits<double>::infinity();
-  int64_t differing = 0;
-};
-
-Difference difference_of(const std::vector<double>& found, const std::vector<double>& expected, double unit) {
-  Difference out;
-  double signal = 0, noise = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double difference = found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i])) ? 0 : std::fabs(found[i] - expected[i]);
-    const double units = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference / unit;
-    out.max_units = std::max(out.max_units, units);
-    out.differing += units > 0.01;
-    signal += expected[i] * expected[i];
-    noise += difference * difference;
-  }
-  out.fraction = expected.empty() ? 0 : static_cast<double>(out.differing) / static_cast<double>(expected.size());
-  if (noise != 0) out.sqnr_db = 10 * std::log10(signal / noise);
-  return out;
-}
-
 // One flow of a case: the case itself, or an entry of `flows` in zoo.
 class Flow {
  public:
@@ -359,21 +326,9 @@ class Flow {
     for (size_t t = 0; t < outputs.size(); ++t)
       for (size_t o = 0; o < outputs[t].size(); ++o) {
         const std::string key = concat(prefix_, kind, "_t", t, "_o", o);
-        const Tensor& expected = case_.array("expected.npz", key);
-        if (expected.sizes() != outputs[t][o].sizes() || expected.dtype() != outputs[t][o].dtype())
-          differ(what, ": output ", o, " is ", to_string(outputs[t][o].dtype()), " ", to_string(outputs[t][o].sizes()), ", PyTorch has ",
-                 to_string(expected.dtype()), " ", to_string(expected.sizes()));
-        const Difference d = difference_of(numbers_of(outputs[t][o]), numbers_of(expected), number_of(expected_["outputs"].at(o).at("unit")));
-        if (!within(d, limits.at(o)))
-          differ(what, ": output ", o, " of test ", t, " is off by up to ", d.max_units, " units, ", d.fraction * 100, " % of the elements, ",
-                 d.sqnr_db, " dB; allowed is ", limits[o].dump());
+        expect_within_limits(concat(what, ": output ", o, " of test ", t), outputs[t][o], case_.array("expected.npz", key),
+                             number_of(expected_["outputs"].at(o).at("unit")), limits.at(o));
       }
-  }
-
-  static bool within(const Difference& d, const Json& limits) {
-    if (limits.contains("min_sqnr_db") && d.sqnr_db >= number_of(limits["min_sqnr_db"])) return true;
-    if (d.max_units > number_of(limits.at("max_units"))) return false;
-    return !limits.contains("fraction") || d.differing <= 2 || d.fraction <= number_of(limits["fraction"]);
   }
 
   void same_numeric_debug(const Program& converted) const {
