@@ -117,6 +117,7 @@ struct Interpreter::Impl {
   std::vector<Placement> placements;
   ModuleHandler module_handler;
   RangedModuleHandler ranged_module_handler;
+  RangeWish wants_range;
   NodeHook node_hook;
   std::optional<std::map<std::string, int64_t>> fitting;  // the symbols that a run has been found to fit with
 
@@ -149,7 +150,10 @@ Interpreter::Interpreter(Interpreter&&) noexcept = default;
 Interpreter& Interpreter::operator=(Interpreter&&) noexcept = default;
 
 void Interpreter::set_module_handler(ModuleHandler handler) { impl_->module_handler = std::move(handler); }
-void Interpreter::set_ranged_module_handler(RangedModuleHandler handler) { impl_->ranged_module_handler = std::move(handler); }
+void Interpreter::set_ranged_module_handler(RangedModuleHandler handler, RangeWish wants) {
+  impl_->ranged_module_handler = std::move(handler);
+  impl_->wants_range = std::move(wants);
+}
 void Interpreter::set_node_hook(NodeHook hook) { impl_->node_hook = std::move(hook); }
 const std::vector<Interpreter::Placement>& Interpreter::placements() const { return impl_->placements; }
 
@@ -245,7 +249,7 @@ Tail::Work Interpreter::Impl::find_tail(size_t i, const Tensor& result, const Ru
   }
   const Node* next = i + 1 < steps.size() ? steps[i + 1].node : nullptr;
   work.wants_range = ranged_module_handler && next != nullptr && next->op() == Node::Op::kCallModule && !next->args().empty() &&
-                     next->arg(0).node() == steps[i].node;
+                     next->arg(0).node() == steps[i].node && (!wants_range || wants_range(*next));
   return work;
 }
 

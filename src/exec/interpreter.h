@@ -55,9 +55,11 @@ class Interpreter {
   // Answers call_module nodes (observers): gets the node and its resolved arguments, returns its result.
   using ModuleHandler = std::function<Value(const Node& node, std::span<const Value> args)>;
   void set_module_handler(ModuleHandler handler);
-  // Answers them instead where the range of the first argument is known already: it was taken while the argument was written.
+  // Answers them instead where the range of the first argument is known already: it was taken while the argument was written. That is done
+  // only for nodes that `wants` it for (all, if it is empty).
   using RangedModuleHandler = std::function<Value(const Node& node, std::span<const Value> args, const kernel::MinMax& range)>;
-  void set_ranged_module_handler(RangedModuleHandler handler);
+  using RangeWish = std::function<bool(const Node& node)>;
+  void set_ranged_module_handler(RangedModuleHandler handler, RangeWish wants = {});
   // Called after every node that ran, with its result. No node runs as part of another's tail then.
   using NodeHook = std::function<void(const Node& node, const Value& value)>;
   void set_node_hook(NodeHook hook);

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "quant/qparams.h"
 
@@ -301,6 +302,7 @@ Tensor HistogramObserver::forward(const Tensor& x) {
 }
 
 Tensor HistogramObserver::forward_with_range(const Tensor& x, const FloatRange& range) {
+  newest_.clear();
   if (x.numel() == 0) return x;
   FloatRange seen = range;
   const bool all_finite = seen.min != -kInf && seen.max != kInf;
@@ -310,9 +312,11 @@ Tensor HistogramObserver::forward_with_range(const Tensor& x, const FloatRange& 
   }
   QDQ_CHECK(!std::isnan(seen.min), kInvalidArgument, "HistogramObserver was given a tensor that holds NaN");
   found_.reset();
+  newest_range_ = seen;
   if (range_.min == kInf || range_.max == -kInf) {
     histogram_ = histogram_of(x, seen, args_.bins, all_finite);
     range_ = seen;
+    if (all_finite) newest_ = histogram_;
     return x;
   }
   const FloatRange both{std::min(range_.min, seen.min), std::max(range_.max, seen.max)};
@@ -328,10 +332,35 @@ Tensor HistogramObserver::forward_with_range(const Tensor& x, const FloatRange& 
   } else {
     before = rebin_histogram(histogram_, range_, both);
   }
+  if (all_finite) newest_ = counts;
   for (size_t i = 0; i < counts.size(); ++i) counts[i] += before[i];
   histogram_ = std::move(counts);
   range_ = both;
   return x;
+}
+
+bool HistogramObserver::forward_clamped(float low, float high) {
+  constexpr float kLastCount = 16777216.0f;  // where a count stops growing, so that it may stand for more
+  const auto is_whole = [&](float count) { return count < kLastCount; };
+  // Of such ranges bins are in no order, or those of another range.
+  const bool odd = !(range_.min < range_.max) || !std::isfinite((range_.max - range_.min) * static_cast<float>(args_.bins));
+  if (newest_.empty() || odd || !(low <= high) || !std::all_of(newest_.begin(), newest_.end(), is_whole)) return false;
+  const FloatRange seen{std::clamp(newest_range_.min, low, high), std::clamp(newest_range_.max, low, high)};
+  if (!(seen.min >= range_.min && seen.max <= range_.max)) return false;
+  const auto bin_of = [&](float value) {
+    const std::vector<float> one = histogram_of(Tensor::of<float>({1}, {value}), range_, args_.bins, true);
+    return std::find(one.begin(), one.end(), 1.0f) - one.begin();
+  };
+  const auto begin = newest_.begin(), first = begin + bin_of(seen.min), last = begin + bin_of(seen.max), end = newest_.end();
+  const double below = std::accumulate(begin, first, 0.0), above = std::accumulate(last + 1, end, 0.0);
+  std::fill(begin, first, 0.0f);
+  std::fill(last + 1, end, 0.0f);
+  *first = static_cast<float>(std::min<double>(*first + below, kLastCount));
+  *last = static_cast<float>(std::min<double>(*last + above, kLastCount));
+  for (size_t i = 0; i < histogram_.size(); ++i) histogram_[i] += newest_[i];
+  newest_range_ = seen;
+  found_.reset();
+  return true;
 }
 
 Tensor HistogramObserver::histogram() const { return Tensor::of<float>({args_.bins}, std::span<const float>(histogram_)); }
@@ -343,6 +372,7 @@ void HistogramObserver::set_state(const Tensor& min_val, const Tensor& max_val, 
   const Tensor counts = histogram.to(DType::kF32).contiguous();
   histogram_.assign(counts.span<float>().begin(), counts.span<float>().end());
   range_ = {static_cast<float>(min_val.item()), static_cast<float>(max_val.item())};
+  newest_.clear();
   found_.reset();
 }
 

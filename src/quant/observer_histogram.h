@@ -41,6 +41,9 @@ class HistogramObserver final : public Observer {
   // Throws Error{kInvalidArgument} if the data holds NaN or is of an integer dtype.
   Tensor forward(const Tensor& x) override;
   Tensor forward_with_range(const Tensor& x, const FloatRange& range) override;
+  // As forward(clamp(x, low, high)) for the tensor x of the last call of any forward, from what was counted then, without looking at an element:
+  // every bin holds numbers of one side of a bound but that of the bound itself. False, and nothing changes, where that does not tell the counts.
+  bool forward_clamped(float low, float high);
   QParams calculate_qparams() const override;
   bool calibrated() const override;
   Tensor min_val() const override { return Tensor::scalar(range_.min); }
@@ -54,6 +57,8 @@ class HistogramObserver final : public Observer {
  private:
   FloatRange range_;
   std::vector<float> histogram_;
+  std::vector<float> newest_;      // the counts of the last tensor in the bins of range_; empty if they are not known
+  FloatRange newest_range_{0, 0};  // its least and largest element
   int64_t dst_bins_;
   mutable std::optional<HistogramSearch> found_;  // until more data comes
 };

@@ -1,11 +1,13 @@
 // prepare_pt2e: folds batch norm, annotates, and puts observers into the graph; and the prepared program, which calibrates them.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "base/memory.h"
 #include "exec/footprint.h"
 #include "quant/fold_batch_norm.h"
+#include "quant/observer_histogram.h"
 #include "quant/observer_statistics.h"
 #include "quant/prepared_impl.h"
 #include "quant/sharing.h"
@@ -194,6 +196,14 @@ void check_inputs(const Program& program, const std::vector<Tensor>& inputs) {
   }
 }
 
+// The bounds of a node that clamps its first argument.
+std::optional<FloatRange> clamp_of(const Node& node) {
+  if (node.is("torch.ops.aten.relu.default") || node.is("torch.ops.aten.relu_.default")) return FloatRange{0, std::numeric_limits<float>::infinity()};
+  if (!node.is("torch.ops.aten.hardtanh.default") && !node.is("torch.ops.aten.hardtanh_.default")) return std::nullopt;
+  if (!node.kwargs().empty()) return std::nullopt;
+  return FloatRange{static_cast<float>(node.arg(1).number().value_or(-1)), static_cast<float>(node.arg(2).number().value_or(1))};
+}
+
 }  // namespace
 
 std::optional<size_t> Prepared::Impl::group_of_module(const Node& node) const {
@@ -214,12 +224,18 @@ void Prepared::Impl::observe_constants() {
 void Prepared::Impl::make_interpreter() {
   calibrated = program.clone();
   looks = 0;
+  clamps.clear();
+  std::unordered_map<size_t, const Node*> newest;  // of each group the observer that looked last
   for (Node* node : calibrated.graph->nodes())
     if (const auto group = group_of_module(*node); group && of_constants.count(groups[*group].observer.get())) {
       node->replace_all_uses_with(node->arg(0).node());
       calibrated.graph->erase(node);
     } else if (group) {
       ++looks;
+      const Node *seen = node->arg(0).node(), *before = std::exchange(newest[*group], node);
+      const std::optional<FloatRange> clamp = clamp_of(*seen);
+      if (!clamp || before == nullptr || seen->arg(0).node() != before || before->users().size() != 1) continue;
+      if (groups[*group].observer->as_histogram() != nullptr) clamps.emplace(node, *clamp);
     }
   interpreter = std::make_unique<Interpreter>(calibrated, backends);
   const auto observe = [this](const Node& node, std::span<const Value> args, const kernel::MinMax* range) -> Value {
@@ -228,7 +244,9 @@ void Prepared::Impl::make_interpreter() {
     const Node* observed = node.arg(0).node();
     try {
       Observer& observer = *groups[group_of_module(node).value()].observer;
-      Tensor seen = range ? observer.forward_with_range(*x, {range->min, range->max}) : observer.forward(*x);
+      const auto clamp = clamps.find(&node);
+      const bool known = clamp != clamps.end() && observer.as_histogram()->forward_clamped(clamp->second.min, clamp->second.max);
+      Tensor seen = known ? *x : range ? observer.forward_with_range(*x, {range->min, range->max}) : observer.forward(*x);
       if (on_observed) (*on_observed)(++looks_done, looks);
       return seen;
     } catch (const Error& error) {
@@ -239,7 +257,8 @@ void Prepared::Impl::make_interpreter() {
   };
   interpreter->set_module_handler([=](const Node& node, std::span<const Value> args) { return observe(node, args, nullptr); });
   interpreter->set_ranged_module_handler(
-      [=](const Node& node, std::span<const Value> args, const kernel::MinMax& range) { return observe(node, args, &range); });
+      [=](const Node& node, std::span<const Value> args, const kernel::MinMax& range) { return observe(node, args, &range); },
+      [this](const Node& node) { return clamps.count(&node) == 0; });
 }
 
 Prepared::Prepared(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

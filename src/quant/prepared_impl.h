@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "quant/observer_statistics.h"
 #include "quant/pt2e.h"
 #include "quant/qat_conv_bn.h"
 
@@ -36,8 +37,11 @@ struct Prepared::Impl {
   std::vector<Backend*> backends;
   Program calibrated;                        // what calibration runs
   std::unique_ptr<Interpreter> interpreter;  // of `calibrated`, made at the first run
-  int64_t looks = 0, looks_done = 0;         // of observers at values of one batch
-  const OnObserved* on_observed = nullptr;   // while a batch runs, if somebody wants to know
+  // The observers in it that see a value right after it, clamped (as XNNPACK's around hardtanh do), and the bounds:
+  //   x -> observer -> hardtanh -> the same observer
+  std::unordered_map<const Node*, FloatRange> clamps;
+  int64_t looks = 0, looks_done = 0;        // of observers at values of one batch
+  const OnObserved* on_observed = nullptr;  // while a batch runs, if somebody wants to know
 
   static Prepared prepare(Program program, Quantizer& quantizer, std::vector<Backend*> backends, bool is_qat);
   // Its own of a prepared program, for those who prepare, train and convert.

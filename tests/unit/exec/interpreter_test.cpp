@@ -388,6 +388,15 @@ TEST(Interpreter, RunsWhatIsBehindAnOperatorWhileItsResultIsWritten) {
     const std::vector<Tensor> found = fast.run({{x}});
     EXPECT_THAT(told, testing::ElementsAre("observer_0", "observer_1"));
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << i << " threads " << threads;
+    told.clear();
+    fast.set_ranged_module_handler(
+        [&](const Node& node, std::span<const Value> args, const kernel::MinMax&) {
+          told.push_back(node.target());
+          return args[0];
+        },
+        [](const Node& node) { return node.target() == "observer_1"; });
+    fast.run({{x}});
+    EXPECT_THAT(told, testing::ElementsAre("observer_1"));
     fast.set_ranged_module_handler({});
     const std::vector<Tensor> unranged = fast.run({{x}});
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(unranged[i], expected[i])) << i << " threads " << threads;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "quant/fake_quantize.h"
 #include "quant/observer_histogram.h"
@@ -203,6 +204,57 @@ TEST(Observer, TakesARangeThatIsKnownAsItWouldFindIt) {
   }
   const auto histogram = make_observer("HistogramObserver", default_observer_args("HistogramObserver"));
   EXPECT_THROW(histogram->forward_with_range(batches[0], {NAN, NAN}), Error);
+}
+
+TEST(Observer, HistogramKnowsWhatAClampDoesToTheNewestTensor) {
+  std::mt19937 random(5);
+  const struct {
+    float low, high;
+  } clamps[] = {{0, 6}, {0, kInf}, {-1, 1}, {-100, 100}, {0.3f, 0.3f}, {-kInf, -0.5f}, {-0.0f, 2}};
+  for (const auto& [low, high] : clamps) {
+    for (const int64_t bins : {1, 3, 64, 2048}) {
+      ObserverArgs args = default_observer_args("HistogramObserver");
+      args.bins = bins;
+      const auto counts = make_observer("HistogramObserver", args), is_told = make_observer("HistogramObserver", args);
+      int known = 0;
+      for (const float width : {2.0f, 1.0f, 9.0f, 0.25f}) {
+        std::normal_distribution<float> normal(0, width);
+        Tensor x = Tensor::empty({5, 101}, DType::kF32), clamped = Tensor::empty({5, 101}, DType::kF32);
+        for (int64_t i = 0; i < x.numel(); ++i) {
+          x.data<float>()[i] = normal(random);
+          clamped.data<float>()[i] = std::clamp(x.data<float>()[i], low, high);
+        }
+        counts->forward(x);
+        counts->forward(clamped);
+        is_told->forward(x);
+        if (is_told->as_histogram()->forward_clamped(low, high)) ++known;
+        else is_told->forward(clamped);
+        EXPECT_TRUE(bitwise_equal(counts->min_val(), is_told->min_val())) << low << " " << high << " " << bins;
+        EXPECT_TRUE(bitwise_equal(counts->max_val(), is_told->max_val())) << low << " " << high << " " << bins;
+        EXPECT_TRUE(bitwise_equal(counts->histogram(), is_told->histogram())) << low << " " << high << " " << bins;
+      }
+      EXPECT_EQ(known, 4) << "all bounds lie inside of the data's range";
+    }
+  }
+}
+
+TEST(Observer, HistogramLooksWhereAClampCannotBeKnown) {
+  const auto told_of = [](const Tensor& x, float low, float high) {
+    const auto observer = make_plain("HistogramObserver");
+    observer->forward(x);
+    return observer->as_histogram()->forward_clamped(low, high);
+  };
+  EXPECT_TRUE(told_of(vector_of({-1, 0, 2}), 0, 6));
+  EXPECT_FALSE(told_of(vector_of({-3, -2, -1}), 0, 6)) << "the range grows";
+  EXPECT_FALSE(told_of(vector_of({1, 2, kInf}), 0, 6)) << "what is infinite was not counted";
+  EXPECT_FALSE(told_of(vector_of({1, 1, 1}), 0, 6)) << "one value";
+  EXPECT_FALSE(told_of(Tensor::empty({0}, DType::kF32), 0, 6));
+  EXPECT_FALSE(told_of(vector_of({-1, 0, 2}), 1, 0)) << "bounds in no order";
+  EXPECT_FALSE(told_of(vector_of({-3e38f, 0, 3e38f}), -1, 1)) << "no finite width";
+  const auto observer = make_plain("HistogramObserver");
+  observer->forward(vector_of({-1, 0, 2}));
+  observer->forward(Tensor::empty({0}, DType::kF32));
+  EXPECT_FALSE(observer->as_histogram()->forward_clamped(0, 1)) << "the newest tensor is empty";
 }
 
 TEST(Observer, HistogramRefusesNanAndLeavesOutInfinities) {

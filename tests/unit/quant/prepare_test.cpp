@@ -1,6 +1,7 @@
 // Sharing and placing of observers, and refusals of annotations.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -73,6 +74,43 @@ TEST(Prepare, AProgramThatCannotFitIsRefusedBeforeItsQuantizerIsAsked) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code, ErrorCode::kOutOfMemory);
     EXPECT_EQ(error.message.find("calibrating the program needs at least 5000 MB of memory, and "), 0u) << error.message;
+  }
+}
+
+// The histogram of a value and of the same value clamped, which is not counted element by element, and of a third one by the same observer.
+TEST(Prepare, HistogramsAroundAClampAreThoseOfBothTensors) {
+  for (const bool has_other : {false, true}) {
+    ProgramBuilder b;
+    Node* sum = b.call("add.Tensor", {b.input("x", {7, 9}), b.input("y", {7, 9})});
+    Node* other = has_other ? b.call("mul.Tensor", {sum, sum}) : nullptr;
+    Node* clamped = b.call("hardtanh.default", {has_other ? other : sum, -0.25, 0.75});
+    Program program = b.finish({clamped});
+    Prepared prepared = prepare(std::move(program), [&](Graph& g, Annotations& a) {
+      Node *source = g.find("add"), *last = g.find("hardtanh");
+      QuantizationSpec spec = int8_spec();
+      spec.observer.class_name = "HistogramObserver";
+      a[source].output_qspec = spec;
+      a[last].set_input(last->arg(0).node(), SharedQuantizationSpec{source});
+      a[last].output_qspec = SharedQuantizationSpec{source};
+    });
+    const auto expected = make_observer("HistogramObserver", prepared.observers().at(0).observer->args());
+    for (uint32_t seed : {1u, 2u, 3u}) {
+      const Tensor x = sample({7, 9}, seed), y = sample({7, 9}, seed + 10), whole = Tensor::empty({7, 9}, DType::kF32);
+      const Tensor clamp = Tensor::empty({7, 9}, DType::kF32);
+      for (int64_t i = 0; i < x.numel(); ++i) whole.data<float>()[i] = x.data<float>()[i] + y.data<float>()[i];
+      expected->forward(whole);
+      if (has_other) {
+        for (int64_t i = 0; i < x.numel(); ++i) whole.data<float>()[i] *= whole.data<float>()[i];
+        expected->forward(whole);
+      }
+      for (int64_t i = 0; i < x.numel(); ++i) clamp.data<float>()[i] = std::clamp(whole.data<float>()[i], -0.25f, 0.75f);
+      expected->forward(clamp);
+      prepared.run({x, y});
+    }
+    ASSERT_EQ(prepared.observers().size(), 1u);
+    EXPECT_TRUE(bitwise_equal(prepared.observers()[0].observer->histogram(), expected->histogram())) << has_other;
+    EXPECT_TRUE(bitwise_equal(prepared.observers()[0].observer->min_val(), expected->min_val())) << has_other;
+    EXPECT_TRUE(bitwise_equal(prepared.observers()[0].observer->max_val(), expected->max_val())) << has_other;
   }
 }
 
