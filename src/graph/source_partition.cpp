@@ -9,44 +9,49 @@ namespace qdq {
 
 namespace {
 
+// Where the classes of torch.nn lie.
+constexpr std::pair<std::string_view, std::string_view> kModules[] = {
+    {"conv.", "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d"},
+    {"linear.", "Identity Linear Bilinear"},
+    {"batchnorm.", "BatchNorm1d BatchNorm2d BatchNorm3d"},
+    {"normalization.", "LayerNorm GroupNorm LocalResponseNorm RMSNorm"},
+    {"instancenorm.", "InstanceNorm1d InstanceNorm2d InstanceNorm3d"},
+    {"activation.",
+     "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Hardswish Hardsigmoid Hardtanh Sigmoid Tanh Softmax LogSoftmax Softplus "
+     "Softsign Threshold GLU MultiheadAttention"},
+    {"pooling.",
+     "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d "
+     "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d"},
+    {"sparse.", "Embedding EmbeddingBag"},
+    {"dropout.", "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout"},
+    {"rnn.", "RNN GRU LSTM RNNCell GRUCell LSTMCell"},
+    {"pixelshuffle.", "PixelShuffle PixelUnshuffle"},
+    {"upsampling.", "Upsample UpsamplingNearest2d UpsamplingBilinear2d"},
+    {"flatten.", "Flatten Unflatten"},
+    {"container.", "Sequential ModuleList ModuleDict"},
+};
+
 struct PublicName {
   std::string_view name, recorded;
 };
 constexpr PublicName kPublicNames[] = {
-    {"torch.nn.Conv1d", "torch.nn.modules.conv.Conv1d"},
-    {"torch.nn.Conv2d", "torch.nn.modules.conv.Conv2d"},
-    {"torch.nn.Conv3d", "torch.nn.modules.conv.Conv3d"},
-    {"torch.nn.ConvTranspose1d", "torch.nn.modules.conv.ConvTranspose1d"},
-    {"torch.nn.ConvTranspose2d", "torch.nn.modules.conv.ConvTranspose2d"},
-    {"torch.nn.Linear", "torch.nn.modules.linear.Linear"},
-    {"torch.nn.BatchNorm1d", "torch.nn.modules.batchnorm.BatchNorm1d"},
-    {"torch.nn.BatchNorm2d", "torch.nn.modules.batchnorm.BatchNorm2d"},
-    {"torch.nn.MaxPool2d", "torch.nn.modules.pooling.MaxPool2d"},
-    {"torch.nn.AvgPool2d", "torch.nn.modules.pooling.AvgPool2d"},
-    {"torch.nn.AdaptiveAvgPool2d", "torch.nn.modules.pooling.AdaptiveAvgPool2d"},
-    {"torch.nn.ReLU", "torch.nn.modules.activation.ReLU"},
-    {"torch.nn.ReLU6", "torch.nn.modules.activation.ReLU6"},
-    {"torch.nn.LeakyReLU", "torch.nn.modules.activation.LeakyReLU"},
-    {"torch.nn.Hardtanh", "torch.nn.modules.activation.Hardtanh"},
-    {"torch.nn.Hardswish", "torch.nn.modules.activation.Hardswish"},
-    {"torch.nn.SiLU", "torch.nn.modules.activation.SiLU"},
-    {"torch.nn.Tanh", "torch.nn.modules.activation.Tanh"},
-    {"torch.nn.GELU", "torch.nn.modules.activation.GELU"},
-    {"torch.nn.MultiheadAttention", "torch.nn.modules.activation.MultiheadAttention"},
-    {"torch.nn.Embedding", "torch.nn.modules.sparse.Embedding"},
-    {"torch.nn.LayerNorm", "torch.nn.modules.normalization.LayerNorm"},
-    {"torch.nn.GRU", "torch.nn.modules.rnn.GRU"},
-    {"torch.nn.LSTM", "torch.nn.modules.rnn.LSTM"},
     {"torch.nn.functional.linear", "torch._C._nn.linear"},
     {"torch.nn.functional.conv1d", "torch.conv1d"},
     {"torch.nn.functional.conv2d", "torch.conv2d"},
+    {"torch.nn.functional.conv3d", "torch.conv3d"},
+    {"torch.nn.functional.conv_transpose1d", "torch.conv_transpose1d"},
+    {"torch.nn.functional.conv_transpose2d", "torch.conv_transpose2d"},
+    {"torch.nn.functional.conv_transpose3d", "torch.conv_transpose3d"},
+    {"torch.nn.functional.avg_pool1d", "torch.avg_pool1d"},
+    {"torch.nn.functional.avg_pool3d", "torch._C._nn.avg_pool3d"},
+    {"torch.nn.functional.adaptive_avg_pool1d", "torch.adaptive_avg_pool1d"},
+    {"torch.nn.functional.pixel_shuffle", "torch.pixel_shuffle"},
+    {"torch.nn.functional.pixel_unshuffle", "torch.pixel_unshuffle"},
+    {"torch.nn.functional.prelu", "torch.prelu"},
+    {"torch.nn.functional.gelu", "torch._C._nn.gelu"},
     {"torch.nn.functional.avg_pool2d", "torch._C._nn.avg_pool2d"},
     {"torch.nn.functional.relu_", "torch.relu_"},
     {"torch.nn.functional.hardtanh_", "torch._C._nn.hardtanh_"},
-    {"operator.add", "_operator.add"},
-    {"operator.iadd", "_operator.iadd"},
-    {"operator.mul", "_operator.mul"},
-    {"operator.imul", "_operator.imul"},
 };
 
 const std::vector<std::vector<std::string>>& equivalence_classes() {
@@ -98,6 +103,12 @@ void find_borders(SourcePartition& partition) {
 std::string source_name(std::string_view public_name) {
   for (const auto& [name, recorded] : kPublicNames)
     if (name == public_name) return std::string(recorded);
+  constexpr std::string_view kClasses = "torch.nn.", kOperators = "operator.";
+  if (public_name.starts_with(kOperators)) return concat("_", public_name);
+  const std::string_view name = public_name.substr(std::min(public_name.size(), kClasses.size()));
+  if (public_name.starts_with(kClasses) && name.find('.') == std::string_view::npos)
+    for (const auto& [module, classes] : kModules)
+      if (concat(" ", classes, " ").find(concat(" ", name, " ")) != std::string::npos) return concat("torch.nn.modules.", module, name);
   return std::string(public_name);
 }
 

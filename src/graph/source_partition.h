@@ -23,7 +23,8 @@ struct SourcePartition {
 };
 
 // What the file records for PyTorch's public name of a module class or function: "torch.nn.Conv2d" ->
-// "torch.nn.modules.conv.Conv2d", "torch.nn.functional.linear" -> "torch._C._nn.linear". Other names are returned unchanged.
+// "torch.nn.modules.conv.Conv2d", "torch.nn.functional.linear" -> "torch._C._nn.linear", "operator.add" -> "_operator.add". Other names
+// are returned unchanged.
 std::string source_name(std::string_view public_name);
 
 // The partitions of the wanted sources, grouped by source in the order in which the graph mentions them first, then by call.
