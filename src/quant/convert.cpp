@@ -1,10 +1,12 @@
 // convert_pt2e: observers become quantize / dequantize operators with their qparams, and weights become integers.
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "base/large_blocks.h"
 #include "quant/constant_fold.h"
 #include "quant/prepared_impl.h"
+#include "quant/qparams.h"
 #include "quant/reference_representation.h"
 
 namespace qdq {
@@ -97,11 +99,40 @@ class Replacer {
       rest.push_back(static_cast<double>(qparams.scale[0]));
       rest.push_back(qparams.float_zero_point.empty() ? qparams.zero_point.at(0) : static_cast<int64_t>(qparams.float_zero_point.at(0)));
     }
-    rest.push_back(observer.quant_min());
-    rest.push_back(observer.quant_max());
+    const QDType qdtype = observer.args().qdtype;
+    const IntegerRange range = qdtype == QDType::kPlain      ? IntegerRange{observer.quant_min(), observer.quant_max()}
+                               : qdtype == QDType::kQuint4x2 ? IntegerRange{0, 15}
+                                                             : IntegerRange{min_of(dtype), max_of(dtype)};
+    rest.push_back(range.min);
+    rest.push_back(range.max);
     rest.push_back(dtype);
+    if (qdtype != QDType::kPlain && !qparams.float_zero_point.empty() && input->op() == Node::Op::kGetAttr)
+      return dequantize_table(input, qparams, observer.args().ch_axis, range, rest);
     const std::string kind = per_channel ? "quantize_per_channel.default" : "quantize_per_tensor.default";
     return pair(input, kind, rest, dtype);
+  }
+
+  // The integers of a constant with float zero points, which torch.quantize_per_channel adds before it rounds, other than the operator
+  // quantize_per_channel (ATen/native/quantized/AffineQuantizerBase.cpp, quantize_val_float_qparams).
+  Node* dequantize_table(Node* input, const QParams& qparams, int64_t axis, IntegerRange range, const std::vector<Argument>& rest) {
+    const Tensor x = program_.attribute_of(*input).contiguous();
+    const size_t at = wrap_axis(axis, x.dim());
+    int64_t inner = 1;
+    for (size_t i = at + 1; i < x.sizes().size(); ++i) inner *= x.sizes()[i];
+    Tensor q = Tensor::empty(x.sizes(), DType::kU8);
+    const std::span<const float> values = x.span<float>();
+    const std::span<uint8_t> integers = q.span<uint8_t>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t channel = i / static_cast<size_t>(inner) % qparams.scale.size();
+      const float sum = values[i] * (1.0f / qparams.scale[channel]) + qparams.float_zero_point[channel];
+      integers[i] = static_cast<uint8_t>(std::clamp(std::nearbyint(sum), static_cast<float>(range.min), static_cast<float>(range.max)));
+    }
+    Node* table = buffer(node_name_of(input->target()) + "_quantized_", q);
+    std::vector<Argument> args = {table};
+    args.insert(args.end(), rest.begin(), rest.end());
+    Node* dq = graph_.call(op("dequantize_per_channel.default"), std::move(args));
+    dq->meta.val = input->meta.val;
+    return dq;
   }
 
   // quantize(input, rest) -> dequantize(that, rest)

@@ -45,6 +45,8 @@ struct ObserverCtr {
   std::optional<double> averaging_constant;
   std::optional<int64_t> bins;
   bool reduce_range = false;
+  // FX graph mode's quantized tensor types: integers then go to the ends of the dtype, whatever the limits of the observer.
+  QDType qdtype = QDType::kPlain;
   std::string inner_class;                                               // fake quantizers: the observer inside ("MovingAverageMinMaxObserver")
   std::function<std::shared_ptr<Observer>(const ObserverArgs&)> custom;  // used instead of the class, if set
 };

@@ -154,6 +154,7 @@ std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   const bool per_channel_class = ctr.class_name.find("PerChannel") != std::string::npos;
   ObserverArgs args;
   args.dtype = spec.dtype;
+  args.qdtype = ctr.qdtype;
   args.qscheme = spec.qscheme.value_or(per_channel_class ? QScheme::kPerChannelAffine : QScheme::kPerTensorAffine);
   args.quant_min = spec.quant_min;
   args.quant_max = spec.quant_max;
