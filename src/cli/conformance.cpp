@@ -27,6 +27,7 @@ constexpr std::array kCategories = {
     Category{"annotation", run_pt2e_case},
     Category{"zoo", run_zoo_case},
     Category{"qat", run_qat_case},
+    Category{"fx", run_fx_case},
 };
 
 CaseRunner runner_of(const ConformanceCase& c) {

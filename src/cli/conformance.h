@@ -64,6 +64,7 @@ void run_quantize_ops_case(const ConformanceCase& c);
 void run_pt2e_case(const ConformanceCase& c);  // pt2e_xnnpack, pt2e_x86, annotation
 void run_zoo_case(const ConformanceCase& c);
 void run_qat_case(const ConformanceCase& c);
+void run_fx_case(const ConformanceCase& c);
 
 // Runs the body on each element of a list of entries that stand for themselves (each has an "id") and throws one
 // Mismatch for the first failure, with the number of entries that failed.

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 
+#include "cli/recipe_qconfig.h"
 #include "lower/lower.h"
 #include "quant/annotation_quantizer.h"
 #include "quant/composable_quantizer.h"
+#include "quant/qconfig_mapping_quantizer.h"
 #include "quant/x86_inductor_quantizer.h"
 #include "quant/xnnpack_quantizer.h"
 
@@ -313,6 +315,17 @@ std::unique_ptr<Quantizer> x86_of(const Fields& fields, Compat compat, const Rec
   return quantizer;
 }
 
+std::unique_ptr<Quantizer> qconfig_mapping_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
+  const auto mapping = fields.required<Json>("qconfig_mapping");
+  const bool is_qat = fields.optional<bool>("is_qat", false);
+  const auto backend_config = fields.optional<std::string>("backend_config", "native");
+  QDQ_CHECK(backend_config == "native", kInvalidArgument, fields.where("backend_config"), " is '", backend_config,
+            "'; the only one is 'native', that of fbgemm, qnnpack and oneDNN");
+  auto quantizer = std::make_unique<QConfigMappingQuantizer>(parse_qconfig_mapping(mapping, fields.where("qconfig_mapping"), is_qat), compat);
+  quantizer->set_filter_function(filter_of(fields, extensions));
+  return quantizer;
+}
+
 // [{"node": name, "attributes": {"quant_max": 127}}, {"edge": [producer, consumer], "attributes": {...}}]
 std::vector<ObserverOverride> overrides_of(const Fields& fields) {
   std::vector<ObserverOverride> out;
@@ -374,17 +387,19 @@ std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& w
   std::unique_ptr<Quantizer> out;
   if (name == "XNNPACKQuantizer") out = xnnpack_of(fields, compat, extensions);
   else if (name == "X86InductorQuantizer") out = x86_of(fields, compat, extensions);
+  else if (name == "QConfigMapping") out = qconfig_mapping_of(fields, compat, extensions);
   else if (name == "EmbeddingQuantizer") out = std::make_unique<EmbeddingQuantizer>(compat);
   else if (name == "AnnotationQuantizer") out = annotations_quantizer_of(fields, compat, extensions);
   else if (name == "ComposableQuantizer") out = composable_of(fields, what, extensions);
   else if (name == "JavaScript" && extensions.quantizer)
     out = extensions.quantizer(fields.required<int64_t>("number"), fields.optional<std::string>("name", "a JavaScript quantizer"));
   if (!out) {
-    const std::vector<std::string> known = {"XNNPACKQuantizer", "X86InductorQuantizer", "EmbeddingQuantizer", "ComposableQuantizer",
-                                            "AnnotationQuantizer"};
+    const std::vector<std::string> known = {"XNNPACKQuantizer",   "X86InductorQuantizer", "QConfigMapping",
+                                            "EmbeddingQuantizer", "ComposableQuantizer",  "AnnotationQuantizer"};
     const std::string nearest = format::nearest_word(name, known);
     fail(ErrorCode::kInvalidArgument, "there is no quantizer '", name, "', which ", what, " names; ",
-         nearest.empty() ? "wanted XNNPACKQuantizer, X86InductorQuantizer, EmbeddingQuantizer, ComposableQuantizer or AnnotationQuantizer"
+         nearest.empty() ? "wanted XNNPACKQuantizer, X86InductorQuantizer, QConfigMapping, EmbeddingQuantizer, ComposableQuantizer or "
+                           "AnnotationQuantizer"
                          : "did you mean '" + nearest + "'?");
   }
   out->set_observer_overrides(overrides_of(fields));

@@ -42,6 +42,13 @@ TEST(Recipe, MakesEveryQuantizer) {
   EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "global": {"reduce_range": true}})"), 2u);
   EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "global": {}, "function_type": [["torch.nn.functional.linear", null]]})"), 0u);
   EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "module_type": [["torch.nn.Linear", {"config": "linear_dynamic_fp16"}]]})"), 1u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86"}})"), 3u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86", "module_name": [["fc", null]]}})"), 0u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"global": {"named": "default_dynamic_qconfig"}}})"), 2u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"module_name_object_type_order": [["", "torch.nn.Linear", 0,
+                           {"activation": {"class": "MinMaxObserver", "args": {"dtype": "quint8"}},
+                            "weight": {"class": "MinMaxObserver", "args": {"dtype": "qint8"}}}]]}})"),
+            3u);
   EXPECT_EQ(observers_of(R"({"quantizer": "ComposableQuantizer", "quantizers": [{"quantizer": "EmbeddingQuantizer"},
                            {"quantizer": "XNNPACKQuantizer", "global": {}}]})"),
             3u);
