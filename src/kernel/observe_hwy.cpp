@@ -33,17 +33,18 @@ MinMax min_max_run(const float* x, int64_t n) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto min0 = hn::Set(d, std::numeric_limits<float>::infinity()), min1 = min0, min2 = min0, min3 = min0;
   auto max0 = hn::Neg(min0), max1 = max0, max2 = max0, max3 = max0;
-  auto nan0 = hn::MaskFalse(d), nan1 = nan0;
+  // A sum with a NaN in it is NaN, and adding is quicker than asking each; others may be, too: inf - inf.
+  auto sum0 = hn::Zero(d), sum1 = sum0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes);
     const auto c = hn::LoadU(d, x + i + 2 * lanes), e = hn::LoadU(d, x + i + 3 * lanes);
     min0 = hn::Min(min0, a), min1 = hn::Min(min1, b), min2 = hn::Min(min2, c), min3 = hn::Min(min3, e);
     max0 = hn::Max(max0, a), max1 = hn::Max(max1, b), max2 = hn::Max(max2, c), max3 = hn::Max(max3, e);
-    nan0 = hn::Or(nan0, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
-    nan1 = hn::Or(nan1, hn::Or(hn::IsNaN(c), hn::IsNaN(e)));
+    sum0 = hn::Add(sum0, hn::Add(a, b));
+    sum1 = hn::Add(sum1, hn::Add(c, e));
   }
-  bool has_nan = !hn::AllFalse(d, hn::Or(nan0, nan1));
+  bool has_nan = !hn::AllFalse(d, hn::IsNaN(hn::Add(sum0, sum1))) && std::any_of(x, x + i, [](float v) { return v != v; });
   float min = hn::ReduceMin(d, hn::Min(hn::Min(min0, min1), hn::Min(min2, min3)));
   float max = hn::ReduceMax(d, hn::Max(hn::Max(max0, max1), hn::Max(max2, max3)));
   for (; i < n; ++i) {
@@ -81,17 +82,17 @@ template <bool kInside> void histogram_run(const float* x, int64_t n, float lo, 
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const size_t lanes = hn::Lanes(d);
-  const auto low = hn::Set(d, lo), high = hn::Set(d, hi), count = hn::Set(d, static_cast<float>(bins));
+  const auto low = hn::Set(d, lo), high = hn::Set(d, hi), all = hn::Set(d, static_cast<float>(bins));
   const auto width = hn::Set(d, hi - lo), last = hn::Set(d, static_cast<float>(bins - 1));
   // The low bits of a whole number from 0 on that this was added to are that number: the quickest conversion where engines must saturate.
   const auto rounder = hn::Set(d, 8388608.0f);
   const auto bin_of = [&](auto v) HWY_ATTR {
-    auto position = hn::Min(hn::Div(hn::Mul(hn::Sub(v, low), count), width), last);
+    auto position = hn::Min(hn::Div(hn::Mul(hn::Sub(v, low), all), width), last);
     if constexpr (kInside) {
       // Not below 0, so that a caller's mistake stays within the tables.
       position = hn::Max(position, hn::Zero(d));
     } else {
-      position = hn::IfThenElse(hn::And(hn::Ge(v, low), hn::Le(v, high)), position, count);
+      position = hn::IfThenElse(hn::And(hn::Ge(v, low), hn::Le(v, high)), position, all);
     }
     return hn::Xor(hn::BitCast(di, hn::Add(hn::Floor(position), rounder)), hn::BitCast(di, rounder));
   };
@@ -99,22 +100,33 @@ template <bool kInside> void histogram_run(const float* x, int64_t n, float lo, 
   HWY_ALIGN int32_t index[kChunk + HWY_MAX_LANES_D(decltype(di))];
   uint32_t* table[kTables];
   for (size_t t = 0; t < kTables; ++t) table[t] = tables + t * stride;
+  const auto count = [&](size_t at) HWY_ATTR {
+#pragma GCC unroll 8
+    for (size_t t = 0; t < kTables; ++t) ++table[t][index[at + t]];
+  };
   while (n > 0) {
     const size_t chunk = static_cast<size_t>(std::min<int64_t>(n, kChunk));
     // While the tables are counted into nothing is read, so what comes later is asked for.
     for (size_t ahead = 0; ahead < chunk; ahead += 16) __builtin_prefetch(x + kAhead + ahead, 0, 2);
-    size_t i = 0, found = 0;
-    for (; i + lanes <= chunk; i += lanes) {
-      const auto v = hn::LoadU(d, x + i);
-      if constexpr (HWY_MAX_LANES_D(decltype(d)) > 4) {
+    size_t i = 0, found = 0, counted = 0;
+    if constexpr (HWY_MAX_LANES_D(decltype(d)) > 4) {
+      for (; i + lanes <= chunk; i += lanes) {
+        const auto v = hn::LoadU(d, x + i);
         // Half of what a relu gives is the least value, and a table would be waited for at each of them: they are counted here.
         const auto above = hn::Not(hn::Eq(v, low));  // a NaN, too, has a place of its own
         hn::StoreU(hn::Compress(bin_of(v), hn::RebindMask(di, above)), di, index + found);
         found += hn::CountTrue(d, above);
-      } else {
-        hn::Store(bin_of(v), di, index + i);
-        found += lanes;
       }
+    } else {
+      // Bins and counts keep different parts of the processor busy: while some elements are counted, those kLead behind them are placed.
+      constexpr size_t kLead = 32;
+      for (; i + lanes <= chunk; i += lanes) {
+        hn::Store(bin_of(hn::LoadU(d, x + i)), di, index + i);
+        if (i < kLead) continue;
+        count(counted);
+        counted += kTables;
+      }
+      found = i;
     }
     table[0][0] += static_cast<uint32_t>(i - found);
     if (i < chunk) {
@@ -125,11 +137,8 @@ template <bool kInside> void histogram_run(const float* x, int64_t n, float lo, 
       std::copy(rest_index, rest_index + (chunk - i), index + found);
       found += chunk - i;
     }
-    for (i = 0; i + kTables <= found; i += kTables) {
-#pragma GCC unroll 8
-      for (size_t t = 0; t < kTables; ++t) ++table[t][index[i + t]];
-    }
-    for (; i < found; ++i) ++table[0][index[i]];
+    for (; counted + kTables <= found; counted += kTables) count(counted);
+    for (; counted < found; ++counted) ++table[0][index[counted]];
     x += chunk;
     n -= static_cast<int64_t>(chunk);
   }

@@ -16,11 +16,20 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr int64_t kUpsampleRate = 16;
 
+// a * b + c, rounded once. std::fma is a call on processors where that is no instruction. The product is exact in double, and the sum's
+// rounding to double matters only where it gives a number halfway between two floats.
+float fused(float a, float b, float c) {
+  const double sum = static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c);
+  constexpr uint64_t kRest = (uint64_t{1} << 29) - 1, kHalf = uint64_t{1} << 28;  // of the digits that a float does not hold
+  const bool is_sure = (std::bit_cast<uint64_t>(sum) & kRest) != kHalf && std::abs(sum) >= static_cast<double>(std::numeric_limits<float>::min());
+  return is_sure ? static_cast<float>(sum) : std::fma(a, b, c);
+}
+
 // Element i of torch.linspace(start, end, steps) in f32. ATen's vectorised build fuses the product and the sum
-// (RangeFactoriesKernel.cpp compiled with -mfma), so this does too; std::fma is exact everywhere.
+// (RangeFactoriesKernel.cpp compiled with -mfma), so this does too.
 float linspace_at(float start, float end, float step, int64_t steps, int64_t i) {
-  if (i < steps / 2) return std::fma(step, static_cast<float>(i), start);
-  return std::fma(-step, static_cast<float>(steps - i - 1), end);
+  if (i < steps / 2) return fused(step, static_cast<float>(i), start);
+  return fused(-step, static_cast<float>(steps - i - 1), end);
 }
 
 std::vector<float> linspace(float start, float end, int64_t steps) {

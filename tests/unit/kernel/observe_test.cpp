@@ -60,6 +60,19 @@ TEST(MinMax, OfNothingAndOfZerosAndOfInfinities) {
   EXPECT_EQ(min_max_f32(ends.data(), 4).max, INFINITY);
 }
 
+TEST(MinMax, SumsThatAreNoNumberAreNoNaN) {
+  for (const float large : {std::numeric_limits<float>::infinity(), 3e38f}) {
+    std::vector<float> x(300, large);
+    for (size_t i = 0; i < x.size(); i += 3) x[i] = -large;
+    const MinMax range = min_max_f32(x.data(), 300);
+    EXPECT_EQ(range.min, -large);
+    EXPECT_EQ(range.max, large);
+    EXPECT_FALSE(range.has_nan);
+    x[150] = NAN;
+    EXPECT_TRUE(min_max_f32(x.data(), 300).has_nan);
+  }
+}
+
 TEST(MinMax, OfTwoArraysTogether) {
   const std::vector<float> x = {3, -2, 5}, y = {-4, 4}, odd = {1, NAN};
   const MinMax both = joined(min_max_f32(x.data(), 3), min_max_f32(y.data(), 2));
