@@ -61,6 +61,7 @@ struct CommandLine {
     app.get_formatter()->label("SUBCOMMAND", "VERB");
     app.set_version_flag("--version", "qdq 0.1.0");
     add_quantize();
+    add_train();
     add_run();
     add_evaluate();
     add_benchmark();
@@ -112,6 +113,25 @@ struct CommandLine {
         ->type_name("FILE.html");
     verb->add_option("--test", quantize.test, "samples that the report shows both models on (those of --calibrate)")->type_name("DATA");
     add_label_options(*verb, quantize.labels, quantize.classes);
+  }
+
+  void add_train() {
+    CLI::App* verb = this->verb("train", "make an int8 model by quantization-aware training on samples with labels", [this] {
+      qdq::train(train, host);
+      return kDone;
+    });
+    verb->add_option("MODEL", train.model, "the float model (.pt2), trained already")->required();
+    verb->add_option("--data", train.data, "samples to train on: .npz, .npy or a folder of images")->required()->type_name("DATA");
+    add_label_options(*verb, train.labels, train.classes)->required();
+    verb->add_option("-o,--output", train.output, "the model to write (.pt2)")->required()->type_name("OUT");
+    add_quantizer_options(*verb, train.quantizer);
+    add_data_options(*verb, train.data_options);
+    verb->add_option("--epochs", train.epochs, "how often each sample is seen (10)")->type_name("N")->check(CLI::PositiveNumber);
+    verb->add_option("--optimizer", train.optimizer, "adam (default) or sgd")->type_name("NAME");
+    verb->add_option("--lr", train.lr, "the learning rate at the start (3e-5 of adam, 1e-4 of sgd); it falls to 0")->type_name("R");
+    verb->add_option("--momentum", train.momentum, "of sgd (0.9)")->type_name("R");
+    verb->add_option("--weight-decay", train.weight_decay, "what of each parameter is added to its gradient (0)")->type_name("R");
+    verb->add_option("--seed", train.seed, "of the order of the samples (0); the same seed gives the same bytes")->type_name("N");
   }
 
   static void add_session_options(CLI::App& verb, SessionOptions& options) {
@@ -201,6 +221,7 @@ struct CommandLine {
   }
 
   QuantizeOptions quantize;
+  TrainOptions train;
   RunOptions run;
   EvaluateOptions evaluate;
   BenchmarkOptions benchmark;

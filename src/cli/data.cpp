@@ -486,4 +486,20 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
   return labels;
 }
 
+Tensor join_batches(const std::vector<Tensor>& parts) {
+  if (parts.size() == 1) return parts[0];
+  Shape sizes = parts[0].sizes();
+  QDQ_CHECK(!sizes.empty(), kInvalidArgument, "a tensor without axes cannot be joined over ", parts.size(),
+            " batches; give all samples in one batch (--batch-size)");
+  sizes[0] = 0;
+  for (const Tensor& part : parts) sizes[0] += part.size(0);
+  const Tensor out = Tensor::empty(sizes, parts[0].dtype());
+  int64_t at = 0;
+  for (const Tensor& part : parts) {
+    out.slice(0, at, at + part.size(0)).copy_from(part);
+    at += part.size(0);
+  }
+  return out;
+}
+
 }  // namespace qdq

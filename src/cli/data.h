@@ -42,6 +42,9 @@ class Data {
 // Throws Error{kInvalidArgument} if the data does not fit the program's inputs.
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options, Host& host);
 
+// Tensors of several batches as one, along the first axis. Throws Error{kInvalidArgument} if they have no axes.
+Tensor join_batches(const std::vector<Tensor>& parts);
+
 // What is known of a model's classes.
 struct Classes {
   std::optional<int64_t> count;    // of the model's outputs

@@ -13,23 +13,6 @@ namespace qdq {
 
 namespace {
 
-// Tensors of several batches as one, along the first axis.
-Tensor join(const std::vector<Tensor>& parts) {
-  if (parts.size() == 1) return parts[0];
-  Shape sizes = parts[0].sizes();
-  QDQ_CHECK(!sizes.empty(), kInvalidArgument, "an output without axes cannot be joined over ", parts.size(),
-            " batches; give all samples in one batch (--batch-size)");
-  sizes[0] = 0;
-  for (const Tensor& part : parts) sizes[0] += part.size(0);
-  const Tensor out = Tensor::empty(sizes, parts[0].dtype());
-  int64_t at = 0;
-  for (const Tensor& part : parts) {
-    out.slice(0, at, at + part.size(0)).copy_from(part);
-    at += part.size(0);
-  }
-  return out;
-}
-
 struct Score {
   std::string model;
   uint64_t bytes = 0;
@@ -114,7 +97,7 @@ void run(const RunOptions& options, Host& host) {
   std::vector<format::NamedTensor> arrays;
   std::string shapes;
   for (size_t o = 0; o < parts.size(); ++o) {
-    arrays.push_back({"output_" + std::to_string(o), join(parts[o])});
+    arrays.push_back({"output_" + std::to_string(o), join_batches(parts[o])});
     shapes += concat("  ", arrays[o].name, ": ", to_string(arrays[o].tensor.dtype()), to_string(arrays[o].tensor.sizes()), "\n");
   }
   host.write_file_whole(options.output, format::write_npz(arrays));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,20 @@ struct QuantizeOptions {
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
+
+struct TrainOptions {
+  std::string model, data, labels, classes, output;
+  DataOptions data_options;
+  QuantizerOptions quantizer;
+  int64_t epochs = 10;
+  std::string optimizer = "adam";  // or "sgd"
+  std::optional<double> lr;        // at the start (3e-5 of Adam, 1e-4 of SGD); it falls to 0 as half a cosine
+  double momentum = 0.9;           // of SGD
+  double weight_decay = 0;
+  int64_t seed = 0;  // of the order of the samples
+};
+// Trains a float model with fake quantizers in it on samples with labels, and writes the int8 model that it has become.
+void train(const TrainOptions& options, Host& host);
 
 // How run, evaluate and benchmark lower their models.
 struct SessionOptions {

@@ -155,6 +155,7 @@ void fold_conv_bn_qat(Program& program, const std::vector<QatConvBn>& rewritten,
     Node *conv = graph.find(names.conv), *norm = graph.find(names.norm);
     if (conv == nullptr || norm == nullptr) continue;  // nobody reads them
     Node *weight = graph.find(names.weight), *scaled = graph.find(names.scaled_weight);
+    if (compat == Compat::kTorch26 && conv->arg(1).node() == scaled) continue;  // its pattern has the quantized weight in it
     Node* weight_reader = reader_on_the_way(conv, 1, scaled);
     weight_reader->replace_input_with(scaled, weight);
     Node *bias = nullptr, *bias_reader = conv;

@@ -1,0 +1,91 @@
+// `qdq train` on files in memory.
+#include <gtest/gtest.h>
+
+#include "cli/cli.h"
+#include "format/npz.h"
+#include "io/pt2.h"
+#include "unit/cli/memory_host.h"
+#include "unit/quant/program_builder.h"
+
+namespace qdq {
+namespace {
+
+// x[4, 2, 6, 6] -> conv -> batch norm -> relu -> mean -> linear -> [4, 3]
+Program classifier() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {4, 2, 6, 6});
+  Node* conv = b.call("conv2d.default", {x, b.weight("conv.weight", {5, 2, 3, 3})}, "conv", "torch.nn.modules.conv.Conv2d");
+  Node* mean = b.parameter("bn.running_mean", Tensor::empty({5}, DType::kF32));
+  Node* var = b.parameter("bn.running_var", Tensor::full({5}, DType::kF32, 1));
+  Node* gamma = b.parameter("bn.weight", Tensor::full({5}, DType::kF32, 1));
+  Node* norm = b.call("batch_norm.default", {conv, gamma, b.weight("bn.bias", {5}), mean, var, false, 0.1, 1e-5, true}, "bn",
+                      "torch.nn.modules.batchnorm.BatchNorm2d");
+  Node* relu = b.call("relu.default", {norm}, "relu", "torch.nn.modules.activation.ReLU");
+  Node* flat = b.call("mean.dim", {relu, Argument::List{2, 3}});
+  Program program = b.finish({b.call("linear.default", {flat, b.weight("head.weight", {3, 5})}, "head", "torch.nn.modules.linear.Linear")});
+  for (const char* statistic : {"bn.running_mean", "bn.running_var"}) {
+    program.find_attribute(statistic)->kind = Attribute::Kind::kBuffer;
+    program.find_attribute(statistic)->requires_grad = false;
+  }
+  return program;
+}
+
+struct TrainTest : testing::Test {
+  TrainTest() {
+    host.files["model.pt2"] = save_pt2(classifier());
+    host.files["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", sample({12, 2, 6, 6}, 4)}});
+    host.add("labels.csv", "0,0\n1,1\n2,2\n3,0\n4,1\n5,2\n6,0\n7,1\n8,2\n9,0\n10,1\n11,2\n");
+  }
+  int run(std::vector<std::string> more) {
+    std::vector<std::string> args{"train", "model.pt2", "--data", "data.npz", "--labels", "labels.csv", "-o", "out.pt2", "--lr", "0.01"};
+    args.insert(args.end(), more.begin(), more.end());
+    host.out.clear();
+    host.err.clear();
+    return run_cli(args, host);
+  }
+  double loss_of(int epoch) const {
+    const std::string line = concat("epoch ", epoch, "  loss ");
+    return std::stod(host.out.substr(host.out.find(line) + line.size()));
+  }
+  MemoryHost host;
+};
+
+TEST_F(TrainTest, TheLossFallsAndTheModelIsInt8) {
+  ASSERT_EQ(run({"--epochs", "30"}), 0) << host.err;
+  EXPECT_LT(loss_of(30), 0.8 * loss_of(1)) << host.out;
+  EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
+  const Program out = load_pt2(host.files["out.pt2"]);
+  for (const Node* node : out.graph->nodes()) EXPECT_FALSE(node->is("torch.ops.aten.batch_norm.default"));
+  EXPECT_EQ(out.find_attribute("conv.weight"), nullptr);
+}
+
+TEST_F(TrainTest, TheSameSeedGivesTheSameBytesWithAnyNumberOfThreads) {
+  ASSERT_EQ(run({"--epochs", "3", "--optimizer", "sgd"}), 0) << host.err;
+  const auto one = host.files["out.pt2"];
+  ASSERT_EQ(run({"--epochs", "3", "--optimizer", "sgd", "--threads", "3"}), 0) << host.err;
+  EXPECT_TRUE(one == host.files["out.pt2"]);
+  ASSERT_EQ(run({"--epochs", "3", "--optimizer", "sgd", "--seed", "1"}), 0) << host.err;
+  EXPECT_FALSE(one == host.files["out.pt2"]);
+}
+
+TEST_F(TrainTest, TakesEveryRecipe) {
+  ASSERT_EQ(run({"--epochs", "1", "--quantizer", "x86-inductor"}), 0) << host.err;
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [["head", null]]})");
+  ASSERT_EQ(run({"--epochs", "1", "--recipe", "recipe.json"}), 0) << host.err;
+  EXPECT_NE(host.out.find("layers quantized  1 of 2"), std::string::npos) << host.out;
+}
+
+TEST_F(TrainTest, SaysWhatIsWrong) {
+  EXPECT_EQ(run({"--epochs", "0"}), 2);
+  EXPECT_EQ(run({"--optimizer", "rmsprop"}), 1);
+  EXPECT_EQ(host.err, "qdq: there is no optimizer rmsprop; wanted adam or sgd\n");
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {"is_qat": false}})");
+  EXPECT_EQ(run({"--recipe", "recipe.json"}), 1);
+  EXPECT_NE(host.err.find("give it settings with is_qat"), std::string::npos) << host.err;
+  host.add("labels.csv", "0,0\n1,1\n2,7\n");
+  EXPECT_EQ(run({}), 1);
+  EXPECT_EQ(host.files.count("out.pt2"), 0U);
+}
+
+}  // namespace
+}  // namespace qdq
