@@ -18,6 +18,7 @@
 #include "cli/report.h"
 #include "format/json.h"
 #include "graph/source_partition.h"
+#include "io/onnx.h"
 #include "io/pattern.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
@@ -264,7 +265,7 @@ RecipeExtensions extensions_of(const val& callbacks) {
 // The functions that JavaScript calls.
 
 val load(const val& bytes) {
-  return guard([&] { return keep(load_pt2(bytes_from(bytes))); });
+  return guard([&] { return keep(load_program(bytes_from(bytes))); });
 }
 
 val save(int program) {
@@ -488,7 +489,7 @@ val capabilities() {
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(qdq) {
-  emscripten::function("loadPt2", &load);
+  emscripten::function("loadProgram", &load);
   emscripten::function("savePt2", &save);
   emscripten::function("describeProgram", &describe_program);
   emscripten::function("preparePt2e", &prepare);

@@ -13,6 +13,7 @@
 #include "format/npz.h"                       // IWYU pragma: export
 #include "graph/program.h"                    // IWYU pragma: export
 #include "graph/source_partition.h"           // IWYU pragma: export
+#include "io/onnx.h"                          // IWYU pragma: export
 #include "io/pattern.h"                       // IWYU pragma: export
 #include "io/pt2.h"                           // IWYU pragma: export
 #include "lower/lower.h"                      // IWYU pragma: export

@@ -1,4 +1,4 @@
-// Programs: what a .pt2 file holds.
+// Programs: what a .pt2 or an ONNX file holds.
 import { QdqError } from "./error.js";
 import type { ProgramInfo } from "./graph.js";
 import { Handle, handleOf } from "./handle.js";
@@ -13,17 +13,23 @@ export class Program extends Handle {
 }
 
 // Buffers of another window or realm are buffers too.
-function bytesOf(bytes: Uint8Array | ArrayBuffer): Uint8Array {
+function bytesOf(bytes: Uint8Array | ArrayBuffer, name: string): Uint8Array {
   if (ArrayBuffer.isView(bytes)) return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const kind = Object.prototype.toString.call(bytes).slice("[object ".length, -1);
   if (/^(Shared)?ArrayBuffer$/.test(kind)) return new Uint8Array(bytes);
-  throw new QdqError("InvalidArgument", `loadPt2 was given a ${kind}, wanted the bytes of a .pt2 file as a Uint8Array or an ArrayBuffer`);
+  throw new QdqError("InvalidArgument", `${name} was given a ${kind}, wanted the bytes of ${name === "loadOnnx" ? "an ONNX" : "a .pt2"} file as a Uint8Array or an ArrayBuffer`);
 }
 
-// Reads a program that torch.export.save wrote. The first call brings the WASM module.
+// Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call brings the WASM module.
 export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
   const wasm = await loadModule();
-  return new Program(unwrap(wasm.loadPt2(bytesOf(bytes))));
+  return new Program(unwrap(wasm.loadProgram(bytesOf(bytes, "loadPt2"))));
+}
+
+// The same under the name that fits an ONNX file (opset 13 or later, all in one file).
+export async function loadOnnx(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
+  const wasm = await loadModule();
+  return new Program(unwrap(wasm.loadProgram(bytesOf(bytes, "loadOnnx"))));
 }
 
 // The bytes of a file that torch.export.load reads.

@@ -36,7 +36,7 @@ export interface RawHost {
 }
 
 export interface RawModule {
-  loadPt2(bytes: Uint8Array): Answer<number>;
+  loadProgram(bytes: Uint8Array): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
   describeProgram(program: number): Answer<string>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;

@@ -6,7 +6,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/verbs.h"
-#include "io/pt2.h"
+#include "io/onnx.h"
 
 namespace qdq {
 
@@ -132,7 +132,7 @@ std::string capabilities_table(const QuantizationCapabilities& capabilities) {
 Model load_model(const std::string& path, Host& host, bool to_run) {
   const auto bytes = host.read_file(path);
   try {
-    Model model{load_pt2(bytes), bytes.size()};
+    Model model{load_program(bytes), bytes.size()};
     if (to_run) check_ops(*model.program.graph);
     return model;
   } catch (Error& error) {

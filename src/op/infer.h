@@ -18,6 +18,11 @@ TensorMeta result_meta(const Call<Tensor>& call);
 // A zeroed tensor of the inferred shape and dtype, for operators with one result.
 Tensor empty_result(const Call<Tensor>& call);
 
+// Sets meta.val of a call from those of its arguments.
+void infer_value(Node& call);
+// The result of a call whose arguments are constants, get_attr nodes of the program or lists of them. Throws Error{kInternal} for others.
+Tensor eval_constant(const Program& program, const Node& call);
+
 // The result is like the first argument, as for in-place operators and most pointwise ones.
 MetaValue infer_like_self(const Call<TensorMeta>& call);
 // Nothing is returned.

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "op/families.h"
+#include "op/infer.h"
 
 namespace qdq {
 
@@ -326,7 +327,29 @@ MetaValue infer_node(const Node& node) {
   return op->infer(Call<TensorMeta>(*op, std::move(args), std::move(kwargs)));
 }
 
+Value constant_value_of(const Program& program, const Argument& argument) {
+  if (const Node* node = argument.node()) return program.attribute_of(*node);
+  if (!argument.is_list()) return value_of<Tensor>(argument);
+  Value::List list;
+  for (const Argument& element : argument.list()) list.push_back(constant_value_of(program, element));
+  return list;
+}
+
 }  // namespace
+
+void infer_value(Node& call) { call.meta.val = value_meta_of(infer_node(call)); }
+
+Tensor eval_constant(const Program& program, const Node& call) {
+  const OpDef* op = find_op(call.target());
+  QDQ_CHECK(op != nullptr, kInternal, "qdq does not have the operator ", call.target());
+  std::vector<Value> args;
+  for (const Argument& argument : call.args()) args.push_back(constant_value_of(program, argument));
+  std::vector<std::pair<std::string, Value>> kwargs;
+  for (const auto& [name, argument] : call.kwargs()) kwargs.emplace_back(name, constant_value_of(program, argument));
+  const Value result = op->eval(Call<Tensor>(*op, std::move(args), std::move(kwargs)));
+  QDQ_CHECK(result.is_tensor(), kInternal, call.target(), " does not give one tensor");
+  return *result.get_if<Tensor>();
+}
 
 void infer_shapes(Program& program) {
   check_ops(*program.graph);
@@ -340,7 +363,7 @@ void infer_shapes(Program& program) {
         if (!tensor.is_contiguous()) meta.strides.assign(tensor.strides().begin(), tensor.strides().end());
         node->meta.val.value = std::move(meta);
       } else if (node->op() == Node::Op::kCallFunction) {
-        node->meta.val = value_meta_of(infer_node(*node));
+        infer_value(*node);
       } else if (node->op() == Node::Op::kCallModule && !node->input_nodes().empty()) {
         node->meta.val = node->input_nodes()[0]->meta.val;  // observers hand their input on
       }

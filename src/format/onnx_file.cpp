@@ -1,0 +1,363 @@
+#include "format/onnx_file.h"
+
+#include <protozero/buffer_vector.hpp>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+
+namespace qdq::format {
+namespace {
+
+// TensorProto.DataType by number.
+constexpr std::pair<int64_t, DType> kDataTypes[] = {{1, DType::kF32},  {2, DType::kU8},   {3, DType::kS8},   {4, DType::kU16},
+                                                    {5, DType::kS16},  {6, DType::kS32},  {7, DType::kS64},  {9, DType::kBool},
+                                                    {10, DType::kF16}, {11, DType::kF64}, {16, DType::kBF16}};
+
+// A message whose fields are read one after the other, each checked to be of the wanted kind.
+class Message {
+ public:
+  Message(protozero::data_view bytes, const char* what) : reader_(bytes), what_(what) {}
+
+  bool next() { return reader_.next(); }
+  uint32_t field() const { return reader_.tag(); }
+  void skip() { reader_.skip(); }
+
+  int64_t integer() {
+    want(protozero::pbf_wire_type::varint);
+    return reader_.get_int64();
+  }
+  float real() {
+    want(protozero::pbf_wire_type::fixed32);
+    return reader_.get_float();
+  }
+  protozero::data_view view() {
+    want(protozero::pbf_wire_type::length_delimited);
+    return reader_.get_view();
+  }
+  std::string text() {
+    const protozero::data_view bytes = view();
+    QDQ_CHECK(is_utf8({bytes.data(), bytes.size()}), kBadFile, "the ONNX file has a name in a ", what_, " that is not UTF-8");
+    return {bytes.data(), bytes.size()};
+  }
+  Message message(const char* what) { return {view(), what}; }
+
+  // Appends a repeated number, packed or not.
+  void append_integers(std::vector<int64_t>& out) {
+    if (reader_.wire_type() == protozero::pbf_wire_type::varint) return out.push_back(integer());
+    const protozero::data_view packed = view();
+    const char* at = packed.data();
+    while (at != packed.data() + packed.size()) out.push_back(static_cast<int64_t>(protozero::decode_varint(&at, packed.data() + packed.size())));
+  }
+  // The bytes of repeated numbers of fixed size.
+  void append_fixed(Bytes& out, protozero::pbf_wire_type alone, size_t size) {
+    protozero::data_view bytes;
+    if (reader_.wire_type() == alone) {
+      if (size == sizeof(float)) append_number(out, reader_.get_float());
+      else append_number(out, reader_.get_double());
+      return;
+    }
+    bytes = view();
+    QDQ_CHECK(bytes.size() % size == 0, kBadFile, "the ONNX file has packed numbers in a ", what_, " of ", bytes.size(), " bytes, no multiple of ",
+              size);
+    append(out, bytes_of({bytes.data(), bytes.size()}));
+  }
+
+ private:
+  void want(protozero::pbf_wire_type type) const {
+    QDQ_CHECK(reader_.wire_type() == type, kBadFile, "the ONNX file has field ", reader_.tag(), " of a ", what_, " in the wire type ",
+              static_cast<uint32_t>(reader_.wire_type()), ", wanted ", static_cast<uint32_t>(type));
+  }
+
+  protozero::pbf_reader reader_;
+  const char* what_;
+};
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+NamedTensor read_tensor(Message message) {
+  NamedTensor out;
+  Shape sizes;
+  int64_t type = 0, location = 0;
+  std::optional<protozero::data_view> raw;
+  Bytes floats, doubles;
+  std::vector<int64_t> integers;
+  while (message.next()) switch (message.field()) {
+      case 1: message.append_integers(sizes); break;
+      case 2: type = message.integer(); break;
+      case 4: message.append_fixed(floats, protozero::pbf_wire_type::fixed32, sizeof(float)); break;
+      case 5:
+      case 7: message.append_integers(integers); break;
+      case 8: out.name = message.text(); break;
+      case 9: raw = message.view(); break;
+      case 10: message.append_fixed(doubles, protozero::pbf_wire_type::fixed64, sizeof(double)); break;
+      case 14: location = message.integer(); break;
+      default: message.skip();
+    }
+  QDQ_CHECK(location == 0, kUnsupported, "the tensor ", out.name,
+            " of the ONNX file has its data in another file; save the model as one file (onnx.save without external data)");
+  const std::optional<DType> dtype = onnx_dtype(type);
+  QDQ_CHECK(dtype, kUnsupported, "the tensor ", out.name, " of the ONNX file has data type ", type, ", which qdq does not have");
+  int64_t numel = 0;
+  try {
+    numel = numel_of(sizes);
+  } catch (const Error& error) {
+    fail(ErrorCode::kBadFile, "the tensor ", out.name, " of the ONNX file has absurd sizes: ", error.message);
+  }
+  const auto check_count = [&](uint64_t found, uint64_t size, std::string_view unit) {
+    const uint64_t wanted = static_cast<uint64_t>(numel) * size;
+    QDQ_CHECK(found == wanted, kBadFile, "the tensor ", out.name, " of the ONNX file has ", found, unit, ", its shape ", to_string(sizes), " wants ",
+              wanted);
+  };
+  const size_t size = size_of(*dtype);
+  const Bytes* fixed = *dtype == DType::kF32 ? &floats : *dtype == DType::kF64 ? &doubles : nullptr;
+  if (raw || fixed) {
+    const ByteSpan bytes = raw ? bytes_of({raw->data(), raw->size()}) : ByteSpan(*fixed);
+    check_count(bytes.size(), size, " bytes of data");
+    out.tensor = Tensor::empty(sizes, *dtype);
+    if (!bytes.empty()) std::memcpy(out.tensor.raw(), bytes.data(), bytes.size());
+  } else {
+    check_count(integers.size(), 1, " numbers");
+    out.tensor = Tensor::empty(sizes, *dtype);
+    // The low bytes: halves stand as the integers that their bits are.
+    for (size_t i = 0; i < integers.size(); ++i) std::memcpy(out.tensor.raw() + i * size, &integers[i], size);
+  }
+  if (*dtype == DType::kBool)
+    for (int64_t i = 0; i < numel; ++i) out.tensor.raw()[i] = std::byte{out.tensor.raw()[i] != std::byte{0}};
+  return out;
+}
+
+OnnxAttribute read_attribute(Message message) {
+  OnnxAttribute out;
+  Bytes floats;
+  int64_t type = 0;
+  while (message.next()) switch (message.field()) {
+      case 1: out.name = message.text(); break;
+      case 2: out.f = message.real(); break;
+      case 3: out.i = message.integer(); break;
+      case 4: {
+        const protozero::data_view bytes = message.view();
+        out.s.assign(bytes.data(), bytes.size());
+        break;
+      }
+      case 5: out.t = read_tensor(message.message("tensor")).tensor; break;
+      case 7: message.append_fixed(floats, protozero::pbf_wire_type::fixed32, sizeof(float)); break;
+      case 8: message.append_integers(out.ints); break;
+      case 9: out.strings.push_back(message.text()); break;
+      case 20: type = message.integer(); break;
+      default: message.skip();
+    }
+  out.floats.resize(floats.size() / sizeof(float));
+  if (!floats.empty()) std::memcpy(out.floats.data(), floats.data(), floats.size());
+  out.kind = type == 5 || type > 8 || type < 0 ? OnnxKind::kOther : static_cast<OnnxKind>(type);
+  QDQ_CHECK(out.kind != OnnxKind::kTensor || out.t.defined(), kBadFile, "the attribute ", out.name,
+            " of the ONNX file says that it is a tensor, but has none");
+  return out;
+}
+
+OnnxNode read_node(Message message) {
+  OnnxNode out;
+  while (message.next()) switch (message.field()) {
+      case 1: out.inputs.push_back(message.text()); break;
+      case 2: out.outputs.push_back(message.text()); break;
+      case 3: out.name = message.text(); break;
+      case 4: out.op_type = message.text(); break;
+      case 5: out.attributes.push_back(read_attribute(message.message("attribute"))); break;
+      case 7: out.domain = message.text(); break;
+      default: message.skip();
+    }
+  if (out.domain == "ai.onnx") out.domain.clear();
+  return out;
+}
+
+OnnxDimension read_dimension(Message message) {
+  OnnxDimension out;
+  while (message.next()) switch (message.field()) {
+      case 1: out.value = message.integer(); break;
+      case 2: out.param = message.text(); break;
+      default: message.skip();
+    }
+  return out;
+}
+
+// A ValueInfoProto, its TypeProto, that one's Tensor and its shape: messages in messages.
+OnnxValueInfo read_value_info(Message message) {
+  OnnxValueInfo out;
+  while (message.next()) {
+    if (message.field() == 1) {
+      out.name = message.text();
+      continue;
+    }
+    if (message.field() != 2) {
+      message.skip();
+      continue;
+    }
+    for (Message type = message.message("type"); type.next();) {
+      if (type.field() != 1) {
+        type.skip();
+        continue;
+      }
+      for (Message tensor = type.message("tensor type"); tensor.next();) {
+        if (tensor.field() == 1) {
+          out.dtype = onnx_dtype(tensor.integer());
+        } else if (tensor.field() == 2) {
+          out.dims.emplace();
+          for (Message shape = tensor.message("shape"); shape.next();) {
+            if (shape.field() == 1) out.dims->push_back(read_dimension(shape.message("dimension")));
+            else shape.skip();
+          }
+        } else {
+          tensor.skip();
+        }
+      }
+    }
+  }
+  return out;
+}
+
+void read_graph(Message message, OnnxFile& out) {
+  while (message.next()) switch (message.field()) {
+      case 1: out.nodes.push_back(read_node(message.message("node"))); break;
+      case 2: out.graph_name = message.text(); break;
+      case 5: {
+        NamedTensor tensor = read_tensor(message.message("tensor"));
+        out.initializers.emplace_back(std::move(tensor.name), std::move(tensor.tensor));
+        break;
+      }
+      case 11: out.inputs.push_back(read_value_info(message.message("input"))); break;
+      case 12: out.outputs.push_back(read_value_info(message.message("output"))); break;
+      case 15: fail(ErrorCode::kUnsupported, "the ONNX file has sparse initializers, qdq has dense tensors only");
+      default: message.skip();
+    }
+}
+
+void read_model(Message message, OnnxFile& out) {
+  bool has_graph = false;
+  while (message.next()) switch (message.field()) {
+      case 1: out.ir_version = message.integer(); break;
+      case 2: out.producer_name = message.text(); break;
+      case 3: out.producer_version = message.text(); break;
+      case 7:
+        QDQ_CHECK(!has_graph, kBadFile, "the ONNX file has two graphs");
+        has_graph = true;
+        read_graph(message.message("graph"), out);
+        break;
+      case 8: {
+        auto& [domain, version] = out.opsets.emplace_back("", 1);
+        for (Message opset = message.message("operator set"); opset.next();) {
+          if (opset.field() == 1) domain = opset.text();
+          else if (opset.field() == 2) version = opset.integer();
+          else opset.skip();
+        }
+        if (domain == "ai.onnx") domain.clear();
+        break;
+      }
+      case 25:
+        fail(ErrorCode::kUnsupported, "the ONNX file defines functions of its own; export the model with its functions inlined (onnx.inliner)");
+      default: message.skip();
+    }
+  QDQ_CHECK(has_graph && out.ir_version > 0, kBadFile, "the file is not an ONNX model: it has ", has_graph ? "no version" : "no graph");
+}
+
+using Writer = protozero::basic_pbf_writer<std::vector<char>>;
+
+void write_tensor(Writer out, const std::string& name, const Tensor& tensor) {
+  const Tensor dense = tensor.contiguous();
+  out.add_packed_int64(1, dense.sizes().begin(), dense.sizes().end());
+  out.add_int64(2, onnx_number(dense.dtype()));
+  if (!name.empty()) out.add_string(8, name);
+  out.add_bytes(9, reinterpret_cast<const char*>(dense.raw()), dense.nbytes());
+}
+
+void write_attribute(Writer out, const OnnxAttribute& attribute) {
+  out.add_string(1, attribute.name);
+  switch (attribute.kind) {
+    case OnnxKind::kFloat: out.add_float(2, attribute.f); break;
+    case OnnxKind::kInt: out.add_int64(3, attribute.i); break;
+    case OnnxKind::kString: out.add_bytes(4, attribute.s); break;
+    case OnnxKind::kTensor: write_tensor(Writer(out, 5), "", attribute.t); break;
+    case OnnxKind::kFloats: out.add_packed_float(7, attribute.floats.begin(), attribute.floats.end()); break;
+    case OnnxKind::kInts: out.add_packed_int64(8, attribute.ints.begin(), attribute.ints.end()); break;
+    case OnnxKind::kStrings:
+      for (const std::string& text : attribute.strings) out.add_bytes(9, text);
+      break;
+    default: fail(ErrorCode::kInternal, "the attribute ", attribute.name, " cannot be written to an ONNX file");
+  }
+  out.add_int64(20, static_cast<int64_t>(attribute.kind));
+}
+
+void write_value_info(Writer out, const OnnxValueInfo& value) {
+  out.add_string(1, value.name);
+  Writer type(out, 2);
+  Writer tensor(type, 1);
+  if (value.dtype) tensor.add_int64(1, onnx_number(*value.dtype));
+  if (!value.dims) return;
+  Writer shape(tensor, 2);
+  for (const OnnxDimension& size : *value.dims) {
+    Writer dimension(shape, 1);
+    if (size.value) dimension.add_int64(1, *size.value);
+    else if (!size.param.empty()) dimension.add_string(2, size.param);
+  }
+}
+
+void write_graph(Writer out, const OnnxFile& file) {
+  for (const OnnxNode& node : file.nodes) {
+    Writer message(out, 1);
+    for (const std::string& input : node.inputs) message.add_string(1, input);
+    for (const std::string& output : node.outputs) message.add_string(2, output);
+    message.add_string(3, node.name);
+    message.add_string(4, node.op_type);
+    for (const OnnxAttribute& attribute : node.attributes) write_attribute(Writer(message, 5), attribute);
+    if (!node.domain.empty()) message.add_string(7, node.domain);
+  }
+  out.add_string(2, file.graph_name);
+  for (const auto& [name, tensor] : file.initializers) write_tensor(Writer(out, 5), name, tensor);
+  for (const OnnxValueInfo& input : file.inputs) write_value_info(Writer(out, 11), input);
+  for (const OnnxValueInfo& output : file.outputs) write_value_info(Writer(out, 12), output);
+}
+
+}  // namespace
+
+std::optional<DType> onnx_dtype(int64_t number) {
+  for (const auto& [known, dtype] : kDataTypes)
+    if (known == number) return dtype;
+  return std::nullopt;
+}
+
+int64_t onnx_number(DType dtype) {
+  for (const auto& [number, known] : kDataTypes)
+    if (known == dtype) return number;
+  fail(ErrorCode::kInternal, "ONNX has no number for ", to_string(dtype));
+}
+
+OnnxFile read_onnx_file(ByteSpan bytes) {
+  OnnxFile out;
+  try {
+    const std::string_view text = text_of(bytes);
+    read_model(Message({text.data(), text.size()}, "model"), out);
+  } catch (const protozero::exception& error) {
+    fail(ErrorCode::kBadFile, "the file is not an ONNX model, or is cut off: ", error.what());
+  }
+  return out;
+}
+
+Bytes write_onnx_file(const OnnxFile& file) {
+  std::vector<char> buffer;
+  {
+    Writer model(buffer);
+    model.add_int64(1, file.ir_version);
+    model.add_string(2, file.producer_name);
+    model.add_string(3, file.producer_version);
+    write_graph(Writer(model, 7), file);
+    for (const auto& [domain, version] : file.opsets) {
+      Writer opset(model, 8);
+      opset.add_string(1, domain);
+      opset.add_int64(2, version);
+    }
+  }
+  const ByteSpan written = bytes_of({buffer.data(), buffer.size()});
+  return {written.begin(), written.end()};
+}
+
+}  // namespace qdq::format

@@ -1,0 +1,68 @@
+// ONNX files (onnx.proto of ONNX 1.17) as plain structs: what a graph of dense tensors needs of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/bytes.h"
+#include "tensor/tensor.h"
+
+namespace qdq::format {
+
+// The numbers are AttributeProto.AttributeType's.
+enum class OnnxKind { kNone = 0, kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kFloats = 6, kInts = 7, kStrings = 8, kOther = 99 };
+
+struct OnnxAttribute {
+  std::string name;
+  OnnxKind kind = OnnxKind::kNone;  // kOther: a subgraph, a sparse tensor or a reference, which is not kept
+  float f = 0;
+  int64_t i = 0;
+  std::string s;
+  Tensor t;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+};
+
+struct OnnxNode {
+  std::string name, op_type, domain;         // the domain "" is ONNX's own, also written "ai.onnx"
+  std::vector<std::string> inputs, outputs;  // "" stands for one that is left out
+  std::vector<OnnxAttribute> attributes;
+};
+
+// One size of an input or output: a number, a name, or unknown.
+struct OnnxDimension {
+  std::optional<int64_t> value;
+  std::string param;
+};
+
+struct OnnxValueInfo {
+  std::string name;
+  std::optional<DType> dtype;                      // nothing: no tensor, or of a type that qdq does not have
+  std::optional<std::vector<OnnxDimension>> dims;  // nothing: not even the number of axes is known
+};
+
+struct OnnxFile {
+  int64_t ir_version = 0;
+  std::string producer_name, producer_version, graph_name;
+  std::vector<std::pair<std::string, int64_t>> opsets;  // domain -> version
+  std::vector<OnnxNode> nodes;                          // in execution order
+  std::vector<std::pair<std::string, Tensor>> initializers;
+  std::vector<OnnxValueInfo> inputs, outputs;  // old files list initializers among the inputs too
+};
+
+// The data type of a number of TensorProto.DataType; nothing for those that qdq does not have.
+std::optional<DType> onnx_dtype(int64_t number);
+int64_t onnx_number(DType dtype);  // and back
+
+// Reads a ModelProto. Tensors are copied once; their sizes are checked against the bytes that are there before memory is taken.
+// Throws Error{kBadFile} if the bytes are no ONNX model or contradict themselves, Error{kUnsupported} naming the tensor for data types that
+// qdq does not have, for data in other files, and for sparse initializers and functions.
+OnnxFile read_onnx_file(ByteSpan bytes);
+
+// The bytes of a ModelProto; tensors as raw data. Equal structs give equal bytes.
+Bytes write_onnx_file(const OnnxFile& file);
+
+}  // namespace qdq::format

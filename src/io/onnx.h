@@ -1,0 +1,31 @@
+// ONNX models as Programs and back.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace qdq {
+
+// The program of an ONNX model (opset 13 and later, ai.onnx operators): ATen calls as torch.export makes them of the same network, so that
+// every quantizer finds its patterns. Initializers are the parameters; dimensions with names, or unknown ones, are symbols (s0, s1, ...).
+//
+// What depends on constants and shapes alone is computed at once. MatMul with a constant matrix, with an Add behind it, and Gemm are
+// aten.linear; what the exporter spells out is put together again (SiLU, GELU, scaled_dot_product_attention). QuantizeLinear and
+// DequantizeLinear are the quantized_decomposed calls of a converted program; they multiply by the reciprocal of the scale where ONNX
+// divides, which can move a value that lies within a rounding error of the middle between two integers by one. Node names "/layer1/layer1.0/conv1/Conv"
+// tell the modules. docs/onnx.md has the table of operators.
+//
+// Throws Error{kBadFile} if the file is damaged, Error{kUnsupported} that lists all operators which qdq cannot read with the nodes that use
+// them, or names the node and the setting that it cannot read, or for data in other files.
+Program load_onnx(std::span<const std::byte> bytes);
+
+// Whether the bytes begin like an ONNX model, and not like a zip archive.
+bool looks_like_onnx(std::span<const std::byte> bytes);
+
+// A .pt2 or an ONNX file, whichever the bytes are.
+Program load_program(std::span<const std::byte> bytes);
+
+}  // namespace qdq

@@ -1,0 +1,134 @@
+// Shapes that an ONNX graph computes from open sizes, computed as far as they are known.
+#include <algorithm>
+
+#include "io/onnx_import.h"
+
+namespace qdq {
+namespace {
+
+enum class Arithmetic { kAdd, kSub, kMul, kDiv };
+
+SymInt compute(OnnxCall& call, Arithmetic what, const SymInt& a, const SymInt& b) {
+  static constexpr const char* kNames[] = {"operator.add", "operator.sub", "operator.mul", "operator.floordiv"};
+  SymInt out;
+  switch (what) {
+    case Arithmetic::kAdd: out = a + b; break;
+    case Arithmetic::kSub: out = a - b; break;
+    case Arithmetic::kMul: out = a * b; break;
+    case Arithmetic::kDiv: out = a.floor_div(b); break;  // sizes are not negative, so this is ONNX's division toward zero
+  }
+  call.import().know_size(out, kNames[static_cast<size_t>(what)], a, b);
+  return out;
+}
+
+void elementwise(OnnxCall& call, Arithmetic what) {
+  const std::vector<SymInt> a = call.sizes(0), b = call.sizes(1);
+  const size_t count = std::max(a.size(), b.size());
+  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) call.refuse("joins ", a.size(), " sizes and ", b.size());
+  std::vector<SymInt> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(compute(call, what, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]));
+  call.set(std::move(out), call.is_vector(0) || call.is_vector(1));
+}
+
+// An open size is at least 1: it equals no number below.
+bool equal(OnnxCall& call, const SymInt& a, const SymInt& b) {
+  if (a == b) return true;
+  const SymInt difference = a - b;
+  if (difference.is_constant()) return false;
+  if (a.constant().value_or(1) < 1 || b.constant().value_or(1) < 1) return false;
+  call.refuse("compares the open size ", a.to_string(), " with ", b.to_string(),
+              ", which is not known before the model runs; export it with fixed sizes");
+}
+
+void compare(OnnxCall& call) {
+  const std::vector<SymInt> a = call.sizes(0), b = call.sizes(1);
+  const size_t count = std::max(a.size(), b.size());
+  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) call.refuse("compares ", a.size(), " sizes with ", b.size());
+  Tensor out = Tensor::empty(call.is_vector(0) || call.is_vector(1) ? Shape{static_cast<int64_t>(count)} : Shape{}, DType::kBool);
+  for (size_t i = 0; i < count; ++i) out.data<bool>()[i] = equal(call, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+  call.set(std::move(out));
+}
+
+void choose(OnnxCall& call) {
+  const Tensor condition = call.wanted_constant(0).contiguous();
+  const std::vector<SymInt> a = call.sizes(1), b = call.sizes(2);
+  const auto count = std::max({static_cast<size_t>(condition.numel()), a.size(), b.size()});
+  for (const size_t size : {static_cast<size_t>(condition.numel()), a.size(), b.size()})
+    if (size != count && size != 1) call.refuse("chooses between ", a.size(), " sizes and ", b.size());
+  std::vector<SymInt> out;
+  for (size_t i = 0; i < count; ++i)
+    out.push_back(condition.data<bool>()[condition.numel() == 1 ? 0 : i] ? a[a.size() == 1 ? 0 : i] : b[b.size() == 1 ? 0 : i]);
+  call.set(std::move(out), call.is_vector(1) || call.is_vector(2));
+}
+
+void gather(OnnxCall& call) {
+  const std::vector<SymInt> from = call.sizes(0);
+  std::vector<SymInt> out;
+  for (const int64_t index : call.integers(1)) out.push_back(from[static_cast<size_t>(call.axis(index, from.size()))]);
+  call.set(std::move(out), call.constant(1).dim() == 1);
+}
+
+void slice(OnnxCall& call) {
+  const std::vector<SymInt> from = call.sizes(0);
+  const auto count = static_cast<int64_t>(from.size());
+  const auto bound = [&](size_t i) {
+    const int64_t at = call.whole_number(i);
+    return std::clamp<int64_t>(at < 0 ? at + count : at, 0, count);
+  };
+  const int64_t step = call.has(4) ? call.whole_number(4) : 1;
+  if (step < 1) call.refuse("goes through sizes in steps of ", step);
+  std::vector<SymInt> out;
+  for (int64_t i = bound(1), end = bound(2); i < end; i += std::min(step, count)) out.push_back(from[static_cast<size_t>(i)]);
+  call.set(std::move(out), true);
+}
+
+void product(OnnxCall& call) {
+  SymInt out = 1;
+  for (const SymInt& size : call.sizes(0)) out = compute(call, Arithmetic::kMul, out, size);
+  call.set({out}, call.integer("keepdims", 1) != 0);
+}
+
+void join(OnnxCall& call) {
+  std::vector<SymInt> out;
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    const std::vector<SymInt> part = call.sizes(i);
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  call.set(std::move(out), true);
+}
+
+}  // namespace
+
+bool import_sizes(OnnxCall& call) {
+  bool any = false;
+  for (size_t i = 0; i < call.num_inputs(); ++i) any |= call.has(i) && call.is_sizes(i);
+  if (!any) return false;
+  const std::string_view op = call.op().name;
+  const auto is_integer = [&](size_t i) { return call.is_sizes(i) || (call.is_constant(i) && !is_floating(call.meta(i).dtype) && call.rank(i) < 2); };
+  const auto all_integers = [&](size_t first) {
+    for (size_t i = first; i < call.num_inputs(); ++i)
+      if (!is_integer(i)) return false;
+    return true;
+  };
+  static constexpr std::pair<std::string_view, Arithmetic> kArithmetic[] = {
+      {"Add", Arithmetic::kAdd}, {"Sub", Arithmetic::kSub}, {"Mul", Arithmetic::kMul}, {"Div", Arithmetic::kDiv}};
+  for (const auto& [name, what] : kArithmetic)
+    if (op == name && all_integers(0)) return elementwise(call, what), true;
+  if (op == "Concat" && all_integers(0)) return join(call), true;
+  if (op == "Equal" && all_integers(0)) return compare(call), true;
+  if (op == "Where" && call.is_constant(0) && call.rank(0) < 2 && all_integers(1)) return choose(call), true;
+  if (!call.is_sizes(0)) return false;
+  if (op == "Gather" && call.is_constant(1) && call.rank(1) < 2) return gather(call), true;
+  if (op == "Slice" && all_integers(1)) return slice(call), true;
+  if (op == "ReduceProd") return product(call), true;
+  if (op == "Unsqueeze" && !call.is_vector(0)) return call.set(call.sizes(0), true), true;
+  if (op == "Squeeze" && call.sizes(0).size() == 1) return call.set(call.sizes(0), false), true;
+  if (op == "Reshape" && call.is_constant(1)) {
+    const bool to_vector = call.constant(1).numel() == 1;
+    if (to_vector || (call.constant(1).numel() == 0 && call.sizes(0).size() == 1)) return call.set(call.sizes(0), to_vector), true;
+  }
+  if (op == "Cast" && format::onnx_dtype(call.integer("to", 0)) == DType::kS64) return call.same_as_input(0), true;
+  return false;
+}
+
+}  // namespace qdq

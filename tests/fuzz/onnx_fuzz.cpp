@@ -1,0 +1,14 @@
+// Fuzz target of ONNX models: what loads is well-formed, and can be saved or says why not.
+#include "io/onnx.h"
+
+#include "fuzz/fuzz.h"
+#include "io/pt2.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  qdq::fuzz::refusable([&] {
+    const qdq::Program program = qdq::load_onnx(qdq::fuzz::input(data, size));
+    qdq::verify(program);
+    qdq::save_pt2(program);
+  });
+  return 0;
+}

@@ -1,0 +1,132 @@
+// ONNX models against what ONNX Runtime makes of them; tests/golden/make_onnx.py made the cases.
+#include "io/onnx.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "exec/interpreter.h"
+#include "format/npz.h"
+#include "io/pt2.h"
+#include "lower/lower.h"
+
+namespace qdq {
+namespace {
+
+struct Case {
+  std::vector<std::byte> model;
+  std::vector<Tensor> inputs, outputs;
+};
+
+std::map<std::string, Case> cases(const std::string& file) {
+  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/onnx" / file, std::ios::binary);
+  EXPECT_TRUE(in.good()) << file;
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+  std::map<std::string, Case> out;
+  for (const format::NamedTensor& array : format::read_npz(format::bytes_of({bytes.data(), bytes.size()}), file)) {
+    const size_t slash = array.name.rfind('/');
+    Case& c = out[array.name.substr(0, slash)];
+    const std::string what = array.name.substr(slash + 1);
+    if (what == "model") c.model.assign(array.tensor.raw(), array.tensor.raw() + array.tensor.nbytes());
+    else (what.starts_with("input") ? c.inputs : c.outputs).push_back(array.tensor);
+  }
+  return out;
+}
+
+// Integers are equal; floats lie within rounding of sums, relative to the largest.
+void expect_close(const std::vector<Tensor>& found, const std::vector<Tensor>& wanted, double tolerance) {
+  ASSERT_EQ(found.size(), wanted.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(to_string(found[i].dtype()), to_string(wanted[i].dtype()));
+    ASSERT_EQ(to_string(found[i].sizes()), to_string(wanted[i].sizes()));
+    const Tensor a = found[i].to(DType::kF64).contiguous(), b = wanted[i].to(DType::kF64).contiguous();
+    double largest = 1;
+    for (const double value : b.span<double>()) largest = std::max(largest, std::fabs(value));
+    for (int64_t k = 0; k < a.numel(); ++k) {
+      const double difference = std::fabs(a.data<double>()[k] - b.data<double>()[k]);
+      ASSERT_LE(difference, is_floating(found[i].dtype()) ? tolerance * largest : 0.0) << "output " << i << ", element " << k;
+    }
+  }
+}
+
+std::vector<std::string> operators(const Program& program) {
+  std::vector<std::string> out;
+  for (const Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kCallFunction) out.push_back(node->target().substr(node->target().find("ops.") + 4));
+  return out;
+}
+
+int64_t count(const Program& program, const std::string& target) {
+  int64_t out = 0;
+  for (const std::string& found : operators(program)) out += found == target;
+  return out;
+}
+
+TEST(OnnxGolden, Operators) {
+  const std::map<std::string, Case> all = cases("operators.npz");
+  EXPECT_GT(all.size(), 150u);
+  for (const auto& [name, c] : all) {
+    SCOPED_TRACE(name);
+    ASSERT_NO_THROW({
+      const Program program = load_onnx(c.model);
+      expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, 3e-6);
+    });
+  }
+}
+
+TEST(OnnxGolden, Networks) {
+  for (const auto& [name, c] : cases("networks.npz")) {
+    SCOPED_TRACE(name);
+    const Program program = load_onnx(c.model);
+    // Two values of another kernel's last bit can fall on the two sides of a quantized step.
+    const double tolerance = name.find("QInt8") == std::string::npos && name.find("QUInt8") == std::string::npos ? 2e-6 : 2e-2;
+    expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, tolerance);
+    expect_close(lower(program).run(c.inputs), c.outputs, tolerance);
+    // What is loaded can be saved for PyTorch, and is the same then.
+    const Program again = load_pt2(save_pt2(program));
+    EXPECT_EQ(operators(again), operators(program));
+    expect_close(Interpreter(again, {}).run(c.inputs), Interpreter(program, {}).run(c.inputs), 0);
+  }
+}
+
+TEST(OnnxGolden, LooksAsTorchExportMakesIt) {
+  const std::map<std::string, Case> all = cases("networks.npz");
+  const Program vision = load_onnx(all.at("vision").model);
+  EXPECT_EQ(operators(vision), (std::vector<std::string>{"aten.conv2d.default", "aten.relu.default", "aten.conv2d.default", "aten.silu.default",
+                                                         "aten.add.Tensor", "aten.pad.default", "aten.max_pool2d.default", "aten.hardtanh.default",
+                                                         "aten.adaptive_avg_pool2d.default", "aten.flatten.using_ints", "aten.linear.default"}));
+  EXPECT_EQ(vision.graph->find("conv2d_1")->meta.module_path(), "squeeze");
+  EXPECT_EQ(vision.graph->find("conv2d")->meta.module_path(), "layer1.0");
+  EXPECT_EQ(to_string(vision.graph->placeholders()[0]->meta.val.tensor()->sizes), "[s0, 3, 8, 8]");
+  EXPECT_EQ(count(load_onnx(all.at("vision unfolded").model), "aten.batch_norm.default"), 1);
+  const Program text = load_onnx(all.at("text").model);
+  EXPECT_EQ(count(text, "aten.linear.default"), 3);
+  EXPECT_EQ(count(text, "aten.scaled_dot_product_attention.default"), 1);
+  EXPECT_EQ(count(text, "aten.gelu.default"), 2);
+  EXPECT_EQ(count(text, "aten.embedding.default"), 1);
+  EXPECT_EQ(count(text, "aten.softmax.int"), 0);
+}
+
+TEST(OnnxGolden, QuantizedFilesRunInIntegers) {
+  for (const std::string name : {"vision QInt8", "vision QUInt8"}) {
+    const Program program = load_onnx(cases("networks.npz").at(name).model);
+    EXPECT_EQ(count(program, "quantized_decomposed.dequantize_per_channel.default"), 3);
+    for (const Attribute& attribute : program.attributes)
+      EXPECT_FALSE(attribute.tensor.dim() > 1 && is_floating(attribute.tensor.dtype())) << attribute.name;
+  }
+}
+
+TEST(OnnxGolden, BytesTellTheKind) {
+  const Case c = cases("networks.npz").at("vision");
+  EXPECT_TRUE(looks_like_onnx(c.model));
+  const std::vector<std::byte> saved = save_pt2(load_program(c.model));
+  EXPECT_FALSE(looks_like_onnx(saved));
+  EXPECT_EQ(operators(load_program(saved)), operators(load_onnx(c.model)));
+}
+
+}  // namespace
+}  // namespace qdq
