@@ -18,10 +18,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 // 1.5 * 2^23: a float below 2^22 added to it is rounded half to even to an integer that its bits show.
 constexpr float kRounder = 12582912.0f;
 
-// min(max(x, low), high) where NaN stays, as clamp_f32.
+// min(max(x, low), high) that leaves NaN alone on every machine. Where the instructions give their second operand for NaN and for two zeros, that
+// is what they compute.
 template <class V> HWY_INLINE V clamp_real(V x, V low, V high) {
+#if HWY_ARCH_X86 || HWY_ARCH_WASM
+  return hn::Min(high, hn::Max(low, x));
+#else
   const V raised = hn::IfThenElse(hn::Lt(x, low), low, x);
   return hn::IfThenElse(hn::Gt(raised, high), high, raised);
+#endif
 }
 
 // Constants are read from memory that the compiler knows nothing of, or it would make each anew where registers are short:
@@ -72,6 +77,18 @@ template <class DF> struct NearSilu {
     return hn::Mul(x, hn::Add(hn::Div(hn::Mul(c, p), q), half));
   }
   HWY_INLINE V operator()(V x) const { return hn::Mul(unscaled(x, bounded(x)), hn::Set(DF(), kNearSiluScale)); }
+};
+
+// hardsigmoid_f32 and hardswish_f32 of kernel/pointwise.h.
+constexpr float kHardConstants[] = {3.0f, 6.0f};
+template <class DF> struct Hard {
+  using V = hn::Vec<DF>;
+  V zero, three, six;
+
+  HWY_INLINE explicit Hard(const float* c = hidden(kHardConstants)) : zero(hn::Zero(DF())), three(hn::Set(DF(), c[0])), six(hn::Set(DF(), c[1])) {}
+  HWY_INLINE V shifted_relu6(V x) const { return clamp_real(hn::Add(x, three), zero, six); }
+  HWY_INLINE V sigmoid(V x) const { return hn::Div(shifted_relu6(x), six); }
+  HWY_INLINE V swish(V x) const { return hn::Div(hn::Mul(x, shifted_relu6(x)), six); }
 };
 
 // erf(x) as kernel/math.h has it: below 2/3 its series (highest power first), beyond that 1 - exp(-x^2) p(x / (1 + x) - 0.4)
@@ -146,16 +163,15 @@ template <class DF> HWY_NOINLINE void activate(DF df, const Requantize& q, const
     });
     return hn::AllTrue(df, inside);
   };
-  const auto zero = hn::Zero(df), three = hn::Set(df, 3.0f), six = hn::Set(df, 6.0f);
-  const auto relu6_of_shifted = [&](auto u) HWY_ATTR { return clamp_real(hn::Add(u, three), zero, six); };
+  const Hard<DF> hard;
   switch (q.curve) {
     case Curve::kOther: break;
     case Curve::kClamp: {
       const auto low = hn::Set(df, q.curve_low), high = hn::Set(df, q.curve_high);
       return map([&](auto u) HWY_ATTR { return clamp_real(u, low, high); });
     }
-    case Curve::kHardSwish: return map([&](auto u) HWY_ATTR { return hn::Div(hn::Mul(u, relu6_of_shifted(u)), six); });
-    case Curve::kHardSigmoid: return map([&](auto u) HWY_ATTR { return hn::Div(relu6_of_shifted(u), six); });
+    case Curve::kHardSwish: return map([&](auto u) HWY_ATTR { return hard.swish(u); });
+    case Curve::kHardSigmoid: return map([&](auto u) HWY_ATTR { return hard.sigmoid(u); });
     case Curve::kSigmoid:
       if (map_inside([&](auto u) HWY_ATTR { return sigmoid_real(df, c, u); })) return;
       break;

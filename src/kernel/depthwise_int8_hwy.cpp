@@ -94,11 +94,11 @@ template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& b
     finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
     return;
   }
-  if (is_near_silu(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
+  if (has_curve(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
     HWY_ALIGN int32_t sums[kPixels * kDepthwisePanel];
 #pragma GCC unroll 8
     for (int i = 0; i < kPixels * 4; ++i) hn::Store(sum[i / 4][i % 4], d, sums + 4 * i);
-    return finish_silu_rows<4>(d, band.finish, sums, kPixels, pixel, channel, most_sum_of(band.tap_groups * depthwise_taps(band.road)));
+    return finish_curve_rows<4>(d, band.finish, sums, kPixels, pixel, channel, most_sum_of(band.tap_groups * depthwise_taps(band.road)));
   }
   finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
@@ -184,8 +184,8 @@ template <bool kBytes> HWY_NOINLINE void walk_band(const DepthwiseBand& band) {
   for (int64_t channel = 0; channel < band.channels; channel += kWalkChannels) {
     for (int64_t pixel = 0; pixel < band.pixel_count; pixel += band.width) {
       walk<kBytes>(band, band.activations + band.pixels[pixel] + channel, channel);
-      if (is_near_silu(*band.finish.requantize) && channel + kWalkChannels <= band.channels) {
-        finish_silu_rows<2>(D32(), band.finish, band.sums, static_cast<int>(band.width), pixel, channel, most_sum_of(9));
+      if (has_curve(*band.finish.requantize) && channel + kWalkChannels <= band.channels) {
+        finish_curve_rows<2>(D32(), band.finish, band.sums, static_cast<int>(band.width), pixel, channel, most_sum_of(9));
         continue;
       }
       int64_t x = 0;

@@ -91,8 +91,8 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
 // What is rare stands apart, so that the loops around it keep their registers.
 template <int kRows, int kVectors>
 HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_t pixel, int64_t channel, int64_t last_channel) {
-  if (is_near_silu(*finish.requantize) && channel + kVectors * kLanes <= last_channel)
-    return finish_silu_rows<kVectors>(D32(), finish, sums, kRows, pixel, channel);
+  if (has_curve(*finish.requantize) && channel + kVectors * kLanes <= last_channel)
+    return finish_curve_rows<kVectors>(D32(), finish, sums, kRows, pixel, channel);
   V32 sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -187,13 +187,13 @@ template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotB
   if (gathered == nullptr) finish_block<kRows, kVectors>(band.finish, sums, pixel, channel, band.last_channel);
 }
 
-// All pixels for kVectors vectors of channels, in ever smaller blocks. SiLU is taken of the sums of many pixels at once: its constants, which
-// fill the registers, are fetched for each call.
+// All pixels for kVectors vectors of channels, in ever smaller blocks. SiLU and hard-swish are taken of the sums of many pixels at once: their
+// constants, which fill the registers, are fetched for each call.
 template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
   constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kMaxRows, kMost = 32;
   if constexpr (kWidensFirst<kBytes, kVectors>) widen<kVectors>(band, channel);
   alignas(64) int32_t sums[kMost * kVectors * kLanes];
-  const bool gathers = is_near_silu(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel;
+  const bool gathers = has_curve(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel;
   const float most_sum = most_sum_of(band.run_count * band.run_steps * (kBytes ? 4 : 2));
   int64_t pixel = 0;
   while (pixel < band.pixel_count) {
@@ -207,7 +207,7 @@ template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band
       for (; pixel + 2 <= end; pixel += 2) block<kBytes, 2, kVectors>(band, pixel, channel, place());
     }
     for (; pixel < end; ++pixel) block<kBytes, 1, kVectors>(band, pixel, channel, place());
-    if (gathers) finish_silu_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel, most_sum);
+    if (gathers) finish_curve_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel, most_sum);
   }
 }
 

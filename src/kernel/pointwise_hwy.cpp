@@ -39,28 +39,12 @@ template <class F> HWY_INLINE void map2(const float* a, const float* b, int64_t 
   if (rest) hn::StoreN(f(hn::LoadN(d, a + i, rest), hn::LoadN(d, b + i, rest)), d, out + i, rest);
 }
 
-// min(max(v, lo), hi) that leaves NaN alone on every machine. Where the instructions give their second operand for NaN and for two zeros, that
-// is what they compute.
-HWY_INLINE V clamp(V v, V lo, V hi) {
-#if HWY_ARCH_X86 || HWY_ARCH_WASM
-  return hn::Min(hi, hn::Max(lo, v));
-#else
-  const V raised = hn::IfThenElse(hn::Lt(v, lo), lo, v);
-  return hn::IfThenElse(hn::Gt(raised, hi), hi, raised);
-#endif
-}
-
-HWY_INLINE V relu6_of_shifted(V v) {
-  const D d;
-  return clamp(hn::Add(v, hn::Set(d, 3.0f)), hn::Zero(d), hn::Set(d, 6.0f));
-}
-
 void relu(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) HWY_ATTR { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(D())), v); });
 }
 void clamp_run(const float* x, int64_t n, float lo, float hi, float* out) {
   const V low = hn::Set(D(), lo), high = hn::Set(D(), hi);
-  map(x, n, out, [&](V v) HWY_ATTR { return clamp(v, low, high); });
+  map(x, n, out, [&](V v) HWY_ATTR { return clamp_real(v, low, high); });
 }
 void add(const float* a, const float* b, int64_t n, float* out) {
   map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::Add(u, v); });
@@ -87,10 +71,12 @@ void add_scaled(const float* a, const float* b, float alpha, int64_t n, float* o
   map2(a, b, n, out, [&](V u, V v) HWY_ATTR { return hn::Add(u, hn::Mul(factor, v)); });
 }
 void hardsigmoid(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) HWY_ATTR { return hn::Div(relu6_of_shifted(v), hn::Set(D(), 6.0f)); });
+  const Hard<D> hard;
+  map(x, n, out, [&](V v) HWY_ATTR { return hard.sigmoid(v); });
 }
 void hardswish(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) HWY_ATTR { return hn::Div(hn::Mul(v, relu6_of_shifted(v)), hn::Set(D(), 6.0f)); });
+  const Hard<D> hard;
+  map(x, n, out, [&](V v) HWY_ATTR { return hard.swish(v); });
 }
 void leaky_relu(const float* x, int64_t n, float slope, float* out) {
   const V factor = hn::Set(D(), slope);

@@ -160,8 +160,8 @@ HWY_INLINE bool silu_bounds_steps(const Requantize& q) {
   return q.low == 0 && q.high == 255 && 255.5f - static_cast<float>(q.zero_point) < kNearSiluBound * q.inverse_scale && q.inverse_scale < 65536.0f;
 }
 
-// Whether finish_silu_rows gives what finish_rows gives.
-HWY_INLINE bool is_near_silu(const Requantize& q) { return q.curve == Curve::kNearSilu && !q.has_residual; }
+// Whether finish_curve_rows gives what finish_rows gives.
+HWY_INLINE bool has_curve(const Requantize& q) { return (q.curve == Curve::kNearSilu || q.curve == Curve::kHardSwish) && !q.has_residual; }
 
 // The most that the magnitude of a sum of so many products is: of inputs less their zero point with weights.
 HWY_INLINE float most_sum_of(int64_t products) { return 255.0f * 128.0f * static_cast<float>(products); }
@@ -169,28 +169,23 @@ HWY_INLINE float most_sum_of(int64_t products) { return 255.0f * 128.0f * static
 // finish_rows for `rows` pixels whose vectors are all full, from memory: sums[rows][kVectors vectors], of at most most_sum in magnitude (any s32 if it
 // is not told). Not inlined, so that the constants get the registers.
 template <int kVectors, class D>
-HWY_NOINLINE void finish_silu_rows(D d, const Finish& finish, const int32_t* HWY_RESTRICT sums, int rows, int64_t pixel, int64_t channel,
-                                   float most_sum = 0x1p31f) {
+HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HWY_RESTRICT sums, int rows, int64_t pixel, int64_t channel,
+                                    float most_sum = 0x1p31f) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   const Requantize& q = *finish.requantize;
-  const NearSilu<decltype(df)> silu;
   const float *multiplier = finish.multiplier + channel, *offset = finish.offset + channel;
   const auto real = [&](int v) HWY_ATTR {
     const auto sum = hn::ConvertTo(df, hn::LoadU(d, sums + v * kWidth));
     return hn::Add(hn::Mul(sum, hn::LoadU(df, multiplier + v * kWidth)), hn::LoadU(df, offset + v * kWidth));
   };
-  if (q.out_is_float) {
+  const auto store_floats = [&](auto&& function) HWY_ATTR {
     float* out = reinterpret_cast<float*>(finish.out) + pixel * finish.out_stride + channel;
     for (int r = 0; r < rows; ++r, sums += kColumns, out += finish.out_stride) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) hn::StoreU(silu(real(v)), df, out + v * kWidth);
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(function(real(v)), df, out + v * kWidth);
     }
-    return;
-  }
-  const Quantizer<D> quantize(q);
-  // A power of two, which may be taken off at once.
-  const auto inverse = hn::Set(df, q.inverse_scale * kNearSiluScale);
+  };
   uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * finish.out_stride + channel;
   const auto store_rows = [&](auto&& integer_of) HWY_ATTR {
     for (int r = 0; r < rows; ++r, sums += kColumns, out += finish.out_stride) {
@@ -200,6 +195,17 @@ HWY_NOINLINE void finish_silu_rows(D d, const Finish& finish, const int32_t* HWY
       store_bytes<kVectors>(d, value, out);
     }
   };
+  const Quantizer<D> quantize(q);
+  if (q.curve == Curve::kHardSwish) {
+    const Hard<decltype(df)> hard;
+    if (q.out_is_float) return store_floats([&](auto t) HWY_ATTR { return hard.swish(t); });
+    const auto by = hn::Set(df, q.inverse_scale);
+    return store_rows([&](auto t) HWY_ATTR { return quantize(hn::Mul(hard.swish(t), by)); });
+  }
+  const NearSilu<decltype(df)> silu;
+  if (q.out_is_float) return store_floats([&](auto t) HWY_ATTR { return silu(t); });
+  // A power of two, which may be taken off at once.
+  const auto inverse = hn::Set(df, q.inverse_scale * kNearSiluScale);
   // Beyond its upper bound the quotient of the cubics only grows, and what is more than a byte is one anyway: the bound need not be held, which the
   // chain of operations behind one another is shorter by, unless a cubic could overflow.
   auto fits = hn::Ge(inverse, inverse);

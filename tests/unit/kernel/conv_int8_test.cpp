@@ -257,7 +257,7 @@ TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
 }
 
 // Whole vectors and the ends of rows, pixels that are gathered and a rest of them; results that lie within the function's bounds, or beyond them, or are cut to fewer bytes.
-TEST(ConvInt8, FollowsTheFormulaWithNearSilu) {
+TEST(ConvInt8, FollowsTheFormulaWithCurvesOfManyPixels) {
   const Int8Problem problems[] = {
       {"dense", 1, 6, 5, square(20, 75, 1, 1, 1)}, {"gathered", 1, 9, 11, square(20, 75, 1, 1, 1)}, {"depthwise", 1, 6, 5, square(43, 43, 43, 3, 1)}};
   struct Rounding {
@@ -276,12 +276,15 @@ TEST(ConvInt8, FollowsTheFormulaWithNearSilu) {
         Data data(p, 5, 77);
         Requantize& q = data.requantize;
         for (float& multiplier : q.multiplier) multiplier *= factor;
-        q.activation = near_silu_f32;
-        q.curve = Curve::kNearSilu;
         q.inverse_scale = rounding.inverse_scale;
         q.low = rounding.low;
         q.high = rounding.high;
         q.out_is_float = rounding.out_is_float;
+        q.activation = near_silu_f32;
+        q.curve = Curve::kNearSilu;
+        expect_equal(p, data, road);
+        q.activation = hardswish_f32;
+        q.curve = Curve::kHardSwish;
         expect_equal(p, data, road);
       }
     }
