@@ -34,11 +34,37 @@ Tensor floats(const Tensor& x) {
   return x.contiguous();
 }
 
+Repeats repeats_of(const Shape& narrow, const Shape& wide) {
+  // Axes from the back: those that repeat, those that vary, those that repeat again.
+  Repeats out{1, 1};
+  size_t axis = 0;
+  const auto at = [&](size_t a) { return a < narrow.size() ? narrow[narrow.size() - 1 - a] : 1; };
+  const auto size = [&](size_t a) { return wide[wide.size() - 1 - a]; };
+  for (; axis < wide.size() && at(axis) == 1; ++axis) out.inner *= size(axis);
+  for (; axis < wide.size() && at(axis) == size(axis); ++axis) out.count *= size(axis);
+  for (; axis < wide.size(); ++axis)
+    if (at(axis) != 1) return {};
+  return out;
+}
+
+double run_sum(const float* x, int64_t n) {
+  double strands[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int64_t j = 0; j < 8; ++j) strands[j] += x[i + j];
+  for (int64_t j = 0; i < n; ++i, ++j) strands[j] += x[i];
+  return ((strands[0] + strands[4]) + (strands[2] + strands[6])) + ((strands[1] + strands[5]) + (strands[3] + strands[7]));
+}
+
 Tensor sum_to(const Tensor& grad, const Shape& sizes) {
   if (grad.sizes() == sizes) return grad;
   const Tensor g = floats(grad), sums = Tensor::empty(sizes, DType::kF64), to = sums.expand(g.sizes());
   const float* from = g.data<float>();
   double* into = to.data<double>();
+  if (const Repeats repeats = repeats_of(sizes, g.sizes()); repeats.count > 0) {
+    for (int64_t row = 0; row * repeats.inner < g.numel(); ++row) into[row % repeats.count] += run_sum(from + row * repeats.inner, repeats.inner);
+    return sums.to(DType::kF32);
+  }
   for_each_index<2>(g.sizes(), {g.strides().data(), to.strides().data()}, [&](const auto& at) { into[at[1]] += from[at[0]]; });
   return sums.to(DType::kF32);
 }

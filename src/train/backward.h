@@ -42,8 +42,17 @@ void add_norm_backwards(std::vector<BackwardDef>& table);         // backward_no
 
 // The tensor in C order. Throws Error{kUnsupported} if it is not float32.
 Tensor floats(const Tensor& x);
-// The gradient of what was broadcast: the sum over the broadcast axes, each element in C order in double.
+// How a tensor lies in the wider one that it is broadcast to, where it varies along neighbouring axes only (as channels do, or nothing, or all):
+// element i of the wide one is element i / inner % count of it. `count` is 0 where it lies otherwise.
+struct Repeats {
+  int64_t count = 0, inner = 1;
+};
+Repeats repeats_of(const Shape& narrow, const Shape& wide);
+// The gradient of what was broadcast: the sum over the broadcast axes, each element in C order in double (a run of neighbours that sum up to one
+// element in eight strands added pairwise).
 Tensor sum_to(const Tensor& grad, const Shape& sizes);
+// The sum of a run in eight strands added pairwise.
+double run_sum(const float* x, int64_t n);
 // a + b, as a new tensor.
 Tensor add(const Tensor& a, const Tensor& b);
 

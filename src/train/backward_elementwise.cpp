@@ -12,14 +12,22 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14;
 
-// f(grad, element of `of`) for every element.
+// f(grad, element of `of`) for every element; `of` may be broadcast.
 template <class F> Tensor combined(const Tensor& grad, const Tensor& of, const F& f) {
-  const Tensor g = floats(grad), x = floats(of), out = Tensor::empty(g.sizes(), DType::kF32);
+  const Repeats repeats = repeats_of(of.sizes(), grad.sizes());
+  const Tensor g = floats(grad), x = floats(repeats.count > 0 ? of : of.expand(grad.sizes())), out = Tensor::empty(g.sizes(), DType::kF32);
   const float *a = g.data<float>(), *b = x.data<float>();
   float* to = out.data<float>();
-  parallel_for(g.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = f(a[i], b[i]);
-  });
+  if (x.numel() == g.numel()) {
+    parallel_for(g.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] = f(a[i], b[i]);
+    });
+    return out;
+  }
+  for (int64_t first = 0, row = 0; first < g.numel(); first += repeats.inner, ++row) {
+    const float second = b[row % repeats.count];
+    for (int64_t i = first; i < first + repeats.inner; ++i) to[i] = f(a[i], second);
+  }
   return out;
 }
 Tensor times(const Tensor& a, const Tensor& b) {
@@ -54,25 +62,24 @@ template <Sum kind> std::vector<Value> sum(const BackwardCall& c) {
   return out;
 }
 
-Tensor as_wide_as(const Tensor& x, const Tensor& grad) { return x.expand(grad.sizes()); }
 // The other operand: a tensor, or a number as a tensor of one.
 Tensor second(const BackwardCall& c) { return operand(c.call, 1).to(DType::kF32); }
 
 std::vector<Value> mul(const BackwardCall& c) {
   std::vector<Value> out(2);
-  if (c.wanted[0]) out[0] = sum_to(times(c.g(), as_wide_as(second(c), c.g())), c.x(0).sizes());
-  if (c.wanted[1]) out[1] = sum_to(times(c.g(), as_wide_as(c.x(0), c.g())), c.x(1).sizes());
+  if (c.wanted[0]) out[0] = sum_to(times(c.g(), second(c)), c.x(0).sizes());
+  if (c.wanted[1]) out[1] = sum_to(times(c.g(), c.x(0)), c.x(1).sizes());
   return out;
 }
 
 std::vector<Value> div(const BackwardCall& c) {
   std::vector<Value> out(2);
-  const Tensor by = as_wide_as(second(c), c.g());
+  const Tensor by = second(c);
   const Tensor self = combined(c.g(), by, [](float g, float d) { return g / d; });
   if (c.wanted[0]) out[0] = sum_to(self, c.x(0).sizes());
   if (c.wanted[1]) {
-    const Tensor quotient = combined(as_wide_as(c.x(0), c.g()), by, [](float a, float d) { return -a / d; });
-    out[1] = sum_to(times(self, quotient), c.x(1).sizes());
+    const Tensor product = times(self, c.x(0));
+    out[1] = sum_to(combined(product, by, [](float a, float d) { return -a / d; }), c.x(1).sizes());
   }
   return out;
 }

@@ -44,7 +44,10 @@ Value sum_of(const Value& a, const Value& b) {
 
 Tensor masked(const Tensor& grad, const Tensor& mask) {
   const Tensor g = floats(grad), out = Tensor::empty(g.sizes(), DType::kF32);
-  for (int64_t i = 0; i < g.numel(); ++i) out.data<float>()[i] = mask.data<uint8_t>()[i] != 0 ? g.data<float>()[i] : 0.0f;
+  const float* from = g.data<float>();
+  const uint8_t* inside = mask.data<uint8_t>();
+  float* to = out.data<float>();
+  for (int64_t i = 0; i < g.numel(); ++i) to[i] = inside[i] != 0 ? from[i] : 0.0f;
   return out;
 }
 
@@ -262,10 +265,11 @@ void Trainer::Impl::update() {
     if (first && options.optimizer == Optimizer::kAdam) parameter.square = Tensor::empty(old.sizes(), DType::kF32);
     const float *p = old.data<float>(), *gradient = grad.data<float>();
     float *to = now.data<float>(), *m = parameter.momentum.data<float>();
+    float* squares = parameter.square.defined() ? parameter.square.data<float>() : nullptr;
     for (int64_t i = 0; i < old.numel(); ++i) {
       const float g = decay != 0 ? gradient[i] + decay * p[i] : gradient[i];
       if (options.optimizer == Optimizer::kAdam) {
-        float& v = parameter.square.data<float>()[i];
+        float& v = squares[i];
         m[i] = m[i] + static_cast<float>(1 - kBeta1) * (g - m[i]);
         v = v * static_cast<float>(kBeta2) + static_cast<float>(1 - kBeta2) * g * g;
         const float root = std::sqrt(v) / static_cast<float>(norm) + static_cast<float>(kAdamEps);
