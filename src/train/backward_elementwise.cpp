@@ -138,6 +138,19 @@ std::vector<Value> gelu(const BackwardCall& c) {
   return {times(c.g(), combined(cdf, part, [](float e, float p) { return 0.5f * (1 + e) + p; }))};
 }
 
+// What the condition lets through, of self (argument 1) and of other, or of what is not masked (argument 0).
+Tensor where(const BackwardCall& c, const Tensor& condition, bool is, size_t i) {
+  const Tensor passes = combined(c.g(), condition.to(DType::kF32), [=](float g, float on) { return (on != 0) == is ? g : 0.0f; });
+  return sum_to(passes, c.x(i).sizes());
+}
+std::vector<Value> where_self(const BackwardCall& c) {
+  std::vector<Value> out(3);
+  for (size_t i : {size_t{1}, size_t{2}})
+    if (c.wanted[i]) out[i] = where(c, c.x(0), i == 1, i);
+  return out;
+}
+std::vector<Value> masked_fill(const BackwardCall& c) { return {Value(where(c, c.x(1), false, 0))}; }
+
 }  // namespace
 
 void add_elementwise_backwards(std::vector<BackwardDef>& table) {
@@ -169,6 +182,8 @@ void add_elementwise_backwards(std::vector<BackwardDef>& table) {
   of_x("torch.ops.aten.hardswish.default", of_input([](float g, float x) { return x <= -3 ? 0.0f : x < 3 ? g * (x / 3 + 0.5f) : g; }));
   of_x("torch.ops.aten.hardsigmoid.default", of_input([](float g, float x) { return -3 < x && x < 3 ? g / 6 : 0.0f; }));
   of_y("torch.ops.aten.elu.default", elu);
+  of_x("torch.ops.aten.where.self", where_self);
+  of_x("torch.ops.aten.masked_fill.Scalar", masked_fill);
   of_x("torch.ops.aten.silu.default", silu);
   of_x("torch.ops.aten.gelu.default", gelu);
 }

@@ -1,8 +1,11 @@
-// Gradients of matrix products and convolutions, which are such products again.
+// Gradients of what is a matrix product, and so are they: linear layers, convolutions, attention, resizing.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "exec/convolution.h"
 #include "kernel/conv_backward.h"
+#include "kernel/math.h"
 #include "train/backward.h"
 
 namespace qdq {
@@ -132,11 +135,68 @@ std::vector<Value> conv_transpose(const BackwardCall& c) {
   return out;
 }
 
+// softmax(scale query key^T + mask) value, with the probabilities computed again.
+std::vector<Value> attention(const BackwardCall& c) {
+  QDQ_CHECK(c.call.number(4) == 0 && !c.call.boolean(7), kUnsupported, c.call.op().target, " has no gradient with dropout or grouped queries");
+  const Shape batch(c.g().sizes().begin(), c.g().sizes().end() - 2);
+  const auto wide = [&](const Tensor& x) {
+    Shape sizes = batch;
+    sizes.insert(sizes.end(), {x.size(-2), x.size(-1)});
+    return x.expand(sizes);
+  };
+  const Tensor query = wide(c.x(0)), key = wide(c.x(1)), value = wide(c.x(2));
+  const Tensor shares = product(query, false, key, true), slopes = product(c.g(), false, value, true);
+  const auto scale = static_cast<float>(c.call.is_none(6) ? 1 / std::sqrt(static_cast<double>(query.size(-1))) : c.call.number(6));
+  const Tensor* mask = c.call.optional_tensor(3);
+  const bool is_bool = mask != nullptr && mask->dtype() == DType::kBool;
+  const Tensor added = mask == nullptr ? Tensor() : mask->expand(shares.sizes()).to(DType::kF32).contiguous();
+  const int64_t L = shares.size(-2), S = shares.size(-1);
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  float *share = shares.data<float>(), *slope = slopes.data<float>();
+  for (int64_t i = 0; i < shares.numel(); ++i) {
+    share[i] *= scale;
+    if (added.defined() && is_bool && added.data<float>()[i] == 0) share[i] = kHidden;
+    if (added.defined() && !is_bool) share[i] += added.data<float>()[i];
+    if (c.call.boolean(5) && i % S > i / S % L) share[i] = kHidden;
+  }
+  kernel::softmax_f32(share, shares.numel() / std::max<int64_t>(1, S), S, share);
+  std::vector<Value> out(3);
+  if (c.wanted[2]) out[2] = sum_to(product(shares, true, c.g(), false), c.x(2).sizes());
+  for (int64_t row = 0; row < shares.numel(); row += S) {
+    double sum = 0;
+    for (int64_t i = row; i < row + S; ++i) sum += static_cast<double>(share[i]) * slope[i];
+    for (int64_t i = row; i < row + S; ++i) slope[i] = share[i] * (slope[i] - static_cast<float>(sum)) * scale;
+  }
+  if (c.wanted[0]) out[0] = sum_to(product(slopes, false, key, false), c.x(0).sizes());
+  if (c.wanted[1]) out[1] = sum_to(product(slopes, true, query, false), c.x(1).sizes());
+  return out;
+}
+
+// A resize that treats rows and columns apart: out = A x B for matrices that follow from images with a single row or column of ones.
+std::vector<Value> separable_resize(const BackwardCall& c) {
+  const int64_t height = c.x(0).size(2), width = c.x(0).size(3);
+  const auto resized = [&](int64_t axis, int64_t extent) {
+    const Tensor ones = Tensor::empty({1, extent, height, width}, DType::kF32);
+    for (int64_t i = 0; i < extent; ++i) ones.select(1, i).select(axis, i).copy_from(Tensor::scalar(1.0f));
+    std::vector<Value> args{ones};
+    for (size_t i = 1; i < c.call.size(); ++i) args.push_back(c.call[i]);
+    const Value out = c.call.op().eval(Call<Tensor>(c.call.op(), std::move(args)));
+    return out.get_if<Tensor>()->select(0, 0).select(axis == 1 ? 2 : 1, 0);  // [extent, out extent]: the other axis has the same everywhere
+  };
+  const auto wide = [&](const Tensor& matrix) { return matrix.expand({c.g().size(0), c.g().size(1), matrix.size(0), matrix.size(1)}); };
+  const Tensor rows = wide(resized(1, height)), columns = wide(resized(2, width));
+  return {Value(product(product(rows, false, c.g(), false), false, columns, true))};
+}
+
 }  // namespace
 
 void add_product_backwards(std::vector<BackwardDef>& table) {
   const auto add = [&](std::string_view target, Backward backward) { table.push_back({target, backward, true, false}); };
   add("torch.ops.aten.linear.default", linear);
+  add("torch.ops.aten.scaled_dot_product_attention.default", attention);
+  for (const std::string_view target : {"torch.ops.aten.upsample_bilinear2d.vec", "torch.ops.aten.upsample_bilinear2d.default",
+                                        "torch.ops.aten.upsample_bicubic2d.vec", "torch.ops.aten.upsample_bicubic2d.default"})
+    table.push_back({target, separable_resize});
   add("torch.ops.aten.addmm.default", addmm);
   for (const std::string_view target : {"torch.ops.aten.mm.default", "torch.ops.aten.bmm.default", "torch.ops.aten.matmul.default"})
     add(target, matmul);

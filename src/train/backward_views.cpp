@@ -12,17 +12,23 @@ void add_into(const Tensor& to, const Tensor& grad) {
   for_each_index<2>(grad.sizes(), {to.strides().data(), grad.strides().data()}, [&](const auto& at) { into[at[0]] += from[at[1]]; });
 }
 
+// What an operator that only moves elements makes of other elements in the same places; `fill`, if given, is an argument that is 0 then.
+Value moved(const Call<Tensor>& call, const Tensor& elements, std::string_view fill = {}) {
+  std::vector<Value> args;
+  std::vector<std::pair<std::string, Value>> kwargs;
+  for (size_t i = 0; i < call.size(); ++i) {
+    const SchemaArgument& argument = call.op().schema.arguments[i];
+    const Value value = i == 0 ? Value(elements) : argument.name == fill && !call.is_none(i) ? Value(0.0) : call[i];
+    if (argument.kwarg_only) kwargs.emplace_back(argument.name, value);
+    else args.push_back(value);
+  }
+  return call.op().eval(Call<Tensor>(call.op(), std::move(args), std::move(kwargs)));
+}
+
 // A view shows elements of its argument. The same view of a tensor of zeros shows the places where its gradient belongs.
 std::vector<Value> view(const BackwardCall& c) {
   const Tensor zeros = Tensor::empty(c.x(0).sizes(), DType::kF32);
-  std::vector<Value> args;
-  std::vector<std::pair<std::string, Value>> kwargs;
-  for (size_t i = 0; i < c.call.size(); ++i) {
-    const SchemaArgument& argument = c.call.op().schema.arguments[i];
-    if (argument.kwarg_only) kwargs.emplace_back(argument.name, c.call[i]);
-    else args.push_back(i == 0 ? Value(zeros) : c.call[i]);
-  }
-  const Value places = c.call.op().eval(Call<Tensor>(c.call.op(), std::move(args), std::move(kwargs)));
+  const Value places = moved(c.call, zeros);
   if (const Tensor* place = places.get_if<Tensor>()) {
     QDQ_CHECK(place->storage() == zeros.storage(), kInternal, c.call.op().target, " copied where it should show");
     add_into(*place, c.g());
@@ -32,6 +38,21 @@ std::vector<Value> view(const BackwardCall& c) {
   for (size_t i = 0; i < all.size(); ++i)
     if (const Tensor* grad = grads.at(i).get_if<Tensor>()) add_into(*all[i].get_if<Tensor>(), *grad);
   return {zeros};
+}
+
+// An operator that copies elements, to several places or to none: where it puts their numbers, counted from 1, tells where each comes from.
+// Places that it fills otherwise have 0 then. Sums run in C order of the result.
+std::vector<Value> movement(const BackwardCall& c) {
+  const Shape& sizes = c.x(0).sizes();
+  const Tensor numbers = Tensor::empty(sizes, DType::kF64), sums = Tensor::empty(sizes, DType::kF64);
+  for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data<double>()[i] = static_cast<double>(i + 1);
+  const Value places = moved(c.call, numbers, "value");
+  const Tensor from = places.get_if<Tensor>()->contiguous(), g = floats(c.g());
+  for (int64_t i = 0; i < g.numel(); ++i) {
+    const auto number = static_cast<int64_t>(from.data<double>()[i]);
+    if (number > 0) sums.data<double>()[number - 1] += g.data<float>()[i];
+  }
+  return {sums.to(DType::kF32)};
 }
 
 std::vector<Value> same(const BackwardCall& c) { return {c.g()}; }
@@ -103,6 +124,15 @@ void add_view_backwards(std::vector<BackwardDef>& table) {
   for (const std::string_view target : {"torch.ops.aten.cat.default", "torch.ops.aten.concat.default"}) table.push_back({target, cat});
   table.push_back({"torch.ops.aten.stack.default", stack});
   table.push_back({"torch.ops.aten.embedding.default", embedding, true, false});
+  for (const std::string_view target :
+       {"torch.ops.aten.pad.default", "torch.ops.aten.constant_pad_nd.default", "torch.ops.aten.reflection_pad1d.default",
+        "torch.ops.aten.reflection_pad2d.default", "torch.ops.aten.replication_pad1d.default", "torch.ops.aten.replication_pad2d.default",
+        "torch.ops.aten.roll.default", "torch.ops.aten.flip.default", "torch.ops.aten.repeat.default", "torch.ops.aten.tile.default",
+        "torch.ops.aten.pixel_shuffle.default", "torch.ops.aten.pixel_unshuffle.default", "torch.ops.aten.upsample_nearest2d.default",
+        "torch.ops.aten.upsample_nearest2d.vec"})
+    table.push_back({target, movement});
+  for (const std::string_view target : {"torch.ops.aten.index.Tensor", "torch.ops.aten.index_select.default", "torch.ops.aten.gather.default"})
+    table.push_back({target, movement, true, false});  // for the sake of their indices
   for (const std::string_view target : {"torch.ops.aten.zeros_like.default", "torch.ops.aten.ones_like.default", "torch.ops.aten.full_like.default",
                                         "torch.ops.aten.sym_size.int", "torch.ops.aten.detach.default", "torch.ops.aten.argmax.default"})
     table.push_back({target, nullptr});

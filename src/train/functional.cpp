@@ -47,8 +47,10 @@ void make_functional(Program& program) {
     node->set_target(target);
     written->replace_all_uses_with(node, [&](Node* user) { return order.at(user) > order.at(node); });
   }
-  for (Node* node : program.graph->nodes())
+  for (Node* node : program.graph->nodes()) {
     if (node->is("torch.ops.aten.dropout.default")) node->set_arg(2, false);
+    if (node->is("torch.ops.aten.scaled_dot_product_attention.default") && !node->arg(4).is_none()) node->set_arg(4, 0.0);
+  }
 }
 
 }  // namespace qdq

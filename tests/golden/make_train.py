@@ -4,7 +4,7 @@ Run in tests/golden: python3 make_train.py
 
 A case is one call: "op", "args" and "kwargs" in schema order, "grads": for each argument the flat gradient, a list of such for a list of
 tensors, or null. A tensor argument is {"t": shape, "seed": n, "factor": f, "offset": o}: a linear congruential generator gives 24-bit
-numbers from -1 to 1, times the factor, plus the offset, in float32; {"i": values, "shape": shape} is int64. The gradient of result r is
+numbers from -1 to 1, times the factor, plus the offset, in float32; {"i": values, "shape": shape} is int64, {"b": values} bool. The gradient of result r is
 made likewise with the seed 1000 + r.
 """
 import json
@@ -37,6 +37,10 @@ def i(*values, shape=None):
     return {"i": list(values), "shape": shape or [len(values)]}
 
 
+def b(*values):
+    return {"b": list(values)}
+
+
 def built(spec, leaves):
     if isinstance(spec, dict) and "t" in spec:
         leaf = sample(spec["t"], spec["seed"], spec["factor"], spec["offset"]).requires_grad_()
@@ -44,6 +48,8 @@ def built(spec, leaves):
         return leaf
     if isinstance(spec, dict) and "i" in spec:
         return torch.tensor(spec["i"], dtype=torch.int64).reshape(spec["shape"])
+    if isinstance(spec, dict) and "b" in spec:
+        return torch.tensor(spec["b"], dtype=torch.bool)
     if isinstance(spec, dict) and "dtype" in spec:
         return getattr(torch, spec["dtype"])
     if isinstance(spec, list):
@@ -59,7 +65,8 @@ def grads_of(value):
     if isinstance(value, torch.Tensor):
         return flat(value.grad) if value.requires_grad else None
     if isinstance(value, list) and value and isinstance(value[0], torch.Tensor):
-        return [grads_of(element) for element in value]
+        grads = [grads_of(element) for element in value]
+        return grads if any(grads) else None
     return None
 
 
@@ -220,6 +227,38 @@ case("softmax.int", t(*x, factor=3.0), 1)
 case("_softmax", t(*x, factor=3.0), -1, False)
 case("log_softmax.int", t(*x, factor=3.0), -1)
 case("_log_softmax", t(*x, factor=3.0), 0, False)
+
+case("where.self", b(1, 0, 0, 1), t(3, 4), t(4))
+case("masked_fill.Scalar", t(3, 4), b(1, 0, 0, 1), -5.0)
+case("pad", t(2, 3, 4), [0, 1, 2, 0], "constant", 3.0)
+case("pad", t(2, 3, 4), [-1, 2])
+case("pad", t(2, 3, 4), [2, 1], "reflect")
+case("constant_pad_nd", t(2, 3, 4), [1, 2], 0.5)
+case("reflection_pad1d", t(2, 3, 4), [2, 1])
+case("reflection_pad2d", t(2, 3, 4, 4), [2, 1, 1, 0])
+case("replication_pad1d", t(2, 3, 4), [2, 1])
+case("replication_pad2d", t(2, 3, 4, 4), [2, 1, 1, 0])
+case("roll", t(3, 4), [1, -1], [0, 1])
+case("flip", t(3, 4), [1])
+case("repeat", t(2, 3), [2, 1, 2])
+case("tile", t(2, 3), [2])
+case("pixel_shuffle", t(1, 4, 2, 3), 2)
+case("pixel_unshuffle", t(1, 1, 4, 6), 2)
+case("upsample_nearest2d", t(1, 2, 3, 4), [5, 4])
+case("upsample_nearest2d.vec", t(1, 2, 3, 4), None, [2.0, 2.0])
+case("index.Tensor", t(4, 3), [i(0, 2, 2)])
+case("index_select", t(4, 3), 1, i(2, 0, 2))
+case("gather", t(3, 2), 0, i(0, 2, 1, 1, shape=[2, 2]))
+case("upsample_bilinear2d.vec", t(2, 2, 3, 4), [5, 7], False, None)
+case("upsample_bilinear2d.vec", t(1, 2, 3, 4), None, True, [2.0, 2.0])
+case("upsample_bilinear2d.vec", t(1, 2, 6, 8), None, False, [0.5, 0.5])
+case("upsample_bilinear2d", t(1, 2, 3, 4), [6, 8], True)
+case("upsample_bicubic2d.vec", t(1, 2, 5, 4), [7, 3], False, None)
+case("upsample_bicubic2d", t(1, 2, 5, 4), [7, 9], True)
+case("scaled_dot_product_attention", t(2, 3, 4), t(2, 5, 4), t(2, 5, 6))
+case("scaled_dot_product_attention", t(1, 2, 3, 4), t(2, 5, 4), t(5, 6), t(3, 5))
+case("scaled_dot_product_attention", t(2, 4, 4), t(2, 4, 4), t(2, 4, 3), None, 0.0, True, scale=0.5)
+case("scaled_dot_product_attention", t(3, 4), t(4, 4), t(4, 3), b(1, 0, 1, 1))
 
 path = pathlib.Path("train/gradients.json")
 path.parent.mkdir(exist_ok=True)

@@ -38,6 +38,10 @@ Value value_of(const Json& spec) {
     return out;
   }
   if (spec.contains("dtype")) return DType::kF32;
+  if (spec.contains("b")) {
+    const auto values = spec["b"].get<std::vector<uint8_t>>();
+    return Tensor::of<uint8_t>({static_cast<int64_t>(values.size())}, values).to(DType::kBool);
+  }
   if (spec.contains("i")) return Tensor::of<int64_t>(spec["shape"].get<Shape>(), spec["i"].get<std::vector<int64_t>>());
   return sample(spec["t"].get<Shape>(), spec["seed"].get<uint32_t>(), spec["factor"].get<float>(), spec["offset"].get<float>());
 }
