@@ -160,13 +160,15 @@ std::vector<Value> attention(const BackwardCall& c) {
     if (c.call.boolean(5) && i % S > i / S % L) share[i] = kHidden;
   }
   kernel::softmax_f32(share, shares.numel() / std::max<int64_t>(1, S), S, share);
-  std::vector<Value> out(3);
+  std::vector<Value> out(4);
   if (c.wanted[2]) out[2] = sum_to(product(shares, true, c.g(), false), c.x(2).sizes());
   for (int64_t row = 0; row < shares.numel(); row += S) {
     double sum = 0;
     for (int64_t i = row; i < row + S; ++i) sum += static_cast<double>(share[i]) * slope[i];
-    for (int64_t i = row; i < row + S; ++i) slope[i] = share[i] * (slope[i] - static_cast<float>(sum)) * scale;
+    for (int64_t i = row; i < row + S; ++i) slope[i] = share[i] * (slope[i] - static_cast<float>(sum));
   }
+  if (c.wanted[3]) out[3] = sum_to(slopes, mask->sizes()).clone();  // slopes go on to change
+  for (float& value : slopes.span<float>()) value *= scale;
   if (c.wanted[0]) out[0] = sum_to(product(slopes, false, key, false), c.x(0).sizes());
   if (c.wanted[1]) out[1] = sum_to(product(slopes, true, query, false), c.x(1).sizes());
   return out;
