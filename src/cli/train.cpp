@@ -134,10 +134,8 @@ void train(const TrainOptions& options, Host& host) {
   // In the last third ranges and statistics stay, so that the weights settle for those that the int8 model will have.
   const int64_t frozen_from = options.epochs - options.epochs / 3;
   for (int64_t epoch = 0, step = 0; epoch < options.epochs; ++epoch) {
-    if (epoch == frozen_from) {
-      enable_observer(prepared, false);
-      move_exported_model_to_eval(prepared);
-    }
+    if (epoch == frozen_from) enable_observer(prepared, false);
+    if (epoch == std::min(frozen_from, options.bn_epochs)) move_exported_model_to_eval(prepared);
     samples.shuffle(order);
     Progress progress(host, concat("epoch ", epoch + 1, " of ", options.epochs), samples.num_batches(), "batches");
     double loss = 0;

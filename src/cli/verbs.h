@@ -43,6 +43,7 @@ struct TrainOptions {
   DataOptions data_options;
   QuantizerOptions quantizer;
   int64_t epochs = 10;
+  int64_t bn_epochs = 1;           // the first in which batch norms take in the statistics of batches
   std::string optimizer = "adam";  // or "sgd"
   std::optional<double> lr;        // at the start (3e-5 of Adam, 1e-4 of SGD); it falls to 0 as half a cosine
   double momentum = 0.9;           // of SGD
