@@ -272,6 +272,10 @@ val save(int program) {
   return guard([&] { return bytes_to(save_pt2(held<Program>(program, "a program"))); });
 }
 
+val save_as_onnx(int program) {
+  return guard([&] { return bytes_to(save_onnx(held<Program>(program, "a program"))); });
+}
+
 val describe_program(int program) {
   return guard([&] { return format::print_json(program_report(held<Program>(program, "a program"))); });
 }
@@ -491,6 +495,7 @@ val capabilities() {
 EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("loadProgram", &load);
   emscripten::function("savePt2", &save);
+  emscripten::function("saveOnnx", &save_as_onnx);
   emscripten::function("describeProgram", &describe_program);
   emscripten::function("preparePt2e", &prepare);
   emscripten::function("runPrepared", &run_prepared);

@@ -25,6 +25,6 @@ export type {
   AnnotatedGraph, Match, MatchOptions, Matching, Pattern, PatternCapability, PatternSpec, QuantizationCapabilities, SourcePartition,
 } from "./backend.js";
 export type { ObserverReport, ObserverSummary } from "./observer.js";
-export { Program, loadOnnx, loadPt2, savePt2 } from "./program.js";
+export { Program, loadOnnx, loadPt2, saveOnnx, savePt2 } from "./program.js";
 export { Prepared, Session, convertPt2e, lower, preparePt2e, quantizationCapabilities } from "./pt2e.js";
 export type { ConvertOptions, LongWork, LowerOptions, Progress } from "./pt2e.js";

@@ -36,3 +36,9 @@ export async function loadOnnx(bytes: Uint8Array | ArrayBuffer): Promise<Program
 export function savePt2(program: Program): Uint8Array {
   return unwrap(module().savePt2(handleOf(program)));
 }
+
+// The bytes of an ONNX model of opset 17: of a quantized program a QDQ model that ONNX Runtime runs. Throws QdqError{Unsupported} that lists
+// what ONNX cannot say.
+export function saveOnnx(program: Program): Uint8Array {
+  return unwrap(module().saveOnnx(handleOf(program)));
+}

@@ -38,6 +38,7 @@ export interface RawHost {
 export interface RawModule {
   loadProgram(bytes: Uint8Array): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
+  saveOnnx(program: number): Answer<Uint8Array>;
   describeProgram(program: number): Answer<string>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;
   runPrepared(prepared: number, inputs: RawTensor[], onObserved: ((done: number, total: number) => void) | undefined): Answer<RawTensor[]>;

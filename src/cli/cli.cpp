@@ -66,6 +66,7 @@ struct CommandLine {
     add_evaluate();
     add_benchmark();
     add_inspect();
+    add_convert();
     add_conformance();
     app.footer("qdq VERB --help lists what a verb takes.");  // of this alone: verbs inherit what is there when they are added
   }
@@ -97,12 +98,12 @@ struct CommandLine {
                {std::pair("--test", &quantize.test), std::pair("--labels", &quantize.labels), std::pair("--classes", &quantize.classes)})
             if (!value->empty()) throw CLI::RequiresError(option, "--report");
         });
-    verb->add_option("MODEL", quantize.model, "the float model (.pt2)")->required();
+    verb->add_option("MODEL", quantize.model, "the float model (.pt2 or .onnx)")->required();
     verb->add_option("--calibrate", quantize.data,
                      "samples to calibrate on: .npz, .npy or a folder of images, or the .json of --observers; "
                      "a recipe that quantizes dynamically needs none")
         ->type_name("DATA");
-    verb->add_option("-o,--output", quantize.output, "the model to write (.pt2)")->required()->type_name("OUT");
+    verb->add_option("-o,--output", quantize.output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
     add_quantizer_options(*verb, quantize.quantizer);
     add_data_options(*verb, quantize.data_options);
     verb->add_flag("--reference-representation", quantize.use_reference_representation, "spell out the integer arithmetic in the graph");
@@ -120,10 +121,10 @@ struct CommandLine {
       qdq::train(train, host);
       return kDone;
     });
-    verb->add_option("MODEL", train.model, "the float model (.pt2), trained already")->required();
+    verb->add_option("MODEL", train.model, "the float model (.pt2 or .onnx), trained already")->required();
     verb->add_option("--data", train.data, "samples to train on: .npz, .npy or a folder of images")->required()->type_name("DATA");
     add_label_options(*verb, train.labels, train.classes)->required();
-    verb->add_option("-o,--output", train.output, "the model to write (.pt2)")->required()->type_name("OUT");
+    verb->add_option("-o,--output", train.output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
     add_quantizer_options(*verb, train.quantizer);
     add_data_options(*verb, train.data_options);
     verb->add_option("--epochs", train.epochs, "how often each sample is seen (10)")->type_name("N")->check(CLI::PositiveNumber);
@@ -148,7 +149,7 @@ struct CommandLine {
       qdq::run(run, host);
       return kDone;
     });
-    verb->add_option("MODEL", run.model, "the model (.pt2)")->required();
+    verb->add_option("MODEL", run.model, "the model (.pt2 or .onnx)")->required();
     verb->add_option("--inputs", run.inputs, "its inputs: .npz, .npy or a folder of images")->required()->type_name("IN");
     verb->add_option("-o,--output", run.output, "where to write output_0, output_1, ... (.npz)")->required()->type_name("OUT.npz");
     add_session_options(*verb, run.session);
@@ -160,7 +161,7 @@ struct CommandLine {
       qdq::evaluate(evaluate, host);
       return kDone;
     });
-    verb->add_option("MODEL", evaluate.models, "the models (.pt2)")->required();
+    verb->add_option("MODEL", evaluate.models, "the models (.pt2 or .onnx)")->required();
     verb->add_option("--data", evaluate.data, "samples: .npz, .npy or a folder of images")->required()->type_name("DATA");
     add_label_options(*verb, evaluate.labels, evaluate.classes)->required();
     add_session_options(*verb, evaluate.session);
@@ -173,7 +174,7 @@ struct CommandLine {
       qdq::benchmark(benchmark, host);
       return kDone;
     });
-    verb->add_option("MODEL", benchmark.models, "the models (.pt2); they take turns")->required();
+    verb->add_option("MODEL", benchmark.models, "the models (.pt2 or .onnx); they take turns")->required();
     verb->add_option("--batch", benchmark.batch, "samples a run (1)")->type_name("N");
     verb->add_option("--runs", benchmark.runs, "runs of each model (50)")->type_name("N");
     add_session_options(*verb, benchmark.session);
@@ -197,12 +198,21 @@ struct CommandLine {
           if (!inspect.model.empty() && inspect.capabilities) throw CLI::ExcludesError("--capabilities", "MODEL");
           if (!inspect.quantizer.recipe.empty() && !needs_quantizer) throw CLI::RequiresError("--recipe", "--explain or --capabilities");
         });
-    verb->add_option("MODEL", inspect.model, "the model (.pt2); not needed with --capabilities");
+    verb->add_option("MODEL", inspect.model, "the model (.pt2 or .onnx); not needed with --capabilities");
     auto* graph = verb->add_flag("--graph", inspect.graph, "print the graph as PyTorch does");
     verb->add_flag("--json", inspect.json, "print everything as JSON")->excludes(graph);
     auto* explain = verb->add_flag("--explain", inspect.explain, "tell for every operator whether the quantizer takes it, and why")->excludes(graph);
     verb->add_flag("--capabilities", inspect.capabilities, "list the patterns that the quantizer knows")->excludes(graph)->excludes(explain);
     add_quantizer_options(*verb, inspect.quantizer);
+  }
+
+  void add_convert() {
+    CLI::App* verb = this->verb("convert", "write a model as .pt2 or .onnx", [this] {
+      qdq::convert(convert, host);
+      return kDone;
+    });
+    verb->add_option("IN", convert.input, "the model (.pt2 or .onnx)")->required();
+    verb->add_option("OUT", convert.output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
   }
 
   void add_conformance() {
@@ -211,7 +221,7 @@ struct CommandLine {
   }
 
   Host& host;
-  CLI::App app{"Post-training int8 quantization of PyTorch models (.pt2)", "qdq"};
+  CLI::App app{"Post-training int8 quantization of PyTorch models (.pt2, .onnx)", "qdq"};
   std::function<int()> work;
   int threads = 1;
   std::string max_memory;
@@ -229,6 +239,7 @@ struct CommandLine {
   EvaluateOptions evaluate;
   BenchmarkOptions benchmark;
   InspectOptions inspect;
+  ConvertFileOptions convert;
   std::string folder;
 };
 

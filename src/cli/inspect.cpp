@@ -7,6 +7,7 @@
 #include "cli/report.h"
 #include "cli/verbs.h"
 #include "io/onnx.h"
+#include "io/pt2.h"
 
 namespace qdq {
 
@@ -141,6 +142,20 @@ Model load_model(const std::string& path, Host& host, bool to_run) {
   }
 }
 
+std::vector<std::byte> save_model(const Program& program, const std::string& path) {
+  return path.ends_with(".onnx") ? save_onnx(program) : save_pt2(program);
+}
+
+void convert(const ConvertFileOptions& options, Host& host) {
+  QDQ_CHECK(options.output.ends_with(".onnx") || options.output.ends_with(".pt2"), kInvalidArgument, "the kind of file that ", options.output,
+            " shall be is unknown; wanted a name that ends in .onnx or .pt2");
+  check_output(options.output, host);
+  const Model model = load_model(options.input, host);
+  const std::vector<std::byte> bytes = save_model(model.program, options.output);
+  host.write_file_whole(options.output, bytes);
+  host.print(concat("wrote ", options.output, "\n  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(bytes.size()), "\n"));
+}
+
 void inspect(const InspectOptions& options, Host& host) {
   if (options.capabilities) {
     const QuantizationCapabilities capabilities = open_quantizer(options.quantizer, host)->quantization_capabilities();
@@ -163,9 +178,9 @@ void inspect(const InspectOptions& options, Host& host) {
     host.print(print(*program.graph) + "\n");
     return;
   }
-  const std::string version = program.torch_version.empty() ? "(unknown)" : program.torch_version;
-  std::string out = concat(options.model, ": ", human_bytes(file_bytes), ", exported by PyTorch ", version, ", dialect ", program.dialect, ", ",
-                           program.graph->size(), " nodes\n");
+  const std::string exporter =
+      program.torch_version.empty() ? "" : concat(", exported by PyTorch ", program.torch_version, ", dialect ", program.dialect);
+  std::string out = concat(options.model, ": ", human_bytes(file_bytes), exporter, ", ", program.graph->size(), " nodes\n");
   out += "inputs\n";
   for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
   out += "outputs\n";

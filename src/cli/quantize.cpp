@@ -156,7 +156,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   for (const std::string& warning : quantizer->warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double calibrated = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
-  const auto bytes = save_pt2(converted);
+  const auto bytes = save_model(converted, options.output);
   const std::string observers = options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
 
   if (!options.observers.empty()) host.write_file_whole(options.observers, format::bytes_of(observers));

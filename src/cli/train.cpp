@@ -152,7 +152,7 @@ void train(const TrainOptions& options, Host& host) {
   }
   move_exported_model_to_eval(prepared);
   const Program converted = convert_pt2e(prepared);
-  const auto bytes = save_pt2(converted);
+  const auto bytes = save_model(converted, options.output);
   host.write_file_whole(options.output, bytes);
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
   const int64_t layers = count_layers(converted);

@@ -109,6 +109,15 @@ struct Model {
 // Reads a program; errors name the file. One that is `to_run` must hold no operator that qdq does not have.
 Model load_model(const std::string& path, Host& host, bool to_run = true);
 
+// The bytes of a program as a file of the kind that the path's ending says: .onnx, or else .pt2.
+std::vector<std::byte> save_model(const Program& program, const std::string& path);
+
+struct ConvertFileOptions {
+  std::string input, output;
+};
+// Writes a model as another kind of file.
+void convert(const ConvertFileOptions& options, Host& host);
+
 // Throws Error{kIo} if a file cannot be written there, as far as that is known before it is tried; nothing for an empty path. For outputs of
 // long work before it begins.
 void check_output(const std::string& path, Host& host);

@@ -293,11 +293,17 @@ void write_value_info(Writer out, const OnnxValueInfo& value) {
   Writer tensor(type, 1);
   if (value.dtype) tensor.add_int64(1, onnx_number(*value.dtype));
   if (!value.dims) return;
+  // The writer drops a message that stays empty, but no axes are not an unknown number of them, nor is an unknown size none.
+  if (value.dims->empty()) return tensor.add_message(2, "", 0);
   Writer shape(tensor, 2);
   for (const OnnxDimension& size : *value.dims) {
+    if (!size.value && size.param.empty()) {
+      shape.add_message(1, "", 0);
+      continue;
+    }
     Writer dimension(shape, 1);
     if (size.value) dimension.add_int64(1, *size.value);
-    else if (!size.param.empty()) dimension.add_string(2, size.param);
+    else dimension.add_string(2, size.param);
   }
 }
 

@@ -21,6 +21,25 @@ struct OnnxValue {
   bool is_vector = true;      // of sizes: one axis, or none
 };
 
+// The arguments of a call. They are put in by functions, one for each kind: as lists of Argument they would be most of this room's code.
+class Arguments {
+ public:
+  template <class... T> Arguments(const T&... values) { (add(values), ...); }  // NOLINT: implicit, so that calls read like PyTorch's
+  std::vector<Argument> list;
+
+ private:
+  void add(Node* node);
+  void add(bool value);
+  void add(int value);
+  void add(int64_t value);
+  void add(double value);
+  void add(const char* value);
+  void add(const std::string& value);
+  void add(DType value);
+  void add(const Argument& value);
+  void add(const std::vector<Argument>& values);  // each of them
+};
+
 struct OnnxOperator;
 
 // The program so far.
@@ -82,9 +101,7 @@ class OnnxCall {
   const OnnxOperator& op() const { return op_; }
   int64_t opset() const { return import_.opset_; }
   OnnxImport& import() { return import_; }
-  template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const {
-    throw Error(ErrorCode::kUnsupported, concat("the ONNX node ", where(), " ", concat(parts...)), node_.name, node_.op_type);
-  }
+  template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const { refuse_because({MessagePart(parts)...}); }
 
   size_t num_inputs() const { return node_.inputs.size(); }
   size_t num_outputs() const { return node_.outputs.size(); }
@@ -121,10 +138,11 @@ class OnnxCall {
   int64_t axis(int64_t axis, size_t rank) const;
 
   // aten.<target>
-  Node* call(const std::string& target, std::vector<Argument> args, Node::Kwargs kwargs = {});
-  Node* call_as_it_is(const std::string& full_target, std::vector<Argument> args);  // is never computed at once
+  Node* call(std::string_view target, const Arguments& args);
+  Node* call(std::string_view target, const Arguments& args, const char* keyword, const Argument& value);
+  Node* call_as_it_is(const std::string& full_target, const Arguments& args);  // is never computed at once
   Argument list(const std::vector<SymInt>& sizes);
-  static Argument list(const std::vector<int64_t>& integers) { return Argument::List(integers.begin(), integers.end()); }
+  static Argument list(const std::vector<int64_t>& integers);
 
   void set(Node* node, size_t output = 0);
   void set(Tensor constant);
@@ -135,6 +153,7 @@ class OnnxCall {
   int64_t num_uses_of_input(size_t i) const { return import_.num_uses(node_.inputs[i]); }
 
  private:
+  [[noreturn]] void refuse_because(std::initializer_list<MessagePart> parts) const;
   std::string where() const;
   OnnxValue& value(size_t i);
 

@@ -68,9 +68,9 @@ Node* padded_input(OnnxCall& call, Window& window, double value) {
   }
   window.begin.assign(window.begin.size(), 0);
   window.end = window.begin;
-  std::vector<Argument> args = {Argument(input), Argument(std::move(pads))};
-  if (value != 0) args.insert(args.end(), {Argument("constant"), Argument(value)});
-  return call.call("pad.default", std::move(args));
+  std::vector<Argument> args = {input, Argument(std::move(pads))};
+  if (value != 0) return call.call("pad.default", {args, "constant", value});
+  return call.call("pad.default", args);
 }
 
 std::string with_axes(const char* name, size_t axes, const char* overload = "default") { return concat(name, axes, "d.", overload); }
@@ -90,7 +90,7 @@ Node* transposed(OnnxCall& call, Node* weight) {
   std::vector<Argument> args = weight->args();
   args[0] = call.call("t.default", {integers});
   if (per_channel) args[3] = 1 - *args[3].integer();
-  return call.call_as_it_is(weight->target(), std::move(args));
+  return call.call_as_it_is(weight->target(), args);
 }
 
 // Whether the node is a matrix that does not change from run to run.
@@ -107,7 +107,7 @@ void conv(OnnxCall& call) {
   Node* weight = call.tensor(1);
   Window window = window_of(call, spatial_sizes(call, weight));
   Node* input = padded_input(call, window, 0);
-  call.set(call.call(with_axes("conv", window.kernel.size()), {Argument(input), Argument(weight), call.optional_tensor(2), call.list(window.strides),
+  call.set(call.call(with_axes("conv", window.kernel.size()), {input, weight, call.optional_tensor(2), call.list(window.strides),
                                                                call.list(window.begin), call.list(window.dilations), call.integer("group", 1)}));
 }
 
@@ -119,8 +119,8 @@ void conv_transpose(OnnxCall& call) {
     call.refuse("pads both sides differently, or by the shape of its output, which aten.conv_transpose cannot");
   const std::vector<int64_t> output_padding = call.integers("output_padding", std::vector<int64_t>(axes, 0));
   call.set(call.call(with_axes("conv_transpose", axes, axes == 1 ? "default" : "input"),
-                     {Argument(call.tensor(0)), Argument(weight), call.optional_tensor(2), call.list(window.strides), call.list(window.begin),
-                      call.list(output_padding), call.integer("group", 1), call.list(window.dilations)}));
+                     {call.tensor(0), weight, call.optional_tensor(2), call.list(window.strides), call.list(window.begin), call.list(output_padding),
+                      call.integer("group", 1), call.list(window.dilations)}));
 }
 
 void gemm(OnnxCall& call) {
@@ -131,29 +131,29 @@ void gemm(OnnxCall& call) {
   if (call.meta_of(b).sizes.size() != 2) call.refuse("multiplies by a tensor of ", call.meta_of(b).sizes.size(), " axes, wanted a matrix");
   const bool adds_vector = call.has(2) && beta == 1 && call.rank(2) == 1 && call.meta(2).sizes[0] == call.meta_of(b).sizes[is_transposed ? 0 : 1];
   if (alpha == 1 && (!call.has(2) || adds_vector)) {
-    call.set(call.call("linear.default", {Argument(a), Argument(is_transposed ? b : transposed(call, b)), call.optional_tensor(2)}));
+    call.set(call.call("linear.default", {a, Argument(is_transposed ? b : transposed(call, b)), call.optional_tensor(2)}));
     return;
   }
-  Node* product = call.call("mm.default", {Argument(a), Argument(is_transposed ? call.call("t.default", {b}) : b)});
-  if (alpha != 1) product = call.call("mul.Tensor", {Argument(product), alpha});
-  if (call.has(2)) product = call.call("add.Tensor", {Argument(product), call.tensor(2)}, beta == 1 ? Node::Kwargs{} : Node::Kwargs{{"alpha", beta}});
+  Node* product = call.call("mm.default", {a, Argument(is_transposed ? call.call("t.default", {b}) : b)});
+  if (alpha != 1) product = call.call("mul.Tensor", {product, alpha});
+  if (call.has(2)) product = call.call("add.Tensor", {product, call.tensor(2)}, "alpha", beta);
   call.set(product);
 }
 
 void matmul(OnnxCall& call) {
   Node *a = call.tensor(0), *b = call.tensor(1);
   if (is_weight(call, b) && call.rank(0) > 1 && !call.import().is_constant(a))
-    call.set(call.call("linear.default", {Argument(a), Argument(transposed(call, b))}));
-  else call.set(call.call("matmul.default", {Argument(a), Argument(b)}));
+    call.set(call.call("linear.default", {a, Argument(transposed(call, b))}));
+  else call.set(call.call("matmul.default", {a, b}));
 }
 
 void max_pool(OnnxCall& call) {
   if (call.has_output(1)) call.refuse("gives indices too, which qdq does not read");
   Window window = window_of(call, call.integers("kernel_shape", {}));
   Node* input = padded_input(call, window, -std::numeric_limits<double>::infinity());
-  call.set(call.call(with_axes("max_pool", window.kernel.size()),
-                     {Argument(input), call.list(window.kernel), call.list(window.strides), call.list(window.begin), call.list(window.dilations),
-                      call.integer("ceil_mode", 0) != 0}));
+  call.set(
+      call.call(with_axes("max_pool", window.kernel.size()), {input, call.list(window.kernel), call.list(window.strides), call.list(window.begin),
+                                                              call.list(window.dilations), call.integer("ceil_mode", 0) != 0}));
 }
 
 void average_pool(OnnxCall& call) {
@@ -165,44 +165,43 @@ void average_pool(OnnxCall& call) {
   const bool include = counts || (!is_padded(window) && !ceils);
   Node* input = padded_input(call, window, 0);
   call.set(call.call(with_axes("avg_pool", window.kernel.size()),
-                     {Argument(input), call.list(window.kernel), call.list(window.strides), call.list(window.begin), ceils, include}));
+                     {input, call.list(window.kernel), call.list(window.strides), call.list(window.begin), ceils, include}));
 }
 
 void global_average_pool(OnnxCall& call) {
   const size_t axes = call.rank(0) - 2;
   if (axes < 1 || axes > 3) call.refuse("has an input of ", axes + 2, " axes, wanted 3 to 5");
-  call.set(call.call(with_axes("adaptive_avg_pool", axes), {Argument(call.tensor(0)), call.list(std::vector<int64_t>(axes, 1))}));
+  call.set(call.call(with_axes("adaptive_avg_pool", axes), {call.tensor(0), call.list(std::vector<int64_t>(axes, 1))}));
 }
 
 void global_max_pool(OnnxCall& call) {
   Argument::List axes;
   for (size_t i = 2; i < call.rank(0); ++i) axes.emplace_back(static_cast<int64_t>(i));
-  call.set(call.call("amax.default", {Argument(call.tensor(0)), Argument(std::move(axes)), true}));
+  call.set(call.call("amax.default", {call.tensor(0), Argument(std::move(axes)), true}));
 }
 
 void batch_norm(OnnxCall& call) {
   if (call.integer("training_mode", 0) != 0) call.refuse("is in training mode; export the model in inference mode");
-  call.set(call.call("batch_norm.default", {Argument(call.tensor(0)), Argument(call.tensor(1)), Argument(call.tensor(2)), Argument(call.tensor(3)),
-                                            Argument(call.tensor(4)), false, call.real("momentum", 0.9), call.real("epsilon", 1e-5), true}));
+  call.set(call.call("batch_norm.default", {call.tensor(0), call.tensor(1), call.tensor(2), call.tensor(3), call.tensor(4), false,
+                                            call.real("momentum", 0.9), call.real("epsilon", 1e-5), true}));
 }
 
 void instance_norm(OnnxCall& call) {
-  call.set(call.call("instance_norm.default", {Argument(call.tensor(0)), Argument(call.tensor(1)), Argument(call.tensor(2)), Argument(), Argument(),
-                                               true, 0.1, call.real("epsilon", 1e-5), true}));
+  call.set(call.call("instance_norm.default",
+                     {call.tensor(0), call.tensor(1), call.tensor(2), Argument(), Argument(), true, 0.1, call.real("epsilon", 1e-5), true}));
 }
 
 void group_norm(OnnxCall& call) {
   if (call.opset() < 21) call.refuse("is of opset ", call.opset(), ", whose scale is one for a group; qdq reads that of opset 21");
-  call.set(call.call("group_norm.default", {Argument(call.tensor(0)), call.integer("num_groups", 1), Argument(call.tensor(1)),
-                                            Argument(call.tensor(2)), call.real("epsilon", 1e-5)}));
+  call.set(
+      call.call("group_norm.default", {call.tensor(0), call.integer("num_groups", 1), call.tensor(1), call.tensor(2), call.real("epsilon", 1e-5)}));
 }
 
 void layer_norm(OnnxCall& call) {
   if (call.has_output(1)) call.refuse("gives the mean too, which qdq does not read");
   const int64_t axis = call.axis(call.integer("axis", -1), call.rank(0));
   const SymShape sizes(call.meta(0).sizes.begin() + axis, call.meta(0).sizes.end());
-  call.set(call.call("layer_norm.default",
-                     {Argument(call.tensor(0)), call.list(sizes), Argument(call.tensor(1)), call.optional_tensor(2), call.real("epsilon", 1e-5)}));
+  call.set(call.call("layer_norm.default", {call.tensor(0), call.list(sizes), call.tensor(1), call.optional_tensor(2), call.real("epsilon", 1e-5)}));
 }
 
 // By scale factors or sizes along the last one or two axes.
@@ -228,10 +227,10 @@ void resize(OnnxCall& call) {
     if (scales.numel() > 1 && (scales.data<float>()[0] != 1 || scales.data<float>()[1] != 1)) call.refuse("resizes the batch or the channels");
   }
   if ((by_size ? sizes : factors).size() != axes) call.refuse("has sizes or scales for another number of axes");
-  std::vector<Argument> args = {Argument(call.tensor(0)), by_size ? Argument(std::move(sizes)) : Argument()};
+  std::vector<Argument> args = {call.tensor(0), by_size ? Argument(std::move(sizes)) : Argument()};
   if (mode != "nearest") args.emplace_back(aligned);
   args.push_back(by_size ? Argument() : Argument(std::move(factors)));
-  call.set(call.call(with_axes(target.c_str(), axes, "vec"), std::move(args)));
+  call.set(call.call(with_axes(target.c_str(), axes, "vec"), args));
 }
 
 namespace {
@@ -245,15 +244,14 @@ void linear_quantization(OnnxCall& call, const char* verb, DType dtype) {
   const Argument low = min_of(dtype), high = max_of(dtype);
   if (scales.numel() == 1 && (scales.dim() == 0 || call.rank(0) != 1)) {
     call.set(call.call_as_it_is(concat(kDecomposed, verb, "_per_tensor.default"),
-                                {Argument(call.tensor(0)), scales.item(), zero_points.item_int(), low, high, dtype}));
+                                {call.tensor(0), scales.item(), zero_points.item_int(), low, high, dtype}));
     return;
   }
   const std::string base = call.tensor(0)->name();
   Node* scale = call.import().constant(scales.to(DType::kF32), base + "_scale", Attribute::Kind::kBuffer);
   Node* zero_point = call.import().constant(zero_points.to(DType::kS64), base + "_zero_point", Attribute::Kind::kBuffer);
-  call.set(call.call_as_it_is(
-      concat(kDecomposed, verb, "_per_channel.default"),
-      {Argument(call.tensor(0)), Argument(scale), Argument(zero_point), call.axis(call.integer("axis", 1), call.rank(0)), low, high, dtype}));
+  call.set(call.call_as_it_is(concat(kDecomposed, verb, "_per_channel.default"),
+                              {call.tensor(0), scale, zero_point, call.axis(call.integer("axis", 1), call.rank(0)), low, high, dtype}));
 }
 
 }  // namespace
@@ -286,12 +284,10 @@ void dequantize_linear(OnnxCall& call) {
 }
 
 void dynamic_quantize_linear(OnnxCall& call) {
-  Node* both =
-      call.call_as_it_is(concat(kDecomposed, "choose_qparams.tensor"), {Argument(call.tensor(0)), 0, 255, 1.1920928955078125e-07, DType::kU8});
-  Node* scale = call.call_as_it_is("operator.getitem", {Argument(both), 0});
-  Node* zero_point = call.call_as_it_is("operator.getitem", {Argument(both), 1});
-  call.set(call.call_as_it_is(concat(kDecomposed, "quantize_per_tensor.tensor"),
-                              {Argument(call.tensor(0)), Argument(scale), Argument(zero_point), 0, 255, DType::kU8}));
+  Node* both = call.call_as_it_is(concat(kDecomposed, "choose_qparams.tensor"), {call.tensor(0), 0, 255, 1.1920928955078125e-07, DType::kU8});
+  Node* scale = call.call_as_it_is("operator.getitem", {both, 0});
+  Node* zero_point = call.call_as_it_is("operator.getitem", {both, 1});
+  call.set(call.call_as_it_is(concat(kDecomposed, "quantize_per_tensor.tensor"), {call.tensor(0), scale, zero_point, 0, 255, DType::kU8}));
   // ONNX gives them as a float and a byte, without axes.
   const std::pair<Node*, DType> others[] = {{scale, DType::kF32}, {zero_point, DType::kU8}};
   for (size_t i = 0; i < 2; ++i) {

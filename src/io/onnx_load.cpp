@@ -46,6 +46,17 @@ bool equals_default(const Argument& argument, const Argument& default_value) {
 
 }  // namespace
 
+void Arguments::add(Node* node) { list.emplace_back(node); }
+void Arguments::add(bool value) { list.emplace_back(value); }
+void Arguments::add(int value) { list.emplace_back(value); }
+void Arguments::add(int64_t value) { list.emplace_back(value); }
+void Arguments::add(double value) { list.emplace_back(value); }
+void Arguments::add(const char* value) { list.emplace_back(value); }
+void Arguments::add(const std::string& value) { list.emplace_back(value); }
+void Arguments::add(DType value) { list.emplace_back(value); }
+void Arguments::add(const Argument& value) { list.push_back(value); }
+void Arguments::add(const std::vector<Argument>& values) { list.insert(list.end(), values.begin(), values.end()); }
+
 int64_t OnnxImport::num_uses(const std::string& value) const {
   const auto found = uses_.find(value);
   return found == uses_.end() ? 0 : found->second;
@@ -86,6 +97,10 @@ Node* OnnxImport::call(const std::string& target, std::vector<Argument> args, No
   while (!args.empty() && args.size() <= arguments.size() && arguments[args.size() - 1].default_value &&
          equals_default(args.back(), *arguments[args.size() - 1].default_value))
     args.pop_back();
+  std::erase_if(kwargs, [&](const auto& kwarg) {
+    const auto i = op->schema.index_of(kwarg.first);
+    return i && arguments[*i].default_value == kwarg.second;
+  });
   Node* node = program_.graph->call(target, std::move(args), std::move(kwargs), short_name(target));
   node->meta.nn_module_stack = modules;
   infer_value(*node);
@@ -274,6 +289,10 @@ OnnxCall::OnnxCall(OnnxImport& import, const OnnxNode& node, const OnnxOperator&
   }
 }
 
+void OnnxCall::refuse_because(std::initializer_list<MessagePart> parts) const {
+  throw Error(ErrorCode::kUnsupported, concat("the ONNX node ", where(), " ", concat(parts)), node_.name, node_.op_type);
+}
+
 std::string OnnxCall::where() const {
   return concat(node_.name.empty() && !node_.outputs.empty() ? node_.outputs[0] : node_.name, " (", node_.op_type, ")");
 }
@@ -383,14 +402,18 @@ std::vector<int64_t> OnnxCall::integers(std::string_view name, std::vector<int64
 
 int64_t OnnxCall::axis(int64_t axis, size_t rank) const { return wrap_axis(axis, static_cast<int64_t>(rank)); }
 
-Node* OnnxCall::call(const std::string& target, std::vector<Argument> args, Node::Kwargs kwargs) {
+Node* OnnxCall::call(std::string_view target, const Arguments& args) {
   const bool is_operator = target.starts_with("operator.");
-  return import_.call(is_operator ? target : concat(kPrefix, "aten.", target), std::move(args), std::move(kwargs), modules_, !is_operator);
+  return import_.call(is_operator ? std::string(target) : concat(kPrefix, "aten.", target), args.list, {}, modules_, !is_operator);
 }
-Node* OnnxCall::call_as_it_is(const std::string& full_target, std::vector<Argument> args) {
-  return import_.call(full_target, std::move(args), {}, modules_, false);
+Node* OnnxCall::call(std::string_view target, const Arguments& args, const char* keyword, const Argument& value) {
+  return import_.call(concat(kPrefix, "aten.", target), args.list, {{keyword, value}}, modules_, true);
+}
+Node* OnnxCall::call_as_it_is(const std::string& full_target, const Arguments& args) {
+  return import_.call(full_target, args.list, {}, modules_, false);
 }
 
+Argument OnnxCall::list(const std::vector<int64_t>& integers) { return Argument::List(integers.begin(), integers.end()); }
 Argument OnnxCall::list(const std::vector<SymInt>& sizes) {
   Argument::List out;
   for (const SymInt& size : sizes) out.push_back(import_.size_argument(size));

@@ -14,7 +14,7 @@ using format::OnnxKind;
 void plain(OnnxCall& call) {
   std::vector<Argument> args;
   for (size_t i = 0; i < call.num_inputs(); ++i) args.emplace_back(call.tensor(i));
-  call.set(call.call(call.op().aten, std::move(args)));
+  call.set(call.call(call.op().aten, args));
 }
 
 // Of two operands that broadcast, a lone number is written as one, as Python code does.
@@ -51,7 +51,7 @@ void div(OnnxCall& call) {
   const Argument second = call.operand(1, 0);
   // ONNX divides integers toward zero.
   if (is_float) call.set(call.call("div.Tensor", {first, second}));
-  else call.set(call.call("div.Tensor_mode", {first, Argument(call.tensor(1))}, {{"rounding_mode", "trunc"}}));
+  else call.set(call.call("div.Tensor_mode", {first, call.tensor(1)}, "rounding_mode", "trunc"));
 }
 
 void mod(OnnxCall& call) { call.set(call.call(call.integer("fmod", 0) ? "fmod.Tensor" : "remainder.Tensor", {call.tensor(0), call.tensor(1)})); }
@@ -125,10 +125,7 @@ void hard_sigmoid(OnnxCall& call) {
   call.set(call.call("clamp.default", {line, 0, 1}));
 }
 
-void gelu(OnnxCall& call) {
-  const std::string approximate = call.text("approximate", "none");
-  call.set(call.call("gelu.default", {call.tensor(0)}, approximate == "none" ? Node::Kwargs{} : Node::Kwargs{{"approximate", approximate}}));
-}
+void gelu(OnnxCall& call) { call.set(call.call("gelu.default", {call.tensor(0)}, "approximate", call.text("approximate", "none"))); }
 
 void softmax(OnnxCall& call) { call.set(call.call(call.op().aten, {call.tensor(0), call.integer("axis", -1)})); }
 
@@ -141,13 +138,12 @@ void reduce(OnnxCall& call) {
     axes.emplace();
     for (size_t i = 0; i < rank; ++i) axes->push_back(static_cast<int64_t>(i));
   }
-  call.set(call.call(call.op().aten, {Argument(call.tensor(0)), OnnxCall::list(*axes), call.integer("keepdims", 1) != 0}));
+  call.set(call.call(call.op().aten, {call.tensor(0), OnnxCall::list(*axes), call.integer("keepdims", 1) != 0}));
 }
 
 void reduce_l2(OnnxCall& call) {
   const auto axes = call.axes(1, call.rank(0));
-  call.set(call.call("linalg_vector_norm.default",
-                     {Argument(call.tensor(0)), 2, axes ? OnnxCall::list(*axes) : Argument(), call.integer("keepdims", 1) != 0}));
+  call.set(call.call("linalg_vector_norm.default", {call.tensor(0), 2, axes ? OnnxCall::list(*axes) : Argument(), call.integer("keepdims", 1) != 0}));
 }
 
 void arg_max(OnnxCall& call) {
@@ -181,7 +177,7 @@ void split(OnnxCall& call) {
     for (int64_t i = 0; i < count; ++i) parts.push_back(std::clamp<int64_t>(*size - i * each, 0, each));
   }
   if (parts.size() != call.num_outputs()) call.refuse("has ", call.num_outputs(), " outputs for ", parts.size(), " parts");
-  Node* all = call.call("split_with_sizes.default", {Argument(call.tensor(0)), OnnxCall::list(parts), axis});
+  Node* all = call.call("split_with_sizes.default", {call.tensor(0), OnnxCall::list(parts), axis});
   for (size_t i = 0; i < parts.size(); ++i) call.set(call.call("operator.getitem", {all, static_cast<int64_t>(i)}), i);
 }
 
@@ -199,7 +195,7 @@ void slice(OnnxCall& call) {
     const int64_t axis = call.axis(axes[i], rank);
     const auto start = starts[i].constant(), end = ends[i].constant();
     if (steps[i] == -1 && start == -1 && end && *end <= -(int64_t{1} << 31)) {
-      out = call.call("flip.default", {Argument(out), Argument(Argument::List{axis})});
+      out = call.call("flip.default", {out, Argument(Argument::List{axis})});
       continue;
     }
     if (steps[i] < 1) call.refuse("has the step ", steps[i], ", wanted a positive one or a whole axis backwards");
@@ -217,7 +213,7 @@ void gather(OnnxCall& call) {
   if (axis == 0 && call.rank(0) == 2 && call.is_constant(0) && !known.defined()) return call.set(call.call("embedding.default", {data, index}));
   Argument::List indices(static_cast<size_t>(axis));
   indices.emplace_back(index);
-  call.set(call.call("index.Tensor", {Argument(data), Argument(std::move(indices))}));
+  call.set(call.call("index.Tensor", {data, Argument(std::move(indices))}));
 }
 
 void gather_elements(OnnxCall& call) {
@@ -238,7 +234,7 @@ void reshape(OnnxCall& call) {
   }
   Argument::List arguments;
   for (const SymInt& size : sizes) arguments.push_back(open == 1 && !size.is_constant() ? Argument(-1) : call.import().size_argument(size));
-  call.set(call.call("reshape.default", {Argument(call.tensor(0)), Argument(std::move(arguments))}));
+  call.set(call.call("reshape.default", {call.tensor(0), Argument(std::move(arguments))}));
 }
 
 void flatten(OnnxCall& call) {
@@ -254,7 +250,7 @@ void flatten(OnnxCall& call) {
   for (size_t i = static_cast<size_t>(axis); i < rank; ++i) inner = inner * call.meta(0).sizes[i];
   if (axis > 0 && !inner.is_constant()) call.refuse("joins axes of open size");
   if (axis > 0) sizes[1] = *inner.constant();
-  call.set(call.call("reshape.default", {Argument(call.tensor(0)), Argument(std::move(sizes))}));
+  call.set(call.call("reshape.default", {call.tensor(0), Argument(std::move(sizes))}));
 }
 
 void transpose(OnnxCall& call) {
@@ -268,14 +264,14 @@ void transpose(OnnxCall& call) {
   if (moved.empty()) return call.same_as_input(0);
   if (moved.size() == 2 && static_cast<int64_t>(axes.size()) == rank)
     return call.set(call.call("transpose.int", {call.tensor(0), moved[0], moved[1]}));
-  call.set(call.call("permute.default", {Argument(call.tensor(0)), OnnxCall::list(axes)}));
+  call.set(call.call("permute.default", {call.tensor(0), OnnxCall::list(axes)}));
 }
 
 void squeeze(OnnxCall& call) {
   const auto axes = call.axes(1, call.rank(0));
   if (!axes) return call.set(call.call("squeeze.default", {call.tensor(0)}));
   if (axes->size() == 1) return call.set(call.call("squeeze.dim", {call.tensor(0), axes->front()}));
-  call.set(call.call("squeeze.dims", {Argument(call.tensor(0)), OnnxCall::list(*axes)}));
+  call.set(call.call("squeeze.dims", {call.tensor(0), OnnxCall::list(*axes)}));
 }
 
 void unsqueeze(OnnxCall& call) {
@@ -298,10 +294,10 @@ void expand(OnnxCall& call) {
     const SymInt given = i + wanted.size() < rank ? SymInt(1) : wanted[i + wanted.size() - rank];
     sizes.push_back(i + from.size() >= rank && (given == SymInt(1) || given == own) ? Argument(-1) : call.import().size_argument(given));
   }
-  call.set(call.call("expand.default", {Argument(call.tensor(0)), Argument(std::move(sizes))}));
+  call.set(call.call("expand.default", {call.tensor(0), Argument(std::move(sizes))}));
 }
 
-void tile(OnnxCall& call) { call.set(call.call("repeat.default", {Argument(call.tensor(0)), call.list(call.sizes(1))})); }
+void tile(OnnxCall& call) { call.set(call.call("repeat.default", {call.tensor(0), call.list(call.sizes(1))})); }
 
 void pad(OnnxCall& call) {
   static constexpr std::pair<std::string_view, const char*> kModes[] = {{"constant", "constant"}, {"reflect", "reflect"}, {"edge", "replicate"}};
@@ -323,9 +319,9 @@ void pad(OnnxCall& call) {
   }
   while (!reversed.empty() && reversed.back() == 0 && reversed[reversed.size() - 2] == 0) reversed.resize(reversed.size() - 2);
   if (reversed.empty()) return call.same_as_input(0);
-  std::vector<Argument> args = {Argument(call.tensor(0)), OnnxCall::list(reversed), Argument(known->second)};
+  std::vector<Argument> args = {call.tensor(0), OnnxCall::list(reversed), Argument(known->second)};
   if (call.has(2) && mode == "constant") args.emplace_back(call.number(2));
-  call.set(call.call("pad.default", std::move(args)));
+  call.set(call.call("pad.default", args));
 }
 
 void constant(OnnxCall& call) {
@@ -351,7 +347,7 @@ void constant_of_shape(OnnxCall& call) {
     return call.set(std::move(out));
   }
   const Argument number = is_floating(fill.dtype()) ? Argument(fill.item()) : Argument(fill.item_int());
-  call.set(call.call("full.default", {call.list(sizes), number}, {{"dtype", fill.dtype()}}));
+  call.set(call.call("full.default", {call.list(sizes), number}, "dtype", fill.dtype()));
 }
 
 void cast(OnnxCall& call) {
@@ -366,12 +362,12 @@ void where(OnnxCall& call) { call.set(call.call("where.self", {call.tensor(0), c
 
 void range(OnnxCall& call) {
   if (is_floating(call.meta(0).dtype)) {
-    call.set(call.call("arange.start_step", {call.number(0), call.number(1), call.number(2)}, {{"dtype", call.meta(0).dtype}}));
+    call.set(call.call("arange.start_step", {call.number(0), call.number(1), call.number(2)}, "dtype", call.meta(0).dtype));
     return;
   }
   std::vector<Argument> args;
   for (size_t i = 0; i < 3; ++i) args.push_back(call.import().size_argument(call.size(i)));
-  call.set(call.call("arange.start_step", std::move(args), {{"dtype", DType::kS64}}));
+  call.set(call.call("arange.start_step", args, "dtype", DType::kS64));
 }
 
 void cumsum(OnnxCall& call) {

@@ -3,7 +3,7 @@
   python3 tests/golden/make_onnx.py            in a Python with PyTorch 2.6, onnx and onnxruntime
 
 Writes tests/golden/onnx/operators.npz (one operator each) and networks.npz (exported by PyTorch, and quantized by ONNX Runtime). Both hold,
-for a case NAME: NAME/model, the bytes of the file; NAME/input_0, ...; NAME/output_0, ...
+for a case NAME: NAME/model, the bytes of the file; NAME/input_0, ...; NAME/output_0, ... The model "vision" stands in vision.onnx too.
 """
 import io
 import os
@@ -272,6 +272,8 @@ def networks():
 for name, make in (("operators", operators), ("networks", networks)):
     cases.clear()
     make()
+    if "vision/model" in cases:
+        (OUT / "vision.onnx").write_bytes(cases["vision/model"].tobytes())
     np.savez_compressed(OUT / f"{name}.npz", **cases)
     print(name, sum(key.endswith("/model") for key in cases), "cases", (OUT / f"{name}.npz").stat().st_size, "bytes; PyTorch", torch.__version__,
           "onnx", onnx.__version__, "onnxruntime", onnxruntime.__version__)

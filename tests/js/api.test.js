@@ -96,6 +96,23 @@ describe("the flow", () => {
     expect(program.info()).toEqual(before);
   });
 
+  test("reads ONNX models, quantizes them and writes them", async () => {
+    const onnx = await qdq.loadOnnx(require("node:fs").readFileSync("tests/golden/onnx/vision.onnx"));
+    expect(onnx.info().inputs[0].shape).toEqual(["s0", 3, 8, 8]);
+    const batch = images(onnx, 4);
+    const prepared = qdq.preparePt2e(onnx, perChannel());
+    const [floats] = prepared.run([batch]);
+    const bytes = qdq.saveOnnx(qdq.convertPt2e(prepared));
+    const again = await qdq.loadPt2(bytes); // by its bytes
+    const targets = again.info().nodes.map((node) => node.target);
+    expect(targets.filter((target) => /dequantize_per_channel/.test(target)).length).toBe(3);
+    const [logits] = qdq.lower(again).run([batch]);
+    const range = Math.max(...floats.data) - Math.min(...floats.data);
+    expect(largest(logits.data, floats.data)).toBeLessThan(range / 5);
+    await expect(qdq.loadOnnx(new Uint8Array([8, 8]))).rejects.toMatchObject({ code: "BadFile", message: expect.stringMatching("not an ONNX model") });
+    await expect(qdq.loadOnnx("x")).rejects.toMatchObject({ message: expect.stringMatching("^loadOnnx was given a String, wanted the bytes of an ONNX file") });
+  });
+
   test("gives what the float program gives, on both backends", () => {
     const batch = images(program, 2);
     expect(() => qdq.lower(program, { bf16: true })).toThrow(expect.objectContaining({ code: "Unsupported", message: expect.stringMatching("bf16") }));

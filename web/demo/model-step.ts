@@ -50,8 +50,8 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
   }
 
   async function take(files: readonly NamedFile[]): Promise<void> {
-    const model = files.find(({ name }) => name.endsWith(".pt2"));
-    if (!model) return fail(`none of the ${files.length} files is a model; wanted a .pt2 that torch.export.save wrote`);
+    const model = files.find(({ name }) => /\.(pt2|onnx)$/.test(name));
+    if (!model) return fail(`none of the ${files.length} files is a model; wanted a .pt2 that torch.export.save wrote, or an .onnx`);
     if (await open(model)) {
       const data = files.filter((file) => file !== model);
       if (data.length > 0) await takeData("calibration", data);
@@ -81,7 +81,7 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     h(
       "div",
       { class: "row" },
-      dropZone("model-file", "Drop a .pt2 model", "or choose one that torch.export.save wrote", ".pt2", (files) => void take(files)),
+      dropZone("model-file", "Drop a .pt2 or .onnx model", "or choose one that torch.export.save wrote", ".pt2,.onnx", (files) => void take(files)),
       h("div", { class: "aside" }, button, h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB).")),
     ),
     work.element,

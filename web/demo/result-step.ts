@@ -64,7 +64,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
     );
   }
 
-  const stem = (): string => store.state.name.replace(/\.pt2$/, "");
+  const stem = (): string => store.state.name.replace(/\.(pt2|onnx)$/, "");
   const saveModel = (run: Run): void => download(`${stem()}.int8.pt2`, run.quantized.file, "application/octet-stream");
 
   async function saveReport(run: Run): Promise<void> {

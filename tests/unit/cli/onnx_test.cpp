@@ -9,10 +9,15 @@
 #include <iterator>
 #include <map>
 
+#include "cli/cli.h"
 #include "exec/interpreter.h"
 #include "format/npz.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
+#include "quant/pt2e.h"
+#include "quant/x86_inductor_quantizer.h"
+#include "quant/xnnpack_quantizer.h"
+#include "unit/cli/memory_host.h"
 
 namespace qdq {
 namespace {
@@ -90,6 +95,108 @@ TEST(OnnxGolden, Networks) {
     const Program again = load_pt2(save_pt2(program));
     EXPECT_EQ(operators(again), operators(program));
     expect_close(Interpreter(again, {}).run(c.inputs), Interpreter(program, {}).run(c.inputs), 0);
+  }
+}
+
+// What is saved is read back as the same calls, and computes the same.
+TEST(OnnxGolden, SavedNetworks) {
+  for (const auto& [name, c] : cases("networks.npz")) {
+    SCOPED_TRACE(name);
+    const Program program = load_onnx(c.model);
+    const std::vector<std::byte> bytes = save_onnx(program);
+    EXPECT_TRUE(bytes == save_onnx(program));
+    const Program again = load_onnx(bytes);
+    EXPECT_EQ(operators(again), operators(program));
+    EXPECT_EQ(to_string(again.graph->placeholders()[0]->meta.val.tensor()->sizes),
+              to_string(program.graph->placeholders()[0]->meta.val.tensor()->sizes));
+    expect_close(Interpreter(again, {}).run(c.inputs), Interpreter(program, {}).run(c.inputs), 1e-6);
+  }
+}
+
+TEST(OnnxGolden, SavedOperators) {
+  std::string refused;
+  int64_t saved = 0;
+  for (const auto& [name, c] : cases("operators.npz")) {
+    SCOPED_TRACE(name);
+    const Program program = load_onnx(c.model);
+    try {
+      const std::vector<std::byte> bytes = save_onnx(program);
+      ++saved;
+      ASSERT_NO_THROW(expect_close(Interpreter(load_onnx(bytes), {}).run(c.inputs), c.outputs, 3e-6));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+      refused += name + ", ";
+    }
+  }
+  EXPECT_EQ(refused, "DynamicQuantizeLinear, ");
+  EXPECT_GT(saved, 150);
+}
+
+TEST(OnnxGolden, SavedQuantizedPrograms) {
+  const Case c = cases("networks.npz").at("vision");
+  for (const bool is_x86 : {false, true}) {
+    XNNPACKQuantizer xnnpack;
+    xnnpack.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+    X86InductorQuantizer x86;
+    x86.set_global(get_default_x86_inductor_quantization_config());
+    Quantizer& quantizer = is_x86 ? static_cast<Quantizer&>(x86) : xnnpack;
+    Prepared prepared = prepare_pt2e(load_onnx(c.model), quantizer);
+    prepared.run(c.inputs);
+    const Program converted = convert_pt2e(prepared);
+    const Program again = load_onnx(save_onnx(converted));
+    EXPECT_EQ(count(again, "quantized_decomposed.dequantize_per_channel.default"), 3);
+    EXPECT_EQ(operators(again), operators(converted));
+    // The biases are rounded to multiples of their scales.
+    expect_close(Interpreter(again, {}).run(c.inputs), Interpreter(converted, {}).run(c.inputs), 2e-2);
+    for (const Attribute& attribute : again.attributes)
+      EXPECT_FALSE(attribute.tensor.dim() > 1 && is_floating(attribute.tensor.dtype())) << attribute.name;
+  }
+}
+
+TEST(OnnxCommandLine, TakesAndWritesBothKinds) {
+  const Case c = cases("networks.npz").at("vision");
+  MemoryHost host;
+  host.files["model"] = c.model;  // no name tells the kind
+  host.files["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", c.inputs[0]}});
+  const auto run = [&](std::vector<std::string> args) {
+    host.out.clear();
+    host.err.clear();
+    return run_cli(args, host);
+  };
+  ASSERT_EQ(run({"quantize", "model", "--calibrate", "x.npz", "-o", "int8.onnx"}), 0) << host.err;
+  EXPECT_NE(host.out.find("layers quantized  4 of 4"), std::string::npos) << host.out;
+  EXPECT_TRUE(looks_like_onnx(host.files["int8.onnx"]));
+  ASSERT_EQ(run({"convert", "int8.onnx", "int8.pt2"}), 0) << host.err;
+  EXPECT_FALSE(looks_like_onnx(host.files["int8.pt2"]));
+  for (const std::string model : {"int8.onnx", "int8.pt2"}) {
+    ASSERT_EQ(run({"run", model, "--inputs", "x.npz", "-o", model + ".npz"}), 0) << host.err;
+    expect_close({format::read_npz(host.files[model + ".npz"])[0].tensor}, c.outputs, 0.1);
+  }
+  EXPECT_EQ(host.files["int8.onnx.npz"], host.files["int8.pt2.npz"]);
+  ASSERT_EQ(run({"inspect", "int8.onnx"}), 0) << host.err;
+  EXPECT_NE(host.out.find("x: float32[s0, 3, 8, 8]"), std::string::npos) << host.out;
+  EXPECT_EQ(run({"convert", "int8.onnx", "int8.tflite"}), 1);
+  EXPECT_NE(host.err.find("wanted a name that ends in .onnx or .pt2"), std::string::npos) << host.err;
+}
+
+TEST(OnnxSave, NamesAllThatHasNoForm) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, 8}, {}, false};
+  Node* a = graph.call("torch.ops.aten.log_sigmoid.default", {x}, {}, "a");
+  Node* b = graph.call("torch.ops.aten.glu.default", {a}, {}, "b");
+  Node* c = graph.call("torch.ops.aten.log_sigmoid.default", {b}, {}, "c");
+  Node* d = graph.call("torch.ops.aten.softplus.default", {c, 2.0}, {}, "d");
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{d})}, {}, "output");
+  try {
+    save_onnx(program);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_EQ(error.message,
+              "the program cannot be written as an ONNX model: qdq has no ONNX form for d has beta 2, ONNX's Softplus has 1; "
+              "torch.ops.aten.glu.default (node b); torch.ops.aten.log_sigmoid.default (nodes a and 1 more)");
   }
 }
 

@@ -1,0 +1,542 @@
+// ATen operators without weights as ONNX ones: arithmetic, shapes, choices. Those that map one to one stand in onnx_operators.cpp.
+#include "io/onnx_export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace qdq {
+namespace {
+
+// The name in front of the overload: "add.Tensor" -> "add".
+std::string base(const AtenCall& call) { return call.name().substr(0, call.name().find('.')); }
+
+template <size_t N> const char* find(const std::pair<std::string_view, const char*> (&table)[N], std::string_view name) {
+  for (const auto& [known, op] : table)
+    if (known == name) return op;
+  return nullptr;
+}
+
+// add, sub, rsub with alpha; mul, div, maximum, minimum, pow.
+void arithmetic(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"add", "Add"}, {"sub", "Sub"},     {"rsub", "Sub"},    {"mul", "Mul"},
+                                                                      {"div", "Div"}, {"maximum", "Max"}, {"minimum", "Min"}, {"max", "Max"},
+                                                                      {"min", "Min"}, {"pow", "Pow"}};
+  const std::string name = base(call);
+  const DType dtype = call.result().dtype;
+  std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
+  const bool has_alpha = name == "add" || name == "sub" || name == "rsub";
+  if (has_alpha && call.number(2) != 1) b = call.emit("Mul", {b, call.scalar(call.number(2), dtype)});
+  if (name == "rsub") std::swap(a, b);
+  call.finish(find(kOps, name), {a, b});
+}
+
+// Division toward zero is ONNX's of integers; remainders with the divisor's sign are its Mod of integers, those of C its fmod.
+void whole_division(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  if (!is_integral(dtype) || call.arg(2) != Argument("trunc")) call.refuse("rounds a quotient, which ONNX does with integers toward zero alone");
+  call.finish("Div", {call.operand(0, dtype), call.operand(1, dtype)});
+}
+void remainder(AtenCall& call) {
+  const bool is_fmod = base(call) == "fmod";
+  const DType dtype = call.result().dtype;
+  if (!is_fmod && !is_integral(dtype)) call.refuse("takes a remainder of floats with the divisor's sign, which ONNX cannot");
+  call.finish("Mod", {call.operand(0, dtype), call.operand(1, dtype)}, {"fmod", is_fmod});
+}
+
+void compare(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"eq", "Equal"},       {"ne", "Equal"},   {"lt", "Less"},
+                                                                      {"le", "LessOrEqual"}, {"gt", "Greater"}, {"ge", "GreaterOrEqual"}};
+  const DType dtype = call.common_dtype(0, 1);
+  std::vector<std::string> operands = {call.operand(0, dtype), call.operand(1, dtype)};
+  const std::string name = base(call);
+  if (name != "ne") return call.finish(find(kOps, name), operands);
+  call.finish("Not", {call.emit("Equal", operands)});
+}
+
+void logical(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"bitwise_and", "And"}, {"bitwise_or", "Or"}, {"bitwise_xor", "Xor"},
+                                                                      {"bitwise_not", "Not"}, {"__and__", "And"},   {"__or__", "Or"},
+                                                                      {"__xor__", "Xor"}};
+  const std::string name = base(call);
+  if (call.result().dtype != DType::kBool) call.refuse("works on the bits of integers, which opset 17 cannot");
+  std::vector<std::string> inputs = {call.operand(0, DType::kBool)};
+  if (name != "bitwise_not") inputs.push_back(call.operand(1, DType::kBool));
+  call.finish(find(kOps, name), inputs);
+}
+
+void rsqrt(AtenCall& call) { call.finish("Reciprocal", {call.emit("Sqrt", {call.tensor(0)})}); }
+void square(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.tensor(0)}); }
+void silu(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.emit("Sigmoid", {call.tensor(0)})}); }
+
+void gelu(AtenCall& call) {
+  const std::string x = call.tensor(0);
+  const DType dtype = call.result().dtype;
+  const auto number = [&](double value) { return call.scalar(value, dtype); };
+  const bool is_tanh = call.arg(1) == Argument("tanh");
+  std::string curve;
+  if (is_tanh) {
+    const std::string cube = call.emit("Mul", {call.emit("Pow", {x, number(3)}), number(0.044715)});
+    curve = call.emit("Tanh", {call.emit("Mul", {call.emit("Add", {x, cube}), number(std::sqrt(2 / 3.14159265358979323846))})});
+  } else {
+    curve = call.emit("Erf", {call.emit("Div", {x, number(std::sqrt(2.0))})});
+  }
+  const std::string product = call.emit("Mul", {x, call.emit("Add", {curve, number(1)})});
+  call.finish("Mul", {product, number(0.5)});
+}
+
+void clip(AtenCall& call) {
+  const std::string name = base(call);
+  const DType dtype = call.result().dtype;
+  std::string low, high;
+  if (name == "relu6") low = call.scalar(0, dtype), high = call.scalar(6, dtype);
+  else if (name == "clamp_max") high = call.operand(1, dtype);
+  else if (!call.is_none(1)) low = call.operand(1, dtype);
+  if (name != "relu6" && name != "clamp_max" && name != "clamp_min" && !call.is_none(2)) high = call.operand(2, dtype);
+  call.finish("Clip", {call.tensor(0), low, high});
+}
+
+void with_alpha(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"leaky_relu", "LeakyRelu"}, {"elu", "Elu"}, {"celu", "Celu"}};
+  const std::string name = base(call);
+  if (name == "elu" && (call.number(2) != 1 || call.number(3) != 1)) call.refuse("has a scale, which ONNX's Elu does not have");
+  call.finish(find(kOps, name), {call.tensor(0)}, {"alpha", call.number(1)});
+}
+
+void selu(AtenCall& call) { call.finish("Selu", {call.tensor(0)}); }
+void hard_sigmoid(AtenCall& call) { call.finish("HardSigmoid", {call.tensor(0)}, {"alpha", 1.0 / 6, "beta", 0.5}); }
+
+void softplus(AtenCall& call) {
+  if (call.number(1) != 1) call.refuse("has beta ", call.number(1), ", ONNX's Softplus has 1");
+  call.finish("Softplus", {call.tensor(0)});
+}
+
+void prelu(AtenCall& call) {
+  std::vector<int64_t> sizes = {-1};
+  for (size_t i = 2; i < call.rank(0); ++i) sizes.push_back(1);
+  call.finish("PRelu", {call.tensor(0), call.emit("Reshape", {call.tensor(1), call.integers_as_tensor(sizes)})});
+}
+
+void softmax(AtenCall& call) {
+  const bool takes_dtype = !call.is_none(2) && call.arg(2).is<DType>();
+  if (takes_dtype && call.arg(2).as<DType>() != call.meta(0).dtype) call.refuse("converts to another data type as it goes");
+  call.finish(base(call).find("log") == std::string::npos ? "Softmax" : "LogSoftmax", {call.tensor(0)}, {"axis", call.axis(1, call.rank(0))});
+}
+
+// mean, sum, amax, amin: (self, dim, keepdim)
+void reduce(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"mean", "ReduceMean"}, {"sum", "ReduceSum"}, {"amax", "ReduceMax"},
+                                                                      {"amin", "ReduceMin"},  {"max", "ReduceMax"}, {"min", "ReduceMin"}};
+  const std::string name = base(call);
+  const bool takes_axes = call.name() != name + ".default" || name == "amax" || name == "amin";
+  const std::vector<int64_t> axes = takes_axes ? call.axes(1, call.rank(0)) : std::vector<int64_t>();
+  const std::string input = call.operand(0, call.result().dtype);
+  OnnxAttributes attributes = {"keepdims", takes_axes && call.flag(2)};
+  std::vector<std::string> inputs = {input};
+  // Opset 17 has the axes of a sum as an input, those of the others as a setting.
+  if (takes_axes && name == "sum") inputs.push_back(call.integers_as_tensor(axes));
+  else if (takes_axes) attributes.add("axes", axes);
+  call.finish(find(kOps, name), inputs, attributes);
+}
+
+void arg_max(AtenCall& call) {
+  if (call.is_none(1)) call.refuse("searches all axes at once, which ONNX cannot");
+  call.finish(base(call) == "argmax" ? "ArgMax" : "ArgMin", {call.tensor(0)}, {"axis", call.axis(1, call.rank(0)), "keepdims", call.flag(2)});
+}
+
+void topk(AtenCall& call) {
+  const std::string name = call.file().fresh(call.node().name());
+  call.file().emit_many("TopK", {call.tensor(0), call.integers_as_tensor({call.integer(1)})},
+                        {"axis", call.axis(2, call.rank(0)), "largest", call.flag(3), "sorted", call.flag(4)}, {name + "/0", name + "/1"});
+  call.same_as(name);
+}
+
+void cumsum(AtenCall& call) {
+  const std::string axis = call.scalar(static_cast<double>(call.axis(1, call.rank(0))), DType::kS64);
+  call.finish("CumSum", {call.operand(0, call.result().dtype), axis});
+}
+
+void where(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  call.finish("Where", {call.operand(0, DType::kBool), call.operand(1, dtype), call.operand(2, dtype)});
+}
+void masked_fill(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  call.finish("Where", {call.tensor(1), call.operand(2, dtype), call.operand(0, dtype)});
+}
+
+void cast(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  if (dtype == call.meta(0).dtype) return call.same_as(call.tensor(0));
+  call.finish("Cast", {call.tensor(0)}, {"to", format::onnx_number(dtype)});
+}
+
+void identity(AtenCall& call) {
+  const bool is_dropout = base(call).find("dropout") != std::string::npos;
+  if (is_dropout && call.flag(2)) call.refuse("is in training mode; export the model in inference mode");
+  call.same_as(call.tensor(0));
+}
+
+// Each value of a list is written with the list; an item stands for one of them.
+void getitem(AtenCall& call) {
+  const Node* list = call.arg(0).node();
+  if (list == nullptr) call.refuse("takes an item of something that is no result");
+  call.same_as(call.file().value(list) + "/" + std::to_string(call.integer(1)));
+}
+
+void split(AtenCall& call) {
+  const auto* results = std::get_if<std::vector<ValueMeta>>(&call.node().meta.val.value);
+  if (results == nullptr || results->empty()) call.refuse("gives an unknown number of parts");
+  const int64_t axis = call.axis(call.node().target().find("unbind") != std::string::npos ? 1 : 2, call.rank(0));
+  const bool unbinds = base(call) == "unbind";
+  std::vector<int64_t> parts;
+  std::vector<std::string> outputs;
+  const std::string name = call.file().fresh(call.node().name());
+  for (size_t i = 0; i < results->size(); ++i) {
+    const TensorMeta& part = *(*results)[i].tensor();
+    const auto size = unbinds ? std::optional<int64_t>(1) : part.sizes[static_cast<size_t>(axis)].constant();
+    if (!size) call.refuse("divides an axis whose size is open");
+    parts.push_back(*size);
+    outputs.push_back(concat(name, unbinds ? "/part_" : "/", i));
+  }
+  call.file().emit_many("Split", {call.tensor(0), call.integers_as_tensor(parts)}, {"axis", axis}, outputs);
+  if (unbinds)
+    for (size_t i = 0; i < outputs.size(); ++i) call.file().emit("Squeeze", {outputs[i], call.integers_as_tensor({axis})}, {}, concat(name, "/", i));
+  call.same_as(name);
+}
+
+void join(AtenCall& call) {
+  const bool stacks = base(call) == "stack";
+  const DType dtype = call.result().dtype;
+  const int64_t axis = call.axis(1, call.result().sizes.size());
+  std::vector<std::string> parts;
+  for (const Argument& part : call.arg(0).list()) {
+    std::string value = call.operand(part, dtype);
+    if (stacks) value = call.emit("Unsqueeze", {value, call.integers_as_tensor({axis})});
+    parts.push_back(std::move(value));
+  }
+  call.finish("Concat", parts, {"axis", axis});
+}
+
+// (self, dim, start, end, step); narrow: (self, dim, start, length)
+void slice(AtenCall& call) {
+  const int64_t axis = call.axis(1, call.rank(0));
+  const auto bound = [&](size_t i, int64_t if_none) {
+    const Node* node = call.arg(i).node();
+    if (node) return call.emit("Reshape", {call.file().value(node), call.integers_as_tensor({1})});
+    return call.integers_as_tensor({call.is_none(i) ? if_none : call.integer(i)});
+  };
+  std::string end = base(call) == "narrow" ? call.integers_as_tensor({call.integer(2) + call.integer(3)}) : bound(3, INT64_MAX);
+  const int64_t step = base(call) == "narrow" ? 1 : call.integer(4);
+  call.finish("Slice", {call.tensor(0), bound(2, 0), end, call.integers_as_tensor({axis}), call.integers_as_tensor({step})});
+}
+
+void flip(AtenCall& call) {
+  const std::vector<int64_t> axes = call.axes(1, call.rank(0));
+  const auto all = [&](int64_t value) { return call.integers_as_tensor(std::vector<int64_t>(axes.size(), value)); };
+  call.finish("Slice", {call.tensor(0), all(-1), all(INT64_MIN), call.integers_as_tensor(axes), all(-1)});
+}
+
+void select(AtenCall& call) { call.finish("Gather", {call.tensor(0), call.operand(2, DType::kS64)}, {"axis", call.axis(1, call.rank(0))}); }
+void embedding(AtenCall& call) { call.finish("Gather", {call.tensor(0), call.tensor(1)}, {"axis", 0}); }
+void index_select(AtenCall& call) { call.finish("Gather", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))}); }
+void index(AtenCall& call) {
+  const Argument::List& indices = call.arg(1).list();
+  if (indices.empty() || std::count_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); }) != 1 ||
+      !indices.back().is_node())
+    call.refuse("takes elements by several indices at once");
+  const Node* last = indices.back().node();
+  if (!is_integral(call.meta_of(last).dtype)) call.refuse("takes elements by a mask");
+  call.finish("Gather", {call.tensor(0), call.file().value(last)}, {"axis", static_cast<int64_t>(indices.size()) - 1});
+}
+void gather(AtenCall& call) { call.finish("GatherElements", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))}); }
+
+void reshape(AtenCall& call) { call.finish("Reshape", {call.tensor(0), call.sizes(1, true)}, {"allowzero", 0}); }
+
+// Axes that keep their size are copied (0), the joined ones inferred.
+void flatten(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  const int64_t start = call.axis(1, rank), end = call.axis(2, rank);
+  if (start == 1 && end == static_cast<int64_t>(rank) - 1) return call.finish("Flatten", {call.tensor(0)}, {"axis", 1});
+  std::vector<int64_t> sizes(static_cast<size_t>(start), 0);
+  sizes.push_back(-1);
+  for (size_t i = static_cast<size_t>(end) + 1; i < rank; ++i) {
+    const auto size = call.meta(0).sizes[i].constant();
+    if (!size) call.refuse("joins axes in front of one whose size is open");
+    sizes.push_back(*size);
+  }
+  call.finish("Reshape", {call.tensor(0), call.integers_as_tensor(sizes)});
+}
+
+void squeeze(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  std::vector<int64_t> axes;
+  for (const int64_t axis : call.name() == "squeeze.default" ? call.axes(99, rank) : call.axes(1, rank))
+    if (call.meta(0).sizes[static_cast<size_t>(axis)] == SymInt(1)) axes.push_back(axis);
+  if (axes.empty()) return call.same_as(call.tensor(0));
+  call.finish("Squeeze", {call.tensor(0), call.integers_as_tensor(axes)});
+}
+void unsqueeze(AtenCall& call) { call.finish("Unsqueeze", {call.tensor(0), call.integers_as_tensor({call.axis(1, call.rank(0) + 1)})}); }
+
+void permute(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  std::vector<int64_t> axes;
+  const std::string name = base(call);
+  if (name == "permute" || name == "permute_copy") {
+    axes = call.axes(1, rank);
+  } else {
+    for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
+    const bool turns = name == "t" || name == "t_copy";
+    if (turns && rank == 2) std::swap(axes[0], axes[1]);
+    else if (!turns) std::swap(axes[static_cast<size_t>(call.axis(1, rank))], axes[static_cast<size_t>(call.axis(2, rank))]);
+  }
+  call.finish("Transpose", {call.tensor(0)}, {"perm", axes});
+}
+
+// -1 keeps the size; ONNX does that with 1.
+void expand(AtenCall& call) {
+  const Argument::List& list = call.arg(1).list();
+  std::vector<std::string> parts;
+  for (const Argument& size : list)
+    parts.push_back(size.is_node() ? call.emit("Reshape", {call.file().value(size.node()), call.integers_as_tensor({1})})
+                                   : call.integers_as_tensor({std::max<int64_t>(1, *size.integer())}));
+  call.finish("Expand", {call.tensor(0), call.emit("Concat", parts, {"axis", 0})});
+}
+
+void repeat(AtenCall& call) {
+  const auto extra = static_cast<int64_t>(call.arg(1).list().size()) - static_cast<int64_t>(call.rank(0));
+  std::string input = call.tensor(0);
+  std::vector<int64_t> front;
+  for (int64_t i = 0; i < extra; ++i) front.push_back(i);
+  if (extra > 0) input = call.emit("Unsqueeze", {input, call.integers_as_tensor(front)});
+  call.finish("Tile", {input, call.sizes(1, false)});
+}
+
+// PyTorch counts from the last axis.
+void pad(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kModes[] = {{"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}};
+  const bool is_constant = call.name() == "constant_pad_nd.default";
+  const std::string mode = is_constant ? "constant" : call.arg(2).as<std::string>();
+  const char* known = find(kModes, mode);
+  if (known == nullptr) call.refuse("pads in the mode ", mode, ", which ONNX does not have");
+  const std::vector<int64_t> reversed = call.integers(1);
+  const size_t rank = call.rank(0);
+  std::vector<int64_t> pads(2 * rank, 0);
+  for (size_t i = 0; i + 1 < reversed.size(); i += 2) {
+    pads[rank - 1 - i / 2] = reversed[i];
+    pads[2 * rank - 1 - i / 2] = reversed[i + 1];
+  }
+  const size_t at = is_constant ? 2 : 3;
+  std::vector<std::string> inputs = {call.tensor(0), call.integers_as_tensor(pads)};
+  if (mode == "constant") inputs.push_back(call.scalar(call.is_none(at) ? 0 : call.number(at), call.result().dtype));
+  call.finish("Pad", inputs, {"mode", known});
+}
+
+// zeros, ones, full and their likes: (size, value) or (self, value)
+void full(AtenCall& call) {
+  const std::string name = base(call);
+  const DType dtype = call.result().dtype;
+  const bool is_like = name.ends_with("_like");
+  double value = name.starts_with("ones") ? 1 : 0;
+  if (name.starts_with("full")) value = call.number(1);
+  const std::string sizes = is_like ? call.emit("Shape", {call.tensor(0)}) : call.sizes(0, false);
+  call.finish("ConstantOfShape", {sizes}, {"value", Tensor::full({1}, dtype, value)});
+}
+
+void arange(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  const size_t given = call.name() == "arange.default" ? 1 : call.name() == "arange.start" ? 2 : 3;
+  call.finish("Range", {given == 1 ? call.scalar(0, dtype) : call.operand(0, dtype), call.operand(given == 1 ? 0 : 1, dtype),
+                        given == 3 ? call.operand(2, dtype) : call.scalar(1, dtype)});
+}
+
+void triangle(AtenCall& call) {
+  call.finish("Trilu", {call.tensor(0), call.scalar(static_cast<double>(call.integer(1)), DType::kS64)}, {"upper", base(call) == "triu"});
+}
+
+void sym_size(AtenCall& call) {
+  const std::string index = call.scalar(static_cast<double>(call.axis(1, call.rank(0))), DType::kS64);
+  call.finish("Gather", {call.emit("Shape", {call.tensor(0)}), index}, {"axis", 0});
+}
+
+// Sizes are numbers without axes.
+void sym_arithmetic(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {
+      {"operator.add", "Add"}, {"operator.sub", "Sub"}, {"operator.mul", "Mul"}, {"operator.floordiv", "Div"}};
+  call.finish(find(kOps, call.name()), {call.operand(0, DType::kS64), call.operand(1, DType::kS64)});
+}
+
+void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().dtype)); }
+
+void einsum(AtenCall& call) {
+  std::vector<std::string> inputs;
+  for (const Argument& input : call.arg(1).list()) inputs.push_back(call.operand(input, call.result().dtype));
+  call.finish("Einsum", inputs, {"equation", call.arg(0).as<std::string>().c_str()});
+}
+
+void pixel_shuffle(AtenCall& call) { call.finish("DepthToSpace", {call.tensor(0)}, {"blocksize", call.integer(1), "mode", "CRD"}); }
+
+void norm(AtenCall& call) {
+  if (call.number(1) != 2) call.refuse("is of order ", call.number(1), ", ONNX has 2");
+  call.finish("ReduceL2", {call.operand(0, call.result().dtype)}, {"axes", call.axes(2, call.rank(0)), "keepdims", call.flag(3)});
+}
+
+constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
+                                       {"_softmax.default", softmax},
+                                       {"_to_copy.default", cast},
+                                       {"_unsafe_view.default", reshape},
+                                       {"__and__.Tensor", logical},
+                                       {"__or__.Tensor", logical},
+                                       {"__xor__.Tensor", logical},
+                                       {"add.Scalar", arithmetic},
+                                       {"add.Tensor", arithmetic},
+                                       {"alias.default", identity},
+                                       {"amax.default", reduce},
+                                       {"amin.default", reduce},
+                                       {"arange.default", arange},
+                                       {"arange.start", arange},
+                                       {"arange.start_step", arange},
+                                       {"argmax.default", arg_max},
+                                       {"argmin.default", arg_max},
+                                       {"bitwise_and.Tensor", logical},
+                                       {"bitwise_not.default", logical},
+                                       {"bitwise_or.Tensor", logical},
+                                       {"bitwise_xor.Tensor", logical},
+                                       {"broadcast_to.default", expand},
+                                       {"cat.default", join},
+                                       {"celu.default", with_alpha},
+                                       {"chunk.default", split},
+                                       {"clamp.Tensor", clip},
+                                       {"clamp.default", clip},
+                                       {"clamp_max.default", clip},
+                                       {"clamp_min.default", clip},
+                                       {"clone.default", identity},
+                                       {"concat.default", join},
+                                       {"constant_pad_nd.default", pad},
+                                       {"contiguous.default", identity},
+                                       {"cumsum.default", cumsum},
+                                       {"detach.default", identity},
+                                       {"div.Scalar", arithmetic},
+                                       {"div.Tensor", arithmetic},
+                                       {"div.Tensor_mode", whole_division},
+                                       {"dropout.default", identity},
+                                       {"einsum.default", einsum},
+                                       {"elu.default", with_alpha},
+                                       {"embedding.default", embedding},
+                                       {"eq.Scalar", compare},
+                                       {"eq.Tensor", compare},
+                                       {"expand.default", expand},
+                                       {"expand_copy.default", expand},
+                                       {"feature_dropout.default", identity},
+                                       {"flatten.using_ints", flatten},
+                                       {"flip.default", flip},
+                                       {"fmod.Scalar", remainder},
+                                       {"fmod.Tensor", remainder},
+                                       {"full.default", full},
+                                       {"full_like.default", full},
+                                       {"gather.default", gather},
+                                       {"ge.Scalar", compare},
+                                       {"ge.Tensor", compare},
+                                       {"gelu.default", gelu},
+                                       {"gt.Scalar", compare},
+                                       {"gt.Tensor", compare},
+                                       {"hardsigmoid.default", hard_sigmoid},
+                                       {"hardtanh.default", clip},
+                                       {"index.Tensor", index},
+                                       {"index_select.default", index_select},
+                                       {"le.Scalar", compare},
+                                       {"le.Tensor", compare},
+                                       {"leaky_relu.default", with_alpha},
+                                       {"lift_fresh_copy.default", identity},
+                                       {"linalg_vector_norm.default", norm},
+                                       {"log_softmax.int", softmax},
+                                       {"lt.Scalar", compare},
+                                       {"lt.Tensor", compare},
+                                       {"masked_fill.Scalar", masked_fill},
+                                       {"masked_fill.Tensor", masked_fill},
+                                       {"max.default", reduce},
+                                       {"max.other", arithmetic},
+                                       {"maximum.default", arithmetic},
+                                       {"mean.default", reduce},
+                                       {"mean.dim", reduce},
+                                       {"min.default", reduce},
+                                       {"min.other", arithmetic},
+                                       {"minimum.default", arithmetic},
+                                       {"mul.Scalar", arithmetic},
+                                       {"mul.Tensor", arithmetic},
+                                       {"narrow.default", slice},
+                                       {"ne.Scalar", compare},
+                                       {"ne.Tensor", compare},
+                                       {"ones.default", full},
+                                       {"ones_like.default", full},
+                                       {"operator.add", sym_arithmetic},
+                                       {"operator.floordiv", sym_arithmetic},
+                                       {"operator.getitem", getitem},
+                                       {"operator.mul", sym_arithmetic},
+                                       {"operator.sub", sym_arithmetic},
+                                       {"pad.default", pad},
+                                       {"permute.default", permute},
+                                       {"permute_copy.default", permute},
+                                       {"pixel_shuffle.default", pixel_shuffle},
+                                       {"pow.Tensor_Scalar", arithmetic},
+                                       {"pow.Tensor_Tensor", arithmetic},
+                                       {"prelu.default", prelu},
+                                       {"relu6.default", clip},
+                                       {"remainder.Scalar", remainder},
+                                       {"remainder.Tensor", remainder},
+                                       {"repeat.default", repeat},
+                                       {"reshape.default", reshape},
+                                       {"rsqrt.default", rsqrt},
+                                       {"rsub.Scalar", arithmetic},
+                                       {"rsub.Tensor", arithmetic},
+                                       {"scalar_tensor.default", scalar_tensor},
+                                       {"select.int", select},
+                                       {"select_copy.int", select},
+                                       {"selu.default", selu},
+                                       {"silu.default", silu},
+                                       {"slice.Tensor", slice},
+                                       {"slice_copy.Tensor", slice},
+                                       {"softmax.int", softmax},
+                                       {"softplus.default", softplus},
+                                       {"split.Tensor", split},
+                                       {"split.sizes", split},
+                                       {"split_with_sizes.default", split},
+                                       {"square.default", square},
+                                       {"squeeze.default", squeeze},
+                                       {"squeeze.dim", squeeze},
+                                       {"squeeze.dims", squeeze},
+                                       {"stack.default", join},
+                                       {"sub.Scalar", arithmetic},
+                                       {"sub.Tensor", arithmetic},
+                                       {"sum.default", reduce},
+                                       {"sum.dim_IntList", reduce},
+                                       {"sym_size.int", sym_size},
+                                       {"t.default", permute},
+                                       {"tile.default", repeat},
+                                       {"to.device", cast},
+                                       {"to.dtype", cast},
+                                       {"to.dtype_layout", cast},
+                                       {"topk.default", topk},
+                                       {"transpose.int", permute},
+                                       {"tril.default", triangle},
+                                       {"triu.default", triangle},
+                                       {"type_as.default", cast},
+                                       {"unbind.int", split},
+                                       {"unsqueeze.default", unsqueeze},
+                                       {"view.default", reshape},
+                                       {"view_copy.default", reshape},
+                                       {"where.ScalarOther", where},
+                                       {"where.ScalarSelf", where},
+                                       {"where.self", where},
+                                       {"zeros.default", full},
+                                       {"zeros_like.default", full}};
+
+}  // namespace
+
+const AtenExporter* find_aten_exporter(std::string_view name) {
+  for (const AtenExporter& exporter : kExporters)
+    if (exporter.name == name) return &exporter;
+  return nullptr;
+}
+
+}  // namespace qdq

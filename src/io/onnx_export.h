@@ -1,0 +1,136 @@
+// What the exporters of ATen calls to ONNX share: the file so far, and one call with its arguments.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "format/onnx_file.h"
+#include "op/op.h"
+
+namespace qdq {
+
+// Names and settings of a node; put in by functions, as lists of strings and attributes would be most of this room's code.
+class OnnxNames {
+ public:
+  template <class... T> OnnxNames(const T&... names) { (add(names), ...); }  // NOLINT: implicit, so that calls are short
+  std::vector<std::string> list;
+
+ private:
+  void add(const std::string& name);
+  void add(const char* name);
+  void add(const std::vector<std::string>& names);  // each of them
+};
+
+class OnnxAttributes {
+ public:
+  // Names and values by turns: {"axis", 1, "mode", "linear"}.
+  template <class... T> OnnxAttributes(const T&... names_and_values) { add_all(names_and_values...); }  // NOLINT
+  void add(const char* name, bool value) { add(name, int64_t{value}); }
+  void add(const char* name, int value) { add(name, int64_t{value}); }
+  void add(const char* name, int64_t value);
+  void add(const char* name, double value);
+  void add(const char* name, const char* value);
+  void add(const char* name, const std::vector<int64_t>& value);
+  void add(const char* name, const Tensor& value);
+  std::vector<format::OnnxAttribute> list;
+
+ private:
+  void add_all() {}
+  template <class V, class... T> void add_all(const char* name, const V& value, const T&... rest) {
+    add(name, value);
+    add_all(rest...);
+  }
+};
+
+class OnnxExport {
+ public:
+  explicit OnnxExport(const Program& program) : program_(program) {}
+  format::OnnxFile run();
+
+  const Program& program() const { return program_; }
+  // The name of a node's value; an attribute becomes an initializer when it is asked for.
+  std::string value(const Node* node);
+  // An initializer with a name like `name`.
+  std::string constant(const Tensor& tensor, const std::string& name);
+  // One without axes; equal ones are written once.
+  std::string scalar(double value, DType dtype);
+  // A node with one output of this name, which is given back.
+  std::string emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes, std::string output);
+  void emit_many(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes, std::vector<std::string> outputs);
+  std::string fresh(const std::string& name);
+  void set(const Node* node, std::string value) { values_[node] = std::move(value); }
+
+ private:
+  void write_input(const Node& node);
+  void write_outputs();
+
+  const Program& program_;
+  format::OnnxFile file_;
+  std::unordered_map<const Node*, std::string> values_;
+  std::map<std::string, int64_t> taken_;  // name -> suffixes given
+  std::map<std::pair<DType, double>, std::string> scalars_;
+};
+
+// One ATen call.
+class AtenCall {
+ public:
+  AtenCall(OnnxExport& file, const Node& node, const OpDef& op) : file_(file), node_(node), op_(op) {}
+
+  const Node& node() const { return node_; }
+  OnnxExport& file() { return file_; }
+  std::string name() const;  // "conv2d.default", without the underscore of an in-place operator
+  template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const { refuse_because({MessagePart(parts)...}); }
+
+  // Arguments by their place in the schema, defaults filled in.
+  const Argument& arg(size_t i) const;
+  bool is_none(size_t i) const { return i >= op_.schema.arguments.size() || arg(i).is_none(); }
+  bool flag(size_t i) const { return arg(i).integer().value_or(0) != 0; }
+  int64_t integer(size_t i) const;
+  double number(size_t i) const;
+  std::vector<int64_t> integers(size_t i, size_t count = 0) const;  // one number counts for all
+  const TensorMeta& meta(size_t i) const;                           // of a tensor argument
+  const TensorMeta& meta_of(const Node* node) const;
+  const TensorMeta& result() const { return meta_of(&node_); }
+  size_t rank(size_t i) const { return meta(i).sizes.size(); }
+  int64_t axis(size_t i, size_t rank) const;
+  std::vector<int64_t> axes(size_t i, size_t rank) const;
+
+  std::string tensor(size_t i);
+  std::string optional_tensor(size_t i) { return is_none(i) ? std::string() : tensor(i); }
+  // A tensor or a number as a tensor of the data type.
+  std::string operand(size_t i, DType dtype) { return operand(arg(i), dtype); }
+  std::string operand(const Argument& argument, DType dtype);
+  std::string scalar(double value, DType dtype) { return file_.scalar(value, dtype); }
+  std::string integers_as_tensor(const std::vector<int64_t>& values);
+  // A list of sizes, some of them nodes, as a vector; with `infers` a lone node becomes -1.
+  std::string sizes(size_t i, bool infers);
+  // The data type that operands of different ones meet in.
+  DType common_dtype(size_t i, size_t j) const;
+
+  // A part of the node's computation.
+  std::string emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes = {});
+  // The node's result.
+  void finish(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes = {});
+  void same_as(const std::string& value) { file_.set(&node_, value); }
+
+ private:
+  [[noreturn]] void refuse_because(std::initializer_list<MessagePart> parts) const;
+
+  OnnxExport& file_;
+  const Node& node_;
+  const OpDef& op_;
+};
+
+// An ATen operator that ONNX has or can spell.
+struct AtenExporter {
+  std::string_view name;  // "conv2d.default"
+  void (*write)(AtenCall& call);
+};
+const AtenExporter* find_aten_exporter(std::string_view name);   // or null
+const AtenExporter* find_layer_exporter(std::string_view name);  // those with weights, windows or quantization
+
+}  // namespace qdq

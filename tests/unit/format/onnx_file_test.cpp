@@ -1,0 +1,122 @@
+// ONNX files as structs: what is written is read, and what is broken is refused with its place.
+#include "format/onnx_file.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/format/expect_error.h"
+
+namespace qdq::format {
+namespace {
+
+OnnxFile small() {
+  OnnxFile file;
+  file.ir_version = 8;
+  file.producer_name = "test";
+  file.graph_name = "main";
+  file.opsets = {{"", 17}, {"other", 1}};
+  OnnxNode& node = file.nodes.emplace_back();
+  node.name = "n";
+  node.op_type = "Op";
+  node.domain = "other";
+  node.inputs = {"x", "", "w"};
+  node.outputs = {"y", ""};
+  const auto add = [&](const char* name, OnnxKind kind) -> OnnxAttribute& {
+    OnnxAttribute& attribute = node.attributes.emplace_back();
+    attribute.name = name;
+    attribute.kind = kind;
+    return attribute;
+  };
+  add("f", OnnxKind::kFloat).f = -1.5f;
+  add("i", OnnxKind::kInt).i = INT64_MIN;
+  add("s", OnnxKind::kString).s = std::string("a\0b", 3);
+  add("t", OnnxKind::kTensor).t = Tensor::of<int64_t>({2}, {-1, INT64_MAX});
+  add("floats", OnnxKind::kFloats).floats = {1, -2};
+  add("ints", OnnxKind::kInts).ints = {0, -7, 300};
+  add("strings", OnnxKind::kStrings).strings = {"", "q"};
+  file.initializers.emplace_back("w", Tensor::of<float>({1, 3}, {1, 2, 3}));
+  file.initializers.emplace_back("none", Tensor::empty({0, 4}, DType::kS8));
+  file.inputs.push_back({"x", DType::kU8, std::vector<OnnxDimension>{{3, ""}, {std::nullopt, "batch"}, {std::nullopt, ""}, {0, ""}}});
+  file.inputs.push_back({"scalar", DType::kBF16, std::vector<OnnxDimension>{}});
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  return file;
+}
+
+TEST(OnnxFile, RoundTrip) {
+  const OnnxFile file = small();
+  const Bytes bytes = write_onnx_file(file);
+  const OnnxFile again = read_onnx_file(bytes);
+  EXPECT_TRUE(bytes == write_onnx_file(again));
+  EXPECT_EQ(again.opsets, file.opsets);
+  ASSERT_EQ(again.nodes.size(), 1u);
+  EXPECT_EQ(again.nodes[0].inputs, file.nodes[0].inputs);
+  EXPECT_EQ(again.nodes[0].outputs, file.nodes[0].outputs);
+  EXPECT_EQ(again.nodes[0].domain, "other");
+  const std::vector<OnnxAttribute>& attributes = again.nodes[0].attributes;
+  ASSERT_EQ(attributes.size(), 7u);
+  EXPECT_EQ(attributes[0].f, -1.5f);
+  EXPECT_EQ(attributes[1].i, INT64_MIN);
+  EXPECT_EQ(attributes[2].s, std::string("a\0b", 3));
+  EXPECT_TRUE(bitwise_equal(attributes[3].t, file.nodes[0].attributes[3].t));
+  EXPECT_EQ(attributes[4].floats, (std::vector<float>{1, -2}));
+  EXPECT_EQ(attributes[5].ints, (std::vector<int64_t>{0, -7, 300}));
+  EXPECT_EQ(attributes[6].strings, (std::vector<std::string>{"", "q"}));
+  ASSERT_EQ(again.initializers.size(), 2u);
+  EXPECT_TRUE(bitwise_equal(again.initializers[0].second, file.initializers[0].second));
+  EXPECT_TRUE(bitwise_equal(again.initializers[1].second, file.initializers[1].second));
+  ASSERT_TRUE(again.inputs[0].dims && again.inputs[1].dims);
+  ASSERT_EQ(again.inputs[0].dims->size(), 4u);
+  EXPECT_EQ(again.inputs[0].dims->at(0).value, 3);
+  EXPECT_EQ(again.inputs[0].dims->at(1).param, "batch");
+  EXPECT_FALSE(again.inputs[0].dims->at(2).value);
+  EXPECT_EQ(again.inputs[0].dims->at(3).value, 0);
+  EXPECT_EQ(again.inputs[1].dims->size(), 0u);
+  EXPECT_FALSE(again.outputs[0].dims);
+}
+
+void append_field(Bytes& out, uint8_t tag, const Bytes& message) {
+  append_number(out, tag);
+  append_number(out, static_cast<uint8_t>(message.size()));
+  append(out, message);
+}
+Bytes bytes(std::initializer_list<int> values) {
+  Bytes out;
+  for (const int value : values) append_number(out, static_cast<uint8_t>(value));
+  return out;
+}
+// A model with one initializer of these fields.
+Bytes with_tensor(const Bytes& tensor) {
+  Bytes graph, model = bytes({0x08, 8});
+  append_field(graph, 0x2A, tensor);
+  append_field(model, 0x3A, graph);
+  return model;
+}
+
+TEST(OnnxFile, DataInFieldsOfItsType) {
+  // dims [2], data_type int8, int32_data [-1, 5] packed; then unpacked.
+  const Bytes packed = bytes({0x08, 2, 0x10, 3, 0x2A, 11, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 5});
+  const Bytes unpacked = bytes({0x08, 2, 0x10, 3, 0x28, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x28, 5});
+  for (const Bytes& tensor : {packed, unpacked})
+    EXPECT_TRUE(bitwise_equal(read_onnx_file(with_tensor(tensor)).initializers.at(0).second, Tensor::of<int8_t>({2}, {-1, 5})));
+  // float_data, alone and packed.
+  EXPECT_EQ(read_onnx_file(with_tensor(bytes({0x10, 1, 0x25, 0, 0, 0x80, 0x3F}))).initializers.at(0).second.item(), 1.0);
+  EXPECT_EQ(read_onnx_file(with_tensor(bytes({0x10, 1, 0x22, 4, 0, 0, 0x80, 0x3F}))).initializers.at(0).second.item(), 1.0);
+}
+
+TEST(OnnxFile, Refusals) {
+  expect_error(ErrorCode::kBadFile, "not an ONNX model", [] { read_onnx_file({}); });
+  expect_error(ErrorCode::kBadFile, "no graph", [] { read_onnx_file(bytes({0x08, 8})); });
+  const Bytes whole = write_onnx_file(small());
+  expect_error(ErrorCode::kBadFile, "cut off", [&] { read_onnx_file(ByteSpan(whole).first(whole.size() - 3)); });
+  expect_error(ErrorCode::kBadFile, "wire type", [] { read_onnx_file(bytes({0x0A, 1, 0})); });
+  // Sizes are held against the bytes before memory is taken.
+  expect_error(ErrorCode::kBadFile, "its shape [2] wants 8", [] { read_onnx_file(with_tensor(bytes({0x08, 2, 0x10, 1, 0x4A, 4, 0, 0, 0, 0}))); });
+  expect_error(ErrorCode::kBadFile, "absurd sizes", [] {
+    const Bytes huge = bytes({0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x10, 1});
+    read_onnx_file(with_tensor(huge));
+  });
+  expect_error(ErrorCode::kUnsupported, "data in another file", [] { read_onnx_file(with_tensor(bytes({0x10, 1, 0x70, 1}))); });
+  expect_error(ErrorCode::kUnsupported, "data type 8", [] { read_onnx_file(with_tensor(bytes({0x10, 8}))); });
+}
+
+}  // namespace
+}  // namespace qdq::format
