@@ -70,13 +70,19 @@ template <class DF> struct NearSilu {
       : shared(hn::Set(DF(), c[0])), p1(hn::Set(DF(), c[1])), p0(hn::Set(DF(), c[2])), q1(hn::Set(DF(), c[3])), q0(hn::Set(DF(), c[4])),
         rest(hn::Set(DF(), c[5])), half(hn::Set(DF(), c[6])), high(hn::Set(DF(), c[7])), low(hn::Neg(high)) {}
   HWY_INLINE V bounded(V x) const { return hn::Min(hn::Max(x, low), high); }
-  // The function's share of x / kNearSiluScale, at c, which is x within the bounds.
-  HWY_INLINE V unscaled(V x, V c) const {
+  // The cubics at c, which is x within the bounds: above and below the line.
+  HWY_INLINE V above(V c, V& below) const {
     const V y = hn::Mul(c, c), s = hn::Mul(hn::Add(y, shared), y);
-    const V p = hn::Mul(hn::Add(s, p1), hn::Add(y, p0)), q = hn::Add(hn::Mul(hn::Add(s, q1), hn::Add(y, q0)), rest);
-    return hn::Mul(x, hn::Add(hn::Div(hn::Mul(c, p), q), half));
+    below = hn::Add(hn::Mul(hn::Add(s, q1), hn::Add(y, q0)), rest);
+    return hn::Mul(c, hn::Mul(hn::Add(s, p1), hn::Add(y, p0)));
   }
-  HWY_INLINE V operator()(V x) const { return hn::Mul(unscaled(x, bounded(x)), hn::Set(DF(), kNearSiluScale)); }
+  // The function at x / kNearSiluScale.
+  HWY_INLINE V unscaled(V x, V above, V below) const { return hn::Mul(x, hn::Add(hn::Div(above, below), half)); }
+  HWY_INLINE V operator()(V x) const {
+    V below;
+    const V over = above(bounded(x), below);
+    return hn::Mul(unscaled(x, over, below), hn::Set(DF(), kNearSiluScale));
+  }
 };
 
 // hardsigmoid_f32 and hardswish_f32 of kernel/pointwise.h.

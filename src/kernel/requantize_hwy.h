@@ -7,6 +7,7 @@
 #endif
 
 #include <cstring>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernel/curve_hwy.h"
@@ -175,35 +176,69 @@ HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HW
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   const Requantize& q = *finish.requantize;
   const float *multiplier = finish.multiplier + channel, *offset = finish.offset + channel;
-  const auto real = [&](int v) HWY_ATTR {
-    const auto sum = hn::ConvertTo(df, hn::LoadU(d, sums + v * kWidth));
+  using VF = hn::Vec<decltype(df)>;
+  // t of vector v of row r.
+  const auto real = [&](int r, int v) HWY_ATTR {
+    const auto sum = hn::ConvertTo(df, hn::LoadU(d, sums + r * kColumns + v * kWidth));
     return hn::Add(hn::Mul(sum, hn::LoadU(df, multiplier + v * kWidth)), hn::LoadU(df, offset + v * kWidth));
   };
-  const auto store_floats = [&](auto&& function) HWY_ATTR {
-    float* out = reinterpret_cast<float*>(finish.out) + pixel * finish.out_stride + channel;
-    for (int r = 0; r < rows; ++r, sums += kColumns, out += finish.out_stride) {
+  // Stores what `result` gives for the vectors of some rows, floats or integers. This and the passes below are inlined, or clang lets them fetch
+  // every constant from memory at each use.
+  std::byte* out = finish.out + (pixel * finish.out_stride + channel) * (q.out_is_float ? 4 : 1);
+  const auto store_rows = [&](int begin, int end, auto&& result) HWY_ATTR __attribute__((always_inline)) {
+    for (int r = begin; r < end; ++r) {
+      using V = decltype(result(0, 0));
+      V value[kVectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) hn::StoreU(function(real(v)), df, out + v * kWidth);
-    }
-  };
-  uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * finish.out_stride + channel;
-  const auto store_rows = [&](auto&& integer_of) HWY_ATTR {
-    for (int r = 0; r < rows; ++r, sums += kColumns, out += finish.out_stride) {
-      hn::Vec<D> value[kVectors];
+      for (int v = 0; v < kVectors; ++v) value[v] = result(r, v);
+      if constexpr (std::is_same_v<V, VF>) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) value[v] = integer_of(real(v));
-      store_bytes<kVectors>(d, value, out);
+        for (int v = 0; v < kVectors; ++v) hn::StoreU(value[v], df, reinterpret_cast<float*>(out) + r * finish.out_stride + v * kWidth);
+      } else {
+        store_bytes<kVectors>(d, value, reinterpret_cast<uint8_t*>(out) + r * finish.out_stride);
+      }
     }
   };
   const Quantizer<D> quantize(q);
   if (q.curve == Curve::kHardSwish) {
     const Hard<decltype(df)> hard;
-    if (q.out_is_float) return store_floats([&](auto t) HWY_ATTR { return hard.swish(t); });
+    if (q.out_is_float) return store_rows(0, rows, [&](int r, int v) HWY_ATTR { return hard.swish(real(r, v)); });
     const auto by = hn::Set(df, q.inverse_scale);
-    return store_rows([&](auto t) HWY_ATTR { return quantize(hn::Mul(hard.swish(t), by)); });
+    return store_rows(0, rows, [&](int r, int v) HWY_ATTR { return quantize(hn::Mul(hard.swish(real(r, v)), by)); });
   }
+  // SiLU in two passes over some rows: all operations of an element are one chain, and a processor holds only so many that wait for others.
   const NearSilu<decltype(df)> silu;
-  if (q.out_is_float) return store_floats([&](auto t) HWY_ATTR { return silu(t); });
+  constexpr int kTogether = 8, kParts = 3;
+  HWY_ALIGN float parts[kTogether * kColumns * kParts];
+  // first(t, x) gives the argument within the bounds and x, last(y) the result for the function's y / kNearSiluScale.
+  const auto in_passes = [&](auto&& first, auto&& last) HWY_ATTR __attribute__((always_inline)) {
+    for (int begin = 0; begin < rows; begin += kTogether) {
+      const int end = HWY_MIN(rows, begin + kTogether);
+      const auto part = [&](int r, int v) HWY_ATTR { return parts + ((r - begin) * kColumns + v * kWidth) * kParts; };
+      for (int r = begin; r < end; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          VF x, below;
+          const VF above = silu.above(first(real(r, v), x), below);
+          hn::Store(above, df, part(r, v));
+          hn::Store(below, df, part(r, v) + kWidth);
+          hn::Store(x, df, part(r, v) + 2 * kWidth);
+        }
+      }
+      store_rows(begin, end, [&](int r, int v) HWY_ATTR {
+        const float* at = part(r, v);
+        return last(silu.unscaled(hn::Load(df, at + 2 * kWidth), hn::Load(df, at), hn::Load(df, at + kWidth)));
+      });
+    }
+  };
+  const auto bounded = [&](VF t, VF& x) HWY_ATTR {
+    x = t;
+    return silu.bounded(t);
+  };
+  if (q.out_is_float) {
+    const auto scale = hn::Set(df, kNearSiluScale);
+    return in_passes(bounded, [&](VF y) HWY_ATTR { return hn::Mul(y, scale); });
+  }
   // A power of two, which may be taken off at once.
   const auto inverse = hn::Set(df, q.inverse_scale * kNearSiluScale);
   // Beyond its upper bound the quotient of the cubics only grows, and what is more than a byte is one anyway: the bound need not be held, which the
@@ -216,12 +251,10 @@ HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HW
     fits = hn::And(fits, hn::Le(most, hn::Set(df, 1e6f)));
   }
   if (silu_bounds_steps(q) && hn::AllTrue(df, fits)) {
-    store_rows([&](auto t) HWY_ATTR {
-      const auto x = hn::Max(t, silu.low);
-      return quantize.rounded(hn::Mul(silu.unscaled(x, x), inverse));
-    });
+    const auto raised = [&](VF t, VF& x) HWY_ATTR { return x = hn::Max(t, silu.low); };
+    in_passes(raised, [&](VF y) HWY_ATTR { return quantize.rounded(hn::Mul(y, inverse)); });
   } else {
-    store_rows([&](auto t) HWY_ATTR { return quantize(hn::Mul(silu.unscaled(t, silu.bounded(t)), inverse)); });
+    in_passes(bounded, [&](VF y) HWY_ATTR { return quantize(hn::Mul(y, inverse)); });
   }
 }
 
