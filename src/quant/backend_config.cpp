@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "graph/source_partition.h"
 
 namespace qdq {
 
@@ -114,7 +115,7 @@ std::vector<std::pair<std::vector<std::string>, const BackendPattern*>> backend_
 
 std::string function_of_operator(std::string_view target) {
   constexpr std::string_view kAten = "torch.ops.aten.";
-  if (!target.starts_with(kAten)) return std::string(target);
+  if (!target.starts_with(kAten)) return source_name(target);
   std::string_view name = target.substr(kAten.size());
   name = name.substr(0, name.find('.'));
   if (name.size() > 1 && name.ends_with('_') && name[0] != '_') name.remove_suffix(1);

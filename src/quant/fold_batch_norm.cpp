@@ -86,7 +86,7 @@ Affine affine_of(const FoldedNorm& fold, const Tensor& conv_bias) {
 }
 
 Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::vector<float>& factor) {
-  const bool transposed = is_conv_transpose(*fold.conv);
+  const bool transposed = is_conv_transpose(*fold.conv) || fold.conv->is("torch.ops.aten.conv_transpose3d.input");
   const int64_t axis = transposed ? 1 : 0;
   const int64_t groups = transposed ? fold.conv->arg(6).integer().value_or(1) : 1;
   const int64_t out_channels = weight.dim() > axis ? weight.size(axis) * groups : -1;

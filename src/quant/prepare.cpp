@@ -6,7 +6,6 @@
 
 #include "base/memory.h"
 #include "exec/footprint.h"
-#include "quant/fold_batch_norm.h"
 #include "quant/observer_histogram.h"
 #include "quant/observer_statistics.h"
 #include "quant/prepared_impl.h"
@@ -320,7 +319,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   impl->compat = quantizer.compat();
   impl->scopes = scopes_of(*impl->program.graph);
   impl->is_qat = is_qat;
-  if (!is_qat) fold_batch_norms(impl->program, impl->compat);
+  if (!is_qat) quantizer.fold_batch_norms(impl->program);
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);

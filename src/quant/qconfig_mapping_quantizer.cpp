@@ -119,19 +119,23 @@ class Placement {
 
   void observe_weight(size_t i) {
     const QuantizedCall& call = calls_[i];
-    Node* weight = call.argument(&Roles::weight);
-    if (!call.is_root || weight == nullptr || !call.pattern->has_weight || !call.effective->weight) return;
-    if (call.traced.kind != TracedCall::Kind::kModule || supports(*call.pattern, *call.effective, true))
-      observe_input(i, weight, *call.effective->weight, false);
+    if (!call.is_root || !call.pattern->has_weight || !call.effective->weight) return;
+    if (call.traced.kind == TracedCall::Kind::kModule && !supports(*call.pattern, *call.effective, true)) return;
+    if (Node* weight = call.argument(&Roles::weight)) return observe_input(i, weight, *call.effective->weight, false);
+    // A recurrent layer has several.
+    for (const Node* node : call.traced.nodes)
+      for (Node* input : node->input_nodes())
+        if (const TensorMeta* meta = input->meta.val.tensor(); input->op() == Node::Op::kGetAttr && meta && meta->sizes.size() == 2)
+          observe_input(i, input, *call.effective->weight, false);
   }
 
   void observe_output(size_t i) {
     QuantizedCall& call = calls_[i];
-    Node* value = call.traced.output;
-    const TensorMeta* meta = value->meta.val.tensor();
-    if (!call.effective->activation || !is_floating(meta->dtype)) return;
+    if (!call.effective->activation) return;
     const ObserverWithArgs& observer = *call.effective->activation;
     if (!is_quantized(dtype_of(observer)) || observer.settings().is_dynamic) return;
+    Node* value = call.traced.output;
+    if (!is_floating(value->meta.val.tensor()->dtype)) return;
     const bool reuses = is_reuse_input(*call.effective);
     const Argument* first = call.traced.args.empty() ? nullptr : &call.traced.args[0];
     const bool reads_input = first && first->is_node() && first->node()->op() == Node::Op::kPlaceholder && !seen(i, first->node());
@@ -188,6 +192,13 @@ class Placement {
 QConfigMappingQuantizer& QConfigMappingQuantizer::set_filter_function(NodeFilter filter) {
   filter_ = std::move(filter);
   return *this;
+}
+
+void QConfigMappingQuantizer::fold_batch_norms(Program& program) {
+  if (compat_ == Compat::kNone) qdq::fold_batch_norms(program, Compat::kNone);
+  for (const ConvBn& parts : foldable_batch_norms(*program.graph, compat_)) fold_batch_norm(program, parts, Compat::kNone);
+  program.graph->eliminate_dead_code();
+  program.erase_unused_attributes();
 }
 
 void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotations) {

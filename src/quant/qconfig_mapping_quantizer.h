@@ -25,6 +25,9 @@ class QConfigMappingQuantizer : public Quantizer {
   QConfigMappingQuantizer& set_filter_function(NodeFilter filter);
 
   std::string_view name() const override { return "QConfigMapping"; }
+  // Those behind convolutions and linear layers, all being modules and the batch norm the only reader; with Compat::kTorch26 no others, and
+  // not that of a transposed convolution with a relu behind, which PyTorch takes to belong to the batch norm.
+  void fold_batch_norms(Program& program) override;
   // Throws Error{kInvalidArgument} with Compat::kTorch26 where prepare_fx refuses: operators that are fused and have different settings, a
   // weight observer per channel for a transposed convolution.
   void annotate(Program& program, Annotations& annotations) override;

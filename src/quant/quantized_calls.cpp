@@ -43,6 +43,28 @@ class Builder {
     index();
   }
 
+  std::vector<ConvBn> batch_norms() const {
+    std::vector<ConvBn> out;
+    for (const QuantizedCall& call : calls_) {
+      const auto norm = batch_norm_behind(call.traced);
+      if (!norm) continue;
+      const TracedCall& traced = calls_[*norm].traced;
+      Node *root = call.traced.nodes[0], *node = traced.nodes[0];
+      // The last pattern of the two that end in the relu: BatchNorm2d -> ReLU.
+      const auto relu = only_user(traced);
+      if (strict_ && call.pattern->name == "conv_transpose" && calls_[*norm].pattern && relu && is_relu(calls_[*relu].traced, false)) continue;
+      if (root->meta.val.tensor()->sizes.size() != (call.pattern->name == "linear" ? 2u : root->meta.val.tensor()->sizes.size())) continue;
+      const bool is_constant = [&] {
+        for (size_t i = 1; i <= 4; ++i)
+          if (!node->arg(i).is_none() && (!node->arg(i).node() || node->arg(i).node()->op() != Node::Op::kGetAttr)) return false;
+        const Node* weight = root->arg(1).node();
+        return weight && weight->op() == Node::Op::kGetAttr && node->arg(5).is<bool>() && !node->arg(5).as<bool>();
+      }();
+      if (is_constant) out.push_back({root, root->arg(1).node(), root, root->arg(2).node(), root, node});
+    }
+    return out;
+  }
+
   std::vector<QuantizedCall> run() {
     fuse();
     index();
@@ -93,6 +115,20 @@ class Builder {
     if (is_one_of(call.type, {"torch.nn.modules.activation.ReLU", "torch.nn.functional.relu"})) return true;
     if (call.type == "torch.relu" && behind_binary) return true;
     return !strict_ && by_operator(call) == "torch.nn.functional.relu";
+  }
+
+  // The batch norm module that belongs to a convolution or linear module: Conv2d -> BatchNorm2d, Linear -> BatchNorm1d.
+  std::optional<size_t> batch_norm_behind(const TracedCall& call) const {
+    constexpr std::string_view kModules = "torch.nn.modules.";
+    if (call.kind != TracedCall::Kind::kModule || call.nodes.size() != 1) return std::nullopt;
+    const std::string& type = call.type;
+    const bool is_conv = type.starts_with(concat(kModules, "conv.Conv"));
+    if (!is_conv && type != "torch.nn.modules.linear.Linear") return std::nullopt;
+    const auto user = only_user(call);
+    const std::string wanted = concat(kModules, "batchnorm.BatchNorm", is_conv ? type.substr(type.size() - 2) : "1d");
+    const bool found = user && calls_[*user].traced.type == wanted && calls_[*user].traced.nodes.size() == 1 &&
+                       calls_[*user].traced.nodes[0]->is("torch.ops.aten.batch_norm.default");
+    return found ? user : std::nullopt;
   }
 
   // Modules with a relu behind become one module before anything else: Conv2d -> ReLU  =>  ConvReLU2d.
@@ -225,7 +261,6 @@ class Builder {
                 " is per channel, which PyTorch 2.6 refuses for transposed convolutions; set one per tensor for ", root.traced.type);
       return "weight observers per channel would go along the input channels of a transposed convolution; set one per tensor";
     }
-    if (root.pattern->name == "recurrent") return "recurrent layers stay in float here";
     if (!supports(*root.pattern, *qconfig, !is_module && root.argument(&Roles::weight)))
       return root.pattern->fixed_scale != 0 ? "its QConfig has not the fixed scale and zero point that the backend wants"
                                             : "the backend does not take it with the dtypes of its QConfig";
@@ -258,7 +293,8 @@ class Builder {
         root->pattern->observation == Observation::kShared || (root->pattern->observation == Observation::kSharedWithNumber && tensors == 1);
     for (QuantizedCall* call : {root, &last}) call->shares_input = shares;
     if (last.qconfig == nullptr && root->qconfig == nullptr) return;
-    std::string why = last.traced.output ? refusal(*root, last) : "its result is no single tensor";
+    const bool is_recurrent = root->pattern->name == "recurrent";  // whose results stay float
+    std::string why = last.traced.output || is_recurrent ? refusal(*root, last) : "its result is no single tensor";
     if (why.empty()) {
       root->effective = last.effective = last.qconfig;
       return;
@@ -284,6 +320,10 @@ Node* QuantizedCall::argument(int Roles::* role) const {
     if (Node* found = node->arg(static_cast<size_t>(op->roles.*role)).node()) return found;
   }
   return nullptr;
+}
+
+std::vector<ConvBn> foldable_batch_norms(const Graph& graph, Compat compat) {
+  return Builder(graph, QConfigMapping(), compat, [](const Node&) { return true; }).batch_norms();
 }
 
 std::vector<QuantizedCall> quantized_calls(const Graph& graph, const QConfigMapping& mapping, Compat compat, const NodeFilter& passes) {

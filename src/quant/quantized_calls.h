@@ -8,6 +8,7 @@
 #include "graph/source_partition.h"
 #include "op/op.h"
 #include "quant/backend_config.h"
+#include "quant/fold_batch_norm.h"
 #include "quant/qconfig_mapping.h"
 #include "quant/traced_calls.h"
 
@@ -32,5 +33,8 @@ struct QuantizedCall {
 // With Compat::kTorch26, types are those that export recorded, and calls that are fused must have the same setting by type, as in PyTorch
 // (else Error{kInvalidArgument}). Calls with a node that `passes` refuses get no QConfig.
 std::vector<QuantizedCall> quantized_calls(const Graph& graph, const QConfigMapping& mapping, Compat compat, const NodeFilter& passes);
+
+// The batch norms that FX graph mode folds before all else: of modules, in inference form, with constant statistics.
+std::vector<ConvBn> foldable_batch_norms(const Graph& graph, Compat compat);
 
 }  // namespace qdq

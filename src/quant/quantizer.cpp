@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "quant/fold_batch_norm.h"
+
 namespace qdq {
 
 std::string to_string(const EdgeOrNode& at) {
@@ -26,6 +28,8 @@ EdgeOrNode resolve(const Graph& graph, const NamedEdgeOrNode& named, const std::
   if (named.consumer.empty()) return producer;
   return Edge{producer, node_named(graph, named.consumer, where)};
 }
+
+void Quantizer::fold_batch_norms(Program& program) { qdq::fold_batch_norms(program, compat()); }
 
 void Quantizer::adjust_observers(const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
   for (const ObserverOverride& override : overrides_) {

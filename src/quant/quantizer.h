@@ -147,6 +147,9 @@ class Quantizer {
   virtual ~Quantizer() = default;
   virtual std::string_view name() const = 0;
   virtual Compat compat() const { return Compat::kNone; }
+  // Folds batch norms into the layers in front of them, before all else (not for quantization-aware training). Default: as
+  // prepare_pt2e does it, see fold_batch_norms.
+  virtual void fold_batch_norms(Program& program);
   // Rewrites before annotation (scalars to tensors). Default: none.
   virtual void transform_for_annotation(Program& program) { (void)program; }
   // Writes annotations; may read those already there. Says by annotations.note() why it takes or refuses an operator; where it says

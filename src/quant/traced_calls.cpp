@@ -19,6 +19,20 @@ const ModuleStackEntry* leaf_module(const Node& node) {
   return nullptr;
 }
 
+// "getattr(L['fn'], '0')", as a model that is a Sequential itself records its parts, is "0".
+std::string plain_path(const std::string& path) {
+  if (path.find("L['") == std::string::npos) return path;
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    constexpr std::string_view kGet = "getattr(", kNext = ", ";
+    if (path.compare(i, kGet.size(), kGet) == 0) i += kGet.size() - 1;
+    else if (path.compare(i, kNext.size(), kNext) == 0) out += '.', ++i;
+    else if (path[i] != '\'' && path[i] != ')') out += path[i];
+  }
+  const size_t end = out.find(']');
+  return out.starts_with("L[") && end != std::string::npos ? out.substr(std::min(out.size(), end + 2)) : out;
+}
+
 // What stays together: the call of a module, or of a function, by the names that export gave them.
 std::string key_of(const Node& node) {
   if (const ModuleStackEntry* leaf = leaf_module(node)) return concat("module ", leaf->key);
@@ -31,11 +45,11 @@ TracedCall call_of(const Node& node) {
   if (const ModuleStackEntry* leaf = leaf_module(node)) {
     out.kind = TracedCall::Kind::kModule;
     out.type = out.module_type = leaf->type;
-    out.path = leaf->path;
+    out.path = plain_path(leaf->path);
     return out;
   }
   if (!node.meta.nn_module_stack.empty()) {
-    out.path = node.meta.nn_module_stack.back().path;
+    out.path = plain_path(node.meta.nn_module_stack.back().path);
     out.module_type = node.meta.nn_module_stack.back().type;
   }
   out.type = node.meta.source_fn_stack.empty() ? function_of_operator(node.target()) : node.meta.source_fn_stack.front().second;
