@@ -129,6 +129,21 @@ class Flow {
     return call.kind != TracedCall::Kind::kModule && call.type == source_name(target);
   }
 
+  // One of the results of a call; null if it is something else.
+  const Node* part_of(const Json& wanted, const std::vector<std::string>& inputs) const {
+    if (wanted.at("target") != "operator.getitem" || inputs.empty() || !calls_.contains(inputs[0])) return nullptr;
+    for (const Node* node : calls_.at(inputs[0]).nodes)
+      if (node->is("operator.getitem") && node->arg(1).integer() == wanted.at("args")[1]) return node;
+    return nullptr;
+  }
+
+  // x.size(0), x.shape and what is computed from them.
+  bool is_number(const Json& node) const {
+    if (node.at("target") == "size" || node.at("target") == "getattr" || node.at("target") == "builtins.getattr") return true;
+    const std::vector<std::string> inputs = inputs_of(node);
+    return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const std::string& input) { return !values_.contains(input); });
+  }
+
   // Which operators a node of the traced graph became, and which one gives its value.
   void find_calls() {
     std::vector<TracedCall> calls = traced_calls(*float_.graph);
@@ -144,12 +159,17 @@ class Flow {
           if (node->op() == Node::Op::kGetAttr && node->target() == wanted.at("target").get<std::string>()) values_[name] = node->name();
         if (!values_.contains(name)) differ("no node reads the attribute ", wanted["target"].dump());
       } else if (op != "output") {
-        if (next < calls.size() && is_call(wanted, calls[next]) && calls[next].output) {
-          values_[name] = calls[next].output->name();
+        if (next < calls.size() && is_call(wanted, calls[next])) {
+          if (calls[next].output) values_[name] = calls[next].output->name();
           calls_[name] = calls[next++];
         } else {
-          // Nothing that runs: it hands on its input.
+          // Nothing that runs: it hands on its input, or is a number that the program knows.
           const std::vector<std::string> inputs = inputs_of(wanted);
+          if (const Node* part = part_of(wanted, inputs)) {
+            values_[name] = part->name();
+            continue;
+          }
+          if (is_number(wanted)) continue;
           if (inputs.empty()) differ("the call ", name, " (", wanted["target"].dump(), ") is missing");
           values_[name] = values_.at(inputs[0]);
         }
@@ -196,10 +216,11 @@ class Flow {
       const auto name = reader.at("name").get<std::string>(), op = reader.at("op").get<std::string>();
       if (op == "placeholder" || op == "get_attr" || theirs(reader)) continue;
       const bool is_output = op == "output";
-      if (!is_output && !values_.contains(name)) continue;  // a quantize, seen from its dequantize
+      if (!is_output && !values_.contains(name) && !calls_.contains(name)) continue;  // a quantize, seen from its dequantize
       const std::vector<const Node*> operators = is_output ? std::vector<const Node*>{program_->graph->output_node()} : operators_of(graph, name);
       if (operators.empty()) continue;
       for (const std::string& input : inputs_of(reader)) {
+        if (const Json& read = node_of(graph, input); !theirs(read) && read.at("op") != "placeholder" && !values_.contains(input)) continue;
         Path<Json> wanted{input, {}};
         for (const Json* node = &node_of(graph, wanted.value); theirs(*node); node = &node_of(graph, wanted.value)) {
           wanted.links.push_back(*node);
@@ -249,6 +270,7 @@ class Flow {
       const Observer& observer = *prepared.observers()[group_of_[i]].observer;
       Json settings = observer.class_name() == "FixedQParamsObserver" ? with_plain_dtypes(observers[i]) : observers[i];
       for (const char* key : {"id", "inserted_as", "state"}) settings.erase(key);
+      if (settings.at("dtype") == "float16") settings.erase("is_dynamic");  // rounding as it runs or beforehand: the same
       expect_settings(observer, settings);
     }
     // What is left are weights of modules, which PyTorch observes when it converts.
@@ -298,12 +320,17 @@ class Flow {
     same_paths(
         graph, [](const Json& node) { return node.at("op") == "call_method" && node.at("target") == "dequantize"; },
         [](const Node& node) -> const Node* {
+          if (node.target().find("convert_element_type") != std::string::npos) return node.arg(0).node()->arg(0).node();
           return node.target().find("quantized_decomposed.dequantize") == std::string::npos ? nullptr : node.arg(0).node()->arg(0).node();
         },
         [&](const std::string& what, const Node& found, const Json& wanted) {
           const std::string source = inputs_of(wanted)[0];
           const Json& quantize = node_of(graph, source);
           const bool is_dynamic = quantize.at("target") == "torch.quantize_per_tensor_dynamic";
+          if (quantize.at("args").back() == Json{{"dtype", "float16"}} || (is_dynamic && quantize.at("args")[1] == Json{{"dtype", "float16"}})) {
+            if (found.target().find("convert_element_type") == std::string::npos) differ(what, ": it is not rounded to float16");
+            return;
+          }
           if (is_dynamic != found.target().ends_with("dequantize_per_tensor.tensor"))
             differ(what, ": found ", found.target(), ", PyTorch has ", quantize["target"].dump());
           if (is_dynamic) return;
@@ -401,13 +428,15 @@ class Flow {
   }
 
   void same_output_qparams(const std::string& module, const std::string& node, const Json& wanted) const {
-    const auto value = value_of(expected_["prepared"]["graph"], node);
-    for (const Node* user : program_->graph->find(value)->users())
-      if (user->target().find("quantized_decomposed.quantize") != std::string::npos) {
-        same_qparams(concat("the lowered module ", module), numbers_of_argument(*user, 1), numbers_of_argument(*user, 2), wanted.at("scale"),
-                     wanted.at("zero_point"));
-        return;
-      }
+    const Node* value = program_->graph->find(value_of(expected_["prepared"]["graph"], node));
+    for (int nodes = 0; nodes < 2; ++nodes) {
+      for (const Node* user : value->users())
+        if (user->target().find("quantized_decomposed.quantize") != std::string::npos)
+          return same_qparams(concat("the lowered module ", module), numbers_of_argument(*user, 1), numbers_of_argument(*user, 2), wanted.at("scale"),
+                              wanted.at("zero_point"));
+      if (value->users().size() != 1) break;
+      value = value->users()[0];  // a relu that the lowered module has taken in
+    }
     differ("the output of ", module, " is not quantized");
   }
 
