@@ -7,11 +7,13 @@ export { tensor } from "./tensor.js";
 export type { DType, Tensor, TensorData } from "./tensor.js";
 export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";
 export {
-  ComposableQuantizer, X86InductorQuantizer, XNNPACKQuantizer, getDefaultX86InductorQuantizationConfig, getSymmetricQuantizationConfig,
+  ComposableQuantizer, QConfigMapping, X86InductorQuantizer, XNNPACKQuantizer, getDefaultQConfigMapping, getDefaultQatQConfigMapping,
+  getDefaultX86InductorQuantizationConfig, getSymmetricQuantizationConfig,
 } from "./quantizer.js";
 export type {
   AnyQuantizer, DerivedQuantizationSpec, EdgeOrNode, FilterFunction, FixedQParamsQuantizationSpec, Observer, ObserverCtr, ObserverOverride,
-  ObserverSettings, QScheme, QSpec, QuantizationAnnotation, QuantizationConfig, QuantizationSpec, Quantizer, Recipe, SharedQuantizationSpec,
+  ObserverSettings, ObserverWithArgs, QConfig, QScheme, QSpec, QuantizationAnnotation, QuantizationBackend, QuantizationConfig, QuantizationSpec,
+  Quantizer, Recipe, SharedQuantizationSpec,
   SymmetricQuantizationConfig, SymmetricQuantizationOptions, X86InductorQuantizationConfig, X86InductorQuantizationOptions,
 } from "./quantizer.js";
 export { Data, openData } from "./data.js";

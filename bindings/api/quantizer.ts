@@ -133,35 +133,16 @@ export const getDefaultX86InductorQuantizationConfig =
 
 type Compat = "torch-2.6" | "qdq";
 
-// A quantizer whose policy stands in C++; its methods only collect a recipe. Config null: such layers stay float.
-abstract class RecipeQuantizer<Config extends { kind: string }> {
-  readonly #sections: Record<string, unknown> = {};
-  readonly #order: string[] = [];
+// A quantizer whose policy stands in C++; its methods only collect a recipe.
+abstract class RecipeQuantizer {
   #compat: Compat | undefined;
   #overrides: readonly ObserverOverride[] = [];
   #filter: FilterFunction | undefined;
 
   abstract readonly name: string;
+  // The recipe's fields that are this quantizer's own.
+  protected abstract fields(): Record<string, unknown>;
 
-  protected set(section: string, value: Config | QuantizationConfig | null): this {
-    this.#sections[section] = this.#settings(value);
-    return this.#note(section);
-  }
-  protected add(section: string, key: string, value: Config | QuantizationConfig | null): this {
-    const entries = (this.#sections[section] ??= []) as [string, unknown][];
-    entries.push([key, this.#settings(value)]);
-    return this.#note(section);
-  }
-
-  setGlobal(config: Config | QuantizationConfig | null): this {
-    return this.set("global", config);
-  }
-  setModuleName(path: string, config: Config | QuantizationConfig | null): this {
-    return this.add("module_name", path, config);
-  }
-  setModuleType(type: string, config: Config | QuantizationConfig | null): this {
-    return this.add("module_type", type, config);
-  }
   // Nothing that the function refuses is quantized, whatever the settings say; a pattern is taken if all its operators pass.
   setFilterFunction(filter: FilterFunction): this {
     this.#filter = filter;
@@ -183,11 +164,39 @@ abstract class RecipeQuantizer<Config extends { kind: string }> {
   toRecipe(): Recipe {
     return {
       quantizer: this.name,
-      ...this.#sections,
-      ...(this.#order.length > 1 && { order: this.#order }),
+      ...this.fields(),
       ...(this.#overrides.length > 0 && { observerOverrides: this.#overrides }),
       ...(this.#compat && { compat: this.#compat }),
     };
+  }
+}
+
+// One whose settings are configs of layers. Config null: such layers stay float.
+abstract class ConfigQuantizer<Config extends { kind: string }> extends RecipeQuantizer {
+  readonly #sections: Record<string, unknown> = {};
+  readonly #order: string[] = [];
+
+  protected set(section: string, value: Config | QuantizationConfig | null): this {
+    this.#sections[section] = this.#settings(value);
+    return this.#note(section);
+  }
+  protected add(section: string, key: string, value: Config | QuantizationConfig | null): this {
+    const entries = (this.#sections[section] ??= []) as [string, unknown][];
+    entries.push([key, this.#settings(value)]);
+    return this.#note(section);
+  }
+
+  setGlobal(config: Config | QuantizationConfig | null): this {
+    return this.set("global", config);
+  }
+  setModuleName(path: string, config: Config | QuantizationConfig | null): this {
+    return this.add("module_name", path, config);
+  }
+  setModuleType(type: string, config: Config | QuantizationConfig | null): this {
+    return this.add("module_type", type, config);
+  }
+  protected override fields(): Record<string, unknown> {
+    return { ...this.#sections, ...(this.#order.length > 1 && { order: this.#order }) };
   }
 
   #settings(config: Config | QuantizationConfig | null): unknown {
@@ -205,7 +214,7 @@ abstract class RecipeQuantizer<Config extends { kind: string }> {
 }
 
 // PyTorch's XNNPACKQuantizer (torch/ao/quantization/quantizer/xnnpack_quantizer.py).
-export class XNNPACKQuantizer extends RecipeQuantizer<SymmetricQuantizationConfig> {
+export class XNNPACKQuantizer extends ConfigQuantizer<SymmetricQuantizationConfig> {
   override readonly name = "XNNPACKQuantizer";
   // "torch.ops.aten.linear"
   setOperatorType(type: string, config: SymmetricQuantizationConfig | QuantizationConfig | null): this {
@@ -214,7 +223,7 @@ export class XNNPACKQuantizer extends RecipeQuantizer<SymmetricQuantizationConfi
 }
 
 // PyTorch's X86InductorQuantizer (torch/ao/quantization/quantizer/x86_inductor_quantizer.py).
-export class X86InductorQuantizer extends RecipeQuantizer<X86InductorQuantizationConfig> {
+export class X86InductorQuantizer extends ConfigQuantizer<X86InductorQuantizationConfig> {
   override readonly name = "X86InductorQuantizer";
   // "torch.nn.functional.linear"
   setFunctionType(type: string, config: X86InductorQuantizationConfig | QuantizationConfig | null): this {
@@ -222,7 +231,60 @@ export class X86InductorQuantizer extends RecipeQuantizer<X86InductorQuantizatio
   }
 }
 
-export type AnyQuantizer = Quantizer | XNNPACKQuantizer | X86InductorQuantizer | ComposableQuantizer | Recipe;
+// An observer class with arguments, or null for none.
+export type ObserverWithArgs = { class: string; args?: Record<string, unknown> } | null;
+// PyTorch's QConfig: one of those that have a name, or the observers of activations and weight.
+export type QConfig = { named: string } | { activation: ObserverWithArgs; weight: ObserverWithArgs };
+export type QuantizationBackend = "x86" | "fbgemm" | "qnnpack" | "onednn";
+
+// FX graph mode's QConfigMapping (torch/ao/quantization/qconfig_mapping.py) with its policy: observers where prepare_fx puts them, for the
+// native backend. In increasing priority: global, object type, regular expression, module name, order. QConfig null: such layers stay float.
+export class QConfigMapping extends RecipeQuantizer {
+  override readonly name = "QConfigMapping";
+  readonly #sections: Record<string, unknown>;
+  readonly #isQat: boolean;
+
+  // `backend`: begins with PyTorch's default mapping for it.
+  constructor({ backend, isQat = false }: { backend?: QuantizationBackend; isQat?: boolean } = {}) {
+    super();
+    this.#sections = backend === undefined ? {} : { default: backend };
+    this.#isQat = isQat;
+  }
+
+  setGlobal(qconfig: QConfig | null): this {
+    this.#sections.global = qconfig;
+    return this;
+  }
+  // "torch.nn.Linear", "torch.nn.functional.linear", "operator.add", or a method's name: "reshape"
+  setObjectType(type: string, qconfig: QConfig | null): this {
+    return this.#add("object_type", type, qconfig);
+  }
+  // Matched at the start of the module's name; the first that matches counts.
+  setModuleNameRegex(regex: string, qconfig: QConfig | null): this {
+    return this.#add("module_name_regex", regex, qconfig);
+  }
+  setModuleName(path: string, qconfig: QConfig | null): this {
+    return this.#add("module_name", path, qconfig);
+  }
+  // The call number `index` (from 0) of that type inside of the module ("": the model itself).
+  setModuleNameObjectTypeOrder(path: string, type: string, index: number, qconfig: QConfig | null): this {
+    return this.#add("module_name_object_type_order", path, type, index, qconfig);
+  }
+
+  protected override fields(): Record<string, unknown> {
+    return { qconfigMapping: this.#sections, ...(this.#isQat && { isQat: true }) };
+  }
+  #add(section: string, ...entry: readonly unknown[]): this {
+    ((this.#sections[section] ??= []) as unknown[]).push(entry);
+    return this;
+  }
+}
+
+export const getDefaultQConfigMapping = (backend: QuantizationBackend = "x86"): QConfigMapping => new QConfigMapping({ backend });
+export const getDefaultQatQConfigMapping =
+  (backend: QuantizationBackend = "x86"): QConfigMapping => new QConfigMapping({ backend, isQat: true });
+
+export type AnyQuantizer = Quantizer | XNNPACKQuantizer | X86InductorQuantizer | QConfigMapping | ComposableQuantizer | Recipe;
 
 // Asks several quantizers in order (torch/ao/quantization/quantizer/composable_quantizer.py).
 export class ComposableQuantizer {

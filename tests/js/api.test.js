@@ -168,6 +168,21 @@ describe("the flow", () => {
     expect(classes(new X86InductorQuantizer().setGlobal(qdq.getDefaultX86InductorQuantizationConfig())).length).toBeGreaterThan(5);
     expect(classes(new ComposableQuantizer([perChannel()]))).toEqual(classes(perChannel()));
   });
+
+  test("takes a QConfigMapping of FX graph mode", () => {
+    const classes = (quantizer) => qdq.preparePt2e(program, quantizer).observers().map((observer) => observer.class);
+    const byDefault = classes(qdq.getDefaultQConfigMapping("qnnpack"));
+    expect(new Set(byDefault)).toEqual(new Set(["HistogramObserver", "MinMaxObserver"]));
+    expect(classes({ quantizer: "QConfigMapping", qconfig_mapping: { default: "qnnpack" } })).toEqual(byDefault);
+    expect(classes(new qdq.QConfigMapping())).toEqual([]);
+    expect(classes(qdq.getDefaultQConfigMapping().setGlobal(null).setModuleNameRegex(".*", null))).toEqual([]);
+    const activation = { class: "MinMaxObserver", args: { quantMin: 0, quantMax: 127 } };
+    const qconfig = { activation, weight: { class: "MinMaxObserver", args: { dtype: "qint8" } } };
+    const linears = new qdq.QConfigMapping().setObjectType("torch.nn.Linear", qconfig).setModuleNameObjectTypeOrder("", "torch.add", 3, null);
+    expect(new Set(classes(linears))).toEqual(new Set(["MinMaxObserver"]));
+    fails(() => classes(new qdq.QConfigMapping().setGlobal({ named: "best_qconfig" })), /there is no qconfig 'best_qconfig'/);
+    fails(() => classes(new qdq.QConfigMapping().setModuleNameRegex("(", null)), /has a \( without a \)/);
+  });
 });
 
 describe("quantizers and observers written in JavaScript", () => {

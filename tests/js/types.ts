@@ -1,7 +1,7 @@
 // The typings as a user meets them; this file is only compiled. Lines marked as errors must be errors.
 import { readFile, writeFile } from "node:fs/promises";
 import {
-  ComposableQuantizer, QdqError, X86InductorQuantizer, XNNPACKQuantizer, convertPt2e, explain, findSequentialPartitions,
+  ComposableQuantizer, QConfigMapping, QdqError, X86InductorQuantizer, XNNPACKQuantizer, convertPt2e, explain, findSequentialPartitions,
   getDefaultX86InductorQuantizationConfig, getSourcePartitions, getSymmetricQuantizationConfig, loadPt2, lower, matchPattern, preparePt2e,
   quantizationCapabilities, savePt2, tensor,
 } from "qdq";
@@ -48,6 +48,11 @@ export const both = new ComposableQuantizer([
   new X86InductorQuantizer().setGlobal(getDefaultX86InductorQuantizationConfig()).setModuleName("head", null),
   { quantizer: "XNNPACKQuantizer", global: {} },
 ]);
+
+export const fx = new QConfigMapping({ backend: "x86" })
+  .setObjectType("torch.nn.Linear", { named: "default_dynamic_qconfig" })
+  .setModuleName("head", { activation: { class: "MinMaxObserver" }, weight: null })
+  .setFilterFunction((node) => node.name !== "add");
 
 export async function backend(): Promise<string> {
   using program = await loadPt2(await readFile("model.pt2"));
