@@ -23,12 +23,13 @@ for (const [folder, { type }] of Object.entries(flavours)) {
   chmodSync(`dist/${folder}/node/cli.js`, 0o755);
 }
 const modules = [
-  { name: "qdq", factory: "createQdq", threads: false },
+  { name: "qdq", factory: "createQdq", parts: true },
   { name: "qdq-threads", factory: "createQdq", threads: true },
   { name: "qdq-cli", factory: "createQdqCli", threads: true },
 ];
-for (const { name, factory, threads } of modules) {
+for (const { name, factory, threads, parts } of modules) {
   const files = { wasmUrl: `${name}.wasm`, relaxedWasmUrl: `${name}-relaxed.wasm` };
+  if (parts) Object.assign(files, { quantizeWasmUrl: `${name}-quantize.wasm`, relaxedQuantizeWasmUrl: `${name}-relaxed-quantize.wasm` });
   for (const file of Object.values(files)) copyFileSync(`${built}/${file}`, `dist/${file}`);
   const glue = readFileSync(`${built}/${name}.js`, "utf8");
   // A module and its relaxed form differ in the kernels' code alone, so one glue serves both.

@@ -1,12 +1,12 @@
 // Things that live in WASM memory until they are disposed of: programs, prepared programs, sessions.
-import { module } from "./module.js";
+import { runner } from "./module.js";
 import { QdqError } from "./error.js";
 
 // Engines that do not have `using` yet.
 if (!Symbol.dispose) Object.defineProperty(Symbol, "dispose", { value: Symbol.for("Symbol.dispose") });
 
 // Frees what a forgotten object held once the engine collects it; dispose() and `using` do so at a known moment.
-const forgotten = new FinalizationRegistry<number>((handle) => module().dispose(handle));
+const forgotten = new FinalizationRegistry<number>((handle) => runner().dispose(handle));
 
 export abstract class Handle {
   #handle: number | undefined;
@@ -28,7 +28,7 @@ export abstract class Handle {
   dispose(): void {
     if (this.#handle === undefined) return;
     forgotten.unregister(this);
-    module().dispose(this.#handle);
+    runner().dispose(this.#handle);
     this.#handle = undefined;
   }
 

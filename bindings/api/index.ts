@@ -1,7 +1,7 @@
 // The public API of the package; both doors give out exactly this.
 export { QdqError } from "./error.js";
 export type { ErrorCode } from "./error.js";
-export { capabilities, configure } from "./module.js";
+export { capabilities, configure, loadQuantization } from "./module.js";
 export type { Capabilities, Configuration } from "./module.js";
 export { tensor } from "./tensor.js";
 export type { DType, Tensor, TensorData } from "./tensor.js";

@@ -2,13 +2,13 @@
 import { QdqError } from "./error.js";
 import type { ProgramInfo } from "./graph.js";
 import { Handle, handleOf } from "./handle.js";
-import { loadModule, module, unwrap } from "./module.js";
+import { loadModule, loadRunner, module, runner, unwrap } from "./module.js";
 
 // A graph of ATen calls with its tensors (torch.export.ExportedProgram).
 export class Program extends Handle {
   // Nodes, inputs, outputs and attributes as plain data.
   info(): ProgramInfo {
-    return JSON.parse(unwrap(module().describeProgram(this.handle)));
+    return JSON.parse(unwrap(runner().describeProgram(this.handle)));
   }
 }
 
@@ -20,16 +20,29 @@ function bytesOf(bytes: Uint8Array | ArrayBuffer, name: string): Uint8Array {
   throw new QdqError("InvalidArgument", `${name} was given a ${kind}, wanted the bytes of ${name === "loadOnnx" ? "an ONNX" : "a .pt2"} file as a Uint8Array or an ArrayBuffer`);
 }
 
-// Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call brings the WASM module.
+// Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call brings the WASM module: what runs
+// programs and, with an ONNX model or a program that is not quantized yet, what quantizes.
 export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
-  const wasm = await loadModule();
-  return new Program(unwrap(wasm.loadProgram(bytesOf(bytes, "loadPt2"))));
+  return load(bytesOf(bytes, "loadPt2"));
 }
 
 // The same under the name that fits an ONNX file (opset 13 or later, all in one file).
 export async function loadOnnx(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
-  const wasm = await loadModule();
-  return new Program(unwrap(wasm.loadProgram(bytesOf(bytes, "loadOnnx"))));
+  return load(bytesOf(bytes, "loadOnnx"));
+}
+
+async function load(bytes: Uint8Array): Promise<Program> {
+  const isZip = bytes[0] === 0x50 && bytes[1] === 0x4b; // "PK", as every .pt2 file begins
+  if (!isZip) return new Program(unwrap((await loadModule()).loadProgram(bytes)));
+  const wasm = await loadRunner();
+  const program = new Program(unwrap(wasm.loadPt2(bytes)));
+  try {
+    if (!unwrap(wasm.isQuantized(program.handle))) await loadModule();
+  } catch (error) {
+    program.dispose();
+    throw error;
+  }
+  return program;
 }
 
 // The bytes of a file that torch.export.load reads.

@@ -6,7 +6,7 @@ import { annotatedGraph } from "./backend.js";
 import type { QuantizationCapabilities } from "./backend.js";
 import type { GraphSnapshot, NodeSnapshot } from "./graph.js";
 import { Handle, handleOf } from "./handle.js";
-import { loadModule, module, unwrap } from "./module.js";
+import { loadModule, module, runner, unwrap } from "./module.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
 import { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
@@ -75,7 +75,7 @@ export class Prepared extends Handle {
 // A program made ready to run.
 export class Session extends Handle {
   run(inputs: readonly Tensor[]): Tensor[] {
-    return unwrap(module().runSession(this.handle, rawInputs(inputs))).map(fromRaw);
+    return unwrap(runner().runSession(this.handle, rawInputs(inputs))).map(fromRaw);
   }
 }
 
@@ -130,7 +130,7 @@ export interface LowerOptions {
 
 // A program, float or quantized, made ready to run.
 export function lower(program: Program, options: LowerOptions = {}): Session {
-  return new Session(unwrap(module().lower(handleOf(program), options.backend ?? "simd", options.bf16 ?? false)));
+  return new Session(unwrap(runner().lower(handleOf(program), options.backend ?? "simd", options.bf16 ?? false)));
 }
 
 const isIterable = (value: unknown): boolean =>

@@ -1,4 +1,4 @@
-// What the WASM module exports (bindings/bindings.cpp), as the TypeScript sources see it. bindings/pack.mjs puts the module here.
+// What the WASM module exports, as the TypeScript sources see it. bindings/pack.mjs puts the module here.
 
 // A tensor as it crosses the border: the bytes of its elements in C order.
 export interface RawTensor {
@@ -35,11 +35,25 @@ export interface RawHost {
   errorIsTerminal: boolean;
 }
 
-export interface RawModule {
+// Its first part (bindings/run.cpp).
+export interface RawRunner {
+  loadPt2(bytes: Uint8Array): Answer<number>;
+  isQuantized(program: number): Answer<boolean>;
+  describeProgram(program: number): Answer<string>;
+  lower(program: number, backend: string, bf16: boolean): Answer<number>;
+  runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
+  dispose(handle: number): void;
+  setThreads(count: number): Answer<null>;
+  setMaxMemory(bytes: number): Answer<null>;
+  capabilities(): Answer<{ integerProducts: string; threads: number }>;
+}
+
+// Both parts (bindings/quantize.cpp).
+export interface RawModule extends RawRunner {
+  // A .pt2 file or an ONNX model; the bytes tell which.
   loadProgram(bytes: Uint8Array): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
   saveOnnx(program: number): Answer<Uint8Array>;
-  describeProgram(program: number): Answer<string>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;
   runPrepared(prepared: number, inputs: RawTensor[], onObserved: ((done: number, total: number) => void) | undefined): Answer<RawTensor[]>;
   loadObservers(prepared: number, report: string): Answer<null>;
@@ -65,12 +79,6 @@ export interface RawModule {
   describeData(data: number): Answer<string>;
   dataBatch(data: number, index: number): Answer<RawTensor[]>;
   dataLabels(data: number, path: string, classes: string): Answer<string>;
-  lower(program: number, backend: string, bf16: boolean): Answer<number>;
-  runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
-  dispose(handle: number): void;
-  setThreads(count: number): Answer<null>;
-  setMaxMemory(bytes: number): Answer<null>;
-  capabilities(): Answer<{ integerProducts: string; threads: number }>;
 }
 
 // How the module gets what it imports: instantiated with `imports`, it is handed to `done`.
@@ -78,8 +86,10 @@ export interface Instantiation {
   instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void): object;
 }
 
-declare const createQdq: (options: Instantiation) => Promise<RawModule>;
+declare const createQdq: (options: Instantiation) => Promise<RawRunner>;
 export default createQdq;
-// The module for every engine, and the one for engines with relaxed SIMD.
+// The module for every engine, and the one for engines with relaxed SIMD: the part that runs programs and the part that quantizes.
 export declare const wasmUrl: URL;
+export declare const quantizeWasmUrl: URL;
 export declare const relaxedWasmUrl: URL;
+export declare const relaxedQuantizeWasmUrl: URL;

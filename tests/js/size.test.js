@@ -3,10 +3,12 @@ const { readFileSync } = require("node:fs");
 const { brotliCompressSync, constants } = require("node:zlib");
 
 const limits = {
-  "qdq.wasm": { raw: 1_560_000, brotli: 479_000 },
-  "qdq-relaxed.wasm": { raw: 1_575_000, brotli: 481_000 },
-  "qdq-threads.wasm": { raw: 1_579_000, brotli: 486_000 },
-  "qdq-threads-relaxed.wasm": { raw: 1_594_000, brotli: 489_000 },
+  "qdq.wasm": { raw: 1_078_000, brotli: 326_000 },
+  "qdq-quantize.wasm": { raw: 660_000, brotli: 215_000 },
+  "qdq-relaxed.wasm": { raw: 1_093_000, brotli: 329_000 },
+  "qdq-relaxed-quantize.wasm": { raw: 660_000, brotli: 215_000 },
+  "qdq-threads.wasm": { raw: 1_710_000, brotli: 528_000 },
+  "qdq-threads-relaxed.wasm": { raw: 1_725_000, brotli: 531_000 },
 };
 
 test.each(Object.entries(limits))("%s stays small", (name, { raw, brotli }) => {

@@ -1,16 +1,10 @@
-// The language border: what JavaScript can call. Data crosses, not objects: programs, prepared programs and sessions are known to
-// JavaScript by numbers; tensors cross as bytes, recipes and reports as JSON text. bindings/wasm/qdq.d.ts lists the same functions.
-#include "host.h"
-
+// The part of the module that a page gets when there is something to quantize: preparing, calibrating and converting, data, reports, and what
+// authors of backends ask for.
 #include <emscripten/bind.h>
 
 #include <map>
-#include <memory>
-#include <new>
-#include <variant>
 
-#include "base/memory.h"
-#include "base/parallel.h"
+#include "border.h"
 #include "cli/data.h"
 #include "cli/evaluation.h"
 #include "cli/quantization_report.h"
@@ -18,18 +12,17 @@
 #include "cli/report.h"
 #include "format/json.h"
 #include "graph/source_partition.h"
+#include "host.h"
 #include "io/onnx.h"
 #include "io/pattern.h"
 #include "io/pt2.h"
-#include "lower/lower.h"
 #include "quant/pt2e.h"
 
-namespace {
+namespace qdq {
 
 using emscripten::val;
-using namespace qdq;
 
-// What JavaScript holds by number.
+namespace {
 
 // Calibration data with the files that it reads when their turn comes.
 struct DataOfHost {
@@ -37,51 +30,6 @@ struct DataOfHost {
   std::unique_ptr<Data> data;
   std::optional<int64_t> classes;  // that the program tells apart
 };
-
-using Thing = std::variant<Program, Prepared, Session, DataOfHost, LayerErrors, Evaluation>;
-
-std::map<int, Thing>& things() {
-  static std::map<int, Thing> things;
-  return things;
-}
-
-int keep(Thing thing) {
-  static int last = 0;
-  things().emplace(++last, std::move(thing));
-  return last;
-}
-
-// While C++ works, a callback may dispose of what is being worked on; that is put off until the work is done.
-class Busy {
- public:
-  Busy() { ++depth_; }
-  ~Busy() {
-    if (--depth_ > 0) return;
-    for (const int handle : put_off()) things().erase(handle);
-    put_off().clear();
-  }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-
-  static void dispose(int handle) {
-    if (depth_ > 0) put_off().push_back(handle);
-    else things().erase(handle);
-  }
-
- private:
-  static std::vector<int>& put_off() {
-    static std::vector<int> handles;
-    return handles;
-  }
-  static inline int depth_ = 0;
-};
-
-template <class T> T& held(int handle, const char* what) {
-  const auto found = things().find(handle);
-  T* thing = found == things().end() ? nullptr : std::get_if<T>(&found->second);
-  QDQ_CHECK(thing != nullptr, kInvalidArgument, "this is not ", what, ", or it has been disposed of");
-  return *thing;
-}
 
 // The programs that quantizers written in JavaScript annotate at the moment, innermost last; JavaScript calls the last one -1.
 std::vector<const Program*>& annotated_now() {
@@ -94,75 +42,6 @@ const Program& program_of(int handle) {
   if (handle != kAnnotatedNow) return held<Program>(handle, "a program");
   QDQ_CHECK(!annotated_now().empty(), kInvalidArgument, "this graph could be asked only while annotate() was running; ask the program instead");
   return *annotated_now().back();
-}
-
-// What crosses.
-
-val error_value(std::string_view code, const std::string& message, const std::string& node = "", const std::string& op = "") {
-  val error = val::object();
-  error.set("code", std::string(code));
-  error.set("message", message);
-  error.set("node", node);
-  error.set("op", op);
-  val answer = val::object();
-  answer.set("error", error);
-  return answer;
-}
-
-// {value} or {error}. What JavaScript code throws inside of a callback passes through untouched.
-val answer_of(val (*call)(void*), void* body) {
-  const Busy busy;
-  try {
-    val answer = val::object();
-    answer.set("value", call(body));
-    return answer;
-  } catch (const Error& error) {
-    return error_value(to_string(error.code), error.message, error.node, error.op);
-  } catch (const std::bad_alloc&) {
-    return error_value("OutOfMemory", concat("this does not fit into ", memory_in_words(), ", or dispose of what is not needed"));
-  } catch (const std::exception& error) {
-    return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
-  }
-}
-template <class Body> val guard(Body&& body) {
-  return answer_of([](void* it) { return val((*static_cast<std::remove_reference_t<Body>*>(it))()); }, &body);
-}
-
-Tensor tensor_from(const val& raw) {
-  const auto name = raw["dtype"].as<std::string>();
-  const auto dtype = dtype_from_name(name);
-  QDQ_CHECK(dtype.has_value(), kInvalidArgument, "there is no dtype ", name);
-  Shape shape;
-  for (const double size : emscripten::vecFromJSArray<double>(raw["shape"])) shape.push_back(static_cast<int64_t>(size));
-  const Tensor tensor = Tensor::empty(shape, *dtype);
-  const val bytes = raw["bytes"];
-  QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape), " needs ", tensor.nbytes(),
-            " bytes, found ", bytes["length"].as<size_t>());
-  val(emscripten::typed_memory_view(tensor.nbytes(), reinterpret_cast<uint8_t*>(tensor.raw()))).call<void>("set", bytes);
-  return tensor;
-}
-
-val tensor_to(const Tensor& tensor) {
-  const Tensor flat = tensor.contiguous();
-  val shape = val::array();
-  for (const int64_t size : flat.sizes()) shape.call<void>("push", static_cast<double>(size));
-  val raw = val::object();
-  raw.set("dtype", std::string(to_string(flat.dtype())));
-  raw.set("shape", shape);
-  raw.set("bytes", bytes_to({flat.raw(), flat.nbytes()}));
-  return raw;
-}
-
-std::vector<Tensor> tensors_from(const val& list) {
-  std::vector<Tensor> tensors;
-  for (const val& raw : emscripten::vecFromJSArray<val>(list)) tensors.push_back(tensor_from(raw));
-  return tensors;
-}
-
-val tensors_to(const std::vector<Tensor>& tensors) {
-  val list = val::array();
-  for (const Tensor& tensor : tensors) list.call<void>("push", tensor_to(tensor));
-  return list;
 }
 
 // Quantizers and observers written in JavaScript.
@@ -264,7 +143,7 @@ RecipeExtensions extensions_of(const val& callbacks) {
 
 // The functions that JavaScript calls.
 
-val load(const val& bytes) {
+val load_either(const val& bytes) {
   return guard([&] { return keep(load_program(bytes_from(bytes))); });
 }
 
@@ -274,10 +153,6 @@ val save(int program) {
 
 val save_as_onnx(int program) {
   return guard([&] { return bytes_to(save_onnx(held<Program>(program, "a program"))); });
-}
-
-val describe_program(int program) {
-  return guard([&] { return format::print_json(program_report(held<Program>(program, "a program"))); });
 }
 
 val prepare(int program, const std::string& recipe, const val& callbacks) {
@@ -454,49 +329,12 @@ val convert(int prepared, bool fold_quantize, bool use_reference_representation)
   return guard([&] { return keep(convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize})); });
 }
 
-val lower_program(int program, const std::string& backend, bool bf16) {
-  return guard([&] {
-    LowerOptions options;
-    if (!backend.empty()) options.backends = {backend};
-    options.bf16 = bf16;
-    return keep(lower(held<Program>(program, "a program"), options));
-  });
-}
-
-val run_session(int session, const val& inputs) {
-  return guard([&] { return tensors_to(held<Session>(session, "a session").run(tensors_from(inputs))); });
-}
-
-val set_threads(int count) {
-  return guard([&] {
-    set_num_threads(count);
-    return val::null();
-  });
-}
-
-val set_max_memory(double bytes) {
-  return guard([&] {
-    set_memory_limit(MemoryLimit(static_cast<uint64_t>(bytes), "that configure({ maxMemory }) allows; use smaller batches, or allow more"));
-    return val::null();
-  });
-}
-
-val capabilities() {
-  return guard([&] {
-    val answer = val::object();
-    answer.set("integerProducts", std::string(integer_products()));
-    answer.set("threads", num_threads());
-    return answer;
-  });
-}
-
 }  // namespace
 
-EMSCRIPTEN_BINDINGS(qdq) {
-  emscripten::function("loadProgram", &load);
+EMSCRIPTEN_BINDINGS(qdq_quantize) {
+  emscripten::function("loadProgram", &load_either);
   emscripten::function("savePt2", &save);
   emscripten::function("saveOnnx", &save_as_onnx);
-  emscripten::function("describeProgram", &describe_program);
   emscripten::function("preparePt2e", &prepare);
   emscripten::function("runPrepared", &run_prepared);
   emscripten::function("loadObservers", &load_observers_of);
@@ -521,10 +359,6 @@ EMSCRIPTEN_BINDINGS(qdq) {
   emscripten::function("describeData", &describe_data);
   emscripten::function("dataBatch", &data_batch);
   emscripten::function("dataLabels", &data_labels);
-  emscripten::function("lower", &lower_program);
-  emscripten::function("runSession", &run_session);
-  emscripten::function("dispose", &Busy::dispose);
-  emscripten::function("setThreads", &set_threads);
-  emscripten::function("setMaxMemory", &set_max_memory);
-  emscripten::function("capabilities", &capabilities);
 }
+
+}  // namespace qdq

@@ -1,0 +1,199 @@
+// The part of the module that every page gets: what opens a program and runs it.
+#include <emscripten/bind.h>
+
+#include <map>
+#include <new>
+
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "border.h"
+#include "bytes.h"
+#include "cli/report.h"
+#include "format/json.h"
+#include "io/pt2.h"
+#include "lower/lower.h"
+
+namespace qdq {
+
+using emscripten::val;
+
+namespace {
+
+std::map<int, std::unique_ptr<Thing>>& things() {
+  static std::map<int, std::unique_ptr<Thing>> things;
+  return things;
+}
+
+// That C++ works; what is disposed of meanwhile waits.
+class Busy {
+ public:
+  Busy() { ++depth_; }
+  ~Busy() {
+    if (--depth_ > 0) return;
+    for (const int handle : put_off()) things().erase(handle);
+    put_off().clear();
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+  static void dispose(int handle) {
+    if (depth_ > 0) put_off().push_back(handle);
+    else things().erase(handle);
+  }
+
+ private:
+  static std::vector<int>& put_off() {
+    static std::vector<int> handles;
+    return handles;
+  }
+  static inline int depth_ = 0;
+};
+
+val error_value(std::string_view code, const std::string& message, const std::string& node = "", const std::string& op = "") {
+  val error = val::object();
+  error.set("code", std::string(code));
+  error.set("message", message);
+  error.set("node", node);
+  error.set("op", op);
+  val answer = val::object();
+  answer.set("error", error);
+  return answer;
+}
+
+}  // namespace
+
+int keep_thing(std::unique_ptr<Thing> thing) {
+  static int last = 0;
+  things().emplace(++last, std::move(thing));
+  return last;
+}
+
+Thing* find_thing(int handle) {
+  const auto found = things().find(handle);
+  return found == things().end() ? nullptr : found->second.get();
+}
+
+void dispose(int handle) { Busy::dispose(handle); }
+
+val answer_of(val (*call)(void*), void* body) {
+  const Busy busy;
+  try {
+    val answer = val::object();
+    answer.set("value", call(body));
+    return answer;
+  } catch (const Error& error) {
+    return error_value(to_string(error.code), error.message, error.node, error.op);
+  } catch (const std::bad_alloc&) {
+    return error_value("OutOfMemory", concat("this does not fit into ", memory_in_words(), ", or dispose of what is not needed"));
+  } catch (const std::exception& error) {
+    return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
+  }
+}
+
+Tensor tensor_from(const val& raw) {
+  const auto name = raw["dtype"].as<std::string>();
+  const auto dtype = dtype_from_name(name);
+  QDQ_CHECK(dtype.has_value(), kInvalidArgument, "there is no dtype ", name);
+  Shape shape;
+  for (const double size : emscripten::vecFromJSArray<double>(raw["shape"])) shape.push_back(static_cast<int64_t>(size));
+  const Tensor tensor = Tensor::empty(shape, *dtype);
+  const val bytes = raw["bytes"];
+  QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape), " needs ", tensor.nbytes(),
+            " bytes, found ", bytes["length"].as<size_t>());
+  val(emscripten::typed_memory_view(tensor.nbytes(), reinterpret_cast<uint8_t*>(tensor.raw()))).call<void>("set", bytes);
+  return tensor;
+}
+
+val tensor_to(const Tensor& tensor) {
+  const Tensor flat = tensor.contiguous();
+  val shape = val::array();
+  for (const int64_t size : flat.sizes()) shape.call<void>("push", static_cast<double>(size));
+  val raw = val::object();
+  raw.set("dtype", std::string(to_string(flat.dtype())));
+  raw.set("shape", shape);
+  raw.set("bytes", bytes_to({flat.raw(), flat.nbytes()}));
+  return raw;
+}
+
+std::vector<Tensor> tensors_from(const val& list) {
+  std::vector<Tensor> tensors;
+  for (const val& raw : emscripten::vecFromJSArray<val>(list)) tensors.push_back(tensor_from(raw));
+  return tensors;
+}
+
+val tensors_to(const std::vector<Tensor>& tensors) {
+  val list = val::array();
+  for (const Tensor& tensor : tensors) list.call<void>("push", tensor_to(tensor));
+  return list;
+}
+
+namespace {
+
+val load(const val& bytes) {
+  return guard([&] { return keep(load_pt2(bytes_from(bytes))); });
+}
+
+// Whether integers stand in the program already: it is one to run, and not to quantize.
+val is_quantized(int program) {
+  return guard([&] {
+    for (const auto& node : held<Program>(program, "a program").graph->nodes())
+      if (node->target().starts_with("torch.ops.quantized_decomposed.")) return true;
+    return false;
+  });
+}
+
+val describe_program(int program) {
+  return guard([&] { return format::print_json(program_report(held<Program>(program, "a program"))); });
+}
+
+val lower_program(int program, const std::string& backend, bool bf16) {
+  return guard([&] {
+    LowerOptions options;
+    if (!backend.empty()) options.backends = {backend};
+    options.bf16 = bf16;
+    return keep(lower(held<Program>(program, "a program"), options));
+  });
+}
+
+val run_session(int session, const val& inputs) {
+  return guard([&] { return tensors_to(held<Session>(session, "a session").run(tensors_from(inputs))); });
+}
+
+val set_threads(int count) {
+  return guard([&] {
+    set_num_threads(count);
+    return val::null();
+  });
+}
+
+val set_max_memory(double bytes) {
+  return guard([&] {
+    set_memory_limit(MemoryLimit(static_cast<uint64_t>(bytes), "that configure({ maxMemory }) allows; use smaller batches, or allow more"));
+    return val::null();
+  });
+}
+
+val capabilities() {
+  return guard([&] {
+    val answer = val::object();
+    answer.set("integerProducts", std::string(integer_products()));
+    answer.set("threads", num_threads());
+    return answer;
+  });
+}
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(qdq_run) {
+  emscripten::function("loadPt2", &load);
+  emscripten::function("isQuantized", &is_quantized);
+  emscripten::function("describeProgram", &describe_program);
+  emscripten::function("lower", &lower_program);
+  emscripten::function("runSession", &run_session);
+  emscripten::function("dispose", &dispose);
+  emscripten::function("setThreads", &set_threads);
+  emscripten::function("setMaxMemory", &set_max_memory);
+  emscripten::function("capabilities", &capabilities);
+}
+
+}  // namespace qdq
