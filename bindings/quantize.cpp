@@ -143,8 +143,19 @@ RecipeExtensions extensions_of(const val& callbacks) {
 
 // The functions that JavaScript calls.
 
-val load_either(const val& bytes) {
-  return guard([&] { return keep(load_program(bytes_from(bytes))); });
+// `files`, an object of byte arrays by name, or undefined, holds what an ONNX model keeps in other files.
+val load_either(const val& bytes, const val& files) {
+  return guard([&] {
+    std::map<std::string, std::vector<std::byte>> beside;
+    const auto external = [&](const std::string& location) -> format::ByteSpan {
+      const auto known = beside.find(location);
+      if (known != beside.end()) return known->second;
+      QDQ_CHECK(files.call<bool>("hasOwnProperty", location), kUnsupported, "the ONNX model keeps tensors in the file ", location,
+                "; give its bytes too: loadOnnx(bytes, { \"", location, "\": data })");
+      return beside[location] = bytes_from(files[location]);
+    };
+    return keep(load_program(bytes_from(bytes), files.isUndefined() ? format::OnnxExternalData() : external));
+  });
 }
 
 val save(int program) {

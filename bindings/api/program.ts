@@ -26,14 +26,15 @@ export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program>
   return load(bytesOf(bytes, "loadPt2"));
 }
 
-// The same under the name that fits an ONNX file (opset 13 or later, all in one file).
-export async function loadOnnx(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
-  return load(bytesOf(bytes, "loadOnnx"));
+// The same under the name that fits an ONNX file (opset 13 or later). `files` holds what the model keeps beside itself, by the names that it
+// gives: { "model.onnx.data": bytes }.
+export async function loadOnnx(bytes: Uint8Array | ArrayBuffer, files?: Record<string, Uint8Array | ArrayBuffer>): Promise<Program> {
+  return load(bytesOf(bytes, "loadOnnx"), files && Object.fromEntries(Object.entries(files).map(([name, data]) => [name, bytesOf(data, "loadOnnx")])));
 }
 
-async function load(bytes: Uint8Array): Promise<Program> {
+async function load(bytes: Uint8Array, files?: Record<string, Uint8Array>): Promise<Program> {
   const isZip = bytes[0] === 0x50 && bytes[1] === 0x4b; // "PK", as every .pt2 file begins
-  if (!isZip) return new Program(unwrap((await loadModule()).loadProgram(bytes)));
+  if (!isZip) return new Program(unwrap((await loadModule()).loadProgram(bytes, files)));
   const wasm = await loadRunner();
   const program = new Program(unwrap(wasm.loadPt2(bytes)));
   try {

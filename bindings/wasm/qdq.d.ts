@@ -51,7 +51,7 @@ export interface RawRunner {
 // Both parts (bindings/quantize.cpp).
 export interface RawModule extends RawRunner {
   // A .pt2 file or an ONNX model; the bytes tell which.
-  loadProgram(bytes: Uint8Array): Answer<number>;
+  loadProgram(bytes: Uint8Array, files: Record<string, Uint8Array> | undefined): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
   saveOnnx(program: number): Answer<Uint8Array>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;

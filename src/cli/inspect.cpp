@@ -132,8 +132,17 @@ std::string capabilities_table(const QuantizationCapabilities& capabilities) {
 
 Model load_model(const std::string& path, Host& host, bool to_run) {
   const auto bytes = host.read_file(path);
+  uint64_t file_bytes = bytes.size();
+  std::map<std::string, std::vector<std::byte>> beside;  // the files that an ONNX model keeps its tensors in
+  const auto external = [&](const std::string& location) -> format::ByteSpan {
+    const auto [file, is_new] = beside.try_emplace(location);
+    if (is_new) file->second = host.read_file(path.substr(0, path.find_last_of("/\\") + 1) + location);
+    if (is_new) file_bytes += file->second.size();
+    return file->second;
+  };
   try {
-    Model model{load_program(bytes), bytes.size()};
+    Program program = load_program(bytes, external);
+    Model model{std::move(program), file_bytes};
     if (to_run) check_ops(*model.program.graph);
     return model;
   } catch (Error& error) {

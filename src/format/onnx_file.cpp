@@ -4,6 +4,8 @@
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
 
+#include <charconv>
+
 namespace qdq::format {
 namespace {
 
@@ -15,7 +17,9 @@ constexpr std::pair<int64_t, DType> kDataTypes[] = {{1, DType::kF32},  {2, DType
 // A message whose fields are read one after the other, each checked to be of the wanted kind.
 class Message {
  public:
-  Message(protozero::data_view bytes, const char* what) : reader_(bytes), what_(what) {}
+  Message(protozero::data_view bytes, const char* what, const OnnxExternalData* external) : reader_(bytes), what_(what), external_(external) {}
+
+  const OnnxExternalData& external() const { return *external_; }
 
   bool next() { return reader_.next(); }
   uint32_t field() const { return reader_.tag(); }
@@ -38,7 +42,7 @@ class Message {
     QDQ_CHECK(is_utf8({bytes.data(), bytes.size()}), kBadFile, "the ONNX file has a name in a ", what_, " that is not UTF-8");
     return {bytes.data(), bytes.size()};
   }
-  Message message(const char* what) { return {view(), what}; }
+  Message message(const char* what) { return {view(), what, external_}; }
 
   // Appends a repeated number, packed or not.
   void append_integers(std::vector<int64_t>& out) {
@@ -69,12 +73,55 @@ class Message {
 
   protozero::pbf_reader reader_;
   const char* what_;
+  const OnnxExternalData* external_;
 };
 
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
+
+// Where a tensor's bytes lie in another file: a list of keys and values.
+struct Place {
+  std::string location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+};
+
+uint64_t whole_number(const std::string& text) {
+  uint64_t out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  QDQ_CHECK(error == std::errc() && end == text.data() + text.size(), kBadFile, "the ONNX file places a tensor's data at '", text,
+            "', wanted a number");
+  return out;
+}
+
+void read_place(Message message, Place& out) {
+  std::string key, value;
+  while (message.next()) {
+    if (message.field() == 1) key = message.text();
+    else if (message.field() == 2) value = message.text();
+    else message.skip();
+  }
+  if (key == "location") out.location = value;
+  else if (key == "offset") out.offset = whole_number(value);
+  else if (key == "length") out.length = whole_number(value);
+}
+
+ByteSpan external_bytes(const std::string& tensor, const Place& place, uint64_t wanted, const OnnxExternalData& external) {
+  QDQ_CHECK(external, kUnsupported, "the tensor ", tensor, " of the ONNX file has its data in another file, ", place.location,
+            ", which is not at hand; give it too, or save the model as one file (onnx.save without external data)");
+  const std::string& path = place.location;
+  const bool leaves =
+      path.empty() || path[0] == '/' || path.find_first_of(":\\") != std::string::npos || concat("/", path, "/").find("/../") != std::string::npos;
+  QDQ_CHECK(!leaves, kBadFile, "the tensor ", tensor, " of the ONNX file has its data in '", path, "', which is not in the model's folder");
+  const ByteSpan bytes = external(path);
+  const uint64_t length = place.length.value_or(wanted);
+  QDQ_CHECK(length == wanted && place.offset <= bytes.size() && wanted <= bytes.size() - place.offset, kBadFile, "the tensor ", tensor, " wants ",
+            wanted, " bytes at ", place.offset, " of ", path, ", which has ", bytes.size(),
+            length == wanted ? "" : concat("; the model says ", length));
+  return bytes.subspan(static_cast<size_t>(place.offset), static_cast<size_t>(wanted));
+}
 
 NamedTensor read_tensor(Message message) {
   NamedTensor out;
@@ -83,6 +130,7 @@ NamedTensor read_tensor(Message message) {
   std::optional<protozero::data_view> raw;
   Bytes floats, doubles;
   std::vector<int64_t> integers;
+  Place place;
   while (message.next()) switch (message.field()) {
       case 1: message.append_integers(sizes); break;
       case 2: type = message.integer(); break;
@@ -92,11 +140,10 @@ NamedTensor read_tensor(Message message) {
       case 8: out.name = message.text(); break;
       case 9: raw = message.view(); break;
       case 10: message.append_fixed(doubles, protozero::pbf_wire_type::fixed64, sizeof(double)); break;
+      case 13: read_place(message.message("place of data"), place); break;
       case 14: location = message.integer(); break;
       default: message.skip();
     }
-  QDQ_CHECK(location == 0, kUnsupported, "the tensor ", out.name,
-            " of the ONNX file has its data in another file; save the model as one file (onnx.save without external data)");
   const std::optional<DType> dtype = onnx_dtype(type);
   QDQ_CHECK(dtype, kUnsupported, "the tensor ", out.name, " of the ONNX file has data type ", type, ", which qdq does not have");
   int64_t numel = 0;
@@ -112,7 +159,11 @@ NamedTensor read_tensor(Message message) {
   };
   const size_t size = size_of(*dtype);
   const Bytes* fixed = *dtype == DType::kF32 ? &floats : *dtype == DType::kF64 ? &doubles : nullptr;
-  if (raw || fixed) {
+  if (location != 0) {
+    const ByteSpan bytes = external_bytes(out.name, place, static_cast<uint64_t>(numel) * size, message.external());
+    out.tensor = Tensor::empty(sizes, *dtype);
+    if (!bytes.empty()) std::memcpy(out.tensor.raw(), bytes.data(), bytes.size());
+  } else if (raw || fixed) {
     const ByteSpan bytes = raw ? bytes_of({raw->data(), raw->size()}) : ByteSpan(*fixed);
     check_count(bytes.size(), size, " bytes of data");
     out.tensor = Tensor::empty(sizes, *dtype);
@@ -337,11 +388,11 @@ int64_t onnx_number(DType dtype) {
   fail(ErrorCode::kInternal, "ONNX has no number for ", to_string(dtype));
 }
 
-OnnxFile read_onnx_file(ByteSpan bytes) {
+OnnxFile read_onnx_file(ByteSpan bytes, const OnnxExternalData& external) {
   OnnxFile out;
   try {
     const std::string_view text = text_of(bytes);
-    read_model(Message({text.data(), text.size()}, "model"), out);
+    read_model(Message({text.data(), text.size()}, "model", &external), out);
   } catch (const protozero::exception& error) {
     fail(ErrorCode::kBadFile, "the file is not an ONNX model, or is cut off: ", error.what());
   }

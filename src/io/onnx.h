@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "format/onnx_file.h"
 #include "graph/program.h"
 
 namespace qdq {
@@ -19,14 +20,14 @@ namespace qdq {
 // tell the modules. docs/onnx.md has the table of operators.
 //
 // Throws Error{kBadFile} if the file is damaged, Error{kUnsupported} that lists all operators which qdq cannot read with the nodes that use
-// them, or names the node and the setting that it cannot read, or for data in other files.
-Program load_onnx(std::span<const std::byte> bytes);
+// them, or names the node and the setting that it cannot read. Tensors in other files are asked of `external`.
+Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {});
 
 // Whether the bytes begin like an ONNX model, and not like a zip archive.
 bool looks_like_onnx(std::span<const std::byte> bytes);
 
 // A .pt2 or an ONNX file, whichever the bytes are.
-Program load_program(std::span<const std::byte> bytes);
+Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {});
 
 // An ONNX model of opset 17, which ONNX Runtime has run since 1.12. Quantized programs become QDQ models: QuantizeLinear and DequantizeLinear
 // around the operators, int8 and uint8 activations, int8 weights per channel or per tensor as initializers, and the bias of a convolution or a

@@ -123,12 +123,18 @@ void softmax(AtenCall& call) {
   call.finish(base(call).find("log") == std::string::npos ? "Softmax" : "LogSoftmax", {call.tensor(0)}, {"axis", call.axis(1, call.rank(0))});
 }
 
-// mean, sum, amax, amin: (self, dim, keepdim)
+void product(AtenCall& call) {
+  call.finish("ReduceProd", {call.operand(0, call.result().dtype)},
+              {"axes", std::vector<int64_t>{call.axis(1, call.rank(0))}, "keepdims", call.flag(2)});
+}
+
+// mean, sum, amax, amin, logsumexp: (self, dim, keepdim)
 void reduce(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"mean", "ReduceMean"}, {"sum", "ReduceSum"}, {"amax", "ReduceMax"},
-                                                                      {"amin", "ReduceMin"},  {"max", "ReduceMax"}, {"min", "ReduceMin"}};
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"mean", "ReduceMean"},          {"sum", "ReduceSum"}, {"amax", "ReduceMax"},
+                                                                      {"amin", "ReduceMin"},           {"max", "ReduceMax"}, {"min", "ReduceMin"},
+                                                                      {"logsumexp", "ReduceLogSumExp"}};
   const std::string name = base(call);
-  const bool takes_axes = call.name() != name + ".default" || name == "amax" || name == "amin";
+  const bool takes_axes = call.name() != name + ".default" || name == "amax" || name == "amin" || name == "logsumexp";
   const std::vector<int64_t> axes = takes_axes ? call.axes(1, call.rank(0)) : std::vector<int64_t>();
   const std::string input = call.operand(0, call.result().dtype);
   OnnxAttributes attributes = {"keepdims", takes_axes && call.flag(2)};
@@ -449,6 +455,7 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"leaky_relu.default", with_alpha},
                                        {"lift_fresh_copy.default", identity},
                                        {"linalg_vector_norm.default", norm},
+                                       {"logsumexp.default", reduce},
                                        {"log_softmax.int", softmax},
                                        {"lt.Scalar", compare},
                                        {"lt.Tensor", compare},
@@ -480,6 +487,7 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"pixel_shuffle.default", pixel_shuffle},
                                        {"pow.Tensor_Scalar", arithmetic},
                                        {"pow.Tensor_Tensor", arithmetic},
+                                       {"prod.dim_int", product},
                                        {"prelu.default", prelu},
                                        {"relu6.default", clip},
                                        {"remainder.Scalar", remainder},

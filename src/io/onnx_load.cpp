@@ -442,9 +442,9 @@ void OnnxCall::same_as_input(size_t i) {
   }
 }
 
-Program load_onnx(std::span<const std::byte> bytes) {
+Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
   try {
-    return OnnxImport(format::read_onnx_file(bytes)).run();
+    return OnnxImport(format::read_onnx_file(bytes, external)).run();
   } catch (const std::bad_alloc&) {
     fail(ErrorCode::kOutOfMemory, "the ONNX file of ", bytes.size(), " bytes does not fit into memory when it is read");
   }
@@ -453,6 +453,8 @@ Program load_onnx(std::span<const std::byte> bytes) {
 // A ModelProto begins with its version (field 1, a varint); a zip archive with PK.
 bool looks_like_onnx(std::span<const std::byte> bytes) { return bytes.size() > 1 && bytes[0] == std::byte{0x08}; }
 
-Program load_program(std::span<const std::byte> bytes) { return looks_like_onnx(bytes) ? load_onnx(bytes) : load_pt2(bytes); }
+Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
+  return looks_like_onnx(bytes) ? load_onnx(bytes, external) : load_pt2(bytes);
+}
 
 }  // namespace qdq

@@ -141,6 +141,12 @@ void reduce(OnnxCall& call) {
   call.set(call.call(call.op().aten, {call.tensor(0), OnnxCall::list(*axes), call.integer("keepdims", 1) != 0}));
 }
 
+void reduce_prod(OnnxCall& call) {
+  const auto axes = call.axes(1, call.rank(0));
+  if (!axes || axes->size() != 1) call.refuse("multiplies along ", axes ? axes->size() : call.rank(0), " axes at once, wanted one");
+  call.set(call.call("prod.dim_int", {call.tensor(0), axes->front(), call.integer("keepdims", 1) != 0}));
+}
+
 void reduce_l2(OnnxCall& call) {
   const auto axes = call.axes(1, call.rank(0));
   call.set(call.call("linalg_vector_norm.default", {call.tensor(0), 2, axes ? OnnxCall::list(*axes) : Argument(), call.integer("keepdims", 1) != 0}));
@@ -358,6 +364,12 @@ void cast(OnnxCall& call) {
   call.set(call.call("to.dtype", {call.tensor(0), *dtype}));
 }
 
+void cast_like(OnnxCall& call) {
+  const DType dtype = call.meta(1).dtype;
+  if (dtype == call.meta(0).dtype) return call.same_as_input(0);
+  call.set(call.call("to.dtype", {call.tensor(0), dtype}));
+}
+
 void where(OnnxCall& call) { call.set(call.call("where.self", {call.tensor(0), call.tensor(1), call.tensor(2)})); }
 
 void range(OnnxCall& call) {
@@ -409,6 +421,7 @@ constexpr Op kOperators[] = {{"Abs", plain, "abs.default"},
                              {"AveragePool", onnx::average_pool, nullptr},
                              {"BatchNormalization", onnx::batch_norm, nullptr},
                              {"Cast", cast, nullptr},
+                             {"CastLike", cast_like, nullptr},
                              {"Ceil", plain, "ceil.default"},
                              {"Celu", celu, nullptr},
                              {"Clip", clip, nullptr},
@@ -471,9 +484,11 @@ constexpr Op kOperators[] = {{"Abs", plain, "abs.default"},
                              {"Range", range, nullptr},
                              {"Reciprocal", plain, "reciprocal.default"},
                              {"ReduceL2", reduce_l2, nullptr},
+                             {"ReduceLogSumExp", reduce, "logsumexp.default"},
                              {"ReduceMax", reduce, "amax.default"},
                              {"ReduceMean", reduce, "mean.dim"},
                              {"ReduceMin", reduce, "amin.default"},
+                             {"ReduceProd", reduce_prod, nullptr},
                              {"ReduceSum", reduce, "sum.dim_IntList"},
                              {"Relu", plain, "relu.default"},
                              {"Reshape", reshape, nullptr},

@@ -3,7 +3,8 @@
   python3 tests/golden/make_onnx.py            in a Python with PyTorch 2.6, onnx and onnxruntime
 
 Writes tests/golden/onnx/operators.npz (one operator each) and networks.npz (exported by PyTorch, and quantized by ONNX Runtime). Both hold,
-for a case NAME: NAME/model, the bytes of the file; NAME/input_0, ...; NAME/output_0, ... The model "vision" stands in vision.onnx too.
+for a case NAME: NAME/model, the bytes of the file; NAME/input_0, ...; NAME/output_0, ... The model "vision" stands in vision.onnx too, and
+in external/ with its tensors in a file of their own.
 """
 import io
 import os
@@ -116,6 +117,8 @@ def operators():
         op(name + " by input", name, x, Const(np.int64([-1])), opset=18, keepdims=0)
         op(name + " all", name, x, opset=18, keepdims=0)
     op("ReduceSum", "ReduceSum", x, Const(np.int64([0, 2])))
+    op("ReduceLogSumExp", "ReduceLogSumExp", x, axes=[0, 1])
+    op("ReduceProd", "ReduceProd", x, axes=[1], keepdims=0)
     op("ReduceL2", "ReduceL2", x, axes=[2], keepdims=0)
     op("ArgMax", "ArgMax", x, axis=-1, keepdims=0)
     op("ArgMin", "ArgMin", x, axis=1)
@@ -152,6 +155,7 @@ def operators():
     op("Pad reflect axes", "Pad", x, Const(np.int64([1, 2])), None, Const(np.int64([-1])), mode="reflect", opset=18)
     op("Cast", "Cast", x, to=TensorProto.INT64)
     op("Cast to bool", "Cast", np.arange(3), to=TensorProto.BOOL)
+    op("CastLike", "CastLike", x, Const(np.int64(0)))
     op("ConstantOfShape", "ConstantOfShape", Const(np.int64([2, 3])), value=helper.make_tensor("v", TensorProto.FLOAT, [1], [4.5]))
     op("Range", "Range", Const(np.int64(2)), Const(np.int64(11)), Const(np.int64(3)))
     op("Einsum", "Einsum", floats(2, 3, 4), floats(2, 4, 5), equation="bij,bjk->bik")
@@ -274,6 +278,10 @@ for name, make in (("operators", operators), ("networks", networks)):
     make()
     if "vision/model" in cases:
         (OUT / "vision.onnx").write_bytes(cases["vision/model"].tobytes())
+        (OUT / "external").mkdir(exist_ok=True)
+        (OUT / "external" / "vision.onnx.data").unlink(missing_ok=True)
+        onnx.save_model(onnx.load_from_string(cases["vision/model"].tobytes()), OUT / "external" / "vision.onnx", save_as_external_data=True,
+                        location="vision.onnx.data", size_threshold=64)
     np.savez_compressed(OUT / f"{name}.npz", **cases)
     print(name, sum(key.endswith("/model") for key in cases), "cases", (OUT / f"{name}.npz").stat().st_size, "bytes; PyTorch", torch.__version__,
           "onnx", onnx.__version__, "onnxruntime", onnxruntime.__version__)

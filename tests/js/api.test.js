@@ -109,6 +109,13 @@ describe("the flow", () => {
     const [logits] = qdq.lower(again).run([batch]);
     const range = Math.max(...floats.data) - Math.min(...floats.data);
     expect(largest(logits.data, floats.data)).toBeLessThan(range / 5);
+    const beside = (name) => require("node:fs").readFileSync(`tests/golden/onnx/external/${name}`);
+    const external = await qdq.loadOnnx(beside("vision.onnx"), { "vision.onnx.data": beside("vision.onnx.data") });
+    expect(qdq.lower(external).run([batch])[0].data).toEqual(qdq.lower(onnx).run([batch])[0].data);
+    await expect(qdq.loadOnnx(beside("vision.onnx"), {})).rejects.toMatchObject({
+      code: "Unsupported",
+      message: expect.stringMatching(/keeps tensors in the file vision.onnx.data; give its bytes too/),
+    });
     await expect(qdq.loadOnnx(new Uint8Array([8, 8]))).rejects.toMatchObject({ code: "BadFile", message: expect.stringMatching("not an ONNX model") });
     await expect(qdq.loadOnnx("x")).rejects.toMatchObject({ message: expect.stringMatching("^loadOnnx was given a String, wanted the bytes of an ONNX file") });
   });

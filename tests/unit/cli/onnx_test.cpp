@@ -179,6 +179,39 @@ TEST(OnnxCommandLine, TakesAndWritesBothKinds) {
   EXPECT_NE(host.err.find("wanted a name that ends in .onnx or .pt2"), std::string::npos) << host.err;
 }
 
+std::vector<std::byte> read_file(const std::string& name) {
+  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/onnx" / name, std::ios::binary);
+  EXPECT_TRUE(in.good()) << name;
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+  const format::ByteSpan view = format::bytes_of({bytes.data(), bytes.size()});
+  return {view.begin(), view.end()};
+}
+
+TEST(OnnxCommandLine, ReadsTensorsInOtherFiles) {
+  const Case c = cases("networks.npz").at("vision");
+  MemoryHost host;
+  host.files["models/vision.onnx"] = read_file("external/vision.onnx");
+  host.files["models/vision.onnx.data"] = read_file("external/vision.onnx.data");
+  host.files["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", c.inputs[0]}});
+  const auto run = [&] { return run_cli(std::vector<std::string>{"run", "models/vision.onnx", "--inputs", "x.npz", "-o", "y.npz"}, host); };
+  ASSERT_EQ(run(), 0) << host.err;
+  EXPECT_EQ(host.reads["models/vision.onnx.data"], 1);
+  expect_close({format::read_npz(host.files["y.npz"])[0].tensor}, c.outputs, 1e-5);
+  host.files["models/vision.onnx.data"].resize(1000);
+  EXPECT_EQ(run(), 1);
+  EXPECT_NE(host.err.find("of vision.onnx.data, which has 1000"), std::string::npos) << host.err;
+  host.files.erase("models/vision.onnx.data");
+  EXPECT_EQ(run(), 1);
+  EXPECT_NE(host.err.find("cannot read models/vision.onnx.data"), std::string::npos) << host.err;
+  try {
+    load_onnx(read_file("external/vision.onnx"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_NE(error.message.find("vision.onnx.data, which is not at hand"), std::string::npos) << error.message;
+  }
+}
+
 TEST(OnnxSave, NamesAllThatHasNoForm) {
   Program program;
   Graph& graph = *program.graph;

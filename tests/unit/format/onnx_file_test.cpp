@@ -102,6 +102,39 @@ TEST(OnnxFile, DataInFieldsOfItsType) {
   EXPECT_EQ(read_onnx_file(with_tensor(bytes({0x10, 1, 0x22, 4, 0, 0, 0x80, 0x3F}))).initializers.at(0).second.item(), 1.0);
 }
 
+// dims [2], data_type float, external_data {location, offset}, data_location EXTERNAL.
+Bytes elsewhere(std::string_view location, std::string_view offset) {
+  const auto entry = [](std::string_view key, std::string_view value) {
+    Bytes out;
+    append_field(out, 0x0A, Bytes(bytes_of(key).begin(), bytes_of(key).end()));
+    append_field(out, 0x12, Bytes(bytes_of(value).begin(), bytes_of(value).end()));
+    return out;
+  };
+  Bytes tensor = bytes({0x08, 2, 0x10, 1, 0x70, 1});
+  append_field(tensor, 0x6A, entry("location", location));
+  append_field(tensor, 0x6A, entry("offset", offset));
+  return with_tensor(tensor);
+}
+
+TEST(OnnxFile, DataInAnotherFile) {
+  const std::vector<float> values = {7, 1, 2, 8};
+  std::string asked;
+  const OnnxExternalData external = [&](const std::string& location) {
+    asked += location;
+    return std::as_bytes(std::span(values));
+  };
+  EXPECT_TRUE(bitwise_equal(read_onnx_file(elsewhere("a/b.data", "4"), external).initializers.at(0).second, Tensor::of<float>({2}, {1, 2})));
+  EXPECT_EQ(asked, "a/b.data");
+  expect_error(ErrorCode::kBadFile, "wants 8 bytes at 12 of w, which has 16", [&] { read_onnx_file(elsewhere("w", "12"), external); });
+  expect_error(ErrorCode::kBadFile, "wants 8 bytes at 18446744073709551615",
+               [&] { read_onnx_file(elsewhere("w", "18446744073709551615"), external); });
+  expect_error(ErrorCode::kBadFile, "wanted a number", [&] { read_onnx_file(elsewhere("w", "-4"), external); });
+  asked.clear();
+  for (const std::string_view path : {"/etc/passwd", "../x", "a/../../x", "..", "C:x", "a\\..\\x", ""})
+    expect_error(ErrorCode::kBadFile, "which is not in the model's folder", [&] { read_onnx_file(elsewhere(path, "0"), external); });
+  EXPECT_EQ(asked, "");
+}
+
 TEST(OnnxFile, Refusals) {
   expect_error(ErrorCode::kBadFile, "not an ONNX model", [] { read_onnx_file({}); });
   expect_error(ErrorCode::kBadFile, "no graph", [] { read_onnx_file(bytes({0x08, 8})); });
@@ -114,7 +147,7 @@ TEST(OnnxFile, Refusals) {
     const Bytes huge = bytes({0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x10, 1});
     read_onnx_file(with_tensor(huge));
   });
-  expect_error(ErrorCode::kUnsupported, "data in another file", [] { read_onnx_file(with_tensor(bytes({0x10, 1, 0x70, 1}))); });
+  expect_error(ErrorCode::kUnsupported, "data in another file", [] { read_onnx_file(elsewhere("w", "0")); });
   expect_error(ErrorCode::kUnsupported, "data type 8", [] { read_onnx_file(with_tensor(bytes({0x10, 8}))); });
 }
 
