@@ -17,6 +17,7 @@
 #include "io/pattern.h"
 #include "io/pt2.h"
 #include "quant/pt2e.h"
+#include "quant/qat.h"
 
 namespace qdq {
 
@@ -166,10 +167,11 @@ val save_as_onnx(int program) {
   return guard([&] { return bytes_to(save_onnx(held<Program>(program, "a program"))); });
 }
 
-val prepare(int program, const std::string& recipe, const val& callbacks) {
+val prepare(int program, const std::string& recipe, const val& callbacks, bool is_qat) {
   return guard([&] {
     const auto quantizer = parse_recipe(format::parse_json(recipe, "the recipe"), "the recipe", extensions_of(callbacks));
-    return keep(prepare_pt2e(held<Program>(program, "a program").clone(), *quantizer));
+    Program copy = held<Program>(program, "a program").clone();
+    return keep(is_qat ? prepare_qat_pt2e(std::move(copy), *quantizer) : prepare_pt2e(std::move(copy), *quantizer));
   });
 }
 

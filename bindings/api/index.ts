@@ -30,3 +30,5 @@ export type { ObserverReport, ObserverSummary } from "./observer.js";
 export { Program, loadOnnx, loadPt2, saveOnnx, savePt2 } from "./program.js";
 export { Prepared, Session, convertPt2e, lower, preparePt2e, quantizationCapabilities } from "./pt2e.js";
 export type { ConvertOptions, LongWork, LowerOptions, Progress } from "./pt2e.js";
+export { PreparedQat, Trainer, prepareQatPt2e } from "./train.js";
+export type { TrainingBatch, TrainingOptions } from "./train.js";

@@ -19,6 +19,7 @@ export interface Progress {
   done: number;
   total: number;  // 0 where it is not known
   node?: string;
+  loss?: number;  // of a batch, while training
 }
 export interface LongWork {
   onProgress?: (progress: Progress) => void;
@@ -55,7 +56,8 @@ export class Prepared extends Handle {
     for await (const batch of batches) {
       if (work.signal?.aborted) throw new QdqError("Cancelled", `calibration was cancelled after ${done} batches`);
       this.run(batch);
-      work.onProgress?.({ stage: "calibrate", done: ++done, total });
+      done += 1;
+      work.onProgress?.({ stage: "calibrate", done, total });
       await new Promise((resolve) => setTimeout(resolve));
     }
   }
@@ -84,7 +86,7 @@ export class Session extends Handle {
 export function preparePt2e(program: Program, quantizer: AnyQuantizer): Prepared {
   const writer = new RecipeWriter();
   const recipe = JSON.stringify(writer.quantizer(quantizer));
-  return new Prepared(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer))));
+  return new Prepared(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)));
 }
 
 // What a quantizer can do, pattern by pattern, whatever its settings are. Of one written in JavaScript what its own quantizationCapabilities()
@@ -133,7 +135,7 @@ export function lower(program: Program, options: LowerOptions = {}): Session {
   return new Session(unwrap(runner().lower(handleOf(program), options.backend ?? "simd", options.bf16 ?? false)));
 }
 
-const isIterable = (value: unknown): boolean =>
+export const isIterable = (value: unknown): boolean =>
   value !== null && typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value);
 
 const isListOfStrings = (value: unknown): boolean => Array.isArray(value) && value.every((each) => typeof each === "string");
@@ -141,7 +143,7 @@ const isListOfStrings = (value: unknown): boolean => Array.isArray(value) && val
 const listOf = (value: number | readonly number[]): readonly number[] => (typeof value === "number" ? [value] : value);
 
 // What C++ calls for the quantizers and observers that the writer has met.
-function callbacks(writer: RecipeWriter): RawCallbacks {
+export function callbacks(writer: RecipeWriter): RawCallbacks {
   return {
     annotate(number, text) {
       const quantizer = writer.quantizers[number]!;

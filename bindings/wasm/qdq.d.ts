@@ -54,9 +54,15 @@ export interface RawModule extends RawRunner {
   loadProgram(bytes: Uint8Array, files: Record<string, Uint8Array> | undefined): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
   saveOnnx(program: number): Answer<Uint8Array>;
-  preparePt2e(program: number, recipe: string, callbacks: RawCallbacks): Answer<number>;
+  preparePt2e(program: number, recipe: string, callbacks: RawCallbacks, isQat: boolean): Answer<number>;
   runPrepared(prepared: number, inputs: RawTensor[], onObserved: ((done: number, total: number) => void) | undefined): Answer<RawTensor[]>;
   loadObservers(prepared: number, report: string): Answer<null>;
+  // What of it is switched: "observer", "fake_quant" or "training".
+  switchPrepared(prepared: number, what: string, enabled: boolean): Answer<null>;
+  makeTrainer(prepared: number, options: string): Answer<number>;
+  trainStep(trainer: number, inputs: RawTensor[], target: RawTensor): Answer<number>;
+  setLearningRate(trainer: number, lr: number): Answer<null>;
+  trainedParameters(trainer: number): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
   describePrepared(prepared: number): Answer<string>;
   explain(prepared: number): Answer<string>;

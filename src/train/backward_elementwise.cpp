@@ -12,24 +12,34 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14;
 
-// f(grad, element of `of`) for every element; `of` may be broadcast.
-template <class F> Tensor combined(const Tensor& grad, const Tensor& of, const F& f) {
+// n results from gradients and elements that are `step` apart. A loop is all that is compiled for each function.
+using GradLoop = void (*)(const void* f, const float* grads, const float* elements, int64_t step, float* out, int64_t n);
+template <class F> void loop_of(const void* f, const float* grads, const float* elements, int64_t step, float* out, int64_t n) {
+  const F& function = *static_cast<const F*>(f);
+  if (step == 0) {
+    const float element = *elements;
+    for (int64_t i = 0; i < n; ++i) out[i] = function(grads[i], element);
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i] = function(grads[i], elements[i]);
+  }
+}
+
+Tensor run_loop(const Tensor& grad, const Tensor& of, const void* f, GradLoop loop) {
   const Repeats repeats = repeats_of(of.sizes(), grad.sizes());
   const Tensor g = floats(grad), x = floats(repeats.count > 0 ? of : of.expand(grad.sizes())), out = Tensor::empty(g.sizes(), DType::kF32);
   const float *a = g.data<float>(), *b = x.data<float>();
   float* to = out.data<float>();
   if (x.numel() == g.numel()) {
-    parallel_for(g.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = f(a[i], b[i]);
-    });
+    parallel_for(g.numel(), kGrain, [&](int64_t begin, int64_t end) { loop(f, a + begin, b + begin, 1, to + begin, end - begin); });
     return out;
   }
-  for (int64_t first = 0, row = 0; first < g.numel(); first += repeats.inner, ++row) {
-    const float second = b[row % repeats.count];
-    for (int64_t i = first; i < first + repeats.inner; ++i) to[i] = f(a[i], second);
-  }
+  for (int64_t first = 0, row = 0; first < g.numel(); first += repeats.inner, ++row)
+    loop(f, a + first, b + row % repeats.count, 0, to + first, repeats.inner);
   return out;
 }
+
+// f(grad, element of `of`) for every element; `of` may be broadcast.
+template <class F> Tensor combined(const Tensor& grad, const Tensor& of, const F& f) { return run_loop(grad, of, &f, loop_of<F>); }
 Tensor times(const Tensor& a, const Tensor& b) {
   return combined(a, b, [](float g, float x) { return g * x; });
 }

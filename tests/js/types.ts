@@ -1,8 +1,8 @@
 // The typings as a user meets them; this file is only compiled. Lines marked as errors must be errors.
 import { readFile, writeFile } from "node:fs/promises";
 import {
-  ComposableQuantizer, QConfigMapping, QdqError, X86InductorQuantizer, XNNPACKQuantizer, convertPt2e, explain, findSequentialPartitions,
-  getDefaultX86InductorQuantizationConfig, getSourcePartitions, getSymmetricQuantizationConfig, loadPt2, lower, matchPattern, preparePt2e,
+  ComposableQuantizer, QConfigMapping, QdqError, Trainer, X86InductorQuantizer, XNNPACKQuantizer, convertPt2e, explain, findSequentialPartitions,
+  getDefaultX86InductorQuantizationConfig, getSourcePartitions, getSymmetricQuantizationConfig, loadPt2, lower, matchPattern, preparePt2e, prepareQatPt2e,
   quantizationCapabilities, savePt2, tensor,
 } from "qdq";
 import type { Observer, QuantizationAnnotation, Quantizer, Tensor } from "qdq";
@@ -18,6 +18,16 @@ export async function flow(calibration: Tensor[], image: Tensor): Promise<Tensor
   const [logits] = session.run([image]);
   if (!logits) throw new QdqError("Internal", "no logits");
   return logits;
+}
+
+export async function train(images: Tensor[], labels: number[][]): Promise<number> {
+  using program = await loadPt2(await readFile("model.pt2"));
+  using prepared = prepareQatPt2e(program, new XNNPACKQuantizer().setGlobal(getSymmetricQuantizationConfig({ isQat: true })));
+  using trainer = new Trainer(prepared, { loss: "cross_entropy", optimizer: "adam", lr: 3e-5 });
+  prepared.enableObserver(false);
+  // @ts-expect-error: there is no such loss
+  new Trainer(prepared, { loss: "l1" });
+  return trainer.train(images.map((image, i) => ({ inputs: [image], target: labels[i]! })), { onProgress: ({ loss }) => void loss });
 }
 
 class Extremes implements Observer {
