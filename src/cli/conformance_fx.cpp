@@ -19,7 +19,7 @@
 #include "io/pt2.h"
 #include "lower/lower.h"
 #include "op/op.h"
-#include "quant/pt2e.h"
+#include "quant/qat.h"
 #include "quant/traced_calls.h"
 
 namespace qdq {
@@ -95,11 +95,16 @@ class Flow {
   void run() {
     if (recipe_.contains("expanded")) same_json("the mapping", plain(json_of(mapping())), recipe_["expanded"]);
     find_calls();
-    Prepared prepared = prepare_pt2e(float_.clone(), *parse_recipe(recipe(), "the recipe"));
+    const bool is_qat = recipe_.value("qat", false);
+    Prepared prepared = (is_qat ? prepare_qat_pt2e : prepare_pt2e)(float_.clone(), *parse_recipe(recipe(), "the recipe"), {});
     program_ = &prepared.program();
     same_observers(prepared);
     for (const auto& batch : batches_of(case_, "calib.npz", "b")) prepared.run(batch);
     same_states(prepared);
+    if (is_qat) {
+      same_module_fake_quants(prepared);
+      move_exported_model_to_eval(prepared);
+    }
     const Program unfolded = convert_pt2e(prepared, {false, false});
     program_ = &unfolded;
     same_quantizers();
@@ -276,28 +281,58 @@ class Flow {
     // What is left are weights of modules, which PyTorch observes when it converts.
     for (size_t i = 0; i < prepared.observers().size(); ++i)
       for (const std::string& name : prepared.observers()[i].inserted_as)
-        if (const Node* value = program_->graph->find(name)->arg(0).node(); !theirs_of.contains(i) && value->op() != Node::Op::kGetAttr)
-          differ("the observer of ", value->name(), " should not be there");
+        if (const Node* observer = program_->graph->find(name); !theirs_of.contains(i) && !is_weight(*observer))
+          differ("the observer of ", observer->arg(0).node()->name(), " should not be there");
+  }
+
+  // Whether all that read the value read it as a weight.
+  static bool is_weight(const Node& value) {
+    return std::all_of(value.users().begin(), value.users().end(), [&](const Node* user) {
+      const OpDef* op = find_op(user->target());
+      const bool is_recurrent = op && op->target.find(".input") != std::string::npos && op->roles.weight < 0;
+      return is_recurrent || (op && op->roles.weight >= 0 && user->arg(static_cast<size_t>(op->roles.weight)).node() == &value);
+    });
+  }
+
+  // Those of weights, which PyTorch's modules for training hold.
+  void same_module_fake_quants(const Prepared& prepared) const {
+    constexpr std::string_view kSuffix = ".weight_fake_quant";
+    for (const auto& [name, wanted] : expected_["prepared"].at("module_fake_quants").items()) {
+      const Observer* found = nullptr;
+      for (const auto& [node, call] : calls_)
+        for (const ObserverGroup& group : prepared.observers())
+          for (const std::string& inserted : group.inserted_as) {
+            const Node* observer = program_->graph->find(inserted);
+            if (call.path + std::string(kSuffix) == name && is_weight(*observer) && observer->users()[0]->name() == call.nodes[0]->name())
+              found = group.observer.get();
+          }
+      if (found == nullptr) differ("the fake quantizer ", name, " is missing");
+      Json settings = wanted;
+      settings.erase("state");
+      expect_settings(*found, settings);
+      same_state(name, *found, wanted.at("state"));
+    }
   }
 
   void same_states(const Prepared& prepared) const {
     const Json& observers = expected_["prepared"]["observers"];
-    for (size_t i = 0; i < observers.size(); ++i) {
-      const Json state = observers[i].value("state", Json::object());
-      const Observer& observer = *prepared.observers()[group_of_.at(i)].observer;
-      const std::string what = concat("observer ", i, " (", observers[i]["inserted_as"][0].dump(), "): ");
-      if (state.contains("min_val")) {
-        const std::vector<double> low = numbers_of(state["min_val"]), high = numbers_of(state["max_val"]);
-        double range = 0;
-        for (size_t k = 0; k < low.size(); ++k) range = std::max({range, high[k] - low[k], std::fabs(low[k]), std::fabs(high[k])});
-        expect_close(what + "min_val", numbers_of(observer.min_val()), low, 0, scale_tolerance_ * range);
-        expect_close(what + "max_val", numbers_of(observer.max_val()), high, 0, scale_tolerance_ * range);
-      }
-      if (!state.contains("scale")) continue;
-      const QParams qparams = observer.calculate_qparams_or_default();
-      same_qparams(what, {qparams.scale.begin(), qparams.scale.end()}, {qparams.zero_point.begin(), qparams.zero_point.end()}, state["scale"],
-                   state["zero_point"]);
+    for (size_t i = 0; i < observers.size(); ++i)
+      same_state(concat("observer ", i, " (", observers[i]["inserted_as"][0].dump(), ")"), *prepared.observers()[group_of_.at(i)].observer,
+                 observers[i].value("state", Json::object()));
+  }
+
+  void same_state(const std::string& what, const Observer& observer, const Json& state) const {
+    if (state.contains("min_val")) {
+      const std::vector<double> low = numbers_of(state["min_val"]), high = numbers_of(state["max_val"]);
+      double range = 0;
+      for (size_t k = 0; k < low.size(); ++k) range = std::max({range, high[k] - low[k], std::fabs(low[k]), std::fabs(high[k])});
+      expect_close(what + ": min_val", numbers_of(observer.min_val()), low, 0, scale_tolerance_ * range);
+      expect_close(what + ": max_val", numbers_of(observer.max_val()), high, 0, scale_tolerance_ * range);
     }
+    if (!state.contains("scale")) return;
+    const QParams qparams = observer.calculate_qparams_or_default();
+    same_qparams(what, {qparams.scale.begin(), qparams.scale.end()}, {qparams.zero_point.begin(), qparams.zero_point.end()}, state["scale"],
+                 state["zero_point"]);
   }
 
   void same_qparams(const std::string& what, const std::vector<double>& scale, const std::vector<double>& zero_point, const Json& wanted_scale,
@@ -368,7 +403,9 @@ class Flow {
   }
 
   void same_weight(const std::string& what, const Node& dequantize, const Json& wanted) const {
-    expect_close(what + ": scale", numbers_of_argument(dequantize, 1), numbers_of(wanted.at("scale")), 0, 0);
+    // Training has moved the statistics that are folded into it; all else is exact.
+    const double relative = recipe_.value("qat", false) ? scale_tolerance_ : 0;
+    expect_close(what + ": scale", numbers_of_argument(dequantize, 1), numbers_of(wanted.at("scale")), relative, 0);
     expect_close(what + ": zero point", numbers_of_argument(dequantize, 2), numbers_of(wanted.at("zero_point")), 0, 0);
     if (wanted.at("qscheme").get<std::string>().starts_with("per_channel") && dequantize.arg(3).integer() != wanted.at("axis").get<int64_t>())
       differ(what, ": the axis is ", dequantize.arg(3).integer().value_or(-1), ", PyTorch has ", wanted["axis"].dump());

@@ -5,6 +5,7 @@
 
 #include "base/large_blocks.h"
 #include "quant/constant_fold.h"
+#include "quant/fold_batch_norm.h"
 #include "quant/prepared_impl.h"
 #include "quant/qparams.h"
 #include "quant/reference_representation.h"
@@ -34,7 +35,7 @@ class Replacer {
     for (Node* node : graph_.nodes()) {
       const auto group = prepared_.group_of_module(*node);
       if (!group) continue;
-      const Observer& observer = *prepared_.groups[*group].observer;
+      Observer& observer = *prepared_.groups[*group].observer;
       Node* input = node->arg(0).node();
       const auto point = graph_.insert_before(node);
       Node* replacement = input;
@@ -56,7 +57,25 @@ class Replacer {
   }
 
  private:
-  QParams qparams_of(const Observer& observer, const Node* input) {
+  // FX graph mode shows a fake quantizer the folded weight once more before it asks for qparams (torch/ao/quantization/fx/convert.py,
+  // convert_weighted_module). The observer stays as it is: converting again gives the same.
+  std::optional<QParams> qparams_of_folded_weight(Observer& observer, const Node* input) {
+    if (observer.args().qdtype == QDType::kPlain || !prepared_.is_qat) return std::nullopt;
+    for (const QatConvBn& names : prepared_.conv_bns) {
+      if (names.scaled_weight != input->name()) continue;
+      const Tensor min = observer.min_val(), max = observer.max_val(), histogram = observer.histogram();
+      Node *conv = graph_.find(names.conv), *weight = graph_.find(names.weight);
+      observer.forward(folded_weight(program_, {conv, weight, conv, nullptr, conv, graph_.find(names.norm)}));
+      QParams out = observer.calculate_qparams();
+      observer.set_state(min, max, histogram);
+      return out;
+    }
+    return std::nullopt;
+  }
+
+  QParams qparams_of(Observer& observer, const Node* input) {
+    if (observer.calibrated())
+      if (auto qparams = qparams_of_folded_weight(observer, input)) return std::move(*qparams);
     if (prepared_.compat == Compat::kTorch26) return observer.calculate_qparams_or_default();
     if (observer.calibrated()) return observer.calculate_qparams();
     uncalibrated_.push_back(concat("that of ", input->name()));
@@ -78,7 +97,7 @@ class Replacer {
     return node;
   }
 
-  Node* quantize(const Observer& observer, Node* input) {
+  Node* quantize(Observer& observer, Node* input) {
     const QParams qparams = qparams_of(observer, input);
     const DType dtype = observer.args().dtype;
     const bool per_channel = is_per_channel(observer.args().qscheme);

@@ -159,13 +159,24 @@ void fold(Program& program, const FoldedNorm& parts, Compat compat) {
 
 }  // namespace
 
-void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat) {
-  const auto read_parts = read(program, parts);
-  if (!read_parts)
+namespace {
+
+FoldedNorm read_or_refuse(const Program& program, const ConvBn& parts) {
+  auto out = read(program, parts);
+  if (!out)
     throw Error(ErrorCode::kUnsupported,
                 concat("cannot fold batch norm ", parts.norm->name(), " into ", parts.conv->name(), ": a parameter or statistic is not float32"),
                 parts.norm->name(), parts.norm->target());
-  fold(program, *read_parts, compat);
+  return std::move(*out);
+}
+
+}  // namespace
+
+void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat) { fold(program, read_or_refuse(program, parts), compat); }
+
+Tensor folded_weight(const Program& program, const ConvBn& parts) {
+  const FoldedNorm fold = read_or_refuse(program, parts);
+  return scaled_weight(fold, program.attribute_of(*fold.weight), affine_of(fold, {}).factor);
 }
 
 bool is_batch_norm(const Node& node) {

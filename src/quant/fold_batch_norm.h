@@ -23,6 +23,9 @@ struct ConvBn {
 // Throws Error{kUnsupported} if parameters or statistics are not float32 constants.
 void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat);
 
+// The weight that folding would give, without folding. Throws as fold_batch_norm does.
+Tensor folded_weight(const Program& program, const ConvBn& parts);
+
 // Whether the node is a batch norm that PyTorch's passes know, in training or inference form.
 bool is_batch_norm(const Node& node);
 // aten.conv1d / conv2d, and aten.conv_transpose1d / conv_transpose2d (the overloads that PyTorch 2.6 names).

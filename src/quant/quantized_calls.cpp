@@ -138,14 +138,16 @@ class Builder {
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (gone.count(i)) continue;
       QuantizedCall& call = calls_[i];
-      const auto user =
-          call.traced.kind == TracedCall::Kind::kModule && call.pattern && call.pattern->takes_relu ? only_user(call.traced) : std::nullopt;
-      if (user && is_relu(calls_[*user].traced, false)) {
-        const TracedCall& relu = calls_[*user].traced;
-        call.fused_relu = relu.type;
-        call.traced.nodes.insert(call.traced.nodes.end(), relu.nodes.begin(), relu.nodes.end());
-        call.traced.output = relu.output;
-        gone.insert(*user);
+      const auto take_in = [&](size_t other) {
+        const TracedCall& behind = calls_[other].traced;
+        call.fused.push_back(behind.type);
+        call.traced.nodes.insert(call.traced.nodes.end(), behind.nodes.begin(), behind.nodes.end());
+        call.traced.output = behind.output;
+        gone.insert(other);
+      };
+      if (call.traced.kind == TracedCall::Kind::kModule && call.pattern && call.pattern->takes_relu) {
+        if (const auto norm = batch_norm_behind(call.traced)) take_in(*norm);
+        if (const auto user = only_user(call.traced); user && is_relu(calls_[*user].traced, false)) take_in(*user);
       }
       out.push_back(std::move(call));
     }
@@ -188,26 +190,37 @@ class Builder {
     return fallback;
   }
 
+  // Conv2d -> ConvReLU2d, ConvBn2d, ConvBnReLU2d; Linear -> LinearReLU; BatchNorm2d -> BNReLU2d
+  static std::string fused_type(const QuantizedCall& call) {
+    std::string name = call.traced.type.substr(call.traced.type.rfind('.') + 1), dimensions;
+    if (name.back() == 'd') {
+      dimensions = name.substr(name.size() - 2);
+      name.resize(name.size() - 2);
+    }
+    if (name == "BatchNorm") name = "BN";
+    for (const std::string& type : call.fused) {
+      const bool is_norm = type.starts_with("torch.nn.modules.batchnorm.");
+      name += is_norm ? "Bn" : "ReLU";
+      if (is_norm && dimensions.empty()) dimensions = "1d";
+    }
+    return concat("torch.ao.nn.intrinsic.modules.fused.", name, dimensions);
+  }
+
   Found of_fused(const QuantizedCall& call, const Found& global) const {
     const std::string& type = call.traced.type;
-    const std::string name = type.substr(type.rfind('.') + 1);
-    // Conv2d -> ConvReLU2d, Linear -> LinearReLU, BatchNorm2d -> BNReLU2d
-    const std::string dimensions = name.back() == 'd' ? name.substr(name.size() - 2) : "";
-    const std::string fused = concat("torch.ao.nn.intrinsic.modules.fused.",
-                                     name.starts_with("Batch")  ? "BN"
-                                     : name.starts_with("Conv") ? "Conv"
-                                                                : name,
-                                     "ReLU", dimensions);
-    const QConfigMapping::Setting *root = by_type(type), *relu = by_type("torch.nn.modules.activation.ReLU");
+    const QConfigMapping::Setting* root = by_type(type);
     if (strict_) {
       const auto qconfig = [](const QConfigMapping::Setting* s) { return s ? pointer(s->qconfig) : nullptr; };
-      QDQ_CHECK(same_qconfig(qconfig(root), qconfig(relu)), kInvalidArgument, "the settings for ", type, " and torch.nn.ReLU differ, but in ",
-                call.traced.path, " they are fused, which PyTorch 2.6 refuses; give both the same QConfig");
+      for (const std::string& other : call.fused) {
+        const std::string module = other == "torch.nn.functional.relu" ? "torch.nn.modules.activation.ReLU" : other;
+        QDQ_CHECK(same_qconfig(qconfig(root), qconfig(by_type(module))), kInvalidArgument, "the settings for ", type, " and ", module,
+                  " differ, but in ", call.traced.path, " they are fused, which PyTorch 2.6 refuses; give both the same QConfig");
+      }
       if (qconfig(root)) return found(*root, "type");
     } else if (root) {
       return found(*root, "type");
     }
-    return by_type_or(fused, global);
+    return by_type_or(fused_type(call), global);
   }
 
   void find_qconfig(QuantizedCall& call) {
@@ -217,7 +230,7 @@ class Builder {
     std::string parent = traced.path;
     switch (traced.kind) {
       case TracedCall::Kind::kModule:
-        out = by_name_or(traced.path, call.fused_relu.empty() ? by_type_or(traced.type, global) : of_fused(call, global));
+        out = by_name_or(traced.path, call.fused.empty() ? by_type_or(traced.type, global) : of_fused(call, global));
         parent.resize(std::min(parent.size(), parent.find('.') == std::string::npos ? 0 : parent.rfind('.')));
         break;
       case TracedCall::Kind::kFunction:
@@ -271,7 +284,7 @@ class Builder {
     QuantizedCall& last = calls_[i];
     if (!last.is_last) return;  // the first half of a pattern
     QuantizedCall* root = &last;
-    if (last.fused_relu.empty() && last.traced.args.size() == 1 && last.traced.args[0].is_node()) {
+    if (last.fused.empty() && last.traced.args.size() == 1 && last.traced.args[0].is_node()) {
       const auto producer = of_node_.find(last.traced.args[0].node());
       QuantizedCall* in_front = producer == of_node_.end() ? nullptr : &calls_[producer->second];
       if (in_front && in_front->traced.kind != TracedCall::Kind::kModule && in_front->pattern && in_front->pattern->takes_relu &&

@@ -15,8 +15,8 @@
 namespace qdq {
 
 struct QuantizedCall {
-  TracedCall traced;                        // with the relu that was fused into it
-  std::string fused_relu;                   // the type of that relu; empty: none
+  TracedCall traced;                        // with what was fused into it
+  std::vector<std::string> fused;           // the types of the modules and functions behind it that were: batch norm (in training), relu
   const BackendPattern* pattern = nullptr;  // of the backend; null: it has none
   const QConfig* qconfig = nullptr;         // of the mapping; null: none
   // What its tensors are quantized by: the QConfig of the last call of the pattern; null if the backend does not take it.
