@@ -17,8 +17,9 @@ from torch import nn
 from torch.ao.quantization import qconfig as named_qconfigs
 from torch.ao.quantization.fx.tracer import QuantizationTracer
 from torch.ao.quantization.observer import _is_activation_post_process
-from torch.ao.quantization.qconfig_mapping import QConfigMapping, get_default_qconfig_mapping
-from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_fx, prepare_fx
+from torch.ao.quantization.fake_quantize import FakeQuantizeBase
+from torch.ao.quantization.qconfig_mapping import QConfigMapping, get_default_qat_qconfig_mapping, get_default_qconfig_mapping
+from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_fx, prepare_fx, prepare_qat_fx
 
 warnings.filterwarnings("ignore")
 
@@ -62,7 +63,9 @@ def numbers(tensor):
 
 def observer_of(module):
     out = {"class": type(module).__name__, "dtype": str(module.dtype)[6:], "qscheme": str(module.qscheme)[6:]}
-    for key in ("quant_min", "quant_max", "ch_axis", "is_dynamic", "reduce_range", "bins", "eps"):
+    if isinstance(module, FakeQuantizeBase) and hasattr(module, "activation_post_process"):
+        out["observer"] = observer_of(module.activation_post_process)
+    for key in ("quant_min", "quant_max", "ch_axis", "is_dynamic", "reduce_range", "bins", "averaging_constant", "eps"):
         if hasattr(module, key) and (key != "eps" or type(module).__name__ != "FixedQParamsObserver"):
             value = getattr(module, key)
             out[key] = value.item() if isinstance(value, torch.Tensor) else value
@@ -71,10 +74,11 @@ def observer_of(module):
 
 def state_of(module):
     out = {}
+    observer, module = module, getattr(module, "activation_post_process", module)
     if getattr(module, "min_val", None) is not None and type(module).__name__ != "FixedQParamsObserver":
         out |= {"min_val": numbers(module.min_val), "max_val": numbers(module.max_val)}
     if type(module).__name__ != "PlaceholderObserver":
-        scale, zero_point = module.calculate_qparams()
+        scale, zero_point = observer.calculate_qparams()
         out |= {"scale": numbers(scale.flatten()), "zero_point": numbers(zero_point.flatten())}
     return out
 
@@ -165,9 +169,12 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
     tests = [[make(s) for s in shapes] for _ in range(2)]
     torch.backends.quantized.engine = engine
     traced = QuantizationTracer([], []).trace(copy.deepcopy(model))
-    prepared = prepare_fx(copy.deepcopy(model), mapping, tuple(batches[0]))
+    is_qat = recipe.pop("qat", False)
+    prepare = prepare_qat_fx if is_qat else prepare_fx
+    prepared = prepare(copy.deepcopy(model).train(is_qat), mapping, tuple(batches[0]))
     for batch in batches:
         prepared(*batch)
+    prepared.eval()
     arrays = {}
     reference = convert_to_reference_fx(copy.deepcopy(prepared))
     qparams = {}
@@ -183,6 +190,9 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
         "prepared": {"observers": observers_of(prepared), "graph": graph_of(prepared.graph)},
         "reference": {"graph": graph_of(reference.graph), "qparams": qparams, "modules": reference_modules(reference, arrays)},
     }
+    if is_qat:
+        expected["prepared"]["module_fake_quants"] = {
+            name: observer_of(module) | {"state": state_of(module)} for name, module in prepared.named_modules() if name.endswith("weight_fake_quant")}
     with torch.no_grad():
         outputs = [flat(reference(*test)) for test in tests]
     expected["outputs"] = units_of(reference, outputs[0])
@@ -207,7 +217,7 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
     limit = {"max_units": 1.01, "fraction": 0.1, "min_sqnr_db": 30}
     case = {
         "name": name, "category": "fx", "flow": "fx_ptq",
-        "recipe": {"mode": "fx", "qat": False, "qconfig_mapping": recipe, "backend_config": "native", "engine": engine},
+        "recipe": {"mode": "fx", "qat": is_qat, "qconfig_mapping": recipe, "backend_config": "native", "engine": engine},
         "expected": expected,
         "tolerances": {"qparams": {"default": {"scale_rel": 1e-5, "zero_point": 0}},
                        "reference_outputs": {"limits": [limit for _ in outputs[0]]}, "lowered_outputs": {"max_units": 2.01}},
@@ -354,6 +364,11 @@ def models():
     yield "fixed_without_mapping", OneInput(lambda m, x: torch.sigmoid(m.a(x)), a=n.Linear(6, 6)), {"global": {"named": "default_qconfig"}}, [ROWS], "onednn"
     yield "recurrent_dynamic", OneInput(lambda m, x: m.fc(m.lstm(x)[0]), lstm=n.LSTM(6, 4), fc=n.Linear(4, 2)), \
         {"global": {"named": "default_dynamic_qconfig"}}, [(3, 2, 6)], "qnnpack"
+    yield "qat_layers", OneInput(lambda m, x: m.b(m.act(m.a(x))), a=n.Linear(6, 4), act=n.ReLU(), b=n.Linear(4, 2)), {"default": "qnnpack", "qat": True}, \
+        [ROWS], "qnnpack"
+    yield "qat_convolutions", OneInput(lambda m, x: torch.sigmoid(m.c(m.norm(m.b(m.act(m.bn(m.a(x))))))), a=n.Conv2d(3, 4, 3, bias=False), bn=n.BatchNorm2d(4),
+                                       act=n.ReLU(), b=n.Conv2d(4, 4, 3), norm=n.BatchNorm2d(4), c=n.Conv2d(4, 2, 1)), {"default": "x86", "qat": True}, \
+        [IMAGE], "onednn"
 
 
 def qconfig_of(entry):
@@ -379,7 +394,8 @@ def type_of(name):
 
 
 def mapping_of(recipe):
-    mapping = get_default_qconfig_mapping(recipe["default"]) if "default" in recipe else QConfigMapping()
+    default = get_default_qat_qconfig_mapping if recipe.get("qat") else get_default_qconfig_mapping
+    mapping = default(recipe["default"]) if "default" in recipe else QConfigMapping()
     if "global" in recipe:
         mapping.set_global(qconfig_of(recipe["global"]))
     for name, entry in recipe.get("object_type", []):
