@@ -57,7 +57,12 @@ const std::vector<ConvCase>& cases() {
       make(5, 33, 1, 3, 3, 2, 2, 1, 1, 1, 1, 7, 7, 2),
       make(12, 12, 12, 3, 3, 1, 1, 1, 1, 1, 1, 10, 13, 2),  // depthwise
       make(12, 12, 12, 5, 5, 2, 2, 2, 2, 1, 1, 15, 9, 1),
-      make(6, 12, 6, 3, 3, 1, 1, 2, 2, 2, 2, 10, 10, 1),  // depthwise with a multiplier, dilated
+      make(5, 5, 5, 3, 3, 1, 1, 1, 1, 1, 1, 120, 37, 2),   // several pieces of a channel, rows of whole vectors and an end
+      make(2, 2, 2, 5, 5, 1, 1, 2, 2, 1, 1, 9, 150, 1),    // rows of several vectors for any number of taps
+      make(3, 3, 3, 17, 17, 1, 1, 8, 8, 1, 1, 20, 20, 1),  // two blocks of the sum of a channel
+      make(4, 4, 4, 3, 3, 1, 1, 1, 1, 1, 1, 9, 3, 1),      // rows shorter than a vector
+      make(8, 4, 4, 3, 3, 2, 2, 1, 1, 1, 1, 30, 33, 2),    // one channel of two
+      make(6, 12, 6, 3, 3, 1, 1, 2, 2, 2, 2, 10, 10, 1),   // depthwise with a multiplier, dilated
       make(8, 20, 2, 3, 3, 1, 2, 0, 1, 2, 3, 12, 17, 2),
       make(40, 48, 1, 1, 1, 1, 1, 0, 0, 1, 1, 7, 9, 2),  // pointwise, the input is its own planes
       make(40, 48, 1, 1, 1, 2, 2, 0, 0, 1, 1, 9, 9, 2),  // strided pointwise
