@@ -67,6 +67,7 @@ class OnnxExport {
  private:
   void write_input(const Node& node);
   void write_outputs();
+  void eliminate_dead_code();
 
   const Program& program_;
   format::OnnxFile file_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <unordered_set>
 
 #include "io/onnx.h"
 #include "io/onnx_export.h"
@@ -124,6 +125,21 @@ void OnnxExport::write_outputs() {
   }
 }
 
+// Leaves out what nobody reads: a weight that is written transposed is not written as it was.
+void OnnxExport::eliminate_dead_code() {
+  std::unordered_set<std::string> read;
+  for (const format::OnnxValueInfo& output : file_.outputs) read.insert(output.name);
+  std::vector<format::OnnxNode> alive;
+  for (auto node = file_.nodes.rbegin(); node != file_.nodes.rend(); ++node) {
+    if (std::none_of(node->outputs.begin(), node->outputs.end(), [&](const std::string& output) { return read.contains(output); })) continue;
+    read.insert(node->inputs.begin(), node->inputs.end());
+    alive.push_back(std::move(*node));
+  }
+  std::reverse(alive.begin(), alive.end());
+  file_.nodes = std::move(alive);
+  std::erase_if(file_.initializers, [&](const auto& initializer) { return !read.contains(initializer.first); });
+}
+
 format::OnnxFile OnnxExport::run() {
   file_.ir_version = kIrVersion;
   file_.producer_name = "qdq";
@@ -164,6 +180,7 @@ format::OnnxFile OnnxExport::run() {
   }
   if (refusals.empty()) {
     write_outputs();
+    eliminate_dead_code();
     return std::move(file_);
   }
   std::string list;

@@ -132,6 +132,23 @@ TEST(OnnxGolden, SavedOperators) {
   EXPECT_GT(saved, 150);
 }
 
+// Weights that are written transposed, float or int8, are not written twice.
+TEST(OnnxGolden, SavedWeightsStandOnce) {
+  const Case c = cases("networks.npz").at("text");
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+  Prepared prepared = prepare_pt2e(load_onnx(c.model), quantizer);
+  prepared.run(c.inputs);
+  for (const Program& program : {load_onnx(c.model), convert_pt2e(prepared)}) {
+    uint64_t bytes = 0, saved = 0;
+    for (const Attribute& attribute : program.attributes)
+      if (attribute.tensor.dim() == 2) bytes += attribute.tensor.nbytes();
+    for (const auto& [name, tensor] : format::read_onnx_file(save_onnx(program)).initializers)
+      if (tensor.dim() == 2) saved += tensor.nbytes();
+    EXPECT_EQ(saved, bytes);
+  }
+}
+
 TEST(OnnxGolden, SavedQuantizedPrograms) {
   const Case c = cases("networks.npz").at("vision");
   for (const bool is_x86 : {false, true}) {
