@@ -52,6 +52,7 @@ def answers(file, inputs, is_optimized=True):
     import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
     import onnxruntime
 
+    onnx.checker.check_model(str(file), full_check=True)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     if not is_optimized:

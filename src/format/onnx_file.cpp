@@ -96,13 +96,18 @@ uint64_t whole_number(const std::string& text) {
   return out;
 }
 
-void read_place(Message message, Place& out) {
-  std::string key, value;
+std::pair<std::string, std::string> read_entry(Message message) {
+  std::pair<std::string, std::string> out;
   while (message.next()) {
-    if (message.field() == 1) key = message.text();
-    else if (message.field() == 2) value = message.text();
+    if (message.field() == 1) out.first = message.text();
+    else if (message.field() == 2) out.second = message.text();
     else message.skip();
   }
+  return out;
+}
+
+void read_place(Message message, Place& out) {
+  const auto [key, value] = read_entry(message);
   if (key == "location") out.location = value;
   else if (key == "offset") out.offset = whole_number(value);
   else if (key == "length") out.length = whole_number(value);
@@ -216,6 +221,7 @@ OnnxNode read_node(Message message) {
       case 4: out.op_type = message.text(); break;
       case 5: out.attributes.push_back(read_attribute(message.message("attribute"))); break;
       case 7: out.domain = message.text(); break;
+      case 9: out.metadata.push_back(read_entry(message.message("metadata entry"))); break;
       default: message.skip();
     }
   if (out.domain == "ai.onnx") out.domain.clear();
@@ -367,6 +373,11 @@ void write_graph(Writer out, const OnnxFile& file) {
     message.add_string(4, node.op_type);
     for (const OnnxAttribute& attribute : node.attributes) write_attribute(Writer(message, 5), attribute);
     if (!node.domain.empty()) message.add_string(7, node.domain);
+    for (const auto& [key, value] : node.metadata) {
+      Writer entry(message, 9);
+      entry.add_string(1, key);
+      entry.add_string(2, value);
+    }
   }
   out.add_string(2, file.graph_name);
   for (const auto& [name, tensor] : file.initializers) write_tensor(Writer(out, 5), name, tensor);

@@ -31,6 +31,7 @@ struct OnnxNode {
   std::string name, op_type, domain;         // the domain "" is ONNX's own, also written "ai.onnx"
   std::vector<std::string> inputs, outputs;  // "" stands for one that is left out
   std::vector<OnnxAttribute> attributes;
+  std::vector<std::pair<std::string, std::string>> metadata;  // of the exporter's own
 };
 
 // One size of an input or output: a number, a name, or unknown.

@@ -71,6 +71,7 @@ class OnnxExport {
 
   const Program& program_;
   format::OnnxFile file_;
+  const Node* written_ = nullptr;  // what is being written
   std::unordered_map<const Node*, std::string> values_;
   std::map<std::string, int64_t> taken_;  // name -> suffixes given
   std::map<std::pair<DType, double>, std::string> scalars_;

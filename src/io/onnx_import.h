@@ -173,6 +173,12 @@ const OnnxOperator* find_onnx_operator(std::string_view name);  // or null
 // The plain operator of an ATen target ("relu.default"); null if there is none.
 const OnnxOperator* find_onnx_operator_of(std::string_view aten);
 
+// Where a node comes from, as PyTorch's exporters tell: the newer one by metadata, the older one by names like "/layer1/layer1.0/conv1/Conv".
+// Outermost first; the root module alone if nothing is told.
+std::vector<ModuleStackEntry> module_stack_of(const format::OnnxNode& node);
+// The same as metadata; nothing for the root module alone.
+std::vector<std::pair<std::string, std::string>> metadata_of(const std::vector<ModuleStackEntry>& modules);
+
 // Integers with symbols through the operators that compute shapes. False if this is none of those.
 bool import_sizes(OnnxCall& call);
 

@@ -18,20 +18,6 @@ namespace {
 constexpr int64_t kFirstOpset = 13;
 constexpr std::string_view kPrefix = "torch.ops.";
 
-// "/layer1/layer1.0/conv1/Conv", as PyTorch's exporter names nodes, came from module layer1.0.conv1.
-std::string module_path(const std::string& name) {
-  std::string path, last;
-  if (!name.starts_with('/')) return path;
-  for (size_t begin = 1, end; (end = name.find('/', begin)) != std::string::npos; begin = end + 1) {
-    const std::string part = name.substr(begin, end - begin);
-    if (part.starts_with(last + ".") && !last.empty()) path.resize(path.size() - last.size());
-    else if (!path.empty()) path += '.';
-    path += part;
-    last = part;
-  }
-  return path;
-}
-
 // What follows the last dots: "torch.ops.aten.conv2d.default" -> "conv2d".
 std::string short_name(const std::string& target) {
   std::string name = target.substr(0, target.rfind('.'));
@@ -279,15 +265,8 @@ Program OnnxImport::run() {
   return std::move(program_);
 }
 
-OnnxCall::OnnxCall(OnnxImport& import, const OnnxNode& node, const OnnxOperator& op) : import_(import), node_(node), op_(op) {
-  modules_ = {{"L__self__", "", ""}};
-  const std::string path = module_path(node.name);
-  for (size_t dot = 0; !path.empty() && dot != std::string::npos;) {
-    dot = path.find('.', dot + 1);
-    std::string inner = path.substr(0, dot);
-    modules_.push_back({"L__self___" + node_name_of(inner), inner, ""});
-  }
-}
+OnnxCall::OnnxCall(OnnxImport& import, const OnnxNode& node, const OnnxOperator& op)
+    : import_(import), node_(node), op_(op), modules_(module_stack_of(node)) {}
 
 void OnnxCall::refuse_because(std::initializer_list<MessagePart> parts) const {
   throw Error(ErrorCode::kUnsupported, concat("the ONNX node ", where(), " ", concat(parts)), node_.name, node_.op_type);

@@ -101,6 +101,7 @@ void OnnxExport::emit_many(const char* op, const OnnxNames& inputs, const OnnxAt
   while (!node.inputs.empty() && node.inputs.back().empty()) node.inputs.pop_back();
   node.outputs = std::move(outputs);
   node.attributes = attributes.list;
+  if (written_ && !written_->target().starts_with(kDecomposed)) node.metadata = metadata_of(written_->meta.nn_module_stack);
 }
 
 std::string OnnxExport::emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes, std::string output) {
@@ -155,6 +156,7 @@ format::OnnxFile OnnxExport::run() {
       fail(ErrorCode::kUnsupported, "the program calls the module '", node->target(), "'; convert the program first");
     if (node->op() != Node::Op::kCallFunction) continue;
     const OpDef* op = find_op(node->target());
+    written_ = node;
     try {
       if (op == nullptr) throw Error(ErrorCode::kUnsupported, "");
       AtenCall call(*this, *node, *op);
@@ -178,6 +180,7 @@ format::OnnxFile OnnxExport::run() {
       values_[node] = node->name();  // so that the others can be looked at
     }
   }
+  written_ = nullptr;
   if (refusals.empty()) {
     write_outputs();
     eliminate_dead_code();

@@ -107,6 +107,11 @@ TEST(OnnxGolden, SavedNetworks) {
     EXPECT_TRUE(bytes == save_onnx(program));
     const Program again = load_onnx(bytes);
     EXPECT_EQ(operators(again), operators(program));
+    for (const Node* node : program.graph->nodes()) {
+      const Node* same = again.graph->find(node->name());
+      if (node->op() != Node::Op::kCallFunction || !same || node->target().starts_with("torch.ops.quantized")) continue;
+      EXPECT_EQ(same->meta.module_path(), node->meta.module_path()) << node->name();
+    }
     EXPECT_EQ(to_string(again.graph->placeholders()[0]->meta.val.tensor()->sizes),
               to_string(program.graph->placeholders()[0]->meta.val.tensor()->sizes));
     expect_close(Interpreter(again, {}).run(c.inputs), Interpreter(program, {}).run(c.inputs), 1e-6);
