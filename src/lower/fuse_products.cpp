@@ -52,7 +52,7 @@ bool fold_batch_norm(const Program& program, const Node& norm, PlanStep& step) {
   if (!gamma || !beta || !mean || !variance || !mean->defined() || !variance->defined()) return false;
   const double epsilon = norm.arg(7).number().value_or(1e-5);
   const int64_t channels = step.weight.size(0), depth = channels > 0 ? step.weight.numel() / channels : 0;
-  for (const Tensor& one : {*gamma, *beta, *mean, *variance})
+  for (const Tensor& one : {*gamma, *beta, *mean, *variance, step.bias})
     if (one.defined() && one.numel() != channels) return false;
   const auto value = [](const Tensor& tensor, int64_t c, double if_none) {
     return tensor.defined() ? static_cast<double>(tensor.data<float>()[c]) : if_none;

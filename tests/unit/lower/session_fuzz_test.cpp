@@ -1,4 +1,4 @@
-// Runs int8 programs with something in them changed: a short fuzzing, the same every time. A session gives outputs or refuses, fused or node
+// Runs int8 and float programs with something in them changed: a short fuzzing, the same every time. A session gives outputs or refuses, fused or node
 // by node; that it reads nothing it must not is seen where the sanitizers are. QDQ_FUZZ_SEED and QDQ_FUZZ_ROUNDS make it another or a longer one.
 #include <gtest/gtest.h>
 
@@ -22,6 +22,24 @@ Program network() {
   Node* mean = g.round(g.call("torch.ops.aten.adaptive_avg_pool2d.default", {both, List{1, 1}}), 0.03, 0);
   Node* flat = g.round(g.call("torch.ops.aten.flatten.using_ints", {mean, 1}), 0.03, 0);
   return g.done({g.round(g.call("torch.ops.aten.linear.default", {flat, g.weight({10, 32})}), 0.05, 128)});
+}
+
+// A convolution of every kind with a batch norm behind it, in float.
+Program float_network() {
+  GraphBuilder g;
+  using List = Argument::List;
+  const List one{1, 1};
+  const auto normal = [&](Node* x, Shape weight, int64_t groups) {
+    const int64_t channels = weight[0];
+    Node* conv = g.call("torch.ops.aten.conv2d.default", {x, g.floats(std::move(weight)), g.floats({channels}), one, one, one, groups});
+    Node* norm = g.call("torch.ops.aten.batch_norm.default",
+                        {conv, g.floats({channels}), g.floats({channels}), g.floats({channels}), g.floats({channels}), false, 0.1, 1e-5, true});
+    return g.call("torch.ops.aten.relu_.default", {norm});
+  };
+  Node* stem = normal(g.input({2, 3, 12, 12}), {16, 3, 3, 3}, 1);
+  Node* deep = normal(stem, {16, 1, 3, 3}, 16);
+  Node* mean = g.call("torch.ops.aten.adaptive_avg_pool2d.default", {normal(deep, {8, 8, 1, 1}, 2), List{1, 1}});
+  return g.done({g.call("torch.ops.aten.flatten.using_ints", {mean, 1})});
 }
 
 Argument changed(const Argument& argument, const std::vector<Node*>& nodes, Random& random) {
@@ -63,12 +81,12 @@ void change(Program& program, Random& random) {
 TEST(FuzzSession, RunsOrRefusesChangedPrograms) {
   const auto seed = static_cast<uint64_t>(setting("QDQ_FUZZ_SEED", 20261122));
   const int64_t rounds = setting("QDQ_FUZZ_ROUNDS", 400);
-  const Program original = network();
+  const Program originals[] = {network(), float_network()};
   const Tensor x = random_tensor({2, 3, 12, 12}, 1);
   Random random(seed);
   int64_t ran = 0, refused = 0;
   for (int64_t round = 0; round < rounds; ++round) {
-    Program program = original.clone();
+    Program program = originals[round % 2].clone();
     for (uint64_t changes = 1 + random.below(2); changes > 0; --changes) change(program, random);
     for (const LowerOptions& options : {LowerOptions{}, LowerOptions{{"simd"}}, LowerOptions{{"simd"}, false}}) {
       try {
