@@ -13,18 +13,25 @@ namespace {
 
 constexpr std::string_view kName = "QConfigMapping";
 
-// An observer in the graph, behind `value`. Sharing gives several of them one module (the observer instance).
-struct Insertion {
-  Node* value;
-  size_t module;
+constexpr size_t kNone = ~size_t{0};
+
+using ObservedInput = std::pair<Node*, size_t>;  // a value, and the observer node that it is read through
+
+// What is known of a node and its value; numbers are those of calls and of observer nodes.
+struct Placed {
+  size_t call = kNone;
+  size_t output = kNone;             // the observer of the value as an output
+  std::vector<size_t> for_readers;   // observers that were put behind it for those who read it
+  std::vector<ObservedInput> edges;  // of the node's inputs
 };
 
 // Puts observers around the calls in their order, as insert_observers_for_model does.
 class Placement {
  public:
-  Placement(std::vector<QuantizedCall>& calls, bool strict) : calls_(calls), strict_(strict) {
+  Placement(const std::vector<QuantizedCall>& calls, bool strict) : calls_(calls), strict_(strict) {
     for (size_t i = 0; i < calls.size(); ++i)
-      for (Node* node : calls[i].traced.nodes) producer_[node] = i;
+      for (Node* node : calls[i].traced.nodes) placed_[node].call = i;
+    seen_.resize(calls.size());
   }
 
   void run() {
@@ -38,22 +45,19 @@ class Placement {
 
   // The specs, in the order of the graph: the first place of an observer has the spec, the others share it.
   void annotate(Graph& graph, Annotations& annotations) const {
-    std::unordered_map<size_t, EdgeOrNode> first;
-    const auto spec = [&](size_t insertion, EdgeOrNode at) -> QSpec {
-      const size_t module = insertions_[insertion].module;
-      const auto [known, is_new] = first.emplace(module, at);
-      return is_new ? spec_of(*modules_[module]) : QSpec(SharedQuantizationSpec{known->second});
+    std::vector<std::optional<EdgeOrNode>> first(modules_.size());
+    const auto spec = [&](size_t observer, EdgeOrNode at) -> QSpec {
+      std::optional<EdgeOrNode>& known = first[module_of_[observer]];
+      if (known) return SharedQuantizationSpec{*known};
+      known = at;
+      return spec_of(*modules_[module_of_[observer]]);
     };
     for (Node* node : graph.nodes()) {
-      const auto edges = edges_.find(node);
-      const auto output = outputs_.find(node);
-      if (edges == edges_.end() && output == outputs_.end()) continue;
+      const auto placed = placed_.find(node);
+      if (placed == placed_.end() || (placed->second.edges.empty() && placed->second.output == kNone)) continue;
       QuantizationAnnotation& annotation = annotations[node];
-      annotation.allow_implicit_sharing = false;
-      annotation.annotated = true;
-      if (edges != edges_.end())
-        for (const auto& [value, insertion] : edges->second) annotation.set_input(value, spec(insertion, Edge{value, node}));
-      if (output != outputs_.end()) annotation.output_qspec = spec(output->second, node);
+      for (const auto& [value, observer] : placed->second.edges) annotation.set_input(value, spec(observer, Edge{value, node}));
+      if (placed->second.output != kNone) annotation.output_qspec = spec(placed->second.output, node);
     }
   }
 
@@ -65,18 +69,18 @@ class Placement {
 
   // In which dtype the producer of a value hands it on.
   QuantizedDType dtype_of_output(const Node* value) const {
-    const auto producer = producer_.find(value);
-    const QConfig* qconfig = producer == producer_.end() ? nullptr : calls_[producer->second].effective;
-    if (qconfig == nullptr || !qconfig->activation) return QuantizedDType::kFloat32;
+    const auto placed = placed_.find(value);
+    if (placed == placed_.end() || placed->second.call == kNone) return QuantizedDType::kFloat32;
+    const QConfig* qconfig = calls_[placed->second.call].effective;
     // PyTorch goes by what the setting says, even where the output was not observed in the end.
-    if (!strict_ && !outputs_.count(value)) return QuantizedDType::kFloat32;
+    if (qconfig == nullptr || !qconfig->activation || (!strict_ && placed->second.output == kNone)) return QuantizedDType::kFloat32;
     return dtype_of(*qconfig->activation);
   }
 
-  size_t insert(Node* value, const ObserverWithArgs& observer) {
+  size_t insert(const ObserverWithArgs& observer) {
     modules_.push_back(&observer);
-    insertions_.push_back({value, modules_.size() - 1});
-    return insertions_.size() - 1;
+    module_of_.push_back(modules_.size() - 1);
+    return module_of_.size() - 1;
   }
 
   // One observer of a class and dtype serves all that read the value.
@@ -86,20 +90,19 @@ class Placement {
     const QuantizedDType wanted = dtype_of(observer), given = dtype_of_output(value);
     const bool is_dynamic = observer.settings().is_dynamic;
     if (is_dynamic ? !is_first : !is_quantized(wanted) || wanted == given) return;
-    std::vector<size_t>& known = inputs_[value];
-    const auto same = std::find_if(known.begin(), known.end(), [&](size_t insertion) {
-      const ObserverWithArgs& other = *modules_[insertions_[insertion].module];
-      return other.class_name == observer.class_name && dtype_of(other) == wanted;
-    });
-    const size_t insertion = same != known.end() ? *same : insert(value, observer);
-    if (same == known.end()) known.push_back(insertion);
-    seen_[i].emplace_back(value, insertion);
+    size_t found = kNone;
+    for (const size_t known : placed_[value].for_readers) {
+      const ObserverWithArgs& other = *modules_[module_of_[known]];
+      if (other.class_name == observer.class_name && dtype_of(other) == wanted) found = known;
+    }
+    if (found == kNone) placed_[value].for_readers.push_back(found = insert(observer));
+    seen_[i].emplace_back(value, found);
     for (Node* node : calls_[i].traced.nodes) {
       const std::vector<Node*> inputs = node->input_nodes();
-      auto& edges = edges_[node];
+      std::vector<ObservedInput>& edges = placed_[node].edges;
       const auto is_same = [&](const auto& edge) { return edge.first == value; };
       if (std::find(inputs.begin(), inputs.end(), value) != inputs.end() && std::none_of(edges.begin(), edges.end(), is_same))
-        edges.emplace_back(value, insertion);
+        edges.emplace_back(value, found);
     }
   }
 
@@ -130,7 +133,7 @@ class Placement {
   }
 
   void observe_output(size_t i) {
-    QuantizedCall& call = calls_[i];
+    const QuantizedCall& call = calls_[i];
     if (!call.effective->activation) return;
     const ObserverWithArgs& observer = *call.effective->activation;
     if (!is_quantized(dtype_of(observer)) || observer.settings().is_dynamic) return;
@@ -138,53 +141,51 @@ class Placement {
     if (!is_floating(value->meta.val.tensor()->dtype)) return;
     const bool reuses = is_reuse_input(*call.effective);
     const Argument* first = call.traced.args.empty() ? nullptr : &call.traced.args[0];
-    const bool reads_input = first && first->is_node() && first->node()->op() == Node::Op::kPlaceholder && !seen(i, first->node());
+    const bool reads_input = first && first->is_node() && first->node()->op() == Node::Op::kPlaceholder && seen(i, first->node()) == kNone;
     if ((!call.shares_input || reads_input) && !reuses) {
-      outputs_[value] = insert(value, observer);
+      placed_[value].output = insert(observer);
       return;
     }
-    const std::optional<size_t> source = first ? observer_of(i, first->is_list() ? first->list()[0] : *first) : std::nullopt;
-    if (!source) return;
+    const size_t source = first ? observer_of(i, first->is_list() ? first->list()[0].node() : first->node()) : kNone;
+    if (source == kNone) return;
     if (first->is_list())
       for (size_t k = 1; k < first->list().size(); ++k) {
-        const std::optional<size_t> other = observer_of(i, first->list()[k]);
-        if (!other) return;
-        insertions_[*other].module = insertions_[*source].module;
+        const size_t other = observer_of(i, first->list()[k].node());
+        if (other == kNone) return;
+        module_of_[other] = module_of_[source];
       }
-    insertions_.push_back({value, insertions_[*source].module});
-    outputs_[value] = insertions_.size() - 1;
+    module_of_.push_back(module_of_[source]);
+    placed_[value].output = module_of_.size() - 1;
   }
 
-  const size_t* seen(size_t i, const Node* value) const {
-    const auto found = seen_.find(i);
-    if (found == seen_.end()) return nullptr;
-    for (const auto& [input, insertion] : found->second)
-      if (input == value) return &insertion;
-    return nullptr;
+  size_t seen(size_t i, const Node* value) const {
+    for (const auto& [input, observer] : seen_[i])
+      if (input == value) return observer;
+    return kNone;
   }
 
-  // The observer that a call sees an argument through, or the next one on the way up along first arguments.
-  std::optional<size_t> observer_of(size_t i, const Argument& argument) const {
-    Node* value = argument.node();
-    if (value == nullptr) return std::nullopt;
-    if (const size_t* insertion = seen(i, value)) return *insertion;
-    if (const auto output = outputs_.find(value); output != outputs_.end()) return output->second;
-    const auto producer = producer_.find(value);
-    if (producer == producer_.end()) return std::nullopt;
-    for (const Argument& up : calls_[producer->second].traced.args)
-      if (up.is_node()) return observer_of(producer->second, up);
-    return std::nullopt;
+  // The observer that a call sees a value through, or the next one on the way up along first arguments.
+  size_t observer_of(size_t i, const Node* value) const {
+    while (value != nullptr) {
+      if (const size_t observer = seen(i, value); observer != kNone) return observer;
+      const auto placed = placed_.find(value);
+      if (placed == placed_.end()) return kNone;
+      if (placed->second.output != kNone) return placed->second.output;
+      i = placed->second.call;
+      value = nullptr;
+      if (i == kNone) return kNone;
+      for (const Argument& up : calls_[i].traced.args)
+        if (value == nullptr) value = up.node();
+    }
+    return kNone;
   }
 
-  std::vector<QuantizedCall>& calls_;
+  const std::vector<QuantizedCall>& calls_;
   bool strict_;
-  std::unordered_map<const Node*, size_t> producer_;
-  std::vector<const ObserverWithArgs*> modules_;
-  std::vector<Insertion> insertions_;
-  std::unordered_map<const Node*, std::vector<size_t>> inputs_;                   // observers that were put behind a value for its readers
-  std::unordered_map<const Node*, size_t> outputs_;                               // observers of values as outputs
-  std::unordered_map<size_t, std::vector<std::pair<Node*, size_t>>> seen_;        // by call: its inputs and their observers
-  std::unordered_map<const Node*, std::vector<std::pair<Node*, size_t>>> edges_;  // by node
+  std::vector<const ObserverWithArgs*> modules_;  // observer instances
+  std::vector<size_t> module_of_;                 // of every observer node; sharing changes it
+  std::vector<std::vector<ObservedInput>> seen_;  // by call
+  std::unordered_map<const Node*, Placed> placed_;
 };
 
 }  // namespace

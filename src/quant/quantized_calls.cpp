@@ -2,8 +2,6 @@
 #include "quant/quantized_calls.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <unordered_map>
 
 namespace qdq {
@@ -15,10 +13,9 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 }
 
 bool same_observer(const ObserverWithArgs& a, const ObserverWithArgs& b) {
-  auto args_a = a.args, args_b = b.args;
-  std::sort(args_a.begin(), args_a.end());
-  std::sort(args_b.begin(), args_b.end());
-  if (a.class_name != b.class_name || args_a != args_b || (a.observer == nullptr) != (b.observer == nullptr)) return false;
+  if (a.class_name != b.class_name || !std::is_permutation(a.args.begin(), a.args.end(), b.args.begin(), b.args.end()) ||
+      (a.observer == nullptr) != (b.observer == nullptr))
+    return false;
   return a.observer == nullptr || same_observer(*a.observer, *b.observer);
 }
 
@@ -100,14 +97,15 @@ class Builder {
   // The only call that reads the result; nothing if others do too, or the program returns it.
   std::optional<size_t> only_user(const TracedCall& call) const {
     if (call.output == nullptr) return std::nullopt;
-    std::set<size_t> users;
+    std::optional<size_t> only;
     for (const Node* user : call.output->users()) {
       if (user->target().find(".sym_size.") != std::string::npos) continue;
       const auto found = of_node_.find(user);
       if (found == of_node_.end()) return std::nullopt;
-      users.insert(found->second);
+      if (only && *only != found->second) return std::nullopt;
+      only = found->second;
     }
-    return users.size() == 1 ? std::optional<size_t>(*users.begin()) : std::nullopt;
+    return only;
   }
 
   bool is_relu(const TracedCall& call, bool behind_binary) const {
@@ -134,16 +132,16 @@ class Builder {
   // Modules with a relu behind become one module before anything else: Conv2d -> ReLU  =>  ConvReLU2d.
   void fuse() {
     std::vector<QuantizedCall> out;
-    std::set<size_t> gone;
+    std::vector<bool> gone(calls_.size());
     for (size_t i = 0; i < calls_.size(); ++i) {
-      if (gone.count(i)) continue;
+      if (gone[i]) continue;
       QuantizedCall& call = calls_[i];
       const auto take_in = [&](size_t other) {
         const TracedCall& behind = calls_[other].traced;
         call.fused.push_back(behind.type);
         call.traced.nodes.insert(call.traced.nodes.end(), behind.nodes.begin(), behind.nodes.end());
         call.traced.output = behind.output;
-        gone.insert(other);
+        gone[other] = true;
       };
       if (call.traced.kind == TracedCall::Kind::kModule && call.pattern && call.pattern->takes_relu) {
         if (const auto norm = batch_norm_behind(call.traced)) take_in(*norm);
@@ -164,8 +162,14 @@ class Builder {
     if (strict_ || call == nullptr || call->kind == TracedCall::Kind::kModule) return nullptr;
     const std::string computed = by_operator(*call);
     for (const QConfigMapping::Setting& s : mapping_.object_types())
-      if (s.key == computed) return &s;
+      if (s.key == computed || is_unrecorded(*call, s.key)) return &s;
     return nullptr;
+  }
+
+  // Whether the type may be that of a call whose source was not recorded: x + y and torch.add(x, y) are one operator then.
+  static bool is_unrecorded(const TracedCall& call, const std::string& type) {
+    const std::vector<std::string> same = equivalent_sources(call.type);
+    return call.nodes[0]->meta.source_fn_stack.empty() && std::find(same.begin(), same.end(), type) != same.end();
   }
 
   static const QConfig* pointer(const OptionalQConfig& qconfig) { return qconfig ? &*qconfig : nullptr; }
@@ -223,6 +227,13 @@ class Builder {
     return by_type_or(fused_type(call), global);
   }
 
+  // How many calls had that key before.
+  int64_t count(std::string key) {
+    const int64_t before = std::count(counted_.begin(), counted_.end(), key);
+    counted_.push_back(std::move(key));
+    return before;
+  }
+
   void find_qconfig(QuantizedCall& call) {
     const TracedCall& traced = call.traced;
     const Found global{pointer(mapping_.global()), mapping_.global() ? "the global setting" : ""};
@@ -241,9 +252,10 @@ class Builder {
         break;
     }
     if (traced.kind != TracedCall::Kind::kMethod) {
-      const int64_t order = counts_[{parent, traced.type}]++;
+      const int64_t order = mapping_.module_name_object_type_orders().empty() ? 0 : count(concat(parent, " ", traced.type));
       for (const QConfigMapping::OrderSetting& s : mapping_.module_name_object_type_orders())
-        if (s.module_name == parent && s.index == order && is_object_type(traced.type, s.object_type)) {
+        if (s.module_name == parent && s.index == order &&
+            (is_object_type(traced.type, s.object_type) || (!strict_ && is_unrecorded(traced, s.object_type)))) {
           out = {pointer(s.qconfig), concat("the setting for call ", order, " of ", s.object_type)};
           break;
         }
@@ -321,7 +333,7 @@ class Builder {
   const NodeFilter& passes_;
   std::vector<QuantizedCall> calls_;
   std::unordered_map<const Node*, size_t> of_node_;
-  std::map<std::pair<std::string, std::string>, int64_t> counts_;  // calls so far, by module and type
+  std::vector<std::string> counted_;  // module and type of the calls so far
 };
 
 }  // namespace

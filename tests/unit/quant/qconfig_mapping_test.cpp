@@ -1,6 +1,7 @@
 // QConfigs, mappings and what they make of a program. PyTorch's own numbers are in the conformance cases "fx".
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "program_builder.h"
@@ -149,6 +150,66 @@ TEST(QConfigMapping, AValueIsObservedOnce) {
   // x; the sum, which the scaled one shares; cat shares with it too, and takes x along.
   ASSERT_EQ(prepared.observers().size(), 1u);
   EXPECT_EQ(prepared.observers()[0].inserted_as.size(), 4u);
+}
+
+// How many observers a model of one call gets, as PyTorch and by default.
+std::pair<size_t, size_t> observers_of(const std::function<Node*(ProgramBuilder&, Node*)>& body, const QConfigMapping& mapping,
+                                       const Shape& input = {2, 4}) {
+  std::pair<size_t, size_t> out;
+  for (const Compat compat : {Compat::kTorch26, Compat::kNone}) {
+    ProgramBuilder b;
+    Node* x = b.input("x", input);
+    Node* y = body(b, x);
+    QConfigMappingQuantizer quantizer(mapping, compat);
+    (compat == Compat::kTorch26 ? out.first : out.second) = prepare_pt2e(b.finish({y}), quantizer).observers().size();
+  }
+  return out;
+}
+
+// What docs/compatibility.md lists.
+TEST(QConfigMapping, DepartsFromPyTorchOnlyWhereItSaysSo) {
+  using Counts = std::pair<size_t, size_t>;
+  const QConfigMapping mapping = get_default_qconfig_mapping("x86");
+  const auto linear = [](ProgramBuilder& b, Node* x) { return b.call("linear.default", {x, b.weight("fc.weight", {4, 4})}, "fc", kLinear); };
+  const auto source = [](Node* node, const char* name) {
+    node->meta.nn_module_stack = {{"L__self__", "", "net.Net"}};
+    node->meta.source_fn_stack = {{node->name(), name}};
+    return node;
+  };
+  // torch.relu is no pattern of the backend: the linear's own output is observed, by default that of the relu.
+  EXPECT_EQ(observers_of([&](auto& b, Node* x) { return source(b.call("relu.default", {linear(b, x)}), "torch.relu"); }, mapping), Counts(3, 3));
+  EXPECT_EQ(observers_of([&](auto& b, Node* x) { return source(b.call("relu.default", {x}), "torch.relu"); }, mapping), Counts(0, 1));
+  // The input of a sigmoid gets the range of its output.
+  EXPECT_EQ(observers_of([&](auto& b, Node* x) { return source(b.call("sigmoid.default", {x}), "torch.sigmoid"); }, mapping), Counts(2, 1));
+  // The result of reshape passes for quantized.
+  const auto reshaped = [&](auto& b, Node* x) {
+    return linear(b, source(b.call("reshape.default", {x, Argument(Argument::List{2, 4})}), "reshape"));
+  };
+  EXPECT_EQ(observers_of(reshaped, mapping), Counts(2, 3));
+  // Per channel, a transposed convolution is refused.
+  const auto transposed = [&](auto& b, Node* x) {
+    return b.call("conv_transpose2d.input", {x, b.weight("up.weight", {3, 2, 2, 2})}, "up", "torch.nn.modules.conv.ConvTranspose2d");
+  };
+  EXPECT_EQ(observers_of(transposed, mapping, {1, 3, 4, 4}), Counts(3, 3));
+  EXPECT_THROW(observers_of(transposed, get_default_qconfig_mapping("onednn"), {1, 3, 4, 4}), Error);
+  ProgramBuilder b;
+  Node* y = transposed(b, b.input("x", {1, 3, 4, 4}));
+  QConfigMappingQuantizer quantizer(get_default_qconfig_mapping("onednn"));
+  const Prepared prepared = prepare_pt2e(b.finish({y}), quantizer);
+  EXPECT_TRUE(prepared.observers().empty());
+  EXPECT_NE(prepared.annotations().decisions(prepared.program().graph->find("conv_transpose2d")).at(0).reason.find("per tensor"), std::string::npos);
+}
+
+TEST(QConfigMapping, AFilterKeepsWholePatternsOut) {
+  QConfigMappingQuantizer quantizer(get_default_qconfig_mapping("x86"));
+  quantizer.set_filter_function([](const Node& node) { return !node.is("torch.ops.aten.relu.default"); });
+  const Prepared prepared = prepare_pt2e(layers(), quantizer);
+  for (const ObserverGroup& group : prepared.observers())
+    for (const EdgeOrNode& at : group.covers)
+      if (const Edge* edge = std::get_if<Edge>(&at)) {
+        EXPECT_NE(edge->second->name(), "linear");
+      }
+  EXPECT_FALSE(prepared.observers().empty());
 }
 
 }  // namespace
