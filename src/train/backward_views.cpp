@@ -134,6 +134,7 @@ void add_view_backwards(std::vector<BackwardDef>& table) {
   for (const std::string_view target : {"torch.ops.aten.index.Tensor", "torch.ops.aten.index_select.default", "torch.ops.aten.gather.default"})
     table.push_back({target, movement, true, false});  // for the sake of their indices
   for (const std::string_view target : {"torch.ops.aten.zeros_like.default", "torch.ops.aten.ones_like.default", "torch.ops.aten.full_like.default",
+                                        "torch.ops.aten.new_zeros.default", "torch.ops.aten.new_ones.default", "torch.ops.aten.new_full.default",
                                         "torch.ops.aten.sym_size.int", "torch.ops.aten.detach.default", "torch.ops.aten.argmax.default"})
     table.push_back({target, nullptr});
 }

@@ -1,8 +1,10 @@
 #include "train/functional.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "op/op.h"
+#include "train/backward.h"
 
 namespace qdq {
 namespace {
@@ -28,14 +30,22 @@ std::string functional_target(const std::string& target) {
 
 }  // namespace
 
-void make_functional(Program& program) {
+void make_functional(Program& program, const std::unordered_set<std::string>& parameters) {
   std::unordered_map<const Node*, size_t> order;
-  for (const Node* node : program.graph->nodes()) order.emplace(node, order.size());
+  std::unordered_set<const Node*> moved;  // by the parameters
+  for (const Node* node : program.graph->nodes()) {
+    order.emplace(node, order.size());
+    const std::vector<Node*> inputs = node->input_nodes();
+    bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const Node* input) { return moved.count(input) > 0; });
+    if (const BackwardDef* def = find_backward(node->target()); def != nullptr && def->backward == nullptr) reads = false;
+    if (const TensorMeta* meta = node->meta.val.tensor(); meta != nullptr && !is_floating(meta->dtype)) reads = false;
+    if (reads || (node->op() == Node::Op::kGetAttr && parameters.count(node->target()))) moved.insert(node);
+  }
   for (Node* node : program.graph->nodes()) {
     const OpDef* op = node->op() == Node::Op::kCallFunction ? find_op(node->target()) : nullptr;
     if (op == nullptr || op->schema.arguments.empty() || !op->schema.arguments[0].is_mutated) continue;
     Node* written = node->arg(0).node();
-    if (written == nullptr || written->op() == Node::Op::kGetAttr) continue;
+    if (written == nullptr || written->op() == Node::Op::kGetAttr || !moved.count(node)) continue;
     const std::string target = functional_target(node->target());
     bool viewed = shows_argument(*written);
     for (const Node* user : written->users()) viewed = viewed || (user != node && shows_argument(*user));

@@ -75,6 +75,7 @@ struct Trainer::Impl {
 
   Prepared::Impl& prepared_impl() const { return Prepared::Impl::of(*prepared); }
   void find_parameters();
+  std::unordered_set<std::string> trained() const;  // the names of all parameters
   void compile();
   void find_flow();
   Value observe(const Node& node, std::span<const Value> args);
@@ -97,11 +98,17 @@ void Trainer::Impl::find_parameters() {
             "requires_grad on what is to learn");
 }
 
+std::unordered_set<std::string> Trainer::Impl::trained() const {
+  std::unordered_set<std::string> names;
+  for (const Parameter& parameter : parameters) names.insert(parameter.names.begin(), parameter.names.end());
+  return names;
+}
+
 void Trainer::Impl::compile() {
   const Prepared::Impl& from = prepared_impl();
   interpreter.reset();
   program = from.program.clone();
-  make_functional(program);
+  make_functional(program, trained());
   order.clear();
   for (const Node* node : program.graph->nodes()) order.push_back(node);
   find_flow();
@@ -113,8 +120,7 @@ void Trainer::Impl::compile() {
 
 // Which nodes gradients flow through, and what of them is kept. Throws for all operators without a gradient at once.
 void Trainer::Impl::find_flow() {
-  std::unordered_set<std::string> names;
-  for (const Parameter& parameter : parameters) names.insert(parameter.names.begin(), parameter.names.end());
+  const std::unordered_set<std::string> names = trained();
   differentiable.clear();
   saved.clear();
   std::map<std::string, std::string> missing;  // operator -> nodes

@@ -79,6 +79,32 @@ TEST(Trainer, AnInPlaceOperatorTrainsAsItsFunctionalForm) {
   EXPECT_TRUE(bitwise_equal(value_of(in_place, "a.weight"), value_of(functional, "a.weight")));
 }
 
+// Windowed attention writes its mask so: nothing that is trained moves it, so it may stay as it is.
+TEST(Trainer, AnInPlaceOperatorOnWhatIsNotTrainedStays) {
+  const auto net = [](bool in_place) {
+    ProgramBuilder b;
+    Node* x = b.input("x", {4, 3});
+    Node* linear = b.call("linear.default", {x, b.weight("a.weight", {2, 3}), b.weight("a.bias", {2})}, "a");
+    Node* mask = b.call(in_place ? "new_zeros.default" : "new_ones.default", {linear, Argument::List{4, 2}});
+    if (in_place) b.call("fill_.Scalar", {b.call("slice.Tensor", {mask, 0, 0, 4}), 1.0});
+    return b.finish({b.call("sub.Tensor", {linear, mask})});
+  };
+  const Tensor x = sample({4, 3}, 1), target = sample({4, 2}, 2);
+  Prepared written = prepare(net(true)), plain = prepare(net(false));
+  EXPECT_EQ(losses(written, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3), losses(plain, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3));
+}
+
+// What is written over a view of a trained value has no functional form.
+TEST(Trainer, RefusesToWriteOverViewsOfWhatIsTrained) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {4, 3});
+  Node* linear = b.call("linear.default", {x, b.weight("a.weight", {2, 3})}, "a");
+  Node* part = b.call("slice.Tensor", {linear, 0, 0, 2});
+  b.call("relu_.default", {part});
+  Prepared prepared = prepare(b.finish({linear}));
+  EXPECT_THROW(Trainer(prepared, {Loss::kMse}), Error);
+}
+
 TEST(Trainer, TheNumberOfThreadsChangesNoBit) {
   const Tensor x = sample({4, 2, 5, 5}, 3), target = Tensor::of<int64_t>({4}, {0, 1, 2, 1});
   Prepared one = prepare(conv_net()), three = prepare(conv_net());
