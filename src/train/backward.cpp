@@ -20,13 +20,15 @@ const std::vector<BackwardDef>& all_backwards() {
 }
 
 const BackwardDef* find_backward(std::string_view target) {
-  static const std::unordered_map<std::string_view, const BackwardDef*> by_target = [] {
+  static const std::unordered_map<std::string_view, const BackwardDef*> by_op = [] {
     std::unordered_map<std::string_view, const BackwardDef*> out;
-    for (const BackwardDef& def : all_backwards()) out.emplace(def.target, &def);
+    for (const BackwardDef& def : all_backwards()) out.emplace(def.op, &def);
     return out;
   }();
-  const auto found = by_target.find(target);
-  return found == by_target.end() ? nullptr : found->second;
+  constexpr std::string_view kAten = "torch.ops.aten.";
+  if (!target.starts_with(kAten)) return nullptr;
+  const auto found = by_op.find(target.substr(kAten.size()));
+  return found == by_op.end() ? nullptr : found->second;
 }
 
 Tensor floats(const Tensor& x) {

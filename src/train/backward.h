@@ -25,12 +25,12 @@ struct BackwardCall {
 using Backward = std::vector<Value> (*)(const BackwardCall& call);
 
 struct BackwardDef {
-  std::string_view target;  // "torch.ops.aten.conv2d.default"
-  Backward backward;        // null: the result does not depend on its arguments smoothly, so nothing flows back
+  std::string_view op;  // "conv2d.default", of aten
+  Backward backward;    // null: the result does not depend on its arguments smoothly, so nothing flows back
   bool saves_inputs = false, saves_result = false;
 };
 
-// The entry of an operator; null if there is none.
+// The entry of an operator ("torch.ops.aten.conv2d.default"); null if there is none.
 const BackwardDef* find_backward(std::string_view target);
 const std::vector<BackwardDef>& all_backwards();
 

@@ -129,6 +129,8 @@ template <class Body> Tensor for_each_window(const BackwardCall& c, const Tensor
   return out;
 }
 
+size_t axes_of(const BackwardCall& c) { return c.call.op().target.find("1d") != std::string::npos ? 1 : 2; }
+
 struct Window {
   std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
 };
@@ -146,7 +148,8 @@ Window window_of(const BackwardCall& c, size_t axes, bool has_dilation) {
 }
 
 // The first of the largest elements gets it all.
-template <size_t axes> std::vector<Value> max_pool(const BackwardCall& c) {
+std::vector<Value> max_pool(const BackwardCall& c) {
+  const size_t axes = axes_of(c);
   const Tensor x = floats(c.x(0));
   const Window window = window_of(c, axes, true);
   return {for_each_window(c, x, axes, [&](const Pool& pool, int64_t plane, float* to, float grad, int64_t h, int64_t w) {
@@ -172,7 +175,8 @@ void spread(float* to, int64_t width, int64_t top, int64_t bottom, int64_t left,
 }
 
 // ATen/native/cpu/AvgPoolKernel.cpp: padding counts as far as it reaches, unless told otherwise.
-template <size_t axes> std::vector<Value> avg_pool(const BackwardCall& c) {
+std::vector<Value> avg_pool(const BackwardCall& c) {
+  const size_t axes = axes_of(c);
   const Window window = window_of(c, axes, false);
   const bool counts_padding = c.call.boolean(5);
   const int64_t fixed = axes == 2 && !c.call.is_none(6) ? c.call.integer(6) : 0;
@@ -187,8 +191,8 @@ template <size_t axes> std::vector<Value> avg_pool(const BackwardCall& c) {
   })};
 }
 
-template <size_t axes> std::vector<Value> adaptive_avg_pool(const BackwardCall& c) {
-  return {for_each_window(c, c.x(0), axes, [&](const Pool& pool, int64_t, float* to, float grad, int64_t h, int64_t w) {
+std::vector<Value> adaptive_avg_pool(const BackwardCall& c) {
+  return {for_each_window(c, c.x(0), axes_of(c), [&](const Pool& pool, int64_t, float* to, float grad, int64_t h, int64_t w) {
     const int64_t top = h * pool.in_h / pool.out_h, bottom = ((h + 1) * pool.in_h + pool.out_h - 1) / pool.out_h;
     const int64_t left = w * pool.in_w / pool.out_w, right = ((w + 1) * pool.in_w + pool.out_w - 1) / pool.out_w;
     spread(to, pool.in_w, top, bottom, left, right, grad, (bottom - top) * (right - left));
@@ -196,7 +200,7 @@ template <size_t axes> std::vector<Value> adaptive_avg_pool(const BackwardCall& 
 }
 
 // Sums and means over all axes, or those listed.
-template <bool mean> std::vector<Value> sum(const BackwardCall& c) {
+std::vector<Value> sum(const BackwardCall& c) {
   const Shape& sizes = c.x(0).sizes();
   const auto rank = static_cast<int64_t>(sizes.size());
   const bool lists = c.call.op().schema.arguments.size() > 2 && !c.call.is_none(1);
@@ -206,13 +210,14 @@ template <bool mean> std::vector<Value> sum(const BackwardCall& c) {
   for (const int64_t axis : axes) kept[static_cast<size_t>(wrap_axis(axis, rank))] = 1;
   const Tensor spread = floats(floats(c.g()).reshape(kept).expand(sizes)).clone();
   const auto count = static_cast<float>(c.x(0).numel() / std::max<int64_t>(1, numel_of(kept)));
-  if (mean)
+  if (c.call.op().target.find("mean") != std::string::npos)
     for (float& value : spread.span<float>()) value /= count;
   return {spread};
 }
 
 // Rows along the axis: softmax y (g - sum(g y)), log_softmax g - exp(y) sum(g).
-template <bool log> std::vector<Value> softmax(const BackwardCall& c) {
+std::vector<Value> softmax(const BackwardCall& c) {
+  const bool log = c.call.op().target.find("log_softmax") != std::string::npos;
   const int64_t axis = c.y().dim() == 0 ? 0 : wrap_axis(c.call.integer(1), c.y().dim());
   if (c.y().dim() == 0) return {Tensor::empty({}, DType::kF32)};
   const Tensor y = floats(floats(c.y()).transpose(axis, -1)), g = floats(floats(c.g()).transpose(axis, -1)),
@@ -235,23 +240,19 @@ template <bool log> std::vector<Value> softmax(const BackwardCall& c) {
 void add_norm_backwards(std::vector<BackwardDef>& table) {
   const auto of_x = [&](std::string_view target, Backward backward) { table.push_back({target, backward, true, false}); };
   const auto plain = [&](std::string_view target, Backward backward) { table.push_back({target, backward}); };
-  of_x("torch.ops.aten.batch_norm.default", [](const BackwardCall& c) { return batch_norm(c, c.call.boolean(5), c.call.number(7)); });
-  of_x("torch.ops.aten._native_batch_norm_legit_no_training.default", [](const BackwardCall& c) { return batch_norm(c, false, c.call.number(6)); });
-  for (const std::string_view target : {"torch.ops.aten.layer_norm.default", "torch.ops.aten.native_layer_norm.default"}) of_x(target, layer_norm);
-  for (const std::string_view target : {"torch.ops.aten.max_pool2d.default", "torch.ops.aten.max_pool2d_with_indices.default"})
-    of_x(target, max_pool<2>);
-  of_x("torch.ops.aten.max_pool1d.default", max_pool<1>);
-  plain("torch.ops.aten.avg_pool2d.default", avg_pool<2>);
-  plain("torch.ops.aten.avg_pool1d.default", avg_pool<1>);
-  for (const std::string_view target : {"torch.ops.aten.adaptive_avg_pool2d.default", "torch.ops.aten._adaptive_avg_pool2d.default"})
-    plain(target, adaptive_avg_pool<2>);
-  plain("torch.ops.aten.adaptive_avg_pool1d.default", adaptive_avg_pool<1>);
-  for (const std::string_view target : {"torch.ops.aten.mean.default", "torch.ops.aten.mean.dim"}) plain(target, sum<true>);
-  for (const std::string_view target : {"torch.ops.aten.sum.default", "torch.ops.aten.sum.dim_IntList"}) plain(target, sum<false>);
-  for (const std::string_view target : {"torch.ops.aten.softmax.int", "torch.ops.aten._softmax.default"})
-    table.push_back({target, softmax<false>, false, true});
-  for (const std::string_view target : {"torch.ops.aten.log_softmax.int", "torch.ops.aten._log_softmax.default"})
-    table.push_back({target, softmax<true>, false, true});
+  of_x("batch_norm.default", [](const BackwardCall& c) { return batch_norm(c, c.call.boolean(5), c.call.number(7)); });
+  of_x("_native_batch_norm_legit_no_training.default", [](const BackwardCall& c) { return batch_norm(c, false, c.call.number(6)); });
+  for (const std::string_view target : {"layer_norm.default", "native_layer_norm.default"}) of_x(target, layer_norm);
+  for (const std::string_view target : {"max_pool2d.default", "max_pool2d_with_indices.default"}) of_x(target, max_pool);
+  of_x("max_pool1d.default", max_pool);
+  plain("avg_pool2d.default", avg_pool);
+  plain("avg_pool1d.default", avg_pool);
+  for (const std::string_view target : {"adaptive_avg_pool2d.default", "_adaptive_avg_pool2d.default"}) plain(target, adaptive_avg_pool);
+  plain("adaptive_avg_pool1d.default", adaptive_avg_pool);
+  for (const std::string_view target : {"mean.default", "mean.dim"}) plain(target, sum);
+  for (const std::string_view target : {"sum.default", "sum.dim_IntList"}) plain(target, sum);
+  for (const std::string_view target : {"softmax.int", "_softmax.default"}) table.push_back({target, softmax, false, true});
+  for (const std::string_view target : {"log_softmax.int", "_log_softmax.default"}) table.push_back({target, softmax, false, true});
 }
 
 }  // namespace qdq

@@ -71,8 +71,8 @@ Value bias_grad(const Tensor& g) {
   return sum_to(g, channels).reshape({g.size(1)});
 }
 
-template <bool general> std::vector<Value> convolution(const BackwardCall& c) {
-  const std::optional<FloatConvolution> conv = float_convolution(c.call, general);
+std::vector<Value> convolution(const BackwardCall& c) {
+  const std::optional<FloatConvolution> conv = float_convolution(c.call, /*general=*/c.call.op().target == "torch.ops.aten.convolution.default");
   QDQ_CHECK(conv.has_value(), kUnsupported, c.call.op().target, " has a gradient for float32 batches of one or two spatial axes only");
   const Tensor x = floats(c.x(0)), weight = floats(c.x(1)), g = floats(c.g());
   const kernel::Conv2dCall call{{x.size(1), weight.size(0), conv->groups, conv->kernel[0], conv->kernel[1], conv->stride[0], conv->stride[1],
@@ -194,18 +194,16 @@ std::vector<Value> separable_resize(const BackwardCall& c) {
 
 void add_product_backwards(std::vector<BackwardDef>& table) {
   const auto add = [&](std::string_view target, Backward backward) { table.push_back({target, backward, true, false}); };
-  add("torch.ops.aten.linear.default", linear);
-  add("torch.ops.aten.scaled_dot_product_attention.default", attention);
-  for (const std::string_view target : {"torch.ops.aten.upsample_bilinear2d.vec", "torch.ops.aten.upsample_bilinear2d.default",
-                                        "torch.ops.aten.upsample_bicubic2d.vec", "torch.ops.aten.upsample_bicubic2d.default"})
+  add("linear.default", linear);
+  add("scaled_dot_product_attention.default", attention);
+  for (const std::string_view target :
+       {"upsample_bilinear2d.vec", "upsample_bilinear2d.default", "upsample_bicubic2d.vec", "upsample_bicubic2d.default"})
     table.push_back({target, separable_resize});
-  add("torch.ops.aten.addmm.default", addmm);
-  for (const std::string_view target : {"torch.ops.aten.mm.default", "torch.ops.aten.bmm.default", "torch.ops.aten.matmul.default"})
-    add(target, matmul);
-  for (const std::string_view target : {"torch.ops.aten.conv1d.default", "torch.ops.aten.conv2d.default"}) add(target, convolution<false>);
-  add("torch.ops.aten.convolution.default", convolution<true>);
-  for (const std::string_view target : {"torch.ops.aten.conv_transpose1d.default", "torch.ops.aten.conv_transpose2d.input"})
-    add(target, conv_transpose);
+  add("addmm.default", addmm);
+  for (const std::string_view target : {"mm.default", "bmm.default", "matmul.default"}) add(target, matmul);
+  for (const std::string_view target : {"conv1d.default", "conv2d.default"}) add(target, convolution);
+  add("convolution.default", convolution);
+  for (const std::string_view target : {"conv_transpose1d.default", "conv_transpose2d.input"}) add(target, conv_transpose);
 }
 
 }  // namespace qdq

@@ -104,38 +104,28 @@ std::vector<Value> embedding(const BackwardCall& c) {
 }  // namespace
 
 void add_view_backwards(std::vector<BackwardDef>& table) {
-  for (const std::string_view target : {"torch.ops.aten.view.default",      "torch.ops.aten._unsafe_view.default",
-                                        "torch.ops.aten.reshape.default",   "torch.ops.aten.flatten.using_ints",
-                                        "torch.ops.aten.unflatten.int",     "torch.ops.aten.squeeze.default",
-                                        "torch.ops.aten.squeeze.dim",       "torch.ops.aten.squeeze.dims",
-                                        "torch.ops.aten.unsqueeze.default", "torch.ops.aten.expand.default",
-                                        "torch.ops.aten.permute.default",   "torch.ops.aten.transpose.int",
-                                        "torch.ops.aten.t.default",         "torch.ops.aten.slice.Tensor",
-                                        "torch.ops.aten.select.int",        "torch.ops.aten.narrow.default",
-                                        "torch.ops.aten.chunk.default",     "torch.ops.aten.split.Tensor",
-                                        "torch.ops.aten.split.sizes",       "torch.ops.aten.split_with_sizes.default",
-                                        "torch.ops.aten.unbind.int"})
-    table.push_back({target, view});
-  for (const std::string_view target : {"torch.ops.aten.clone.default", "torch.ops.aten.contiguous.default", "torch.ops.aten.alias.default"})
-    table.push_back({target, same});
-  for (const std::string_view target : {"torch.ops.aten.to.dtype", "torch.ops.aten.to.dtype_layout", "torch.ops.aten._to_copy.default"})
-    table.push_back({target, converted});
-  table.push_back({"torch.ops.aten.dropout.default", dropout});
-  for (const std::string_view target : {"torch.ops.aten.cat.default", "torch.ops.aten.concat.default"}) table.push_back({target, cat});
-  table.push_back({"torch.ops.aten.stack.default", stack});
-  table.push_back({"torch.ops.aten.embedding.default", embedding, true, false});
   for (const std::string_view target :
-       {"torch.ops.aten.pad.default", "torch.ops.aten.constant_pad_nd.default", "torch.ops.aten.reflection_pad1d.default",
-        "torch.ops.aten.reflection_pad2d.default", "torch.ops.aten.replication_pad1d.default", "torch.ops.aten.replication_pad2d.default",
-        "torch.ops.aten.roll.default", "torch.ops.aten.flip.default", "torch.ops.aten.repeat.default", "torch.ops.aten.tile.default",
-        "torch.ops.aten.pixel_shuffle.default", "torch.ops.aten.pixel_unshuffle.default", "torch.ops.aten.upsample_nearest2d.default",
-        "torch.ops.aten.upsample_nearest2d.vec"})
+       {"view.default",    "_unsafe_view.default", "reshape.default", "flatten.using_ints", "unflatten.int",
+        "squeeze.default", "squeeze.dim",          "squeeze.dims",    "unsqueeze.default",  "expand.default",
+        "permute.default", "transpose.int",        "t.default",       "slice.Tensor",       "select.int",
+        "narrow.default",  "chunk.default",        "split.Tensor",    "split.sizes",        "split_with_sizes.default",
+        "unbind.int"})
+    table.push_back({target, view});
+  for (const std::string_view target : {"clone.default", "contiguous.default", "alias.default"}) table.push_back({target, same});
+  for (const std::string_view target : {"to.dtype", "to.dtype_layout", "_to_copy.default"}) table.push_back({target, converted});
+  table.push_back({"dropout.default", dropout});
+  for (const std::string_view target : {"cat.default", "concat.default"}) table.push_back({target, cat});
+  table.push_back({"stack.default", stack});
+  table.push_back({"embedding.default", embedding, true, false});
+  for (const std::string_view target :
+       {"pad.default", "constant_pad_nd.default", "reflection_pad1d.default", "reflection_pad2d.default", "replication_pad1d.default",
+        "replication_pad2d.default", "roll.default", "flip.default", "repeat.default", "tile.default", "pixel_shuffle.default",
+        "pixel_unshuffle.default", "upsample_nearest2d.default", "upsample_nearest2d.vec"})
     table.push_back({target, movement});
-  for (const std::string_view target : {"torch.ops.aten.index.Tensor", "torch.ops.aten.index_select.default", "torch.ops.aten.gather.default"})
+  for (const std::string_view target : {"index.Tensor", "index_select.default", "gather.default"})
     table.push_back({target, movement, true, false});  // for the sake of their indices
-  for (const std::string_view target : {"torch.ops.aten.zeros_like.default", "torch.ops.aten.ones_like.default", "torch.ops.aten.full_like.default",
-                                        "torch.ops.aten.new_zeros.default", "torch.ops.aten.new_ones.default", "torch.ops.aten.new_full.default",
-                                        "torch.ops.aten.sym_size.int", "torch.ops.aten.detach.default", "torch.ops.aten.argmax.default"})
+  for (const std::string_view target : {"zeros_like.default", "ones_like.default", "full_like.default", "new_zeros.default", "new_ones.default",
+                                        "new_full.default", "sym_size.int", "detach.default", "argmax.default"})
     table.push_back({target, nullptr});
 }
 
