@@ -214,7 +214,8 @@ void resize(OnnxCall& call) {
   else if (mode == "linear" && (aligned || half_pixel)) target = axes == 1 ? "upsample_linear" : "upsample_bilinear";
   else if (mode == "cubic" && axes == 2 && (aligned || half_pixel) && std::fabs(call.real("cubic_coeff_a", -0.75) + 0.75) < 1e-6)
     target = "upsample_bicubic";
-  if (target.empty() || axes < 1 || axes > 2 || call.attribute("axes") || call.integer("antialias", 0) != 0)
+  if (target.empty() || axes < 1 || axes > 2 || call.attribute("axes") || call.integer("antialias", 0) != 0 ||
+      call.integer("exclude_outside", 0) != 0 || call.text("keep_aspect_ratio_policy", "stretch") != "stretch")
     call.refuse("has the mode ", mode, " with ", place, " for ", rank, " axes, which aten.upsample cannot");
   const bool by_size = call.has(3);
   Argument::List sizes, factors;

@@ -429,8 +429,11 @@ Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalDa
   }
 }
 
-// A ModelProto begins with its version (field 1, a varint); a zip archive with PK.
-bool looks_like_onnx(std::span<const std::byte> bytes) { return bytes.size() > 1 && bytes[0] == std::byte{0x08}; }
+// A ModelProto begins with the tag of one of its fields: its version nearly always, else its producer or its graph. A zip archive begins with PK.
+bool looks_like_onnx(std::span<const std::byte> bytes) {
+  static constexpr uint8_t kTags[] = {0x08, 0x12, 0x1A, 0x3A};
+  return bytes.size() > 1 && std::any_of(std::begin(kTags), std::end(kTags), [&](uint8_t tag) { return bytes[0] == std::byte{tag}; });
+}
 
 Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
   return looks_like_onnx(bytes) ? load_onnx(bytes, external) : load_pt2(bytes);
