@@ -32,7 +32,7 @@ Program load_program(std::span<const std::byte> bytes, const format::OnnxExterna
 // An ONNX model of opset 17, which ONNX Runtime has run since 1.12. Quantized programs become QDQ models: QuantizeLinear and DequantizeLinear
 // around the operators, int8 and uint8 activations, int8 weights per channel or per tensor as initializers, and the bias of a convolution or a
 // two-dimensional linear as int32 with the product of both scales, rounded half to even, as integer kernels want it (where it fits, else float).
-// A range narrower than the data type's becomes a Clip in front. Inputs keep their names and open dimensions those of their symbols; outputs
+// A range narrower than the data type's becomes a Clip in front; ranges chosen at run time become DynamicQuantizeLinear. Inputs keep their names and open dimensions those of their symbols; outputs
 // are output_0, output_1, ... Equal programs give equal bytes.
 // Throws Error{kUnsupported} that lists everything which has no ONNX form: operators with their nodes, settings with the reason.
 std::vector<std::byte> save_onnx(const Program& program);

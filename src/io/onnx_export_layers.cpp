@@ -280,6 +280,36 @@ void per_tensor(AtenCall& call) {
               {input, call.scalar(scale, DType::kF32), call.scalar(static_cast<double>(zero_point), dtype)});
 }
 
+// Quantization by the range that the values turn out to have: (input, quant_min, quant_max, eps, dtype). ONNX does it to uint8; int8 is the same
+// integers less 128, so what is dequantized is the same. The operator gives the integers too.
+void choose_qparams(AtenCall& call) {
+  if (call.integer(2) - call.integer(1) != 255) call.refuse("chooses qparams for ", call.integer(2) - call.integer(1) + 1, " integers, ONNX for 256");
+  const std::string name = call.file().fresh(call.node().name());
+  call.file().emit_many("DynamicQuantizeLinear", {call.tensor(0)}, {}, {name + "/integers", name + "/0", name + "/1"});
+  call.same_as(name);
+}
+
+// The choose_qparams that gave the scale at argument 1; null if none did.
+const Node* chosen_by(const AtenCall& call) {
+  const Node* item = call.arg(1).node();
+  const Node* choice = item && item->is("operator.getitem") ? item->arg(0).node() : nullptr;
+  return choice && choice->is("torch.ops.quantized_decomposed.choose_qparams.tensor") ? choice : nullptr;
+}
+
+// (input, scale, zero_point, quant_min, quant_max, dtype) with tensors that choose_qparams gives.
+void quantize_by_choice(AtenCall& call) {
+  const Node* choice = chosen_by(call);
+  if (choice == nullptr || choice->arg(0) != call.arg(0)) call.refuse("quantizes by qparams of other values than its own");
+  call.same_as(call.file().value(choice) + "/integers");
+}
+void dequantize_by_choice(AtenCall& call) {
+  const Node* input = call.arg(0).node();
+  const bool is_own =
+      chosen_by(call) && input && input->is("torch.ops.quantized_decomposed.quantize_per_tensor.tensor") && input->arg(1) == call.arg(1);
+  if (!is_own) call.refuse("dequantizes by qparams that its integers were not made with");
+  call.finish("DequantizeLinear", {call.tensor(0), call.tensor(1), call.tensor(2)});
+}
+
 // {quantize,dequantize}_per_channel: (input, scales, zero_points, axis, quant_min, quant_max, dtype)
 void per_channel(AtenCall& call) {
   const DType dtype = quantized_dtype(call, call.arg(6));
@@ -305,6 +335,7 @@ constexpr AtenExporter kExporters[] = {{"_adaptive_avg_pool2d.default", adaptive
                                        {"avg_pool3d.default", pool},
                                        {"batch_norm.default", batch_norm},
                                        {"bmm.default", matmul},
+                                       {"choose_qparams.tensor", choose_qparams},
                                        {"conv1d.default", conv},
                                        {"conv1d.padding", conv},
                                        {"conv2d.default", conv},
@@ -317,6 +348,7 @@ constexpr AtenExporter kExporters[] = {{"_adaptive_avg_pool2d.default", adaptive
                                        {"convolution.default", convolution},
                                        {"dequantize_per_channel.default", per_channel},
                                        {"dequantize_per_tensor.default", per_tensor},
+                                       {"dequantize_per_tensor.tensor", dequantize_by_choice},
                                        {"group_norm.default", group_norm},
                                        {"instance_norm.default", instance_norm},
                                        {"layer_norm.default", layer_norm},
@@ -328,6 +360,7 @@ constexpr AtenExporter kExporters[] = {{"_adaptive_avg_pool2d.default", adaptive
                                        {"mm.default", matmul},
                                        {"quantize_per_channel.default", per_channel},
                                        {"quantize_per_tensor.default", per_tensor},
+                                       {"quantize_per_tensor.tensor", quantize_by_choice},
                                        {"scaled_dot_product_attention.default", attention},
                                        {"upsample_bicubic2d.vec", upsample},
                                        {"upsample_bilinear2d.vec", upsample},

@@ -268,6 +268,17 @@ void quantize_linear(OnnxCall& call) {
 void dequantize_linear(OnnxCall& call) {
   const DType dtype = call.meta(0).dtype;
   const Tensor integers = call.constant(0);
+  if (dtype != DType::kS32 && !call.is_constant(1)) {
+    // By the scale and zero point that DynamicQuantizeLinear gave.
+    const auto before_casts = [](Node* node) {
+      while (node->is("torch.ops.aten.to.dtype") || node->is("torch.ops.aten.reshape.default")) node = node->arg(0).node();
+      return node;
+    };
+    Node *scale = before_casts(call.tensor(1)), *zero_point = call.has(2) ? before_casts(call.tensor(2)) : nullptr;
+    if (!zero_point || !scale->is("operator.getitem") || !zero_point->is("operator.getitem")) call.refuse("has a scale that is computed");
+    return call.set(call.call_as_it_is(concat(kDecomposed, "dequantize_per_tensor.tensor"),
+                                       {call.tensor(0), scale, zero_point, min_of(dtype), max_of(dtype), dtype}));
+  }
   if (dtype != DType::kS32) return linear_quantization(call, "dequantize", dtype);
   // A bias: PT2E keeps it in float.
   if (!integers.defined()) call.refuse("dequantizes int32 values that are computed, which qdq does not read");
