@@ -120,8 +120,7 @@ void fold_batch_norms(Program& program) {
     };
     node->set_arg(1, constant("_weight", found->step.weight));
     node->set_arg(2, constant("_bias", found->step.bias));
-    found->last->replace_all_uses_with(node);
-    graph.erase(found->last);
+    found->last->replace_all_uses_with(node);  // which leaves it to the elimination: the walk comes by
   }
   graph.eliminate_dead_code();
   program.erase_unused_attributes();
