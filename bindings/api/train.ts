@@ -44,7 +44,7 @@ export function prepareQatPt2e(program: Program, quantizer: AnyQuantizer): Prepa
 export interface TrainingOptions {
   loss?: "cross_entropy" | "mse";  // of the program's first output; default cross_entropy
   optimizer?: "sgd" | "adam";      // default sgd
-  lr?: number;                     // default 0.01; fine-tuning a trained model wants less: 1e-4 of sgd, 3e-5 of adam
+  lr?: number;                     // default 0.01; fine-tuning a trained model wants less: 3e-5 of sgd, 1e-5 of adam
   momentum?: number;               // of sgd; default 0
   weightDecay?: number;            // default 0
 }

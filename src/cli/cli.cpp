@@ -127,12 +127,12 @@ struct CommandLine {
     verb->add_option("-o,--output", train.output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
     add_quantizer_options(*verb, train.quantizer);
     add_data_options(*verb, train.data_options);
-    verb->add_option("--epochs", train.epochs, "how often each sample is seen (10)")->type_name("N")->check(CLI::PositiveNumber);
+    verb->add_option("--epochs", train.epochs, "how often each sample is seen (3)")->type_name("N")->check(CLI::PositiveNumber);
     verb->add_option("--bn-epochs", train.bn_epochs,
                      "the first epochs, in which batch norms learn the statistics of batches (1); 0: they keep the model's")
         ->type_name("N");
     verb->add_option("--optimizer", train.optimizer, "adam (default) or sgd")->type_name("NAME");
-    verb->add_option("--lr", train.lr, "the learning rate at the start (3e-5 of adam, 1e-4 of sgd); it falls to 0")->type_name("R");
+    verb->add_option("--lr", train.lr, "the learning rate at the start (1e-5 of adam, 3e-5 of sgd); it falls to 0")->type_name("R");
     verb->add_option("--momentum", train.momentum, "of sgd (0.9)")->type_name("R");
     verb->add_option("--weight-decay", train.weight_decay, "what of each parameter is added to its gradient (0)")->type_name("R");
     verb->add_option("--seed", train.seed, "of the order of the samples (0); the same seed gives the same bytes")->type_name("N");

@@ -118,7 +118,7 @@ void train(const TrainOptions& options, Host& host) {
   const bool adam = options.optimizer == "adam";
   QDQ_CHECK(adam || options.optimizer == "sgd", kInvalidArgument, "there is no optimizer ", options.optimizer, "; wanted adam or sgd");
   training.optimizer = adam ? Optimizer::kAdam : Optimizer::kSgd;
-  training.lr = options.lr.value_or(adam ? 3e-5 : 1e-4);
+  training.lr = options.lr.value_or(adam ? 1e-5 : 3e-5);
   training.momentum = options.momentum;
   training.weight_decay = options.weight_decay;
   Trainer trainer(prepared, training);

@@ -42,10 +42,10 @@ struct TrainOptions {
   std::string model, data, labels, classes, output;
   DataOptions data_options;
   QuantizerOptions quantizer;
-  int64_t epochs = 10;
+  int64_t epochs = 3;
   int64_t bn_epochs = 1;           // the first in which batch norms take in the statistics of batches
   std::string optimizer = "adam";  // or "sgd"
-  std::optional<double> lr;        // at the start (3e-5 of Adam, 1e-4 of SGD); it falls to 0 as half a cosine
+  std::optional<double> lr;        // at the start (1e-5 of Adam, 3e-5 of SGD); it falls to 0 as half a cosine
   double momentum = 0.9;           // of SGD
   double weight_decay = 0;
   int64_t seed = 0;  // of the order of the samples
