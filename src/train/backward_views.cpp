@@ -55,6 +55,19 @@ std::vector<Value> movement(const BackwardCall& c) {
   return {sums.to(DType::kF32)};
 }
 
+// Padding with a constant, pairs of (before, behind) from the last axis on: what lies between is all that counts.
+std::vector<Value> pad(const BackwardCall& c) {
+  const std::vector<int64_t> pads = c.call.integers(1);
+  const bool is_constant = c.call.size() < 4 || c.call.string(2) == "constant";
+  if (!is_constant || std::any_of(pads.begin(), pads.end(), [](int64_t count) { return count < 0; })) return movement(c);
+  Tensor g = c.g();
+  for (size_t i = 0; i + 1 < pads.size(); i += 2) {
+    const int64_t axis = g.dim() - 1 - static_cast<int64_t>(i / 2);
+    g = g.slice(axis, pads[i], pads[i] + c.x(0).size(axis));
+  }
+  return {Value(g)};
+}
+
 std::vector<Value> same(const BackwardCall& c) { return {c.g()}; }
 
 // An operator that converts or copies: floats(), which later entries call, refuses other dtypes.
@@ -117,10 +130,10 @@ void add_view_backwards(std::vector<BackwardDef>& table) {
   for (const std::string_view target : {"cat.default", "concat.default"}) table.push_back({target, cat});
   table.push_back({"stack.default", stack});
   table.push_back({"embedding.default", embedding, true, false});
-  for (const std::string_view target :
-       {"pad.default", "constant_pad_nd.default", "reflection_pad1d.default", "reflection_pad2d.default", "replication_pad1d.default",
-        "replication_pad2d.default", "roll.default", "flip.default", "repeat.default", "tile.default", "pixel_shuffle.default",
-        "pixel_unshuffle.default", "upsample_nearest2d.default", "upsample_nearest2d.vec"})
+  for (const std::string_view target : {"pad.default", "constant_pad_nd.default"}) table.push_back({target, pad});
+  for (const std::string_view target : {"reflection_pad1d.default", "reflection_pad2d.default", "replication_pad1d.default",
+                                        "replication_pad2d.default", "roll.default", "flip.default", "repeat.default", "tile.default",
+                                        "pixel_shuffle.default", "pixel_unshuffle.default", "upsample_nearest2d.default", "upsample_nearest2d.vec"})
     table.push_back({target, movement});
   for (const std::string_view target : {"index.Tensor", "index_select.default", "gather.default"})
     table.push_back({target, movement, true, false});  // for the sake of their indices
