@@ -103,9 +103,6 @@ def weight_of(weight, key, arrays):
     else:
         out = {"scale": [weight.q_scale()], "zero_point": [weight.q_zero_point()], "axis": 0}
     arrays[key] = weight.int_repr().numpy()
-    if weight.dtype == torch.quint4x2:  # two in a byte, the first below
-        packed = arrays[key].reshape(weight.shape[0], -1)
-        arrays[key] = np.stack([packed & 15, packed >> 4], -1).reshape(weight.shape)
     return out | {"qscheme": scheme, "dtype": str(weight.dtype)[6:], "npz": key}
 
 

@@ -29,6 +29,17 @@ TEST(FxGolden, IsWhatPyTorchMakes) {
   EXPECT_NE(host.out.find(" passed, 0 failed"), std::string::npos) << host.out;
 }
 
+TEST(FxGolden, ARefusalIsExpectedWhereTheCaseSaysSo) {
+  for (const auto& [mapping, refused] :
+       {std::pair(R"({"object_type": [["torch.nn.Conv2d", {"named": "default_qconfig"}]]})", true), std::pair(R"({"default": "x86"})", false)}) {
+    MemoryHost host;
+    add_folder(QDQ_SOURCE_DIR "/tests/golden/fx/modules_conv", host);
+    host.add("fx/case.json", concat(R"({"category": "fx", "recipe": {"qconfig_mapping": )", mapping,
+                                    R"(}, "tolerances": {}, "expected": {"error": "LookupError"}})"));
+    EXPECT_EQ(run_conformance("fx", host), refused ? 0 : 1) << host.out;
+  }
+}
+
 // A case whose facts are changed must fail: the comparison looks.
 TEST(FxGolden, SeesEveryKindOfDifference) {
   const std::string folder = QDQ_SOURCE_DIR "/tests/golden/fx/modules_conv";
