@@ -2,7 +2,6 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <numbers>
@@ -15,6 +14,7 @@
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "io/pt2.h"
+#include "kernel/math.h"
 #include "quant/explain.h"
 
 namespace qdq {
@@ -140,8 +140,11 @@ void train(const TrainOptions& options, Host& host) {
     Progress progress(host, concat("epoch ", epoch + 1, " of ", options.epochs), samples.num_batches(), "batches");
     double loss = 0;
     for (int64_t i = 0; i < samples.num_batches(); ++i, ++step) {
-      const double done = static_cast<double>(step) / static_cast<double>(steps);
-      trainer.set_lr(training.lr * 0.5 * (1 + std::cos(std::numbers::pi * done)));
+      // The C library's cosine is not the same in every build.
+      const auto angle = std::numbers::pi_v<float> * static_cast<float>(step) / static_cast<float>(steps);
+      float cosine = 0;
+      kernel::cos_f32(&angle, 1, &cosine);
+      trainer.set_lr(training.lr * 0.5 * (1.0 + cosine));
       const auto [inputs, target] = samples.batch(i);
       loss += trainer.step(inputs, target);
       progress.advance();
