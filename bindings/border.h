@@ -56,4 +56,7 @@ emscripten::val tensor_to(const Tensor& tensor);
 std::vector<Tensor> tensors_from(const emscripten::val& list);
 emscripten::val tensors_to(const std::vector<Tensor>& tensors);
 
+// Tells embind of what trains (bindings/train.cpp).
+void register_training();
+
 }  // namespace qdq

@@ -1,6 +1,7 @@
 // The part of the module that a page gets when there is something to quantize: preparing, calibrating and converting, data, reports, and what
 // authors of backends ask for.
 #include <emscripten/bind.h>
+#include <emscripten/emscripten.h>
 
 #include <map>
 
@@ -344,7 +345,9 @@ val convert(int prepared, bool fold_quantize, bool use_reference_representation)
 
 }  // namespace
 
-EMSCRIPTEN_BINDINGS(qdq_quantize) {
+// Tells embind of these functions. JavaScript calls it once this part of the module is there; until then not even their names are.
+extern "C" EMSCRIPTEN_KEEPALIVE void registerQuantization() {
+  register_training();
   emscripten::function("loadProgram", &load_either);
   emscripten::function("savePt2", &save);
   emscripten::function("saveOnnx", &save_as_onnx);

@@ -70,7 +70,7 @@ val switch_prepared(int prepared, const std::string& what, bool enabled) {
 
 }  // namespace
 
-EMSCRIPTEN_BINDINGS(qdq_train) {
+void register_training() {
   emscripten::function("makeTrainer", &make_trainer);
   emscripten::function("trainStep", &train_step);
   emscripten::function("setLearningRate", &set_learning_rate);

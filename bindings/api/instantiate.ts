@@ -6,36 +6,24 @@ import type { ThreadWorker } from "../wasm/qdq-threads.js";
 // Starts a worker that runs a classic script; `failed` is called if it cannot, or when it breaks.
 export type StartWorker = (script: URL, failed: (reason: unknown) => void) => ThreadWorker;
 
-// A module comes whole or in two parts (bindings/split.mjs). The second is instantiated into the memory and the table of the first, which
-// has functions of ours in the table where those of the second will be: `called` has to bring it, or to throw.
+// A module comes whole or in two parts (bindings/split.mjs); the second is instantiated into the memory and the table of the first.
 export class FirstPart {
   readonly isWhole: boolean;
-  readonly #compiled: WebAssembly.Module;
-  readonly #called: () => void;
+  readonly #mark: string;
   #instance: WebAssembly.Instance | undefined;
 
-  constructor(compiled: WebAssembly.Module, called: () => void) {
-    this.#compiled = compiled;
-    this.#called = called;
-    this.isWhole = !WebAssembly.Module.imports(compiled).some(({ module }) => module === "second");
+  constructor(readonly compiled: WebAssembly.Module) {
+    this.#mark = markOf(compiled);
+    this.isWhole = this.#mark === "";
   }
 
   async instantiate(imports: WebAssembly.Imports): Promise<WebAssembly.Instance> {
-    let table: WebAssembly.Table | undefined;
-    const second = new Proxy({}, {
-      get: (_, slot) => (...args: unknown[]) => {
-        this.#called();
-        table ??= Object.values(this.#instance!.exports).find((each) => each instanceof WebAssembly.Table);
-        return table!.get(Number(slot))(...args);
-      },
-    });
-    return (this.#instance = await WebAssembly.instantiate(this.#compiled, { ...imports, second }));
+    return (this.#instance = await WebAssembly.instantiate(this.compiled, imports));
   }
 
   // What the second part imports. Throws QdqError{InvalidArgument} if it was not cut from the same module.
   importsOf(second: WebAssembly.Module): WebAssembly.Imports {
-    const [mine, its] = [this.#compiled, second].map((part) => String(new Uint8Array(WebAssembly.Module.customSections(part, "qdq")[0] ?? [])));
-    if (mine !== its || WebAssembly.Module.imports(second).some(({ module }) => module !== "first")) {
+    if (markOf(second) !== this.#mark || WebAssembly.Module.imports(second).some(({ module }) => module !== "first")) {
       throw new QdqError("InvalidArgument", "the files of the module are not parts of one; take both from the same build, qdq-quantize.wasm " +
         "with qdq.wasm and qdq-relaxed-quantize.wasm with qdq-relaxed.wasm");
     }
@@ -43,13 +31,15 @@ export class FirstPart {
   }
 }
 
+// What both parts of a module have, and no other.
+const markOf = (part: WebAssembly.Module): string => new Uint8Array(WebAssembly.Module.customSections(part, "qdq")[0] ?? []).join();
+
 // Rejects if the engine refuses the module, for example because it has no more memory to give.
-export function instantiate<M>(create: (options: Instantiation) => Promise<M>, compiled: WebAssembly.Module, part?: FirstPart): Promise<M> {
+export function instantiate<M>(create: (options: Instantiation) => Promise<M>, part: FirstPart): Promise<M> {
   return new Promise((resolve, reject) => {
     const options: Instantiation = {
       instantiateWasm(imports, done) {
-        const instance = part ? part.instantiate(imports) : WebAssembly.instantiate(compiled, imports);
-        instance.then((it) => done(it, compiled), reject);
+        part.instantiate(imports).then((instance) => done(instance, part.compiled), reject);
         return {};
       },
     };
@@ -77,7 +67,7 @@ export async function instantiateWithThreads<M>(
     return worker;
   } as unknown as new () => ThreadWorker;
   try {
-    const made = instantiate<M>((options) => create({ ...options, workers: threads - 1, Worker }), compiled);
+    const made = instantiate<M>((options) => create({ ...options, workers: threads - 1, Worker }), new FirstPart(compiled));
     return await Promise.race([made, failure]);
   } catch (error) {
     for (const worker of started) worker.terminate();

@@ -88,12 +88,15 @@ async function loadWithThreads(threads: number, compiled?: WebAssembly.Module): 
     compiled = await compile(source);
     nameModule(source);
   }
-  return instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, door.startWorker);
+  const whole = await instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, door.startWorker);
+  whole._registerQuantization();
+  return whole;
 }
 
 async function loadWithoutThreads(compiled: WebAssembly.Module, second: Source | undefined): Promise<RawRunner> {
-  const part = new FirstPart(compiled, () => void module());
-  const runner = await instantiate(createQdq, compiled, part);
+  const part = new FirstPart(compiled);
+  const runner = await instantiate(createQdq, part);
+  if (part.isWhole) runner._registerQuantization();
   incomplete = part.isWhole ? undefined : part;
   quantizeSource = second;
   return runner;
@@ -148,14 +151,21 @@ function secondSource(): Source {
   throw new QdqError("InvalidArgument", "configure({ wasm }) gave the bytes of a module's first part alone; give those of NAME-quantize.wasm as quantizeWasm");
 }
 
+// The second part has been added to the first.
+function complete(): void {
+  incomplete = undefined;
+  loaded!._registerQuantization();
+}
+
 // Everything, loaded if it is not yet.
 export async function loadModule(): Promise<RawModule> {
   await loadRunner();
   if (incomplete) {
     const second = await compile(secondSource());
+    const part = incomplete;
     // Another call may have been faster.
-    if (incomplete) await WebAssembly.instantiate(second, incomplete.importsOf(second));
-    incomplete = undefined;
+    if (part) await WebAssembly.instantiate(second, part.importsOf(second));
+    if (part && part === incomplete) complete();
   }
   return loaded as RawModule;
 }
@@ -171,7 +181,7 @@ export function module(): RawModule {
     }
     const second = new WebAssembly.Module((isPlace(source) ? door.readNow!(source) : source) as BufferSource);
     new WebAssembly.Instance(second, incomplete.importsOf(second));
-    incomplete = undefined;
+    complete();
   }
   return loaded as RawModule;
 }

@@ -39,6 +39,8 @@ export interface RawHost {
 export interface RawRunner {
   loadPt2(bytes: Uint8Array): Answer<number>;
   isQuantized(program: number): Answer<boolean>;
+  // Makes a RawModule of this object. To be called once, when the second part is there.
+  _registerQuantization(): void;
   describeProgram(program: number): Answer<string>;
   lower(program: number, backend: string, bf16: boolean): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;

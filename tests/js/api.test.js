@@ -187,6 +187,7 @@ describe("the flow", () => {
     const qconfig = { activation, weight: { class: "MinMaxObserver", args: { dtype: "qint8" } } };
     const linears = new qdq.QConfigMapping().setObjectType("torch.nn.Linear", qconfig).setModuleNameObjectTypeOrder("", "torch.add", 3, null);
     expect(new Set(classes(linears))).toEqual(new Set(["MinMaxObserver"]));
+    const fails = (work, words) => expect(thrown(work)).toMatchObject({ code: "InvalidArgument", message: expect.stringMatching(words) });
     fails(() => classes(new qdq.QConfigMapping().setGlobal({ named: "best_qconfig" })), /there is no qconfig 'best_qconfig'/);
     fails(() => classes(new qdq.QConfigMapping().setModuleNameRegex("(", null)), /has a \( without a \)/);
   });
