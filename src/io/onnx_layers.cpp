@@ -32,7 +32,8 @@ Window window_of(OnnxCall& call, const std::vector<int64_t>& kernel) {
   if (call.rank(0) != axes + 2 || out.strides.size() != axes || out.dilations.size() != axes || pads.size() != 2 * axes)
     call.refuse("has a window of ", axes, " axes, but strides, dilations, pads or an input of another number");
   for (size_t i = 0; i < axes; ++i)
-    if (out.strides[i] < 1 || out.dilations[i] < 1 || kernel[i] < 1) call.refuse("has a stride, a dilation or a window below 1");
+    for (const int64_t each : {out.strides[i], out.dilations[i], kernel[i]})
+      if (each < 1 || each > INT32_MAX) call.refuse("has the stride, dilation or window ", each, ", wanted 1 to ", INT32_MAX);
   out.begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes));
   out.end.assign(pads.begin() + static_cast<std::ptrdiff_t>(axes), pads.end());
   if (automatic == "VALID") {

@@ -179,8 +179,9 @@ void split(OnnxCall& call) {
     const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
     if (!size) call.refuse("divides an axis whose size is open");
     const auto count = static_cast<int64_t>(call.num_outputs());
-    const int64_t each = count == 0 ? 0 : (*size + count - 1) / count;
-    for (int64_t i = 0; i < count; ++i) parts.push_back(std::clamp<int64_t>(*size - i * each, 0, each));
+    const int64_t each = count == 0 ? 0 : *size / count + (*size % count != 0);
+    int64_t rest = *size;
+    for (int64_t i = 0; i < count; ++i, rest -= parts.back()) parts.push_back(std::min(rest, each));
   }
   if (parts.size() != call.num_outputs()) call.refuse("has ", call.num_outputs(), " outputs for ", parts.size(), " parts");
   Node* all = call.call("split_with_sizes.default", {call.tensor(0), OnnxCall::list(parts), axis});
