@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <new>
 
+#include "format/bytes.h"
 #include "io/onnx.h"
 #include "io/onnx_import.h"
 #include "io/pt2.h"
@@ -436,7 +437,10 @@ bool looks_like_onnx(std::span<const std::byte> bytes) {
 }
 
 Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
-  return looks_like_onnx(bytes) ? load_onnx(bytes, external) : load_pt2(bytes);
+  if (looks_like_onnx(bytes)) return load_onnx(bytes, external);
+  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile,
+            "this is neither a .pt2 file, which is a zip archive, nor an ONNX model; wanted what torch.export.save or torch.onnx.export writes");
+  return load_pt2(bytes);
 }
 
 }  // namespace qdq

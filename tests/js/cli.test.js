@@ -130,7 +130,7 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
   test.each([
     ["a missing model", ["inspect", "none.pt2"], /^qdq: cannot read none.pt2: no such file or directory\n$/],
     ["a folder as a model", ["inspect", "."], /^qdq: cannot read \.: it is a folder, a file was wanted\n$/],
-    ["a text as a model", ["inspect", "bad.json"], /^qdq: bad.json: this is no .pt2 file, .* wanted what torch.export.save writes\n$/],
+    ["a text as a model", ["inspect", "bad.json"], /^qdq: bad.json: this is neither a .pt2 file, .* wanted what torch.export.save or torch.onnx.export writes\n$/],
     ["an output that is a folder", ["quantize", modelPath, ...calibration, "-o", "."], /^qdq: cannot write \.: it is a folder, wanted the name of a file\n$/],
     ["an empty recipe", ["quantize", modelPath, ...calibration, "--recipe", "empty.json", "-o", "no.pt2"], /^qdq: empty.json is empty, wanted JSON\n$/],
     ["a limit below zero", ["quantize", modelPath, ...calibration.slice(0, 4), "--limit=-3", "-o", "no.pt2"], /^qdq: the limit is -3 samples, /],
