@@ -50,7 +50,7 @@ export interface RawRunner {
   capabilities(): Answer<{ integerProducts: string; threads: number }>;
 }
 
-// Both parts (bindings/quantize.cpp).
+// Both parts (bindings/quantize.cpp, bindings/train.cpp).
 export interface RawModule extends RawRunner {
   // A .pt2 file or an ONNX model; the bytes tell which.
   loadProgram(bytes: Uint8Array, files: Record<string, Uint8Array> | undefined): Answer<number>;

@@ -42,13 +42,24 @@ test("what only runs quantized programs never fetches the part that quantizes, a
     await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
     const at = (file) => new URL("http://127.0.0.1:" + server.address().port + "/" + file);
     configure({ wasm: at(first), ...(second && { quantizeWasm: at(second) }) });
-    const program = await loadPt2(await readFile(process.env.QDQ_INT8));
-    const [{ shape }] = lower(program).run([tensor(new Float32Array(3 * 40 * 40), [1, 3, 40, 40])]);
+    const bytes = await readFile(process.env.QDQ_INT8);
+    const program = await loadPt2(bytes);
+    // What is computed and what is said, which takes constants from both parts if they were cut wrongly.
+    const image = tensor(Float32Array.from({ length: 3 * 40 * 40 }, (_, i) => Math.sin(i)), [1, 3, 40, 40]);
+    const look = async () => {
+      const messages = [];
+      for (const work of [() => lower(program).run([]), () => loadPt2(bytes.subarray(0, 5000)), () => loadPt2(bytes.subarray(0, bytes.length - 9))])
+        await Promise.resolve().then(work).catch(({ message }) => messages.push(message));
+      return JSON.stringify([Array.from(lower(program).run([image])[0].data), program.info(), messages]);
+    };
+    const [{ shape }] = lower(program).run([image]);
+    const alone = await look();
     const quantizes = (await capabilities()).quantizes, error = (() => { try { savePt2(program); } catch (reason) { return reason; } })();
     const fetched = [...requests];
     const refused = await loadQuantization().then(() => "", (reason) => reason.message);
     server.close();
-    console.log(JSON.stringify({ shape, quantizes, code: error.code, message: error.message, fetched, refused, saved: refused ? 0 : savePt2(program).length }));`;
+    const same = (await look()) === alone, refusals = JSON.parse(alone)[2].length;
+    console.log(JSON.stringify({ same, refusals, shape, quantizes, code: error.code, message: error.message, fetched, refused, saved: refused ? 0 : savePt2(program).length }));`;
   const { mkdtempSync, rmSync, writeFileSync, readFileSync } = require("node:fs");
   const qdq = require("../../dist/cjs/node/index.js");
   const folder = mkdtempSync(path.join(require("node:os").tmpdir(), "qdq-"));
@@ -65,7 +76,7 @@ test("what only runs quantized programs never fetches the part that quantizes, a
       return JSON.parse(stdout);
     };
     const said = await answer("qdq.wasm");
-    expect(said).toMatchObject({ shape: [1, 16], quantizes: false, code: "InvalidArgument", fetched: ["/qdq.wasm"], refused: "", saved: bytes.length });
+    expect(said).toMatchObject({ same: true, refusals: 3, shape: [1, 16], quantizes: false, code: "InvalidArgument", fetched: ["/qdq.wasm"], refused: "", saved: bytes.length });
     expect(said.message).toMatch(/loadQuantization\(\)/);
     // Parts of two modules would call each other's functions by wrong numbers.
     expect((await answer("qdq.wasm", "qdq-relaxed-quantize.wasm")).refused).toMatch(/not parts of one/);
