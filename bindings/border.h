@@ -1,6 +1,7 @@
-// The language border: how what JavaScript holds and gives becomes C++, and back. Data crosses, not objects: programs, prepared programs and
-// sessions are known to JavaScript by numbers; tensors cross as bytes, recipes and reports as JSON text. bindings/wasm/qdq.d.ts lists the
-// functions of both parts of the module: bindings/run.cpp and bindings/quantize.cpp.
+// The language border: how what JavaScript holds and gives becomes C++, and back. Data crosses, not objects: programs,
+// prepared programs and sessions are known to JavaScript by numbers; tensors cross as bytes, recipes and reports as
+// JSON text. bindings/wasm/qdq.d.ts lists the functions of the modules: bindings/run.cpp, bindings/quantize.cpp and
+// bindings/train.cpp.
 #pragma once
 
 #include <emscripten/val.h>
@@ -32,31 +33,34 @@ template <class T> class Kept final : public Thing {
 
 int keep_thing(std::unique_ptr<Thing> thing);
 Thing* find_thing(int handle);  // null if there is none
-// Frees what a handle stands for. While C++ works, a callback may dispose of what is being worked on; that is put off until the work is done.
+// Frees what a handle stands for. While C++ works, a callback may dispose of what is being worked on; that is put off
+// until the work is done.
 void dispose(int handle);
 
 template <class T> int keep(T thing) { return keep_thing(std::make_unique<Kept<T>>(std::move(thing))); }
 
-// Throws Error{kInvalidArgument} if the handle stands for nothing, or for something else; `what` it should be, with its article.
+// Throws Error{kInvalidArgument} if the handle stands for nothing, or for something else; `what` it should be, with its
+// article.
 template <class T> T& held(int handle, const char* what) {
   Thing* thing = find_thing(handle);
-  QDQ_CHECK(thing != nullptr && thing->kind == &kind_of<T>, kInvalidArgument, "this is not ", what, ", or it has been disposed of");
+  QDQ_CHECK(thing != nullptr && thing->kind == &kind_of<T>, kInvalidArgument, "this is not ", what,
+            ", or it has been disposed of");
   return static_cast<Kept<T>*>(thing)->value;
 }
 
-// Answers {value}, or {error: {code, message, node, op}}. What JavaScript code throws inside of a callback passes through untouched.
+// Answers {value}, or {error: {code, message, node, op}}. What JavaScript code throws inside of a callback passes
+// through untouched.
 emscripten::val answer_of(emscripten::val (*call)(void*), void* body);
 template <class Body> emscripten::val guard(Body&& body) {
-  return answer_of([](void* it) { return emscripten::val((*static_cast<std::remove_reference_t<Body>*>(it))()); }, &body);
+  return answer_of([](void* it) { return emscripten::val((*static_cast<std::remove_reference_t<Body>*>(it))()); },
+                   &body);
 }
 
-// Tensors as {dtype, shape, bytes}, copied in and out. Throws Error{kInvalidArgument} if there is no such dtype or the bytes do not fit the shape.
+// Tensors as {dtype, shape, bytes}, copied in and out. Throws Error{kInvalidArgument} if there is no such dtype or the
+// bytes do not fit the shape.
 Tensor tensor_from(const emscripten::val& raw);
 emscripten::val tensor_to(const Tensor& tensor);
 std::vector<Tensor> tensors_from(const emscripten::val& list);
 emscripten::val tensors_to(const std::vector<Tensor>& tensors);
-
-// Tells embind of what trains (bindings/train.cpp).
-void register_training();
 
 }  // namespace qdq

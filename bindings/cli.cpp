@@ -1,18 +1,36 @@
-// The command line as a module of its own, for npx: option parsing, the verbs and conformance are a quarter of all code, and no page
-// downloads them.
+// The command line as a module of its own, for npx: option parsing and the verbs are code that no page downloads.
 #include "cli/cli.h"
 
 #include <emscripten/bind.h>
 
-#include "host.h"
+#include "files.h"
+
+namespace qdq {
 
 namespace {
 
+// A console in JavaScript.
+class JavaScriptHost final : public Host {
+ public:
+  JavaScriptHost(Files& files, emscripten::val host) : Host(files), host_(std::move(host)) {}
+
+  void print(const std::string& text) override { host_.call<void>("print", text); }
+  void print_error(const std::string& text) override { host_.call<void>("printError", text); }
+  bool error_is_terminal() override { return host_["errorIsTerminal"].as<bool>(); }
+  double now_seconds() override { return emscripten::val::global("performance").call<double>("now") / 1000; }
+
+ private:
+  const emscripten::val host_;
+};
+
 int run_command_line(const emscripten::val& args, const emscripten::val& host) {
-  qdq::JavaScriptHost adapter(host);
-  return qdq::run_cli(emscripten::vecFromJSArray<std::string>(args), adapter);
+  JavaScriptFiles files(host);
+  JavaScriptHost adapter(files, host);
+  return run_cli(emscripten::vecFromJSArray<std::string>(args), adapter);
 }
 
 }  // namespace
 
-EMSCRIPTEN_BINDINGS(qdq_cli) { emscripten::function("runCli", &run_command_line); }
+}  // namespace qdq
+
+EMSCRIPTEN_BINDINGS(qdq_cli) { emscripten::function("runCli", &qdq::run_command_line); }

@@ -1,5 +1,6 @@
-// Completes dist/ after tsc: puts the WASM modules and their glue where the ES module build and the CommonJS build find them.
-// Emscripten's glue is one classic script, which workers run and CommonJS requires; only ES modules need a copy of their own, with exports.
+// Completes dist/ after tsc, with all modules or with those that are named as arguments: puts the WASM modules and
+// their glue where the ES module build and the CommonJS build find them. Emscripten's glue is one classic script, which
+// workers run and CommonJS requires; only ES modules need a copy of their own, with exports.
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const built = process.env.QDQ_WASM_DIR ?? "build/wasm";
@@ -14,23 +15,37 @@ const flavours = {
     type: "commonjs",
     url: (file) => `require("node:url").pathToFileURL(require("node:path").join(__dirname, "../../..", "${file}"))`,
     module: ({ name }, urls) =>
-      `module.exports = { __esModule: true, default: require("../../../${name}.js"), ${urls.map(([name, url]) => `${name}: ${url}`).join(", ")} };`,
+      `module.exports = { __esModule: true, default: require("../../../${name}.js"), ` +
+      `${urls.map(([name, url]) => `${name}: ${url}`).join(", ")} };`,
   },
 };
 for (const [folder, { type }] of Object.entries(flavours)) {
   mkdirSync(`dist/${folder}/bindings/wasm`, { recursive: true });
-  writeFileSync(`dist/${folder}/package.json`, JSON.stringify({ type }) + "\n");
+  writeFileSync(`dist/${folder}/package.json`, `${JSON.stringify({ type })}\n`);
   chmodSync(`dist/${folder}/node/cli.js`, 0o755);
 }
-const modules = [
-  { name: "qdq", factory: "createQdq", parts: true },
-  { name: "qdq-threads", factory: "createQdq", threads: true },
-  { name: "qdq-cli", factory: "createQdqCli", threads: true },
+// What a page downloads carries its name and version in a custom section "qdq", so that the glue of another module
+// refuses it. https://webassembly.github.io/spec/core/binary/modules.html#custom-section
+const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+const sized = (text) => Buffer.from([text.length, ...Buffer.from(text)]);
+const marked = (bytes, mark) => {
+  const body = Buffer.concat([sized("qdq"), Buffer.from(mark)]);
+  return Buffer.concat([bytes, Buffer.from([0, body.length]), body]);
+};
+const all = [
+  { name: "qdq", factory: "createQdq", program: "qdq" },
+  { name: "qdq-threads", factory: "createQdq", program: "qdq", threads: true },
+  { name: "qdq-run", factory: "createQdqRun", program: "qdq-run" },
+  { name: "qdq-run-threads", factory: "createQdqRun", program: "qdq-run", threads: true },
+  { name: "qdq-cli", factory: "createQdqCli", program: "qdq-cli", threads: true },
 ];
-for (const { name, factory, threads, parts } of modules) {
+const wanted = process.argv.slice(2);
+for (const { name, factory, program, threads } of all) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue;
   const files = { wasmUrl: `${name}.wasm`, relaxedWasmUrl: `${name}-relaxed.wasm` };
-  if (parts) Object.assign(files, { quantizeWasmUrl: `${name}-quantize.wasm`, relaxedQuantizeWasmUrl: `${name}-relaxed-quantize.wasm` });
-  for (const file of Object.values(files)) copyFileSync(`${built}/${file}`, `dist/${file}`);
+  const mark = `${program} ${version}`;
+  for (const file of Object.values(files))
+    writeFileSync(`dist/${file}`, marked(readFileSync(`${built}/${file}`), mark));
   const glue = readFileSync(`${built}/${name}.js`, "utf8");
   // A module and its relaxed form differ in the kernels' code alone, so one glue serves both.
   if (readFileSync(`${built}/${name}-relaxed.js`, "utf8").replaceAll(`${name}-relaxed.`, `${name}.`) !== glue) {
@@ -39,8 +54,9 @@ for (const { name, factory, threads, parts } of modules) {
   writeFileSync(`dist/${name}.js`, glue);
   if (threads) files.workerUrl = `${name}.js`;
   for (const [folder, { url, module }] of Object.entries(flavours)) {
-    const urls = Object.entries(files).map(([constant, file]) => [constant, url(file)]);
-    writeFileSync(`dist/${folder}/bindings/wasm/${name}.js`, `${module({ name, factory, glue }, urls)}\n`);
+    const constants = Object.entries(files).map(([constant, file]) => [constant, url(file)]);
+    constants.push(["mark", JSON.stringify(mark)]);
+    writeFileSync(`dist/${folder}/bindings/wasm/${name}.js`, `${module({ name, factory, glue }, constants)}\n`);
     copyFileSync(`bindings/wasm/${name}.d.ts`, `dist/${folder}/bindings/wasm/${name}.d.ts`);
   }
 }

@@ -1,24 +1,27 @@
-// The part of the module that a page gets when there is something to quantize: preparing, calibrating and converting, data, reports, and what
-// authors of backends ask for.
+// What the module `qdq` has besides running: preparing, calibrating and converting, data, reports, and what authors of
+// backends ask for.
 #include <emscripten/bind.h>
-#include <emscripten/emscripten.h>
 
 #include <map>
 
 #include "border.h"
-#include "cli/data.h"
-#include "cli/evaluation.h"
-#include "cli/quantization_report.h"
-#include "cli/recipe.h"
-#include "cli/report.h"
+#include "data/data.h"
+#include "files.h"
 #include "format/json.h"
 #include "graph/source_partition.h"
-#include "host.h"
+#include "io/model.h"
 #include "io/onnx.h"
 #include "io/pattern.h"
 #include "io/pt2.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
+#include "recipe/recipe.h"
+#include "report/evaluation.h"
+#include "report/explanation_report.h"
+#include "report/graph_report.h"
+#include "report/layer_errors.h"
+#include "report/observers_report.h"
+#include "report/quantization_report.h"
 
 namespace qdq {
 
@@ -28,12 +31,13 @@ namespace {
 
 // Calibration data with the files that it reads when their turn comes.
 struct DataOfHost {
-  std::unique_ptr<JavaScriptHost> host;
+  std::unique_ptr<JavaScriptFiles> files;
   std::unique_ptr<Data> data;
   std::optional<int64_t> classes;  // that the program tells apart
 };
 
-// The programs that quantizers written in JavaScript annotate at the moment, innermost last; JavaScript calls the last one -1.
+// The programs that quantizers written in JavaScript annotate at the moment, innermost last; JavaScript calls the last
+// one -1.
 std::vector<const Program*>& annotated_now() {
   static std::vector<const Program*> programs;
   return programs;
@@ -42,7 +46,8 @@ constexpr int kAnnotatedNow = -1;
 
 const Program& program_of(int handle) {
   if (handle != kAnnotatedNow) return held<Program>(handle, "a program");
-  QDQ_CHECK(!annotated_now().empty(), kInvalidArgument, "this graph could be asked only while annotate() was running; ask the program instead");
+  QDQ_CHECK(!annotated_now().empty(), kInvalidArgument,
+            "this graph could be asked only while annotate() was running; ask the program instead");
   return *annotated_now().back();
 }
 
@@ -50,7 +55,8 @@ const Program& program_of(int handle) {
 
 class JavaScriptObserver final : public Observer {
  public:
-  JavaScriptObserver(ObserverArgs args, val body) : Observer(std::move(args)), body_(std::move(body)), name_(body_["name"].as<std::string>()) {
+  JavaScriptObserver(ObserverArgs args, val body)
+      : Observer(std::move(args)), body_(std::move(body)), name_(body_["name"].as<std::string>()) {
     quant_min_ = args_.quant_min.value_or(min_of(args_.dtype));
     quant_max_ = args_.quant_max.value_or(max_of(args_.dtype));
   }
@@ -70,18 +76,20 @@ class JavaScriptObserver final : public Observer {
     const auto json = format::parse_json(text, "the qparams of " + name_);
     QParams qparams;
     for (const auto& scale : json.at("scale")) {
-      QDQ_CHECK(scale.is_number() && scale.get<double>() > 0, kInvalidArgument, "calculateQparams() of ", name_, " gave the scale ", scale.dump(),
-                ", it must be a positive number");
+      QDQ_CHECK(scale.is_number() && scale.get<double>() > 0, kInvalidArgument, "calculateQparams() of ", name_,
+                " gave the scale ", scale.dump(), ", it must be a positive number");
       qparams.scale.push_back(scale.get<float>());
     }
     for (const auto& zero_point : json.at("zero_point")) {
-      QDQ_CHECK(zero_point.is_number_integer() && zero_point.get<int64_t>() >= quant_min() && zero_point.get<int64_t>() <= quant_max(),
-                kInvalidArgument, "calculateQparams() of ", name_, " gave the zero point ", zero_point.dump(), ", it must be an integer from ",
-                quant_min(), " to ", quant_max());
+      QDQ_CHECK(zero_point.is_number_integer() && zero_point.get<int64_t>() >= quant_min() &&
+                    zero_point.get<int64_t>() <= quant_max(),
+                kInvalidArgument, "calculateQparams() of ", name_, " gave the zero point ", zero_point.dump(),
+                ", it must be an integer from ", quant_min(), " to ", quant_max());
       qparams.zero_point.push_back(zero_point.get<int64_t>());
     }
-    QDQ_CHECK(!qparams.scale.empty() && qparams.scale.size() == qparams.zero_point.size(), kInvalidArgument, "calculateQparams() of ", name_,
-              " gave ", qparams.scale.size(), " scales and ", qparams.zero_point.size(), " zero points");
+    QDQ_CHECK(!qparams.scale.empty() && qparams.scale.size() == qparams.zero_point.size(), kInvalidArgument,
+              "calculateQparams() of ", name_, " gave ", qparams.scale.size(), " scales and ",
+              qparams.zero_point.size(), " zero points");
     return qparams;
   }
 
@@ -112,8 +120,10 @@ class JavaScriptQuantizer final : public Quantizer {
     annotated_now().push_back(&program);
     const auto leave = [](void*) { annotated_now().pop_back(); };
     const std::unique_ptr<void, decltype(leave)> when_done(this, leave);  // also when JavaScript throws
-    const auto text = callbacks_.call<std::string>("annotate", static_cast<double>(number_), format::print_json(graph_report(*program.graph)));
-    write_annotations(format::parse_json(text, "the annotations of " + name_), name_, program, annotations, extensions_);
+    const auto text = callbacks_.call<std::string>("annotate", static_cast<double>(number_),
+                                                   format::print_json(graph_report(*program.graph)));
+    write_annotations(format::parse_json(text, "the annotations of " + name_), name_, program, annotations,
+                      extensions_);
   }
 
  private:
@@ -129,15 +139,18 @@ RecipeExtensions extensions_of(const val& callbacks) {
     val body = callbacks.call<val>("makeObserver", static_cast<double>(number), settings_text(args));
     return std::make_shared<JavaScriptObserver>(args, std::move(body));
   };
-  extensions.filter = [callbacks, known = std::make_shared<std::map<std::pair<int64_t, const Node*>, bool>>()](int64_t number, const Node& node) {
+  extensions.filter = [callbacks, known = std::make_shared<std::map<std::pair<int64_t, const Node*>, bool>>()](
+                          int64_t number, const Node& node) {
     const auto found = known->find({number, &node});
     if (found != known->end()) return found->second;
-    const bool passes = callbacks.call<bool>("filter", static_cast<double>(number), format::print_json(node_report(node)));
+    const bool passes =
+        callbacks.call<bool>("filter", static_cast<double>(number), format::print_json(node_report(node)));
     known->emplace(std::pair(number, &node), passes);
     return passes;
   };
   const RecipeExtensions observers_only = extensions;
-  extensions.quantizer = [callbacks, observers_only](int64_t number, const std::string& name) -> std::unique_ptr<Quantizer> {
+  extensions.quantizer = [callbacks, observers_only](int64_t number,
+                                                     const std::string& name) -> std::unique_ptr<Quantizer> {
     return std::make_unique<JavaScriptQuantizer>(number, name, callbacks, observers_only);
   };
   return extensions;
@@ -152,8 +165,8 @@ val load_either(const val& bytes, const val& files) {
     const auto external = [&](const std::string& location) -> format::ByteSpan {
       const auto known = beside.find(location);
       if (known != beside.end()) return known->second;
-      QDQ_CHECK(files.call<bool>("hasOwnProperty", location), kUnsupported, "the ONNX model keeps tensors in the file ", location,
-                "; give its bytes too: loadOnnx(bytes, { \"", location, "\": data })");
+      QDQ_CHECK(files.call<bool>("hasOwnProperty", location), kUnsupported, "the ONNX model keeps tensors in the file ",
+                location, "; give its bytes too: loadOnnx(bytes, { \"", location, "\": data })");
       return beside[location] = bytes_from(files[location]);
     };
     return keep(load_program(bytes_from(bytes), files.isUndefined() ? format::OnnxExternalData() : external));
@@ -170,7 +183,8 @@ val save_as_onnx(int program) {
 
 val prepare(int program, const std::string& recipe, const val& callbacks, bool is_qat) {
   return guard([&] {
-    const auto quantizer = parse_recipe(format::parse_json(recipe, "the recipe"), "the recipe", extensions_of(callbacks));
+    const auto quantizer =
+        parse_recipe(format::parse_json(recipe, "the recipe"), "the recipe", extensions_of(callbacks));
     Program copy = held<Program>(program, "a program").clone();
     return keep(is_qat ? prepare_qat_pt2e(std::move(copy), *quantizer) : prepare_pt2e(std::move(copy), *quantizer));
   });
@@ -180,14 +194,16 @@ val prepare(int program, const std::string& recipe, const val& callbacks, bool i
 val run_prepared(int prepared, const val& inputs, const val& on_observed) {
   return guard([&] {
     Prepared::OnObserved tell;
-    if (!on_observed.isUndefined()) tell = [&](int64_t done, int64_t total) { on_observed(static_cast<double>(done), static_cast<double>(total)); };
+    if (!on_observed.isUndefined())
+      tell = [&](int64_t done, int64_t total) { on_observed(static_cast<double>(done), static_cast<double>(total)); };
     return tensors_to(held<Prepared>(prepared, "a prepared program").run(tensors_from(inputs), tell));
   });
 }
 
 val load_observers_of(int prepared, const std::string& report) {
   return guard([&] {
-    load_observers(held<Prepared>(prepared, "a prepared program"), format::parse_json(report, "the report of observers"), "the report of observers");
+    load_observers(held<Prepared>(prepared, "a prepared program"),
+                   format::parse_json(report, "the report of observers"), "the report of observers");
     return val::null();
   });
 }
@@ -209,8 +225,10 @@ val describe_calibration(int prepared) {
 }
 
 val describe_quantization(int prepared, int program) {
-  return guard(
-      [&] { return format::print_json(quantization_report(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program"))); });
+  return guard([&] {
+    return format::print_json(
+        quantization_report(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program")));
+  });
 }
 
 val write_report(const std::string& report) {
@@ -218,7 +236,9 @@ val write_report(const std::string& report) {
 }
 
 val compare_layers(int prepared, int program) {
-  return guard([&] { return keep(LayerErrors(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program"))); });
+  return guard([&] {
+    return keep(LayerErrors(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program")));
+  });
 }
 
 val add_to_comparison(int comparison, const val& inputs) {
@@ -252,10 +272,11 @@ val describe_evaluation(int evaluation) {
 
 // Data.
 
-val open_data_of(int program, const std::string& path, const std::string& preprocess, double batch_size, double limit, const val& host) {
+val open_data_of(int program, const std::string& path, const std::string& preprocess, double batch_size, double limit,
+                 const val& host) {
   return guard([&] {
     DataOptions options{preprocess, static_cast<int64_t>(batch_size), static_cast<int64_t>(limit)};
-    auto files = std::make_unique<JavaScriptHost>(host);
+    auto files = std::make_unique<JavaScriptFiles>(host);
     const Program& opened = held<Program>(program, "a program");
     auto data = open_data(path, opened, options, *files);
     return keep(DataOfHost{std::move(files), std::move(data), count_classes(opened)});
@@ -265,16 +286,18 @@ val open_data_of(int program, const std::string& path, const std::string& prepro
 val describe_data(int data) {
   return guard([&] {
     const Data& opened = *held<DataOfHost>(data, "data").data;
-    return format::print_json(format::json_object(
-        {{"batches", opened.num_batches()}, {"samples", opened.num_samples()}, {"files", opened.files()}, {"folders", opened.folders()}}));
+    return format::print_json(format::json_object({{"batches", opened.num_batches()},
+                                                   {"samples", opened.num_samples()},
+                                                   {"files", opened.files()},
+                                                   {"folders", opened.folders()}}));
   });
 }
 
 val data_batch(int data, double index) {
   return guard([&] {
     Data& opened = *held<DataOfHost>(data, "data").data;
-    QDQ_CHECK(index >= 0 && index < static_cast<double>(opened.num_batches()), kInvalidArgument, "there is no batch ", index, "; the data has ",
-              opened.num_batches());
+    QDQ_CHECK(index >= 0 && index < static_cast<double>(opened.num_batches()), kInvalidArgument, "there is no batch ",
+              index, "; the data has ", opened.num_batches());
     return tensors_to(opened.batch(static_cast<int64_t>(index)));
   });
 }
@@ -283,8 +306,8 @@ val data_batch(int data, double index) {
 val data_labels(int data, const std::string& path, const std::string& classes) {
   return guard([&] {
     DataOfHost& opened = held<DataOfHost>(data, "data");
-    Classes known = read_classes(classes, opened.classes, *opened.host);
-    const std::vector<int64_t> labels = read_labels(path, *opened.data, known, *opened.host);
+    Classes known = read_classes(classes, opened.classes, *opened.files);
+    const std::vector<int64_t> labels = read_labels(path, *opened.data, known, *opened.files);
     return format::print_json(format::json_object({{"labels", labels}, {"classes", known.names}}));
   });
 }
@@ -293,7 +316,8 @@ val data_labels(int data, const std::string& path, const std::string& classes) {
 
 val quantization_capabilities(const std::string& recipe, const val& callbacks) {
   return guard([&] {
-    const auto quantizer = parse_recipe(format::parse_json(recipe, "the recipe"), "the recipe", extensions_of(callbacks));
+    const auto quantizer =
+        parse_recipe(format::parse_json(recipe, "the recipe"), "the recipe", extensions_of(callbacks));
     return format::print_json(capabilities_report(quantizer->quantization_capabilities()));
   });
 }
@@ -328,26 +352,29 @@ val sequential_partitions(int program, const val& sources) {
 // The pattern is a program, or JSON text.
 val match_pattern(int program, const val& pattern, bool ignore_literals, bool remove_overlapping_matches) {
   return guard([&] {
-    const Pattern wanted = pattern.isNumber() ? pattern_of(program_of(pattern.as<int>()))
-                                              : parse_pattern(format::parse_json(pattern.as<std::string>(), "the pattern"), "the pattern");
+    const Pattern wanted =
+        pattern.isNumber() ? pattern_of(program_of(pattern.as<int>()))
+                           : parse_pattern(format::parse_json(pattern.as<std::string>(), "the pattern"), "the pattern");
     MatchOptions options;
     options.ignore_literals = ignore_literals;
     options.remove_overlapping_matches = remove_overlapping_matches;
     format::Json out = format::Json::array();
-    for (const Match& match : find_matches(*program_of(program).graph, wanted, options)) out.push_back(match_report(match));
+    for (const Match& match : find_matches(*program_of(program).graph, wanted, options))
+      out.push_back(match_report(match));
     return format::print_json(out);
   });
 }
 
 val convert(int prepared, bool fold_quantize, bool use_reference_representation) {
-  return guard([&] { return keep(convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize})); });
+  return guard([&] {
+    return keep(
+        convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize}));
+  });
 }
 
 }  // namespace
 
-// Tells embind of these functions. JavaScript calls it once this part of the module is there; until then not even their names are.
-extern "C" EMSCRIPTEN_KEEPALIVE void registerQuantization() {
-  register_training();
+EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("loadProgram", &load_either);
   emscripten::function("savePt2", &save);
   emscripten::function("saveOnnx", &save_as_onnx);

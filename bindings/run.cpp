@@ -1,4 +1,4 @@
-// The part of the module that every page gets: what opens a program and runs it.
+// What opens a program and runs it: all of the module `qdq-run`, and a part of `qdq`.
 #include <emscripten/bind.h>
 
 #include <map>
@@ -8,7 +8,7 @@
 #include "base/parallel.h"
 #include "border.h"
 #include "bytes.h"
-#include "cli/report.h"
+#include "report/graph_report.h"
 #include "format/json.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
@@ -49,7 +49,8 @@ class Busy {
   static inline int depth_ = 0;
 };
 
-val error_value(std::string_view code, const std::string& message, const std::string& node = "", const std::string& op = "") {
+val error_value(std::string_view code, const std::string& message, const std::string& node = "",
+                const std::string& op = "") {
   val error = val::object();
   error.set("code", std::string(code));
   error.set("message", message);
@@ -84,7 +85,8 @@ val answer_of(val (*call)(void*), void* body) {
   } catch (const Error& error) {
     return error_value(to_string(error.code), error.message, error.node, error.op);
   } catch (const std::bad_alloc&) {
-    return error_value("OutOfMemory", concat("this does not fit into ", memory_in_words(), ", or dispose of what is not needed"));
+    return error_value("OutOfMemory",
+                       concat("this does not fit into ", memory_in_words(), ", or dispose of what is not needed"));
   } catch (const std::exception& error) {
     return error_value("Internal", concat("internal error: ", error.what(), "; please report it"));
   }
@@ -95,12 +97,14 @@ Tensor tensor_from(const val& raw) {
   const auto dtype = dtype_from_name(name);
   QDQ_CHECK(dtype.has_value(), kInvalidArgument, "there is no dtype ", name);
   Shape shape;
-  for (const double size : emscripten::vecFromJSArray<double>(raw["shape"])) shape.push_back(static_cast<int64_t>(size));
+  for (const double size : emscripten::vecFromJSArray<double>(raw["shape"]))
+    shape.push_back(static_cast<int64_t>(size));
   const Tensor tensor = Tensor::empty(shape, *dtype);
   const val bytes = raw["bytes"];
-  QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape), " needs ", tensor.nbytes(),
-            " bytes, found ", bytes["length"].as<size_t>());
-  val(emscripten::typed_memory_view(tensor.nbytes(), reinterpret_cast<uint8_t*>(tensor.raw()))).call<void>("set", bytes);
+  QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape),
+            " needs ", tensor.nbytes(), " bytes, found ", bytes["length"].as<size_t>());
+  val(emscripten::typed_memory_view(tensor.nbytes(), reinterpret_cast<uint8_t*>(tensor.raw())))
+      .call<void>("set", bytes);
   return tensor;
 }
 
@@ -133,15 +137,6 @@ val load(const val& bytes) {
   return guard([&] { return keep(load_pt2(bytes_from(bytes))); });
 }
 
-// Whether integers stand in the program already: it is one to run, and not to quantize.
-val is_quantized(int program) {
-  return guard([&] {
-    for (const auto& node : held<Program>(program, "a program").graph->nodes())
-      if (node->target().starts_with("torch.ops.quantized_decomposed.")) return true;
-    return false;
-  });
-}
-
 val describe_program(int program) {
   return guard([&] { return format::print_json(program_report(held<Program>(program, "a program"))); });
 }
@@ -168,7 +163,8 @@ val set_threads(int count) {
 
 val set_max_memory(double bytes) {
   return guard([&] {
-    set_memory_limit(MemoryLimit(static_cast<uint64_t>(bytes), "that configure({ maxMemory }) allows; use smaller batches, or allow more"));
+    set_memory_limit(MemoryLimit(static_cast<uint64_t>(bytes),
+                                 "that configure({ maxMemory }) allows; use smaller batches, or allow more"));
     return val::null();
   });
 }
@@ -186,7 +182,6 @@ val capabilities() {
 
 EMSCRIPTEN_BINDINGS(qdq_run) {
   emscripten::function("loadPt2", &load);
-  emscripten::function("isQuantized", &is_quantized);
   emscripten::function("describeProgram", &describe_program);
   emscripten::function("lower", &lower_program);
   emscripten::function("runSession", &run_session);

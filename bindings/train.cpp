@@ -1,4 +1,4 @@
-// Quantization-aware training across the border. It belongs to the part of the module that quantizes.
+// Quantization-aware training across the border, in the module `qdq`.
 #include <emscripten/bind.h>
 
 #include "border.h"
@@ -22,9 +22,12 @@ val make_trainer(int prepared, const std::string& options_text) {
     const format::Json json = format::parse_json(options_text, "the options of the trainer");
     const format::Fields fields(json, "the options of the trainer");
     TrainingOptions options;
-    const auto loss = fields.optional<std::string>("loss", "cross_entropy"), optimizer = fields.optional<std::string>("optimizer", "sgd");
-    QDQ_CHECK(loss == "cross_entropy" || loss == "mse", kInvalidArgument, "there is no loss ", loss, "; wanted cross_entropy or mse");
-    QDQ_CHECK(optimizer == "sgd" || optimizer == "adam", kInvalidArgument, "there is no optimizer ", optimizer, "; wanted sgd or adam");
+    const auto loss = fields.optional<std::string>("loss", "cross_entropy"),
+               optimizer = fields.optional<std::string>("optimizer", "sgd");
+    QDQ_CHECK(loss == "cross_entropy" || loss == "mse", kInvalidArgument, "there is no loss ", loss,
+              "; wanted cross_entropy or mse");
+    QDQ_CHECK(optimizer == "sgd" || optimizer == "adam", kInvalidArgument, "there is no optimizer ", optimizer,
+              "; wanted sgd or adam");
     options.loss = loss == "mse" ? Loss::kMse : Loss::kCrossEntropy;
     options.optimizer = optimizer == "adam" ? Optimizer::kAdam : Optimizer::kSgd;
     options.lr = fields.optional<double>("lr", options.lr);
@@ -70,7 +73,7 @@ val switch_prepared(int prepared, const std::string& what, bool enabled) {
 
 }  // namespace
 
-void register_training() {
+EMSCRIPTEN_BINDINGS(qdq_train) {
   emscripten::function("makeTrainer", &make_trainer);
   emscripten::function("trainStep", &train_step);
   emscripten::function("setLearningRate", &set_learning_rate);

@@ -9,7 +9,8 @@ import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
 import { mostThreads, startWorker } from "./thread.js";
 
-// The result of the work, or why it could not be done. What the system says comes without its number and the call that it answered.
+// The result of the work, or why it could not be done. What the system says comes without its number and the call that
+// it answered.
 const reasonOf = (error: unknown): string => {
   const { code, errno, message } = error as NodeJS.ErrnoException;
   if (code === "EISDIR") return "it is a folder, a file was wanted";
@@ -60,8 +61,8 @@ const host: RawHost = {
   errorIsTerminal: process.stderr.isTTY === true,
 };
 
-// The workers of threads are there before the module reads its command line, so their number is looked up here; what is wrong with it
-// the module says.
+// The workers of threads are there before the module reads its command line, so their number is looked up here; what is
+// wrong with it the module says.
 const wanted = Number(/(?:^|\0)--threads[=\0](\d+)(?:\0|$)/.exec(process.argv.slice(2).join("\0"))?.[1] ?? 1);
 const threads = Math.min(Math.max(wanted, 1), mostThreads);
 

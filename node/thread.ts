@@ -17,7 +17,10 @@ parentPort.on("message", (data) => self.onmessage({ data }));
 // The worker does not keep the process alive once it has loaded the script.
 export const startWorker: StartWorker = (script, failed) => {
   // Options of the process, such as those of what --eval runs, are not meant for the worker.
-  const worker = new Worker(`${prelude}require(${JSON.stringify(fileURLToPath(script))});`, { eval: true, execArgv: [] });
+  const worker = new Worker(`${prelude}require(${JSON.stringify(fileURLToPath(script))});`, {
+    eval: true,
+    execArgv: [],
+  });
   const thread: ThreadWorker = {
     onmessage: null,
     onerror: null,

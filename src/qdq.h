@@ -1,33 +1,37 @@
-// qdq: post-training quantization of exported PyTorch programs, the PT2E flow in C++. This header is all that a user includes.
+// qdq quantizes programs that PyTorch exported, and ONNX models, to integers by PyTorch's PT2E flow (or its FX graph
+// mode), trains them to live with the rounding, and runs what came out. This header is all that a user includes.
 //
-//   auto prepared = qdq::prepare_pt2e(qdq::load_pt2(bytes), quantizer);
-//   for (const auto& batch : calibration) prepared.run({batch});
-//   auto quantized = qdq::convert_pt2e(prepared);
-//   auto session = qdq::lower(quantized);
+//   qdq::Model model = qdq::load_model("model.pt2");
+//   const std::unique_ptr<qdq::Quantizer> quantizer = qdq::load_recipe("recipe.json");
+//   qdq::Prepared prepared = qdq::prepare_pt2e(std::move(model.program), *quantizer);
+//   for (const std::vector<qdq::Tensor>& batch : batches) prepared.run(batch);
+//   const qdq::Program quantized = qdq::convert_pt2e(prepared);
+//   qdq::Session session = qdq::lower(quantized);
+//   const std::vector<qdq::Tensor> outputs = session.run(inputs);
+//
+// Errors are qdq::Error, or std::bad_alloc where the system has no memory left. Objects may move between threads, but
+// one is not to be used by two at once. What runs, runs on num_threads() threads, and gives the same bytes on any
+// number of them.
 #pragma once
 
-#include "base/error.h"                       // IWYU pragma: export
-#include "base/parallel.h"                    // IWYU pragma: export
-#include "exec/interpreter.h"                 // IWYU pragma: export
-#include "format/image.h"                     // IWYU pragma: export
-#include "format/npz.h"                       // IWYU pragma: export
-#include "graph/program.h"                    // IWYU pragma: export
-#include "graph/source_partition.h"           // IWYU pragma: export
-#include "io/onnx.h"                          // IWYU pragma: export
-#include "io/pattern.h"                       // IWYU pragma: export
-#include "io/pt2.h"                           // IWYU pragma: export
-#include "lower/lower.h"                      // IWYU pragma: export
-#include "op/match.h"                         // IWYU pragma: export
-#include "op/op.h"                            // IWYU pragma: export
-#include "quant/annotation_quantizer.h"       // IWYU pragma: export
-#include "quant/composable_quantizer.h"       // IWYU pragma: export
-#include "quant/explain.h"                    // IWYU pragma: export
-#include "quant/observer.h"                   // IWYU pragma: export
-#include "quant/pt2e.h"                       // IWYU pragma: export
-#include "quant/qat.h"                        // IWYU pragma: export
-#include "quant/qconfig_mapping_quantizer.h"  // IWYU pragma: export
-#include "quant/quantizer.h"                  // IWYU pragma: export
-#include "quant/x86_inductor_quantizer.h"     // IWYU pragma: export
-#include "quant/xnnpack_quantizer.h"          // IWYU pragma: export
-#include "tensor/tensor.h"                    // IWYU pragma: export
-#include "train/trainer.h"                    // IWYU pragma: export
+// QDQ_VERSION; Error; set_num_threads; set_memory_limit.
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "base/version.h"
+
+// Program, Graph, Tensor; load_model, load_pt2, load_onnx and their counterparts; samples and labels from files.
+#include "data/data.h"
+#include "io/model.h"
+
+// What is quantized and how: quantizers, recipes that name them, specs, observers, patterns, explain().
+#include "quant/explain.h"
+#include "quant/quantizers/quantizers.h"
+#include "recipe/recipe.h"
+
+// prepare_pt2e, prepare_qat_pt2e, Trainer, convert_pt2e.
+#include "train/trainer.h"
+
+// lower, Session; evaluation beside the float model, reports of all that happened.
+#include "lower/lower.h"
+#include "report/reports.h"

@@ -1,24 +1,30 @@
 """Differential test: random small graphs through PyTorch 2.6 and through qdq must agree.
 
-  python3 tests/differential.py make  [--seed S] [--count N]    in a Python with PyTorch 2.6: graphs, inputs, what PyTorch computes
-  python3 tests/differential.py run                             where qdq runs: float outputs, int8 files, their outputs
-  python3 tests/differential.py check                           in PyTorch again: compares; exit status 1 if a graph disagrees
+  python3 tests/differential.py make  [--seed S] [--count N]
+      in a Python with PyTorch 2.6: graphs, inputs, what PyTorch computes
+  python3 tests/differential.py run
+      where qdq runs: float outputs, int8 files, their outputs
+  python3 tests/differential.py check
+      in PyTorch again: compares; exit status 1 if a graph disagrees
 
-Even graphs are float graphs of any operators of tests/differential_graphs.py; odd ones are networks that are quantized too, in the mode
-"torch-2.6": half of them with a random recipe of the XNNPACK or the X86 quantizer, half with random annotations (differential_annotations.py).
-Graph number N of a seed is always the same: `make --seed S --only N` makes it alone.
-What is made goes to build/differential. A graph agrees if
+Even graphs are float graphs of any operators of tests/differential_graphs.py; odd ones are networks that are quantized
+too, in the mode "torch-2.6": half of them with a random recipe of the XNNPACK or the X86 quantizer, half with random
+annotations (differential_annotations.py). Graph number N of a seed is always the same: `make --seed S --only N` makes
+it alone. What is made goes to build/differential. A graph agrees if
 
-  float      outputs have PyTorch's dtypes and shapes; floats differ by at most 2e-5 of the output's largest value, or 8 times PyTorch's own error
-             (float32 against float64) where that is more; others are equal, where PyTorch in float64 has the same.
-  quantized  qdq refuses what PyTorch refuses. Else the file that qdq wrote, loaded by PyTorch, has the operators that PyTorch's convert_pt2e
-             made, in the same order and with the same arguments; integer weights and zero points are equal; scales, and int32 biases, whose scale
-             is a product of them, differ by at most 1e-5 of themselves, scales also by two bins of a histogram (2 / 2048) where PyTorch's own
-             scale moves with its kernels (float_kernels.py). Outputs that PyTorch and qdq compute from that file differ by at most 2
-             quantization steps of the output (a 255th of its range where it is not
-             quantized), or twice what PyTorch's own kernels differ by, or twice what PyTorch's output moves by where one activation in 200 is rounded
-             to the neighbouring integer (a layer norm or a steep function behind a quantizer magnifies one step).
+  float      outputs have PyTorch's dtypes and shapes; floats differ by at most 2e-5 of the output's largest value, or
+             8 times PyTorch's own error (float32 against float64) where that is more; others are equal, where PyTorch
+             in float64 has the same.
+  quantized  qdq refuses what PyTorch refuses. Else the file that qdq wrote, loaded by PyTorch, has the operators that
+             PyTorch's convert_pt2e made, in the same order and with the same arguments; integer weights and zero
+             points are equal; scales, and int32 biases, whose scale is a product of them, differ by at most 1e-5 of
+             themselves, scales also by two bins of a histogram (2 / 2048) where PyTorch's own scale moves with its
+             kernels (float_kernels.py). Outputs that PyTorch and qdq compute from that file differ by at most 2
+             quantization steps of the output (a 255th of its range where it is not quantized), or twice what PyTorch's
+             own kernels differ by, or twice what PyTorch's output moves by where one activation in 200 is rounded to
+             the neighbouring integer (a layer norm or a steep function behind a quantizer magnifies one step).
 """
+
 import argparse
 import json
 import pickle
@@ -34,7 +40,8 @@ ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "differential"
 
 
-# --- make --------------------------------------------------------------------------------------------------------------
+# --- make
+# --------------------------------------------------------------------------------------------------------------
 
 
 def torch_quantizer(recipe):
@@ -44,7 +51,9 @@ def torch_quantizer(recipe):
     if recipe["quantizer"] == "AnnotationQuantizer":
         return annotation_quantizer(recipe)
     is_x86 = recipe["quantizer"] == "X86InductorQuantizer"
-    config_of = x86.get_default_x86_inductor_quantization_config if is_x86 else xnnpack.get_symmetric_quantization_config
+    config_of = (
+        x86.get_default_x86_inductor_quantization_config if is_x86 else xnnpack.get_symmetric_quantization_config
+    )
     config = lambda options: None if options is None else config_of(**options)
     quantizer = x86.X86InductorQuantizer() if is_x86 else xnnpack.XNNPACKQuantizer()
     if "global" in recipe:
@@ -62,7 +71,10 @@ def torch_quantizer(recipe):
 
 
 def facts_of(graph_module):
-    """The calls of a graph in order: (target, all arguments in schema order). A node is its place among calls or inputs, an attribute its tensor."""
+    """The calls of a graph in order: (target, all arguments in schema order).
+
+    A node is its place among calls or inputs, an attribute its tensor.
+    """
     import torch
 
     calls, place, inputs = [], {}, 0
@@ -91,7 +103,10 @@ def facts_of(graph_module):
             args = list(node.args)
             if isinstance(node.target, torch._ops.OpOverload):
                 given = {a.name: v for a, v in zip(node.target._schema.arguments, node.args)} | dict(node.kwargs)
-                args = [given.get(a.name, a.default_value if a.has_default_value() else None) for a in node.target._schema.arguments]
+                args = [
+                    given.get(a.name, a.default_value if a.has_default_value() else None)
+                    for a in node.target._schema.arguments
+                ]
             calls.append((str(node.target), [plain(a) for a in args]))
         elif node.op == "output":
             calls.append(("output", [plain(node.args[0])]))
@@ -133,12 +148,17 @@ def make_one(seed, number, folder):
     (folder / f"{name}.py").write_text(graph.source)
     program = torch.export.export_for_training(graph.module, graph.inputs, strict=True)
     torch.export.save(program, folder / f"{name}.pt2")
-    record = {"quantized": quantized, "targets": sorted({str(n.target) for n in program.graph.nodes if n.op == "call_function"})}
+    record = {
+        "quantized": quantized,
+        "targets": sorted({str(n.target) for n in program.graph.nodes if n.op == "call_function"}),
+    }
     copies = lambda: [t.clone() for t in graph.inputs]
     with torch.no_grad():
         record["float"] = leaves(program.module()(*copies()))
         try:
-            wide = leaves(graph.module.double()(*[t.double() if t.is_floating_point() else t.clone() for t in graph.inputs]))
+            wide = leaves(
+                graph.module.double()(*[t.double() if t.is_floating_point() else t.clone() for t in graph.inputs])
+            )
         except Exception:  # a graph with float32 of its own
             with float_kernels.float_kernels("float64"):
                 wide = leaves(program.module()(*copies()))
@@ -154,9 +174,15 @@ def make_one(seed, number, folder):
             recipe = random_recipe(seed, number, graph)
         batches = [graph.inputs, graph.other_inputs]
         (folder / f"{name}.recipe.json").write_text(json.dumps(recipe | {"compat": "torch-2.6"}))
-        numpy.savez(folder / f"{name}.calib.npz", **{f"b{b}_i{i}": t.numpy() for b, batch in enumerate(batches) for i, t in enumerate(batch)})
+        numpy.savez(
+            folder / f"{name}.calib.npz",
+            **{f"b{b}_i{i}": t.numpy() for b, batch in enumerate(batches) for i, t in enumerate(batch)},
+        )
         try:
-            record["converted"] = {kernels: quantize_in_torch(folder / f"{name}.pt2", recipe, batches, kernels) for kernels in float_kernels.NAMES}
+            record["converted"] = {
+                kernels: quantize_in_torch(folder / f"{name}.pt2", recipe, batches, kernels)
+                for kernels in float_kernels.NAMES
+            }
         except Exception as problem:
             record["refused"] = f"{type(problem).__name__}: {str(problem)[:200]}"
     with open(folder / f"{name}.pickle", "wb") as file:
@@ -185,7 +211,8 @@ def make(options):
     print(f"seed {options.seed}: {len(made)} graphs made; PyTorch refused to export {len(unmakeable)}")
 
 
-# --- run ---------------------------------------------------------------------------------------------------------------
+# --- run
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def run(options):
@@ -194,19 +221,26 @@ def run(options):
     at = "build/differential"
     for number in made["made"]:
         name = f"{at}/{number:04d}"
-        lines.append(f"{options.program} run {name}.pt2 --inputs {name}.npz -o {name}.ours.npz 2>{name}.err >/dev/null && ok=$((ok+1))")
+        lines.append(
+            f"{options.program} run {name}.pt2 --inputs {name}.npz -o {name}.ours.npz "
+            f"2>{name}.err >/dev/null && ok=$((ok+1))"
+        )
         if (WORK / f"{number:04d}.recipe.json").exists():
-            lines.append(f"{options.program} quantize {name}.pt2 --calibrate {name}.calib.npz --recipe {name}.recipe.json -o {name}.int8.pt2 "
-                         f"2>{name}.quantize.err >/dev/null && "
-                         f"{options.program} run {name}.int8.pt2 --inputs {name}.npz -o {name}.int8.npz 2>{name}.int8.err >/dev/null")
+            lines.append(
+                f"{options.program} quantize {name}.pt2 --calibrate {name}.calib.npz --recipe {name}.recipe.json "
+                f"-o {name}.int8.pt2 2>{name}.quantize.err >/dev/null && "
+                f"{options.program} run {name}.int8.pt2 --inputs {name}.npz -o {name}.int8.npz "
+                f"2>{name}.int8.err >/dev/null"
+            )
     (WORK / "run.sh").write_text("\n".join(lines + ["echo $ok float graphs ran", ""]))
     for old in list(WORK.glob("*.ours.npz")) + list(WORK.glob("*.int8.*")):
         old.unlink()
     subprocess.run([str(ROOT / "dev"), "build", "native"], cwd=ROOT, check=True)
-    sys.exit(subprocess.run([str(ROOT / "dev"), "sh", f"{at}/run.sh"], cwd=ROOT).returncode)
+    sys.exit(subprocess.run([str(ROOT / "dev"), "sh", f"{at}/run.sh"], cwd=ROOT, check=False).returncode)
 
 
-# --- check -------------------------------------------------------------------------------------------------------------
+# --- check
+# -------------------------------------------------------------------------------------------------------------
 
 
 def arrays_of(path):
@@ -225,7 +259,8 @@ def compare_floats(ours, theirs, wide):
 
     if len(ours) != len(theirs):
         return f"{len(ours)} outputs instead of {len(theirs)}"
-    for i, (a, b) in enumerate(zip(ours, theirs)):
+    for i, (our, their) in enumerate(zip(ours, theirs)):
+        a, b = our, their
         if a.dtype != b.dtype or a.shape != b.shape:
             return f"output {i} is {a.dtype}{list(a.shape)}, PyTorch has {b.dtype}{list(b.shape)}"
         exact = wide[i] if wide and wide[i].shape == b.shape else None
@@ -244,7 +279,8 @@ def compare_floats(ours, theirs, wide):
         if exact is not None:
             allowed = max(allowed, 8 * numpy.abs(numpy.nan_to_num(exact.astype("float64")) - b).max())
         if numpy.abs(a - b).max() > allowed:
-            return f"output {i}: differs by {numpy.abs(a - b).max():.2e}, the largest is {scale:.2e}, allowed {allowed:.1e}"
+            differs = numpy.abs(a - b).max()
+            return f"output {i}: differs by {differs:.2e}, the largest is {scale:.2e}, allowed {allowed:.1e}"
     return None
 
 
@@ -260,7 +296,10 @@ def compare_calls(ours, theirs):
     names = lambda calls: [target for target, _ in calls]
     if names(ours) != names(first):
         at = next((i for i, (a, b) in enumerate(zip(names(ours), names(first))) if a != b), min(len(ours), len(first)))
-        raise Difference(f"call {at} is {names(ours)[at:at + 3]}, PyTorch has {names(first)[at:at + 3]} ({len(ours)} and {len(first)} calls)")
+        raise Difference(
+            f"call {at} is {names(ours)[at : at + 3]}, PyTorch has {names(first)[at : at + 3]} "
+            f"({len(ours)} and {len(first)} calls)"
+        )
     excused = 0
 
     def same_scale(a, values, where):
@@ -270,22 +309,39 @@ def compare_calls(ours, theirs):
         if a.shape != values[0].shape or error(a) > 1e-5:
             moved = max(map(error, values[1:]))
             if a.shape != values[0].shape or moved == 0 or error(a) > 1.01 * max(2 / 2048, moved):
-                raise Difference(f"{where}: scale {a.tolist()}, PyTorch has {values[0].tolist()} (with its other kernels it moves by {moved:.1e})")
+                raise Difference(
+                    f"{where}: scale {a.tolist()}, PyTorch has {values[0].tolist()} "
+                    f"(with its other kernels it moves by {moved:.1e})"
+                )
             excused += 1
 
     def same(a, others, where):
         b = others[0]
         if isinstance(b, tuple) and b[0] == "tensor" and isinstance(a, tuple) and a[0] == "tensor":
             if a[1].dtype != b[1].dtype or a[1].shape != b[1].shape:
-                raise Difference(f"{where}: a tensor {a[1].dtype}{list(a[1].shape)}, PyTorch has {b[1].dtype}{list(b[1].shape)}")
+                raise Difference(
+                    f"{where}: a tensor {a[1].dtype}{list(a[1].shape)}, PyTorch has {b[1].dtype}{list(b[1].shape)}"
+                )
             if a[1].dtype.kind == "f" and where.endswith("scale"):
                 same_scale(a[1], [o[1] for o in others], where)
-            elif a[1].dtype == numpy.int32 and where.endswith("argument 0"):  # a bias, whose scale is a product of others' within 1e-5
+            elif a[1].dtype == numpy.int32 and where.endswith(
+                "argument 0"
+            ):  # a bias, whose scale is a product of others' within 1e-5
                 if (numpy.abs(a[1].astype("int64") - b[1]) > 1 + 1e-5 * numpy.abs(b[1].astype("int64"))).any():
                     raise Difference(f"{where}: integers of a bias differ by more than 1e-5 of themselves")
-            elif not (a[1] == b[1]).all() and (a[1].dtype.kind != "f" or numpy.abs(a[1] - b[1]).max() > 1e-6 * numpy.abs(b[1]).max()):
-                raise Difference(f"{where}: {int((a[1] != b[1]).sum())} of {a[1].size} elements of a {a[1].dtype} tensor differ")
-        elif isinstance(b, tuple) and b[0] == "list" and isinstance(a, tuple) and a[0] == "list" and len(a[1]) == len(b[1]):
+            elif not (a[1] == b[1]).all() and (
+                a[1].dtype.kind != "f" or numpy.abs(a[1] - b[1]).max() > 1e-6 * numpy.abs(b[1]).max()
+            ):
+                raise Difference(
+                    f"{where}: {int((a[1] != b[1]).sum())} of {a[1].size} elements of a {a[1].dtype} tensor differ"
+                )
+        elif (
+            isinstance(b, tuple)
+            and b[0] == "list"
+            and isinstance(a, tuple)
+            and a[0] == "list"
+            and len(a[1]) == len(b[1])
+        ):
             for i, item in enumerate(a[1]):
                 same(item, [o[1][i] for o in others], where)
         elif isinstance(b, float) and isinstance(a, float) and where.endswith("scale"):
@@ -298,7 +354,9 @@ def compare_calls(ours, theirs):
 
     for at, (target, args) in enumerate(ours):
         for i, a in enumerate(args):
-            what = {1: "scale", 2: "zero point"}.get(i, f"argument {i}") if "quantize_per" in target else f"argument {i}"
+            what = (
+                {1: "scale", 2: "zero point"}.get(i, f"argument {i}") if "quantize_per" in target else f"argument {i}"
+            )
             same(a, [theirs[kernels][at][1][i] for kernels in theirs], f"call {at} {target}: {what}")
     return excused
 
@@ -333,7 +391,7 @@ def check_quantized(name, record):
         call = facts[kind[1]] if isinstance(kind[1], int) else ("", [])
         is_static = call[0] == "quantized_decomposed.dequantize_per_tensor.default"
         step = call[1][1] if is_static else float(b.max() - b.min()) / 255
-        distance = lambda x, y: float(numpy.abs(x - y).max()) / max(step, 1e-30)
+        distance = lambda x, y, step=step: float(numpy.abs(x - y).max()) / max(step, 1e-30)
         spread = max(distance(b, c), distance(b, d), distance(c, d))
         if distance(a, b) > max(2.001, 2 * spread):
             for seed in range(8):
@@ -349,7 +407,7 @@ excused = {}
 
 def check(options):
     import torch
-    import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the quantized_decomposed operators
+    import torch.ao.quantization.fx._decomposed  # registers the quantized_decomposed operators
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -377,11 +435,16 @@ def check(options):
     known = json.loads((ROOT / "tests/golden/op/cases.json").read_text())["schemas"]
     used = len(targets & set(known))
     agree = len(made["made"]) - len(failed)
-    print(f"seed {made['seed']}: {agree} of {len(made['made'])} graphs agree ({counts[False]} float, {counts[True]} quantized, of which PyTorch "
-          f"refuses {refused} and so must qdq); {used} of the {len(known)} operators of the table occur; {sum(excused.values())} scales beyond "
-          "1e-5 that move in PyTorch too")
+    print(
+        f"seed {made['seed']}: {agree} of {len(made['made'])} graphs agree "
+        f"({counts[False]} float, {counts[True]} quantized, of which PyTorch refuses {refused} and so must qdq); "
+        f"{used} of the {len(known)} operators of the table occur; "
+        f"{sum(excused.values())} scales beyond 1e-5 that move in PyTorch too"
+    )
     if options.verbose:
-        print("operators that do not occur:", " ".join(sorted(t.removeprefix("torch.ops.") for t in set(known) - targets)))
+        print(
+            "operators that do not occur:", " ".join(sorted(t.removeprefix("torch.ops.") for t in set(known) - targets))
+        )
     sys.exit(1 if failed else 0)
 
 

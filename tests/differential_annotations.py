@@ -1,4 +1,7 @@
-"""Random annotations for tests/differential.py: which specs a graph's edges and nodes get, as a recipe and as a quantizer of PyTorch 2.6."""
+"""Random annotations for tests/differential.py: which specs a graph's edges and nodes get, as a recipe and as a
+quantizer of PyTorch 2.6.
+"""
+
 import random
 
 AFFINE, SYMMETRIC = "per_tensor_affine", "per_tensor_symmetric"
@@ -25,8 +28,16 @@ WEIGHTS = [
 
 
 def quantization(dtype, quant_min, quant_max, qscheme, observer, arguments, is_dynamic=False, ch_axis=None):
-    return {"spec": "quantization", "dtype": dtype, "quant_min": quant_min, "quant_max": quant_max, "qscheme": qscheme, "ch_axis": ch_axis,
-            "is_dynamic": is_dynamic, "observer": {"class": observer} | ({"args": arguments} if arguments else {})}
+    return {
+        "spec": "quantization",
+        "dtype": dtype,
+        "quant_min": quant_min,
+        "quant_max": quant_max,
+        "qscheme": qscheme,
+        "ch_axis": ch_axis,
+        "is_dynamic": is_dynamic,
+        "observer": {"class": observer} | ({"args": arguments} if arguments else {}),
+    }
 
 
 def value_of(node):
@@ -45,9 +56,9 @@ def is_float_tensor(node):
 
 
 def random_annotations(seed, number, graph_module):
-    """A recipe for AnnotationQuantizer: about two of three calls are annotated, with few kinds of specs, so that many are equal."""
-    import torch
-
+    """A recipe for AnnotationQuantizer: about two of three calls are annotated, with few kinds of specs, so that many
+    are equal.
+    """
     pick = random.Random(f"annotations {seed} {number}")
     kinds = pick.sample(ACTIVATIONS, pick.randint(1, 2))
     annotations, places = [], []  # places: what a shared or derived spec can name
@@ -56,27 +67,47 @@ def random_annotations(seed, number, graph_module):
         if places and pick.random() < 0.25:
             return {"spec": "shared", "with": pick.choice(places)}
         if pick.random() < 0.08:
-            return {"spec": "fixed_qparams", "dtype": "uint8", "scale": pick.choice([1 / 256, 0.05]), "zero_point": pick.choice([0, 100]), "quant_min": 0,
-                    "quant_max": 255, "qscheme": AFFINE}
+            return {
+                "spec": "fixed_qparams",
+                "dtype": "uint8",
+                "scale": pick.choice([1 / 256, 0.05]),
+                "zero_point": pick.choice([0, 100]),
+                "quant_min": 0,
+                "quant_max": 255,
+                "qscheme": AFFINE,
+            }
         return quantization(*pick.choice(kinds))
 
     for node in graph_module.graph.nodes:
         if node.op != "call_function" or not is_float_tensor(node) or node.kwargs or pick.random() < 0.35:
             continue
         inputs, edges = [], []
-        for at, source in enumerate(dict.fromkeys(node.all_input_nodes)):
+        for source in dict.fromkeys(node.all_input_nodes):
             if not is_float_tensor(source) or pick.random() < 0.15:
                 continue
             is_weight = source.op == "get_attr" and value_of(source).dim() > 1
-            if source.op == "get_attr" and value_of(source).dim() == 1 and len(edges) == 2 and len(node.all_input_nodes) == 3:
+            if (
+                source.op == "get_attr"
+                and value_of(source).dim() == 1
+                and len(edges) == 2
+                and len(node.all_input_nodes) == 3
+            ):
                 if pick.random() < 0.5:
                     continue
                 channels = next(spec for name, spec in inputs if name == edges[1]["edge"][0])
                 per_channel = channels.get("qscheme", "").startswith("per_channel")
                 if channels.get("ch_axis") == 1:  # the bias has the other axis' channels
                     continue
-                spec = {"spec": "derived", "from": edges[:2], "rule": "product_of_scales", "dtype": "int32", "quant_min": -(2**31), "quant_max": 2**31 - 1,
-                        "qscheme": "per_channel_symmetric" if per_channel else SYMMETRIC, "ch_axis": 0 if per_channel else None}
+                spec = {
+                    "spec": "derived",
+                    "from": edges[:2],
+                    "rule": "product_of_scales",
+                    "dtype": "int32",
+                    "quant_min": -(2**31),
+                    "quant_max": 2**31 - 1,
+                    "qscheme": "per_channel_symmetric" if per_channel else SYMMETRIC,
+                    "ch_axis": 0 if per_channel else None,
+                }
             elif is_weight:
                 *rest, axis = pick.choice(WEIGHTS)
                 spec = quantization(*rest, ch_axis=axis)
@@ -90,7 +121,9 @@ def random_annotations(seed, number, graph_module):
         output = activation() if pick.random() < 0.7 else None
         if output:
             places.append({"node": node.name})
-        annotations.append({"node": node.name, "inputs": inputs, "output": output, "allow_implicit_sharing": pick.random() < 0.85})
+        annotations.append(
+            {"node": node.name, "inputs": inputs, "output": output, "allow_implicit_sharing": pick.random() < 0.85}
+        )
     return {"quantizer": "AnnotationQuantizer", "annotations": annotations}
 
 
@@ -98,8 +131,14 @@ def annotation_quantizer(recipe):
     """PyTorch's quantizer that writes the recipe's annotations."""
     import torch
     from torch.ao.quantization import observer as observers
-    from torch.ao.quantization.quantizer import (DerivedQuantizationSpec, FixedQParamsQuantizationSpec, QuantizationAnnotation, QuantizationSpec, Quantizer,
-                                                 SharedQuantizationSpec)
+    from torch.ao.quantization.quantizer import (
+        DerivedQuantizationSpec,
+        FixedQParamsQuantizationSpec,
+        QuantizationAnnotation,
+        QuantizationSpec,
+        Quantizer,
+        SharedQuantizationSpec,
+    )
 
     def product_of_scales(sources):
         scale = torch.tensor([1.0], dtype=torch.float32)
@@ -117,20 +156,33 @@ def annotation_quantizer(recipe):
                     return None
                 if json["spec"] == "shared":
                     return SharedQuantizationSpec(place(json["with"]))
-                common = {"dtype": getattr(torch, json["dtype"]), "quant_min": json["quant_min"], "quant_max": json["quant_max"],
-                          "qscheme": getattr(torch, json["qscheme"])}
+                common = {
+                    "dtype": getattr(torch, json["dtype"]),
+                    "quant_min": json["quant_min"],
+                    "quant_max": json["quant_max"],
+                    "qscheme": getattr(torch, json["qscheme"]),
+                }
                 if json["spec"] == "fixed_qparams":
                     return FixedQParamsQuantizationSpec(scale=json["scale"], zero_point=json["zero_point"], **common)
                 if json["spec"] == "derived":
-                    return DerivedQuantizationSpec(derived_from=[place(of) for of in json["from"]], derive_qparams_fn=product_of_scales,
-                                                   ch_axis=json["ch_axis"], **common)
+                    return DerivedQuantizationSpec(
+                        derived_from=[place(of) for of in json["from"]],
+                        derive_qparams_fn=product_of_scales,
+                        ch_axis=json["ch_axis"],
+                        **common,
+                    )
                 made = getattr(observers, json["observer"]["class"]).with_args(**json["observer"].get("args", {}))
-                return QuantizationSpec(observer_or_fake_quant_ctr=made, ch_axis=json["ch_axis"], is_dynamic=json["is_dynamic"], **common)
+                return QuantizationSpec(
+                    observer_or_fake_quant_ctr=made, ch_axis=json["ch_axis"], is_dynamic=json["is_dynamic"], **common
+                )
 
             for annotation in recipe["annotations"]:
                 by_name[annotation["node"]].meta["quantization_annotation"] = QuantizationAnnotation(
-                    input_qspec_map={by_name[name]: spec_of(spec) for name, spec in annotation["inputs"]}, output_qspec=spec_of(annotation["output"]),
-                    allow_implicit_sharing=annotation["allow_implicit_sharing"], _annotated=True)
+                    input_qspec_map={by_name[name]: spec_of(spec) for name, spec in annotation["inputs"]},
+                    output_qspec=spec_of(annotation["output"]),
+                    allow_implicit_sharing=annotation["allow_implicit_sharing"],
+                    _annotated=True,
+                )
             return model
 
         def validate(self, model):

@@ -1,14 +1,20 @@
-"""Quantizes trained models from ONNX files into ONNX files, and holds ONNX Runtime's answers on those against qdq's own.
+"""Quantizes trained models from ONNX files into ONNX files, and holds ONNX Runtime's answers on those against qdq's
+own.
 
-  python3 tests/onnx_runtime.py data MODELS DATA      in a Python with NumPy and Pillow: inputs and labels
-  python3 tests/onnx_runtime.py quantize MODELS       where qdq runs: MODELS/NAME/model.onnx -> int8 .onnx, MODELS/NAME/model.pt2 -> .onnx
-  python3 tests/onnx_runtime.py check MODELS          in a Python with onnxruntime: runs them, compares
+  python3 tests/onnx_runtime.py data MODELS DATA
+      in a Python with NumPy and Pillow: inputs and labels
+  python3 tests/onnx_runtime.py quantize MODELS
+      where qdq runs: MODELS/NAME/model.onnx -> int8 .onnx, MODELS/NAME/model.pt2 -> .onnx
+  python3 tests/onnx_runtime.py check MODELS
+      in a Python with onnxruntime: runs them, compares
 
-MODELS and DATA are the folders of tests/real_models.py; every stage takes --only NAME. What is made goes to build/onnx. Exit status 1 if a float
-model's outputs differ from those of MODELS/NAME/model.onnx by more than rounding, or a quantized one gives another class than qdq in more than 2
-samples of 100, and in more than 2 of 100 beyond those in which ONNX Runtime differs from itself without its optimizations: sums that end a last
-bit apart fall on two sides of a step, and some networks carry that to the end.
+MODELS and DATA are the folders of tests/real_models.py; every stage takes --only NAME. What is made goes to build/onnx.
+Exit status 1 if a float model's outputs differ from those of MODELS/NAME/model.onnx by more than rounding, or a
+quantized one gives another class than qdq in more than 2 samples of 100, and in more than 2 of 100 beyond those in
+which ONNX Runtime differs from itself without its optimizations: sums that end a last bit apart fall on two sides of a
+step, and some networks carry that to the end.
 """
+
 import argparse
 import subprocess
 import sys
@@ -24,9 +30,11 @@ failures = []
 
 
 def qdq(*words):
-    done = subprocess.run(["./dev", "qdq", *map(str, words)], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(["./dev", "qdq", *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"qdq {' '.join(map(str, words))} ended with {done.returncode}: {done.stderr.strip()[-600:]}")
+        raise RuntimeError(
+            f"qdq {' '.join(map(str, words))} ended with {done.returncode}: {done.stderr.strip()[-600:]}"
+        )
 
 
 def data(name, models, folder, source):
@@ -42,14 +50,28 @@ def quantize(name, models, folder, _):
     qdq("convert", models / name / "model.pt2", folder / "float.onnx")
     for short, quantizer in QUANTIZERS.items():
         file = folder / f"{short}.onnx"
-        qdq("quantize", models / name / "model.onnx", "--calibrate", folder / "calib.npz", "--quantizer", quantizer, "--batch-size", BATCH, "-o", file)
+        qdq(
+            "quantize",
+            models / name / "model.onnx",
+            "--calibrate",
+            folder / "calib.npz",
+            "--quantizer",
+            quantizer,
+            "--batch-size",
+            BATCH,
+            "-o",
+            file,
+        )
         qdq("run", file, "--inputs", folder / "test.npz", "-o", folder / f"{short}.npz")
-        print(f"  {name} {short}: {(models / name / 'model.onnx').stat().st_size} -> {file.stat().st_size} bytes", flush=True)
+        print(
+            f"  {name} {short}: {(models / name / 'model.onnx').stat().st_size} -> {file.stat().st_size} bytes",
+            flush=True,
+        )
 
 
 def answers(file, inputs, is_optimized=True):
     import numpy
-    import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
+    import onnx.reference  # before onnxruntime: some distributions share one schema registry
     import onnxruntime
 
     onnx.checker.check_model(str(file), full_check=True)
@@ -59,7 +81,7 @@ def answers(file, inputs, is_optimized=True):
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     feed = session.get_inputs()[0].name
-    return numpy.concatenate([session.run(None, {feed: inputs[i:i + 16]})[0] for i in range(0, len(inputs), 16)])
+    return numpy.concatenate([session.run(None, {feed: inputs[i : i + 16]})[0] for i in range(0, len(inputs), 16)])
 
 
 def check(name, models, folder, _):
@@ -70,7 +92,10 @@ def check(name, models, folder, _):
     floats = answers(models / name / "model.onnx", test)
     saved = answers(folder / "float.onnx", test)
     difference = float(abs(saved - floats).max() / abs(floats).max())
-    print(f"  {name} float: top-1 {top1(floats):.2f}, of the written file {top1(saved):.2f}, largest difference {difference:.1e} of the largest output")
+    print(
+        f"  {name} float: top-1 {top1(floats):.2f}, of the written file {top1(saved):.2f}, "
+        f"largest difference {difference:.1e} of the largest output"
+    )
     if difference > FLOAT_LIMIT:
         failures.append(f"{name}: the written float model differs")
     for short in QUANTIZERS:
@@ -79,8 +104,12 @@ def check(name, models, folder, _):
         plain = answers(folder / f"{short}.onnx", test[:PLAIN_SAMPLES], False)
         itself = float((theirs[:PLAIN_SAMPLES].argmax(1) == plain.argmax(1)).mean())
         error = float(abs(theirs - ours).mean() / abs(ours).max())
-        print(f"  {name} {short}: top-1 in ONNX Runtime {top1(theirs):.2f}, in qdq {top1(ours):.2f}, the same class {100 * same:.2f} % "
-              f"(ONNX Runtime without optimizations {100 * itself:.2f} %), mean difference {error:.1e} of the largest output", flush=True)
+        print(
+            f"  {name} {short}: top-1 in ONNX Runtime {top1(theirs):.2f}, in qdq {top1(ours):.2f}, "
+            f"the same class {100 * same:.2f} % (ONNX Runtime without optimizations {100 * itself:.2f} %), "
+            f"mean difference {error:.1e} of the largest output",
+            flush=True,
+        )
         if same < min(SAME_TOP1, itself - (1 - SAME_TOP1)):
             failures.append(f"{name} {short}: ONNX Runtime answers otherwise")
 
@@ -98,7 +127,9 @@ def main():
             continue
         folder = WORK / name
         folder.mkdir(parents=True, exist_ok=True)
-        {"data": data, "quantize": quantize, "check": check}[options.stage](name, options.models.resolve(), folder, options.data)
+        {"data": data, "quantize": quantize, "check": check}[options.stage](
+            name, options.models.resolve(), folder, options.data
+        )
     for failure in failures:
         print("FAIL", failure)
     return 1 if failures else 0

@@ -8,7 +8,7 @@ def positional(graph_module):
     for node in graph_module.graph.nodes:
         if node.op == "call_function" and node.kwargs and isinstance(node.target, torch._ops.OpOverload):
             arguments, kwargs = list(node.args), dict(node.kwargs)
-            for argument in node.target._schema.arguments[len(arguments):]:
+            for argument in node.target._schema.arguments[len(arguments) :]:
                 if argument.kwarg_only or argument.name not in kwargs:
                     break
                 arguments.append(kwargs.pop(argument.name))

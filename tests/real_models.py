@@ -1,12 +1,17 @@
 """Quantizes trained models with qdq, natively and in Node, and holds the results against PyTorch's.
 
-  python3 tests/real_models.py prepare MODELS DATA    in a Python with PyTorch 2.6, NumPy and Pillow: inputs, labels, PyTorch's own int8
-  python3 tests/real_models.py quantize MODELS        where qdq runs: quantizes with both builds, compares bytes, evaluates
-  python3 tests/real_models.py check MODELS           in PyTorch again: loads qdq's files, compares qparams, weights and outputs
+  python3 tests/real_models.py prepare MODELS DATA
+      in a Python with PyTorch 2.6, NumPy and Pillow: inputs, labels, PyTorch's own int8
+  python3 tests/real_models.py quantize MODELS
+      where qdq runs: quantizes with both builds, compares bytes, evaluates
+  python3 tests/real_models.py check MODELS
+      in PyTorch again: loads qdq's files, compares qparams, weights and outputs
 
-MODELS and DATA are folders laid out as each model's README says; every stage takes --only NAME. What is made goes to build/models.
-A model that is not there is skipped with a message. Exit status 1 if anything differs by more than the limits below.
+MODELS and DATA are folders laid out as each model's README says; every stage takes --only NAME. What is made goes to
+build/models. A model that is not there is skipped with a message. Exit status 1 if anything differs by more than the
+limits below.
 """
+
 import argparse
 import csv
 import json
@@ -19,17 +24,27 @@ from positional import positional
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "models"
-NAMES = ["mnist-cnn", "kws-ds-cnn", "cifar-resnet20", "squeezenet1_1", "mobilenet-v1-075", "kws-kwt1", "trec-transformer"]
+NAMES = [
+    "mnist-cnn",
+    "kws-ds-cnn",
+    "cifar-resnet20",
+    "squeezenet1_1",
+    "mobilenet-v1-075",
+    "kws-kwt1",
+    "trec-transformer",
+]
 QUANTIZERS = {"xnnpack": "xnnpack", "x86": "x86-inductor"}
 BACKENDS = ["onednn", "simd"]
 BATCH = 10
-# PyTorch's scales depend on the kernels that it runs on: where a histogram's cut falls between two bins, the last bit of a sum decides.
-# So `prepare` quantizes with PyTorch on this machine as it comes ("default") and without oneDNN ("native"), and its README's figures,
-# made on another machine, stand beside ("recorded"). Calibrated on oneDNN, a scale must be one of these three; on the portable kernels,
-# which add in an order of their own, those that moved are counted and may not move far.
+# PyTorch's scales depend on the kernels that it runs on: where a histogram's cut falls between two bins, the last bit
+# of a sum decides. So `prepare` quantizes with PyTorch on this machine as it comes ("default") and without oneDNN
+# ("native"), and its README's figures, made on another machine, stand beside ("recorded"). Calibrated on oneDNN, a
+# scale must be one of these three; on the portable kernels, which add in an order of their own, those that moved are
+# counted and may not move far.
 SCALE_LIMIT = 1e-5
 PORTABLE_LIMIT = 0.1
-# Top-1 on oneDNN must lie within PyTorch's own range, or this near to it; on the portable kernels it may not be lower than that.
+# Top-1 on oneDNN must lie within PyTorch's own range, or this near to it; on the portable kernels it may not be lower
+# than that.
 TOP1_LIMIT = 0.003
 failures = []
 
@@ -39,7 +54,8 @@ def fail(text):
     print(f"  FAIL {text}")
 
 
-# --- prepare -----------------------------------------------------------------------------------------------------------
+# --- prepare
+# -----------------------------------------------------------------------------------------------------------
 
 
 def load_data(name, data):
@@ -47,7 +63,8 @@ def load_data(name, data):
     import numpy
 
     def split(table, column, label):
-        rows = [row for row in csv.DictReader(open(table)) if row[column]]
+        with open(table) as lines:
+            rows = [row for row in csv.DictReader(lines) if row[column]]
         pick = lambda part: [row for row in rows if row["split"] == part]
         return pick("calib"), pick("test"), lambda rows: numpy.array([int(row[label]) for row in rows])
 
@@ -84,7 +101,9 @@ def load_data(name, data):
     def images(rows):
         out = numpy.empty((len(rows), 3, 224, 224), "float32")
         for i, row in enumerate(rows):
-            pixels = numpy.asarray(Image.open(data / "imagenet-sample" / "images" / row["file"]).convert("RGB")).astype("float32")
+            pixels = numpy.asarray(Image.open(data / "imagenet-sample" / "images" / row["file"]).convert("RGB")).astype(
+                "float32"
+            )
             if name == "squeezenet1_1":
                 pixels = pixels[:, :, ::-1] - numpy.array([103.939, 116.779, 123.68], "float32")
             else:
@@ -106,7 +125,9 @@ def torch_quantizer(name):
 
 
 def quantized_facts(graph_module):
-    """[(dtype, scale, zero point)] of the quantize nodes in order, and [(int weights, scale)] behind the dequantize nodes."""
+    """[(dtype, scale, zero point)] of the quantize nodes in order, and [(int weights, scale)] behind the dequantize
+    nodes.
+    """
     activations, weights = [], []
     for node in graph_module.graph.nodes:
         target = str(node.target)
@@ -144,33 +165,47 @@ def prepare(name, models, data):
             prepared = prepare_pt2e(graph, torch_quantizer(quantizer))
             with torch.no_grad(), torch.backends.mkldnn.flags(enabled=mkldnn):
                 for start in range(0, len(calib), BATCH):
-                    prepared(torch.from_numpy(calib[start:start + BATCH]))
+                    prepared(torch.from_numpy(calib[start : start + BATCH]))
             converted = convert_pt2e(prepared)
             with torch.no_grad():
-                answers = [converted(torch.from_numpy(test[i:i + 20])).argmax(1).numpy() for i in range(0, len(test), 20)]
+                answers = [
+                    converted(torch.from_numpy(test[i : i + 20])).argmax(1).numpy() for i in range(0, len(test), 20)
+                ]
             activations, weights = quantized_facts(converted)
-            facts[kernels] = {"scale": [a[2] for a in activations], "zero_point": [a[3] for a in activations],
-                              "top1": float((numpy.concatenate(answers) == labels).mean())}
+            facts[kernels] = {
+                "scale": [a[2] for a in activations],
+                "zero_point": [a[3] for a in activations],
+                "top1": float((numpy.concatenate(answers) == labels).mean()),
+            }
             print(f"  {name} {quantizer} {kernels}: top-1 {facts[kernels]['top1']:.4f}", flush=True)
         numpy.savez(folder / f"{quantizer}_weights.npz", *[w for _, w in weights])
         recorded = json.loads((models / name / "reference" / f"{quantizer}_qparams.json").read_text())["activations"]
         accuracy = json.loads((models / name / "reference" / "accuracy_torch.json").read_text())
-        facts["recorded"] = {"scale": [a["scale"] for a in recorded], "zero_point": [a["zero_point"] for a in recorded],
-                             "top1": accuracy[quantizer][0]}
+        facts["recorded"] = {
+            "scale": [a["scale"] for a in recorded],
+            "zero_point": [a["zero_point"] for a in recorded],
+            "top1": accuracy[quantizer][0],
+        }
         (folder / f"{quantizer}_torch.json").write_text(json.dumps(facts))
         for kernels in ("native", "recorded"):
             errors = relative(facts[kernels]["scale"], facts["default"]["scale"])
-            print(f"  {name} {quantizer}: {sum(e <= SCALE_LIMIT for e in errors)} of {len(errors)} scales of PyTorch {kernels} within "
-                  f"{SCALE_LIMIT} of PyTorch default, worst {max(errors):.1e}", flush=True)
+            print(
+                f"  {name} {quantizer}: {sum(e <= SCALE_LIMIT for e in errors)} of {len(errors)} scales "
+                f"of PyTorch {kernels} within {SCALE_LIMIT} of PyTorch default, worst {max(errors):.1e}",
+                flush=True,
+            )
     print(f"{name}: {len(calib)} calibration and {len(test)} test samples")
 
 
-# --- quantize ----------------------------------------------------------------------------------------------------------
+# --- quantize
+# ----------------------------------------------------------------------------------------------------------
 
 
 def run(command, threads=1):
     start = time.time()
-    done = subprocess.run(list(map(str, command)) + ["--threads", str(threads)], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [*map(str, command), "--threads", str(threads)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()[-600:]}")
     return done.stdout, time.time() - start
@@ -178,7 +213,7 @@ def run(command, threads=1):
 
 def top1_of(text, file):
     line = next(line for line in text.splitlines() if line.startswith(str(file)))
-    return float(line[len(str(file)):].split()[0]) / 100
+    return float(line[len(str(file)) :].split()[0]) / 100
 
 
 def torch_facts(name, short):
@@ -192,18 +227,37 @@ def quantize(name, models, options):
     expected = json.loads((models / name / "reference" / "accuracy_torch.json").read_text())
     native, node = options.native.split(), options.node.split()
     outputs = {}
-    for short, quantizer in QUANTIZERS.items():
+    for short in QUANTIZERS:
         recipe = folder / f"{short}.json"
         config = {"is_per_channel": True} if short == "xnnpack" else {}
-        (ROOT / recipe).write_text(json.dumps({"quantizer": "XNNPACKQuantizer" if short == "xnnpack" else "X86InductorQuantizer",
-                                               "global": config, "compat": "torch-2.6"}))
-        command = ["quantize", model, "--calibrate", folder / "calib.npz", "--recipe", recipe, "--batch-size", BATCH, "-o"]
+        (ROOT / recipe).write_text(
+            json.dumps(
+                {
+                    "quantizer": "XNNPACKQuantizer" if short == "xnnpack" else "X86InductorQuantizer",
+                    "global": config,
+                    "compat": "torch-2.6",
+                }
+            )
+        )
+        command = [
+            "quantize",
+            model,
+            "--calibrate",
+            folder / "calib.npz",
+            "--recipe",
+            recipe,
+            "--batch-size",
+            BATCH,
+            "-o",
+        ]
         text = f"  {name} {short}:"
         for backend in BACKENDS:
             int8 = folder / f"{short}_{backend}.pt2"
             _, seconds = run(native + command + [int8, "--backend", backend])
             outputs[short, backend] = int8
-            run(native + ["run", int8, "--inputs", folder / "first.npz", "-o", folder / f"{short}_{backend}_logits.npz"])
+            run(
+                native + ["run", int8, "--inputs", folder / "first.npz", "-o", folder / f"{short}_{backend}_logits.npz"]
+            )
             text += f" {backend} {seconds:.1f} s,"
         text += f" {(ROOT / int8).stat().st_size} bytes"
         if not options.skip_node:
@@ -217,7 +271,12 @@ def quantize(name, models, options):
         print(text, flush=True)
     if options.skip_evaluate:
         return
-    text, _ = run(native + ["evaluate", model] + list(outputs.values()) + ["--data", folder / "test.npz", "--labels", folder / "labels.npy"])
+    text, _ = run(
+        native
+        + ["evaluate", model]
+        + list(outputs.values())
+        + ["--data", folder / "test.npz", "--labels", folder / "labels.npy"]
+    )
     line = f"  {name} float {top1_of(text, model):.4f} (PyTorch {expected['float'][0]:.4f})"
     for (short, backend), int8 in outputs.items():
         top1 = top1_of(text, int8)
@@ -233,7 +292,8 @@ def quantize(name, models, options):
     print(line, flush=True)
 
 
-# --- check -------------------------------------------------------------------------------------------------------------
+# --- check
+# -------------------------------------------------------------------------------------------------------------
 
 
 def check(name):
@@ -272,7 +332,10 @@ def check_file(name, folder, short, backend):
         fail(f"{which}: scales that are none of PyTorch's: {', '.join(far[:6])}{' ...' if len(far) > 6 else ''}")
     with numpy.load(folder / f"{short}_weights.npz") as arrays:
         theirs = [arrays[key] for key in arrays.files]
-    different = sum(int((ours != other).sum()) if ours.shape == other.shape else ours.size for (_, ours), other in zip(weights, theirs))
+    different = sum(
+        int((ours != other).sum()) if ours.shape == other.shape else ours.size
+        for (_, ours), other in zip(weights, theirs)
+    )
     if len(theirs) != len(weights) or different:
         fail(f"{which}: {different} integer weights differ in {len(weights)} tensors (PyTorch: {len(theirs)})")
     with numpy.load(folder / "first.npz") as arrays, torch.no_grad():
@@ -281,10 +344,14 @@ def check_file(name, folder, short, backend):
         ours = arrays[arrays.files[0]]
     worst = float(numpy.abs(ours - theirs).max() / numpy.abs(theirs).max())
     agree = float((ours.argmax(1) == theirs.argmax(1)).mean())
-    print(f"  {which}: {sum(e <= SCALE_LIMIT for e in errors)} of {len(errors)} scales within {SCALE_LIMIT} of PyTorch default, "
-          f"{sum(e <= SCALE_LIMIT for e in nearest)} of one of PyTorch's; worst {max(errors, default=0):.1e} (PyTorch's own {spread:.1e}), {len(moved)} zero "
-          f"points moved; {len(weights)} weight tensors, {different} integers differ; PyTorch running qdq's file: outputs at most "
-          f"{worst:.1e} of the largest apart, top-1 agrees on {agree:.3f}", flush=True)
+    print(
+        f"  {which}: {sum(e <= SCALE_LIMIT for e in errors)} of {len(errors)} scales within {SCALE_LIMIT} "
+        f"of PyTorch default, {sum(e <= SCALE_LIMIT for e in nearest)} of one of PyTorch's; "
+        f"worst {max(errors, default=0):.1e} (PyTorch's own {spread:.1e}), {len(moved)} zero points moved; "
+        f"{len(weights)} weight tensors, {different} integers differ; PyTorch running qdq's file: "
+        f"outputs at most {worst:.1e} of the largest apart, top-1 agrees on {agree:.3f}",
+        flush=True,
+    )
 
 
 def main():

@@ -1,8 +1,9 @@
-// Reads every #include of src/ and bindings/ and fails on one that the table of rooms in CONTRIBUTING.md does not allow. And every import of
-// the package's TypeScript, of types too, and fails where modules import each other in a circle.
+// Reads every #include of C++ and every import of TypeScript and JavaScript, of types too, and fails on one that the
+// table of rooms in CONTRIBUTING.md does not allow. Fails too where modules import each other in a circle, and on lines
+// of more than 120 columns.
 // usage: node tests/rooms.mjs [FOLDER of the checkout]
-import { readFileSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
 
 const root = process.argv[2] ?? ".";
 
@@ -10,13 +11,14 @@ const root = process.argv[2] ?? ".";
 function readTable() {
   const direct = new Map();
   for (const line of readFileSync(join(root, "CONTRIBUTING.md"), "utf8").split("\n")) {
-    const row = /^\| `(\w+)` \|.*\| ([^|]*) \|$/.exec(line);
+    const row = /^\| `([\w/]+)` \|.*\| ([^|]*) \|$/.exec(line);
     if (row) direct.set(row[1], row[2].trim());
   }
   const closure = (room) => {
     const sees = direct.get(room);
     if (sees === undefined) throw new Error(`the table has no room ${room}`);
-    const next = sees === "–" ? [] : sees === "all" ? [...direct.keys()].filter((other) => other !== room) : sees.split(", ");
+    const core = [...direct.keys()].filter((other) => other !== room && existsSync(join(root, "src", other)));
+    const next = sees === "–" ? [] : sees === "all of src" ? core : sees.split(", ");
     return new Set([room, ...next.flatMap((other) => [...closure(other)])]);
   };
   return new Map([...direct.keys()].map((room) => [room, closure(room)]));
@@ -32,40 +34,88 @@ const walls = [
   [/^CLI\//, /^src\/cli\//, "CLI11 belongs into src/cli/"],
 ];
 
+// wasm-ld misplaces thread-local variables of modules without threads, so CMakeLists.txt compiles these files twice.
+const threadLocal = ["src/base/parallel.cpp", "src/kernel/conv_int8.cpp"];
+
 const rooms = readTable();
-const files = ["src", "bindings"].flatMap((top) =>
-  readdirSync(join(root, top), { recursive: true }).map((name) => `${top}/${name}`).filter((name) => /\.(h|cpp)$/.test(name)));
-const failures = [];
-for (const file of files) {
-  const [top, room] = file.split("/");
-  const inRoom = top === "src" && file.split("/").length > 2;
-  if (inRoom && !rooms.has(room)) failures.push(`${file}: there is no room ${room} in the table of CONTRIBUTING.md`);
-  readFileSync(join(root, file), "utf8").split("\n").forEach((line, i) => {
-    const include = /^\s*#\s*include\s*[<"]([^>"]+)[>"]/.exec(line)?.[1];
-    if (!include) return;
-    const where = `${file}:${i + 1}: includes ${include}`;
-    const other = include.split("/")[0];
-    if (inRoom && include.includes("/") && rooms.has(other) && rooms.has(room) && !rooms.get(room).has(other)) {
-      failures.push(`${where}; ${room} may see only ${[...rooms.get(room)].join(", ")}`);
-    }
-    for (const [header, allowed, why] of walls) if (header.test(include) && !allowed.test(file)) failures.push(`${where}; ${why}`);
+// The room of a file: of C++ the folder in src/, of anything else the longest row of the table that it lies in.
+function roomOf(file) {
+  const path = file.replace(/^src\//, "");
+  const found = [...rooms.keys()].filter((room) => path.startsWith(`${room}/`));
+  if (/\.(h|cpp)$/.test(file)) return found.find((room) => !room.includes("/"));
+  return found.sort((a, b) => b.length - a.length)[0];
+}
+
+const skipped = new Set([".git", "node_modules", "build", "dist"]);
+function filesOf(folder) {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = folder ? `${folder}/${entry.name}` : entry.name;
+    if (entry.isDirectory()) return skipped.has(entry.name) ? [] : filesOf(path);
+    return [path];
   });
 }
 
-// The modules of the package below the doors, with those that each imports.
-const folder = "bindings/api";
-const modules = new Map(readdirSync(join(root, folder)).filter((name) => name.endsWith(".ts")).map((name) => {
-  const imports = readFileSync(join(root, folder, name), "utf8").matchAll(/\bfrom "\.\/([\w-]+)\.js"/g);
-  return [name, [...imports].map(([, other]) => `${other}.ts`)];
-}));
+const failures = [];
+function see(file, other, where) {
+  const room = roomOf(file);
+  if (room && other && room !== other && !rooms.get(room).has(other))
+    failures.push(`${where}; ${room} may see only ${[...rooms.get(room)].join(", ")}`);
+}
+
+function checkIncludes(file, lines) {
+  if (/^src\/.*\//.test(file) && !roomOf(file)) failures.push(`${file}: it is in no room of CONTRIBUTING.md's table`);
+  lines.forEach((line, i) => {
+    const include = /^\s*#\s*include\s*[<"]([^>"]+)[>"]/.exec(line)?.[1];
+    if (!include) return;
+    const where = `${file}:${i + 1}: includes ${include}`;
+    see(file, include.includes("/") ? roomOf(`src/${include}`) : undefined, where);
+    for (const [header, allowed, why] of walls)
+      if (header.test(include) && !allowed.test(file)) failures.push(`${where}; ${why}`);
+  });
+}
+
+// What modules import, of types too; "qdq" in the page is the package's door.
+const modules = new Map();
+function checkImports(file, text) {
+  const imports = [];
+  for (const [, name] of text.matchAll(/(?:\bfrom |\bimport\(|^import |(?:href|src)=)"(qdq|\.[^"?]*)/gm)) {
+    const other = name === "qdq" ? "web/index.ts" : normalize(join(dirname(file), name));
+    see(file, roomOf(other), `${file}: imports ${name}`);
+    imports.push(other.replace(/\.js$/, ""));
+  }
+  modules.set(file.replace(/\.[a-z]+$/, ""), imports);
+}
+
+const hasColumns = /\.(cpp|h|in|ts|js|mjs|cjs|py|sh|css|html|cmake)$|(^|\/)(dev|run|CMakeLists\.txt)$/;
+const files = filesOf("");
+for (const file of files) {
+  if (!hasColumns.test(file)) continue;
+  const text = readFileSync(join(root, file), "utf8");
+  const lines = text.split("\n");
+  lines.forEach((line, i) => {
+    if ([...line].length > 120) failures.push(`${file}:${i + 1}: ${[...line].length} columns, at most 120 are wanted`);
+  });
+  if (/^(src|bindings)\/.*\.(h|cpp)$/.test(file)) {
+    checkIncludes(file, lines);
+    if (/\bthread_local\b/.test(text) && !threadLocal.includes(file))
+      failures.push(`${file}: thread_local is for ${threadLocal.join(" and ")} (qdq_threads in CMakeLists.txt)`);
+  }
+  if (roomOf(file) && /\.(ts|js|html)$/.test(file)) checkImports(file, text);
+}
+
 const done = new Set();
 function walk(name, path) {
-  if (path.includes(name)) return failures.push(`${folder}: ${[...path.slice(path.indexOf(name)), name].join(" imports ")}, a circle`);
+  if (path.includes(name)) {
+    failures.push(`${[...path.slice(path.indexOf(name)), name].join(" imports ")}, a circle`);
+    return;
+  }
   if (!done.has(name)) for (const other of modules.get(name) ?? []) walk(other, [...path, name]);
   done.add(name);
 }
 for (const name of modules.keys()) walk(name, []);
 
 for (const failure of failures) console.error(failure);
-console.log(failures.length ? `${failures.length} includes or imports are not allowed` : `${files.length + modules.size} files keep to their rooms`);
-process.exitCode = failures.length || files.length === 0 || modules.size === 0 || rooms.size === 0 ? 1 : 0;
+console.log(
+  failures.length ? `${failures.length} failures` : `${files.length} files keep to their rooms and to 120 columns`,
+);
+process.exitCode = failures.length || modules.size === 0 || rooms.size === 0 ? 1 : 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the packed npm package in an empty folder and uses it as a stranger would: by a script as an ES module and as CommonJS, and
-# through npx, to succeed and to fail. Wants dist/ to be built.
+# Installs the packed npm package in an empty folder and uses it as a stranger would: by a script as an ES module and as
+# CommonJS, and through npx, to succeed and to fail. Wants dist/ to be built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 shapes=$PWD/examples/shapes
@@ -18,10 +18,13 @@ npm install --silent --no-audit --no-fund "$folder"/qdq-*.tgz
 
 cat >quantize.mjs <<'END'
 import { readFile, writeFile } from "node:fs/promises";
-import { XNNPACKQuantizer, convertPt2e, getSymmetricQuantizationConfig, loadPt2, lower, preparePt2e, savePt2, tensor } from "qdq";
+import {
+  convertPt2e, getSymmetricQuantizationConfig, loadPt2, lower, preparePt2e, savePt2, tensor, XNNPACKQuantizer,
+} from "qdq";
 
 const program = await loadPt2(await readFile(process.argv[2]));
-const prepared = preparePt2e(program, new XNNPACKQuantizer().setGlobal(getSymmetricQuantizationConfig({ isPerChannel: true })));
+const config = getSymmetricQuantizationConfig({ isPerChannel: true });
+const prepared = preparePt2e(program, new XNNPACKQuantizer().setGlobal(config));
 const shape = program.info().inputs[0].shape.map((size) => (typeof size === "number" ? size : 2));
 const count = shape.reduce((a, b) => a * b, 1);
 const image = tensor(Float32Array.from({ length: count }, (_, i) => Math.sin(i * 0.37)), shape);
@@ -42,15 +45,18 @@ loadPt2(new Uint8Array(100)).then(
 END
 [ "$(node broken.cjs)" = "true BadFile true" ] || fail "a broken file did not give a QdqError to a CommonJS script"
 
-npx --no qdq quantize "$shapes/model.pt2" --calibrate "$shapes/calibration" --preprocess "$shapes/preprocess.json" --limit 8 \
-  -o npx.int8.pt2 >out.txt 2>err.txt || fail "npx could not quantize: $(cat err.txt)"
+data=(--calibrate "$shapes/calibration" --preprocess "$shapes/preprocess.json")
+npx --no qdq quantize "$shapes/model.pt2" "${data[@]}" --limit 8 -o npx.int8.pt2 >out.txt 2>err.txt ||
+  fail "npx could not quantize: $(cat err.txt)"
 grep -q 'layers quantized' out.txt || fail "npx printed no summary: $(cat out.txt)"
 [ -s npx.int8.pt2 ] || fail "npx wrote no model"
 
 head -c 5000 "$shapes/model.pt2" >cut.pt2
-status=0; npx --no qdq quantize cut.pt2 --calibrate "$shapes/calibration" --preprocess "$shapes/preprocess.json" -o no.pt2 >out.txt 2>err.txt || status=$?
+status=0; npx --no qdq quantize cut.pt2 "${data[@]}" -o no.pt2 >out.txt 2>err.txt || status=$?
 [ $status = 1 ] || fail "a broken model ended with status $status"
-[ "$(wc -l <err.txt)" = 1 ] && grep -q '^qdq: cut.pt2' err.txt || fail "a broken model gave no clear line: $(cat err.txt)"
+if [ "$(wc -l <err.txt)" != 1 ] || ! grep -q '^qdq: cut.pt2' err.txt; then
+  fail "a broken model gave no clear line: $(cat err.txt)"
+fi
 [ ! -e no.pt2 ] || fail "a failed run left an output"
 [ ! -s out.txt ] || fail "a failed run printed a summary"
 status=0; npx --no qdq quantize cut.pt2 2>err.txt || status=$?

@@ -1,36 +1,42 @@
 """Holds qdq against PyTorch on every classification and segmentation network of torchvision 0.21, with random weights.
 
-  python3 tests/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6 and torchvision"   [--only NAME] [--qdq COMMAND]
+  python3 tests/zoo.py run --torch "COMMAND" [--only NAME] [--qdq COMMAND]
   python3 tests/zoo.py table      writes docs/zoo.md from what `run` found
 
-`run` takes the networks one at a time, smallest first (a second call goes on where the first ended), through three stages:
+The COMMAND of --torch starts a Python with PyTorch 2.6 and torchvision. `run` takes the networks one at a time,
+smallest first (a second call goes on where the first ended), through three stages:
 
   export    PyTorch exports the network at its default image size and lays the file out once more as PyTorch 2.14 would.
-  quantize  qdq runs both files, and quantizes both with both recipes on two images, or on one above 20 billion multiplications an image.
+  quantize  qdq runs both files, and quantizes both with both recipes on two images, or on one above 20 billion
+            multiplications an image.
   check     PyTorch loads qdq's int8 files and runs them.
 
 The rules:
-  float     the largest difference from PyTorch's output is below 1e-4 of the largest output; or, where PyTorch's own output is further than that from
-            what it computes in float64 (very deep networks of random weights magnify the last bits), below twice that distance, which the table says.
+  float     the largest difference from PyTorch's output is below 1e-4 of the largest output; or, where PyTorch's own
+            output is further than that from what it computes in float64 (very deep networks of random weights magnify
+            the last bits), below twice that distance, which the table says.
   layouts   both files give the same bytes: the float outputs, and the int8 files.
-  int8      for the same int8 file, qdq's and PyTorch's outputs differ by at most 2 steps. A step is the scale of the quantizer that the output
-            comes from, or a 255th of the output's range if it comes from none. Two: a sum of floats in another order can move one activation
-            by one step where it falls between two, which moves the output's sum by a small part of a step, and the output itself
-            is rounded once more; more than two steps would be another computation. Activations that moved add up in deep networks of
-            random weights, whose outputs hardly differ from image to image. Where PyTorch's own kernels (float_kernels.py) are further
-            apart on the same file, the limit is twice their largest distance, and the table says so: qdq is then one more such computation,
-            and the largest of a thousand differences varies that much from pair to pair. Where that is not enough, the limit is what
-            PyTorch's output moves by when one activation of each tensor is rounded to the neighbouring integer, the largest of four trials.
+  int8      for the same int8 file, qdq's and PyTorch's outputs differ by at most 2 steps. A step is the scale of the
+            quantizer that the output comes from, or a 255th of the output's range if it comes from none. Two: a sum of
+            floats in another order can move one activation by one step where it falls between two, which moves the
+            output's sum by a small part of a step, and the output itself is rounded once more; more than two steps
+            would be another computation. Activations that moved add up in deep networks of random weights, whose
+            outputs hardly differ from image to image. Where PyTorch's own kernels (float_kernels.py) are further apart
+            on the same file, the limit is twice their largest distance, and the table says so: qdq is then one more
+            such computation, and the largest of a thousand differences varies that much from pair to pair. Where that
+            is not enough, the limit is what PyTorch's output moves by when one activation of each tensor is rounded to
+            the neighbouring integer, the largest of four trials.
 
-The limit of the last rule was first 1.5 times the distance of oneDNN and ATen. The first 30 networks showed that these two share everything but
-convolutions and products of matrices (on EfficientNet-B0 with XNNPACK they agree to the bit), so float64 was added, and 1.5 became 2. The second
-half of the rule for floats was added for ResNet-152, the trials of rounding for FCN-ResNet-50 (one activation a tensor moves its output by 55 to 84
-steps; qdq's reference backend gives PyTorch's float64 outputs to the bit there, its fused int8 kernels are 24 and 45 steps away).
+The limit of the last rule was first 1.5 times the distance of oneDNN and ATen. The first 30 networks showed that these
+two share everything but convolutions and products of matrices (on EfficientNet-B0 with XNNPACK they agree to the bit),
+so float64 was added, and 1.5 became 2. The second half of the rule for floats was added for ResNet-152, the trials of
+rounding for FCN-ResNet-50 (one activation a tensor moves its output by 55 to 84 steps; qdq's reference backend gives
+PyTorch's float64 outputs to the bit there, its fused int8 kernels are 24 and 45 steps away).
 """
+
 import argparse
 import datetime
 import json
-import math
 import shlex
 import subprocess
 import sys
@@ -43,12 +49,28 @@ RECIPES = ["xnnpack", "x86-inductor"]
 LAYOUTS = ["2.6", "2.14"]
 ONE_IMAGE_MACS = 20e9  # above this one image has to do, or the largest networks would take hours
 # Default image sizes, where they are not 224 (520 for segmentation).
-SIZES = {"inception_v3": 299, "efficientnet_b1": 240, "efficientnet_b2": 288, "efficientnet_b3": 300, "efficientnet_b4": 380, "efficientnet_b5": 456,
-         "efficientnet_b6": 528, "efficientnet_b7": 600, "efficientnet_v2_s": 384, "efficientnet_v2_m": 480, "efficientnet_v2_l": 480,
-         "swin_v2_t": 256, "swin_v2_s": 256, "swin_v2_b": 256, "regnet_y_128gf": 384, "vit_h_14": 518}
+SIZES = {
+    "inception_v3": 299,
+    "efficientnet_b1": 240,
+    "efficientnet_b2": 288,
+    "efficientnet_b3": 300,
+    "efficientnet_b4": 380,
+    "efficientnet_b5": 456,
+    "efficientnet_b6": 528,
+    "efficientnet_b7": 600,
+    "efficientnet_v2_s": 384,
+    "efficientnet_v2_m": 480,
+    "efficientnet_v2_l": 480,
+    "swin_v2_t": 256,
+    "swin_v2_s": 256,
+    "swin_v2_b": 256,
+    "regnet_y_128gf": 384,
+    "vit_h_14": 518,
+}
 
 
-# --- in PyTorch --------------------------------------------------------------------------------------------------------
+# --- in PyTorch
+# --------------------------------------------------------------------------------------------------------
 
 
 def build(name):
@@ -56,7 +78,11 @@ def build(name):
 
     options = {"weights": None}
     if name in torchvision.models.list_models(module=torchvision.models.segmentation):
-        options |= {"weights_backbone": None, "aux_loss": True} if not name.startswith("lraspp") else {"weights_backbone": None}
+        options |= (
+            {"weights_backbone": None, "aux_loss": True}
+            if not name.startswith("lraspp")
+            else {"weights_backbone": None}
+        )
     elif name == "vit_h_14":
         options["image_size"] = SIZES[name]
     if name in ("googlenet", "inception_v3"):
@@ -68,7 +94,9 @@ def macs_of(name):
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    initializers = {key: value for key, value in vars(torch.nn.init).items() if key.endswith("_") and not key.startswith("_")}
+    initializers = {
+        key: value for key, value in vars(torch.nn.init).items() if key.endswith("_") and not key.startswith("_")
+    }
     for key in initializers:  # the numbers do not matter here and take minutes to make
         setattr(torch.nn.init, key, lambda tensor, *args, **kwargs: tensor)
     model = build(name).eval().to("meta")
@@ -88,7 +116,12 @@ def all_networks():
 
 
 def image_size(name):
-    return SIZES.get(name, 520 if "_resnet" in name and name.startswith(("fcn", "deeplab")) or name.startswith(("lraspp", "deeplab")) else 224)
+    return SIZES.get(
+        name,
+        520
+        if ("_resnet" in name and name.startswith(("fcn", "deeplab"))) or name.startswith(("lraspp", "deeplab"))
+        else 224,
+    )
 
 
 def outputs_of(result):
@@ -118,11 +151,15 @@ def export(name):
                 norm.momentum = None
             model(torch.randn(4, 3, size, size))
             model.eval()
-        x = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(1))  # two, as export takes a batch of one for a constant
+        x = torch.randn(
+            2, 3, size, size, generator=torch.Generator().manual_seed(1)
+        )  # two, as export takes a batch of one for a constant
         expected = outputs_of(model(x[:images]))
     batch = "any"
     try:
-        program = torch.export.export_for_training(model, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},), strict=True)
+        program = torch.export.export_for_training(
+            model, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},), strict=True
+        )
     except Exception:
         batch = str(images)
         program = torch.export.export_for_training(model, (x[:images],), strict=True)
@@ -131,7 +168,11 @@ def export(name):
     write_zip(WORK / f"{name}.2.14.pt2", archive_of(members(file), name))
     numpy.savez(WORK / f"{name}.npz", x[:images].numpy())
     numpy.savez(WORK / f"{name}.expected.npz", *expected)
-    print(json.dumps({"size": size, "images": images, "gmacs": macs / 1e9, "batch": batch, "float_mb": file.stat().st_size / 1e6}))
+    print(
+        json.dumps(
+            {"size": size, "images": images, "gmacs": macs / 1e9, "batch": batch, "float_mb": file.stat().st_size / 1e6}
+        )
+    )
 
 
 def arrays_of(path):
@@ -142,7 +183,9 @@ def arrays_of(path):
 
 
 def steps_of(program, outputs):
-    """The quantization step of each output: of the dequantize node it comes from (through nodes that keep values), or range / 255."""
+    """The quantization step of each output: of the dequantize node it comes from (through nodes that keep values), or
+    range / 255.
+    """
     keeps = ("view", "reshape", "flatten", "permute", "squeeze", "transpose", "select", "slice")
     by_name = {node.name: node for node in program.graph.nodes}
     steps = []
@@ -158,20 +201,24 @@ def steps_of(program, outputs):
 def check(name):
     import numpy
     import torch
-    import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the quantized_decomposed operators
+    import torch.ao.quantization.fx._decomposed  # registers the quantized_decomposed operators
 
     from float_kernels import OtherRounding, float_kernels
 
     x = torch.from_numpy(arrays_of(WORK / f"{name}.npz")[0])
     expected = arrays_of(WORK / f"{name}.expected.npz")
     ours = arrays_of(WORK / f"{name}.2.6.float.npz")
-    found = {"float": max(float(numpy.abs(a - b).max() / numpy.abs(b).max()) for a, b in zip(ours, expected, strict=True))}
+    found = {
+        "float": max(float(numpy.abs(a - b).max() / numpy.abs(b).max()) for a, b in zip(ours, expected, strict=True))
+    }
     passed = found["float"] < 1e-4
     if not passed:
         program = torch.export.load(WORK / f"{name}.2.6.pt2")
         with torch.no_grad():
             exact = outputs_of(program.module().double()(x.double()))
-        found["float_torch"] = max(float(numpy.abs(a - b).max() / numpy.abs(a).max()) for a, b in zip(exact, expected, strict=True))
+        found["float_torch"] = max(
+            float(numpy.abs(a - b).max() / numpy.abs(a).max()) for a, b in zip(exact, expected, strict=True)
+        )
         passed = found["float"] < 2 * found["float_torch"]
     for recipe in RECIPES:
         file = WORK / f"{name}.2.6.{recipe}.pt2"
@@ -183,17 +230,22 @@ def check(name):
             theirs = outputs_of(module(x))
         steps = steps_of(program, theirs)
 
-        def distance(some, others):
+        def distance(some, others, steps=steps):
             return max(float(numpy.abs(a - b).max()) / step for a, b, step in zip(some, others, steps, strict=True))
 
-        found[recipe] = {"steps": distance(arrays_of(WORK / f"{name}.2.6.{recipe}.npz"), theirs), "mb": file.stat().st_size / 1e6}
+        found[recipe] = {
+            "steps": distance(arrays_of(WORK / f"{name}.2.6.{recipe}.npz"), theirs),
+            "mb": file.stat().st_size / 1e6,
+        }
         limit = 2.001
         if found[recipe]["steps"] > limit:
             runs = [theirs]
             for kernels in ("aten", "float64"):
                 with float_kernels(kernels):
                     runs.append(outputs_of(module(x)))
-            found[recipe]["torch"] = max(distance(runs[0], runs[1]), distance(runs[0], runs[2]), distance(runs[1], runs[2]))
+            found[recipe]["torch"] = max(
+                distance(runs[0], runs[1]), distance(runs[0], runs[2]), distance(runs[1], runs[2])
+            )
             limit = max(limit, 2 * found[recipe]["torch"])
         if found[recipe]["steps"] > limit:
             moved = []
@@ -201,16 +253,17 @@ def check(name):
                 with torch.no_grad(), OtherRounding(seed, 0):
                     moved.append(distance(outputs_of(module(x)), theirs))
             found[recipe]["rounding"] = max(moved)
-            limit = max(limit, max(moved))
+            limit = max(limit, *moved)
         passed = passed and found[recipe]["steps"] <= limit
     print(json.dumps(found | {"agrees": passed}))
 
 
-# --- where qdq runs ----------------------------------------------------------------------------------------------------
+# --- where qdq runs
+# ----------------------------------------------------------------------------------------------------
 
 
 def command(words):
-    done = subprocess.run([str(w) for w in words], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([str(w) for w in words], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError((done.stderr.strip() or done.stdout.strip())[-500:].replace("\n", " "))
     return done.stdout.strip()
@@ -227,7 +280,21 @@ def quantize(name, qdq):
             same = same and bytes_equal(WORK / f"{name}.{layout}.float.npz", WORK / f"{name}.2.6.float.npz")
         for recipe in RECIPES:
             out = at / f"{name}.{layout}.{recipe}.pt2"
-            command(qdq + ["quantize", model, "--calibrate", at / f"{name}.npz", "--batch-size", 2, "--quantizer", recipe, "-o", out])
+            command(
+                qdq
+                + [
+                    "quantize",
+                    model,
+                    "--calibrate",
+                    at / f"{name}.npz",
+                    "--batch-size",
+                    2,
+                    "--quantizer",
+                    recipe,
+                    "-o",
+                    out,
+                ]
+            )
             if layout == "2.6":
                 command(qdq + ["run", out, "--inputs", at / f"{name}.npz", "-o", at / f"{name}.2.6.{recipe}.npz"])
             else:
@@ -259,7 +326,7 @@ def run(options):
     networks = json.loads(listing.read_text())
     done = results()
     for _, name in networks:
-        if options.only and name not in options.only or not options.only and name in done:
+        if (options.only and name not in options.only) or (not options.only and name in done):
             continue
         entry, began = {"name": name, "stage": "export"}, time.time()
         try:
@@ -281,7 +348,10 @@ def run(options):
                 file.unlink()
     entries = results()
     failed = [name for name, entry in entries.items() if not entry["passed"]]
-    print(f"{len(entries) - len(failed)} of {len(networks)} passed, {len(networks) - len(entries)} not run, failed: {', '.join(failed) or 'none'}")
+    print(
+        f"{len(entries) - len(failed)} of {len(networks)} passed, {len(networks) - len(entries)} not run, "
+        f"failed: {', '.join(failed) or 'none'}"
+    )
     return 1 if failed else 0
 
 
@@ -304,33 +374,52 @@ def table():
             notes.append(f"{name}: {e['stage']} failed: {e['error']}")
             continue
         error = f"{e['float']:.1e}" + (f" (PyTorch's own: {e['float_torch']:.1e})" if "float_torch" in e else "")
-        columns = [name, str(e["size"]), e["batch"], f"{e['gmacs']:.2f}", error, "yes" if e["same"] else "NO"] + [steps_text(e[recipe]) for recipe in RECIPES]
+        columns = [name, str(e["size"]), e["batch"], f"{e['gmacs']:.2f}", error, "yes" if e["same"] else "NO"] + [
+            steps_text(e[recipe]) for recipe in RECIPES
+        ]
         columns += [f"{e['float_mb']:.1f}", f"{e['xnnpack']['mb']:.1f}", "yes" if e["passed"] else "NO"]
         rows.append("| " + " | ".join(columns) + " |")
     passed = sum(e["passed"] for e in entries.values())
-    head = ["network", "image", "batch", "GMACs", "float error", "both layouts alike", "XNNPACK, steps", "X86, steps", "float MB", "int8 MB",
-            "passed"]
-    text = f"""# torchvision's networks
+    head = [
+        "network",
+        "image",
+        "batch",
+        "GMACs",
+        "float error",
+        "both layouts alike",
+        "XNNPACK, steps",
+        "X86, steps",
+        "float MB",
+        "int8 MB",
+        "passed",
+    ]
+    text = (
+        f"""# torchvision's networks
 
-{passed} of {len(networks)} pass; {len(networks) - len(entries)} were not run. Made on {datetime.date.today()} with PyTorch 2.6, torchvision 0.21 and
-random weights by
+{passed} of {len(networks)} pass; {len(networks) - len(entries)} were not run. Made on {datetime.date.today()} with
+PyTorch 2.6, torchvision 0.21 and random weights by
 
     python3 tests/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6" && python3 tests/zoo.py table
 
-Every network is exported by PyTorch 2.6 at its default image size and laid out once more in the archive of PyTorch 2.14; qdq loads and runs both,
-quantizes with the XNNPACK and the X86 recipe on two images (on one above 20 GMACs), and PyTorch loads and runs the int8 files.
+Every network is exported by PyTorch 2.6 at its default image size and laid out once more in the archive of PyTorch
+2.14; qdq loads and runs both, quantizes with the XNNPACK and the X86 recipe on two images (on one above 20 GMACs), and
+PyTorch loads and runs the int8 files.
 
 - *batch*: "any" if the exported batch is symbolic, else its size.
-- *float error*: the largest difference from PyTorch's output, relative to the largest output; below 1e-4 passes, or below twice PyTorch's own
-  distance from float64 where that is larger.
+- *float error*: the largest difference from PyTorch's output, relative to the largest output; below 1e-4 passes, or
+  below twice PyTorch's own distance from float64 where that is larger.
 - *both layouts alike*: the float outputs and the int8 files are the same bytes.
-- *steps*: the largest difference between qdq's and PyTorch's outputs of the same int8 file in quantization steps of the output; 2 or less passes,
-  or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen, float64), or what PyTorch's output moves by when one
-  activation of each tensor is rounded the other way ([tests/zoo.py](../tests/zoo.py) says why).
+- *steps*: the largest difference between qdq's and PyTorch's outputs of the same int8 file in quantization steps of the
+  output; 2 or less passes, or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen,
+  float64), or what PyTorch's output moves by when one activation of each tensor is rounded the other way
+  ([tests/zoo.py](../tests/zoo.py) says why).
 
 | {" | ".join(head)} |
 |{"---|" * len(head)}
-""" + "\n".join(rows) + "\n"
+"""
+        + "\n".join(rows)
+        + "\n"
+    )
     if missing:
         notes.append("not run: " + ", ".join(missing))
     if notes:

@@ -1,12 +1,12 @@
 // For authors of backends: what quantizers can do, source partitions, and subgraph patterns.
 import type { Argument, GraphSnapshot } from "./graph.js";
-import { handleOf } from "./handle.js";
-import { module, unwrap } from "./module.js";
+import { handleOf, module, unwrap } from "./module.js";
+import { fromJson } from "./names.js";
 import type { Program } from "./program.js";
 
 export interface PatternCapability {
   pattern: string;
-  operators: readonly (readonly string[])[];  // in order, with the alternatives at each place
+  operators: readonly (readonly string[])[]; // in order, with the alternatives at each place
   static: boolean;
   dynamic: boolean;
   qat: boolean;
@@ -15,7 +15,7 @@ export interface PatternCapability {
 export interface QuantizationCapabilities {
   quantizer: string;
   patterns: readonly PatternCapability[];
-  parts: readonly QuantizationCapabilities[];  // of a composed quantizer
+  parts: readonly QuantizationCapabilities[]; // of a composed quantizer
 }
 
 // The nodes that came from one call of a module or function, by their names.
@@ -28,13 +28,15 @@ export interface SourcePartition {
 }
 
 // A pattern as data: inputs stand for anything, nodes for calls of the same operator with the same constants.
-//   { inputs: ["x"], nodes: [{ name: "relu", target: "torch.ops.aten.relu.default", args: [{ node: "x" }] }], outputs: ["relu"] }
+//   { inputs: ["x"], outputs: ["relu"],
+//     nodes: [{ name: "relu", target: "torch.ops.aten.relu.default", args: [{ node: "x" }] }] }
 export interface PatternSpec {
   inputs: readonly string[];
   nodes: readonly {
     name: string;
-    target: string;  // without its overload ("torch.ops.aten.clamp") it stands for all of them
-    args: readonly (Argument | { float: number })[];  // JavaScript has one kind of number: 1 is an integer, { float: 1 } is not
+    target: string; // without its overload ("torch.ops.aten.clamp") it stands for all of them
+    // JavaScript has one kind of number: 1 is an integer, { float: 1 } is not
+    args: readonly (Argument | { float: number })[];
     kwargs?: Readonly<Record<string, Argument | { float: number }>>;
   }[];
   outputs: readonly string[];
@@ -43,12 +45,12 @@ export interface PatternSpec {
 export type Pattern = Program | PatternSpec;
 
 export interface MatchOptions {
-  ignoreLiterals?: boolean;            // constants of the pattern match anything; default false
-  removeOverlappingMatches?: boolean;  // default true
+  ignoreLiterals?: boolean; // constants of the pattern match anything; default false
+  removeOverlappingMatches?: boolean; // default true
 }
 export interface Match {
-  nameNodeMap: Readonly<Record<string, string | null>>;  // null where a constant stands
-  placeholderNodes: readonly Argument[];                 // what stands for the pattern's inputs, in order
+  nameNodeMap: Readonly<Record<string, string | null>>; // null where a constant stands
+  placeholderNodes: readonly Argument[]; // what stands for the pattern's inputs, in order
   returningNodes: readonly string[];
 }
 
@@ -60,28 +62,16 @@ export interface Matching {
 }
 export interface AnnotatedGraph extends GraphSnapshot, Matching {}
 
-interface RawPartition {
-  source: string;
-  nodes: string[];
-  input_nodes: string[];
-  output_nodes: string[];
-  params: string[];
-}
-const partitionOf = ({ source, nodes, input_nodes, output_nodes, params }: RawPartition): SourcePartition =>
-  ({ source, nodes, inputNodes: input_nodes, outputNodes: output_nodes, params });
-
 function matchingOf(handle: number): Matching {
   return {
-    getSourcePartitions: (sources) =>
-      (JSON.parse(unwrap(module().getSourcePartitions(handle, [...sources]))) as RawPartition[]).map(partitionOf),
-    findSequentialPartitions: (sources) =>
-      (JSON.parse(unwrap(module().findSequentialPartitions(handle, [...sources]))) as RawPartition[][]).map((chain) => chain.map(partitionOf)),
+    getSourcePartitions: (sources) => fromJson(unwrap(module().getSourcePartitions(handle, [...sources]))),
+    findSequentialPartitions: (sources) => fromJson(unwrap(module().findSequentialPartitions(handle, [...sources]))),
     matchPattern(pattern, { ignoreLiterals = false, removeOverlappingMatches = true } = {}) {
-      const wanted = typeof pattern === "object" && pattern !== null && "handle" in pattern ? pattern.handle : JSON.stringify(pattern ?? null);
-      const found = JSON.parse(unwrap(module().matchPattern(handle, wanted, ignoreLiterals, removeOverlappingMatches))) as
-        { name_node_map: Record<string, string | null>; placeholder_nodes: Argument[]; returning_nodes: string[] }[];
-      return found.map(({ name_node_map, placeholder_nodes, returning_nodes }) =>
-        ({ nameNodeMap: name_node_map, placeholderNodes: placeholder_nodes, returningNodes: returning_nodes }));
+      const wanted =
+        typeof pattern === "object" && pattern !== null && "handle" in pattern
+          ? pattern.handle
+          : JSON.stringify(pattern ?? null);
+      return fromJson(unwrap(module().matchPattern(handle, wanted, ignoreLiterals, removeOverlappingMatches)));
     },
   };
 }

@@ -1,7 +1,8 @@
-// Calibration and test data: the same files, in the same order and with the same preprocessing as the command line reads them.
+// Calibration and test data: the same files, in the same order and with the same preprocessing as the command line
+// reads them.
 import { QdqError } from "./error.js";
-import { Handle, handleOf } from "./handle.js";
-import { module, unwrap } from "./module.js";
+import { Handle } from "./handle.js";
+import { handleOf, module, unwrap, whole } from "./module.js";
 import type { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw } from "./tensor.js";
@@ -11,12 +12,13 @@ import type { RawHost } from "../wasm/qdq.js";
 export type Files = ReadonlyMap<string, Uint8Array | (() => Uint8Array)>;
 
 export interface DataSettings {
-  // How images become inputs, the JSON of --preprocess: resize, crop, scale, mean, std, channel_order, layout, grayscale, filter.
+  // How images become inputs, the JSON of --preprocess: resize, crop, scale, mean, std, channel_order, layout,
+  // grayscale, filter.
   preprocess?: Record<string, unknown>;
   batchSize?: number; // samples a batch, where the program leaves it open; default 16
   limit?: number; // use only so many samples: the first, of images in folders as many of each folder as can be
-  // The file among them that tells the classes and is no data itself: .csv with lines file,label, or .npy or .npz of integers; or
-  // "folders": the class of an image is the folder that it lies in (qdq evaluate --labels folders).
+  // The file among them that tells the classes and is no data itself: .csv with lines file,label, or .npy or .npz of
+  // integers; or "folders": the class of an image is the folder that it lies in (qdq evaluate --labels folders).
   labels?: string;
   // The names of all classes in their order, which folders are called by.
   classes?: readonly string[];
@@ -34,7 +36,7 @@ export class Data extends Handle {
 
   // openData makes it.
   constructor(handle: number, settings: DataSettings = {}) {
-    super(handle);
+    super(handle, whole);
     this.#settings = settings;
     const { batches, samples, files, folders } = JSON.parse(unwrap(module().describeData(handle)));
     this.numBatches = batches;
@@ -48,20 +50,22 @@ export class Data extends Handle {
     return unwrap(module().dataBatch(this.handle, index)).map(fromRaw);
   }
 
-  // The class of each sample. Throws QdqError naming the first sample without a label or with one that is no class of the model, or if
-  // the data was opened without the setting `labels`.
+  // The class of each sample. Throws QdqError naming the first sample without a label or with one that is no class of
+  // the model, or if the data was opened without the setting `labels`.
   labels(): number[] {
     return this.#told().labels;
   }
 
-  // The names of the classes: those of the setting `classes`, or of the folders if their order is that of the classes; else none.
+  // The names of the classes: those of the setting `classes`, or of the folders if their order is that of the classes;
+  // else none.
   classes(): string[] {
     return this.#settings.labels === undefined ? [...(this.#settings.classes ?? [])] : this.#told().classes;
   }
 
   #told(): { labels: number[]; classes: string[] } {
     const { labels, classes = [] } = this.#settings;
-    if (labels === undefined) throw new QdqError("InvalidArgument", 'the data was opened without the setting labels: "labels.csv"');
+    if (labels === undefined)
+      throw new QdqError("InvalidArgument", 'the data was opened without the setting labels: "labels.csv"');
     const path = labels === "folders" ? labels : `${root}${labels}`;
     return JSON.parse(unwrap(module().dataLabels(this.handle, path, classes.length > 0 ? classesPath : "")));
   }
@@ -76,25 +80,33 @@ const root = "data/";
 const preprocessPath = "preprocess.json";
 const classesPath = "classes.txt";
 
-// Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp; `preprocess` says how they become inputs), as the
-// command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not fit the program's inputs.
+// Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp; `preprocess` says how they become
+// inputs), as the command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not fit the program's
+// inputs.
 export function openData(program: Program, files: Files, settings: DataSettings = {}): Data {
   if (typeof files?.keys !== "function" || typeof files.get !== "function") {
     throw new QdqError("InvalidArgument", 'the files are no Map; wanted new Map([["cats/001.png", bytes], ...])');
   }
   const { batchSize = 16, limit = 0 } = settings;
   for (const [name, value] of Object.entries({ batchSize, limit })) {
-    if (!Number.isSafeInteger(value)) throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number`);
+    if (!Number.isSafeInteger(value))
+      throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number`);
   }
   const names = [...files.keys()].filter((name) => name !== settings.labels);
   const isImage = (name: string): boolean => /\.(jpe?g|png|bmp)$/i.test(name);
   const arrays = names.filter((name) => /\.np[yz]$/i.test(name));
   if (!names.some(isImage) && arrays.length === 0) {
-    throw new QdqError("InvalidArgument", `none of the ${names.length} files is data; wanted an .npz, an .npy, or .jpg, .png or .bmp images`);
+    throw new QdqError(
+      "InvalidArgument",
+      `none of the ${names.length} files is data; wanted an .npz, an .npy, or .jpg, .png or .bmp images`,
+    );
   }
   const path = names.some(isImage) ? root.slice(0, -1) : `${root}${arrays[0]}`;
   const preprocess = settings.preprocess ? preprocessPath : "";
-  return new Data(unwrap(module().openData(handleOf(program), path, preprocess, batchSize, limit, hostOf(files, settings))), settings);
+  return new Data(
+    unwrap(module().openData(handleOf(program), path, preprocess, batchSize, limit, hostOf(files, settings))),
+    settings,
+  );
 }
 
 // The files as the folder data.

@@ -11,7 +11,8 @@ export type ErrorCode =
   | "Io"
   | "Internal";
 
-// One clear sentence: what, where, found, wanted, remedy. `node` and `op` name the graph node and the operator it happened in.
+// One clear sentence: what, where, found, wanted, remedy. `node` and `op` name the graph node and the operator it
+// happened in.
 export class QdqError extends Error {
   override readonly name = "QdqError";
   readonly code: ErrorCode;

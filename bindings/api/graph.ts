@@ -3,8 +3,18 @@ import type { DType } from "./tensor.js";
 
 // An argument of a node: a constant, another node, or a list of arguments.
 export type Argument =
-  | null | boolean | number | string | { node: string } | { dtype: DType } | { memory_format: string } | { layout: string }
-  | { device: string } | { float: "inf" | "-inf" | "nan" } | readonly Argument[];
+  | null
+  | boolean
+  | number
+  | string
+  | { node: string }
+  | { dtype: DType }
+  // biome-ignore lint/style/useNamingConvention: arguments are written as in recipes, patterns and inspect --json
+  | { memory_format: string }
+  | { layout: string }
+  | { device: string }
+  | { float: "inf" | "-inf" | "nan" }
+  | readonly Argument[];
 
 export interface NodeSnapshot {
   name: string;
@@ -13,11 +23,11 @@ export interface NodeSnapshot {
   args: readonly Argument[];
   kwargs: Readonly<Record<string, Argument>>;
   users: readonly string[];
-  module?: string;                       // the path of the module it came from, "" for the root
-  type?: string;                         // that module's type: "torch.nn.modules.conv.Conv2d"
-  source?: string;                       // the module or function that it came from, where the export recorded it
-  dtype?: DType;                         // of its value, if that is a tensor
-  shape?: readonly (number | string)[];  // sizes; a symbolic one as text: "s0"
+  module?: string; // the path of the module it came from, "" for the root
+  type?: string; // that module's type: "torch.nn.modules.conv.Conv2d"
+  source?: string; // the module or function that it came from, where the export recorded it
+  dtype?: DType; // of its value, if that is a tensor
+  shape?: readonly (number | string)[]; // sizes; a symbolic one as text: "s0"
 }
 
 export interface GraphSnapshot {
@@ -33,5 +43,11 @@ export interface ValueInfo {
 export interface ProgramInfo extends GraphSnapshot {
   inputs: readonly ValueInfo[];
   outputs: readonly ValueInfo[];
-  attributes: readonly { name: string; dtype: DType; shape: readonly number[]; bytes: number; kind: "parameter" | "buffer" | "constant" }[];
+  attributes: readonly {
+    name: string;
+    dtype: DType;
+    shape: readonly number[];
+    bytes: number;
+    kind: "parameter" | "buffer" | "constant";
+  }[];
 }

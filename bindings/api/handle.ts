@@ -1,19 +1,25 @@
 // Things that live in WASM memory until they are disposed of: programs, prepared programs, sessions.
-import { runner } from "./module.js";
 import { QdqError } from "./error.js";
+import type { Loader } from "./loader.js";
 
 // Engines that do not have `using` yet.
 if (!Symbol.dispose) Object.defineProperty(Symbol, "dispose", { value: Symbol.for("Symbol.dispose") });
 
 // Frees what a forgotten object held once the engine collects it; dispose() and `using` do so at a known moment.
-const forgotten = new FinalizationRegistry<number>((handle) => runner().dispose(handle));
+const forgotten = new FinalizationRegistry<{ handle: number; loader: Loader }>(({ handle, loader }) =>
+  loader.loaded().dispose(handle),
+);
 
 export abstract class Handle {
   #handle: number | undefined;
 
-  constructor(handle: number) {
+  // `loader` brought the module that the thing lives in.
+  constructor(
+    handle: number,
+    readonly loader: Loader,
+  ) {
     this.#handle = handle;
-    forgotten.register(this, handle, this);
+    forgotten.register(this, { handle, loader }, this);
   }
 
   // The number by which C++ knows this object. Throws QdqError{InvalidArgument} after dispose().
@@ -28,7 +34,7 @@ export abstract class Handle {
   dispose(): void {
     if (this.#handle === undefined) return;
     forgotten.unregister(this);
-    runner().dispose(this.#handle);
+    this.loader.loaded().dispose(this.#handle);
     this.#handle = undefined;
   }
 
@@ -37,5 +43,16 @@ export abstract class Handle {
   }
 }
 
-// The number of an object. What is none, as JavaScript may give, is 0, which C++ refuses in words.
-export const handleOf = (object: Handle): number => (object as Handle | null | undefined)?.handle ?? 0;
+// The number of an object in a module. What is none, as JavaScript may give, is 0, which C++ refuses in words. Throws
+// QdqError{InvalidArgument} if the object lives in another module.
+export function handleIn(loader: Loader, object: Handle): number {
+  const found = object as Handle | null | undefined;
+  if (found?.loader && found.loader !== loader) {
+    throw new QdqError(
+      "InvalidArgument",
+      `this ${found.constructor.name} is of ${found.loader.entry}, whose module has a memory of its own; ` +
+        `load the file once more with loadPt2 of ${loader.entry}`,
+    );
+  }
+  return found?.handle ?? 0;
+}

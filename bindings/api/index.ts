@@ -1,34 +1,88 @@
 // The public API of the package; both doors give out exactly this.
 export { QdqError } from "./error.js";
 export type { ErrorCode } from "./error.js";
-export { capabilities, configure, loadQuantization } from "./module.js";
-export type { Capabilities, Configuration } from "./module.js";
+export { capabilities, configure } from "./module.js";
+export type { Capabilities, Configuration } from "./loader.js";
 export { tensor } from "./tensor.js";
 export type { DType, Tensor, TensorData } from "./tensor.js";
 export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";
 export {
-  ComposableQuantizer, QConfigMapping, X86InductorQuantizer, XNNPACKQuantizer, getDefaultQConfigMapping, getDefaultQatQConfigMapping,
-  getDefaultX86InductorQuantizationConfig, getSymmetricQuantizationConfig,
+  ComposableQuantizer,
+  QConfigMapping,
+  X86InductorQuantizer,
+  XNNPACKQuantizer,
+  getDefaultQConfigMapping,
+  getDefaultQatQConfigMapping,
+  getDefaultX86InductorQuantizationConfig,
+  getSymmetricQuantizationConfig,
 } from "./quantizer.js";
 export type {
-  AnyQuantizer, DerivedQuantizationSpec, EdgeOrNode, FilterFunction, FixedQParamsQuantizationSpec, Observer, ObserverCtr, ObserverOverride,
-  ObserverSettings, ObserverWithArgs, QConfig, QScheme, QSpec, QuantizationAnnotation, QuantizationBackend, QuantizationConfig, QuantizationSpec,
-  Quantizer, Recipe, SharedQuantizationSpec,
-  SymmetricQuantizationConfig, SymmetricQuantizationOptions, X86InductorQuantizationConfig, X86InductorQuantizationOptions,
+  AnyQuantizer,
+  DerivedQuantizationSpec,
+  EdgeOrNode,
+  FilterFunction,
+  FixedQParamsQuantizationSpec,
+  Observer,
+  ObserverCtr,
+  ObserverOverride,
+  ObserverSettings,
+  ObserverWithArgs,
+  QConfig,
+  QScheme,
+  QSpec,
+  QuantizationAnnotation,
+  QuantizationBackend,
+  QuantizationConfig,
+  QuantizationSpec,
+  Quantizer,
+  Recipe,
+  SharedQuantizationSpec,
+  SymmetricQuantizationConfig,
+  SymmetricQuantizationOptions,
+  X86InductorQuantizationConfig,
+  X86InductorQuantizationOptions,
 } from "./quantizer.js";
 export { Data, openData } from "./data.js";
 export type { DataSettings, Files } from "./data.js";
-export { Evaluation, LayerComparison, compareLayers, evaluate, explain, quantizationReport, reportHtml } from "./report.js";
+export {
+  Evaluation,
+  LayerComparison,
+  compareLayers,
+  evaluate,
+  explain,
+  quantizationReport,
+  reportHtml,
+} from "./report.js";
 export type {
-  Choice, ConvertedQParams, Decision, EvaluationReport, Explanation, ExplanationReport, LayerError, QuantizationReport, Report, SamplePrediction,
+  Choice,
+  ConvertedQParams,
+  Decision,
+  EvaluationReport,
+  Explanation,
+  ExplanationReport,
+  LayerError,
+  QuantizationReport,
+  Report,
+  SamplePrediction,
 } from "./report.js";
 export { findSequentialPartitions, getSourcePartitions, matchPattern } from "./backend.js";
 export type {
-  AnnotatedGraph, Match, MatchOptions, Matching, Pattern, PatternCapability, PatternSpec, QuantizationCapabilities, SourcePartition,
+  AnnotatedGraph,
+  Match,
+  MatchOptions,
+  Matching,
+  Pattern,
+  PatternCapability,
+  PatternSpec,
+  QuantizationCapabilities,
+  SourcePartition,
 } from "./backend.js";
 export type { ObserverReport, ObserverSummary } from "./observer.js";
-export { Program, loadOnnx, loadPt2, saveOnnx, savePt2 } from "./program.js";
-export { Prepared, Session, convertPt2e, lower, preparePt2e, quantizationCapabilities } from "./pt2e.js";
-export type { ConvertOptions, LongWork, LowerOptions, Progress } from "./pt2e.js";
+export { loadOnnx, loadPt2, saveOnnx, savePt2 } from "./file.js";
+export { Program } from "./program.js";
+export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./pt2e.js";
+export type { ConvertOptions, LongWork, Progress } from "./pt2e.js";
+export { Session, lower } from "./session.js";
+export type { LowerOptions } from "./session.js";
 export { PreparedQat, Trainer, prepareQatPt2e } from "./train.js";
 export type { TrainingBatch, TrainingOptions } from "./train.js";

@@ -2,12 +2,12 @@
 import type { EdgeOrNode, QScheme } from "./quantizer.js";
 import type { DType } from "./tensor.js";
 
-// One observer and everything that shares it, as the command line's --observers writes it.
+// One observer and everything that shares it: what the command line's --observers writes, in JavaScript's names.
 export interface ObserverReport {
   id: number;
   class: string;
   covers: readonly EdgeOrNode[];
-  inserted_as: readonly string[];
+  insertedAs: readonly string[];
   [field: string]: unknown;
 }
 
@@ -17,8 +17,8 @@ export interface ObserverSummary {
   class: string;
   dtype: DType;
   qscheme: QScheme;
-  quant_min: number;
-  quant_max: number;
+  quantMin: number;
+  quantMax: number;
   covers: readonly (readonly string[])[]; // [node] or [producer, consumer]
   channels: number;
   min?: number; // the range that it saw
@@ -27,6 +27,6 @@ export interface ObserverSummary {
   low?: number; // the range that its integers reach
   high?: number;
   scale?: number; // where there is one for the whole tensor
-  zero_point?: number;
+  zeroPoint?: number;
   clipped?: number; // the share of the values that lies outside of [low, high]
 }

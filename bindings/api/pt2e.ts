@@ -1,12 +1,13 @@
-// The PyTorch 2 Export flow: prepare, calibrate, convert, lower.
+// The PyTorch 2 Export flow: prepare, calibrate, convert.
 import { QdqError } from "./error.js";
 import type { ObserverSettings, AnyQuantizer } from "./quantizer.js";
 import { ComposableQuantizer, RecipeWriter, isCustom, nameOf } from "./quantizer.js";
 import { annotatedGraph } from "./backend.js";
 import type { QuantizationCapabilities } from "./backend.js";
 import type { GraphSnapshot, NodeSnapshot } from "./graph.js";
-import { Handle, handleOf } from "./handle.js";
-import { loadModule, module, runner, unwrap } from "./module.js";
+import { Handle } from "./handle.js";
+import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
+import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
 import { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
@@ -17,9 +18,9 @@ import type { RawCallbacks } from "../wasm/qdq.js";
 export interface Progress {
   stage: string;
   done: number;
-  total: number;  // 0 where it is not known
+  total: number; // 0 where it is not known
   node?: string;
-  loss?: number;  // of a batch, while training
+  loss?: number; // of a batch, while training
 }
 export interface LongWork {
   onProgress?: (progress: Progress) => void;
@@ -28,8 +29,8 @@ export interface LongWork {
 
 // A program with observers in it; running it calibrates them.
 export class Prepared extends Handle {
-  // Runs one batch, the inputs in the order of the program's; returns the float outputs. `onObserved` is told after each look of an
-  // observer how many looks of this batch are done, and how many there are.
+  // Runs one batch, the inputs in the order of the program's; returns the float outputs. `onObserved` is told after
+  // each look of an observer how many looks of this batch are done, and how many there are.
   run(inputs: readonly Tensor[], onObserved?: (done: number, total: number) => void): Tensor[] {
     return unwrap(module().runPrepared(this.handle, rawInputs(inputs), onObserved)).map(fromRaw);
   }
@@ -39,17 +40,24 @@ export class Prepared extends Handle {
     return unwrap(module().needsData(this.handle));
   }
 
-  // Takes over what the observers of another program saw that was prepared from the same model by the same recipe: its observers(), or
-  // the text of the file that --observers wrote. So converting needs no data. Throws QdqError{InvalidArgument} if they do not fit.
+  // Takes over what the observers of another program saw that was prepared from the same model by the same recipe: its
+  // observers(), or the text that saveObservers() or --observers wrote. So converting needs no data. Throws
+  // QdqError{InvalidArgument} if they do not fit.
   loadObservers(report: readonly ObserverReport[] | string): void {
-    unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : JSON.stringify(report ?? null)));
+    unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : toJson(report ?? null)));
   }
 
-  // Runs all batches, each a list of inputs. Between two batches other work gets its turn. Throws QdqError{Cancelled} when the
-  // signal says so; what was seen until then stays seen.
-  async calibrate(batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>, work: LongWork = {}): Promise<void> {
+  // Runs all batches, each a list of inputs. Between two batches other work gets its turn. Throws QdqError{Cancelled}
+  // when the signal says so; what was seen until then stays seen.
+  async calibrate(
+    batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
+    work: LongWork = {},
+  ): Promise<void> {
     if (!isIterable(batches)) {
-      throw new QdqError("InvalidArgument", "the calibration data is no list or iterable of batches; wanted calibrate([[tensor, ...], ...])");
+      throw new QdqError(
+        "InvalidArgument",
+        "the calibration data is no list or iterable of batches; wanted calibrate([[tensor, ...], ...])",
+      );
     }
     const total = Array.isArray(batches) ? batches.length : 0;
     let done = 0;
@@ -62,83 +70,81 @@ export class Prepared extends Handle {
     }
   }
 
-  // What the observers have seen until now, in histograms of 64 bins, and the ranges that follow from it; cheap enough to be shown
-  // while calibration runs.
+  // What the observers have seen until now, in histograms of 64 bins, and the ranges that follow from it; cheap enough
+  // to be shown while calibration runs.
   calibration(): ObserverSummary[] {
-    return JSON.parse(unwrap(module().describeCalibration(this.handle)));
+    return fromJson(unwrap(module().describeCalibration(this.handle)));
   }
 
   // Every observer instance: class, settings, what it saw, what it covers.
   observers(): ObserverReport[] {
-    return JSON.parse(unwrap(module().describePrepared(this.handle)));
+    return fromJson(unwrap(module().describePrepared(this.handle)));
   }
-}
 
-// A program made ready to run.
-export class Session extends Handle {
-  run(inputs: readonly Tensor[]): Tensor[] {
-    return unwrap(runner().runSession(this.handle, rawInputs(inputs))).map(fromRaw);
+  // The same as the text of a file, which `qdq quantize --observers` writes and --calibrate reads.
+  saveObservers(): string {
+    return `${JSON.stringify(JSON.parse(unwrap(module().describePrepared(this.handle))), null, 1)}\n`;
   }
 }
 
 // Puts observers where the quantizer wants them. The program is left as it was.
-// Throws QdqError{InvalidArgument} where PyTorch refuses the annotations; what a callback throws comes through unchanged.
+// Throws QdqError{InvalidArgument} where PyTorch refuses the annotations; what a callback throws comes through
+// unchanged.
 export function preparePt2e(program: Program, quantizer: AnyQuantizer): Prepared {
   const writer = new RecipeWriter();
   const recipe = JSON.stringify(writer.quantizer(quantizer));
-  return new Prepared(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)));
+  return new Prepared(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)), whole);
 }
 
-// What a quantizer can do, pattern by pattern, whatever its settings are. Of one written in JavaScript what its own quantizationCapabilities()
-// tells; what is left out there is as in C++: static and with QAT, not dynamic, without a note. Throws QdqError{InvalidArgument} for a pattern
-// without a name or a list of alternative operators for each place.
+// What a quantizer can do, pattern by pattern, whatever its settings are. Of one written in JavaScript what its own
+// quantizationCapabilities() tells; what is left out there is as in C++: static and with QAT, not dynamic, without a
+// note. Throws QdqError{InvalidArgument} for a pattern without a name or a list of alternative operators for each
+// place.
 export async function quantizationCapabilities(quantizer: AnyQuantizer): Promise<QuantizationCapabilities> {
   if (quantizer instanceof ComposableQuantizer) {
-    return { quantizer: quantizer.name, patterns: [], parts: await Promise.all(quantizer.quantizers.map(quantizationCapabilities)) };
+    return {
+      quantizer: quantizer.name,
+      patterns: [],
+      parts: await Promise.all(quantizer.quantizers.map(quantizationCapabilities)),
+    };
   }
   if (isCustom(quantizer)) {
     const name = nameOf(quantizer);
     const patterns = (quantizer.quantizationCapabilities?.() ?? []).map(({ pattern, operators, ...rest }, i) => {
       const isPattern = typeof pattern === "string" && Array.isArray(operators) && operators.every(isListOfStrings);
       if (isPattern) return { pattern, operators, static: true, dynamic: false, qat: true, note: "", ...rest };
-      throw new QdqError("InvalidArgument", `quantizationCapabilities() of ${name}, pattern ${i}: found ${JSON.stringify({ pattern, operators })}, ` +
-        'wanted {pattern: "linear", operators: [["aten.linear.default"]]}, with a list of alternatives for each operator');
+      throw new QdqError(
+        "InvalidArgument",
+        `quantizationCapabilities() of ${name}, pattern ${i}: found ${JSON.stringify({ pattern, operators })}, ` +
+          'wanted {pattern: "linear", operators: [["aten.linear.default"]]}, ' +
+          "with a list of alternatives for each operator",
+      );
     });
     return { quantizer: name, patterns, parts: [] };
   }
   const wasm = await loadModule();
   const writer = new RecipeWriter();
   const recipe = JSON.stringify(writer.quantizer(quantizer));
-  return JSON.parse(unwrap(wasm.quantizationCapabilities(recipe, callbacks(writer))));
+  return fromJson(unwrap(wasm.quantizationCapabilities(recipe, callbacks(writer))));
 }
 
 export interface ConvertOptions {
-  foldQuantize?: boolean;                // store weights as integers; default true
-  useReferenceRepresentation?: boolean;  // integer arithmetic spelled out; default false
+  foldQuantize?: boolean; // store weights as integers; default true
+  useReferenceRepresentation?: boolean; // integer arithmetic spelled out; default false
 }
 
-// The quantized program: observers have become quantize/dequantize pairs, weights integers. `prepared` is left as it was.
-// Throws QdqError{NotCalibrated} naming the observers that have seen no data.
+// The quantized program: observers have become quantize/dequantize pairs, weights integers. `prepared` is left as it
+// was. Throws QdqError{NotCalibrated} naming the observers that have seen no data.
 export function convertPt2e(prepared: Prepared, options: ConvertOptions = {}): Program {
   const { foldQuantize = true, useReferenceRepresentation = false } = options;
-  return new Program(unwrap(module().convertPt2e(handleOf(prepared), foldQuantize, useReferenceRepresentation)));
-}
-
-export interface LowerOptions {
-  backend?: "simd" | "reference";
-  // What is not quantized in bfloat16, which native builds have. Here it throws QdqError{Unsupported}.
-  bf16?: boolean;
-}
-
-// A program, float or quantized, made ready to run.
-export function lower(program: Program, options: LowerOptions = {}): Session {
-  return new Session(unwrap(runner().lower(handleOf(program), options.backend ?? "simd", options.bf16 ?? false)));
+  return new Program(unwrap(module().convertPt2e(handleOf(prepared), foldQuantize, useReferenceRepresentation)), whole);
 }
 
 export const isIterable = (value: unknown): boolean =>
   value !== null && typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value);
 
-const isListOfStrings = (value: unknown): boolean => Array.isArray(value) && value.every((each) => typeof each === "string");
+const isListOfStrings = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((each) => typeof each === "string");
 
 const listOf = (value: number | readonly number[]): readonly number[] => (typeof value === "number" ? [value] : value);
 
@@ -149,7 +155,10 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
       const quantizer = writer.quantizers[number]!;
       const annotations = quantizer.annotate(annotatedGraph(JSON.parse(text) as GraphSnapshot));
       if (!Array.isArray(annotations)) {
-        throw new QdqError("InvalidArgument", `annotate() of ${nameOf(quantizer)} did not return a list of annotations`);
+        throw new QdqError(
+          "InvalidArgument",
+          `annotate() of ${nameOf(quantizer)} did not return a list of annotations`,
+        );
       }
       return JSON.stringify(writer.plain(annotations));
     },
@@ -166,7 +175,7 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
         forward: (tensor) => observer.forward(fromRaw(tensor)),
         calculateQparams() {
           const { scale, zeroPoint } = observer.calculateQparams();
-          return JSON.stringify({ scale: listOf(scale), zero_point: listOf(zeroPoint) });
+          return toJson({ scale: listOf(scale), zeroPoint: listOf(zeroPoint) });
         },
       };
     },

@@ -3,6 +3,7 @@ import type { DType, Tensor } from "./tensor.js";
 import type { NodeSnapshot } from "./graph.js";
 import type { AnnotatedGraph, PatternCapability } from "./backend.js";
 import { QdqError } from "./error.js";
+import { snakeCase } from "./names.js";
 
 // The JSON that the command line and C++ read too: {"quantizer": "XNNPACKQuantizer", "global": {...}}.
 export interface Recipe {
@@ -11,8 +12,11 @@ export interface Recipe {
 }
 
 export type QScheme =
-  | "per_tensor_affine" | "per_tensor_symmetric"
-  | "per_channel_affine" | "per_channel_symmetric" | "per_channel_affine_float_qparams";
+  | "per_tensor_affine"
+  | "per_tensor_symmetric"
+  | "per_channel_affine"
+  | "per_channel_symmetric"
+  | "per_channel_affine_float_qparams";
 
 // A use of a tensor (producer, consumer) or a node's output, by the names of nodes.
 export type EdgeOrNode = { edge: readonly [string, string] } | { node: string };
@@ -27,15 +31,17 @@ export interface ObserverSettings {
   eps: number;
 }
 
-// An observer written in JavaScript. It sees every batch, then tells the qparams: one scale and zero point per tensor, or one per
-// channel of axis chAxis where the qscheme is per channel.
+// An observer written in JavaScript. It sees every batch, then tells the qparams: one scale and zero point per tensor,
+// or one per channel of axis chAxis where the qscheme is per channel.
 export interface Observer {
   forward(tensor: Tensor): void;
   calculateQparams(): { scale: number | readonly number[]; zeroPoint: number | readonly number[] };
 }
 
 // One of PyTorch's observers by its name, or a function that makes one written in JavaScript.
-export type ObserverCtr = { class: string; args?: Record<string, unknown> } | ((settings: ObserverSettings) => Observer);
+export type ObserverCtr =
+  | { class: string; args?: Record<string, unknown> }
+  | ((settings: ObserverSettings) => Observer);
 
 export interface QuantizationSpec {
   spec: "quantization";
@@ -79,16 +85,17 @@ export interface QuantizationAnnotation {
   output?: QSpec | null;
   allowImplicitSharing?: boolean;
   annotated?: boolean;
-  reason?: string;  // why, for explain()
+  reason?: string; // why, for explain()
 }
 
-// A quantizer written in JavaScript: it gets a picture of the graph, which can be asked for patterns and source partitions, and answers
-// with annotations, which C++ checks.
+// A quantizer written in JavaScript: it gets a picture of the graph, which can be asked for patterns and source
+// partitions, and answers with annotations, which C++ checks.
 export interface Quantizer {
   readonly name?: string;
   annotate(graph: AnnotatedGraph): readonly QuantizationAnnotation[];
   // What it can quantize at all, whatever its settings are; without it the quantizer does not tell.
-  quantizationCapabilities?(): readonly (Pick<PatternCapability, "pattern" | "operators"> & Partial<PatternCapability>)[];
+  quantizationCapabilities?(): readonly (Pick<PatternCapability, "pattern" | "operators"> &
+    Partial<PatternCapability>)[];
 }
 
 // Whether a node may be quantized.
@@ -126,10 +133,12 @@ export interface X86InductorQuantizationOptions {
 export type SymmetricQuantizationConfig = SymmetricQuantizationOptions & { readonly kind: "symmetric" };
 export type X86InductorQuantizationConfig = X86InductorQuantizationOptions & { readonly kind: "x86_inductor" };
 
-export const getSymmetricQuantizationConfig = (options: SymmetricQuantizationOptions = {}): SymmetricQuantizationConfig =>
-  ({ kind: "symmetric", ...options });
-export const getDefaultX86InductorQuantizationConfig =
-  (options: X86InductorQuantizationOptions = {}): X86InductorQuantizationConfig => ({ kind: "x86_inductor", ...options });
+export const getSymmetricQuantizationConfig = (
+  options: SymmetricQuantizationOptions = {},
+): SymmetricQuantizationConfig => ({ kind: "symmetric", ...options });
+export const getDefaultX86InductorQuantizationConfig = (
+  options: X86InductorQuantizationOptions = {},
+): X86InductorQuantizationConfig => ({ kind: "x86_inductor", ...options });
 
 type Compat = "torch-2.6" | "qdq";
 
@@ -143,7 +152,8 @@ abstract class RecipeQuantizer {
   // The recipe's fields that are this quantizer's own.
   protected abstract fields(): Record<string, unknown>;
 
-  // Nothing that the function refuses is quantized, whatever the settings say; a pattern is taken if all its operators pass.
+  // Nothing that the function refuses is quantized, whatever the settings say; a pattern is taken if all its operators
+  // pass.
   setFilterFunction(filter: FilterFunction): this {
     this.#filter = filter;
     return this;
@@ -202,7 +212,10 @@ abstract class ConfigQuantizer<Config extends { kind: string }> extends RecipeQu
   #settings(config: Config | QuantizationConfig | null): unknown {
     if (config === null) return null;
     if (typeof config !== "object") {
-      throw new QdqError("InvalidArgument", `a setting of ${this.name} is ${config}, wanted a quantization config, or null for float`);
+      throw new QdqError(
+        "InvalidArgument",
+        `a setting of ${this.name} is ${config}, wanted a quantization config, or null for float`,
+      );
     }
     const { kind: _, ...settings } = config;
     return settings;
@@ -237,8 +250,9 @@ export type ObserverWithArgs = { class: string; args?: Record<string, unknown> }
 export type QConfig = { named: string } | { activation: ObserverWithArgs; weight: ObserverWithArgs };
 export type QuantizationBackend = "x86" | "fbgemm" | "qnnpack" | "onednn";
 
-// FX graph mode's QConfigMapping (torch/ao/quantization/qconfig_mapping.py) with its policy: observers where prepare_fx puts them, for the
-// native backend. In increasing priority: global, object type, regular expression, module name, order. QConfig null: such layers stay float.
+// FX graph mode's QConfigMapping (torch/ao/quantization/qconfig_mapping.py) with its policy: observers where prepare_fx
+// puts them, for the native backend. In increasing priority: global, object type, regular expression, module name,
+// order. QConfig null: such layers stay float.
 export class QConfigMapping extends RecipeQuantizer {
   override readonly name = "QConfigMapping";
   readonly #sections: Record<string, unknown>;
@@ -280,18 +294,26 @@ export class QConfigMapping extends RecipeQuantizer {
   }
 }
 
-export const getDefaultQConfigMapping = (backend: QuantizationBackend = "x86"): QConfigMapping => new QConfigMapping({ backend });
-export const getDefaultQatQConfigMapping =
-  (backend: QuantizationBackend = "x86"): QConfigMapping => new QConfigMapping({ backend, isQat: true });
+export const getDefaultQConfigMapping = (backend: QuantizationBackend = "x86"): QConfigMapping =>
+  new QConfigMapping({ backend });
+export const getDefaultQatQConfigMapping = (backend: QuantizationBackend = "x86"): QConfigMapping =>
+  new QConfigMapping({ backend, isQat: true });
 
-export type AnyQuantizer = Quantizer | XNNPACKQuantizer | X86InductorQuantizer | QConfigMapping | ComposableQuantizer | Recipe;
+export type AnyQuantizer =
+  | Quantizer
+  | XNNPACKQuantizer
+  | X86InductorQuantizer
+  | QConfigMapping
+  | ComposableQuantizer
+  | Recipe;
 
 // Asks several quantizers in order (torch/ao/quantization/quantizer/composable_quantizer.py).
 export class ComposableQuantizer {
   readonly name = "ComposableQuantizer";
   readonly quantizers: readonly AnyQuantizer[];
   constructor(quantizers: readonly AnyQuantizer[]) {
-    if (!Array.isArray(quantizers)) throw new QdqError("InvalidArgument", "a ComposableQuantizer is made of a list of quantizers");
+    if (!Array.isArray(quantizers))
+      throw new QdqError("InvalidArgument", "a ComposableQuantizer is made of a list of quantizers");
     this.quantizers = [...quantizers];
   }
 }
@@ -305,9 +327,8 @@ export const isCustom = (quantizer: AnyQuantizer): quantizer is Quantizer =>
 // What it is called in reports.
 export const nameOf = ({ name }: Quantizer): string => name ?? "a JavaScript quantizer";
 
-const snakeCase = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-
-// A recipe as JSON text for C++. Quantizers and observers written in JavaScript leave their number in the text and stand in the lists.
+// A recipe as JSON text for C++. Quantizers and observers written in JavaScript leave their number in the text and
+// stand in the lists.
 export class RecipeWriter {
   readonly quantizers: Quantizer[] = [];
   readonly observers: ((settings: ObserverSettings) => Observer)[] = [];
@@ -319,13 +340,18 @@ export class RecipeWriter {
     }
     if (isObject(quantizer) && "toRecipe" in quantizer && typeof quantizer.toRecipe === "function") {
       const recipe = this.plain(quantizer.toRecipe()) as Record<string, unknown>;
-      const filter = "filterFunction" in quantizer ? (quantizer.filterFunction as FilterFunction | undefined) : undefined;
+      const filter =
+        "filterFunction" in quantizer ? (quantizer.filterFunction as FilterFunction | undefined) : undefined;
       return filter ? { ...recipe, filter_function: { custom: this.filters.push(filter) - 1 } } : recipe;
     }
-    if (isCustom(quantizer)) return { quantizer: "JavaScript", name: nameOf(quantizer), number: this.quantizers.push(quantizer) - 1 };
+    if (isCustom(quantizer))
+      return { quantizer: "JavaScript", name: nameOf(quantizer), number: this.quantizers.push(quantizer) - 1 };
     if (isObject(quantizer) && "quantizer" in quantizer) return this.plain(quantizer);
-    throw new QdqError("InvalidArgument",
-      "the quantizer is neither one of this package's classes, nor an object with annotate(graph), nor a recipe {quantizer: ...}");
+    throw new QdqError(
+      "InvalidArgument",
+      "the quantizer is neither one of this package's classes, nor an object with annotate(graph), " +
+        "nor a recipe {quantizer: ...}",
+    );
   }
 
   // The same data with its keys in snake_case, as recipes write them.
@@ -333,8 +359,11 @@ export class RecipeWriter {
     if (typeof value === "function") return { custom: this.observers.push(value as () => Observer) - 1 };
     if (Array.isArray(value)) return value.map((element) => this.plain(element));
     if (value !== null && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)
-        .map(([key, field]) => [snakeCase(key), this.plain(field)]));
+      return Object.fromEntries(
+        Object.entries(value)
+          .filter(([, field]) => field !== undefined)
+          .map(([key, field]) => [snakeCase(key), this.plain(field)]),
+      );
     }
     return value;
   }

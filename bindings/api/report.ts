@@ -1,8 +1,10 @@
-// What quantization does to a model: reasons before it is done, errors by layer afterwards, and the file that shows both.
+// What quantization does to a model: reasons before it is done, errors by layer afterwards, and the file that shows
+// both.
 import { QdqError } from "./error.js";
 import type { NodeSnapshot } from "./graph.js";
-import { Handle, handleOf } from "./handle.js";
-import { module, unwrap } from "./module.js";
+import { Handle } from "./handle.js";
+import { handleOf, module, unwrap, whole } from "./module.js";
+import { fromJson } from "./names.js";
 import type { ObserverSummary } from "./observer.js";
 import type { Program } from "./program.js";
 import type { Prepared } from "./pt2e.js";
@@ -29,14 +31,19 @@ export interface Explanation extends Omit<Decision, "taken"> {
 
 export interface ExplanationReport {
   operators: readonly Explanation[];
-  conflicts: readonly { edge: readonly [string, string]; producer_annotator: string; consumer_annotator: string; message: string }[];
+  conflicts: readonly {
+    edge: readonly [string, string];
+    producerAnnotator: string;
+    consumerAnnotator: string;
+    message: string;
+  }[];
 }
 
 export interface LayerError {
   node: string;
   module: string;
   op: string;
-  sqnr_db: number | null | { float: string }; // null: no error
+  sqnrDb: number | null | { float: string }; // null: no error
   mse: number | { float: string };
   quantized: boolean;
 }
@@ -46,11 +53,11 @@ export interface ConvertedQParams {
   of: string; // the value's name, or that of a folded weight
   by: readonly string[]; // who reads it, if it is a folded weight
   dtype: DType;
-  quant_min: number;
-  quant_max: number;
+  quantMin: number;
+  quantMax: number;
   channels: number; // 0: chosen at run time
   scale: readonly number[]; // one, or the least and the largest of the channels
-  zero_point: readonly number[]; // that of the first channel
+  zeroPoint: readonly number[]; // that of the first channel
 }
 
 export interface QuantizationReport extends ExplanationReport {
@@ -81,8 +88,10 @@ export interface SamplePrediction {
 export interface EvaluationReport {
   sqnr: number | null | { float: string }; // dB, of the first output; null: no error
   speed: { float: number; int8: number; batch?: number }; // milliseconds for a sample, in batches of so many
-  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number; samples: number }; // in percent; of classifiers
-  predictions?: readonly SamplePrediction[]; // the worst: other answers than float's, then those whose scores moved most
+  // In percent; of classifiers
+  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number; samples: number };
+  // The worst: other answers than float's, then those whose scores moved most
+  predictions?: readonly SamplePrediction[];
 }
 
 // What the file of reportHtml shows; each field may be missing.
@@ -96,15 +105,19 @@ export interface Report extends Partial<QuantizationReport>, Partial<EvaluationR
   classes?: readonly string[]; // their names
 }
 
-// For every operator, or for one, whether the quantizer takes it, by which pattern and why (or why not), and what its tensors become.
-// Needs no data. Throws QdqError{InvalidArgument} if there is no operator of that name.
+// For every operator, or for one, whether the quantizer takes it, by which pattern and why (or why not), and what its
+// tensors become. Needs no data. Throws QdqError{InvalidArgument} if there is no operator of that name.
 export function explain(prepared: Prepared): ExplanationReport;
 export function explain(prepared: Prepared, node: string): Explanation;
 export function explain(prepared: Prepared, node?: string): ExplanationReport | Explanation {
-  const report: ExplanationReport = JSON.parse(unwrap(module().explain(handleOf(prepared))));
+  const report = fromJson<ExplanationReport>(unwrap(module().explain(handleOf(prepared))));
   if (node === undefined) return report;
   const found = report.operators.find((explanation) => explanation.node === node);
-  if (!found) throw new QdqError("InvalidArgument", `there is no operator ${node} in the prepared program; explain(prepared) lists all`);
+  if (!found)
+    throw new QdqError(
+      "InvalidArgument",
+      `there is no operator ${node} in the prepared program; explain(prepared) lists all`,
+    );
   return found;
 }
 
@@ -116,12 +129,12 @@ export class LayerComparison extends Handle {
   }
   // Largest error first.
   layers(): LayerError[] {
-    return JSON.parse(unwrap(module().describeComparison(this.handle)));
+    return fromJson(unwrap(module().describeComparison(this.handle)));
   }
 }
 
 export function compareLayers(prepared: Prepared, quantized: Program): LayerComparison {
-  return new LayerComparison(unwrap(module().compareLayers(handleOf(prepared), handleOf(quantized))));
+  return new LayerComparison(unwrap(module().compareLayers(handleOf(prepared), handleOf(quantized))), whole);
 }
 
 // Runs both programs batch by batch, each made ready as lower() does.
@@ -132,22 +145,26 @@ export class Evaluation extends Handle {
   }
   // Speed is that of batches whose size was met before; if there was none, this runs the first one once more.
   report(): EvaluationReport {
-    return JSON.parse(unwrap(module().describeEvaluation(this.handle)));
+    return fromJson(unwrap(module().describeEvaluation(this.handle)));
   }
 }
 
 // `labels`: the class of each sample in order, if they are known.
 export function evaluate(program: Program, quantized: Program, labels: readonly number[] = []): Evaluation {
-  return new Evaluation(unwrap(module().evaluate(handleOf(program), handleOf(quantized), JSON.stringify(labels ?? null))));
+  return new Evaluation(
+    unwrap(module().evaluate(handleOf(program), handleOf(quantized), JSON.stringify(labels ?? null))),
+    whole,
+  );
 }
 
 // How many layers became integers, which did not and why, and what the observers saw.
 export function quantizationReport(prepared: Prepared, quantized: Program): QuantizationReport {
-  return JSON.parse(unwrap(module().describeQuantization(handleOf(prepared), handleOf(quantized))));
+  return fromJson(unwrap(module().describeQuantization(handleOf(prepared), handleOf(quantized))));
 }
 
 // A file of HTML that shows the report and needs nothing besides itself; `qdq quantize --report` writes the same.
 export function reportHtml(report: Report): string {
-  if (typeof report !== "object" || report === null) throw new QdqError("InvalidArgument", `the report is ${report}, wanted an object`);
+  if (typeof report !== "object" || report === null)
+    throw new QdqError("InvalidArgument", `the report is ${report}, wanted an object`);
   return unwrap(module().writeReport(JSON.stringify(report)));
 }

@@ -19,7 +19,14 @@ const arrayOf = {
 
 export type DType = keyof typeof arrayOf;
 export type TensorData =
-  | Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | BigInt64Array;
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | BigInt64Array;
 
 export interface Tensor {
   dtype: DType;
@@ -43,7 +50,9 @@ export function toRaw(value: Tensor, what: string): RawTensor {
     throw new QdqError("InvalidArgument", `${what} is not a tensor: ${why}; wanted {dtype, shape, data}`);
   };
   const { dtype, shape, data } = value ?? fail(`it is ${value}`);
-  const type = arrayOf[dtype] ?? fail(`its dtype is ${JSON.stringify(dtype)}, which is none of ${Object.keys(arrayOf).join(", ")}`);
+  const type =
+    arrayOf[dtype] ??
+    fail(`its dtype is ${JSON.stringify(dtype)}, which is none of ${Object.keys(arrayOf).join(", ")}`);
   if (!Array.isArray(shape) || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
     fail(`its shape is ${JSON.stringify(shape)}`);
   }
@@ -63,6 +72,7 @@ export function fromRaw(raw: RawTensor): Tensor {
 
 // The inputs of one run as they cross the border. Throws QdqError{InvalidArgument}.
 export function rawInputs(inputs: readonly Tensor[]): RawTensor[] {
-  if (!Array.isArray(inputs)) throw new QdqError("InvalidArgument", "the inputs are not a list of tensors; wanted run([tensor, ...])");
+  if (!Array.isArray(inputs))
+    throw new QdqError("InvalidArgument", "the inputs are not a list of tensors; wanted run([tensor, ...])");
   return inputs.map((input: Tensor, i) => toRaw(input, `input ${i}`));
 }

@@ -1,7 +1,8 @@
-// Quantization-aware training: a program with fake quantizers in it learns to live with their rounding, on data that stays where it is.
+// Quantization-aware training: a program with fake quantizers in it learns to live with their rounding, on data that
+// stays where it is.
 import { QdqError } from "./error.js";
-import { Handle, handleOf } from "./handle.js";
-import { module, unwrap } from "./module.js";
+import { Handle } from "./handle.js";
+import { handleOf, module, unwrap, whole } from "./module.js";
 import type { LongWork } from "./pt2e.js";
 import { Prepared, callbacks, isIterable } from "./pt2e.js";
 import type { Program } from "./program.js";
@@ -33,20 +34,20 @@ export class PreparedQat extends Prepared {
   }
 }
 
-// Puts fake quantizers where the quantizer wants them, whose settings have isQat, and rewrites convolutions in front of batch norms so that their
-// weights are rounded as they will be when folded. The program is left as it was.
+// Puts fake quantizers where the quantizer wants them, whose settings have isQat, and rewrites convolutions in front of
+// batch norms so that their weights are rounded as they will be when folded. The program is left as it was.
 export function prepareQatPt2e(program: Program, quantizer: AnyQuantizer): PreparedQat {
   const writer = new RecipeWriter();
   const recipe = JSON.stringify(writer.quantizer(quantizer));
-  return new PreparedQat(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), true)));
+  return new PreparedQat(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), true)), whole);
 }
 
 export interface TrainingOptions {
-  loss?: "cross_entropy" | "mse";  // of the program's first output; default cross_entropy
-  optimizer?: "sgd" | "adam";      // default sgd
-  lr?: number;                     // default 0.01; fine-tuning a trained model wants less: 3e-5 of sgd, 1e-5 of adam
-  momentum?: number;               // of sgd; default 0
-  weightDecay?: number;            // default 0
+  loss?: "cross_entropy" | "mse"; // of the program's first output; default cross_entropy
+  optimizer?: "sgd" | "adam"; // default sgd
+  lr?: number; // default 0.01; fine-tuning a trained model wants less: 3e-5 of sgd, 1e-5 of adam
+  momentum?: number; // of sgd; default 0
+  weightDecay?: number; // default 0
 }
 
 export interface TrainingBatch {
@@ -56,14 +57,17 @@ export interface TrainingBatch {
 }
 
 export class Trainer extends Handle {
-  // Throws QdqError{Unsupported} that lists all operators without a gradient, and QdqError{InvalidArgument} for options that make no sense.
+  // Throws QdqError{Unsupported} that lists all operators without a gradient, and QdqError{InvalidArgument} for options
+  // that make no sense.
   constructor(prepared: PreparedQat, options: TrainingOptions = {}) {
-    super(unwrap(module().makeTrainer(handleOf(prepared), JSON.stringify(options))));
+    super(unwrap(module().makeTrainer(handleOf(prepared), JSON.stringify(options))), whole);
   }
 
   // One step of the optimizer; returns the loss before it.
   step({ inputs, target }: TrainingBatch): number {
-    const raw = Array.isArray(target) ? tensor(BigInt64Array.from(target, (label: number) => BigInt(label))) : (target as Tensor);
+    const raw = Array.isArray(target)
+      ? tensor(BigInt64Array.from(target, (label: number) => BigInt(label)))
+      : (target as Tensor);
     return unwrap(module().trainStep(this.handle, rawInputs(inputs), toRaw(raw, "the target")));
   }
 
@@ -77,11 +81,14 @@ export class Trainer extends Handle {
     return JSON.parse(unwrap(module().trainedParameters(this.handle)));
   }
 
-  // A step for each batch; returns the mean of the losses. Between two batches other work gets its turn. Throws QdqError{Cancelled} when the
-  // signal says so; what was learned until then stays.
+  // A step for each batch; returns the mean of the losses. Between two batches other work gets its turn. Throws
+  // QdqError{Cancelled} when the signal says so; what was learned until then stays.
   async train(batches: Iterable<TrainingBatch> | AsyncIterable<TrainingBatch>, work: LongWork = {}): Promise<number> {
     if (!isIterable(batches)) {
-      throw new QdqError("InvalidArgument", "the training data is no list or iterable of batches; wanted train([{ inputs: [tensor], target }, ...])");
+      throw new QdqError(
+        "InvalidArgument",
+        "the training data is no list or iterable of batches; wanted train([{ inputs: [tensor], target }, ...])",
+      );
     }
     const total = Array.isArray(batches) ? batches.length : 0;
     let done = 0;

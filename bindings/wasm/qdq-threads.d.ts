@@ -10,7 +10,9 @@ export interface ThreadWorker {
 }
 
 // `workers` are started before the promise is kept, each by `new Worker()`.
-declare const createQdq: (options: Instantiation & { workers: number; Worker: new () => ThreadWorker }) => Promise<RawModule>;
+declare const createQdq: (
+  options: Instantiation & { workers: number; Worker: new () => ThreadWorker },
+) => Promise<RawModule>;
 export default createQdq;
 export declare const wasmUrl: URL;
 export declare const relaxedWasmUrl: URL;

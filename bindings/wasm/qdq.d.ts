@@ -1,4 +1,4 @@
-// What the WASM module exports, as the TypeScript sources see it. bindings/pack.mjs puts the module here.
+// What the WASM modules export, as the TypeScript sources see it. bindings/pack.mjs puts `qdq` here.
 
 // A tensor as it crosses the border: the bytes of its elements in C order.
 export interface RawTensor {
@@ -8,18 +8,20 @@ export interface RawTensor {
 }
 
 // Every function answers with its result or with what went wrong; nothing of C++ is ever thrown into JavaScript.
-export type Answer<T> = { value: T; error?: undefined } | { error: { code: string; message: string; node: string; op: string } };
+export type Answer<T> =
+  | { value: T; error?: undefined }
+  | { error: { code: string; message: string; node: string; op: string } };
 
 // An observer written in JavaScript, as C++ calls it.
 export interface RawObserver {
   name: string;
   forward(tensor: RawTensor): void;
-  calculateQparams(): string;  // JSON: {"scale": [..], "zero_point": [..]}
+  calculateQparams(): string; // JSON: {"scale": [..], "zero_point": [..]}
 }
 
 // What C++ calls while it prepares a program: quantizers and observers by their number in the recipe.
 export interface RawCallbacks {
-  annotate(quantizer: number, graph: string): string;  // both JSON
+  annotate(quantizer: number, graph: string): string; // both JSON
   makeObserver(observer: number, settings: string): RawObserver;
   filter(filter: number, node: string): boolean;
 }
@@ -35,12 +37,9 @@ export interface RawHost {
   errorIsTerminal: boolean;
 }
 
-// Its first part (bindings/run.cpp).
+// The module `qdq-run` (bindings/run.cpp).
 export interface RawRunner {
   loadPt2(bytes: Uint8Array): Answer<number>;
-  isQuantized(program: number): Answer<boolean>;
-  // Makes a RawModule of this object. To be called once, when the second part is there.
-  _registerQuantization(): void;
   describeProgram(program: number): Answer<string>;
   lower(program: number, backend: string, bf16: boolean): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
@@ -50,14 +49,18 @@ export interface RawRunner {
   capabilities(): Answer<{ integerProducts: string; threads: number }>;
 }
 
-// Both parts (bindings/quantize.cpp, bindings/train.cpp).
+// The module `qdq`, which has more (bindings/quantize.cpp, bindings/train.cpp).
 export interface RawModule extends RawRunner {
   // A .pt2 file or an ONNX model; the bytes tell which.
   loadProgram(bytes: Uint8Array, files: Record<string, Uint8Array> | undefined): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
   saveOnnx(program: number): Answer<Uint8Array>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks, isQat: boolean): Answer<number>;
-  runPrepared(prepared: number, inputs: RawTensor[], onObserved: ((done: number, total: number) => void) | undefined): Answer<RawTensor[]>;
+  runPrepared(
+    prepared: number,
+    inputs: RawTensor[],
+    onObserved: ((done: number, total: number) => void) | undefined,
+  ): Answer<RawTensor[]>;
   loadObservers(prepared: number, report: string): Answer<null>;
   // What of it is switched: "observer", "fake_quant" or "training".
   switchPrepared(prepared: number, what: string, enabled: boolean): Answer<null>;
@@ -73,7 +76,12 @@ export interface RawModule extends RawRunner {
   // A program's number, or -1 for the one that is being annotated.
   getSourcePartitions(program: number, sources: string[]): Answer<string>;
   findSequentialPartitions(program: number, sources: string[]): Answer<string>;
-  matchPattern(program: number, pattern: number | string, ignoreLiterals: boolean, removeOverlappingMatches: boolean): Answer<string>;
+  matchPattern(
+    program: number,
+    pattern: number | string,
+    ignoreLiterals: boolean,
+    removeOverlappingMatches: boolean,
+  ): Answer<string>;
   convertPt2e(prepared: number, foldQuantize: boolean, useReferenceRepresentation: boolean): Answer<number>;
   describeQuantization(prepared: number, program: number): Answer<string>;
   writeReport(report: string): Answer<string>;
@@ -83,7 +91,14 @@ export interface RawModule extends RawRunner {
   evaluate(program: number, quantized: number, labels: string): Answer<number>;
   addToEvaluation(evaluation: number, inputs: RawTensor[]): Answer<null>;
   describeEvaluation(evaluation: number): Answer<string>;
-  openData(program: number, path: string, preprocess: string, batchSize: number, limit: number, host: RawHost): Answer<number>;
+  openData(
+    program: number,
+    path: string,
+    preprocess: string,
+    batchSize: number,
+    limit: number,
+    host: RawHost,
+  ): Answer<number>;
   describeData(data: number): Answer<string>;
   dataBatch(data: number, index: number): Answer<RawTensor[]>;
   dataLabels(data: number, path: string, classes: string): Answer<string>;
@@ -91,13 +106,16 @@ export interface RawModule extends RawRunner {
 
 // How the module gets what it imports: instantiated with `imports`, it is handed to `done`.
 export interface Instantiation {
-  instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void): object;
+  instantiateWasm(
+    imports: WebAssembly.Imports,
+    done: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void,
+  ): object;
 }
 
-declare const createQdq: (options: Instantiation) => Promise<RawRunner>;
+declare const createQdq: (options: Instantiation) => Promise<RawModule>;
 export default createQdq;
-// The module for every engine, and the one for engines with relaxed SIMD: the part that runs programs and the part that quantizes.
+// The module for every engine, and the one for engines with relaxed SIMD.
 export declare const wasmUrl: URL;
-export declare const quantizeWasmUrl: URL;
 export declare const relaxedWasmUrl: URL;
-export declare const relaxedQuantizeWasmUrl: URL;
+// The name and the version that the files carry, in a custom section.
+export declare const mark: string;

@@ -1,5 +1,6 @@
-// A quantizer for an imaginary accelerator, written with patterns and source partitions, and what it does to a ResNet-18: the same as
-// backend_quantizer.py does in PyTorch, which wrote the model, the calibration data and the expected numbers.
+// A quantizer for an imaginary accelerator, written with patterns and source partitions, and what it does to a
+// ResNet-18: the same as backend_quantizer.py does in PyTorch, which wrote the model, the calibration data and the
+// expected numbers.
 //   backend_quantizer EXAMPLES/backend_quantizer
 #include <algorithm>
 #include <cmath>
@@ -39,7 +40,8 @@ qdq::QuantizationSpec weight_spec() {
   return spec;
 }
 
-// conv2d(x, weight, bias) (-> add(conv, other)) (-> relu); the settings of the convolution are wildcards too, see ignore_literals below.
+// conv2d(x, weight, bias) (-> add(conv, other)) (-> relu); the settings of the convolution are wildcards too, see
+// ignore_literals below.
 qdq::Pattern conv_pattern(bool has_add, bool has_relu) {
   qdq::Pattern pattern;
   qdq::Graph& graph = *pattern.graph;
@@ -69,18 +71,22 @@ class AcceleratorQuantizer : public qdq::Quantizer {
   void annotate(qdq::Program& program, qdq::Annotations& annotations) override {
     const qdq::Graph& graph = *program.graph;
     for (const auto& [pattern_name, has_add, has_relu] :
-         {std::tuple("conv_add_relu", true, true), std::tuple("conv_relu", false, true), std::tuple("conv", false, false)})
-      for (const qdq::Match& match : qdq::find_matches(graph, conv_pattern(has_add, has_relu), {.ignore_literals = true}))
+         {std::tuple("conv_add_relu", true, true), std::tuple("conv_relu", false, true),
+          std::tuple("conv", false, false)})
+      for (const qdq::Match& match :
+           qdq::find_matches(graph, conv_pattern(has_add, has_relu), {.ignore_literals = true}))
         annotate_conv(match, pattern_name, has_add, annotations);
 
-    for (const qdq::SourcePartition& partition : qdq::get_source_partitions(graph, {qdq::source_name("torch.nn.Linear")})) {
+    for (const qdq::SourcePartition& partition :
+         qdq::get_source_partitions(graph, {qdq::source_name("torch.nn.Linear")})) {
       Node* linear = partition.output_nodes.at(0);
       qdq::QuantizationAnnotation& annotation = taken(linear, "linear", "it is an nn.Linear", annotations);
       annotation.set_input(linear->arg(0).node(), activation_spec());
       annotation.set_input(linear->arg(1).node(), weight_spec());
       annotation.output_qspec = activation_spec();
     }
-    for (const auto& chain : qdq::find_sequential_partitions(graph, {qdq::source_name("torch.nn.ReLU"), qdq::source_name("torch.nn.MaxPool2d")}))
+    for (const auto& chain : qdq::find_sequential_partitions(
+             graph, {qdq::source_name("torch.nn.ReLU"), qdq::source_name("torch.nn.MaxPool2d")}))
       annotate_shared(chain[1].output_nodes.at(0), annotations);
     for (const char* source : {"torch.nn.AdaptiveAvgPool2d", "torch.flatten"})
       for (const qdq::SourcePartition& partition : qdq::get_source_partitions(graph, {qdq::source_name(source)}))
@@ -88,7 +94,8 @@ class AcceleratorQuantizer : public qdq::Quantizer {
   }
 
  private:
-  qdq::QuantizationAnnotation& taken(Node* node, const char* pattern, std::string reason, qdq::Annotations& annotations) const {
+  qdq::QuantizationAnnotation& taken(Node* node, const char* pattern, std::string reason,
+                                     qdq::Annotations& annotations) const {
     annotations.note(node, {std::string(name()), pattern, true, std::move(reason)});
     qdq::QuantizationAnnotation& annotation = annotations[node];
     annotation.annotated = true;
@@ -102,7 +109,8 @@ class AcceleratorQuantizer : public qdq::Quantizer {
     std::vector<Node*> nodes = {conv, last};
     if (has_add) nodes.push_back(match.named("add"));
     if (std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) { return annotations.count(node) > 0; })) return;
-    for (Node* node : nodes) taken(node, pattern, "the accelerator computes " + std::string(pattern) + " at once", annotations);
+    for (Node* node : nodes)
+      taken(node, pattern, "the accelerator computes " + std::string(pattern) + " at once", annotations);
     annotations[conv].set_input(conv->arg(0).node(), activation_spec());
     annotations[conv].set_input(conv->arg(1).node(), weight_spec());
     if (has_add) annotations[match.named("add")].set_input(match.named("other"), activation_spec());
@@ -111,7 +119,8 @@ class AcceleratorQuantizer : public qdq::Quantizer {
 
   void annotate_shared(Node* node, qdq::Annotations& annotations) const {
     Node* input = node->arg(0).node();
-    qdq::QuantizationAnnotation& annotation = taken(node, "moves numbers", "its output is made of its input's numbers", annotations);
+    qdq::QuantizationAnnotation& annotation =
+        taken(node, "moves numbers", "its output is made of its input's numbers", annotations);
     annotation.set_input(input, qdq::SharedQuantizationSpec{input});
     annotation.output_qspec = qdq::SharedQuantizationSpec{input};
   }
@@ -126,9 +135,12 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
 }
 
 std::string text_of(const qdq::QSpec& spec) {
-  if (const auto* shared = std::get_if<qdq::SharedQuantizationSpec>(&spec)) return "shared with " + qdq::to_string(shared->with);
+  if (const auto* shared = std::get_if<qdq::SharedQuantizationSpec>(&spec))
+    return "shared with " + qdq::to_string(shared->with);
   const auto* own = std::get_if<qdq::QuantizationSpec>(&spec);
-  return own ? qdq::concat(to_string(own->dtype), " [", *own->quant_min, ", ", *own->quant_max, "] ", to_string(*own->qscheme)) : "float";
+  return own ? qdq::concat(to_string(own->dtype), " [", *own->quant_min, ", ", *own->quant_max, "] ",
+                           to_string(*own->qscheme))
+             : "float";
 }
 
 // In the form of expected.json.
@@ -155,7 +167,8 @@ size_t count_equal_qparams(const qdq::Program& converted, const Json& expected) 
     if (!expected.contains(node->name())) continue;
     const auto scales = expected[node->name()]["scale"].get<std::vector<double>>();
     const std::vector<double> found = numbers(converted, node->arg(1));
-    bool same = scales.size() == found.size() && expected[node->name()]["zero_point"].get<std::vector<double>>() == numbers(converted, node->arg(2));
+    bool same = scales.size() == found.size() &&
+                expected[node->name()]["zero_point"].get<std::vector<double>>() == numbers(converted, node->arg(2));
     for (size_t i = 0; same && i < scales.size(); ++i) same = std::fabs(found[i] - scales[i]) <= 1e-5 * scales[i];
     if (!same) std::printf("%s has other qparams than in PyTorch\n", node->name().c_str());
     equal += same;
@@ -165,7 +178,8 @@ size_t count_equal_qparams(const qdq::Program& converted, const Json& expected) 
 
 int run(const std::filesystem::path& folder) {
   const std::vector<std::byte> text = read_file(folder / "expected.json");
-  const Json expected = qdq::format::parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, "expected.json");
+  const Json expected =
+      qdq::format::parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, "expected.json");
 
   AcceleratorQuantizer quantizer;
   qdq::Prepared prepared = qdq::prepare_pt2e(qdq::load_pt2(read_file(folder / "model.pt2")), quantizer);
@@ -184,8 +198,8 @@ int run(const std::filesystem::path& folder) {
   for (const qdq::Explanation& explanation : qdq::explain(prepared))
     if (explanation.outcome == qdq::Explanation::Outcome::kFloat)
       std::printf("%s stays in float: %s\n", explanation.node.c_str(), explanation.reason.c_str());
-  std::printf("annotations of %zu nodes %s PyTorch's, %zu of %zu qparams agree\n", wanted.size(), same_annotations ? "equal" : "differ from",
-              same_qparams, expected["qparams"].size());
+  std::printf("annotations of %zu nodes %s PyTorch's, %zu of %zu qparams agree\n", wanted.size(),
+              same_annotations ? "equal" : "differ from", same_qparams, expected["qparams"].size());
   return same_annotations && same_qparams == expected["qparams"].size() ? 0 : 1;
 }
 

@@ -1,9 +1,11 @@
 """A quantizer for an imaginary accelerator, written for PyTorch 2.6, and what it does to a ResNet-18.
 
-Run with PyTorch 2.6 in this folder: python3 backend_quantizer.py. It writes model.pt2 (a ResNet-18 with few channels and random weights),
-calibration.f32 (two batches of 2 x 3 x 32 x 32) and expected.json: every annotation and, after calibration, all qparams.
-backend_quantizer.cpp and backend_quantizer.mjs are the same quantizer for qdq; they read these files and compare.
+Run with PyTorch 2.6 in this folder: python3 backend_quantizer.py. It writes model.pt2 (a ResNet-18 with few channels
+and random weights), calibration.f32 (two batches of 2 x 3 x 32 x 32) and expected.json: every annotation and, after
+calibration, all qparams. backend_quantizer.cpp and backend_quantizer.mjs are the same quantizer for qdq; they read
+these files and compare.
 """
+
 import json
 import pathlib
 import zipfile
@@ -51,7 +53,8 @@ class Function(nn.Module):
     def __init__(self, body, count):
         super().__init__()
         self.body = body
-        self.forward = (lambda x, y, z: body(x, y, z)) if count == 3 else (lambda x, y, z, u: body(x, y, z, u))
+        three, four = lambda x, y, z: body(x, y, z), lambda x, y, z, u: body(x, y, z, u)  # noqa: PLW0108, export counts
+        self.forward = three if count == 3 else four
 
 
 def matcher(body, *shapes):
@@ -87,7 +90,10 @@ class AcceleratorQuantizer(Quantizer):
         for node in nodes:
             node.meta["quantization_annotation"] = QuantizationAnnotation(_annotated=True)
         conv_node = named["conv"]
-        conv_node.meta["quantization_annotation"].input_qspec_map = {conv_node.args[0]: ACTIVATION, conv_node.args[1]: WEIGHT}
+        conv_node.meta["quantization_annotation"].input_qspec_map = {
+            conv_node.args[0]: ACTIVATION,
+            conv_node.args[1]: WEIGHT,
+        }
         if "add" in named:
             named["add"].meta["quantization_annotation"].input_qspec_map = {named["other"]: ACTIVATION}
         named["last"].meta["quantization_annotation"].output_qspec = ACTIVATION
@@ -127,7 +133,10 @@ class ResNet18(nn.Module):
         self.maxpool = nn.MaxPool2d(3, 2, 1)
         widths = [4, 4, 6, 8, 8]
         for i in range(4):
-            blocks = [BasicBlock(widths[i], widths[i + 1], 1 if i == 0 else 2), BasicBlock(widths[i + 1], widths[i + 1], 1)]
+            blocks = [
+                BasicBlock(widths[i], widths[i + 1], 1 if i == 0 else 2),
+                BasicBlock(widths[i + 1], widths[i + 1], 1),
+            ]
             setattr(self, f"layer{i + 1}", nn.Sequential(*blocks))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.fc = nn.Linear(8, 10)

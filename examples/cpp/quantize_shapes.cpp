@@ -1,51 +1,37 @@
-// Quantizes the shapes classifier from C++: load, prepare, calibrate, convert, save, run.
+// Quantizes the shapes classifier from C++ as `qdq quantize` does, by the recipe and the images beside it: load,
+// prepare, calibrate, convert, save, evaluate.
 //   quantize_shapes EXAMPLES/shapes OUT.pt2
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <set>
+#include <exception>
+#include <string>
 #include <vector>
 
-#include "qdq.h"
+#include <qdq/qdq.h>
 
 namespace {
 
-std::vector<std::byte> read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw qdq::Error(qdq::ErrorCode::kIo, path.string() + " cannot be read");
-  std::vector<std::byte> bytes(std::filesystem::file_size(path));
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  return bytes;
-}
+void quantize(const std::string& shapes, const std::string& out) {
+  qdq::Program program = qdq::load_model(shapes + "/model.pt2").program;
+  const qdq::DataOptions options{.preprocess = shapes + "/preprocess.json"};
+  const auto calibration = qdq::open_data(shapes + "/calibration", program, options);
+  const auto test = qdq::open_data(shapes + "/test", program, options);
+  qdq::Classes classes = qdq::read_classes(shapes + "/classes.txt", qdq::count_classes(program));
+  const std::vector<int64_t> labels = qdq::read_labels(shapes + "/test/labels.csv", *test, classes);
 
-qdq::Tensor load_image(const std::filesystem::path& path) {
-  qdq::format::Preprocess to_input;  // as in preprocess.json
-  to_input.mean = {0.5f};
-  to_input.std = {0.215f};
-  return qdq::format::preprocess(qdq::format::decode_image(read_file(path)), to_input).unsqueeze(0);
-}
-
-int quantize(const std::filesystem::path& shapes, const std::filesystem::path& out) {
-  qdq::XNNPACKQuantizer quantizer;
-  quantizer.set_global(qdq::get_symmetric_quantization_config({.is_per_channel = true}));
-
-  qdq::Prepared prepared = qdq::prepare_pt2e(qdq::load_pt2(read_file(shapes / "model.pt2")), quantizer);
-  std::set<std::filesystem::path> images;
-  for (const auto& entry : std::filesystem::directory_iterator(shapes / "calibration"))
-    if (entry.path().extension() == ".png") images.insert(entry.path());
-  for (const std::filesystem::path& image : images) prepared.run({load_image(image)});
-
+  const auto quantizer = qdq::load_recipe(shapes + "/recipe.json");
+  qdq::Prepared prepared = qdq::prepare_pt2e(std::move(program), *quantizer);
+  for (int64_t i = 0; i < calibration->num_batches(); ++i) prepared.run(calibration->batch(i));
   const qdq::Program quantized = qdq::convert_pt2e(prepared);
-  const std::vector<std::byte> bytes = qdq::save_pt2(quantized);
-  std::ofstream(out, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  const std::vector<std::byte> bytes = qdq::save_program(quantized, out);
+  qdq::disk().write(out, bytes);
 
   qdq::Session session = qdq::lower(quantized);
-  const qdq::Tensor logits = session.run({{load_image(*images.begin())}})[0];
-  const auto scores = logits.span<float>();
-  const auto best = std::max_element(scores.begin(), scores.end()) - scores.begin();
-  std::printf("calibrated on %zu images, wrote %zu bytes; the first image is of class %td\n", images.size(), bytes.size(), best);
-  return 0;
+  qdq::Answers answers;
+  for (int64_t i = 0; i < test->num_batches(); ++i) answers.add(session.run(test->batch(i)), out);
+  const int64_t first = answers.all().front().top.front().label;
+  std::printf("calibrated on %lld images, wrote %zu bytes; the first image is of class %s, and %.2f %% are right\n",
+              static_cast<long long>(calibration->num_samples()), bytes.size(),
+              classes.names[static_cast<size_t>(first)].c_str(), answers.top(1, labels));
 }
 
 }  // namespace
@@ -56,7 +42,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    return quantize(argv[1], argv[2]);
+    quantize(argv[1], argv[2]);
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -1,8 +1,8 @@
 """Quantizes model.pt2 with PyTorch 2.6 and measures top-1 of the float and the int8 programs on the test images.
 
-    python3 evaluate_torch.py            the table of README.md; writes accuracy_torch.json, which also
-                                         holds the class that every program gave every test image
-    python3 evaluate_torch.py --drawn N  the same for N images drawn anew, to tell effect from chance
+python3 evaluate_torch.py            the table of README.md; writes accuracy_torch.json, which also
+                                     holds the class that every program gave every test image
+python3 evaluate_torch.py --drawn N  the same for N images drawn anew, to tell effect from chance
 """
 
 import argparse
@@ -59,8 +59,10 @@ def load_positional(path):
             continue
         slots = [a for a in node.target._schema.arguments if not a.kwarg_only]
         last = max((i for i, a in enumerate(slots) if i < len(node.args) or a.name in node.kwargs), default=-1)
-        given = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)
-                 for i, a in enumerate(slots[: last + 1])]
+        given = [
+            node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)
+            for i, a in enumerate(slots[: last + 1])
+        ]
         names = {a.name for a in slots}
         node.args, node.kwargs = tuple(given), {k: v for k, v in node.kwargs.items() if k not in names}
     module.recompile()
@@ -107,8 +109,12 @@ def main(drawn):
     float_module = load_positional(HERE / "model.pt2")
     reference = run(float_module, inputs)
 
-    versions = {"torch": torch.__version__, "numpy": np.__version__, "pillow": PIL.__version__,
-                "python": platform.python_version()}
+    versions = {
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "pillow": PIL.__version__,
+        "python": platform.python_version(),
+    }
     print(versions)
     print(f"| | top-1 % | right of {len(labels)} | same top-1 as float % | SQNR of the logits, dB |")
     print("|---|---|---|---|---|")
@@ -120,8 +126,14 @@ def main(drawn):
         agree = 100 * (choice == reference.argmax(1)).float().mean().item()
         noise = (reference - logits).norm().item()
         sqnr = 20 * np.log10(reference.norm().item() / noise) if noise else None
-        results[key] = {"top1": 100 * right / len(labels), "right": right, "agree": agree, "sqnr_db": sqnr,
-                        "layers": layers, "predicted": choice.tolist()}
+        results[key] = {
+            "top1": 100 * right / len(labels),
+            "right": right,
+            "agree": agree,
+            "sqnr_db": sqnr,
+            "layers": layers,
+            "predicted": choice.tolist(),
+        }
         more = "" if sqnr is None else f"{agree:.1f} | {sqnr:.1f}"
         print(f"| {title} | {100 * right / len(labels):.1f} | {right} | {more or ' | '} |", flush=True)
 
@@ -131,8 +143,13 @@ def main(drawn):
         report(key, title, run(converted, inputs), weight_layers(converted))
     if drawn:
         return
-    record = {"versions": versions, "calibration": len(calibration), "batch": BATCH, "test": len(labels),
-              "results": results}
+    record = {
+        "versions": versions,
+        "calibration": len(calibration),
+        "batch": BATCH,
+        "test": len(labels),
+        "results": results,
+    }
     (HERE / "accuracy_torch.json").write_text(json.dumps(record) + "\n")
 
 

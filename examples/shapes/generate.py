@@ -15,8 +15,24 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-CLASSES = ["triangle", "square", "pentagon", "hexagon", "disc", "ring", "crescent", "half_disc",
-           "star5", "star6", "cross", "tee", "arrow", "stripes", "checks", "spiral"]
+CLASSES = [
+    "triangle",
+    "square",
+    "pentagon",
+    "hexagon",
+    "disc",
+    "ring",
+    "crescent",
+    "half_disc",
+    "star5",
+    "star6",
+    "cross",
+    "tee",
+    "arrow",
+    "stripes",
+    "checks",
+    "spiral",
+]
 SIZE = 40
 SEED = 20261120
 # The splits are streams of random numbers of their own, so that no image of one can turn up in another.

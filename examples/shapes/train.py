@@ -19,6 +19,7 @@ import generate
 # The network sees (pixel / 255 - MEAN) / STD, as preprocess.json says too; about the channels' own mean and deviation.
 MEAN = [0.5, 0.5, 0.5]
 STD = [0.215, 0.215, 0.215]
+NUM_CLASSES = len(generate.CLASSES)
 
 
 def conv_bn(inputs, outputs, kernel, stride=1, groups=1):
@@ -44,8 +45,9 @@ class Separable(nn.Sequential):
     """Depthwise and pointwise convolution, relu6 after each, as in MobileNet v1."""
 
     def __init__(self, inputs, outputs, stride=1):
-        super().__init__(*conv_bn(inputs, inputs, 3, stride, groups=inputs), nn.ReLU6(),
-                         *conv_bn(inputs, outputs, 1), nn.ReLU6())
+        super().__init__(
+            *conv_bn(inputs, inputs, 3, stride, groups=inputs), nn.ReLU6(), *conv_bn(inputs, outputs, 1), nn.ReLU6()
+        )
 
 
 class Inverted(nn.Module):
@@ -53,9 +55,13 @@ class Inverted(nn.Module):
 
     def __init__(self, width, hidden):
         super().__init__()
-        self.body = nn.Sequential(*conv_bn(width, hidden, 1), nn.Hardswish(),
-                                  *conv_bn(hidden, hidden, 3, groups=hidden), nn.Hardswish(),
-                                  *conv_bn(hidden, width, 1))
+        self.body = nn.Sequential(
+            *conv_bn(width, hidden, 1),
+            nn.Hardswish(),
+            *conv_bn(hidden, hidden, 3, groups=hidden),
+            nn.Hardswish(),
+            *conv_bn(hidden, width, 1),
+        )
 
     def forward(self, x):
         return x + self.body(x)
@@ -76,7 +82,7 @@ class Residual(nn.Module):
 class ShapeNet(nn.Module):
     """f32 [N, 3, 40, 40] -> logits f32 [N, 16]."""
 
-    def __init__(self, classes=len(generate.CLASSES)):
+    def __init__(self, classes=NUM_CLASSES):
         super().__init__()
         self.stem = Stem(16, 32)
         self.separable1 = Separable(48, 64)
@@ -90,9 +96,9 @@ class ShapeNet(nn.Module):
         self.classifier = nn.Linear(192, classes)
 
     def forward(self, x):
-        x = self.separable1(self.stem(x))                   # 20 x 20
+        x = self.separable1(self.stem(x))  # 20 x 20
         x = self.residual(self.inverted1(self.separable2(x)))  # 10 x 10
-        x = self.head(self.inverted2(self.separable3(x)))   # 5 x 5
+        x = self.head(self.inverted2(self.separable3(x)))  # 5 x 5
         return self.classifier(torch.flatten(self.pool(x), 1))
 
 
@@ -150,8 +156,11 @@ def train(model, images, labels, held_out, seconds, batch=96, peak=4e-3):
             if done >= 1:
                 break
         epoch += 1
-        print(f"epoch {epoch}, {100 * done:.0f} % of the time, loss {loss.item():.3f}, "
-              f"held-out top-1 {accuracy(model, *held_out):.1f} %", flush=True)
+        print(
+            f"epoch {epoch}, {100 * done:.0f} % of the time, loss {loss.item():.3f}, "
+            f"held-out top-1 {accuracy(model, *held_out):.1f} %",
+            flush=True,
+        )
 
 
 def export(model, path):
@@ -177,11 +186,11 @@ if __name__ == "__main__":
     torch.manual_seed(generate.SEED)
     torch.set_num_threads(options.threads)
     images, labels = draw_pool(options.pool + 1600, options.threads)
-    held_out = images[options.pool:], labels[options.pool:]
-    seen = images[:options.pool].float() / 255
+    held_out = images[options.pool :], labels[options.pool :]
+    seen = images[: options.pool].float() / 255
     print("mean", seen.mean((0, 2, 3)).tolist(), "std", seen.std((0, 2, 3)).tolist())
     del seen
     model = ShapeNet().to(memory_format=torch.channels_last)
     print(sum(p.numel() for p in model.parameters()), "parameters", flush=True)
-    train(model, images[:options.pool], labels[:options.pool], held_out, options.seconds)
+    train(model, images[: options.pool], labels[: options.pool], held_out, options.seconds)
     export(model, options.out)

@@ -41,13 +41,13 @@ class Error : public std::exception {
 // One part of a message: a text or a number. Texts are looked at when the message is put together, not before.
 class MessagePart {
  public:
-  MessagePart(const char* text) : kind_(Kind::kCString), c_string_(text) {}                                 // NOLINT: implicit, as an operand of <<
-  MessagePart(const std::string& text) : kind_(Kind::kString), string_(&text) {}                            // NOLINT
-  MessagePart(std::string_view text) : kind_(Kind::kView), view_{text.data(), text.size()} {}               // NOLINT
-  MessagePart(char character) : kind_(Kind::kCharacter), character_(character) {}                           // NOLINT
-  MessagePart(double number) : kind_(Kind::kReal), real_(number) {}                                         // NOLINT
-  template <std::signed_integral T> MessagePart(T number) : kind_(Kind::kSigned), signed_(number) {}        // NOLINT
-  template <std::unsigned_integral T> MessagePart(T number) : kind_(Kind::kUnsigned), unsigned_(number) {}  // NOLINT
+  MessagePart(const char* text) : kind_(Kind::kCString), c_string_(text) {}  // Implicit, as an operand of <<
+  MessagePart(const std::string& text) : kind_(Kind::kString), string_(&text) {}
+  MessagePart(std::string_view text) : kind_(Kind::kView), view_{text.data(), text.size()} {}
+  MessagePart(char character) : kind_(Kind::kCharacter), character_(character) {}
+  MessagePart(double number) : kind_(Kind::kReal), real_(number) {}
+  template <std::signed_integral T> MessagePart(T number) : kind_(Kind::kSigned), signed_(number) {}
+  template <std::unsigned_integral T> MessagePart(T number) : kind_(Kind::kUnsigned), unsigned_(number) {}
 
   // Numbers as printf writes them by %lld, %llu and %g.
   void append_to(std::string& out) const;
@@ -70,11 +70,14 @@ class MessagePart {
   };
 };
 
-// The parts one after the other. The callers' code is a list of parts and one call, since there are hundreds of callers.
+// The parts one after the other. The callers' code is a list of parts and one call, since there are hundreds of
+// callers.
 std::string concat(std::initializer_list<MessagePart> parts);
 [[noreturn]] void fail(ErrorCode code, std::initializer_list<MessagePart> parts);
 
-template <class... Parts> [[gnu::always_inline]] inline std::string concat(const Parts&... parts) { return concat({MessagePart(parts)...}); }
+template <class... Parts> [[gnu::always_inline]] inline std::string concat(const Parts&... parts) {
+  return concat({MessagePart(parts)...});
+}
 template <class... Parts> [[noreturn, gnu::always_inline]] inline void fail(ErrorCode code, const Parts&... parts) {
   fail(code, {MessagePart(parts)...});
 }

@@ -23,13 +23,14 @@ constexpr std::align_val_t kAlignment{64};
 
 #if QDQ_LARGE_BLOCKS
 constexpr size_t kLarge = size_t{1} << 18;
-constexpr size_t kGrain = size_t{1} << 14;  // sizes are multiples of it, so that a kept block fits tensors of nearly one size
+// sizes are multiples of it, so that a kept block fits tensors of nearly one size
+constexpr size_t kGrain = size_t{1} << 14;
 constexpr size_t kLargePage = size_t{1} << 21;
 constexpr size_t kFewest = size_t{1} << 23;  // what is asked of the system at once: smaller blocks share large pages
 
 size_t rounded(size_t bytes) { return (bytes + kGrain - 1) / kGrain * kGrain; }
 
-class Blocks {
+class KeptBlocks {
  public:
   char* take(size_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -110,7 +111,8 @@ class Blocks {
 
   void keep_at_most(uint64_t bytes) {
     while (use_.kept > bytes) {
-      const auto largest = std::max_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto largest = std::max_element(kept_.begin(), kept_.end(),
+                                            [](const auto& a, const auto& b) { return a.second < b.second; });
       const size_t cut = static_cast<size_t>(std::min<uint64_t>(largest->second, use_.kept - bytes));
       char* const end = largest->first + largest->second;
       largest->second -= cut;
@@ -141,8 +143,8 @@ class Blocks {
   BlockUse use_;
 };
 
-Blocks& blocks() {
-  static Blocks* const instance = new Blocks;  // tensors may outlive what the end of the process destroys
+KeptBlocks& blocks() {
+  static KeptBlocks* const instance = new KeptBlocks;  // tensors may outlive what the end of the process destroys
   return *instance;
 }
 #endif

@@ -14,7 +14,8 @@ namespace qdq {
 namespace {
 
 std::string size_text(uint64_t bytes) {
-  return bytes < 10'000'000 ? concat((bytes + 500) / 1000, " kB") : concat(bytes / 1'000'000 + (bytes % 1'000'000 >= 500'000 ? 1 : 0), " MB");
+  return bytes < 10'000'000 ? concat((bytes + 500) / 1000, " kB")
+                            : concat(bytes / 1'000'000 + (bytes % 1'000'000 >= 500'000 ? 1 : 0), " MB");
 }
 
 std::optional<MemoryLimit> limit_of_addresses() {
@@ -41,7 +42,8 @@ uint64_t memory_in_use() { return taken.load(std::memory_order_relaxed); }
 uint64_t left_of(const MemoryLimit& limit) { return limit.bytes - std::min(limit.bytes, memory_in_use()); }
 
 [[noreturn]] void refuse(uint64_t bytes, std::string_view what, uint64_t left, const MemoryLimit& limit) {
-  fail(ErrorCode::kOutOfMemory, what, " needs at least ", size_text(bytes), " of memory, and ", size_text(left), " are left of the ", limit.words);
+  fail(ErrorCode::kOutOfMemory, what, " needs at least ", size_text(bytes), " of memory, and ", size_text(left),
+       " are left of the ", limit.words);
 }
 
 }  // namespace

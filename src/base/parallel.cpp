@@ -28,8 +28,8 @@ thread_local bool t_inside = false;
 #endif
 
 #if defined(_OPENMP)
-// OpenMP's workers, which oneDNN uses as well: they spin for a while after a job, and workers of another pool would wait for a processor
-// until these give up.
+// OpenMP's workers, which oneDNN uses as well: they spin for a while after a job, and workers of another pool would
+// wait for a processor until these give up.
 class Pool {
  public:
   int grow(int workers) { return workers; }
@@ -58,8 +58,9 @@ class Pool {
   }
 };
 #elif QDQ_HAS_THREADS
-// A worker looks for the next job for some microseconds before it sleeps: a network has a hundred jobs, and to wake a thread takes as long
-// as a small one of them. A job is done when its chunks are: a worker that wakes too late for one is not waited for.
+// A worker looks for the next job for some microseconds before it sleeps: a network has a hundred jobs, and to wake a
+// thread takes as long as a small one of them. A job is done when its chunks are: a worker that wakes too late for one
+// is not waited for.
 class Pool {
  public:
   // Starts workers until there are so many, or the host gives no more. Returns how many there are.

@@ -10,12 +10,13 @@ namespace qdq {
 // Results never depend on it: work is divided along outputs, never along a sum.
 int num_threads();
 
-// Throws Error{kInvalidArgument} if count < 1. Takes as many as there can be: builds without threads use one, and modules of WebAssembly
-// no more than the workers that they were started with and the caller.
+// Throws Error{kInvalidArgument} if count < 1. Takes as many as there can be: builds without threads use one, and
+// modules of WebAssembly no more than the workers that they were started with and the caller.
 void set_num_threads(int count);
 
-// Calls body(begin, end) for disjoint ranges that cover [0, count), each at least `grain` long except the last, and returns
-// when all are done. Called from inside a body it runs in the calling thread. The first exception of a body is rethrown.
+// Calls body(begin, end) for disjoint ranges that cover [0, count), each at least `grain` long except the last, and
+// returns when all are done. Called from inside a body it runs in the calling thread. The first exception of a body is
+// rethrown.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
 }  // namespace qdq

@@ -8,6 +8,7 @@
 
 #include "cli/verbs.h"
 #include "format/json.h"
+#include "io/model.h"
 #include "lower/lower.h"
 
 namespace qdq {
@@ -16,21 +17,25 @@ namespace {
 
 constexpr double kMilli = 1e3;
 
-// Numbers as the model wants them: normal for floats, 0 for others. The first symbolic axis of the first input is the batch.
+// Numbers as the model wants them: normal for floats, 0 for others. The first symbolic axis of the first input is the
+// batch.
 std::vector<Tensor> random_inputs(const Program& program, const std::string& model, int64_t batch) {
   std::map<std::string, int64_t> symbols = program.symbol_hints;
   const std::vector<Node*> placeholders = program.graph->placeholders();
   const TensorMeta* first = placeholders.empty() ? nullptr : placeholders[0]->meta.val.tensor();
-  if (first != nullptr && !first->sizes.empty() && !first->sizes[0].is_constant()) symbols[first->sizes[0].to_string()] = batch;
+  if (first != nullptr && !first->sizes.empty() && !first->sizes[0].is_constant())
+    symbols[first->sizes[0].to_string()] = batch;
   else
-    QDQ_CHECK(batch == 1 || (first != nullptr && !first->sizes.empty() && first->sizes[0] == SymInt(batch)), kInvalidArgument, model,
-              " was exported for one batch size, it cannot run with --batch ", batch, "; export it with a dynamic first axis");
+    QDQ_CHECK(batch == 1 || (first != nullptr && !first->sizes.empty() && first->sizes[0] == SymInt(batch)),
+              kInvalidArgument, model, " was exported for one batch size, it cannot run with --batch ", batch,
+              "; export it with a dynamic first axis");
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<Tensor> inputs;
   for (const Node* placeholder : placeholders) {
     const TensorMeta* meta = placeholder->meta.val.tensor();
-    QDQ_CHECK(meta != nullptr, kUnsupported, model, ": input ", placeholder->name(), " is not a tensor, which benchmark cannot make up");
+    QDQ_CHECK(meta != nullptr, kUnsupported, model, ": input ", placeholder->name(),
+              " is not a tensor, which benchmark cannot make up");
     Shape sizes;
     for (const SymInt& size : meta->sizes) {
       const auto range = program.symbol_ranges.find(size.to_string());
@@ -69,7 +74,7 @@ struct Contestant {
 Contestant prepare(const std::string& model, const BenchmarkOptions& options, Host& host) {
   Contestant one;
   one.model = model;
-  const Program program = load_model(model, host).program;
+  const Program program = load_model(model, host.files).program;
   one.inputs = random_inputs(program, model, options.batch);
   double began = host.now_seconds();
   one.session = std::make_unique<Session>(open_session(program, options.session, host));
@@ -103,13 +108,15 @@ void measure(std::vector<Contestant>& contestants, const BenchmarkOptions& optio
 std::string latency_table(const std::vector<Contestant>& contestants, int64_t batch) {
   size_t width = 5;
   for (const Contestant& one : contestants) width = std::max(width, one.model.size());
-  std::string out = concat("model", std::string(width - 5, ' '), "    median       p10       p90       p99   CPU      samples/s   first run\n");
+  std::string out = concat("model", std::string(width - 5, ' '),
+                           "    median       p10       p90       p99   CPU      samples/s   first run\n");
   for (const Contestant& one : contestants) {
     const double median = quantile(one.wall, 0.5);
     char line[160];
-    std::snprintf(line, sizeof line, "  %8.3f  %8.3f  %8.3f  %8.3f  %8.3f ms  %8.1f  %8.1f ms\n", kMilli * median, kMilli * quantile(one.wall, 0.1),
-                  kMilli * quantile(one.wall, 0.9), kMilli * quantile(one.wall, 0.99), kMilli * quantile(one.cpu, 0.5),
-                  median > 0 ? static_cast<double>(batch) / median : 0.0, kMilli * (one.prepare_seconds + one.first_seconds));
+    std::snprintf(line, sizeof line, "  %8.3f  %8.3f  %8.3f  %8.3f  %8.3f ms  %8.1f  %8.1f ms\n", kMilli * median,
+                  kMilli * quantile(one.wall, 0.1), kMilli * quantile(one.wall, 0.9), kMilli * quantile(one.wall, 0.99),
+                  kMilli * quantile(one.cpu, 0.5), median > 0 ? static_cast<double>(batch) / median : 0.0,
+                  kMilli * (one.prepare_seconds + one.first_seconds));
     out += one.model + std::string(width - one.model.size(), ' ') + line;
   }
   return out;
@@ -139,18 +146,21 @@ std::string profile_table(const Contestant& one) {
   }
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.seconds > b.seconds; });
   char line[256];
-  std::snprintf(line, sizeof line, "\n%s: %.3f ms in %zu steps: products %.3f ms, whose limit is %.3f ms (%.0f%%), the rest %.3f ms\n",
-                one.model.c_str(), kMilli * total, parts.size(), kMilli * products, kMilli * limit, products > 0 ? 100 * limit / products : 0.0,
-                kMilli * (total - products));
+  std::snprintf(line, sizeof line,
+                "\n%s: %.3f ms in %zu steps: products %.3f ms, whose limit is %.3f ms (%.0f%%), the rest %.3f ms\n",
+                one.model.c_str(), kMilli * total, parts.size(), kMilli * products, kMilli * limit,
+                products > 0 ? 100 * limit / products : 0.0, kMilli * (total - products));
   std::string out = concat(line, "     ms  share  limit  GOP/s  step\n");
   for (const Part& part : parts) {
-    std::snprintf(line, sizeof line, "%7.3f  %4.1f%%  ", kMilli * part.seconds, total > 0 ? 100 * part.seconds / total : 0.0);
+    std::snprintf(line, sizeof line, "%7.3f  %4.1f%%  ", kMilli * part.seconds,
+                  total > 0 ? 100 * part.seconds / total : 0.0);
     out += line;
     if (part.limit > 0 && part.seconds > 0)
-      std::snprintf(line, sizeof line, "%4.0f%%  %5.0f  ", 100 * part.limit / part.seconds, part.timing.operations / part.seconds * 1e-9);
+      std::snprintf(line, sizeof line, "%4.0f%%  %5.0f  ", 100 * part.limit / part.seconds,
+                    part.timing.operations / part.seconds * 1e-9);
     else std::snprintf(line, sizeof line, "%5s  %5s  ", "-", "-");
-    out += concat(line, part.timing.what, " ", part.timing.name, " (", part.timing.backend, part.timing.description.empty() ? "" : ", ",
-                  part.timing.description, ")\n");
+    out += concat(line, part.timing.what, " ", part.timing.name, " (", part.timing.backend,
+                  part.timing.description.empty() ? "" : ", ", part.timing.description, ")\n");
   }
   return out;
 }
@@ -161,6 +171,9 @@ std::string explanation(Contestant& one) {
     out += concat("  ", placement.node, " ", placement.target, ": ", placement.backend);
     if (!placement.step.empty()) out += concat(", in step ", placement.step, " (", placement.description, ")");
     for (const auto& [backend, reason] : placement.refusals) out += concat("; not by ", backend, ": ", reason);
+    if (placement.fallbacks > 0)
+      out += concat("; ", placement.fallbacks, placement.fallbacks == 1 ? " run" : " runs",
+                    " on the reference loops: ", placement.fallback_reason);
     out += "\n";
   }
   return out;
@@ -170,7 +183,8 @@ format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options
   format::Json out = {{"model", one.model}, {"batch", options.batch}, {"runs", one.wall.size()}};
   const auto add = [&](const char* name, const std::vector<double>& seconds) {
     out[name] = format::Json::object();
-    for (const auto& [key, at] : {std::pair("median", 0.5), std::pair("p10", 0.1), std::pair("p90", 0.9), std::pair("p99", 0.99)})
+    for (const auto& [key, at] :
+         {std::pair("median", 0.5), std::pair("p10", 0.1), std::pair("p90", 0.9), std::pair("p99", 0.99)})
       out[name][key] = quantile(seconds, at);
   };
   add("wall_seconds", one.wall);
@@ -192,13 +206,16 @@ format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options
     out["nodes"] = format::Json::array();
     for (const Session::Placement& placement : one.session->placements()) {
       format::Json refusals = format::Json::array();
-      for (const auto& [backend, reason] : placement.refusals) refusals.push_back({{"backend", backend}, {"reason", reason}});
+      for (const auto& [backend, reason] : placement.refusals)
+        refusals.push_back({{"backend", backend}, {"reason", reason}});
       out["nodes"].push_back({{"node", placement.node},
                               {"target", placement.target},
                               {"step", placement.step},
                               {"backend", placement.backend},
                               {"description", placement.description},
-                              {"refusals", refusals}});
+                              {"refusals", refusals},
+                              {"fallbacks", placement.fallbacks},
+                              {"fallback_reason", placement.fallback_reason}});
     }
   }
   return out;

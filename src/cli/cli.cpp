@@ -10,10 +10,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/version.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/parallel.h"
-#include "cli/conformance.h"
 #include "cli/verbs.h"
 #include "format/json.h"
 
@@ -28,29 +28,41 @@ std::optional<uint64_t> bytes_in(const std::string& text) {
   char* unit = nullptr;
   const double number = std::strtod(text.c_str(), &unit);
   if (!(number >= 1)) return std::nullopt;
-  static constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-                                                                   {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
   for (const auto& [name, bytes] : kUnits)
     if (std::string_view(unit) == name && number * bytes < 0x1p63) return static_cast<uint64_t>(number * bytes);
   return std::nullopt;
 }
 
 void add_data_options(CLI::App& verb, DataOptions& options) {
-  verb.add_option("--preprocess", options.preprocess, "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")
+  verb.add_option("--preprocess", options.preprocess,
+                  "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")
       ->type_name("FILE.json");
-  verb.add_option("--batch-size", options.batch_size, "samples a batch, where the model leaves it open (16)")->type_name("N");
-  verb.add_option("--limit", options.limit, "use only N samples: the first, of images in folders as many of each folder as can be")->type_name("N");
+  verb.add_option("--batch-size", options.batch_size, "samples a batch, where the model leaves it open (16)")
+      ->type_name("N");
+  verb.add_option("--limit", options.limit,
+                  "use only N samples: the first, of images in folders as many of each folder as can be")
+      ->type_name("N");
 }
 
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
-  verb.add_option("--classes", classes, "the names of the classes, one on a line; folders of --labels folders are called so")->type_name("FILE.txt");
-  return verb.add_option("--labels", labels, "the samples' classes: .npy, .npz, .csv (file,label), or the word folders: each image lies in one")
+  verb.add_option("--classes", classes,
+                  "the names of the classes, one on a line; folders of --labels folders are called so")
+      ->type_name("FILE.txt");
+  return verb
+      .add_option("--labels", labels,
+                  "the samples' classes: .npy, .npz, .csv (file,label), or the word folders: each image lies in one")
       ->type_name("LABELS");
 }
 
 void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
-  auto* quantizer = verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")->type_name("NAME");
-  auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")->type_name("FILE.json");
+  auto* quantizer =
+      verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")
+          ->type_name("NAME");
+  auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")
+                     ->type_name("FILE.json");
   recipe->excludes(quantizer);
 }
 
@@ -59,7 +71,7 @@ struct CommandLine {
   explicit CommandLine(Host& host) : host(host) {
     app.require_subcommand(1);
     app.get_formatter()->label("SUBCOMMAND", "VERB");
-    app.set_version_flag("--version", "qdq 0.1.0");
+    app.set_version_flag("--version", "qdq " QDQ_VERSION);
     add_quantize();
     add_train();
     add_run();
@@ -67,17 +79,21 @@ struct CommandLine {
     add_benchmark();
     add_inspect();
     add_convert();
-    add_conformance();
-    app.footer("qdq VERB --help lists what a verb takes.");  // of this alone: verbs inherit what is there when they are added
+    // of this alone: verbs inherit what is there when they are added
+    app.footer("qdq VERB --help lists what a verb takes.");
   }
 
   // `check`, if given, throws a CLI::ParseError for words that do not go together.
-  CLI::App* verb(const char* name, const char* description, std::function<int()> body, std::function<void()> check = {}) {
+  CLI::App* verb(const char* name, const char* description, std::function<int()> body,
+                 std::function<void()> check = {}) {
     CLI::App* verb = app.add_subcommand(name, description)->group("Verbs");
     verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")->type_name("N");
-    verb->add_option("--max-memory", max_memory, "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
+    verb->add_option("--max-memory", max_memory,
+                     "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
         ->type_name("SIZE")
-        ->check([](const std::string& text) { return bytes_in(text) ? "" : "found " + text + ", wanted a size such as 500MB, 1.5GB or 2GiB"; });
+        ->check([](const std::string& text) {
+          return bytes_in(text) ? "" : "found " + text + ", wanted a size such as 500MB, 1.5GB or 2GiB";
+        });
     verb->callback([this, body = std::move(body), check = std::move(check)] {
       if (check) check();
       work = body;
@@ -95,7 +111,8 @@ struct CommandLine {
         [this] {
           if (!quantize.report.empty()) return;
           for (const auto& [option, value] :
-               {std::pair("--test", &quantize.test), std::pair("--labels", &quantize.labels), std::pair("--classes", &quantize.classes)})
+               {std::pair("--test", &quantize.test), std::pair("--labels", &quantize.labels),
+                std::pair("--classes", &quantize.classes)})
             if (!value->empty()) throw CLI::RequiresError(option, "--report");
         });
     verb->add_option("MODEL", quantize.model, "the float model (.pt2 or .onnx)")->required();
@@ -103,39 +120,57 @@ struct CommandLine {
                      "samples to calibrate on: .npz, .npy or a folder of images, or the .json of --observers; "
                      "a recipe that quantizes dynamically needs none")
         ->type_name("DATA");
-    verb->add_option("-o,--output", quantize.output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
+    verb->add_option("-o,--output", quantize.output, "the model to write (.pt2 or .onnx)")
+        ->required()
+        ->type_name("OUT");
     add_quantizer_options(*verb, quantize.quantizer);
     add_data_options(*verb, quantize.data_options);
-    verb->add_flag("--reference-representation", quantize.use_reference_representation, "spell out the integer arithmetic in the graph");
-    verb->add_flag("--no-fold-quantize", quantize.no_fold_quantize, "keep float weights with a quantize operator behind them");
-    verb->add_option("--backend", quantize.backend, "calibrate on simd (default; all builds write the same file) or onednn")->type_name("NAME");
-    verb->add_option("--observers", quantize.observers, "write every observer: class, settings, state, what it covers")->type_name("FILE.json");
-    verb->add_option("--report", quantize.report, "write what became of each layer, its error and what was observed, as a page")
+    verb->add_flag("--reference-representation", quantize.use_reference_representation,
+                   "spell out the integer arithmetic in the graph");
+    verb->add_flag("--no-fold-quantize", quantize.no_fold_quantize,
+                   "keep float weights with a quantize operator behind them");
+    verb->add_option("--backend", quantize.backend,
+                     "calibrate on simd (default; all builds write the same file) or onednn")
+        ->type_name("NAME");
+    verb->add_option("--observers", quantize.observers, "write every observer: class, settings, state, what it covers")
+        ->type_name("FILE.json");
+    verb->add_option("--report", quantize.report,
+                     "write what became of each layer, its error and what was observed, as a page")
         ->type_name("FILE.html");
-    verb->add_option("--test", quantize.test, "samples that the report shows both models on (those of --calibrate)")->type_name("DATA");
+    verb->add_option("--test", quantize.test, "samples that the report shows both models on (those of --calibrate)")
+        ->type_name("DATA");
     add_label_options(*verb, quantize.labels, quantize.classes);
   }
 
   void add_train() {
-    CLI::App* verb = this->verb("train", "make an int8 model by quantization-aware training on samples with labels", [this] {
-      qdq::train(train, host);
-      return kDone;
-    });
+    CLI::App* verb =
+        this->verb("train", "make an int8 model by quantization-aware training on samples with labels", [this] {
+          qdq::train(train, host);
+          return kDone;
+        });
     verb->add_option("MODEL", train.model, "the float model (.pt2 or .onnx), trained already")->required();
-    verb->add_option("--data", train.data, "samples to train on: .npz, .npy or a folder of images")->required()->type_name("DATA");
+    verb->add_option("--data", train.data, "samples to train on: .npz, .npy or a folder of images")
+        ->required()
+        ->type_name("DATA");
     add_label_options(*verb, train.labels, train.classes)->required();
     verb->add_option("-o,--output", train.output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
     add_quantizer_options(*verb, train.quantizer);
     add_data_options(*verb, train.data_options);
-    verb->add_option("--epochs", train.epochs, "how often each sample is seen (3)")->type_name("N")->check(CLI::PositiveNumber);
-    verb->add_option("--bn-epochs", train.bn_epochs,
-                     "the first epochs, in which batch norms learn the statistics of batches (1); 0: they keep the model's")
+    verb->add_option("--epochs", train.epochs, "how often each sample is seen (3)")
+        ->type_name("N")
+        ->check(CLI::PositiveNumber);
+    verb->add_option(
+            "--bn-epochs", train.bn_epochs,
+            "the first epochs, in which batch norms learn the statistics of batches (1); 0: they keep the model's")
         ->type_name("N");
     verb->add_option("--optimizer", train.optimizer, "adam (default) or sgd")->type_name("NAME");
-    verb->add_option("--lr", train.lr, "the learning rate at the start (1e-5 of adam, 3e-5 of sgd); it falls to 0")->type_name("R");
+    verb->add_option("--lr", train.lr, "the learning rate at the start (1e-5 of adam, 3e-5 of sgd); it falls to 0")
+        ->type_name("R");
     verb->add_option("--momentum", train.momentum, "of sgd (0.9)")->type_name("R");
-    verb->add_option("--weight-decay", train.weight_decay, "what of each parameter is added to its gradient (0)")->type_name("R");
-    verb->add_option("--seed", train.seed, "of the order of the samples (0); the same seed gives the same bytes")->type_name("N");
+    verb->add_option("--weight-decay", train.weight_decay, "what of each parameter is added to its gradient (0)")
+        ->type_name("R");
+    verb->add_option("--seed", train.seed, "of the order of the samples (0); the same seed gives the same bytes")
+        ->type_name("N");
   }
 
   static void add_session_options(CLI::App& verb, SessionOptions& options) {
@@ -150,8 +185,12 @@ struct CommandLine {
       return kDone;
     });
     verb->add_option("MODEL", run.model, "the model (.pt2 or .onnx)")->required();
-    verb->add_option("--inputs", run.inputs, "its inputs: .npz, .npy or a folder of images")->required()->type_name("IN");
-    verb->add_option("-o,--output", run.output, "where to write output_0, output_1, ... (.npz)")->required()->type_name("OUT.npz");
+    verb->add_option("--inputs", run.inputs, "its inputs: .npz, .npy or a folder of images")
+        ->required()
+        ->type_name("IN");
+    verb->add_option("-o,--output", run.output, "where to write output_0, output_1, ... (.npz)")
+        ->required()
+        ->type_name("OUT.npz");
     add_session_options(*verb, run.session);
     add_data_options(*verb, run.data_options);
   }
@@ -162,7 +201,9 @@ struct CommandLine {
       return kDone;
     });
     verb->add_option("MODEL", evaluate.models, "the models (.pt2 or .onnx)")->required();
-    verb->add_option("--data", evaluate.data, "samples: .npz, .npy or a folder of images")->required()->type_name("DATA");
+    verb->add_option("--data", evaluate.data, "samples: .npz, .npy or a folder of images")
+        ->required()
+        ->type_name("DATA");
     add_label_options(*verb, evaluate.labels, evaluate.classes)->required();
     add_session_options(*verb, evaluate.session);
     verb->add_flag("--json", evaluate.json, "print JSON");
@@ -179,7 +220,8 @@ struct CommandLine {
     verb->add_option("--runs", benchmark.runs, "runs of each model (50)")->type_name("N");
     add_session_options(*verb, benchmark.session);
     verb->add_flag("--profile", benchmark.profile,
-                   "the time of every step; of convolutions, linear layers and attention also the share that their kernel takes alone, repeated "
+                   "the time of every step; of convolutions, linear layers and attention also the share that their "
+                   "kernel takes alone, repeated "
                    "on data in the cache (limit), and operations a second");
     verb->add_flag("--explain", benchmark.explain, "who runs each node, who refused it and why");
     verb->add_flag("--json", benchmark.json, "print JSON");
@@ -196,13 +238,18 @@ struct CommandLine {
           const bool needs_quantizer = inspect.explain || inspect.capabilities;
           if (inspect.model.empty() && !inspect.capabilities) throw CLI::RequiredError("MODEL");
           if (!inspect.model.empty() && inspect.capabilities) throw CLI::ExcludesError("--capabilities", "MODEL");
-          if (!inspect.quantizer.recipe.empty() && !needs_quantizer) throw CLI::RequiresError("--recipe", "--explain or --capabilities");
+          if (!inspect.quantizer.recipe.empty() && !needs_quantizer)
+            throw CLI::RequiresError("--recipe", "--explain or --capabilities");
         });
     verb->add_option("MODEL", inspect.model, "the model (.pt2 or .onnx); not needed with --capabilities");
     auto* graph = verb->add_flag("--graph", inspect.graph, "print the graph as PyTorch does");
     verb->add_flag("--json", inspect.json, "print everything as JSON")->excludes(graph);
-    auto* explain = verb->add_flag("--explain", inspect.explain, "tell for every operator whether the quantizer takes it, and why")->excludes(graph);
-    verb->add_flag("--capabilities", inspect.capabilities, "list the patterns that the quantizer knows")->excludes(graph)->excludes(explain);
+    auto* explain =
+        verb->add_flag("--explain", inspect.explain, "tell for every operator whether the quantizer takes it, and why")
+            ->excludes(graph);
+    verb->add_flag("--capabilities", inspect.capabilities, "list the patterns that the quantizer knows")
+        ->excludes(graph)
+        ->excludes(explain);
     add_quantizer_options(*verb, inspect.quantizer);
   }
 
@@ -215,11 +262,6 @@ struct CommandLine {
     verb->add_option("OUT", convert.output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
   }
 
-  void add_conformance() {
-    CLI::App* verb = this->verb("conformance", "compare with golden cases made by PyTorch", [this] { return run_conformance(folder, host); });
-    verb->add_option("FOLDER", folder, "a case, or a folder of cases")->required();
-  }
-
   Host& host;
   CLI::App app{"Post-training int8 quantization of PyTorch models (.pt2, .onnx)", "qdq"};
   std::function<int()> work;
@@ -227,7 +269,8 @@ struct CommandLine {
   std::string max_memory;
 
   std::optional<MemoryLimit> memory_limit() {
-    if (!max_memory.empty()) return MemoryLimit(*bytes_in(max_memory), "that --max-memory allows; use smaller batches, or allow more");
+    if (!max_memory.empty())
+      return MemoryLimit(*bytes_in(max_memory), "that --max-memory allows; use smaller batches, or allow more");
     const std::optional<uint64_t> machine = host.machine_memory();
     if (!machine) return std::nullopt;
     return MemoryLimit(*machine, "that this machine has; use smaller batches, or allow more by --max-memory");
@@ -240,7 +283,6 @@ struct CommandLine {
   BenchmarkOptions benchmark;
   InspectOptions inspect;
   ConvertFileOptions convert;
-  std::string folder;
 };
 
 std::string one_line(std::string text) {
@@ -255,9 +297,11 @@ std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, 
   if (!chosen.empty()) return concat(one_line(error.what()), "; see qdq ", chosen[0]->get_name(), " --help");
   if (args.empty() || args[0].starts_with("-")) return concat(one_line(error.what()), "; see qdq --help");
   std::vector<std::string> verbs;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(verb->get_name());
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(verb->get_name());
   const std::string meant = format::nearest_word(args[0], verbs);
-  return concat("there is no verb ", one_line(args[0]), meant.empty() ? "" : ", did you mean " + meant + "?", "; see qdq --help");
+  return concat("there is no verb ", one_line(args[0]), meant.empty() ? "" : ", did you mean " + meant + "?",
+                "; see qdq --help");
 }
 
 }  // namespace
@@ -284,7 +328,8 @@ int run_cli(std::span<const std::string> args, Host& host) {
   } catch (const Error& error) {
     std::string message = error.message;
     // An error inside the graph names its node, unless its sentence does.
-    if (!error.node.empty() && message.find(error.node) == std::string::npos) message += concat(" (node ", error.node, ")");
+    if (!error.node.empty() && message.find(error.node) == std::string::npos)
+      message += concat(" (node ", error.node, ")");
     host.print_error(concat("qdq: ", one_line(message), "\n"));
   } catch (const std::bad_alloc&) {
     host.print_error(concat("qdq: this does not fit into ", memory_in_words(), "\n"));

@@ -8,8 +8,8 @@
 
 namespace qdq {
 
-// Runs `qdq ARGS...` (the program's name left out). 0: done; 1: the work failed and one line on the error output says why;
-// 2: wrong usage. Never throws qdq::Error.
+// Runs `qdq ARGS...` (the program's name left out). 0: done; 1: the work failed and one line on the error output says
+// why; 2: wrong usage. Never throws qdq::Error.
 int run_cli(std::span<const std::string> args, Host& host);
 
 }  // namespace qdq

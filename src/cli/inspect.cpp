@@ -4,10 +4,14 @@
 #include <map>
 
 #include "cli/progress.h"
-#include "cli/report.h"
 #include "cli/verbs.h"
-#include "io/onnx.h"
-#include "io/pt2.h"
+#include "io/model.h"
+#include "op/facts.h"
+#include "quant/explain.h"
+#include "report/explanation_report.h"
+#include "report/graph_report.h"
+
+#include "format/json.h"
 
 namespace qdq {
 
@@ -21,13 +25,14 @@ std::string describe(const Node& node) {
 std::string operators(const Graph& graph) {
   std::map<std::string_view, int> counts;
   for (const Node* node : graph.nodes())
-    if (node->op() == Node::Op::kCallFunction) ++counts[short_target(node->target())];
+    if (node->op() == Node::Op::kCallFunction) ++counts[short_name(node->target())];
   std::vector<std::pair<std::string_view, int>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string out;
   for (const auto& [target, count] : sorted) {
     char line[160];
-    std::snprintf(line, sizeof line, "  %5d  %.*s\n", count, static_cast<int>(std::min<size_t>(target.size(), 140)), target.data());
+    std::snprintf(line, sizeof line, "  %5d  %.*s\n", count, static_cast<int>(std::min<size_t>(target.size(), 140)),
+                  target.data());
     out += line;
   }
   return out;
@@ -50,7 +55,8 @@ std::string attributes(const Program& program) {
   }
   std::string out;
   for (const auto& [dtype, sum] : sums)
-    out += concat("  ", dtype, ": ", sum.elements, " elements in ", sum.tensors, " tensors, ", human_bytes(sum.bytes), "\n");
+    out += concat("  ", dtype, ": ", sum.elements, " elements in ", sum.tensors, " tensors, ", human_bytes(sum.bytes),
+                  "\n");
   return out;
 }
 
@@ -77,8 +83,8 @@ std::string qparams_table(const Program& program) {
       zero_point = zero ? "0" : "per channel";
     }
     std::snprintf(line, sizeof line, "  %-36.80s %-6s [%lld, %lld]  scale %s  zero point %s\n", value.of.c_str(),
-                  std::string(to_string(value.dtype)).c_str(), static_cast<long long>(value.quant_min), static_cast<long long>(value.quant_max),
-                  scale.c_str(), zero_point.c_str());
+                  std::string(to_string(value.dtype)).c_str(), static_cast<long long>(value.quant_min),
+                  static_cast<long long>(value.quant_max), scale.c_str(), zero_point.c_str());
     out += line;
   }
   return out;
@@ -92,7 +98,9 @@ std::string explanation_table(const Prepared& prepared) {
     name_width = std::max(name_width, explanation.node.size());
     op_width = std::max(op_width, explanation.op.size());
   }
-  const auto padded = [](const std::string& text, size_t width) { return text + std::string(width - std::min(width, text.size()) + 2, ' '); };
+  const auto padded = [](const std::string& text, size_t width) {
+    return text + std::string(width - std::min(width, text.size()) + 2, ' ');
+  };
   std::map<std::string_view, int> counts;
   std::string out;
   for (const Explanation& explanation : explanations) {
@@ -101,7 +109,8 @@ std::string explanation_table(const Prepared& prepared) {
     out += padded(explanation.node, name_width) + padded(explanation.op, op_width) + padded(std::string(outcome), 9);
     if (!explanation.pattern.empty()) out += concat(explanation.quantizer, " ", explanation.pattern, ": ");
     out += explanation.reason + "\n";
-    for (const ExplainedTensor& tensor : explanation.tensors) out += concat("    ", to_string(tensor.at), ": ", tensor.becomes, "\n");
+    for (const ExplainedTensor& tensor : explanation.tensors)
+      out += concat("    ", to_string(tensor.at), ": ", tensor.becomes, "\n");
   }
   for (const SpecConflict& conflict : find_conflicts(prepared)) out += concat("conflict: ", conflict.message, "\n");
   out += concat(explanations.size(), " operators:");
@@ -114,7 +123,8 @@ std::string capabilities_table(const QuantizationCapabilities& capabilities) {
   std::string out = capabilities.quantizer + "\n";
   for (const PatternCapability& c : capabilities.patterns) {
     std::string modes, operators;
-    const std::pair<const char*, bool> all[] = {{"static", c.static_quantization}, {"dynamic", c.dynamic_quantization}, {"qat", c.qat}};
+    const std::pair<const char*, bool> all[] = {
+        {"static", c.static_quantization}, {"dynamic", c.dynamic_quantization}, {"qat", c.qat}};
     for (const auto& [name, has] : all)
       if (has) modes += (modes.empty() ? "" : ", ") + std::string(name);
     for (const auto& alternatives : c.operators) {
@@ -130,48 +140,14 @@ std::string capabilities_table(const QuantizationCapabilities& capabilities) {
 
 }  // namespace
 
-Model load_model(const std::string& path, Host& host, bool to_run) {
-  const auto bytes = host.read_file(path);
-  uint64_t file_bytes = bytes.size();
-  std::map<std::string, std::vector<std::byte>> beside;  // the files that an ONNX model keeps its tensors in
-  const auto external = [&](const std::string& location) -> format::ByteSpan {
-    const auto [file, is_new] = beside.try_emplace(location);
-    if (is_new) file->second = host.read_file(path.substr(0, path.find_last_of("/\\") + 1) + location);
-    if (is_new) file_bytes += file->second.size();
-    return file->second;
-  };
-  try {
-    Program program = load_program(bytes, external);
-    Model model{std::move(program), file_bytes};
-    if (to_run) check_ops(*model.program.graph);
-    return model;
-  } catch (Error& error) {
-    if (error.message.find(path) == std::string::npos) error.message = concat(path, ": ", error.message);
-    throw;
-  }
-}
-
-std::vector<std::byte> save_model(const Program& program, const std::string& path) {
-  return path.ends_with(".onnx") ? save_onnx(program) : save_pt2(program);
-}
-
-void convert(const ConvertFileOptions& options, Host& host) {
-  QDQ_CHECK(options.output.ends_with(".onnx") || options.output.ends_with(".pt2"), kInvalidArgument, "the kind of file that ", options.output,
-            " shall be is unknown; wanted a name that ends in .onnx or .pt2");
-  check_output(options.output, host);
-  const Model model = load_model(options.input, host);
-  const std::vector<std::byte> bytes = save_model(model.program, options.output);
-  host.write_file_whole(options.output, bytes);
-  host.print(concat("wrote ", options.output, "\n  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(bytes.size()), "\n"));
-}
-
 void inspect(const InspectOptions& options, Host& host) {
   if (options.capabilities) {
     const QuantizationCapabilities capabilities = open_quantizer(options.quantizer, host)->quantization_capabilities();
-    host.print(options.json ? format::print_json(capabilities_report(capabilities), 1) + "\n" : capabilities_table(capabilities));
+    host.print(options.json ? format::print_json(capabilities_report(capabilities), 1) + "\n"
+                            : capabilities_table(capabilities));
     return;
   }
-  auto [program, file_bytes] = load_model(options.model, host, false);
+  auto [program, file_bytes] = load_model(options.model, host.files, false);
   if (options.explain) {
     const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
     const Prepared prepared = prepare_pt2e(std::move(program), *quantizer);
@@ -184,12 +160,14 @@ void inspect(const InspectOptions& options, Host& host) {
     return;
   }
   if (options.graph) {
-    host.print(print(*program.graph) + "\n");
+    host.print(to_text(*program.graph) + "\n");
     return;
   }
-  const std::string exporter =
-      program.torch_version.empty() ? "" : concat(", exported by PyTorch ", program.torch_version, ", dialect ", program.dialect);
-  std::string out = concat(options.model, ": ", human_bytes(file_bytes), exporter, ", ", program.graph->size(), " nodes\n");
+  const std::string exporter = program.torch_version.empty() ? ""
+                                                             : concat(", exported by PyTorch ", program.torch_version,
+                                                                      ", dialect ", program.dialect);
+  std::string out =
+      concat(options.model, ": ", human_bytes(file_bytes), exporter, ", ", program.graph->size(), " nodes\n");
   out += "inputs\n";
   for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
   out += "outputs\n";

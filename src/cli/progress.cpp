@@ -33,8 +33,9 @@ void Progress::advance() {
 void Progress::draw() {
   drawn_ = host_.now_seconds();
   const int64_t filled = total_ > 0 ? done_ * kBarWidth / total_ : 0;
-  std::string line = concat(stage_, " [", std::string(static_cast<size_t>(filled), '#'), std::string(static_cast<size_t>(kBarWidth - filled), '.'),
-                            "] ", done_, "/", total_, " ", unit_);
+  std::string line =
+      concat(stage_, " [", std::string(static_cast<size_t>(filled), '#'),
+             std::string(static_cast<size_t>(kBarWidth - filled), '.'), "] ", done_, "/", total_, " ", unit_);
   if (done_ > 0 && done_ < total_) {
     const double left = (drawn_ - began_) / static_cast<double>(done_) * static_cast<double>(total_ - done_);
     line += concat(", ", human_seconds(left), " left");

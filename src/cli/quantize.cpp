@@ -3,29 +3,34 @@
 #include <cstdio>
 #include <optional>
 
-#include "cli/evaluation.h"
 #include "cli/progress.h"
-#include "cli/quantization_report.h"
-#include "cli/recipe.h"
-#include "cli/report.h"
 #include "cli/verbs.h"
+#include "exec/op_backend.h"
 #include "format/bytes.h"
 #include "format/image.h"
 #include "format/json.h"
-#include "io/pt2.h"
+#include "io/model.h"
 #include "lower/lower.h"
 #include "quant/explain.h"
 #include "quant/pt2e.h"
+#include "recipe/recipe.h"
+#include "report/evaluation.h"
+#include "report/graph_report.h"
+#include "report/layer_errors.h"
+#include "report/observers_report.h"
+#include "report/quantization_report.h"
 
 namespace qdq {
 
 namespace {
 
-// The backend that is asked first during calibration; null if there is only the portable one, whose bits are the same in every build.
-std::unique_ptr<Backend> backend_of(const std::string& name) {
+// The backend that is asked first during calibration; null if there is only the portable one, whose bits are the same
+// in every build.
+std::unique_ptr<OpBackend> backend_of(const std::string& name) {
   if (name.empty() || name == "simd") return nullptr;
-  QDQ_CHECK(name == "onednn", kInvalidArgument, "there is no backend ", name, " for calibration; wanted simd or onednn");
-  auto backend = make_onednn_backend();
+  QDQ_CHECK(name == "onednn", kInvalidArgument, "there is no backend ", name,
+            " for calibration; wanted simd or onednn");
+  auto backend = make_onednn_ops();
   QDQ_CHECK(backend != nullptr, kInvalidArgument, "this build has no oneDNN; wanted --backend simd");
   return backend;
 }
@@ -46,12 +51,13 @@ Shown open_shown(const QuantizeOptions& options, const Program& program, Data* c
   if (!options.test.empty()) {
     DataOptions test_options = options.data_options;
     test_options.limit = 0;
-    shown.own = open_data(options.test, program, test_options, host);
+    shown.own = open_data(options.test, program, test_options, host.files);
     shown.data = shown.own.get();
   }
-  shown.classes = read_classes(options.classes, count_classes(program), host);
-  QDQ_CHECK(shown.data || options.labels.empty(), kInvalidArgument, "--labels has no samples that it could belong to; give them by --test");
-  if (!options.labels.empty()) shown.labels = read_labels(options.labels, *shown.data, shown.classes, host);
+  shown.classes = read_classes(options.classes, count_classes(program), host.files);
+  QDQ_CHECK(shown.data || options.labels.empty(), kInvalidArgument,
+            "--labels has no samples that it could belong to; give them by --test");
+  if (!options.labels.empty()) shown.labels = read_labels(options.labels, *shown.data, shown.classes, host.files);
   return shown;
 }
 
@@ -75,7 +81,7 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
       sample["file"] = i < files.size() ? files[i] : concat("sample ", i);
       if (i >= files.size()) continue;
       const std::string path = shown.folder + "/" + files[i];
-      const format::Bytes picture = format::thumbnail(format::decode_image(host.read_file(path), path), kSide);
+      const format::Bytes picture = format::thumbnail(format::decode_image(host.files.read(path), path), kSide);
       sample["image"] = "data:image/jpeg;base64," + format::base64(picture);
     }
   }
@@ -83,10 +89,10 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
   return out;
 }
 
-// The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without fused kernels:
-// those of the calibration, if there are any, else those shown.
-std::string report_of(const QuantizeOptions& options, const Shown& shown, const Prepared& prepared, const Program& converted, Data* calibration,
-                      std::pair<uint64_t, uint64_t> bytes, Host& host) {
+// The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without
+// fused kernels: those of the calibration, if there are any, else those shown.
+std::string report_of(const QuantizeOptions& options, const Shown& shown, const Prepared& prepared,
+                      const Program& converted, Data* calibration, std::pair<uint64_t, uint64_t> bytes, Host& host) {
   constexpr int64_t kSamples = 16;
   format::Json report = quantization_report(prepared, converted);
   report["model"] = options.model.substr(options.model.find_last_of("/\\") + 1);  // where it lies is nobody's business
@@ -98,7 +104,8 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   report.update(evaluation_of(shown, converted, host));
   Data& data = calibration ? *calibration : *shown.data;
   LayerErrors errors(prepared, converted);
-  const int64_t batches = std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));
+  const int64_t batches =
+      std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));
   Progress progress(host, "comparing layers", batches, "batches");
   for (int64_t i = 0; i < batches; ++i) {
     errors.add(data.batch(i));
@@ -108,80 +115,97 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   return report_html(report);
 }
 
+void calibrate(Prepared& prepared, Data& data, Host& host) {
+  Progress progress(host, "calibrating", data.num_batches(), "batches");
+  for (int64_t i = 0; i < data.num_batches(); ++i) {
+    prepared.run(data.batch(i));
+    progress.advance();
+  }
+}
+
+// How many layers became integers, and why the others did not.
+std::string layers_text(int64_t layers, const std::vector<LeftInFloat>& left) {
+  std::string out = concat("  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers, "\n");
+  if (!left.empty()) out += concat("  left in float     ", left.size(), left.size() == 1 ? " layer\n" : " layers\n");
+  for (const LeftInFloat& node : left)
+    out += concat("    ", node.node, node.module.empty() ? "" : " in " + node.module, " (", node.op, "): ", node.reason,
+                  "\n");
+  return out;
+}
+
 }  // namespace
 
 format::Json read_recipe(const QuantizerOptions& options, Host& host) {
-  if (!options.recipe.empty()) return format::parse_json(format::text_of(host.read_file(options.recipe)), options.recipe);
+  if (!options.recipe.empty())
+    return format::parse_json(format::text_of(host.files.read(options.recipe)), options.recipe);
   if (options.quantizer == "xnnpack" || options.quantizer == "XNNPACKQuantizer")
     return {{"quantizer", "XNNPACKQuantizer"}, {"global", {{"is_per_channel", true}}}};
   if (options.quantizer == "x86-inductor" || options.quantizer == "X86InductorQuantizer")
     return {{"quantizer", "X86InductorQuantizer"}, {"global", format::Json::object()}};
-  fail(ErrorCode::kInvalidArgument, "there is no quantizer ", options.quantizer, "; wanted xnnpack or x86-inductor, or a --recipe");
+  fail(ErrorCode::kInvalidArgument, "there is no quantizer ", options.quantizer,
+       "; wanted xnnpack or x86-inductor, or a --recipe");
 }
 
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {
-  return parse_recipe(read_recipe(options, host), options.recipe.empty() ? "the quantizer" : options.recipe);
+  return options.recipe.empty() ? parse_recipe(read_recipe(options, host), "the quantizer")
+                                : load_recipe(options.recipe, host.files);
 }
 
 void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   for (const std::string& output : {options.output, options.observers, options.report}) check_output(output, host);
-  Model model = load_model(options.model, host);
+  Model model = load_model(options.model, host.files);
   const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
   const bool from_statistics = options.data.ends_with(".json");
   const bool from_samples = !options.data.empty() && !from_statistics;
-  const std::unique_ptr<Data> data = from_samples ? open_data(options.data, model.program, options.data_options, host) : nullptr;
+  const std::unique_ptr<Data> data =
+      from_samples ? open_data(options.data, model.program, options.data_options, host.files) : nullptr;
 
-  const std::unique_ptr<Backend> backend = backend_of(options.backend);
-  const std::unique_ptr<Backend> portable = make_simd_backend();
+  const std::unique_ptr<OpBackend> backend = backend_of(options.backend);
+  const std::unique_ptr<OpBackend> portable = make_simd_ops();
   std::optional<Shown> shown;
   if (!options.report.empty()) shown = open_shown(options, model.program, data.get(), host);
-  std::vector<Backend*> backends;
+  std::vector<OpBackend*> backends;
   if (backend) backends.push_back(backend.get());
   backends.push_back(portable.get());
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer, backends);
   const double prepared_at = host.now_seconds();
-  if (from_statistics) load_observers(prepared, format::parse_json(format::text_of(host.read_file(options.data)), options.data), options.data);
+  if (from_statistics)
+    load_observers(prepared, format::parse_json(format::text_of(host.files.read(options.data)), options.data),
+                   options.data);
   const bool needs_data = prepared.needs_data();
-  QDQ_CHECK(
-      data || !needs_data, kInvalidArgument,
-      "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of images), or quantize dynamically");
-  if (data && needs_data) {
-    Progress progress(host, "calibrating", data->num_batches(), "batches");
-    for (int64_t i = 0; i < data->num_batches(); ++i) {
-      prepared.run(data->batch(i));
-      progress.advance();
-    }
-  }
+  QDQ_CHECK(data || !needs_data, kInvalidArgument,
+            "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
+            "images), or quantize dynamically");
+  if (data && needs_data) calibrate(prepared, *data, host);
   for (const std::string& warning : quantizer->warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double calibrated = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
-  const auto bytes = save_model(converted, options.output);
-  const std::string observers = options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
+  const auto bytes = save_program(converted, options.output);
+  const std::string observers =
+      options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
 
-  if (!options.observers.empty()) host.write_file_whole(options.observers, format::bytes_of(observers));
+  if (!options.observers.empty()) host.files.write(options.observers, format::bytes_of(observers));
   if (shown) {
-    const std::string report =
-        report_of(options, *shown, prepared, converted, needs_data ? data.get() : nullptr, {model.file_bytes, bytes.size()}, host);
-    host.write_file_whole(options.report, format::bytes_of(report));
+    const std::string report = report_of(options, *shown, prepared, converted, needs_data ? data.get() : nullptr,
+                                         {model.file_bytes, bytes.size()}, host);
+    host.files.write(options.report, format::bytes_of(report));
   }
-  host.write_file_whole(options.output, bytes);
+  host.files.write(options.output, bytes);
 
   std::string out = concat("wrote ", options.output, "\n");
   if (data && !needs_data) out += "  not calibrated: the recipe needs no samples\n";
   else if (data)
-    out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ", human_seconds(calibrated - prepared_at),
-                  "\n");
+    out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ",
+                  human_seconds(calibrated - prepared_at), "\n");
   // Integers spelled out no longer tell which layers they belong to.
-  const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared)) : left_in_float(prepared, converted);
-  const int64_t layers = count_layers(prepared.program());
-  out += concat("  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers, "\n");
-  if (!left.empty()) out += concat("  left in float     ", left.size(), left.size() == 1 ? " layer\n" : " layers\n");
-  for (const LeftInFloat& node : left)
-    out += concat("    ", node.node, node.module.empty() ? "" : " in " + node.module, " (", node.op, "): ", node.reason, "\n");
+  const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared))
+                                                         : left_in_float(prepared, converted);
+  out += layers_text(count_layers(prepared.program()), left);
   char ratio[32];
   std::snprintf(ratio, sizeof ratio, "%.2f", static_cast<double>(model.file_bytes) / static_cast<double>(bytes.size()));
-  out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(bytes.size()), " (", ratio, " times smaller)\n");
+  out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(bytes.size()), " (", ratio,
+                " times smaller)\n");
   out += concat("  time              ", human_seconds(host.now_seconds() - began), "\n");
   host.print(out);
 }

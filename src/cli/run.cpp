@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cli/evaluation.h"
 #include "cli/progress.h"
-#include "cli/report.h"
 #include "cli/verbs.h"
 #include "format/npz.h"
+#include "io/model.h"
 #include "lower/lower.h"
+#include "report/evaluation.h"
+
+#include "format/json.h"
 
 namespace qdq {
 
@@ -22,11 +24,11 @@ struct Score {
 };
 
 Score evaluate_one(const std::string& model, const EvaluateOptions& options, Host& host) {
-  const auto [program, file_bytes] = load_model(model, host);
+  const auto [program, file_bytes] = load_model(model, host.files);
   Session session = open_session(program, options.session, host);
-  const auto data = open_data(options.data, program, options.data_options, host);
-  Classes classes = read_classes(options.classes, count_classes(program), host);
-  const std::vector<int64_t> labels = read_labels(options.labels, *data, classes, host);
+  const auto data = open_data(options.data, program, options.data_options, host.files);
+  Classes classes = read_classes(options.classes, count_classes(program), host.files);
+  const std::vector<int64_t> labels = read_labels(options.labels, *data, classes, host.files);
   Score score;
   score.model = model;
   score.bytes = file_bytes;
@@ -40,7 +42,8 @@ Score evaluate_one(const std::string& model, const EvaluateOptions& options, Hos
     progress.advance();
   }
   const size_t samples = score.answers.all().size();
-  QDQ_CHECK(samples == labels.size(), kInvalidArgument, model, " gave ", samples, " predictions for ", labels.size(), " samples");
+  QDQ_CHECK(samples == labels.size(), kInvalidArgument, model, " gave ", samples, " predictions for ", labels.size(),
+            " samples");
   score.top1 = score.answers.top(1, labels);
   score.top5 = score.answers.top(5, labels);
   return score;
@@ -49,11 +52,13 @@ Score evaluate_one(const std::string& model, const EvaluateOptions& options, Hos
 std::string table(const std::vector<Score>& scores) {
   size_t width = 5;
   for (const Score& score : scores) width = std::max(width, score.model.size());
-  std::string out = concat("model", std::string(width - 5, ' '), "     top-1     top-5    agree     ties       size      time\n");
+  std::string out =
+      concat("model", std::string(width - 5, ' '), "     top-1     top-5    agree     ties       size      time\n");
   for (const Score& score : scores) {
     char line[96];
-    std::snprintf(line, sizeof line, "  %6.2f %%  %6.2f %%  %5.1f %%  %5.1f %%  %9s  %8s\n", score.top1, score.top5, score.agreement,
-                  score.answers.ties(), human_bytes(score.bytes).c_str(), human_seconds(score.seconds).c_str());
+    std::snprintf(line, sizeof line, "  %6.2f %%  %6.2f %%  %5.1f %%  %5.1f %%  %9s  %8s\n", score.top1, score.top5,
+                  score.agreement, score.answers.ties(), human_bytes(score.bytes).c_str(),
+                  human_seconds(score.seconds).c_str());
     out += score.model + std::string(width - score.model.size(), ' ') + line;
   }
   return out;
@@ -63,10 +68,11 @@ std::string table(const std::vector<Score>& scores) {
 
 void check_output(const std::string& path, Host& host) {
   if (path.empty()) return;
-  QDQ_CHECK(!host.is_folder(path), kIo, "cannot write ", path, ": it is a folder, wanted the name of a file");
+  QDQ_CHECK(!host.files.is_folder(path), kIo, "cannot write ", path, ": it is a folder, wanted the name of a file");
   const size_t end = path.rfind('/');
   const std::string folder = end == std::string::npos || end == 0 ? "" : path.substr(0, end);
-  QDQ_CHECK(folder.empty() || host.is_folder(folder), kIo, "cannot write ", path, ": there is no folder ", folder);
+  QDQ_CHECK(folder.empty() || host.files.is_folder(folder), kIo, "cannot write ", path, ": there is no folder ",
+            folder);
 }
 
 Session open_session(const Program& program, const SessionOptions& options, Host& host) {
@@ -81,9 +87,9 @@ Session open_session(const Program& program, const SessionOptions& options, Host
 
 void run(const RunOptions& options, Host& host) {
   check_output(options.output, host);
-  const Program program = load_model(options.model, host).program;
+  const Program program = load_model(options.model, host.files).program;
   Session session = open_session(program, options.session, host);
-  const auto data = open_data(options.inputs, program, options.data_options, host);
+  const auto data = open_data(options.inputs, program, options.data_options, host.files);
   std::vector<std::vector<Tensor>> parts;
   {
     Progress progress(host, "running", data->num_batches(), "batches");
@@ -98,9 +104,10 @@ void run(const RunOptions& options, Host& host) {
   std::string shapes;
   for (size_t o = 0; o < parts.size(); ++o) {
     arrays.push_back({"output_" + std::to_string(o), join_batches(parts[o])});
-    shapes += concat("  ", arrays[o].name, ": ", to_string(arrays[o].tensor.dtype()), to_string(arrays[o].tensor.sizes()), "\n");
+    shapes += concat("  ", arrays[o].name, ": ", to_string(arrays[o].tensor.dtype()),
+                     to_string(arrays[o].tensor.sizes()), "\n");
   }
-  host.write_file_whole(options.output, format::write_npz(arrays));
+  host.files.write(options.output, format::write_npz(arrays));
   host.print(concat("wrote ", options.output, "\n", shapes));
 }
 
@@ -109,7 +116,8 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   for (const std::string& model : options.models) {
     scores.push_back(evaluate_one(model, options, host));
     const size_t samples = scores.back().answers.all().size(), before = scores[0].answers.all().size();
-    QDQ_CHECK(samples == before, kInvalidArgument, model, " was evaluated on ", samples, " samples, ", scores[0].model, " on ", before);
+    QDQ_CHECK(samples == before, kInvalidArgument, model, " was evaluated on ", samples, " samples, ", scores[0].model,
+              " on ", before);
     scores.back().agreement = scores.back().answers.agreement(scores[0].answers);
   }
   if (!options.json) {

@@ -7,15 +7,15 @@
 #include <numbers>
 #include <numeric>
 
-#include "cli/evaluation.h"
 #include "cli/progress.h"
-#include "cli/quantization_report.h"
-#include "cli/recipe.h"
 #include "cli/verbs.h"
 #include "format/json.h"
-#include "io/pt2.h"
+#include "io/model.h"
 #include "kernel/math.h"
 #include "quant/explain.h"
+#include "recipe/recipe.h"
+#include "report/evaluation.h"
+#include "report/quantization_report.h"
 
 namespace qdq {
 
@@ -41,7 +41,8 @@ Json for_training(Json recipe) {
 // All samples in memory, to be taken in any order.
 class Samples {
  public:
-  Samples(Data& data, const std::vector<int64_t>& labels, Host& host) : labels_(Tensor::of<int64_t>({data.num_samples()}, labels)) {
+  Samples(Data& data, const std::vector<int64_t>& labels, Host& host)
+      : labels_(Tensor::of<int64_t>({data.num_samples()}, labels)) {
     std::vector<std::vector<Tensor>> parts;
     Progress progress(host, "reading", data.num_batches(), "batches");
     for (int64_t i = 0; i < data.num_batches(); ++i) {
@@ -79,7 +80,8 @@ class Samples {
     sizes[0] = static_cast<int64_t>(places.size());
     const Tensor out = Tensor::empty(sizes, from.dtype());
     const size_t bytes = places.empty() ? 0 : out.nbytes() / places.size();
-    for (size_t i = 0; i < places.size(); ++i) std::memcpy(out.raw() + i * bytes, from.raw() + static_cast<size_t>(places[i]) * bytes, bytes);
+    for (size_t i = 0; i < places.size(); ++i)
+      std::memcpy(out.raw() + i * bytes, from.raw() + static_cast<size_t>(places[i]) * bytes, bytes);
     return out;
   }
 
@@ -101,26 +103,33 @@ void calibrate(Prepared& prepared, const Samples& samples, Host& host) {
   enable_fake_quant(prepared);
 }
 
+TrainingOptions training_options(const TrainOptions& options) {
+  TrainingOptions training;
+  const bool adam = options.optimizer == "adam";
+  QDQ_CHECK(adam || options.optimizer == "sgd", kInvalidArgument, "there is no optimizer ", options.optimizer,
+            "; wanted adam or sgd");
+  training.optimizer = adam ? Optimizer::kAdam : Optimizer::kSgd;
+  training.lr = options.lr.value_or(adam ? 1e-5 : 3e-5);
+  training.momentum = options.momentum;
+  training.weight_decay = options.weight_decay;
+  return training;
+}
+
 }  // namespace
 
 void train(const TrainOptions& options, Host& host) {
   const double began = host.now_seconds();
   check_output(options.output, host);
-  Model model = load_model(options.model, host);
+  Model model = load_model(options.model, host.files);
   const std::unique_ptr<Quantizer> quantizer =
-      parse_recipe(for_training(read_recipe(options.quantizer, host)), options.quantizer.recipe.empty() ? "the quantizer" : options.quantizer.recipe);
-  const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host);
-  Classes classes = read_classes(options.classes, count_classes(model.program), host);
-  const std::vector<int64_t> labels = read_labels(options.labels, *data, classes, host);
+      parse_recipe(for_training(read_recipe(options.quantizer, host)),
+                   options.quantizer.recipe.empty() ? "the quantizer" : options.quantizer.recipe);
+  const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
+  Classes classes = read_classes(options.classes, count_classes(model.program), host.files);
+  const std::vector<int64_t> labels = read_labels(options.labels, *data, classes, host.files);
 
   Prepared prepared = prepare_qat_pt2e(std::move(model.program), *quantizer);
-  TrainingOptions training;
-  const bool adam = options.optimizer == "adam";
-  QDQ_CHECK(adam || options.optimizer == "sgd", kInvalidArgument, "there is no optimizer ", options.optimizer, "; wanted adam or sgd");
-  training.optimizer = adam ? Optimizer::kAdam : Optimizer::kSgd;
-  training.lr = options.lr.value_or(adam ? 1e-5 : 3e-5);
-  training.momentum = options.momentum;
-  training.weight_decay = options.weight_decay;
+  const TrainingOptions training = training_options(options);
   Trainer trainer(prepared, training);
   Samples samples(*data, labels, host);
   for (const std::string& warning : quantizer->warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
@@ -155,13 +164,14 @@ void train(const TrainOptions& options, Host& host) {
   }
   move_exported_model_to_eval(prepared);
   const Program converted = convert_pt2e(prepared);
-  const auto bytes = save_model(converted, options.output);
-  host.write_file_whole(options.output, bytes);
+  const auto bytes = save_program(converted, options.output);
+  host.files.write(options.output, bytes);
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
   const int64_t layers = count_layers(converted);
-  host.print(concat("wrote ", options.output, "\n  trained on ", data->num_samples(), " samples\n", out, "  layers quantized  ",
-                    layers - static_cast<int64_t>(left.size()), " of ", layers, "\n  size              ", human_bytes(model.file_bytes), " -> ",
-                    human_bytes(bytes.size()), "\n  time              ", human_seconds(host.now_seconds() - began), "\n"));
+  host.print(concat("wrote ", options.output, "\n  trained on ", data->num_samples(), " samples\n", out,
+                    "  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers,
+                    "\n  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(bytes.size()),
+                    "\n  time              ", human_seconds(host.now_seconds() - began), "\n"));
 }
 
 }  // namespace qdq

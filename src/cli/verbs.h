@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/data.h"
 #include "cli/host.h"
-#include "format/json.h"
+#include "data/data.h"
+#include "format/json_fwd.h"
 #include "lower/lower.h"
 #include "quant/quantizer.h"
 
@@ -24,16 +24,18 @@ format::Json read_recipe(const QuantizerOptions& options, Host& host);
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host);
 
 struct QuantizeOptions {
-  std::string model, data, output;  // `data`: samples, or the statistics (.json) that an earlier run wrote to `observers`; may be empty
+  // `data`: samples, or the statistics (.json) that an earlier run wrote to `observers`; may be empty
+  std::string model, data, output;
   DataOptions data_options;
   QuantizerOptions quantizer;
   bool use_reference_representation = false;
   bool no_fold_quantize = false;
-  std::string backend;          // "onednn" calibrates faster, but not with the same bits as other builds
-  std::string observers;        // where to write the observers as JSON; empty: nowhere
-  std::string report;           // where to write what became of each layer as HTML; empty: nowhere
-  std::string test;             // samples that the report shows both models on; empty: those of the calibration
-  std::string labels, classes;  // their classes as read_labels takes them, and the names of the classes; empty: not known
+  std::string backend;    // "onednn" calibrates faster, but not with the same bits as other builds
+  std::string observers;  // where to write the observers as JSON; empty: nowhere
+  std::string report;     // where to write what became of each layer as HTML; empty: nowhere
+  std::string test;       // samples that the report shows both models on; empty: those of the calibration
+  // their classes as read_labels takes them, and the names of the classes; empty: not known
+  std::string labels, classes;
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
@@ -88,7 +90,8 @@ struct BenchmarkOptions {
   int64_t runs = 50;
   bool profile = false, explain = false, json = false;
 };
-// Runs models in turns on random inputs and prints latencies; with `profile` the time of every step, with `explain` who runs each node.
+// Runs models in turns on random inputs and prints latencies; with `profile` the time of every step, with `explain` who
+// runs each node.
 void benchmark(const BenchmarkOptions& options, Host& host);
 
 struct InspectOptions {
@@ -102,24 +105,14 @@ struct InspectOptions {
 // Prints what a model is made of, or what a quantizer would make of it.
 void inspect(const InspectOptions& options, Host& host);
 
-struct Model {
-  Program program;
-  uint64_t file_bytes;
-};
-// Reads a program; errors name the file. One that is `to_run` must hold no operator that qdq does not have.
-Model load_model(const std::string& path, Host& host, bool to_run = true);
-
-// The bytes of a program as a file of the kind that the path's ending says: .onnx, or else .pt2.
-std::vector<std::byte> save_model(const Program& program, const std::string& path);
-
 struct ConvertFileOptions {
   std::string input, output;
 };
 // Writes a model as another kind of file.
 void convert(const ConvertFileOptions& options, Host& host);
 
-// Throws Error{kIo} if a file cannot be written there, as far as that is known before it is tried; nothing for an empty path. For outputs of
-// long work before it begins.
+// Throws Error{kIo} if a file cannot be written there, as far as that is known before it is tried; nothing for an empty
+// path. For outputs of long work before it begins.
 void check_output(const std::string& path, Host& host);
 
 }  // namespace qdq

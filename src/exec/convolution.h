@@ -9,7 +9,8 @@
 
 namespace qdq {
 
-// [N, C, H, W] * [O, C / groups, kernel] -> [N, O, out], with the same padding on both ends. One of a single axis is an image one high.
+// [N, C, H, W] * [O, C / groups, kernel] -> [N, O, out], with the same padding on both ends. One of a single axis is an
+// image one high.
 struct FloatConvolution {
   using Pair = std::array<int64_t, 2>;  // height, width
   Pair in, kernel, stride, padding, dilation, out;
@@ -18,9 +19,10 @@ struct FloatConvolution {
   bool is_1d = false;
 };
 
-// Reads aten.conv1d, aten.conv2d or, `general`, aten.convolution; padding given as numbers. Nothing for what the reference has to compute
-// (transposed convolutions, three axes, inputs without a batch, other dtypes) or to refuse (numbers that do not fit the tensors).
-// Throws Error{kInvalidArgument} for lists of other lengths than the weight has axes.
+// Reads aten.conv1d, aten.conv2d or, `general`, aten.convolution; padding given as numbers. Nothing for what the
+// reference has to compute (transposed convolutions, three axes, inputs without a batch, other dtypes) or to refuse
+// (numbers that do not fit the tensors). Throws Error{kInvalidArgument} for lists of other lengths than the weight has
+// axes.
 std::optional<FloatConvolution> float_convolution(const Call<Tensor>& call, bool general);
 
 }  // namespace qdq

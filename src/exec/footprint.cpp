@@ -23,16 +23,17 @@ uint64_t bytes_of(const Node& node, const std::map<std::string, int64_t>& symbol
   return bytes;
 }
 
-// The bytes that a node allocates for certain: what is made of no tensor; else an operator may write over an operand of its result's size that
-// nobody needs any more, but one with a weight reads the operand to the end.
+// The bytes that a node allocates for certain: what is made of no tensor; else an operator may write over an operand of
+// its result's size that nobody needs any more, but one with a weight reads the operand to the end.
 uint64_t bytes_made(const Node& node, const std::map<std::string, int64_t>& symbols) {
   if (node.op() != Node::Op::kCallFunction) return 0;
   const OpDef* op = find_op(node.target());
   const std::vector<Node*> inputs = node.input_nodes();
   if (op == nullptr || op->roles.shares_qparams) return 0;
   const uint64_t bytes = bytes_of(node, symbols);
-  const bool grows = std::all_of(inputs.begin(), inputs.end(),
-                                 [&](const Node* input) { return input->meta.val.tensor() != nullptr && bytes_of(*input, symbols) < bytes; });
+  const bool grows = std::all_of(inputs.begin(), inputs.end(), [&](const Node* input) {
+    return input->meta.val.tensor() != nullptr && bytes_of(*input, symbols) < bytes;
+  });
   return op->roles.weight >= 0 || grows ? bytes : 0;
 }
 

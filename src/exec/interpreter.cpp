@@ -12,7 +12,7 @@ namespace qdq {
 namespace {
 
 // Which value slot a node writes, and which slots are read for the last time by it.
-struct Step {
+struct NodeStep {
   const Node* node = nullptr;
   const OpDef* op = nullptr;
   std::unique_ptr<CompiledOp> compiled;
@@ -24,7 +24,8 @@ struct Step {
 
 class Resolver {
  public:
-  Resolver(const std::unordered_map<const Node*, size_t>& slots, const std::vector<Value>& values) : slots_(slots), values_(values) {}
+  Resolver(const std::unordered_map<const Node*, size_t>& slots, const std::vector<Value>& values)
+      : slots_(slots), values_(values) {}
 
   Value operator()(const Argument& argument) const { return std::visit(*this, argument.variant()); }
   Value operator()(std::monostate) const { return {}; }
@@ -60,31 +61,34 @@ void flatten_outputs(const Value& value, std::vector<Tensor>& out) {
 }
 
 // Holds an input against what the program says of it. `symbols` collects the value of each symbolic size met so far.
-void check_input(const Node& placeholder, const Tensor& input, const Program& program, std::map<std::string, int64_t>& symbols) {
+void check_input(const Node& placeholder, const Tensor& input, const Program& program,
+                 std::map<std::string, int64_t>& symbols) {
   const std::string& name = placeholder.name();
   QDQ_CHECK(input.defined(), kInvalidArgument, "input '", name, "' has no value");
   const TensorMeta* meta = placeholder.meta.val.tensor();
   if (meta == nullptr) return;
   const auto wanted = [&] { return concat(to_string(meta->dtype), " ", to_string(meta->sizes)); };
   const auto found = [&] { return concat(to_string(input.dtype()), " ", to_string(input.sizes())); };
-  QDQ_CHECK(input.dtype() == meta->dtype && input.sizes().size() == meta->sizes.size(), kInvalidArgument, "input '", name, "' is ", found(),
-            ", the program wants ", wanted());
+  QDQ_CHECK(input.dtype() == meta->dtype && input.sizes().size() == meta->sizes.size(), kInvalidArgument, "input '",
+            name, "' is ", found(), ", the program wants ", wanted());
   for (size_t i = 0; i < meta->sizes.size(); ++i) {
     const int64_t size = input.sizes()[i];
     if (const std::optional<int64_t> constant = meta->sizes[i].constant()) {
-      QDQ_CHECK(size == *constant, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ", wanted(), ": dimension ", i,
-                " must be ", *constant);
+      QDQ_CHECK(size == *constant, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ",
+                wanted(), ": dimension ", i, " must be ", *constant);
       continue;
     }
     const std::string symbol = meta->sizes[i].to_string();
     const auto [at, is_new] = symbols.emplace(symbol, size);
-    QDQ_CHECK(is_new || at->second == size, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ", wanted(), ": dimension ", i,
-              " (", symbol, ") is ", at->second, " in an earlier input");
+    QDQ_CHECK(is_new || at->second == size, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ",
+              wanted(), ": dimension ", i, " (", symbol, ") is ", at->second, " in an earlier input");
     const auto range = program.symbol_ranges.find(symbol);
     if (range == program.symbol_ranges.end()) continue;
-    QDQ_CHECK((!range->second.min || size >= *range->second.min) && (!range->second.max || size <= *range->second.max), kInvalidArgument, "input '",
-              name, "' is ", found(), ": dimension ", i, " (", symbol, ") must be ", range->second.min ? concat("at least ", *range->second.min) : "",
-              range->second.min && range->second.max ? " and " : "", range->second.max ? concat("at most ", *range->second.max) : "");
+    QDQ_CHECK((!range->second.min || size >= *range->second.min) && (!range->second.max || size <= *range->second.max),
+              kInvalidArgument, "input '", name, "' is ", found(), ": dimension ", i, " (", symbol, ") must be ",
+              range->second.min ? concat("at least ", *range->second.min) : "",
+              range->second.min && range->second.max ? " and " : "",
+              range->second.max ? concat("at most ", *range->second.max) : "");
   }
 }
 
@@ -107,21 +111,26 @@ Value CompiledOp::run(const Call<Tensor>& call, Tail& tail) {
   return out;
 }
 
+Value CompiledOp::run_reference(const Call<Tensor>& call, std::string_view reason) {
+  ++fallbacks_.runs;
+  fallbacks_.reason = reason;
+  return call.op().eval(call);
+}
+
 Tail::Loop CompiledOp::loop_over(const Call<Tensor>&, const Tensor&) const { return {}; }
 
 struct Interpreter::Impl {
   const Program* program = nullptr;
-  std::vector<Step> steps;
+  std::vector<NodeStep> steps;
   std::unordered_map<const Node*, size_t> slots;
   std::vector<const Node*> placeholders;
-  std::vector<Placement> placements;
+  std::vector<OpPlacement> placements;
   ModuleHandler module_handler;
-  RangedModuleHandler ranged_module_handler;
-  RangeWish wants_range;
+  NodeTest wants_range;
   NodeHook node_hook;
   std::optional<std::map<std::string, int64_t>> fitting;  // the symbols that a run has been found to fit with
 
-  void compile(const std::vector<Backend*>& backends);
+  void compile(const std::vector<OpBackend*>& backends);
   void find_last_uses();
   bool may_follow(size_t i) const;
 
@@ -134,11 +143,11 @@ struct Interpreter::Impl {
   // Runs step i and the steps behind that are its tail; returns the last one of them.
   size_t evaluate(size_t i, Run& run);
   Value answer(const Node& node, std::span<const Value> args, const Run& run) const;
-  Call<Tensor> call_of(const Step& step, std::vector<Value> args, const Resolver& resolve) const;
+  Call<Tensor> call_of(const NodeStep& step, std::vector<Value> args, const Resolver& resolve) const;
   Tail::Work find_tail(size_t i, const Tensor& result, const Run& run, std::deque<Call<Tensor>>& calls) const;
 };
 
-Interpreter::Interpreter(const Program& program, std::vector<Backend*> backends) : impl_(std::make_unique<Impl>()) {
+Interpreter::Interpreter(const Program& program, std::vector<OpBackend*> backends) : impl_(std::make_unique<Impl>()) {
   check_ops(*program.graph);
   impl_->program = &program;
   impl_->compile(backends);
@@ -149,24 +158,29 @@ Interpreter::~Interpreter() = default;
 Interpreter::Interpreter(Interpreter&&) noexcept = default;
 Interpreter& Interpreter::operator=(Interpreter&&) noexcept = default;
 
-void Interpreter::set_module_handler(ModuleHandler handler) { impl_->module_handler = std::move(handler); }
-void Interpreter::set_ranged_module_handler(RangedModuleHandler handler, RangeWish wants) {
-  impl_->ranged_module_handler = std::move(handler);
-  impl_->wants_range = std::move(wants);
+void Interpreter::set_module_handler(ModuleHandler handler, NodeTest wants_range) {
+  impl_->module_handler = std::move(handler);
+  impl_->wants_range = std::move(wants_range);
 }
 void Interpreter::set_node_hook(NodeHook hook) { impl_->node_hook = std::move(hook); }
-const std::vector<Interpreter::Placement>& Interpreter::placements() const { return impl_->placements; }
+const std::vector<Interpreter::OpPlacement>& Interpreter::placements() const {
+  for (OpPlacement& placement : impl_->placements) {
+    const NodeStep& step = impl_->steps[impl_->slots.at(placement.node)];
+    if (step.compiled) placement.fallbacks = step.compiled->fallbacks();
+  }
+  return impl_->placements;
+}
 
-void Interpreter::Impl::compile(const std::vector<Backend*>& backends) {
+void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
   for (const Node* node : program->graph->nodes()) {
     slots.emplace(node, steps.size());
-    Step step;
+    NodeStep step;
     step.node = node;
     if (node->op() == Node::Op::kPlaceholder) placeholders.push_back(node);
     if (node->op() == Node::Op::kCallFunction) {
       step.op = find_op(node->target());
-      Placement placement{node, "reference", {}};
-      for (Backend* backend : backends) {
+      OpPlacement placement{node, "reference"};
+      for (OpBackend* backend : backends) {
         auto outcome = backend->compile(*node, *program);
         if (auto* compiled = std::get_if<std::unique_ptr<CompiledOp>>(&outcome)) {
           step.compiled = std::move(*compiled);
@@ -210,7 +224,9 @@ void Interpreter::Impl::find_last_uses() {
 // Whether step i may run over the result of the step before it: nothing else reads that one, then or later.
 bool Interpreter::Impl::may_follow(size_t i) const {
   const Node *head = steps[i - 1].node, *node = steps[i].node;
-  if (node->op() != Node::Op::kCallFunction || !steps[i].compiled || head->users().size() != 1 || head->users()[0] != node) return false;
+  if (node->op() != Node::Op::kCallFunction || !steps[i].compiled || head->users().size() != 1 ||
+      head->users()[0] != node)
+    return false;
   const std::vector<size_t>& dying = steps[i].last_uses;
   if (std::find(dying.begin(), dying.end(), i - 1) == dying.end()) return false;
   int times = 0;
@@ -221,40 +237,43 @@ bool Interpreter::Impl::may_follow(size_t i) const {
 }
 
 Value Interpreter::Impl::answer(const Node& node, std::span<const Value> args, const Run& run) const {
-  if (ranged_module_handler && !node.args().empty() && run.ranged != nullptr && node.arg(0).node() == run.ranged)
-    return ranged_module_handler(node, args, run.range);
-  QDQ_CHECK(module_handler != nullptr, kInternal, "the graph calls the module ", node.target(), ", and nobody answers for modules");
-  return module_handler(node, args);
+  QDQ_CHECK(module_handler != nullptr, kInternal, "the graph calls the module ", node.target(),
+            ", and nobody answers for modules");
+  const bool knows_range = !node.args().empty() && run.ranged != nullptr && node.arg(0).node() == run.ranged;
+  return module_handler(node, args, knows_range ? &run.range : nullptr);
 }
 
-Call<Tensor> Interpreter::Impl::call_of(const Step& step, std::vector<Value> args, const Resolver& resolve) const {
+Call<Tensor> Interpreter::Impl::call_of(const NodeStep& step, std::vector<Value> args, const Resolver& resolve) const {
   std::vector<std::pair<std::string, Value>> kwargs;
   for (const auto& [key, value] : step.node->kwargs()) kwargs.emplace_back(key, resolve(value));
   return Call<Tensor>(*step.op, std::move(args), std::move(kwargs));
 }
 
-// What the steps behind step i do to its result, as far as their operators can; the calls, which live while the tail does.
-Tail::Work Interpreter::Impl::find_tail(size_t i, const Tensor& result, const Run& run, std::deque<Call<Tensor>>& calls) const {
+// What the steps behind step i do to its result, as far as their operators can; the calls, which live while the tail
+// does.
+Tail::Work Interpreter::Impl::find_tail(size_t i, const Tensor& result, const Run& run,
+                                        std::deque<Call<Tensor>>& calls) const {
   const Resolver resolve(slots, run.values);
   Tail::Work work;
   for (const size_t end = i + steps[i].tail; i < end; ++i) {
-    const Step& step = steps[i + 1];
+    const NodeStep& step = steps[i + 1];
     Tail::Loop loop = in_node(*step.node, [&] {
       std::vector<Value> args;
-      for (const Argument& argument : step.node->args()) args.push_back(argument.node() == steps[i].node ? Value(result) : resolve(argument));
+      for (const Argument& argument : step.node->args())
+        args.push_back(argument.node() == steps[i].node ? Value(result) : resolve(argument));
       return step.compiled->loop_over(calls.emplace_back(call_of(step, std::move(args), resolve)), result);
     });
     if (!loop) return work;
     work.loops.push_back(std::move(loop));
   }
   const Node* next = i + 1 < steps.size() ? steps[i + 1].node : nullptr;
-  work.wants_range = ranged_module_handler && next != nullptr && next->op() == Node::Op::kCallModule && !next->args().empty() &&
-                     next->arg(0).node() == steps[i].node && (!wants_range || wants_range(*next));
+  work.wants_range = wants_range && next != nullptr && next->op() == Node::Op::kCallModule && !next->args().empty() &&
+                     next->arg(0).node() == steps[i].node && wants_range(*next);
   return work;
 }
 
 size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
-  Step& step = steps[i];
+  NodeStep& step = steps[i];
   const Node& node = *step.node;
   std::vector<Value>& values = run.values;
   const Resolver resolve(slots, values);
@@ -286,8 +305,8 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
 
 std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
   Impl& impl = *impl_;
-  QDQ_CHECK(inputs.size() == impl.placeholders.size(), kInvalidArgument, "the program takes ", impl.placeholders.size(), " input",
-            impl.placeholders.size() == 1 ? "" : "s", ", found ", inputs.size());
+  QDQ_CHECK(inputs.size() == impl.placeholders.size(), kInvalidArgument, "the program takes ", impl.placeholders.size(),
+            " input", impl.placeholders.size() == 1 ? "" : "s", ", found ", inputs.size());
   std::map<std::string, int64_t> symbols;
   for (size_t i = 0; i < inputs.size(); ++i) check_input(*impl.placeholders[i], inputs[i], *impl.program, symbols);
 
@@ -317,7 +336,8 @@ std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
   for (const BufferMutation& mutation : impl.program->buffer_mutations) {
     const Node* node = impl.program->graph->find(mutation.node);
     const Attribute* buffer = impl.program->find_attribute(mutation.buffer);
-    QDQ_CHECK(node != nullptr && buffer != nullptr, kInternal, "the mutation of buffer '", mutation.buffer, "' names nothing");
+    QDQ_CHECK(node != nullptr && buffer != nullptr, kInternal, "the mutation of buffer '", mutation.buffer,
+              "' names nothing");
     if (const Tensor* value = values[impl.slots.at(node)].get_if<Tensor>()) buffer->tensor.copy_from(*value);
   }
   return outputs;

@@ -14,7 +14,8 @@
 
 namespace qdq::format {
 
-static_assert(std::endian::native == std::endian::little, "files are little endian, and so are all machines qdq runs on");
+static_assert(std::endian::native == std::endian::little,
+              "files are little endian, and so are all machines qdq runs on");
 
 using Bytes = std::vector<std::byte>;
 using ByteSpan = std::span<const std::byte>;
@@ -49,8 +50,8 @@ class ByteReader {
 
   // The next `count` bytes. Throws Error{kBadFile} if there are fewer.
   ByteSpan take(uint64_t count) {
-    QDQ_CHECK(count <= remaining(), kBadFile, what_, " ends too early: ", count, " bytes were expected at offset ", position_, ", found ",
-              remaining());
+    QDQ_CHECK(count <= remaining(), kBadFile, what_, " ends too early: ", count, " bytes were expected at offset ",
+              position_, ", found ", remaining());
     const ByteSpan out = bytes_.subspan(position_, static_cast<size_t>(count));
     position_ += static_cast<size_t>(count);
     return out;

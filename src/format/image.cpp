@@ -8,6 +8,8 @@
 #include <stb/stb_image.h>
 #include <stb/stb_image_write.h>
 
+#include "format/json.h"
+
 namespace qdq::format {
 
 namespace {
@@ -34,10 +36,13 @@ std::optional<int> jpeg_frame(std::string_view text) {
   return std::nullopt;
 }
 
-// Why bytes that stb_image refuses are no image, as far as the bytes tell: its own word for it is shared by all threads of WebAssembly.
+// Why bytes that stb_image refuses are no image, as far as the bytes tell: its own word for it is shared by all threads
+// of WebAssembly.
 std::string fault_of(ByteSpan bytes) {
   const std::string_view text = text_of(bytes);
-  const auto has = [&](std::string_view signature, size_t at = 0) { return text.size() > at && text.substr(at).starts_with(signature); };
+  const auto has = [&](std::string_view signature, size_t at = 0) {
+    return text.size() > at && text.substr(at).starts_with(signature);
+  };
   if (text.empty()) return "it is empty";
   struct Other {
     std::string_view signature, name;
@@ -52,12 +57,17 @@ std::string fault_of(ByteSpan bytes) {
   if (has("\xFF\xD8")) {
     const int frame = jpeg_frame(text).value_or(0);
     if (frame > 2)
-      return concat("it is a ", frame == 3 ? "lossless" : frame > 7 ? "arithmetically coded" : "hierarchical", " JPEG; convert it to PNG");
+      return concat("it is a ",
+                    frame == 3  ? "lossless"
+                    : frame > 7 ? "arithmetically coded"
+                                : "hierarchical",
+                    " JPEG; convert it to PNG");
     cut_off = text.rfind("\xFF\xD9") == std::string_view::npos;
   } else if (has("\x89PNG\r\n\x1A\n")) {
     cut_off = text.rfind("IEND") == std::string_view::npos;
   } else if (has("BM")) {
-    if (bytes.size() >= 34 && bytes[30] != std::byte{0} && bytes[30] != std::byte{3}) return "it is a compressed BMP; convert it to PNG";
+    if (bytes.size() >= 34 && bytes[30] != std::byte{0} && bytes[30] != std::byte{3})
+      return "it is a compressed BMP; convert it to PNG";
     cut_off = bytes.size() < 6 || ByteReader(bytes.subspan(2), "").number<uint32_t>() > bytes.size();
   } else {
     return "it begins like none of them";
@@ -84,15 +94,15 @@ Kernel kernel_of(Preprocess::Filter filter) {
   if (filter == Preprocess::Filter::kArea) return {0.5, [](double x) { return x > -0.5 && x <= 0.5 ? 1.0 : 0.0; }};
   if (filter == Preprocess::Filter::kBilinear) return {1, [](double x) { return std::max(1 - std::fabs(x), 0.0); }};
   return {2, [](double signed_x) {  // Keys' cubic with a = -0.5
-            constexpr double a = -0.5;
+            constexpr double kSharpness = -0.5;
             const double x = std::fabs(signed_x);
-            if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-            return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0.0;
+            if (x < 1) return ((kSharpness + 2) * x - (kSharpness + 3)) * x * x + 1;
+            return x < 2 ? (((x - 5) * x + 8) * x - 4) * kSharpness : 0.0;
           }};
 }
 
 // What one output pixel of a row is made of: input pixels from `first` on and their weights in units of 2^-22.
-struct Window {
+struct ResizeWindow {
   int64_t first;
   std::vector<int32_t> weights;
 };
@@ -100,11 +110,11 @@ constexpr int kWeightBits = 22;
 
 // The windows of all output pixels. Weights are those of Pillow (libImaging/Resample.c, precompute_coeffs): cut off at
 // the border and made to sum up to one.
-std::vector<Window> windows_of(int64_t in, int64_t out, Preprocess::Filter filter) {
+std::vector<ResizeWindow> windows_of(int64_t in, int64_t out, Preprocess::Filter filter) {
   const Kernel kernel = kernel_of(filter);
   const double ratio = static_cast<double>(in) / static_cast<double>(out), stretch = std::max(ratio, 1.0);
   const double support = kernel.support * stretch;
-  std::vector<Window> windows;
+  std::vector<ResizeWindow> windows;
   std::vector<double> weights;
   for (int64_t i = 0; i < out; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * ratio;
@@ -116,7 +126,7 @@ std::vector<Window> windows_of(int64_t in, int64_t out, Preprocess::Filter filte
       weights.push_back(kernel.weight((static_cast<double>(x) - centre + 0.5) * (1 / stretch)));
       sum += weights.back();
     }
-    Window window{first, {}};
+    ResizeWindow window{first, {}};
     for (const double weight : weights) {
       const double units = (sum != 0 ? weight / sum : weight) * (1 << kWeightBits);
       window.weights.push_back(static_cast<int32_t>(units + (units < 0 ? -0.5 : 0.5)));
@@ -127,14 +137,15 @@ std::vector<Window> windows_of(int64_t in, int64_t out, Preprocess::Filter filte
 }
 
 // [rows, in, step] -> [rows, out, step], the middle axis resampled: columns with step = C, rows with step = W * C.
-Tensor resampled(const Tensor& image, int64_t rows, int64_t in, int64_t out, int64_t step, Preprocess::Filter filter, Shape sizes) {
+Tensor resampled(const Tensor& image, int64_t rows, int64_t in, int64_t out, int64_t step, Preprocess::Filter filter,
+                 Shape sizes) {
   Tensor result = Tensor::empty(sizes, DType::kU8);
-  const std::vector<Window> windows = windows_of(in, out, filter);
+  const std::vector<ResizeWindow> windows = windows_of(in, out, filter);
   const uint8_t* from = image.data<uint8_t>();
   uint8_t* to = result.data<uint8_t>();
   std::vector<int64_t> sums(static_cast<size_t>(step));
   for (int64_t row = 0; row < rows; ++row, from += in * step)
-    for (const Window& window : windows) {
+    for (const ResizeWindow& window : windows) {
       std::fill(sums.begin(), sums.end(), int64_t{1} << (kWeightBits - 1));
       const uint8_t* pixel = from + window.first * step;
       for (const int32_t weight : window.weights)
@@ -166,12 +177,12 @@ Tensor nearest(const Tensor& image, int64_t H, int64_t W) {
 
 // Two-tap sampling without averaging (torch interpolate, align_corners = False): an output pixel lies at
 // (i + 0.5) * in / out - 0.5, between two input pixels.
-struct Taps {
+struct BilinearTaps {
   int64_t first, second;
   float weight;  // of the second
 };
-std::vector<Taps> bilinear_taps(int64_t in, int64_t out) {
-  std::vector<Taps> taps;
+std::vector<BilinearTaps> bilinear_taps(int64_t in, int64_t out) {
+  std::vector<BilinearTaps> taps;
   const float ratio = static_cast<float>(in) / static_cast<float>(out);
   for (int64_t i = 0; i < out; ++i) {
     const float at = std::max((static_cast<float>(i) + 0.5f) * ratio - 0.5f, 0.0f);
@@ -183,14 +194,16 @@ std::vector<Taps> bilinear_taps(int64_t in, int64_t out) {
 
 void sample_bilinear(const Tensor& image, const Tensor& out) {
   const int64_t C = image.size(2);
-  const std::vector<Taps> rows = bilinear_taps(image.size(0), out.size(0));
-  const std::vector<Taps> columns = bilinear_taps(image.size(1), out.size(1));
+  const std::vector<BilinearTaps> rows = bilinear_taps(image.size(0), out.size(0));
+  const std::vector<BilinearTaps> columns = bilinear_taps(image.size(1), out.size(1));
   const uint8_t* pixels = image.data<uint8_t>();
   uint8_t* to = out.data<uint8_t>();
-  for (const Taps& y : rows)
-    for (const Taps& x : columns)
+  for (const BilinearTaps& y : rows)
+    for (const BilinearTaps& x : columns)
       for (int64_t c = 0; c < C; ++c) {
-        const auto at = [&](int64_t row, int64_t column) { return static_cast<float>(pixels[(row * image.size(1) + column) * C + c]); };
+        const auto at = [&](int64_t row, int64_t column) {
+          return static_cast<float>(pixels[(row * image.size(1) + column) * C + c]);
+        };
         const float upper = at(y.first, x.first) * (1 - x.weight) + at(y.first, x.second) * x.weight;
         const float lower = at(y.second, x.first) * (1 - x.weight) + at(y.second, x.second) * x.weight;
         *to++ = static_cast<uint8_t>(std::nearbyint(upper * (1 - y.weight) + lower * y.weight));
@@ -230,8 +243,8 @@ Tensor resized(const Tensor& image, const Preprocess& how) {
   H = std::max<int64_t>(H, 1);
   W = std::max<int64_t>(W, 1);
   // The picture between the two passes has the old height and the new width.
-  QDQ_CHECK(H <= kMaxPixels / W && image.size(0) <= kMaxPixels / W, kInvalidArgument, "resizing an image of ", image.size(0), " x ", image.size(1),
-            " pixels would give ", H, " x ", W, ", which is too large");
+  QDQ_CHECK(H <= kMaxPixels / W && image.size(0) <= kMaxPixels / W, kInvalidArgument, "resizing an image of ",
+            image.size(0), " x ", image.size(1), " pixels would give ", H, " x ", W, ", which is too large");
   return resized(image, H, W, how);
 }
 
@@ -239,9 +252,11 @@ Tensor resized(const Tensor& image, const Preprocess& how) {
 Tensor cropped(const Tensor& image, const Preprocess& how) {
   if (!how.crop) return image;
   const auto [H, W] = *how.crop;
-  QDQ_CHECK(H <= image.size(0) && W <= image.size(1), kInvalidArgument, "a crop of ", H, " x ", W, " is larger than the image of ", image.size(0),
-            " x ", image.size(1), " pixels; give a resize before it");
-  const auto start = [](int64_t all, int64_t part) { return static_cast<int64_t>(std::nearbyint(static_cast<double>(all - part) / 2)); };
+  QDQ_CHECK(H <= image.size(0) && W <= image.size(1), kInvalidArgument, "a crop of ", H, " x ", W,
+            " is larger than the image of ", image.size(0), " x ", image.size(1), " pixels; give a resize before it");
+  const auto start = [](int64_t all, int64_t part) {
+    return static_cast<int64_t>(std::nearbyint(static_cast<double>(all - part) / 2));
+  };
   const int64_t top = start(image.size(0), H), left = start(image.size(1), W);
   return image.slice(0, top, top + H).slice(1, left, left + W);
 }
@@ -256,9 +271,11 @@ std::vector<int64_t> sizes_field(const Fields& fields, std::string_view key) {
   std::vector<int64_t> out;
   if (value->is_array()) out = json_as<std::vector<int64_t>>(*value, fields.where(key));
   else out = {json_as<int64_t>(*value, fields.where(key))};
-  QDQ_CHECK(!out.empty() && out.size() <= 2, kInvalidArgument, fields.where(key), " has ", out.size(), " numbers, wanted one or [H, W]");
+  QDQ_CHECK(!out.empty() && out.size() <= 2, kInvalidArgument, fields.where(key), " has ", out.size(),
+            " numbers, wanted one or [H, W]");
   for (const int64_t size : out)
-    QDQ_CHECK(size >= 1 && size <= kMaxSide, kInvalidArgument, fields.where(key), " is ", size, ", wanted 1 to ", kMaxSide);
+    QDQ_CHECK(size >= 1 && size <= kMaxSide, kInvalidArgument, fields.where(key), " is ", size, ", wanted 1 to ",
+              kMaxSide);
   return out;
 }
 
@@ -269,10 +286,11 @@ std::vector<float> channels_field(const Fields& fields, std::string_view key, bo
   if (value->is_array()) out = json_as<std::vector<float>>(*value, fields.where(key));
   else out = {json_as<float>(*value, fields.where(key))};
   const size_t channels = grayscale ? 1 : 3;
-  QDQ_CHECK(out.size() == 1 || out.size() == channels, kInvalidArgument, fields.where(key), " has ", out.size(), " numbers for ", channels,
-            " channels");
+  QDQ_CHECK(out.size() == 1 || out.size() == channels, kInvalidArgument, fields.where(key), " has ", out.size(),
+            " numbers for ", channels, " channels");
   for (const float number : out)
-    QDQ_CHECK(std::isfinite(number) && (key != "std" || number != 0), kInvalidArgument, fields.where(key), " holds ", number);
+    QDQ_CHECK(std::isfinite(number) && (key != "std" || number != 0), kInvalidArgument, fields.where(key), " holds ",
+              number);
   return out;
 }
 
@@ -288,15 +306,17 @@ size_t choice(const Fields& fields, std::string_view key, const std::vector<std:
 }  // namespace
 
 Tensor decode_image(ByteSpan bytes, const std::string& what) {
-  QDQ_CHECK(bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max()), kUnsupported, what, " has more than 2 GiB");
+  QDQ_CHECK(bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max()), kUnsupported, what,
+            " has more than 2 GiB");
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int length = static_cast<int>(bytes.size());
   int W = 0, H = 0, C = 0;
   QDQ_CHECK(stbi_info_from_memory(data, length, &W, &H, &C) && W > 0 && H > 0, kBadFile, what,
             " is not a JPEG, PNG or BMP image that can be read: ", fault_of(bytes));
-  QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ", bytes.size(),
-            " bytes can hold");
-  QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels, " are read");
+  QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ",
+            bytes.size(), " bytes can hold");
+  QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels,
+            " are read");
   stbi_uc* decoded = stbi_load_from_memory(data, length, &W, &H, &C, 3);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(decoded, stbi_image_free);
   QDQ_CHECK(pixels, kBadFile, what, " cannot be decoded: ", fault_of(bytes));
@@ -309,12 +329,13 @@ Preprocess parse_preprocess(const Json& json, const std::string& what) {
   Preprocess how;
   how.grayscale = fields.optional<bool>("grayscale", false);
   how.resize = sizes_field(fields, "resize");
-  static constexpr Preprocess::Filter kFilters[] = {Preprocess::Filter::kNearest, Preprocess::Filter::kBilinear, Preprocess::Filter::kBicubic,
-                                                    Preprocess::Filter::kArea};
+  static constexpr Preprocess::Filter kFilters[] = {Preprocess::Filter::kNearest, Preprocess::Filter::kBilinear,
+                                                    Preprocess::Filter::kBicubic, Preprocess::Filter::kArea};
   how.filter = kFilters[choice(fields, "filter", {"nearest", "bilinear", "bicubic", "area"}, 1)];
   how.antialias = fields.optional<bool>("antialias", true);
-  QDQ_CHECK(how.antialias || how.filter == Preprocess::Filter::kBilinear || how.filter == Preprocess::Filter::kNearest, kInvalidArgument,
-            fields.where("antialias"), " is false, which only the filters bilinear and nearest can do");
+  QDQ_CHECK(how.antialias || how.filter == Preprocess::Filter::kBilinear || how.filter == Preprocess::Filter::kNearest,
+            kInvalidArgument, fields.where("antialias"),
+            " is false, which only the filters bilinear and nearest can do");
   const std::vector<int64_t> crop = sizes_field(fields, "crop");
   if (!crop.empty()) how.crop = {crop.front(), crop.back()};
   how.bgr = choice(fields, "channel_order", {"RGB", "BGR"}, 0) == 1;
@@ -328,21 +349,23 @@ Preprocess parse_preprocess(const Json& json, const std::string& what) {
 }
 
 Tensor preprocess(const Tensor& image, const Preprocess& how) {
-  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0, kInvalidArgument,
-            "an image is a uint8 tensor [H, W, 3], found ", to_string(image.dtype()), " ", to_string(image.sizes()));
+  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0,
+            kInvalidArgument, "an image is a uint8 tensor [H, W, 3], found ", to_string(image.dtype()), " ",
+            to_string(image.sizes()));
   const Tensor source = how.grayscale ? gray_of(image.contiguous()) : image.contiguous();
   const Tensor pixels = cropped(resized(source, how), how);
   const int64_t H = pixels.size(0), W = pixels.size(1), C = pixels.size(2);
   for (const std::vector<float>* values : {&how.mean, &how.std})
-    QDQ_CHECK(values->size() <= 1 || static_cast<int64_t>(values->size()) == C, kInvalidArgument, "mean and std have ", values->size(),
-              " numbers for ", C, " channels");
+    QDQ_CHECK(values->size() <= 1 || static_cast<int64_t>(values->size()) == C, kInvalidArgument, "mean and std have ",
+              values->size(), " numbers for ", C, " channels");
   const Tensor out = Tensor::empty(how.channels_last ? Shape{H, W, C} : Shape{C, H, W}, DType::kF32);
   const Tensor planes = how.channels_last ? out.permute({2, 0, 1}) : out;
   for (int64_t c = 0; c < C; ++c) {
     // A channel has 256 possible values.
     std::array<float, 256> value_of;
     const float mean = per_channel(how.mean, c, 0), std = per_channel(how.std, c, 1);
-    for (size_t i = 0; i < value_of.size(); ++i) value_of[i] = (static_cast<float>(static_cast<double>(i) * how.scale) - mean) / std;
+    for (size_t i = 0; i < value_of.size(); ++i)
+      value_of[i] = (static_cast<float>(static_cast<double>(i) * how.scale) - mean) / std;
     const Tensor from = pixels.select(2, how.bgr ? C - 1 - c : c), to = planes.select(0, c);
     const uint8_t* in = from.data<uint8_t>();
     float* at = to.data<float>();
@@ -353,18 +376,21 @@ Tensor preprocess(const Tensor& image, const Preprocess& how) {
 }
 
 Bytes thumbnail(const Tensor& image, int64_t side) {
-  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0 && side > 0, kInvalidArgument,
-            "a thumbnail is made of u8 pixels [H, W, 3], found ", to_string(image.dtype()), to_string(image.sizes()));
+  QDQ_CHECK(image.dtype() == DType::kU8 && image.dim() == 3 && image.size(2) == 3 && image.numel() > 0 && side > 0,
+            kInvalidArgument, "a thumbnail is made of u8 pixels [H, W, 3], found ", to_string(image.dtype()),
+            to_string(image.sizes()));
   const int64_t longer = std::max(image.size(0), image.size(1)), shown = std::min(longer, side);
-  const int64_t H = std::max<int64_t>(1, image.size(0) * shown / longer), W = std::max<int64_t>(1, image.size(1) * shown / longer);
+  const int64_t H = std::max<int64_t>(1, image.size(0) * shown / longer),
+                W = std::max<int64_t>(1, image.size(1) * shown / longer);
   const Tensor pixels = (shown == longer ? image : resized(image, H, W, {})).contiguous();
   constexpr int kQuality = 85;
   Bytes out;
   const auto take = [](void* out, void* data, int size) {
     append(*static_cast<Bytes*>(out), {static_cast<const std::byte*>(data), static_cast<size_t>(size)});
   };
-  QDQ_CHECK(stbi_write_jpg_to_func(take, &out, static_cast<int>(W), static_cast<int>(H), 3, pixels.data<uint8_t>(), kQuality) != 0, kInternal,
-            "an image of ", H, " x ", W, " pixels could not be written as JPEG");
+  QDQ_CHECK(stbi_write_jpg_to_func(take, &out, static_cast<int>(W), static_cast<int>(H), 3, pixels.data<uint8_t>(),
+                                   kQuality) != 0,
+            kInternal, "an image of ", H, " x ", W, " pixels could not be written as JPEG");
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "format/bytes.h"
-#include "format/json.h"
+#include "format/json_fwd.h"
 #include "tensor/tensor.h"
 
 namespace qdq::format {
@@ -47,8 +47,8 @@ Preprocess parse_preprocess(const Json& json, const std::string& what = "the pre
 // Throws Error{kInvalidArgument} if the crop is larger than the image or mean and std do not fit the channels.
 Tensor preprocess(const Tensor& image, const Preprocess& how);
 
-// A u8 image [H, W, 3] as a small JPEG for people to look at: shrunk to `side` pixels if its longer side has more. Throws
-// Error{kInvalidArgument} for another tensor.
+// A u8 image [H, W, 3] as a small JPEG for people to look at: shrunk to `side` pixels if its longer side has more.
+// Throws Error{kInvalidArgument} for another tensor.
 Bytes thumbnail(const Tensor& image, int64_t side);
 
 }  // namespace qdq::format

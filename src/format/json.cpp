@@ -11,7 +11,7 @@ namespace qdq::format {
 
 namespace {
 
-constexpr size_t kMaxDepth = 512;
+constexpr size_t kMaxJsonDepth = 512;
 // Objects below this size are searched for a second key of one name; larger ones keep a set.
 constexpr size_t kSmallObject = 16;
 
@@ -64,9 +64,10 @@ std::string mark_non_finite(std::string_view text) {
 
 // Builds the value from the parser's events. nlohmann's own builder looks every key up, which is quadratic in an
 // object's size, has no limit of depth and takes the last of two equal keys.
-class Builder : public nlohmann::json_sax<Json> {
+class JsonBuilder : public nlohmann::json_sax<Json> {
  public:
-  Builder(std::string_view text, const std::string& what, bool marked) : text_(text), what_(what), marked_(marked) {}
+  JsonBuilder(std::string_view text, const std::string& what, bool marked)
+      : text_(text), what_(what), marked_(marked) {}
 
   Json take() { return std::move(root_); }
 
@@ -108,7 +109,8 @@ class Builder : public nlohmann::json_sax<Json> {
     std::string reason = error.what();
     const size_t colon = reason.find(": ");
     if (colon != std::string::npos) reason.erase(0, colon + 2);
-    fail(ErrorCode::kBadFile, what_, " is not JSON at ", place_in(text_, position == 0 ? 0 : position - 1), ": ", reason);
+    fail(ErrorCode::kBadFile, what_, " is not JSON at ", place_in(text_, position == 0 ? 0 : position - 1), ": ",
+         reason);
   }
 
  private:
@@ -123,7 +125,8 @@ class Builder : public nlohmann::json_sax<Json> {
       return &root_;
     }
     Json& parent = *levels_.back().value;
-    Json* out = parent.is_array() ? &parent.get_ref<Json::array_t&>().emplace_back() : &parent.get_ref<Json::object_t&>().back().second;
+    Json* out = parent.is_array() ? &parent.get_ref<Json::array_t&>().emplace_back()
+                                  : &parent.get_ref<Json::object_t&>().back().second;
     *out = std::move(value);
     return out;
   }
@@ -132,7 +135,7 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json&& value) {
-    if (levels_.size() >= kMaxDepth) fail(ErrorCode::kBadFile, what_, " nests more than ", kMaxDepth, " deep");
+    if (levels_.size() >= kMaxJsonDepth) fail(ErrorCode::kBadFile, what_, " nests more than ", kMaxJsonDepth, " deep");
     levels_.push_back({place(std::move(value)), {}});
     return true;
   }
@@ -225,7 +228,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   for (size_t i = 1; i <= a.size(); ++i)
     for (size_t j = 1; j <= b.size(); ++j) {
       d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   return d[a.size()][b.size()];
 }
@@ -263,7 +267,7 @@ Json parse_json(std::string_view text, const std::string& what) {
   QDQ_CHECK(text.find_first_not_of(" \t\r\n") != std::string_view::npos, kBadFile, what, " is empty, wanted JSON");
   const std::string marked = mark_non_finite(text);
   const std::string_view source = marked.empty() ? text : marked;
-  Builder builder(source, what, !marked.empty());
+  JsonBuilder builder(source, what, !marked.empty());
   Json::sax_parse(source.begin(), source.end(), &builder);
   return builder.take();
 }
@@ -300,7 +304,8 @@ template <> int64_t json_as<int64_t>(const Json& value, const std::string& where
     const double number = value.get<double>();
     if (std::floor(number) == number && std::fabs(number) <= 9007199254740992.0) return static_cast<int64_t>(number);
   } else if (value.is_number_unsigned()) {
-    if (value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return value.get<int64_t>();
+    if (value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      return value.get<int64_t>();
   } else if (value.is_number()) {
     return value.get<int64_t>();
   }
@@ -309,7 +314,8 @@ template <> int64_t json_as<int64_t>(const Json& value, const std::string& where
 
 template <> int json_as<int>(const Json& value, const std::string& where) {
   const int64_t wide = json_as<int64_t>(value, where);
-  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) wrong_kind(value, where, "an integer of 32 bits");
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max())
+    wrong_kind(value, where, "an integer of 32 bits");
   return static_cast<int>(wide);
 }
 
@@ -321,7 +327,9 @@ template <> double json_as<double>(const Json& value, const std::string& where) 
   }
 }
 
-template <> float json_as<float>(const Json& value, const std::string& where) { return static_cast<float>(json_as<double>(value, where)); }
+template <> float json_as<float>(const Json& value, const std::string& where) {
+  return static_cast<float>(json_as<double>(value, where));
+}
 
 template <> std::string json_as<std::string>(const Json& value, const std::string& where) {
   if (!value.is_string()) wrong_kind(value, where, "a string");

@@ -12,35 +12,46 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "format/json_fwd.h"
 
 namespace qdq::format {
 
-// Objects keep the order of their keys. Looking up a key is linear: iterate over large objects instead.
-using Json = nlohmann::ordered_json;
-
-// What a field of an object can be given: null, a truth value, a number, a text, a list of these, or a JSON value, which is moved from if
-// it is a temporary one. Looked at when the object is put together, not before.
+// What a field of an object can be given: null, a truth value, a number, a text, a list of these, or a JSON value,
+// which is moved from if it is a temporary one. Looked at when the object is put together, not before.
 class JsonPart {
  public:
-  JsonPart(std::nullptr_t) : kind_(Kind::kNull), signed_(0) {}                                     // NOLINT: implicit, as in Json's own lists
-  JsonPart(const char* text) : kind_(Kind::kCString), c_string_(text) {}                           // NOLINT
-  JsonPart(const std::string& text) : kind_(Kind::kString), string_(&text) {}                      // NOLINT
-  JsonPart(std::string_view text) : kind_(Kind::kView), view_{text.data(), text.size()} {}         // NOLINT
-  JsonPart(double number) : kind_(Kind::kReal), real_(number) {}                                   // NOLINT
-  JsonPart(Json&& value) : kind_(Kind::kTemporary), temporary_(&value) {}                          // NOLINT
-  JsonPart(const Json& value) : kind_(Kind::kValue), value_(&value) {}                             // NOLINT
-  JsonPart(const std::vector<std::string>& texts) : kind_(Kind::kTexts), texts_(&texts) {}         // NOLINT
-  JsonPart(const std::vector<int64_t>& numbers) : kind_(Kind::kIntegers), integers_(&numbers) {}   // NOLINT
-  template <std::same_as<bool> T> JsonPart(T truth) : kind_(Kind::kTruth), signed_(truth) {}       // NOLINT
-  template <std::signed_integral T> JsonPart(T number) : kind_(Kind::kSigned), signed_(number) {}  // NOLINT
+  JsonPart(std::nullptr_t) : kind_(Kind::kNull), signed_(0) {}  // Implicit, as in Json's own lists
+  JsonPart(const char* text) : kind_(Kind::kCString), c_string_(text) {}
+  JsonPart(const std::string& text) : kind_(Kind::kString), string_(&text) {}
+  JsonPart(std::string_view text) : kind_(Kind::kView), view_{text.data(), text.size()} {}
+  JsonPart(double number) : kind_(Kind::kReal), real_(number) {}
+  JsonPart(Json&& value) : kind_(Kind::kTemporary), temporary_(&value) {}
+  JsonPart(const Json& value) : kind_(Kind::kValue), value_(&value) {}
+  JsonPart(const std::vector<std::string>& texts) : kind_(Kind::kTexts), texts_(&texts) {}
+  JsonPart(const std::vector<int64_t>& numbers) : kind_(Kind::kIntegers), integers_(&numbers) {}
+  template <std::same_as<bool> T> JsonPart(T truth) : kind_(Kind::kTruth), signed_(truth) {}
+  template <std::signed_integral T> JsonPart(T number) : kind_(Kind::kSigned), signed_(number) {}
   template <std::unsigned_integral T>
     requires(!std::same_as<T, bool>)
-  JsonPart(T number) : kind_(Kind::kUnsigned), unsigned_(number) {}  // NOLINT
+  JsonPart(T number) : kind_(Kind::kUnsigned), unsigned_(number) {}
 
   Json value() const;
 
  private:
-  enum class Kind { kNull, kCString, kString, kView, kReal, kTemporary, kValue, kTexts, kIntegers, kTruth, kSigned, kUnsigned };
+  enum class Kind {
+    kNull,
+    kCString,
+    kString,
+    kView,
+    kReal,
+    kTemporary,
+    kValue,
+    kTexts,
+    kIntegers,
+    kTruth,
+    kSigned,
+    kUnsigned
+  };
   struct View {
     const char* data;
     size_t size;
@@ -64,8 +75,8 @@ struct JsonField {
   JsonPart value;
 };
 
-// An object of these fields, in their order; no key may come twice. Json's own lists {{"key", value}, ...} make the same, and ten times the
-// code in every caller.
+// An object of these fields, in their order; no key may come twice. Json's own lists {{"key", value}, ...} make the
+// same, and ten times the code in every caller.
 Json json_object(std::initializer_list<JsonField> fields);
 
 // The value of a JSON text. The bare words NaN, Infinity and -Infinity, which Python writes, are read as numbers.
@@ -145,7 +156,8 @@ void check_json_list(const Json& value, const std::string& where);
 template <class T> T json_as(const Json& value, const std::string& where) {
   check_json_list(value, where);
   T out;
-  for (size_t i = 0; i < value.size(); ++i) out.push_back(json_as<typename T::value_type>(value[i], "item " + std::to_string(i) + " of " + where));
+  for (size_t i = 0; i < value.size(); ++i)
+    out.push_back(json_as<typename T::value_type>(value[i], "item " + std::to_string(i) + " of " + where));
   return out;
 }
 

@@ -41,14 +41,18 @@ class HeaderParser {
     }
     skip_space();
     if (at_ != text_.size()) bad("goes on after its end");
-    if (header.descr.empty() || !header.fortran_order || !header.shape) bad("lacks 'descr', 'fortran_order' or 'shape'");
+    if (header.descr.empty() || !header.fortran_order || !header.shape)
+      bad("lacks 'descr', 'fortran_order' or 'shape'");
     return header;
   }
 
  private:
-  [[noreturn]] void bad(const std::string& why) const { fail(ErrorCode::kBadFile, what_, ": the .npy header ", why, " (at character ", at_, ")"); }
+  [[noreturn]] void bad(const std::string& why) const {
+    fail(ErrorCode::kBadFile, what_, ": the .npy header ", why, " (at character ", at_, ")");
+  }
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+      ++at_;
   }
   bool accept(char c) {
     skip_space();
@@ -71,7 +75,8 @@ class HeaderParser {
   std::string descr() {
     skip_space();
     if (at_ < text_.size() && (text_[at_] == '[' || text_[at_] == '('))
-      fail(ErrorCode::kUnsupported, what_, ": arrays of structures are not read; save each field as an array of its own");
+      fail(ErrorCode::kUnsupported, what_,
+           ": arrays of structures are not read; save each field as an array of its own");
     return quoted();
   }
   bool boolean() {
@@ -128,7 +133,8 @@ DType dtype_of_descr(const std::string& descr, const std::string& what) {
   const bool one_byte = descr.size() == 3 && descr[2] == '1';
   const std::string_view native = one_byte ? "=|<>" : "=<";
   for (const Descr& entry : kDescrs)
-    if (descr.size() == 3 && descr.substr(1) == entry.text.substr(1) && native.find(descr[0]) != std::string_view::npos) return entry.dtype;
+    if (descr.size() == 3 && descr.substr(1) == entry.text.substr(1) && native.find(descr[0]) != std::string_view::npos)
+      return entry.dtype;
   std::string_view remedy = "convert it with .astype(numpy.float32) or another type that qdq has";
   if (descr.ends_with("u4")) remedy = "uint32 is not a type of qdq; convert it with .astype(numpy.int64)";
   else if (descr.ends_with("u8")) remedy = "uint64 is not a type of qdq; convert it with .astype(numpy.int64)";
@@ -149,12 +155,12 @@ void check_length(const Shape& shape, DType dtype, size_t found, const std::stri
   for (const int64_t size : shape) wanted *= size == 0 ? 0 : 1;
   for (const int64_t size : shape) {
     if (wanted == 0) break;
-    QDQ_CHECK(static_cast<uint64_t>(size) <= found / wanted, kBadFile, what, ": an array of shape ", to_string(shape), " and type ", to_string(dtype),
-              " needs more bytes than the ", found, " that are there");
+    QDQ_CHECK(static_cast<uint64_t>(size) <= found / wanted, kBadFile, what, ": an array of shape ", to_string(shape),
+              " and type ", to_string(dtype), " needs more bytes than the ", found, " that are there");
     wanted *= static_cast<uint64_t>(size);
   }
-  QDQ_CHECK(wanted == found, kBadFile, what, ": an array of shape ", to_string(shape), " and type ", to_string(dtype), " has ", wanted,
-            " bytes, found ", found);
+  QDQ_CHECK(wanted == found, kBadFile, what, ": an array of shape ", to_string(shape), " and type ", to_string(dtype),
+            " has ", wanted, " bytes, found ", found);
 }
 
 }  // namespace
@@ -207,8 +213,10 @@ std::vector<NamedTensor> read_npz(ByteSpan bytes, const std::string& what) {
   const ZipReader archive(bytes, what);
   std::vector<NamedTensor> out;
   for (const ZipEntry& entry : archive.entries()) {
-    QDQ_CHECK(entry.name.ends_with(".npy"), kBadFile, what, ": the member '", entry.name, "' is not a .npy file, as all of a .npz file are");
-    out.push_back({entry.name.substr(0, entry.name.size() - 4), read_npy(archive.read(entry).bytes(), what + ": " + entry.name)});
+    QDQ_CHECK(entry.name.ends_with(".npy"), kBadFile, what, ": the member '", entry.name,
+              "' is not a .npy file, as all of a .npz file are");
+    out.push_back(
+        {entry.name.substr(0, entry.name.size() - 4), read_npy(archive.read(entry).bytes(), what + ": " + entry.name)});
   }
   return out;
 }

@@ -10,14 +10,15 @@ namespace qdq::format {
 namespace {
 
 // TensorProto.DataType by number.
-constexpr std::pair<int64_t, DType> kDataTypes[] = {{1, DType::kF32},  {2, DType::kU8},   {3, DType::kS8},   {4, DType::kU16},
-                                                    {5, DType::kS16},  {6, DType::kS32},  {7, DType::kS64},  {9, DType::kBool},
-                                                    {10, DType::kF16}, {11, DType::kF64}, {16, DType::kBF16}};
+constexpr std::pair<int64_t, DType> kDataTypes[] = {
+    {1, DType::kF32}, {2, DType::kU8},   {3, DType::kS8},   {4, DType::kU16},  {5, DType::kS16},  {6, DType::kS32},
+    {7, DType::kS64}, {9, DType::kBool}, {10, DType::kF16}, {11, DType::kF64}, {16, DType::kBF16}};
 
 // A message whose fields are read one after the other, each checked to be of the wanted kind.
 class Message {
  public:
-  Message(protozero::data_view bytes, const char* what, const OnnxExternalData* external) : reader_(bytes), what_(what), external_(external) {}
+  Message(protozero::data_view bytes, const char* what, const OnnxExternalData* external)
+      : reader_(bytes), what_(what), external_(external) {}
 
   const OnnxExternalData& external() const { return *external_; }
 
@@ -39,7 +40,8 @@ class Message {
   }
   std::string text() {
     const protozero::data_view bytes = view();
-    QDQ_CHECK(is_utf8({bytes.data(), bytes.size()}), kBadFile, "the ONNX file has a name in a ", what_, " that is not UTF-8");
+    QDQ_CHECK(is_utf8({bytes.data(), bytes.size()}), kBadFile, "the ONNX file has a name in a ", what_,
+              " that is not UTF-8");
     return {bytes.data(), bytes.size()};
   }
   Message message(const char* what) { return {view(), what, external_}; }
@@ -49,7 +51,8 @@ class Message {
     if (reader_.wire_type() == protozero::pbf_wire_type::varint) return out.push_back(integer());
     const protozero::data_view packed = view();
     const char* at = packed.data();
-    while (at != packed.data() + packed.size()) out.push_back(static_cast<int64_t>(protozero::decode_varint(&at, packed.data() + packed.size())));
+    while (at != packed.data() + packed.size())
+      out.push_back(static_cast<int64_t>(protozero::decode_varint(&at, packed.data() + packed.size())));
   }
   // The bytes of repeated numbers of fixed size.
   void append_fixed(Bytes& out, protozero::pbf_wire_type alone, size_t size) {
@@ -60,15 +63,16 @@ class Message {
       return;
     }
     bytes = view();
-    QDQ_CHECK(bytes.size() % size == 0, kBadFile, "the ONNX file has packed numbers in a ", what_, " of ", bytes.size(), " bytes, no multiple of ",
-              size);
+    QDQ_CHECK(bytes.size() % size == 0, kBadFile, "the ONNX file has packed numbers in a ", what_, " of ", bytes.size(),
+              " bytes, no multiple of ", size);
     append(out, bytes_of({bytes.data(), bytes.size()}));
   }
 
  private:
   void want(protozero::pbf_wire_type type) const {
-    QDQ_CHECK(reader_.wire_type() == type, kBadFile, "the ONNX file has field ", reader_.tag(), " of a ", what_, " in the wire type ",
-              static_cast<uint32_t>(reader_.wire_type()), ", wanted ", static_cast<uint32_t>(type));
+    QDQ_CHECK(reader_.wire_type() == type, kBadFile, "the ONNX file has field ", reader_.tag(), " of a ", what_,
+              " in the wire type ", static_cast<uint32_t>(reader_.wire_type()), ", wanted ",
+              static_cast<uint32_t>(type));
   }
 
   protozero::pbf_reader reader_;
@@ -76,13 +80,13 @@ class Message {
   const OnnxExternalData* external_;
 };
 
-struct NamedTensor {
+struct OnnxNamedTensor {
   std::string name;
   Tensor tensor;
 };
 
 // Where a tensor's bytes lie in another file: a list of keys and values.
-struct Place {
+struct ExternalBytes {
   std::string location;
   uint64_t offset = 0;
   std::optional<uint64_t> length;
@@ -91,8 +95,8 @@ struct Place {
 uint64_t whole_number(const std::string& text) {
   uint64_t out = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  QDQ_CHECK(error == std::errc() && end == text.data() + text.size(), kBadFile, "the ONNX file places a tensor's data at '", text,
-            "', wanted a number");
+  QDQ_CHECK(error == std::errc() && end == text.data() + text.size(), kBadFile,
+            "the ONNX file places a tensor's data at '", text, "', wanted a number");
   return out;
 }
 
@@ -106,36 +110,39 @@ std::pair<std::string, std::string> read_entry(Message message) {
   return out;
 }
 
-void read_place(Message message, Place& out) {
+void read_place(Message message, ExternalBytes& out) {
   const auto [key, value] = read_entry(message);
   if (key == "location") out.location = value;
   else if (key == "offset") out.offset = whole_number(value);
   else if (key == "length") out.length = whole_number(value);
 }
 
-ByteSpan external_bytes(const std::string& tensor, const Place& place, uint64_t wanted, const OnnxExternalData& external) {
-  QDQ_CHECK(external, kUnsupported, "the tensor ", tensor, " of the ONNX file has its data in another file, ", place.location,
+ByteSpan external_bytes(const std::string& tensor, const ExternalBytes& place, uint64_t wanted,
+                        const OnnxExternalData& external) {
+  QDQ_CHECK(external, kUnsupported, "the tensor ", tensor, " of the ONNX file has its data in another file, ",
+            place.location,
             ", which is not at hand; give it too, or save the model as one file (onnx.save without external data)");
   const std::string& path = place.location;
-  const bool leaves =
-      path.empty() || path[0] == '/' || path.find_first_of(":\\") != std::string::npos || concat("/", path, "/").find("/../") != std::string::npos;
-  QDQ_CHECK(!leaves, kBadFile, "the tensor ", tensor, " of the ONNX file has its data in '", path, "', which is not in the model's folder");
+  const bool leaves = path.empty() || path[0] == '/' || path.find_first_of(":\\") != std::string::npos ||
+                      concat("/", path, "/").find("/../") != std::string::npos;
+  QDQ_CHECK(!leaves, kBadFile, "the tensor ", tensor, " of the ONNX file has its data in '", path,
+            "', which is not in the model's folder");
   const ByteSpan bytes = external(path);
   const uint64_t length = place.length.value_or(wanted);
-  QDQ_CHECK(length == wanted && place.offset <= bytes.size() && wanted <= bytes.size() - place.offset, kBadFile, "the tensor ", tensor, " wants ",
-            wanted, " bytes at ", place.offset, " of ", path, ", which has ", bytes.size(),
-            length == wanted ? "" : concat("; the model says ", length));
+  QDQ_CHECK(length == wanted && place.offset <= bytes.size() && wanted <= bytes.size() - place.offset, kBadFile,
+            "the tensor ", tensor, " wants ", wanted, " bytes at ", place.offset, " of ", path, ", which has ",
+            bytes.size(), length == wanted ? "" : concat("; the model says ", length));
   return bytes.subspan(static_cast<size_t>(place.offset), static_cast<size_t>(wanted));
 }
 
-NamedTensor read_tensor(Message message) {
-  NamedTensor out;
+OnnxNamedTensor read_tensor(Message message) {
+  OnnxNamedTensor out;
   Shape sizes;
   int64_t type = 0, location = 0;
   std::optional<protozero::data_view> raw;
   Bytes floats, doubles;
   std::vector<int64_t> integers;
-  Place place;
+  ExternalBytes place;
   while (message.next()) switch (message.field()) {
       case 1: message.append_integers(sizes); break;
       case 2: type = message.integer(); break;
@@ -150,7 +157,8 @@ NamedTensor read_tensor(Message message) {
       default: message.skip();
     }
   const std::optional<DType> dtype = onnx_dtype(type);
-  QDQ_CHECK(dtype, kUnsupported, "the tensor ", out.name, " of the ONNX file has data type ", type, ", which qdq does not have");
+  QDQ_CHECK(dtype, kUnsupported, "the tensor ", out.name, " of the ONNX file has data type ", type,
+            ", which qdq does not have");
   int64_t numel = 0;
   try {
     numel = numel_of(sizes);
@@ -159,8 +167,8 @@ NamedTensor read_tensor(Message message) {
   }
   const auto check_count = [&](uint64_t found, uint64_t size, std::string_view unit) {
     const uint64_t wanted = static_cast<uint64_t>(numel) * size;
-    QDQ_CHECK(found == wanted, kBadFile, "the tensor ", out.name, " of the ONNX file has ", found, unit, ", its shape ", to_string(sizes), " wants ",
-              wanted);
+    QDQ_CHECK(found == wanted, kBadFile, "the tensor ", out.name, " of the ONNX file has ", found, unit, ", its shape ",
+              to_string(sizes), " wants ", wanted);
   };
   const size_t size = size_of(*dtype);
   const Bytes* fixed = *dtype == DType::kF32 ? &floats : *dtype == DType::kF64 ? &doubles : nullptr;
@@ -278,7 +286,7 @@ void read_graph(Message message, OnnxFile& out) {
       case 1: out.nodes.push_back(read_node(message.message("node"))); break;
       case 2: out.graph_name = message.text(); break;
       case 5: {
-        NamedTensor tensor = read_tensor(message.message("tensor"));
+        OnnxNamedTensor tensor = read_tensor(message.message("tensor"));
         out.initializers.emplace_back(std::move(tensor.name), std::move(tensor.tensor));
         break;
       }
@@ -311,10 +319,12 @@ void read_model(Message message, OnnxFile& out) {
         break;
       }
       case 25:
-        fail(ErrorCode::kUnsupported, "the ONNX file defines functions of its own; export the model with its functions inlined (onnx.inliner)");
+        fail(ErrorCode::kUnsupported,
+             "the ONNX file defines functions of its own; export the model with its functions inlined (onnx.inliner)");
       default: message.skip();
     }
-  QDQ_CHECK(has_graph && out.ir_version > 0, kBadFile, "the file is not an ONNX model: it has ", has_graph ? "no version" : "no graph");
+  QDQ_CHECK(has_graph && out.ir_version > 0, kBadFile, "the file is not an ONNX model: it has ",
+            has_graph ? "no version" : "no graph");
 }
 
 using Writer = protozero::basic_pbf_writer<std::vector<char>>;
@@ -350,7 +360,8 @@ void write_value_info(Writer out, const OnnxValueInfo& value) {
   Writer tensor(type, 1);
   if (value.dtype) tensor.add_int64(1, onnx_number(*value.dtype));
   if (!value.dims) return;
-  // The writer drops a message that stays empty, but no axes are not an unknown number of them, nor is an unknown size none.
+  // The writer drops a message that stays empty, but no axes are not an unknown number of them, nor is an unknown size
+  // none.
   if (value.dims->empty()) return tensor.add_message(2, "", 0);
   Writer shape(tensor, 2);
   for (const OnnxDimension& size : *value.dims) {

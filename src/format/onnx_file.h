@@ -13,7 +13,17 @@
 namespace qdq::format {
 
 // The numbers are AttributeProto.AttributeType's.
-enum class OnnxKind { kNone = 0, kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kFloats = 6, kInts = 7, kStrings = 8, kOther = 99 };
+enum class OnnxKind {
+  kNone = 0,
+  kFloat = 1,
+  kInt = 2,
+  kString = 3,
+  kTensor = 4,
+  kFloats = 6,
+  kInts = 7,
+  kStrings = 8,
+  kOther = 99
+};
 
 struct OnnxAttribute {
   std::string name;
@@ -59,14 +69,14 @@ struct OnnxFile {
 std::optional<DType> onnx_dtype(int64_t number);
 int64_t onnx_number(DType dtype);  // and back
 
-// The bytes of a file that tensors of a model lie in, by the path that the model gives, relative to its own folder: "model.onnx.data". They are
-// looked at before the next call. Throws if there is no such file.
+// The bytes of a file that tensors of a model lie in, by the path that the model gives, relative to its own folder:
+// "model.onnx.data". They are looked at before the next call. Throws if there is no such file.
 using OnnxExternalData = std::function<ByteSpan(const std::string& location)>;
 
-// Reads a ModelProto. Tensors are copied once; their sizes are checked against the bytes that are there before memory is taken.
-// Throws Error{kBadFile} if the bytes are no ONNX model or contradict themselves, Error{kUnsupported} naming the tensor for data types that
-// qdq does not have, for data in other files if `external` is empty, and for sparse initializers and functions. Files outside of the model's
-// folder are never asked for.
+// Reads a ModelProto. Tensors are copied once; their sizes are checked against the bytes that are there before memory
+// is taken. Throws Error{kBadFile} if the bytes are no ONNX model or contradict themselves, Error{kUnsupported} naming
+// the tensor for data types that qdq does not have, for data in other files if `external` is empty, and for sparse
+// initializers and functions. Files outside of the model's folder are never asked for.
 OnnxFile read_onnx_file(ByteSpan bytes, const OnnxExternalData& external = {});
 
 // The bytes of a ModelProto; tensors as raw data. Equal structs give equal bytes.

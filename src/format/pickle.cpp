@@ -12,7 +12,7 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr size_t kMaxValues = 2'000'000;
-constexpr int kMaxDepth = 128;
+constexpr int kMaxPickleDepth = 128;
 
 // The opcodes of protocols 2 to 5 (CPython, Lib/pickletools.py); the names are Python's.
 enum Op : uint8_t {
@@ -80,7 +80,8 @@ class Unpickler {
   Unpickler(ByteSpan bytes, const std::string& what) : in_(bytes, what), what_(what) {}
 
   Pickle read() {
-    QDQ_CHECK(in_.remaining() >= 2 && in_.number<uint8_t>() == kProto, kUnsupported, what_, ": this is not a pickle of protocol 2 or later");
+    QDQ_CHECK(in_.remaining() >= 2 && in_.number<uint8_t>() == kProto, kUnsupported, what_,
+              ": this is not a pickle of protocol 2 or later");
     protocol();
     for (;;) {
       const auto op = in_.number<uint8_t>();
@@ -100,7 +101,8 @@ class Unpickler {
 
   void protocol() {
     const auto version = in_.number<uint8_t>();
-    QDQ_CHECK(version >= 2 && version <= 5, kUnsupported, what_, ": a pickle of protocol ", int{version}, "; 2 to 5 are read");
+    QDQ_CHECK(version >= 2 && version <= 5, kUnsupported, what_, ": a pickle of protocol ", int{version},
+              "; 2 to 5 are read");
   }
 
   [[noreturn]] void unknown(uint8_t op) const {
@@ -203,7 +205,8 @@ class Unpickler {
   }
   void add_items(const std::vector<const PickleValue*>& items) {
     PickleValue* to = top();
-    if (!to->is(Kind::kList) && !to->is(Kind::kSet) && !to->is(Kind::kObject)) bad("the pickle appends to a value that is no list");
+    if (!to->is(Kind::kList) && !to->is(Kind::kSet) && !to->is(Kind::kObject))
+      bad("the pickle appends to a value that is no list");
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
   void add_entries(PickleValue* to, const std::vector<const PickleValue*>& flat) {
@@ -275,7 +278,8 @@ class Unpickler {
       case kStackGlobal: {
         const PickleValue* name = pop();
         const PickleValue* module = pop();
-        if (!name->is(Kind::kStr) || !module->is(Kind::kStr)) bad("the pickle names a global by something else than strings");
+        if (!name->is(Kind::kStr) || !module->is(Kind::kStr))
+          bad("the pickle names a global by something else than strings");
         push_global(module->text, name->text);
         return true;
       }
@@ -356,7 +360,7 @@ class Unpickler {
       heights[value] = 0;
       path.push_back({value, {}});
       for_each_child(*value, [&](const PickleValue* child) { path.back().children.push_back(child); });
-      if (path.size() > kMaxDepth) bad("the pickle is nested more than ", kMaxDepth, " deep");
+      if (path.size() > kMaxPickleDepth) bad("the pickle is nested more than ", kMaxPickleDepth, " deep");
     };
     enter(pickle_.root);
     while (!path.empty()) {
@@ -376,7 +380,8 @@ class Unpickler {
       }
       if (known->second == 0) bad("a value of the pickle contains itself");
       visit.height = std::max(visit.height, known->second + 1);
-      if (static_cast<int>(path.size()) + known->second > kMaxDepth) bad("the pickle is nested more than ", kMaxDepth, " deep");
+      if (static_cast<int>(path.size()) + known->second > kMaxPickleDepth)
+        bad("the pickle is nested more than ", kMaxPickleDepth, " deep");
     }
   }
 

@@ -30,22 +30,27 @@ constexpr std::string_view kUntypedStorage = "torch.storage.UntypedStorage", kOr
                            kParameterType = "torch.nn.parameter.Parameter", kTensorType = "torch.Tensor";
 constexpr std::string_view kTensorV1 = "torch._utils._rebuild_tensor", kTensorV2 = "torch._utils._rebuild_tensor_v2",
                            kTensorV3 = "torch._utils._rebuild_tensor_v3";
-constexpr std::string_view kParameter = "torch._utils._rebuild_parameter", kParameterWithState = "torch._utils._rebuild_parameter_with_state",
+constexpr std::string_view kParameter = "torch._utils._rebuild_parameter",
+                           kParameterWithState = "torch._utils._rebuild_parameter_with_state",
                            kFromType = "torch._tensor._rebuild_from_type_v2";
 constexpr std::string_view kKnown[] = {kUntypedStorage, kOrderedDict, kParameterType, kTensorType,         kTensorV1,
                                        kTensorV2,       kTensorV3,    kParameter,     kParameterWithState, kFromType};
 
 const StorageType* storage_type(std::string_view name) {
   const auto* end = std::end(kStorageTypes);
-  const auto* at = std::find_if(std::begin(kStorageTypes), end, [&](const StorageType& type) { return type.name == name; });
+  const auto* at =
+      std::find_if(std::begin(kStorageTypes), end, [&](const StorageType& type) { return type.name == name; });
   return at == end ? nullptr : at;
 }
 
 // Of a global "torch.float32".
-std::optional<DType> dtype_of_global(const std::string& name) { return name.starts_with("torch.") ? dtype_from_name(name) : std::nullopt; }
+std::optional<DType> dtype_of_global(const std::string& name) {
+  return name.starts_with("torch.") ? dtype_from_name(name) : std::nullopt;
+}
 
 bool is_known_global(const std::string& name) {
-  return storage_type(name) || dtype_of_global(name) || std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
+  return storage_type(name) || dtype_of_global(name) ||
+         std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
 }
 
 std::shared_ptr<Storage> copy_of(ByteSpan bytes) {
@@ -59,7 +64,8 @@ void make_bools(Storage& storage) {
   for (std::byte& b : std::span(storage.data(), storage.size())) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
 }
 
-Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what) {
+Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset,
+               const std::string& what) {
   try {
     return Tensor(std::move(storage), dtype, std::move(sizes), std::move(strides), offset);
   } catch (const Error& error) {
@@ -69,7 +75,8 @@ Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
 
 class TorchReader {
  public:
-  TorchReader(ByteSpan bytes, const std::string& what, bool is_verified) : what_(what), archive_(open(bytes, is_verified)) {
+  TorchReader(ByteSpan bytes, const std::string& what, bool is_verified)
+      : what_(what), archive_(open(bytes, is_verified)) {
     const ZipEntry* data = nullptr;
     for (const ZipEntry& entry : archive_.entries())
       if (entry.name.ends_with("/data.pkl") && entry.name.find('/') == entry.name.size() - 9) data = &entry;
@@ -82,7 +89,8 @@ class TorchReader {
                 ": the file was written on a big-endian machine; save it again on another");
     pickle_ = read_pickle(archive_.read(*data).bytes(), what_ + ": " + data->name);
     for (const PickleValue& value : pickle_.values())
-      QDQ_CHECK(!value.is(Kind::kGlobal) || is_known_global(value.text), kUnsupported, what_, ": the pickle names '", value.text,
+      QDQ_CHECK(!value.is(Kind::kGlobal) || is_known_global(value.text), kUnsupported, what_, ": the pickle names '",
+                value.text,
                 "', which a dictionary of dense tensors does not need; it was refused and nothing was"
                 " executed");
   }
@@ -100,7 +108,9 @@ class TorchReader {
     return ZipReader(bytes, what_, is_verified);
   }
 
-  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const { fail(ErrorCode::kBadFile, what_, ": ", parts...); }
+  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const {
+    fail(ErrorCode::kBadFile, what_, ": ", parts...);
+  }
 
   void visit(const PickleValue& value, const std::string& name) {
     if (++visits_ > kMaxVisits) bad("the pickle holds more than ", kMaxVisits, " values");
@@ -135,9 +145,10 @@ class TorchReader {
     if (callee == kFromType) {
       need(3);
       const bool parameter = args[1]->is_global(kParameterType);
-      QDQ_CHECK(
-          args[0]->is(Kind::kGlobal) && args[0]->text != kFromType && args[2]->is(Kind::kTuple) && (parameter || args[1]->is_global(kTensorType)),
-          kUnsupported, what_, ": '", name, "' is of a subclass of torch.Tensor; only tensors and parameters are read");
+      QDQ_CHECK(args[0]->is(Kind::kGlobal) && args[0]->text != kFromType && args[2]->is(Kind::kTuple) &&
+                    (parameter || args[1]->is_global(kTensorType)),
+                kUnsupported, what_, ": '", name,
+                "' is of a subclass of torch.Tensor; only tensors and parameters are read");
       TorchTensor out = rebuild(args[0]->text, args[2]->items, name);
       out.is_parameter = out.is_parameter || parameter;
       return out;
@@ -146,18 +157,20 @@ class TorchReader {
       need(2);
       if (!args[0]->is(Kind::kObject)) bad("the parameter '", name, "' is not made of a tensor");
       const PickleValue* callee_of_data = args[0]->callee;
-      if (!callee_of_data->is(Kind::kGlobal) || callee_of_data->text == kParameter || callee_of_data->text == kParameterWithState)
+      if (!callee_of_data->is(Kind::kGlobal) || callee_of_data->text == kParameter ||
+          callee_of_data->text == kParameterWithState)
         bad("the parameter '", name, "' is not made of a tensor");
       TorchTensor out = tensor(*args[0], name);
       out.is_parameter = true;
       out.requires_grad = boolean(*args[1], name);
       return out;
     }
-    QDQ_CHECK(callee == kTensorV1 || callee == kTensorV2 || callee == kTensorV3, kUnsupported, what_, ": '", name, "' is made by ", callee,
-              ", which gives no dense tensor");
+    QDQ_CHECK(callee == kTensorV1 || callee == kTensorV2 || callee == kTensorV3, kUnsupported, what_, ": '", name,
+              "' is made by ", callee, ", which gives no dense tensor");
     need(callee == kTensorV1 ? 4 : callee == kTensorV2 ? 6 : 7);
     const size_t metadata = callee == kTensorV3 ? 7 : 6;
-    QDQ_CHECK(args.size() <= metadata || (args[metadata]->is(Kind::kDict) && args[metadata]->entries.empty()) || args[metadata]->is(Kind::kNone),
+    QDQ_CHECK(args.size() <= metadata || (args[metadata]->is(Kind::kDict) && args[metadata]->entries.empty()) ||
+                  args[metadata]->is(Kind::kNone),
               kUnsupported, what_, ": '", name, "' is a conjugated or negated view; clone it before saving");
     std::optional<DType> dtype;
     if (callee == kTensorV3) {
@@ -176,7 +189,8 @@ class TorchReader {
   }
 
   Shape extents(const PickleValue& value, const std::string& name) const {
-    if (!value.is(Kind::kTuple) || value.items.size() > 64) bad("the sizes or strides of the tensor '", name, "' are no tuple");
+    if (!value.is(Kind::kTuple) || value.items.size() > 64)
+      bad("the sizes or strides of the tensor '", name, "' are no tuple");
     Shape out;
     for (const PickleValue* item : value.items) {
       if (!item->is(Kind::kInt)) bad("a size or stride of the tensor '", name, "' is no integer");
@@ -186,13 +200,16 @@ class TorchReader {
   }
 
   // A persistent id is ("storage", type, key, device, element count) (torch/serialization.py, persistent_load).
-  Tensor view(const PickleValue& reference, std::optional<DType> dtype, int64_t offset, Shape sizes, Shape strides, const std::string& name) {
+  Tensor view(const PickleValue& reference, std::optional<DType> dtype, int64_t offset, Shape sizes, Shape strides,
+              const std::string& name) {
     const PickleValue* id = reference.is(Kind::kPersistentId) ? reference.args : nullptr;
-    if (!id || !id->is(Kind::kTuple) || id->items.size() < 5 || !id->items[0]->is(Kind::kStr) || id->items[0]->text != "storage" ||
-        !id->items[1]->is(Kind::kGlobal) || !id->items[2]->is(Kind::kStr) || !id->items[4]->is(Kind::kInt))
+    if (!id || !id->is(Kind::kTuple) || id->items.size() < 5 || !id->items[0]->is(Kind::kStr) ||
+        id->items[0]->text != "storage" || !id->items[1]->is(Kind::kGlobal) || !id->items[2]->is(Kind::kStr) ||
+        !id->items[4]->is(Kind::kInt))
       bad("the tensor '", name, "' refers to no storage");
     const StorageType* type = storage_type(id->items[1]->text);
-    if (!type && id->items[1]->text != kUntypedStorage) bad("the tensor '", name, "' has a storage of type ", id->items[1]->text);
+    if (!type && id->items[1]->text != kUntypedStorage)
+      bad("the tensor '", name, "' has a storage of type ", id->items[1]->text);
     if (!dtype) dtype = type ? type->dtype : DType::kU8;
     const std::string& key = id->items[2]->text;
     std::shared_ptr<Storage>& storage = storages_[key];
@@ -202,7 +219,8 @@ class TorchReader {
     if (count < 0 || static_cast<uint64_t>(count) > capacity)
       bad("the storage '", key, "' of the tensor '", name, "' should have ", count, " elements, found ", capacity);
     if (*dtype == DType::kBool && bools_.insert(storage.get()).second) make_bools(*storage);
-    return view_of(storage, *dtype, std::move(sizes), std::move(strides), offset, what_ + ": the tensor '" + name + "'");
+    return view_of(storage, *dtype, std::move(sizes), std::move(strides), offset,
+                   what_ + ": the tensor '" + name + "'");
   }
 
   const std::string& what_;
@@ -223,7 +241,8 @@ class TorchWriter {
     std::unordered_set<std::string_view> names;
     for (const TorchTensor& entry : tensors) {
       QDQ_CHECK(names.insert(entry.name).second, kInvalidArgument, "two tensors have the name '", entry.name, "'");
-      QDQ_CHECK(entry.tensor.defined(), kInvalidArgument, "the tensor '", entry.name, "' is undefined and cannot be saved");
+      QDQ_CHECK(entry.tensor.defined(), kInvalidArgument, "the tensor '", entry.name,
+                "' is undefined and cannot be saved");
       root->entries.emplace_back(pickle_.str(entry.name), value(entry));
     }
     pickle_.root = root;
@@ -234,7 +253,8 @@ class TorchWriter {
     archive.expect(storages_.size() + 3, bytes);
     archive.add("archive/data.pkl", pickle);
     archive.add("archive/byteorder", bytes_of("little"));
-    for (size_t i = 0; i < storages_.size(); ++i) archive.add("archive/data/" + std::to_string(i), {storages_[i]->data(), storages_[i]->size()});
+    for (size_t i = 0; i < storages_.size(); ++i)
+      archive.add("archive/data/" + std::to_string(i), {storages_[i]->data(), storages_[i]->size()});
     archive.add("archive/version", bytes_of("3\n"));
     return archive.finish();
   }
@@ -257,7 +277,8 @@ class TorchWriter {
   const PickleValue* value(const TorchTensor& entry) {
     const Tensor& tensor = entry.tensor;
     const auto* end = std::end(kStorageTypes);
-    const auto* type = std::find_if(std::begin(kStorageTypes), end, [&](const StorageType& t) { return t.dtype == tensor.dtype(); });
+    const auto* type =
+        std::find_if(std::begin(kStorageTypes), end, [&](const StorageType& t) { return t.dtype == tensor.dtype(); });
     // Parameters carry requires_grad themselves; the tensor inside does not.
     const PickleValue* requires_grad = pickle_.boolean(entry.requires_grad && !entry.is_parameter);
     std::vector<const PickleValue*> args = {storage(tensor, type == end ? nullptr : type),
@@ -281,8 +302,8 @@ class TorchWriter {
     if (out) return out;
     const size_t count = tensor.storage()->size() / (type ? size_of(type->dtype) : 1);
     PickleValue* id = pickle_.add(Kind::kPersistentId);
-    id->args = pickle_.tuple(
-        {text("storage"), global(type ? type->name : kUntypedStorage), pickle_.str(key), text("cpu"), pickle_.integer(static_cast<int64_t>(count))});
+    id->args = pickle_.tuple({text("storage"), global(type ? type->name : kUntypedStorage), pickle_.str(key),
+                              text("cpu"), pickle_.integer(static_cast<int64_t>(count))});
     out = id;
     return out;
   }
@@ -309,7 +330,8 @@ std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what
 
 Bytes write_torch_file(std::span<const TorchTensor> tensors) { return TorchWriter().write(tensors); }
 
-Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what) {
+Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset,
+                         const std::string& what) {
   std::shared_ptr<Storage> storage = copy_of(bytes);
   if (dtype == DType::kBool) make_bools(*storage);
   return view_of(std::move(storage), dtype, std::move(sizes), std::move(strides), offset, what);

@@ -23,7 +23,8 @@ struct TorchTensor {
 // the pickle names anything that a dictionary of dense tensors does not need ("os.system"), holds other values, or if
 // the file is big endian, a TorchScript archive or of the format before PyTorch 1.6.
 // `is_verified` as ZipReader has it.
-std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what = "the torch.save file", bool is_verified = false);
+std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what = "the torch.save file",
+                                         bool is_verified = false);
 
 // A torch.save file with a dictionary of the tensors that torch.load(..., weights_only=True) reads. Storages are
 // written once, whole, at multiples of 64 bytes; equal input gives equal bytes. Throws Error{kInvalidArgument} if a
@@ -33,6 +34,7 @@ Bytes write_torch_file(std::span<const TorchTensor> tensors);
 // A tensor over a copy of raw bytes, as the archive layout of newer PyTorch keeps its weights. Bytes of bools become 0
 // or 1.
 // Throws Error{kBadFile} if an element would lie outside the bytes.
-Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset, const std::string& what);
+Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset,
+                         const std::string& what);
 
 }  // namespace qdq::format

@@ -13,7 +13,8 @@ namespace qdq::format {
 
 namespace {
 
-constexpr uint32_t kLocalHeader = 0x04034b50, kCentralHeader = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50, kEnd64Locator = 0x07064b50;
+constexpr uint32_t kLocalHeader = 0x04034b50, kCentralHeader = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50,
+                   kEnd64Locator = 0x07064b50;
 constexpr size_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size = 56, kLocatorSize = 20;
 constexpr uint16_t kZip64Extra = 1, kStored = 0, kDeflated = 8;
 constexpr uint16_t kEncrypted = 1, kDescriptor = 8, kUtf8 = 0x800;
@@ -49,8 +50,8 @@ constexpr CrcTables kCrc = make_crc_tables();
 // The register after eight more bytes. Inline by force: a call costs a quarter more.
 inline __attribute__((always_inline)) uint32_t crc_after(uint32_t crc, ByteSpan bytes, size_t at) {
   const uint32_t low = number_at<uint32_t>(bytes, at) ^ crc, high = number_at<uint32_t>(bytes, at + 4);
-  return kCrc[7][low & 0xFF] ^ kCrc[6][low >> 8 & 0xFF] ^ kCrc[5][low >> 16 & 0xFF] ^ kCrc[4][low >> 24] ^ kCrc[3][high & 0xFF] ^
-         kCrc[2][high >> 8 & 0xFF] ^ kCrc[1][high >> 16 & 0xFF] ^ kCrc[0][high >> 24];
+  return kCrc[7][low & 0xFF] ^ kCrc[6][low >> 8 & 0xFF] ^ kCrc[5][low >> 16 & 0xFF] ^ kCrc[4][low >> 24] ^
+         kCrc[3][high & 0xFF] ^ kCrc[2][high >> 8 & 0xFF] ^ kCrc[1][high >> 16 & 0xFF] ^ kCrc[0][high >> 24];
 }
 
 // The product of two polynomials modulo the CRC's; the highest bit stands for x^0.
@@ -97,40 +98,49 @@ uint32_t crc32(ByteSpan bytes) {
   return ~crc;
 }
 
-ZipReader::ZipReader(ByteSpan bytes, std::string what, bool is_verified) : bytes_(bytes), what_(std::move(what)), is_verified_(is_verified) {
+ZipReader::ZipReader(ByteSpan bytes, std::string what, bool is_verified)
+    : bytes_(bytes), what_(std::move(what)), is_verified_(is_verified) {
   read_directory(find_directory());
   check_overlaps();
   by_name_.reserve(entries_.size());
   for (size_t i = 0; i < entries_.size(); ++i)
-    if (!by_name_.emplace(entries_[i].name, i).second) bad("the member '", entries_[i].name, "' stands in the archive twice");
+    if (!by_name_.emplace(entries_[i].name, i).second)
+      bad("the member '", entries_[i].name, "' stands in the archive twice");
 }
 
 // The end record stands last, but a comment of up to 65535 bytes may follow it.
 ZipReader::Directory ZipReader::find_directory() const {
-  if (bytes_.size() < kEndSize || (number_at<uint32_t>(bytes_, 0) != kLocalHeader && number_at<uint32_t>(bytes_, 0) != kEnd))
+  if (bytes_.size() < kEndSize ||
+      (number_at<uint32_t>(bytes_, 0) != kLocalHeader && number_at<uint32_t>(bytes_, 0) != kEnd))
     bad("this is not a zip archive");
   size_t end = bytes_.size() - kEndSize;
   const size_t lowest = end > 0xFFFF ? end - 0xFFFF : 0;
-  while (number_at<uint32_t>(bytes_, end) != kEnd || end + kEndSize + number_at<uint16_t>(bytes_, end + 20) > bytes_.size()) {
+  while (number_at<uint32_t>(bytes_, end) != kEnd ||
+         end + kEndSize + number_at<uint16_t>(bytes_, end + 20) > bytes_.size()) {
     if (end == lowest) bad("the end record of the zip archive is missing; the file was probably cut off");
     --end;
   }
   const uint16_t disk = number_at<uint16_t>(bytes_, end + 4);
   QDQ_CHECK(disk == 0 || disk == 0xFFFF, kUnsupported, what_, ": a zip archive that is split over several disks");
-  Directory directory{number_at<uint32_t>(bytes_, end + 16), number_at<uint32_t>(bytes_, end + 12), number_at<uint16_t>(bytes_, end + 10)};
+  Directory directory{number_at<uint32_t>(bytes_, end + 16), number_at<uint32_t>(bytes_, end + 12),
+                      number_at<uint16_t>(bytes_, end + 10)};
   uint64_t limit = end;
   const bool wide = directory.offset == kIn64 || directory.size == kIn64 || directory.count == kCountIn64;
   if (wide && end >= kLocatorSize && number_at<uint32_t>(bytes_, end - kLocatorSize) == kEnd64Locator) {
     const uint64_t at = number_at<uint64_t>(bytes_, end - kLocatorSize + 8);
-    if (at > end - kLocatorSize || end - kLocatorSize - at < kEnd64Size || number_at<uint32_t>(bytes_, static_cast<size_t>(at)) != kEnd64)
+    if (at > end - kLocatorSize || end - kLocatorSize - at < kEnd64Size ||
+        number_at<uint32_t>(bytes_, static_cast<size_t>(at)) != kEnd64)
       bad("the zip64 end record is not at offset ", at, ", where its locator says");
     const size_t record = static_cast<size_t>(at);
-    directory = {number_at<uint64_t>(bytes_, record + 48), number_at<uint64_t>(bytes_, record + 40), number_at<uint64_t>(bytes_, record + 32)};
+    directory = {number_at<uint64_t>(bytes_, record + 48), number_at<uint64_t>(bytes_, record + 40),
+                 number_at<uint64_t>(bytes_, record + 32)};
     limit = at;
   }
   if (directory.offset > limit || directory.size > limit - directory.offset)
-    bad("the directory of ", directory.size, " bytes at offset ", directory.offset, " does not fit into ", limit, " bytes");
-  if (directory.count > directory.size / kCentralSize) bad("the directory of ", directory.size, " bytes cannot hold ", directory.count, " entries");
+    bad("the directory of ", directory.size, " bytes at offset ", directory.offset, " does not fit into ", limit,
+        " bytes");
+  if (directory.count > directory.size / kCentralSize)
+    bad("the directory of ", directory.size, " bytes cannot hold ", directory.count, " entries");
   return directory;
 }
 
@@ -163,7 +173,8 @@ void ZipReader::read_directory(const Directory& directory) {
           " does not lie before the directory at ", directory.offset);
     const uint64_t most = entry.method == kDeflated ? entry.compressed_size * kDeflateLimit : entry.compressed_size;
     if (entry.size > most || (entry.method == kStored && entry.size != most))
-      bad("the member '", entry.name, "' claims ", entry.size, " bytes, but takes ", entry.compressed_size, " in the archive");
+      bad("the member '", entry.name, "' claims ", entry.size, " bytes, but takes ", entry.compressed_size,
+          " in the archive");
     entries_.push_back(std::move(entry));
   }
 }
@@ -172,7 +183,8 @@ void ZipReader::read_directory(const Directory& directory) {
 void ZipReader::check_overlaps() const {
   std::vector<size_t> order(entries_.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return entries_[a].header_offset < entries_[b].header_offset; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return entries_[a].header_offset < entries_[b].header_offset; });
   for (size_t i = 1; i < order.size(); ++i) {
     const ZipEntry& before = entries_[order[i - 1]];
     const ZipEntry& after = entries_[order[i]];
@@ -191,38 +203,45 @@ ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
   const std::string where = what_ + ": the local header of '" + entry.name + "'";
   ByteReader in(bytes_.subspan(static_cast<size_t>(entry.header_offset)), where);
   const ByteSpan header = in.take(kLocalSize);
-  if (number_at<uint32_t>(header, 0) != kLocalHeader) bad("the local header of '", entry.name, "' has a wrong signature");
+  if (number_at<uint32_t>(header, 0) != kLocalHeader)
+    bad("the local header of '", entry.name, "' has a wrong signature");
   const uint16_t flags = number_at<uint16_t>(header, 6), method = number_at<uint16_t>(header, 8);
-  if (method != entry.method) bad("the local header of '", entry.name, "' says compression ", method, ", the directory ", entry.method);
+  if (method != entry.method)
+    bad("the local header of '", entry.name, "' says compression ", method, ", the directory ", entry.method);
   if (text_of(in.take(number_at<uint16_t>(header, 26))) != entry.name)
     bad("the local header of '", entry.name, "' has another name than the directory");
   in.take(number_at<uint16_t>(header, 28));
   const uint32_t packed = number_at<uint32_t>(header, 18);
   if (!(flags & kDescriptor) && packed != kIn64 && packed != entry.compressed_size)
     bad("the local header of '", entry.name, "' says ", packed, " bytes, the directory ", entry.compressed_size);
-  if (entry.compressed_size > in.remaining()) bad("the member '", entry.name, "' reaches beyond the end of the archive");
+  if (entry.compressed_size > in.remaining())
+    bad("the member '", entry.name, "' reaches beyond the end of the archive");
   return {flags, entry.header_offset + in.position()};
 }
 
 ZipData ZipReader::read(const ZipEntry& entry) const {
   const Location at = locate(entry);
   QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
-  QDQ_CHECK(entry.method == kStored || entry.method == kDeflated, kUnsupported, what_, ": the member '", entry.name, "' is compressed by method ",
-            entry.method, "; only stored and deflated members are read");
-  const ByteSpan packed = bytes_.subspan(static_cast<size_t>(at.data_offset), static_cast<size_t>(entry.compressed_size));
+  QDQ_CHECK(entry.method == kStored || entry.method == kDeflated, kUnsupported, what_, ": the member '", entry.name,
+            "' is compressed by method ", entry.method, "; only stored and deflated members are read");
+  const ByteSpan packed =
+      bytes_.subspan(static_cast<size_t>(at.data_offset), static_cast<size_t>(entry.compressed_size));
   if (entry.method == kStored) {
-    if (!is_verified_ && crc32(packed) != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
+    if (!is_verified_ && crc32(packed) != entry.crc)
+      bad("the member '", entry.name, "' is damaged: its CRC does not match");
     return ZipData(packed);
   }
   constexpr uint64_t kMost = std::numeric_limits<int>::max();
-  QDQ_CHECK(entry.size <= kMost && entry.compressed_size <= kMost, kUnsupported, what_, ": the deflated member '", entry.name, "' has ", entry.size,
-            " bytes, more than 2 GiB; store it without compression");
+  QDQ_CHECK(entry.size <= kMost && entry.compressed_size <= kMost, kUnsupported, what_, ": the deflated member '",
+            entry.name, "' has ", entry.size, " bytes, more than 2 GiB; store it without compression");
   Bytes out(static_cast<size_t>(entry.size));
   // The decoder wants a place to write even where nothing is written.
   std::byte nothing{};
-  const int count = stbi_zlib_decode_noheader_buffer(reinterpret_cast<char*>(out.empty() ? &nothing : out.data()), static_cast<int>(out.size()),
-                                                     reinterpret_cast<const char*>(packed.data()), static_cast<int>(packed.size()));
-  if (count != static_cast<int>(out.size()) || crc32(out) != entry.crc) bad("the deflated member '", entry.name, "' is damaged");
+  const int count = stbi_zlib_decode_noheader_buffer(
+      reinterpret_cast<char*>(out.empty() ? &nothing : out.data()), static_cast<int>(out.size()),
+      reinterpret_cast<const char*>(packed.data()), static_cast<int>(packed.size()));
+  if (count != static_cast<int>(out.size()) || crc32(out) != entry.crc)
+    bad("the deflated member '", entry.name, "' is damaged");
   return ZipData(std::move(out));
 }
 
@@ -235,8 +254,8 @@ ZipData ZipReader::read(std::string_view name) const {
 ZipWriter::ZipWriter() = default;
 
 ZipWriter::ZipWriter(Options options) : options_(options) {
-  QDQ_CHECK(std::has_single_bit(options.alignment) && options.alignment <= 4096, kInvalidArgument, "the alignment ", options.alignment,
-            " of zip members is not a power of two up to 4096");
+  QDQ_CHECK(std::has_single_bit(options.alignment) && options.alignment <= 4096, kInvalidArgument, "the alignment ",
+            options.alignment, " of zip members is not a power of two up to 4096");
 }
 
 void ZipWriter::expect(size_t members, uint64_t bytes) {
@@ -247,8 +266,10 @@ void ZipWriter::expect(size_t members, uint64_t bytes) {
 }
 
 void ZipWriter::add(std::string_view name, ByteSpan data) {
-  QDQ_CHECK(!name.empty() && name.size() <= 0xFFFF, kInvalidArgument, "a zip member needs a name of 1 to 65535 bytes, found ", name.size());
-  QDQ_CHECK(by_name_.emplace(name, entries_.size()).second, kInvalidArgument, "the zip member '", name, "' was added twice");
+  QDQ_CHECK(!name.empty() && name.size() <= 0xFFFF, kInvalidArgument,
+            "a zip member needs a name of 1 to 65535 bytes, found ", name.size());
+  QDQ_CHECK(by_name_.emplace(name, entries_.size()).second, kInvalidArgument, "the zip member '", name,
+            "' was added twice");
   const ZipEntry entry{std::string(name), data.size(), data.size(), out_.size(), crc32(data), kStored};
   const bool wide = options_.always_zip64 || entry.size >= kIn64;
   Bytes extra;

@@ -42,8 +42,8 @@ class ZipReader {
  public:
   // The bytes must outlive the reader and the ZipData it gives out. `what` names the archive in errors: "model.pt2".
   // Throws Error{kBadFile} if this is not a zip archive or its directory contradicts itself, Error{kUnsupported} if it
-  // is split over several disks. `is_verified`: the bytes are known to be what was written, for instance as a member of another archive; then
-  // the CRCs of stored members are not computed once more.
+  // is split over several disks. `is_verified`: the bytes are known to be what was written, for instance as a member of
+  // another archive; then the CRCs of stored members are not computed once more.
   explicit ZipReader(ByteSpan bytes, std::string what = "the zip archive", bool is_verified = false);
   ZipReader(ZipReader&&) = default;
   ZipReader& operator=(ZipReader&&) = default;
@@ -71,7 +71,9 @@ class ZipReader {
   void read_directory(const Directory& directory);
   void check_overlaps() const;
   Location locate(const ZipEntry& entry) const;
-  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const { fail(ErrorCode::kBadFile, what_, ": ", parts...); }
+  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const {
+    fail(ErrorCode::kBadFile, what_, ": ", parts...);
+  }
 
   ByteSpan bytes_;
   std::string what_;
@@ -94,7 +96,8 @@ class ZipWriter {
   ZipWriter();
   explicit ZipWriter(Options options);
 
-  // Takes memory for members with so many bytes in all, with what the archive puts around them, so that nothing is copied as it grows.
+  // Takes memory for members with so many bytes in all, with what the archive puts around them, so that nothing is
+  // copied as it grows.
   void expect(size_t members, uint64_t bytes);
   // Throws Error{kInvalidArgument} if the name is empty, too long (65535 bytes) or was added before.
   void add(std::string_view name, ByteSpan data);

@@ -83,8 +83,8 @@ std::vector<Node*> Node::input_nodes() const {
   return out;
 }
 
-// Brings the users of all inputs in line after the arguments changed. As in torch.fx, a node whose arguments are set goes to
-// the end of the line of every input, also of those that stay (torch/fx/node.py, __update_args_kwargs).
+// Brings the users of all inputs in line after the arguments changed. As in torch.fx, a node whose arguments are set
+// goes to the end of the line of every input, also of those that stay (torch/fx/node.py, __update_args_kwargs).
 void Node::update_users(const std::vector<Node*>& before) {
   for (Node* input : before) input->users_.erase(std::find(input->users_.begin(), input->users_.end(), this));
   for (Node* input : input_nodes()) input->users_.push_back(this);
@@ -147,7 +147,8 @@ Node* Graph::find(std::string_view name) const {
 }
 
 Node* Graph::output_node() const {
-  QDQ_CHECK(!nodes_.empty() && nodes_.back()->op_ == Node::Op::kOutput, kInvalidArgument, "the graph does not end with an output node");
+  QDQ_CHECK(!nodes_.empty() && nodes_.back()->op_ == Node::Op::kOutput, kInvalidArgument,
+            "the graph does not end with an output node");
   return nodes_.back().get();
 }
 
@@ -194,8 +195,8 @@ std::string name_of_target(Node::Op op, const std::string& target) {
 
 std::string node_name_of(std::string_view attribute) { return identifier_of(snake_case(attribute)); }
 
-// PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a free name stays as it is; of a taken one the number at its end,
-// or the last number given to its base, is counted up.
+// PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a free name stays as it is; of a taken one the number at
+// its end, or the last number given to its base, is counted up.
 std::string Graph::unique_name(std::string candidate) const {
   candidate = identifier_of(candidate);
   if (candidate.empty()) candidate = "_unnamed";
@@ -203,7 +204,8 @@ std::string Graph::unique_name(std::string candidate) const {
   int64_t number = 0;
   const size_t underscore = candidate.rfind('_');
   if (underscore != std::string::npos && underscore + 1 < candidate.size() && candidate.size() - underscore <= 10 &&
-      std::all_of(candidate.begin() + static_cast<int64_t>(underscore) + 1, candidate.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) {
+      std::all_of(candidate.begin() + static_cast<int64_t>(underscore) + 1, candidate.end(),
+                  [](unsigned char c) { return std::isdigit(c) != 0; })) {
     base = candidate.substr(0, underscore);
     number = std::stoll(candidate.substr(underscore + 1));
   }
@@ -214,7 +216,8 @@ std::string Graph::unique_name(std::string candidate) const {
   return candidate;
 }
 
-Node* Graph::create(Node::Op op, std::string target, std::vector<Argument> args, Node::Kwargs kwargs, std::string name) {
+Node* Graph::create(Node::Op op, std::string target, std::vector<Argument> args, Node::Kwargs kwargs,
+                    std::string name) {
   const auto place = insert_before_ ? insert_before_->position_ : nodes_.end();
   std::unique_ptr<Node> owned(new Node());
   Node* node = owned.get();
@@ -234,7 +237,8 @@ Node* Graph::create(Node::Op op, std::string target, std::vector<Argument> args,
 void Graph::move_before(Node* node, Node* place) { nodes_.splice(place->position_, nodes_, node->position_); }
 
 void Graph::erase(Node* node) {
-  QDQ_CHECK(node->users_.empty(), kInternal, "node ", node->name_, " is erased although ", node->users_.front()->name_, " uses it");
+  QDQ_CHECK(node->users_.empty(), kInternal, "node ", node->name_, " is erased although ", node->users_.front()->name_,
+            " uses it");
   node->set_args({});
   node->set_kwargs({});
   by_name_.erase(node->name_);
@@ -253,7 +257,8 @@ bool Graph::eliminate_dead_code(const std::function<bool(const Node*)>& keep) {
   bool changed = false;
   for (Node* node = last(); node != nullptr;) {
     Node* before = node->prev();
-    const bool removable = node->op_ == Node::Op::kGetAttr || (node->op_ == Node::Op::kCallFunction && !is_in_place(node->target_));
+    const bool removable =
+        node->op_ == Node::Op::kGetAttr || (node->op_ == Node::Op::kCallFunction && !is_in_place(node->target_));
     if (removable && node->users_.empty() && !(keep && keep(node))) {
       erase(node);
       changed = true;

@@ -1,7 +1,7 @@
 // The IR: an FX-like graph of named ATen calls, after torch.fx.Graph and torch.fx.Node.
 //
-// A graph is the flat, unlifted form of an exported program: one get_attr node per parameter, buffer and constant first, then the
-// user inputs as placeholders, then the operators in execution order, then one output node.
+// A graph is the flat, unlifted form of an exported program: one get_attr node per parameter, buffer and constant
+// first, then the user inputs as placeholders, then the operators in execution order, then one output node.
 #pragma once
 
 #include <cstdint>
@@ -39,19 +39,19 @@ class Argument {
  public:
   using List = std::vector<Argument>;
 
-  Argument() = default;                                         // None
-  Argument(Node* node) : value_(node) {}                        // NOLINT: implicit, so that argument lists read like PyTorch's
-  Argument(bool value) : value_(value) {}                       // NOLINT
-  Argument(int64_t value) : value_(value) {}                    // NOLINT
-  Argument(int value) : value_(static_cast<int64_t>(value)) {}  // NOLINT
-  Argument(double value) : value_(value) {}                     // NOLINT
-  Argument(std::string value) : value_(std::move(value)) {}     // NOLINT
-  Argument(const char* value) : value_(std::string(value)) {}   // NOLINT
-  Argument(DType value) : value_(value) {}                      // NOLINT
-  Argument(MemoryFormat value) : value_(value) {}               // NOLINT
-  Argument(Layout value) : value_(value) {}                     // NOLINT
-  Argument(Device value) : value_(std::move(value)) {}          // NOLINT
-  Argument(List value) : value_(std::move(value)) {}            // NOLINT
+  Argument() = default;                   // None
+  Argument(Node* node) : value_(node) {}  // Implicit, so that argument lists read like PyTorch's
+  Argument(bool value) : value_(value) {}
+  Argument(int64_t value) : value_(value) {}
+  Argument(int value) : value_(static_cast<int64_t>(value)) {}
+  Argument(double value) : value_(value) {}
+  Argument(std::string value) : value_(std::move(value)) {}
+  Argument(const char* value) : value_(std::string(value)) {}
+  Argument(DType value) : value_(value) {}
+  Argument(MemoryFormat value) : value_(value) {}
+  Argument(Layout value) : value_(value) {}
+  Argument(Device value) : value_(std::move(value)) {}
+  Argument(List value) : value_(std::move(value)) {}
 
   template <class T> bool is() const { return std::holds_alternative<T>(value_); }
   bool is_none() const { return is<std::monostate>(); }
@@ -78,7 +78,8 @@ class Argument {
   const auto& variant() const { return value_; }
 
  private:
-  std::variant<std::monostate, Node*, bool, int64_t, double, std::string, DType, MemoryFormat, Layout, Device, List> value_;
+  std::variant<std::monostate, Node*, bool, int64_t, double, std::string, DType, MemoryFormat, Layout, Device, List>
+      value_;
 };
 
 // What is known of a value before running: torch.export's "val" metadata.
@@ -124,8 +125,8 @@ class Node {
 
   Op op() const { return op_; }
   const std::string& name() const { return name_; }
-  // call_function: "torch.ops.aten.conv2d.default" or "operator.getitem"; get_attr: the attribute's name "layer1.0.conv1.weight";
-  // call_module: the module's name; placeholder: the input's name; output: "output".
+  // call_function: "torch.ops.aten.conv2d.default" or "operator.getitem"; get_attr: the attribute's name
+  // "layer1.0.conv1.weight"; call_module: the module's name; placeholder: the input's name; output: "output".
   const std::string& target() const { return target_; }
   void set_target(std::string target) { target_ = std::move(target); }
   bool is(std::string_view function_target) const { return op_ == Op::kCallFunction && target_ == function_target; }
@@ -146,8 +147,8 @@ class Node {
   std::vector<Node*> input_nodes() const;
 
   void replace_input_with(Node* old_input, Node* new_input);
-  // Makes the users of this node (those for which `which` holds; all if empty) use `other` instead; returns those changed.
-  // `other` itself is left alone.
+  // Makes the users of this node (those for which `which` holds; all if empty) use `other` instead; returns those
+  // changed. `other` itself is left alone.
   std::vector<Node*> replace_all_uses_with(Node* other, const std::function<bool(Node*)>& which = {});
 
   Graph& graph() const { return *graph_; }
@@ -189,13 +190,16 @@ class Graph {
   Node* output_node() const;                // throws Error{kInvalidArgument} if there is none
   std::vector<Node*> placeholders() const;
 
-  // Adds a node before the insert point (the end, unless set). The name is made unique with PyTorch's rule: a taken name gets
-  // the suffix _1, _2, ... An empty name is derived from the target ("quantize_per_tensor_default").
-  Node* create(Node::Op op, std::string target, std::vector<Argument> args = {}, Node::Kwargs kwargs = {}, std::string name = {});
+  // Adds a node before the insert point (the end, unless set). The name is made unique with PyTorch's rule: a taken
+  // name gets the suffix _1, _2, ... An empty name is derived from the target ("quantize_per_tensor_default").
+  Node* create(Node::Op op, std::string target, std::vector<Argument> args = {}, Node::Kwargs kwargs = {},
+               std::string name = {});
   Node* call(std::string target, std::vector<Argument> args, Node::Kwargs kwargs = {}, std::string name = {}) {
     return create(Node::Op::kCallFunction, std::move(target), std::move(args), std::move(kwargs), std::move(name));
   }
-  Node* get_attr(std::string attribute, std::string name = {}) { return create(Node::Op::kGetAttr, std::move(attribute), {}, {}, std::move(name)); }
+  Node* get_attr(std::string attribute, std::string name = {}) {
+    return create(Node::Op::kGetAttr, std::move(attribute), {}, {}, std::move(name));
+  }
 
   // Where create() puts nodes while this object lives; then the point is as before.
   class InsertPoint {
@@ -206,7 +210,9 @@ class Graph {
 
    private:
     friend class Graph;
-    InsertPoint(Graph& graph, Node* before) : graph_(graph), saved_(graph.insert_before_) { graph.insert_before_ = before; }
+    InsertPoint(Graph& graph, Node* before) : graph_(graph), saved_(graph.insert_before_) {
+      graph.insert_before_ = before;
+    }
     Graph& graph_;
     Node* saved_;
   };
@@ -216,8 +222,8 @@ class Graph {
   void move_before(Node* node, Node* place);
   // Throws Error{kInternal} if the node still has users.
   void erase(Node* node);
-  // Erases call_function and get_attr nodes without users, from the end; in-place operators (a trailing underscore in the operator's
-  // name), those for which `keep` holds, and call_module stay. Returns whether anything went.
+  // Erases call_function and get_attr nodes without users, from the end; in-place operators (a trailing underscore in
+  // the operator's name), those for which `keep` holds, and call_module stay. Returns whether anything went.
   bool eliminate_dead_code(const std::function<bool(const Node*)>& keep = {});
   // A name that no node has yet, made from the candidate as PyTorch does.
   std::string unique_name(std::string candidate) const;
@@ -236,8 +242,8 @@ class Graph {
   Node* insert_before_ = nullptr;
 };
 
-// The attribute name "conv.weight" as a node name: "conv_weight"; a leading digit gets a _ in front and capitals go as in PyTorch:
-// "normLayer.weight" gives "norm_layer_weight".
+// The attribute name "conv.weight" as a node name: "conv_weight"; a leading digit gets a _ in front and capitals go as
+// in PyTorch: "normLayer.weight" gives "norm_layer_weight".
 std::string node_name_of(std::string_view attribute);
 
 }  // namespace qdq

@@ -13,10 +13,13 @@ const Attribute* Program::find_attribute(std::string_view name) const {
   return nullptr;
 }
 
-Attribute* Program::find_attribute(std::string_view name) { return const_cast<Attribute*>(static_cast<const Program*>(this)->find_attribute(name)); }
+Attribute* Program::find_attribute(std::string_view name) {
+  return const_cast<Attribute*>(static_cast<const Program*>(this)->find_attribute(name));
+}
 
 Attribute& Program::add_attribute(Attribute attribute) {
-  QDQ_CHECK(find_attribute(attribute.name) == nullptr, kInvalidArgument, "the program has an attribute '", attribute.name, "' already");
+  QDQ_CHECK(find_attribute(attribute.name) == nullptr, kInvalidArgument, "the program has an attribute '",
+            attribute.name, "' already");
   attributes.push_back(std::move(attribute));
   return attributes.back();
 }
@@ -45,7 +48,9 @@ const Tensor& Program::attribute_of(const Node& get_attr) const {
   const Attribute* attribute = find_attribute(get_attr.target());
   if (attribute == nullptr || !attribute->tensor.defined())
     throw Error(ErrorCode::kInvalidArgument,
-                concat("node ", get_attr.name(), " reads the attribute '", get_attr.target(), "', which the program does not have"), get_attr.name());
+                concat("node ", get_attr.name(), " reads the attribute '", get_attr.target(),
+                       "', which the program does not have"),
+                get_attr.name());
   return attribute->tensor;
 }
 
@@ -100,23 +105,24 @@ struct ArgumentPrinter {
   std::string operator()(const Device& value) const { return value.name; }
   std::string operator()(const Argument::List& list) const {
     std::string out = "[";
-    for (size_t i = 0; i < list.size(); ++i) out += (i ? ", " : "") + print(list[i]);
+    for (size_t i = 0; i < list.size(); ++i) out += (i ? ", " : "") + to_text(list[i]);
     return out + "]";
   }
 };
 
 std::string print_args(const Node& node) {
   std::string out = "(args = (";
-  for (size_t i = 0; i < node.args().size(); ++i) out += (i ? ", " : "") + print(node.args()[i]);
+  for (size_t i = 0; i < node.args().size(); ++i) out += (i ? ", " : "") + to_text(node.args()[i]);
   if (node.args().size() == 1) out += ",";
   out += "), kwargs = {";
-  for (size_t i = 0; i < node.kwargs().size(); ++i) out += (i ? ", " : "") + node.kwargs()[i].first + ": " + print(node.kwargs()[i].second);
+  for (size_t i = 0; i < node.kwargs().size(); ++i)
+    out += (i ? ", " : "") + node.kwargs()[i].first + ": " + to_text(node.kwargs()[i].second);
   return out + "})";
 }
 
 std::string print_output(const Argument& argument) {
   if (argument.is_node()) return argument.node()->name();
-  if (!argument.is_list()) return print(argument);
+  if (!argument.is_list()) return to_text(argument);
   std::string out = "(";
   for (size_t i = 0; i < argument.list().size(); ++i) out += (i ? ", " : "") + print_output(argument.list()[i]);
   return out + (argument.list().size() == 1 ? ",)" : ")");
@@ -124,25 +130,27 @@ std::string print_output(const Argument& argument) {
 
 }  // namespace
 
-std::string print(const Argument& argument) { return std::visit(ArgumentPrinter{}, argument.variant()); }
+std::string to_text(const Argument& argument) { return std::visit(ArgumentPrinter{}, argument.variant()); }
 
-std::string print(const Graph& graph) {
+std::string to_text(const Graph& graph) {
   std::string out = "graph():\n";
   for (const Node* node : graph.nodes()) {
     if (node->op() == Node::Op::kOutput) {
       out += concat("    return ", print_output(node->arg(0)), "\n");
       continue;
     }
-    out += concat("    %", node->name(), " : [num_users=", node->users().size(), "] = ", to_string(node->op()), "[target=", node->target(), "]");
+    out += concat("    %", node->name(), " : [num_users=", node->users().size(), "] = ", to_string(node->op()),
+                  "[target=", node->target(), "]");
     if (node->op() != Node::Op::kPlaceholder && node->op() != Node::Op::kGetAttr) out += print_args(*node);
     out += "\n";
   }
   return out;
 }
 
-void verify(const Program& program) {
+void verify_program(const Program& program) {
   const auto bad = [](const Node* node, const auto&... parts) {
-    throw Error(ErrorCode::kInvalidArgument, concat("node ", node->name(), " ", parts...), node->name(), node->target());
+    throw Error(ErrorCode::kInvalidArgument, concat("node ", node->name(), " ", parts...), node->name(),
+                node->target());
   };
   std::unordered_set<const Node*> defined;
   std::unordered_set<std::string> names;
@@ -159,19 +167,21 @@ void verify(const Program& program) {
     }
     for (const Node* user : node->users()) {
       const std::vector<Node*> inputs = user->input_nodes();
-      if (std::find(inputs.begin(), inputs.end(), node) == inputs.end()) bad(node, "has the user ", user->name(), ", which does not use it");
+      if (std::find(inputs.begin(), inputs.end(), node) == inputs.end())
+        bad(node, "has the user ", user->name(), ", which does not use it");
     }
     if (node->op() == Node::Op::kGetAttr && attributes.count(node->target()) == 0)
       bad(node, "reads the attribute '", node->target(), "', which the program does not have");
-    if ((node->op() == Node::Op::kOutput) != (node == nodes.back())) bad(node, "is out of place: a graph has one output node, at its end");
+    if ((node->op() == Node::Op::kOutput) != (node == nodes.back()))
+      bad(node, "is out of place: a graph has one output node, at its end");
     defined.insert(node);
   }
   program.graph->output_node();
   for (const BufferMutation& mutation : program.buffer_mutations) {
-    QDQ_CHECK(names.count(mutation.node) != 0, kInvalidArgument, "the mutated buffer '", mutation.buffer, "' takes its value from node ",
-              mutation.node, ", which the graph does not have");
-    QDQ_CHECK(attributes.count(mutation.buffer) != 0, kInvalidArgument, "the program mutates a buffer '", mutation.buffer,
-              "', which it does not have");
+    QDQ_CHECK(names.count(mutation.node) != 0, kInvalidArgument, "the mutated buffer '", mutation.buffer,
+              "' takes its value from node ", mutation.node, ", which the graph does not have");
+    QDQ_CHECK(attributes.count(mutation.buffer) != 0, kInvalidArgument, "the program mutates a buffer '",
+              mutation.buffer, "', which it does not have");
   }
 }
 

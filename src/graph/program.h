@@ -27,8 +27,8 @@ struct BufferMutation {
   std::string buffer;  // the attribute it is written to
 };
 
-// A user input that was a constant at export (None, a number, a string): the graph has the value in it and does not take the input,
-// but a caller of the exported program passes it.
+// A user input that was a constant at export (None, a number, a string): the graph has the value in it and does not
+// take the input, but a caller of the exported program passes it.
 struct ConstantInput {
   size_t position = 0;  // among all user inputs, counted with the constant ones
   std::string name;
@@ -74,13 +74,13 @@ class Program {
 
 // Text that reads like PyTorch's Graph.__str__:
 // "    %relu : [num_users=1] = call_function[target=torch.ops.aten.relu.default](args = (%conv2d,), kwargs = {})".
-std::string print(const Graph& graph);
+std::string to_text(const Graph& graph);
 // One argument as PyTorch prints it: "%x", "[1, 1]", "None", "torch.int8".
-std::string print(const Argument& argument);
+std::string to_text(const Argument& argument);
 
-// Checks that the graph is one that can be run: names unique, every argument defined before its use and in this graph, users and
-// inputs agree, one output node at the end, every get_attr names an attribute. Throws Error{kInvalidArgument} naming the first
-// node that does not hold.
-void verify(const Program& program);
+// Checks that the graph is one that can be run: names unique, every argument defined before its use and in this graph,
+// users and inputs agree, one output node at the end, every get_attr names an attribute. Throws Error{kInvalidArgument}
+// naming the first node that does not hold.
+void verify_program(const Program& program);
 
 }  // namespace qdq

@@ -45,8 +45,8 @@ class SchemaParser {
   std::string word(std::string_view more = "") {
     skip_space();
     const size_t begin = at_;
-    while (at_ < text_.size() &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || more.find(text_[at_]) != std::string_view::npos))
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
+                                  more.find(text_[at_]) != std::string_view::npos))
       ++at_;
     QDQ_CHECK(at_ > begin, kInternal, "the operator schema '", text_, "' lacks a name at character ", at_);
     return std::string(text_.substr(begin, at_ - begin));
@@ -112,7 +112,8 @@ class SchemaParser {
     if (is_float) return std::strtod(token.c_str(), nullptr);
     char* end = nullptr;
     const int64_t integer = std::strtoll(token.c_str(), &end, 10);
-    QDQ_CHECK(end != token.c_str() && *end == '\0', kInternal, "the operator schema '", text_, "' has the default '", token, "'");
+    QDQ_CHECK(end != token.c_str() && *end == '\0', kInternal, "the operator schema '", text_, "' has the default '",
+              token, "'");
     return integer;
   }
 

@@ -13,7 +13,8 @@ namespace qdq {
 // One argument: "SymInt[2] stride=1" has type "SymInt", is_list, list_size 2 and the default 1, which means [1, 1].
 struct SchemaArgument {
   std::string name;
-  std::string type;  // "Tensor", "int", "SymInt", "float", "bool", "str", "Scalar", "ScalarType", "Layout", "Device", "MemoryFormat"
+  // "Tensor", "int", "SymInt", "float", "bool", "str", "Scalar", "ScalarType", "Layout", "Device", "MemoryFormat"
+  std::string type;
   bool is_list = false;
   int64_t list_size = 0;           // of "int[2]": one number stands for this many; else 0
   bool is_optional = false;        // "Tensor?", "int[]?"
@@ -29,7 +30,8 @@ struct Schema {
   size_t num_returns = 1;
   bool returns_list = false;  // "Tensor[]"
 
-  // Parses "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Throws Error{kInternal} on malformed text.
+  // Parses "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Throws Error{kInternal} on malformed
+  // text.
   static Schema parse(std::string_view text);
   std::optional<size_t> index_of(std::string_view argument) const;
   size_t num_positional() const;

@@ -17,10 +17,12 @@ constexpr std::pair<std::string_view, std::string_view> kModules[] = {
     {"normalization.", "LayerNorm GroupNorm LocalResponseNorm RMSNorm"},
     {"instancenorm.", "InstanceNorm1d InstanceNorm2d InstanceNorm3d"},
     {"activation.",
-     "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Hardswish Hardsigmoid Hardtanh Sigmoid Tanh Softmax LogSoftmax Softplus "
+     "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Hardswish Hardsigmoid Hardtanh Sigmoid Tanh Softmax "
+     "LogSoftmax Softplus "
      "Softsign Threshold GLU MultiheadAttention"},
     {"pooling.",
-     "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d "
+     "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d "
+     "AdaptiveAvgPool3d "
      "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d"},
     {"sparse.", "Embedding EmbeddingBag"},
     {"dropout.", "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout"},
@@ -108,7 +110,8 @@ std::string source_name(std::string_view public_name) {
   const std::string_view name = public_name.substr(std::min(public_name.size(), kClasses.size()));
   if (public_name.starts_with(kClasses) && name.find('.') == std::string_view::npos)
     for (const auto& [module, classes] : kModules)
-      if (concat(" ", classes, " ").find(concat(" ", name, " ")) != std::string::npos) return concat("torch.nn.modules.", module, name);
+      if (concat(" ", classes, " ").find(concat(" ", name, " ")) != std::string::npos)
+        return concat("torch.nn.modules.", module, name);
   return std::string(public_name);
 }
 
@@ -121,7 +124,8 @@ std::vector<std::string> equivalent_sources(const std::string& source) {
   return out;
 }
 
-std::vector<SourcePartition> get_source_partitions(const Graph& graph, const std::vector<std::string>& wanted_sources, const NodeFilter& filter) {
+std::vector<SourcePartition> get_source_partitions(const Graph& graph, const std::vector<std::string>& wanted_sources,
+                                                   const NodeFilter& filter) {
   struct BySource {
     std::string source;
     std::vector<std::pair<std::string, SourcePartition>> calls;
@@ -129,17 +133,21 @@ std::vector<SourcePartition> get_source_partitions(const Graph& graph, const std
   std::vector<BySource> groups;
   for (Node* node : graph.nodes()) {
     const auto [source, name] = source_of(*node);
-    if (source.empty() || std::find(wanted_sources.begin(), wanted_sources.end(), source) == wanted_sources.end()) continue;
+    if (source.empty() || std::find(wanted_sources.begin(), wanted_sources.end(), source) == wanted_sources.end())
+      continue;
     auto group = std::find_if(groups.begin(), groups.end(), [&](const BySource& g) { return g.source == source; });
     if (group == groups.end()) group = groups.insert(groups.end(), BySource{source, {}});
     auto call = std::find_if(group->calls.begin(), group->calls.end(), [&](const auto& c) { return c.first == name; });
-    if (call == group->calls.end()) call = group->calls.insert(group->calls.end(), {name, SourcePartition{source, {}, {}, {}, {}}});
+    if (call == group->calls.end())
+      call = group->calls.insert(group->calls.end(), {name, SourcePartition{source, {}, {}, {}, {}}});
     call->second.nodes.push_back(node);
   }
   std::vector<SourcePartition> out;
   for (BySource& group : groups)
     for (auto& [name, partition] : group.calls) {
-      if (filter && !std::all_of(partition.nodes.begin(), partition.nodes.end(), [&](const Node* n) { return filter(*n); })) continue;
+      if (filter &&
+          !std::all_of(partition.nodes.begin(), partition.nodes.end(), [&](const Node* n) { return filter(*n); }))
+        continue;
       find_borders(partition);
       out.push_back(std::move(partition));
     }
@@ -153,15 +161,16 @@ bool are_connected(const SourcePartition& first, const SourcePartition& second) 
   return false;
 }
 
-std::vector<std::vector<SourcePartition>> find_sequential_partitions(const Graph& graph, const std::vector<std::string>& sources,
+std::vector<std::vector<SourcePartition>> find_sequential_partitions(const Graph& graph,
+                                                                     const std::vector<std::string>& sources,
                                                                      const NodeFilter& filter) {
   std::vector<std::vector<SourcePartition>> chains = {{}};
   std::vector<std::string> seen;
   for (const std::string& source : sources) {
     const std::vector<std::string> wanted = equivalent_sources(source);
     for (const std::string& name : wanted)
-      QDQ_CHECK(std::find(seen.begin(), seen.end(), name) == seen.end(), kInvalidArgument, "the pattern contains ", source,
-                " and an equivalent of it; every source of a sequence must be different");
+      QDQ_CHECK(std::find(seen.begin(), seen.end(), name) == seen.end(), kInvalidArgument, "the pattern contains ",
+                source, " and an equivalent of it; every source of a sequence must be different");
     seen.insert(seen.end(), wanted.begin(), wanted.end());
     const std::vector<SourcePartition> partitions = get_source_partitions(graph, wanted, filter);
     std::vector<std::vector<SourcePartition>> longer;

@@ -10,31 +10,33 @@
 
 namespace qdq {
 
-// The program of an ONNX model (opset 13 and later, ai.onnx operators): ATen calls as torch.export makes them of the same network, so that
-// every quantizer finds its patterns. Initializers are the parameters; dimensions with names, or unknown ones, are symbols (s0, s1, ...).
+// The program of an ONNX model (opset 13 and later, ai.onnx operators): ATen calls as torch.export makes them of the
+// same network, so that every quantizer finds its patterns. Initializers are the parameters; dimensions with names, or
+// unknown ones, are symbols (s0, s1, ...).
 //
-// What depends on constants and shapes alone is computed at once. MatMul with a constant matrix, with an Add behind it, and Gemm are
-// aten.linear; what the exporter spells out is put together again (SiLU, GELU, scaled_dot_product_attention). QuantizeLinear and
-// DequantizeLinear are the quantized_decomposed calls of a converted program; they multiply by the reciprocal of the scale where ONNX
-// divides, which can move a value that lies within a rounding error of the middle between two integers by one. Node names "/layer1/layer1.0/conv1/Conv"
-// tell the modules. docs/onnx.md has the table of operators.
+// What depends on constants and shapes alone is computed at once. MatMul with a constant matrix, with an Add behind it,
+// and Gemm are aten.linear; what the exporter spells out is put together again (SiLU, GELU,
+// scaled_dot_product_attention). QuantizeLinear and DequantizeLinear are the quantized_decomposed calls of a converted
+// program; they multiply by the reciprocal of the scale where ONNX divides, which can move a value that lies within a
+// rounding error of the middle between two integers by one. Node names "/layer1/layer1.0/conv1/Conv" tell the modules.
+// docs/onnx.md has the table of operators.
 //
-// Throws Error{kBadFile} if the file is damaged, Error{kUnsupported} that lists all operators which qdq cannot read with the nodes that use
-// them, or names the node and the setting that it cannot read. Tensors in other files are asked of `external`.
+// Throws Error{kBadFile} if the file is damaged, Error{kUnsupported} that lists all operators which qdq cannot read
+// with the nodes that use them, or names the node and the setting that it cannot read. Tensors in other files are asked
+// of `external`.
 Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {});
 
 // Whether the bytes begin like an ONNX model, and not like a zip archive.
 bool looks_like_onnx(std::span<const std::byte> bytes);
 
-// A .pt2 or an ONNX file, whichever the bytes are.
-Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {});
-
-// An ONNX model of opset 17, which ONNX Runtime has run since 1.12. Quantized programs become QDQ models: QuantizeLinear and DequantizeLinear
-// around the operators, int8 and uint8 activations, int8 weights per channel or per tensor as initializers, and the bias of a convolution or a
-// two-dimensional linear as int32 with the product of both scales, rounded half to even, as integer kernels want it (where it fits, else float).
-// A range narrower than the data type's becomes a Clip in front; ranges chosen at run time become DynamicQuantizeLinear. Inputs keep their names and open dimensions those of their symbols; outputs
-// are output_0, output_1, ... Equal programs give equal bytes.
-// Throws Error{kUnsupported} that lists everything which has no ONNX form: operators with their nodes, settings with the reason.
+// An ONNX model of opset 17, which ONNX Runtime has run since 1.12. Quantized programs become QDQ models:
+// QuantizeLinear and DequantizeLinear around the operators, int8 and uint8 activations, int8 weights per channel or per
+// tensor as initializers, and the bias of a convolution or a two-dimensional linear as int32 with the product of both
+// scales, rounded half to even, as integer kernels want it (where it fits, else float). A range narrower than the data
+// type's becomes a Clip in front; ranges chosen at run time become DynamicQuantizeLinear. Inputs keep their names and
+// open dimensions those of their symbols; outputs are output_0, output_1, ... Equal programs give equal bytes.
+// Throws Error{kUnsupported} that lists everything which has no ONNX form: operators with their nodes, settings with
+// the reason.
 std::vector<std::byte> save_onnx(const Program& program);
 
 }  // namespace qdq

@@ -1,4 +1,5 @@
-// ATen operators without weights as ONNX ones: arithmetic, shapes, choices. Those that map one to one stand in onnx_operators.cpp.
+// ATen operators without weights as ONNX ones: arithmetic, shapes, choices. Those that map one to one stand in
+// onnx_operators.cpp.
 #include "io/onnx_export.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@ namespace {
 // The name in front of the overload: "add.Tensor" -> "add".
 std::string base(const AtenCall& call) { return call.name().substr(0, call.name().find('.')); }
 
-template <size_t N> const char* find(const std::pair<std::string_view, const char*> (&table)[N], std::string_view name) {
+template <size_t N>
+const char* find(const std::pair<std::string_view, const char*> (&table)[N], std::string_view name) {
   for (const auto& [known, op] : table)
     if (known == name) return op;
   return nullptr;
@@ -19,9 +21,9 @@ template <size_t N> const char* find(const std::pair<std::string_view, const cha
 
 // add, sub, rsub with alpha; mul, div, maximum, minimum, pow.
 void arithmetic(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"add", "Add"}, {"sub", "Sub"},     {"rsub", "Sub"},    {"mul", "Mul"},
-                                                                      {"div", "Div"}, {"maximum", "Max"}, {"minimum", "Min"}, {"max", "Max"},
-                                                                      {"min", "Min"}, {"pow", "Pow"}};
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {
+      {"add", "Add"},     {"sub", "Sub"},     {"rsub", "Sub"}, {"mul", "Mul"}, {"div", "Div"},
+      {"maximum", "Max"}, {"minimum", "Min"}, {"max", "Max"},  {"min", "Min"}, {"pow", "Pow"}};
   const std::string name = base(call);
   const DType dtype = call.result().dtype;
   std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
@@ -31,22 +33,26 @@ void arithmetic(AtenCall& call) {
   call.finish(find(kOps, name), {a, b});
 }
 
-// Division toward zero is ONNX's of integers; remainders with the divisor's sign are its Mod of integers, those of C its fmod.
+// Division toward zero is ONNX's of integers; remainders with the divisor's sign are its Mod of integers, those of C
+// its fmod.
 void whole_division(AtenCall& call) {
   const DType dtype = call.result().dtype;
-  if (!is_integral(dtype) || call.arg(2) != Argument("trunc")) call.refuse("rounds a quotient, which ONNX does with integers toward zero alone");
+  if (!is_integral(dtype) || call.arg(2) != Argument("trunc"))
+    call.refuse("rounds a quotient, which ONNX does with integers toward zero alone");
   call.finish("Div", {call.operand(0, dtype), call.operand(1, dtype)});
 }
 void remainder(AtenCall& call) {
   const bool is_fmod = base(call) == "fmod";
   const DType dtype = call.result().dtype;
-  if (!is_fmod && !is_integral(dtype)) call.refuse("takes a remainder of floats with the divisor's sign, which ONNX cannot");
+  if (!is_fmod && !is_integral(dtype))
+    call.refuse("takes a remainder of floats with the divisor's sign, which ONNX cannot");
   call.finish("Mod", {call.operand(0, dtype), call.operand(1, dtype)}, {"fmod", is_fmod});
 }
 
 void compare(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"eq", "Equal"},       {"ne", "Equal"},   {"lt", "Less"},
-                                                                      {"le", "LessOrEqual"}, {"gt", "Greater"}, {"ge", "GreaterOrEqual"}};
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"eq", "Equal"},   {"ne", "Equal"},
+                                                                      {"lt", "Less"},    {"le", "LessOrEqual"},
+                                                                      {"gt", "Greater"}, {"ge", "GreaterOrEqual"}};
   const DType dtype = call.common_dtype(0, 1);
   std::vector<std::string> operands = {call.operand(0, dtype), call.operand(1, dtype)};
   const std::string name = base(call);
@@ -55,9 +61,9 @@ void compare(AtenCall& call) {
 }
 
 void logical(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"bitwise_and", "And"}, {"bitwise_or", "Or"}, {"bitwise_xor", "Xor"},
-                                                                      {"bitwise_not", "Not"}, {"__and__", "And"},   {"__or__", "Or"},
-                                                                      {"__xor__", "Xor"}};
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {
+      {"bitwise_and", "And"}, {"bitwise_or", "Or"}, {"bitwise_xor", "Xor"}, {"bitwise_not", "Not"},
+      {"__and__", "And"},     {"__or__", "Or"},     {"__xor__", "Xor"}};
   const std::string name = base(call);
   if (call.result().dtype != DType::kBool) call.refuse("works on the bits of integers, which opset 17 cannot");
   std::vector<std::string> inputs = {call.operand(0, DType::kBool)};
@@ -77,7 +83,8 @@ void gelu(AtenCall& call) {
   std::string curve;
   if (is_tanh) {
     const std::string cube = call.emit("Mul", {call.emit("Pow", {x, number(3)}), number(0.044715)});
-    curve = call.emit("Tanh", {call.emit("Mul", {call.emit("Add", {x, cube}), number(std::sqrt(2 / 3.14159265358979323846))})});
+    curve = call.emit("Tanh",
+                      {call.emit("Mul", {call.emit("Add", {x, cube}), number(std::sqrt(2 / 3.14159265358979323846))})});
   } else {
     curve = call.emit("Erf", {call.emit("Div", {x, number(std::sqrt(2.0))})});
   }
@@ -97,9 +104,11 @@ void clip(AtenCall& call) {
 }
 
 void with_alpha(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"leaky_relu", "LeakyRelu"}, {"elu", "Elu"}, {"celu", "Celu"}};
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {
+      {"leaky_relu", "LeakyRelu"}, {"elu", "Elu"}, {"celu", "Celu"}};
   const std::string name = base(call);
-  if (name == "elu" && (call.number(2) != 1 || call.number(3) != 1)) call.refuse("has a scale, which ONNX's Elu does not have");
+  if (name == "elu" && (call.number(2) != 1 || call.number(3) != 1))
+    call.refuse("has a scale, which ONNX's Elu does not have");
   call.finish(find(kOps, name), {call.tensor(0)}, {"alpha", call.number(1)});
 }
 
@@ -119,8 +128,10 @@ void prelu(AtenCall& call) {
 
 void softmax(AtenCall& call) {
   const bool takes_dtype = !call.is_none(2) && call.arg(2).is<DType>();
-  if (takes_dtype && call.arg(2).as<DType>() != call.meta(0).dtype) call.refuse("converts to another data type as it goes");
-  call.finish(base(call).find("log") == std::string::npos ? "Softmax" : "LogSoftmax", {call.tensor(0)}, {"axis", call.axis(1, call.rank(0))});
+  if (takes_dtype && call.arg(2).as<DType>() != call.meta(0).dtype)
+    call.refuse("converts to another data type as it goes");
+  call.finish(base(call).find("log") == std::string::npos ? "Softmax" : "LogSoftmax", {call.tensor(0)},
+              {"axis", call.axis(1, call.rank(0))});
 }
 
 void product(AtenCall& call) {
@@ -130,9 +141,9 @@ void product(AtenCall& call) {
 
 // mean, sum, amax, amin, logsumexp: (self, dim, keepdim)
 void reduce(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"mean", "ReduceMean"},          {"sum", "ReduceSum"}, {"amax", "ReduceMax"},
-                                                                      {"amin", "ReduceMin"},           {"max", "ReduceMax"}, {"min", "ReduceMin"},
-                                                                      {"logsumexp", "ReduceLogSumExp"}};
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {
+      {"mean", "ReduceMean"}, {"sum", "ReduceSum"}, {"amax", "ReduceMax"},           {"amin", "ReduceMin"},
+      {"max", "ReduceMax"},   {"min", "ReduceMin"}, {"logsumexp", "ReduceLogSumExp"}};
   const std::string name = base(call);
   const bool takes_axes = call.name() != name + ".default" || name == "amax" || name == "amin" || name == "logsumexp";
   const std::vector<int64_t> axes = takes_axes ? call.axes(1, call.rank(0)) : std::vector<int64_t>();
@@ -147,13 +158,15 @@ void reduce(AtenCall& call) {
 
 void arg_max(AtenCall& call) {
   if (call.is_none(1)) call.refuse("searches all axes at once, which ONNX cannot");
-  call.finish(base(call) == "argmax" ? "ArgMax" : "ArgMin", {call.tensor(0)}, {"axis", call.axis(1, call.rank(0)), "keepdims", call.flag(2)});
+  call.finish(base(call) == "argmax" ? "ArgMax" : "ArgMin", {call.tensor(0)},
+              {"axis", call.axis(1, call.rank(0)), "keepdims", call.flag(2)});
 }
 
 void topk(AtenCall& call) {
   const std::string name = call.file().fresh(call.node().name());
   call.file().emit_many("TopK", {call.tensor(0), call.integers_as_tensor({call.integer(1)})},
-                        {"axis", call.axis(2, call.rank(0)), "largest", call.flag(3), "sorted", call.flag(4)}, {name + "/0", name + "/1"});
+                        {"axis", call.axis(2, call.rank(0)), "largest", call.flag(3), "sorted", call.flag(4)},
+                        {name + "/0", name + "/1"});
   call.same_as(name);
 }
 
@@ -207,7 +220,8 @@ void split(AtenCall& call) {
   }
   call.file().emit_many("Split", {call.tensor(0), call.integers_as_tensor(parts)}, {"axis", axis}, outputs);
   if (unbinds)
-    for (size_t i = 0; i < outputs.size(); ++i) call.file().emit("Squeeze", {outputs[i], call.integers_as_tensor({axis})}, {}, concat(name, "/", i));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      call.file().emit("Squeeze", {outputs[i], call.integers_as_tensor({axis})}, {}, concat(name, "/", i));
   call.same_as(name);
 }
 
@@ -232,9 +246,11 @@ void slice(AtenCall& call) {
     if (node) return call.emit("Reshape", {call.file().value(node), call.integers_as_tensor({1})});
     return call.integers_as_tensor({call.is_none(i) ? if_none : call.integer(i)});
   };
-  std::string end = base(call) == "narrow" ? call.integers_as_tensor({call.integer(2) + call.integer(3)}) : bound(3, INT64_MAX);
+  std::string end =
+      base(call) == "narrow" ? call.integers_as_tensor({call.integer(2) + call.integer(3)}) : bound(3, INT64_MAX);
   const int64_t step = base(call) == "narrow" ? 1 : call.integer(4);
-  call.finish("Slice", {call.tensor(0), bound(2, 0), end, call.integers_as_tensor({axis}), call.integers_as_tensor({step})});
+  call.finish("Slice",
+              {call.tensor(0), bound(2, 0), end, call.integers_as_tensor({axis}), call.integers_as_tensor({step})});
 }
 
 void flip(AtenCall& call) {
@@ -243,19 +259,26 @@ void flip(AtenCall& call) {
   call.finish("Slice", {call.tensor(0), all(-1), all(INT64_MIN), call.integers_as_tensor(axes), all(-1)});
 }
 
-void select(AtenCall& call) { call.finish("Gather", {call.tensor(0), call.operand(2, DType::kS64)}, {"axis", call.axis(1, call.rank(0))}); }
+void select(AtenCall& call) {
+  call.finish("Gather", {call.tensor(0), call.operand(2, DType::kS64)}, {"axis", call.axis(1, call.rank(0))});
+}
 void embedding(AtenCall& call) { call.finish("Gather", {call.tensor(0), call.tensor(1)}, {"axis", 0}); }
-void index_select(AtenCall& call) { call.finish("Gather", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))}); }
+void index_select(AtenCall& call) {
+  call.finish("Gather", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
+}
 void index(AtenCall& call) {
   const Argument::List& indices = call.arg(1).list();
-  if (indices.empty() || std::count_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); }) != 1 ||
+  if (indices.empty() ||
+      std::count_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); }) != 1 ||
       !indices.back().is_node())
     call.refuse("takes elements by several indices at once");
   const Node* last = indices.back().node();
   if (!is_integral(call.meta_of(last).dtype)) call.refuse("takes elements by a mask");
   call.finish("Gather", {call.tensor(0), call.file().value(last)}, {"axis", static_cast<int64_t>(indices.size()) - 1});
 }
-void gather(AtenCall& call) { call.finish("GatherElements", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))}); }
+void gather(AtenCall& call) {
+  call.finish("GatherElements", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
+}
 
 void reshape(AtenCall& call) { call.finish("Reshape", {call.tensor(0), call.sizes(1, true)}, {"allowzero", 0}); }
 
@@ -282,7 +305,9 @@ void squeeze(AtenCall& call) {
   if (axes.empty()) return call.same_as(call.tensor(0));
   call.finish("Squeeze", {call.tensor(0), call.integers_as_tensor(axes)});
 }
-void unsqueeze(AtenCall& call) { call.finish("Unsqueeze", {call.tensor(0), call.integers_as_tensor({call.axis(1, call.rank(0) + 1)})}); }
+void unsqueeze(AtenCall& call) {
+  call.finish("Unsqueeze", {call.tensor(0), call.integers_as_tensor({call.axis(1, call.rank(0) + 1)})});
+}
 
 void permute(AtenCall& call) {
   const size_t rank = call.rank(0);
@@ -294,7 +319,8 @@ void permute(AtenCall& call) {
     for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
     const bool turns = name == "t" || name == "t_copy";
     if (turns && rank == 2) std::swap(axes[0], axes[1]);
-    else if (!turns) std::swap(axes[static_cast<size_t>(call.axis(1, rank))], axes[static_cast<size_t>(call.axis(2, rank))]);
+    else if (!turns)
+      std::swap(axes[static_cast<size_t>(call.axis(1, rank))], axes[static_cast<size_t>(call.axis(2, rank))]);
   }
   call.finish("Transpose", {call.tensor(0)}, {"perm", axes});
 }
@@ -304,8 +330,9 @@ void expand(AtenCall& call) {
   const Argument::List& list = call.arg(1).list();
   std::vector<std::string> parts;
   for (const Argument& size : list)
-    parts.push_back(size.is_node() ? call.emit("Reshape", {call.file().value(size.node()), call.integers_as_tensor({1})})
-                                   : call.integers_as_tensor({std::max<int64_t>(1, *size.integer())}));
+    parts.push_back(size.is_node()
+                        ? call.emit("Reshape", {call.file().value(size.node()), call.integers_as_tensor({1})})
+                        : call.integers_as_tensor({std::max<int64_t>(1, *size.integer())}));
   call.finish("Expand", {call.tensor(0), call.emit("Concat", parts, {"axis", 0})});
 }
 
@@ -320,7 +347,8 @@ void repeat(AtenCall& call) {
 
 // PyTorch counts from the last axis.
 void pad(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kModes[] = {{"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}};
+  static constexpr std::pair<std::string_view, const char*> kModes[] = {
+      {"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}};
   const bool is_constant = call.name() == "constant_pad_nd.default";
   const std::string mode = is_constant ? "constant" : call.arg(2).as<std::string>();
   const char* known = find(kModes, mode);
@@ -352,12 +380,14 @@ void full(AtenCall& call) {
 void arange(AtenCall& call) {
   const DType dtype = call.result().dtype;
   const size_t given = call.name() == "arange.default" ? 1 : call.name() == "arange.start" ? 2 : 3;
-  call.finish("Range", {given == 1 ? call.scalar(0, dtype) : call.operand(0, dtype), call.operand(given == 1 ? 0 : 1, dtype),
-                        given == 3 ? call.operand(2, dtype) : call.scalar(1, dtype)});
+  call.finish("Range",
+              {given == 1 ? call.scalar(0, dtype) : call.operand(0, dtype), call.operand(given == 1 ? 0 : 1, dtype),
+               given == 3 ? call.operand(2, dtype) : call.scalar(1, dtype)});
 }
 
 void triangle(AtenCall& call) {
-  call.finish("Trilu", {call.tensor(0), call.scalar(static_cast<double>(call.integer(1)), DType::kS64)}, {"upper", base(call) == "triu"});
+  call.finish("Trilu", {call.tensor(0), call.scalar(static_cast<double>(call.integer(1)), DType::kS64)},
+              {"upper", base(call) == "triu"});
 }
 
 void sym_size(AtenCall& call) {
@@ -380,11 +410,14 @@ void einsum(AtenCall& call) {
   call.finish("Einsum", inputs, {"equation", call.arg(0).as<std::string>().c_str()});
 }
 
-void pixel_shuffle(AtenCall& call) { call.finish("DepthToSpace", {call.tensor(0)}, {"blocksize", call.integer(1), "mode", "CRD"}); }
+void pixel_shuffle(AtenCall& call) {
+  call.finish("DepthToSpace", {call.tensor(0)}, {"blocksize", call.integer(1), "mode", "CRD"});
+}
 
 void norm(AtenCall& call) {
   if (call.number(1) != 2) call.refuse("is of order ", call.number(1), ", ONNX has 2");
-  call.finish("ReduceL2", {call.operand(0, call.result().dtype)}, {"axes", call.axes(2, call.rank(0)), "keepdims", call.flag(3)});
+  call.finish("ReduceL2", {call.operand(0, call.result().dtype)},
+              {"axes", call.axes(2, call.rank(0)), "keepdims", call.flag(3)});
 }
 
 constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},

@@ -13,10 +13,11 @@
 
 namespace qdq {
 
-// Names and settings of a node; put in by functions, as lists of strings and attributes would be most of this room's code.
+// Names and settings of a node; put in by functions, as lists of strings and attributes would be most of this room's
+// code.
 class OnnxNames {
  public:
-  template <class... T> OnnxNames(const T&... names) { (add(names), ...); }  // NOLINT: implicit, so that calls are short
+  template <class... T> OnnxNames(const T&... names) { (add(names), ...); }  // Implicit, so that calls are short
   std::vector<std::string> list;
 
  private:
@@ -28,7 +29,7 @@ class OnnxNames {
 class OnnxAttributes {
  public:
   // Names and values by turns: {"axis", 1, "mode", "linear"}.
-  template <class... T> OnnxAttributes(const T&... names_and_values) { add_all(names_and_values...); }  // NOLINT
+  template <class... T> OnnxAttributes(const T&... names_and_values) { add_all(names_and_values...); }
   void add(const char* name, bool value) { add(name, int64_t{value}); }
   void add(const char* name, int value) { add(name, int64_t{value}); }
   void add(const char* name, int64_t value);
@@ -60,7 +61,8 @@ class OnnxExport {
   std::string scalar(double value, DType dtype);
   // A node with one output of this name, which is given back.
   std::string emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes, std::string output);
-  void emit_many(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes, std::vector<std::string> outputs);
+  void emit_many(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes,
+                 std::vector<std::string> outputs);
   std::string fresh(const std::string& name);
   void set(const Node* node, std::string value) { values_[node] = std::move(value); }
 
@@ -85,7 +87,9 @@ class AtenCall {
   const Node& node() const { return node_; }
   OnnxExport& file() { return file_; }
   std::string name() const;  // "conv2d.default", without the underscore of an in-place operator
-  template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const { refuse_because({MessagePart(parts)...}); }
+  template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const {
+    refuse_because({MessagePart(parts)...});
+  }
 
   // Arguments by their place in the schema, defaults filled in.
   const Argument& arg(size_t i) const;

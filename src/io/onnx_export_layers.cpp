@@ -4,12 +4,10 @@
 #include <limits>
 
 #include "io/onnx_export.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
-
-constexpr std::string_view kDequantizePerTensor = "torch.ops.quantized_decomposed.dequantize_per_tensor.default";
-constexpr std::string_view kDequantizePerChannel = "torch.ops.quantized_decomposed.dequantize_per_channel.default";
 
 std::vector<int64_t> both_sides(const std::vector<int64_t>& padding) {
   std::vector<int64_t> out = padding;
@@ -23,22 +21,23 @@ Tensor known(AtenCall& call, const Node* node) {
 }
 
 // Integers that lie in the file and their scales, behind a dequantize node.
-struct QuantizedWeight {
+struct StoredWeight {
   Tensor integers, scales;
   int64_t axis = 0;  // of several scales
 };
-QuantizedWeight quantized_weight(AtenCall& call, const Node* node) {
-  QuantizedWeight out;
+StoredWeight stored_weight(AtenCall& call, const Node* node) {
+  StoredWeight out;
   if (node == nullptr) return out;
-  if (node->is(kDequantizePerTensor)) {
+  if (node->is(op::kDequantize)) {
     out.integers = known(call, node->arg(0).node());
     out.scales = Tensor::full({}, DType::kF32, node->arg(1).number().value_or(0));
     if (node->arg(2).integer() != 0) out.integers = Tensor();
-  } else if (node->is(kDequantizePerChannel)) {
+  } else if (node->is(op::kDequantizeChannels)) {
     const Tensor scales = known(call, node->arg(1).node()), zero_points = known(call, node->arg(2).node());
     if (!scales.defined() || !zero_points.defined()) return out;
     const Tensor zeros = zero_points.to(DType::kS64).contiguous();
-    if (std::any_of(zeros.data<int64_t>(), zeros.data<int64_t>() + zeros.numel(), [](int64_t z) { return z != 0; })) return out;
+    if (std::any_of(zeros.data<int64_t>(), zeros.data<int64_t>() + zeros.numel(), [](int64_t z) { return z != 0; }))
+      return out;
     out.integers = known(call, node->arg(0).node());
     out.scales = scales.to(DType::kF32).contiguous();
     out.axis = *node->arg(3).integer();
@@ -46,21 +45,26 @@ QuantizedWeight quantized_weight(AtenCall& call, const Node* node) {
   return out;
 }
 
-// The bias of a layer between a dequantized input and a dequantized weight of symmetric integers is int32 with the product of the scales, as
-// integer kernels add it to their sums; elsewhere, and where it does not fit, it is what it is.
+// The bias of a layer between a dequantized input and a dequantized weight of symmetric integers is int32 with the
+// product of the scales, as integer kernels add it to their sums; elsewhere, and where it does not fit, it is what it
+// is.
 std::string bias(AtenCall& call, size_t i, size_t output_axis) {
   if (call.is_none(i)) return {};
   const Node *input = call.arg(0).node(), *node = call.arg(i).node();
   const Tensor values = known(call, node);
-  const QuantizedWeight weight = quantized_weight(call, call.arg(1).node());
-  const bool fits_input = input && input->is(kDequantizePerTensor) && input->arg(1).number();
-  if (!values.defined() || values.dtype() != DType::kF32 || !weight.integers.defined() || !fits_input) return call.tensor(i);
-  if (weight.scales.numel() != 1 && (weight.axis != static_cast<int64_t>(output_axis) || weight.scales.numel() != values.numel()))
+  const StoredWeight weight = stored_weight(call, call.arg(1).node());
+  const bool fits_input = input && input->is(op::kDequantize) && input->arg(1).number();
+  if (!values.defined() || values.dtype() != DType::kF32 || !weight.integers.defined() || !fits_input)
+    return call.tensor(i);
+  if (weight.scales.numel() != 1 &&
+      (weight.axis != static_cast<int64_t>(output_axis) || weight.scales.numel() != values.numel()))
     return call.tensor(i);
   const Tensor floats = values.contiguous();
-  const Tensor scales = Tensor::empty({values.numel()}, DType::kF32), integers = Tensor::empty({values.numel()}, DType::kS32);
+  const Tensor scales = Tensor::empty({values.numel()}, DType::kF32),
+               integers = Tensor::empty({values.numel()}, DType::kS32);
   for (int64_t k = 0; k < values.numel(); ++k) {
-    const float scale = static_cast<float>(*input->arg(1).number()) * weight.scales.data<float>()[weight.scales.numel() == 1 ? 0 : k];
+    const float scale =
+        static_cast<float>(*input->arg(1).number()) * weight.scales.data<float>()[weight.scales.numel() == 1 ? 0 : k];
     const double integer = std::nearbyint(static_cast<double>(floats.data<float>()[k]) / static_cast<double>(scale));
     if (!(std::fabs(integer) < 1 << 30)) return call.tensor(i);
     scales.data<float>()[k] = scale;
@@ -68,16 +72,20 @@ std::string bias(AtenCall& call, size_t i, size_t output_axis) {
   }
   const std::string name = node->target();
   const std::string zeros = call.file().constant(Tensor::empty({values.numel()}, DType::kS32), name + "_zero_point");
-  return call.emit("DequantizeLinear", {call.file().constant(integers, name + "_quantized"), call.file().constant(scales, name + "_scale"), zeros},
-                   {"axis", 0});
+  return call.emit(
+      "DequantizeLinear",
+      {call.file().constant(integers, name + "_quantized"), call.file().constant(scales, name + "_scale"), zeros},
+      {"axis", 0});
 }
 
 // conv{1,2,3}d: (input, weight, bias, stride, padding, dilation, groups)
 void conv(AtenCall& call) {
   const size_t axes = call.rank(0) - 2;
   if (call.rank(0) != call.rank(1)) call.refuse("has an input without a batch axis, which ONNX's Conv cannot");
-  OnnxAttributes attributes = {"strides", call.integers(3, axes), "dilations", call.integers(5, axes), "group", call.integer(6)};
-  if (call.arg(4).is<std::string>()) attributes.add("auto_pad", call.arg(4) == Argument("same") ? "SAME_UPPER" : "VALID");
+  OnnxAttributes attributes = {"strides", call.integers(3, axes), "dilations", call.integers(5, axes),
+                               "group",   call.integer(6)};
+  if (call.arg(4).is<std::string>())
+    attributes.add("auto_pad", call.arg(4) == Argument("same") ? "SAME_UPPER" : "VALID");
   else attributes.add("pads", both_sides(call.integers(4, axes)));
   call.finish("Conv", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, attributes);
 }
@@ -86,8 +94,8 @@ void conv(AtenCall& call) {
 void conv_transpose(AtenCall& call) {
   const size_t axes = call.rank(0) - 2;
   call.finish("ConvTranspose", {call.tensor(0), call.tensor(1), call.optional_tensor(2)},
-              {"strides", call.integers(3, axes), "pads", both_sides(call.integers(4, axes)), "output_padding", call.integers(5, axes), "group",
-               call.integer(6), "dilations", call.integers(7, axes)});
+              {"strides", call.integers(3, axes), "pads", both_sides(call.integers(4, axes)), "output_padding",
+               call.integers(5, axes), "group", call.integer(6), "dilations", call.integers(7, axes)});
 }
 
 // (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
@@ -96,8 +104,8 @@ void convolution(AtenCall& call) {
   OnnxAttributes attributes = {"strides",   call.integers(3, axes), "pads",  both_sides(call.integers(4, axes)),
                                "dilations", call.integers(5, axes), "group", call.integer(8)};
   if (call.flag(6)) attributes.add("output_padding", call.integers(7, axes));
-  call.finish(call.flag(6) ? "ConvTranspose" : "Conv", {call.tensor(0), call.tensor(1), call.flag(6) ? call.optional_tensor(2) : bias(call, 2, 0)},
-              attributes);
+  call.finish(call.flag(6) ? "ConvTranspose" : "Conv",
+              {call.tensor(0), call.tensor(1), call.flag(6) ? call.optional_tensor(2) : bias(call, 2, 0)}, attributes);
 }
 
 // A weight with rows and columns exchanged: as it lies in the file, where it does.
@@ -107,12 +115,16 @@ std::string transposed(AtenCall& call, const Node* weight) {
     return file.constant(tensor.transpose(0, 1).contiguous(), node->target() + "_t");
   };
   if (const Tensor tensor = known(call, weight); tensor.defined()) return turned(tensor, weight);
-  const QuantizedWeight quantized = quantized_weight(call, weight);
-  if (!quantized.integers.defined()) return call.emit("Transpose", {file.value(weight)}, {"perm", std::vector<int64_t>{1, 0}});
+  const StoredWeight quantized = stored_weight(call, weight);
+  if (!quantized.integers.defined())
+    return call.emit("Transpose", {file.value(weight)}, {"perm", std::vector<int64_t>{1, 0}});
   const std::string name = weight->arg(0).node()->target();
-  const std::string zeros = file.constant(Tensor::empty(quantized.scales.sizes(), quantized.integers.dtype()), name + "_zero_point");
-  return call.emit("DequantizeLinear", {turned(quantized.integers, weight->arg(0).node()), file.constant(quantized.scales, name + "_scale"), zeros},
-                   {"axis", 1 - quantized.axis});
+  const std::string zeros =
+      file.constant(Tensor::empty(quantized.scales.sizes(), quantized.integers.dtype()), name + "_zero_point");
+  return call.emit(
+      "DequantizeLinear",
+      {turned(quantized.integers, weight->arg(0).node()), file.constant(quantized.scales, name + "_scale"), zeros},
+      {"axis", 1 - quantized.axis});
 }
 
 void linear(AtenCall& call) {
@@ -125,7 +137,8 @@ void linear(AtenCall& call) {
 
 void addmm(AtenCall& call) {
   if (call.rank(0) > 2) call.refuse("adds a tensor of ", call.rank(0), " axes");
-  call.finish("Gemm", {call.tensor(1), call.tensor(2), call.tensor(0)}, {"beta", call.number(3), "alpha", call.number(4)});
+  call.finish("Gemm", {call.tensor(1), call.tensor(2), call.tensor(0)},
+              {"beta", call.number(3), "alpha", call.number(4)});
 }
 
 void matmul(AtenCall& call) { call.finish("MatMul", {call.tensor(0), call.tensor(1)}); }
@@ -135,16 +148,20 @@ void batch_norm(AtenCall& call) {
     call.refuse("normalizes with the batch's own statistics; export the model in inference mode");
   const Shape channels = {*call.meta(3).sizes[0].constant()};
   const auto or_constant = [&](size_t i, double value) {
-    return call.is_none(i) ? call.file().constant(Tensor::full(channels, DType::kF32, value), call.node().name() + "_constant") : call.tensor(i);
+    return call.is_none(i)
+               ? call.file().constant(Tensor::full(channels, DType::kF32, value), call.node().name() + "_constant")
+               : call.tensor(i);
   };
-  call.finish("BatchNormalization", {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)},
+  call.finish("BatchNormalization",
+              {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)},
               {"epsilon", call.number(7)});
 }
 
 void layer_norm(AtenCall& call) {
   const std::vector<int64_t> sizes = call.integers(1);
   std::string weight = call.optional_tensor(2);
-  if (weight.empty()) weight = call.file().constant(Tensor::full(sizes, call.result().dtype, 1), call.node().name() + "_constant");
+  if (weight.empty())
+    weight = call.file().constant(Tensor::full(sizes, call.result().dtype, 1), call.node().name() + "_constant");
   call.finish("LayerNormalization", {call.tensor(0), weight, call.optional_tensor(3)},
               {"axis", -static_cast<int64_t>(sizes.size()), "epsilon", call.number(4)});
 }
@@ -153,7 +170,9 @@ void layer_norm(AtenCall& call) {
 void group_norm(AtenCall& call) {
   const int64_t groups = call.integer(1);
   const DType dtype = call.result().dtype;
-  const auto filled = [&](double value) { return call.file().constant(Tensor::full({groups}, dtype, value), call.node().name() + "_constant"); };
+  const auto filled = [&](double value) {
+    return call.file().constant(Tensor::full({groups}, dtype, value), call.node().name() + "_constant");
+  };
   std::vector<int64_t> per_channel(call.rank(0) - 1, 1);
   per_channel[0] = -1;
   const std::string shape = call.emit("Shape", {call.tensor(0)});
@@ -162,7 +181,8 @@ void group_norm(AtenCall& call) {
   value = call.emit("Reshape", {value, shape});
   for (const size_t i : {size_t{2}, size_t{3}}) {
     if (call.is_none(i)) continue;
-    value = call.emit(i == 2 ? "Mul" : "Add", {value, call.emit("Reshape", {call.tensor(i), call.integers_as_tensor(per_channel)})});
+    value = call.emit(i == 2 ? "Mul" : "Add",
+                      {value, call.emit("Reshape", {call.tensor(i), call.integers_as_tensor(per_channel)})});
   }
   call.finish("Identity", {value});
 }
@@ -173,7 +193,8 @@ void instance_norm(AtenCall& call) {
   call.finish("InstanceNormalization", {call.tensor(0), call.tensor(1), call.tensor(2)}, {"epsilon", call.number(7)});
 }
 
-// (self, kernel_size, stride, padding, dilation, ceil_mode) and, of averages, (..., padding, ceil_mode, count_include_pad, divisor_override)
+// (self, kernel_size, stride, padding, dilation, ceil_mode) and, of averages, (..., padding, ceil_mode,
+// count_include_pad, divisor_override)
 void pool(AtenCall& call) {
   const bool is_max = call.name().starts_with("max");
   const size_t axes = call.name().starts_with("max_pool1d") || call.name().starts_with("avg_pool1d") ? 1
@@ -223,12 +244,14 @@ void attention(AtenCall& call) {
   for (int64_t i = 0; i < rank; ++i) turn.push_back(i);
   std::swap(turn[turn.size() - 1], turn[turn.size() - 2]);
   const std::string query = call.emit("Mul", {call.tensor(0), call.scalar(scale, dtype)});
-  const std::string key = call.emit("Mul", {call.emit("Transpose", {call.tensor(1)}, {"perm", turn}), call.scalar(scale, dtype)});
+  const std::string key =
+      call.emit("Mul", {call.emit("Transpose", {call.tensor(1)}, {"perm", turn}), call.scalar(scale, dtype)});
   std::string scores = call.emit("MatMul", {query, key});
   if (!call.is_none(3)) {
     std::string mask = call.tensor(3);
     if (call.meta(3).dtype == DType::kBool)
-      mask = call.emit("Where", {mask, call.scalar(0, dtype), call.scalar(-std::numeric_limits<double>::infinity(), dtype)});
+      mask = call.emit("Where",
+                       {mask, call.scalar(0, dtype), call.scalar(-std::numeric_limits<double>::infinity(), dtype)});
     scores = call.emit("Add", {scores, mask});
   }
   call.finish("MatMul", {call.emit("Softmax", {scores}, {"axis", -1}), call.tensor(2)});
@@ -237,7 +260,8 @@ void attention(AtenCall& call) {
 // upsample_*.vec: (input, output_size, align_corners where there is one, scale_factors)
 void upsample(AtenCall& call) {
   const std::string name = call.name();
-  const bool is_nearest = name.find("nearest") != std::string::npos, is_cubic = name.find("bicubic") != std::string::npos;
+  const bool is_nearest = name.find("nearest") != std::string::npos,
+             is_cubic = name.find("bicubic") != std::string::npos;
   const size_t at = is_nearest ? 2 : 3;
   OnnxAttributes attributes = {"mode",
                                is_nearest ? "nearest"
@@ -251,18 +275,22 @@ void upsample(AtenCall& call) {
   if (is_cubic) attributes.add("cubic_coeff_a", -0.75);
   if (call.is_none(1)) {
     std::vector<float> scales = {1, 1};
-    for (const Argument& factor : call.arg(at).list()) scales.push_back(static_cast<float>(factor.number().value_or(1)));
+    for (const Argument& factor : call.arg(at).list())
+      scales.push_back(static_cast<float>(factor.number().value_or(1)));
     const Tensor all = Tensor::of<float>({static_cast<int64_t>(scales.size())}, std::span<const float>(scales));
-    return call.finish("Resize", {call.tensor(0), "", call.file().constant(all, call.node().name() + "_scales")}, attributes);
+    return call.finish("Resize", {call.tensor(0), "", call.file().constant(all, call.node().name() + "_scales")},
+                       attributes);
   }
   const std::string shape = call.emit("Shape", {call.tensor(0)});
   const std::string outer = call.emit("Slice", {shape, call.integers_as_tensor({0}), call.integers_as_tensor({2})});
-  call.finish("Resize", {call.tensor(0), "", "", call.emit("Concat", {outer, call.sizes(1, false)}, {"axis", 0})}, attributes);
+  call.finish("Resize", {call.tensor(0), "", "", call.emit("Concat", {outer, call.sizes(1, false)}, {"axis", 0})},
+              attributes);
 }
 
 DType quantized_dtype(AtenCall& call, const Argument& argument) {
   const DType dtype = argument.as<DType>();
-  if (dtype != DType::kS8 && dtype != DType::kU8) call.refuse("quantizes to ", to_string(dtype), ", opset 17 to int8 and uint8");
+  if (dtype != DType::kS8 && dtype != DType::kU8)
+    call.refuse("quantizes to ", to_string(dtype), ", opset 17 to int8 and uint8");
   return dtype;
 }
 
@@ -274,16 +302,21 @@ void per_tensor(AtenCall& call) {
   const int64_t zero_point = call.integer(2);
   std::string input = call.tensor(0);
   // ONNX saturates at the ends of the data type.
-  const auto bound = [&](size_t i) { return call.scalar(static_cast<double>(call.integer(i) - zero_point) * scale, DType::kF32); };
-  if (quantizes && (call.integer(3) > min_of(dtype) || call.integer(4) < max_of(dtype))) input = call.emit("Clip", {input, bound(3), bound(4)});
+  const auto bound = [&](size_t i) {
+    return call.scalar(static_cast<double>(call.integer(i) - zero_point) * scale, DType::kF32);
+  };
+  if (quantizes && (call.integer(3) > min_of(dtype) || call.integer(4) < max_of(dtype)))
+    input = call.emit("Clip", {input, bound(3), bound(4)});
   call.finish(quantizes ? "QuantizeLinear" : "DequantizeLinear",
               {input, call.scalar(scale, DType::kF32), call.scalar(static_cast<double>(zero_point), dtype)});
 }
 
-// Quantization by the range that the values turn out to have: (input, quant_min, quant_max, eps, dtype). ONNX does it to uint8; int8 is the same
-// integers less 128, so what is dequantized is the same. The operator gives the integers too.
+// Quantization by the range that the values turn out to have: (input, quant_min, quant_max, eps, dtype). ONNX does it
+// to uint8; int8 is the same integers less 128, so what is dequantized is the same. The operator gives the integers
+// too.
 void choose_qparams(AtenCall& call) {
-  if (call.integer(2) - call.integer(1) != 255) call.refuse("chooses qparams for ", call.integer(2) - call.integer(1) + 1, " integers, ONNX for 256");
+  if (call.integer(2) - call.integer(1) != 255)
+    call.refuse("chooses qparams for ", call.integer(2) - call.integer(1) + 1, " integers, ONNX for 256");
   const std::string name = call.file().fresh(call.node().name());
   call.file().emit_many("DynamicQuantizeLinear", {call.tensor(0)}, {}, {name + "/integers", name + "/0", name + "/1"});
   call.same_as(name);
@@ -292,20 +325,20 @@ void choose_qparams(AtenCall& call) {
 // The choose_qparams that gave the scale at argument 1; null if none did.
 const Node* chosen_by(const AtenCall& call) {
   const Node* item = call.arg(1).node();
-  const Node* choice = item && item->is("operator.getitem") ? item->arg(0).node() : nullptr;
-  return choice && choice->is("torch.ops.quantized_decomposed.choose_qparams.tensor") ? choice : nullptr;
+  const Node* choice = item && item->is(op::kGetItem) ? item->arg(0).node() : nullptr;
+  return choice && choice->is(op::kChooseQParams) ? choice : nullptr;
 }
 
 // (input, scale, zero_point, quant_min, quant_max, dtype) with tensors that choose_qparams gives.
 void quantize_by_choice(AtenCall& call) {
   const Node* choice = chosen_by(call);
-  if (choice == nullptr || choice->arg(0) != call.arg(0)) call.refuse("quantizes by qparams of other values than its own");
+  if (choice == nullptr || choice->arg(0) != call.arg(0))
+    call.refuse("quantizes by qparams of other values than its own");
   call.same_as(call.file().value(choice) + "/integers");
 }
 void dequantize_by_choice(AtenCall& call) {
   const Node* input = call.arg(0).node();
-  const bool is_own =
-      chosen_by(call) && input && input->is("torch.ops.quantized_decomposed.quantize_per_tensor.tensor") && input->arg(1) == call.arg(1);
+  const bool is_own = chosen_by(call) && input && input->is(op::kQuantizeByTensors) && input->arg(1) == call.arg(1);
   if (!is_own) call.refuse("dequantizes by qparams that its integers were not made with");
   call.finish("DequantizeLinear", {call.tensor(0), call.tensor(1), call.tensor(2)});
 }
@@ -315,63 +348,66 @@ void per_channel(AtenCall& call) {
   const DType dtype = quantized_dtype(call, call.arg(6));
   const bool quantizes = call.name().starts_with("quantize");
   if (quantizes && (call.integer(4) > min_of(dtype) || call.integer(5) < max_of(dtype)))
-    call.refuse("quantizes to a part of ", to_string(dtype), " per channel, which ONNX cannot; fold the weights (fold_quantize)");
+    call.refuse("quantizes to a part of ", to_string(dtype),
+                " per channel, which ONNX cannot; fold the weights (fold_quantize)");
   const Tensor scales = known(call, call.arg(1).node()), zero_points = known(call, call.arg(2).node());
-  if (!scales.defined() || (!call.is_none(2) && !zero_points.defined())) call.refuse("has scales or zero points that are known only when it runs");
+  if (!scales.defined() || (!call.is_none(2) && !zero_points.defined()))
+    call.refuse("has scales or zero points that are known only when it runs");
   const std::string name = call.node().name();
   const Tensor zeros = zero_points.defined() ? zero_points.to(dtype) : Tensor::empty(scales.sizes(), dtype);
   call.finish(quantizes ? "QuantizeLinear" : "DequantizeLinear",
-              {call.tensor(0), call.file().constant(scales.to(DType::kF32), name + "_scale"), call.file().constant(zeros, name + "_zero_point")},
+              {call.tensor(0), call.file().constant(scales.to(DType::kF32), name + "_scale"),
+               call.file().constant(zeros, name + "_zero_point")},
               {"axis", call.axis(3, call.rank(0))});
 }
 
-constexpr AtenExporter kExporters[] = {{"_adaptive_avg_pool2d.default", adaptive_average},
-                                       {"adaptive_avg_pool1d.default", adaptive_average},
-                                       {"adaptive_avg_pool2d.default", adaptive_average},
-                                       {"adaptive_avg_pool3d.default", adaptive_average},
-                                       {"addmm.default", addmm},
-                                       {"avg_pool1d.default", pool},
-                                       {"avg_pool2d.default", pool},
-                                       {"avg_pool3d.default", pool},
-                                       {"batch_norm.default", batch_norm},
-                                       {"bmm.default", matmul},
-                                       {"choose_qparams.tensor", choose_qparams},
-                                       {"conv1d.default", conv},
-                                       {"conv1d.padding", conv},
-                                       {"conv2d.default", conv},
-                                       {"conv2d.padding", conv},
-                                       {"conv3d.default", conv},
-                                       {"conv3d.padding", conv},
-                                       {"conv_transpose1d.default", conv_transpose},
-                                       {"conv_transpose2d.input", conv_transpose},
-                                       {"conv_transpose3d.input", conv_transpose},
-                                       {"convolution.default", convolution},
-                                       {"dequantize_per_channel.default", per_channel},
-                                       {"dequantize_per_tensor.default", per_tensor},
-                                       {"dequantize_per_tensor.tensor", dequantize_by_choice},
-                                       {"group_norm.default", group_norm},
-                                       {"instance_norm.default", instance_norm},
-                                       {"layer_norm.default", layer_norm},
-                                       {"linear.default", linear},
-                                       {"matmul.default", matmul},
-                                       {"max_pool1d.default", pool},
-                                       {"max_pool2d.default", pool},
-                                       {"max_pool3d.default", pool},
-                                       {"mm.default", matmul},
-                                       {"quantize_per_channel.default", per_channel},
-                                       {"quantize_per_tensor.default", per_tensor},
-                                       {"quantize_per_tensor.tensor", quantize_by_choice},
-                                       {"scaled_dot_product_attention.default", attention},
-                                       {"upsample_bicubic2d.vec", upsample},
-                                       {"upsample_bilinear2d.vec", upsample},
-                                       {"upsample_linear1d.vec", upsample},
-                                       {"upsample_nearest1d.vec", upsample},
-                                       {"upsample_nearest2d.vec", upsample}};
+constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", adaptive_average},
+                                            {"adaptive_avg_pool1d.default", adaptive_average},
+                                            {"adaptive_avg_pool2d.default", adaptive_average},
+                                            {"adaptive_avg_pool3d.default", adaptive_average},
+                                            {"addmm.default", addmm},
+                                            {"avg_pool1d.default", pool},
+                                            {"avg_pool2d.default", pool},
+                                            {"avg_pool3d.default", pool},
+                                            {"batch_norm.default", batch_norm},
+                                            {"bmm.default", matmul},
+                                            {"choose_qparams.tensor", choose_qparams},
+                                            {"conv1d.default", conv},
+                                            {"conv1d.padding", conv},
+                                            {"conv2d.default", conv},
+                                            {"conv2d.padding", conv},
+                                            {"conv3d.default", conv},
+                                            {"conv3d.padding", conv},
+                                            {"conv_transpose1d.default", conv_transpose},
+                                            {"conv_transpose2d.input", conv_transpose},
+                                            {"conv_transpose3d.input", conv_transpose},
+                                            {"convolution.default", convolution},
+                                            {"dequantize_per_channel.default", per_channel},
+                                            {"dequantize_per_tensor.default", per_tensor},
+                                            {"dequantize_per_tensor.tensor", dequantize_by_choice},
+                                            {"group_norm.default", group_norm},
+                                            {"instance_norm.default", instance_norm},
+                                            {"layer_norm.default", layer_norm},
+                                            {"linear.default", linear},
+                                            {"matmul.default", matmul},
+                                            {"max_pool1d.default", pool},
+                                            {"max_pool2d.default", pool},
+                                            {"max_pool3d.default", pool},
+                                            {"mm.default", matmul},
+                                            {"quantize_per_channel.default", per_channel},
+                                            {"quantize_per_tensor.default", per_tensor},
+                                            {"quantize_per_tensor.tensor", quantize_by_choice},
+                                            {"scaled_dot_product_attention.default", attention},
+                                            {"upsample_bicubic2d.vec", upsample},
+                                            {"upsample_bilinear2d.vec", upsample},
+                                            {"upsample_linear1d.vec", upsample},
+                                            {"upsample_nearest1d.vec", upsample},
+                                            {"upsample_nearest2d.vec", upsample}};
 
 }  // namespace
 
 const AtenExporter* find_layer_exporter(std::string_view name) {
-  for (const AtenExporter& exporter : kExporters)
+  for (const AtenExporter& exporter : kLayerExporters)
     if (exporter.name == name) return &exporter;
   return nullptr;
 }

@@ -2,15 +2,15 @@
 #include <cmath>
 
 #include "io/onnx_import.h"
+#include "op/facts.h"
 #include "op/infer.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
 
-constexpr std::string_view kAten = "torch.ops.aten.";
-
 bool is_aten(const Node* node, std::string_view name) {
-  return node && node->op() == Node::Op::kCallFunction && node->target() == concat(kAten, name);
+  return node && node->op() == Node::Op::kCallFunction && local_name(node->target()) == name;
 }
 
 // The node behind an argument if it is a call of the operator that nobody else reads.
@@ -30,7 +30,7 @@ void replace(Node* last, const std::string& name, std::vector<Argument> args, No
   Node* node = nullptr;
   {
     const auto point = graph.insert_before(last);
-    node = graph.call(concat(kAten, name), std::move(args), std::move(kwargs), name.substr(0, name.find('.')));
+    node = graph.call(op::aten(name), std::move(args), std::move(kwargs), name.substr(0, name.find('.')));
   }
   node->meta = last->meta;
   last->replace_all_uses_with(node);
@@ -74,7 +74,8 @@ void gelu(Node* mul) {
     } else if (const Node* tanh = only(sum->arg(0), "tanh.default")) {
       // tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))
       const Node* scaled = only(tanh->arg(0), "mul.Tensor");
-      const Node* inner = scaled && is_number(scaled->arg(1), std::sqrt(2 / M_PI)) ? only(scaled->arg(0), "add.Tensor") : nullptr;
+      const Node* inner =
+          scaled && is_number(scaled->arg(1), std::sqrt(2 / M_PI)) ? only(scaled->arg(0), "add.Tensor") : nullptr;
       if (!inner) continue;
       for (const size_t k : {size_t{0}, size_t{1}}) {
         const Node* cubic = only(inner->arg(k), "mul.Tensor");
@@ -84,9 +85,10 @@ void gelu(Node* mul) {
           const Node* square = argument.node();
           return is_aten(square, "mul.Tensor") && square->arg(0) == x && square->arg(1) == x;
         };
-        const bool is_product =
-            is_aten(cube, "mul.Tensor") && ((is_square(cube->arg(0)) && cube->arg(1) == x) || (is_square(cube->arg(1)) && cube->arg(0) == x));
-        if ((is_power || is_product) && inner->arg(1 - k) == x) return replace(mul, "gelu.default", {x}, {{"approximate", "tanh"}});
+        const bool is_product = is_aten(cube, "mul.Tensor") && ((is_square(cube->arg(0)) && cube->arg(1) == x) ||
+                                                                (is_square(cube->arg(1)) && cube->arg(0) == x));
+        if ((is_power || is_product) && inner->arg(1 - k) == x)
+          return replace(mul, "gelu.default", {x}, {{"approximate", "tanh"}});
       }
     }
   }
@@ -116,7 +118,8 @@ Node* scaled(const Argument& argument, double& scale) {
 }
 
 //   q * c, k^T * c -> matmul (-> add mask) -> softmax -> matmul v      becomes      scaled_dot_product_attention
-// Exporters scale both factors of PyTorch's operator so; attention that a model spells out itself has its scale elsewhere, and stays.
+// Exporters scale both factors of PyTorch's operator so; attention that a model spells out itself has its scale
+// elsewhere, and stays.
 void attention(Node* last) {
   const Node* softmax = only(last->arg(0), "softmax.int");
   if (!softmax || !last->arg(1).is_node()) return;
@@ -147,10 +150,11 @@ void attention(Node* last) {
   if (!moved.empty()) {
     const auto point = last->graph().insert_before(turned);
     if (moved.size() == 2)
-      key =
-          last->graph().call(concat(kAten, "transpose.int"), {key, static_cast<int64_t>(moved[0]), static_cast<int64_t>(moved[1])}, {}, "transpose");
+      key = last->graph().call(std::string(op::kTranspose),
+                               {key, static_cast<int64_t>(moved[0]), static_cast<int64_t>(moved[1])}, {}, "transpose");
     else
-      key = last->graph().call(concat(kAten, "permute.default"), {Argument(key), Argument(Argument::List(axes.begin(), axes.end()))}, {}, "permute");
+      key = last->graph().call(std::string(op::kPermute),
+                               {Argument(key), Argument(Argument::List(axes.begin(), axes.end()))}, {}, "permute");
     key->meta = turned->meta;
     infer_value(*key);
   }

@@ -14,17 +14,21 @@
 
 namespace qdq {
 
-// A value of an ONNX graph: a node, or integers that are known but for symbols (what Shape gives, and what is made of it).
+// A value of an ONNX graph: a node, or integers that are known but for symbols (what Shape gives, and what is made of
+// it).
 struct OnnxValue {
   Node* node = nullptr;
   std::vector<SymInt> sizes;  // if there is no node
   bool is_vector = true;      // of sizes: one axis, or none
 };
 
-// The arguments of a call. They are put in by functions, one for each kind: as lists of Argument they would be most of this room's code.
+// The arguments of a call. They are put in by functions, one for each kind: as lists of Argument they would be most of
+// this room's code.
 class Arguments {
  public:
-  template <class... T> Arguments(const T&... values) { (add(values), ...); }  // NOLINT: implicit, so that calls read like PyTorch's
+  template <class... T> Arguments(const T&... values) {
+    (add(values), ...);
+  }  // Implicit, so that calls read like PyTorch's
   std::vector<Argument> list;
 
  private:
@@ -53,11 +57,14 @@ class OnnxImport {
   // The tensor of a constant node; undefined for other nodes.
   Tensor constant_of(const Node* node) const;
   bool is_constant(const Node* node) const { return node->op() == Node::Op::kGetAttr; }
-  // A call; computed at once if all its inputs are constants (and `fold` holds). Trailing arguments that equal their defaults are left out.
-  Node* call(const std::string& target, std::vector<Argument> args, Node::Kwargs kwargs, const std::vector<ModuleStackEntry>& modules, bool fold);
+  // A call; computed at once if all its inputs are constants (and `fold` holds). Trailing arguments that equal their
+  // defaults are left out.
+  Node* call(const std::string& target, std::vector<Argument> args, Node::Kwargs kwargs,
+             const std::vector<ModuleStackEntry>& modules, bool fold);
   // A size as an argument: a number, or a node that computes it.
   Argument size_argument(const SymInt& size);
-  // A size that depends on symbols: the axis of the node that has it, or the sum, difference, product or floor quotient of two others.
+  // A size that depends on symbols: the axis of the node that has it, or the sum, difference, product or floor quotient
+  // of two others.
   void know_size(const SymInt& size, Node* node, int64_t axis);
   void know_size(const SymInt& size, const char* operation, const SymInt& a, const SymInt& b);
 
@@ -101,7 +108,9 @@ class OnnxCall {
   const OnnxOperator& op() const { return op_; }
   int64_t opset() const { return import_.opset_; }
   OnnxImport& import() { return import_; }
-  template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const { refuse_because({MessagePart(parts)...}); }
+  template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const {
+    refuse_because({MessagePart(parts)...});
+  }
 
   size_t num_inputs() const { return node_.inputs.size(); }
   size_t num_outputs() const { return node_.outputs.size(); }
@@ -173,8 +182,8 @@ const OnnxOperator* find_onnx_operator(std::string_view name);  // or null
 // The plain operator of an ATen target ("relu.default"); null if there is none.
 const OnnxOperator* find_onnx_operator_of(std::string_view aten);
 
-// Where a node comes from, as PyTorch's exporters tell: the newer one by metadata, the older one by names like "/layer1/layer1.0/conv1/Conv".
-// Outermost first; the root module alone if nothing is told.
+// Where a node comes from, as PyTorch's exporters tell: the newer one by metadata, the older one by names like
+// "/layer1/layer1.0/conv1/Conv". Outermost first; the root module alone if nothing is told.
 std::vector<ModuleStackEntry> module_stack_of(const format::OnnxNode& node);
 // The same as metadata; nothing for the root module alone.
 std::vector<std::pair<std::string, std::string>> metadata_of(const std::vector<ModuleStackEntry>& modules);

@@ -1,12 +1,13 @@
-// Builds a Program from an ONNX graph: values, sizes and calls; what each operator becomes stands in onnx_operators.cpp.
+// Builds a Program from an ONNX graph: values, sizes and calls; what each operator becomes stands in
+// onnx_operators.cpp.
 #include <algorithm>
 #include <new>
 
-#include "format/bytes.h"
 #include "io/onnx.h"
 #include "io/onnx_import.h"
-#include "io/pt2.h"
+#include "op/facts.h"
 #include "op/infer.h"
+#include "op/targets.h"
 
 namespace qdq {
 
@@ -17,18 +18,12 @@ using format::OnnxNode;
 namespace {
 
 constexpr int64_t kFirstOpset = 13;
-constexpr std::string_view kPrefix = "torch.ops.";
-
-// What follows the last dots: "torch.ops.aten.conv2d.default" -> "conv2d".
-std::string short_name(const std::string& target) {
-  std::string name = target.substr(0, target.rfind('.'));
-  return target.starts_with(kPrefix) ? name.substr(name.rfind('.') + 1) : target.substr(target.rfind('.') + 1);
-}
 
 bool equals_default(const Argument& argument, const Argument& default_value) {
   if (!argument.is_list() || default_value.is_list()) return argument == default_value;
   const Argument::List& list = argument.list();
-  return !list.empty() && std::all_of(list.begin(), list.end(), [&](const Argument& element) { return element == default_value; });
+  return !list.empty() &&
+         std::all_of(list.begin(), list.end(), [&](const Argument& element) { return element == default_value; });
 }
 
 }  // namespace
@@ -74,10 +69,12 @@ Node* OnnxImport::constant(Tensor tensor, const std::string& name, Attribute::Ki
   return node;
 }
 
-Tensor OnnxImport::constant_of(const Node* node) const { return is_constant(node) ? program_.attribute_of(*node) : Tensor(); }
+Tensor OnnxImport::constant_of(const Node* node) const {
+  return is_constant(node) ? program_.attribute_of(*node) : Tensor();
+}
 
-Node* OnnxImport::call(const std::string& target, std::vector<Argument> args, Node::Kwargs kwargs, const std::vector<ModuleStackEntry>& modules,
-                       bool fold) {
+Node* OnnxImport::call(const std::string& target, std::vector<Argument> args, Node::Kwargs kwargs,
+                       const std::vector<ModuleStackEntry>& modules, bool fold) {
   const OpDef* op = find_op(target);
   QDQ_CHECK(op, kInternal, "the ONNX importer makes ", target, ", which qdq does not have");
   const auto& arguments = op->schema.arguments;
@@ -88,12 +85,13 @@ Node* OnnxImport::call(const std::string& target, std::vector<Argument> args, No
     const auto i = op->schema.index_of(kwarg.first);
     return i && arguments[*i].default_value == kwarg.second;
   });
-  Node* node = program_.graph->call(target, std::move(args), std::move(kwargs), short_name(target));
+  Node* node = program_.graph->call(target, std::move(args), std::move(kwargs), std::string(base_name(target)));
   node->meta.nn_module_stack = modules;
   infer_value(*node);
   const std::vector<Node*> inputs = node->input_nodes();
   const TensorMeta* meta = node->meta.val.tensor();
-  if (!fold || inputs.empty() || meta == nullptr || !std::all_of(inputs.begin(), inputs.end(), [&](const Node* n) { return is_constant(n); }))
+  if (!fold || inputs.empty() || meta == nullptr ||
+      !std::all_of(inputs.begin(), inputs.end(), [&](const Node* n) { return is_constant(n); }))
     return node;
   // Nothing becomes much larger than what the file holds.
   int64_t room = 1 << 12;
@@ -132,11 +130,13 @@ Argument OnnxImport::size_argument(const SymInt& size) {
   if (source.computed == nullptr) {
     if (source.node) {
       // Next to the value that has it, so that every later node can use it.
-      const auto point = program_.graph->insert_before(source.node->op() == Node::Op::kPlaceholder ? after_inputs() : source.node->next());
-      source.computed = program_.graph->call("torch.ops.aten.sym_size.int", {Argument(source.node), Argument(source.axis)}, {}, "sym_size_int");
+      const auto point = program_.graph->insert_before(
+          source.node->op() == Node::Op::kPlaceholder ? after_inputs() : source.node->next());
+      source.computed = program_.graph->call(std::string(op::kSymSize), {Argument(source.node), Argument(source.axis)},
+                                             {}, "sym_size_int");
     } else {
       const Argument a = size_argument(source.a), b = size_argument(source.b);
-      source.computed = program_.graph->call(source.operation, {a, b}, {}, short_name(source.operation));
+      source.computed = program_.graph->call(source.operation, {a, b}, {}, std::string(base_name(source.operation)));
     }
     infer_value(*source.computed);
   }
@@ -166,8 +166,9 @@ void OnnxImport::check_operators() const {
   }
   const auto& [op, nodes] = *unknown.begin();
   throw Error(ErrorCode::kUnsupported,
-              concat("qdq cannot read ", unknown.size(), unknown.size() == 1 ? " operator" : " operators", " of this ONNX model: ", list), nodes[0],
-              op);
+              concat("qdq cannot read ", unknown.size(), unknown.size() == 1 ? " operator" : " operators",
+                     " of this ONNX model: ", list),
+              nodes[0], op);
 }
 
 void OnnxImport::read_inputs() {
@@ -178,7 +179,8 @@ void OnnxImport::read_inputs() {
     TensorMeta meta;
     meta.dtype = *input.dtype;
     for (const format::OnnxDimension& size : *input.dims) {
-      QDQ_CHECK(size.value.value_or(0) >= 0, kBadFile, "the input ", input.name, " of the ONNX model has the size ", size.value.value_or(0));
+      QDQ_CHECK(size.value.value_or(0) >= 0, kBadFile, "the input ", input.name, " of the ONNX model has the size ",
+                size.value.value_or(0));
       if (size.value) {
         meta.sizes.emplace_back(*size.value);
         continue;
@@ -192,10 +194,12 @@ void OnnxImport::read_inputs() {
     Node* node = program_.graph->create(Node::Op::kPlaceholder, name, {}, {}, name);
     node->set_target(node->name());
     if (first_input_ == nullptr) first_input_ = node;
-    for (size_t axis = 0; axis < meta.sizes.size(); ++axis) know_size(meta.sizes[axis], node, static_cast<int64_t>(axis));
+    for (size_t axis = 0; axis < meta.sizes.size(); ++axis)
+      know_size(meta.sizes[axis], node, static_cast<int64_t>(axis));
     node->meta.val.value = std::move(meta);
     program_.forward_arg_names.push_back(node->name());
-    QDQ_CHECK(values_.emplace(input.name, OnnxValue{node, {}, true}).second, kBadFile, "the ONNX model has two inputs ", input.name);
+    QDQ_CHECK(values_.emplace(input.name, OnnxValue{node, {}, true}).second, kBadFile, "the ONNX model has two inputs ",
+              input.name);
   }
 }
 
@@ -204,13 +208,13 @@ void OnnxImport::read_node(const OnnxNode& node) {
   OnnxCall call(*this, node, op);
   try {
     for (const std::string& output : node.outputs)
-      QDQ_CHECK(output.empty() || (values_.count(output) == 0 && initializers_.count(output) == 0), kBadFile, "the value ", output,
-                " of the ONNX model is made twice");
+      QDQ_CHECK(output.empty() || (values_.count(output) == 0 && initializers_.count(output) == 0), kBadFile,
+                "the value ", output, " of the ONNX model is made twice");
     if (!import_sizes(call)) op.import(call);
   } catch (Error& error) {
     if (error.message.find(node.name) == std::string::npos || node.name.empty())
-      error.message = concat("the ONNX node ", node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name, " (", node.op_type,
-                             "): ", error.message);
+      error.message = concat("the ONNX node ", node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name,
+                             " (", node.op_type, "): ", error.message);
     error.node = node.name;
     error.op = node.op_type;
     throw;
@@ -219,7 +223,8 @@ void OnnxImport::read_node(const OnnxNode& node) {
 
 void OnnxImport::write_outputs() {
   Argument::List results;
-  for (const format::OnnxValueInfo& output : file_.outputs) results.emplace_back(value_node(output.name, "the outputs"));
+  for (const format::OnnxValueInfo& output : file_.outputs)
+    results.emplace_back(value_node(output.name, "the outputs"));
   QDQ_CHECK(!results.empty(), kBadFile, "the ONNX model has no outputs");
   program_.graph->create(Node::Op::kOutput, "output", {Argument(std::move(results))}, {}, "output");
 }
@@ -228,10 +233,12 @@ Node* OnnxImport::value_node(const std::string& name, const std::string& reader)
   auto found = values_.find(name);
   if (found == values_.end()) {
     const auto initializer = initializers_.find(name);
-    QDQ_CHECK(initializer != initializers_.end(), kBadFile, "the ONNX model uses the value ", name, " in ", reader, ", which nothing before makes");
+    QDQ_CHECK(initializer != initializers_.end(), kBadFile, "the ONNX model uses the value ", name, " in ", reader,
+              ", which nothing before makes");
     const bool is_float = is_floating(initializer->second.dtype());
     found = values_.emplace(name, OnnxValue{}).first;
-    found->second.node = constant(std::move(initializer->second), name, is_float ? Attribute::Kind::kParameter : Attribute::Kind::kBuffer);
+    found->second.node = constant(std::move(initializer->second), name,
+                                  is_float ? Attribute::Kind::kParameter : Attribute::Kind::kBuffer);
     initializers_.erase(initializer);
   }
   OnnxValue& value = found->second;
@@ -239,8 +246,10 @@ Node* OnnxImport::value_node(const std::string& name, const std::string& reader)
   // Sizes that are used as a tensor.
   Argument::List elements;
   for (const SymInt& size : value.sizes)
-    elements.emplace_back(call("torch.ops.aten.scalar_tensor.default", {size_argument(size)}, {{"dtype", DType::kS64}}, {}, false));
-  value.node = value.is_vector ? call("torch.ops.aten.stack.default", {Argument(std::move(elements))}, {}, {}, false) : elements[0].node();
+    elements.emplace_back(
+        call(std::string(op::kScalarTensor), {size_argument(size)}, {{"dtype", DType::kS64}}, {}, false));
+  value.node = value.is_vector ? call(std::string(op::kStack), {Argument(std::move(elements))}, {}, {}, false)
+                               : elements[0].node();
   return value.node;
 }
 
@@ -254,7 +263,8 @@ Program OnnxImport::run() {
     for (const std::string& input : node.inputs) ++uses_[input];
   for (const format::OnnxValueInfo& output : file_.outputs) ++uses_[output.name];
   for (auto& [name, tensor] : file_.initializers)
-    QDQ_CHECK(initializers_.emplace(name, std::move(tensor)).second, kBadFile, "the ONNX model has two initializers ", name);
+    QDQ_CHECK(initializers_.emplace(name, std::move(tensor)).second, kBadFile, "the ONNX model has two initializers ",
+              name);
   file_.initializers.clear();
   read_inputs();
   for (const OnnxNode& node : file_.nodes) read_node(node);
@@ -262,7 +272,7 @@ Program OnnxImport::run() {
   program_.graph->eliminate_dead_code();
   fuse_onnx_patterns(program_);
   program_.erase_unused_attributes();
-  verify(program_);
+  verify_program(program_);
   return std::move(program_);
 }
 
@@ -270,7 +280,8 @@ OnnxCall::OnnxCall(OnnxImport& import, const OnnxNode& node, const OnnxOperator&
     : import_(import), node_(node), op_(op), modules_(module_stack_of(node)) {}
 
 void OnnxCall::refuse_because(std::initializer_list<MessagePart> parts) const {
-  throw Error(ErrorCode::kUnsupported, concat("the ONNX node ", where(), " ", concat(parts)), node_.name, node_.op_type);
+  throw Error(ErrorCode::kUnsupported, concat("the ONNX node ", where(), " ", concat(parts)), node_.name,
+              node_.op_type);
 }
 
 std::string OnnxCall::where() const {
@@ -298,20 +309,23 @@ const TensorMeta& OnnxCall::meta_of(const Node* node) const {
 
 Argument OnnxCall::operand(size_t i, size_t other) {
   const Tensor known = constant(i);
-  if (!known.defined() || known.numel() != 1 || known.dtype() == DType::kBool || is_constant(other) || static_cast<size_t>(known.dim()) > rank(other))
+  if (!known.defined() || known.numel() != 1 || known.dtype() == DType::kBool || is_constant(other) ||
+      static_cast<size_t>(known.dim()) > rank(other))
     return tensor(i);
   return is_floating(known.dtype()) ? Argument(known.item()) : Argument(known.item_int());
 }
 
 Tensor OnnxCall::wanted_constant(size_t i) {
   Tensor tensor = constant(i);
-  if (!tensor.defined()) refuse("wants a constant as its input ", i, ", found ", node_.inputs[i], ", which is computed");
+  if (!tensor.defined())
+    refuse("wants a constant as its input ", i, ", found ", node_.inputs[i], ", which is computed");
   return tensor;
 }
 
 double OnnxCall::number(size_t i) {
   const Tensor tensor = wanted_constant(i);
-  if (tensor.numel() != 1) refuse("wants a number as its input ", i, ", found a tensor of shape ", to_string(tensor.sizes()));
+  if (tensor.numel() != 1)
+    refuse("wants a number as its input ", i, ", found a tensor of shape ", to_string(tensor.sizes()));
   return tensor.item();
 }
 
@@ -384,16 +398,18 @@ int64_t OnnxCall::axis(int64_t axis, size_t rank) const { return wrap_axis(axis,
 
 Node* OnnxCall::call(std::string_view target, const Arguments& args) {
   const bool is_operator = target.starts_with("operator.");
-  return import_.call(is_operator ? std::string(target) : concat(kPrefix, "aten.", target), args.list, {}, modules_, !is_operator);
+  return import_.call(is_operator ? std::string(target) : op::aten(target), args.list, {}, modules_, !is_operator);
 }
 Node* OnnxCall::call(std::string_view target, const Arguments& args, const char* keyword, const Argument& value) {
-  return import_.call(concat(kPrefix, "aten.", target), args.list, {{keyword, value}}, modules_, true);
+  return import_.call(op::aten(target), args.list, {{keyword, value}}, modules_, true);
 }
 Node* OnnxCall::call_as_it_is(const std::string& full_target, const Arguments& args) {
   return import_.call(full_target, args.list, {}, modules_, false);
 }
 
-Argument OnnxCall::list(const std::vector<int64_t>& integers) { return Argument::List(integers.begin(), integers.end()); }
+Argument OnnxCall::list(const std::vector<int64_t>& integers) {
+  return Argument::List(integers.begin(), integers.end());
+}
 Argument OnnxCall::list(const std::vector<SymInt>& sizes) {
   Argument::List out;
   for (const SymInt& size : sizes) out.push_back(import_.size_argument(size));
@@ -403,9 +419,12 @@ Argument OnnxCall::list(const std::vector<SymInt>& sizes) {
 void OnnxCall::set(Node* node, size_t output) {
   if (has_output(output)) import_.values_[node_.outputs[output]].node = node;
 }
-void OnnxCall::set(Tensor constant) { set(import_.constant(std::move(constant), node_.outputs.empty() ? "" : node_.outputs[0])); }
+void OnnxCall::set(Tensor constant) {
+  set(import_.constant(std::move(constant), node_.outputs.empty() ? "" : node_.outputs[0]));
+}
 void OnnxCall::set(std::vector<SymInt> sizes, bool is_vector) {
-  if (!sizes.empty() && std::any_of(sizes.begin(), sizes.end(), [](const SymInt& size) { return !size.is_constant(); })) {
+  if (!sizes.empty() &&
+      std::any_of(sizes.begin(), sizes.end(), [](const SymInt& size) { return !size.is_constant(); })) {
     if (has_output(0)) import_.values_[node_.outputs[0]] = {nullptr, std::move(sizes), is_vector};
     return;
   }
@@ -430,17 +449,12 @@ Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalDa
   }
 }
 
-// A ModelProto begins with the tag of one of its fields: its version nearly always, else its producer or its graph. A zip archive begins with PK.
+// A ModelProto begins with the tag of one of its fields: its version nearly always, else its producer or its graph. A
+// zip archive begins with PK.
 bool looks_like_onnx(std::span<const std::byte> bytes) {
   static constexpr uint8_t kTags[] = {0x08, 0x12, 0x1A, 0x3A};
-  return bytes.size() > 1 && std::any_of(std::begin(kTags), std::end(kTags), [&](uint8_t tag) { return bytes[0] == std::byte{tag}; });
-}
-
-Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
-  if (looks_like_onnx(bytes)) return load_onnx(bytes, external);
-  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile,
-            "this is neither a .pt2 file, which is a zip archive, nor an ONNX model; wanted what torch.export.save or torch.onnx.export writes");
-  return load_pt2(bytes);
+  return bytes.size() > 1 &&
+         std::any_of(std::begin(kTags), std::end(kTags), [&](uint8_t tag) { return bytes[0] == std::byte{tag}; });
 }
 
 }  // namespace qdq

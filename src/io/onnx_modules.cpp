@@ -1,4 +1,5 @@
-// What ONNX files tell of the modules that their nodes come from (torch/onnx/_internal/exporter/_core.py, _set_node_metadata).
+// What ONNX files tell of the modules that their nodes come from (torch/onnx/_internal/exporter/_core.py,
+// _set_node_metadata).
 #include <algorithm>
 
 #include "io/onnx_import.h"
@@ -28,7 +29,8 @@ std::string print_list(const std::vector<std::string>& words) {
   return out + "]";
 }
 
-// "/layer1/layer1.0/conv1/Conv": a child of a Sequential has the path of its parent in its name, others have their own alone.
+// "/layer1/layer1.0/conv1/Conv": a child of a Sequential has the path of its parent in its name, others have their own
+// alone.
 std::string path_in_name(const std::string& name) {
   std::string path, last;
   if (!name.starts_with('/')) return path;

@@ -4,6 +4,7 @@
 
 #include "io/onnx_import.h"
 #include "io/onnx_layers.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -22,8 +23,9 @@ void add(OnnxCall& call) {
   // linear without bias, and a constant row that nobody adds to anything else: the bias.
   for (const size_t i : {size_t{0}, size_t{1}}) {
     Node *product = call.tensor(i), *bias = call.tensor(1 - i);
-    if (!product->is("torch.ops.aten.linear.default") || !product->arg(2).is_none() || call.num_uses_of_input(i) != 1) continue;
-    if (!call.import().is_constant(bias) || call.rank(1 - i) != 1 || call.meta(1 - i).sizes[0] != call.meta_of(product->arg(1).node()).sizes[0])
+    if (!product->is(op::kLinear) || !product->arg(2).is_none() || call.num_uses_of_input(i) != 1) continue;
+    if (!call.import().is_constant(bias) || call.rank(1 - i) != 1 ||
+        call.meta(1 - i).sizes[0] != call.meta_of(product->arg(1).node()).sizes[0])
       continue;
     product->set_arg(2, bias);
     return call.set(product);
@@ -54,7 +56,9 @@ void div(OnnxCall& call) {
   else call.set(call.call("div.Tensor_mode", {first, call.tensor(1)}, "rounding_mode", "trunc"));
 }
 
-void mod(OnnxCall& call) { call.set(call.call(call.integer("fmod", 0) ? "fmod.Tensor" : "remainder.Tensor", {call.tensor(0), call.tensor(1)})); }
+void mod(OnnxCall& call) {
+  call.set(call.call(call.integer("fmod", 0) ? "fmod.Tensor" : "remainder.Tensor", {call.tensor(0), call.tensor(1)}));
+}
 
 void pow(OnnxCall& call) {
   const Argument exponent = call.operand(1, 0);
@@ -87,22 +91,29 @@ void dropout(OnnxCall& call) {
 }
 
 void clip(OnnxCall& call) {
-  const auto is_number = [&](size_t i) { return !call.has(i) || (call.is_constant(i) && call.constant(i).numel() == 1); };
-  if (!is_number(1) || !is_number(2)) return call.set(call.call("clamp.Tensor", {call.tensor(0), call.optional_tensor(1), call.optional_tensor(2)}));
+  const auto is_number = [&](size_t i) {
+    return !call.has(i) || (call.is_constant(i) && call.constant(i).numel() == 1);
+  };
+  if (!is_number(1) || !is_number(2))
+    return call.set(call.call("clamp.Tensor", {call.tensor(0), call.optional_tensor(1), call.optional_tensor(2)}));
   const bool is_float = is_floating(call.meta(0).dtype);
   const auto bound = [&](size_t i) -> Argument {
     if (!call.has(i)) return {};
     return is_float ? Argument(call.number(i)) : Argument(call.constant(i).item_int());
   };
-  call.set(call.call(is_float && call.has(1) && call.has(2) ? "hardtanh.default" : "clamp.default", {call.tensor(0), bound(1), bound(2)}));
+  call.set(call.call(is_float && call.has(1) && call.has(2) ? "hardtanh.default" : "clamp.default",
+                     {call.tensor(0), bound(1), bound(2)}));
 }
 
-void leaky_relu(OnnxCall& call) { call.set(call.call("leaky_relu.default", {call.tensor(0), call.real("alpha", 0.01)})); }
+void leaky_relu(OnnxCall& call) {
+  call.set(call.call("leaky_relu.default", {call.tensor(0), call.real("alpha", 0.01)}));
+}
 void elu(OnnxCall& call) { call.set(call.call("elu.default", {call.tensor(0), call.real("alpha", 1)})); }
 void celu(OnnxCall& call) { call.set(call.call("celu.default", {call.tensor(0), call.real("alpha", 1)})); }
 
 void selu(OnnxCall& call) {
-  if (std::fabs(call.real("alpha", 1.6732632) - 1.6732632) > 1e-5 || std::fabs(call.real("gamma", 1.0507010) - 1.0507010) > 1e-5)
+  if (std::fabs(call.real("alpha", 1.6732632) - 1.6732632) > 1e-5 ||
+      std::fabs(call.real("gamma", 1.0507010) - 1.0507010) > 1e-5)
     call.refuse("has an alpha or gamma that aten.selu does not have");
   call.set(call.call("selu.default", {call.tensor(0)}));
 }
@@ -115,17 +126,21 @@ void prelu(OnnxCall& call) {
   const size_t trailing = call.rank(0) < 2 ? 0 : call.rank(0) - 2;  // axes behind the channels
   const bool by_channel = slope.size() > trailing && count == slope[slope.size() - 1 - trailing];
   if (count != SymInt(1) && !by_channel) call.refuse("has slopes that differ along other axes than the channels");
-  call.set(call.call("prelu.default", {call.tensor(0), call.call("reshape.default", {call.tensor(1), Argument(Argument::List{-1})})}));
+  call.set(call.call("prelu.default",
+                     {call.tensor(0), call.call("reshape.default", {call.tensor(1), Argument(Argument::List{-1})})}));
 }
 
 void hard_sigmoid(OnnxCall& call) {
   const double alpha = call.real("alpha", 0.2), beta = call.real("beta", 0.5);
-  if (std::fabs(alpha - 1.0 / 6) < 1e-6 && beta == 0.5) return call.set(call.call("hardsigmoid.default", {call.tensor(0)}));
+  if (std::fabs(alpha - 1.0 / 6) < 1e-6 && beta == 0.5)
+    return call.set(call.call("hardsigmoid.default", {call.tensor(0)}));
   Node* line = call.call("add.Tensor", {call.call("mul.Tensor", {call.tensor(0), alpha}), beta});
   call.set(call.call("clamp.default", {line, 0, 1}));
 }
 
-void gelu(OnnxCall& call) { call.set(call.call("gelu.default", {call.tensor(0)}, "approximate", call.text("approximate", "none"))); }
+void gelu(OnnxCall& call) {
+  call.set(call.call("gelu.default", {call.tensor(0)}, "approximate", call.text("approximate", "none")));
+}
 
 void softmax(OnnxCall& call) { call.set(call.call(call.op().aten, {call.tensor(0), call.integer("axis", -1)})); }
 
@@ -143,13 +158,15 @@ void reduce(OnnxCall& call) {
 
 void reduce_prod(OnnxCall& call) {
   const auto axes = call.axes(1, call.rank(0));
-  if (!axes || axes->size() != 1) call.refuse("multiplies along ", axes ? axes->size() : call.rank(0), " axes at once, wanted one");
+  if (!axes || axes->size() != 1)
+    call.refuse("multiplies along ", axes ? axes->size() : call.rank(0), " axes at once, wanted one");
   call.set(call.call("prod.dim_int", {call.tensor(0), axes->front(), call.integer("keepdims", 1) != 0}));
 }
 
 void reduce_l2(OnnxCall& call) {
   const auto axes = call.axes(1, call.rank(0));
-  call.set(call.call("linalg_vector_norm.default", {call.tensor(0), 2, axes ? OnnxCall::list(*axes) : Argument(), call.integer("keepdims", 1) != 0}));
+  call.set(call.call("linalg_vector_norm.default",
+                     {call.tensor(0), 2, axes ? OnnxCall::list(*axes) : Argument(), call.integer("keepdims", 1) != 0}));
 }
 
 void arg_max(OnnxCall& call) {
@@ -158,8 +175,8 @@ void arg_max(OnnxCall& call) {
 }
 
 void topk(OnnxCall& call) {
-  Node* both = call.call("topk.default", {call.tensor(0), call.whole_number(1), call.integer("axis", -1), call.integer("largest", 1) != 0,
-                                          call.integer("sorted", 1) != 0});
+  Node* both = call.call("topk.default", {call.tensor(0), call.whole_number(1), call.integer("axis", -1),
+                                          call.integer("largest", 1) != 0, call.integer("sorted", 1) != 0});
   for (const int output : {0, 1}) call.set(call.call("operator.getitem", {both, output}), static_cast<size_t>(output));
 }
 
@@ -183,7 +200,8 @@ void split(OnnxCall& call) {
     int64_t rest = *size;
     for (int64_t i = 0; i < count; ++i, rest -= parts.back()) parts.push_back(std::min(rest, each));
   }
-  if (parts.size() != call.num_outputs()) call.refuse("has ", call.num_outputs(), " outputs for ", parts.size(), " parts");
+  if (parts.size() != call.num_outputs())
+    call.refuse("has ", call.num_outputs(), " outputs for ", parts.size(), " parts");
   Node* all = call.call("split_with_sizes.default", {call.tensor(0), OnnxCall::list(parts), axis});
   for (size_t i = 0; i < parts.size(); ++i) call.set(call.call("operator.getitem", {all, static_cast<int64_t>(i)}), i);
 }
@@ -206,7 +224,8 @@ void slice(OnnxCall& call) {
       continue;
     }
     if (steps[i] < 1) call.refuse("has the step ", steps[i], ", wanted a positive one or a whole axis backwards");
-    const Argument to = end && *end >= (int64_t{1} << 31) - 1 ? Argument(INT64_MAX) : call.import().size_argument(ends[i]);
+    const Argument to =
+        end && *end >= (int64_t{1} << 31) - 1 ? Argument(INT64_MAX) : call.import().size_argument(ends[i]);
     out = call.call("slice.Tensor", {out, axis, call.import().size_argument(starts[i]), to, steps[i]});
   }
   call.set(out);
@@ -217,14 +236,16 @@ void gather(OnnxCall& call) {
   Node *data = call.tensor(0), *index = call.tensor(1);
   const Tensor known = call.constant(1);
   if (known.defined() && known.dim() == 0) return call.set(call.call("select.int", {data, axis, known.item_int()}));
-  if (axis == 0 && call.rank(0) == 2 && call.is_constant(0) && !known.defined()) return call.set(call.call("embedding.default", {data, index}));
+  if (axis == 0 && call.rank(0) == 2 && call.is_constant(0) && !known.defined())
+    return call.set(call.call("embedding.default", {data, index}));
   Argument::List indices(static_cast<size_t>(axis));
   indices.emplace_back(index);
   call.set(call.call("index.Tensor", {data, Argument(std::move(indices))}));
 }
 
 void gather_elements(OnnxCall& call) {
-  call.set(call.call("gather.default", {call.tensor(0), call.axis(call.integer("axis", 0), call.rank(0)), call.tensor(1)}));
+  call.set(
+      call.call("gather.default", {call.tensor(0), call.axis(call.integer("axis", 0), call.rank(0)), call.tensor(1)}));
 }
 
 void reshape(OnnxCall& call) {
@@ -240,7 +261,8 @@ void reshape(OnnxCall& call) {
     if (!sizes[i].is_constant() || sizes[i] == SymInt(-1)) ++open;
   }
   Argument::List arguments;
-  for (const SymInt& size : sizes) arguments.push_back(open == 1 && !size.is_constant() ? Argument(-1) : call.import().size_argument(size));
+  for (const SymInt& size : sizes)
+    arguments.push_back(open == 1 && !size.is_constant() ? Argument(-1) : call.import().size_argument(size));
   call.set(call.call("reshape.default", {call.tensor(0), Argument(std::move(arguments))}));
 }
 
@@ -248,7 +270,8 @@ void flatten(OnnxCall& call) {
   const size_t rank = call.rank(0);
   const int64_t given = call.integer("axis", 1);
   const int64_t axis = given < 0 ? given + static_cast<int64_t>(rank) : given;
-  if (axis < 0 || axis > static_cast<int64_t>(rank)) call.refuse("has the axis ", given, " for an input of ", rank, " axes");
+  if (axis < 0 || axis > static_cast<int64_t>(rank))
+    call.refuse("has the axis ", given, " for an input of ", rank, " axes");
   if (axis == 1 && rank > 1) return call.set(call.call("flatten.using_ints", {call.tensor(0), 1}));
   // Axes before it become one, and those behind it.
   Argument::List sizes = {-1, 1};
@@ -299,7 +322,9 @@ void expand(OnnxCall& call) {
   for (size_t i = 0; i < rank; ++i) {
     const SymInt own = i + from.size() < rank ? SymInt(1) : from[i + from.size() - rank];
     const SymInt given = i + wanted.size() < rank ? SymInt(1) : wanted[i + wanted.size() - rank];
-    sizes.push_back(i + from.size() >= rank && (given == SymInt(1) || given == own) ? Argument(-1) : call.import().size_argument(given));
+    sizes.push_back(i + from.size() >= rank && (given == SymInt(1) || given == own)
+                        ? Argument(-1)
+                        : call.import().size_argument(given));
   }
   call.set(call.call("expand.default", {call.tensor(0), Argument(std::move(sizes))}));
 }
@@ -307,7 +332,8 @@ void expand(OnnxCall& call) {
 void tile(OnnxCall& call) { call.set(call.call("repeat.default", {call.tensor(0), call.list(call.sizes(1))})); }
 
 void pad(OnnxCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kModes[] = {{"constant", "constant"}, {"reflect", "reflect"}, {"edge", "replicate"}};
+  static constexpr std::pair<std::string_view, const char*> kModes[] = {
+      {"constant", "constant"}, {"reflect", "reflect"}, {"edge", "replicate"}};
   const std::string mode = call.text("mode", "constant");
   const auto known = std::find_if(std::begin(kModes), std::end(kModes), [&](const auto& m) { return m.first == mode; });
   if (known == std::end(kModes)) call.refuse("pads in the mode ", mode, ", wanted constant, reflect or edge");
@@ -324,7 +350,8 @@ void pad(OnnxCall& call) {
     reversed[2 * from_last] = pads[i];
     reversed[2 * from_last + 1] = pads[i + axes.size()];
   }
-  while (!reversed.empty() && reversed.back() == 0 && reversed[reversed.size() - 2] == 0) reversed.resize(reversed.size() - 2);
+  while (!reversed.empty() && reversed.back() == 0 && reversed[reversed.size() - 2] == 0)
+    reversed.resize(reversed.size() - 2);
   if (reversed.empty()) return call.same_as_input(0);
   std::vector<Argument> args = {call.tensor(0), OnnxCall::list(reversed), Argument(known->second)};
   if (call.has(2) && mode == "constant") args.emplace_back(call.number(2));
@@ -336,9 +363,11 @@ void constant(OnnxCall& call) {
   if (const auto* value = call.attribute("value_float")) return call.set(Tensor::scalar(value->f));
   if (const auto* value = call.attribute("value_int")) return call.set(Tensor::scalar(value->i));
   if (const auto* value = call.attribute("value_floats"))
-    return call.set(Tensor::of<float>({static_cast<int64_t>(value->floats.size())}, std::span<const float>(value->floats)));
+    return call.set(
+        Tensor::of<float>({static_cast<int64_t>(value->floats.size())}, std::span<const float>(value->floats)));
   if (const auto* value = call.attribute("value_ints"))
-    return call.set(Tensor::of<int64_t>({static_cast<int64_t>(value->ints.size())}, std::span<const int64_t>(value->ints)));
+    return call.set(
+        Tensor::of<int64_t>({static_cast<int64_t>(value->ints.size())}, std::span<const int64_t>(value->ints)));
   call.refuse("has a value that is no dense tensor of numbers");
 }
 
@@ -375,7 +404,8 @@ void where(OnnxCall& call) { call.set(call.call("where.self", {call.tensor(0), c
 
 void range(OnnxCall& call) {
   if (is_floating(call.meta(0).dtype)) {
-    call.set(call.call("arange.start_step", {call.number(0), call.number(1), call.number(2)}, "dtype", call.meta(0).dtype));
+    call.set(
+        call.call("arange.start_step", {call.number(0), call.number(1), call.number(2)}, "dtype", call.meta(0).dtype));
     return;
   }
   std::vector<Argument> args;
@@ -384,7 +414,8 @@ void range(OnnxCall& call) {
 }
 
 void cumsum(OnnxCall& call) {
-  if (call.integer("exclusive", 0) != 0 || call.integer("reverse", 0) != 0) call.refuse("sums exclusively or in reverse");
+  if (call.integer("exclusive", 0) != 0 || call.integer("reverse", 0) != 0)
+    call.refuse("sums exclusively or in reverse");
   call.set(call.call("cumsum.default", {call.tensor(0), call.whole_number(1)}));
 }
 

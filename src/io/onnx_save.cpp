@@ -1,4 +1,5 @@
-// Writes a Program as an ONNX graph: values, constants and nodes; what each operator becomes stands in onnx_export*.cpp.
+// Writes a Program as an ONNX graph: values, constants and nodes; what each operator becomes stands in
+// onnx_export*.cpp.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +8,7 @@
 #include "io/onnx.h"
 #include "io/onnx_export.h"
 #include "io/onnx_import.h"
+#include "op/facts.h"
 #include "op/infer.h"
 
 namespace qdq {
@@ -18,7 +20,6 @@ namespace {
 
 // Every ONNX Runtime since 1.12 takes it: LayerNormalization came with 17, quantization per channel with 13.
 constexpr int64_t kOpset = 17, kIrVersion = 8;
-constexpr std::string_view kAten = "torch.ops.aten.", kDecomposed = "torch.ops.quantized_decomposed.";
 
 OnnxAttribute attribute_of(std::string name, OnnxKind kind) {
   OnnxAttribute out;
@@ -44,7 +45,7 @@ format::OnnxValueInfo info_of(std::string name, const ValueMeta& value) {
 // Whether nobody but the in-place operator sees what it writes to.
 bool writes_alone(const Node* input) {
   while (input && input->op() == Node::Op::kCallFunction && input->users().size() == 1) {
-    const OpDef* op = find_op(input->target());
+    const OpDef* op = op_of(*input);
     if (op == nullptr || !op->roles.shares_qparams) return true;
     input = input->arg(0).node();
   }
@@ -57,11 +58,21 @@ void OnnxNames::add(const std::string& name) { list.push_back(name); }
 void OnnxNames::add(const char* name) { list.emplace_back(name); }
 void OnnxNames::add(const std::vector<std::string>& names) { list.insert(list.end(), names.begin(), names.end()); }
 
-void OnnxAttributes::add(const char* name, int64_t value) { list.emplace_back(attribute_of(name, OnnxKind::kInt)).i = value; }
-void OnnxAttributes::add(const char* name, double value) { list.emplace_back(attribute_of(name, OnnxKind::kFloat)).f = static_cast<float>(value); }
-void OnnxAttributes::add(const char* name, const char* value) { list.emplace_back(attribute_of(name, OnnxKind::kString)).s = value; }
-void OnnxAttributes::add(const char* name, const std::vector<int64_t>& value) { list.emplace_back(attribute_of(name, OnnxKind::kInts)).ints = value; }
-void OnnxAttributes::add(const char* name, const Tensor& value) { list.emplace_back(attribute_of(name, OnnxKind::kTensor)).t = value; }
+void OnnxAttributes::add(const char* name, int64_t value) {
+  list.emplace_back(attribute_of(name, OnnxKind::kInt)).i = value;
+}
+void OnnxAttributes::add(const char* name, double value) {
+  list.emplace_back(attribute_of(name, OnnxKind::kFloat)).f = static_cast<float>(value);
+}
+void OnnxAttributes::add(const char* name, const char* value) {
+  list.emplace_back(attribute_of(name, OnnxKind::kString)).s = value;
+}
+void OnnxAttributes::add(const char* name, const std::vector<int64_t>& value) {
+  list.emplace_back(attribute_of(name, OnnxKind::kInts)).ints = value;
+}
+void OnnxAttributes::add(const char* name, const Tensor& value) {
+  list.emplace_back(attribute_of(name, OnnxKind::kTensor)).t = value;
+}
 
 std::string OnnxExport::fresh(const std::string& name) {
   const auto [at, is_new] = taken_.try_emplace(name, 0);
@@ -89,11 +100,13 @@ std::string OnnxExport::value(const Node* node) {
   const auto found = values_.find(node);
   if (found != values_.end()) return found->second;
   if (node->op() != Node::Op::kGetAttr)
-    throw Error(ErrorCode::kUnsupported, concat("a list of results, ", node->name(), ", is used as a whole"), node->name(), node->target());
+    throw Error(ErrorCode::kUnsupported, concat("a list of results, ", node->name(), ", is used as a whole"),
+                node->name(), node->target());
   return values_[node] = constant(program_.attribute_of(*node), node->target());
 }
 
-void OnnxExport::emit_many(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes, std::vector<std::string> outputs) {
+void OnnxExport::emit_many(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes,
+                           std::vector<std::string> outputs) {
   format::OnnxNode& node = file_.nodes.emplace_back();
   node.name = outputs[0];
   node.op_type = op;
@@ -101,10 +114,13 @@ void OnnxExport::emit_many(const char* op, const OnnxNames& inputs, const OnnxAt
   while (!node.inputs.empty() && node.inputs.back().empty()) node.inputs.pop_back();
   node.outputs = std::move(outputs);
   node.attributes = attributes.list;
-  if (written_ && !written_->target().starts_with(kDecomposed)) node.metadata = metadata_of(written_->meta.nn_module_stack);
+  if (written_ && !is_a(*written_, Family::kQuantize) && !is_a(*written_, Family::kDequantize) &&
+      !is_a(*written_, Family::kChooseQParams))
+    node.metadata = metadata_of(written_->meta.nn_module_stack);
 }
 
-std::string OnnxExport::emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes, std::string output) {
+std::string OnnxExport::emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes,
+                             std::string output) {
   emit_many(op, inputs, attributes, {output});
   return output;
 }
@@ -132,7 +148,9 @@ void OnnxExport::eliminate_dead_code() {
   for (const format::OnnxValueInfo& output : file_.outputs) read.insert(output.name);
   std::vector<format::OnnxNode> alive;
   for (auto node = file_.nodes.rbegin(); node != file_.nodes.rend(); ++node) {
-    if (std::none_of(node->outputs.begin(), node->outputs.end(), [&](const std::string& output) { return read.contains(output); })) continue;
+    if (std::none_of(node->outputs.begin(), node->outputs.end(),
+                     [&](const std::string& output) { return read.contains(output); }))
+      continue;
     read.insert(node->inputs.begin(), node->inputs.end());
     alive.push_back(std::move(*node));
   }
@@ -147,8 +165,8 @@ format::OnnxFile OnnxExport::run() {
   file_.producer_version = "0.1.0";
   file_.graph_name = "main";
   file_.opsets = {{"", kOpset}};
-  QDQ_CHECK(program_.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ", program_.buffer_mutations[0].buffer,
-            ", which an ONNX model cannot");
+  QDQ_CHECK(program_.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
+            program_.buffer_mutations[0].buffer, ", which an ONNX model cannot");
   std::map<std::string, std::vector<std::string>> refusals;  // operator or reason -> nodes
   for (const Node* node : program_.graph->nodes()) {
     if (node->op() == Node::Op::kPlaceholder) write_input(*node);
@@ -172,7 +190,8 @@ format::OnnxFile OnnxExport::run() {
         continue;
       }
       std::vector<std::string> inputs;
-      for (size_t i = 0; i < op->schema.arguments.size() && !call.is_none(i) && call.arg(i).is_node(); ++i) inputs.push_back(call.tensor(i));
+      for (size_t i = 0; i < op->schema.arguments.size() && !call.is_none(i) && call.arg(i).is_node(); ++i)
+        inputs.push_back(call.tensor(i));
       call.finish(std::string(plain->name).c_str(), inputs);
     } catch (const Error& error) {
       if (error.code != ErrorCode::kUnsupported) throw;
@@ -190,29 +209,17 @@ format::OnnxFile OnnxExport::run() {
   for (const auto& [reason, nodes] : refusals) {
     list += concat(list.empty() ? "" : "; ", reason);
     if (reason.starts_with("torch.ops.") || reason.starts_with("operator."))
-      list += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0], nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
+      list += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0],
+                     nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
   }
-  throw Error(ErrorCode::kUnsupported, concat("the program cannot be written as an ONNX model: qdq has no ONNX form for ", list),
+  throw Error(ErrorCode::kUnsupported,
+              concat("the program cannot be written as an ONNX model: qdq has no ONNX form for ", list),
               refusals.begin()->second[0]);
 }
 
-std::string AtenCall::name() const {
-  std::string out = node_.target();
-  if (out.starts_with(kAten)) out.erase(0, kAten.size());
-  else if (out.starts_with(kDecomposed)) out.erase(0, kDecomposed.size());
-  else if (out.starts_with("_operator.")) out.erase(0, 1);
-  const size_t dot = out.find('.');
-  if (op_.schema.arguments[0].is_mutated && dot > 0 && dot != std::string::npos && out[dot - 1] == '_') out.erase(dot - 1, 1);
-  return out;
-}
+std::string AtenCall::name() const { return std::string(local_name(plain_form(op_).target)); }
 
-const Argument& AtenCall::arg(size_t i) const {
-  static const Argument kNone;
-  const SchemaArgument& argument = op_.schema.arguments[i];
-  if (i < node_.args().size()) return node_.args()[i];
-  if (const Argument* given = node_.kwarg(argument.name)) return *given;
-  return argument.default_value ? *argument.default_value : kNone;
-}
+const Argument& AtenCall::arg(size_t i) const { return argument_of(node_, i); }
 
 int64_t AtenCall::integer(size_t i) const {
   const auto value = arg(i).integer();
@@ -230,7 +237,8 @@ std::vector<int64_t> AtenCall::integers(size_t i, size_t count) const {
   std::vector<int64_t> out;
   if (arg(i).is_list()) {
     for (const Argument& element : arg(i).list()) {
-      if (!element.integer()) refuse("has an argument '", op_.schema.arguments[i].name, "' that is known only when it runs");
+      if (!element.integer())
+        refuse("has an argument '", op_.schema.arguments[i].name, "' that is known only when it runs");
       out.push_back(*element.integer());
     }
   } else {
@@ -247,7 +255,9 @@ const TensorMeta& AtenCall::meta_of(const Node* node) const {
 }
 const TensorMeta& AtenCall::meta(size_t i) const { return meta_of(arg(i).node()); }
 
-int64_t AtenCall::axis(size_t i, size_t rank) const { return wrap_axis(integer(i), std::max<int64_t>(1, static_cast<int64_t>(rank))); }
+int64_t AtenCall::axis(size_t i, size_t rank) const {
+  return wrap_axis(integer(i), std::max<int64_t>(1, static_cast<int64_t>(rank)));
+}
 
 std::vector<int64_t> AtenCall::axes(size_t i, size_t rank) const {
   std::vector<int64_t> out;
@@ -276,13 +286,15 @@ std::string AtenCall::operand(const Argument& argument, DType dtype) {
 }
 
 std::string AtenCall::integers_as_tensor(const std::vector<int64_t>& values) {
-  return file_.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, std::span<const int64_t>(values)), node_.name() + "_constant");
+  return file_.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, std::span<const int64_t>(values)),
+                        node_.name() + "_constant");
 }
 
 std::string AtenCall::sizes(size_t i, bool infers) {
   const Argument::List& list = arg(i).list();
   const auto open = std::count_if(list.begin(), list.end(), [](const Argument& size) { return size.is_node(); });
-  const bool has_minus = std::any_of(list.begin(), list.end(), [](const Argument& size) { return size.integer() == -1; });
+  const bool has_minus =
+      std::any_of(list.begin(), list.end(), [](const Argument& size) { return size.integer() == -1; });
   if (open == 0 || (infers && open == 1 && !has_minus)) {
     std::vector<int64_t> known;
     for (const Argument& size : list) known.push_back(size.is_node() ? -1 : *size.integer());
@@ -290,7 +302,8 @@ std::string AtenCall::sizes(size_t i, bool infers) {
   }
   std::vector<std::string> parts;
   for (const Argument& size : list)
-    parts.push_back(size.is_node() ? emit("Reshape", {file_.value(size.node()), integers_as_tensor({1})}) : integers_as_tensor({*size.integer()}));
+    parts.push_back(size.is_node() ? emit("Reshape", {file_.value(size.node()), integers_as_tensor({1})})
+                                   : integers_as_tensor({*size.integer()}));
   return emit("Concat", parts, {"axis", 0});
 }
 

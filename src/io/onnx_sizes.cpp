@@ -6,27 +6,30 @@
 namespace qdq {
 namespace {
 
-enum class Arithmetic { kAdd, kSub, kMul, kDiv };
+enum class SizeArithmetic { kAdd, kSub, kMul, kDiv };
 
-SymInt compute(OnnxCall& call, Arithmetic what, const SymInt& a, const SymInt& b) {
+SymInt compute(OnnxCall& call, SizeArithmetic what, const SymInt& a, const SymInt& b) {
   static constexpr const char* kNames[] = {"operator.add", "operator.sub", "operator.mul", "operator.floordiv"};
   SymInt out;
   switch (what) {
-    case Arithmetic::kAdd: out = a + b; break;
-    case Arithmetic::kSub: out = a - b; break;
-    case Arithmetic::kMul: out = a * b; break;
-    case Arithmetic::kDiv: out = a.floor_div(b); break;  // sizes are not negative, so this is ONNX's division toward zero
+    case SizeArithmetic::kAdd: out = a + b; break;
+    case SizeArithmetic::kSub: out = a - b; break;
+    case SizeArithmetic::kMul: out = a * b; break;
+    // sizes are not negative, so this is ONNX's division toward zero
+    case SizeArithmetic::kDiv: out = a.floor_div(b); break;
   }
   call.import().know_size(out, kNames[static_cast<size_t>(what)], a, b);
   return out;
 }
 
-void elementwise(OnnxCall& call, Arithmetic what) {
+void elementwise(OnnxCall& call, SizeArithmetic what) {
   const std::vector<SymInt> a = call.sizes(0), b = call.sizes(1);
   const size_t count = std::max(a.size(), b.size());
-  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) call.refuse("joins ", a.size(), " sizes and ", b.size());
+  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1))
+    call.refuse("joins ", a.size(), " sizes and ", b.size());
   std::vector<SymInt> out;
-  for (size_t i = 0; i < count; ++i) out.push_back(compute(call, what, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]));
+  for (size_t i = 0; i < count; ++i)
+    out.push_back(compute(call, what, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]));
   call.set(std::move(out), call.is_vector(0) || call.is_vector(1));
 }
 
@@ -40,12 +43,15 @@ bool equal(OnnxCall& call, const SymInt& a, const SymInt& b) {
               ", which is not known before the model runs; export it with fixed sizes");
 }
 
-void compare(OnnxCall& call) {
+void compare_sizes(OnnxCall& call) {
   const std::vector<SymInt> a = call.sizes(0), b = call.sizes(1);
   const size_t count = std::max(a.size(), b.size());
-  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) call.refuse("compares ", a.size(), " sizes with ", b.size());
-  Tensor out = Tensor::empty(call.is_vector(0) || call.is_vector(1) ? Shape{static_cast<int64_t>(count)} : Shape{}, DType::kBool);
-  for (size_t i = 0; i < count; ++i) out.data<bool>()[i] = equal(call, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1))
+    call.refuse("compares ", a.size(), " sizes with ", b.size());
+  Tensor out = Tensor::empty(call.is_vector(0) || call.is_vector(1) ? Shape{static_cast<int64_t>(count)} : Shape{},
+                             DType::kBool);
+  for (size_t i = 0; i < count; ++i)
+    out.data<bool>()[i] = equal(call, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
   call.set(std::move(out));
 }
 
@@ -57,18 +63,19 @@ void choose(OnnxCall& call) {
     if (size != count && size != 1) call.refuse("chooses between ", a.size(), " sizes and ", b.size());
   std::vector<SymInt> out;
   for (size_t i = 0; i < count; ++i)
-    out.push_back(condition.data<bool>()[condition.numel() == 1 ? 0 : i] ? a[a.size() == 1 ? 0 : i] : b[b.size() == 1 ? 0 : i]);
+    out.push_back(condition.data<bool>()[condition.numel() == 1 ? 0 : i] ? a[a.size() == 1 ? 0 : i]
+                                                                         : b[b.size() == 1 ? 0 : i]);
   call.set(std::move(out), call.is_vector(1) || call.is_vector(2));
 }
 
-void gather(OnnxCall& call) {
+void gather_sizes(OnnxCall& call) {
   const std::vector<SymInt> from = call.sizes(0);
   std::vector<SymInt> out;
   for (const int64_t index : call.integers(1)) out.push_back(from[static_cast<size_t>(call.axis(index, from.size()))]);
   call.set(std::move(out), call.constant(1).dim() == 1);
 }
 
-void slice(OnnxCall& call) {
+void slice_sizes(OnnxCall& call) {
   const std::vector<SymInt> from = call.sizes(0);
   const auto count = static_cast<int64_t>(from.size());
   const auto bound = [&](size_t i) {
@@ -78,13 +85,14 @@ void slice(OnnxCall& call) {
   const int64_t step = call.has(4) ? call.whole_number(4) : 1;
   if (step < 1) call.refuse("goes through sizes in steps of ", step);
   std::vector<SymInt> out;
-  for (int64_t i = bound(1), end = bound(2); i < end; i += std::min(step, count)) out.push_back(from[static_cast<size_t>(i)]);
+  for (int64_t i = bound(1), end = bound(2); i < end; i += std::min(step, count))
+    out.push_back(from[static_cast<size_t>(i)]);
   call.set(std::move(out), true);
 }
 
 void product(OnnxCall& call) {
   SymInt out = 1;
-  for (const SymInt& size : call.sizes(0)) out = compute(call, Arithmetic::kMul, out, size);
+  for (const SymInt& size : call.sizes(0)) out = compute(call, SizeArithmetic::kMul, out, size);
   call.set({out}, call.integer("keepdims", 1) != 0);
 }
 
@@ -104,28 +112,33 @@ bool import_sizes(OnnxCall& call) {
   for (size_t i = 0; i < call.num_inputs(); ++i) any |= call.has(i) && call.is_sizes(i);
   if (!any) return false;
   const std::string_view op = call.op().name;
-  const auto is_integer = [&](size_t i) { return call.is_sizes(i) || (call.is_constant(i) && !is_floating(call.meta(i).dtype) && call.rank(i) < 2); };
+  const auto is_integer = [&](size_t i) {
+    return call.is_sizes(i) || (call.is_constant(i) && !is_floating(call.meta(i).dtype) && call.rank(i) < 2);
+  };
   const auto all_integers = [&](size_t first) {
     for (size_t i = first; i < call.num_inputs(); ++i)
       if (!is_integer(i)) return false;
     return true;
   };
-  static constexpr std::pair<std::string_view, Arithmetic> kArithmetic[] = {
-      {"Add", Arithmetic::kAdd}, {"Sub", Arithmetic::kSub}, {"Mul", Arithmetic::kMul}, {"Div", Arithmetic::kDiv}};
+  static constexpr std::pair<std::string_view, SizeArithmetic> kArithmetic[] = {{"Add", SizeArithmetic::kAdd},
+                                                                                {"Sub", SizeArithmetic::kSub},
+                                                                                {"Mul", SizeArithmetic::kMul},
+                                                                                {"Div", SizeArithmetic::kDiv}};
   for (const auto& [name, what] : kArithmetic)
     if (op == name && all_integers(0)) return elementwise(call, what), true;
   if (op == "Concat" && all_integers(0)) return join(call), true;
-  if (op == "Equal" && all_integers(0)) return compare(call), true;
+  if (op == "Equal" && all_integers(0)) return compare_sizes(call), true;
   if (op == "Where" && call.is_constant(0) && call.rank(0) < 2 && all_integers(1)) return choose(call), true;
   if (!call.is_sizes(0)) return false;
-  if (op == "Gather" && call.is_constant(1) && call.rank(1) < 2) return gather(call), true;
-  if (op == "Slice" && all_integers(1)) return slice(call), true;
+  if (op == "Gather" && call.is_constant(1) && call.rank(1) < 2) return gather_sizes(call), true;
+  if (op == "Slice" && all_integers(1)) return slice_sizes(call), true;
   if (op == "ReduceProd") return product(call), true;
   if (op == "Unsqueeze" && !call.is_vector(0)) return call.set(call.sizes(0), true), true;
   if (op == "Squeeze" && call.sizes(0).size() == 1) return call.set(call.sizes(0), false), true;
   if (op == "Reshape" && call.is_constant(1)) {
     const bool to_vector = call.constant(1).numel() == 1;
-    if (to_vector || (call.constant(1).numel() == 0 && call.sizes(0).size() == 1)) return call.set(call.sizes(0), to_vector), true;
+    if (to_vector || (call.constant(1).numel() == 0 && call.sizes(0).size() == 1))
+      return call.set(call.sizes(0), to_vector), true;
   }
   if (op == "Cast" && format::onnx_dtype(call.integer("to", 0)) == DType::kS64) return call.same_as_input(0), true;
   return false;

@@ -25,7 +25,9 @@ std::vector<std::string> keys_of(const std::string& out_spec, size_t num_outputs
   const Json spec = format::parse_json(out_spec, "the pytree spec of the pattern's results");
   if (!spec.is_array() || spec.size() != 2 || !spec[1].is_object() || !spec[1].contains("children_spec")) return {};
   const Json& children = spec[1]["children_spec"];
-  if (count_leaves(spec[1]) != num_outputs || children.size() < 2 || children.back().value("type", Json()) != "builtins.dict") return {};
+  if (count_leaves(spec[1]) != num_outputs || children.size() < 2 ||
+      children.back().value("type", Json()) != "builtins.dict")
+    return {};
   const Json& dictionary = children.back();
   if (count_leaves(dictionary) != dictionary["children_spec"].size()) return {};
   const Json keys = format::parse_json(dictionary["context"].get<std::string>(), "the names of the pattern");
@@ -47,13 +49,15 @@ Pattern pattern_of(const Program& program) {
   const std::vector<std::string> keys = keys_of(program.out_spec, results.size());
   if (keys.empty()) {
     for (const Node* node : out.graph->nodes())
-      if (node->op() == Node::Op::kCallFunction || node->op() == Node::Op::kPlaceholder) out.names.emplace_back(node->name(), node);
+      if (node->op() == Node::Op::kCallFunction || node->op() == Node::Op::kPlaceholder)
+        out.names.emplace_back(node->name(), node);
     return out;
   }
   const size_t first = results.size() - keys.size();
   QDQ_CHECK(first > 0, kInvalidArgument, "the pattern returns names only; wanted its results in front of them");
   for (size_t i = 0; i < keys.size(); ++i) {
-    QDQ_CHECK(results[first + i].is_node(), kInvalidArgument, "the name '", keys[i], "' of the pattern stands for a constant");
+    QDQ_CHECK(results[first + i].is_node(), kInvalidArgument, "the name '", keys[i],
+              "' of the pattern stands for a constant");
     out.names.emplace_back(keys[i], results[first + i].node());
   }
   results.resize(first);

@@ -19,7 +19,9 @@ class Place {
   Place(const Json& value, std::string path) : value_(&value), path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const { fail(ErrorCode::kBadFile, path_, " ", parts...); }
+  template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const {
+    fail(ErrorCode::kBadFile, path_, " ", parts...);
+  }
 
   bool has(std::string_view key) const { return object().contains(key); }
   // A member that may be missing or null.
@@ -60,7 +62,8 @@ class Place {
   }
   int64_t integer() const {
     if (!value_->is_number_integer()) bad("is ", kind(), ", wanted an integer");
-    if (value_->is_number_unsigned() && value_->template get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) bad("does not fit 64 bits");
+    if (value_->is_number_unsigned() && value_->template get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+      bad("does not fit 64 bits");
     return value_->template get<int64_t>();
   }
   const Json& json() const { return *value_; }
@@ -77,7 +80,9 @@ class Place {
     if (value_->is_string()) return "a string";
     return value_->is_array() ? "an array" : "an object";
   }
-  std::string member(std::string_view key) const { return path_ + (path_.ends_with(':') ? " " : ".") + std::string(key); }
+  std::string member(std::string_view key) const {
+    return path_ + (path_.ends_with(':') ? " " : ".") + std::string(key);
+  }
 
   const Json* value_;
   std::string path_;

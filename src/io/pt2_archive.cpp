@@ -28,7 +28,8 @@ constexpr size_t kMaxText = size_t{128} << 20;
 
 Place::Json read_json(const ZipReader& zip, const std::string& name) {
   const ZipEntry& entry = member(zip, name);
-  QDQ_CHECK(entry.size <= kMaxText, kUnsupported, name, " has ", entry.size, " bytes, qdq reads at most ", kMaxText, " of JSON");
+  QDQ_CHECK(entry.size <= kMaxText, kUnsupported, name, " has ", entry.size, " bytes, qdq reads at most ", kMaxText,
+            " of JSON");
   const format::ZipData data = zip.read(entry);
   return format::parse_json(data.text(), name);
 }
@@ -67,8 +68,11 @@ PayloadMeta payload_meta(const Place& meta) {
     return out;
   };
   const std::optional<DType> dtype = dtype_from_number(meta["dtype"].integer());
-  if (!dtype) fail(ErrorCode::kUnsupported, meta.path(), " has the data type number ", meta["dtype"].integer(), ", which qdq does not have");
-  return {*dtype, integers(meta["sizes"]), integers(meta["strides"]), meta["storage_offset"]["as_int"].integer(), meta["requires_grad"].boolean()};
+  if (!dtype)
+    fail(ErrorCode::kUnsupported, meta.path(), " has the data type number ", meta["dtype"].integer(),
+         ", which qdq does not have");
+  return {*dtype, integers(meta["sizes"]), integers(meta["strides"]), meta["storage_offset"]["as_int"].integer(),
+          meta["requires_grad"].boolean()};
 }
 
 // The tensors of one folder of the archive layout: raw bytes of storages, and a config that says which tensor lies
@@ -95,23 +99,27 @@ TensorMap read_payloads(const ZipReader& zip, const std::string& folder, const s
       try {
         if (is_new) {
           const DType raw = meta.dtype == DType::kBool ? DType::kBool : DType::kU8;
-          storage->second = format::tensor_from_bytes(zip.read(member(zip, path)).bytes(), raw, {0}, {1}, 0, what).storage();
+          storage->second =
+              format::tensor_from_bytes(zip.read(member(zip, path)).bytes(), raw, {0}, {1}, 0, what).storage();
         }
         // PyTorch writes no bytes at all for a tensor without elements.
-        tensor.tensor = Tensor(storage->second, meta.dtype, meta.sizes, meta.strides, numel_of(meta.sizes) == 0 ? 0 : meta.offset);
+        tensor.tensor =
+            Tensor(storage->second, meta.dtype, meta.sizes, meta.strides, numel_of(meta.sizes) == 0 ? 0 : meta.offset);
       } catch (const Error& error) {
         if (error.code != ErrorCode::kInvalidArgument) throw;
         fail(ErrorCode::kBadFile, what, " does not fit its bytes: ", error.message);
       }
       tensor.requires_grad = meta.requires_grad;
     }
-    QDQ_CHECK(out.emplace(name, std::move(tensor)).second, kBadFile, folder, config_name, " has the tensor '", name, "' twice");
+    QDQ_CHECK(out.emplace(name, std::move(tensor)).second, kBadFile, folder, config_name, " has the tensor '", name,
+              "' twice");
   });
   return out;
 }
 
 // A legacy pickle if the archive has one (PyTorch 2.8), else raw storages.
-TensorMap read_folder(const ZipReader& zip, const std::string& folder, const std::string& model, const std::string& kind) {
+TensorMap read_folder(const ZipReader& zip, const std::string& folder, const std::string& model,
+                      const std::string& kind) {
   const std::string legacy = folder + model + ".pt";
   if (zip.find(legacy) != nullptr) return read_pickled(zip, legacy);
   return read_payloads(zip, folder, model + "_" + kind + "_config.json");
@@ -133,7 +141,8 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
   const std::string kind(zip.read(root + "archive_format").text());
   QDQ_CHECK(kind == "pt2", kUnsupported, "the archive says that it holds '", kind.substr(0, 40), "', wanted 'pt2'");
   const std::string version(zip.read(root + "archive_version").text());
-  QDQ_CHECK(version == "0", kUnsupported, "the .pt2 archive has version '", version.substr(0, 40), "', qdq reads version 0");
+  QDQ_CHECK(version == "0", kUnsupported, "the .pt2 archive has version '", version.substr(0, 40),
+            "', qdq reads version 0");
   const std::string models = root + "models/";
   std::vector<std::string> names;
   for (const ZipEntry& entry : zip.entries())
@@ -142,8 +151,8 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
   QDQ_CHECK(!names.empty(), kUnsupported,
             "the .pt2 archive holds no exported program (models/*.json), perhaps only compiled code; write it with "
             "torch.export.save");
-  QDQ_CHECK(names.size() == 1, kUnsupported, "the .pt2 archive holds ", names.size(), " programs ('", names[0], "', '", names[1],
-            "', ...), wanted one");
+  QDQ_CHECK(names.size() == 1, kUnsupported, "the .pt2 archive holds ", names.size(), " programs ('", names[0], "', '",
+            names[1], "', ...), wanted one");
   Pt2Archive out;
   out.program_name = models + names[0] + ".json";
   out.program = read_json(zip, out.program_name);
@@ -156,7 +165,8 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
 
 Pt2Archive read_pt2_archive(ByteSpan bytes) {
   QDQ_CHECK(!bytes.empty(), kBadFile, "the .pt2 file is empty");
-  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile, "this is no .pt2 file, which is a zip archive; wanted what torch.export.save writes");
+  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile,
+            "this is no .pt2 file, which is a zip archive; wanted what torch.export.save writes");
   const ZipReader zip(bytes, "the .pt2 file");
   // Weights are copied out of the archive, or inflated; the inputs of the export are not read.
   uint64_t unpacked = 0;
@@ -166,11 +176,13 @@ Pt2Archive read_pt2_archive(ByteSpan bytes) {
   check_memory(unpacked, "loading the .pt2 file");
   if (const std::optional<std::string> root = archive_root(zip)) return read_folders(zip, *root);
   if (zip.find(kProgramMember) == nullptr) {
-    const bool is_torch_save =
-        std::any_of(zip.entries().begin(), zip.entries().end(), [](const ZipEntry& entry) { return entry.name.ends_with("/data.pkl"); });
-    QDQ_CHECK(!is_torch_save, kUnsupported,
-              "the file holds weights or a TorchScript module, not an exported program; write it with torch.export.save");
-    fail(ErrorCode::kBadFile, "the zip archive has no member '", kProgramMember, "', so it is not a .pt2 file; wanted what torch.export.save writes");
+    const bool is_torch_save = std::any_of(zip.entries().begin(), zip.entries().end(),
+                                           [](const ZipEntry& entry) { return entry.name.ends_with("/data.pkl"); });
+    QDQ_CHECK(
+        !is_torch_save, kUnsupported,
+        "the file holds weights or a TorchScript module, not an exported program; write it with torch.export.save");
+    fail(ErrorCode::kBadFile, "the zip archive has no member '", kProgramMember,
+         "', so it is not a .pt2 file; wanted what torch.export.save writes");
   }
   Pt2Archive out;
   out.program_name = kProgramMember;

@@ -19,9 +19,10 @@ struct Pt2Archive {
 Pt2Archive read_pt2_archive(format::ByteSpan bytes);
 
 // The names of the single-program layout.
-inline constexpr std::string_view kProgramMember = "serialized_exported_program.json", kStateMember = "serialized_state_dict.pt",
-                                  kConstantsMember = "serialized_constants.pt", kExampleInputsMember = "serialized_example_inputs.pt",
-                                  kVersionMember = "version";
+inline constexpr std::string_view kProgramMember = "serialized_exported_program.json",
+                                  kStateMember = "serialized_state_dict.pt",
+                                  kConstantsMember = "serialized_constants.pt",
+                                  kExampleInputsMember = "serialized_example_inputs.pt", kVersionMember = "version";
 // The schema (torch/_export/serde/schema.py) that is read, and its minor version that is written: that of PyTorch 2.6.
 inline constexpr int64_t kSchemaMajor = 8, kSchemaMinor = 2;
 

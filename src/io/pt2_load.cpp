@@ -17,7 +17,8 @@ constexpr uint64_t kMaxCopiedText = uint64_t{64} << 20;
 
 class ProgramReader {
  public:
-  explicit ProgramReader(Pt2Archive archive) : archive_(std::move(archive)), root_(archive_.program, archive_.program_name + ":") {}
+  explicit ProgramReader(Pt2Archive archive)
+      : archive_(std::move(archive)), root_(archive_.program, archive_.program_name + ":") {}
 
   Program read() {
     read_versions();
@@ -81,13 +82,14 @@ class ProgramReader {
 
   DType dtype(const Place& place) const {
     const std::optional<DType> out = dtype_from_number(place.integer());
-    QDQ_CHECK(out, kUnsupported, place.path(), " is ", place.integer(), ", the number of a data type that qdq does not have");
+    QDQ_CHECK(out, kUnsupported, place.path(), " is ", place.integer(),
+              ", the number of a data type that qdq does not have");
     return *out;
   }
 
   void check_layout(const Place& place) const {
-    QDQ_CHECK(place.integer() == static_cast<int64_t>(Layout::kStrided), kUnsupported, place.path(), " is ", place.integer(),
-              ", qdq has dense tensors only (", static_cast<int64_t>(Layout::kStrided), ")");
+    QDQ_CHECK(place.integer() == static_cast<int64_t>(Layout::kStrided), kUnsupported, place.path(), " is ",
+              place.integer(), ", qdq has dense tensors only (", static_cast<int64_t>(Layout::kStrided), ")");
   }
 
   TensorMeta tensor_meta(const Place& place) {
@@ -99,7 +101,8 @@ class ProgramReader {
       if (out.sizes[i].constant().value_or(0) < 0) sizes[i].bad("is negative");
     }
     for (size_t i = 0; i < strides.size(); ++i) out.strides.push_back(sym_int(strides[i]));
-    if (out.strides.size() != out.sizes.size()) place.bad("has ", out.sizes.size(), " sizes but ", out.strides.size(), " strides");
+    if (out.strides.size() != out.sizes.size())
+      place.bad("has ", out.sizes.size(), " sizes but ", out.strides.size(), " strides");
     try {
       if (out.strides == strides_in_c_order(out.sizes)) out.strides.clear();
     } catch (const Error& error) {
@@ -115,7 +118,8 @@ class ProgramReader {
       const std::optional<Place> values = graph.find(field);
       if (!values) return;
       values->for_each_member([&](const std::string& name, const Place& place) {
-        if (!metas_.emplace(name, ValueMeta{meta(place)}).second) place.bad("describes a value that has a second description");
+        if (!metas_.emplace(name, ValueMeta{meta(place)}).second)
+          place.bad("describes a value that has a second description");
       });
     };
     read("tensor_values", [&](const Place& place) { return tensor_meta(place); });
@@ -127,7 +131,8 @@ class ProgramReader {
   // A name for a node that has none in the file; those that do keep theirs.
   std::string free_name(const std::string& candidate) {
     std::string name = candidate;
-    for (int64_t i = 1; metas_.count(name) != 0 || graph().find(name) != nullptr; ++i) name = candidate + "_" + std::to_string(i);
+    for (int64_t i = 1; metas_.count(name) != 0 || graph().find(name) != nullptr; ++i)
+      name = candidate + "_" + std::to_string(i);
     return name;
   }
 
@@ -145,12 +150,14 @@ class ProgramReader {
   }
 
   void read_inputs(const Place& inputs, const Place& specs) {
-    if (inputs.size() != specs.size()) specs.bad("has ", specs.size(), " entries, the graph has ", inputs.size(), " inputs");
+    if (inputs.size() != specs.size())
+      specs.bad("has ", specs.size(), " entries, the graph has ", inputs.size(), " inputs");
     for (const bool lifted : {true, false}) {
       for (size_t i = 0; i < specs.size(); ++i) {
         const auto [kind, spec] = specs[i].choice();
         const bool is_user = kind == "user_input" || kind == "constant_input";
-        if (is_user != lifted) is_user ? read_user_input(kind, spec, inputs[i]) : read_lifted_input(kind, spec, inputs[i]);
+        if (is_user != lifted)
+          is_user ? read_user_input(kind, spec, inputs[i]) : read_lifted_input(kind, spec, inputs[i]);
       }
     }
   }
@@ -165,16 +172,19 @@ class ProgramReader {
       attribute.kind = Attribute::Kind::kConstant;
       attribute.persistent = false;
     } else {
-      fail(ErrorCode::kUnsupported, spec.path(), " is an input of a kind that qdq does not have (a custom object or a token)");
+      fail(ErrorCode::kUnsupported, spec.path(),
+           " is an input of a kind that qdq does not have (a custom object or a token)");
     }
     const Place name = spec[kind + "_name"], argument = spec["arg"]["name"], input_name = input["as_tensor"]["name"];
     attribute.name = name.string();
-    if (argument.string() != input_name.string()) argument.bad("is '", argument.string(), "', the graph's input is '", input_name.string(), "'");
+    if (argument.string() != input_name.string())
+      argument.bad("is '", argument.string(), "', the graph's input is '", input_name.string(), "'");
     const bool in_state = kind == "parameter" || attribute.persistent;
     auto& tensors = in_state ? archive_.state : archive_.constants;
     const auto found = tensors.find(attribute.name);
     if (found == tensors.end())
-      name.bad("is '", attribute.name, "', but the file has no such tensor among its ", in_state ? "parameters and buffers" : "constants");
+      name.bad("is '", attribute.name, "', but the file has no such tensor among its ",
+               in_state ? "parameters and buffers" : "constants");
     attribute.tensor = found->second.tensor;
     attribute.requires_grad = kind == "parameter" && found->second.requires_grad;
     Node* node = graph().get_attr(attribute.name, free_name(node_name_of(attribute.name)));
@@ -183,13 +193,14 @@ class ProgramReader {
     const TensorMeta* described = node->meta.val.tensor();
     if (described == nullptr || described->dtype != actual.dtype || described->sizes != actual.sizes)
       name.bad("is '", attribute.name, "', which the graph describes as ",
-               described ? concat(to_string(described->dtype), to_string(described->sizes)) : "no tensor", ", but the file holds ",
-               to_string(actual.dtype), to_string(actual.sizes));
+               described ? concat(to_string(described->dtype), to_string(described->sizes)) : "no tensor",
+               ", but the file holds ", to_string(actual.dtype), to_string(actual.sizes));
     node->meta.val.value = actual;
     // PyTorch names a tied weight once for each module that has it.
     const auto [same, is_new] = attribute_names_.emplace(attribute.name, program_.attributes.size());
     if (is_new) program_.attributes.push_back(std::move(attribute));
-    else if (program_.attributes[same->second].kind != attribute.kind) name.bad("is '", attribute.name, "', an input of another kind too");
+    else if (program_.attributes[same->second].kind != attribute.kind)
+      name.bad("is '", attribute.name, "', an input of another kind too");
   }
 
   void read_user_input(const std::string& kind, const Place& spec, const Place& input) {
@@ -260,7 +271,8 @@ class ProgramReader {
       return static_cast<MemoryFormat>(v.integer());
     }
     fail(ErrorCode::kUnsupported, v.path(), " is an argument of a kind that qdq does not have",
-         kind == "as_graph" ? " (a subgraph: export the model without control flow or torch.no_grad() inside forward)" : "");
+         kind == "as_graph" ? " (a subgraph: export the model without control flow or torch.no_grad() inside forward)"
+                            : "");
   }
 
   struct Inputs {
@@ -269,8 +281,8 @@ class ProgramReader {
     std::string names;  // of args, where no schema tells them
   };
 
-  // As they stand in the file; a keyword is told by its kind (2), which older files do not have. Arguments of higher-order operators, which
-  // have no schema in PyTorch, have no names.
+  // As they stand in the file; a keyword is told by its kind (2), which older files do not have. Arguments of
+  // higher-order operators, which have no schema in PyTorch, have no names.
   Inputs inputs_in_file_order(const Place& inputs) {
     Inputs out;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -293,7 +305,8 @@ class ProgramReader {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Place name = inputs[i]["name"];
       const std::optional<size_t> index = schema.index_of(name.string());
-      QDQ_CHECK(index, kUnsupported, name.path(), " is '", name.string(), "', an argument of ", op.target, " that qdq does not have");
+      QDQ_CHECK(index, kUnsupported, name.path(), " is '", name.string(), "', an argument of ", op.target,
+                " that qdq does not have");
       if (given[*index]) name.bad("gives the argument '", name.string(), "' of ", op.target, " a second time");
       given[*index] = argument(inputs[i]["arg"]);
     }
@@ -345,7 +358,8 @@ class ProgramReader {
     const std::optional<Place> name = place.find("name");
     if (name && !name->string().empty()) return free_name(name->string());
     const size_t overload = target.rfind('.');
-    const size_t packet = overload == std::string::npos || overload == 0 ? std::string::npos : target.rfind('.', overload - 1);
+    const size_t packet =
+        overload == std::string::npos || overload == 0 ? std::string::npos : target.rfind('.', overload - 1);
     return free_name(node_name_of(packet == std::string::npos ? target : target.substr(packet + 1)));
   }
 
@@ -409,7 +423,8 @@ class ProgramReader {
   }
 
   void read_outputs(const Place& outputs, const Place& specs) {
-    if (outputs.size() != specs.size()) specs.bad("has ", specs.size(), " entries, the graph has ", outputs.size(), " outputs");
+    if (outputs.size() != specs.size())
+      specs.bad("has ", specs.size(), " entries, the graph has ", outputs.size(), " outputs");
     Argument::List results;
     for (size_t i = 0; i < specs.size(); ++i) {
       const auto [kind, spec] = specs[i].choice();
@@ -419,14 +434,16 @@ class ProgramReader {
         const auto found = attribute_names_.find(buffer.string());
         if (found == attribute_names_.end() || program_.attributes[found->second].kind != Attribute::Kind::kBuffer)
           buffer.bad("is '", buffer.string(), "', which is not a buffer of the program");
-        if (!result.is_node() || value(spec["arg"]["name"]) != result.node()) spec.bad("does not name the graph's output");
+        if (!result.is_node() || value(spec["arg"]["name"]) != result.node())
+          spec.bad("does not name the graph's output");
         program_.buffer_mutations.push_back({result.node()->name(), buffer.string()});
       } else if (kind == "user_output") {
         const Argument specified = argument(spec["arg"]);
         if (specified.node() != result.node()) spec.bad("does not name the graph's output");
         results.push_back(std::move(result));
       } else {
-        fail(ErrorCode::kUnsupported, spec.path(), " is an output of a kind that qdq does not have (a changed input, a loss or a gradient)");
+        fail(ErrorCode::kUnsupported, spec.path(),
+             " is an output of a kind that qdq does not have (a changed input, a loss or a gradient)");
       }
     }
     graph().create(Node::Op::kOutput, "output", {Argument(std::move(results))}, {}, "output");

@@ -6,8 +6,8 @@
 namespace qdq {
 namespace {
 
-constexpr std::string_view kModuleStack = "nn_module_stack", kSourceStack = "source_fn_stack", kTorchFn = "torch_fn", kStackTrace = "stack_trace",
-                           kCustom = "custom", kDebugHandle = "numeric_debug_handle";
+constexpr std::string_view kModuleStack = "nn_module_stack", kSourceStack = "source_fn_stack", kTorchFn = "torch_fn",
+                           kStackTrace = "stack_trace", kCustom = "custom", kDebugHandle = "numeric_debug_handle";
 
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> out;
@@ -86,7 +86,8 @@ std::vector<std::pair<std::string, std::string>> node_metadata(const NodeMeta& m
   std::vector<std::pair<std::string, std::string>> out;
   if (!meta.stack_trace.empty()) out.emplace_back(kStackTrace, meta.stack_trace);
   std::string text;
-  for (const ModuleStackEntry& entry : meta.nn_module_stack) text += (text.empty() ? "" : ";") + entry.key + "," + entry.path + "," + entry.type;
+  for (const ModuleStackEntry& entry : meta.nn_module_stack)
+    text += (text.empty() ? "" : ";") + entry.key + "," + entry.path + "," + entry.type;
   if (!text.empty()) out.emplace_back(kModuleStack, std::move(text));
   text.clear();
   for (const auto& [name, source] : meta.source_fn_stack) text += (text.empty() ? "" : ";") + name + "," + source;

@@ -28,26 +28,30 @@ Json as_name(std::string_view kind, const std::string& name) { return tagged(kin
 Json as_tensor(const std::string& name) { return tagged("as_tensor", tagged("name", name)); }
 
 // Appends without looking for the key, which is linear.
-void append_field(Json& object, std::string key, Json value) { object.get_ref<Json::object_t&>().emplace_back(std::move(key), std::move(value)); }
+void append_field(Json& object, std::string key, Json value) {
+  object.get_ref<Json::object_t&>().emplace_back(std::move(key), std::move(value));
+}
 
 [[noreturn]] void refuse(const Node& node, const std::string& why) {
-  throw Error(ErrorCode::kUnsupported, "node " + node.name() + " cannot be written to a .pt2 file: " + why, node.name(), node.target());
+  throw Error(ErrorCode::kUnsupported, "node " + node.name() + " cannot be written to a .pt2 file: " + why, node.name(),
+              node.target());
 }
 
 // Whether a file can tell of the node's results without inference.
 bool has_value(const Node& node) {
   if (node.op() != Node::Op::kCallFunction || !std::holds_alternative<std::monostate>(node.meta.val.value)) return true;
   const OpDef* op = find_op(node.target());
-  return op == nullptr ? find_mark(node.meta, kInputNames) != nullptr : op->schema.num_returns == 0 && !op->schema.returns_list;
+  return op == nullptr ? find_mark(node.meta, kInputNames) != nullptr
+                       : op->schema.num_returns == 0 && !op->schema.returns_list;
 }
 
 // The leaves of a pytree spec as JSON text, or nothing if it is not one.
-std::optional<size_t> count_leaves(const Json& spec) {
+std::optional<size_t> leaves_if_spec(const Json& spec) {
   if (!spec.is_object() || !spec.contains("children_spec") || !spec["children_spec"].is_array()) return std::nullopt;
   if (spec.contains("type") && spec["type"].is_null()) return 1;
   size_t count = 0;
   for (const Json& child : spec["children_spec"]) {
-    const std::optional<size_t> leaves = count_leaves(child);
+    const std::optional<size_t> leaves = leaves_if_spec(child);
     if (!leaves) return std::nullopt;
     count += *leaves;
   }
@@ -57,7 +61,7 @@ std::optional<size_t> count_leaves(const Json& spec) {
 bool spec_has_leaves(const std::string& text, size_t count) {
   try {
     const Json spec = format::parse_json(text, "a pytree spec");
-    return spec.is_array() && spec.size() == 2 && count_leaves(spec[1]) == count;
+    return spec.is_array() && spec.size() == 2 && leaves_if_spec(spec[1]) == count;
   } catch (const Error&) {
     return false;
   }
@@ -89,7 +93,8 @@ class ProgramWriter {
     for (const Node* node : program_.graph->nodes()) {
       if (node->op() == Node::Op::kPlaceholder) write_user_input(*node);
       else if (node->op() == Node::Op::kCallFunction) write_node(*node);
-      else if (node->op() == Node::Op::kCallModule) refuse(*node, "it calls the module '" + node->target() + "'; convert the program first");
+      else if (node->op() == Node::Op::kCallModule)
+        refuse(*node, "it calls the module '" + node->target() + "'; convert the program first");
     }
     write_constant_inputs(true);
     write_outputs();
@@ -129,7 +134,8 @@ class ProgramWriter {
       if (std::none_of(lifted.begin(), lifted.end(), [&](const Lifted& l) { return l.attribute == attribute; }))
         lifted.push_back({attribute, nullptr});
     }
-    std::stable_sort(lifted.begin(), lifted.end(), [](const Lifted& a, const Lifted& b) { return a.attribute->kind < b.attribute->kind; });
+    std::stable_sort(lifted.begin(), lifted.end(),
+                     [](const Lifted& a, const Lifted& b) { return a.attribute->kind < b.attribute->kind; });
     std::unordered_set<const Attribute*> written;
     for (const auto& [attribute, node] : lifted) {
       const std::string name = write_lifted_input(*attribute);
@@ -141,9 +147,13 @@ class ProgramWriter {
   std::string write_lifted_input(const Attribute& attribute) {
     using Kind = Attribute::Kind;
     QDQ_CHECK(attribute.tensor.defined(), kInvalidArgument, "the attribute '", attribute.name, "' has no tensor");
-    const std::string kind = attribute.kind == Kind::kParameter ? "parameter" : attribute.kind == Kind::kBuffer ? "buffer" : "tensor_constant";
+    const std::string kind = attribute.kind == Kind::kParameter ? "parameter"
+                             : attribute.kind == Kind::kBuffer  ? "buffer"
+                                                                : "tensor_constant";
     // p_, b_ and c_ are PyTorch's prefixes (torch/_export/utils.py, placeholder_prefixes).
-    const std::string prefix = attribute.kind == Kind::kParameter ? "p_" : attribute.kind == Kind::kBuffer ? "b_" : "c_";
+    const std::string prefix = attribute.kind == Kind::kParameter ? "p_"
+                               : attribute.kind == Kind::kBuffer  ? "b_"
+                                                                  : "c_";
     const std::string name = free_name(prefix + node_name_of(attribute.name));
     Json spec = tagged("arg", tagged("name", name));
     spec[kind + "_name"] = attribute.name;
@@ -155,18 +165,21 @@ class ProgramWriter {
   }
 
   static bool requires_grad(const Attribute& attribute) {
-    return attribute.kind == Attribute::Kind::kParameter && attribute.requires_grad && is_floating(attribute.tensor.dtype());
+    return attribute.kind == Attribute::Kind::kParameter && attribute.requires_grad &&
+           is_floating(attribute.tensor.dtype());
   }
 
   void add_tensor(const Attribute& attribute) {
     const bool is_parameter = attribute.kind == Attribute::Kind::kParameter;
     const bool in_state = is_parameter || (attribute.kind == Attribute::Kind::kBuffer && attribute.persistent);
-    (in_state ? state_ : constants_).push_back({attribute.name, attribute.tensor, is_parameter, requires_grad(attribute)});
+    (in_state ? state_ : constants_)
+        .push_back({attribute.name, attribute.tensor, is_parameter, requires_grad(attribute)});
   }
 
   void write_user_input(const Node& node) {
     write_constant_inputs(false);
-    if (std::holds_alternative<std::monostate>(node.meta.val.value)) refuse(node, "nothing is known of this input; its dtype and sizes are needed");
+    if (std::holds_alternative<std::monostate>(node.meta.val.value))
+      refuse(node, "nothing is known of this input; its dtype and sizes are needed");
     names_[&node] = node.name();
     inputs_.push_back(add_value(node, node.name(), node.meta.val));
     input_specs_.push_back(tagged("user_input", tagged("arg", inputs_.back())));
@@ -176,7 +189,8 @@ class ProgramWriter {
   // Those whose turn it is, or all that are left.
   void write_constant_inputs(bool all) {
     const std::vector<ConstantInput>& constants = program_.constant_inputs;
-    for (; constant_inputs_ < constants.size() && (all || constants[constant_inputs_].position <= user_inputs_); ++constant_inputs_, ++user_inputs_) {
+    for (; constant_inputs_ < constants.size() && (all || constants[constant_inputs_].position <= user_inputs_);
+         ++constant_inputs_, ++user_inputs_) {
       const ConstantInput& constant = constants[constant_inputs_];
       Json spec = tagged("name", free_name(constant.name));
       inputs_.push_back(spec["value"] = argument(*program_.graph->output_node(), constant.value, nullptr));
@@ -295,18 +309,26 @@ class ProgramWriter {
       return value.is_node() && std::holds_alternative<T>(value.node()->meta.val.value);
     };
     if (values.empty()) return tagged(kind_of_empty(schema), Json::array());
-    if (all([](const Argument& v) { return v.is<bool>(); })) return each("as_bools", [](const Argument& v) { return v.as<bool>(); });
-    if (all([](const Argument& v) { return v.is<int64_t>(); })) return each("as_ints", [](const Argument& v) { return v.as<int64_t>(); });
+    if (all([](const Argument& v) { return v.is<bool>(); }))
+      return each("as_bools", [](const Argument& v) { return v.as<bool>(); });
+    if (all([](const Argument& v) { return v.is<int64_t>(); }))
+      return each("as_ints", [](const Argument& v) { return v.as<int64_t>(); });
     if (all([](const Argument& v) { return v.is<int64_t>() || v.is<double>(); }))
       return each("as_floats", [](const Argument& v) { return *v.number(); });
-    if (all([](const Argument& v) { return v.is<std::string>(); })) return each("as_strings", [](const Argument& v) { return v.as<std::string>(); });
-    if (all([&](const Argument& v) { return v.is<int64_t>() || is_value(v, SymInt()); })) return each("as_sym_ints", symbolic);
-    if (all([&](const Argument& v) { return v.is<double>() || is_value(v, 0.0); })) return each("as_sym_floats", symbolic);
-    if (all([&](const Argument& v) { return v.is<bool>() || is_value(v, false); })) return each("as_sym_bools", symbolic);
+    if (all([](const Argument& v) { return v.is<std::string>(); }))
+      return each("as_strings", [](const Argument& v) { return v.as<std::string>(); });
+    if (all([&](const Argument& v) { return v.is<int64_t>() || is_value(v, SymInt()); }))
+      return each("as_sym_ints", symbolic);
+    if (all([&](const Argument& v) { return v.is<double>() || is_value(v, 0.0); }))
+      return each("as_sym_floats", symbolic);
+    if (all([&](const Argument& v) { return v.is<bool>() || is_value(v, false); }))
+      return each("as_sym_bools", symbolic);
     if (all([](const Argument& v) { return v.is_node(); })) return each("as_tensors", tensor);
     if (all([](const Argument& v) { return v.is_node() || v.is_none(); }))
-      return each("as_optional_tensors", [&](const Argument& v) { return v.is_none() ? tagged("as_none", true) : tagged("as_tensor", tensor(v)); });
-    refuse(user, "the list " + print(Argument(values)) + " has elements that do not go together");
+      return each("as_optional_tensors", [&](const Argument& v) {
+        return v.is_none() ? tagged("as_none", true) : tagged("as_tensor", tensor(v));
+      });
+    refuse(user, "the list " + to_text(Argument(values)) + " has elements that do not go together");
   }
 
   static bool is_higher_order(const Node& node) { return node.target().starts_with("torch.ops.higher_order."); }
@@ -333,18 +355,21 @@ class ProgramWriter {
     };
     if (op == nullptr) {
       const std::vector<std::string> names = names_of_inputs(node);
-      if (node.args().size() > names.size()) refuse(node, "qdq does not have " + node.target() + " and so does not know the names of its arguments");
+      if (node.args().size() > names.size())
+        refuse(node, "qdq does not have " + node.target() + " and so does not know the names of its arguments");
       for (size_t i = 0; i < node.args().size(); ++i) add(names[i], node.args()[i], nullptr);
       for (const auto& [name, value] : node.kwargs()) add(name, value, nullptr);
       return out;
     }
     if (is_higher_order(node)) {  // without names; the first one names an operator
       for (const Argument& value : node.args()) add("", value, nullptr);
-      if (!out.empty() && node.arg(0).is<std::string>()) out[0]["arg"] = tagged("as_operator", node.arg(0).as<std::string>());
+      if (!out.empty() && node.arg(0).is<std::string>())
+        out[0]["arg"] = tagged("as_operator", node.arg(0).as<std::string>());
       return out;
     }
     const Schema& schema = op->schema;
-    if (node.args().size() > schema.num_positional()) refuse(node, "it has more arguments than " + node.target() + " takes");
+    if (node.args().size() > schema.num_positional())
+      refuse(node, "it has more arguments than " + node.target() + " takes");
     for (size_t i = 0; i < schema.arguments.size(); ++i) {
       const SchemaArgument& wanted = schema.arguments[i];
       const Argument* value = i < node.args().size() ? &node.args()[i] : node.kwarg(wanted.name);
@@ -360,7 +385,8 @@ class ProgramWriter {
       if (!user->is("operator.getitem")) refuse(*user, "it uses the list " + node.name() + " as a whole");
       const std::optional<int64_t> index = user->arg(1).integer();
       if (!index || *index < 0 || static_cast<size_t>(*index) >= count)
-        refuse(*user, "it takes an element that " + node.name() + " does not have (it has " + std::to_string(count) + ")");
+        refuse(*user,
+               "it takes an element that " + node.name() + " does not have (it has " + std::to_string(count) + ")");
       const Node*& first = out[static_cast<size_t>(*index)];
       if (first == nullptr) first = user;
       else copies_[first].push_back(user);
@@ -373,7 +399,8 @@ class ProgramWriter {
     Json out = Json::array();
     for (size_t i = 0; i < metas.size(); ++i) {
       if (const auto* nested = std::get_if<std::vector<ValueMeta>>(&metas[i].value)) {
-        if (are_tensors || items[i] == nullptr) refuse(node, "its result " + std::to_string(i) + " is a list that nobody takes apart");
+        if (are_tensors || items[i] == nullptr)
+          refuse(node, "its result " + std::to_string(i) + " is a list that nobody takes apart");
         out.push_back(tagged("as_tensors", write_elements(*items[i], *nested, true)));
         continue;
       }
@@ -444,12 +471,12 @@ class ProgramWriter {
     signature["inputs"] = Json::array();
     signature["outputs"] = Json::array();
     const bool has_in_spec = spec_has_leaves(program_.in_spec, user_inputs_);
-    signature["in_spec"] = has_in_spec
-                               ? program_.in_spec
-                               : spec_text(tuple_of(Json::array({tuple_of(leaves(user_inputs_)), tree("builtins.dict", "[]", Json::array())})));
+    signature["in_spec"] = has_in_spec ? program_.in_spec
+                                       : spec_text(tuple_of(Json::array({tuple_of(leaves(user_inputs_)),
+                                                                         tree("builtins.dict", "[]", Json::array())})));
     signature["out_spec"] = spec_has_leaves(program_.out_spec, user_outputs_) ? program_.out_spec
                             : user_outputs_ == 1                              ? spec_text(leaf())
-                                                                              : spec_text(tuple_of(leaves(user_outputs_)));
+                                                 : spec_text(tuple_of(leaves(user_outputs_)));
     if (has_in_spec && !program_.forward_arg_names.empty()) signature["forward_arg_names"] = program_.forward_arg_names;
     Json root = tagged("fqn", "");
     root["signature"] = std::move(signature);
@@ -501,11 +528,13 @@ class ProgramWriter {
 
   const Program& program_;
   std::unordered_set<std::string> taken_;
-  std::unordered_map<const Node*, std::string> names_;                // of values in the file
-  std::unordered_map<const Node*, std::vector<const Node*>> copies_;  // getitem nodes that take the same element as the first
+  std::unordered_map<const Node*, std::string> names_;  // of values in the file
+  // getitem nodes that take the same element as the first
+  std::unordered_map<const Node*, std::vector<const Node*>> copies_;
   Json inputs_ = Json::array(), outputs_ = Json::array(), nodes_ = Json::array();
   Json input_specs_ = Json::array(), output_specs_ = Json::array();
-  Json tensor_values_ = Json::object(), sym_int_values_ = Json::object(), sym_bool_values_ = Json::object(), sym_float_values_ = Json::object();
+  Json tensor_values_ = Json::object(), sym_int_values_ = Json::object(), sym_bool_values_ = Json::object(),
+       sym_float_values_ = Json::object();
   std::vector<TorchTensor> state_, constants_;
   size_t user_inputs_ = 0, user_outputs_ = 0, constant_inputs_ = 0;
 };
@@ -513,9 +542,10 @@ class ProgramWriter {
 }  // namespace
 
 std::vector<std::byte> save_pt2(const Program& program) {
-  verify(program);
+  verify_program(program);
   const std::vector<Node*> nodes = program.graph->nodes();
-  if (std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return has_value(*node); })) return ProgramWriter(program).write();
+  if (std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return has_value(*node); }))
+    return ProgramWriter(program).write();
   Program complete = program.clone();
   infer_shapes(complete);
   return ProgramWriter(complete).write();

@@ -29,7 +29,8 @@ constexpr int64_t kDirectGain = 4;
 constexpr int64_t kTileElements = int64_t{1} << 16;
 constexpr int64_t kPlaneElements = int64_t{1} << 15;
 constexpr int64_t kTilePixels = 512;
-// The same for a channel by itself, which has no tile: planes and results stay in a first-level cache, and few rows are laid out twice.
+// The same for a channel by itself, which has no tile: planes and results stay in a first-level cache, and few rows are
+// laid out twice.
 constexpr int64_t kSinglePixels = 4096;
 constexpr int64_t kSinglePlaneElements = int64_t{1} << 13;
 // Elements of the output that are worth to be told as written.
@@ -38,7 +39,7 @@ constexpr int64_t kStretch = int64_t{1} << 14;
 enum class Way { kDirect, kPixelLanes, kChannelLanes };
 
 // The shape of the work, the same for every group of every image, and how it is cut into pieces.
-struct Plan {
+struct ConvPlan {
   int64_t in_channels, out_channels;  // of a group
   int64_t depth;
   bool whole;  // every tap reads where the output stands: the input is taken as one row of pixels and needs no planes
@@ -47,19 +48,22 @@ struct Plan {
   int64_t pixels;        // of a piece; whole rows unless a row is longer
   int64_t channel_step;  // of a piece
 
-  Plan(const Conv2d& c, const Window& w, int64_t images);
+  ConvPlan(const Conv2d& c, const Window& w, int64_t images);
 
   // An output channel of each group, whose sums have no blocks: its rows need no tile.
   bool single() const { return way == Way::kDirect && out_channels == 1 && depth <= kSumBlock && window.out_w >= 4; }
   int64_t total() const { return window.out_h * window.out_w; }
   // Rows that a piece may touch: one more if its pixels are no multiple of a row.
-  int64_t rows() const { return std::min(window.out_h, divide_up(pixels, window.out_w) + (pixels % window.out_w != 0)); }
+  int64_t rows() const {
+    return std::min(window.out_h, divide_up(pixels, window.out_w) + (pixels % window.out_w != 0));
+  }
 };
 
-Plan::Plan(const Conv2d& c, const Window& w, int64_t images)
-    : in_channels(c.in_channels / c.groups), out_channels(c.out_channels / c.groups), depth(in_channels * c.kernel_h * c.kernel_w),
-      whole(c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0 && w.in_h == w.out_h &&
-            w.in_w == w.out_w),
+ConvPlan::ConvPlan(const Conv2d& c, const Window& w, int64_t images)
+    : in_channels(c.in_channels / c.groups), out_channels(c.out_channels / c.groups),
+      depth(in_channels * c.kernel_h * c.kernel_w),
+      whole(c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0 &&
+            w.in_h == w.out_h && w.in_w == w.out_w),
       window(w) {
   if (whole) {
     window = Window();
@@ -72,9 +76,9 @@ Plan::Plan(const Conv2d& c, const Window& w, int64_t images)
   if (!whole && (out_channels < kDirectChannels || halo * out_channels < kDirectGain * width)) {
     way = Way::kDirect;
     const int64_t row = std::max<int64_t>(1, in_channels * c.stride_h * window.in_w);
-    pixels =
-        std::clamp<int64_t>((single() ? kSinglePlaneElements : kPlaneElements) / row, 1, divide_up(single() ? kSinglePixels : kTilePixels, width)) *
-        width;
+    pixels = std::clamp<int64_t>((single() ? kSinglePlaneElements : kPlaneElements) / row, 1,
+                                 divide_up(single() ? kSinglePixels : kTilePixels, width)) *
+             width;
   } else {
     pixels = std::clamp<int64_t>(kTileElements / out_channels, 4 * kPanel, kTilePixels);
     if (width <= pixels) pixels = pixels / width * width;
@@ -102,7 +106,8 @@ struct Piece {
 // What works on pieces, with buffers of its own: one a thread.
 class Worker {
  public:
-  Worker(const Plan& plan, const Planes& planes, int64_t weight_panel) : plan_(plan), planes_(planes), weight_panel_(weight_panel) {
+  Worker(const ConvPlan& plan, const Planes& planes, int64_t weight_panel)
+      : plan_(plan), planes_(planes), weight_panel_(weight_panel) {
     if (!plan.whole) padded_ = make_scratch(planes.elements());
     if (plan.single()) {
       // needs no more
@@ -140,11 +145,11 @@ class Worker {
   void run_direct(const Piece& piece, int64_t row) {
     const int64_t width = plan_.window.out_w, rows = piece.end / width - row;
     if (plan_.single())
-      return correlate_rows(padded_.get(), planes_.offsets().data(), piece.weight, plan_.depth, planes_.width(), rows, width,
-                            piece.bias ? *piece.bias : 0.0f, piece.out + piece.begin);
+      return correlate_rows(padded_.get(), planes_.offsets().data(), piece.weight, plan_.depth, planes_.width(), rows,
+                            width, piece.bias ? *piece.bias : 0.0f, piece.out + piece.begin);
     const int64_t columns = (rows - 1) * planes_.width() + width, stride = round_up(columns, kPanel);
-    multiply_tile(piece.weight, weight_panel_, plan_.out_channels, {padded_.get(), 0, planes_.offsets().data()}, columns, plan_.depth, tile_.get(),
-                  stride);
+    multiply_tile(piece.weight, weight_panel_, plan_.out_channels, {padded_.get(), 0, planes_.offsets().data()},
+                  columns, plan_.depth, tile_.get(), stride);
     for (int64_t c = 0; c < plan_.out_channels; ++c) {
       store_rows(tile_.get() + c * stride, planes_.width(), rows, width, piece.bias ? piece.bias + c : nullptr,
                  piece.out + c * plan_.total() + piece.begin, width);
@@ -159,16 +164,19 @@ class Worker {
     const float* weight = piece.weight + piece.channel * plan_.depth + first * weight_panel_;
     const int64_t panel = kPanel * taps, weight_stride = weight_panel_ * plan_.depth;
     if (plan_.way == Way::kPixelLanes) {
-      multiply_block(weight, weight_panel_, weight_stride, channels, {panels_.get(), panel, nullptr}, pixels, taps, first > 0, tile_.get(), stride);
+      multiply_block(weight, weight_panel_, weight_stride, channels, {panels_.get(), panel, nullptr}, pixels, taps,
+                     first > 0, tile_.get(), stride);
     } else {
-      multiply_block(panels_.get(), kPanel, panel, pixels, {weight, weight_stride, nullptr}, channels, taps, first > 0, tile_.get(), stride);
+      multiply_block(panels_.get(), kPanel, panel, pixels, {weight, weight_stride, nullptr}, channels, taps, first > 0,
+                     tile_.get(), stride);
     }
   }
 
   // Copies `taps` taps from `first` on of the piece's pixels to panels of 16 pixels.
   void fill_panels(const Piece& piece, int64_t row, int64_t first, int64_t taps) {
     const int64_t width = plan_.window.out_w;
-    if (plan_.whole) return pack_columns(piece.x + first * width + piece.begin, width, piece.end - piece.begin, taps, panels_.get());
+    if (plan_.whole)
+      return pack_columns(piece.x + first * width + piece.begin, width, piece.end - piece.begin, taps, panels_.get());
     float* panel = panels_.get();
     for (int64_t p = piece.begin; p < piece.end; p += kPanel, panel += kPanel * taps) {
       const int64_t end = std::min(p + kPanel, piece.end);
@@ -184,7 +192,7 @@ class Worker {
     }
   }
 
-  const Plan& plan_;
+  const ConvPlan& plan_;
   const Planes& planes_;
   int64_t weight_panel_;
   // What the planes hold: neighbouring pieces often share them (long rows, split channels).
@@ -204,29 +212,33 @@ PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight) {
   const int64_t step = round_up(rows, packed.panel) * depth;
   packed.data = make_panels({conv.groups, step});
   for (int64_t g = 0; g < conv.groups; ++g)
-    pack_panels({weight + g * rows * depth, depth, 1}, 0, rows, depth, packed.panel, packed.data.data<float>() + g * step);
+    pack_panels({weight + g * rows * depth, depth, 1}, 0, rows, depth, packed.panel,
+                packed.data.data<float>() + g * step);
   return packed;
 }
 
-void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed, const float* bias, int64_t out_h,
-                int64_t out_w, float* out, const std::function<void(int64_t, int64_t)>& written) {
+void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed,
+                const float* bias, int64_t out_h, int64_t out_w, float* out,
+                const std::function<void(int64_t, int64_t)>& written) {
   const Conv2d& conv = packed.conv;
   if (batch * out_h * out_w * conv.out_channels == 0) return;
   const int64_t images = batch * conv.groups;
-  const Plan plan(conv,
-                  {in_h, in_w, out_h, out_w, conv.kernel_h, conv.kernel_w, conv.stride_h, conv.stride_w, conv.pad_h, conv.pad_w, conv.dilation_h,
-                   conv.dilation_w},
-                  images);
+  const ConvPlan plan(conv,
+                      {in_h, in_w, out_h, out_w, conv.kernel_h, conv.kernel_w, conv.stride_h, conv.stride_w, conv.pad_h,
+                       conv.pad_w, conv.dilation_h, conv.dilation_w},
+                      images);
   const Planes planes(plan.window, plan.in_channels, plan.rows());
   const float* weight = packed.data.data<float>();
   const int64_t blocks = divide_up(plan.total(), plan.pixels), splits = divide_up(plan.out_channels, plan.channel_step);
-  // A stretch is all that consecutive groups give, here of one image or there of several. Where there are too few for the threads, all of
-  // the output is told at the end, in parts that divide the work among them.
-  const int64_t elements = plan.out_channels * plan.total(), together = std::clamp<int64_t>(divide_up(kStretch, elements), 1, images);
+  // A stretch is all that consecutive groups give, here of one image or there of several. Where there are too few for
+  // the threads, all of the output is told at the end, in parts that divide the work among them.
+  const int64_t elements = plan.out_channels * plan.total(),
+                together = std::clamp<int64_t>(divide_up(kStretch, elements), 1, images);
   const int64_t stretches = divide_up(images, together), threads = num_threads();
   const bool early = written && (threads == 1 || stretches >= 4 * threads);
   std::vector<std::atomic<int64_t>> missing(early ? static_cast<size_t>(stretches) : 0);  // pieces of each
-  for (size_t s = 0; s < missing.size(); ++s) missing[s] = std::min(together, images - static_cast<int64_t>(s) * together) * blocks * splits;
+  for (size_t s = 0; s < missing.size(); ++s)
+    missing[s] = std::min(together, images - static_cast<int64_t>(s) * together) * blocks * splits;
   const int64_t work = 2 * plan.depth * std::min(plan.channel_step, plan.out_channels) * plan.pixels;
   parallel_for(images * blocks * splits, 1 + 200000 / std::max<int64_t>(work, 1), [&](int64_t begin, int64_t end) {
     Worker worker(plan, planes, packed.panel);
@@ -244,10 +256,12 @@ void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const
       piece.channel_end = std::min(plan.out_channels, piece.channel + plan.channel_step);
       worker.run(piece);
       const int64_t stretch = image / together, first = stretch * together;
-      if (early && --missing[static_cast<size_t>(stretch)] == 0) written(first * elements, std::min(together, images - first) * elements);
+      if (early && --missing[static_cast<size_t>(stretch)] == 0)
+        written(first * elements, std::min(together, images - first) * elements);
     }
   });
-  if (written && !early) parallel_for(images * elements, kStretch, [&](int64_t begin, int64_t end) { written(begin, end - begin); });
+  if (written && !early)
+    parallel_for(images * elements, kStretch, [&](int64_t begin, int64_t end) { written(begin, end - begin); });
 }
 
 }  // namespace qdq::kernel

@@ -35,9 +35,11 @@ PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight);
 
 // out[n, oc, oh, ow] = sum over (ic, kh, kw) ascending of x[n, ic, oh*stride - pad + kh*dilation, ...] * weight[oc, ic,
 // kh, kw], in blocks of kSumBlock, + bias[oc]. Taps outside the image are products with +0. bias may be null. x and out
-// are contiguous NCHW and do not alias. `written`, if there is one, is told each stretch of out, [begin, begin + count), as soon as it is
-// complete and while the caches hold the most of it; the stretches cover out without overlap and come from any thread.
-void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed, const float* bias, int64_t out_h,
-                int64_t out_w, float* out, const std::function<void(int64_t begin, int64_t count)>& written = {});
+// are contiguous NCHW and do not alias. `written`, if there is one, is told each stretch of out, [begin, begin +
+// count), as soon as it is complete and while the caches hold the most of it; the stretches cover out without overlap
+// and come from any thread.
+void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed,
+                const float* bias, int64_t out_h, int64_t out_w, float* out,
+                const std::function<void(int64_t begin, int64_t count)>& written = {});
 
 }  // namespace qdq::kernel

@@ -1,7 +1,8 @@
-// Integer convolutions: bands of rows are laid out so that the taps of a pixel are a few runs of bytes, then multiplied.
+// Integer convolutions: bands of rows are laid out so that the taps of a pixel are a few runs of bytes, then
+// multiplied.
 //
-// An image is read where it stands if the road can: no padding, no groups, bytes of the road's sign. Otherwise a band of
-// it is staged: copied with its padding, and flipped to s8 or widened to s16 for the roads that want that.
+// An image is read where it stands if the road can: no padding, no groups, bytes of the road's sign. Otherwise a band
+// of it is staged: copied with its padding, and flipped to s8 or widened to s16 for the roads that want that.
 #include "kernel/conv_int8.h"
 
 #include <algorithm>
@@ -19,11 +20,13 @@ namespace {
 
 // A staged band stays in the second-level cache while all panels of weights pass over it.
 constexpr int64_t kBandBytes = int64_t{1} << 17;
-// The same for a task's inputs transformed for Winograd; and the tiles that are worth transforming all the weights for, if there are more.
+// The same for a task's inputs transformed for Winograd; and the tiles that are worth transforming all the weights for,
+// if there are more.
 constexpr int64_t kTransformedBytes = int64_t{1} << 19;
 constexpr int64_t kFewTiles = 32;
-// What it costs to transform the weights, in tiles: Winograd's 16 products a tile pay, against 9 a pixel, if 2 * (tiles + this) is less than
-// the pixels. Measured in WebAssembly, 8 to 512 channels: 4x4 pixels take 0.65 to 0.8 of the direct way's time, 3x3 1.06, 2x2 1.7.
+// What it costs to transform the weights, in tiles: Winograd's 16 products a tile pay, against 9 a pixel, if 2 * (tiles
+// + this) is less than the pixels. Measured in WebAssembly, 8 to 512 channels: 4x4 pixels take 0.65 to 0.8 of the
+// direct way's time, 3x3 1.06, 2x2 1.7.
 constexpr int64_t kTransformTiles = 3;
 // Bytes behind a staged band that a vector or a padded step may read.
 constexpr int64_t kStageSlack = 64;
@@ -128,8 +131,8 @@ class Layout {
                         (i_.out_w - 1) * c_.stride_w + (c_.kernel_w - 1) * c_.dilation_w < i_.in_w;
     const bool dense_runs = p.run_length <= channels_ || i_.x_stride == channels_;
     const bool whole = (p.depthwise ? channels_ : p.run_length) % step == 0;
-    staged_ =
-        !(p.road == DotRoad::kUnsignedBytes && c_.pad_h == 0 && c_.pad_w == 0 && inside && (p.depthwise || c_.groups == 1) && dense_runs && whole);
+    staged_ = !(p.road == DotRoad::kUnsignedBytes && c_.pad_h == 0 && c_.pad_w == 0 && inside &&
+                (p.depthwise || c_.groups == 1) && dense_runs && whole);
     if (p.depthwise && p.road == DotRoad::kPairs && c_.pad_h == 0 && c_.pad_w == 0 && inside && whole) staged_ = false;
     step_h_ = staged_ && picks_ ? 1 : c_.stride_h;
     step_w_ = staged_ && picks_ ? 1 : c_.stride_w;
@@ -148,10 +151,12 @@ class Layout {
   // Byte offsets of the pixels of `rows` output rows, and of their taps.
   void pixels(int64_t rows, int32_t* out) const {
     for (int64_t oh = 0; oh < rows; ++oh)
-      for (int64_t ow = 0; ow < i_.out_w; ++ow) *out++ = static_cast<int32_t>(oh * step_h_ * row_ + ow * step_w_ * pixel_);
+      for (int64_t ow = 0; ow < i_.out_w; ++ow)
+        *out++ = static_cast<int32_t>(oh * step_h_ * row_ + ow * step_w_ * pixel_);
   }
   void taps(int64_t count, int32_t* out) const {
-    const int64_t taps = c_.kernel_h * c_.kernel_w, per_run = p_.depthwise ? 1 : p_.run_length / channels_, slots = depthwise_taps(p_.road);
+    const int64_t taps = c_.kernel_h * c_.kernel_w, per_run = p_.depthwise ? 1 : p_.run_length / channels_,
+                  slots = depthwise_taps(p_.road);
     for (int64_t run = 0; run < count; ++run) {
       const int64_t wanted = p_.depthwise ? depthwise_tap(c_, p_.road, run / slots, run % slots) : run * per_run;
       const int64_t tap = std::min(wanted, taps - 1), kh = tap / c_.kernel_w, kw = tap % c_.kernel_w;
@@ -160,7 +165,9 @@ class Layout {
   }
 
   // Where the first tap of output row oh of image n stands, unstaged.
-  const uint8_t* origin(int64_t n, int64_t oh) const { return i_.x + (n * i_.in_h + oh * c_.stride_h) * i_.in_w * i_.x_stride; }
+  const uint8_t* origin(int64_t n, int64_t oh) const {
+    return i_.x + (n * i_.in_h + oh * c_.stride_h) * i_.in_w * i_.x_stride;
+  }
 
   // Copies what `rows` output rows from pixel (oh, ow) on read of a group of image n.
   void stage(int64_t n, int64_t group, int64_t oh, int64_t ow, int64_t rows, uint8_t* out) const {
@@ -232,12 +239,14 @@ Finish finish_of(const PackedConvInt8& p, const ConvInt8Images& i, const Task& t
     finish.residual = static_cast<const std::byte*>(i.residual) + (out_pixel * i.residual_stride + channel) * size;
   }
   finish.residual_stride = i.residual_stride;
-  finish.out = static_cast<std::byte*>(i.out) + (out_pixel * i.out_stride + channel) * (p.requantize.out_is_float ? 4 : 1);
+  finish.out =
+      static_cast<std::byte*>(i.out) + (out_pixel * i.out_stride + channel) * (p.requantize.out_is_float ? 4 : 1);
   finish.out_stride = i.out_stride;
   return finish;
 }
 
-// Transforms all tiles of the task, then takes one panel of channels after the other through products, transform and finish.
+// Transforms all tiles of the task, then takes one panel of channels after the other through products, transform and
+// finish.
 void run_winograd(const PackedConvInt8& p, const ConvInt8Images& i, const Task& task) {
   // Tiles are whole: what reaches beyond the last row and column is padding.
   const int64_t across = divide_up(task.columns, 2), down = divide_up(task.rows, 2), tiles = across * down;
@@ -250,13 +259,15 @@ void run_winograd(const PackedConvInt8& p, const ConvInt8Images& i, const Task& 
   const auto* rows = reinterpret_cast<const int16_t*>(stage);
   const int64_t channels = p.conv.in_channels / p.conv.groups, row_stride = layout.row_bytes() / 2;
   const int64_t tile_size = kWinogradTaps * kDotPanel,
-                panel_bytes = p.weights.numel() / (p.conv.groups * divide_up(p.conv.out_channels / p.conv.groups, kDotPanel));
+                panel_bytes =
+                    p.weights.numel() / (p.conv.groups * divide_up(p.conv.out_channels / p.conv.groups, kDotPanel));
   // A cache line more, because at powers of two all taps would meet in one set of the cache.
   const int64_t inputs_stride = tiles * channels + 32, weights_stride = channels * kDotPanel + 32;
   int16_t* inputs = scratch<int16_t>(kWinogradTaps * (inputs_stride + weights_stride));
   int16_t* weights = inputs + kWinogradTaps * inputs_stride;
   for (int64_t r = 0; r < down; ++r)
-    winograd_inputs(rows + 2 * r * row_stride, row_stride, channels, across, inputs_stride, inputs + r * across * channels);
+    winograd_inputs(rows + 2 * r * row_stride, row_stride, channels, across, inputs_stride,
+                    inputs + r * across * channels);
 
   int32_t* products = scratch<int32_t>(tiles * tile_size + 2 * down * task.columns * kDotPanel);
   int32_t* sums = products + tiles * tile_size;
@@ -266,8 +277,10 @@ void run_winograd(const PackedConvInt8& p, const ConvInt8Images& i, const Task& 
   for (int64_t c = task.first_channel; c < task.last_channel; c += kDotPanel) {
     winograd_weights(packed + c / kDotPanel * panel_bytes, channels, weights_stride, weights);
     dot_words({inputs, tiles, channels, kWinogradTaps, inputs_stride, weights, weights_stride, products});
-    for (int64_t r = 0; r < down; ++r) winograd_outputs(products + r * across * tile_size, task.columns, sums + 2 * r * task.columns * kDotPanel);
-    for (int64_t r = 0; r < runs; ++r) finish_sums(finish_of(p, i, task, r), sums + r * pixels * kDotPanel, pixels, c, task.last_channel);
+    for (int64_t r = 0; r < down; ++r)
+      winograd_outputs(products + r * across * tile_size, task.columns, sums + 2 * r * task.columns * kDotPanel);
+    for (int64_t r = 0; r < runs; ++r)
+      finish_sums(finish_of(p, i, task, r), sums + r * pixels * kDotPanel, pixels, c, task.last_channel);
   }
 }
 
@@ -291,25 +304,26 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
   const int32_t* start = p.start.data() + task.group * p.padded_channels;
   const int8_t* weights = p.weights.data<int8_t>();
   if (p.depthwise) {
-    depthwise_band({p.road, activations, pixels, pixel_count, taps, p.run_count, weights, start, c.out_channels, walks ? i.out_w : 0,
-                    layout.pixel_bytes(), taps + tap_count, finish});
+    depthwise_band({p.road, activations, pixels, pixel_count, taps, p.run_count, weights, start, c.out_channels,
+                    walks ? i.out_w : 0, layout.pixel_bytes(), taps + tap_count, finish});
   } else {
     const int64_t group_bytes = p.weights.numel() / c.groups;
     int16_t* words = scratch<int16_t>(p.road == DotRoad::kPairs ? p.run_count * p.run_steps * 2 * kDotPanel : 0);
-    dot_band({p.road, activations, pixels, pixel_count, taps, p.run_count, p.run_steps, weights + task.group * group_bytes, words, start,
-              task.first_channel, task.last_channel, finish});
+    dot_band({p.road, activations, pixels, pixel_count, taps, p.run_count, p.run_steps,
+              weights + task.group * group_bytes, words, start, task.first_channel, task.last_channel, finish});
   }
 }
 
-// How a call is divided if there is one thread: into bands of `rows` rows, each into strips of `columns`. A band is whole units of rows, and
-// for more threads there may be up to most_bands.
-struct Blocks {
+// How a call is divided if there is one thread: into bands of `rows` rows, each into strips of `columns`. A band is
+// whole units of rows, and for more threads there may be up to most_bands.
+struct Division {
   int64_t rows, columns, unit, most_bands;
 };
 
-Blocks blocks_of(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout) {
+Division division_of(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout) {
   if (takes_winograd(p, i)) {
-    const int64_t tile_bytes = kWinogradTaps * (p.conv.in_channels / p.conv.groups) * static_cast<int64_t>(sizeof(int16_t));
+    const int64_t tile_bytes =
+        kWinogradTaps * (p.conv.in_channels / p.conv.groups) * static_cast<int64_t>(sizeof(int16_t));
     const int64_t most_tiles = std::max(kTransformedBytes / tile_bytes, kFewTiles), across = divide_up(i.out_w, 2);
     const int64_t columns = divide_up(across, divide_up(across, most_tiles)), tiles = across * divide_up(i.out_h, 2);
     return {2 * (most_tiles / columns), 2 * columns, 2, std::min(divide_up(i.out_h, 2), divide_up(tiles, kFewTiles))};
@@ -327,9 +341,11 @@ std::string PackedConvInt8::description() const {
   return text.append(dot_road_name(road));
 }
 
-PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize, DotRoad road) {
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
+                                DotRoad road) {
   const int64_t ic = conv.in_channels / conv.groups, taps = conv.kernel_h * conv.kernel_w;
-  QDQ_CHECK(ic * taps <= kMaxProducts, kUnsupported, "a sum of ", ic * taps, " products may not fit 32 bits; at most ", kMaxProducts, " do");
+  QDQ_CHECK(ic * taps <= kMaxProducts, kUnsupported, "a sum of ", ic * taps, " products may not fit 32 bits; at most ",
+            kMaxProducts, " do");
   PackedConvInt8 p;
   p.conv = conv;
   p.road = road;
@@ -365,40 +381,45 @@ void set_input_qparams(PackedConvInt8& p, int32_t x_zero_point, const float* mul
 bool takes_winograd(const PackedConvInt8& p, const ConvInt8Images& i) {
   const Conv2d& c = p.conv;
   const int64_t ic = c.in_channels / c.groups, tiles = divide_up(i.out_h, 2) * divide_up(i.out_w, 2);
-  return p.road == DotRoad::kPairs && c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dilation_h == 1 &&
-         c.dilation_w == 1 && ic % kWinogradChannels == 0 && ic <= kMostWinogradChannels && 2 * (tiles + kTransformTiles) < i.out_h * i.out_w;
+  return p.road == DotRoad::kPairs && c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 &&
+         c.dilation_h == 1 && c.dilation_w == 1 && ic % kWinogradChannels == 0 && ic <= kMostWinogradChannels &&
+         2 * (tiles + kTransformTiles) < i.out_h * i.out_w;
 }
 
 void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {
   const Conv2d& c = p.conv;
   if (i.batch * i.out_h * i.out_w == 0) return;
   const Layout layout(p, i);
-  const Blocks blocks = blocks_of(p, i, layout);
+  const Division blocks = division_of(p, i, layout);
   const int64_t groups = array_groups(p), oc = c.out_channels / groups;
   const int64_t work = i.out_h * i.out_w * oc * (p.depthwise ? 1 : c.in_channels / c.groups) * c.kernel_h * c.kernel_w;
   const int threads = i.batch * groups * work < kSerialWork ? 1 : num_threads();
-  // With several threads there are at least two tasks for each: shorter bands first, then fewer channels; the other way round where nothing
-  // is staged and there are more weights than pixels, so that a thread reads few of them. More tasks would even out unequal threads, but the
-  // rows that neighbouring bands share are staged twice: four a thread took a tenth longer on two free processors.
+  // With several threads there are at least two tasks for each: shorter bands first, then fewer channels; the other way
+  // round where nothing is staged and there are more weights than pixels, so that a thread reads few of them. More
+  // tasks would even out unequal threads, but the rows that neighbouring bands share are staged twice: four a thread
+  // took a tenth longer on two free processors.
   const int64_t wanted = threads == 1 ? 1 : 2 * threads, most_splits = p.depthwise ? 1 : divide_up(oc, kFinishChannels);
   const bool channels_first = !layout.staged() && p.weights.numel() > i.in_h * i.in_w * c.in_channels;
   const int64_t units = divide_up(i.out_h, blocks.unit), columns = blocks.columns, strips = divide_up(i.out_w, columns);
   const int64_t sheets = i.batch * groups * strips;
   int64_t bands = divide_up(i.out_h, blocks.rows);
   int64_t split = channels_first ? std::min(most_splits, divide_up(wanted, sheets * bands)) : 1;
-  if (sheets * bands * split < wanted) bands = std::max(bands, std::min(blocks.most_bands, divide_up(wanted, sheets * split)));
+  if (sheets * bands * split < wanted)
+    bands = std::max(bands, std::min(blocks.most_bands, divide_up(wanted, sheets * split)));
   split = std::max(split, std::min(most_splits, divide_up(wanted, sheets * bands)));
   const int64_t channels = round_up(divide_up(oc, split), kDotPanel);
   split = divide_up(oc, channels);
   const int64_t tasks = sheets * bands * split;
   parallel_for(tasks, threads == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t part = t % split, strip = t / split % strips, band = t / split / strips % bands, sheet = t / split / strips / bands;
-      const int64_t row = band * units / bands * blocks.unit, next_row = std::min((band + 1) * units / bands * blocks.unit, i.out_h);
+      const int64_t part = t % split, strip = t / split % strips, band = t / split / strips % bands,
+                    sheet = t / split / strips / bands;
+      const int64_t row = band * units / bands * blocks.unit,
+                    next_row = std::min((band + 1) * units / bands * blocks.unit, i.out_h);
       const int64_t column = strip * columns;
       run_task(p, i, layout,
-               {sheet / groups, sheet % groups, row, next_row - row, column, std::min(columns, i.out_w - column), part * channels,
-                std::min(oc, (part + 1) * channels)});
+               {sheet / groups, sheet % groups, row, next_row - row, column, std::min(columns, i.out_w - column),
+                part * channels, std::min(oc, (part + 1) * channels)});
     }
   });
 }

@@ -38,8 +38,10 @@ inline constexpr int64_t kMaxProducts = 65000;
 // offset) an output channel. `road` is for tests; it must be one that this machine has.
 // Requires groups to divide both channel counts, positive kernel, stride and dilation, a zero point in [0, 255], and at
 // most kMaxProducts products a sum; throws Error{kUnsupported} if there are more.
-PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize, DotRoad road);
-inline PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize) {
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
+                                DotRoad road);
+inline PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point,
+                                       Requantize requantize) {
   return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), dot_road());
 }
 
@@ -66,13 +68,13 @@ struct ConvInt8Images {
   int64_t out_stride = 0;
 };
 
-// Whether conv2d_int8 takes the transforms of kernel/winograd_int8.h for this call: 3x3 windows of stride 1 on the 16-bit road, with so many
-// channels and pixels that they gain by it. The results are the same integers.
+// Whether conv2d_int8 takes the transforms of kernel/winograd_int8.h for this call: 3x3 windows of stride 1 on the
+// 16-bit road, with so many channels and pixels that they gain by it. The results are the same integers.
 bool takes_winograd(const PackedConvInt8& packed, const ConvInt8Images& images);
 
-// out[n, oh, ow, oc] = requantize(sum over (kh, kw, ic) of (x[n, oh*stride - pad + kh*dilation, ..., ic] - zero point) *
-// weight[oc, ic, kh, kw]). Taps outside the image are the zero point. out may be the residual, if their elements have the
-// same size; otherwise no aliasing.
+// out[n, oh, ow, oc] = requantize(sum over (kh, kw, ic) of (x[n, oh*stride - pad + kh*dilation, ..., ic] - zero point)
+// * weight[oc, ic, kh, kw]). Taps outside the image are the zero point. out may be the residual, if their elements have
+// the same size; otherwise no aliasing.
 void conv2d_int8(const PackedConvInt8& packed, const ConvInt8Images& images);
 
 }  // namespace qdq::kernel

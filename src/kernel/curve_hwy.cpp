@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/curve_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernel/curve_hwy.h"
 
@@ -32,7 +32,8 @@ bool in_range(const float* x, int64_t n, float range) {
 }
 
 // A run that holds an argument beyond the range, or NaN, is left to `rare`.
-template <class F> HWY_INLINE void map(const float* x, int64_t n, float* out, void (*rare)(const float*, int64_t, float*), F&& f) {
+template <class F>
+HWY_INLINE void map(const float* x, int64_t n, float* out, void (*rare)(const float*, int64_t, float*), F&& f) {
   const D d;
   constexpr int64_t kRun = 1024;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -44,7 +45,8 @@ template <class F> HWY_INLINE void map(const float* x, int64_t n, float* out, vo
     }
     int64_t i = 0;
     for (; i + lanes <= run; i += lanes) hn::StoreU(f(hn::LoadU(d, x + i)), d, out + i);
-    if (i < run) hn::StoreN(f(hn::LoadN(d, x + i, static_cast<size_t>(run - i))), d, out + i, static_cast<size_t>(run - i));
+    if (i < run)
+      hn::StoreN(f(hn::LoadN(d, x + i, static_cast<size_t>(run - i))), d, out + i, static_cast<size_t>(run - i));
   }
 }
 

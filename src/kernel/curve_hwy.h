@@ -1,5 +1,5 @@
-// The functions of kernel/requantize.h's Curve on vectors, to the bits of kernel/math.h and kernel/pointwise.h; included by
-// the room's Highway files after hwy/highway.h, once a target.
+// Functions of kernel/activation.h on vectors, to the bits of kernel/math.h and kernel/pointwise.h;
+// included by the room's Highway files after hwy/highway.h, once a target.
 #if defined(QDQ_KERNEL_CURVE_HWY_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef QDQ_KERNEL_CURVE_HWY_H
 #undef QDQ_KERNEL_CURVE_HWY_H
@@ -18,8 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // 1.5 * 2^23: a float below 2^22 added to it is rounded half to even to an integer that its bits show.
 constexpr float kRounder = 12582912.0f;
 
-// min(max(x, low), high) that leaves NaN alone on every machine. Where the instructions give their second operand for NaN and for two zeros, that
-// is what they compute.
+// min(max(x, low), high) that leaves NaN alone on every machine. Where the instructions give their second operand for
+// NaN and for two zeros, that is what they compute.
 template <class V> HWY_INLINE V clamp_real(V x, V low, V high) {
 #if HWY_ARCH_X86 || HWY_ARCH_WASM
   return hn::Min(high, hn::Max(low, x));
@@ -29,8 +29,8 @@ template <class V> HWY_INLINE V clamp_real(V x, V low, V high) {
 #endif
 }
 
-// Constants are read from memory that the compiler knows nothing of, or it would make each anew where registers are short:
-// WASM's engines take three instructions for that and one to load it.
+// Constants are read from memory that the compiler knows nothing of, or it would make each anew where registers are
+// short: WASM's engines take three instructions for that and one to load it.
 HWY_INLINE const float* hidden(const float* constants) {
   __asm__("" : "+r"(constants));
   return constants;
@@ -38,11 +38,12 @@ HWY_INLINE const float* hidden(const float* constants) {
 
 // For |x| <= kExpRange. The last three are 1, kExpRange and the square root of a half.
 constexpr float kExpRange = 80.0f;
-constexpr float kExpConstants[] = {1.44269504f,   kRounder, 0.693359375f, -2.12194440e-4f, 1.3997796e-3f,       8.3955629e-3f, 4.1665401e-2f,
-                                   1.6666277e-1f, 0.5f,     1.0f,         kExpRange,       0.70710678118654752f};
+constexpr float kExpConstants[] = {1.44269504f,   kRounder,      0.693359375f,  -2.12194440e-4f,
+                                   1.3997796e-3f, 8.3955629e-3f, 4.1665401e-2f, 1.6666277e-1f,
+                                   0.5f,          1.0f,          kExpRange,     0.70710678118654752f};
 
-// exp(-x): the polynomial under kernel/math.h for the rest behind a multiple of log 2, the signs turned so that -x is never
-// made. `c` is kExpConstants.
+// exp(-x): the polynomial under kernel/math.h for the rest behind a multiple of log 2, the signs turned so that -x is
+// never made. `c` is kExpConstants.
 template <class DF> HWY_INLINE hn::Vec<DF> exp_of_minus(DF df, const float* c, hn::Vec<DF> x) {
   const hn::Rebind<int32_t, DF> d;
   const auto constant = [&](int i) HWY_ATTR { return hn::Set(df, c[i]); };
@@ -58,17 +59,20 @@ template <class DF> HWY_INLINE hn::Vec<DF> exp_of_minus(DF df, const float* c, h
   return hn::BitCast(df, hn::Sub(hn::BitCast(d, near_one), hn::ShiftLeft<23>(hn::BitCast(d, rounded))));
 }
 
-// near_silu_f32 of kernel/pointwise.h, with its constants in registers. A minimax fit of 1 / (1 + exp(-x)) that weighs errors where activations are many
-// and meets 0 and 1 at the bounds, in f32 as well. The two cubics share what their factors have in common, which takes four operations off them.
-constexpr float kNearSiluConstants[] = {218.67677f, 7078.0073f, 1653.505f, -21836.707f, 291.9163f, 6740225.5f, 64.0f, kNearSiluBound};
+// near_silu_f32 of kernel/pointwise.h, with its constants in registers. A minimax fit of 1 / (1 + exp(-x)) that weighs
+// errors where activations are many and meets 0 and 1 at the bounds, in f32 as well. The two cubics share what their
+// factors have in common, which takes four operations off them.
+constexpr float kNearSiluConstants[] = {218.67677f, 7078.0073f, 1653.505f, -21836.707f,
+                                        291.9163f,  6740225.5f, 64.0f,     kNearSiluBound};
 constexpr float kNearSiluScale = 1.0f / 128.0f;
 template <class DF> struct NearSilu {
   using V = hn::Vec<DF>;
   V shared, p1, p0, q1, q0, rest, half, high, low;
 
   HWY_INLINE explicit NearSilu(const float* c = hidden(kNearSiluConstants))
-      : shared(hn::Set(DF(), c[0])), p1(hn::Set(DF(), c[1])), p0(hn::Set(DF(), c[2])), q1(hn::Set(DF(), c[3])), q0(hn::Set(DF(), c[4])),
-        rest(hn::Set(DF(), c[5])), half(hn::Set(DF(), c[6])), high(hn::Set(DF(), c[7])), low(hn::Neg(high)) {}
+      : shared(hn::Set(DF(), c[0])), p1(hn::Set(DF(), c[1])), p0(hn::Set(DF(), c[2])), q1(hn::Set(DF(), c[3])),
+        q0(hn::Set(DF(), c[4])), rest(hn::Set(DF(), c[5])), half(hn::Set(DF(), c[6])), high(hn::Set(DF(), c[7])),
+        low(hn::Neg(high)) {}
   HWY_INLINE V bounded(V x) const { return hn::Min(hn::Max(x, low), high); }
   // The cubics at c, which is x within the bounds: above and below the line.
   HWY_INLINE V above(V c, V& below) const {
@@ -91,14 +95,15 @@ template <class DF> struct Hard {
   using V = hn::Vec<DF>;
   V zero, three, six;
 
-  HWY_INLINE explicit Hard(const float* c = hidden(kHardConstants)) : zero(hn::Zero(DF())), three(hn::Set(DF(), c[0])), six(hn::Set(DF(), c[1])) {}
+  HWY_INLINE explicit Hard(const float* c = hidden(kHardConstants))
+      : zero(hn::Zero(DF())), three(hn::Set(DF(), c[0])), six(hn::Set(DF(), c[1])) {}
   HWY_INLINE V shifted_relu6(V x) const { return clamp_real(hn::Add(x, three), zero, six); }
   HWY_INLINE V sigmoid(V x) const { return hn::Div(shifted_relu6(x), six); }
   HWY_INLINE V swish(V x) const { return hn::Div(hn::Mul(x, shifted_relu6(x)), six); }
 };
 
-// erf(x) as kernel/math.h has it: below 2/3 its series (highest power first), beyond that 1 - exp(-x^2) p(x / (1 + x) - 0.4)
-// with the sign of x. The last two are 2/3 and 0.4.
+// erf(x) as kernel/math.h has it: below 2/3 its series (highest power first), beyond that 1 - exp(-x^2) p(x / (1 + x) -
+// 0.4) with the sign of x. The last two are 2/3 and 0.4.
 constexpr double kErfFactor = 1.1283791670955126;
 constexpr float kErfConstants[] = {static_cast<float>(kErfFactor / -75600),
                                    static_cast<float>(kErfFactor / 9360),
@@ -153,7 +158,9 @@ template <class DF> HWY_INLINE hn::Vec<DF> gelu_real(DF df, const float* c, cons
 }
 
 // out[i] = activation(x[i]) for n elements, a multiple of a vector's lanes. x and out are aligned and do not alias.
-template <class DF> HWY_NOINLINE void activate(DF df, const Requantize& q, const float* HWY_RESTRICT x, int64_t n, float* HWY_RESTRICT out) {
+template <class DF>
+HWY_NOINLINE void activate(DF df, const Requantize& q, const float* HWY_RESTRICT x, int64_t n,
+                           float* HWY_RESTRICT out) {
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(DF));
   const auto map = [&](auto&& f) HWY_ATTR {
     for (int64_t i = 0; i < n; i += kWidth) hn::Store(f(hn::Load(df, x + i)), df, out + i);
@@ -170,29 +177,30 @@ template <class DF> HWY_NOINLINE void activate(DF df, const Requantize& q, const
     return hn::AllTrue(df, inside);
   };
   const Hard<DF> hard;
-  switch (q.curve) {
-    case Curve::kOther: break;
-    case Curve::kClamp: {
-      const auto low = hn::Set(df, q.curve_low), high = hn::Set(df, q.curve_high);
+  switch (q.curve.kind) {
+    case Activation::Kind::kClamp: {
+      const auto low = hn::Set(df, static_cast<float>(q.curve.low)),
+                 high = hn::Set(df, static_cast<float>(q.curve.high));
       return map([&](auto u) HWY_ATTR { return clamp_real(u, low, high); });
     }
-    case Curve::kHardSwish: return map([&](auto u) HWY_ATTR { return hard.swish(u); });
-    case Curve::kHardSigmoid: return map([&](auto u) HWY_ATTR { return hard.sigmoid(u); });
-    case Curve::kSigmoid:
+    case Activation::Kind::kHardSwish: return map([&](auto u) HWY_ATTR { return hard.swish(u); });
+    case Activation::Kind::kHardSigmoid: return map([&](auto u) HWY_ATTR { return hard.sigmoid(u); });
+    case Activation::Kind::kSigmoid:
       if (map_inside([&](auto u) HWY_ATTR { return sigmoid_real(df, c, u); })) return;
       break;
-    case Curve::kSilu:
+    case Activation::Kind::kSilu:
       if (map_inside([&](auto u) HWY_ATTR { return silu_real(df, c, u); })) return;
       break;
-    case Curve::kNearSilu: {
+    case Activation::Kind::kNearSilu: {
       const NearSilu<DF> silu;
       return map([&](auto u) HWY_ATTR { return silu(u); });
     }
-    case Curve::kGelu: {
+    case Activation::Kind::kGelu: {
       const float* e = hidden(kErfConstants);
       if (map_inside([&](auto u) HWY_ATTR { return gelu_real(df, c, e, u); })) return;
       break;
     }
+    default: break;
   }
   q.activation(x, n, out);
 }

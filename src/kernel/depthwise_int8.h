@@ -15,13 +15,13 @@ inline constexpr int64_t kDepthwisePanel = 16;
 // Taps of a group: they are multiplied at once. The taps of a filter are padded to whole groups by zero weights.
 inline int64_t depthwise_taps(DotRoad road) { return road == DotRoad::kPairs ? 2 : 4; }
 
-// Windows of 3x3 that are walked along: what a column gives to three of them is interleaved once. With 16-bit products or a stride there is
-// nothing to gain by it.
+// Windows of 3x3 that are walked along: what a column gives to three of them is interleaved once. With 16-bit products
+// or a stride there is nothing to gain by it.
 inline bool depthwise_walks(const Conv2d& c, DotRoad road) {
   return road != DotRoad::kPairs && c.kernel_h == 3 && c.kernel_w == 3 && c.dilation_w == 1 && c.stride_w == 1;
 }
-// Which tap of the filter, in C order, a slot of a group is; beyond the filter the weight is 0. Windows that are walked along have a column, from
-// top to bottom, in each group, others the taps in their order.
+// Which tap of the filter, in C order, a slot of a group is; beyond the filter the weight is 0. Windows that are walked
+// along have a column, from top to bottom, in each group, others the taps in their order.
 inline int64_t depthwise_tap(const Conv2d& c, DotRoad road, int64_t group, int64_t slot) {
   return depthwise_walks(c, road) ? slot * 3 + group : group * depthwise_taps(road) + slot;
 }
@@ -38,7 +38,8 @@ struct DepthwiseBand {
   const int8_t* weights = nullptr;
   const int32_t* start = nullptr;  // one sum a channel to begin with, padded to kFinishChannels
   int64_t channels = 0;
-  // For windows that are walked along, else 0: pixels of a row, bytes between columns, and room for the sums of a row, kDepthwisePanel / 2 a pixel.
+  // For windows that are walked along, else 0: pixels of a row, bytes between columns, and room for the sums of a row,
+  // kDepthwisePanel / 2 a pixel.
   int64_t width = 0, column_bytes = 0;
   int32_t* sums = nullptr;
   Finish finish;

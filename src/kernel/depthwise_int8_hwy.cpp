@@ -1,4 +1,5 @@
-// Depthwise products: the bytes of neighbouring taps are interleaved, so that one dot product adds 2 or 4 taps a channel.
+// Depthwise products: the bytes of neighbouring taps are interleaved, so that one dot product adds 2 or 4 taps a
+// channel.
 //
 // Vectors have 128 bits on every target: interleaving does not cross that border, and WASM has no others.
 #include "kernel/depthwise_int8.h"
@@ -14,7 +15,7 @@
 #define HWY_TARGET_INCLUDE "kernel/depthwise_int8_hwy.cpp"
 #define QDQ_TARGETS_WITH_BYTE_DOT
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernel/requantize_hwy.h"
 
@@ -43,7 +44,8 @@ HWY_INLINE V32 dot_bytes(V32 sum, hn::Vec<U8> x, hn::Vec<D8> weights) {
 }
 
 // sum[v] += the taps of a group for the channels 4 v to 4 v + 3 of a panel.
-template <bool kBytes> HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* at, const int32_t* taps, const int8_t* weights) {
+template <bool kBytes>
+HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* at, const int32_t* taps, const int8_t* weights) {
   if constexpr (kBytes) {
     const U8 d;
     const hn::Repartition<uint16_t, U8> d16;
@@ -53,8 +55,9 @@ template <bool kBytes> HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* a
     const auto high01 = hn::BitCast(d16, hn::InterleaveUpper(d, t0, t1));
     const auto low23 = hn::BitCast(d16, hn::InterleaveLower(d, t2, t3));
     const auto high23 = hn::BitCast(d16, hn::InterleaveUpper(d, t2, t3));
-    const hn::Vec<decltype(d16)> quads[4] = {hn::InterleaveLower(d16, low01, low23), hn::InterleaveUpper(d16, low01, low23),
-                                             hn::InterleaveLower(d16, high01, high23), hn::InterleaveUpper(d16, high01, high23)};
+    const hn::Vec<decltype(d16)> quads[4] = {
+        hn::InterleaveLower(d16, low01, low23), hn::InterleaveUpper(d16, low01, low23),
+        hn::InterleaveLower(d16, high01, high23), hn::InterleaveUpper(d16, high01, high23)};
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) sum[v] = dot_bytes(sum[v], hn::BitCast(d, quads[v]), hn::LoadU(D8(), weights + 16 * v));
   } else {
@@ -98,7 +101,8 @@ template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& b
     HWY_ALIGN int32_t sums[kPixels * kDepthwisePanel];
 #pragma GCC unroll 8
     for (int i = 0; i < kPixels * 4; ++i) hn::Store(sum[i / 4][i % 4], d, sums + 4 * i);
-    return finish_curve_rows<4>(d, band.finish, sums, kPixels, pixel, channel, most_sum_of(band.tap_groups * depthwise_taps(band.road)));
+    return finish_curve_rows<4>(d, band.finish, sums, kPixels, pixel, channel,
+                                most_sum_of(band.tap_groups * depthwise_taps(band.road)));
   }
   finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
@@ -119,7 +123,8 @@ HWY_INLINE void column_at(const uint8_t* at, int64_t row, hn::Vec<U8> (&taps)[2]
     std::memcpy(&word, at + r * row, sizeof word);
     t[r] = hn::BitCast(d, hn::Set(d64, word));
   }
-  const auto first = hn::BitCast(d16, hn::InterleaveLower(d, t[0], t[1])), last = hn::BitCast(d16, hn::InterleaveLower(d, t[2], t[2]));
+  const auto first = hn::BitCast(d16, hn::InterleaveLower(d, t[0], t[1])),
+             last = hn::BitCast(d16, hn::InterleaveLower(d, t[2], t[2]));
   taps[0] = hn::BitCast(d, hn::InterleaveLower(d16, first, last));
   taps[1] = hn::BitCast(d, hn::InterleaveUpper(d16, first, last));
 }
@@ -129,8 +134,8 @@ HWY_INLINE void add_column(V32 (&sum)[2], const hn::Vec<U8> (&taps)[2], const hn
   for (int v = 0; v < 2; ++v) sum[v] = dot_bytes(sum[v], taps[v], weights[v]);
 }
 
-// Walks along a row of windows, so that every column is read and interleaved once: it is the last one of a window, the middle one of the next
-// and the first one of the next but one. The sums go to band.sums.
+// Walks along a row of windows, so that every column is read and interleaved once: it is the last one of a window, the
+// middle one of the next and the first one of the next but one. The sums go to band.sums.
 template <bool kBytes> HWY_NOINLINE void walk(const DepthwiseBand& band, const uint8_t* at, int64_t channel) {
   const D32 d;
   constexpr int64_t kColumnBytes = 4 * kDepthwisePanel;
@@ -165,7 +170,8 @@ template <bool kBytes> HWY_NOINLINE void walk(const DepthwiseBand& band, const u
   }
 }
 
-template <int kRows> HWY_INLINE void finish_walk(const DepthwiseBand& band, const int32_t* sums, int64_t pixel, int64_t channel) {
+template <int kRows>
+HWY_INLINE void finish_walk(const DepthwiseBand& band, const int32_t* sums, int64_t pixel, int64_t channel) {
   const D32 d;
   V32 sum[kRows][2];
 #pragma GCC unroll 4
@@ -185,7 +191,8 @@ template <bool kBytes> HWY_NOINLINE void walk_band(const DepthwiseBand& band) {
     for (int64_t pixel = 0; pixel < band.pixel_count; pixel += band.width) {
       walk<kBytes>(band, band.activations + band.pixels[pixel] + channel, channel);
       if (has_curve(*band.finish.requantize) && channel + kWalkChannels <= band.channels) {
-        finish_curve_rows<2>(D32(), band.finish, band.sums, static_cast<int>(band.width), pixel, channel, most_sum_of(9));
+        finish_curve_rows<2>(D32(), band.finish, band.sums, static_cast<int>(band.width), pixel, channel,
+                             most_sum_of(9));
         continue;
       }
       int64_t x = 0;

@@ -10,8 +10,8 @@ struct Difference {
   double noise;   // sum of (x[i] - y[i])^2
 };
 
-// Both sums over n elements, in double and in one order: strand j of 4 adds elements j, j + 4, j + 8, ... in order from 0; the sum is
-// (strand 0 + strand 2) + (strand 1 + strand 3).
+// Both sums over n elements, in double and in one order: strand j of 4 adds elements j, j + 4, j + 8, ... in order from
+// 0; the sum is (strand 0 + strand 2) + (strand 1 + strand 3).
 Difference difference_f32(const float* x, const float* y, int64_t n);
 
 }  // namespace qdq::kernel

@@ -10,7 +10,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/gate_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernel/requantize_hwy.h"
 
@@ -28,13 +28,13 @@ constexpr int kVectors = 4;
 constexpr int64_t kColumns = kVectors * kLanes;
 
 // One row of the table, looked up at 16 places or fewer.
-struct Row {
+struct TableRow {
 #if HWY_MAX_BYTES >= 64
   VF low, high;
-  HWY_INLINE explicit Row(const float* from) : low(hn::LoadU(DF(), from)), high(hn::LoadU(DF(), from + kLanes)) {}
+  HWY_INLINE explicit TableRow(const float* from) : low(hn::LoadU(DF(), from)), high(hn::LoadU(DF(), from + kLanes)) {}
 #else
   const float* values;
-  HWY_INLINE explicit Row(const float* from) : values(from) {}
+  HWY_INLINE explicit TableRow(const float* from) : values(from) {}
 #endif
   HWY_INLINE VF at(VI piece) const {
 #if HWY_MAX_BYTES >= 64
@@ -46,7 +46,7 @@ struct Row {
 };
 
 struct Gate {
-  Row c0, c1, c2, c3;
+  TableRow c0, c1, c2, c3;
   VF scale, last, rounder;
 
   HWY_INLINE explicit Gate(const GateTable& table)
@@ -72,15 +72,17 @@ HWY_INLINE void gate_floats(const Gate& gate, const float* x, float* out) {
 
 // kColumns results as bytes. Bounds are those of the reals, so that product and rounding are one operation.
 struct Bytes {
-  static constexpr hn::Repartition<uint8_t, D32> d8{};
+  using D8 = hn::Repartition<uint8_t, D32>;
   VF inverse, low, high, rounder;
   VI shift;
   decltype(hn::SetTableIndices(D32(), static_cast<const int32_t*>(nullptr))) in_order;
 
   HWY_INLINE Bytes(const Requantize& to, const int32_t* order)
-      : inverse(hn::Set(DF(), to.inverse_scale)), low(hn::Set(DF(), static_cast<float>(to.low - to.zero_point) / to.inverse_scale)),
-        high(hn::Set(DF(), static_cast<float>(to.high - to.zero_point) / to.inverse_scale)), rounder(hn::Set(DF(), kRounder)),
-        shift(hn::Set(D32(), kRounderBits - to.zero_point)), in_order(hn::SetTableIndices(D32(), order)) {}
+      : inverse(hn::Set(DF(), to.inverse_scale)),
+        low(hn::Set(DF(), static_cast<float>(to.low - to.zero_point) / to.inverse_scale)),
+        high(hn::Set(DF(), static_cast<float>(to.high - to.zero_point) / to.inverse_scale)),
+        rounder(hn::Set(DF(), kRounder)), shift(hn::Set(D32(), kRounderBits - to.zero_point)),
+        in_order(hn::SetTableIndices(D32(), order)) {}
 
   HWY_INLINE void operator()(const Gate& gate, const float* x, uint8_t* out) const {
     const hn::Repartition<int16_t, D32> d16;
@@ -90,8 +92,9 @@ struct Bytes {
       const VF y = hn::Min(hn::Max(gate(hn::LoadU(DF(), x + v * kLanes)), low), high);
       q[v] = hn::Sub(hn::BitCast(D32(), hn::MulAdd(y, inverse, rounder)), shift);
     }
-    const auto packed = hn::ReorderDemote2To(d8, hn::ReorderDemote2To(d16, q[0], q[1]), hn::ReorderDemote2To(d16, q[2], q[3]));
-    hn::StoreU(hn::BitCast(d8, hn::TableLookupLanes(hn::BitCast(D32(), packed), in_order)), d8, out);
+    const auto packed =
+        hn::ReorderDemote2To(D8(), hn::ReorderDemote2To(d16, q[0], q[1]), hn::ReorderDemote2To(d16, q[2], q[3]));
+    hn::StoreU(hn::BitCast(D8(), hn::TableLookupLanes(hn::BitCast(D32(), packed), in_order)), D8(), out);
   }
 };
 
@@ -165,19 +168,21 @@ const GateTable& silu_table() {
   return table;
 }
 const GateTable& gelu_table() {
-  static const GateTable table = table_of(5.0f, [](double u) { return -0.5 * u * std::erfc(u * 0.70710678118654752440); });
+  static const GateTable table =
+      table_of(5.0f, [](double u) { return -0.5 * u * std::erfc(u * 0.70710678118654752440); });
   return table;
 }
 const GateTable& gelu_tanh_table() {
-  static const GateTable table =
-      table_of(5.0f, [](double u) { return -u / (1 + std::exp(2 * 0.79788456080286535588 * (u + 0.044715 * u * u * u))); });
+  static const GateTable table = table_of(
+      5.0f, [](double u) { return -u / (1 + std::exp(2 * 0.79788456080286535588 * (u + 0.044715 * u * u * u))); });
   return table;
 }
 
 void gate(const GateTable& table, const float* x, int64_t n, const Requantize& to, void* out) {
   const int64_t out_bytes = to.out_is_float ? 4 : 1;
   parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(gate_range)(table, x + begin, end - begin, to, static_cast<std::byte*>(out) + begin * out_bytes);
+    HWY_DYNAMIC_DISPATCH(gate_range)(table, x + begin, end - begin, to,
+                                     static_cast<std::byte*>(out) + begin * out_bytes);
   });
 }
 

@@ -13,11 +13,13 @@ namespace {
 // Lanes of the outer loop: their blocks of kSumBlock rows stay in the first-level cache while the other operand passes.
 constexpr int64_t kLaneChunk = 64;
 // Rows a task takes at once, given the depth: about what fits half of a second-level cache of 1 MiB.
-int64_t row_chunk(int64_t depth) { return std::clamp<int64_t>((int64_t{1} << 17) / std::max<int64_t>(depth, 1) / kPanel * kPanel, kPanel, 256); }
+int64_t row_chunk(int64_t depth) {
+  return std::clamp<int64_t>((int64_t{1} << 17) / std::max<int64_t>(depth, 1) / kPanel * kPanel, kPanel, 256);
+}
 
 // out = a * b with b packed in panels of 16 lanes; packs a in chunks of rows.
-void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const float* packed_b, const float* bias, BiasAxis axis, float* out,
-              int64_t out_stride) {
+void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const float* packed_b,
+              const float* bias, BiasAxis axis, float* out, int64_t out_stride) {
   const int64_t row_step = std::min(row_chunk(depth), round_up(rows, kPanel));
   const int64_t row_chunks = divide_up(rows, row_step), lane_chunks = divide_up(columns, kLaneChunk);
   const int64_t panel = std::min(rows, kPanel);
@@ -38,8 +40,8 @@ void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,
       const int64_t width = std::min(kLaneChunk, columns - column);
       const LaneOperand lanes{packed_b + column * depth, depth * kPanel, nullptr};
       multiply_tile(packed.get(), panel, count, lanes, width, depth, tile.get(), kLaneChunk);
-      store_tile(tile.get(), kLaneChunk, count, width, row_bias ? row_bias + row : nullptr, column_bias ? column_bias + column : nullptr,
-                 out + row * out_stride + column, out_stride);
+      store_tile(tile.get(), kLaneChunk, count, width, row_bias ? row_bias + row : nullptr,
+                 column_bias ? column_bias + column : nullptr, out + row * out_stride + column, out_stride);
     }
   });
 }
@@ -70,11 +72,12 @@ void pack_panels(const MatrixView& m, int64_t begin, int64_t count, int64_t dept
   }
 }
 
-void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth, float* tile,
-                   int64_t tile_stride) {
+void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                   float* tile, int64_t tile_stride) {
   LaneOperand block = b;
   for (int64_t k = 0; k == 0 || k < depth; k += kSumBlock) {
-    multiply_block(a + k * a_panel, a_panel, a_panel * depth, rows, block, columns, std::min(kSumBlock, depth - k), k > 0, tile, tile_stride);
+    multiply_block(a + k * a_panel, a_panel, a_panel * depth, rows, block, columns, std::min(kSumBlock, depth - k),
+                   k > 0, tile, tile_stride);
     if (block.offsets) {
       block.offsets += kSumBlock;
     } else {
@@ -84,7 +87,8 @@ void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOper
 }
 
 Tensor make_panels(const Shape& sizes) {
-  return Tensor(std::make_shared<Storage>(static_cast<size_t>(numel_of(sizes)) * sizeof(float)), DType::kF32, sizes, contiguous_strides(sizes), 0);
+  return Tensor(std::make_shared<Storage>(static_cast<size_t>(numel_of(sizes)) * sizeof(float)), DType::kF32, sizes,
+                contiguous_strides(sizes), 0);
 }
 
 PackedRows pack_rows(const MatrixView& w, int64_t rows, int64_t depth) {
@@ -97,25 +101,27 @@ PackedRows pack_rows(const MatrixView& w, int64_t rows, int64_t depth) {
 }
 
 void linear_f32(const float* x, int64_t m, const PackedRows& weight, const float* bias, float* out) {
-  multiply(m, weight.rows, weight.depth, {x, weight.depth, 1}, weight.data.data<float>(), bias, bias ? BiasAxis::kColumn : BiasAxis::kNone, out,
-           weight.rows);
+  multiply(m, weight.rows, weight.depth, {x, weight.depth, 1}, weight.data.data<float>(), bias,
+           bias ? BiasAxis::kColumn : BiasAxis::kNone, out, weight.rows);
 }
 
-void gemm_f32(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b, const float* bias, BiasAxis axis, float* out,
-              int64_t out_row_stride) {
+void gemm_f32(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b, const float* bias,
+              BiasAxis axis, float* out, int64_t out_row_stride) {
   const Scratch packed = make_scratch(round_up(columns, kPanel) * depth);
-  parallel_for(divide_up(columns, kPanel), std::max<int64_t>(1, 4096 / std::max<int64_t>(depth, 1)), [&](int64_t begin, int64_t end) {
-    pack_panels(transposed(b), begin * kPanel, std::min(end * kPanel, columns) - begin * kPanel, depth, kPanel,
-                packed.get() + begin * kPanel * depth);
-  });
+  parallel_for(divide_up(columns, kPanel), std::max<int64_t>(1, 4096 / std::max<int64_t>(depth, 1)),
+               [&](int64_t begin, int64_t end) {
+                 pack_panels(transposed(b), begin * kPanel, std::min(end * kPanel, columns) - begin * kPanel, depth,
+                             kPanel, packed.get() + begin * kPanel * depth);
+               });
   multiply(rows, columns, depth, a, packed.get(), bias, axis, out, out_row_stride);
 }
 
-void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, int64_t a_batch_stride, const MatrixView& b,
-                int64_t b_batch_stride, float* out) {
+void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,
+                int64_t a_batch_stride, const MatrixView& b, int64_t b_batch_stride, float* out) {
   const auto one = [&](int64_t i) {
     gemm_f32(rows, columns, depth, {a.data + i * a_batch_stride, a.row_stride, a.column_stride},
-             {b.data + i * b_batch_stride, b.row_stride, b.column_stride}, nullptr, BiasAxis::kNone, out + i * rows * columns, columns);
+             {b.data + i * b_batch_stride, b.row_stride, b.column_stride}, nullptr, BiasAxis::kNone,
+             out + i * rows * columns, columns);
   };
   if (batch < num_threads()) {
     for (int64_t i = 0; i < batch; ++i) one(i);

@@ -40,12 +40,12 @@ enum class BiasAxis { kNone, kRow, kColumn };
 
 // out[i, j] = sum_k a[i, k] * b[k, j] + bias[i or j]. Rows of out are out_row_stride apart. No aliasing. depth 0 gives
 // the bias or 0.
-void gemm_f32(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b, const float* bias, BiasAxis axis, float* out,
-              int64_t out_row_stride);
+void gemm_f32(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b, const float* bias,
+              BiasAxis axis, float* out, int64_t out_row_stride);
 
 // `batch` products, each as gemm_f32 without bias; operand i of a batch begins at data + i * its batch stride (0
 // broadcasts). out[batch, rows, columns] is contiguous.
-void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, int64_t a_batch_stride, const MatrixView& b,
-                int64_t b_batch_stride, float* out);
+void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,
+                int64_t a_batch_stride, const MatrixView& b, int64_t b_batch_stride, float* out);
 
 }  // namespace qdq::kernel

@@ -3,9 +3,10 @@
 //
 // A "road" is the instruction that multiplies. All give the same integers; packed weights and staged activations belong
 // to one road.
-//   kPairs          16-bit pairs: activations staged as s16 less their zero point, weights widened when used. Everywhere.
-//   kUnsignedBytes  four u8 * s8 at once: AVX-512 VNNI; WASM's relaxed dot product where the engine takes the operand
-//                   of which only 7 bits are specified as unsigned and does not saturate (x86 with VNNI).
+//   kPairs          16-bit pairs: activations staged as s16 less their zero point, weights widened when used.
+//                   Everywhere. kUnsignedBytes  four u8 * s8 at once: AVX-512 VNNI; WASM's relaxed dot product where
+//                   the engine takes the operand of which only 7 bits are specified as unsigned and does not saturate
+//                   (x86 with VNNI).
 //   kSignedBytes    four s8 * s8 at once: the relaxed dot product of engines that take that operand as signed (Arm, or
 //                   x86 with AVX-VNNI-INT8).
 #pragma once
@@ -54,8 +55,9 @@ struct DotBand {
 // Computes channels [first_channel, last_channel) of all pixels.
 void dot_band(const DotBand& band);
 
-// Sums of products of s16 with panels of s16, as they are: out[row][matrix][channel] of kDotPanel channels = the sum over k of
-// rows[matrix][row][k] * weights[matrix][k][channel], modulo 2^32. Pairs of neighbouring products must fit 32 bits. On every road's machine.
+// Sums of products of s16 with panels of s16, as they are: out[row][matrix][channel] of kDotPanel channels = the sum
+// over k of rows[matrix][row][k] * weights[matrix][k][channel], modulo 2^32. Pairs of neighbouring products must fit 32
+// bits. On every road's machine.
 struct DotWords {
   const int16_t* rows = nullptr;  // `depth` elements each, one behind the other
   int64_t row_count = 0;
@@ -68,11 +70,12 @@ struct DotWords {
 };
 void dot_words(const DotWords& words);
 
-// Requantizes sums[pixel][kDotPanel] of `pixel_count` pixels: channels from `channel`, a multiple of kDotPanel, to before last_channel.
+// Requantizes sums[pixel][kDotPanel] of `pixel_count` pixels: channels from `channel`, a multiple of kDotPanel, to
+// before last_channel.
 void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel, int64_t last_channel);
 
-// Runs `rounds` rounds of 6 to 9 independent dot instructions in registers, and returns how many multiply-adds that were.
-// It measures the machine's peak for benchmarks.
+// Runs `rounds` rounds of 6 to 9 independent dot instructions in registers, and returns how many multiply-adds that
+// were. It measures the machine's peak for benchmarks.
 int64_t dot_peak(DotRoad road, int64_t rounds);
 
 }  // namespace qdq::kernel

@@ -12,7 +12,7 @@
 #define HWY_TARGET_INCLUDE "kernel/gemm_int8_hwy.cpp"
 #define QDQ_TARGETS_WITH_BYTE_DOT
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernel/requantize_hwy.h"
 
@@ -35,8 +35,8 @@ constexpr bool kHasByteDot = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL;
 // AVX-512 has 32 vector registers, the others 16.
 constexpr int kMaxRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 constexpr int kMaxVectors = 4;
-// Where loads and products of several steps stand together, clang moves all loads to the front and WASM's engines run out of
-// registers.
+// Where loads and products of several steps stand together, clang moves all loads to the front and WASM's engines run
+// out of registers.
 #if defined(__wasm__)
 constexpr bool kUnrolled = false;
 #else
@@ -59,7 +59,8 @@ template <bool kBytes> HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn:
 
 // kWords: weights of the 16-bit products that have 16 bits in memory.
 template <bool kBytes, int kRows, int kVectors, bool kWords = false>
-HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, int64_t a_at, const int8_t* const* b, int64_t b_at) {
+HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, int64_t a_at, const int8_t* const* b,
+                            int64_t b_at) {
   const D32 d;
   hn::Vec<D8> bytes[kVectors];
   hn::Vec<D16> pairs[kVectors];
@@ -90,7 +91,8 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
 
 // What is rare stands apart, so that the loops around it keep their registers.
 template <int kRows, int kVectors>
-HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_t pixel, int64_t channel, int64_t last_channel) {
+HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_t pixel, int64_t channel,
+                               int64_t last_channel) {
   if (has_curve(*finish.requantize) && channel + kVectors * kLanes <= last_channel)
     return finish_curve_rows<kVectors>(D32(), finish, sums, kRows, pixel, channel);
   V32 sum[kRows][kVectors];
@@ -106,8 +108,9 @@ HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_
   }
 }
 
-// Vectors of four: the 16-bit road widens the weights of a strip once, in memory, because to widen them in the inner loop takes 5 to 10 % longer
-// in WebAssembly. Longer vectors lose as much by it on deep products. One or two pixels, whose strips have four vectors, are not worth it.
+// Vectors of four: the 16-bit road widens the weights of a strip once, in memory, because to widen them in the inner
+// loop takes 5 to 10 % longer in WebAssembly. Longer vectors lose as much by it on deep products. One or two pixels,
+// whose strips have four vectors, are not worth it.
 template <bool kBytes, int kVectors> constexpr bool kWidensFirst = !kBytes && kVectors <= 2 && kLanes == 4;
 
 // Widens the weights of kVectors vectors of channels to band.words, [steps][kVectors][2 * kLanes].
@@ -123,10 +126,12 @@ template <int kVectors> HWY_INLINE void widen(const DotBand& band, int64_t chann
 }
 
 // The pixels' sums go to `gathered`, or are finished if that is null.
-template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32_t* gathered) {
+template <bool kBytes, int kRows, int kVectors>  // NOLINTNEXTLINE(readability-function-size): one block of registers
+HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32_t* gathered) {
   const D32 d;
   constexpr bool kWords = kWidensFirst<kBytes, kVectors>;
-  constexpr int64_t kVectorBytes = kLanes * (kBytes || kWords ? 4 : 2), kStepBytes = kWords ? kVectors * kVectorBytes : kDotPanel * (kBytes ? 4 : 2);
+  constexpr int64_t kVectorBytes = kLanes * (kBytes || kWords ? 4 : 2),
+                    kStepBytes = kWords ? kVectors * kVectorBytes : kDotPanel * (kBytes ? 4 : 2);
   const int64_t panel_bytes = band.run_count * band.run_steps * kStepBytes;
   const int8_t* b[kVectors];
   V32 sum[kRows][kVectors];
@@ -187,8 +192,8 @@ template <bool kBytes, int kRows, int kVectors> HWY_INLINE void block(const DotB
   if (gathered == nullptr) finish_block<kRows, kVectors>(band.finish, sums, pixel, channel, band.last_channel);
 }
 
-// All pixels for kVectors vectors of channels, in ever smaller blocks. SiLU and hard-swish are taken of the sums of many pixels at once: their
-// constants, which fill the registers, are fetched for each call.
+// All pixels for kVectors vectors of channels, in ever smaller blocks. SiLU and hard-swish are taken of the sums of
+// many pixels at once: their constants, which fill the registers, are fetched for each call.
 template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
   constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kMaxRows, kMost = 32;
   if constexpr (kWidensFirst<kBytes, kVectors>) widen<kVectors>(band, channel);
@@ -207,7 +212,8 @@ template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band
       for (; pixel + 2 <= end; pixel += 2) block<kBytes, 2, kVectors>(band, pixel, channel, place());
     }
     for (; pixel < end; ++pixel) block<kBytes, 1, kVectors>(band, pixel, channel, place());
-    if (gathers) finish_curve_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel, most_sum);
+    if (gathers)
+      finish_curve_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel, most_sum);
   }
 }
 
@@ -215,7 +221,8 @@ template <bool kBytes> void band_of(const DotBand& band) {
   int64_t channel = band.first_channel;
   // A single pixel has few sums under way: more vectors hide the latency of the products.
   if (band.pixel_count <= 2) {
-    for (; channel + (kMaxVectors - 1) * kLanes < band.last_channel; channel += kMaxVectors * kLanes) strip<kBytes, kMaxVectors>(band, channel);
+    for (; channel + (kMaxVectors - 1) * kLanes < band.last_channel; channel += kMaxVectors * kLanes)
+      strip<kBytes, kMaxVectors>(band, channel);
   }
   for (; channel + kLanes < band.last_channel; channel += 2 * kLanes) strip<kBytes, 2>(band, channel);
   if (channel < band.last_channel) strip<kBytes, kDotPanel / kLanes == 2 ? 2 : 1>(band, channel);
@@ -231,7 +238,8 @@ void dot_band(const DotBand& band) {
 constexpr int kPanelVectors = static_cast<int>(kDotPanel / kLanes);
 
 // kRows rows of one matrix from `row` on, with some vectors of the panel from `weights` on.
-template <int kRows, int kVectors> HWY_INLINE void words_block(const DotWords& words, const int16_t* rows, const int16_t* weights, int32_t* out) {
+template <int kRows, int kVectors>
+HWY_INLINE void words_block(const DotWords& words, const int16_t* rows, const int16_t* weights, int32_t* out) {
   const D32 d;
   constexpr int kSteps = kUnrolled ? 4 : 1;
   V32 sum[kRows][kVectors];
@@ -268,17 +276,20 @@ void dot_words(const DotWords& words) {
   const int64_t out_stride = words.matrices * kDotPanel;
   for (int64_t matrix = 0; matrix < words.matrices; ++matrix) {
     for (int64_t c = 0; c < kDotPanel; c += kVectors * kLanes) {
-      const int16_t *a = words.rows + matrix * words.rows_stride, *b = words.weights + matrix * words.weights_stride + c * 2;
+      const int16_t *a = words.rows + matrix * words.rows_stride,
+                    *b = words.weights + matrix * words.weights_stride + c * 2;
       int32_t* out = words.out + matrix * kDotPanel + c;
       int64_t row = 0;
       for (; row + kRows <= words.row_count; row += kRows, a += kRows * words.depth, out += kRows * out_stride)
         words_block<kRows, kVectors>(words, a, b, out);
-      for (; row < words.row_count; ++row, a += words.depth, out += out_stride) words_block<1, kVectors>(words, a, b, out);
+      for (; row < words.row_count; ++row, a += words.depth, out += out_stride)
+        words_block<1, kVectors>(words, a, b, out);
     }
   }
 }
 
-void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel, int64_t last_channel) {
+void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel,
+                 int64_t last_channel) {
   constexpr int kRows = 4;
   const bool plain = is_plain(*finish.requantize) && channel + kDotPanel <= last_channel;
   int64_t pixel = 0;
@@ -295,12 +306,14 @@ void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count,
     }
     finish_plain_rows<false>(D32(), finish, sum, pixel, channel);
   }
-  for (; pixel < pixel_count; ++pixel, sums += kDotPanel) finish_block<1, kPanelVectors>(finish, sums, pixel, channel, last_channel);
+  for (; pixel < pixel_count; ++pixel, sums += kDotPanel)
+    finish_block<1, kPanelVectors>(finish, sums, pixel, channel, last_channel);
 }
 
-// Sums of products of some vectors with others: what an inner loop does, without its loads. The vectors change with every round, or the
-// products could be taken out of the loop. Nine sums cover the latency of the 8-bit products; where product and sum are two instructions,
-// eight leave WASM's engines a register for the product, and six GCC where there are 16 registers.
+// Sums of products of some vectors with others: what an inner loop does, without its loads. The vectors change with
+// every round, or the products could be taken out of the loop. Nine sums cover the latency of the 8-bit products; where
+// product and sum are two instructions, eight leave WASM's engines a register for the product, and six GCC where there
+// are 16 registers.
 template <bool kBytes> int64_t peak_of(int64_t rounds) {
   const D32 d;
   constexpr int kRows = kBytes || (HWY_ARCH_X86 && kMaxRows == 4) ? 3 : 4, kVectors = kBytes ? 3 : 2;
@@ -321,7 +334,8 @@ template <bool kBytes> int64_t peak_of(int64_t rounds) {
     for (int i = 0; i < kRows; ++i) {
       if constexpr (kBytes) a[i] = hn::Xor(a[i], b[i]);
 #pragma GCC unroll 3
-      for (int j = 0; j < kVectors; ++j) sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
+      for (int j = 0; j < kVectors; ++j)
+        sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
     }
   }
   V32 total = hn::Zero(d);
@@ -358,7 +372,8 @@ DotRoad best_road() {
           }
           int8_t w[16], x[16];
           for (int i = 0; i < 16; ++i) w[i] = weights[i], x[i] = operand[i];
-          const v128_t got = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(wasm_v128_load(w), wasm_v128_load(x), wasm_i32x4_splat(-77));
+          const v128_t got =
+              wasm_i32x4_relaxed_dot_i8x16_i7x16_add(wasm_v128_load(w), wasm_v128_load(x), wasm_i32x4_splat(-77));
           int32_t sums[4];
           wasm_v128_store(sums, got);
           for (int lane = 0; lane < 4; ++lane) {
@@ -412,7 +427,8 @@ std::string_view dot_road_name(DotRoad road) {
 
 void dot_band(const DotBand& band) { HWY_DYNAMIC_DISPATCH(dot_band)(band); }
 void dot_words(const DotWords& words) { HWY_DYNAMIC_DISPATCH(dot_words)(words); }
-void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel, int64_t last_channel) {
+void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel,
+                 int64_t last_channel) {
   HWY_DYNAMIC_DISPATCH(finish_sums)(finish, sums, pixel_count, channel, last_channel);
 }
 int64_t dot_peak(DotRoad road, int64_t rounds) { return HWY_DYNAMIC_DISPATCH(dot_peak)(road, rounds); }

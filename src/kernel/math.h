@@ -41,7 +41,7 @@ void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out);
 // Rows of x[rows, columns]: mean = sum / n; var = sum((x - mean)^2) / n; out = (x - mean) * (1 / sqrt(var + eps)) *
 // gamma + beta. gamma and beta are [columns] or null. mean and rstd, if not null, are [rows] and receive the
 // statistics.
-void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps, float* out, float* mean,
-                    float* rstd);
+void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps,
+                    float* out, float* mean, float* rstd);
 
 }  // namespace qdq::kernel

@@ -39,7 +39,8 @@ template <class F> void map_range(const float* x, int64_t n, float* out, F&& f) 
 }
 
 template <class F> void map(const float* x, int64_t n, float* out, F&& f) {
-  parallel_for(n, int64_t{1} << 14, [&](int64_t begin, int64_t end) { map_range(x + begin, end - begin, out + begin, f); });
+  parallel_for(n, int64_t{1} << 14,
+               [&](int64_t begin, int64_t end) { map_range(x + begin, end - begin, out + begin, f); });
 }
 
 // xsimd gives infinity from 88.38 on, where e^x is still finite up to 88.72.
@@ -114,25 +115,30 @@ float largest(const float* x, int64_t n) {
 
 // Calls body(first element of the row) for rows, in threads if they are worth it.
 template <class Body> void for_rows(int64_t rows, int64_t columns, Body&& body) {
-  parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) body(row);
-  });
+  parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) body(row);
+               });
 }
 
 // sin(x + quadrant * pi/2) in double: the quarter turn nearest to x is taken off in two parts, the rest goes through
 // Taylor's series, whose first missing term is below 2^-40 of the result.
 float sine(float value, int64_t quadrant) {
   const double x = value;
-  if (!(std::fabs(x) < 1e15)) return std::isfinite(x) ? sine(static_cast<float>(std::fmod(x, 6.283185307179586)), quadrant) : NAN;
+  if (!(std::fabs(x) < 1e15))
+    return std::isfinite(x) ? sine(static_cast<float>(std::fmod(x, 6.283185307179586)), quadrant) : NAN;
   const double turns = std::nearbyint(x * 0.63661977236758134);
   const double r = (x - turns * 1.5707963267341256) - turns * 6.0771005065061922e-11;
   const double s = r * r;
   const int64_t turn = (static_cast<int64_t>(turns) + quadrant) & 3;
   double y;
   if (turn % 2 == 0) {
-    y = r * (1 + s * (-1 / 6.0 + s * (1 / 120.0 + s * (-1 / 5040.0 + s * (1 / 362880.0 + s * (-1 / 39916800.0 + s / 6227020800.0))))));
+    y = r *
+        (1 + s * (-1 / 6.0 +
+                  s * (1 / 120.0 + s * (-1 / 5040.0 + s * (1 / 362880.0 + s * (-1 / 39916800.0 + s / 6227020800.0))))));
   } else {
-    y = 1 + s * (-1 / 2.0 + s * (1 / 24.0 + s * (-1 / 720.0 + s * (1 / 40320.0 + s * (-1 / 3628800.0 + s / 479001600.0)))));
+    y = 1 +
+        s * (-1 / 2.0 + s * (1 / 24.0 + s * (-1 / 720.0 + s * (1 / 40320.0 + s * (-1 / 3628800.0 + s / 479001600.0)))));
   }
   return static_cast<float>(turn >= 2 ? -y : y);
 }
@@ -188,7 +194,8 @@ void pow_f32(const float* x, const float* y, int64_t n, float* out) {
       // In double, since the rounding of y log(x) is multiplied by the result.
       const int64_t other = std::min(i + 1, end - 1);
       double result[2];
-      xsimd::pow(W(static_cast<double>(x[i]), static_cast<double>(x[other])), W(static_cast<double>(y[i]), static_cast<double>(y[other])))
+      xsimd::pow(W(static_cast<double>(x[i]), static_cast<double>(x[other])),
+                 W(static_cast<double>(y[i]), static_cast<double>(y[other])))
           .store_unaligned(result);
       for (int64_t j = i; j <= other; ++j) {
         const bool is_one = y[j] == 0.0f || x[j] == 1.0f || (x[j] == -1.0f && std::isinf(y[j]));
@@ -227,8 +234,8 @@ void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) 
   });
 }
 
-void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps, float* out, float* mean,
-                    float* rstd) {
+void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps,
+                    float* out, float* mean, float* rstd) {
   for_rows(rows, columns, [&](int64_t row) {
     const float* from = x + row * columns;
     float* to = out + row * columns;

@@ -22,8 +22,8 @@ void min_max_channels_f32(const float* x, int64_t outer, int64_t channels, int64
 
 // counts[bin] += 1 for each element of [lo, hi], with bin = min(trunc((x - lo) * bins / (hi - lo)), bins - 1):
 // subtraction, product and quotient in f32, in this order (ATen/native/cpu/HistogramKernel.cpp). Elements outside and
-// NaN are skipped; if all_inside says that there are none, which is faster, they are counted in any bin. Requires lo < hi with a finite
-// difference, and 1 <= bins <= 65536.
+// NaN are skipped; if all_inside says that there are none, which is faster, they are counted in any bin. Requires lo <
+// hi with a finite difference, and 1 <= bins <= 65536.
 void histogram_f32(const float* x, int64_t n, float lo, float hi, int64_t bins, bool all_inside, uint64_t* counts);
 
 }  // namespace qdq::kernel

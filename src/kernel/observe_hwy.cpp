@@ -12,7 +12,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/observe_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
 // The tables that neighbouring elements count into, in turn: a bin met twice in a row must not wait for its own store.
@@ -44,7 +44,8 @@ MinMax min_max_run(const float* x, int64_t n) {
     sum0 = hn::Add(sum0, hn::Add(a, b));
     sum1 = hn::Add(sum1, hn::Add(c, e));
   }
-  bool has_nan = !hn::AllFalse(d, hn::IsNaN(hn::Add(sum0, sum1))) && std::any_of(x, x + i, [](float v) { return v != v; });
+  bool has_nan =
+      !hn::AllFalse(d, hn::IsNaN(hn::Add(sum0, sum1))) && std::any_of(x, x + i, [](float v) { return v != v; });
   float min = hn::ReduceMin(d, hn::Min(hn::Min(min0, min1), hn::Min(min2, min3)));
   float max = hn::ReduceMax(d, hn::Max(hn::Max(max0, max1), hn::Max(max2, max3)));
   for (; i < n; ++i) {
@@ -76,15 +77,17 @@ void min_max_columns(const float* x, int64_t n, float* min, float* max) {
   }
 }
 
-// Adds to kTables tables of stride elements each; the slot `bins` takes what is to be skipped. Where all elements lie inside, none is looked
-// at twice.
-template <bool kInside> void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
+// Adds to kTables tables of stride elements each; the slot `bins` takes what is to be skipped. Where all elements lie
+// inside, none is looked at twice.
+template <bool kInside>  // NOLINTNEXTLINE(readability-function-size): one loop, unrolled by hand
+void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const size_t lanes = hn::Lanes(d);
   const auto low = hn::Set(d, lo), high = hn::Set(d, hi), all = hn::Set(d, static_cast<float>(bins));
   const auto width = hn::Set(d, hi - lo), last = hn::Set(d, static_cast<float>(bins - 1));
-  // The low bits of a whole number from 0 on that this was added to are that number: the quickest conversion where engines must saturate.
+  // The low bits of a whole number from 0 on that this was added to are that number: the quickest conversion where
+  // engines must saturate.
   const auto rounder = hn::Set(d, 8388608.0f);
   const auto bin_of = [&](auto v) HWY_ATTR {
     auto position = hn::Min(hn::Div(hn::Mul(hn::Sub(v, low), all), width), last);
@@ -112,13 +115,15 @@ template <bool kInside> void histogram_run(const float* x, int64_t n, float lo, 
     if constexpr (HWY_MAX_LANES_D(decltype(d)) > 4) {
       for (; i + lanes <= chunk; i += lanes) {
         const auto v = hn::LoadU(d, x + i);
-        // Half of what a relu gives is the least value, and a table would be waited for at each of them: they are counted here.
+        // Half of what a relu gives is the least value, and a table would be waited for at each of them: they are
+        // counted here.
         const auto above = hn::Not(hn::Eq(v, low));  // a NaN, too, has a place of its own
         hn::StoreU(hn::Compress(bin_of(v), hn::RebindMask(di, above)), di, index + found);
         found += hn::CountTrue(d, above);
       }
     } else {
-      // Bins and counts keep different parts of the processor busy: while some elements are counted, those kLead behind them are placed.
+      // Bins and counts keep different parts of the processor busy: while some elements are counted, those kLead behind
+      // them are placed.
       constexpr size_t kLead = 32;
       for (; i + lanes <= chunk; i += lanes) {
         hn::Store(bin_of(hn::LoadU(d, x + i)), di, index + i);

@@ -41,29 +41,30 @@ struct LaneOperand {
   const int64_t* offsets;
 };
 
-// tile[r, c] = sum_k a[r / a_panel * a_panel_stride + k * a_panel + r % a_panel] * b(k, c), or that sum added to tile if
-// `accumulate`; depth <= kSumBlock, one sequential sum from 0. a_panel <= 16. Writes up to the next multiple of 16
+// tile[r, c] = sum_k a[r / a_panel * a_panel_stride + k * a_panel + r % a_panel] * b(k, c), or that sum added to tile
+// if `accumulate`; depth <= kSumBlock, one sequential sum from 0. a_panel <= 16. Writes up to the next multiple of 16
 // columns; rows of the tile are tile_stride apart.
-void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                    bool accumulate, float* tile, int64_t tile_stride);
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
+                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride);
 
 // tile[r, c] = the whole sum over `depth`, in blocks of kSumBlock (kernel/gemm.h), of packed rows `a` ([rows /
 // a_panel][depth][a_panel]) with the lanes of b. Writes up to the next multiple of 16 columns.
-void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth, float* tile,
-                   int64_t tile_stride);
+void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
+                   float* tile, int64_t tile_stride);
 
 // out[r * out_stride + c] = tile[r, c] + row_bias[r] + column_bias[c]; at most one bias is not null.
-void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias, const float* column_bias, float* out,
-                int64_t out_stride);
+void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
+                const float* column_bias, float* out, int64_t out_stride);
 
 // out[c * out_stride + r] = tile[r, c] + column_bias[c]; column_bias may be null.
-void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
-                           int64_t out_stride);
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns,
+                           const float* column_bias, float* out, int64_t out_stride);
 
 // One panel of 16 rows, row_stride apart: panel[k * 16 + r] = m[r * row_stride + k] for k < depth.
 void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float* panel);
 
-// Packs columns [0, count) of m[depth, .], whose rows are row_stride apart, as [ceil(count / 16)][depth][16]; missing columns become zero.
+// Packs columns [0, count) of m[depth, .], whose rows are row_stride apart, as [ceil(count / 16)][depth][16]; missing
+// columns become zero.
 void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels);
 
 // A run of neighbouring columns of a panel: `length` elements of each k, from source + offsets[k] + begin on.
@@ -74,6 +75,7 @@ struct Segment {
 
 // Fills panel[k * 16 + j] for k < depth from the segments, one after the other (their lengths sum up to at most 16).
 // Reads up to 15 elements beyond a segment, and writes up to 16 beyond the panel's last element.
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, float* panel);
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
+                   float* panel);
 
 }  // namespace qdq::kernel

@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/panel_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,8 +28,9 @@ constexpr int kThinVectors = 4;
 
 // `ahead` is a panel that will be read soon.
 template <int kRows, int kVectors, bool kOffsets>
-HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand, int64_t column, int64_t depth,
-                                   bool accumulate, const float* ahead, float* HWY_RESTRICT tile, int64_t tile_stride) {
+HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand,
+                                   int64_t column, int64_t depth, bool accumulate, const float* ahead,
+                                   float* HWY_RESTRICT tile, int64_t tile_stride) {
   const D d;
   const float* b[kVectors];
 #pragma GCC unroll 4
@@ -69,8 +70,8 @@ HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride
 
 // All the columns for a strip of rows; the last columns go in ever fewer vectors.
 template <int kRows, bool kOffsets>
-HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOperand& b, int64_t begin, int64_t end, int64_t depth, bool accumulate,
-                                 const float* ahead, float* tile, int64_t tile_stride) {
+HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOperand& b, int64_t begin, int64_t end,
+                                 int64_t depth, bool accumulate, const float* ahead, float* tile, int64_t tile_stride) {
   constexpr int kVectors = kRows * kWideVectors >= 8 ? kWideVectors : kThinVectors;
   for (; begin + (kVectors - 1) * kLanes < end; begin += kVectors * kLanes)
     multiply_registers<kRows, kVectors, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
@@ -78,13 +79,16 @@ HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOpe
     for (; begin + kLanes < end; begin += 2 * kLanes)
       multiply_registers<kRows, 2, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
   }
-  for (; begin < end; begin += kLanes) multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
+  for (; begin < end; begin += kLanes)
+    multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
 }
 
-// Rows in panels of a_panel, each strip of them for all the columns; strip i passes over what will be read from ahead + i * ahead_stride on.
+// Rows in panels of a_panel, each strip of them for all the columns; strip i passes over what will be read from ahead +
+// i * ahead_stride on.
 template <bool kOffsets>
-HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t begin, int64_t end, int64_t depth,
-                               bool accumulate, const float* ahead, int64_t ahead_stride, float* tile, int64_t tile_stride) {
+HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t begin,
+                               int64_t end, int64_t depth, bool accumulate, const float* ahead, int64_t ahead_stride,
+                               float* tile, int64_t tile_stride) {
   int64_t r = 0;
   const auto run = [&](auto function, int64_t count) HWY_ATTR {
     function(a + r, a_panel, b, begin, end, depth, accumulate, ahead, tile + r * tile_stride, tile_stride);
@@ -98,26 +102,27 @@ HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, co
 }
 
 template <bool kOffsets>
-void multiply_rows(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                   bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_rows(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
+                   int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   // A strip of columns stays in the first-level cache while all rows pass over it.
   const int64_t strip = rows > kMaxRows ? std::max(kPanel, kWideVectors * kLanes) : columns;
-  // Weights come from memory, for those of a network stay in no cache, and the processor's own prefetching starts anew at every panel. So a
-  // panel of either operand is asked for while one before it is used: 13 % less time for 512 channels of 7 x 7.
+  // Weights come from memory, for those of a network stay in no cache, and the processor's own prefetching starts anew
+  // at every panel. So a panel of either operand is asked for while one before it is used: 13 % less time for 512
+  // channels of 7 x 7.
   for (int64_t c = 0; c < columns; c += strip) {
     const int64_t end = std::min(c + strip, columns);
     for (int64_t r = 0; r < rows; r += a_panel) {
       const float* panel = a + r / a_panel * a_panel_stride;
       const bool lanes = r == 0 && end < columns, next = c == 0 && r + a_panel < rows;
       const float* ahead = lanes ? b.data + end / kPanel * b.panel_stride : next ? panel + a_panel_stride : panel;
-      multiply_panel<kOffsets>(panel, a_panel, std::min(a_panel, rows - r), b, c, end, depth, accumulate, ahead, lanes ? b.panel_stride : 0,
-                               tile + r * tile_stride, tile_stride);
+      multiply_panel<kOffsets>(panel, a_panel, std::min(a_panel, rows - r), b, c, end, depth, accumulate, ahead,
+                               lanes ? b.panel_stride : 0, tile + r * tile_stride, tile_stride);
     }
   }
 }
 
-void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                    bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
+                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   if (b.offsets) {
     multiply_rows<true>(a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
   } else {
@@ -125,8 +130,8 @@ void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int
   }
 }
 
-void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias, const float* column_bias, float* out,
-                int64_t out_stride) {
+void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
+                const float* column_bias, float* out, int64_t out_stride) {
   const D d;
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = tile + r * tile_stride;
@@ -137,7 +142,8 @@ void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t co
       for (; c + kLanes <= columns; c += kLanes) hn::StoreU(hn::Add(hn::LoadU(d, from + c), bias), d, to + c);
       for (; c < columns; ++c) to[c] = from[c] + row_bias[r];
     } else if (column_bias) {
-      for (; c + kLanes <= columns; c += kLanes) hn::StoreU(hn::Add(hn::LoadU(d, from + c), hn::LoadU(d, column_bias + c)), d, to + c);
+      for (; c + kLanes <= columns; c += kLanes)
+        hn::StoreU(hn::Add(hn::LoadU(d, from + c), hn::LoadU(d, column_bias + c)), d, to + c);
       for (; c < columns; ++c) to[c] = from[c] + column_bias[c];
     } else {
       std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(float));
@@ -166,30 +172,34 @@ HWY_INLINE void transpose_4x4(const float* from, int64_t from_stride, const floa
   hn::StoreU(fourth, d, to + 3 * to_stride);
 }
 
-void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
-                           int64_t out_stride) {
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns,
+                           const float* column_bias, float* out, int64_t out_stride) {
   int64_t c = 0;
   // The last four rows may be stored twice.
   for (; rows >= 4 && c + 4 <= columns; c += 4)
     for (int64_t r = 0; r < rows; r += 4) {
       const int64_t at = std::min(r, rows - 4);
-      transpose_4x4(tile + at * tile_stride + c, tile_stride, column_bias ? column_bias + c : nullptr, out + c * out_stride + at, out_stride);
+      transpose_4x4(tile + at * tile_stride + c, tile_stride, column_bias ? column_bias + c : nullptr,
+                    out + c * out_stride + at, out_stride);
     }
   for (; c < columns; ++c)
-    for (int64_t r = 0; r < rows; ++r) out[c * out_stride + r] = column_bias ? tile[r * tile_stride + c] + column_bias[c] : tile[r * tile_stride + c];
+    for (int64_t r = 0; r < rows; ++r)
+      out[c * out_stride + r] = column_bias ? tile[r * tile_stride + c] + column_bias[c] : tile[r * tile_stride + c];
 }
 
 void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float* panel) {
   int64_t k = 0;
   for (; k + 4 <= depth; k += 4)
-    for (int64_t r = 0; r < kPanel; r += 4) transpose_4x4(m + r * row_stride + k, row_stride, nullptr, panel + k * kPanel + r, kPanel);
+    for (int64_t r = 0; r < kPanel; r += 4)
+      transpose_4x4(m + r * row_stride + k, row_stride, nullptr, panel + k * kPanel + r, kPanel);
   for (; k < depth; ++k)
     for (int64_t r = 0; r < kPanel; ++r) panel[k * kPanel + r] = m[r * row_stride + k];
 }
 
 void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels) {
   const D d;
-  // Rows are far apart and come from memory: so much of each is taken at once, and what will be taken next is asked for.
+  // Rows are far apart and come from memory: so much of each is taken at once, and what will be taken next is asked
+  // for.
   constexpr int64_t kPanels = 4, kAtOnce = kPanels * kPanel;
   const int64_t panel = depth * kPanel;
   for (; count >= kAtOnce; count -= kAtOnce, m += kAtOnce, panels += kPanels * panel) {
@@ -198,7 +208,8 @@ void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t dep
       float* to = panels + k * kPanel;
       for (int64_t p = 0; p < kPanels; ++p) {
         __builtin_prefetch(from + kAtOnce + p * kPanel, 0, 2);
-        for (int64_t j = 0; j < kPanel; j += kLanes) hn::StoreU(hn::LoadU(d, from + p * kPanel + j), d, to + p * panel + j);
+        for (int64_t j = 0; j < kPanel; j += kLanes)
+          hn::StoreU(hn::LoadU(d, from + p * kPanel + j), d, to + p * panel + j);
       }
     }
   }
@@ -213,7 +224,8 @@ void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t dep
   }
 }
 
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, float* panel) {
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
+                   float* panel) {
   const D d;
   for (int64_t k = 0; k < depth; ++k, panel += kPanel) {
     const float* from = source + offsets[k];
@@ -240,19 +252,19 @@ HWY_EXPORT(pack_rows_of_panel);
 HWY_EXPORT(pack_columns);
 HWY_EXPORT(pack_segments);
 
-void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,
-                    bool accumulate, float* tile, int64_t tile_stride) {
+void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
+                    int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   HWY_DYNAMIC_DISPATCH(multiply_block)
   (a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
 }
 
-void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias, const float* column_bias, float* out,
-                int64_t out_stride) {
+void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
+                const float* column_bias, float* out, int64_t out_stride) {
   HWY_DYNAMIC_DISPATCH(store_tile)(tile, tile_stride, rows, columns, row_bias, column_bias, out, out_stride);
 }
 
-void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* column_bias, float* out,
-                           int64_t out_stride) {
+void store_tile_transposed(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns,
+                           const float* column_bias, float* out, int64_t out_stride) {
   HWY_DYNAMIC_DISPATCH(store_tile_transposed)(tile, tile_stride, rows, columns, column_bias, out, out_stride);
 }
 
@@ -264,7 +276,8 @@ void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t dep
   HWY_DYNAMIC_DISPATCH(pack_columns)(m, row_stride, count, depth, panels);
 }
 
-void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count, float* panel) {
+void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,
+                   float* panel) {
   HWY_DYNAMIC_DISPATCH(pack_segments)(source, offsets, depth, segments, count, panel);
 }
 

@@ -46,14 +46,16 @@ class Planes {
 };
 
 // to[i * to_stride + j] = from[i * from_stride + j * step] for i < rows, j < columns.
-void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride);
+void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to,
+               int64_t to_stride);
 
 // to[i * to_stride + j] = from[i * from_stride + j] + *bias for i < rows, j < columns; no addition if bias is null.
-void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride);
+void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to,
+                int64_t to_stride);
 
 // One channel under `depth` taps, at most kSumBlock: to[i * columns + j] = sum over t ascending, from 0, of
 // from[offsets[t] + i * from_stride + j] * taps[t], + bias, for i < rows, j < columns; columns is 4 or more.
-void correlate_rows(const float* from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride, int64_t rows, int64_t columns,
-                    float bias, float* to);
+void correlate_rows(const float* from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride,
+                    int64_t rows, int64_t columns, float bias, float* to);
 
 }  // namespace qdq::kernel

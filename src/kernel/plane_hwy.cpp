@@ -1,4 +1,5 @@
-// Laying images out as padded planes, one a phase of the stride, taking results out again, and the sums of a channel by itself.
+// Laying images out as padded planes, one a phase of the stride, taking results out again, and the sums of a channel by
+// itself.
 #include "kernel/plane.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/plane_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,7 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // The last vector of a row overlaps the one before, so that rows of maps such as 7 x 7 need no loop over single
 // elements.
-template <bool kBias, class D> HWY_INLINE void move_row(D d, const float* from, int64_t columns, hn::Vec<D> bias, float* to) {
+template <bool kBias, class D>
+HWY_INLINE void move_row(D d, const float* from, int64_t columns, hn::Vec<D> bias, float* to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto move = [&](int64_t j) HWY_ATTR {
     const auto v = hn::LoadU(d, from + j);
@@ -29,20 +31,25 @@ template <bool kBias, class D> HWY_INLINE void move_row(D d, const float* from, 
 }
 
 template <bool kBias>
-void move_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float bias, float* to, int64_t to_stride) {
+void move_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float bias, float* to,
+               int64_t to_stride) {
   const hn::CappedTag<float, 16> wide;
   const hn::CappedTag<float, 4> narrow;
   if (columns >= static_cast<int64_t>(hn::Lanes(wide))) {
-    for (int64_t i = 0; i < rows; ++i) move_row<kBias>(wide, from + i * from_stride, columns, hn::Set(wide, bias), to + i * to_stride);
+    for (int64_t i = 0; i < rows; ++i)
+      move_row<kBias>(wide, from + i * from_stride, columns, hn::Set(wide, bias), to + i * to_stride);
   } else if (columns >= 4) {
-    for (int64_t i = 0; i < rows; ++i) move_row<kBias>(narrow, from + i * from_stride, columns, hn::Set(narrow, bias), to + i * to_stride);
+    for (int64_t i = 0; i < rows; ++i)
+      move_row<kBias>(narrow, from + i * from_stride, columns, hn::Set(narrow, bias), to + i * to_stride);
   } else {
     for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j) to[i * to_stride + j] = kBias ? from[i * from_stride + j] + bias : from[i * from_stride + j];
+      for (int64_t j = 0; j < columns; ++j)
+        to[i * to_stride + j] = kBias ? from[i * from_stride + j] + bias : from[i * from_stride + j];
   }
 }
 
-void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride) {
+void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to,
+                int64_t to_stride) {
   if (bias) {
     move_rows<true>(from, from_stride, rows, columns, *bias, to, to_stride);
   } else {
@@ -50,7 +57,8 @@ void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t co
   }
 }
 
-void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride) {
+void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to,
+               int64_t to_stride) {
   if (step == 1) {
     move_rows<false>(from, from_stride, rows, columns, 0.0f, to, to_stride);
     return;
@@ -78,8 +86,9 @@ void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t row
 
 // kTaps of them, which registers hold, or any number if that is 0.
 template <int kTaps, class D>
-HWY_NOINLINE void correlate(D d, const float* HWY_RESTRICT from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride,
-                            int64_t rows, int64_t columns, float bias, float* HWY_RESTRICT to) {
+HWY_NOINLINE void correlate(D d, const float* HWY_RESTRICT from, const int64_t* offsets, const float* taps,
+                            int64_t depth, int64_t from_stride, int64_t rows, int64_t columns, float bias,
+                            float* HWY_RESTRICT to) {
   using V = hn::Vec<D>;
   constexpr int kHeld = std::max(kTaps, 1);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -126,10 +135,11 @@ HWY_NOINLINE void correlate(D d, const float* HWY_RESTRICT from, const int64_t* 
   }
 }
 
-void correlate_rows(const float* from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride, int64_t rows, int64_t columns,
-                    float bias, float* to) {
+void correlate_rows(const float* from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride,
+                    int64_t rows, int64_t columns, float bias, float* to) {
   const auto run = [&](auto d) HWY_ATTR {
-    (depth == 9 ? correlate<9, decltype(d)> : correlate<0, decltype(d)>)(d, from, offsets, taps, depth, from_stride, rows, columns, bias, to);
+    (depth == 9 ? correlate<9, decltype(d)> : correlate<0, decltype(d)>)(d, from, offsets, taps, depth, from_stride,
+                                                                         rows, columns, bias, to);
   };
   if (columns >= 16) run(hn::CappedTag<float, 16>());
   else if (columns >= 8) run(hn::CappedTag<float, 8>());
@@ -146,16 +156,18 @@ HWY_EXPORT(store_rows);
 HWY_EXPORT(copy_rows);
 HWY_EXPORT(correlate_rows);
 
-void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to, int64_t to_stride) {
+void store_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, const float* bias, float* to,
+                int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(store_rows)(from, from_stride, rows, columns, bias, to, to_stride);
 }
 
-void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to, int64_t to_stride) {
+void copy_rows(const float* from, int64_t from_stride, int64_t step, int64_t rows, int64_t columns, float* to,
+               int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(copy_rows)(from, from_stride, step, rows, columns, to, to_stride);
 }
 
-void correlate_rows(const float* from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride, int64_t rows, int64_t columns,
-                    float bias, float* to) {
+void correlate_rows(const float* from, const int64_t* offsets, const float* taps, int64_t depth, int64_t from_stride,
+                    int64_t rows, int64_t columns, float bias, float* to) {
   HWY_DYNAMIC_DISPATCH(correlate_rows)(from, offsets, taps, depth, from_stride, rows, columns, bias, to);
 }
 
@@ -173,14 +185,16 @@ Inside inside(int64_t first, int64_t step, int64_t count, int64_t extent) {
 }  // namespace
 
 Planes::Planes(const Window& window, int64_t channels, int64_t rows)
-    : window_(window), channels_(channels), rows_(rows), width_(window.out_w + (window.kernel_w - 1) * window.dilation_w / window.stride_w),
+    : window_(window), channels_(channels), rows_(rows),
+      width_(window.out_w + (window.kernel_w - 1) * window.dilation_w / window.stride_w),
       height_(rows + (window.kernel_h - 1) * window.dilation_h / window.stride_h) {
   for (int64_t kh = 0; kh < window.kernel_h; ++kh) {
     for (int64_t kw = 0; kw < window.kernel_w; ++kw) {
       const int64_t y = kh * window.dilation_h, x = kw * window.dilation_w;
       const int64_t phase = y % window.stride_h * window.stride_w + x % window.stride_w;
       const auto at = std::find(phases_.begin(), phases_.end(), phase);
-      offsets_.push_back((at - phases_.begin()) * height_ * width_ + y / window.stride_h * width_ + x / window.stride_w);
+      offsets_.push_back((at - phases_.begin()) * height_ * width_ + y / window.stride_h * width_ +
+                         x / window.stride_w);
       if (at == phases_.end()) phases_.push_back(phase);
     }
   }
@@ -200,8 +214,9 @@ void Planes::fill(const float* x, int64_t row, float* planes) const {
       const int64_t left = phase % window_.stride_w - window_.pad_w;
       const Inside ys = inside(top, window_.stride_h, height_, window_.in_h);
       const Inside xs = inside(left, window_.stride_w, width_, window_.in_w);
-      copy_rows(x + (top + ys.begin * window_.stride_h) * window_.in_w + left + xs.begin * window_.stride_w, window_.stride_h * window_.in_w,
-                window_.stride_w, ys.end - ys.begin, xs.end - xs.begin, planes + ys.begin * width_ + xs.begin, width_);
+      copy_rows(x + (top + ys.begin * window_.stride_h) * window_.in_w + left + xs.begin * window_.stride_w,
+                window_.stride_h * window_.in_w, window_.stride_w, ys.end - ys.begin, xs.end - xs.begin,
+                planes + ys.begin * width_ + xs.begin, width_);
       planes += height_ * width_;
     }
   }

@@ -20,13 +20,15 @@ void hardsigmoid_f32(const float* x, int64_t n, float* out);              // min
 void hardswish_f32(const float* x, int64_t n, float* out);                // x * min(max(x + 3, 0), 6) / 6
 void leaky_relu_f32(const float* x, int64_t n, float slope, float* out);  // x > 0 ? x : x * slope
 
-// Nearly silu_f32 of kernel/math.h, at half of its cost, for results that are rounded to 8 bits at once: from x = 12 on x itself, from -12 down 0, and
-// between them x (c (s + 7078.0073) (y + 1653.505) / ((s - 21836.707) (y + 291.9163) + 6740225.5) + 64) / 128, where c is x, y = c^2 and
-// s = (y + 218.67677) y. It is off by at most 1.5e-6 for |x| <= 2, 2e-6 for |x| <= 4, 6e-6 for |x| <= 8, and 8e-5 beyond.
+// Nearly silu_f32 of kernel/math.h, at half of its cost, for results that are rounded to 8 bits at once: from x = 12 on
+// x itself, from -12 down 0, and between them x (c (s + 7078.0073) (y + 1653.505) / ((s - 21836.707) (y + 291.9163) +
+// 6740225.5) + 64) / 128, where c is x, y = c^2 and s = (y + 218.67677) y. It is off by at most 1.5e-6 for |x| <= 2,
+// 2e-6 for |x| <= 4, 6e-6 for |x| <= 8, and 8e-5 beyond.
 void near_silu_f32(const float* x, int64_t n, float* out);
 
 // x and out are [outer, channels, inner]: out = x * scale[c] + shift[c], product and sum rounded apart. shift may be
 // null.
-void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale, const float* shift, float* out);
+void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,
+                        const float* shift, float* out);
 
 }  // namespace qdq::kernel

@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/pointwise_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernel/curve_hwy.h"
 
@@ -145,7 +145,8 @@ void mul_scalar_f32(const float* x, float s, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(mul_scalar)(x + i, s, count, out + i); });
 }
 void add_scaled_f32(const float* a, const float* b, float alpha, int64_t n, float* out) {
-  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(add_scaled)(a + i, b + i, alpha, count, out + i); });
+  for_ranges(n,
+             [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(add_scaled)(a + i, b + i, alpha, count, out + i); });
 }
 void hardsigmoid_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(hardsigmoid)(x + i, count, out + i); });
@@ -160,7 +161,8 @@ void near_silu_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(near_silu)(x + i, count, out + i); });
 }
 
-void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale, const float* shift, float* out) {
+void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,
+                        const float* shift, float* out) {
   const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(inner, 1));
   parallel_for(outer * channels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -16,7 +16,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/pointwise_int8_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernel/requantize_hwy.h"
 
@@ -54,9 +54,9 @@ struct RowFinish {
   }
 };
 
-// Calls columns(count, i, valid) for stretches of n elements: `count` vectors from element i on, of which `valid` elements exist. A row
-// often ends between two blocks of vectors, so that the rest goes by single ones. The last may take elements a second time if the result
-// is not written over an operand.
+// Calls columns(count, i, valid) for stretches of n elements: `count` vectors from element i on, of which `valid`
+// elements exist. A row often ends between two blocks of vectors, so that the rest goes by single ones. The last may
+// take elements a second time if the result is not written over an operand.
 template <class Columns> HWY_INLINE void for_columns(int64_t n, bool may_repeat, Columns&& columns) {
   const std::integral_constant<int, 1> one;
   int64_t i = 0;
@@ -69,8 +69,8 @@ template <class Columns> HWY_INLINE void for_columns(int64_t n, bool may_repeat,
 
 // Calls combine(a, b) on vectors of two operands, and finishes what it returns.
 template <class Combine>
-HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin, int64_t end, int64_t n, const Requantize& to, std::byte* out,
-                             Combine&& combine) {
+HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin, int64_t end, int64_t n,
+                             const Requantize& to, std::byte* out, Combine&& combine) {
   const int64_t out_bytes = to.out_is_float ? 4 : 1;
   const RowFinish finish(to);
   for (int64_t r = begin; r < end; ++r) {
@@ -86,14 +86,17 @@ HWY_INLINE void combine_rows(const RealRows& a, const RealRows& b, int64_t begin
   }
 }
 
-void add_range(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t begin, int64_t end, int64_t n,
-               const Requantize& to, std::byte* out) {
+void add_range(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t begin, int64_t end,
+               int64_t n, const Requantize& to, std::byte* out) {
   const VF a_by = hn::Set(DF(), a_multiplier), b_by = hn::Set(DF(), b_multiplier);
-  combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Add(hn::Mul(x, a_by), hn::Mul(y, b_by)); });
+  combine_rows(a, b, begin, end, n, to, out,
+               [&](VF x, VF y) HWY_ATTR { return hn::Add(hn::Mul(x, a_by), hn::Mul(y, b_by)); });
 }
 
-void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t begin, int64_t end, int64_t n, const Requantize& to, std::byte* out) {
-  if (multiplier == 1.0f) return combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(x, y); });
+void mul_range(const RealRows& a, const RealRows& b, float multiplier, int64_t begin, int64_t end, int64_t n,
+               const Requantize& to, std::byte* out) {
+  if (multiplier == 1.0f)
+    return combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(x, y); });
   const VF by = hn::Set(DF(), multiplier);
   combine_rows(a, b, begin, end, n, to, out, [&](VF x, VF y) HWY_ATTR { return hn::Mul(hn::Mul(x, by), y); });
 }
@@ -180,7 +183,8 @@ HWY_INLINE int64_t map_single_bytes(const uint8_t* x, int64_t n, const ByteTable
 void map_bytes(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out) {
   using D = hn::CappedTag<uint8_t, 64>;
   int64_t i = 0;
-  // Where vectors have 16 bytes, a piece takes 0.022 ns a byte (WebAssembly in Node 24), and all of the table 0.19 ns byte by byte.
+  // Where vectors have 16 bytes, a piece takes 0.022 ns a byte (WebAssembly in Node 24), and all of the table 0.19 ns
+  // byte by byte.
   constexpr int kPiecesAByte = 8;
   if (HWY_MAX_LANES_D(D) == 16 && table.pieces > kPiecesAByte) {
     i = map_single_bytes(x, n, table, out);
@@ -193,8 +197,8 @@ void map_bytes(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out
 
 // A row of pixels at a time: so many lie in the cache while their channels are taken in blocks of kCount vectors.
 template <int kCount>
-HWY_INLINE int64_t sum_rounded_blocks(const Quantizer<D32>& quantize, VF inverse, const float* x, int64_t columns, int64_t column_stride, int64_t c,
-                                      int64_t channels, int32_t* sums) {
+HWY_INLINE int64_t sum_rounded_blocks(const Quantizer<D32>& quantize, VF inverse, const float* x, int64_t columns,
+                                      int64_t column_stride, int64_t c, int64_t channels, int32_t* sums) {
   const D32 d;
   for (; c + kCount * kLanes <= channels; c += kCount * kLanes) {
     hn::Vec<D32> total[kCount];
@@ -203,7 +207,8 @@ HWY_INLINE int64_t sum_rounded_blocks(const Quantizer<D32>& quantize, VF inverse
     for (int64_t j = 0; j < columns; ++j) {
 #pragma GCC unroll 4
       for (int v = 0; v < kCount; ++v)
-        total[v] = hn::Add(total[v], quantize.bits(hn::Mul(hn::LoadU(DF(), x + j * column_stride + c + v * kLanes), inverse)));
+        total[v] =
+            hn::Add(total[v], quantize.bits(hn::Mul(hn::LoadU(DF(), x + j * column_stride + c + v * kLanes), inverse)));
     }
 #pragma GCC unroll 4
     for (int v = 0; v < kCount; ++v) hn::StoreU(total[v], d, sums + c + v * kLanes);
@@ -211,12 +216,13 @@ HWY_INLINE int64_t sum_rounded_blocks(const Quantizer<D32>& quantize, VF inverse
   return c;
 }
 
-void sum_rounded(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels,
-                 const Requantize& rounding, int32_t* sums) {
+void sum_rounded(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                 int64_t channels, const Requantize& rounding, int32_t* sums) {
   const Quantizer<D32> quantize(rounding);
   const VF inverse = hn::Set(DF(), rounding.inverse_scale);
   // The integers are added with the rounder's bits, and both sums are modulo 2^32.
-  std::fill_n(sums, channels, static_cast<int32_t>(0 - static_cast<uint32_t>(rows * columns) * static_cast<uint32_t>(kRounderBits)));
+  std::fill_n(sums, channels,
+              static_cast<int32_t>(0 - static_cast<uint32_t>(rows * columns) * static_cast<uint32_t>(kRounderBits)));
   for (int64_t i = 0; i < rows; ++i) {
     const float* row = x + i * row_stride;
     int64_t c = sum_rounded_blocks<4>(quantize, inverse, row, columns, column_stride, 0, channels, sums);
@@ -224,7 +230,8 @@ void sum_rounded(const float* x, int64_t rows, int64_t row_stride, int64_t colum
     if (c == channels) continue;
     const auto rest = static_cast<size_t>(channels - c);
     auto total = hn::LoadN(D32(), sums + c, rest);
-    for (int64_t j = 0; j < columns; ++j) total = hn::Add(total, quantize.bits(hn::Mul(hn::LoadN(DF(), row + j * column_stride + c, rest), inverse)));
+    for (int64_t j = 0; j < columns; ++j)
+      total = hn::Add(total, quantize.bits(hn::Mul(hn::LoadN(DF(), row + j * column_stride + c, rest), inverse)));
     hn::StoreN(total, D32(), sums + c, rest);
   }
 }
@@ -239,15 +246,17 @@ inline Taps taps_inside(int64_t o, int64_t stride, int64_t pad, int64_t dilation
   return {first, std::min(kernel, divide_up(extent - begin, dilation)) - first};
 }
 
-// The largest of rows x columns pixels in channels [c, n), as many vectors of D as fit; returns the first channel that is left.
+// The largest of rows x columns pixels in channels [c, n), as many vectors of D as fit; returns the first channel that
+// is left.
 template <class D>
-HWY_INLINE int64_t max_vectors(D d, const uint8_t* x, Taps rows, int64_t row_stride, Taps columns, int64_t column_stride, int64_t c, int64_t n,
-                               uint8_t* out) {
+HWY_INLINE int64_t max_vectors(D d, const uint8_t* x, Taps rows, int64_t row_stride, Taps columns,
+                               int64_t column_stride, int64_t c, int64_t n, uint8_t* out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (; c + lanes <= n; c += lanes) {
     auto largest = hn::Zero(d);
     for (int64_t i = 0; i < rows.count; ++i) {
-      for (int64_t j = 0; j < columns.count; ++j) largest = hn::Max(largest, hn::LoadU(d, x + i * row_stride + j * column_stride + c));
+      for (int64_t j = 0; j < columns.count; ++j)
+        largest = hn::Max(largest, hn::LoadU(d, x + i * row_stride + j * column_stride + c));
     }
     hn::StoreU(largest, d, out + c);
   }
@@ -265,7 +274,8 @@ void max_row(const uint8_t* x, Taps rows, const Pool2d& p, int64_t n, uint8_t* o
     for (; c < n; ++c) {
       uint8_t largest = 0;
       for (int64_t i = 0; i < rows.count; ++i)
-        for (int64_t j = 0; j < columns.count; ++j) largest = std::max(largest, at[i * row_stride + j * column_stride + c]);
+        for (int64_t j = 0; j < columns.count; ++j)
+          largest = std::max(largest, at[i * row_stride + j * column_stride + c]);
       out[c] = largest;
     }
   }
@@ -286,13 +296,14 @@ void interleave_3(const uint8_t* x, int64_t pixels, uint8_t* out) {
   const U8 d;
   int64_t p = 0;
   for (; p + 16 <= pixels; p += 16)
-    hn::StoreInterleaved3(hn::LoadU(d, x + p), hn::LoadU(d, x + pixels + p), hn::LoadU(d, x + 2 * pixels + p), d, out + 3 * p);
+    hn::StoreInterleaved3(hn::LoadU(d, x + p), hn::LoadU(d, x + pixels + p), hn::LoadU(d, x + 2 * pixels + p), d,
+                          out + 3 * p);
   for (; p < pixels; ++p)
     for (int64_t c = 0; c < 3; ++c) out[3 * p + c] = x[c * pixels + p];
 }
 
-void sum_pixels(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels, int32_t zero_point,
-                int32_t* sums) {
+void sum_pixels(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                int64_t channels, int32_t zero_point, int32_t* sums) {
   const U8 d;
   const U16 d16;
   const hn::FixedTag<int32_t, 4> d32;
@@ -350,8 +361,8 @@ HWY_EXPORT(sum_pixels);
 HWY_EXPORT(map_bytes);
 HWY_EXPORT(sum_rounded);
 
-// Elements below which waking threads costs more than it gains, and of which the parts are that threads share out: parts of four times as
-// many left threads of EfficientNet with unequal work, which took a tenth longer on WebAssembly.
+// Elements below which waking threads costs more than it gains, and of which the parts are that threads share out:
+// parts of four times as many left threads of EfficientNet with unequal work, which took a tenth longer on WebAssembly.
 constexpr int64_t kSerialElements = int64_t{1} << 14;
 int64_t rows_a_task(int64_t n) { return std::max<int64_t>(1, kSerialElements / std::max<int64_t>(n, 1)); }
 
@@ -366,7 +377,9 @@ RealRows from_element(const RealRows& x, int64_t begin) {
 bool joins(const RealRows& a, const RealRows& b, int64_t n) { return a.row_stride == n && b.row_stride == n; }
 
 // Divides joined operands into rows for threads. The last one may be shorter, so the count of elements comes along.
-template <class Run> void for_ranges(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, bool out_is_float, void* out, Run&& run) {
+template <class Run>
+void for_ranges(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, bool out_is_float, void* out,
+                Run&& run) {
   auto* bytes = static_cast<std::byte*>(out);
   if (!joins(a, b, n)) {
     parallel_for(rows, rows_a_task(n), [&](int64_t begin, int64_t end) { run(a, b, begin, end, n, bytes); });
@@ -379,16 +392,18 @@ template <class Run> void for_ranges(const RealRows& a, const RealRows& b, int64
 
 }  // namespace
 
-void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t rows, int64_t n, const Requantize& to,
-              void* out) {
+void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_multiplier, int64_t rows, int64_t n,
+              const Requantize& to, void* out) {
   for_ranges(a, b, rows, n, to.out_is_float, out,
              [&](const RealRows& x, const RealRows& y, int64_t begin, int64_t end, int64_t count, std::byte* at) {
                HWY_DYNAMIC_DISPATCH(add_range)(x, a_multiplier, y, b_multiplier, begin, end, count, to, at);
              });
 }
 
-void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to, void* out) {
-  if (a.is_float && a.row_stride == 0 && rows > 1 && multiplier != 1.0f) {  // factors of the channels: once instead of in every row
+void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to,
+              void* out) {
+  // factors of the channels: once instead of in every row
+  if (a.is_float && a.row_stride == 0 && rows > 1 && multiplier != 1.0f) {
     std::vector<float> scaled(static_cast<size_t>(n));
     for (size_t i = 0; i < scaled.size(); ++i) scaled[i] = reinterpret_cast<const float*>(a.data)[i] * multiplier;
     return mul_rows({reinterpret_cast<const std::byte*>(scaled.data()), true, 0, 0}, b, 1.0f, rows, n, to, out);
@@ -402,7 +417,8 @@ void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t ro
 void convert_row(const RealRows& x, float multiplier, int64_t n, const Requantize& to, void* out) {
   parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(convert_range)
-    (from_element(x, begin), multiplier, end - begin, to, static_cast<std::byte*>(out) + begin * (to.out_is_float ? 4 : 1));
+    (from_element(x, begin), multiplier, end - begin, to,
+     static_cast<std::byte*>(out) + begin * (to.out_is_float ? 4 : 1));
   });
 }
 
@@ -415,7 +431,9 @@ ByteTable::ByteTable(const uint8_t* table) {
 }
 
 void map_u8(const uint8_t* x, int64_t n, const ByteTable& table, uint8_t* out) {
-  parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(map_bytes)(x + begin, end - begin, table, out + begin); });
+  parallel_for(n, kSerialElements, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(map_bytes)(x + begin, end - begin, table, out + begin);
+  });
 }
 
 void map_u8(const uint8_t* x, int64_t n, const float* table, float* out) {
@@ -429,12 +447,13 @@ void max_pool2d_u8(const uint8_t* x, int64_t batch, int64_t channels, const Pool
                [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(max_rows)(x, p, channels, begin, end, out); });
 }
 
-void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels, int32_t zero_point,
-                   int32_t* sums) {
+void sum_pixels_u8(const uint8_t* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                   int64_t channels, int32_t zero_point, int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(sum_pixels)(x, rows, row_stride, columns, column_stride, channels, zero_point, sums);
 }
 
-void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels, float* sums) {
+void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                    int64_t channels, float* sums) {
   std::fill(sums, sums + channels, 0.0f);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
@@ -444,8 +463,8 @@ void sum_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t co
   }
 }
 
-void sum_rounded_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, int64_t channels,
-                            const Requantize& rounding, int32_t* sums) {
+void sum_rounded_pixels_f32(const float* x, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                            int64_t channels, const Requantize& rounding, int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(sum_rounded)(x, rows, row_stride, columns, column_stride, channels, rounding, sums);
 }
 

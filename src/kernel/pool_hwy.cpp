@@ -13,7 +13,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/pool_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -72,7 +72,8 @@ Window window_of(const Pool2d& p, bool dilated) {
 // Reduces the window of every output of every plane by `reduce`, and hands each plane on: store(values, stride of the
 // rows, to).
 template <class Reduce, class Store>
-void slide(const Pool2d& pool, const Window& window, float padding, const float* x, float* out, Reduce&& reduce, Store&& store) {
+void slide(const Pool2d& pool, const Window& window, float padding, const float* x, float* out, Reduce&& reduce,
+           Store&& store) {
   if (pool.planes * pool.out_h * pool.out_w == 0) return;
   const Planes planes(window, 1, pool.out_h);
   const int64_t taps = static_cast<int64_t>(planes.offsets().size());
@@ -98,15 +99,19 @@ int64_t counted(int64_t o, int64_t stride, int64_t pad, int64_t kernel, int64_t 
 
 void max_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
   slide(pool, window_of(pool, true), -std::numeric_limits<float>::infinity(), x, out, HWY_DYNAMIC_DISPATCH(max_taps),
-        [&](const float* values, int64_t stride, float* to) { store_rows(values, stride, pool.out_h, pool.out_w, nullptr, to, pool.out_w); });
+        [&](const float* values, int64_t stride, float* to) {
+          store_rows(values, stride, pool.out_h, pool.out_w, nullptr, to, pool.out_w);
+        });
 }
 
 void avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
   std::vector<float> divisor_w, divisor_h;
   for (int64_t o = 0; o < pool.out_w; ++o)
-    divisor_w.push_back(static_cast<float>(counted(o, pool.stride_w, pool.pad_w, pool.kernel_w, pool.in_w, pool.count_include_pad)));
+    divisor_w.push_back(
+        static_cast<float>(counted(o, pool.stride_w, pool.pad_w, pool.kernel_w, pool.in_w, pool.count_include_pad)));
   for (int64_t o = 0; o < pool.out_h; ++o)
-    divisor_h.push_back(static_cast<float>(counted(o, pool.stride_h, pool.pad_h, pool.kernel_h, pool.in_h, pool.count_include_pad)));
+    divisor_h.push_back(
+        static_cast<float>(counted(o, pool.stride_h, pool.pad_h, pool.kernel_h, pool.in_h, pool.count_include_pad)));
   const auto store = [&](const float* values, int64_t stride, float* to) {
     for (int64_t i = 0; i < pool.out_h; ++i, values += stride, to += pool.out_w) {
       for (int64_t j = 0; j < pool.out_w; ++j) {

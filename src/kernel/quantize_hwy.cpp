@@ -9,7 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/quantize_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
 #ifndef QDQ_KERNEL_QUANTIZE_CONSTANTS
@@ -17,7 +17,7 @@
 namespace qdq::kernel {
 
 // An Affine with everything rounded to f32, as the loops use it.
-struct Constants {
+struct RoundedAffine {
   float factor;  // the reciprocal of the scale, or the scale where the loop divides
   float scale;
   float zero_point;
@@ -57,14 +57,14 @@ template <class DT, class T> HWY_INLINE void store(hn::Vec<DT> v, DT d, T* to, s
 }
 
 // nearbyint(x scaled) + zero_point, with NaN as 0.
-template <bool kDivide> HWY_INLINE V to_grid(V x, const Constants& c) {
+template <bool kDivide> HWY_INLINE V to_grid(V x, const RoundedAffine& c) {
   const D d;
   const V factor = hn::Set(d, c.factor);
   const V grid = hn::Add(hn::Round(kDivide ? hn::Div(x, factor) : hn::Mul(x, factor)), hn::Set(d, c.zero_point));
   return hn::IfThenElseZero(hn::Eq(grid, grid), grid);
 }
 
-HWY_INLINE V limit(V grid, const Constants& c) {
+HWY_INLINE V limit(V grid, const RoundedAffine& c) {
   const D d;
   return hn::Min(hn::Max(grid, hn::Set(d, c.qmin)), hn::Set(d, c.qmax));
 }
@@ -85,7 +85,7 @@ template <class T> HWY_INLINE auto widen(hn::Vec<hn::Rebind<T, D>> v) {
   }
 }
 
-template <class T, bool kDivide> void quantize_loop(const float* x, int64_t n, const Constants& c, T* out) {
+template <class T, bool kDivide> void quantize_loop(const float* x, int64_t n, const RoundedAffine& c, T* out) {
   const D d;
   for_vectors(n, [&](int64_t i, size_t count) HWY_ATTR {
     const V q = limit(to_grid<kDivide>(load(d, x + i, count), c), c);
@@ -93,7 +93,7 @@ template <class T, bool kDivide> void quantize_loop(const float* x, int64_t n, c
   });
 }
 
-template <class T> void quantize_run(const float* x, int64_t n, const Constants& c, T* out) {
+template <class T> void quantize_run(const float* x, int64_t n, const RoundedAffine& c, T* out) {
   if (c.divide) {
     quantize_loop<T, true>(x, n, c, out);
   } else {
@@ -101,7 +101,7 @@ template <class T> void quantize_run(const float* x, int64_t n, const Constants&
   }
 }
 
-template <class T> void dequantize_run(const T* q, int64_t n, const Constants& c, float* out) {
+template <class T> void dequantize_run(const T* q, int64_t n, const RoundedAffine& c, float* out) {
   const D d;
   const V zero_point = hn::Set(d, c.zero_point), scale = hn::Set(d, c.scale);
   for_vectors(n, [&](int64_t i, size_t count) HWY_ATTR {
@@ -110,7 +110,8 @@ template <class T> void dequantize_run(const T* q, int64_t n, const Constants& c
   });
 }
 
-template <bool kDivide> void fake_quantize_loop(const float* x, int64_t n, const Constants& c, float* out, uint8_t* mask) {
+template <bool kDivide>
+void fake_quantize_loop(const float* x, int64_t n, const RoundedAffine& c, float* out, uint8_t* mask) {
   const D d;
   const hn::RebindToSigned<D> di;
   const hn::Rebind<uint8_t, D> d8;
@@ -124,7 +125,7 @@ template <bool kDivide> void fake_quantize_loop(const float* x, int64_t n, const
   });
 }
 
-void fake_quantize_run(const float* x, int64_t n, const Constants& c, float* out, uint8_t* mask) {
+void fake_quantize_run(const float* x, int64_t n, const RoundedAffine& c, float* out, uint8_t* mask) {
   if (c.divide) {
     fake_quantize_loop<true>(x, n, c, out, mask);
   } else {
@@ -132,9 +133,9 @@ void fake_quantize_run(const float* x, int64_t n, const Constants& c, float* out
   }
 }
 
-#define QDQ_RUN(suffix, T)                                                                                      \
-  void quantize_##suffix(const float* x, int64_t n, const Constants& c, T* out) { quantize_run(x, n, c, out); } \
-  void dequantize_##suffix(const T* q, int64_t n, const Constants& c, float* out) { dequantize_run(q, n, c, out); }
+#define QDQ_RUN(suffix, T)                                                                                          \
+  void quantize_##suffix(const float* x, int64_t n, const RoundedAffine& c, T* out) { quantize_run(x, n, c, out); } \
+  void dequantize_##suffix(const T* q, int64_t n, const RoundedAffine& c, float* out) { dequantize_run(q, n, c, out); }
 QDQ_RUN(u8, uint8_t)
 QDQ_RUN(s8, int8_t)
 QDQ_RUN(u16, uint16_t)
@@ -152,11 +153,15 @@ namespace {
 
 HWY_EXPORT(fake_quantize_run);
 
-#define QDQ_RUN(suffix, T)                                                                                                            \
-  HWY_EXPORT(quantize_##suffix);                                                                                                      \
-  HWY_EXPORT(dequantize_##suffix);                                                                                                    \
-  void quantize_any(const float* x, int64_t n, const Constants& c, T* out) { HWY_DYNAMIC_DISPATCH(quantize_##suffix)(x, n, c, out); } \
-  void dequantize_any(const T* q, int64_t n, const Constants& c, float* out) { HWY_DYNAMIC_DISPATCH(dequantize_##suffix)(q, n, c, out); }
+#define QDQ_RUN(suffix, T)                                                         \
+  HWY_EXPORT(quantize_##suffix);                                                   \
+  HWY_EXPORT(dequantize_##suffix);                                                 \
+  void quantize_any(const float* x, int64_t n, const RoundedAffine& c, T* out) {   \
+    HWY_DYNAMIC_DISPATCH(quantize_##suffix)(x, n, c, out);                         \
+  }                                                                                \
+  void dequantize_any(const T* q, int64_t n, const RoundedAffine& c, float* out) { \
+    HWY_DYNAMIC_DISPATCH(dequantize_##suffix)(q, n, c, out);                       \
+  }
 QDQ_RUN(u8, uint8_t)
 QDQ_RUN(s8, int8_t)
 QDQ_RUN(u16, uint16_t)
@@ -166,7 +171,7 @@ QDQ_RUN(s32, int32_t)
 
 constexpr int64_t kGrain = int64_t{1} << 16;
 
-Constants constants_of(const Affine& a) {
+RoundedAffine constants_of(const Affine& a) {
   const bool divide = a.scaling == Scaling::kDivide;
   const float scale = static_cast<float>(a.scale);
   return {divide ? scale : static_cast<float>(1.0 / a.scale),
@@ -177,7 +182,7 @@ Constants constants_of(const Affine& a) {
           divide};
 }
 
-Constants constants_of(const ChannelAffine& a, int64_t channel) {
+RoundedAffine constants_of(const ChannelAffine& a, int64_t channel) {
   return constants_of(Affine{a.scales[channel], a.zero_points ? a.zero_points[channel] : 0, a.qmin, a.qmax, a.scaling});
 }
 
@@ -196,21 +201,23 @@ template <class Body> void for_channels(const ChannelAffine& a, Body&& body) {
 }  // namespace
 
 template <class T> void quantize_f32(const float* x, int64_t n, const Affine& affine, T* out) {
-  const Constants c = constants_of(affine);
+  const RoundedAffine c = constants_of(affine);
   for_ranges(n, [&](int64_t at, int64_t count) { quantize_any(x + at, count, c, out + at); });
 }
 
 template <class T> void dequantize_f32(const T* q, int64_t n, const Affine& affine, float* out) {
-  const Constants c = constants_of(affine);
+  const RoundedAffine c = constants_of(affine);
   for_ranges(n, [&](int64_t at, int64_t count) { dequantize_any(q + at, count, c, out + at); });
 }
 
 template <class T> void quantize_channels_f32(const float* x, const ChannelAffine& affine, T* out) {
-  for_channels(affine, [&](int64_t at, int64_t count, const Constants& c) { quantize_any(x + at, count, c, out + at); });
+  for_channels(affine,
+               [&](int64_t at, int64_t count, const RoundedAffine& c) { quantize_any(x + at, count, c, out + at); });
 }
 
 template <class T> void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out) {
-  for_channels(affine, [&](int64_t at, int64_t count, const Constants& c) { dequantize_any(q + at, count, c, out + at); });
+  for_channels(affine,
+               [&](int64_t at, int64_t count, const RoundedAffine& c) { dequantize_any(q + at, count, c, out + at); });
 }
 
 #define QDQ_INSTANTIATE(T)                                                        \
@@ -226,12 +233,14 @@ QDQ_INSTANTIATE(int32_t)
 #undef QDQ_INSTANTIATE
 
 void fake_quantize_f32(const float* x, int64_t n, const Affine& affine, float* out, uint8_t* mask) {
-  const Constants c = constants_of(affine);
-  for_ranges(n, [&](int64_t at, int64_t count) { HWY_DYNAMIC_DISPATCH(fake_quantize_run)(x + at, count, c, out + at, mask ? mask + at : nullptr); });
+  const RoundedAffine c = constants_of(affine);
+  for_ranges(n, [&](int64_t at, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(fake_quantize_run)(x + at, count, c, out + at, mask ? mask + at : nullptr);
+  });
 }
 
 void fake_quantize_channels_f32(const float* x, const ChannelAffine& affine, float* out, uint8_t* mask) {
-  for_channels(affine, [&](int64_t at, int64_t count, const Constants& c) {
+  for_channels(affine, [&](int64_t at, int64_t count, const RoundedAffine& c) {
     HWY_DYNAMIC_DISPATCH(fake_quantize_run)(x + at, count, c, out + at, mask ? mask + at : nullptr);
   });
 }

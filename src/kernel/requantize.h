@@ -1,6 +1,7 @@
 // How exact integer sums become the next layer's integers: the one formula that every int8 kernel follows.
 //
-// With acc = the exact sum of (x - zero_point(x)) * weight as s32, for output channel c, every operation rounded to f32:
+// With acc = the exact sum of (x - zero_point(x)) * weight as s32, for output channel c, every operation rounded to
+// f32:
 //   t = f32(acc) * multiplier[c] + offset[c]
 //   t = t + f32(r - residual_zero_point) * residual_multiplier    where there is a residual r in u8
 //   t = t + r * residual_multiplier                               where there is one in f32
@@ -16,11 +17,12 @@
 #include <functional>
 #include <vector>
 
+#include "kernel/activation.h"
+
 namespace qdq::kernel {
 
 // Functions that the integer kernels compute in registers, to the same bits as kernel/math.h and kernel/pointwise.h.
 inline constexpr float kNearSiluBound = 12.0f;  // of near_silu_f32's x, beyond which it is x or 0
-enum class Curve { kOther, kClamp, kHardSwish, kHardSigmoid, kSigmoid, kSilu, kNearSilu, kGelu };
 
 struct Requantize {
   // One an output channel; an empty offset is 0. Only of sums of products.
@@ -30,12 +32,11 @@ struct Requantize {
   bool residual_is_float = false;  // else u8
   float residual_multiplier = 1.0f;
   int32_t residual_zero_point = 0;
-  // A function of n contiguous elements, such as those of kernel/math.h; out may be x. It is called on a few elements at
-  // a time, from several threads.
+  // A function of n contiguous elements, such as those of kernel/math.h; out may be x. It is called on a few elements
+  // at a time, from several threads.
   std::function<void(const float* x, int64_t n, float* out)> activation;
-  // Which function `activation` is, so that it need not be called; kClamp is clamp_f32 between these bounds.
-  Curve curve = Curve::kOther;
-  float curve_low = 0.0f, curve_high = 0.0f;
+  // Which function `activation` is, so that it need not be called where registers do; kNone: none that has a name.
+  Activation curve;
   bool out_is_float = false;
   float inverse_scale = 1.0f;
   int32_t zero_point = 0, low = 0, high = 255;  // 0 <= low <= high <= 255
@@ -44,8 +45,8 @@ struct Requantize {
 // A kernel's channel arrays are padded to a multiple of this many channels.
 inline constexpr int64_t kFinishChannels = 64;
 
-// Where the sums of a range of pixels go: the formula, its padded channel arrays, and the places of residual and output,
-// all for channel 0 of pixel 0. Strides between pixels are in elements. Seen only inside the room.
+// Where the sums of a range of pixels go: the formula, its padded channel arrays, and the places of residual and
+// output, all for channel 0 of pixel 0. Strides between pixels are in elements. Seen only inside the room.
 struct Finish {
   const Requantize* requantize = nullptr;
   const float* multiplier = nullptr;

@@ -1,4 +1,5 @@
-// The formula of kernel/requantize.h on vectors; included by the room's Highway files after hwy/highway.h, once a target.
+// The formula of kernel/requantize.h on vectors; included by the room's Highway files after hwy/highway.h, once a
+// target.
 #if defined(QDQ_KERNEL_REQUANTIZE_HWY_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef QDQ_KERNEL_REQUANTIZE_HWY_H
 #undef QDQ_KERNEL_REQUANTIZE_HWY_H
@@ -27,8 +28,8 @@ template <class D> HWY_INLINE hn::Vec<hn::Rebind<float, D>> load_real(D d, const
   return hn::ConvertTo(hn::Rebind<float, D>(), hn::Sub(wide, hn::Set(d, zero_point)));
 }
 
-// real(x) of kVectors vectors of u8 less their zero point, or of f32, from element `at` on. `valid` of them exist; where
-// that is fewer than the vectors hold, nothing beyond is read and the rest is any number.
+// real(x) of kVectors vectors of u8 less their zero point, or of f32, from element `at` on. `valid` of them exist;
+// where that is fewer than the vectors hold, nothing beyond is read and the rest is any number.
 template <int kVectors, class D>
 HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t zero_point, int64_t at, int64_t valid,
                              hn::Vec<hn::Rebind<float, D>> (&real)[kVectors]) {
@@ -43,7 +44,8 @@ HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t 
   }
   if (is_float) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) real[v] = hn::LoadU(hn::Rebind<float, D>(), reinterpret_cast<const float*>(from) + v * kWidth);
+    for (int v = 0; v < kVectors; ++v)
+      real[v] = hn::LoadU(hn::Rebind<float, D>(), reinterpret_cast<const float*>(from) + v * kWidth);
     return;
   }
   const auto* bytes = reinterpret_cast<const uint8_t*>(from);
@@ -72,7 +74,8 @@ template <int kVectors, class D> HWY_INLINE void store_bytes(D d, const hn::Vec<
     const hn::Repartition<int16_t, D> d16;
     const hn::Half<hn::Repartition<uint8_t, D>> d8;
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; v += 2) hn::StoreU(hn::DemoteTo(d8, hn::OrderedDemote2To(d16, value[v], value[v + 1])), d8, out + v * kWidth);
+    for (int v = 0; v < kVectors; v += 2)
+      hn::StoreU(hn::DemoteTo(d8, hn::OrderedDemote2To(d16, value[v], value[v + 1])), d8, out + v * kWidth);
   } else {
     const hn::Rebind<uint8_t, D> d8;
 #pragma GCC unroll 4
@@ -88,18 +91,24 @@ template <class D> struct Quantizer {
   hn::Vec<D> shift;
 
   HWY_INLINE explicit Quantizer(const Requantize& q)
-      : low(hn::Set(DF(), static_cast<float>(q.low - q.zero_point))), high(hn::Set(DF(), static_cast<float>(q.high - q.zero_point))),
+      : low(hn::Set(DF(), static_cast<float>(q.low - q.zero_point))),
+        high(hn::Set(DF(), static_cast<float>(q.high - q.zero_point))),
         rounder(hn::Set(DF(), hidden(kExpConstants)[1])), shift(hn::Set(D(), kRounderBits - q.zero_point)) {}
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<DF> steps) const { return rounded(hn::Min(hn::Max(steps, low), high)); }
   // The integer less the zero point on top of the rounder's bits.
-  HWY_INLINE hn::Vec<D> bits(hn::Vec<DF> steps) const { return hn::BitCast(D(), hn::Add(hn::Min(hn::Max(steps, low), high), rounder)); }
+  HWY_INLINE hn::Vec<D> bits(hn::Vec<DF> steps) const {
+    return hn::BitCast(D(), hn::Add(hn::Min(hn::Max(steps, low), high), rounder));
+  }
   // The integer of steps whose size is less than 2^22, and which saturation to bytes bounds.
-  HWY_INLINE hn::Vec<D> rounded(hn::Vec<DF> steps) const { return hn::Sub(hn::BitCast(D(), hn::Add(steps, rounder)), shift); }
+  HWY_INLINE hn::Vec<D> rounded(hn::Vec<DF> steps) const {
+    return hn::Sub(hn::BitCast(D(), hn::Add(steps, rounder)), shift);
+  }
 };
 
 // Quantizes kVectors vectors of y, if q says so, and stores them at `out`.
 template <int kVectors, class D>
-HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<float, D>> (&y)[kVectors], std::byte* out) {
+HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<float, D>> (&y)[kVectors],
+                           std::byte* out) {
   const hn::Rebind<float, D> df;
   if (q.out_is_float) {
     float* to = reinterpret_cast<float*>(out);
@@ -115,8 +124,8 @@ HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<fl
   store_bytes<kVectors>(d, value, reinterpret_cast<uint8_t*>(out));
 }
 
-// Whether finish_plain_rows gives what finish_rows gives: only the first and the last line of the formula remain, and the
-// second where the residual is u8.
+// Whether finish_plain_rows gives what finish_rows gives: only the first and the last line of the formula remain, and
+// the second where the residual is u8.
 HWY_INLINE bool is_plain_or_sum(const Requantize& q) {
   return !(q.has_residual && q.residual_is_float) && !q.activation && !q.out_is_float && q.inverse_scale == 1.0f;
 }
@@ -124,7 +133,8 @@ HWY_INLINE bool is_plain(const Requantize& q) { return !q.has_residual && is_pla
 
 // finish_rows for pixels whose vectors are all full and whose formula is plain, from registers.
 template <bool kResidual, int kRows, int kVectors, class D>
-HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel, int64_t channel) {
+HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel,
+                                  int64_t channel) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   const Requantize& q = *finish.requantize;
@@ -143,8 +153,8 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
     for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(hn::Mul(hn::ConvertTo(df, sum[r][v]), multiplier[v]), offset[v]);
     if constexpr (kResidual) {
       hn::Vec<decltype(df)> residual[kVectors];
-      load_operand<kVectors>(d, finish.residual, false, q.residual_zero_point, (pixel + r) * finish.residual_stride + channel, kVectors * kWidth,
-                             residual);
+      load_operand<kVectors>(d, finish.residual, false, q.residual_zero_point,
+                             (pixel + r) * finish.residual_stride + channel, kVectors * kWidth, residual);
       const auto by = hn::Set(df, q.residual_multiplier);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(t[v], hn::Mul(residual[v], by));
@@ -156,22 +166,27 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
   }
 }
 
-// Whether every x beyond the function's bounds gives the byte that x at the bounds gives, and no x one that saturation to bytes does not bound.
+// Whether every x beyond the function's bounds gives the byte that x at the bounds gives, and no x one that saturation
+// to bytes does not bound.
 HWY_INLINE bool silu_bounds_steps(const Requantize& q) {
-  return q.low == 0 && q.high == 255 && 255.5f - static_cast<float>(q.zero_point) < kNearSiluBound * q.inverse_scale && q.inverse_scale < 65536.0f;
+  return q.low == 0 && q.high == 255 && 255.5f - static_cast<float>(q.zero_point) < kNearSiluBound * q.inverse_scale &&
+         q.inverse_scale < 65536.0f;
 }
 
 // Whether finish_curve_rows gives what finish_rows gives.
-HWY_INLINE bool has_curve(const Requantize& q) { return (q.curve == Curve::kNearSilu || q.curve == Curve::kHardSwish) && !q.has_residual; }
+HWY_INLINE bool has_curve(const Requantize& q) {
+  return (q.curve.kind == Activation::Kind::kNearSilu || q.curve.kind == Activation::Kind::kHardSwish) &&
+         !q.has_residual;
+}
 
 // The most that the magnitude of a sum of so many products is: of inputs less their zero point with weights.
 HWY_INLINE float most_sum_of(int64_t products) { return 255.0f * 128.0f * static_cast<float>(products); }
 
-// finish_rows for `rows` pixels whose vectors are all full, from memory: sums[rows][kVectors vectors], of at most most_sum in magnitude (any s32 if it
-// is not told). Not inlined, so that the constants get the registers.
-template <int kVectors, class D>
-HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HWY_RESTRICT sums, int rows, int64_t pixel, int64_t channel,
-                                    float most_sum = 0x1p31f) {
+// finish_rows for `rows` pixels whose vectors are all full, from memory: sums[rows][kVectors vectors], of at most
+// most_sum in magnitude (any s32 if it is not told). Not inlined, so that the constants get the registers.
+template <int kVectors, class D>  // NOLINTNEXTLINE(readability-function-size): all of it shares constants in registers
+HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HWY_RESTRICT sums, int rows,
+                                    int64_t pixel, int64_t channel, float most_sum = 0x1p31f) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   const Requantize& q = *finish.requantize;
@@ -182,8 +197,8 @@ HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HW
     const auto sum = hn::ConvertTo(df, hn::LoadU(d, sums + r * kColumns + v * kWidth));
     return hn::Add(hn::Mul(sum, hn::LoadU(df, multiplier + v * kWidth)), hn::LoadU(df, offset + v * kWidth));
   };
-  // Stores what `result` gives for the vectors of some rows, floats or integers. This and the passes below are inlined, or clang lets them fetch
-  // every constant from memory at each use.
+  // Stores what `result` gives for the vectors of some rows, floats or integers. This and the passes below are inlined,
+  // or clang lets them fetch every constant from memory at each use.
   std::byte* out = finish.out + (pixel * finish.out_stride + channel) * (q.out_is_float ? 4 : 1);
   const auto store_rows = [&](int begin, int end, auto&& result) HWY_ATTR __attribute__((always_inline)) {
     for (int r = begin; r < end; ++r) {
@@ -193,20 +208,22 @@ HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HW
       for (int v = 0; v < kVectors; ++v) value[v] = result(r, v);
       if constexpr (std::is_same_v<V, VF>) {
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) hn::StoreU(value[v], df, reinterpret_cast<float*>(out) + r * finish.out_stride + v * kWidth);
+        for (int v = 0; v < kVectors; ++v)
+          hn::StoreU(value[v], df, reinterpret_cast<float*>(out) + r * finish.out_stride + v * kWidth);
       } else {
         store_bytes<kVectors>(d, value, reinterpret_cast<uint8_t*>(out) + r * finish.out_stride);
       }
     }
   };
   const Quantizer<D> quantize(q);
-  if (q.curve == Curve::kHardSwish) {
+  if (q.curve.kind == Activation::Kind::kHardSwish) {
     const Hard<decltype(df)> hard;
     if (q.out_is_float) return store_rows(0, rows, [&](int r, int v) HWY_ATTR { return hard.swish(real(r, v)); });
     const auto by = hn::Set(df, q.inverse_scale);
     return store_rows(0, rows, [&](int r, int v) HWY_ATTR { return quantize(hn::Mul(hard.swish(real(r, v)), by)); });
   }
-  // SiLU in two passes over some rows: all operations of an element are one chain, and a processor holds only so many that wait for others.
+  // SiLU in two passes over some rows: all operations of an element are one chain, and a processor holds only so many
+  // that wait for others.
   const NearSilu<decltype(df)> silu;
   constexpr int kTogether = 8, kParts = 3;
   HWY_ALIGN float parts[kTogether * kColumns * kParts];
@@ -241,13 +258,13 @@ HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HW
   }
   // A power of two, which may be taken off at once.
   const auto inverse = hn::Set(df, q.inverse_scale * kNearSiluScale);
-  // Beyond its upper bound the quotient of the cubics only grows, and what is more than a byte is one anyway: the bound need not be held, which the
-  // chain of operations behind one another is shorter by, unless a cubic could overflow.
+  // Beyond its upper bound the quotient of the cubics only grows, and what is more than a byte is one anyway: the bound
+  // need not be held, which the chain of operations behind one another is shorter by, unless a cubic could overflow.
   auto fits = hn::Ge(inverse, inverse);
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
-    const auto most =
-        hn::Add(hn::Mul(hn::Abs(hn::LoadU(df, multiplier + v * kWidth)), hn::Set(df, most_sum)), hn::Abs(hn::LoadU(df, offset + v * kWidth)));
+    const auto most = hn::Add(hn::Mul(hn::Abs(hn::LoadU(df, multiplier + v * kWidth)), hn::Set(df, most_sum)),
+                              hn::Abs(hn::LoadU(df, offset + v * kWidth)));
     fits = hn::And(fits, hn::Le(most, hn::Set(df, 1e6f)));
   }
   if (silu_bounds_steps(q) && hn::AllTrue(df, fits)) {
@@ -258,10 +275,11 @@ HWY_NOINLINE void finish_curve_rows(D d, const Finish& finish, const int32_t* HW
   }
 }
 
-// The formula from t on, for rows of kVectors vectors: row r goes to `to` + r * to_stride bytes, `valid` elements of each.
+// The formula from t on, for rows of kVectors vectors: row r goes to `to` + r * to_stride bytes, `valid` elements of
+// each.
 template <int kRows, int kVectors, class D>
-HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, D>> (&t)[kRows][kVectors], std::byte* to, int64_t to_stride,
-                            int64_t valid) {
+HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, D>> (&t)[kRows][kVectors],
+                            std::byte* to, int64_t to_stride, int64_t valid) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D)), kColumns = kVectors * kWidth;
   if (q.activation) {
@@ -291,10 +309,11 @@ HWY_INLINE void finish_real(D d, const Requantize& q, hn::Vec<hn::Rebind<float, 
   }
 }
 
-// Requantizes sums[kRows][kVectors vectors]: channels from `channel` on of kRows pixels. `valid` of them exist; rows with
-// fewer than the vectors hold go through a copy, and nothing beyond is read or written.
+// Requantizes sums[kRows][kVectors vectors]: channels from `channel` on of kRows pixels. `valid` of them exist; rows
+// with fewer than the vectors hold go through a copy, and nothing beyond is read or written.
 template <int kRows, int kVectors, class D>
-HWY_INLINE void finish_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel, int64_t channel, int64_t valid) {
+HWY_INLINE void finish_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[kRows][kVectors], int64_t pixel,
+                            int64_t channel, int64_t valid) {
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   const Requantize& q = *finish.requantize;
@@ -312,14 +331,15 @@ HWY_INLINE void finish_rows(D d, const Finish& finish, const hn::Vec<D> (&sum)[k
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       hn::Vec<decltype(df)> residual[kVectors];
-      load_operand<kVectors>(d, finish.residual, q.residual_is_float, q.residual_zero_point, (pixel + r) * finish.residual_stride + channel, valid,
-                             residual);
+      load_operand<kVectors>(d, finish.residual, q.residual_is_float, q.residual_zero_point,
+                             (pixel + r) * finish.residual_stride + channel, valid, residual);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) t[r][v] = hn::Add(t[r][v], hn::Mul(residual[v], by));
     }
   }
   const int64_t out_bytes = q.out_is_float ? 4 : 1;
-  finish_real<kRows, kVectors>(d, q, t, finish.out + (pixel * finish.out_stride + channel) * out_bytes, finish.out_stride * out_bytes, valid);
+  finish_real<kRows, kVectors>(d, q, t, finish.out + (pixel * finish.out_stride + channel) * out_bytes,
+                               finish.out_stride * out_bytes, valid);
 }
 
 }  // namespace HWY_NAMESPACE

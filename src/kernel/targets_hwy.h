@@ -1,8 +1,8 @@
 // Which instruction sets the room's Highway files are compiled for; included before hwy/foreach_target.h.
 //
 // Three on x86: the baseline, AVX2, and AVX-512; the finer steps between them change nothing for float loops and each
-// costs a compilation. A file of integer products defines QDQ_TARGETS_WITH_BYTE_DOT and gets a fourth, AVX-512 with VNNI.
-// WebAssembly has the one it is built for.
+// costs a compilation. A file of integer products defines QDQ_TARGETS_WITH_BYTE_DOT and gets a fourth, AVX-512 with
+// VNNI. WebAssembly has the one it is built for.
 #pragma once
 
 #if defined(QDQ_TARGETS_WITH_BYTE_DOT)

@@ -6,7 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/winograd_int8_hwy.cpp"
 #include "kernel/targets_hwy.h"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,7 +24,8 @@ using DW = hn::CappedTag<int16_t, 2 * kDotPanel>;
 using VW = hn::Vec<DW>;
 static_assert(HWY_MAX_LANES_D(D16) == kWinogradChannels);
 
-HWY_INLINE void winograd_tile(const int16_t* from, int64_t row_stride, int64_t pixel_stride, int64_t tap_stride, int16_t* out) {
+HWY_INLINE void winograd_tile(const int16_t* from, int64_t row_stride, int64_t pixel_stride, int64_t tap_stride,
+                              int16_t* out) {
   const D16 d;
   V16 t[4][4];  // B^T d
 #pragma GCC unroll 4
@@ -46,9 +47,11 @@ HWY_INLINE void winograd_tile(const int16_t* from, int64_t row_stride, int64_t p
   }
 }
 
-void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t tap_stride, int16_t* out) {
+void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t tap_stride,
+                     int16_t* out) {
   for (int64_t tile = 0; tile < tiles; ++tile, rows += 2 * channels, out += channels)
-    for (int64_t c = 0; c < channels; c += kWinogradChannels) winograd_tile(rows + c, row_stride, channels, tap_stride, out + c);
+    for (int64_t c = 0; c < channels; c += kWinogradChannels)
+      winograd_tile(rows + c, row_stride, channels, tap_stride, out + c);
 }
 
 // 2 G x of three vectors.
@@ -69,7 +72,8 @@ void winograd_weights(const int8_t* weights, int64_t channels, int64_t tap_strid
     for (int column = 0; column < 3; ++column) {
       VW x[3];
 #pragma GCC unroll 3
-      for (int row = 0; row < 3; ++row) x[row] = hn::PromoteTo(d, hn::LoadU(hn::Rebind<int8_t, DW>(), weights + (row * 3 + column) * count + at));
+      for (int row = 0; row < 3; ++row)
+        x[row] = hn::PromoteTo(d, hn::LoadU(hn::Rebind<int8_t, DW>(), weights + (row * 3 + column) * count + at));
       weights_of(x, t[column]);
     }
     int16_t* to = out + at;
@@ -124,11 +128,14 @@ void winograd_weights(const int8_t* weights, int64_t channels, int64_t tap_strid
   HWY_DYNAMIC_DISPATCH(winograd_weights)(weights, channels, tap_stride, out);
 }
 
-void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t tap_stride, int16_t* out) {
+void winograd_inputs(const int16_t* rows, int64_t row_stride, int64_t channels, int64_t tiles, int64_t tap_stride,
+                     int16_t* out) {
   HWY_DYNAMIC_DISPATCH(winograd_inputs)(rows, row_stride, channels, tiles, tap_stride, out);
 }
 
-void winograd_outputs(const int32_t* products, int64_t width, int32_t* out) { HWY_DYNAMIC_DISPATCH(winograd_outputs)(products, width, out); }
+void winograd_outputs(const int32_t* products, int64_t width, int32_t* out) {
+  HWY_DYNAMIC_DISPATCH(winograd_outputs)(products, width, out);
+}
 
 }  // namespace qdq::kernel
 #endif

@@ -11,17 +11,20 @@ namespace qdq {
 namespace {
 
 std::unique_ptr<Storage> storage_of(uint64_t bytes) {
-  QDQ_CHECK(bytes <= std::numeric_limits<size_t>::max(), kOutOfMemory, "a plan wants ", bytes, " bytes, which this build cannot address");
+  QDQ_CHECK(bytes <= std::numeric_limits<size_t>::max(), kOutOfMemory, "a plan wants ", bytes,
+            " bytes, which this build cannot address");
   return std::make_unique<Storage>(static_cast<size_t>(bytes));
 }
 
 // The tensor itself if its bytes lie as the buffer wants them, else a copy that does.
 Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
-  QDQ_CHECK(given.dtype() == buffer.dtype && given.sizes() == buffer.sizes, kInternal, "a plan got ", to_string(given.dtype()),
-            to_string(given.sizes()), " for ", buffer.name, ", which is ", to_string(buffer.dtype), to_string(buffer.sizes));
+  QDQ_CHECK(given.dtype() == buffer.dtype && given.sizes() == buffer.sizes, kInternal, "a plan got ",
+            to_string(given.dtype()), to_string(given.sizes()), " for ", buffer.name, ", which is ",
+            to_string(buffer.dtype), to_string(buffer.sizes));
   const Shape strides = buffer.strides();
   bool fits = true;
-  for (size_t axis = 0; axis < strides.size(); ++axis) fits = fits && (buffer.sizes[axis] == 1 || given.strides()[axis] == strides[axis]);
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    fits = fits && (buffer.sizes[axis] == 1 || given.strides()[axis] == strides[axis]);
   if (fits) return given;
   const Tensor copy = Tensor::empty({given.numel()}, buffer.dtype).as_strided(buffer.sizes, strides, 0);
   copy.copy_from(given);
@@ -32,7 +35,8 @@ Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
 
 void Workspace::reserve(uint64_t arena_bytes, uint64_t scratch_bytes) {
   if (arena_bytes > 0 && (arena_ == nullptr || arena_->size() < arena_bytes)) arena_ = storage_of(arena_bytes);
-  if (scratch_bytes > 0 && (scratch_ == nullptr || scratch_->size() < scratch_bytes)) scratch_ = storage_of(scratch_bytes);
+  if (scratch_bytes > 0 && (scratch_ == nullptr || scratch_->size() < scratch_bytes))
+    scratch_ = storage_of(scratch_bytes);
 }
 
 CompiledPlan::CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBackend>> backends, Workspace& workspace)
@@ -52,7 +56,7 @@ CompiledPlan::CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBacken
       }
       placement.refusals.emplace_back(backend->name(), std::move(std::get<std::string>(outcome)));
     }
-    QDQ_CHECK(compiled != nullptr, kInternal, "no backend takes the step ", to_string(step.kind), " of ", step.name);
+    QDQ_CHECK(compiled != nullptr, kInternal, "no backend takes the step ", to_string(step.kind()), " of ", step.name);
     scratch_bytes = std::max<uint64_t>(scratch_bytes, compiled->scratch_bytes());
     steps_.push_back(std::move(compiled));
     placements_.push_back(std::move(placement));
@@ -68,14 +72,15 @@ std::vector<Tensor> CompiledPlan::bind(std::span<const Tensor> inputs, std::vect
   }
   for (const size_t output : plan_.outputs) {
     const PlanBuffer& buffer = plan_.buffers[output];
-    outputs.push_back(Tensor::empty({numel_of(buffer.sizes)}, buffer.dtype).as_strided(buffer.sizes, buffer.strides(), 0));
+    outputs.push_back(
+        Tensor::empty({numel_of(buffer.sizes)}, buffer.dtype).as_strided(buffer.sizes, buffer.strides(), 0));
     addresses_[output] = outputs.back().raw();
   }
   std::byte* arena = workspace_->arena();
   for (size_t b = 0; b < plan_.buffers.size(); ++b) {
     const PlanBuffer& buffer = plan_.buffers[b];
-    if (buffer.place == PlanBuffer::Place::kArena) addresses_[b] = arena + buffer.offset;
-    else if (buffer.place == PlanBuffer::Place::kView)
+    if (buffer.location == PlanBuffer::Location::kArena) addresses_[b] = arena + buffer.offset;
+    else if (buffer.location == PlanBuffer::Location::kView)
       addresses_[b] = addresses_[buffer.base] + buffer.view_offset * static_cast<int64_t>(size_of(buffer.dtype));
   }
   return outputs;
@@ -87,17 +92,18 @@ void CompiledPlan::run_step(size_t s) {
   steps_[s]->run(step_inputs_, addresses_[plan_.steps[s].output], workspace_->scratch());
 }
 
-std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const Observer* observer) {
+std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const StepHook* hook) {
   std::vector<Tensor> given, outputs = bind(inputs, given);
   for (size_t s = 0; s < steps_.size(); ++s) {
-    if (observer != nullptr) (*observer)(s);
+    if (hook != nullptr) (*hook)(s);
     run_step(s);
   }
-  if (observer != nullptr) (*observer)(steps_.size());
+  if (hook != nullptr) (*hook)(steps_.size());
   return outputs;
 }
 
-std::vector<Tensor> CompiledPlan::run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<double>& seconds) {
+std::vector<Tensor> CompiledPlan::run_repeated(std::span<const Tensor> inputs, size_t repeats,
+                                               std::vector<double>& seconds) {
   using Clock = std::chrono::steady_clock;
   std::vector<Tensor> given, outputs = bind(inputs, given);
   std::vector<double> times(repeats);

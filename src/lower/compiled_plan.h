@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 
 namespace qdq {
 
@@ -38,12 +38,13 @@ class CompiledPlan {
   const Plan& plan() const { return plan_; }
 
   // Called before every step and after the last with the step's index.
-  using Observer = std::function<void(size_t step)>;
-  // The outputs, as the plan's buffers say, for inputs as these say or with other strides (then copied). Throws Error{kInternal} if an
-  // input has another dtype or shape.
-  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observer* observer = nullptr);
-  // Executes each step `repeats` times in a row and appends the median of its seconds: the time of the bare kernel with its data in the cache.
-  // Returns tensors like those of run(), whose values mean nothing: a step may have added to its own result.
+  using StepHook = std::function<void(size_t step)>;
+  // The outputs, as the plan's buffers say, for inputs as these say or with other strides (then copied). Throws
+  // Error{kInternal} if an input has another dtype or shape.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const StepHook* hook = nullptr);
+  // Executes each step `repeats` times in a row and appends the median of its seconds: the time of the bare kernel with
+  // its data in the cache. Returns tensors like those of run(), whose values mean nothing: a step may have added to its
+  // own result.
   std::vector<Tensor> run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<double>& seconds);
 
  private:

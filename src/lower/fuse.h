@@ -25,17 +25,16 @@ struct Fusion {
 
 struct FusionOptions {
   bool dynamic = true;  // linear layers whose input is quantized by its own range in every run
-  bool floats = false;  // convolutions and linear layers in f32, with a batch norm behind a convolution folded into its weights
+  // convolutions and linear layers in f32, with a batch norm behind a convolution folded into its weights
+  bool floats = false;
 };
 
-// Takes what plans can do out of the graph: every plan becomes one call_module node "plan_<i>", which takes the plan's inputs and returns
-// its outputs as a list.
+// Takes what plans can do out of the graph: every plan becomes one call_module node "plan_<i>", which takes the plan's
+// inputs and returns its outputs as a list.
 //   x -> q -> dq -> conv -> relu -> q -> dq -> max_pool -> q -> dq -> y    becomes    x -> plan_0 -> getitem(0) -> y
-// Constants that only fused nodes read go. A graph with call_module nodes (a prepared one), or with an operator that writes to a value
-// which others read, is left as it is. Values at a plan's border are those of the graph: f32 in C order, or u8 between two plans.
-Fusion fuse(Program& program, const FusionOptions& options = {});
-
-// The reals behind a node's activation operator: ReLU, hardtanh, SiLU, ...; nothing if it is none of those that a step can fuse.
-std::optional<Activation> activation_of(const Node& node);
+// Constants that only fused nodes read go. A graph with call_module nodes (a prepared one), or with an operator that
+// writes to a value which others read, is left as it is. Values at a plan's border are those of the graph: f32 in C
+// order, or u8 between two plans.
+Fusion fuse_program(Program& program, const FusionOptions& options = {});
 
 }  // namespace qdq

@@ -1,36 +1,21 @@
 #include "lower/fuse_nodes.h"
 
 #include <algorithm>
-#include <limits>
-#include <unordered_set>
 
 #include "lower/fuse.h"
-#include "op/op.h"
+#include "op/facts.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
 
-constexpr std::string_view kQuantize = "torch.ops.quantized_decomposed.quantize_per_tensor.default";
-constexpr std::string_view kDequantize = "torch.ops.quantized_decomposed.dequantize_per_tensor.default";
-constexpr std::string_view kDequantizeChannels = "torch.ops.quantized_decomposed.dequantize_per_channel.default";
-
 bool has_plan_qparams(const Node& node) {
   const auto& args = node.args();
-  if (args.size() != 6 || !args[0].is_node() || !args[1].number() || !args[2].integer() || !args[3].integer() || !args[4].integer()) return false;
+  if (args.size() != 6 || !args[0].is_node() || !args[1].number() || !args[2].integer() || !args[3].integer() ||
+      !args[4].integer())
+    return false;
   if (!args[5].is<DType>() || (args[5].as<DType>() != DType::kU8 && args[5].as<DType>() != DType::kS8)) return false;
   return *args[1].number() > 0 && args[0].node()->op() != Node::Op::kGetAttr;
-}
-
-// "torch.ops.aten.relu_.default" and "torch.ops.aten.relu.default" are both "relu".
-std::string_view aten_name(const Node& node) {
-  constexpr std::string_view kPrefix = "torch.ops.aten.";
-  std::string_view name = node.target();
-  if (node.op() != Node::Op::kCallFunction || !name.starts_with(kPrefix)) return {};
-  name.remove_prefix(kPrefix.size());
-  if (!name.ends_with(".default")) return {};
-  name.remove_suffix(8);
-  if (name.ends_with('_')) name.remove_suffix(1);
-  return name;
 }
 
 const Tensor* constant_of(const Program& program, const Argument& argument) {
@@ -43,19 +28,20 @@ const Tensor* constant_of(const Program& program, const Argument& argument) {
 
 // Whether a node's value has bytes of its own, so that writing to it is the same as making a new one.
 bool is_fresh(const Node& node) {
-  if (activation_of(node)) return true;
-  static const std::unordered_set<std::string_view> kFresh = {"torch.ops.aten.conv2d.default",
-                                                              "torch.ops.aten.linear.default",
-                                                              "torch.ops.aten.add.Tensor",
-                                                              "torch.ops.aten.add_.Tensor",
-                                                              "torch.ops.aten.mul.Tensor",
-                                                              "torch.ops.aten.mul_.Tensor",
-                                                              "torch.ops.aten.cat.default",
-                                                              "torch.ops.aten.batch_norm.default",
-                                                              "torch.ops.aten.max_pool2d.default",
-                                                              "torch.ops.aten.avg_pool2d.default",
-                                                              "torch.ops.aten.adaptive_avg_pool2d.default"};
-  return node.op() == Node::Op::kCallFunction && (dequantizes_tensor(node) || kFresh.count(node.target()) != 0);
+  if (dequantizes_tensor(node) || activation_function(node)) return true;
+  const OpDef* op = op_of(node);
+  if (op == nullptr) return false;
+  switch (op->family) {
+    case Family::kConvolution:
+    case Family::kLinear:
+    case Family::kAdd:
+    case Family::kMultiply:
+    case Family::kConcat:
+    case Family::kBatchNorm:
+    case Family::kMaxPool:
+    case Family::kAveragePool: return true;
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -64,7 +50,7 @@ std::string fusion_obstacle(const Graph& graph) {
   for (const Node* node : graph.nodes()) {
     if (node->op() == Node::Op::kCallModule) return "the graph calls modules (observers)";
     if (node->op() != Node::Op::kCallFunction || is_idle_dropout(*node)) continue;
-    const OpDef* op = find_op(node->target());
+    const OpDef* op = op_of(*node);
     if (op == nullptr) continue;
     for (size_t i = 0; i < op->schema.arguments.size(); ++i) {
       if (!op->schema.arguments[i].is_mutated) continue;
@@ -77,7 +63,7 @@ std::string fusion_obstacle(const Graph& graph) {
 }
 
 bool is_idle_dropout(const Node& node) {
-  return (node.is("torch.ops.aten.dropout.default") || node.is("torch.ops.aten.dropout_.default")) && node.arg(2).integer().value_or(1) == 0;
+  return is_a(node, Family::kDropout) && node.arg(2).integer().value_or(1) == 0;
 }
 
 const TensorMeta* float_meta(const Node& node) {
@@ -85,8 +71,10 @@ const TensorMeta* float_meta(const Node& node) {
   return meta != nullptr && meta->dtype == DType::kF32 ? meta : nullptr;
 }
 
-bool quantizes_tensor(const Node& node) { return node.is(kQuantize) && has_plan_qparams(node); }
-bool dequantizes_tensor(const Node& node) { return node.is(kDequantize) && has_plan_qparams(node) && node.kwargs().empty(); }
+bool quantizes_tensor(const Node& node) { return node.is(op::kQuantize) && has_plan_qparams(node); }
+bool dequantizes_tensor(const Node& node) {
+  return node.is(op::kDequantize) && has_plan_qparams(node) && node.kwargs().empty();
+}
 
 PlanQParams plan_qparams(const Node& node) {
   const int32_t shift = node.arg(5).as<DType>() == DType::kS8 ? 128 : 0;
@@ -97,8 +85,9 @@ PlanQParams plan_qparams(const Node& node) {
 bool is_fusable_quantize(const Node& node) {
   if (!quantizes_tensor(node) || node.users().empty() || node.meta.val.tensor() == nullptr) return false;
   const PlanQParams qparams = plan_qparams(node);
-  return std::all_of(node.users().begin(), node.users().end(),
-                     [&](const Node* user) { return dequantizes_tensor(*user) && plan_qparams(*user) == qparams && user->arg(5) == node.arg(5); });
+  return std::all_of(node.users().begin(), node.users().end(), [&](const Node* user) {
+    return dequantizes_tensor(*user) && plan_qparams(*user) == qparams && user->arg(5) == node.arg(5);
+  });
 }
 
 Node* single_user(const Node& node) {
@@ -113,10 +102,12 @@ Node* single_user(const Node& node) {
 
 std::variant<QuantizedWeight, std::string> quantized_weight(const Program& program, const Argument& argument) {
   const Node* node = argument.node();
-  const bool per_channel = node != nullptr && node->is(kDequantizeChannels), per_tensor = node != nullptr && node->is(kDequantize);
+  const bool per_channel = node != nullptr && node->is(op::kDequantizeChannels),
+             per_tensor = node != nullptr && node->is(op::kDequantize);
   if (!per_channel && !per_tensor) return "the weight is not a dequantized constant";
   const Tensor* values = constant_of(program, node->arg(0));
-  if (values == nullptr || values->dtype() != DType::kS8 || values->dim() < 1) return "the weight is not a constant int8 tensor";
+  if (values == nullptr || values->dtype() != DType::kS8 || values->dim() < 1)
+    return "the weight is not a constant int8 tensor";
   const int64_t channels = values->size(0);
   if (per_tensor) {
     if (!node->arg(1).number() || node->arg(2).integer().value_or(1) != 0) return "the weight has a zero point";
@@ -129,7 +120,8 @@ std::variant<QuantizedWeight, std::string> quantized_weight(const Program& progr
     const Tensor* zero_points = constant_of(program, node->arg(2));
     if (zero_points == nullptr) return "the weight's zero points are not constant";
     const Tensor all = zero_points->to(DType::kF64).contiguous();
-    if (std::any_of(all.data<double>(), all.data<double>() + all.numel(), [](double zero_point) { return zero_point != 0; }))
+    if (std::any_of(all.data<double>(), all.data<double>() + all.numel(),
+                    [](double zero_point) { return zero_point != 0; }))
       return "the weight has a zero point";
   }
   return QuantizedWeight{values->contiguous(), scales->to(DType::kF32).contiguous()};
@@ -148,27 +140,32 @@ std::optional<DynamicInput> dynamic_input(const Node& choose) {
   const auto qmin = choose.arg(1).integer(), qmax = choose.arg(2).integer();
   const auto epsilon = choose.arg(3).number();
   const bool is_u8 = choose.arg(4) == Argument(DType::kU8), is_s8 = choose.arg(4) == Argument(DType::kS8);
-  if (found.x == nullptr || !qmin || !qmax || !epsilon || !(is_u8 || is_s8) || choose.users().size() != 2) return std::nullopt;
+  if (found.x == nullptr || !qmin || !qmax || !epsilon || !(is_u8 || is_s8) || choose.users().size() != 2)
+    return std::nullopt;
   const Node *scale = nullptr, *zero_point = nullptr, *quantize = nullptr;
   for (const Node* item : choose.users())
-    if (item->is("operator.getitem")) (item->arg(1).integer() == 0 ? scale : zero_point) = item;
+    if (item->is(op::kGetItem)) (item->arg(1).integer() == 0 ? scale : zero_point) = item;
   if (scale == nullptr || zero_point == nullptr) return std::nullopt;
   // Both read exactly these, with the range that was chosen for.
   const auto reads_them = [&](const Node& node) {
-    return node.args().size() == 6 && node.arg(1).node() == scale && node.arg(2).node() == zero_point && node.arg(3).integer() == qmin &&
-           node.arg(4).integer() == qmax && node.arg(5) == choose.arg(4) && node.kwargs().empty();
+    return node.args().size() == 6 && node.arg(1).node() == scale && node.arg(2).node() == zero_point &&
+           node.arg(3).integer() == qmin && node.arg(4).integer() == qmax && node.arg(5) == choose.arg(4) &&
+           node.kwargs().empty();
   };
   for (Node* user : scale->users()) {
-    if (user->is("torch.ops.quantized_decomposed.quantize_per_tensor.tensor")) quantize = user;
-    else if (user->is("torch.ops.quantized_decomposed.dequantize_per_tensor.tensor")) found.dequantize = user;
+    if (user->is(op::kQuantizeByTensors)) quantize = user;
+    else if (user->is(op::kDequantizeByTensors)) found.dequantize = user;
   }
-  if (quantize == nullptr || found.dequantize == nullptr || scale->users().size() != 2 || zero_point->users().size() != 2) return std::nullopt;
-  if (!reads_them(*quantize) || !reads_them(*found.dequantize) || quantize->arg(0).node() != found.x) return std::nullopt;
+  if (quantize == nullptr || found.dequantize == nullptr || scale->users().size() != 2 ||
+      zero_point->users().size() != 2)
+    return std::nullopt;
+  if (!reads_them(*quantize) || !reads_them(*found.dequantize) || quantize->arg(0).node() != found.x)
+    return std::nullopt;
   if (found.dequantize->arg(0).node() != quantize || quantize->users().size() != 1) return std::nullopt;
   const int32_t shift = is_s8 ? 128 : 0;
   found.range.qmin = static_cast<int32_t>(*qmin) + shift;
   found.range.qmax = static_cast<int32_t>(*qmax) + shift;
-  found.epsilon = *epsilon;
+  found.range.epsilon = *epsilon;
   found.nodes = {&choose, scale, zero_point, quantize, found.dequantize};
   return found;
 }
@@ -181,32 +178,6 @@ std::optional<std::array<int64_t, 2>> int_pair(const Node& node, size_t i, std::
   const std::optional<int64_t> first = argument.list().front().integer(), second = argument.list().back().integer();
   if (!first || !second) return std::nullopt;
   return std::array<int64_t, 2>{*first, *second};
-}
-
-std::optional<Activation> activation_of(const Node& node) {
-  using Kind = Activation::Kind;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::string_view name = aten_name(node);
-  if (name.empty() || !node.arg(0).is_node() || (!node.kwargs().empty() && name != "gelu")) return std::nullopt;
-  const auto number = [&](size_t i, double if_none) { return node.arg(i).number().value_or(if_none); };
-  if (name == "relu") return Activation{Kind::kClamp, 0, kInfinity, 0};
-  if (name == "relu6") return Activation{Kind::kClamp, 0, 6, 0};
-  if (name == "hardtanh") return Activation{Kind::kClamp, number(1, -1), number(2, 1), 0};
-  if (name == "clamp") return Activation{Kind::kClamp, number(1, -kInfinity), number(2, kInfinity), 0};
-  if (name == "clamp_min") return Activation{Kind::kClamp, number(1, -kInfinity), kInfinity, 0};
-  if (name == "clamp_max") return Activation{Kind::kClamp, -kInfinity, number(1, kInfinity), 0};
-  if (name == "leaky_relu") return Activation{Kind::kLeakyRelu, 0, 0, number(1, 0.01)};
-  if (name == "hardswish") return Activation{Kind::kHardSwish, 0, 0, 0};
-  if (name == "hardsigmoid") return Activation{Kind::kHardSigmoid, 0, 0, 0};
-  if (name == "sigmoid") return Activation{Kind::kSigmoid, 0, 0, 0};
-  if (name == "silu") return Activation{Kind::kSilu, 0, 0, 0};
-  if (name == "tanh") return Activation{Kind::kTanh, 0, 0, 0};
-  if (name == "gelu") {
-    const Argument* approximate = node.kwarg("approximate");
-    const bool by_tanh = approximate != nullptr && *approximate == Argument("tanh");
-    return Activation{by_tanh ? Kind::kGeluTanh : Kind::kGelu, 0, 0, 0};
-  }
-  return std::nullopt;
 }
 
 }  // namespace qdq

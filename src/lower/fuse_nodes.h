@@ -11,7 +11,8 @@
 
 namespace qdq {
 
-// Why nothing of a graph can go into a plan (it calls modules, or writes to a value that others may read); empty: something may.
+// Why nothing of a graph can go into a plan (it calls modules, or writes to a value that others may read); empty:
+// something may.
 std::string fusion_obstacle(const Graph& graph);
 // A dropout that passes its input on.
 bool is_idle_dropout(const Node& node);
@@ -40,12 +41,12 @@ std::variant<QuantizedWeight, std::string> quantized_weight(const Program& progr
 // The f32 constant behind an argument; undefined for None. Or the reason why it is none.
 std::variant<Tensor, std::string> constant_bias(const Program& program, const Argument& argument);
 
-// An f32 value that is quantized by the range that it has in every run, as convert_pt2e writes it, up to its dequantize node.
+// An f32 value that is quantized by the range that it has in every run, as convert_pt2e writes it, up to its dequantize
+// node.
 struct DynamicInput {
   Node* x = nullptr;
   Node* dequantize = nullptr;
-  PlanQParams range;  // qmin and qmax only
-  double epsilon = 0;
+  DynamicRange range;
   std::vector<const Node*> nodes;  // choose_qparams, both getitems, quantize, dequantize
 };
 // The one that begins at this choose_qparams.tensor node; nothing if somebody else reads a part of it.

@@ -1,32 +1,35 @@
+// Convolutions and linear layers of a graph as steps of a plan.
 #include "lower/fuse_products.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
-#include "lower/fuse_nodes.h"
+#include "lower/fuser.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
 
-using Kind = PlanStep::Kind;
-
-// Kind and extents; or why not.
-std::string set_extents(const Node& node, PlanStep& step) {
+// A conv2d or linear node with these weights; or why it is no step.
+std::variant<PlanStep::Form, std::string> form_of(const Node& node, ProductWeights weights) {
   const TensorMeta* in = node.arg(0).is_node() ? node.arg(0).node()->meta.val.tensor() : nullptr;
   if (in == nullptr) return "its input's shape is not known";
-  if (node.is("torch.ops.aten.linear.default")) {
-    step.kind = Kind::kLinear;
-    if (step.weight.dim() != 2) return "the weight is not a matrix";
-    return in->sizes.size() == 4 ? "its input is an image" : "";
+  const int64_t dim = weights.values.dim();
+  if (node.is(op::kLinear)) {
+    if (dim != 2) return "the weight is not a matrix";
+    if (in->sizes.size() == 4) return "its input is an image";
+    return PlanStep::Linear{std::move(weights)};
   }
-  step.kind = Kind::kConvolution;
-  const auto stride = int_pair(node, 3, {1, 1}), padding = int_pair(node, 4, {0, 0}), dilation = int_pair(node, 5, {1, 1});
-  step.groups = node.arg(6).integer().value_or(1);
-  if (!stride || !padding || !dilation || in->sizes.size() != 4 || step.weight.dim() != 4 || step.groups < 1)
+  const auto stride = int_pair(node, 3, {1, 1}), padding = int_pair(node, 4, {0, 0}),
+             dilation = int_pair(node, 5, {1, 1});
+  const int64_t groups = node.arg(6).integer().value_or(1);
+  if (!stride || !padding || !dilation || in->sizes.size() != 4 || dim != 4 || groups < 1)
     return "its extents are not those of a 2-d convolution with constant settings";
-  step.window = {step.weight.size(2), step.weight.size(3), (*stride)[0], (*stride)[1], (*padding)[0], (*padding)[1], (*dilation)[0], (*dilation)[1]};
-  return {};
+  const Window2d window{weights.values.size(2), weights.values.size(3), (*stride)[0],   (*stride)[1],
+                        (*padding)[0],          (*padding)[1],          (*dilation)[0], (*dilation)[1]};
+  return PlanStep::Convolution{std::move(weights), groups, window};
 }
 
 std::optional<Tensor> constant_floats(const Program& program, const Argument& argument) {
@@ -44,71 +47,121 @@ Tensor dequantized(const QuantizedWeight& weight) {
   return out;
 }
 
-// Folds the batch norm into the step; false if it is not one with constant statistics.
-bool fold_batch_norm(const Program& program, const Node& norm, PlanStep& step) {
-  if (!norm.is("torch.ops.aten.batch_norm.default") || norm.arg(5).integer().value_or(1) != 0 || float_meta(norm) == nullptr) return false;
+// Folds the batch norm into the weights; false if it is not one with constant statistics.
+bool fold_into(ProductWeights& weights, const Program& program, const Node& norm) {
+  if (!norm.is(op::kBatchNorm) || norm.arg(5).integer().value_or(1) != 0 || float_meta(norm) == nullptr) return false;
   const auto gamma = constant_floats(program, norm.arg(1)), beta = constant_floats(program, norm.arg(2));
   const auto mean = constant_floats(program, norm.arg(3)), variance = constant_floats(program, norm.arg(4));
   if (!gamma || !beta || !mean || !variance || !mean->defined() || !variance->defined()) return false;
   const double epsilon = norm.arg(7).number().value_or(1e-5);
-  const int64_t channels = step.weight.size(0), depth = channels > 0 ? step.weight.numel() / channels : 0;
-  for (const Tensor& one : {*gamma, *beta, *mean, *variance, step.bias})
+  const int64_t channels = weights.channels(), depth = weights.depth();
+  for (const Tensor& one : {*gamma, *beta, *mean, *variance, weights.bias})
     if (one.defined() && one.numel() != channels) return false;
   const auto value = [](const Tensor& tensor, int64_t c, double if_none) {
     return tensor.defined() ? static_cast<double>(tensor.data<float>()[c]) : if_none;
   };
-  const Tensor weight = Tensor::empty(step.weight.sizes(), DType::kF32), bias = Tensor::empty({channels}, DType::kF32);
+  const Tensor weight = Tensor::empty(weights.values.sizes(), DType::kF32),
+               bias = Tensor::empty({channels}, DType::kF32);
   for (int64_t c = 0; c < channels; ++c) {
     const double scale = value(*gamma, c, 1) / std::sqrt(value(*variance, c, 1) + epsilon);
-    const float* from = step.weight.data<float>() + c * depth;
-    std::transform(from, from + depth, weight.data<float>() + c * depth, [&](float w) { return static_cast<float>(static_cast<double>(w) * scale); });
-    bias.data<float>()[c] = static_cast<float>((value(step.bias, c, 0) - value(*mean, c, 0)) * scale + value(*beta, c, 0));
+    const float* from = weights.values.data<float>() + c * depth;
+    std::transform(from, from + depth, weight.data<float>() + c * depth,
+                   [&](float w) { return static_cast<float>(static_cast<double>(w) * scale); });
+    bias.data<float>()[c] =
+        static_cast<float>((value(weights.bias, c, 0) - value(*mean, c, 0)) * scale + value(*beta, c, 0));
   }
-  step.weight = weight;
-  step.bias = bias;
+  weights.values = weight;
+  weights.bias = bias;
   return true;
 }
 
-}  // namespace
-
-std::variant<PlanStep, std::string> quantized_product(const Program& program, const Node& node) {
+// The step of a conv2d or linear node with its weight in s8, as the graph has it quantized; or why there is none.
+std::variant<PlanStep::Form, std::string> quantized_product(const Program& program, const Node& node) {
   auto weight = quantized_weight(program, node.arg(1));
   if (const std::string* reason = std::get_if<std::string>(&weight)) return *reason;
   auto bias = constant_bias(program, node.arg(2));
   if (const std::string* reason = std::get_if<std::string>(&bias)) return *reason;
-  PlanStep step;
-  step.weight = std::get<QuantizedWeight>(weight).values;
-  step.weight_scales = std::get<QuantizedWeight>(weight).scales;
-  step.bias = std::get<Tensor>(bias);
-  std::string reason = set_extents(node, step);
-  if (!reason.empty()) return reason;
-  return step;
+  const QuantizedWeight& found = *std::get_if<QuantizedWeight>(&weight);
+  return form_of(node, {found.values, found.scales, *std::get_if<Tensor>(&bias)});
 }
 
+// The same in f32, for a weight that is a constant or a dequantized one. A batch norm in evaluation mode that alone
+// reads a convolution is folded into weight and bias, computed in double and rounded once:
+//   weight' = weight * s,  bias' = (bias - running_mean) * s + beta,  s = gamma / sqrt(running_var + epsilon)
+struct FloatProduct {
+  PlanStep::Form form;
+  Node* last = nullptr;  // the node itself or the batch norm
+};
 std::variant<FloatProduct, std::string> float_product(const Program& program, Node& node) {
-  FloatProduct found{{}, &node};
+  ProductWeights weights;
   auto bias = constant_bias(program, node.arg(2));
   if (const std::string* reason = std::get_if<std::string>(&bias)) return *reason;
-  found.step.bias = std::get<Tensor>(bias);
+  weights.bias = *std::get_if<Tensor>(&bias);
   if (const std::optional<Tensor> weight = constant_floats(program, node.arg(1)); weight && weight->defined()) {
-    found.step.weight = *weight;
+    weights.values = *weight;
   } else {
     auto quantized = quantized_weight(program, node.arg(1));
-    if (std::holds_alternative<std::string>(quantized)) return "the weight is neither a float32 constant nor a dequantized one";
-    found.step.weight = dequantized(std::get<QuantizedWeight>(quantized));
+    const QuantizedWeight* found = std::get_if<QuantizedWeight>(&quantized);
+    if (found == nullptr) return "the weight is neither a float32 constant nor a dequantized one";
+    weights.values = dequantized(*found);
   }
-  std::string reason = set_extents(node, found.step);
-  if (!reason.empty()) return reason;
-  if (Node* norm = single_user(node); found.step.kind == Kind::kConvolution && norm != nullptr && norm->arg(0).node() == &node)
-    if (fold_batch_norm(program, *norm, found.step)) found.last = norm;
+  auto form = form_of(node, std::move(weights));
+  if (const std::string* reason = std::get_if<std::string>(&form)) return *reason;
+  FloatProduct found{std::move(*std::get_if<PlanStep::Form>(&form)), &node};
+  PlanStep::Convolution* convolution = std::get_if<PlanStep::Convolution>(&found.form);
+  Node* norm = single_user(node);
+  if (convolution != nullptr && norm != nullptr && norm->arg(0).node() == &node &&
+      fold_into(convolution->weights, program, *norm))
+    found.last = norm;
   return found;
 }
 
-void fold_batch_norms(Program& program) {
+void emit_product(Fuser& fuser, Node& node, const PlanStep::Form& form, Node* x, const Epilogue& epilogue) {
+  fuser.emit(node, epilogue, [&plans = fuser.plans, form, x](PlanStep& step) {
+    step.form = form;
+    const bool reads_floats = has_float_weight(step) || step.kind() == PlanStep::Kind::kDynamicLinear;
+    step.inputs = {reads_floats ? plans.read_floats(x) : plans.read(x)};
+  });
+}
+
+}  // namespace
+
+std::string fuse_product(Fuser& fuser, Node& node) {
+  const Program& program = fuser.plans.program();
+  Node* x = node.arg(0).node();
+  const auto dynamic = fuser.dynamic.find(x);
+  std::string refusal = "its input is not quantized";
+  if (dynamic != fuser.dynamic.end() || fuser.plans.is_held_u8(x)) {
+    auto found = quantized_product(program, node);
+    const PlanStep::Form* form = std::get_if<PlanStep::Form>(&found);
+    if (form == nullptr) refusal = *std::get_if<std::string>(&found);
+    if (dynamic != fuser.dynamic.end()) {
+      const PlanStep::Linear* linear = form == nullptr ? nullptr : std::get_if<PlanStep::Linear>(form);
+      if (linear == nullptr) return refusal;
+      const DynamicInput& input = dynamic->second;
+      fuser.add_companions(node, input.nodes);
+      emit_product(fuser, node, PlanStep::DynamicLinear{linear->weights, input.range}, input.x,
+                   fuser.epilogue_of(node, true, false));
+      return {};
+    }
+    if (form != nullptr) {
+      emit_product(fuser, node, *form, x, fuser.epilogue_of(node, true));
+      return {};
+    }
+  }
+  if (!fuser.options.floats || !fuser.plans.is_readable(x)) return refusal;
+  auto found = float_product(program, node);
+  if (const std::string* reason = std::get_if<std::string>(&found)) return *reason;
+  const FloatProduct& product = *std::get_if<FloatProduct>(&found);
+  emit_product(fuser, node, product.form, x, fuser.epilogue_of(*product.last, true, false));
+  return {};
+}
+
+void fold_norms_into_weights(Program& program) {
   Graph& graph = *program.graph;
   if (!fusion_obstacle(graph).empty()) return;
   for (Node* node : graph.nodes()) {
-    if (!node->is("torch.ops.aten.conv2d.default") || single_user(*node) == nullptr) continue;
+    if (!node->is(op::kConv2d) || single_user(*node) == nullptr) continue;
     auto form = float_product(program, *node);
     const FloatProduct* found = std::get_if<FloatProduct>(&form);
     if (found == nullptr || found->last == node) continue;
@@ -118,8 +171,9 @@ void fold_batch_norms(Program& program) {
       program.add_attribute({name, value, Attribute::Kind::kBuffer});
       return graph.get_attr(name);
     };
-    node->set_arg(1, constant("_weight", found->step.weight));
-    node->set_arg(2, constant("_bias", found->step.bias));
+    const ProductWeights& weights = std::get_if<PlanStep::Convolution>(&found->form)->weights;
+    node->set_arg(1, constant("_weight", weights.values));
+    node->set_arg(2, constant("_bias", weights.bias));
     found->last->replace_all_uses_with(node);  // which leaves it to the elimination: the walk comes by
   }
   graph.eliminate_dead_code();

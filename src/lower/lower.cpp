@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "exec/interpreter.h"
 #include "lower/compiled_plan.h"
 #include "lower/fuse.h"
 #include "lower/fuse_products.h"
@@ -14,17 +15,19 @@
 namespace qdq {
 namespace {
 
-std::unique_ptr<Backend> make_backend(std::string_view name) {
-  if (name == "onednn") return make_onednn_backend();
-  if (name == "simd") return make_simd_backend();
+std::unique_ptr<OpBackend> make_op_backend(std::string_view name) {
+  if (name == "onednn") return make_onednn_ops();
+  if (name == "simd") return make_simd_ops();
   return nullptr;
 }
 
 bool mutates_its_input(const OpDef& op) {
-  return std::any_of(op.schema.arguments.begin(), op.schema.arguments.end(), [](const SchemaArgument& a) { return a.is_mutated; });
+  return std::any_of(op.schema.arguments.begin(), op.schema.arguments.end(),
+                     [](const SchemaArgument& a) { return a.is_mutated; });
 }
 
-// Whether a node's value is the same at every run: its operator is pure and its inputs are constants that nothing writes to.
+// Whether a node's value is the same at every run: its operator is pure and its inputs are constants that nothing
+// writes to.
 std::unordered_set<const Node*> constant_nodes(const Program& program) {
   std::unordered_set<std::string> written;
   for (const BufferMutation& mutation : program.buffer_mutations) written.insert(mutation.buffer);
@@ -49,15 +52,17 @@ std::unordered_set<const Node*> constant_nodes(const Program& program) {
   return constant;
 }
 
-// Replaces the outermost constant tensors (typically dequantized weights) by attributes computed on the reference operators.
+// Replaces the outermost constant tensors (typically dequantized weights) by attributes computed on the reference
+// operators.
 //   get_attr(int8) -> dequantize -> conv        becomes        get_attr(float) -> conv
 void fold_constants(Program& program) {
   Graph& graph = *program.graph;
   const std::unordered_set<const Node*> constant = constant_nodes(program);
   std::vector<Node*> roots;
   for (Node* node : graph.nodes()) {
-    const bool is_root = constant.count(node) != 0 && node->op() == Node::Op::kCallFunction && node->meta.val.is_tensor() &&
-                         std::any_of(node->users().begin(), node->users().end(), [&](Node* user) { return constant.count(user) == 0; });
+    const bool is_root =
+        constant.count(node) != 0 && node->op() == Node::Op::kCallFunction && node->meta.val.is_tensor() &&
+        std::any_of(node->users().begin(), node->users().end(), [&](Node* user) { return constant.count(user) == 0; });
     if (is_root) roots.push_back(node);
   }
   if (roots.empty()) return;
@@ -95,7 +100,7 @@ void fold_constants(Program& program) {
 
 std::vector<std::string_view> backend_names() {
   std::vector<std::string_view> out;
-  if (make_onednn_backend() != nullptr) out.push_back("onednn");
+  if (make_onednn_ops() != nullptr) out.push_back("onednn");
   out.push_back("simd");
   out.push_back("reference");
   return out;
@@ -123,11 +128,9 @@ constexpr size_t kMaxSpecializations = 8;  // sizes that change all the time mus
 
 // A multiplication and an addition for every term of the sums.
 double operations_of(const Plan& plan, const PlanStep& step) {
-  if (step.weight.defined()) {
-    const double terms = static_cast<double>(step.weight.numel()) / static_cast<double>(step.weight.size(0));
-    return 2 * terms * static_cast<double>(numel_of(plan.buffers[step.output].sizes));
-  }
-  if (step.kind != PlanStep::Kind::kAttention) return 0;
+  if (const ProductWeights* weights = step.weights())
+    return 2 * static_cast<double>(weights->depth()) * static_cast<double>(numel_of(plan.buffers[step.output].sizes));
+  if (step.kind() != PlanStep::Kind::kAttention) return 0;
   const Shape &q = plan.buffers[step.inputs[0]].sizes, &v = plan.buffers[step.inputs[2]].sizes;
   return 2 * static_cast<double>(q[0] * q[1] * q[2]) * static_cast<double>(v[2] * (q[3] + v[3]));
 }
@@ -138,7 +141,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 struct Session::Impl {
   Program program;
-  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<std::unique_ptr<OpBackend>> backends;
   std::vector<std::unique_ptr<StepBackend>> step_backends;
   Fusion fusion;
   Workspace workspace;
@@ -153,14 +156,15 @@ struct Session::Impl {
     return std::any_of(step_backends.begin(), step_backends.end(), [&](const auto& one) { return one->has(kind); });
   }
 
-  // Steps believe the shapes that the graph tells, and a file may tell anything: they are found anew. A graph that does not let them be
-  // found runs node by node, where every operator looks at its operands.
+  // Steps believe the shapes that the graph tells, and a file may tell anything: they are found anew. A graph that does
+  // not let them be found runs node by node, where every operator looks at its operands.
   bool knows_shapes() {
     try {
       infer_shapes(program);
       return true;
     } catch (const Error& error) {
-      warnings.push_back(concat("no operators were fused, because a shape in the graph cannot be told: ", error.what()));
+      warnings.push_back(
+          concat("no operators were fused, because a shape in the graph cannot be told: ", error.what()));
       return false;
     }
   }
@@ -174,7 +178,8 @@ struct Session::Impl {
     std::vector<std::vector<size_t>> moved;
     for (Plan& plan : fusion.plans) moved.push_back(keep_floats_in_bf16(plan));
     for (NodeFate& fate : fusion.fates)
-      if (fate.plan >= 0 && fate.step < moved[static_cast<size_t>(fate.plan)].size()) fate.step = moved[static_cast<size_t>(fate.plan)][fate.step];
+      if (fate.plan >= 0 && fate.step < moved[static_cast<size_t>(fate.plan)].size())
+        fate.step = moved[static_cast<size_t>(fate.plan)][fate.step];
   }
   // Says which int8 layers the first backend will leave to slower ones.
   void warn_of_saturation() {
@@ -183,13 +188,12 @@ struct Session::Impl {
     size_t count = 0;
     for (const Plan& plan : fusion.plans)
       for (const PlanStep& step : plan.steps) {
-        const bool is_int8 = step.weight.defined() && !has_float_weight(step);
-        const int32_t qmax = step.kind == PlanStep::Kind::kDynamicLinear ? step.qmax : is_int8 ? plan.buffers[step.inputs[0]].qparams.qmax : 0;
-        count += is_int8 && qmax > 127;
+        count += largest_factor(plan, step) > 127;
       }
     if (count > 0)
       warnings.push_back(concat(obstacle, ": ", count, count == 1 ? " int8 layer runs" : " int8 layers run",
-                                " on slower kernels, which do not; a model quantized with reduce_range (activations in 0..127) runs on oneDNN"));
+                                " on slower kernels, which do not; a model quantized with reduce_range (activations in "
+                                "0..127) runs on oneDNN"));
   }
 
   // What the symbols of the inputs' sizes are; the interpreter checks that all inputs agree.
@@ -228,7 +232,8 @@ struct Session::Impl {
   CompiledPlan& compiled(size_t index) {
     Specialization& current = specializations.front();
     if (current.plans[index] == nullptr)
-      current.plans[index] = std::make_unique<CompiledPlan>(specialize(fusion.plans[index], current.symbols), step_backends, workspace);
+      current.plans[index] =
+          std::make_unique<CompiledPlan>(specialize(fusion.plans[index], current.symbols), step_backends, workspace);
     return *current.plans[index];
   }
 
@@ -241,8 +246,9 @@ struct Session::Impl {
       QDQ_CHECK(tensor != nullptr, kInternal, "a plan got something else than a tensor");
       inputs.push_back(*tensor);
     }
-    const CompiledPlan::Observer observe = [&](size_t s) { lap(plan, s); };
-    const std::vector<Tensor> outputs = repeats > 0 ? run_repeated(plan, inputs) : plan.run(inputs, timings == nullptr ? nullptr : &observe);
+    const CompiledPlan::StepHook observe = [&](size_t s) { lap(plan, s); };
+    const std::vector<Tensor> outputs =
+        repeats > 0 ? run_repeated(plan, inputs) : plan.run(inputs, timings == nullptr ? nullptr : &observe);
     return Value::List(outputs.begin(), outputs.end());
   }
   std::vector<Tensor> run_repeated(CompiledPlan& plan, std::span<const Tensor> inputs) {
@@ -261,7 +267,8 @@ struct Session::Impl {
   void note(const CompiledPlan& plan, size_t s, double seconds) {
     const PlanStep& step = plan.plan().steps[s];
     const CompiledPlan::StepPlacement& by = plan.placements()[s];
-    timings->push_back({step.name, std::string(to_string(step.kind)), by.backend, by.description, seconds, operations_of(plan.plan(), step)});
+    timings->push_back({step.name, std::string(to_string(step.kind())), by.backend, by.description, seconds,
+                        operations_of(plan.plan(), step)});
   }
 };
 
@@ -269,39 +276,49 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
   check_ops(*program.graph);
   impl_->program = std::move(program);
   const std::vector<std::string_view> known = backend_names();
-  const std::vector<std::string> wanted = options.backends.empty() ? std::vector<std::string>(known.begin(), known.end()) : options.backends;
-  std::vector<Backend*> candidates;
+  const std::vector<std::string> wanted =
+      options.backends.empty() ? std::vector<std::string>(known.begin(), known.end()) : options.backends;
+  std::vector<OpBackend*> candidates;
   for (const std::string& name : wanted) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       std::string list;
       for (std::string_view one : known) list += (list.empty() ? "" : ", ") + std::string(one);
       fail(ErrorCode::kInvalidArgument, "there is no backend '", name, "' in this build; it has ", list);
     }
-    if (std::unique_ptr<Backend> backend = make_backend(name)) {
+    if (std::unique_ptr<OpBackend> backend = make_op_backend(name)) {
       candidates.push_back(backend.get());
       impl_->backends.push_back(std::move(backend));
     }
-    if (std::unique_ptr<StepBackend> backend = make_step_backend(name)) impl_->step_backends.push_back(std::move(backend));
+    if (std::unique_ptr<StepBackend> backend = make_step_backend(name))
+      impl_->step_backends.push_back(std::move(backend));
   }
   if (options.bf16) {
-    QDQ_CHECK(options.fuse, kInvalidArgument, "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
+    QDQ_CHECK(options.fuse, kInvalidArgument,
+              "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
     QDQ_CHECK(!impl_->step_backends.empty() && impl_->step_backends.front()->has_floats(), kUnsupported,
-              "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; leave bf16 out for float32");
+              "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; "
+              "leave bf16 out for float32");
   }
-  if (options.fuse && impl_->has_steps(PlanStep::Kind::kConvolution) && impl_->has_steps(PlanStep::Kind::kLinear) && impl_->knows_shapes()) {
+  if (options.fuse && impl_->has_steps(PlanStep::Kind::kConvolution) && impl_->has_steps(PlanStep::Kind::kLinear) &&
+      impl_->knows_shapes()) {
     // Steps that the wanted backends refuse fall to the portable kernels, then to the plain loops.
-    if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end()) impl_->step_backends.push_back(make_simd_steps());
+    if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end())
+      impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());
     const bool floats = impl_->step_backends.front()->has_floats();
-    impl_->fusion = fuse(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
-    if (!floats) fold_batch_norms(impl_->program);
+    impl_->fusion =
+        fuse_program(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
+    if (!floats) fold_norms_into_weights(impl_->program);
     if (options.bf16) impl_->use_bf16();
     impl_->warn_of_saturation();
   }
   fold_constants(impl_->program);
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);
   if (impl_->fusion.plans.empty()) return;
-  impl_->interpreter->set_module_handler([impl = impl_.get()](const Node& node, std::span<const Value> args) { return impl->run_plan(node, args); });
+  impl_->interpreter->set_module_handler(
+      [impl = impl_.get()](const Node& node, std::span<const Value> args, const kernel::MinMax*) {
+        return impl->run_plan(node, args);
+      });
 }
 
 Session::~Session() = default;
@@ -316,12 +333,14 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
 std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Timing>& timings) {
   Impl& impl = *impl_;
   std::unordered_map<std::string_view, std::string_view> backend_of;
-  for (const Interpreter::Placement& placement : impl.interpreter->placements()) backend_of[placement.node->name()] = placement.backend;
+  for (const Interpreter::OpPlacement& placement : impl.interpreter->placements())
+    backend_of[placement.node->name()] = placement.backend;
   impl.timings = &timings;
   impl.interpreter->set_node_hook([&](const Node& node, const Value&) {
     const double time = now();
     if (node.op() == Node::Op::kCallFunction)
-      timings.push_back({node.name(), node.target(), std::string(backend_of[node.name()]), {}, time - impl.last_time, 0});
+      timings.push_back(
+          {node.name(), node.target(), std::string(backend_of[node.name()]), {}, time - impl.last_time, 0});
     impl.last_time = time;
   });
   const auto stop = [&] {
@@ -358,13 +377,21 @@ std::vector<Session::Placement> Session::placements() {
   Impl& impl = *impl_;
   if (impl.specializations.empty()) impl.select(impl.symbols_at_export());
   std::vector<Placement> out;
-  std::unordered_map<std::string_view, const Interpreter::Placement*> alone;
-  for (const Interpreter::Placement& placement : impl.interpreter->placements()) alone[placement.node->name()] = &placement;
-  const auto add_alone = [&](const Interpreter::Placement& placement) -> Placement& {
-    return out.emplace_back(Placement{placement.node->name(), placement.node->target(), {}, placement.backend, {}, placement.refusals});
+  std::unordered_map<std::string_view, const Interpreter::OpPlacement*> alone;
+  for (const Interpreter::OpPlacement& placement : impl.interpreter->placements())
+    alone[placement.node->name()] = &placement;
+  const auto add_alone = [&](const Interpreter::OpPlacement& placement) -> Placement& {
+    return out.emplace_back(Placement{placement.node->name(),
+                                      placement.node->target(),
+                                      {},
+                                      placement.backend,
+                                      {},
+                                      placement.refusals,
+                                      placement.fallbacks.runs,
+                                      std::string(placement.fallbacks.reason)});
   };
   if (impl.fusion.fates.empty()) {
-    for (const Interpreter::Placement& placement : impl.interpreter->placements()) add_alone(placement);
+    for (const Interpreter::OpPlacement& placement : impl.interpreter->placements()) add_alone(placement);
     return out;
   }
   for (const NodeFate& fate : impl.fusion.fates) {
@@ -377,7 +404,8 @@ std::vector<Session::Placement> Session::placements() {
     }
     const CompiledPlan& plan = impl.compiled(static_cast<size_t>(fate.plan));
     const CompiledPlan::StepPlacement& by = plan.placements().at(fate.step);
-    out.push_back({fate.node, fate.target, plan.plan().steps[fate.step].name, by.backend, by.description, by.refusals});
+    out.push_back(
+        {fate.node, fate.target, plan.plan().steps[fate.step].name, by.backend, by.description, by.refusals, 0, {}});
   }
   return out;
 }
@@ -388,7 +416,7 @@ Session lower(const Program& program, const LowerOptions& options) { return Sess
 
 #ifdef __EMSCRIPTEN__
 namespace qdq {
-std::unique_ptr<Backend> make_onednn_backend() { return nullptr; }
+std::unique_ptr<OpBackend> make_onednn_ops() { return nullptr; }
 std::unique_ptr<StepBackend> make_onednn_steps() { return nullptr; }
 }  // namespace qdq
 #endif

@@ -7,20 +7,24 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/interpreter.h"
+#include "graph/program.h"
 
 namespace qdq {
 
-// Float convolutions, linear layers and matrix products as PyTorch 2.6 runs them on one thread of this processor: on oneDNN and on
-// OpenBLAS, in the same order of summation. So a calibration on it gets PyTorch's ranges, but not the portable backend's bits, and
-// nothing that decides about integers runs on it unless asked to. Null in builds without oneDNN (WASM).
-std::unique_ptr<Backend> make_onednn_backend();
+class OpBackend;  // exec/op_backend.h
+
+// Float convolutions, linear layers and matrix products as PyTorch 2.6 runs them on one thread of this processor: on
+// oneDNN and on OpenBLAS, in the same order of summation. So a calibration on it gets PyTorch's ranges, but not the
+// portable backend's bits, and nothing that decides about integers runs on it unless asked to. Null in builds without
+// oneDNN (WASM).
+std::unique_ptr<OpBackend> make_onednn_ops();
 
 // The instruction that the "simd" backend multiplies integers with on this machine, for people: "16-bit dot product".
 std::string_view integer_products();
 
-// Whether oneDNN's sums of u8 times s8 saturate at 16 bits on this processor (no VNNI), so that int8 layers run on slower kernels unless their
-// activations lie in 0..127 (reduce_range of the X86 quantizer). False in builds without oneDNN.
+// Whether oneDNN's sums of u8 times s8 saturate at 16 bits on this processor (no VNNI), so that int8 layers run on
+// slower kernels unless their activations lie in 0..127 (reduce_range of the X86 quantizer). False in builds without
+// oneDNN.
 bool int8_products_saturate();
 
 // The names that `LowerOptions::backends` may hold, best first: "onednn" (native builds), "simd", "reference".
@@ -29,11 +33,12 @@ std::vector<std::string_view> backend_names();
 struct LowerOptions {
   // Asked in this order; the reference operators always close the list. Empty: all that the build has, best first.
   std::vector<std::string> backends;
-  // Whether dq -> op -> q becomes fused integer steps, where a backend has them, and batch norms go into the float convolutions before them.
-  // Results may be one quantization step, of floats a rounding, away from those of the graph run node by node, which is what false gives.
+  // Whether dq -> op -> q becomes fused integer steps, where a backend has them, and batch norms go into the float
+  // convolutions before them. Results may be one quantization step, of floats a rounding, away from those of the graph
+  // run node by node, which is what false gives.
   bool fuse = true;
-  // Whether what is not quantized is computed in bfloat16, as lower/mixed_bf16.h says (with int8 layers: PyTorch's int8-mixed-bf16). Where the
-  // processor has no instructions for it floats stay f32, and Session::warnings() says so.
+  // Whether what is not quantized is computed in bfloat16, as lower/mixed_bf16.h says (with int8 layers: PyTorch's
+  // int8-mixed-bf16). Where the processor has no instructions for it floats stay f32, and Session::warnings() says so.
   bool bf16 = false;
 };
 
@@ -50,14 +55,15 @@ class Session {
 
   // What ran and for how long: a fused step, or a node that no plan took.
   struct Timing {
-    std::string name, what, backend, description;  // "conv2d_3", "convolution" or the node's target, "onednn", "brgconv:avx512_core_vnni"
+    // "conv2d_3", "convolution" or the node's target, "onednn", "brgconv:avx512_core_vnni"
+    std::string name, what, backend, description;
     double seconds = 0;
     double operations = 0;  // multiplications and additions of a convolution, linear layer or attention; 0 for all else
   };
   // run(), appending to `timings` in execution order.
   std::vector<Tensor> run(std::span<const Tensor> inputs, std::vector<Timing>& timings);
-  // The same timings, but each the median of `repeats` executions of a step in a row, its data in the cache: what its kernel takes with nothing
-  // around it. Nodes that no plan took are executed once.
+  // The same timings, but each the median of `repeats` executions of a step in a row, its data in the cache: what its
+  // kernel takes with nothing around it. Nodes that no plan took are executed once.
   void run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<Timing>& timings);
 
   // What was asked for and could not be had, and what costs speed on this processor: a sentence each, for people.
@@ -69,12 +75,17 @@ class Session {
   // Who runs a node of the program that was lowered, and why the others refused.
   struct Placement {
     std::string node, target;
-    std::string step;  // the fused step that the node is part of, by the name of its last node; empty: it runs on its own
+    // the fused step that the node is part of, by the name of its last node; empty: it runs on its own
+    std::string step;
     std::string backend, description;
-    std::vector<std::pair<std::string, std::string>> refusals;  // (backend, or "fusion", and the reason)
+    std::vector<std::pair<std::string, std::string>> refusals{};  // (backend, or "fusion", and the reason)
+    // How many runs so far the backend left to the reference loops, because only the values that came told that it
+    // cannot take them, and why it left the last one. Never for a fused step.
+    uint64_t fallbacks = 0;
+    std::string fallback_reason{};
   };
-  // In execution order; nodes that were computed once (dequantized weights) or went into weights (batch norms) are left out. Compiles the steps if nothing ran yet, for the
-  // sizes that the program was exported with.
+  // In execution order; nodes that were computed once (dequantized weights) or went into weights (batch norms) are left
+  // out. Compiles the steps if nothing ran yet, for the sizes that the program was exported with.
   std::vector<Placement> placements();
 
  private:
@@ -83,8 +94,8 @@ class Session {
 };
 
 // Chooses a backend for every node. Constant subgraphs (dequantized weights) are computed once, here.
-// Throws Error{kInvalidArgument} for a backend name that the build does not have, for `bf16` without `fuse`; Error{kUnsupported} for `bf16`
-// where no backend that is asked computes it (WASM).
+// Throws Error{kInvalidArgument} for a backend name that the build does not have, for `bf16` without `fuse`;
+// Error{kUnsupported} for `bf16` where no backend that is asked computes it (WASM).
 Session lower(const Program& program, const LowerOptions& options = {});
 
 }  // namespace qdq

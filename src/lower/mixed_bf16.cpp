@@ -15,7 +15,7 @@ class MixedBf16 {
     for (size_t s = 0; s < plan.steps.size(); ++s)
       for (size_t i = 0; i < plan.steps[s].inputs.size(); ++i) readers_[plan.steps[s].inputs[i]].push_back({s, i});
     for (const PlanBuffer& buffer : plan.buffers)
-      if (buffer.place == PlanBuffer::Place::kView) readers_[buffer.base].push_back({kView, 0});
+      if (buffer.location == PlanBuffer::Location::kView) readers_[buffer.base].push_back({kView, 0});
   }
 
   std::vector<size_t> run() {
@@ -41,16 +41,16 @@ class MixedBf16 {
   PlanBuffer& buffer(size_t at) { return plan_.buffers[at]; }
   DType dtype(size_t at) const { return plan_.buffers[at].dtype; }
   void follow_base(size_t at) {
-    if (buffer(at).place == PlanBuffer::Place::kView) buffer(at).dtype = dtype(buffer(at).base);
+    if (buffer(at).location == PlanBuffer::Location::kView) buffer(at).dtype = dtype(buffer(at).base);
   }
   bool may_be_bf16(size_t output) const {
-    return plan_.buffers[output].dtype == DType::kF32 && plan_.buffers[output].place == PlanBuffer::Place::kArena;
+    return plan_.buffers[output].dtype == DType::kF32 && plan_.buffers[output].location == PlanBuffer::Location::kArena;
   }
 
   // Whether autocast converts this operand of a step.
   static bool is_autocast(const PlanStep& step, size_t input) {
-    if (step.kind == Kind::kAttention) return true;
-    return (step.kind == Kind::kConvolution || step.kind == Kind::kLinear) && has_float_weight(step) && input == 0;
+    if (step.kind() == Kind::kAttention) return true;
+    return (step.kind() == Kind::kConvolution || step.kind() == Kind::kLinear) && has_float_weight(step) && input == 0;
   }
   // Whether nobody needs more of a buffer than its bf16.
   bool is_read_as_bf16(size_t at) const {
@@ -60,7 +60,7 @@ class MixedBf16 {
   }
 
   void place(PlanStep& step) {
-    switch (step.kind) {
+    switch (step.kind()) {
       case Kind::kConvolution:
       case Kind::kLinear: return place_product(step);
       case Kind::kAttention:
@@ -82,7 +82,8 @@ class MixedBf16 {
         break;
       default: break;
     }
-    const bool all = std::all_of(step.inputs.begin(), step.inputs.end(), [&](size_t input) { return dtype(input) == DType::kBF16; });
+    const bool all =
+        std::all_of(step.inputs.begin(), step.inputs.end(), [&](size_t input) { return dtype(input) == DType::kBF16; });
     if (all && may_be_bf16(step.output)) buffer(step.output).dtype = DType::kBF16;
     else read_all_as(step, DType::kF32);
   }
@@ -91,7 +92,8 @@ class MixedBf16 {
     if (has_float_weight(step)) step.inputs[0] = as(step.inputs[0], DType::kBF16);
     if (dtype(step.output) != DType::kF32) return;
     const bool has_residual = step.inputs.size() > 1;
-    if (may_be_bf16(step.output) && (!has_residual || dtype(step.inputs[1]) == DType::kBF16)) buffer(step.output).dtype = DType::kBF16;
+    if (may_be_bf16(step.output) && (!has_residual || dtype(step.inputs[1]) == DType::kBF16))
+      buffer(step.output).dtype = DType::kBF16;
     else if (has_residual && dtype(step.inputs[1]) == DType::kBF16) step.inputs[1] = as(step.inputs[1], DType::kF32);
   }
 
@@ -106,10 +108,10 @@ class MixedBf16 {
     const auto [known, is_new] = copies_.emplace(at, plan_.buffers.size());
     if (!is_new) return known->second;
     PlanBuffer copy = buffer(at);
-    copy.place = PlanBuffer::Place::kArena;
+    copy.location = PlanBuffer::Location::kArena;
     copy.dtype = to;
     PlanStep step;
-    step.kind = Kind::kArrange;
+    step.form = PlanStep::Arrange{};
     step.name = copy.name;
     step.inputs = {at};
     step.output = plan_.buffers.size();

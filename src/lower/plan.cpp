@@ -4,25 +4,26 @@
 #include <cmath>
 #include <limits>
 
-#include "kernel/math.h"
-#include "kernel/pointwise.h"
-
 namespace qdq {
 namespace {
 
-double scale_of(const PlanBuffer& buffer) { return buffer.dtype == DType::kU8 ? static_cast<float>(buffer.qparams.scale) : 1.0; }
+double scale_of(const PlanBuffer& buffer) {
+  return buffer.dtype == DType::kU8 ? static_cast<float>(buffer.qparams.scale) : 1.0;
+}
 
 // The quantized bound of a clamp, computed as the graph does: clamp in reals, then quantize.
 int32_t quantized_bound(double bound, const PlanQParams& qparams) {
   const float steps = std::nearbyint(static_cast<float>(bound) * static_cast<float>(1.0 / qparams.scale));
-  const float low = static_cast<float>(qparams.qmin - qparams.zero_point), high = static_cast<float>(qparams.qmax - qparams.zero_point);
+  const float low = static_cast<float>(qparams.qmin - qparams.zero_point),
+              high = static_cast<float>(qparams.qmax - qparams.zero_point);
   return static_cast<int32_t>(std::clamp(steps, low, high)) + qparams.zero_point;
 }
 
 constexpr uint64_t kAlignment = 64;
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Bytes of the arena that one or more buffers (in-place chains) hold from the first writing step to the last reading one.
+// Bytes of the arena that one or more buffers (in-place chains) hold from the first writing step to the last reading
+// one.
 struct Tenancy {
   size_t begin = 0, end = 0;
   uint64_t bytes = 0, offset = 0;
@@ -30,7 +31,8 @@ struct Tenancy {
 
 class ArenaPlanner {
  public:
-  explicit ArenaPlanner(Plan& plan) : plan_(plan), tenancy_of_(plan.buffers.size(), kNone), last_use_(plan.buffers.size(), 0) {}
+  explicit ArenaPlanner(Plan& plan)
+      : plan_(plan), tenancy_of_(plan.buffers.size(), kNone), last_use_(plan.buffers.size(), 0) {}
 
   void run() {
     for (size_t s = 0; s < plan_.steps.size(); ++s)
@@ -38,7 +40,8 @@ class ArenaPlanner {
     for (size_t s = 0; s < plan_.steps.size(); ++s) place_output(s);
     std::vector<size_t> order(tenancies_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return tenancies_[a].bytes > tenancies_[b].bytes; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return tenancies_[a].bytes > tenancies_[b].bytes; });
     std::vector<size_t> placed;
     for (const size_t i : order) {
       place(tenancies_[i], placed);
@@ -51,18 +54,23 @@ class ArenaPlanner {
  private:
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
-  size_t root_of(size_t buffer) const { return plan_.buffers[buffer].place == PlanBuffer::Place::kView ? plan_.buffers[buffer].base : buffer; }
+  size_t root_of(size_t buffer) const {
+    return plan_.buffers[buffer].location == PlanBuffer::Location::kView ? plan_.buffers[buffer].base : buffer;
+  }
 
   void place_output(size_t s) {
     const PlanStep& step = plan_.steps[s];
     const PlanBuffer& out = plan_.buffers[step.output];
-    if (out.place != PlanBuffer::Place::kArena) return;
+    if (out.location != PlanBuffer::Location::kArena) return;
     const size_t end = std::max(s, last_use_[step.output]);
     if (step.in_place_input >= 0) {
       const size_t input = step.inputs[static_cast<size_t>(step.in_place_input)];
-      // An input that is read twice may be wanted at other places than where it is overwritten (a convolution's own residual).
-      const bool is_read_once = std::count_if(step.inputs.begin(), step.inputs.end(), [&](size_t other) { return root_of(other) == input; }) == 1;
-      if (tenancy_of_[input] != kNone && is_read_once && last_use_[input] == s && plan_.buffers[input].bytes() == out.bytes()) {
+      // An input that is read twice may be wanted at other places than where it is overwritten (a convolution's own
+      // residual).
+      const bool is_read_once = std::count_if(step.inputs.begin(), step.inputs.end(),
+                                              [&](size_t other) { return root_of(other) == input; }) == 1;
+      if (tenancy_of_[input] != kNone && is_read_once && last_use_[input] == s &&
+          plan_.buffers[input].bytes() == out.bytes()) {
         tenancy_of_[step.output] = tenancy_of_[input];
         tenancies_[tenancy_of_[input]].end = end;
         return;
@@ -93,13 +101,29 @@ class ArenaPlanner {
 }  // namespace
 
 Shape PlanBuffer::strides() const {
-  if (place == Place::kView) return view_strides;
+  if (location == Location::kView) return view_strides;
   if (!channels_last) return contiguous_strides(sizes);
   const int64_t c = sizes[1], h = sizes[2], w = sizes[3];
   return {h * w * c, 1, w * c, c};
 }
 
-bool has_float_weight(const PlanStep& step) { return step.weight.defined() && step.weight.dtype() == DType::kF32; }
+const ProductWeights* PlanStep::weights() const {
+  if (const Convolution* convolution = std::get_if<Convolution>(&form)) return &convolution->weights;
+  if (const Linear* linear = std::get_if<Linear>(&form)) return &linear->weights;
+  if (const DynamicLinear* linear = std::get_if<DynamicLinear>(&form)) return &linear->weights;
+  return nullptr;
+}
+
+bool has_float_weight(const PlanStep& step) {
+  const ProductWeights* weights = step.weights();
+  return weights != nullptr && weights->is_float();
+}
+
+int32_t largest_factor(const Plan& plan, const PlanStep& step) {
+  if (step.weights() == nullptr || has_float_weight(step)) return 0;
+  const PlanStep::DynamicLinear* dynamic = std::get_if<PlanStep::DynamicLinear>(&step.form);
+  return dynamic != nullptr ? dynamic->range.qmax : plan.buffers[step.inputs[0]].qparams.qmax;
+}
 
 std::string_view to_string(PlanStep::Kind kind) {
   switch (kind) {
@@ -122,42 +146,30 @@ std::string_view to_string(PlanStep::Kind kind) {
   return "";
 }
 
-std::string_view to_string(Activation::Kind kind) {
-  switch (kind) {
-    case Activation::Kind::kNone: return "none";
-    case Activation::Kind::kClamp: return "clamp";
-    case Activation::Kind::kLeakyRelu: return "leaky_relu";
-    case Activation::Kind::kHardSwish: return "hard_swish";
-    case Activation::Kind::kHardSigmoid: return "hard_sigmoid";
-    case Activation::Kind::kSigmoid: return "sigmoid";
-    case Activation::Kind::kSilu: return "silu";
-    case Activation::Kind::kNearSilu: return "near_silu";
-    case Activation::Kind::kGelu: return "gelu";
-    case Activation::Kind::kGeluTanh: return "gelu_tanh";
-    case Activation::Kind::kTanh: return "tanh";
-  }
-  return "";
-}
-
 Requantization requantization(const Plan& plan, const PlanStep& step, int64_t divisor) {
   using Kind = PlanStep::Kind;
   const PlanBuffer& out = plan.buffers[step.output];
+  const PlanStep::AveragePool* pool = std::get_if<PlanStep::AveragePool>(&step.form);
   const auto input_scale = [&](size_t i) {
-    return step.rounding ? static_cast<double>(static_cast<float>(step.rounding->scale)) : scale_of(plan.buffers[step.inputs[i]]);
+    return pool != nullptr && pool->rounding ? static_cast<double>(static_cast<float>(pool->rounding->scale))
+                                             : scale_of(plan.buffers[step.inputs[i]]);
   };
   const bool is_u8 = out.dtype == DType::kU8;
-  const bool folded = is_u8 && (step.activation.kind == Activation::Kind::kNone || step.activation.kind == Activation::Kind::kClamp);
+  const bool folded =
+      is_u8 && (step.activation.kind == Activation::Kind::kNone || step.activation.kind == Activation::Kind::kClamp);
   const double by = folded ? out.qparams.scale : 1.0;
   Requantization to;
-  switch (step.kind) {
+  switch (step.kind()) {
     case Kind::kConvolution:
     case Kind::kLinear:
     case Kind::kDynamicLinear: {
-      const int64_t channels = step.weight.size(0);
-      const float* scales = has_float_weight(step) ? nullptr : step.weight_scales.data<float>();
-      for (int64_t c = 0; c < channels; ++c) {
-        to.multiplier.push_back(static_cast<float>(input_scale(0) * (scales != nullptr ? static_cast<double>(scales[c]) : 1.0) / by));
-        to.offset.push_back(step.bias.defined() ? static_cast<float>(static_cast<double>(step.bias.data<float>()[c]) / by) : 0.0f);
+      const ProductWeights& weights = *step.weights();
+      const float* scales = weights.is_float() ? nullptr : weights.scales.data<float>();
+      const float* bias = weights.bias.defined() ? weights.bias.data<float>() : nullptr;
+      for (int64_t c = 0; c < weights.channels(); ++c) {
+        to.multiplier.push_back(
+            static_cast<float>(input_scale(0) * (scales != nullptr ? static_cast<double>(scales[c]) : 1.0) / by));
+        to.offset.push_back(bias != nullptr ? static_cast<float>(static_cast<double>(bias[c]) / by) : 0.0f);
       }
       if (step.inputs.size() > 1) to.residual_multiplier = static_cast<float>(input_scale(1) / by);
       break;
@@ -170,8 +182,10 @@ Requantization requantization(const Plan& plan, const PlanStep& step, int64_t di
     default: to.multiplier.push_back(static_cast<float>(input_scale(0) / (static_cast<double>(divisor) * by)));
   }
   if (!folded) to.activation = step.activation;
-  const bool is_int8_product = (step.kind == Kind::kConvolution || step.kind == Kind::kLinear) && !has_float_weight(step);
-  if (is_int8_product && to.activation.kind == Activation::Kind::kSilu) to.activation.kind = Activation::Kind::kNearSilu;
+  const bool is_int8_product =
+      (step.kind() == Kind::kConvolution || step.kind() == Kind::kLinear) && !has_float_weight(step);
+  if (is_int8_product && to.activation.kind == Activation::Kind::kSilu)
+    to.activation.kind = Activation::Kind::kNearSilu;
   if (!is_u8) return to;
   to.zero_point = out.qparams.zero_point;
   to.low = out.qparams.qmin;
@@ -184,30 +198,13 @@ Requantization requantization(const Plan& plan, const PlanStep& step, int64_t di
   return to;
 }
 
-PlanQParams dynamic_qparams(const PlanStep& step, float min, float max) {
-  const float low = std::min(min, 0.0f), high = std::max(max, 0.0f);
-  const float scale = std::max((high - low) / static_cast<float>(step.qmax - step.qmin), static_cast<float>(step.epsilon));
+PlanQParams dynamic_qparams(const DynamicRange& range, float min, float max) {
+  const float low = std::min(min, 0.0f), high = std::max(max, 0.0f),
+              width = static_cast<float>(range.qmax - range.qmin);
+  const float scale = std::max((high - low) / width, static_cast<float>(range.epsilon));
   const float steps = std::nearbyint(low / scale);
-  const float range = static_cast<float>(step.qmax - step.qmin);
-  return {static_cast<double>(scale), step.qmin + static_cast<int32_t>(std::clamp(-steps, 0.0f, range)), step.qmin, step.qmax};
-}
-
-void apply_activation(const Activation& activation, const float* x, int64_t n, float* out) {
-  switch (activation.kind) {
-    case Activation::Kind::kNone:
-      if (x != out) std::copy_n(x, n, out);
-      return;
-    case Activation::Kind::kClamp: return kernel::clamp_f32(x, n, static_cast<float>(activation.low), static_cast<float>(activation.high), out);
-    case Activation::Kind::kLeakyRelu: return kernel::leaky_relu_f32(x, n, static_cast<float>(activation.slope), out);
-    case Activation::Kind::kHardSwish: return kernel::hardswish_f32(x, n, out);
-    case Activation::Kind::kHardSigmoid: return kernel::hardsigmoid_f32(x, n, out);
-    case Activation::Kind::kSigmoid: return kernel::sigmoid_f32(x, n, out);
-    case Activation::Kind::kSilu: return kernel::silu_f32(x, n, out);
-    case Activation::Kind::kNearSilu: return kernel::near_silu_f32(x, n, out);
-    case Activation::Kind::kGelu: return kernel::gelu_f32(x, n, out);
-    case Activation::Kind::kGeluTanh: return kernel::gelu_tanh_f32(x, n, out);
-    case Activation::Kind::kTanh: return kernel::tanh_f32(x, n, out);
-  }
+  return {static_cast<double>(scale), range.qmin + static_cast<int32_t>(std::clamp(-steps, 0.0f, width)), range.qmin,
+          range.qmax};
 }
 
 Requantization rounding_to(const PlanQParams& qparams) {
@@ -226,14 +223,15 @@ uint8_t quantize_result(float y, const Requantization& to) {
   return static_cast<uint8_t>(static_cast<int32_t>(std::clamp(steps, low, high)) + to.zero_point);
 }
 
-AverageWindow average_window(const Plan& plan, const PlanStep& step, int64_t oh, int64_t ow) {
-  const Shape& in = plan.buffers[step.inputs[0]].sizes;
-  const Window2d& w = step.window;
+AverageWindow average_window(const PlanStep::AveragePool& pool, const Shape& image, int64_t oh, int64_t ow) {
+  const Window2d& w = pool.window;
   const int64_t row = oh * w.stride_h - w.pad_h, column = ow * w.stride_w - w.pad_w;
-  const int64_t row_end = std::min(row + w.kernel_h, in[2] + w.pad_h), column_end = std::min(column + w.kernel_w, in[3] + w.pad_w);
-  AverageWindow out{std::max<int64_t>(row, 0), std::min(row_end, in[2]), std::max<int64_t>(column, 0), std::min(column_end, in[3]), 0};
-  if (step.divisor_override != 0) out.divisor = step.divisor_override;
-  else if (step.count_include_pad) out.divisor = (row_end - row) * (column_end - column);
+  const int64_t row_end = std::min(row + w.kernel_h, image[2] + w.pad_h),
+                column_end = std::min(column + w.kernel_w, image[3] + w.pad_w);
+  AverageWindow out{std::max<int64_t>(row, 0), std::min(row_end, image[2]), std::max<int64_t>(column, 0),
+                    std::min(column_end, image[3]), 0};
+  if (pool.divisor_override != 0) out.divisor = pool.divisor_override;
+  else if (pool.count_include_pad) out.divisor = (row_end - row) * (column_end - column);
   else out.divisor = (out.row_end - out.row_begin) * (out.column_end - out.column_begin);
   return out;
 }
@@ -249,7 +247,7 @@ Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols)
     };
     buffer.sizes.clear();
     for (const SymInt& size : buffer.symbolic_sizes) buffer.sizes.push_back(evaluated(size));
-    if (buffer.place != PlanBuffer::Place::kView) continue;
+    if (buffer.location != PlanBuffer::Location::kView) continue;
     buffer.view_offset = evaluated(buffer.symbolic_view_offset);
     buffer.view_strides.clear();
     for (const SymInt& stride : buffer.symbolic_view_strides) buffer.view_strides.push_back(evaluated(stride));

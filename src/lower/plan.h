@@ -1,37 +1,44 @@
-// The plan of a quantized region: fused steps over buffers in one arena. Plain data, and the arithmetic that every backend follows.
+// The plan of a quantized region: fused steps over buffers in one arena. Plain data, and the arithmetic that every
+// backend follows.
 //
-// Inside a plan there are two kinds of numbers: u8 and f32; and bf16 in place of some f32 where that was asked for (lower/mixed_bf16.h): computed as
-// f32, rounded half to even when written, and weights in f32 that meet bf16 are rounded to it first. A region that the graph quantized to int8
-// is shifted: its q is kept as q + 128, its zero point and range as well, so that no backend needs kernels for signed activations. Weights are
-// s8 with zero point 0, or f32.
+// Inside a plan there are two kinds of numbers: u8 and f32; and bf16 in place of some f32 where that was asked for
+// (lower/mixed_bf16.h): computed as f32, rounded half to even when written, and weights in f32 that meet bf16 are
+// rounded to it first. A region that the graph quantized to int8 is shifted: its q is kept as q + 128, its zero point
+// and range as well, so that no backend needs kernels for signed activations. Weights are s8 with zero point 0, or f32.
 // Images [N, C, H, W] are stored channels last (N H W C); other shapes in C order.
 //
-// The arithmetic. Integer sums are exact in s32. All else is f32, every operation rounded on its own (no fused multiply-add), half to
-// even; with equal sums, two backends that follow this give equal bytes. acc, t and y by kind:
+// The arithmetic. Integer sums are exact in s32. All else is f32, every operation rounded on its own (no fused
+// multiply-add), half to even; with equal sums, two backends that follow this give equal bytes. acc, t and y by kind:
 //
-//   kConvolution, kLinear   acc = sum (x - zero_point(x)) * weight             t = float(acc) * multiplier[oc] + offset[oc]
-//                           with a residual r, thereafter                      t = t + real(r) * residual_multiplier
+//   kConvolution, kLinear   acc = sum (x - zero_point(x)) * weight
+//                           t = float(acc) * multiplier[oc] + offset[oc]
+//                           with a residual r, thereafter t = t + real(r) * residual_multiplier
 //   the same, weights f32   acc = sum x * weight in f32, its order the backend's own; multiplier is 1
-//   kAveragePool            acc = sum over the window of (x - zero_point(x))   t = float(acc) * multiplier[0]
-//                           with `rounding`, of f32 x: of (q - zero_point), where q = clamp(half_even(x * (1 / scale)) + zero_point, qmin, qmax)
-//   kAdd                                                                       t = real(a) * multiplier[0] + real(b) * multiplier[1]
-//   kMul                                                                       t = (real(a) * multiplier[0]) * real(b)
-//   kConcat                 input i                                            t = real(x_i) * multiplier[i]
-//   kQuantize, kDequantize                                                     t = real(x) * multiplier[0]
-//   kDynamicLinear          acc = sum (q - zero_point) * weight                t = float(acc) * float(scale * weight_scale[oc]) + offset[oc]
-//                           with scale, zero_point and q of the input of this run: dynamic_qparams; then as kLinear
+//   kAveragePool            acc = sum over the window of (x - zero_point(x))
+//                           with `rounding`, of f32 x: of (q - zero_point),
+//                           where q = clamp(half_even(x * (1 / scale)) + zero_point, qmin, qmax)
+//                           t = float(acc) * multiplier[0]
+//   kAdd                    t = real(a) * multiplier[0] + real(b) * multiplier[1]
+//   kMul                    t = (real(a) * multiplier[0]) * real(b)
+//   kConcat, input i        t = real(x_i) * multiplier[i]
+//   kQuantize, kDequantize  t = real(x) * multiplier[0]
+//   kDynamicLinear          acc = sum (q - zero_point) * weight
+//                           with scale, zero_point and q of the input of this run: dynamic_qparams
+//                           t = float(acc) * float(scale * weight_scale[oc]) + offset[oc]; then as kLinear
 //
-// where real(x) is x itself for f32 and float(x - zero_point(x)), an exact integer, for u8; scales are in the multipliers. Then
+// where real(x) is x itself for f32 and float(x - zero_point(x)), an exact integer, for u8; scales are in the
+// multipliers. Then
 //
 //   y = activation(t)
 //   u8:  q = clamp(half_even(y * inverse_scale) + zero_point, low, high)       NaN gives clamp(0, low, high)
 //   f32: y
 //
-// where SiLU behind weights in s8 is near_silu_f32 of kernel/pointwise.h, at half of the cost, and elsewhere silu_f32 of kernel/math.h.
-// Requantization (below) holds these numbers. Where the activation is a clamp and the output u8, it is folded: the multipliers contain
-// 1 / scale of the output, inverse_scale is 1 (no product is needed), and low and high are the quantized bounds of the clamp.
-// kMaxPool, kCopy and kArrange move bytes, kMap looks every byte up in a table. kLayerNorm is layer_norm_f32 of kernel/math.h, and kAttention
-// is softmax_f32(t) v of every head with t = (q k') * factor, all in f32; the order of their sums is each backend's own.
+// where SiLU behind weights in s8 is near_silu_f32 of kernel/pointwise.h, at half of the cost, and elsewhere silu_f32
+// of kernel/math.h. Requantization (below) holds these numbers. Where the activation is a clamp and the output u8, it
+// is folded: the multipliers contain 1 / scale of the output, inverse_scale is 1 (no product is needed), and low and
+// high are the quantized bounds of the clamp. kMaxPool, kCopy and kArrange move bytes, kMap looks every byte up in a
+// table. kLayerNorm is layer_norm_f32 of kernel/math.h, and kAttention is softmax_f32(t) v of every head with t = (q
+// k') * factor, all in f32; the order of their sums is each backend's own.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +46,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "kernel/activation.h"
 #include "tensor/sym_int.h"
 #include "tensor/tensor.h"
 
 namespace qdq {
+
+using kernel::Activation;
 
 // How the u8 numbers of a buffer stand for reals: x = (q - zero_point) * scale, qmin <= q <= qmax.
 struct PlanQParams {
@@ -55,7 +67,7 @@ struct PlanQParams {
 };
 
 struct PlanBuffer {
-  enum class Place {
+  enum class Location {
     kInput,   // the caller's bytes; never written
     kArena,   // at `offset` in the arena
     kOutput,  // the caller's bytes
@@ -67,7 +79,7 @@ struct PlanBuffer {
   DType dtype = DType::kF32;   // kU8, kF32 or kBF16
   bool channels_last = false;  // rank 4 only: stored as N H W C
   PlanQParams qparams;         // of a kU8 buffer
-  Place place = Place::kArena;
+  Location location = Location::kArena;
   uint64_t offset = 0;  // of kArena: in bytes, a multiple of 64
   // Of kView, in elements. Only kArrange and kAttention meet views that are neither in C order nor channels last.
   size_t base = 0;  // an earlier buffer, no view itself
@@ -80,27 +92,6 @@ struct PlanBuffer {
   Shape strides() const;  // in elements, by logical axis
 };
 
-// A function of one real. Bounds and parameters are in reals.
-struct Activation {
-  enum class Kind {
-    kNone,
-    kClamp,        // min(max(t, low), high): ReLU, ReLU6, hardtanh
-    kLeakyRelu,    // t > 0 ? t : t * slope
-    kHardSwish,    // t * min(max(t + 3, 0), 6) / 6
-    kHardSigmoid,  // min(max(t + 3, 0), 6) / 6
-    kSigmoid,
-    kSilu,
-    kNearSilu,  // only in a Requantization, behind weights in s8
-    kGelu,
-    kGeluTanh,
-    kTanh,  // as in kernel/math.h
-  };
-  Kind kind = Kind::kNone;
-  double low = 0, high = 0;  // kClamp; -inf and inf where there is no bound
-  double slope = 0;          // kLeakyRelu
-  bool operator==(const Activation&) const = default;
-};
-
 // Extents along H and W.
 struct Window2d {
   int64_t kernel_h = 1, kernel_w = 1;
@@ -109,49 +100,117 @@ struct Window2d {
   int64_t dilation_h = 1, dilation_w = 1;
 };
 
+// What a convolution or a linear layer multiplies with: s8 or f32 [OC, ...] in C order, the scales of s8 f32 [OC], bias
+// f32 [OC] or undefined.
+struct ProductWeights {
+  Tensor values, scales, bias;
+  bool is_float() const { return values.dtype() == DType::kF32; }
+  int64_t channels() const { return values.size(0); }
+  int64_t depth() const { return channels() == 0 ? 0 : values.numel() / channels(); }  // terms of a sum
+};
+
+// How an f32 value is quantized by the range that it has in this run.
+struct DynamicRange {
+  int32_t qmin = 0, qmax = 255;
+  double epsilon = 0;  // the smallest scale
+};
+
+// What a step does. Its numbers are u8 or f32, and bf16 in place of f32, unless a kind says otherwise.
 struct PlanStep {
-  enum class Kind {
-    kQuantize,       // inputs {f32}, output u8; may change the storage order (C order to channels last)
-    kDequantize,     // inputs {u8 or f32}, output f32; may change the storage order
-    kConvolution,    // inputs {x [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW]
-    kLinear,         // inputs {x [..., depth]} or {x, residual}; output u8 or f32 [..., OC]. Both: x is u8 for weights in s8; all is f32 for f32
-    kDynamicLinear,  // as kLinear for an f32 input that is quantized by its own range in every run; residual and output f32
-    kMaxPool,        // u8 to u8 with equal qparams, or f32 to f32; taps outside the image do not count
-    kAveragePool,    // u8 or f32 to u8 or f32
-    kAdd,
-    kMul,        // two inputs of u8 or f32, each of the output's shape or broadcast to it as in PyTorch
-    kConcat,     // inputs of u8 or f32 along `axis`; output u8 or f32
-    kMap,        // u8 to u8 or f32 of the same shape: output = table[q]
-    kCopy,       // the same elements in C order of the shape (reshape); dtype and qparams as the input
-    kArrange,    // a view in C order or channels last: dtype (but for f32 to bf16 and back), sizes and qparams as the input
-    kLayerNorm,  // f32 [..., columns] to the same
-    kAttention,  // q [N, H, L, D], k [N, H, S, D], v [N, H, S, E] f32 with dense last axes; output f32 [N, L, H, E]
+  // f32 to u8; may change the storage order (C order to channels last).
+  struct Quantize {};
+  // u8 or f32 to f32; may change the storage order.
+  struct Dequantize {};
+  // inputs {x [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW];
+  // weights [OC, C / groups, kH, kW]. x is u8 for weights in s8; for weights in f32 all is f32.
+  struct Convolution {
+    ProductWeights weights;
+    int64_t groups = 1;
+    Window2d window;
   };
-  Kind kind = Kind::kCopy;
+  // The same for inputs {x [..., depth]} or {x, residual}, output [..., OC], weights [OC, depth].
+  struct Linear {
+    ProductWeights weights;
+  };
+  // As Linear for an f32 input that is quantized by its own range in every run; weights s8, residual and output f32.
+  struct DynamicLinear {
+    ProductWeights weights;
+    DynamicRange range;
+  };
+  // u8 to u8 with equal qparams, or f32 to f32; taps outside the image do not count.
+  struct MaxPool {
+    Window2d window;
+  };
+  // A window is divided by divisor_override if that is not 0; else by the number of its taps, those in the padding (up
+  // to pad rows and columns on every side) among them if count_include_pad. Every window covers at least one element of
+  // the image.
+  struct AveragePool {
+    Window2d window;
+    bool count_include_pad = true;
+    int64_t divisor_override = 0;
+    std::optional<PlanQParams> rounding;  // of an f32 input: to what x is rounded before it is added
+  };
+  // Two inputs, each of the output's shape or broadcast to it as in PyTorch.
+  struct Add {};
+  struct Mul {};
+  // The inputs one behind the other along `axis`.
+  struct Concat {
+    int64_t axis = 0;
+  };
+  // u8 to u8 or f32 of the same shape: output = table[q].
+  struct Map {
+    Tensor table;  // u8 or f32 [256]
+  };
+  // The same elements in C order of the shape (reshape); dtype and qparams as the input.
+  struct Copy {};
+  // A view in C order or channels last: dtype (but for f32 to bf16 and back), sizes and qparams as the input.
+  struct Arrange {};
+  // f32 [..., columns] to the same.
+  struct LayerNorm {
+    Tensor gamma, beta;  // f32 [columns] or undefined
+    double epsilon = 0;
+  };
+  // q [N, H, L, D], k [N, H, S, D], v [N, H, S, E] f32 with dense last axes; output f32 [N, L, H, E].
+  struct Attention {
+    double factor = 1;
+  };
+  using Form = std::variant<Quantize, Dequantize, Convolution, Linear, DynamicLinear, MaxPool, AveragePool, Add, Mul,
+                            Concat, Map, Copy, Arrange, LayerNorm, Attention>;
+  // The forms by name, in the order of Form.
+  enum class Kind {
+    kQuantize,
+    kDequantize,
+    kConvolution,
+    kLinear,
+    kDynamicLinear,
+    kMaxPool,
+    kAveragePool,
+    kAdd,
+    kMul,
+    kConcat,
+    kMap,
+    kCopy,
+    kArrange,
+    kLayerNorm,
+    kAttention,
+  };
+
   std::string name;            // the node at the end of what was fused
   std::vector<size_t> inputs;  // indices of buffers
   size_t output = 0;
-  // The output may lie on the bytes of this input (same shape and element size); -1: on none. When it does, the backend finds equal
-  // pointers, and must read an element of that input before it writes the element at the same place.
+  // The output may lie on the bytes of this input (same shape and element size); -1: on none. When it does, the backend
+  // finds equal pointers, and must read an element of that input before it writes the element at the same place.
   int in_place_input = -1;
-  Activation activation;  // all but kMaxPool, kMap, kCopy
+  Activation activation;  // kNone for those that move bytes
+  Form form;
 
-  // Linear layers and kConvolution: weight s8 or f32 [OC, C / groups, kH, kW] or [OC, depth] in C order, the scales of s8 f32 [OC], bias f32
-  // [OC] or undefined.
-  Tensor weight, weight_scales, bias;
-  int64_t groups = 1;
-  Window2d window;  // kConvolution, pools
-  // kAveragePool: a window is divided by divisor_override if that is not 0; else by the number of its taps, those in the padding (up to
-  // pad rows and columns on every side) among them if count_include_pad. Every window covers at least one element of the image.
-  bool count_include_pad = true;
-  int64_t divisor_override = 0;
-  std::optional<PlanQParams> rounding;  // kAveragePool of f32: to what x is rounded before it is added
-  int64_t axis = 0;                     // kConcat
-  Tensor table;                         // kMap: u8 or f32 [256]
-  Tensor gamma, beta;                   // kLayerNorm: f32 [columns] or undefined
-  double epsilon = 0;                   // kLayerNorm; of kDynamicLinear the smallest scale
-  int32_t qmin = 0, qmax = 255;         // kDynamicLinear: the range of the input's integers
-  double factor = 1;                    // kAttention
+  Kind kind() const { return static_cast<Kind>(form.index()); }
+  // The fields of a step whose kind() says that it has this form.
+  template <class T> const T& as() const { return *std::get_if<T>(&form); }
+  template <class T> T& as() { return *std::get_if<T>(&form); }
+  // Of a convolution or linear layer; null for all else.
+  const ProductWeights* weights() const;
+  ProductWeights* weights() { return const_cast<ProductWeights*>(std::as_const(*this).weights()); }
 };
 
 struct Plan {
@@ -163,11 +222,13 @@ struct Plan {
 
 // A convolution or linear layer in f32.
 bool has_float_weight(const PlanStep& step);
+// The largest integer that s8 weights are multiplied with; 0 for a step without such.
+int32_t largest_factor(const Plan& plan, const PlanStep& step);
 
-std::string_view to_string(PlanStep::Kind kind);    // "convolution"
-std::string_view to_string(Activation::Kind kind);  // "hard_swish"
+std::string_view to_string(PlanStep::Kind kind);  // "convolution"
 
-// The numbers of the formulas at the top of this file. A multiplier is computed in double from the f32 scales and rounded once to f32.
+// The numbers of the formulas at the top of this file. A multiplier is computed in double from the f32 scales and
+// rounded once to f32.
 struct Requantization {
   std::vector<float> multiplier;  // kConvolution, kLinear: [OC]; kAdd, kConcat: one an input; else one
   std::vector<float> offset;      // [OC], kConvolution and kLinear only: bias, divided by the output's scale if folded
@@ -179,25 +240,26 @@ struct Requantization {
 // kAveragePool divides by the taps of a window: `divisor` is theirs (windows at a border may have fewer).
 Requantization requantization(const Plan& plan, const PlanStep& step, int64_t divisor = 1);
 
-// qparams of the input of a kDynamicLinear step whose smallest and largest elements these are, as choose_qparams.tensor has them
-// (torch/ao/quantization/fx/_decomposed.py), in f32: the range takes in 0, scale = max(width / (qmax - qmin), epsilon).
-PlanQParams dynamic_qparams(const PlanStep& step, float min, float max);
+// qparams of a dynamic linear layer's input whose smallest and largest elements these are, as choose_qparams.tensor has
+// them (torch/ao/quantization/fx/_decomposed.py), in f32: the range takes in 0, scale = max(width / (qmax - qmin),
+// epsilon).
+PlanQParams dynamic_qparams(const DynamicRange& range, float min, float max);
 
-// activation(t) as the formulas have it: the same bits natively and in WASM. `out` may be x.
-void apply_activation(const Activation& activation, const float* x, int64_t n, float* out);
 // What quantize_result needs for these qparams.
 Requantization rounding_to(const PlanQParams& qparams);
 // q of the formulas for y = activation(t).
 uint8_t quantize_result(float y, const Requantization& to);
 
-// The taps of an average window at output (oh, ow): which rows and columns of the image it covers, and by what it is divided.
+// The taps of an average window at output (oh, ow): which rows and columns of the image [N, C, H, W] it covers, and by
+// what it is divided.
 struct AverageWindow {
   int64_t row_begin, row_end, column_begin, column_end, divisor;
 };
-AverageWindow average_window(const Plan& plan, const PlanStep& step, int64_t oh, int64_t ow);
+AverageWindow average_window(const PlanStep::AveragePool& pool, const Shape& image, int64_t oh, int64_t ow);
 
-// A copy of the plan for given values of its symbols, with the arena laid out: buffers whose lives do not overlap share bytes, and outputs
-// lie on a dying input where in_place_input allows it. Throws Error{kUnsupported} naming the buffer whose size stays unknown.
+// A copy of the plan for given values of its symbols, with the arena laid out: buffers whose lives do not overlap share
+// bytes, and outputs lie on a dying input where in_place_input allows it. Throws Error{kUnsupported} naming the buffer
+// whose size stays unknown.
 Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols);
 
 }  // namespace qdq

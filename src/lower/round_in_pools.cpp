@@ -8,7 +8,7 @@ std::vector<size_t> round_in_pools(Plan& plan) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
   std::vector<size_t> writer(plan.buffers.size(), kNone), readers(plan.buffers.size(), 0);
   for (const PlanBuffer& buffer : plan.buffers)
-    if (buffer.place == PlanBuffer::Place::kView) ++readers[buffer.base];
+    if (buffer.location == PlanBuffer::Location::kView) ++readers[buffer.base];
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     writer[plan.steps[s].output] = s;
     for (const size_t input : plan.steps[s].inputs) ++readers[input];
@@ -17,14 +17,14 @@ std::vector<size_t> round_in_pools(Plan& plan) {
   bool changes = false;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     PlanStep& pool = plan.steps[s];
-    if (pool.kind != PlanStep::Kind::kAveragePool) continue;
+    if (pool.kind() != PlanStep::Kind::kAveragePool) continue;
     const size_t rounded = pool.inputs[0], q = writer[rounded];
-    if (q == kNone || plan.buffers[rounded].place != PlanBuffer::Place::kArena || readers[rounded] != 1) continue;
+    if (q == kNone || plan.buffers[rounded].location != PlanBuffer::Location::kArena || readers[rounded] != 1) continue;
     const PlanStep& quantize = plan.steps[q];
-    if (quantize.kind != PlanStep::Kind::kQuantize || quantize.activation.kind != Activation::Kind::kNone) continue;
+    if (quantize.kind() != PlanStep::Kind::kQuantize || quantize.activation.kind != Activation::Kind::kNone) continue;
     const PlanBuffer& x = plan.buffers[quantize.inputs[0]];
-    if (x.place == PlanBuffer::Place::kView || x.channels_last != plan.buffers[rounded].channels_last) continue;
-    pool.rounding = plan.buffers[rounded].qparams;
+    if (x.location == PlanBuffer::Location::kView || x.channels_last != plan.buffers[rounded].channels_last) continue;
+    pool.as<PlanStep::AveragePool>().rounding = plan.buffers[rounded].qparams;
     pool.inputs[0] = quantize.inputs[0];
     taken_by[q] = s;
     changes = true;

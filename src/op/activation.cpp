@@ -1,4 +1,6 @@
 // Activation functions: one tensor in, one of the same shape out.
+#include <limits>
+
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/math.h"
@@ -7,7 +9,9 @@ namespace qdq {
 namespace {
 
 // The result of sigmoid(int tensor) and the like is f32.
-MetaValue infer_float_like_self(const Call<TensorMeta>& call) { return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes); }
+MetaValue infer_float_like_self(const Call<TensorMeta>& call) {
+  return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes);
+}
 
 // f(C) -> C of every element, for float and integer tensors alike; f chooses, it does not round.
 template <class F> Value any_formula(const Call<Tensor>& call, const F& f) {
@@ -22,7 +26,8 @@ template <class F> Value float_formula(const Call<Tensor>& call, const F& f) {
   return run_loops(x, x.dtype(), x.dtype(), &f, kFloatLoops<F>);
 }
 
-// f(double) -> double, rounded once; for formulas with transcendental functions. Integers become f32 where inference says so.
+// f(double) -> double, rounded once; for formulas with transcendental functions. Integers become f32 where inference
+// says so.
 template <class F> Value exact_formula(const Call<Tensor>& call, F f) {
   const DType out = result_meta(call).dtype;
   check_float(out, call.op().target);
@@ -62,7 +67,8 @@ Value eval_leaky_relu(const Call<Tensor>& call) {
 
 Value eval_threshold(const Call<Tensor>& call) {
   const double threshold = call.number(1), value = call.number(2);
-  return any_formula(call, [=](auto x) { return x <= saturate<decltype(x)>(threshold) ? saturate<decltype(x)>(value) : x; });
+  return any_formula(call,
+                     [=](auto x) { return x <= saturate<decltype(x)>(threshold) ? saturate<decltype(x)>(value) : x; });
 }
 
 Value eval_hardshrink(const Call<Tensor>& call) {
@@ -85,21 +91,25 @@ double gelu_tanh_of(double x) {
 }
 Value eval_gelu(const Call<Tensor>& call) {
   const std::string& approximate = call.string(1);
-  QDQ_CHECK(approximate == "none" || approximate == "tanh", kInvalidArgument, call.op().target, " wants approximate 'none' or 'tanh', found '",
-            approximate, "'");
+  QDQ_CHECK(approximate == "none" || approximate == "tanh", kInvalidArgument, call.op().target,
+            " wants approximate 'none' or 'tanh', found '", approximate, "'");
   return exact_formula(call, approximate == "none" ? gelu_of : gelu_tanh_of);
 }
 
 Value elu_with(const Call<Tensor>& call, double alpha, double scale, double input_scale) {
-  return exact_formula(call, [=](double x) { return x > 0 ? x * scale : math::expm1(x * input_scale) * alpha * scale; });
+  return exact_formula(call,
+                       [=](double x) { return x > 0 ? x * scale : math::expm1(x * input_scale) * alpha * scale; });
 }
 Value eval_elu(const Call<Tensor>& call) { return elu_with(call, call.number(1), call.number(2), call.number(3)); }
 Value eval_celu(const Call<Tensor>& call) { return elu_with(call, call.number(1), 1, 1 / call.number(1)); }
-Value eval_selu(const Call<Tensor>& call) { return elu_with(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
+Value eval_selu(const Call<Tensor>& call) {
+  return elu_with(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
+}
 
 Value eval_softplus(const Call<Tensor>& call) {
   const double beta = call.number(1), threshold = call.number(2);
-  return exact_formula(call, [=](double x) { return x * beta > threshold ? x : math::log1p(math::exp(x * beta)) / beta; });
+  return exact_formula(call,
+                       [=](double x) { return x * beta > threshold ? x : math::log1p(math::exp(x * beta)) / beta; });
 }
 
 // weight: one number, or one for each channel (axis 1).
@@ -120,8 +130,10 @@ Value eval_prelu(const Call<Tensor>& call) {
 }
 MetaValue infer_prelu(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &weight = call.tensor(1);
-  QDQ_CHECK(numel_of(weight.sizes) == SymInt(1) || (x.sizes.size() >= 2 && may_be_equal(numel_of(weight.sizes), x.sizes[1])), kInvalidArgument,
-            "prelu got a weight of shape ", to_string(weight.sizes), " for an input of shape ", to_string(x.sizes));
+  QDQ_CHECK(
+      numel_of(weight.sizes) == SymInt(1) || (x.sizes.size() >= 2 && may_be_equal(numel_of(weight.sizes), x.sizes[1])),
+      kInvalidArgument, "prelu got a weight of shape ", to_string(weight.sizes), " for an input of shape ",
+      to_string(x.sizes));
   return infer_like_self(call);
 }
 
@@ -138,47 +150,60 @@ Value eval_glu(const Call<Tensor>& call) {
   QDQ_CHECK(size % 2 == 0, kInvalidArgument, "glu wants an even size in axis ", axis, ", found ", size);
   check_float(x.dtype(), call.op().target);
   const auto formula = [](double v, double gate) { return v * sigmoid_of(gate); };
-  return run_loops(x.slice(axis, 0, size / 2), x.slice(axis, size / 2, size), x.dtype(), x.dtype(), &formula, kDoubleLoops<decltype(formula)>);
+  return run_loops(x.slice(axis, 0, size / 2), x.slice(axis, size / 2, size), x.dtype(), x.dtype(), &formula,
+                   kDoubleLoops<decltype(formula)>);
 }
 
 }  // namespace
 
 void add_activation_ops(std::vector<OpDef>& ops) {
-  const Roles roles{.activation = 0};
-  const Roles clamping{.activation = 0, .shares_qparams = true};
-  const auto add = [&](std::string_view line, Eval eval, Roles r, Infer infer = infer_like_self) { ops.push_back(define(line, infer, eval, r)); };
-  add("aten::relu(Tensor self) -> Tensor", eval_relu, clamping);
-  add("aten::relu_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_relu>, clamping);
-  add("aten::relu6(Tensor self) -> Tensor", eval_relu6, clamping);
-  add("aten::relu6_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_relu6>, clamping);
-  add("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", eval_hardtanh, clamping);
-  add("aten::hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)", in_place<eval_hardtanh>, clamping);
-  add("aten::hardswish(Tensor self) -> Tensor", eval_hardswish, roles);
-  add("aten::hardswish_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_hardswish>, roles);
-  add("aten::hardsigmoid(Tensor self) -> Tensor", eval_hardsigmoid, roles);
-  add("aten::hardsigmoid_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_hardsigmoid>, roles);
-  add("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", eval_leaky_relu, roles);
-  add("aten::leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)", in_place<eval_leaky_relu>, roles);
-  add("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", eval_threshold, roles);
-  add("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", eval_hardshrink, roles);
-  add("aten::sigmoid(Tensor self) -> Tensor", eval_exact<sigmoid_of>, roles, infer_float_like_self);
-  add("aten::sigmoid_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<sigmoid_of>>, roles);
-  add("aten::tanh(Tensor self) -> Tensor", eval_exact<math::tanh>, roles, infer_float_like_self);
-  add("aten::tanh_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<math::tanh>>, roles);
-  add("aten::silu(Tensor self) -> Tensor", eval_exact<silu_of>, roles);
-  add("aten::silu_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<silu_of>>, roles);
-  add("aten::mish(Tensor self) -> Tensor", eval_exact<mish_of>, roles);
-  add("aten::mish_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<mish_of>>, roles);
-  add("aten::log_sigmoid(Tensor self) -> Tensor", eval_exact<log_sigmoid_of>, roles);
-  add("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", eval_gelu, roles);
-  add("aten::gelu_(Tensor(a!) self, *, str approximate=\"none\") -> Tensor(a!)", in_place<eval_gelu>, roles);
-  add("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", eval_elu, roles);
-  add("aten::elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)", in_place<eval_elu>, roles);
-  add("aten::celu(Tensor self, Scalar alpha=1.) -> Tensor", eval_celu, roles);
-  add("aten::selu(Tensor self) -> Tensor", eval_selu, roles);
-  add("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", eval_softplus, roles);
-  add("aten::prelu(Tensor self, Tensor weight) -> Tensor", eval_prelu, Roles{.activation = 0, .weight = 1}, infer_prelu);
-  add("aten::glu(Tensor self, int dim=-1) -> Tensor", eval_glu, roles, infer_glu);
+  using Kind = kernel::Activation::Kind;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Computes relu{{Kind::kClamp, 0, kInfinity}}, relu6{{Kind::kClamp, 0, 6}};
+  const Computes hardtanh{{Kind::kClamp}, 1, 2}, leaky_relu{{Kind::kLeakyRelu}, -1, -1, 1};
+  const Computes hardswish{{Kind::kHardSwish}}, hardsigmoid{{Kind::kHardSigmoid}}, sigmoid{{Kind::kSigmoid}};
+  const Computes tanh{{Kind::kTanh}}, silu{{Kind::kSilu}}, gelu{{Kind::kGelu}}, no_kernel{};
+  const auto add = [&](std::string_view line, Eval eval, const Computes& computes, Infer infer = infer_like_self) {
+    const bool clamps = computes.function.kind == Kind::kClamp;
+    ops.push_back(define(line, infer, eval, {.activation = 0, .shares_qparams = clamps}, Family::kActivation));
+    ops.back().computes = computes;
+  };
+  add("aten::relu(Tensor self) -> Tensor", eval_relu, relu);
+  add("aten::relu_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_relu>, relu);
+  add("aten::relu6(Tensor self) -> Tensor", eval_relu6, relu6);
+  add("aten::relu6_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_relu6>, relu6);
+  add("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", eval_hardtanh, hardtanh);
+  add("aten::hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)", in_place<eval_hardtanh>,
+      hardtanh);
+  add("aten::hardswish(Tensor self) -> Tensor", eval_hardswish, hardswish);
+  add("aten::hardswish_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_hardswish>, hardswish);
+  add("aten::hardsigmoid(Tensor self) -> Tensor", eval_hardsigmoid, hardsigmoid);
+  add("aten::hardsigmoid_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_hardsigmoid>, hardsigmoid);
+  add("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", eval_leaky_relu, leaky_relu);
+  add("aten::leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)", in_place<eval_leaky_relu>,
+      leaky_relu);
+  add("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", eval_threshold, no_kernel);
+  add("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", eval_hardshrink, no_kernel);
+  add("aten::sigmoid(Tensor self) -> Tensor", eval_exact<sigmoid_of>, sigmoid, infer_float_like_self);
+  add("aten::sigmoid_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<sigmoid_of>>, sigmoid);
+  add("aten::tanh(Tensor self) -> Tensor", eval_exact<math::tanh>, tanh, infer_float_like_self);
+  add("aten::tanh_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<math::tanh>>, tanh);
+  add("aten::silu(Tensor self) -> Tensor", eval_exact<silu_of>, silu);
+  add("aten::silu_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<silu_of>>, silu);
+  add("aten::mish(Tensor self) -> Tensor", eval_exact<mish_of>, no_kernel);
+  add("aten::mish_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<mish_of>>, no_kernel);
+  add("aten::log_sigmoid(Tensor self) -> Tensor", eval_exact<log_sigmoid_of>, no_kernel);
+  add("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", eval_gelu, gelu);
+  add("aten::gelu_(Tensor(a!) self, *, str approximate=\"none\") -> Tensor(a!)", in_place<eval_gelu>, gelu);
+  add("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", eval_elu, no_kernel);
+  add("aten::elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)",
+      in_place<eval_elu>, no_kernel);
+  add("aten::celu(Tensor self, Scalar alpha=1.) -> Tensor", eval_celu, no_kernel);
+  add("aten::selu(Tensor self) -> Tensor", eval_selu, no_kernel);
+  add("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", eval_softplus, no_kernel);
+  ops.push_back(define("aten::prelu(Tensor self, Tensor weight) -> Tensor", infer_prelu, eval_prelu,
+                       {.activation = 0, .weight = 1}));
+  ops.push_back(define("aten::glu(Tensor self, int dim=-1) -> Tensor", infer_glu, eval_glu, {.activation = 0}));
 }
 
 }  // namespace qdq

@@ -7,33 +7,38 @@ namespace qdq {
 namespace {
 
 // Where the schema keeps things; gqa -1: it has none.
-struct Places {
+struct AttentionArguments {
   size_t mask, dropout, causal, scale;
   int gqa;
 };
-constexpr Places kPlain{3, 4, 5, 6, 7};
-constexpr Places kFlash{5, 3, 4, 6, -1};
+constexpr AttentionArguments kPlain{3, 4, 5, 6, 7};
+constexpr AttentionArguments kFlash{5, 3, 4, 6, -1};
 
-template <class T> bool is_grouped(const Call<T>& call, const Places& at) { return at.gqa >= 0 && call.boolean(static_cast<size_t>(at.gqa)); }
+template <class T> bool is_grouped(const Call<T>& call, const AttentionArguments& at) {
+  return at.gqa >= 0 && call.boolean(static_cast<size_t>(at.gqa));
+}
 
-// query [..., H, L, E], key [..., H, S, E], value [..., H, S, V] -> [..., H, L, V]. With grouped queries key and value have fewer heads,
-// each of which serves a run of query heads.
-SymShape result_sizes(const Call<TensorMeta>& call, const Places& at) {
+// query [..., H, L, E], key [..., H, S, E], value [..., H, S, V] -> [..., H, L, V]. With grouped queries key and value
+// have fewer heads, each of which serves a run of query heads.
+SymShape result_sizes(const Call<TensorMeta>& call, const AttentionArguments& at) {
   const SymShape &q = call.tensor(0).sizes, &k = call.tensor(1).sizes, &v = call.tensor(2).sizes;
-  QDQ_CHECK(q.size() >= 2 && k.size() >= 2 && v.size() >= 2, kInvalidArgument, call.op().target, " wants at least 2 dimensions, found shapes ",
-            to_string(q), ", ", to_string(k), ", ", to_string(v));
-  QDQ_CHECK(may_be_equal(q.back(), k.back()) && may_be_equal(k[k.size() - 2], v[v.size() - 2]), kInvalidArgument, call.op().target,
-            " cannot combine shapes ", to_string(q), ", ", to_string(k), " and ", to_string(v));
+  QDQ_CHECK(q.size() >= 2 && k.size() >= 2 && v.size() >= 2, kInvalidArgument, call.op().target,
+            " wants at least 2 dimensions, found shapes ", to_string(q), ", ", to_string(k), ", ", to_string(v));
+  QDQ_CHECK(may_be_equal(q.back(), k.back()) && may_be_equal(k[k.size() - 2], v[v.size() - 2]), kInvalidArgument,
+            call.op().target, " cannot combine shapes ", to_string(q), ", ", to_string(k), " and ", to_string(v));
   const auto batch = [](const SymShape& sizes) { return SymShape(sizes.begin(), sizes.end() - 2); };
   SymShape sizes = is_grouped(call, at) ? batch(q) : broadcast_shapes(batch(q), broadcast_shapes(batch(k), batch(v)));
   sizes.push_back(q[q.size() - 2]);
   sizes.push_back(v.back());
   return sizes;
 }
-MetaValue infer_attention(const Call<TensorMeta>& call) { return tensor_meta(call.tensor(0).dtype, result_sizes(call, kPlain)); }
+MetaValue infer_attention(const Call<TensorMeta>& call) {
+  return tensor_meta(call.tensor(0).dtype, result_sizes(call, kPlain));
+}
 MetaValue infer_flash(const Call<TensorMeta>& call) {
   const SymShape sizes = result_sizes(call, kFlash);
-  const TensorMeta sums = tensor_meta(call.tensor(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32, SymShape(sizes.begin(), sizes.end() - 1));
+  const TensorMeta sums = tensor_meta(call.tensor(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32,
+                                      SymShape(sizes.begin(), sizes.end() - 1));
   return MetaValue::List{tensor_meta(call.tensor(0).dtype, sizes), sums};
 }
 
@@ -42,7 +47,8 @@ Tensor spread(const Tensor& x, const Shape& batch, bool grouped) {
   Tensor from = x;
   if (grouped && x.dim() >= 3 && x.size(-3) != batch.back()) {
     const int64_t heads = x.size(-3);
-    QDQ_CHECK(heads > 0 && batch.back() % heads == 0, kInvalidArgument, batch.back(), " query heads cannot share ", heads, " key heads");
+    QDQ_CHECK(heads > 0 && batch.back() % heads == 0, kInvalidArgument, batch.back(), " query heads cannot share ",
+              heads, " key heads");
     Shape sizes = x.sizes();
     sizes.insert(sizes.end() - 2, batch.back() / heads);
     from = x.unsqueeze(-3).expand(sizes);
@@ -55,8 +61,9 @@ Tensor spread(const Tensor& x, const Shape& batch, bool grouped) {
   return from.expand(full).reshape({numel_of(batch), x.size(-2), x.size(-1)}).contiguous();
 }
 
-// The mask as numbers to add, [..., L, S]: a bool mask is 0 where true and -inf where false; a causal one hides keys after the query.
-Tensor additive_mask(const Call<Tensor>& call, const Places& at, int64_t L, int64_t S) {
+// The mask as numbers to add, [..., L, S]: a bool mask is 0 where true and -inf where false; a causal one hides keys
+// after the query.
+Tensor additive_mask(const Call<Tensor>& call, const AttentionArguments& at, int64_t L, int64_t S) {
   constexpr double kHidden = -std::numeric_limits<double>::infinity();
   if (call.boolean(at.causal)) {
     QDQ_CHECK(call.is_none(at.mask), kInvalidArgument, call.op().target, " takes a mask or is_causal, not both");
@@ -71,9 +78,11 @@ Tensor additive_mask(const Call<Tensor>& call, const Places& at, int64_t L, int6
   return map<double>(mask.to(DType::kF64), [](double keep) { return keep != 0 ? 0 : kHidden; });
 }
 
-// One query against all keys, in double: weights = softmax(q k scale + mask), out = weights v. A query whose keys are all hidden gives 0.
-// Returns log(sum exp) of the scores.
-template <class C> double attend(const C* q, const C* k, const C* v, const double* mask, double scale, int64_t S, int64_t E, int64_t V, C* out) {
+// One query against all keys, in double: weights = softmax(q k scale + mask), out = weights v. A query whose keys are
+// all hidden gives 0. Returns log(sum exp) of the scores.
+template <class C>
+double attend(const C* q, const C* k, const C* v, const double* mask, double scale, int64_t S, int64_t E, int64_t V,
+              C* out) {
   std::vector<double> scores(static_cast<size_t>(S)), sums(static_cast<size_t>(V));
   double largest = -std::numeric_limits<double>::infinity();
   for (int64_t s = 0; s < S; ++s) {
@@ -96,10 +105,12 @@ template <class C> double attend(const C* q, const C* k, const C* v, const doubl
   return largest + math::log(total);
 }
 
-Value attention(const Call<Tensor>& call, const Places& at, const Shape& sizes, bool has_sums) {
-  QDQ_CHECK(call.number(at.dropout) == 0, kUnsupported, call.op().target, " with dropout draws random numbers: export the model in evaluation mode");
+Value attention(const Call<Tensor>& call, const AttentionArguments& at, const Shape& sizes, bool has_sums) {
+  QDQ_CHECK(call.number(at.dropout) == 0, kUnsupported, call.op().target,
+            " with dropout draws random numbers: export the model in evaluation mode");
   const Shape batch(sizes.begin(), sizes.end() - 2);
-  const int64_t L = call.tensor(0).size(-2), E = call.tensor(0).size(-1), S = call.tensor(1).size(-2), V = call.tensor(2).size(-1);
+  const int64_t L = call.tensor(0).size(-2), E = call.tensor(0).size(-1), S = call.tensor(1).size(-2),
+                V = call.tensor(2).size(-1);
   const double scale = call.is_none(at.scale) ? 1 / std::sqrt(static_cast<double>(E)) : call.number(at.scale);
   Shape all = batch;
   all.insert(all.end(), {L, S});
@@ -114,18 +125,21 @@ Value attention(const Call<Tensor>& call, const Places& at, const Shape& sizes, 
     const Tensor out = Tensor::empty(sizes, c), sums = Tensor::empty(Shape(sizes.begin(), sizes.end() - 1), c);
     for (int64_t row = 0; row < numel_of(batch) * L; ++row) {
       const int64_t b = row / L;
-      const double sum = attend(q.data<C>() + row * E, k.data<C>() + b * S * E, v.data<C>() + b * S * V, mask.data<double>() + row * S, scale, S, E,
-                                V, out.data<C>() + row * V);
+      const double sum = attend(q.data<C>() + row * E, k.data<C>() + b * S * E, v.data<C>() + b * S * V,
+                                mask.data<double>() + row * S, scale, S, E, V, out.data<C>() + row * V);
       sums.data<C>()[row] = static_cast<C>(sum);
     }
     if (!has_sums) return out.to(dtype);
     return Value::List{out.to(dtype), sums};
   });
 }
-Value eval_attention(const Call<Tensor>& call) { return attention(call, kPlain, constant_shape(result_meta(call).sizes), false); }
+Value eval_attention(const Call<Tensor>& call) {
+  return attention(call, kPlain, constant_shape(result_meta(call).sizes), false);
+}
 Value eval_flash(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
-  return attention(call, kFlash, constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes), true);
+  return attention(call, kFlash, constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes),
+                   true);
 }
 
 }  // namespace
@@ -133,13 +147,15 @@ Value eval_flash(const Call<Tensor>& call) {
 void add_attention_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0, .other = 1};
   ops.push_back(
-      define("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool "
+      define("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
+             "dropout_p=0., bool "
              "is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-             infer_attention, eval_attention, roles));
+             infer_attention, eval_attention, roles, Family::kAttention));
   ops.push_back(
-      define("aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, "
+      define("aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float "
+             "dropout_p=0., bool is_causal=False, *, "
              "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-             infer_flash, eval_flash, roles));
+             infer_flash, eval_flash, roles, Family::kAttention));
 }
 
 }  // namespace qdq

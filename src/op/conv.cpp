@@ -1,7 +1,8 @@
 // Convolutions and transposed convolutions over one, two or three axes.
 //
-// Axes: N batch, C input channels, O output channels, G groups, then the spatial axes D H W; a missing one has the extent 1.
-// Every sum runs over (c, kd, kh, kw) ascending in double (integers: 64 bits), is rounded once and then gets the bias.
+// Axes: N batch, C input channels, O output channels, G groups, then the spatial axes D H W; a missing one has the
+// extent 1. Every sum runs over (c, kd, kh, kw) ascending in double (integers: 64 bits), is rounded once and then gets
+// the bias.
 #include <array>
 
 #include "op/elements.h"
@@ -20,14 +21,15 @@ struct Conv {
 };
 
 // Where the schema keeps stride, padding, dilation, groups, output padding and the transposed flag; -1: it has none.
-struct Places {
+struct ConvArguments {
   int stride, padding, dilation, groups, output_padding, transposed;
 };
-constexpr Places kConv{3, 4, 5, 6, -1, -1};
-constexpr Places kConvTranspose{3, 4, 7, 6, 5, -1};
-constexpr Places kConvolution{3, 4, 5, 8, 7, 6};
+constexpr ConvArguments kConv{3, 4, 5, 6, -1, -1};
+constexpr ConvArguments kConvTranspose{3, 4, 7, 6, 5, -1};
+constexpr ConvArguments kConvolution{3, 4, 5, 8, 7, 6};
 
-// "same": the output has the input's extent at stride 1; the odd element of padding goes to the high end (ATen/native/Convolution.cpp).
+// "same": the output has the input's extent at stride 1; the odd element of padding goes to the high end
+// (ATen/native/Convolution.cpp).
 template <class T> void read_padding(const Call<T>& call, size_t place, const SymShape& weight, Conv& conv) {
   const size_t axes = weight.size() - 2;
   if (!call[place].template is<std::string>()) {
@@ -37,10 +39,12 @@ template <class T> void read_padding(const Call<T>& call, size_t place, const Sy
   conv.pad_low.assign(axes, 0);
   conv.pad_high.assign(axes, 0);
   const std::string& mode = call.string(place);
-  QDQ_CHECK(mode == "same" || mode == "valid", kInvalidArgument, call.op().target, " wants padding 'same' or 'valid', found '", mode, "'");
+  QDQ_CHECK(mode == "same" || mode == "valid", kInvalidArgument, call.op().target,
+            " wants padding 'same' or 'valid', found '", mode, "'");
   if (mode == "valid") return;
   for (size_t a = 0; a < axes; ++a) {
-    QDQ_CHECK(conv.stride[a] == 1, kInvalidArgument, call.op().target, " with padding 'same' wants stride 1, found ", conv.stride[a]);
+    QDQ_CHECK(conv.stride[a] == 1, kInvalidArgument, call.op().target, " with padding 'same' wants stride 1, found ",
+              conv.stride[a]);
     const std::optional<int64_t> kernel = weight[a + 2].constant();
     QDQ_CHECK(kernel.has_value(), kInvalidArgument, call.op().target, " wants a weight of known shape");
     const int64_t total = conv.dilation[a] * (*kernel - 1);
@@ -49,10 +53,11 @@ template <class T> void read_padding(const Call<T>& call, size_t place, const Sy
   }
 }
 
-template <class T> Conv read_conv(const Call<T>& call, const Places& at, bool transposed, const SymShape& weight) {
+template <class T>
+Conv read_conv(const Call<T>& call, const ConvArguments& at, bool transposed, const SymShape& weight) {
   const auto place = [](int i) { return static_cast<size_t>(i); };
-  QDQ_CHECK(weight.size() >= 3 && weight.size() <= 5, kInvalidArgument, call.op().target, " wants a weight of 3 to 5 dimensions, found shape ",
-            to_string(weight));
+  QDQ_CHECK(weight.size() >= 3 && weight.size() <= 5, kInvalidArgument, call.op().target,
+            " wants a weight of 3 to 5 dimensions, found shape ", to_string(weight));
   const size_t axes = weight.size() - 2;
   Conv conv;
   conv.transposed = at.transposed >= 0 ? call.boolean(place(at.transposed)) : transposed;
@@ -63,7 +68,8 @@ template <class T> Conv read_conv(const Call<T>& call, const Places& at, bool tr
   if (at.output_padding >= 0) conv.output_padding = call.integers(place(at.output_padding), axes);
   const auto check = [&](const std::vector<int64_t>& values, const char* name, int64_t least) {
     for (const int64_t value : values)
-      QDQ_CHECK(value >= least && value <= (int64_t{1} << 31), kInvalidArgument, call.op().target, " got ", name, " ", value);
+      QDQ_CHECK(value >= least && value <= (int64_t{1} << 31), kInvalidArgument, call.op().target, " got ", name, " ",
+                value);
   };
   check(conv.stride, "stride", 1);
   check(conv.dilation, "dilation", 1);
@@ -75,24 +81,26 @@ template <class T> Conv read_conv(const Call<T>& call, const Places& at, bool tr
   return conv;
 }
 
-MetaValue infer_with(const Call<TensorMeta>& call, const Places& places, bool transposed) {
+MetaValue infer_with(const Call<TensorMeta>& call, const ConvArguments& places, bool transposed) {
   const TensorMeta &x = call.tensor(0), &weight = call.tensor(1);
   const Conv conv = read_conv(call, places, transposed, weight.sizes);
   const size_t axes = weight.sizes.size() - 2;
   const bool batched = x.sizes.size() == axes + 2;
-  QDQ_CHECK(batched || x.sizes.size() == axes + 1, kInvalidArgument, call.op().target, " with a weight of shape ", to_string(weight.sizes),
-            " wants an input of ", axes + 1, " or ", axes + 2, " dimensions, found shape ", to_string(x.sizes));
+  QDQ_CHECK(batched || x.sizes.size() == axes + 1, kInvalidArgument, call.op().target, " with a weight of shape ",
+            to_string(weight.sizes), " wants an input of ", axes + 1, " or ", axes + 2, " dimensions, found shape ",
+            to_string(x.sizes));
   const SymInt channels = x.sizes[batched ? 1 : 0], groups(conv.groups);
   const SymInt wanted = conv.transposed ? weight.sizes[0] : weight.sizes[1] * groups;
   const SymInt outputs = conv.transposed ? weight.sizes[1] * groups : weight.sizes[0];
-  QDQ_CHECK(may_be_equal(channels, wanted), kInvalidArgument, call.op().target, " with a weight of shape ", to_string(weight.sizes), " and ",
-            conv.groups, " groups wants ", wanted.to_string(), " input channels, found ", channels.to_string());
+  QDQ_CHECK(may_be_equal(channels, wanted), kInvalidArgument, call.op().target, " with a weight of shape ",
+            to_string(weight.sizes), " and ", conv.groups, " groups wants ", wanted.to_string(),
+            " input channels, found ", channels.to_string());
   const std::optional<int64_t> divided = weight.sizes[0].constant();
-  QDQ_CHECK(!divided || *divided % conv.groups == 0, kInvalidArgument, call.op().target, " cannot split ", *divided, " channels into ", conv.groups,
-            " groups");
+  QDQ_CHECK(!divided || *divided % conv.groups == 0, kInvalidArgument, call.op().target, " cannot split ", *divided,
+            " channels into ", conv.groups, " groups");
   if (const TensorMeta* bias = call.optional_tensor(2)) {
-    QDQ_CHECK(bias->sizes.size() == 1 && may_be_equal(bias->sizes[0], outputs), kInvalidArgument, call.op().target, " wants a bias of shape [",
-              outputs.to_string(), "], found ", to_string(bias->sizes));
+    QDQ_CHECK(bias->sizes.size() == 1 && may_be_equal(bias->sizes[0], outputs), kInvalidArgument, call.op().target,
+              " wants a bias of shape [", outputs.to_string(), "], found ", to_string(bias->sizes));
   }
   SymShape sizes;
   if (batched) sizes.push_back(x.sizes[0]);
@@ -101,10 +109,12 @@ MetaValue infer_with(const Call<TensorMeta>& call, const Places& places, bool tr
     const SymInt extent = x.sizes[a + (batched ? 2 : 1)];
     const SymInt reach = (weight.sizes[a + 2] - SymInt(1)) * SymInt(conv.dilation[a]);
     const SymInt padding(conv.pad_low[a] + conv.pad_high[a]), stride(conv.stride[a]);
-    const SymInt out = conv.transposed ? (extent - SymInt(1)) * stride - padding + reach + SymInt(conv.output_padding[a] + 1)
-                                       : (extent + padding - reach - SymInt(1)).floor_div(stride) + SymInt(1);
-    QDQ_CHECK(!out.is_constant() || *out.constant() > 0, kInvalidArgument, call.op().target, " on an input of shape ", to_string(x.sizes),
-              " with a weight of shape ", to_string(weight.sizes), " has the output extent ", out.to_string(), " in spatial axis ", a);
+    const SymInt out = conv.transposed
+                           ? (extent - SymInt(1)) * stride - padding + reach + SymInt(conv.output_padding[a] + 1)
+                           : (extent + padding - reach - SymInt(1)).floor_div(stride) + SymInt(1);
+    QDQ_CHECK(!out.is_constant() || *out.constant() > 0, kInvalidArgument, call.op().target, " on an input of shape ",
+              to_string(x.sizes), " with a weight of shape ", to_string(weight.sizes), " has the output extent ",
+              out.to_string(), " in spatial axis ", a);
     sizes.push_back(out);
   }
   return tensor_meta(x.dtype, sizes);
@@ -119,7 +129,8 @@ struct Problem {
 // Operands and result are double or int64_t, in which the sums are kept.
 template <class C> Tensor run_conv(const Tensor& x, const Tensor& weight, const Problem& p) {
   const int64_t in_plane = p.in[0] * p.in[1] * p.in[2], taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
-  const Tensor out = Tensor::empty({p.batch, p.groups * p.group_outputs, p.out[0], p.out[1], p.out[2]}, DTypeOf<C>::value);
+  const Tensor out =
+      Tensor::empty({p.batch, p.groups * p.group_outputs, p.out[0], p.out[1], p.out[2]}, DTypeOf<C>::value);
   C* to = out.data<C>();
   std::vector<C> row(static_cast<size_t>(p.out[2]));
   for (int64_t n = 0; n < p.batch; ++n) {
@@ -131,15 +142,18 @@ template <class C> Tensor run_conv(const Tensor& x, const Tensor& weight, const 
           // One output row at a time: every element's sum still runs over the taps in order.
           std::fill(row.begin(), row.end(), C(0));
           for (int64_t tap = 0; tap < p.group_inputs * taps; ++tap) {
-            const int64_t c = tap / taps, kw = tap % p.kernel[2], kh = tap / p.kernel[2] % p.kernel[1], kd = tap % taps / (p.kernel[1] * p.kernel[2]);
-            const int64_t id = d * p.stride[0] - p.pad[0] + kd * p.dilation[0], ih = h * p.stride[1] - p.pad[1] + kh * p.dilation[1];
+            const int64_t c = tap / taps, kw = tap % p.kernel[2], kh = tap / p.kernel[2] % p.kernel[1],
+                          kd = tap % taps / (p.kernel[1] * p.kernel[2]);
+            const int64_t id = d * p.stride[0] - p.pad[0] + kd * p.dilation[0],
+                          ih = h * p.stride[1] - p.pad[1] + kh * p.dilation[1];
             if (id < 0 || id >= p.in[0] || ih < 0 || ih >= p.in[1]) continue;
             const C* from = group + c * in_plane + (id * p.in[1] + ih) * p.in[2];
             const C w = filter[tap];
             const int64_t first = kw * p.dilation[2] - p.pad[2];
             for (int64_t i = 0; i < p.out[2]; ++i) {
               const int64_t iw = first + i * p.stride[2];
-              if (iw >= 0 && iw < p.in[2]) row[static_cast<size_t>(i)] = add_wrapping(row[static_cast<size_t>(i)], mul_wrapping(w, from[iw]));
+              if (iw >= 0 && iw < p.in[2])
+                row[static_cast<size_t>(i)] = add_wrapping(row[static_cast<size_t>(i)], mul_wrapping(w, from[iw]));
             }
           }
           to = std::copy(row.begin(), row.end(), to);
@@ -150,10 +164,12 @@ template <class C> Tensor run_conv(const Tensor& x, const Tensor& weight, const 
   return out;
 }
 
-// The weight of a transposed convolution is [C, O / G, kD, kH, kW]. Output position o gets x[i] w[k] where o = i stride - pad + k dilation.
+// The weight of a transposed convolution is [C, O / G, kD, kH, kW]. Output position o gets x[i] w[k] where o = i stride
+// - pad + k dilation.
 template <class C> Tensor run_conv_transpose(const Tensor& x, const Tensor& weight, const Problem& p) {
   const int64_t in_plane = p.in[0] * p.in[1] * p.in[2], taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
-  const Tensor out = Tensor::empty({p.batch, p.groups * p.group_outputs, p.out[0], p.out[1], p.out[2]}, DTypeOf<C>::value);
+  const Tensor out =
+      Tensor::empty({p.batch, p.groups * p.group_outputs, p.out[0], p.out[1], p.out[2]}, DTypeOf<C>::value);
   C* to = out.data<C>();
   // The input index that reaches output o through tap k; -1 if there is none.
   const auto source = [&](size_t axis, int64_t o, int64_t k) {
@@ -169,7 +185,8 @@ template <class C> Tensor run_conv_transpose(const Tensor& x, const Tensor& weig
             C sum = 0;
             for (int64_t c = 0; c < p.group_inputs; ++c) {
               const C* plane = x.data<C>() + (n * p.groups * p.group_inputs + g * p.group_inputs + c) * in_plane;
-              const C* filter = weight.data<C>() + ((g * p.group_inputs + c) * p.group_outputs + o % p.group_outputs) * taps;
+              const C* filter =
+                  weight.data<C>() + ((g * p.group_inputs + c) * p.group_outputs + o % p.group_outputs) * taps;
               for (int64_t tap = 0; tap < taps; ++tap) {
                 const int64_t id = source(0, d, tap / (p.kernel[1] * p.kernel[2]));
                 const int64_t ih = source(1, h, tap / p.kernel[2] % p.kernel[1]);
@@ -187,7 +204,7 @@ template <class C> Tensor run_conv_transpose(const Tensor& x, const Tensor& weig
   return out;
 }
 
-Value eval_with(const Call<Tensor>& call, const Places& places, bool transposed) {
+Value eval_with(const Call<Tensor>& call, const ConvArguments& places, bool transposed) {
   const Tensor &x = call.tensor(0), &weight = call.tensor(1);
   const Shape sizes = constant_shape(result_meta(call).sizes);
   const Conv conv = read_conv(call, places, transposed, meta_of(weight).sizes);
@@ -221,49 +238,72 @@ Value eval_with(const Call<Tensor>& call, const Places& places, bool transposed)
   return out.reshape(sizes).to(x.dtype());
 }
 
-template <const Places& places, bool transposed> MetaValue infer_conv(const Call<TensorMeta>& call) { return infer_with(call, places, transposed); }
-template <const Places& places, bool transposed> Value eval_conv(const Call<Tensor>& call) { return eval_with(call, places, transposed); }
+template <const ConvArguments& places, bool transposed> MetaValue infer_conv(const Call<TensorMeta>& call) {
+  return infer_with(call, places, transposed);
+}
+template <const ConvArguments& places, bool transposed> Value eval_conv(const Call<Tensor>& call) {
+  return eval_with(call, places, transposed);
+}
 
 }  // namespace
 
 void add_conv_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0, .weight = 1, .bias = 2, .weight_axis = 0};
   const Roles transposed{.activation = 0, .weight = 1, .bias = 2, .weight_axis = 1};
-  const auto conv = [&](std::string_view line) { ops.push_back(define(line, infer_conv<kConv, false>, eval_conv<kConv, false>, roles)); };
-  const auto conv_transpose = [&](std::string_view line) {
-    ops.push_back(define(line, infer_conv<kConvTranspose, true>, eval_conv<kConvTranspose, true>, transposed));
+  const auto conv = [&](int axes, std::string_view line) {
+    ops.push_back(define(line, infer_conv<kConv, false>, eval_conv<kConv, false>, roles, Family::kConvolution));
+    ops.back().spatial_axes = axes;
   };
+  const auto conv_transpose = [&](int axes, std::string_view line) {
+    ops.push_back(define(line, infer_conv<kConvTranspose, true>, eval_conv<kConvTranspose, true>, transposed,
+                         Family::kTransposedConvolution));
+    ops.back().spatial_axes = axes;
+  };
+  conv(1,
+       "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], "
+       "SymInt[1] dilation=[1], SymInt "
+       "groups=1) -> Tensor");
+  conv(1,
+       "aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str "
+       "padding=\"valid\", SymInt[1] dilation=[1], "
+       "SymInt groups=1) -> Tensor");
   conv(
-      "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt "
-      "groups=1) -> Tensor");
-  conv(
-      "aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding=\"valid\", SymInt[1] dilation=[1], "
+      2,
+      "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
+      "SymInt[2] dilation=[1, 1], "
       "SymInt groups=1) -> Tensor");
-  conv(
-      "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], "
-      "SymInt groups=1) -> Tensor");
-  conv(
-      "aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"valid\", SymInt[2] dilation=[1, "
-      "1], SymInt groups=1) -> Tensor");
-  conv(
-      "aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, "
-      "1, 1], SymInt groups=1) -> Tensor");
-  conv(
-      "aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding=\"valid\", SymInt[3] "
-      "dilation=[1, 1, 1], SymInt groups=1) -> Tensor");
+  conv(2,
+       "aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str "
+       "padding=\"valid\", SymInt[2] dilation=[1, "
+       "1], SymInt groups=1) -> Tensor");
+  conv(3,
+       "aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, "
+       "0, 0], SymInt[3] dilation=[1, "
+       "1, 1], SymInt groups=1) -> Tensor");
+  conv(3,
+       "aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str "
+       "padding=\"valid\", SymInt[3] "
+       "dilation=[1, 1, 1], SymInt groups=1) -> Tensor");
   conv_transpose(
-      "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] "
+      1,
+      "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] "
+      "padding=[0], SymInt[1] "
       "output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor");
   conv_transpose(
-      "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] "
+      2,
+      "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] "
+      "padding=[0, 0], SymInt[2] "
       "output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor");
   conv_transpose(
-      "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], "
+      3,
+      "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], "
+      "SymInt[3] padding=[0, 0, 0], "
       "SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor");
   ops.push_back(
-      define("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+      define("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
+             "dilation, bool transposed, "
              "SymInt[] output_padding, SymInt groups) -> Tensor",
-             infer_conv<kConvolution, false>, eval_conv<kConvolution, false>, roles));
+             infer_conv<kConvolution, false>, eval_conv<kConvolution, false>, roles, Family::kConvolution));
 }
 
 }  // namespace qdq

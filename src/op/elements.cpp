@@ -7,15 +7,16 @@ void check_float(DType dtype, const std::string& op) {
 }
 
 Tensor run_loop(const Tensor& x, DType dtype, const void* f, Loop loop) {
-  QDQ_CHECK(x.dtype() == dtype, kInternal, "a loop over ", to_string(dtype), " got a ", to_string(x.dtype()), " tensor");
+  QDQ_CHECK(x.dtype() == dtype, kInternal, "a loop over ", to_string(dtype), " got a ", to_string(x.dtype()),
+            " tensor");
   const Tensor in = x.contiguous(), out = Tensor::empty(x.sizes(), dtype);
   loop(f, {in.raw(), 1}, {nullptr, 0}, out.raw(), in.numel());
   return out;
 }
 
 Tensor run_loop(const Tensor& a, const Tensor& b, const Shape& sizes, DType dtype, const void* f, Loop loop) {
-  QDQ_CHECK(a.dtype() == dtype && b.dtype() == dtype, kInternal, "a loop over ", to_string(dtype), " got ", to_string(a.dtype()), " and ",
-            to_string(b.dtype()), " tensors");
+  QDQ_CHECK(a.dtype() == dtype && b.dtype() == dtype, kInternal, "a loop over ", to_string(dtype), " got ",
+            to_string(a.dtype()), " and ", to_string(b.dtype()), " tensors");
   const Tensor out = Tensor::empty(sizes, dtype), x = a.expand(sizes), y = b.expand(sizes);
   if (x.is_contiguous() && y.is_contiguous()) {
     loop(f, {x.raw(), 1}, {y.raw(), 1}, out.raw(), out.numel());
@@ -24,8 +25,8 @@ Tensor run_loop(const Tensor& a, const Tensor& b, const Shape& sizes, DType dtyp
   const auto bytes = static_cast<int64_t>(size_of(dtype));
   const std::array strides{out.strides().data(), x.strides().data(), y.strides().data()};
   for (RowWalk row(sizes, strides); row.next();)
-    loop(f, {x.raw() + row.offset(1) * bytes, row.step(1)}, {y.raw() + row.offset(2) * bytes, row.step(2)}, out.raw() + row.offset(0) * bytes,
-         row.extent());
+    loop(f, {x.raw() + row.offset(1) * bytes, row.step(1)}, {y.raw() + row.offset(2) * bytes, row.step(2)},
+         out.raw() + row.offset(0) * bytes, row.extent());
   return out;
 }
 
@@ -49,7 +50,8 @@ Tensor run_loops(const Tensor& x, DType compute, DType out, const void* f, const
 
 Tensor run_loops(const Tensor& a, const Tensor& b, DType compute, DType out, const void* f, const Loops& loops) {
   const auto [c, loop] = loop_for(compute, loops);
-  return run_loop(prepared(a, compute, c), prepared(b, compute, c), broadcast_shapes(a.sizes(), b.sizes()), c, f, loop).to(out);
+  return run_loop(prepared(a, compute, c), prepared(b, compute, c), broadcast_shapes(a.sizes(), b.sizes()), c, f, loop)
+      .to(out);
 }
 
 Tensor operand(const Call<Tensor>& call, size_t i) {
@@ -61,10 +63,10 @@ Tensor operand(const Call<Tensor>& call, size_t i) {
 Value store_in_self(const Call<Tensor>& call, const Tensor& result) {
   const Tensor& self = call.tensor(0);
   const auto kind = [](DType t) { return is_floating(t) ? 2 : t == DType::kBool ? 0 : 1; };
-  QDQ_CHECK(kind(result.dtype()) <= kind(self.dtype()), kInvalidArgument, call.op().target, " cannot store a ", to_string(result.dtype()),
-            " result in a ", to_string(self.dtype()), " tensor");
-  QDQ_CHECK(result.sizes() == self.sizes(), kInvalidArgument, call.op().target, " cannot store a result of shape ", to_string(result.sizes()),
-            " in a tensor of shape ", to_string(self.sizes()));
+  QDQ_CHECK(kind(result.dtype()) <= kind(self.dtype()), kInvalidArgument, call.op().target, " cannot store a ",
+            to_string(result.dtype()), " result in a ", to_string(self.dtype()), " tensor");
+  QDQ_CHECK(result.sizes() == self.sizes(), kInvalidArgument, call.op().target, " cannot store a result of shape ",
+            to_string(result.sizes()), " in a tensor of shape ", to_string(self.sizes()));
   self.copy_from(result);
   return self;
 }

@@ -1,5 +1,5 @@
-// Loops over the elements of tensors for the reference operators: operands are brought to one computing type, so that a formula is
-// written once and compiled for at most three types.
+// Loops over the elements of tensors for the reference operators: operands are brought to one computing type, so that a
+// formula is written once and compiled for at most three types.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,9 @@ template <class Body> decltype(auto) visit_compute(DType dtype, Body&& body) {
   }
 }
 
-// Calls body(Type<double> or Type<int64_t>), which hold every element of a float or an integer tensor. For functions that choose among
-// elements, or compute in double and round once at the end: the result is the same as from the computing type.
+// Calls body(Type<double> or Type<int64_t>), which hold every element of a float or an integer tensor. For functions
+// that choose among elements, or compute in double and round once at the end: the result is the same as from the
+// computing type.
 template <class Body> decltype(auto) visit_wide(DType dtype, Body&& body) {
   if (is_floating(dtype)) return body(Type<double>{});
   return body(Type<int64_t>{});
@@ -64,8 +65,9 @@ template <class C> C mul_wrapping(C a, C b) {
   else return a * b;
 }
 
-// The loops of element-wise functions: n results in a row from one or two operands whose elements are `step` apart. A loop is all that is
-// compiled for each function and type; shapes, strides and conversions are the same code for all. `f` is the function itself.
+// The loops of element-wise functions: n results in a row from one or two operands whose elements are `step` apart. A
+// loop is all that is compiled for each function and type; shapes, strides and conversions are the same code for all.
+// `f` is the function itself.
 struct Elements {
   const std::byte* data;
   int64_t step;
@@ -89,15 +91,17 @@ Tensor run_loop(const Tensor& x, DType dtype, const void* f, Loop loop);
 Tensor run_loop(const Tensor& a, const Tensor& b, const Shape& sizes, DType dtype, const void* f, Loop loop);
 
 // f of every element of a tensor of C, as a new tensor of C.
-template <class C, class F> Tensor map(const Tensor& x, const F& f) { return run_loop(x, DTypeOf<C>::value, &f, loop_over<C, F>); }
+template <class C, class F> Tensor map(const Tensor& x, const F& f) {
+  return run_loop(x, DTypeOf<C>::value, &f, loop_over<C, F>);
+}
 
 // f of every pair of elements of two tensors of C, broadcast to `sizes`, as a new tensor of C.
 template <class C, class F> Tensor map(const Tensor& a, const Tensor& b, const Shape& sizes, const F& f) {
   return run_loop(a, b, sizes, DTypeOf<C>::value, &f, loop_over<C, F>);
 }
 
-// A function compiled for the types that it needs. Without f32 it computes floats in f64, whose result rounds to the same f32 where the
-// function is one exact or correctly rounded step; without s64 it takes no integers.
+// A function compiled for the types that it needs. Without f32 it computes floats in f64, whose result rounds to the
+// same f32 where the function is one exact or correctly rounded step; without s64 it takes no integers.
 struct Loops {
   Loop f32, f64, s64;
 };
@@ -114,15 +118,16 @@ Tensor run_loops(const Tensor& a, const Tensor& b, DType compute, DType out, con
 // The argument as a tensor: itself, or a number as a 0-d f64 or s64 tensor.
 Tensor operand(const Call<Tensor>& call, size_t i);
 
-// An operator on self that writes its result to self's bytes and returns self. The functional form may return any float for a float
-// self, but not a float for an integer self.
+// An operator on self that writes its result to self's bytes and returns self. The functional form may return any float
+// for a float self, but not a float for an integer self.
 Value store_in_self(const Call<Tensor>& call, const Tensor& result);
 template <Eval F> Value in_place(const Call<Tensor>& call) {
   const Value value = F(call);
   return store_in_self(call, *value.get_if<Tensor>());
 }
 
-// A tensor as a matrix whose rows run over the given axes (in order) and whose columns over the others': [outer, inner], C order.
+// A tensor as a matrix whose rows run over the given axes (in order) and whose columns over the others': [outer,
+// inner], C order.
 struct Rows {
   Tensor data;
   int64_t outer = 1, inner = 1;

@@ -10,9 +10,16 @@ namespace qdq {
 using Infer = MetaValue (*)(const Call<TensorMeta>& call);
 using Eval = Value (*)(const Call<Tensor>& call);
 
-// An entry from PyTorch's schema line, as torch._C._jit_get_all_schemas() prints it: "aten::add.Tensor(Tensor self, ...) -> Tensor"
-// becomes the target torch.ops.aten.add.Tensor. A namespace with a dot in it ("operator") is taken as it is: "operator::getitem".
-OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles = {});
+// An entry from PyTorch's schema line, as torch._C._jit_get_all_schemas() prints it: "aten::add.Tensor(Tensor self,
+// ...) -> Tensor" becomes the target torch.ops.aten.add.Tensor. A namespace with a dot in it ("operator") is taken as
+// it is: "operator::getitem".
+OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles = {}, Family family = Family::kOther);
+// "multiply" -> "mul": the name under which an operator stands in the tables; other names as they are.
+std::string_view first_name(std::string_view name);
+inline OpDef keeping_numbers(OpDef op) {
+  op.keeps_numbers = true;
+  return op;
+}
 
 void add_attention_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);

@@ -1,4 +1,5 @@
-// Operators that call operators: out_dtype, of which the integer reference representation of quantized programs is made.
+// Operators that call operators: out_dtype, of which the integer reference representation of quantized programs is
+// made.
 #include "op/families.h"
 #include "op/infer.h"
 
@@ -10,8 +11,8 @@ constexpr size_t kFirst = 2;  // the arguments of the inner operator follow its 
 template <class T> const OpDef& inner_op(const Call<T>& call) {
   QDQ_CHECK(!call.is_none(1), kInvalidArgument, "out_dtype of ", call.string(0), " lacks the dtype of its result");
   const OpDef* op = find_op(call.string(0));
-  QDQ_CHECK(op != nullptr && op->target != call.op().target, kUnsupported, "out_dtype names the operator ", call.string(0),
-            ", which qdq does not have");
+  QDQ_CHECK(op != nullptr && op->target != call.op().target, kUnsupported, "out_dtype names the operator ",
+            call.string(0), ", which qdq does not have");
   return *op;
 }
 
@@ -22,7 +23,8 @@ template <class T> std::vector<BasicValue<T>> inner_args(const Call<T>& call, co
   return out;
 }
 
-// All tensors are brought to the promoted dtype of theirs and a tensor of the wanted dtype (torch/_higher_order_ops/out_dtype.py).
+// All tensors are brought to the promoted dtype of theirs and a tensor of the wanted dtype
+// (torch/_higher_order_ops/out_dtype.py).
 DType promoted(const Call<Tensor>& call) {
   DType by_rank[3] = {call.dtype(1, DType::kF32), call.dtype(1, DType::kF32), call.dtype(1, DType::kF32)};
   bool has[3] = {false, false, true};
@@ -61,7 +63,8 @@ Value eval_out_dtype(const Call<Tensor>& call) {
 
 void add_higher_order_ops(std::vector<OpDef>& ops) {
   OpDef out_dtype = define(
-      "higher_order::out_dtype(str op, ScalarType output_dtype, Tensor? arg0=None, Tensor? arg1=None, Tensor? arg2=None, Tensor? arg3=None, "
+      "higher_order::out_dtype(str op, ScalarType output_dtype, Tensor? arg0=None, Tensor? arg1=None, Tensor? "
+      "arg2=None, Tensor? arg3=None, "
       "Tensor? arg4=None, Tensor? arg5=None, Tensor? arg6=None, Tensor? arg7=None, Tensor? arg8=None) -> Tensor",
       infer_out_dtype, eval_out_dtype);
   out_dtype.target = "torch.ops.higher_order.out_dtype";  // it has no overloads

@@ -10,16 +10,19 @@ namespace {
 
 // Index tensors as s64, negative ones counted from the end.
 int64_t checked_index(const OpDef& op, int64_t index, int64_t size) {
-  QDQ_CHECK(index >= -size && index < size, kInvalidArgument, op.target, " got index ", index, " for an axis of size ", size);
+  QDQ_CHECK(index >= -size && index < size, kInvalidArgument, op.target, " got index ", index, " for an axis of size ",
+            size);
   return index < 0 ? index + size : index;
 }
 void check_index_dtype(const OpDef& op, DType dtype) {
-  QDQ_CHECK(dtype == DType::kS64 || dtype == DType::kS32, kInvalidArgument, op.target, " wants int64 or int32 indices, found ", to_string(dtype));
+  QDQ_CHECK(dtype == DType::kS64 || dtype == DType::kS32, kInvalidArgument, op.target,
+            " wants int64 or int32 indices, found ", to_string(dtype));
 }
 
 MetaValue infer_embedding(const Call<TensorMeta>& call) {
   const TensorMeta &weight = call.tensor(0), &indices = call.tensor(1);
-  QDQ_CHECK(weight.sizes.size() == 2, kInvalidArgument, call.op().target, " wants a matrix as weight, found shape ", to_string(weight.sizes));
+  QDQ_CHECK(weight.sizes.size() == 2, kInvalidArgument, call.op().target, " wants a matrix as weight, found shape ",
+            to_string(weight.sizes));
   check_index_dtype(call.op(), indices.dtype);
   SymShape sizes = indices.sizes;
   sizes.push_back(weight.sizes[1]);
@@ -40,8 +43,8 @@ Value eval_embedding(const Call<Tensor>& call) {
 MetaValue infer_index_select(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &indices = call.tensor(2);
   check_index_dtype(call.op(), indices.dtype);
-  QDQ_CHECK(!x.sizes.empty() && indices.sizes.size() <= 1, kInvalidArgument, call.op().target, " wants a list of indices, found shape ",
-            to_string(indices.sizes));
+  QDQ_CHECK(!x.sizes.empty() && indices.sizes.size() <= 1, kInvalidArgument, call.op().target,
+            " wants a list of indices, found shape ", to_string(indices.sizes));
   SymShape sizes = x.sizes;
   sizes[axis_of(call, 1, sizes.size())] = numel_of(indices.sizes);
   return tensor_meta(x.dtype, sizes);
@@ -56,8 +59,9 @@ Value eval_index_select(const Call<Tensor>& call) {
   return take(x, axis, source);
 }
 
-// Advanced indexing, x[..., i, ...] with a tensor or nothing for each axis: the index tensors broadcast, and their axes stand where the
-// first of them was, or in front if axes without index lie between them (ATen/native/TensorAdvancedIndexing.cpp).
+// Advanced indexing, x[..., i, ...] with a tensor or nothing for each axis: the index tensors broadcast, and their axes
+// stand where the first of them was, or in front if axes without index lie between them
+// (ATen/native/TensorAdvancedIndexing.cpp).
 template <class T> struct Indices {
   std::vector<std::optional<T>> per_axis;
   bool adjacent = true;
@@ -65,14 +69,16 @@ template <class T> struct Indices {
 };
 template <class T> Indices<T> read_indices(const Call<T>& call, size_t place, size_t rank) {
   const auto* list = call[place].template get_if<typename BasicValue<T>::List>();
-  QDQ_CHECK(list != nullptr && list->size() <= rank, kInvalidArgument, call.op().target, " wants a list of at most ", rank, " indices");
+  QDQ_CHECK(list != nullptr && list->size() <= rank, kInvalidArgument, call.op().target, " wants a list of at most ",
+            rank, " indices");
   Indices<T> out;
   out.per_axis.resize(rank);
   size_t runs = 0;
   bool inside = false;
   for (size_t a = 0; a < list->size(); ++a) {
     const T* index = (*list)[a].template get_if<T>();
-    QDQ_CHECK(index != nullptr || (*list)[a].is_none(), kInvalidArgument, call.op().target, " wants tensors as indices");
+    QDQ_CHECK(index != nullptr || (*list)[a].is_none(), kInvalidArgument, call.op().target,
+              " wants tensors as indices");
     if (index) {
       out.per_axis[a] = *index;
       if (!inside && runs++ == 0) out.first = a;
@@ -94,15 +100,18 @@ std::vector<Value> without_masks(const Call<Tensor>& call, const Value::List& li
     }
     std::vector<std::vector<int64_t>> places(mask->sizes().size());
     for (size_t a = 0; a < places.size(); ++a)
-      QDQ_CHECK(out.size() + a < call.tensor(0).sizes().size() && mask->sizes()[a] == call.tensor(0).sizes()[out.size() + a], kInvalidArgument,
-                call.op().target, " got a mask of shape ", to_string(mask->sizes()), " for a tensor of shape ", to_string(call.tensor(0).sizes()));
+      QDQ_CHECK(
+          out.size() + a < call.tensor(0).sizes().size() && mask->sizes()[a] == call.tensor(0).sizes()[out.size() + a],
+          kInvalidArgument, call.op().target, " got a mask of shape ", to_string(mask->sizes()),
+          " for a tensor of shape ", to_string(call.tensor(0).sizes()));
     const Tensor flat = mask->to(DType::kBool).contiguous();
     for (int64_t i = 0; i < flat.numel(); ++i) {
       if (!flat.data<bool>()[i]) continue;
       int64_t rest = i;
       for (size_t a = places.size(); a-- > 0; rest /= mask->sizes()[a]) places[a].push_back(rest % mask->sizes()[a]);
     }
-    for (const std::vector<int64_t>& place : places) out.push_back(Tensor::of<int64_t>({static_cast<int64_t>(place.size())}, place));
+    for (const std::vector<int64_t>& place : places)
+      out.push_back(Tensor::of<int64_t>({static_cast<int64_t>(place.size())}, place));
   }
   return out;
 }
@@ -132,7 +141,8 @@ MetaValue infer_index(const Call<TensorMeta>& call) {
 // Copies one element between tensors of one dtype; places in elements from each tensor's first.
 void copy_element(const Tensor& to, int64_t to_place, const Tensor& from, int64_t from_place) {
   const size_t size = size_of(to.dtype());
-  std::memcpy(to.raw() + static_cast<size_t>(to_place) * size, from.raw() + static_cast<size_t>(from_place) * size, size);
+  std::memcpy(to.raw() + static_cast<size_t>(to_place) * size, from.raw() + static_cast<size_t>(from_place) * size,
+              size);
 }
 
 // Where in x the elements are that the indices pick, in C order of the result.
@@ -188,11 +198,12 @@ Value eval_index(const Call<Tensor>& call) {
   for (size_t i = 0; i < offsets.size(); ++i) copy_element(out, static_cast<int64_t>(i), x, offsets[i]);
   return out;
 }
-// index_put: values broadcast to the shape that index would give. Later writes win; with accumulate they add up in order.
+// index_put: values broadcast to the shape that index would give. Later writes win; with accumulate they add up in
+// order.
 Value eval_index_put_(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
-  QDQ_CHECK(call.tensor(2).dtype() == x.dtype(), kInvalidArgument, call.op().target, " wants ", to_string(x.dtype()), " values, found ",
-            to_string(call.tensor(2).dtype()));
+  QDQ_CHECK(call.tensor(2).dtype() == x.dtype(), kInvalidArgument, call.op().target, " wants ", to_string(x.dtype()),
+            " values, found ", to_string(call.tensor(2).dtype()));
   const auto [sizes, offsets] = pick(call);
   const Tensor values = call.tensor(2).expand(sizes).clone();
   const bool accumulate = call.boolean(3);
@@ -202,7 +213,8 @@ Value eval_index_put_(const Call<Tensor>& call) {
       copy_element(x, offsets[i], values, static_cast<int64_t>(i));
       continue;
     }
-    const Tensor place = x.as_strided({}, {}, x.storage_offset() + offsets[i]), value = values.as_strided({}, {}, static_cast<int64_t>(i));
+    const Tensor place = x.as_strided({}, {}, x.storage_offset() + offsets[i]),
+                 value = values.as_strided({}, {}, static_cast<int64_t>(i));
     place.copy_from(run_loops(place, value, x.dtype(), x.dtype(), &sum, kWideLoops<decltype(sum)>));
   }
   return x;
@@ -218,13 +230,13 @@ template <Eval F> Value on_copy(const Call<Tensor>& call) {
 MetaValue infer_gather(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
   check_index_dtype(call.op(), index.dtype);
-  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ", x.sizes.size(),
-            " dimensions, found shape ", to_string(index.sizes));
+  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ",
+            x.sizes.size(), " dimensions, found shape ", to_string(index.sizes));
   const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
   for (size_t a = 0; a < x.sizes.size(); ++a) {
     const std::optional<int64_t> wanted = index.sizes[a].constant(), size = x.sizes[a].constant();
-    QDQ_CHECK(a == axis || !wanted || !size || *wanted <= *size, kInvalidArgument, call.op().target, " got indices of shape ", to_string(index.sizes),
-              " for a tensor of shape ", to_string(x.sizes));
+    QDQ_CHECK(a == axis || !wanted || !size || *wanted <= *size, kInvalidArgument, call.op().target,
+              " got indices of shape ", to_string(index.sizes), " for a tensor of shape ", to_string(x.sizes));
   }
   return tensor_meta(x.dtype, index.sizes);
 }
@@ -240,7 +252,8 @@ void for_each_indexed(const Call<Tensor>& call, const std::function<void(int64_t
   for (int64_t i = 0; i < index.numel(); ++i) {
     int64_t offset = 0, rest = i;
     for (size_t a = index.sizes().size(); a-- > 0; rest /= index.sizes()[a]) {
-      const int64_t at = a == axis ? checked_index(call.op(), index.data<int64_t>()[i], x.sizes()[a]) : rest % index.sizes()[a];
+      const int64_t at =
+          a == axis ? checked_index(call.op(), index.data<int64_t>()[i], x.sizes()[a]) : rest % index.sizes()[a];
       offset += at * x.strides()[a];
     }
     body(offset, i);
@@ -264,8 +277,9 @@ Value eval_scatter(const Call<Tensor>& call) {
   const Shape& sizes = call.tensor(2).sizes();
   if (call[3].is<Tensor>()) {
     for (size_t a = 0; a < sizes.size(); ++a) {
-      QDQ_CHECK(values.sizes().size() == sizes.size() && values.sizes()[a] >= sizes[a], kInvalidArgument, call.op().target, " got values of shape ",
-                to_string(values.sizes()), " for indices of shape ", to_string(sizes));
+      QDQ_CHECK(values.sizes().size() == sizes.size() && values.sizes()[a] >= sizes[a], kInvalidArgument,
+                call.op().target, " got values of shape ", to_string(values.sizes()), " for indices of shape ",
+                to_string(sizes));
       values = values.slice(static_cast<int64_t>(a), 0, sizes[a]);
     }
   }
@@ -284,8 +298,8 @@ template <const std::string_view& view> Value eval_part_scatter(const Call<Tenso
   for (size_t i = 2; i < call.size(); ++i) args.push_back(call[i]);
   const OpDef& op = *find_op(view);
   const Tensor part = *op.eval(Call<Tensor>(op, std::move(args))).get_if<Tensor>();
-  QDQ_CHECK(part.sizes() == call.tensor(1).sizes(), kInvalidArgument, call.op().target, " wants a source of shape ", to_string(part.sizes()),
-            ", found ", to_string(call.tensor(1).sizes()));
+  QDQ_CHECK(part.sizes() == call.tensor(1).sizes(), kInvalidArgument, call.op().target, " wants a source of shape ",
+            to_string(part.sizes()), ", found ", to_string(call.tensor(1).sizes()));
   part.copy_from(call.tensor(1));
   return out;
 }
@@ -293,8 +307,8 @@ constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor", kSelect = "to
 
 // Elements above (tril) or below (triu) the diagonal become 0.
 MetaValue infer_triangle(const Call<TensorMeta>& call) {
-  QDQ_CHECK(call.tensor(0).sizes.size() >= 2, kInvalidArgument, call.op().target, " wants at least 2 dimensions, found shape ",
-            to_string(call.tensor(0).sizes));
+  QDQ_CHECK(call.tensor(0).sizes.size() >= 2, kInvalidArgument, call.op().target,
+            " wants at least 2 dimensions, found shape ", to_string(call.tensor(0).sizes));
   return infer_like_self(call);
 }
 template <bool lower> Value eval_triangle(const Call<Tensor>& call) {
@@ -304,7 +318,8 @@ template <bool lower> Value eval_triangle(const Call<Tensor>& call) {
   const size_t size = size_of(out.dtype());
   for (int64_t i = 0; i < out.numel(); ++i) {
     const int64_t distance = i % columns - i / columns % rows;
-    if (lower ? distance > diagonal : distance < diagonal) std::memset(out.raw() + static_cast<size_t>(i) * size, 0, size);
+    if (lower ? distance > diagonal : distance < diagonal)
+      std::memset(out.raw() + static_cast<size_t>(i) * size, 0, size);
   }
   return out;
 }
@@ -329,14 +344,15 @@ Value eval_repeat_interleave(const Call<Tensor>& call) {
   return take(x, axis, source);
 }
 
-// one_hot: out[..., c] = 1 where c is the value, else 0. The number of classes is an argument: one that follows from the values has no
-// shape before running.
+// one_hot: out[..., c] = 1 where c is the value, else 0. The number of classes is an argument: one that follows from
+// the values has no shape before running.
 MetaValue infer_one_hot(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
-  QDQ_CHECK(x.dtype == DType::kS64, kInvalidArgument, call.op().target, " wants int64 classes, got ", to_string(x.dtype));
+  QDQ_CHECK(x.dtype == DType::kS64, kInvalidArgument, call.op().target, " wants int64 classes, got ",
+            to_string(x.dtype));
   const SymInt classes = call.sym(1);
-  QDQ_CHECK(!classes.constant() || *classes.constant() > 0, kUnsupported, call.op().target, " with ", classes.to_string(),
-            " classes; wanted a positive number, as qdq does not derive it from the values");
+  QDQ_CHECK(!classes.constant() || *classes.constant() > 0, kUnsupported, call.op().target, " with ",
+            classes.to_string(), " classes; wanted a positive number, as qdq does not derive it from the values");
   SymShape sizes = x.sizes;
   sizes.push_back(classes);
   return tensor_meta(DType::kS64, sizes);
@@ -356,25 +372,38 @@ Value eval_one_hot(const Call<Tensor>& call) {
 }  // namespace
 
 void add_index_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& roles = {}) { ops.push_back(define(line, infer, eval, roles)); };
+  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& roles = {}) {
+    ops.push_back(define(line, infer, eval, roles));
+    if (roles.shares_qparams) ops.back().family = Family::kIndex, ops.back().keeps_numbers = true;
+  };
   const Roles sharing{.activation = 0, .shares_qparams = true};
-  add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+  add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
+      "sparse=False) -> Tensor",
       infer_embedding, eval_embedding, Roles{.weight = 0});
+  ops.back().family = Family::kEmbedding;
+  ops.back().keeps_numbers = true;
   add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", infer_one_hot, eval_one_hot);
-  add("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", infer_index_select, eval_index_select, sharing);
+  add("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", infer_index_select, eval_index_select,
+      sharing);
   add("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
-  add("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", infer_like_self, on_copy<eval_index_put_>);
-  add("aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)", infer_like_self, eval_index_put_);
-  add("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", infer_gather, eval_gather, sharing);
+  add("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+      infer_like_self, on_copy<eval_index_put_>);
+  add("aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
+      infer_like_self, eval_index_put_);
+  add("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", infer_gather,
+      eval_gather, sharing);
   add("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", infer_scatter, eval_scatter);
   add("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", infer_scatter, eval_scatter);
-  add("aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", infer_like_self,
-      eval_part_scatter<kSlice>);
-  add("aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", infer_like_self, eval_part_scatter<kSelect>);
+  add("aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
+      "Tensor",
+      infer_like_self, eval_part_scatter<kSlice>);
+  add("aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", infer_like_self,
+      eval_part_scatter<kSelect>);
   add("aten::tril(Tensor self, int diagonal=0) -> Tensor", infer_triangle, eval_triangle<true>);
   add("aten::triu(Tensor self, int diagonal=0) -> Tensor", infer_triangle, eval_triangle<false>);
-  add("aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", infer_repeat_interleave,
-      eval_repeat_interleave, sharing);
+  add("aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> "
+      "Tensor",
+      infer_repeat_interleave, eval_repeat_interleave, sharing);
 }
 
 }  // namespace qdq

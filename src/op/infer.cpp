@@ -9,7 +9,9 @@ TensorMeta tensor_meta(DType dtype, SymShape sizes) {
   return meta;
 }
 
-TensorMeta meta_of(const Tensor& tensor) { return tensor_meta(tensor.dtype(), SymShape(tensor.sizes().begin(), tensor.sizes().end())); }
+TensorMeta meta_of(const Tensor& tensor) {
+  return tensor_meta(tensor.dtype(), SymShape(tensor.sizes().begin(), tensor.sizes().end()));
+}
 
 Shape constant_shape(const SymShape& sizes) {
   Shape out;
@@ -68,7 +70,9 @@ Tensor empty_result(const Call<Tensor>& call) {
   return Tensor::empty(constant_shape(meta.sizes), meta.dtype);
 }
 
-MetaValue infer_like_self(const Call<TensorMeta>& call) { return tensor_meta(call.tensor(0).dtype, call.tensor(0).sizes); }
+MetaValue infer_like_self(const Call<TensorMeta>& call) {
+  return tensor_meta(call.tensor(0).dtype, call.tensor(0).sizes);
+}
 
 MetaValue infer_none(const Call<TensorMeta>&) { return {}; }
 
@@ -80,8 +84,9 @@ SymShape broadcast_shapes(const SymShape& a, const SymShape& b) {
   for (size_t i = 0; i < rank; ++i) {
     const SymInt x = i + a.size() < rank ? SymInt(1) : a[i + a.size() - rank];
     const SymInt y = i + b.size() < rank ? SymInt(1) : b[i + b.size() - rank];
-    QDQ_CHECK(x == SymInt(1) || y == SymInt(1) || may_be_equal(x, y), kInvalidArgument, "the shapes ", to_string(a), " and ", to_string(b),
-              " do not broadcast: ", x.to_string(), " against ", y.to_string(), " in dimension ", i);
+    QDQ_CHECK(x == SymInt(1) || y == SymInt(1) || may_be_equal(x, y), kInvalidArgument, "the shapes ", to_string(a),
+              " and ", to_string(b), " do not broadcast: ", x.to_string(), " against ", y.to_string(), " in dimension ",
+              i);
     // A symbol against a number other than 1 has that value, or torch.export would have refused the program.
     out[i] = x == SymInt(1) || (y.is_constant() && !(y == SymInt(1))) ? y : x;
   }
@@ -145,7 +150,8 @@ template <class T> OperandKind operand_kind(const Call<T>& call, size_t i) {
   if constexpr (std::is_same_v<T, Tensor>) {
     if (const Tensor* tensor = call[i].template get_if<Tensor>()) return {tensor->dtype(), tensor->dim() == 0 ? 1 : 2};
   } else {
-    if (const TensorMeta* meta = call[i].template get_if<TensorMeta>()) return {meta->dtype, meta->sizes.empty() ? 1 : 2};
+    if (const TensorMeta* meta = call[i].template get_if<TensorMeta>())
+      return {meta->dtype, meta->sizes.empty() ? 1 : 2};
   }
   if (call[i].template is<bool>()) return {DType::kBool, 0};
   if (call.is_integer(i)) return {DType::kS64, 0};

@@ -1,4 +1,5 @@
-// Pieces of shape inference that the families share. Sizes may be symbolic: what cannot be decided then is taken to hold.
+// Pieces of shape inference that the families share. Sizes may be symbolic: what cannot be decided then is taken to
+// hold.
 #pragma once
 
 #include "op/op.h"
@@ -11,8 +12,8 @@ TensorMeta meta_of(const Tensor& tensor);
 // The sizes. Throws Error{kInternal} if symbols are left.
 Shape constant_shape(const SymShape& sizes);
 
-// What the operator's own inference says of this call. So an evaluation allocates exactly what is inferred, and its arguments are
-// checked by then.
+// What the operator's own inference says of this call. So an evaluation allocates exactly what is inferred, and its
+// arguments are checked by then.
 MetaValue infer_call(const Call<Tensor>& call);
 TensorMeta result_meta(const Call<Tensor>& call);
 // A zeroed tensor of the inferred shape and dtype, for operators with one result.
@@ -20,7 +21,8 @@ Tensor empty_result(const Call<Tensor>& call);
 
 // Sets meta.val of a call from those of its arguments.
 void infer_value(Node& call);
-// The result of a call whose arguments are constants, get_attr nodes of the program or lists of them. Throws Error{kInternal} for others.
+// The result of a call whose arguments are constants, get_attr nodes of the program or lists of them. Throws
+// Error{kInternal} for others.
 Tensor eval_constant(const Program& program, const Node& call);
 
 // The result is like the first argument, as for in-place operators and most pointwise ones.
@@ -32,6 +34,10 @@ SymShape broadcast_shapes(const SymShape& a, const SymShape& b);
 SymInt numel_of(const SymShape& sizes);
 // Whether two sizes can be equal: false only for two different numbers.
 bool may_be_equal(const SymInt& a, const SymInt& b);
+// Where the schema has this argument, if it has it.
+template <class T> std::optional<size_t> place_of(const Call<T>& call, std::string_view name) {
+  return call.op().schema.index_of(name);
+}
 // The axis argument as an index from the front. Throws Error{kInvalidArgument} if there is no such axis.
 template <class T> size_t axis_of(const Call<T>& call, size_t i, size_t rank) {
   QDQ_CHECK(rank > 0, kInvalidArgument, call.op().target, " got an axis for a tensor without axes");
@@ -44,8 +50,8 @@ template <class T> size_t axis_or_scalar(const Call<T>& call, size_t i, size_t r
 // Axes of an "int[]?" argument, sorted, each once; all axes for None and for [].
 template <class T> std::vector<size_t> axes_of(const Call<T>& call, size_t i, size_t rank);
 
-// Promotion (ATen/native/TypeProperties.cpp, result_type): tensors with axes outrank 0-d tensors, those outrank Python numbers, as long
-// as the kind (bool < integer < float) does not grow.
+// Promotion (ATen/native/TypeProperties.cpp, result_type): tensors with axes outrank 0-d tensors, those outrank Python
+// numbers, as long as the kind (bool < integer < float) does not grow.
 DType promote(DType a, DType b);
 struct OperandKind {
   DType dtype;

@@ -1,4 +1,5 @@
-// Matrix products: linear layers, mm, bmm, matmul, einsum. Sums run over k ascending in double (integers: 64 bits) and are rounded once.
+// Matrix products: linear layers, mm, bmm, matmul, einsum. Sums run over k ascending in double (integers: 64 bits) and
+// are rounded once.
 #include "op/elements.h"
 #include "op/families.h"
 
@@ -34,28 +35,31 @@ Tensor batched_product(const Tensor& a, const Tensor& b) {
 
 template <class... Metas> void check_same_dtype(const OpDef& op, const TensorMeta& first, const Metas&... others) {
   for (const TensorMeta* other : {&others...})
-    QDQ_CHECK(other->dtype == first.dtype, kInvalidArgument, op.target, " wants operands of one dtype, found ", to_string(first.dtype), " and ",
-              to_string(other->dtype));
+    QDQ_CHECK(other->dtype == first.dtype, kInvalidArgument, op.target, " wants operands of one dtype, found ",
+              to_string(first.dtype), " and ", to_string(other->dtype));
 }
 
-void check_inner(const OpDef& op, const TensorMeta& a, const SymInt& inner_a, const TensorMeta& b, const SymInt& inner_b) {
-  QDQ_CHECK(may_be_equal(inner_a, inner_b), kInvalidArgument, op.target, " cannot multiply shapes ", to_string(a.sizes), " and ", to_string(b.sizes),
-            ": ", inner_a.to_string(), " against ", inner_b.to_string());
+void check_inner(const OpDef& op, const TensorMeta& a, const SymInt& inner_a, const TensorMeta& b,
+                 const SymInt& inner_b) {
+  QDQ_CHECK(may_be_equal(inner_a, inner_b), kInvalidArgument, op.target, " cannot multiply shapes ", to_string(a.sizes),
+            " and ", to_string(b.sizes), ": ", inner_a.to_string(), " against ", inner_b.to_string());
 }
 
 // x[..., K] weight[N, K]^T + bias[N].
 MetaValue infer_linear(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &weight = call.tensor(1);
-  QDQ_CHECK(!x.sizes.empty() && (weight.sizes.size() == 2 || weight.sizes.size() == 1), kInvalidArgument, "linear got an input of shape ",
-            to_string(x.sizes), " and a weight of shape ", to_string(weight.sizes));
+  QDQ_CHECK(!x.sizes.empty() && (weight.sizes.size() == 2 || weight.sizes.size() == 1), kInvalidArgument,
+            "linear got an input of shape ", to_string(x.sizes), " and a weight of shape ", to_string(weight.sizes));
   check_same_dtype(call.op(), x, weight);
   check_inner(call.op(), x, x.sizes.back(), weight, weight.sizes.back());
   SymShape sizes = x.sizes;
   sizes.pop_back();
   if (weight.sizes.size() == 2) sizes.push_back(weight.sizes[0]);
   if (const TensorMeta* bias = call.optional_tensor(2)) {
-    QDQ_CHECK(bias->sizes.empty() || (bias->sizes.size() == 1 && weight.sizes.size() == 2 && may_be_equal(bias->sizes[0], weight.sizes[0])),
-              kInvalidArgument, "linear with a weight of shape ", to_string(weight.sizes), " got a bias of shape ", to_string(bias->sizes));
+    QDQ_CHECK(bias->sizes.empty() || (bias->sizes.size() == 1 && weight.sizes.size() == 2 &&
+                                      may_be_equal(bias->sizes[0], weight.sizes[0])),
+              kInvalidArgument, "linear with a weight of shape ", to_string(weight.sizes), " got a bias of shape ",
+              to_string(bias->sizes));
   }
   return tensor_meta(x.dtype, sizes);
 }
@@ -75,8 +79,8 @@ Value eval_linear(const Call<Tensor>& call) {
 
 MetaValue infer_mm(const Call<TensorMeta>& call) {
   const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
-  QDQ_CHECK(a.sizes.size() == 2 && b.sizes.size() == 2, kInvalidArgument, "mm wants two matrices, found shapes ", to_string(a.sizes), " and ",
-            to_string(b.sizes));
+  QDQ_CHECK(a.sizes.size() == 2 && b.sizes.size() == 2, kInvalidArgument, "mm wants two matrices, found shapes ",
+            to_string(a.sizes), " and ", to_string(b.sizes));
   check_same_dtype(call.op(), a, b);
   check_inner(call.op(), a, a.sizes[1], b, b.sizes[0]);
   return tensor_meta(a.dtype, {a.sizes[0], b.sizes[1]});
@@ -84,7 +88,8 @@ MetaValue infer_mm(const Call<TensorMeta>& call) {
 MetaValue infer_bmm(const Call<TensorMeta>& call) {
   const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
   QDQ_CHECK(a.sizes.size() == 3 && b.sizes.size() == 3 && may_be_equal(a.sizes[0], b.sizes[0]), kInvalidArgument,
-            "bmm wants two batches of equally many matrices, found shapes ", to_string(a.sizes), " and ", to_string(b.sizes));
+            "bmm wants two batches of equally many matrices, found shapes ", to_string(a.sizes), " and ",
+            to_string(b.sizes));
   check_same_dtype(call.op(), a, b);
   check_inner(call.op(), a, a.sizes[2], b, b.sizes[1]);
   return tensor_meta(a.dtype, {a.sizes[0], a.sizes[1], b.sizes[2]});
@@ -93,8 +98,8 @@ MetaValue infer_bmm(const Call<TensorMeta>& call) {
 // numpy's rules: a vector on the left is a row, on the right a column, and that axis is dropped; batches broadcast.
 MetaValue infer_matmul(const Call<TensorMeta>& call) {
   const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
-  QDQ_CHECK(!a.sizes.empty() && !b.sizes.empty(), kInvalidArgument, call.op().target, " wants tensors with axes, found shapes ", to_string(a.sizes),
-            " and ", to_string(b.sizes));
+  QDQ_CHECK(!a.sizes.empty() && !b.sizes.empty(), kInvalidArgument, call.op().target,
+            " wants tensors with axes, found shapes ", to_string(a.sizes), " and ", to_string(b.sizes));
   check_same_dtype(call.op(), a, b);
   check_inner(call.op(), a, a.sizes.back(), b, b.sizes.size() == 1 ? b.sizes[0] : b.sizes[b.sizes.size() - 2]);
   const auto batch = [](const SymShape& s) { return s.size() > 2 ? SymShape(s.begin(), s.end() - 2) : SymShape(); };
@@ -117,14 +122,16 @@ Tensor matrix_product(const Tensor& left, const Tensor& right, const Shape& size
   };
   return batched_product(spread(a, M, K), spread(b, K, N)).reshape(sizes);
 }
-Value eval_matmul(const Call<Tensor>& call) { return matrix_product(call.tensor(0), call.tensor(1), constant_shape(result_meta(call).sizes)); }
+Value eval_matmul(const Call<Tensor>& call) {
+  return matrix_product(call.tensor(0), call.tensor(1), constant_shape(result_meta(call).sizes));
+}
 
 // beta self + alpha (a b).
 MetaValue infer_addmm(const Call<TensorMeta>& call) {
   const TensorMeta &self = call.tensor(0), &a = call.tensor(1), &b = call.tensor(2);
   const size_t rank = a.sizes.size();
-  QDQ_CHECK((rank == 2 || rank == 3) && b.sizes.size() == rank, kInvalidArgument, call.op().target, " cannot multiply shapes ", to_string(a.sizes),
-            " and ", to_string(b.sizes));
+  QDQ_CHECK((rank == 2 || rank == 3) && b.sizes.size() == rank, kInvalidArgument, call.op().target,
+            " cannot multiply shapes ", to_string(a.sizes), " and ", to_string(b.sizes));
   check_same_dtype(call.op(), self, a, b);
   check_inner(call.op(), a, a.sizes[rank - 1], b, b.sizes[rank - 2]);
   SymShape sizes = a.sizes;
@@ -141,13 +148,15 @@ Value eval_addmm(const Call<Tensor>& call) {
     const DType c = DTypeOf<C>::value;
     const C beta = saturate<C>(call.number(3)), alpha = saturate<C>(call.number(4));
     // beta = 0 ignores self, NaN included.
-    const auto formula = [=](C x, C y) { return beta == 0 ? mul_wrapping(alpha, y) : add_wrapping(mul_wrapping(beta, x), mul_wrapping(alpha, y)); };
+    const auto formula = [=](C x, C y) {
+      return beta == 0 ? mul_wrapping(alpha, y) : add_wrapping(mul_wrapping(beta, x), mul_wrapping(alpha, y));
+    };
     return map<C>(self.to(c), product.to(c), sizes, formula).to(meta.dtype);
   });
 }
 
-// One letter an axis: the sum over the letters that the output lacks of the product of all operands. An axis that "..." stands for has a
-// digit; the last is 9, as broadcasting counts from the right.
+// One letter an axis: the sum over the letters that the output lacks of the product of all operands. An axis that "..."
+// stands for has a digit; the last is 9, as broadcasting counts from the right.
 struct Equation {
   std::vector<std::string> inputs;
   std::string output;
@@ -159,7 +168,8 @@ std::optional<std::string> without_ellipsis(const std::string& subscripts, size_
   const size_t dots = subscripts.find("...");
   if (dots == std::string::npos) return subscripts;
   if (axes > kEllipsisAxes.size()) return std::nullopt;
-  return subscripts.substr(0, dots) + std::string(kEllipsisAxes.substr(kEllipsisAxes.size() - axes)) + subscripts.substr(dots + 3);
+  return subscripts.substr(0, dots) + std::string(kEllipsisAxes.substr(kEllipsisAxes.size() - axes)) +
+         subscripts.substr(dots + 3);
 }
 
 // ranks: the number of axes of each operand.
@@ -202,7 +212,8 @@ Equation parse_equation(const std::string& text, const std::vector<size_t>& rank
     std::sort(out.output.begin(), out.output.end());
     out.output = without_ellipsis("...", most_axes).value_or(".") + out.output;
   }
-  for (char c : out.output) known = known && all.find(c) != std::string::npos && std::count(out.output.begin(), out.output.end(), c) == 1;
+  for (char c : out.output)
+    known = known && all.find(c) != std::string::npos && std::count(out.output.begin(), out.output.end(), c) == 1;
   QDQ_CHECK(known, kInvalidArgument, "the einsum equation '", text, "' does not fit its ", ranks.size(), " operands");
   return out;
 }
@@ -213,23 +224,25 @@ MetaValue infer_einsum(const Call<TensorMeta>& call) {
   const Equation equation = parse_equation(call.string(0), ranks);
   std::vector<std::optional<SymInt>> extents(128);
   for (size_t n = 0; n < operands.size(); ++n) {
-    QDQ_CHECK(operands[n].sizes.size() == equation.inputs[n].size(), kInvalidArgument, "einsum operand ", n, " has shape ",
-              to_string(operands[n].sizes), ", its subscripts are '", equation.inputs[n], "'");
+    QDQ_CHECK(operands[n].sizes.size() == equation.inputs[n].size(), kInvalidArgument, "einsum operand ", n,
+              " has shape ", to_string(operands[n].sizes), ", its subscripts are '", equation.inputs[n], "'");
     check_same_dtype(call.op(), operands[0], operands[n]);
     for (size_t a = 0; a < operands[n].sizes.size(); ++a) {
       std::optional<SymInt>& extent = extents[static_cast<size_t>(equation.inputs[n][a])];
       // A size of 1 is spread over the others' size.
       if (!extent || extent->constant() == 1) extent = operands[n].sizes[a];
       if (operands[n].sizes[a].constant() == 1) continue;
-      QDQ_CHECK(may_be_equal(*extent, operands[n].sizes[a]), kInvalidArgument, "einsum '", call.string(0), "' finds the sizes ", extent->to_string(),
-                " and ", operands[n].sizes[a].to_string(), " for '", equation.inputs[n][a], "'");
+      QDQ_CHECK(may_be_equal(*extent, operands[n].sizes[a]), kInvalidArgument, "einsum '", call.string(0),
+                "' finds the sizes ", extent->to_string(), " and ", operands[n].sizes[a].to_string(), " for '",
+                equation.inputs[n][a], "'");
     }
   }
   SymShape sizes;
   for (char c : equation.output) sizes.push_back(*extents[static_cast<size_t>(c)]);
   return tensor_meta(operands.at(0).dtype, sizes);
 }
-// An operand with one axis per letter of `letters`; axes that it lacks have stride 0, repeated ones are read along the diagonal.
+// An operand with one axis per letter of `letters`; axes that it lacks have stride 0, repeated ones are read along the
+// diagonal.
 Tensor spread_over(const Tensor& x, const std::string& subscripts, const std::string& letters, const Shape& extents) {
   Shape strides(letters.size(), 0);
   for (size_t a = 0; a < subscripts.size(); ++a)
@@ -278,35 +291,41 @@ Value eval_einsum(const Call<Tensor>& call) {
 // outer: out[i][j] = a[i] * b[j].
 MetaValue infer_outer(const Call<TensorMeta>& call) {
   const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
-  QDQ_CHECK(a.sizes.size() == 1 && b.sizes.size() == 1, kInvalidArgument, call.op().target, " wants two vectors, found shapes ", to_string(a.sizes),
-            " and ", to_string(b.sizes));
+  QDQ_CHECK(a.sizes.size() == 1 && b.sizes.size() == 1, kInvalidArgument, call.op().target,
+            " wants two vectors, found shapes ", to_string(a.sizes), " and ", to_string(b.sizes));
   return tensor_meta(result_dtype({operand_kind(call, 0), operand_kind(call, 1)}), {a.sizes[0], b.sizes[0]});
 }
 Value eval_outer(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   const Shape sizes = constant_shape(meta.sizes);
   const auto product = [](auto x, auto y) { return mul_wrapping(x, y); };
-  return run_loops(call.tensor(0).reshape({sizes[0], 1}), call.tensor(1), meta.dtype, meta.dtype, &product, kWideLoops<decltype(product)>);
+  return run_loops(call.tensor(0).reshape({sizes[0], 1}), call.tensor(1), meta.dtype, meta.dtype, &product,
+                   kWideLoops<decltype(product)>);
 }
 
 }  // namespace
 
 void add_linear_ops(std::vector<OpDef>& ops) {
   const Roles two{.activation = 0, .other = 1};
-  ops.push_back(define("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", infer_linear, eval_linear,
-                       Roles{.activation = 0, .weight = 1, .bias = 2, .weight_axis = 0}));
+  ops.push_back(define("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", infer_linear,
+                       eval_linear, Roles{.activation = 0, .weight = 1, .bias = 2, .weight_axis = 0}, Family::kLinear));
   // addmm(bias, x, w): the weight is [K, N].
-  ops.push_back(define("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", infer_addmm, eval_addmm,
-                       Roles{.activation = 1, .weight = 2, .bias = 0, .weight_axis = 1}));
-  ops.push_back(define("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", infer_addmm,
-                       eval_addmm, Roles{.activation = 1, .other = 2, .bias = 0}));
-  ops.push_back(define("aten::mm(Tensor self, Tensor mat2) -> Tensor", infer_mm, eval_matmul, two));
-  ops.push_back(define("aten::bmm(Tensor self, Tensor mat2) -> Tensor", infer_bmm, eval_matmul, two));
-  ops.push_back(define("aten::matmul(Tensor self, Tensor other) -> Tensor", infer_matmul, eval_matmul, two));
-  ops.push_back(define("aten::mv(Tensor self, Tensor vec) -> Tensor", infer_matmul, eval_matmul, two));
-  ops.push_back(define("aten::dot(Tensor self, Tensor tensor) -> Tensor", infer_matmul, eval_matmul, two));
+  ops.push_back(define("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                       infer_addmm, eval_addmm, Roles{.activation = 1, .weight = 2, .bias = 0, .weight_axis = 1},
+                       Family::kLinear));
+  ops.push_back(
+      define("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+             infer_addmm, eval_addmm, Roles{.activation = 1, .other = 2, .bias = 0}, Family::kMatmul));
+  ops.push_back(define("aten::mm(Tensor self, Tensor mat2) -> Tensor", infer_mm, eval_matmul, two, Family::kMatmul));
+  ops.push_back(define("aten::bmm(Tensor self, Tensor mat2) -> Tensor", infer_bmm, eval_matmul, two, Family::kMatmul));
+  ops.push_back(
+      define("aten::matmul(Tensor self, Tensor other) -> Tensor", infer_matmul, eval_matmul, two, Family::kMatmul));
+  ops.push_back(define("aten::mv(Tensor self, Tensor vec) -> Tensor", infer_matmul, eval_matmul, two, Family::kMatmul));
+  ops.push_back(
+      define("aten::dot(Tensor self, Tensor tensor) -> Tensor", infer_matmul, eval_matmul, two, Family::kMatmul));
   ops.push_back(define("aten::outer(Tensor self, Tensor vec2) -> Tensor", infer_outer, eval_outer));
-  ops.push_back(define("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", infer_einsum, eval_einsum));
+  ops.push_back(
+      define("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", infer_einsum, eval_einsum));
 }
 
 }  // namespace qdq

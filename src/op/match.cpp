@@ -21,14 +21,17 @@ const Node* returned_node(const Graph& pattern) {
 
 // "torch.ops.aten.clamp" matches "torch.ops.aten.clamp.default".
 bool same_target(const std::string& pattern, const std::string& target) {
-  return target == pattern || (target.size() > pattern.size() && target.compare(0, pattern.size(), pattern) == 0 && target[pattern.size()] == '.' &&
-                               target.find('.', pattern.size() + 1) == std::string::npos && std::count(pattern.begin(), pattern.end(), '.') == 3);
+  return target == pattern ||
+         (target.size() > pattern.size() && target.compare(0, pattern.size(), pattern) == 0 &&
+          target[pattern.size()] == '.' && target.find('.', pattern.size() + 1) == std::string::npos &&
+          std::count(pattern.begin(), pattern.end(), '.') == 3);
 }
 
 bool same_kind(const Node& pattern, const Node& node) {
   if (pattern.op() == Node::Op::kPlaceholder) return true;
   if (pattern.op() != node.op()) return false;
-  return pattern.op() == Node::Op::kGetAttr || pattern.op() == Node::Op::kOutput || same_target(pattern.target(), node.target());
+  return pattern.op() == Node::Op::kGetAttr || pattern.op() == Node::Op::kOutput ||
+         same_target(pattern.target(), node.target());
 }
 
 bool same_kwarg_names(const Node& a, const Node& b) {
@@ -83,8 +86,9 @@ class Matcher {
     std::vector<Match> out;
     for (State& state : found_) {
       if (!is_contained(state) || makes_circle(state)) continue;
-      const bool overlaps = std::any_of(state.nodes_map.begin(), state.nodes_map.end(),
-                                        [&](const auto& entry) { return is_inner(entry) && seen.count(entry.second.node()); });
+      const bool overlaps = std::any_of(state.nodes_map.begin(), state.nodes_map.end(), [&](const auto& entry) {
+        return is_inner(entry) && seen.count(entry.second.node());
+      });
       if (overlaps && options_.remove_overlapping_matches) continue;
       Match match = result(std::move(state));
       if (options_.accept && !options_.accept(match)) continue;
@@ -106,7 +110,8 @@ class Matcher {
   void from_anchor(size_t i, const State& before) {
     if (i == anchors_.size()) {
       const auto is_bound = [&](const Node* node) { return before.nodes_map.count(node) > 0; };
-      if (std::all_of(returning_.begin(), returning_.end(), is_bound) && std::all_of(placeholders_.begin(), placeholders_.end(), is_bound))
+      if (std::all_of(returning_.begin(), returning_.end(), is_bound) &&
+          std::all_of(placeholders_.begin(), placeholders_.end(), is_bound))
         found_.push_back(before);
       return;
     }
@@ -134,9 +139,10 @@ class Matcher {
     if (pattern.size() != arguments.size()) return false;
     for (size_t i = 0; i < pattern.size(); ++i) {
       const Argument &wanted = pattern[i], &given = arguments[i];
-      const bool same = wanted.is_node() && given.is_node()   ? same_node(wanted.node(), given.node(), state)
-                        : wanted.is_list() && given.is_list() ? same_arguments(wanted.list(), given.list(), state)
-                                                              : same_literal(wanted, given, state) || options_.ignore_literals;
+      const bool same = wanted.is_node() && given.is_node() ? same_node(wanted.node(), given.node(), state)
+                        : wanted.is_list() && given.is_list()
+                            ? same_arguments(wanted.list(), given.list(), state)
+                            : same_literal(wanted, given, state) || options_.ignore_literals;
       if (!same) return false;
     }
     return true;
@@ -154,7 +160,8 @@ class Matcher {
     for (const auto& entry : state.nodes_map)
       if (is_inner(entry)) inside.insert(entry.second.node());
     for (const auto& entry : state.nodes_map) {
-      if (!is_inner(entry) || std::find(returning_.begin(), returning_.end(), entry.first) != returning_.end()) continue;
+      if (!is_inner(entry) || std::find(returning_.begin(), returning_.end(), entry.first) != returning_.end())
+        continue;
       for (const Node* user : entry.second.node()->users())
         if (!inside.count(user)) return false;
     }
@@ -205,7 +212,8 @@ Node* first_user(Node* node) {
 }  // namespace
 
 Node* Match::named(const std::string& name) const {
-  const auto found = std::find_if(name_node_map.begin(), name_node_map.end(), [&](const auto& entry) { return entry.first == name; });
+  const auto found =
+      std::find_if(name_node_map.begin(), name_node_map.end(), [&](const auto& entry) { return entry.first == name; });
   QDQ_CHECK(found != name_node_map.end(), kInvalidArgument, "the pattern gives no node the name '", name, "'");
   return found->second;
 }
@@ -219,16 +227,18 @@ std::vector<Match> find_matches(const Graph& graph, const Pattern& pattern, cons
   for (Match& match : out)
     for (const auto& [name, node] : pattern.names) {
       const auto found = match.nodes_map.find(node);
-      QDQ_CHECK(found != match.nodes_map.end(), kInvalidArgument, "the name '", name, "' belongs to no node that the pattern matches");
+      QDQ_CHECK(found != match.nodes_map.end(), kInvalidArgument, "the name '", name,
+                "' belongs to no node that the pattern matches");
       match.name_node_map.emplace_back(name, found->second.node());
     }
   return out;
 }
 
-size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacement, const std::function<void(Node&)>& new_node,
-                       const MatchOptions& options) {
+size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacement,
+                       const std::function<void(Node&)>& new_node, const MatchOptions& options) {
   const std::vector<Node*> from = pattern.placeholders(), to = replacement.placeholders();
-  QDQ_CHECK(from.size() == to.size(), kInvalidArgument, "the pattern has ", from.size(), " placeholders and its replacement ", to.size());
+  QDQ_CHECK(from.size() == to.size(), kInvalidArgument, "the pattern has ", from.size(),
+            " placeholders and its replacement ", to.size());
   returned_node(pattern);
   std::unordered_map<const Node*, Node*> replaced;  // results of earlier matches that a later one reads
   const std::vector<Match> matches = find_matches(graph, pattern, options);
@@ -237,7 +247,8 @@ size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacem
     std::unordered_map<const Node*, Argument> copies;
     for (size_t i = 0; i < from.size(); ++i) {
       Argument value = match.placeholder_nodes[i];
-      if (const auto moved = replaced.find(value.node()); value.node() && moved != replaced.end()) value = moved->second;
+      if (const auto moved = replaced.find(value.node()); value.node() && moved != replaced.end())
+        value = moved->second;
       copies[to[i]] = value;
     }
     const std::function<Argument(const Argument&)> copy = [&](const Argument& argument) -> Argument {
@@ -255,7 +266,8 @@ size_t replace_pattern(Graph& graph, const Graph& pattern, const Graph& replacem
         for (const Argument& argument : node->args()) args.push_back(copy(argument));
         Node::Kwargs kwargs;
         for (const auto& [name, value] : node->kwargs()) kwargs.emplace_back(name, copy(value));
-        Node* created = graph.create(Node::Op::kCallFunction, node->target(), std::move(args), std::move(kwargs), node->name());
+        Node* created =
+            graph.create(Node::Op::kCallFunction, node->target(), std::move(args), std::move(kwargs), node->name());
         if (new_node) new_node(*created);
         copies[node] = created;
       }

@@ -3,6 +3,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "op/facts.h"
 #include "op/families.h"
 #include "op/infer.h"
 
@@ -33,7 +34,8 @@ template <class T> BasicValue<T> value_of(const Argument& argument) {
 }  // namespace
 
 template <class T>
-Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args, std::vector<std::pair<std::string, BasicValue<T>>> kwargs)
+Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args,
+              std::vector<std::pair<std::string, BasicValue<T>>> kwargs)
     : op_(&op), values_(std::move(args)) {
   const Schema& schema = op.schema;
   QDQ_CHECK(values_.size() <= schema.num_positional(), kInvalidArgument, op.target, " takes ", schema.num_positional(),
@@ -51,7 +53,8 @@ Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args, std::vector<std:
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i]) continue;
     const SchemaArgument& argument = schema.arguments[i];
-    QDQ_CHECK(argument.default_value || argument.is_optional, kInvalidArgument, op.target, " lacks the argument '", argument.name, "'");
+    QDQ_CHECK(argument.default_value || argument.is_optional, kInvalidArgument, op.target, " lacks the argument '",
+              argument.name, "'");
     if (argument.default_value) values_[i] = value_of<T>(*argument.default_value);
   }
 }
@@ -174,30 +177,43 @@ template <class T> std::vector<int64_t> Call<T>::integers(size_t i) const {
 template <class T> std::vector<int64_t> Call<T>::integers(size_t i, size_t count) const {
   std::vector<int64_t> out = integers(i);
   if (out.size() == 1) out.resize(count, int64_t{out[0]});
-  QDQ_CHECK(out.size() == count, kInvalidArgument, op_->target, " wants ", count, " numbers as its argument '", op_->schema.arguments[i].name,
-            "', found ", out.size());
+  QDQ_CHECK(out.size() == count, kInvalidArgument, op_->target, " wants ", count, " numbers as its argument '",
+            op_->schema.arguments[i].name, "', found ", out.size());
   return out;
 }
 
 template class Call<Tensor>;
 template class Call<TensorMeta>;
 
-OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles) {
+OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles, Family family) {
   const size_t colons = schema_line.find("::");
   QDQ_CHECK(colons != std::string_view::npos, kInternal, "the operator schema '", schema_line, "' has no namespace");
   const std::string_view space = schema_line.substr(0, colons);
-  OpDef op{{}, Schema::parse(schema_line.substr(colons + 2)), infer, eval, roles};
+  OpDef op;
+  op.schema = Schema::parse(schema_line.substr(colons + 2));
+  op.infer = infer;
+  op.eval = eval;
+  op.roles = roles;
+  op.family = family;
   if (space == "operator") op.target = concat("operator.", op.schema.name);
-  else op.target = concat("torch.ops.", space, ".", op.schema.name, op.schema.name.find('.') == std::string::npos ? ".default" : "");
+  else
+    op.target = concat("torch.ops.", space, ".", op.schema.name,
+                       op.schema.name.find('.') == std::string::npos ? ".default" : "");
   return op;
 }
 
-// PyTorch's second names of operators; an exported program keeps the one that the model used. All overloads go along, and the in-place form
-// ("mul_" is "multiply_" too).
+// PyTorch's second names of operators; an exported program keeps the one that the model used. All overloads go along,
+// and the in-place form ("mul_" is "multiply_" too).
 constexpr std::pair<std::string_view, std::string_view> kSecondNames[] = {
     {"multiply", "mul"},  {"divide", "div"},   {"subtract", "sub"},    {"clip", "clamp"},       {"absolute", "abs"},
     {"negative", "neg"},  {"fix", "trunc"},    {"greater", "gt"},      {"greater_equal", "ge"}, {"less", "lt"},
     {"less_equal", "le"}, {"not_equal", "ne"}, {"concatenate", "cat"}, {"moveaxis", "movedim"}};
+
+std::string_view first_name(std::string_view name) {
+  for (const auto& [second, first] : kSecondNames)
+    if (name == second) return first;
+  return name;
+}
 
 void add_second_names(std::vector<OpDef>& ops) {
   constexpr std::string_view kAten = "torch.ops.aten.";
@@ -210,6 +226,30 @@ void add_second_names(std::vector<OpDef>& ops) {
       op.schema.name.replace(0, first.size(), second);
       op.target.replace(kAten.size(), first.size(), second);
       ops.push_back(std::move(op));
+    }
+  }
+}
+
+std::string_view OpDef::short_name() const { return qdq::short_name(target); }
+
+// "add_.Tensor" stands beside "add.Tensor". An operator without a functional form, such as zero_, has none; what writes
+// to another argument than its first (running statistics) is no in-place form.
+void pair_forms(std::vector<OpDef>& ops) {
+  std::unordered_map<std::string_view, OpDef*> by_target;
+  for (OpDef& op : ops) by_target.emplace(op.target, &op);
+  for (OpDef& op : ops) {
+    const bool writes_first = !op.schema.arguments.empty() && op.schema.arguments[0].is_mutated;
+    if (!writes_first) {
+      op.functional = &op;
+      continue;
+    }
+    op.in_place = &op;
+    std::string plain = op.target;
+    const size_t underscore = plain.rfind('_', plain.rfind('.'));
+    plain.erase(underscore, 1);
+    if (const auto found = by_target.find(plain); found != by_target.end()) {
+      op.functional = found->second;
+      found->second->in_place = &op;
     }
   }
 }
@@ -234,6 +274,7 @@ const std::vector<OpDef>& all_ops() {
     add_higher_order_ops(all);
     add_sym_ops(all);
     add_second_names(all);
+    pair_forms(all);
     return all;
   }();
   return ops;
@@ -242,7 +283,8 @@ const std::vector<OpDef>& all_ops() {
 const OpDef* find_op(std::string_view target) {
   static const std::unordered_map<std::string_view, const OpDef*> by_target = [] {
     std::unordered_map<std::string_view, const OpDef*> map;
-    for (const OpDef& op : all_ops()) QDQ_CHECK(map.emplace(op.target, &op).second, kInternal, "the operator ", op.target, " is defined twice");
+    for (const OpDef& op : all_ops())
+      QDQ_CHECK(map.emplace(op.target, &op).second, kInternal, "the operator ", op.target, " is defined twice");
     return map;
   }();
   if (target.substr(0, 10) == "_operator.") target.remove_prefix(1);
@@ -253,7 +295,8 @@ const OpDef* find_op(std::string_view target) {
 void check_ops(const Graph& graph) {
   std::map<std::string, std::vector<const Node*>> unknown;
   for (const Node* node : graph.nodes())
-    if (node->op() == Node::Op::kCallFunction && find_op(node->target()) == nullptr) unknown[node->target()].push_back(node);
+    if (node->op() == Node::Op::kCallFunction && find_op(node->target()) == nullptr)
+      unknown[node->target()].push_back(node);
   if (unknown.empty()) return;
   std::string list;
   for (const auto& [target, nodes] : unknown) {
@@ -265,7 +308,8 @@ void check_ops(const Graph& graph) {
   }
   const auto& [target, nodes] = *unknown.begin();
   throw Error(ErrorCode::kUnsupported,
-              concat("qdq does not have ", unknown.size(), unknown.size() == 1 ? " operator" : " operators", " of this program: ", list),
+              concat("qdq does not have ", unknown.size(), unknown.size() == 1 ? " operator" : " operators",
+                     " of this program: ", list),
               nodes[0]->name(), target);
 }
 
@@ -277,11 +321,13 @@ MetaValue meta_value_of(const ValueMeta& meta, const Node& user, const Node& nod
         using U = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<U, std::monostate>) {
           throw Error(ErrorCode::kInvalidArgument,
-                      concat("nothing is known of the value '", node.name(), "' that '", user.name(), "' uses: give its dtype and shape"),
+                      concat("nothing is known of the value '", node.name(), "' that '", user.name(),
+                             "' uses: give its dtype and shape"),
                       user.name(), user.target());
         } else if constexpr (std::is_same_v<U, std::vector<ValueMeta>>) {
           MetaValue::List list;
-          for (const ValueMeta& element : value) list.push_back(element.value.index() == 0 ? MetaValue() : meta_value_of(element, user, node));
+          for (const ValueMeta& element : value)
+            list.push_back(element.value.index() == 0 ? MetaValue() : meta_value_of(element, user, node));
           return list;
         } else {
           return value;
@@ -302,7 +348,8 @@ ValueMeta value_meta_of(const MetaValue& value) {
   return std::visit(
       [](const auto& held) -> ValueMeta {
         using U = std::decay_t<decltype(held)>;
-        if constexpr (std::is_same_v<U, TensorMeta> || std::is_same_v<U, SymInt> || std::is_same_v<U, double> || std::is_same_v<U, bool>) {
+        if constexpr (std::is_same_v<U, TensorMeta> || std::is_same_v<U, SymInt> || std::is_same_v<U, double> ||
+                      std::is_same_v<U, bool>) {
           return {held};
         } else if constexpr (std::is_same_v<U, int64_t>) {
           return {SymInt(held)};

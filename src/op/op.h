@@ -1,4 +1,5 @@
-// What an operator is: PyTorch's schema line, shape inference, reference evaluation, roles; and the table of all of them.
+// What an operator is: PyTorch's schema line, shape inference, reference evaluation, facts; and the table of all of
+// them. op/facts.h asks for the facts of nodes.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +11,30 @@
 
 #include "graph/program.h"
 #include "graph/schema.h"
+#include "kernel/activation.h"
 #include "tensor/tensor.h"
 
 namespace qdq {
 
-// A resolved argument or result. T is Tensor when running and TensorMeta when inferring shapes (where integers may be SymInts).
+// A resolved argument or result. T is Tensor when running and TensorMeta when inferring shapes (where integers may be
+// SymInts).
 template <class T> class BasicValue {
  public:
   using List = std::vector<BasicValue>;
-  BasicValue() = default;                                         // None
-  BasicValue(T value) : value_(std::move(value)) {}               // NOLINT: implicit, so that evaluators can return tensors
-  BasicValue(bool value) : value_(value) {}                       // NOLINT
-  BasicValue(int64_t value) : value_(value) {}                    // NOLINT
-  BasicValue(int value) : value_(static_cast<int64_t>(value)) {}  // NOLINT
-  BasicValue(double value) : value_(value) {}                     // NOLINT
-  BasicValue(std::string value) : value_(std::move(value)) {}     // NOLINT
-  BasicValue(const char* value) : value_(std::string(value)) {}   // NOLINT: a pointer would become a bool
-  BasicValue(DType value) : value_(value) {}                      // NOLINT
-  BasicValue(MemoryFormat value) : value_(value) {}               // NOLINT
-  BasicValue(Layout value) : value_(value) {}                     // NOLINT
-  BasicValue(Device value) : value_(std::move(value)) {}          // NOLINT
-  BasicValue(SymInt value) : value_(std::move(value)) {}          // NOLINT
-  BasicValue(List value) : value_(std::move(value)) {}            // NOLINT
+  BasicValue() = default;                            // None
+  BasicValue(T value) : value_(std::move(value)) {}  // Implicit, so that evaluators can return tensors
+  BasicValue(bool value) : value_(value) {}
+  BasicValue(int64_t value) : value_(value) {}
+  BasicValue(int value) : value_(static_cast<int64_t>(value)) {}
+  BasicValue(double value) : value_(value) {}
+  BasicValue(std::string value) : value_(std::move(value)) {}
+  BasicValue(const char* value) : value_(std::string(value)) {}  // A pointer would become a bool
+  BasicValue(DType value) : value_(value) {}
+  BasicValue(MemoryFormat value) : value_(value) {}
+  BasicValue(Layout value) : value_(value) {}
+  BasicValue(Device value) : value_(std::move(value)) {}
+  BasicValue(SymInt value) : value_(std::move(value)) {}
+  BasicValue(List value) : value_(std::move(value)) {}
 
   template <class U> bool is() const { return std::holds_alternative<U>(value_); }
   template <class U> const U* get_if() const { return std::get_if<U>(&value_); }
@@ -40,19 +43,21 @@ template <class T> class BasicValue {
   const auto& variant() const { return value_; }
 
  private:
-  std::variant<std::monostate, T, bool, int64_t, double, std::string, DType, MemoryFormat, Layout, Device, SymInt, List> value_;
+  std::variant<std::monostate, T, bool, int64_t, double, std::string, DType, MemoryFormat, Layout, Device, SymInt, List>
+      value_;
 };
 using Value = BasicValue<Tensor>;
 using MetaValue = BasicValue<TensorMeta>;
 
 struct OpDef;
 
-// One call of an operator with all arguments in schema order: defaults are filled in, keyword-only arguments included. The typed
-// accessors throw Error{kInvalidArgument} naming operator and argument if the value is of another kind.
+// One call of an operator with all arguments in schema order: defaults are filled in, keyword-only arguments included.
+// The typed accessors throw Error{kInvalidArgument} naming operator and argument if the value is of another kind.
 template <class T> class Call {
  public:
   // Fills defaults. Throws Error{kInvalidArgument} on too many, missing or unknown arguments.
-  Call(const OpDef& op, std::vector<BasicValue<T>> args, std::vector<std::pair<std::string, BasicValue<T>>> kwargs = {});
+  Call(const OpDef& op, std::vector<BasicValue<T>> args,
+       std::vector<std::pair<std::string, BasicValue<T>>> kwargs = {});
 
   const OpDef& op() const { return *op_; }
   size_t size() const { return values_.size(); }
@@ -64,7 +69,8 @@ template <class T> class Call {
   std::vector<T> tensors(size_t i) const;    // "Tensor[]"
   int64_t integer(size_t i) const;
   SymInt sym(size_t i) const;
-  double number(size_t i) const;    // Scalar or float: an int, a float or a bool (or, when running, a one-element tensor)
+  // Scalar or float: an int, a float or a bool (or, when running, a one-element tensor)
+  double number(size_t i) const;
   bool is_integer(size_t i) const;  // whether a Scalar is an int or bool
   bool boolean(size_t i) const;
   const std::string& string(size_t i) const;
@@ -91,6 +97,54 @@ struct Roles {
   bool shares_qparams = false;  // every output element is an input element (views, max pools, cat) or a mean of them
 };
 
+// What kind of computation an operator is: those of a family compute the same thing, and read the same roles.
+enum class Family : uint8_t {
+  kOther,
+  kConvolution,  // aten.convolution too, whose argument says whether it is transposed
+  kTransposedConvolution,
+  kLinear,    // rows with a weight: linear, addmm
+  kMatmul,    // two tensors: matmul, bmm, mm, baddbmm
+  kAdd,       // of two tensors or a tensor and a number, as the next three
+  kSubtract,  // rsub is none
+  kMultiply,
+  kDivide,       // without rounding
+  kActivation,   // a function of each element that networks put behind layers
+  kClamp,        // clamp, clip, clamp_min, clamp_max
+  kElementwise,  // other functions of each element of one tensor: exp, abs
+  kComparison,
+  kMaxPool,
+  kAveragePool,  // adaptive ones too, also in kMaxPool
+  kMean,
+  kReduction,  // other reductions of axes
+  kSoftmax,    // log_softmax too
+  kView,       // the elements under other sizes: reshape, permute, slice, select, expand; and their copying forms
+  kSplit,      // a list of views
+  kConcat,     // along an axis that is there
+  kCopy,       // the tensor itself or a copy: clone, contiguous, detach
+  kDropout,
+  kCast,   // to another dtype
+  kIndex,  // elements chosen by a tensor of indices
+  kPad,
+  kResize,  // upsampling, pixel shuffle
+  kBatchNorm,
+  kNorm,  // layer, group, instance, RMS norm
+  kEmbedding,
+  kRecurrent,
+  kAttention,
+  kCreation,  // new tensors: zeros, full, arange
+  kQuantize,
+  kDequantize,
+  kChooseQParams,
+  kSize,  // integers from sizes: sym_size, sym_numel
+};
+
+// Which activation of kernel/activation.h an operator computes. Parameters that are arguments of the operator have
+// their schema index here (-1: a fixed number, in `function`); the argument None means no bound.
+struct Computes {
+  kernel::Activation function;
+  int low = -1, high = -1, slope = -1;
+};
+
 struct OpDef {
   std::string target;  // "torch.ops.aten.conv2d.default"
   Schema schema;
@@ -99,6 +153,17 @@ struct OpDef {
   // The specification: slow, plain, exact. Views alias their input, in-place operators write to it, as in PyTorch.
   Value (*eval)(const Call<Tensor>& call);
   Roles roles;
+  Family family = Family::kOther;
+  int spatial_axes = 0;        // of convolutions and pools; 0: any number, or none
+  bool keeps_numbers = false;  // every element of the result (of several: the first) is an element of an argument
+  Computes computes = {};      // kind kNone: no activation that has a name
+  // The form that makes a new tensor, and the one that writes to its first argument ("relu", "relu_"): one of them is
+  // this entry itself. Null where there is none.
+  const OpDef* functional = nullptr;
+  const OpDef* in_place = nullptr;
+
+  std::string_view short_name() const;  // "aten.conv2d.default", as reports and messages have it
+  bool is_in_place() const { return in_place == this; }
 };
 
 // Every operator, one table per family file, joined in op/op.cpp.
@@ -106,7 +171,8 @@ const std::vector<OpDef>& all_ops();
 // The entry of a call_function target; null if qdq does not have the operator. "_operator.add" is "operator.add".
 const OpDef* find_op(std::string_view target);
 
-// Throws Error{kUnsupported} that lists every operator of the graph which qdq does not have, with the nodes that use it.
+// Throws Error{kUnsupported} that lists every operator of the graph which qdq does not have, with the nodes that use
+// it.
 void check_ops(const Graph& graph);
 
 // Sets meta.val of every node from those of the placeholders and get_attr nodes (placeholders must have theirs).

@@ -1,5 +1,6 @@
 // Arithmetic, comparisons and selections, element by element, with broadcasting and type promotion.
 #include <cstring>
+#include <limits>
 
 #include "op/elements.h"
 #include "op/families.h"
@@ -22,14 +23,21 @@ SymShape sizes_of(const Call<TensorMeta>& call, size_t i) {
 Tensor run_binary(const Call<Tensor>& call, DType out, const void* f, const Loops& loops) {
   return run_loops(operand(call, 0), operand(call, 1), common_dtype(call), out, f, loops);
 }
-template <class F> Value binary(const Call<Tensor>& call, const F& f) { return run_binary(call, common_dtype(call), &f, kLoops<F>); }
-// The same where f is one step that f64 does exactly or rounds as f32 would (+ - * / and the root of two f32 numbers, a choice, fmod).
-template <class F> Value binary_step(const Call<Tensor>& call, const F& f) { return run_binary(call, common_dtype(call), &f, kWideLoops<F>); }
+template <class F> Value binary(const Call<Tensor>& call, const F& f) {
+  return run_binary(call, common_dtype(call), &f, kLoops<F>);
+}
+// The same where f is one step that f64 does exactly or rounds as f32 would (+ - * / and the root of two f32 numbers, a
+// choice, fmod).
+template <class F> Value binary_step(const Call<Tensor>& call, const F& f) {
+  return run_binary(call, common_dtype(call), &f, kWideLoops<F>);
+}
 
 MetaValue infer_binary(const Call<TensorMeta>& call) {
   return tensor_meta(common_dtype(call), broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
 }
-MetaValue infer_compare(const Call<TensorMeta>& call) { return tensor_meta(DType::kBool, broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1))); }
+MetaValue infer_compare(const Call<TensorMeta>& call) {
+  return tensor_meta(DType::kBool, broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
+}
 
 // A scaling factor such as alpha in the computing type; integers exactly.
 template <class C> C factor(const Call<Tensor>& call, size_t i) {
@@ -59,7 +67,8 @@ Value eval_mul(const Call<Tensor>& call) {
 }
 
 template <class C> void check_divisor(C divisor) {
-  if constexpr (std::is_integral_v<C>) QDQ_CHECK(divisor != 0, kInvalidArgument, "an integer tensor is divided by zero");
+  if constexpr (std::is_integral_v<C>)
+    QDQ_CHECK(divisor != 0, kInvalidArgument, "an integer tensor is divided by zero");
 }
 
 template <class C> C divide_floor(C x, C y) {
@@ -116,11 +125,14 @@ Value eval_div(const Call<Tensor>& call) {
 Value eval_floor_divide(const Call<Tensor>& call) {
   return binary(call, [](auto x, auto y) { return divide_floor(x, y); });
 }
-MetaValue infer_div_mode(const Call<TensorMeta>& call) { return call.is_none(2) ? infer_div(call) : infer_binary(call); }
+MetaValue infer_div_mode(const Call<TensorMeta>& call) {
+  return call.is_none(2) ? infer_div(call) : infer_binary(call);
+}
 Value eval_div_mode(const Call<Tensor>& call) {
   if (call.is_none(2)) return eval_div(call);
   if (call.string(2) == "floor") return eval_floor_divide(call);
-  QDQ_CHECK(call.string(2) == "trunc", kInvalidArgument, call.op().target, " wants rounding_mode 'floor' or 'trunc', found '", call.string(2), "'");
+  QDQ_CHECK(call.string(2) == "trunc", kInvalidArgument, call.op().target,
+            " wants rounding_mode 'floor' or 'trunc', found '", call.string(2), "'");
   return binary(call, [](auto x, auto y) { return divide_trunc(x, y); });
 }
 Value eval_remainder(const Call<Tensor>& call) {
@@ -268,13 +280,16 @@ template <class F> Value eval_predicate(const Call<Tensor>& call) {
 
 Value eval_bitwise_not(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
-  QDQ_CHECK(!is_floating(x.dtype()), kInvalidArgument, call.op().target, " wants integers, found ", to_string(x.dtype()));
+  QDQ_CHECK(!is_floating(x.dtype()), kInvalidArgument, call.op().target, " wants integers, found ",
+            to_string(x.dtype()));
   const bool is_bool = x.dtype() == DType::kBool;
   return map<int64_t>(x.to(DType::kS64), [=](int64_t v) { return is_bool ? v == 0 : ~v; }).to(x.dtype());
 }
 
 // Functions that always give floats, computed in double and rounded once.
-MetaValue infer_float(const Call<TensorMeta>& call) { return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes); }
+MetaValue infer_float(const Call<TensorMeta>& call) {
+  return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes);
+}
 template <double (*F)(double)> Value eval_float(const Call<Tensor>& call) {
   const DType out = float_dtype(call.tensor(0).dtype());
   const auto f = [](double x) { return F(x); };
@@ -289,7 +304,9 @@ double log10_of(double x) { return math::log(x) * 0x1.bcb7b1526e50ep-2; }
 // clamp, clamp_min, clamp_max: bounds at the given places, numbers or tensors; -1 or None: there is none.
 template <class T> DType clamp_dtype(const Call<T>& call, int low, int high) {
   OperandKind self = operand_kind(call, 0);
-  const auto bound = [&](int i) { return i < 0 || call.is_none(static_cast<size_t>(i)) ? self : operand_kind(call, static_cast<size_t>(i)); };
+  const auto bound = [&](int i) {
+    return i < 0 || call.is_none(static_cast<size_t>(i)) ? self : operand_kind(call, static_cast<size_t>(i));
+  };
   return result_dtype({self, bound(low), bound(high)});
 }
 MetaValue infer_clamp_by(const Call<TensorMeta>& call, int low, int high) {
@@ -321,28 +338,33 @@ Value eval_clamp_max(const Call<Tensor>& call) { return clamp_by(call, -1, 1); }
 
 // where(condition, a, b).
 MetaValue infer_where(const Call<TensorMeta>& call) {
-  return tensor_meta(common_dtype(call, 1, 2), broadcast_shapes(call.tensor(0).sizes, broadcast_shapes(sizes_of(call, 1), sizes_of(call, 2))));
+  return tensor_meta(common_dtype(call, 1, 2),
+                     broadcast_shapes(call.tensor(0).sizes, broadcast_shapes(sizes_of(call, 1), sizes_of(call, 2))));
 }
 Tensor choose(const Tensor& condition, const Tensor& a, const Tensor& b, DType dtype) {
   const Shape sizes = broadcast_shapes(condition.sizes(), broadcast_shapes(a.sizes(), b.sizes()));
   const Tensor out = Tensor::empty(sizes, dtype);
-  const Tensor c = condition.to(DType::kBool).expand(sizes), x = a.to(dtype).expand(sizes), y = b.to(dtype).expand(sizes);
+  const Tensor c = condition.to(DType::kBool).expand(sizes), x = a.to(dtype).expand(sizes),
+               y = b.to(dtype).expand(sizes);
   const size_t size = size_of(dtype);
   for_each_index<4>(sizes, {out.strides().data(), c.strides().data(), x.strides().data(), y.strides().data()},
                     [&, when = c.data<bool>()](const std::array<int64_t, 4>& at) {
-                      const std::byte* from = when[at[1]] ? x.raw() + static_cast<size_t>(at[2]) * size : y.raw() + static_cast<size_t>(at[3]) * size;
+                      const std::byte* from = when[at[1]] ? x.raw() + static_cast<size_t>(at[2]) * size
+                                                          : y.raw() + static_cast<size_t>(at[3]) * size;
                       std::memcpy(out.raw() + static_cast<size_t>(at[0]) * size, from, size);
                     });
   return out;
 }
-Value eval_where(const Call<Tensor>& call) { return choose(call.tensor(0), operand(call, 1), operand(call, 2), common_dtype(call, 1, 2)); }
+Value eval_where(const Call<Tensor>& call) {
+  return choose(call.tensor(0), operand(call, 1), operand(call, 2), common_dtype(call, 1, 2));
+}
 
 MetaValue infer_masked_fill(const Call<TensorMeta>& call) {
   return tensor_meta(call.tensor(0).dtype, broadcast_shapes(call.tensor(0).sizes, call.tensor(1).sizes));
 }
 Value eval_masked_fill(const Call<Tensor>& call) {
-  QDQ_CHECK(operand(call, 2).dim() == 0, kInvalidArgument, call.op().target, " wants a single number as value, found a tensor of shape ",
-            to_string(operand(call, 2).sizes()));
+  QDQ_CHECK(operand(call, 2).dim() == 0, kInvalidArgument, call.op().target,
+            " wants a single number as value, found a tensor of shape ", to_string(operand(call, 2).sizes()));
   return choose(call.tensor(1), operand(call, 2), call.tensor(0), call.tensor(0).dtype());
 }
 
@@ -373,7 +395,8 @@ MetaValue infer_addc(const Call<TensorMeta>& call) {
 }
 template <bool divides> Value eval_addc(const Call<Tensor>& call) {
   const DType dtype = result_dtype({operand_kind(call, 0), operand_kind(call, 1), operand_kind(call, 2)});
-  const Shape sizes = broadcast_shapes(call.tensor(0).sizes(), broadcast_shapes(call.tensor(1).sizes(), call.tensor(2).sizes()));
+  const Shape sizes =
+      broadcast_shapes(call.tensor(0).sizes(), broadcast_shapes(call.tensor(1).sizes(), call.tensor(2).sizes()));
   return visit_compute(dtype, [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     const DType c = DTypeOf<C>::value;
@@ -392,28 +415,42 @@ template <bool divides> Value eval_addc(const Call<Tensor>& call) {
 
 void add_arithmetic(std::vector<OpDef>& ops) {
   const Roles two{.activation = 0, .other = 1};
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_binary) { ops.push_back(define(line, infer, eval, two)); };
-  const auto add_in_place = [&](std::string_view line, Eval eval) { ops.push_back(define(line, infer_like_self, eval, two)); };
+  Family family = Family::kAdd;  // of the entries that follow
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_binary) {
+    ops.push_back(define(line, infer, eval, two, family));
+  };
+  const auto add_in_place = [&](std::string_view line, Eval eval) { add(line, eval, infer_like_self); };
   add("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", eval_sum<Sum::kAdd>);
   add("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", eval_sum<Sum::kAdd>);
-  add_in_place("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)", in_place<eval_sum<Sum::kAdd>>);
-  add_in_place("aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)", in_place<eval_sum<Sum::kAdd>>);
+  add_in_place("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+               in_place<eval_sum<Sum::kAdd>>);
+  add_in_place("aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+               in_place<eval_sum<Sum::kAdd>>);
+  family = Family::kSubtract;
   add("aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", eval_sum<Sum::kSub>);
   add("aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", eval_sum<Sum::kSub>);
-  add_in_place("aten::sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)", in_place<eval_sum<Sum::kSub>>);
-  add_in_place("aten::sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)", in_place<eval_sum<Sum::kSub>>);
+  add_in_place("aten::sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+               in_place<eval_sum<Sum::kSub>>);
+  add_in_place("aten::sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+               in_place<eval_sum<Sum::kSub>>);
+  family = Family::kOther;
   add("aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", eval_sum<Sum::kReverseSub>);
   add("aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", eval_sum<Sum::kReverseSub>);
+  family = Family::kMultiply;
   add("aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", eval_mul);
   add("aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", eval_mul);
   add_in_place("aten::mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", in_place<eval_mul>);
   add_in_place("aten::mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", in_place<eval_mul>);
+  family = Family::kDivide;
   add("aten::div.Tensor(Tensor self, Tensor other) -> Tensor", eval_div, infer_div);
   add("aten::div.Scalar(Tensor self, Scalar other) -> Tensor", eval_div, infer_div);
   add_in_place("aten::div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", in_place<eval_div>);
   add_in_place("aten::div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", in_place<eval_div>);
-  add("aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", eval_div_mode, infer_div_mode);
-  add("aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", eval_div_mode, infer_div_mode);
+  family = Family::kOther;
+  add("aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", eval_div_mode,
+      infer_div_mode);
+  add("aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", eval_div_mode,
+      infer_div_mode);
   add("aten::floor_divide(Tensor self, Tensor other) -> Tensor", eval_floor_divide);
   add("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", eval_floor_divide);
   add("aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", eval_remainder);
@@ -427,12 +464,16 @@ void add_arithmetic(std::vector<OpDef>& ops) {
   add("aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", eval_pow);
   add("aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", eval_pow);
   add("aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", eval_pow);
-  add("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", eval_addc<false>, infer_addc);
-  add("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", eval_addc<true>, infer_addc);
+  add("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", eval_addc<false>,
+      infer_addc);
+  add("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", eval_addc<true>,
+      infer_addc);
 }
 
 void add_comparisons(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_compare) { ops.push_back(define(line, infer, eval)); };
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_compare) {
+    ops.push_back(define(line, infer, eval, {}, Family::kComparison));
+  };
   add("aten::eq.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<Equal>);
   add("aten::eq.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<Equal>);
   add("aten::ne.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<NotEqual>);
@@ -468,7 +509,9 @@ void add_comparisons(std::vector<OpDef>& ops) {
 
 void add_unary(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) { ops.push_back(define(line, infer, eval, roles)); };
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) {
+    ops.push_back(define(line, infer, eval, roles, Family::kElementwise));
+  };
   add("aten::neg(Tensor self) -> Tensor", eval_unary<Negate>);
   add("aten::abs(Tensor self) -> Tensor", eval_unary<Absolute>);
   add("aten::sign(Tensor self) -> Tensor", eval_unary<Sign>);
@@ -491,25 +534,42 @@ void add_unary(std::vector<OpDef>& ops) {
   add("aten::sqrt_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_float<sqrt_of>>);
   add("aten::rsqrt(Tensor self) -> Tensor", eval_float<rsqrt_of>, infer_float);
   add("aten::reciprocal(Tensor self) -> Tensor", eval_float<reciprocal_of>, infer_float);
-  add("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", eval_clamp, infer_clamp);
-  add("aten::clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)", in_place<eval_clamp>);
-  add("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", eval_clamp, infer_clamp);
-  add("aten::clamp_min(Tensor self, Scalar min) -> Tensor", eval_clamp_min, infer_clamp_min);
-  add("aten::clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)", in_place<eval_clamp_min>);
-  add("aten::clamp_max(Tensor self, Scalar max) -> Tensor", eval_clamp_max, infer_clamp_max);
-  add("aten::clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)", in_place<eval_clamp_max>);
+}
+
+void add_clamps(std::vector<OpDef>& ops) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr kernel::Activation clamp{kernel::Activation::Kind::kClamp, -kInfinity, kInfinity};
+  const Computes both{clamp, 1, 2}, low{clamp, 1, -1}, high{clamp, -1, 1}, by_tensors{};
+  const auto add = [&](std::string_view line, const Computes& computes, Eval eval, Infer infer = infer_like_self) {
+    ops.push_back(define(line, infer, eval, {.activation = 0}, Family::kClamp));
+    ops.back().computes = computes;
+  };
+  add("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", both, eval_clamp, infer_clamp);
+  add("aten::clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)", both, in_place<eval_clamp>);
+  add("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", by_tensors, eval_clamp,
+      infer_clamp);
+  add("aten::clamp_min(Tensor self, Scalar min) -> Tensor", low, eval_clamp_min, infer_clamp_min);
+  add("aten::clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)", low, in_place<eval_clamp_min>);
+  add("aten::clamp_max(Tensor self, Scalar max) -> Tensor", high, eval_clamp_max, infer_clamp_max);
+  add("aten::clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)", high, in_place<eval_clamp_max>);
 }
 
 void add_selections(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) { ops.push_back(define(line, infer, eval)); };
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) {
+    ops.push_back(define(line, infer, eval));
+  };
   add("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", eval_where, infer_where);
   add("aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor", eval_where, infer_where);
   add("aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor", eval_where, infer_where);
   add("aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor", eval_where, infer_where);
-  add("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", eval_masked_fill, infer_masked_fill);
-  add("aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", eval_masked_fill, infer_masked_fill);
-  add("aten::masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)", in_place<eval_masked_fill>);
-  add("aten::masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)", in_place<eval_masked_fill>);
+  add("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", eval_masked_fill,
+      infer_masked_fill);
+  add("aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", eval_masked_fill,
+      infer_masked_fill);
+  add("aten::masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
+      in_place<eval_masked_fill>);
+  add("aten::masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
+      in_place<eval_masked_fill>);
   add("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", eval_fill);
   add("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", eval_fill);
   add("aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", in_place<eval_fill>);
@@ -525,6 +585,7 @@ void add_pointwise_ops(std::vector<OpDef>& ops) {
   add_arithmetic(ops);
   add_comparisons(ops);
   add_unary(ops);
+  add_clamps(ops);
   add_selections(ops);
 }
 

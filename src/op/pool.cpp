@@ -11,21 +11,23 @@ namespace {
 using Extents = std::array<int64_t, 3>;
 
 // A window sliding over an image, with one entry per spatial axis; missing axes come first.
-struct Window {
+struct PoolWindow {
   Extents kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
   bool ceil_mode = false;
 };
 
-template <class T> Window read_window(const Call<T>& call, size_t axes, bool has_dilation) {
-  Window window;
-  const std::vector<int64_t> kernel = call.integers(1, axes), stride = call.integers(2).empty() ? kernel : call.integers(2, axes);
-  const std::vector<int64_t> padding = call.integers(3, axes), dilation = has_dilation ? call.integers(4, axes) : std::vector<int64_t>(axes, 1);
+template <class T> PoolWindow read_window(const Call<T>& call, size_t axes, bool has_dilation) {
+  PoolWindow window;
+  const std::vector<int64_t> kernel = call.integers(1, axes),
+                             stride = call.integers(2).empty() ? kernel : call.integers(2, axes);
+  const std::vector<int64_t> padding = call.integers(3, axes),
+                             dilation = has_dilation ? call.integers(4, axes) : std::vector<int64_t>(axes, 1);
   for (size_t a = 0; a < axes; ++a) {
     constexpr int64_t kMost = int64_t{1} << 31;
-    QDQ_CHECK(kernel[a] >= 1 && kernel[a] <= kMost && stride[a] >= 1 && stride[a] <= kMost && dilation[a] >= 1 && dilation[a] <= kMost &&
-                  padding[a] >= 0 && padding[a] <= kernel[a] / 2,
-              kInvalidArgument, call.op().target, " got kernel ", kernel[a], ", stride ", stride[a], ", padding ", padding[a], ", dilation ",
-              dilation[a], ": all must be positive and the padding at most half the kernel");
+    QDQ_CHECK(kernel[a] >= 1 && kernel[a] <= kMost && stride[a] >= 1 && stride[a] <= kMost && dilation[a] >= 1 &&
+                  dilation[a] <= kMost && padding[a] >= 0 && padding[a] <= kernel[a] / 2,
+              kInvalidArgument, call.op().target, " got kernel ", kernel[a], ", stride ", stride[a], ", padding ",
+              padding[a], ", dilation ", dilation[a], ": all must be positive and the padding at most half the kernel");
     const size_t to = 3 - axes + a;
     window.kernel[to] = kernel[a];
     window.stride[to] = stride[a];
@@ -36,30 +38,32 @@ template <class T> Window read_window(const Call<T>& call, size_t axes, bool has
   return window;
 }
 
-// ATen/native/Pool.h, pooling_output_shape: with ceil_mode the last window must still start inside the image or its left padding.
-SymInt pooled_extent(const SymInt& in, const Window& window, size_t axis) {
+// ATen/native/Pool.h, pooling_output_shape: with ceil_mode the last window must still start inside the image or its
+// left padding.
+SymInt pooled_extent(const SymInt& in, const PoolWindow& window, size_t axis) {
   const int64_t stride = window.stride[axis], padding = window.padding[axis];
-  const SymInt reach(2 * padding - window.dilation[axis] * (window.kernel[axis] - 1) - 1 + (window.ceil_mode ? stride - 1 : 0));
+  const SymInt reach(2 * padding - window.dilation[axis] * (window.kernel[axis] - 1) - 1 +
+                     (window.ceil_mode ? stride - 1 : 0));
   const SymInt out = (in + reach).floor_div(SymInt(stride)) + SymInt(1);
   if (!out.is_constant() || !window.ceil_mode) return out;
   return (*out.constant() - 1) * stride >= *in.constant() + padding ? out - SymInt(1) : out;
 }
 
 void check_rank(const OpDef& op, const SymShape& sizes, size_t axes) {
-  QDQ_CHECK(sizes.size() == axes + 1 || sizes.size() == axes + 2, kInvalidArgument, op.target, " wants ", axes + 1, " or ", axes + 2,
-            " dimensions, found shape ", to_string(sizes));
+  QDQ_CHECK(sizes.size() == axes + 1 || sizes.size() == axes + 2, kInvalidArgument, op.target, " wants ", axes + 1,
+            " or ", axes + 2, " dimensions, found shape ", to_string(sizes));
 }
 
 MetaValue infer_window(const Call<TensorMeta>& call, size_t axes, bool has_dilation, bool has_indices) {
   const TensorMeta& x = call.tensor(0);
   check_rank(call.op(), x.sizes, axes);
-  const Window window = read_window(call, axes, has_dilation);
+  const PoolWindow window = read_window(call, axes, has_dilation);
   SymShape sizes = x.sizes;
   for (size_t a = 0; a < axes; ++a) {
     SymInt& size = sizes[sizes.size() - axes + a];
     size = pooled_extent(size, window, 3 - axes + a);
-    QDQ_CHECK(!size.is_constant() || *size.constant() > 0, kInvalidArgument, call.op().target, " on an input of shape ", to_string(x.sizes),
-              " has the output extent ", size.to_string(), " in spatial axis ", a);
+    QDQ_CHECK(!size.is_constant() || *size.constant() > 0, kInvalidArgument, call.op().target, " on an input of shape ",
+              to_string(x.sizes), " has the output extent ", size.to_string(), " in spatial axis ", a);
   }
   const TensorMeta out = tensor_meta(x.dtype, sizes);
   if (!has_indices) return out;
@@ -71,13 +75,13 @@ template <size_t axes, bool has_dilation, bool has_indices> MetaValue infer_pool
 }
 
 // The spatial extents as three axes, and the number of planes before them.
-struct Planes {
+struct PoolPlanes {
   int64_t count = 1;
   Extents extents{1, 1, 1};
   int64_t size() const { return extents[0] * extents[1] * extents[2]; }
 };
-Planes planes_of(const Shape& sizes, size_t axes) {
-  Planes out;
+PoolPlanes planes_of(const Shape& sizes, size_t axes) {
+  PoolPlanes out;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (i + axes < sizes.size()) out.count *= sizes[i];
     else out.extents[i + 3 - sizes.size()] = sizes[i];
@@ -86,7 +90,7 @@ Planes planes_of(const Shape& sizes, size_t axes) {
 }
 
 // Calls body(plane, output index, output position) for every output element in C order.
-template <class Body> void for_each_output(const Planes& out, Body&& body) {
+template <class Body> void for_each_output(const PoolPlanes& out, Body&& body) {
   for (int64_t plane = 0, index = 0; plane < out.count; ++plane)
     for (int64_t d = 0; d < out.extents[0]; ++d)
       for (int64_t h = 0; h < out.extents[1]; ++h)
@@ -117,13 +121,14 @@ Box adaptive_box(const Extents& in, const Extents& out, const Extents& at) {
   return box;
 }
 
-// The box of the input from which an element of the output comes: (extents of the input, of the output, position in the output).
+// The box of the input from which an element of the output comes: (extents of the input, of the output, position in the
+// output).
 using BoxOf = std::function<Box(const Extents& in, const Extents& out, const Extents& at)>;
 
 // The largest element of each box and its index in the plane; NaN wins.
 Value max_over(const Call<Tensor>& call, const Shape& sizes, size_t axes, bool has_indices, const BoxOf& box_of) {
   const Tensor& x = call.tensor(0);
-  const Planes in = planes_of(x.sizes(), axes), out = planes_of(sizes, axes);
+  const PoolPlanes in = planes_of(x.sizes(), axes), out = planes_of(sizes, axes);
   const Tensor indices = Tensor::empty(sizes, DType::kS64);
   return visit_wide(x.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
@@ -145,28 +150,32 @@ Value max_over(const Call<Tensor>& call, const Shape& sizes, size_t axes, bool h
 
 Value max_pool(const Call<Tensor>& call, size_t axes, bool has_indices) {
   const MetaValue meta = infer_call(call);
-  const TensorMeta& first = has_indices ? *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>() : *meta.get_if<TensorMeta>();
-  const Window window = read_window(call, axes, true);
-  return max_over(call, constant_shape(first.sizes), axes, has_indices, [&](const Extents& in, const Extents&, const Extents& at) {
-    Box box;
-    box.step = window.dilation;
-    for (size_t a = 0; a < 3; ++a) {
-      box.first[a] = at[a] * window.stride[a] - window.padding[a];
-      box.end[a] = std::min(box.first[a] + (window.kernel[a] - 1) * window.dilation[a] + 1, in[a]);
-      while (box.first[a] < 0) box.first[a] += window.dilation[a];
-    }
-    return box;
-  });
+  const TensorMeta& first =
+      has_indices ? *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>() : *meta.get_if<TensorMeta>();
+  const PoolWindow window = read_window(call, axes, true);
+  return max_over(call, constant_shape(first.sizes), axes, has_indices,
+                  [&](const Extents& in, const Extents&, const Extents& at) {
+                    Box box;
+                    box.step = window.dilation;
+                    for (size_t a = 0; a < 3; ++a) {
+                      box.first[a] = at[a] * window.stride[a] - window.padding[a];
+                      box.end[a] = std::min(box.first[a] + (window.kernel[a] - 1) * window.dilation[a] + 1, in[a]);
+                      while (box.first[a] < 0) box.first[a] += window.dilation[a];
+                    }
+                    return box;
+                  });
 }
 
-template <size_t axes, bool has_indices> Value eval_max_pool(const Call<Tensor>& call) { return max_pool(call, axes, has_indices); }
+template <size_t axes, bool has_indices> Value eval_max_pool(const Call<Tensor>& call) {
+  return max_pool(call, axes, has_indices);
+}
 
 // The sum of each box in double, in C order, divided by what divisor(box, position) says; 0 for a box without elements.
 using Divisor = std::function<int64_t(const Box& box, const Extents& at)>;
 Value average_over(const Call<Tensor>& call, size_t axes, const BoxOf& box_of, const Divisor& divisor) {
   const Tensor& x = call.tensor(0);
   const Shape sizes = constant_shape(result_meta(call).sizes);
-  const Planes in = planes_of(x.sizes(), axes), out = planes_of(sizes, axes);
+  const PoolPlanes in = planes_of(x.sizes(), axes), out = planes_of(sizes, axes);
   return visit_wide(x.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     const Tensor from = x.to(DTypeOf<C>::value).contiguous(), to = Tensor::empty(sizes, DTypeOf<C>::value);
@@ -183,11 +192,12 @@ Value average_over(const Call<Tensor>& call, size_t axes, const BoxOf& box_of, c
 }
 
 Value avg_pool(const Call<Tensor>& call, size_t axes) {
-  const Window window = read_window(call, axes, false);
+  const PoolWindow window = read_window(call, axes, false);
   const bool count_include_pad = call.boolean(5);
   const int64_t divisor_override = call.size() > 6 && !call.is_none(6) ? call.integer(6) : 0;
-  QDQ_CHECK(call.size() <= 6 || call.is_none(6) || divisor_override != 0, kInvalidArgument, call.op().target, " got the divisor 0");
-  const Planes in = planes_of(call.tensor(0).sizes(), axes);
+  QDQ_CHECK(call.size() <= 6 || call.is_none(6) || divisor_override != 0, kInvalidArgument, call.op().target,
+            " got the divisor 0");
+  const PoolPlanes in = planes_of(call.tensor(0).sizes(), axes);
   // The window with its padding, as far as the padded image goes.
   const auto padded = [&](const Extents& at) {
     Box box;
@@ -218,20 +228,23 @@ MetaValue infer_output_size(const Call<TensorMeta>& call, size_t axes, bool has_
   const TensorMeta& x = call.tensor(0);
   check_rank(call.op(), x.sizes, axes);
   const SymShape wanted = call.syms(1);
-  QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ", wanted.size());
+  QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ",
+            wanted.size());
   SymShape sizes = x.sizes;
   for (size_t a = 0; a < axes; ++a) {
     const SymInt& in = x.sizes[x.sizes.size() - axes + a];
     const std::optional<int64_t> size = wanted[a].constant(), extent = in.constant();
-    QDQ_CHECK((!size || *size >= 0) && (!extent || *extent > 0), kInvalidArgument, call.op().target, " cannot pool shape ", to_string(x.sizes),
-              " to ", to_string(wanted));
+    QDQ_CHECK((!size || *size >= 0) && (!extent || *extent > 0), kInvalidArgument, call.op().target,
+              " cannot pool shape ", to_string(x.sizes), " to ", to_string(wanted));
     sizes[sizes.size() - axes + a] = wanted[a];
   }
   const TensorMeta out = tensor_meta(x.dtype, sizes);
   if (!has_indices) return out;
   return MetaValue::List{out, tensor_meta(DType::kS64, sizes)};
 }
-template <size_t axes, bool has_indices> MetaValue infer_adaptive(const Call<TensorMeta>& call) { return infer_output_size(call, axes, has_indices); }
+template <size_t axes, bool has_indices> MetaValue infer_adaptive(const Call<TensorMeta>& call) {
+  return infer_output_size(call, axes, has_indices);
+}
 template <size_t axes> Value eval_adaptive_avg(const Call<Tensor>& call) {
   return average_over(call, axes, adaptive_box, [](const Box& box, const Extents&) { return box.count(); });
 }
@@ -245,34 +258,53 @@ template <size_t axes> Value eval_adaptive_max(const Call<Tensor>& call) {
 
 void add_pool_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0, .shares_qparams = true};
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, roles)); };
-  add("aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor",
+  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+    const bool is_max = line.find("max_pool") != std::string_view::npos;
+    ops.push_back(define(line, infer, eval, roles, is_max ? Family::kMaxPool : Family::kAveragePool));
+    ops.back().keeps_numbers = is_max;
+    ops.back().spatial_axes = line[line.find("pool") + 4] - '0';
+  };
+  add("aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], "
+      "bool ceil_mode=False) -> Tensor",
       infer_pool<1, true, false>, eval_max_pool<1, false>);
-  add("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
+  add("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] "
+      "dilation=[1], bool "
       "ceil_mode=False) -> (Tensor, Tensor)",
       infer_pool<1, true, true>, eval_max_pool<1, true>);
-  add("aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
+  add("aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
+      "ceil_mode=False) -> Tensor",
       infer_pool<2, true, false>, eval_max_pool<2, false>);
-  add("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) "
+  add("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
+      "dilation=1, bool ceil_mode=False) "
       "-> (Tensor, Tensor)",
       infer_pool<2, true, true>, eval_max_pool<2, true>);
-  add("aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
+  add("aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool "
+      "ceil_mode=False) -> Tensor",
       infer_pool<3, true, false>, eval_max_pool<3, false>);
-  add("aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> "
+  add("aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, "
+      "bool count_include_pad=True) -> "
       "Tensor",
       infer_pool<1, false, false>, eval_avg_pool<1>);
-  add("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? "
+  add("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
+      "bool count_include_pad=True, int? "
       "divisor_override=None) -> Tensor",
       infer_pool<2, false, false>, eval_avg_pool<2>);
-  add("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? "
+  add("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
+      "bool count_include_pad=True, int? "
       "divisor_override=None) -> Tensor",
       infer_pool<3, false, false>, eval_avg_pool<3>);
-  add("aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", infer_adaptive<1, false>, eval_adaptive_avg<1>);
-  add("aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", infer_adaptive<2, false>, eval_adaptive_avg<2>);
-  add("aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", infer_adaptive<2, false>, eval_adaptive_avg<2>);
-  add("aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", infer_adaptive<3, false>, eval_adaptive_avg<3>);
-  add("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", infer_adaptive<1, true>, eval_adaptive_max<1>);
-  add("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", infer_adaptive<2, true>, eval_adaptive_max<2>);
+  add("aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", infer_adaptive<1, false>,
+      eval_adaptive_avg<1>);
+  add("aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", infer_adaptive<2, false>,
+      eval_adaptive_avg<2>);
+  add("aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", infer_adaptive<2, false>,
+      eval_adaptive_avg<2>);
+  add("aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", infer_adaptive<3, false>,
+      eval_adaptive_avg<3>);
+  add("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", infer_adaptive<1, true>,
+      eval_adaptive_max<1>);
+  add("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", infer_adaptive<2, true>,
+      eval_adaptive_max<2>);
 }
 
 }  // namespace qdq

@@ -39,25 +39,27 @@ Tensor clamp(const Tensor& x, int64_t low, int64_t high) {
 }
 
 void check_quantized_dtype(const OpDef& op, DType dtype) {
-  QDQ_CHECK(is_integral(dtype) && dtype != DType::kS64, kInvalidArgument, op.target, " does not have the quantized dtype ", to_string(dtype));
+  QDQ_CHECK(is_integral(dtype) && dtype != DType::kS64, kInvalidArgument, op.target,
+            " does not have the quantized dtype ", to_string(dtype));
 }
 void check_range(const OpDef& op, int64_t qmin, int64_t qmax, DType dtype) {
   check_quantized_dtype(op, dtype);
-  QDQ_CHECK(qmin >= min_of(dtype) && qmax <= max_of(dtype), kInvalidArgument, op.target, " got the range ", qmin, "..", qmax, ", which does not fit ",
-            to_string(dtype));
+  QDQ_CHECK(qmin >= min_of(dtype) && qmax <= max_of(dtype), kInvalidArgument, op.target, " got the range ", qmin, "..",
+            qmax, ", which does not fit ", to_string(dtype));
 }
 // f16 and bf16 are quantized as f32.
 void check_float_input(const OpDef& op, DType dtype) {
-  QDQ_CHECK(dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16, kInvalidArgument, op.target, " wants a float32 tensor, found ",
-            to_string(dtype));
+  QDQ_CHECK(dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16, kInvalidArgument, op.target,
+            " wants a float32 tensor, found ", to_string(dtype));
 }
 void check_dtype_is(const OpDef& op, DType found, DType wanted) {
   check_quantized_dtype(op, wanted);
-  QDQ_CHECK(found == wanted, kInvalidArgument, op.target, " wants a ", to_string(wanted), " tensor, found ", to_string(found));
+  QDQ_CHECK(found == wanted, kInvalidArgument, op.target, " wants a ", to_string(wanted), " tensor, found ",
+            to_string(found));
 }
 void check_one(const OpDef& op, const TensorMeta& qparam, const char* name) {
-  QDQ_CHECK(may_be_equal(numel_of(qparam.sizes), SymInt(1)), kInvalidArgument, op.target, " wants one number as ", name, ", found shape ",
-            to_string(qparam.sizes));
+  QDQ_CHECK(may_be_equal(numel_of(qparam.sizes), SymInt(1)), kInvalidArgument, op.target, " wants one number as ", name,
+            ", found shape ", to_string(qparam.sizes));
 }
 
 // per tensor: (input, scale, zero_point, quant_min, quant_max, dtype).
@@ -105,7 +107,8 @@ template <Given given> Value eval_dequantize(const Call<Tensor>& call) {
   const auto product = [](double q, double s) { return q * s; };
   check_float(out, call.op().target);
   // Two steps, since each result of the output dtype is rounded.
-  const Tensor shifted = run_loops(call.tensor(0), zero_point, out, out, &difference, kDoubleLoops<decltype(difference)>);
+  const Tensor shifted =
+      run_loops(call.tensor(0), zero_point, out, out, &difference, kDoubleLoops<decltype(difference)>);
   return run_loops(shifted, scale, out, out, &product, kDoubleLoops<decltype(product)>);
 }
 
@@ -118,13 +121,15 @@ Tensor along(const Tensor& qparams, int64_t axis, const Tensor& input) {
 void check_channels(const Call<TensorMeta>& call, size_t axis_place) {
   const SymShape& sizes = call.tensor(0).sizes;
   const int64_t axis = call.integer(axis_place), rank = static_cast<int64_t>(sizes.size());
-  QDQ_CHECK(axis < rank && axis >= -rank, kInvalidArgument, call.op().target, " got axis ", axis, " for a tensor of shape ", to_string(sizes));
+  QDQ_CHECK(axis < rank && axis >= -rank, kInvalidArgument, call.op().target, " got axis ", axis,
+            " for a tensor of shape ", to_string(sizes));
   const SymInt& channels = sizes[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
   for (size_t i : {size_t{1}, size_t{2}}) {
     if (call.is_none(i)) continue;
     const SymInt count = numel_of(call.tensor(i).sizes);
-    QDQ_CHECK(count == SymInt(1) || may_be_equal(count, channels), kInvalidArgument, call.op().target, " wants ", channels.to_string(),
-              " numbers as ", call.op().schema.arguments[i].name, ", found shape ", to_string(call.tensor(i).sizes));
+    QDQ_CHECK(count == SymInt(1) || may_be_equal(count, channels), kInvalidArgument, call.op().target, " wants ",
+              channels.to_string(), " numbers as ", call.op().schema.arguments[i].name, ", found shape ",
+              to_string(call.tensor(i).sizes));
   }
 }
 MetaValue infer_quantize_per_channel(const Call<TensorMeta>& call) {
@@ -164,7 +169,8 @@ Value eval_fake_quant_per_channel(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor& input = call.tensor(0);
   const int64_t axis = wrap_axis(call.integer(3), input.dim());
-  const Tensor scales = along(call.tensor(1).to(DType::kF32), axis, input), zero_points = along(call.tensor(2).to(DType::kS32), axis, input);
+  const Tensor scales = along(call.tensor(1).to(DType::kF32), axis, input),
+               zero_points = along(call.tensor(2).to(DType::kS32), axis, input);
   const Tensor q = clamp(round(input * reciprocal(scales)) + zero_points, call.integer(4), call.integer(5));
   return (q - zero_points) * scales;
 }
@@ -172,7 +178,8 @@ Value eval_fake_quant_per_channel(const Call<Tensor>& call) {
 // per token: one scale and zero point for each row along the last axis.
 
 // The zero point is added before rounding.
-Tensor quantize_rows(const Tensor& input, const Tensor& scales, const Tensor& zero_points, int64_t qmin, int64_t qmax, DType dtype) {
+Tensor quantize_rows(const Tensor& input, const Tensor& scales, const Tensor& zero_points, int64_t qmin, int64_t qmax,
+                     DType dtype) {
   return clamp(round(input * reciprocal(scales) + zero_points), qmin, qmax).to(dtype);
 }
 MetaValue infer_quantize_per_token(const Call<TensorMeta>& call) {
@@ -182,8 +189,9 @@ MetaValue infer_quantize_per_token(const Call<TensorMeta>& call) {
   QDQ_CHECK(!sizes.empty(), kInvalidArgument, call.op().target, " wants a tensor with axes");
   const SymInt tokens = numel_of(SymShape(sizes.begin(), sizes.end() - 1));
   for (size_t i : {size_t{1}, size_t{2}})
-    QDQ_CHECK(may_be_equal(numel_of(call.tensor(i).sizes), tokens), kInvalidArgument, call.op().target, " wants ", tokens.to_string(), " ",
-              call.op().schema.arguments[i].name, ", found shape ", to_string(call.tensor(i).sizes));
+    QDQ_CHECK(may_be_equal(numel_of(call.tensor(i).sizes), tokens), kInvalidArgument, call.op().target, " wants ",
+              tokens.to_string(), " ", call.op().schema.arguments[i].name, ", found shape ",
+              to_string(call.tensor(i).sizes));
   return tensor_meta(dtype, sizes);
 }
 Value eval_quantize_per_token(const Call<Tensor>& call) {
@@ -192,27 +200,33 @@ Value eval_quantize_per_token(const Call<Tensor>& call) {
 }
 MetaValue infer_dequantize_per_token(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
-  return tensor_meta(call.dtype(6, DType::kF32), broadcast_shapes(x.sizes, broadcast_shapes(call.tensor(1).sizes, call.tensor(2).sizes)));
+  return tensor_meta(call.dtype(6, DType::kF32),
+                     broadcast_shapes(x.sizes, broadcast_shapes(call.tensor(1).sizes, call.tensor(2).sizes)));
 }
-Value eval_dequantize_per_token(const Call<Tensor>& call) { return ((call.tensor(0) - call.tensor(2)) * call.tensor(1)).to(result_meta(call).dtype); }
+Value eval_dequantize_per_token(const Call<Tensor>& call) {
+  return ((call.tensor(0) - call.tensor(2)) * call.tensor(1)).to(result_meta(call).dtype);
+}
 
 // per channel group: one scale and zero point for each run of group_size elements of a row.
 
 template <class T> int64_t group_size_of(const Call<T>& call, const SymShape& sizes, const SymShape& scales) {
   int64_t group = call.integer(6);
   QDQ_CHECK(group > 1 && sizes.size() == 2 && sizes[1].is_constant(), kInvalidArgument, call.op().target,
-            " wants a matrix and groups of more than 1 element, found shape ", to_string(sizes), " and group size ", group);
+            " wants a matrix and groups of more than 1 element, found shape ", to_string(sizes), " and group size ",
+            group);
   const int64_t columns = *sizes[1].constant();
   if (group > columns && !scales.empty() && scales.back() == SymInt(1)) group = columns;
-  QDQ_CHECK(group > 0 && columns % group == 0, kInvalidArgument, call.op().target, " cannot split rows of ", columns, " into groups of ", group);
+  QDQ_CHECK(group > 0 && columns % group == 0, kInvalidArgument, call.op().target, " cannot split rows of ", columns,
+            " into groups of ", group);
   return group;
 }
 void check_groups(const Call<TensorMeta>& call) {
   const SymShape& sizes = call.tensor(0).sizes;
   const SymInt groups = numel_of(sizes).floor_div(SymInt(group_size_of(call, sizes, call.tensor(1).sizes)));
   for (size_t i : {size_t{1}, size_t{2}})
-    QDQ_CHECK(call.is_none(i) || may_be_equal(numel_of(call.tensor(i).sizes), groups), kInvalidArgument, call.op().target, " wants ",
-              groups.to_string(), " ", call.op().schema.arguments[i].name, ", found shape ", to_string(call.tensor(i).sizes));
+    QDQ_CHECK(call.is_none(i) || may_be_equal(numel_of(call.tensor(i).sizes), groups), kInvalidArgument,
+              call.op().target, " wants ", groups.to_string(), " ", call.op().schema.arguments[i].name,
+              ", found shape ", to_string(call.tensor(i).sizes));
 }
 MetaValue infer_quantize_group(const Call<TensorMeta>& call) {
   check_groups(call);
@@ -228,8 +242,8 @@ Value eval_quantize_group(const Call<Tensor>& call) {
     const Tensor all = input.to(DTypeOf<C>::value).contiguous();
     for (const C x : all.template span<C>()) QDQ_CHECK(x == x, kInvalidArgument, call.op().target, " got a NaN");
   });
-  return quantize_rows(input.reshape({rows, group}), call.tensor(1).reshape({rows, 1}), call.tensor(2).reshape({rows, 1}), call.integer(3),
-                       call.integer(4), meta.dtype)
+  return quantize_rows(input.reshape({rows, group}), call.tensor(1).reshape({rows, 1}),
+                       call.tensor(2).reshape({rows, 1}), call.integer(3), call.integer(4), meta.dtype)
       .reshape(input.sizes());
 }
 MetaValue infer_dequantize_group(const Call<TensorMeta>& call) {
@@ -247,12 +261,12 @@ Value eval_dequantize_group(const Call<Tensor>& call) {
 
 // qparams of a tensor.
 
-struct MinMax {
+struct TensorRange {
   float min = 0, max = 0;
 };
-MinMax min_max_of(const OpDef& op, const float* x, int64_t n) {
+TensorRange min_max_of(const OpDef& op, const float* x, int64_t n) {
   QDQ_CHECK(n > 0, kInvalidArgument, op.target, " has no result for an empty tensor");
-  MinMax out{x[0], x[0]};
+  TensorRange out{x[0], x[0]};
   for (int64_t i = 0; i < n; ++i) {
     QDQ_CHECK(x[i] == x[i], kInvalidArgument, op.target, " got a NaN");
     out.min = std::min(out.min, x[i]);
@@ -266,8 +280,8 @@ MetaValue infer_choose_qparams(const Call<TensorMeta>& call) {
   check_float_input(call.op(), call.tensor(0).dtype);
   check_quantized_dtype(call.op(), call.dtype(4, DType::kS8));
   const int64_t qmin = call.integer(1), qmax = call.integer(2);
-  QDQ_CHECK(qmin <= 0 && qmax >= 0 && qmin < qmax, kInvalidArgument, call.op().target, " got the range ", qmin, "..", qmax,
-            ", which must include 0 and more");
+  QDQ_CHECK(qmin <= 0 && qmax >= 0 && qmin < qmax, kInvalidArgument, call.op().target, " got the range ", qmin, "..",
+            qmax, ", which must include 0 and more");
   return MetaValue::List{tensor_meta(DType::kF64, {SymInt(1)}), tensor_meta(DType::kS64, {SymInt(1)})};
 }
 template <bool symmetric> Value eval_choose_qparams(const Call<Tensor>& call) {
@@ -275,10 +289,13 @@ template <bool symmetric> Value eval_choose_qparams(const Call<Tensor>& call) {
   const Tensor& input = call.tensor(0);
   const int64_t qmin = call.integer(1), qmax = call.integer(2);
   const Tensor wide = input.to(DType::kF32).contiguous();
-  const MinMax range = min_max_of(call.op(), wide.data<float>(), wide.numel());
+  const TensorRange range = min_max_of(call.op(), wide.data<float>(), wide.numel());
   // Until eps, which is an f32 tensor, comes in, all is in the input's dtype.
-  const auto rounded = [&](float x) { return input.dtype() == DType::kF16 ? float(F16(x)) : input.dtype() == DType::kBF16 ? float(BF16(x)) : x; };
-  const float low = std::min(range.min, 0.0f), high = std::max(range.max, 0.0f), eps = static_cast<float>(call.number(3));
+  const auto rounded = [&](float x) {
+    return input.dtype() == DType::kF16 ? float(F16(x)) : input.dtype() == DType::kBF16 ? float(BF16(x)) : x;
+  };
+  const float low = std::min(range.min, 0.0f), high = std::max(range.max, 0.0f),
+              eps = static_cast<float>(call.number(3));
   const float width = static_cast<float>(static_cast<double>(qmax) - static_cast<double>(qmin));
   float scale = symmetric ? rounded(std::max(-low, high) / (width / 2)) : rounded(rounded(high - low) / width);
   scale = std::max(scale, eps);
@@ -286,9 +303,12 @@ template <bool symmetric> Value eval_choose_qparams(const Call<Tensor>& call) {
   if (symmetric) {
     if (call.dtype(4, DType::kS8) == DType::kU8) zero_point = 128;
   } else {
-    // An infinite range gives NaN, which PyTorch's conversion makes the smallest integer, so that the zero point ends at qmax.
+    // An infinite range gives NaN, which PyTorch's conversion makes the smallest integer, so that the zero point ends
+    // at qmax.
     const float steps = std::nearbyint(low / scale);
-    zero_point = steps == steps ? std::clamp(qmin - saturate<int64_t>(static_cast<double>(std::max(steps, -0x1p62f))), qmin, qmax) : qmax;
+    zero_point = steps == steps
+                     ? std::clamp(qmin - saturate<int64_t>(static_cast<double>(std::max(steps, -0x1p62f))), qmin, qmax)
+                     : qmax;
   }
   return Value::List{Tensor::of<double>({1}, {static_cast<double>(scale)}), Tensor::of<int64_t>({1}, {zero_point})};
 }
@@ -323,8 +343,8 @@ Value eval_choose_per_token(const Call<Tensor>& call) {
       }
     return out.to(one.dtype);
   });
-  const Tensor scales =
-      apply(apply(largest, [](auto v) { return v < decltype(v)(1e-5) ? decltype(v)(1e-5) : v; }), [](auto v) { return v / decltype(v)(127); });
+  const Tensor scales = apply(apply(largest, [](auto v) { return v < decltype(v)(1e-5) ? decltype(v)(1e-5) : v; }),
+                              [](auto v) { return v / decltype(v)(127); });
   return Value::List{scales, Tensor::empty(sizes, one.dtype)};
 }
 
@@ -337,83 +357,115 @@ MetaValue infer_choose_per_token_asymmetric(const Call<TensorMeta>& call) {
 Value eval_choose_per_token_asymmetric(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor& input = call.tensor(0);
-  QDQ_CHECK(input.dtype() == DType::kF32, kUnsupported, call.op().target, " is there for float32 only, found ", to_string(input.dtype()));
+  QDQ_CHECK(input.dtype() == DType::kF32, kUnsupported, call.op().target, " is there for float32 only, found ",
+            to_string(input.dtype()));
   const Tensor x = input.contiguous();
   Shape sizes = x.sizes();
   const int64_t n = sizes.back();
   sizes.back() = 1;
   const Tensor scales = Tensor::empty(sizes, DType::kF64), zero_points = Tensor::empty(sizes, DType::kS64);
   for (int64_t r = 0; r < scales.numel(); ++r) {
-    const MinMax range = min_max_of(call.op(), x.data<float>() + r * n, n);
+    const TensorRange range = min_max_of(call.op(), x.data<float>() + r * n, n);
     const float low = std::min(range.min, 0.0f), high = std::max(range.max, 0.0f);
     const float scale = std::max((high - low) / 255.0f, std::numeric_limits<float>::epsilon());
     const float from_low = low / scale, from_high = high / scale;
     const float zero_point = (-128.0f + from_low) + (127.0f + from_high) > 0 ? -128.0f - from_low : 127.0f - from_high;
     scales.data<double>()[r] = static_cast<double>(scale);
-    zero_points.data<int64_t>()[r] = saturate<int64_t>(static_cast<double>(std::nearbyint(std::clamp(zero_point, -128.0f, 127.0f))));
+    zero_points.data<int64_t>()[r] =
+        saturate<int64_t>(static_cast<double>(std::nearbyint(std::clamp(zero_point, -128.0f, 127.0f))));
   }
   return Value::List{scales, zero_points};
 }
 
-MetaValue infer_convert(const Call<TensorMeta>& call) { return tensor_meta(call.dtype(1, call.tensor(0).dtype), call.tensor(0).sizes); }
-Value eval_convert(const Call<Tensor>& call) { return call.tensor(0).to(call.dtype(1, call.tensor(0).dtype())).clone(); }
+MetaValue infer_convert(const Call<TensorMeta>& call) {
+  return tensor_meta(call.dtype(1, call.tensor(0).dtype), call.tensor(0).sizes);
+}
+Value eval_convert(const Call<Tensor>& call) {
+  return call.tensor(0).to(call.dtype(1, call.tensor(0).dtype())).clone();
+}
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a table
 void add_quantized_decomposed_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, roles)); };
-  add("quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> "
+  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+    const std::string_view name = line.substr(line.find("::") + 2);
+    const Family family = name.starts_with("quantize")     ? Family::kQuantize
+                          : name.starts_with("dequantize") ? Family::kDequantize
+                          : name.starts_with("convert")    ? Family::kCast
+                          : name.starts_with("fake_quant") ? Family::kOther
+                                                           : Family::kChooseQParams;
+    ops.push_back(define(line, infer, eval, roles, family));
+  };
+  add("quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int "
+      "quant_max, ScalarType dtype) -> "
       "Tensor",
       infer_quantize<Given::kNumbers>, eval_quantize<Given::kNumbers>);
-  add("quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType "
+  add("quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, "
+      "int quant_max, ScalarType "
       "dtype) -> Tensor",
       infer_quantize<Given::kQParamTensors>, eval_quantize<Given::kQParamTensors>);
-  add("quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, "
+  add("quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor "
+      "quant_min, Tensor quant_max, "
       "ScalarType dtype) -> Tensor",
       infer_quantize<Given::kAllTensors>, eval_quantize<Given::kAllTensors>);
-  add("quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, "
+  add("quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int "
+      "quant_max, ScalarType dtype, *, "
       "ScalarType? out_dtype=None) -> Tensor",
       infer_dequantize<Given::kNumbers>, eval_dequantize<Given::kNumbers>);
-  add("quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType "
+  add("quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int "
+      "quant_min, int quant_max, ScalarType "
       "dtype, *, ScalarType? out_dtype=None) -> Tensor",
       infer_dequantize<Given::kQParamTensors>, eval_dequantize<Given::kQParamTensors>);
-  add("quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, "
+  add("quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor "
+      "quant_min, Tensor quant_max, "
       "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
       infer_dequantize<Given::kAllTensors>, eval_dequantize<Given::kAllTensors>);
-  add("quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, "
+  add("quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int "
+      "quant_min, int quant_max, "
       "ScalarType dtype) -> Tensor",
       infer_quantize_per_channel, eval_quantize_per_channel);
-  add("quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, "
+  add("quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int "
+      "quant_min, int quant_max, "
       "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
       infer_dequantize_per_channel, eval_dequantize_per_channel);
-  add("quantized_decomposed::fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max) -> "
+  add("quantized_decomposed::fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int "
+      "quant_min, int quant_max) -> "
       "Tensor",
       infer_fake_quant_per_channel, eval_fake_quant_per_channel);
-  add("quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> "
+  add("quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int "
+      "quant_max, ScalarType dtype) -> "
       "Tensor",
       infer_quantize_per_token, eval_quantize_per_token);
-  add("quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, "
+  add("quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int "
+      "quant_max, ScalarType dtype, "
       "ScalarType output_dtype) -> Tensor",
       infer_dequantize_per_token, eval_dequantize_per_token);
-  add("quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType "
+  add("quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int "
+      "quant_min, int quant_max, ScalarType "
       "dtype, int group_size) -> Tensor",
       infer_quantize_group, eval_quantize_group);
-  add("quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType "
+  add("quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int "
+      "quant_min, int quant_max, ScalarType "
       "dtype, int group_size, ScalarType output_dtype) -> Tensor",
       infer_dequantize_group, eval_dequantize_group);
-  add("quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)",
+  add("quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType "
+      "dtype) -> (Tensor, Tensor)",
       infer_choose_qparams, eval_choose_qparams<false>);
-  add("quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, "
+  add("quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, "
+      "ScalarType dtype) -> (Tensor, "
       "Tensor)",
       infer_choose_qparams, eval_choose_qparams<true>);
-  add("quantized_decomposed::choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", infer_choose_per_token,
-      eval_choose_per_token);
+  add("quantized_decomposed::choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
+      infer_choose_per_token, eval_choose_per_token);
   add("quantized_decomposed::choose_qparams_per_token_asymmetric(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
       infer_choose_per_token_asymmetric, eval_choose_per_token_asymmetric);
-  add("quantized_decomposed::_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
+  add("quantized_decomposed::_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, "
+      "Tensor)",
       infer_choose_per_token_asymmetric, eval_choose_per_token_asymmetric);
-  add("quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor", infer_convert, eval_convert);
+  add("quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor", infer_convert,
+      eval_convert);
 }
 
 }  // namespace qdq

@@ -1,4 +1,5 @@
-// Recurrent networks over whole sequences. Every gate is computed in double from states of the tensor's dtype, which are rounded at each step.
+// Recurrent networks over whole sequences. Every gate is computed in double from states of the tensor's dtype, which
+// are rounded at each step.
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/math.h"
@@ -10,8 +11,8 @@ enum class Cell { kLstm, kGru, kTanh, kRelu };
 
 int64_t gates_of(Cell cell) { return cell == Cell::kLstm ? 4 : cell == Cell::kGru ? 3 : 1; }
 
-// (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). hx is a list [h, c] for lstm, else h.
-// params, for each layer and direction: w_ih [G H, in], w_hh [G H, H] and, with biases, b_ih, b_hh [G H].
+// (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). hx is a list [h, c] for
+// lstm, else h. params, for each layer and direction: w_ih [G H, in], w_hh [G H, H] and, with biases, b_ih, b_hh [G H].
 struct Net {
   bool has_biases, bidirectional, batch_first;
   int64_t layers, directions;
@@ -21,8 +22,8 @@ template <class T> Net read_net(const Call<T>& call) {
   const size_t count = call.tensors(2).size();
   QDQ_CHECK(net.layers >= 1 && net.layers <= static_cast<int64_t>(count) &&
                 count == static_cast<size_t>(net.layers * net.directions * (net.has_biases ? 4 : 2)),
-            kUnsupported, call.op().target, " got ", count, " parameters for ", net.layers, " layers and ", net.directions,
-            " directions; projections are not supported");
+            kUnsupported, call.op().target, " got ", count, " parameters for ", net.layers, " layers and ",
+            net.directions, " directions; projections are not supported");
   return net;
 }
 template <class T> std::vector<T> states_of(const Call<T>& call, Cell cell) {
@@ -35,13 +36,16 @@ template <class T> std::vector<T> states_of(const Call<T>& call, Cell cell) {
 MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
   const TensorMeta& x = call.tensor(0);
   const Net net = read_net(call);
-  QDQ_CHECK(x.sizes.size() == 3, kInvalidArgument, call.op().target, " wants an input of 3 dimensions, found shape ", to_string(x.sizes));
+  QDQ_CHECK(x.sizes.size() == 3, kInvalidArgument, call.op().target, " wants an input of 3 dimensions, found shape ",
+            to_string(x.sizes));
   const std::vector<TensorMeta> states = states_of(call, cell), params = call.tensors(2);
-  const SymInt batch = x.sizes[net.batch_first ? 0 : 1], hidden = states[0].sizes.empty() ? SymInt(0) : states[0].sizes.back();
+  const SymInt batch = x.sizes[net.batch_first ? 0 : 1],
+               hidden = states[0].sizes.empty() ? SymInt(0) : states[0].sizes.back();
   for (const TensorMeta& state : states) {
-    QDQ_CHECK(state.sizes.size() == 3 && may_be_equal(state.sizes[0], SymInt(net.layers * net.directions)) && may_be_equal(state.sizes[1], batch) &&
-                  may_be_equal(state.sizes[2], hidden),
-              kInvalidArgument, call.op().target, " got a state of shape ", to_string(state.sizes), " for an input of shape ", to_string(x.sizes));
+    QDQ_CHECK(state.sizes.size() == 3 && may_be_equal(state.sizes[0], SymInt(net.layers * net.directions)) &&
+                  may_be_equal(state.sizes[1], batch) && may_be_equal(state.sizes[2], hidden),
+              kInvalidArgument, call.op().target, " got a state of shape ", to_string(state.sizes),
+              " for an input of shape ", to_string(x.sizes));
   }
   const SymInt rows = hidden * SymInt(gates_of(cell));
   const size_t per_cell = net.has_biases ? 4 : 2;
@@ -52,8 +56,8 @@ MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
     if (i % per_cell == 1) wanted.push_back(hidden);
     bool fits = params[i].sizes.size() == wanted.size();
     for (size_t a = 0; fits && a < wanted.size(); ++a) fits = may_be_equal(params[i].sizes[a], wanted[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants parameter ", i, " of shape ", to_string(wanted), ", found ",
-              to_string(params[i].sizes));
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants parameter ", i, " of shape ", to_string(wanted),
+              ", found ", to_string(params[i].sizes));
   }
   SymShape sizes = x.sizes;
   sizes[2] = hidden * SymInt(net.directions);
@@ -64,7 +68,7 @@ MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
 
 template <Cell cell> MetaValue infer_recurrent(const Call<TensorMeta>& call) { return infer_cell(call, cell); }
 
-double sigmoid_of(double x) { return 1 / (1 + math::exp(-x)); }
+double gate_of(double x) { return 1 / (1 + math::exp(-x)); }
 
 // sum[g] = w[g] . x + b[g] for all gate rows.
 template <class C> void project(const Tensor& w, const Tensor* b, const C* x, std::vector<double>& sums) {
@@ -78,20 +82,23 @@ template <class C> void project(const Tensor& w, const Tensor* b, const C* x, st
 }
 
 // One step of one sample: updates h (and c). `input` and `hidden` are the projections of x and of h.
-template <class C> void step(Cell cell, const std::vector<double>& input, const std::vector<double>& hidden, int64_t H, C* h, C* c) {
+template <class C>
+void step(Cell cell, const std::vector<double>& input, const std::vector<double>& hidden, int64_t H, C* h, C* c) {
   for (int64_t i = 0; i < H; ++i) {
-    const auto gate = [&](int64_t g) { return input[static_cast<size_t>(g * H + i)] + hidden[static_cast<size_t>(g * H + i)]; };
+    const auto gate = [&](int64_t g) {
+      return input[static_cast<size_t>(g * H + i)] + hidden[static_cast<size_t>(g * H + i)];
+    };
     switch (cell) {
       case Cell::kLstm: {
-        const double state = sigmoid_of(gate(1)) * static_cast<double>(c[i]) + sigmoid_of(gate(0)) * math::tanh(gate(2));
+        const double state = gate_of(gate(1)) * static_cast<double>(c[i]) + gate_of(gate(0)) * math::tanh(gate(2));
         c[i] = static_cast<C>(state);
-        h[i] = static_cast<C>(sigmoid_of(gate(3)) * math::tanh(state));
+        h[i] = static_cast<C>(gate_of(gate(3)) * math::tanh(state));
         break;
       }
       case Cell::kGru: {
         const size_t n = static_cast<size_t>(2 * H + i);
-        const double candidate = math::tanh(input[n] + sigmoid_of(gate(0)) * hidden[n]);
-        h[i] = static_cast<C>((static_cast<double>(h[i]) - candidate) * sigmoid_of(gate(1)) + candidate);
+        const double candidate = math::tanh(input[n] + gate_of(gate(0)) * hidden[n]);
+        h[i] = static_cast<C>((static_cast<double>(h[i]) - candidate) * gate_of(gate(1)) + candidate);
         break;
       }
       case Cell::kTanh: h[i] = static_cast<C>(math::tanh(gate(0))); break;
@@ -122,13 +129,15 @@ Value eval_cell(const Call<Tensor>& call, Cell cell) {
       for (int64_t direction = 0; direction < net.directions; ++direction) {
         const int64_t index = layer * net.directions + direction;
         std::vector<Tensor> params;
-        for (size_t i = 0; i < per_cell; ++i) params.push_back(given[static_cast<size_t>(index) * per_cell + i].to(t).contiguous());
+        for (size_t i = 0; i < per_cell; ++i)
+          params.push_back(given[static_cast<size_t>(index) * per_cell + i].to(t).contiguous());
         for (int64_t turn = 0; turn < T; ++turn) {
           const int64_t time = direction == 0 ? turn : T - 1 - turn;
           for (int64_t n = 0; n < N; ++n) {
             C* h = states[0].data<C>() + (index * N + n) * H;
             C* c = cell == Cell::kLstm ? states[1].data<C>() + (index * N + n) * H : nullptr;
-            project<C>(params[0], net.has_biases ? &params[2] : nullptr, x.data<C>() + (time * N + n) * x.size(2), input);
+            project<C>(params[0], net.has_biases ? &params[2] : nullptr, x.data<C>() + (time * N + n) * x.size(2),
+                       input);
             project<C>(params[1], net.has_biases ? &params[3] : nullptr, h, hidden);
             step<C>(cell, input, hidden, H, h, c);
             std::copy_n(h, H, out.data<C>() + (time * N + n) * H * net.directions + direction * H);
@@ -149,15 +158,16 @@ template <Cell cell> Value eval_recurrent(const Call<Tensor>& call) { return eva
 void add_recurrent_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
   const std::string options =
-      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> ";
-  ops.push_back(define("aten::lstm.input(Tensor input, Tensor[] hx, " + options + "(Tensor, Tensor, Tensor)", infer_recurrent<Cell::kLstm>,
-                       eval_recurrent<Cell::kLstm>, roles));
-  ops.push_back(define("aten::gru.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)", infer_recurrent<Cell::kGru>,
-                       eval_recurrent<Cell::kGru>, roles));
-  ops.push_back(define("aten::rnn_tanh.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)", infer_recurrent<Cell::kTanh>,
-                       eval_recurrent<Cell::kTanh>, roles));
-  ops.push_back(define("aten::rnn_relu.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)", infer_recurrent<Cell::kRelu>,
-                       eval_recurrent<Cell::kRelu>, roles));
+      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool "
+      "batch_first) -> ";
+  ops.push_back(define("aten::lstm.input(Tensor input, Tensor[] hx, " + options + "(Tensor, Tensor, Tensor)",
+                       infer_recurrent<Cell::kLstm>, eval_recurrent<Cell::kLstm>, roles, Family::kRecurrent));
+  ops.push_back(define("aten::gru.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)",
+                       infer_recurrent<Cell::kGru>, eval_recurrent<Cell::kGru>, roles, Family::kRecurrent));
+  ops.push_back(define("aten::rnn_tanh.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)",
+                       infer_recurrent<Cell::kTanh>, eval_recurrent<Cell::kTanh>, roles, Family::kRecurrent));
+  ops.push_back(define("aten::rnn_relu.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)",
+                       infer_recurrent<Cell::kRelu>, eval_recurrent<Cell::kRelu>, roles, Family::kRecurrent));
 }
 
 }  // namespace qdq

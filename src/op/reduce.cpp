@@ -8,8 +8,6 @@
 namespace qdq {
 namespace {
 
-// Whether the schema has this argument, and where.
-template <class T> std::optional<size_t> place_of(const Call<T>& call, std::string_view name) { return call.op().schema.index_of(name); }
 template <class T> bool keeps_axes(const Call<T>& call) {
   const std::optional<size_t> i = place_of(call, "keepdim");
   return i && call.boolean(*i);
@@ -33,8 +31,8 @@ TensorMeta reduced_meta(const Call<TensorMeta>& call, DType dtype) {
   return tensor_meta(dtype, sizes);
 }
 
-// row(const C* x, int64_t n) -> C for every row along the reduced axes, C being double or int64_t; `in` is the dtype to compute in. As
-// rows are summed in double or 64 bits and rounded once, the loops are compiled for these two alone.
+// row(const C* x, int64_t n) -> C for every row along the reduced axes, C being double or int64_t; `in` is the dtype to
+// compute in. As rows are summed in double or 64 bits and rounded once, the loops are compiled for these two alone.
 template <class C, class F> void reduce_row(const void* f, Elements x, Elements, std::byte* out, int64_t n) {
   *reinterpret_cast<C*>(out) = (*static_cast<const F*>(f))(reinterpret_cast<const C*>(x.data), n);
 }
@@ -45,7 +43,8 @@ Tensor run_reduction(const Call<Tensor>& call, DType in, const TensorMeta& meta,
   const Tensor out = Tensor::empty(constant_shape(meta.sizes), wide);
   const auto bytes = static_cast<int64_t>(size_of(wide));
   for (int64_t r = 0; r < rows.outer; ++r)
-    (wide == DType::kF64 ? loops.f64 : loops.s64)(f, {rows.data.raw() + r * rows.inner * bytes, 1}, {}, out.raw() + r * bytes, rows.inner);
+    (wide == DType::kF64 ? loops.f64 : loops.s64)(f, {rows.data.raw() + r * rows.inner * bytes, 1}, {},
+                                                  out.raw() + r * bytes, rows.inner);
   return out.to(meta.dtype);
 }
 template <class F> Tensor reduce(const Call<Tensor>& call, DType in, const TensorMeta& meta, const F& row) {
@@ -60,7 +59,8 @@ template <class T> DType sum_dtype(const Call<T>& call, DType self) {
 MetaValue infer_sum(const Call<TensorMeta>& call) { return reduced_meta(call, sum_dtype(call, call.tensor(0).dtype)); }
 MetaValue infer_mean(const Call<TensorMeta>& call) {
   const DType dtype = sum_dtype(call, call.tensor(0).dtype);
-  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(call.tensor(0).dtype));
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",
+            to_string(call.tensor(0).dtype));
   return reduced_meta(call, dtype);
 }
 template <class C> Accumulator<C> sum_of(const C* x, int64_t n) {
@@ -72,7 +72,9 @@ struct SumOf {
   template <class C> C operator()(const C* x, int64_t n) const { return static_cast<C>(sum_of(x, n)); }
 };
 struct MeanOf {
-  template <class C> C operator()(const C* x, int64_t n) const { return static_cast<C>(sum_of(x, n) / static_cast<Accumulator<C>>(n)); }
+  template <class C> C operator()(const C* x, int64_t n) const {
+    return static_cast<C>(sum_of(x, n) / static_cast<Accumulator<C>>(n));
+  }
 };
 struct ProductOf {
   template <class C> C operator()(const C* x, int64_t n) const {
@@ -97,7 +99,8 @@ template <bool largest, class C> int64_t extreme_index(const C* x, int64_t n) {
 }
 void check_not_empty(const OpDef& op, const SymShape& sizes) {
   for (const SymInt& size : sizes)
-    QDQ_CHECK(!(size == SymInt(0)), kInvalidArgument, op.target, " has no result for an input of shape ", to_string(sizes));
+    QDQ_CHECK(!(size == SymInt(0)), kInvalidArgument, op.target, " has no result for an input of shape ",
+              to_string(sizes));
 }
 MetaValue infer_extreme(const Call<TensorMeta>& call) {
   check_not_empty(call.op(), call.tensor(0).sizes);
@@ -124,7 +127,8 @@ template <bool largest> std::vector<int64_t> extreme_places(const Rows& rows) {
 template <bool largest> Value eval_arg_extreme(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor out = empty_result(call);
-  const std::vector<int64_t> places = extreme_places<largest>(rows_along(x.to(wide_dtype(x.dtype())), reduced_axes(call, x.sizes().size())));
+  const std::vector<int64_t> places =
+      extreme_places<largest>(rows_along(x.to(wide_dtype(x.dtype())), reduced_axes(call, x.sizes().size())));
   std::copy(places.begin(), places.end(), out.data<int64_t>());
   return out;
 }
@@ -142,11 +146,14 @@ template <bool largest> Value eval_extreme_dim(const Call<Tensor>& call) {
   const std::vector<int64_t> places = extreme_places<largest>(rows);
   std::copy(places.begin(), places.end(), indices.data<int64_t>());
   const Tensor flat = rows.data.reshape({rows.outer, rows.inner}), out = values.reshape({rows.outer});
-  for (int64_t r = 0; r < rows.outer; ++r) out.select(0, r).copy_from(flat.select(0, r).select(0, places[static_cast<size_t>(r)]));
+  for (int64_t r = 0; r < rows.outer; ++r)
+    out.select(0, r).copy_from(flat.select(0, r).select(0, places[static_cast<size_t>(r)]));
   return Value::List{values.to(x.dtype()), indices};
 }
 
-MetaValue infer_bool(const Call<TensorMeta>& call) { return reduced_meta(call, call.tensor(0).dtype == DType::kU8 ? DType::kU8 : DType::kBool); }
+MetaValue infer_bool(const Call<TensorMeta>& call) {
+  return reduced_meta(call, call.tensor(0).dtype == DType::kU8 ? DType::kU8 : DType::kBool);
+}
 template <bool all> Value eval_bool(const Call<Tensor>& call) {
   const TensorMeta meta = result_meta(call);
   const auto row = [](const auto* x, int64_t n) {
@@ -173,7 +180,8 @@ template <class C> double variance_of(const C* x, int64_t n, double correction) 
   return sum / std::max(static_cast<double>(n) - correction, 0.0);
 }
 MetaValue infer_float_reduction(const Call<TensorMeta>& call) {
-  QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(call.tensor(0).dtype));
+  QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",
+            to_string(call.tensor(0).dtype));
   return reduced_meta(call, call.tensor(0).dtype);
 }
 template <bool takes_root> Value eval_var(const Call<Tensor>& call) {
@@ -192,8 +200,9 @@ Value eval_var_mean(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
   const TensorMeta& one = *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>();
   const double correction = correction_of(call);
-  const Tensor variance =
-      reduce(call, one.dtype, one, [&](const auto* x, int64_t n) { return static_cast<std::decay_t<decltype(*x)>>(variance_of(x, n, correction)); });
+  const Tensor variance = reduce(call, one.dtype, one, [&](const auto* x, int64_t n) {
+    return static_cast<std::decay_t<decltype(*x)>>(variance_of(x, n, correction));
+  });
   return Value::List{variance, reduce(call, one.dtype, one, MeanOf{})};
 }
 
@@ -202,7 +211,8 @@ template <class C> C norm_of(const C* x, int64_t n, double p) {
   double out = p == -std::numeric_limits<double>::infinity() ? -p : 0;
   for (int64_t i = 0; i < n; ++i) {
     const double magnitude = std::fabs(static_cast<double>(x[i]));
-    if (std::isinf(p)) out = magnitude != magnitude || out != out ? NAN : p > 0 ? std::max(out, magnitude) : std::min(out, magnitude);
+    if (std::isinf(p))
+      out = magnitude != magnitude || out != out ? NAN : p > 0 ? std::max(out, magnitude) : std::min(out, magnitude);
     else if (p == 0) out += magnitude != 0;
     else if (p == 1) out += magnitude;
     else out += p == 2 ? magnitude * magnitude : math::pow(magnitude, p);
@@ -212,7 +222,8 @@ template <class C> C norm_of(const C* x, int64_t n, double p) {
 }
 MetaValue infer_norm(const Call<TensorMeta>& call) {
   const DType dtype = sum_dtype(call, call.tensor(0).dtype);
-  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(call.tensor(0).dtype));
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",
+            to_string(call.tensor(0).dtype));
   return reduced_meta(call, dtype);
 }
 Value eval_norm(const Call<Tensor>& call) {
@@ -233,8 +244,8 @@ Value eval_logsumexp(const Call<Tensor>& call) {
   });
 }
 
-// row(const C* x, C* out, int64_t n) for every row along one axis, C being double or, unless only_floats, int64_t; the result has the
-// input's shape. It is rounded once, to the dtype that is also that of the input's elements.
+// row(const C* x, C* out, int64_t n) for every row along one axis, C being double or, unless only_floats, int64_t; the
+// result has the input's shape. It is rounded once, to the dtype that is also that of the input's elements.
 template <class C, class F> void rewrite_row(const void* f, Elements x, Elements, std::byte* out, int64_t n) {
   (*static_cast<const F*>(f))(reinterpret_cast<const C*>(x.data), reinterpret_cast<C*>(out), n);
 }
@@ -247,7 +258,8 @@ Tensor run_along_axis(const Tensor& x, int64_t axis, DType dtype, const void* f,
     (wide == DType::kF64 ? loops.f64 : loops.s64)(f, {last.raw() + i * bytes, 1}, {}, out.raw() + i * bytes, n);
   return out.transpose(axis, -1).contiguous().reshape(x.sizes()).to(dtype);
 }
-template <bool only_floats = false, class F> Tensor along_axis(const Tensor& x, int64_t axis, DType dtype, const F& row) {
+template <bool only_floats = false, class F>
+Tensor along_axis(const Tensor& x, int64_t axis, DType dtype, const F& row) {
   if constexpr (only_floats) return run_along_axis(x, axis, dtype, &row, {nullptr, rewrite_row<double, F>, nullptr});
   else return run_along_axis(x, axis, dtype, &row, {nullptr, rewrite_row<double, F>, rewrite_row<int64_t, F>});
 }
@@ -255,7 +267,8 @@ template <bool only_floats = false, class F> Tensor along_axis(const Tensor& x, 
 // exp(x - max) / sum; its logarithm is (x - max) - log(sum). A row of -inf gives NaN, safe_softmax gives 0 there.
 enum class Softmax { kPlain, kLog, kSafe };
 MetaValue infer_softmax(const Call<TensorMeta>& call) {
-  const DType dtype = call.op().schema.arguments[2].type == "ScalarType" ? call.dtype(2, call.tensor(0).dtype) : call.tensor(0).dtype;
+  const DType dtype =
+      call.op().schema.arguments[2].type == "ScalarType" ? call.dtype(2, call.tensor(0).dtype) : call.tensor(0).dtype;
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(dtype));
   axis_or_scalar(call, 1, call.tensor(0).sizes.size());
   return tensor_meta(dtype, call.tensor(0).sizes);
@@ -273,7 +286,8 @@ template <Softmax kind> void softmax_row(const double* x, double* out, int64_t n
     sum += powers[static_cast<size_t>(i)];
   }
   const double log_sum = kind == Softmax::kLog ? math::log(sum) : 0;
-  for (int64_t i = 0; i < n; ++i) out[i] = kind == Softmax::kLog ? x[i] - largest - log_sum : powers[static_cast<size_t>(i)] / sum;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = kind == Softmax::kLog ? x[i] - largest - log_sum : powers[static_cast<size_t>(i)] / sum;
 }
 template <Softmax kind> Value eval_softmax(const Call<Tensor>& call) {
   return along_axis<true>(call.tensor(0), call.integer(1), result_meta(call).dtype,
@@ -311,13 +325,16 @@ Value ordered(const Tensor& x, int64_t axis, int64_t k, bool descending) {
       const C* row = rows.data<C>() + r * n;
       const auto less = [](C a, C b) { return b != b ? a == a : a < b; };
       std::iota(order.begin(), order.end(), int64_t{0});
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return descending ? less(row[b], row[a]) : less(row[a], row[b]); });
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int64_t a, int64_t b) { return descending ? less(row[b], row[a]) : less(row[a], row[b]); });
       for (int64_t i = 0; i < k; ++i) {
         values.data<C>()[r * k + i] = row[order[static_cast<size_t>(i)]];
         indices.data<int64_t>()[r * k + i] = order[static_cast<size_t>(i)];
       }
     }
-    const auto back = [&](const Tensor& t) { return x.dim() == 0 ? t.reshape({}) : t.transpose(axis, -1).contiguous(); };
+    const auto back = [&](const Tensor& t) {
+      return x.dim() == 0 ? t.reshape({}) : t.transpose(axis, -1).contiguous();
+    };
     return Value::List{back(values).to(x.dtype()), back(indices)};
   });
 }
@@ -348,52 +365,81 @@ Value eval_argsort(const Call<Tensor>& call) { return eval_sort(call).get_if<Val
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a table
 void add_reduce_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
   const Roles sharing{.activation = 0, .shares_qparams = true};
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& r) { ops.push_back(define(line, infer, eval, r)); };
+  Family family = Family::kMean;  // of the entries that follow
+  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& r) {
+    ops.push_back(define(line, infer, eval, r, family));
+    ops.back().keeps_numbers = r.shares_qparams && family != Family::kMean;
+  };
   add("aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_mean, eval_sum<MeanOf>, sharing);
-  add("aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_mean, eval_sum<MeanOf>, sharing);
+  add("aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_mean,
+      eval_sum<MeanOf>, sharing);
+  family = Family::kReduction;
   add("aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<SumOf>, roles);
-  add("aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<SumOf>, roles);
+  add("aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+      infer_sum, eval_sum<SumOf>, roles);
   add("aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<ProductOf>, roles);
-  add("aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<ProductOf>, roles);
-  add("aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", infer_extreme, eval_extreme<true>, sharing);
-  add("aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", infer_extreme, eval_extreme<false>, sharing);
+  add("aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_sum,
+      eval_sum<ProductOf>, roles);
+  add("aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", infer_extreme, eval_extreme<true>,
+      sharing);
+  add("aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", infer_extreme, eval_extreme<false>,
+      sharing);
   add("aten::max(Tensor self) -> Tensor", infer_extreme, eval_extreme<true>, sharing);
   add("aten::min(Tensor self) -> Tensor", infer_extreme, eval_extreme<false>, sharing);
-  add("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim, eval_extreme_dim<true>, roles);
-  add("aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim, eval_extreme_dim<false>,
-      roles);
-  add("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", infer_arg_extreme, eval_arg_extreme<true>, roles);
-  add("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", infer_arg_extreme, eval_arg_extreme<false>, roles);
+  add("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim,
+      eval_extreme_dim<true>, roles);
+  add("aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim,
+      eval_extreme_dim<false>, roles);
+  add("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", infer_arg_extreme,
+      eval_arg_extreme<true>, roles);
+  add("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", infer_arg_extreme,
+      eval_arg_extreme<false>, roles);
   add("aten::any(Tensor self) -> Tensor", infer_bool, eval_bool<false>, roles);
   add("aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", infer_bool, eval_bool<false>, roles);
   add("aten::all(Tensor self) -> Tensor", infer_bool, eval_bool<true>, roles);
   add("aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", infer_bool, eval_bool<true>, roles);
-  add("aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction,
-      eval_var<false>, roles);
-  add("aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<false>, roles);
+  add("aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+      infer_float_reduction, eval_var<false>, roles);
+  add("aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+      infer_float_reduction, eval_var<false>, roles);
   add("aten::var(Tensor self, bool unbiased=True) -> Tensor", infer_float_reduction, eval_var<false>, roles);
-  add("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", infer_float_reduction,
-      eval_var<true>, roles);
-  add("aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", infer_float_reduction, eval_var<true>, roles);
+  add("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+      infer_float_reduction, eval_var<true>, roles);
+  add("aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+      infer_float_reduction, eval_var<true>, roles);
   add("aten::std(Tensor self, bool unbiased=True) -> Tensor", infer_float_reduction, eval_var<true>, roles);
-  add("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", infer_var_mean,
-      eval_var_mean, roles);
-  add("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_norm,
+  add("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+      "(Tensor, Tensor)",
+      infer_var_mean, eval_var_mean, roles);
+  add("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+      "dtype=None) -> Tensor",
+      infer_norm, eval_norm, roles);
+  add("aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", infer_norm,
       eval_norm, roles);
-  add("aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", infer_norm, eval_norm, roles);
-  add("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", infer_float_reduction, eval_logsumexp, roles);
-  add("aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax, eval_softmax<Softmax::kPlain>, roles);
-  add("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", infer_softmax, eval_softmax<Softmax::kPlain>, roles);
-  add("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax, eval_softmax<Softmax::kSafe>, roles);
-  add("aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax, eval_softmax<Softmax::kLog>, roles);
-  add("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", infer_softmax, eval_softmax<Softmax::kLog>, roles);
-  add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", infer_cumsum, eval_cumsum, roles);
-  add("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", infer_topk, eval_topk,
+  add("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", infer_float_reduction, eval_logsumexp,
       roles);
-  add("aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", infer_sort, eval_sort, roles);
+  family = Family::kSoftmax;
+  add("aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax,
+      eval_softmax<Softmax::kPlain>, roles);
+  add("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", infer_softmax,
+      eval_softmax<Softmax::kPlain>, roles);
+  add("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax,
+      eval_softmax<Softmax::kSafe>, roles);
+  add("aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", infer_softmax,
+      eval_softmax<Softmax::kLog>, roles);
+  add("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", infer_softmax,
+      eval_softmax<Softmax::kLog>, roles);
+  family = Family::kOther;
+  add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", infer_cumsum, eval_cumsum, roles);
+  add("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor "
+      "indices)",
+      infer_topk, eval_topk, roles);
+  add("aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", infer_sort,
+      eval_sort, roles);
   add("aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", infer_argsort, eval_argsort, {});
 }
 

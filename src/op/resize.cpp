@@ -20,8 +20,8 @@ Border border_of(const OpDef& op, const std::string& mode) {
 MetaValue infer_pad_with(const Call<TensorMeta>& call, Border border) {
   const TensorMeta& x = call.tensor(0);
   const SymShape pad = call.syms(1);
-  QDQ_CHECK(pad.size() % 2 == 0 && pad.size() / 2 <= x.sizes.size(), kInvalidArgument, call.op().target, " cannot pad shape ", to_string(x.sizes),
-            " by ", to_string(pad));
+  QDQ_CHECK(pad.size() % 2 == 0 && pad.size() / 2 <= x.sizes.size(), kInvalidArgument, call.op().target,
+            " cannot pad shape ", to_string(x.sizes), " by ", to_string(pad));
   SymShape sizes = x.sizes;
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     SymInt& size = sizes[sizes.size() - 1 - i];
@@ -29,15 +29,16 @@ MetaValue infer_pad_with(const Call<TensorMeta>& call, Border border) {
     for (size_t side : {size_t{0}, size_t{1}}) {
       const std::optional<int64_t> by = pad[2 * i + side].constant();
       constexpr int64_t kMost = int64_t{1} << 40;
-      QDQ_CHECK(!by || (*by >= -kMost && *by <= kMost), kInvalidArgument, call.op().target, " got the padding ", to_string(pad));
+      QDQ_CHECK(!by || (*by >= -kMost && *by <= kMost), kInvalidArgument, call.op().target, " got the padding ",
+                to_string(pad));
       const bool fits = border == Border::kConstant || border == Border::kReplicate || !by || !extent ||
                         (border == Border::kReflect ? *by < *extent : *by <= *extent);
-      QDQ_CHECK(fits && (border == Border::kConstant || !extent || *extent > 0 || (by && *by == 0)), kInvalidArgument, call.op().target,
-                " cannot pad shape ", to_string(x.sizes), " by ", to_string(pad), " in this mode");
+      QDQ_CHECK(fits && (border == Border::kConstant || !extent || *extent > 0 || (by && *by == 0)), kInvalidArgument,
+                call.op().target, " cannot pad shape ", to_string(x.sizes), " by ", to_string(pad), " in this mode");
     }
     size = size + pad[2 * i] + pad[2 * i + 1];
-    QDQ_CHECK(!size.is_constant() || *size.constant() >= 0, kInvalidArgument, call.op().target, " cannot pad shape ", to_string(x.sizes), " by ",
-              to_string(pad));
+    QDQ_CHECK(!size.is_constant() || *size.constant() >= 0, kInvalidArgument, call.op().target, " cannot pad shape ",
+              to_string(x.sizes), " by ", to_string(pad));
   }
   return tensor_meta(x.dtype, sizes);
 }
@@ -60,28 +61,35 @@ Value pad_with(const Call<Tensor>& call, Border border, double value) {
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const int64_t axis = out.dim() - 1 - static_cast<int64_t>(i);
     std::vector<int64_t> source(static_cast<size_t>(sizes[static_cast<size_t>(axis)]));
-    for (size_t at = 0; at < source.size(); ++at) source[at] = source_of(static_cast<int64_t>(at) - pad[2 * i], out.size(axis), border);
+    for (size_t at = 0; at < source.size(); ++at)
+      source[at] = source_of(static_cast<int64_t>(at) - pad[2 * i], out.size(axis), border);
     out = take(out, axis, source, value);
   }
   return pad.empty() ? out.clone() : out;
 }
 MetaValue infer_pad(const Call<TensorMeta>& call) { return infer_pad_with(call, border_of(call.op(), call.string(2))); }
-Value eval_pad(const Call<Tensor>& call) { return pad_with(call, border_of(call.op(), call.string(2)), call.is_none(3) ? 0 : call.number(3)); }
+Value eval_pad(const Call<Tensor>& call) {
+  return pad_with(call, border_of(call.op(), call.string(2)), call.is_none(3) ? 0 : call.number(3));
+}
 MetaValue infer_constant_pad(const Call<TensorMeta>& call) { return infer_pad_with(call, Border::kConstant); }
 Value eval_constant_pad(const Call<Tensor>& call) { return pad_with(call, Border::kConstant, call.number(2)); }
-template <Border border> MetaValue infer_border_pad(const Call<TensorMeta>& call) { return infer_pad_with(call, border); }
+template <Border border> MetaValue infer_border_pad(const Call<TensorMeta>& call) {
+  return infer_pad_with(call, border);
+}
 template <Border border> Value eval_border_pad(const Call<Tensor>& call) { return pad_with(call, border, 0); }
 
-// Interpolation of x [N, C, spatial axes...] (ATen/native/UpSample.h). An output element is a weighted sum of input elements along
-// each spatial axis in turn, in double; positions and weights are f32 as in PyTorch (f64 for f64).
+// Interpolation of x [N, C, spatial axes...] (ATen/native/UpSample.h). An output element is a weighted sum of input
+// elements along each spatial axis in turn, in double; positions and weights are f32 as in PyTorch (f64 for f64).
 
 enum class Kernel { kNearest, kNearestExact, kLinear, kCubic };
 
-// The two forms: .vec (input, output_size?, [align_corners,] scale_factors?), plain (self, output_size, [align_corners,] scales...?).
+// The two forms: .vec (input, output_size?, [align_corners,] scale_factors?), plain (self, output_size,
+// [align_corners,] scales...?).
 template <class T> bool is_vec(const Call<T>& call) { return call.op().schema.index_of("scale_factors").has_value(); }
 template <class T> std::optional<double> scale_of(const Call<T>& call, size_t axis, Kernel kernel) {
   const size_t first = kernel == Kernel::kLinear || kernel == Kernel::kCubic ? 3 : 2;
-  if (!is_vec(call)) return call.is_none(first + axis) ? std::nullopt : std::optional<double>(call.number(first + axis));
+  if (!is_vec(call))
+    return call.is_none(first + axis) ? std::nullopt : std::optional<double>(call.number(first + axis));
   const auto* list = call[first].template get_if<typename BasicValue<T>::List>();
   if (list == nullptr) return std::nullopt;
   QDQ_CHECK(axis < list->size(), kInvalidArgument, call.op().target, " got ", list->size(), " scale factors");
@@ -92,31 +100,38 @@ template <class T> std::optional<double> scale_of(const Call<T>& call, size_t ax
 }
 MetaValue infer_resized(const Call<TensorMeta>& call, Kernel kernel, size_t axes) {
   const TensorMeta& x = call.tensor(0);
-  QDQ_CHECK(x.sizes.size() == axes + 2, kInvalidArgument, call.op().target, " wants ", axes + 2, " dimensions, found shape ", to_string(x.sizes));
+  QDQ_CHECK(x.sizes.size() == axes + 2, kInvalidArgument, call.op().target, " wants ", axes + 2,
+            " dimensions, found shape ", to_string(x.sizes));
   SymShape sizes = x.sizes;
   if (!call.is_none(1)) {
     const SymShape wanted = call.syms(1);
-    QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ", wanted.size());
+    QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ",
+              wanted.size());
     std::copy(wanted.begin(), wanted.end(), sizes.begin() + 2);
   } else {
     for (size_t a = 0; a < axes; ++a) {
       const std::optional<double> scale = scale_of(call, a, kernel);
-      QDQ_CHECK(scale && *scale > 0 && *scale < 1e9, kInvalidArgument, call.op().target, " wants output extents or positive scale factors");
+      QDQ_CHECK(scale && *scale > 0 && *scale < 1e9, kInvalidArgument, call.op().target,
+                " wants output extents or positive scale factors");
       if (const std::optional<int64_t> extent = sizes[a + 2].constant()) {
         sizes[a + 2] = static_cast<int64_t>(static_cast<double>(*extent) * *scale);
       } else {
-        QDQ_CHECK(*scale == std::floor(*scale), kUnsupported, call.op().target, " scales the symbolic size ", sizes[a + 2].to_string(), " by ",
-                  *scale);
+        QDQ_CHECK(*scale == std::floor(*scale), kUnsupported, call.op().target, " scales the symbolic size ",
+                  sizes[a + 2].to_string(), " by ", *scale);
         sizes[a + 2] = sizes[a + 2] * SymInt(static_cast<int64_t>(*scale));
       }
     }
   }
   for (size_t a = 0; a < axes; ++a)
-    QDQ_CHECK((!sizes[a + 2].is_constant() || *sizes[a + 2].constant() > 0) && (!x.sizes[a + 2].is_constant() || *x.sizes[a + 2].constant() > 0),
-              kInvalidArgument, call.op().target, " cannot resize shape ", to_string(x.sizes), " to ", to_string(sizes));
+    QDQ_CHECK((!sizes[a + 2].is_constant() || *sizes[a + 2].constant() > 0) &&
+                  (!x.sizes[a + 2].is_constant() || *x.sizes[a + 2].constant() > 0),
+              kInvalidArgument, call.op().target, " cannot resize shape ", to_string(x.sizes), " to ",
+              to_string(sizes));
   return tensor_meta(x.dtype, sizes);
 }
-template <Kernel kernel, size_t axes> MetaValue infer_upsample(const Call<TensorMeta>& call) { return infer_resized(call, kernel, axes); }
+template <Kernel kernel, size_t axes> MetaValue infer_upsample(const Call<TensorMeta>& call) {
+  return infer_resized(call, kernel, axes);
+}
 
 struct Tap {
   int64_t index;
@@ -135,8 +150,10 @@ template <class F> int64_t index_at(F position, int64_t low, int64_t high) {
 }
 
 // F: the type of positions.
-template <class F> Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool align_corners, std::optional<double> scale_factor) {
-  F scale = scale_factor && *scale_factor > 0 ? static_cast<F>(1.0 / *scale_factor) : static_cast<F>(in) / static_cast<F>(out);
+template <class F>
+Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool align_corners, std::optional<double> scale_factor) {
+  F scale = scale_factor && *scale_factor > 0 ? static_cast<F>(1.0 / *scale_factor)
+                                              : static_cast<F>(in) / static_cast<F>(out);
   if (align_corners) scale = out > 1 ? static_cast<F>(in - 1) / static_cast<F>(out - 1) : F(0);
   Taps taps(static_cast<size_t>(out));
   for (int64_t o = 0; o < out; ++o) {
@@ -159,7 +176,8 @@ template <class F> Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool ali
     const int64_t low = index_at(position, -2, in + 1);
     const F t = position - static_cast<F>(low);
     const F weights[4] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t), cubic_far(1 - t + 1)};
-    for (int64_t i = 0; i < 4; ++i) here.push_back({std::clamp<int64_t>(low - 1 + i, 0, in - 1), static_cast<double>(weights[i])});
+    for (int64_t i = 0; i < 4; ++i)
+      here.push_back({std::clamp<int64_t>(low - 1 + i, 0, in - 1), static_cast<double>(weights[i])});
   }
   return taps;
 }
@@ -173,7 +191,8 @@ Tensor interpolate(const Tensor& x, int64_t axis, const Taps& taps) {
     const Tensor to = out.select(axis, static_cast<int64_t>(o));
     Tensor sum = Tensor::empty(to.sizes(), DType::kF64);
     for (const Tap& tap : taps[o])
-      sum = map<double>(sum, x.select(axis, tap.index), to.sizes(), [w = tap.weight](double s, double v) { return s + w * v; });
+      sum = map<double>(sum, x.select(axis, tap.index), to.sizes(),
+                        [w = tap.weight](double s, double v) { return s + w * v; });
     to.copy_from(sum);
   }
   return out;
@@ -199,19 +218,21 @@ Value resized(const Call<Tensor>& call, Kernel kernel, size_t axes) {
   }
   return out.to(x.dtype());
 }
-template <Kernel kernel, size_t axes> Value eval_upsample(const Call<Tensor>& call) { return resized(call, kernel, axes); }
+template <Kernel kernel, size_t axes> Value eval_upsample(const Call<Tensor>& call) {
+  return resized(call, kernel, axes);
+}
 
 // [..., C r r, H, W] -> [..., C, H r, W r] and back.
 MetaValue infer_shuffled(const Call<TensorMeta>& call, bool back) {
   const TensorMeta& x = call.tensor(0);
   const int64_t r = call.integer(1);
-  QDQ_CHECK(x.sizes.size() >= 3 && r >= 1 && r < 65536, kInvalidArgument, call.op().target, " by ", r, " wants at least 3 dimensions, found shape ",
-            to_string(x.sizes));
+  QDQ_CHECK(x.sizes.size() >= 3 && r >= 1 && r < 65536, kInvalidArgument, call.op().target, " by ", r,
+            " wants at least 3 dimensions, found shape ", to_string(x.sizes));
   SymShape sizes = x.sizes;
   SymInt &channels = sizes[sizes.size() - 3], &height = sizes[sizes.size() - 2], &width = sizes[sizes.size() - 1];
   const auto divides = [](const SymInt& size, int64_t by) { return !size.is_constant() || *size.constant() % by == 0; };
-  QDQ_CHECK(back ? divides(height, r) && divides(width, r) : divides(channels, r * r), kInvalidArgument, call.op().target, " by ", r,
-            " does not fit shape ", to_string(x.sizes));
+  QDQ_CHECK(back ? divides(height, r) && divides(width, r) : divides(channels, r * r), kInvalidArgument,
+            call.op().target, " by ", r, " does not fit shape ", to_string(x.sizes));
   channels = back ? channels * SymInt(r * r) : channels.floor_div(SymInt(r * r));
   height = back ? height.floor_div(SymInt(r)) : height * SymInt(r);
   width = back ? width.floor_div(SymInt(r)) : width * SymInt(r);
@@ -223,8 +244,8 @@ Value shuffled(const Call<Tensor>& call, bool back) {
   const Shape sizes = constant_shape(result_meta(call).sizes);
   const Shape& few = back ? x.sizes() : sizes;  // the side with few channels
   const size_t rank = few.size();
-  const int64_t r = call.integer(1), batch = numel_of(Shape(few.begin(), few.end() - 3)), C = few[rank - 3], H = few[rank - 2] / r,
-                W = few[rank - 1] / r;
+  const int64_t r = call.integer(1), batch = numel_of(Shape(few.begin(), few.end() - 3)), C = few[rank - 3],
+                H = few[rank - 2] / r, W = few[rank - 1] / r;
   if (back) return x.reshape({batch, C, H, r, W, r}).permute({0, 1, 3, 5, 2, 4}).clone().reshape(sizes);
   return x.reshape({batch, C, r, r, H, W}).permute({0, 1, 4, 2, 5, 3}).clone().reshape(sizes);
 }
@@ -235,36 +256,49 @@ template <bool back> Value eval_pixel_shuffle(const Call<Tensor>& call) { return
 void add_resize_ops(std::vector<OpDef>& ops) {
   const Roles sharing{.activation = 0, .shares_qparams = true};
   const Roles roles{.activation = 0};
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& r) { ops.push_back(define(line, infer, eval, r)); };
-  add("aten::pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor", infer_pad, eval_pad, roles);
-  add("aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", infer_constant_pad, eval_constant_pad, roles);
-  add("aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReflect>, eval_border_pad<Border::kReflect>,
-      sharing);
-  add("aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReflect>, eval_border_pad<Border::kReflect>,
-      sharing);
-  add("aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReplicate>, eval_border_pad<Border::kReplicate>,
-      sharing);
-  add("aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReplicate>, eval_border_pad<Border::kReplicate>,
-      sharing);
+  Family family = Family::kPad;  // of the entries that follow
+  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& r) {
+    const bool interpolates = line.find("linear") != line.npos || line.find("cubic") != line.npos;
+    ops.push_back(define(line, infer, eval, r, family));
+    ops.back().keeps_numbers = r.shares_qparams && !interpolates;
+  };
+  add("aten::pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor", infer_pad, eval_pad,
+      roles);
+  add("aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", infer_constant_pad,
+      eval_constant_pad, roles);
+  add("aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReflect>,
+      eval_border_pad<Border::kReflect>, sharing);
+  add("aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReflect>,
+      eval_border_pad<Border::kReflect>, sharing);
+  add("aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReplicate>,
+      eval_border_pad<Border::kReplicate>, sharing);
+  add("aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReplicate>,
+      eval_border_pad<Border::kReplicate>, sharing);
+  family = Family::kResize;
   const std::string vec = ".vec(Tensor input, SymInt[]? output_size, ", factors = "float[]? scale_factors) -> Tensor";
   const auto add_1d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
     add("aten::" + name + vec + align + factors, infer, eval, sharing);
-    add("aten::" + name + "(Tensor self, SymInt[1] output_size, " + align + "float? scales=None) -> Tensor", infer, eval, sharing);
+    add("aten::" + name + "(Tensor self, SymInt[1] output_size, " + align + "float? scales=None) -> Tensor", infer,
+        eval, sharing);
   };
   const auto add_2d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
     add("aten::" + name + vec + align + factors, infer, eval, sharing);
-    add("aten::" + name + "(Tensor self, SymInt[2] output_size, " + align + "float? scales_h=None, float? scales_w=None) -> Tensor", infer, eval,
-        sharing);
+    add("aten::" + name + "(Tensor self, SymInt[2] output_size, " + align +
+            "float? scales_h=None, float? scales_w=None) -> Tensor",
+        infer, eval, sharing);
   };
   const std::string align = "bool align_corners, ";
   add_1d("upsample_nearest1d", "", infer_upsample<Kernel::kNearest, 1>, eval_upsample<Kernel::kNearest, 1>);
   add_2d("upsample_nearest2d", "", infer_upsample<Kernel::kNearest, 2>, eval_upsample<Kernel::kNearest, 2>);
-  add_2d("_upsample_nearest_exact2d", "", infer_upsample<Kernel::kNearestExact, 2>, eval_upsample<Kernel::kNearestExact, 2>);
+  add_2d("_upsample_nearest_exact2d", "", infer_upsample<Kernel::kNearestExact, 2>,
+         eval_upsample<Kernel::kNearestExact, 2>);
   add_1d("upsample_linear1d", align, infer_upsample<Kernel::kLinear, 1>, eval_upsample<Kernel::kLinear, 1>);
   add_2d("upsample_bilinear2d", align, infer_upsample<Kernel::kLinear, 2>, eval_upsample<Kernel::kLinear, 2>);
   add_2d("upsample_bicubic2d", align, infer_upsample<Kernel::kCubic, 2>, eval_upsample<Kernel::kCubic, 2>);
-  add("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", infer_pixel_shuffle<false>, eval_pixel_shuffle<false>, sharing);
-  add("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", infer_pixel_shuffle<true>, eval_pixel_shuffle<true>, sharing);
+  add("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", infer_pixel_shuffle<false>,
+      eval_pixel_shuffle<false>, sharing);
+  add("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", infer_pixel_shuffle<true>,
+      eval_pixel_shuffle<true>, sharing);
 }
 
 }  // namespace qdq

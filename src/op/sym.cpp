@@ -13,8 +13,8 @@ template <class T> const BasicValue<T>& item_of(const Call<T>& call) {
   QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list");
   int64_t i = call.integer(1);
   if (i < 0) i += static_cast<int64_t>(list->size());
-  QDQ_CHECK(i >= 0 && i < static_cast<int64_t>(list->size()), kInvalidArgument, call.op().target, " got index ", call.integer(1), " for a list of ",
-            list->size());
+  QDQ_CHECK(i >= 0 && i < static_cast<int64_t>(list->size()), kInvalidArgument, call.op().target, " got index ",
+            call.integer(1), " for a list of ", list->size());
   return (*list)[static_cast<size_t>(i)];
 }
 MetaValue infer_getitem(const Call<TensorMeta>& call) { return item_of(call); }
@@ -69,14 +69,18 @@ Value eval_truediv(const Call<Tensor>& call) {
   QDQ_CHECK(call.number(1) != 0, kInvalidArgument, call.op().target, " divides by zero");
   return call.number(0) / call.number(1);
 }
-MetaValue infer_neg(const Call<TensorMeta>& call) { return call.is_integer(0) ? MetaValue(SymInt(0) - call.sym(0)) : MetaValue(0.0); }
+MetaValue infer_neg(const Call<TensorMeta>& call) {
+  return call.is_integer(0) ? MetaValue(SymInt(0) - call.sym(0)) : MetaValue(0.0);
+}
 Value eval_neg(const Call<Tensor>& call) {
   return call.is_integer(0) ? Value(*(SymInt(0) - SymInt(call.integer(0))).constant()) : Value(-call.number(0));
 }
 
 // The metadata of a bool does not tell its value.
-MetaValue infer_bool(const Call<TensorMeta>&) { return true; }
-template <bool (*F)(double, double)> Value eval_compare(const Call<Tensor>& call) { return F(call.number(0), call.number(1)); }
+MetaValue infer_comparison(const Call<TensorMeta>&) { return true; }
+template <bool (*F)(double, double)> Value eval_compare(const Call<Tensor>& call) {
+  return F(call.number(0), call.number(1));
+}
 bool equal(double a, double b) { return a == b; }
 bool not_equal(double a, double b) { return a != b; }
 bool less(double a, double b) { return a < b; }
@@ -92,38 +96,48 @@ Value eval_assert(const Call<Tensor>& call) {
 }
 Value eval_constrain_range(const Call<Tensor>& call) {
   const double value = call.number(0);
-  QDQ_CHECK((call.is_none(1) || value >= call.number(1)) && (call.is_none(2) || value <= call.number(2)), kInvalidArgument, "the size ", value,
-            " is outside of the range that the program was exported for");
+  QDQ_CHECK((call.is_none(1) || value >= call.number(1)) && (call.is_none(2) || value <= call.number(2)),
+            kInvalidArgument, "the size ", value, " is outside of the range that the program was exported for");
   return {};
 }
 
 }  // namespace
 
 void add_sym_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval)); };
+  const auto add = [&](std::string_view line, Infer infer, Eval eval, Family family = Family::kOther) {
+    ops.push_back(define(line, infer, eval, {}, family));
+  };
   add("operator::getitem(Any self, int index) -> Any", infer_getitem, eval_getitem);
-  add("operator::add(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kAdd>, eval_arithmetic<Arithmetic::kAdd>);
-  add("operator::sub(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kSub>, eval_arithmetic<Arithmetic::kSub>);
-  add("operator::mul(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kMul>, eval_arithmetic<Arithmetic::kMul>);
-  add("operator::floordiv(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kFloorDiv>, eval_arithmetic<Arithmetic::kFloorDiv>);
-  add("operator::mod(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kMod>, eval_arithmetic<Arithmetic::kMod>);
+  add("operator::add(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kAdd>,
+      eval_arithmetic<Arithmetic::kAdd>);
+  add("operator::sub(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kSub>,
+      eval_arithmetic<Arithmetic::kSub>);
+  add("operator::mul(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kMul>,
+      eval_arithmetic<Arithmetic::kMul>);
+  add("operator::floordiv(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kFloorDiv>,
+      eval_arithmetic<Arithmetic::kFloorDiv>);
+  add("operator::mod(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kMod>,
+      eval_arithmetic<Arithmetic::kMod>);
   add("operator::truediv(Scalar a, Scalar b) -> float", infer_truediv, eval_truediv);
   add("operator::neg(Scalar a) -> Scalar", infer_neg, eval_neg);
-  add("operator::eq(Scalar a, Scalar b) -> bool", infer_bool, eval_compare<equal>);
-  add("operator::ne(Scalar a, Scalar b) -> bool", infer_bool, eval_compare<not_equal>);
-  add("operator::lt(Scalar a, Scalar b) -> bool", infer_bool, eval_compare<less>);
-  add("operator::le(Scalar a, Scalar b) -> bool", infer_bool, eval_compare<less_equal>);
-  add("operator::gt(Scalar a, Scalar b) -> bool", infer_bool, eval_compare<greater>);
-  add("operator::ge(Scalar a, Scalar b) -> bool", infer_bool, eval_compare<greater_equal>);
-  add("aten::sym_size.int(Tensor self, int dim) -> SymInt", infer_sym_size, eval_sym_size);
-  add("aten::sym_numel(Tensor self) -> SymInt", infer_sym_numel, eval_sym_numel);
+  add("operator::eq(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<equal>);
+  add("operator::ne(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<not_equal>);
+  add("operator::lt(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<less>);
+  add("operator::le(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<less_equal>);
+  add("operator::gt(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<greater>);
+  add("operator::ge(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<greater_equal>);
+  add("aten::sym_size.int(Tensor self, int dim) -> SymInt", infer_sym_size, eval_sym_size, Family::kSize);
+  add("aten::sym_numel(Tensor self) -> SymInt", infer_sym_numel, eval_sym_numel, Family::kSize);
   add("aten::_assert_scalar(Scalar self, str assert_msg) -> ()", infer_none, eval_assert);
   add("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", infer_none, eval_assert);
-  add("aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? "
+  add("aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, "
+      "Device? device=None, Layout? "
       "layout=None) -> ()",
       infer_none, eval_none);
-  add("aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()", infer_none, eval_constrain_range);
-  add("aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()", infer_none, eval_constrain_range);
+  add("aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()", infer_none,
+      eval_constrain_range);
+  add("aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()", infer_none,
+      eval_constrain_range);
 }
 
 }  // namespace qdq

@@ -1,5 +1,5 @@
-// Operators that show or move elements without changing them: views, copies, conversions, joining and splitting. Views alias their
-// input's bytes, as in PyTorch.
+// Operators that show or move elements without changing them: views, copies, conversions, joining and splitting. Views
+// alias their input's bytes, as in PyTorch.
 #include <algorithm>
 
 #include "op/elements.h"
@@ -29,7 +29,8 @@ SymShape complete_sizes(const std::string& op, const SymInt& count, SymShape siz
     QDQ_CHECK(!(known == SymInt(0)), kInvalidArgument, op, " cannot tell what -1 stands for in ", to_string(sizes));
     sizes[*open] = count.floor_div(known);
   }
-  QDQ_CHECK(may_be_equal(numel_of(sizes), count), kInvalidArgument, op, " cannot give ", count.to_string(), " elements the shape ", to_string(sizes));
+  QDQ_CHECK(may_be_equal(numel_of(sizes), count), kInvalidArgument, op, " cannot give ", count.to_string(),
+            " elements the shape ", to_string(sizes));
   return sizes;
 }
 MetaValue infer_view(const Call<TensorMeta>& call) {
@@ -46,11 +47,14 @@ MetaValue infer_flatten(const Call<TensorMeta>& call) {
   const size_t first = axis_of(call, 1, rank_of(x)), last = axis_of(call, 2, rank_of(x));
   QDQ_CHECK(first <= last, kInvalidArgument, "flatten got start_dim ", first, " after end_dim ", last);
   SymShape sizes(x.sizes.begin(), x.sizes.begin() + static_cast<int64_t>(first));
-  sizes.push_back(numel_of(SymShape(x.sizes.begin() + static_cast<int64_t>(first), x.sizes.begin() + static_cast<int64_t>(last) + 1)));
+  sizes.push_back(numel_of(
+      SymShape(x.sizes.begin() + static_cast<int64_t>(first), x.sizes.begin() + static_cast<int64_t>(last) + 1)));
   sizes.insert(sizes.end(), x.sizes.begin() + static_cast<int64_t>(last) + 1, x.sizes.end());
   return tensor_meta(x.dtype, sizes);
 }
-MetaValue infer_ravel(const Call<TensorMeta>& call) { return tensor_meta(call.tensor(0).dtype, {numel_of(call.tensor(0).sizes)}); }
+MetaValue infer_ravel(const Call<TensorMeta>& call) {
+  return tensor_meta(call.tensor(0).dtype, {numel_of(call.tensor(0).sizes)});
+}
 MetaValue infer_unflatten(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   const size_t axis = axis_of(call, 1, rank_of(x));
@@ -60,7 +64,8 @@ MetaValue infer_unflatten(const Call<TensorMeta>& call) {
   sizes.insert(sizes.begin() + static_cast<int64_t>(axis), parts.begin(), parts.end());
   return tensor_meta(x.dtype, sizes);
 }
-// A view where the strides allow it, else a copy. (PyTorch's view refuses then; a program that ran there does not get here.)
+// A view where the strides allow it, else a copy. (PyTorch's view refuses then; a program that ran there does not get
+// here.)
 Value eval_reshape(const Call<Tensor>& call) { return call.tensor(0).reshape(constant_shape(result_meta(call).sizes)); }
 
 // A size of 1 is taken away; of a symbolic size PyTorch assumes that it is not 1.
@@ -100,13 +105,14 @@ Value eval_unsqueeze(const Call<Tensor>& call) { return call.tensor(0).unsqueeze
 
 MetaValue expand_meta(const Call<TensorMeta>& call, SymShape sizes) {
   const TensorMeta& x = call.tensor(0);
-  QDQ_CHECK(sizes.size() >= rank_of(x), kInvalidArgument, call.op().target, " cannot expand shape ", to_string(x.sizes), " to ", to_string(sizes));
+  QDQ_CHECK(sizes.size() >= rank_of(x), kInvalidArgument, call.op().target, " cannot expand shape ", to_string(x.sizes),
+            " to ", to_string(sizes));
   const size_t added = sizes.size() - rank_of(x);
   for (size_t a = 0; a < rank_of(x); ++a) {
     SymInt& size = sizes[added + a];
     if (size == SymInt(-1)) size = x.sizes[a];
-    QDQ_CHECK(x.sizes[a] == SymInt(1) || may_be_equal(x.sizes[a], size), kInvalidArgument, call.op().target, " cannot expand shape ",
-              to_string(x.sizes), " to ", to_string(sizes));
+    QDQ_CHECK(x.sizes[a] == SymInt(1) || may_be_equal(x.sizes[a], size), kInvalidArgument, call.op().target,
+              " cannot expand shape ", to_string(x.sizes), " to ", to_string(sizes));
   }
   return tensor_meta(x.dtype, sizes);
 }
@@ -156,7 +162,9 @@ template <Order<TensorMeta> order> MetaValue infer_order(const Call<TensorMeta>&
   for (int64_t axis : order(call, rank_of(x))) sizes.push_back(x.sizes[static_cast<size_t>(axis)]);
   return tensor_meta(x.dtype, sizes);
 }
-template <Order<Tensor> order> Value eval_order(const Call<Tensor>& call) { return call.tensor(0).permute(order(call, rank_of(call.tensor(0)))); }
+template <Order<Tensor> order> Value eval_order(const Call<Tensor>& call) {
+  return call.tensor(0).permute(order(call, rank_of(call.tensor(0))));
+}
 
 // Python's slice rules; a symbolic size is taken to be large enough for numbers inside of it.
 struct Span {
@@ -182,7 +190,8 @@ MetaValue infer_slice(const Call<TensorMeta>& call) {
   QDQ_CHECK(!x.sizes.empty(), kInvalidArgument, call.op().target, " cannot slice a tensor without axes");
   const int64_t step = call.integer(4);
   constexpr int64_t kMost = int64_t{1} << 31;  // so that strides cannot overflow
-  QDQ_CHECK(step >= 1 && step <= kMost, kInvalidArgument, call.op().target, " wants a step from 1 to ", kMost, ", found ", step);
+  QDQ_CHECK(step >= 1 && step <= kMost, kInvalidArgument, call.op().target, " wants a step from 1 to ", kMost,
+            ", found ", step);
   SymShape sizes = x.sizes;
   SymInt& size = sizes[axis_of(call, 1, rank_of(x))];
   const Span span = slice_span(call, size);
@@ -216,9 +225,10 @@ MetaValue infer_narrow(const Call<TensorMeta>& call) {
 Value eval_narrow(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor& x = call.tensor(0);
-  const int64_t size = x.size(call.integer(1)), start = call.integer(2) < 0 ? call.integer(2) + size : call.integer(2), length = call.integer(3);
-  QDQ_CHECK(start >= 0 && start <= size && length >= 0 && length <= size - start, kInvalidArgument, call.op().target, " cannot show ", length,
-            " elements from ", call.integer(2), " on of an axis of size ", size);
+  const int64_t size = x.size(call.integer(1)), start = call.integer(2) < 0 ? call.integer(2) + size : call.integer(2),
+                length = call.integer(3);
+  QDQ_CHECK(start >= 0 && start <= size && length >= 0 && length <= size - start, kInvalidArgument, call.op().target,
+            " cannot show ", length, " elements from ", call.integer(2), " on of an axis of size ", size);
   return x.slice(call.integer(1), start, start + length);
 }
 
@@ -226,8 +236,8 @@ Value eval_narrow(const Call<Tensor>& call) {
 using Lengths = std::vector<int64_t>;
 template <class T> int64_t known_size(const Call<T>& call, const SymInt& size) {
   const std::optional<int64_t> value = size.constant();
-  QDQ_CHECK(value.has_value(), kUnsupported, call.op().target, " splits an axis of the symbolic size ", size.to_string(),
-            ": the number of parts must be known");
+  QDQ_CHECK(value.has_value(), kUnsupported, call.op().target, " splits an axis of the symbolic size ",
+            size.to_string(), ": the number of parts must be known");
   return *value;
 }
 template <class T> Lengths equal_lengths(const Call<T>& call, int64_t size, int64_t length) {
@@ -247,7 +257,8 @@ template <class T> Lengths split_lengths(const Call<T>& call, const SymInt& size
 }
 template <class T> Lengths section_lengths(const Call<T>& call, const SymInt& size) {
   const int64_t n = known_size(call, size), sections = call.integer(1);
-  QDQ_CHECK(sections > 0 && sections <= 65536, kInvalidArgument, call.op().target, " wants 1 to 65536 sections, found ", sections);
+  QDQ_CHECK(sections > 0 && sections <= 65536, kInvalidArgument, call.op().target, " wants 1 to 65536 sections, found ",
+            sections);
   Lengths out(static_cast<size_t>(sections), n / sections);
   std::for_each_n(out.begin(), n % sections, [](int64_t& length) { ++length; });
   return out;
@@ -256,11 +267,12 @@ template <class T> Lengths listed_lengths(const Call<T>& call, const SymInt& siz
   const Lengths out = call.integers(1);
   int64_t sum = 0;
   for (int64_t length : out) {
-    QDQ_CHECK(length >= 0 && length <= std::numeric_limits<int64_t>::max() - sum, kInvalidArgument, call.op().target, " got the length ", length);
+    QDQ_CHECK(length >= 0 && length <= std::numeric_limits<int64_t>::max() - sum, kInvalidArgument, call.op().target,
+              " got the length ", length);
     sum += length;
   }
-  QDQ_CHECK(may_be_equal(size, SymInt(sum)), kInvalidArgument, call.op().target, " got lengths that add up to ", sum, " for an axis of size ",
-            size.to_string());
+  QDQ_CHECK(may_be_equal(size, SymInt(sum)), kInvalidArgument, call.op().target, " got lengths that add up to ", sum,
+            " for an axis of size ", size.to_string());
   return out;
 }
 template <class T> using LengthsOf = Lengths (*)(const Call<T>&, const SymInt&);
@@ -323,8 +335,8 @@ MetaValue infer_cat(const Call<TensorMeta>& call) {
   for (size_t n = 1; n < parts.size(); ++n) {
     bool fits = parts[n].sizes.size() == sizes.size();
     for (size_t a = 0; fits && a < sizes.size(); ++a) fits = a == axis || may_be_equal(parts[n].sizes[a], sizes[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " along axis ", axis, " cannot join shapes ", to_string(parts[0].sizes), " and ",
-              to_string(parts[n].sizes));
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " along axis ", axis, " cannot join shapes ",
+              to_string(parts[0].sizes), " and ", to_string(parts[n].sizes));
     for (size_t a = 0; a < sizes.size(); ++a)
       if (a == axis) sizes[a] = sizes[a] + parts[n].sizes[a];
       else if (!sizes[a].is_constant()) sizes[a] = parts[n].sizes[a];
@@ -351,9 +363,11 @@ MetaValue infer_stack(const Call<TensorMeta>& call) {
     dtype = promote(dtype, part.dtype);
     bool fits = part.sizes.size() == sizes.size();
     for (size_t a = 0; fits && a < sizes.size(); ++a) fits = may_be_equal(part.sizes[a], sizes[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " cannot stack shapes ", to_string(sizes), " and ", to_string(part.sizes));
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " cannot stack shapes ", to_string(sizes), " and ",
+              to_string(part.sizes));
   }
-  sizes.insert(sizes.begin() + wrap_axis(call.integer(1), static_cast<int64_t>(sizes.size()) + 1), SymInt(static_cast<int64_t>(parts.size())));
+  sizes.insert(sizes.begin() + wrap_axis(call.integer(1), static_cast<int64_t>(sizes.size()) + 1),
+               SymInt(static_cast<int64_t>(parts.size())));
   return tensor_meta(dtype, sizes);
 }
 Value eval_stack(const Call<Tensor>& call) {
@@ -367,8 +381,10 @@ Value eval_stack(const Call<Tensor>& call) {
 MetaValue infer_repeat(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   SymShape times = call.syms(1), sizes = x.sizes;
-  if (call.op().schema.name == "tile" && times.size() < sizes.size()) times.insert(times.begin(), sizes.size() - times.size(), SymInt(1));
-  QDQ_CHECK(times.size() >= sizes.size(), kInvalidArgument, call.op().target, " wants at least ", sizes.size(), " numbers, found ", times.size());
+  if (call.op().schema.name == "tile" && times.size() < sizes.size())
+    times.insert(times.begin(), sizes.size() - times.size(), SymInt(1));
+  QDQ_CHECK(times.size() >= sizes.size(), kInvalidArgument, call.op().target, " wants at least ", sizes.size(),
+            " numbers, found ", times.size());
   sizes.insert(sizes.begin(), times.size() - sizes.size(), SymInt(1));
   for (size_t a = 0; a < sizes.size(); ++a) sizes[a] = sizes[a] * times[a];
   return tensor_meta(x.dtype, sizes);
@@ -404,7 +420,8 @@ Value eval_flip(const Call<Tensor>& call) {
 // Element i goes to i + shift, around the end. Without axes the flat tensor is rolled.
 Value eval_roll(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
-  const std::vector<int64_t> shifts = call.integers(1), axes = call.is_none(2) ? std::vector<int64_t>() : call.integers(2);
+  const std::vector<int64_t> shifts = call.integers(1),
+                             axes = call.is_none(2) ? std::vector<int64_t>() : call.integers(2);
   const auto rolled = [](const Tensor& from, int64_t axis, int64_t shift) {
     const Tensor out = Tensor::empty(from.sizes(), from.dtype());
     const int64_t size = from.size(axis);
@@ -418,7 +435,8 @@ Value eval_roll(const Call<Tensor>& call) {
     QDQ_CHECK(shifts.size() == 1, kInvalidArgument, "roll without axes wants one shift, found ", shifts.size());
     return rolled(x.reshape({x.numel()}), 0, shifts[0]).reshape(x.sizes());
   }
-  QDQ_CHECK(axes.size() == shifts.size(), kInvalidArgument, "roll wants as many shifts as axes, found ", shifts.size(), " and ", axes.size());
+  QDQ_CHECK(axes.size() == shifts.size(), kInvalidArgument, "roll wants as many shifts as axes, found ", shifts.size(),
+            " and ", axes.size());
   Tensor out = x.clone();
   for (size_t i = 0; i < axes.size(); ++i) out = rolled(out, axes[i], shifts[i]);
   return out;
@@ -442,8 +460,8 @@ Value eval_native_dropout(const Call<Tensor>& call) {
   return Value::List{eval_dropout(call).get_if<Tensor>()->clone(), kept};
 }
 
-// The dtype wanted is at place `dtype`; a copy is made if the argument at `copy` says so (always if there is none: _to_copy).
-template <class T> std::optional<size_t> place_of(const Call<T>& call, std::string_view name) { return call.op().schema.index_of(name); }
+// The dtype wanted is at place `dtype`; a copy is made if the argument at `copy` says so (always if there is none:
+// _to_copy).
 MetaValue infer_to(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   const std::optional<size_t> dtype = place_of(call, "dtype");
@@ -455,7 +473,9 @@ Value eval_to(const Call<Tensor>& call) {
   const Tensor out = x.to(dtype ? call.dtype(*dtype, x.dtype()) : x.dtype());
   return !copy || call.boolean(*copy) ? out.clone() : out;
 }
-MetaValue infer_type_as(const Call<TensorMeta>& call) { return tensor_meta(call.tensor(1).dtype, call.tensor(0).sizes); }
+MetaValue infer_type_as(const Call<TensorMeta>& call) {
+  return tensor_meta(call.tensor(1).dtype, call.tensor(0).sizes);
+}
 Value eval_type_as(const Call<Tensor>& call) { return call.tensor(0).to(call.tensor(1).dtype()); }
 
 // The form with bytes of its own that functionalization makes of a view.
@@ -464,14 +484,17 @@ template <Eval F> Value copied(const Call<Tensor>& call) { return F(call).templa
 const Roles kView{.activation = 0, .shares_qparams = true};
 
 void add_shape_views(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, kView)); };
+  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+    ops.push_back(keeping_numbers(define(line, infer, eval, kView, Family::kView)));
+  };
   add("aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", infer_view, eval_reshape);
   add("aten::view_copy(Tensor self, SymInt[] size) -> Tensor", infer_view, copied<eval_reshape>);
   add("aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", infer_view, eval_reshape);
   add("aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", infer_view, eval_reshape);
   add("aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", infer_view_as, eval_reshape);
   add("aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", infer_view_as, eval_reshape);
-  add("aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", infer_flatten, eval_reshape);
+  add("aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", infer_flatten,
+      eval_reshape);
   add("aten::ravel(Tensor(a) self) -> Tensor(a)", infer_ravel, eval_reshape);
   add("aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", infer_unflatten, eval_reshape);
   add("aten::squeeze(Tensor(a) self) -> Tensor(a)", infer_squeeze, eval_squeeze);
@@ -483,14 +506,18 @@ void add_shape_views(std::vector<OpDef>& ops) {
   add("aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", infer_unsqueeze, eval_unsqueeze);
   add("aten::unsqueeze_copy(Tensor self, int dim) -> Tensor", infer_unsqueeze, copied<eval_unsqueeze>);
   add("aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", infer_expand, eval_expand);
-  add("aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", infer_expand, copied<eval_expand>);
+  add("aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", infer_expand,
+      copied<eval_expand>);
   add("aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", infer_expand_as, eval_expand);
   add("aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)", infer_expand, eval_expand);
 }
 
 void add_axis_views(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, kView)); };
-  constexpr Infer permute = infer_order<permute_order<TensorMeta>>, transpose = infer_order<transpose_order<TensorMeta>>;
+  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+    ops.push_back(keeping_numbers(define(line, infer, eval, kView, Family::kView)));
+  };
+  constexpr Infer permute = infer_order<permute_order<TensorMeta>>,
+                  transpose = infer_order<transpose_order<TensorMeta>>;
   constexpr Eval run_permute = eval_order<permute_order<Tensor>>, run_transpose = eval_order<transpose_order<Tensor>>;
   add("aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", permute, run_permute);
   add("aten::permute_copy(Tensor self, int[] dims) -> Tensor", permute, copied<run_permute>);
@@ -500,37 +527,44 @@ void add_axis_views(std::vector<OpDef>& ops) {
   add("aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose, run_transpose);
   add("aten::t(Tensor(a) self) -> Tensor(a)", infer_order<t_order<TensorMeta>>, eval_order<t_order<Tensor>>);
   add("aten::t_copy(Tensor self) -> Tensor", infer_order<t_order<TensorMeta>>, copied<eval_order<t_order<Tensor>>>);
-  add("aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", infer_order<movedim_order<TensorMeta>>,
-      eval_order<movedim_order<Tensor>>);
+  add("aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+      infer_order<movedim_order<TensorMeta>>, eval_order<movedim_order<Tensor>>);
 }
 
 void add_parts(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) { ops.push_back(define(line, infer, eval, kView)); };
-  add("aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", infer_slice, eval_slice);
-  add("aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", infer_slice,
-      copied<eval_slice>);
+  Family family = Family::kView;  // of the entries that follow
+  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+    ops.push_back(keeping_numbers(define(line, infer, eval, kView, family)));
+  };
+  add("aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+      infer_slice, eval_slice);
+  add("aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+      infer_slice, copied<eval_slice>);
   add("aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", infer_select, eval_select);
   add("aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor", infer_select, copied<eval_select>);
   add("aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", infer_narrow, eval_narrow);
-  add("aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", infer_split<section_lengths<TensorMeta>>,
-      eval_split<section_lengths<Tensor>, false>);
+  add("aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+      infer_as_strided, eval_as_strided);
+  family = Family::kSplit;
+  add("aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
+      infer_split<section_lengths<TensorMeta>>, eval_split<section_lengths<Tensor>, false>);
   add("aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", infer_split<chunk_lengths<TensorMeta>>,
       eval_split<chunk_lengths<Tensor>, false>);
-  add("aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", infer_split<split_lengths<TensorMeta>>,
-      eval_split<split_lengths<Tensor>, false>);
-  add("aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", infer_split<split_lengths<TensorMeta>>,
-      eval_split<split_lengths<Tensor>, true>);
-  add("aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", infer_split<listed_lengths<TensorMeta>>,
-      eval_split<listed_lengths<Tensor>, false>);
-  add("aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", infer_split<listed_lengths<TensorMeta>>,
-      eval_split<listed_lengths<Tensor>, false>);
-  add("aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", infer_split<listed_lengths<TensorMeta>>,
-      eval_split<listed_lengths<Tensor>, true>);
+  add("aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+      infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, false>);
+  add("aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
+      infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, true>);
+  add("aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
+      infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, false>);
+  add("aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+      infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, false>);
+  add("aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+      infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, true>);
   add("aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", infer_unbind, eval_unbind);
-  add("aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)", infer_as_strided,
-      eval_as_strided);
+  family = Family::kConcat;
   add("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", infer_cat, eval_cat);
   add("aten::concat(Tensor[] tensors, int dim=0) -> Tensor", infer_cat, eval_cat);
+  family = Family::kOther;
   add("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", infer_stack, eval_stack);
   add("aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", infer_repeat, eval_repeat);
   add("aten::tile(Tensor self, SymInt[] dims) -> Tensor", infer_repeat, eval_repeat);
@@ -539,9 +573,14 @@ void add_parts(std::vector<OpDef>& ops) {
 }
 
 void add_copies(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) { ops.push_back(define(line, infer, eval, kView)); };
+  Family family = Family::kCopy;  // of the entries that follow
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) {
+    ops.push_back(define(line, infer, eval, kView, family));
+    ops.back().keeps_numbers = family == Family::kCopy;
+  };
   add("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", eval_clone);
-  add("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)", eval_contiguous);
+  add("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+      eval_contiguous);
   add("aten::detach(Tensor(a) self) -> Tensor(a)", eval_self);
   add("aten::detach_(Tensor(a!) self) -> Tensor(a!)", eval_self);
   add("aten::detach_copy(Tensor self) -> Tensor", eval_clone);
@@ -549,22 +588,29 @@ void add_copies(std::vector<OpDef>& ops) {
   add("aten::alias_copy(Tensor self) -> Tensor", eval_clone);
   add("aten::lift_fresh(Tensor(a) self) -> Tensor(a)", eval_self);
   add("aten::lift_fresh_copy(Tensor self) -> Tensor", eval_clone);
+  family = Family::kDropout;  // which scales what it keeps in training
   add("aten::dropout(Tensor input, float p, bool train) -> Tensor", eval_dropout);
   add("aten::dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", eval_dropout);
   add("aten::feature_dropout(Tensor input, float p, bool train) -> Tensor", eval_dropout);
   add("aten::feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", eval_dropout);
   add("aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor", eval_dropout);
   add("aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", eval_dropout);
-  add("aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", eval_native_dropout, infer_native_dropout);
-  add("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+  add("aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", eval_native_dropout,
+      infer_native_dropout);
+  family = Family::kCast;
+  add("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
+      "memory_format=None) -> Tensor(a)",
       eval_to, infer_to);
-  add("aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool "
+  add("aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+      "bool? pin_memory=None, bool "
       "non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
       eval_to, infer_to);
-  add("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) "
+  add("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
+      "MemoryFormat? memory_format=None) "
       "-> Tensor(a)",
       eval_to, infer_to);
-  add("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool "
+  add("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+      "pin_memory=None, bool "
       "non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
       eval_to, infer_to);
   add("aten::type_as(Tensor self, Tensor other) -> Tensor", eval_type_as, infer_type_as);

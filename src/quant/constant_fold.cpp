@@ -6,20 +6,16 @@
 #include <unordered_set>
 
 #include "exec/interpreter.h"
+#include "op/facts.h"
 
 namespace qdq {
 
 namespace {
 
-bool is_in_place(const std::string& target) {
-  const size_t overload = target.rfind('.');
-  return overload != std::string::npos && overload > 0 && target[overload - 1] == '_';
-}
-
-bool is_random(const std::string& target) {
-  for (const std::string_view name : {".dropout.", ".rand.", ".randn.", ".rand_like.", ".randn_like.", ".bernoulli.", ".randint.", ".randperm."})
-    if (target.find(name) != std::string::npos) return true;
-  return false;
+// Whether it may write to its first argument; of an operator that qdq does not have nobody knows.
+bool may_write(const Node& node) {
+  const OpDef* op = op_of(node);
+  return op ? op->is_in_place() : node.op() == Node::Op::kCallFunction;
 }
 
 // Values of nodes that depend on constants only.
@@ -28,7 +24,7 @@ class Constants {
   explicit Constants(const Program& program) : program_(program) {
     for (const BufferMutation& mutation : program.buffer_mutations) mutated_.insert(mutation.buffer);
     for (const Node* node : program.graph->nodes())
-      if (node->op() == Node::Op::kCallFunction && is_in_place(node->target()) && node->arg(0).node()) mutated_.insert(node->arg(0).node()->target());
+      if (may_write(*node) && node->arg(0).node()) mutated_.insert(node->arg(0).node()->target());
   }
 
   std::optional<Tensor> tensor(const Node& node) {
@@ -44,15 +40,15 @@ class Constants {
     std::optional<Value> value;
     if (node.op() == Node::Op::kGetAttr) {
       if (!mutated_.count(node.target())) value = Value(program_.attribute_of(node));
-    } else if (node.op() == Node::Op::kCallFunction && !is_dequantize(node) && !is_in_place(node.target()) && !is_random(node.target()) &&
-               !node.input_nodes().empty()) {
-      value = call(node);
+    } else if (const OpDef* op = op_of(node); op && op->family != Family::kDequantize && !op->is_in_place() &&
+                                              op->family != Family::kDropout && !node.input_nodes().empty()) {
+      value = call(node, *op);
     }
     values_.emplace(&node, value);
     return value;
   }
 
-  std::optional<Value> call(const Node& node) {
+  std::optional<Value> call(const Node& node, const OpDef& op) {
     std::vector<Value> args;
     for (const Argument& argument : node.args()) {
       std::optional<Value> value = resolve(argument);
@@ -65,14 +61,12 @@ class Constants {
       if (!value) return std::nullopt;
       kwargs.emplace_back(name, std::move(*value));
     }
-    const OpDef* op = find_op(node.target());
-    if (op == nullptr) return std::nullopt;
-    const Call<Tensor> arguments(*op, std::move(args), std::move(kwargs));
-    if (!is_quantize(node)) return op->eval(arguments);
+    const Call<Tensor> arguments(op, std::move(args), std::move(kwargs));
+    if (op.family != Family::kQuantize) return op.eval(arguments);
     // Integers are the same however they are computed, and weights are large.
     auto compiled = backend_->compile(node, program_);
     auto* fast = std::get_if<std::unique_ptr<CompiledOp>>(&compiled);
-    return fast ? (*fast)->run(arguments) : op->eval(arguments);
+    return fast ? (*fast)->run(arguments) : op.eval(arguments);
   }
 
   std::optional<Value> resolve(const Argument& argument) {
@@ -97,7 +91,7 @@ class Constants {
   }
 
   const Program& program_;
-  const std::unique_ptr<Backend> backend_ = make_simd_backend();
+  const std::unique_ptr<OpBackend> backend_ = make_simd_ops();
   std::unordered_set<std::string> mutated_;
   std::unordered_map<const Node*, std::optional<Value>> values_;
 };
@@ -111,17 +105,8 @@ std::string frozen_name(const Program& program, int64_t& count) {
 
 }  // namespace
 
-bool is_quantize(const Node& node) {
-  return node.is("torch.ops.quantized_decomposed.quantize_per_tensor.default") ||
-         node.is("torch.ops.quantized_decomposed.quantize_per_tensor.tensor") ||
-         node.is("torch.ops.quantized_decomposed.quantize_per_channel.default");
-}
-
-bool is_dequantize(const Node& node) {
-  return node.is("torch.ops.quantized_decomposed.dequantize_per_tensor.default") ||
-         node.is("torch.ops.quantized_decomposed.dequantize_per_tensor.tensor") ||
-         node.is("torch.ops.quantized_decomposed.dequantize_per_channel.default");
-}
+bool is_quantize(const Node& node) { return is_a(node, Family::kQuantize); }
+bool is_dequantize(const Node& node) { return is_a(node, Family::kDequantize); }
 
 void fold_quantized_constants(Program& program) {
   Graph& graph = *program.graph;

@@ -8,12 +8,14 @@
 
 namespace qdq {
 
-// Evaluates every quantize_per_tensor / quantize_per_channel whose inputs are constants, pure operators between the constant and
-// the quantize included, and puts a get_attr of the result `_frozen_param<n>` in its place. Dequantize operators stay. Then drops
-// what nothing reads any more, attributes included (torch/_export/passes/constant_folding.py with convert's constraint).
+// Evaluates every quantize_per_tensor / quantize_per_channel whose inputs are constants, pure operators between the
+// constant and the quantize included, and puts a get_attr of the result `_frozen_param<n>` in its place. Dequantize
+// operators stay. Then drops what nothing reads any more, attributes included (torch/_export/passes/constant_folding.py
+// with convert's constraint).
 void fold_quantized_constants(Program& program);
 
-bool is_quantize(const Node& node);    // quantize_per_tensor.default / .tensor, quantize_per_channel.default
-bool is_dequantize(const Node& node);  // dequantize_per_tensor.default / .tensor, dequantize_per_channel.default
+// quantized_decomposed.quantize_per_... and dequantize_per_...
+bool is_quantize(const Node& node);
+bool is_dequantize(const Node& node);
 
 }  // namespace qdq

@@ -4,18 +4,18 @@
 #include <unordered_map>
 
 #include "base/large_blocks.h"
+#include "op/targets.h"
 #include "quant/constant_fold.h"
 #include "quant/fold_batch_norm.h"
 #include "quant/prepared_impl.h"
-#include "quant/qparams.h"
+#include "quant/observers/qparams.h"
 #include "quant/reference_representation.h"
 
 namespace qdq {
 
 namespace {
 
-constexpr std::string_view kOps = "torch.ops.quantized_decomposed.";
-std::string op(std::string_view name) { return concat(kOps, name); }
+std::string decomposed(std::string_view name) { return concat("torch.ops.quantized_decomposed.", name); }
 
 ValueMeta with_dtype(const ValueMeta& like, DType dtype) {
   ValueMeta out = like;
@@ -29,13 +29,14 @@ ValueMeta with_dtype(const ValueMeta& like, DType dtype) {
 // Replaces the observers of one program, a copy of the prepared one.
 class Replacer {
  public:
-  Replacer(Program& program, const Prepared::Impl& prepared) : program_(program), graph_(*program.graph), prepared_(prepared) {}
+  Replacer(Program& program, const Prepared::Impl& prepared)
+      : program_(program), graph_(*program.graph), prepared_(prepared) {}
 
   void run() {
     for (Node* node : graph_.nodes()) {
       const auto group = prepared_.group_of_module(*node);
       if (!group) continue;
-      Observer& observer = *prepared_.groups[*group].observer;
+      const Observer& observer = *prepared_.groups[*group].observer;
       Node* input = node->arg(0).node();
       const auto point = graph_.insert_before(node);
       Node* replacement = input;
@@ -49,31 +50,30 @@ class Replacer {
     if (!uncalibrated_.empty()) {
       std::string names;
       constexpr size_t kShown = 5;
-      for (size_t i = 0; i < std::min(kShown, uncalibrated_.size()); ++i) names += (names.empty() ? "" : ", ") + uncalibrated_[i];
+      for (size_t i = 0; i < std::min(kShown, uncalibrated_.size()); ++i)
+        names += (names.empty() ? "" : ", ") + uncalibrated_[i];
       if (uncalibrated_.size() > kShown) names += concat(" and ", uncalibrated_.size() - kShown, " more");
-      fail(ErrorCode::kNotCalibrated, "these observers have seen no data: ", names, "; run the calibration batches first, or leave those nodes out");
+      fail(ErrorCode::kNotCalibrated, "these observers have seen no data: ", names,
+           "; run the calibration batches first, or leave those nodes out");
     }
     graph_.eliminate_dead_code();
   }
 
  private:
-  // FX graph mode shows a fake quantizer the folded weight once more before it asks for qparams (torch/ao/quantization/fx/convert.py,
-  // convert_weighted_module). The observer stays as it is: converting again gives the same.
-  std::optional<QParams> qparams_of_folded_weight(Observer& observer, const Node* input) {
+  // FX graph mode shows a fake quantizer the folded weight once more before it asks for qparams
+  // (torch/ao/quantization/fx/convert.py, convert_weighted_module).
+  std::optional<QParams> qparams_of_folded_weight(const Observer& observer, const Node* input) {
     if (observer.args().qdtype == QDType::kPlain || !prepared_.is_qat) return std::nullopt;
     for (const QatConvBn& names : prepared_.conv_bns) {
       if (names.scaled_weight != input->name()) continue;
-      const Tensor min = observer.min_val(), max = observer.max_val(), histogram = observer.histogram();
       Node *conv = graph_.find(names.conv), *weight = graph_.find(names.weight);
-      observer.forward(folded_weight(program_, {conv, weight, conv, nullptr, conv, graph_.find(names.norm)}));
-      QParams out = observer.calculate_qparams();
-      observer.set_state(min, max, histogram);
-      return out;
+      return observer.qparams_after(
+          folded_weight(program_, {conv, weight, conv, nullptr, conv, graph_.find(names.norm)}));
     }
     return std::nullopt;
   }
 
-  QParams qparams_of(Observer& observer, const Node* input) {
+  QParams qparams_of(const Observer& observer, const Node* input) {
     if (observer.calibrated())
       if (auto qparams = qparams_of_folded_weight(observer, input)) return std::move(*qparams);
     if (prepared_.compat == Compat::kTorch26) return observer.calculate_qparams_or_default();
@@ -97,7 +97,7 @@ class Replacer {
     return node;
   }
 
-  Node* quantize(Observer& observer, Node* input) {
+  Node* quantize(const Observer& observer, Node* input) {
     const QParams qparams = qparams_of(observer, input);
     const DType dtype = observer.args().dtype;
     const bool per_channel = is_per_channel(observer.args().qscheme);
@@ -108,15 +108,17 @@ class Replacer {
       const int64_t channels = static_cast<int64_t>(qparams.scale.size());
       rest.push_back(buffer(scope + "_scale_", Tensor::of<float>({channels}, std::span<const float>(qparams.scale))));
       const Tensor zero_points = qparams.float_zero_point.empty()
-                                     ? Tensor::of<int64_t>({channels}, std::span<const int64_t>(qparams.zero_point)).to(qparams.zero_point_dtype)
+                                     ? Tensor::of<int64_t>({channels}, std::span<const int64_t>(qparams.zero_point))
+                                           .to(qparams.zero_point_dtype)
                                      : Tensor::of<float>({channels}, std::span<const float>(qparams.float_zero_point));
       rest.push_back(buffer(scope + "_zero_point_", zero_points));
       rest.push_back(observer.args().ch_axis);
     } else {
-      QDQ_CHECK(qparams.scale.size() == 1, kInvalidArgument, "the observer of ", input->name(), " gives ", qparams.scale.size(),
-                " scales for a per-tensor scheme");
+      QDQ_CHECK(qparams.scale.size() == 1, kInvalidArgument, "the observer of ", input->name(), " gives ",
+                qparams.scale.size(), " scales for a per-tensor scheme");
       rest.push_back(static_cast<double>(qparams.scale[0]));
-      rest.push_back(qparams.float_zero_point.empty() ? qparams.zero_point.at(0) : static_cast<int64_t>(qparams.float_zero_point.at(0)));
+      rest.push_back(qparams.float_zero_point.empty() ? qparams.zero_point.at(0)
+                                                      : static_cast<int64_t>(qparams.float_zero_point.at(0)));
     }
     const QDType qdtype = observer.args().qdtype;
     const IntegerRange range = qdtype == QDType::kPlain      ? IntegerRange{observer.quant_min(), observer.quant_max()}
@@ -131,9 +133,10 @@ class Replacer {
     return pair(input, kind, rest, dtype);
   }
 
-  // The integers of a constant with float zero points, which torch.quantize_per_channel adds before it rounds, other than the operator
-  // quantize_per_channel (ATen/native/quantized/AffineQuantizerBase.cpp, quantize_val_float_qparams).
-  Node* dequantize_table(Node* input, const QParams& qparams, int64_t axis, IntegerRange range, const std::vector<Argument>& rest) {
+  // The integers of a constant with float zero points, which torch.quantize_per_channel adds before it rounds, other
+  // than the operator quantize_per_channel (ATen/native/quantized/AffineQuantizerBase.cpp, quantize_val_float_qparams).
+  Node* dequantize_table(Node* input, const QParams& qparams, int64_t axis, IntegerRange range,
+                         const std::vector<Argument>& rest) {
     const Tensor x = program_.attribute_of(*input).contiguous();
     const size_t at = wrap_axis(axis, x.dim());
     int64_t inner = 1;
@@ -144,12 +147,13 @@ class Replacer {
     for (size_t i = 0; i < values.size(); ++i) {
       const size_t channel = i / static_cast<size_t>(inner) % qparams.scale.size();
       const float sum = values[i] * (1.0f / qparams.scale[channel]) + qparams.float_zero_point[channel];
-      integers[i] = static_cast<uint8_t>(std::clamp(std::nearbyint(sum), static_cast<float>(range.min), static_cast<float>(range.max)));
+      integers[i] = static_cast<uint8_t>(
+          std::clamp(std::nearbyint(sum), static_cast<float>(range.min), static_cast<float>(range.max)));
     }
     Node* table = buffer(node_name_of(input->target()) + "_quantized_", q);
     std::vector<Argument> args = {table};
     args.insert(args.end(), rest.begin(), rest.end());
-    Node* dq = graph_.call(op("dequantize_per_channel.default"), std::move(args));
+    Node* dq = graph_.call(std::string(op::kDequantizeChannels), std::move(args));
     dq->meta.val = input->meta.val;
     return dq;
   }
@@ -161,41 +165,42 @@ class Replacer {
       out.insert(out.end(), rest.begin(), rest.end());
       return out;
     };
-    Node* q = graph_.call(op(kind), args(input));
+    Node* q = graph_.call(decomposed(kind), args(input));
     q->meta.val = with_dtype(input->meta.val, dtype);
     Node::Kwargs kwargs;
     const TensorMeta* meta = input->meta.val.tensor();
     if (meta && meta->dtype != DType::kF32) kwargs.emplace_back("out_dtype", meta->dtype);
-    Node* dq = graph_.call(op("de" + kind), args(q), std::move(kwargs));
+    Node* dq = graph_.call(decomposed("de" + kind), args(q), std::move(kwargs));
     dq->meta.val = with_dtype(input->meta.val, meta ? meta->dtype : DType::kF32);
     return dq;
   }
 
   Node* quantize_dynamically(const Observer& observer, Node* input) {
     const ObserverArgs& settings = observer.args();
-    QDQ_CHECK(settings.dtype == DType::kU8 || settings.dtype == DType::kS8, kUnsupported, "the dynamic spec of ", input->name(), " asks for ",
-              to_string(settings.dtype), "; dynamic quantization knows int8 and uint8");
+    QDQ_CHECK(settings.dtype == DType::kU8 || settings.dtype == DType::kS8, kUnsupported, "the dynamic spec of ",
+              input->name(), " asks for ", to_string(settings.dtype), "; dynamic quantization knows int8 and uint8");
     const bool symmetric = settings.qscheme == QScheme::kPerTensorSymmetric;
-    QDQ_CHECK(symmetric || settings.qscheme == QScheme::kPerTensorAffine, kUnsupported, "the dynamic spec of ", input->name(), " asks for ",
-              to_string(settings.qscheme), "; dynamic quantization is per tensor");
+    QDQ_CHECK(symmetric || settings.qscheme == QScheme::kPerTensorAffine, kUnsupported, "the dynamic spec of ",
+              input->name(), " asks for ", to_string(settings.qscheme), "; dynamic quantization is per tensor");
     // A fake quantizer does not hand on its observer's eps; PyTorch then takes that of float32.
-    const bool is_fake = observer.class_name().find("FakeQuant") != std::string_view::npos;
-    const double eps = is_fake ? ObserverArgs().eps : settings.eps;
-    Node* choose = graph_.call(op(symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
+    const double eps = observer.is_fake_quantize() ? ObserverArgs().eps : settings.eps;
+    Node* choose = graph_.call(decomposed(symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
                                {input, observer.quant_min(), observer.quant_max(), eps, settings.dtype});
-    Node* scale = graph_.call("operator.getitem", {choose, 0});
-    Node* zero_point = graph_.call("operator.getitem", {choose, 1});
-    const ValueMeta scale_meta{TensorMeta{DType::kF64, {SymInt(1)}, {}, false}}, zero_meta{TensorMeta{DType::kS64, {SymInt(1)}, {}, false}};
+    Node* scale = graph_.call(std::string(op::kGetItem), {choose, 0});
+    Node* zero_point = graph_.call(std::string(op::kGetItem), {choose, 1});
+    const ValueMeta scale_meta{TensorMeta{DType::kF64, {SymInt(1)}, {}, false}},
+        zero_meta{TensorMeta{DType::kS64, {SymInt(1)}, {}, false}};
     choose->meta.val.value = std::vector<ValueMeta>{scale_meta, zero_meta};
     scale->meta.val = scale_meta;
     zero_point->meta.val = zero_meta;
-    return pair(input, "quantize_per_tensor.tensor", {scale, zero_point, observer.quant_min(), observer.quant_max(), settings.dtype}, settings.dtype);
+    return pair(input, "quantize_per_tensor.tensor",
+                {scale, zero_point, observer.quant_min(), observer.quant_max(), settings.dtype}, settings.dtype);
   }
 
   Node* round_to_half(Node* input) {
-    Node* half = graph_.call(op("convert_element_type.no_fuse"), {input, DType::kF16});
+    Node* half = graph_.call(std::string(op::kConvertElementType), {input, DType::kF16});
     half->meta.val = with_dtype(input->meta.val, DType::kF16);
-    Node* full = graph_.call(op("convert_element_type.no_fuse"), {half, DType::kF32});
+    Node* full = graph_.call(std::string(op::kConvertElementType), {half, DType::kF32});
     full->meta.val = with_dtype(input->meta.val, DType::kF32);
     return full;
   }
@@ -207,20 +212,23 @@ class Replacer {
 };
 
 // PyTorch names these two overloads, not sym_size.int, which counts as a user like any other.
-bool reads_size_only(const Node& node) { return node.is("torch.ops.aten.sym_size.default") || node.is("torch.ops.aten.sym_numel.default"); }
+bool reads_size_only(const Node& node) {
+  return node.is("torch.ops.aten.sym_size.default") || node.is("torch.ops.aten.sym_numel.default");
+}
 
 // choose_qparams -> getitem -> quantize -> dequantize: all users of a dynamically quantized tensor share it.
 bool is_dynamic_affine(const Node& dequantize) {
   const Node* quantize = dequantize.arg(0).node();
   if (quantize == nullptr || !is_quantize(*quantize)) return false;
   const Node* scale = quantize->arg(1).node();
-  const Node* choose = scale && scale->is("operator.getitem") ? scale->arg(0).node() : nullptr;
-  return choose && choose->is("torch.ops.quantized_decomposed.choose_qparams.tensor");
+  const Node* choose = scale && scale->is(op::kGetItem) ? scale->arg(0).node() : nullptr;
+  return choose && choose->is(op::kChooseQParams);
 }
 
 // Gives every annotated user of a dequantize one of its own, so that backends find dq -> op -> q without branches
 // (torch/ao/quantization/pt2e/duplicate_dq_pass.py).
-void duplicate_dequantize(Graph& graph, const std::unordered_map<const Node*, const QuantizationAnnotation*>& annotations) {
+void duplicate_dequantize(Graph& graph,
+                          const std::unordered_map<const Node*, const QuantizationAnnotation*>& annotations) {
   for (Node* node : graph.nodes()) {
     if (!is_dequantize(*node)) continue;
     std::vector<Node*> users = node->users();
@@ -239,11 +247,13 @@ void duplicate_dequantize(Graph& graph, const std::unordered_map<const Node*, co
 }
 
 // Gives the inserted operators the stack traces of the operators that they serve, and nothing else of their metadata
-// (torch/ao/quantization/pt2e/port_metadata_pass.py): a dequantize that of its user, a quantize that of the producer of an annotated
-// output, choose_qparams and what follows it that of the user, what stands between a parameter and its quantize that of the parameter.
+// (torch/ao/quantization/pt2e/port_metadata_pass.py): a dequantize that of its user, a quantize that of the producer of
+// an annotated output, choose_qparams and what follows it that of the user, what stands between a parameter and its
+// quantize that of the parameter.
 class StackTraces {
  public:
-  StackTraces(const std::unordered_map<const Node*, const QuantizationAnnotation*>& annotations, const std::unordered_map<const Node*, Node*>& copies)
+  StackTraces(const std::unordered_map<const Node*, const QuantizationAnnotation*>& annotations,
+              const std::unordered_map<const Node*, Node*>& copies)
       : annotations_(annotations), copies_(copies) {}
 
   void port(Graph& graph) {
@@ -270,10 +280,11 @@ class StackTraces {
     std::erase_if(users, [](const Node* user) { return reads_size_only(*user); });
     return users;
   }
-  static bool keeps_numbers(const Node& node) {
-    for (const std::string_view target : {"flatten.using_ints", "permute.default", "permute_copy.default", "slice_copy.Tensor", "squeeze.dim",
-                                          "squeeze_copy.dim", "transpose.int", "view_copy.default", "view.default"})
-      if (node.is(concat("torch.ops.aten.", target))) return true;
+  // The views that PyTorch looks through on the way to a parameter.
+  static bool is_looked_through(const Node& node) {
+    for (const std::string_view target : {op::kFlatten, op::kPermute, op::kPermuteCopy, op::kSliceCopy, op::kSqueezeDim,
+                                          op::kSqueezeCopyDim, op::kTranspose, op::kViewCopy, op::kView})
+      if (node.is(target)) return true;
     return false;
   }
 
@@ -289,7 +300,9 @@ class StackTraces {
       if (!is_quantize(*quantize)) return;
       std::vector<Node*> between = {quantize};
       Node* constant = quantize->arg(0).node();
-      for (; constant->op() == Node::Op::kCallFunction && keeps_numbers(*constant); constant = constant->arg(0).node()) between.push_back(constant);
+      for (; constant->op() == Node::Op::kCallFunction && is_looked_through(*constant);
+           constant = constant->arg(0).node())
+        between.push_back(constant);
       if (constant->op() == Node::Op::kGetAttr)
         for (Node* inserted : between) hand_on(inserted, constant);
       hand_on(dequantize, node);
@@ -301,7 +314,7 @@ class StackTraces {
     std::vector<Node*> queue = {input};
     for (size_t i = 0; i < queue.size(); ++i) {
       Node* choose = queue[i];
-      if (!choose->target().starts_with(op("choose_qparams"))) {
+      if (!choose->target().starts_with(decomposed("choose_qparams"))) {
         for (Node* user : choose->users())
           if (std::find(queue.begin(), queue.end(), user) == queue.end()) queue.push_back(user);
         continue;
@@ -326,8 +339,7 @@ class StackTraces {
 }  // namespace
 
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
-  Prepared::Impl& impl = Prepared::Impl::of(prepared);
-  impl.observe_constants();
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   impl.interpreter.reset();  // frees the packed weights; another run makes it again
   release_kept_blocks();
   std::unordered_map<const Node*, Node*> copies;

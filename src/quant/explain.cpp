@@ -5,15 +5,13 @@
 #include <map>
 #include <unordered_map>
 
-#include "op/op.h"
+#include "op/facts.h"
+#include "op/targets.h"
 #include "quant/constant_fold.h"
 
 namespace qdq {
 
 namespace {
-
-// Names without "torch.ops.".
-std::string short_name(const std::string& target) { return target.rfind("torch.ops.", 0) == 0 ? target.substr(10) : target; }
 
 // The observer of every place, and all places of every observer.
 class Observers {
@@ -36,7 +34,8 @@ std::string describe(const Observer& observer) {
   const ObserverArgs& args = observer.args();
   const std::string dtype(to_string(args.dtype));
   if (is_floating(args.dtype)) return dtype;  // a placeholder that rounds to float16
-  std::string out = concat(dtype, " [", observer.quant_min(), ", ", observer.quant_max(), "] ", to_string(args.qscheme));
+  std::string out =
+      concat(dtype, " [", observer.quant_min(), ", ", observer.quant_max(), "] ", to_string(args.qscheme));
   if (is_per_channel(args.qscheme)) out += concat(" along axis ", args.ch_axis);
   return out + (args.is_dynamic ? ", qparams chosen at run time" : concat(" by ", observer.class_name()));
 }
@@ -54,16 +53,20 @@ std::string becomes(const ObserverGroup* group, const EdgeOrNode& at) {
   return others > kShown ? concat(out, " and ", others - kShown, " more") : out;
 }
 
-// The reasons of the refusals: those of patterns that nearly took it, or else all. Quantizers are named where there are several.
+// The reasons of the refusals: those of patterns that nearly took it, or else all. Quantizers are named where there are
+// several.
 std::string why_refused(const std::vector<Decision>& decisions) {
-  const bool has_pattern = std::any_of(decisions.begin(), decisions.end(), [](const Decision& d) { return !d.taken && !d.pattern.empty(); });
-  const bool several = std::any_of(decisions.begin(), decisions.end(), [&](const Decision& d) { return d.quantizer != decisions[0].quantizer; });
+  const bool has_pattern =
+      std::any_of(decisions.begin(), decisions.end(), [](const Decision& d) { return !d.taken && !d.pattern.empty(); });
+  const bool several = std::any_of(decisions.begin(), decisions.end(),
+                                   [&](const Decision& d) { return d.quantizer != decisions[0].quantizer; });
   std::vector<std::string> said;
   std::string out;
   for (const Decision& decision : decisions) {
     if (decision.taken || (has_pattern && decision.pattern.empty())) continue;
     const bool names_itself = decision.reason.find(decision.quantizer) != std::string::npos;
-    const std::string reason = several && !names_itself ? concat(decision.quantizer, ": ", decision.reason) : decision.reason;
+    const std::string reason =
+        several && !names_itself ? concat(decision.quantizer, ": ", decision.reason) : decision.reason;
     if (std::find(said.begin(), said.end(), reason) != said.end()) continue;
     said.push_back(reason);
     out += (out.empty() ? "" : "; ") + reason;
@@ -84,37 +87,38 @@ Explanation explain(const Prepared& prepared, const Observers& observers, Node* 
       const EdgeOrNode at = Edge{input, node};
       out.tensors.push_back({at, becomes(observers.find(at), at)});
     }
-    if (!std::holds_alternative<std::monostate>(annotation.output_qspec)) out.tensors.push_back({node, becomes(observers.find(node), node)});
-    const bool observed = std::any_of(out.tensors.begin(), out.tensors.end(), [&](const ExplainedTensor& t) { return observers.find(t.at); });
+    if (!std::holds_alternative<std::monostate>(annotation.output_qspec))
+      out.tensors.push_back({node, becomes(observers.find(node), node)});
+    const bool observed = std::any_of(out.tensors.begin(), out.tensors.end(),
+                                      [&](const ExplainedTensor& t) { return observers.find(t.at); });
     if (observed) out.outcome = Explanation::Outcome::kQuantized;
     else if (annotation.in_pattern) out.outcome = Explanation::Outcome::kFused;
   }
-  const auto taken = std::find_if(out.decisions.rbegin(), out.decisions.rend(), [](const Decision& d) { return d.taken; });
+  const auto taken =
+      std::find_if(out.decisions.rbegin(), out.decisions.rend(), [](const Decision& d) { return d.taken; });
   if (taken != out.decisions.rend()) {
     out.quantizer = taken->quantizer;
     out.pattern = taken->pattern;
     out.reason = taken->reason;
   } else {
     out.reason = why_refused(out.decisions);
-    if (!out.decisions.empty() &&
-        std::all_of(out.decisions.begin(), out.decisions.end(), [&](const Decision& d) { return d.quantizer == out.decisions[0].quantizer; }))
+    if (!out.decisions.empty() && std::all_of(out.decisions.begin(), out.decisions.end(), [&](const Decision& d) {
+          return d.quantizer == out.decisions[0].quantizer;
+        }))
       out.quantizer = out.decisions[0].quantizer;
   }
   return out;
 }
 
 bool is_sum_or_product(const Node& node) {
-  for (const std::string_view target : {"torch.ops.aten.add.Tensor", "torch.ops.aten.add_.Tensor", "torch.ops.aten.mul.Tensor",
-                                        "torch.ops.aten.mul_.Tensor", "torch.ops.aten.matmul.default", "torch.ops.aten.bmm.default"})
-    if (node.is(target)) return true;
-  return false;
+  return is_a(node, Family::kAdd) || is_a(node, Family::kMultiply) || is_a(node, Family::kMatmul);
 }
 
 // Whether the operator computes on integers, alone or fused with one in front of it.
 bool is_quantized(const Prepared& prepared, const Node& node, const std::vector<size_t>& operands) {
   if (!is_sum_or_product(node)) {
     const Node* weight = node.arg(operands[1]).node();
-    return is_dequantize(*weight) || weight->is("torch.ops.quantized_decomposed.convert_element_type.no_fuse");
+    return is_dequantize(*weight) || weight->is(op::kConvertElementType);
   }
   const auto is_dequantized = [&](size_t i) { return node.arg(i).node() && is_dequantize(*node.arg(i).node()); };
   if (std::any_of(operands.begin(), operands.end(), is_dequantized)) return true;
@@ -143,8 +147,10 @@ std::vector<Explanation> explain(const Prepared& prepared) {
 
 Explanation explain(const Prepared& prepared, const std::string& name) {
   Node* node = prepared.program().graph->find(name);
-  QDQ_CHECK(node && node->op() == Node::Op::kCallFunction, kInvalidArgument, "there is no operator ", name, " in the prepared program",
-            node ? concat("; that is a node of kind ", to_string(node->op())) : std::string("; explain() without a name lists all"));
+  QDQ_CHECK(node && node->op() == Node::Op::kCallFunction, kInvalidArgument, "there is no operator ", name,
+            " in the prepared program",
+            node ? concat("; that is a node of kind ", to_string(node->op()))
+                 : std::string("; explain() without a name lists all"));
   return explain(prepared, Observers(prepared), node);
 }
 
@@ -153,7 +159,8 @@ std::vector<SpecConflict> find_conflicts(const Prepared& prepared) {
   const Annotations& annotations = prepared.annotations();
   const auto annotator_of = [&](const Node* node) {
     const auto found = annotations.find(node);
-    return found == annotations.end() || found->second.annotator.empty() ? std::string("(not named)") : found->second.annotator;
+    return found == annotations.end() || found->second.annotator.empty() ? std::string("(not named)")
+                                                                         : found->second.annotator;
   };
   std::vector<SpecConflict> out;
   for (Node* node : prepared.program().graph->nodes()) {
@@ -164,9 +171,9 @@ std::vector<SpecConflict> find_conflicts(const Prepared& prepared) {
       const ObserverGroup* use = observers.find(Edge{input, node});
       if (output == nullptr || use == nullptr || output == use) continue;
       SpecConflict conflict{{input, node}, annotator_of(input), annotator_of(node), {}};
-      conflict.message =
-          concat(conflict.producer_annotator, " gives ", input->name(), " as ", describe(*output->observer), ", but ", conflict.consumer_annotator,
-                 " takes it in ", node->name(), " as ", describe(*use->observer), ", so it is quantized twice");
+      conflict.message = concat(conflict.producer_annotator, " gives ", input->name(), " as ",
+                                describe(*output->observer), ", but ", conflict.consumer_annotator, " takes it in ",
+                                node->name(), " as ", describe(*use->observer), ", so it is quantized twice");
       out.push_back(std::move(conflict));
     }
   }
@@ -174,16 +181,15 @@ std::vector<SpecConflict> find_conflicts(const Prepared& prepared) {
 }
 
 std::vector<size_t> operands_to_quantize(const Node& node) {
+  const OpDef* op = op_of(node);
+  if (op == nullptr || op->roles.activation < 0) return {};
   if (is_sum_or_product(node)) {
     const TensorMeta* result = node.meta.val.tensor();
-    const bool is_arithmetic = node.arg(0).node() && node.arg(1).node() && (!result || is_floating(result->dtype));
-    return is_arithmetic ? std::vector<size_t>{0, 1} : std::vector<size_t>{};
+    if (!input_of(node) || !other_of(node) || (result && !is_floating(result->dtype))) return {};
+    return {static_cast<size_t>(op->roles.activation), static_cast<size_t>(op->roles.other)};
   }
-  const OpDef* op = node.op() == Node::Op::kCallFunction ? find_op(node.target()) : nullptr;
-  if (op == nullptr || op->roles.weight < 0 || op->roles.activation < 0) return {};
-  const bool reads_weight = node.arg(static_cast<size_t>(op->roles.weight)).is_node();
   // Normalisations have a weight too, but nobody computes them on integers.
-  if (!reads_weight || op->target.find("norm") != std::string::npos) return {};
+  if (!weight_of(node) || op->family == Family::kBatchNorm || op->family == Family::kNorm) return {};
   return {static_cast<size_t>(op->roles.activation), static_cast<size_t>(op->roles.weight)};
 }
 

@@ -15,15 +15,16 @@ struct ExplainedTensor {
 };
 
 struct Explanation {
-  // kQuantized: some of its tensors are observed. kFused: it is computed together with a quantized operator, and none of its own
-  // tensors is. kFloat: neither.
+  // kQuantized: some of its tensors are observed. kFused: it is computed together with a quantized operator, and none
+  // of its own tensors is. kFloat: neither.
   enum class Outcome { kQuantized, kFused, kFloat };
 
   std::string node;
   std::string module;  // "" for the root or if unknown
   std::string op;      // "aten.conv2d.default"
   Outcome outcome = Outcome::kFloat;
-  std::string quantizer, pattern;        // of the decision that holds; empty if several quantizers refused it, or there was no pattern
+  // of the decision that holds; empty if several quantizers refused it, or there was no pattern
+  std::string quantizer, pattern;
   std::string reason;                    // in words that follow "because"
   std::vector<ExplainedTensor> tensors;  // inputs in the order of the annotation, then the output
   std::vector<Decision> decisions;       // all, in the order in which they were made
@@ -35,7 +36,8 @@ std::vector<Explanation> explain(const Prepared& prepared);
 // One of them. Throws Error{kInvalidArgument} if the graph has no operator of that name.
 Explanation explain(const Prepared& prepared, const std::string& node);
 
-// A tensor whose producer's output spec and whose user's input spec made different observers, so that it is quantized twice.
+// A tensor whose producer's output spec and whose user's input spec made different observers, so that it is quantized
+// twice.
 struct SpecConflict {
   Edge edge;
   std::string producer_annotator, consumer_annotator;  // quantizer and pattern; "(not named)" if they do not tell
@@ -44,8 +46,8 @@ struct SpecConflict {
 // In the order of the graph. PyTorch accepts such annotations and converts them as they are; mostly they are a mistake.
 std::vector<SpecConflict> find_conflicts(const Prepared& prepared);
 
-// Which positional arguments a quantizer would have to quantize for the operator to compute on integers: activation and weight, or
-// two operands; empty for operators that nobody quantizes.
+// Which positional arguments a quantizer would have to quantize for the operator to compute on integers: activation and
+// weight, or two operands; empty for operators that nobody quantizes.
 std::vector<size_t> operands_to_quantize(const Node& node);
 
 // An operator that could compute on integers and does not, with the reason in words.

@@ -5,12 +5,12 @@
 #include <array>
 #include <cmath>
 
+#include "op/facts.h"
+#include "op/targets.h"
+
 namespace qdq {
 
 namespace {
-
-constexpr std::string_view kBatchNorm = "torch.ops.aten.batch_norm.default";
-constexpr std::string_view kNoTraining = "torch.ops.aten._native_batch_norm_legit_no_training.default";
 
 struct FoldedNorm : ConvBn {
   Tensor gamma, beta, mean, var;  // gamma and beta may be undefined
@@ -22,7 +22,8 @@ Tensor constant_of(const Program& program, const Node& norm, const Argument& arg
   const Node* node = argument.node();
   if (node == nullptr || node->op() != Node::Op::kGetAttr)
     throw Error(ErrorCode::kUnsupported,
-                concat("cannot fold batch norm ", norm.name(), ": its statistics or weights are computed by the graph, not stored in the model"),
+                concat("cannot fold batch norm ", norm.name(),
+                       ": its statistics or weights are computed by the graph, not stored in the model"),
                 norm.name(), norm.target());
   return program.attribute_of(*node);
 }
@@ -40,10 +41,10 @@ std::optional<FoldedNorm> read(const Program& program, const ConvBn& parts) {
   out.mean = constant_of(program, *norm, norm->arg(3));
   out.var = constant_of(program, *norm, norm->arg(4));
   if (!out.mean.defined() || !out.var.defined()) return std::nullopt;
-  out.eps = norm->arg(norm->target() == kBatchNorm ? 7 : 6).number().value_or(1e-5);
+  out.eps = norm->arg(norm->target() == op::kBatchNorm ? 7 : 6).number().value_or(1e-5);
   const Tensor weight = program.attribute_of(*out.weight);
-  if (!is_float32(weight) || !is_float32(out.gamma) || !is_float32(out.beta) || !is_float32(out.mean) || !is_float32(out.var) ||
-      (out.bias && !is_float32(program.attribute_of(*out.bias))))
+  if (!is_float32(weight) || !is_float32(out.gamma) || !is_float32(out.beta) || !is_float32(out.mean) ||
+      !is_float32(out.var) || (out.bias && !is_float32(program.attribute_of(*out.bias))))
     return std::nullopt;
   return out;
 }
@@ -52,7 +53,7 @@ std::optional<FoldedNorm> read(const Program& program, const ConvBn& parts) {
 std::optional<FoldedNorm> foldable(const Program& program, Node* norm, Compat compat) {
   Node* conv = norm->arg(0).node();
   if (conv == nullptr || !(is_conv(*conv) || is_conv_transpose(*conv))) return std::nullopt;
-  const bool plain = norm->target() == kBatchNorm;
+  const bool plain = norm->target() == op::kBatchNorm;
   // The training form normalises with the batch's own statistics, so there is nothing to fold.
   if (plain && norm->arg(5).is<bool>() && norm->arg(5).as<bool>() && compat == Compat::kNone) return std::nullopt;
   if (compat == Compat::kNone && conv->users().size() != 1) return std::nullopt;
@@ -60,23 +61,24 @@ std::optional<FoldedNorm> foldable(const Program& program, Node* norm, Compat co
 }
 
 // Channel by channel: what the weight is multiplied with, and the new bias.
-struct Affine {
+struct NormFactors {
   std::vector<float> factor, bias;
 };
 
-Affine affine_of(const FoldedNorm& fold, const Tensor& conv_bias) {
+NormFactors factors_of(const FoldedNorm& fold, const Tensor& conv_bias) {
   const Tensor mean = fold.mean.contiguous(), var = fold.var.contiguous();
   const size_t channels = static_cast<size_t>(mean.numel());
   const auto values = [&](const Tensor& tensor, float otherwise, const char* what) {
     if (!tensor.defined()) return std::vector<float>(channels, otherwise);
-    QDQ_CHECK(static_cast<size_t>(tensor.numel()) == channels, kInvalidArgument, "the batch norm ", fold.norm->name(), " has ", channels,
-              " channels, but its ", what, " has ", tensor.numel(), " elements");
+    QDQ_CHECK(static_cast<size_t>(tensor.numel()) == channels, kInvalidArgument, "the batch norm ", fold.norm->name(),
+              " has ", channels, " channels, but its ", what, " has ", tensor.numel(), " elements");
     const Tensor flat = tensor.contiguous();
     return std::vector<float>(flat.span<float>().begin(), flat.span<float>().end());
   };
   const std::vector<float> gamma = values(fold.gamma, 1.0f, "weight"), beta = values(fold.beta, 0.0f, "bias");
-  const std::vector<float> variance = values(var, 0.0f, "variance"), bias = values(conv_bias, 0.0f, "convolution's bias");
-  Affine out;
+  const std::vector<float> variance = values(var, 0.0f, "variance"),
+                           bias = values(conv_bias, 0.0f, "convolution's bias");
+  NormFactors out;
   for (size_t c = 0; c < channels; ++c) {
     const float r = 1.0f / std::sqrt(variance[c] + static_cast<float>(fold.eps));
     out.factor.push_back(gamma[c] * r);
@@ -86,21 +88,25 @@ Affine affine_of(const FoldedNorm& fold, const Tensor& conv_bias) {
 }
 
 Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::vector<float>& factor) {
-  const bool transposed = is_conv_transpose(*fold.conv) || fold.conv->is("torch.ops.aten.conv_transpose3d.input");
+  const bool transposed = is_a(*fold.conv, Family::kTransposedConvolution);
   const int64_t axis = transposed ? 1 : 0;
   const int64_t groups = transposed ? fold.conv->arg(6).integer().value_or(1) : 1;
   const int64_t out_channels = weight.dim() > axis ? weight.size(axis) * groups : -1;
-  QDQ_CHECK(out_channels == static_cast<int64_t>(factor.size()) && groups >= 1 && weight.size(0) % groups == 0, kInvalidArgument, "the batch norm ",
-            fold.norm->name(), " has ", factor.size(), " channels, but the convolution ", fold.conv->name(), " in front of it has the weight ",
+  QDQ_CHECK(out_channels == static_cast<int64_t>(factor.size()) && groups >= 1 && weight.size(0) % groups == 0,
+            kInvalidArgument, "the batch norm ", fold.norm->name(), " has ", factor.size(),
+            " channels, but the convolution ", fold.conv->name(), " in front of it has the weight ",
             to_string(weight.sizes()));
   const Tensor from = weight.contiguous();
-  const Tensor out(std::make_shared<Storage>(from.nbytes()), DType::kF32, from.sizes(), contiguous_strides(from.sizes()), 0);
+  const Tensor out(std::make_shared<Storage>(from.nbytes()), DType::kF32, from.sizes(),
+                   contiguous_strides(from.sizes()), 0);
   const float* old = from.data<float>();
   float* scaled = out.data<float>();
-  const int64_t rows = axis == 0 ? out.size(0) : out.size(0) * out.size(1), inner = out.numel() / std::max<int64_t>(1, rows);
+  const int64_t rows = axis == 0 ? out.size(0) : out.size(0) * out.size(1),
+                inner = out.numel() / std::max<int64_t>(1, rows);
   for (int64_t row = 0; row < rows; ++row) {
     // A transposed convolution's weight is [in, out / groups, ...]: its group follows from the input channel.
-    const int64_t channel = transposed ? (row / out.size(1)) / (out.size(0) / groups) * out.size(1) + row % out.size(1) : row;
+    const int64_t channel =
+        transposed ? (row / out.size(1)) / (out.size(0) / groups) * out.size(1) + row % out.size(1) : row;
     const float scale = factor[static_cast<size_t>(channel)];
     for (int64_t i = row * inner; i < (row + 1) * inner; ++i) scaled[i] = old[i] * scale;
   }
@@ -129,10 +135,11 @@ void store(Program& program, Node* get_attr, const Node* reader, Tensor value, C
 
 void fold(Program& program, const FoldedNorm& parts, Compat compat) {
   const Tensor old_bias = parts.bias ? program.attribute_of(*parts.bias) : Tensor();
-  const Affine affine = affine_of(parts, old_bias);
-  store(program, parts.weight, parts.weight_reader, scaled_weight(parts, program.attribute_of(*parts.weight), affine.factor), compat);
-  const int64_t channels = static_cast<int64_t>(affine.bias.size());
-  const Tensor bias = Tensor::of<float>({channels}, std::span<const float>(affine.bias));
+  const NormFactors factors = factors_of(parts, old_bias);
+  store(program, parts.weight, parts.weight_reader,
+        scaled_weight(parts, program.attribute_of(*parts.weight), factors.factor), compat);
+  const int64_t channels = static_cast<int64_t>(factors.bias.size());
+  const Tensor bias = Tensor::of<float>({channels}, std::span<const float>(factors.bias));
   if (parts.bias) {
     store(program, parts.bias, parts.bias_reader, bias, compat);
   } else {
@@ -148,11 +155,11 @@ void fold(Program& program, const FoldedNorm& parts, Compat compat) {
     node->meta.val.value = TensorMeta{DType::kF32, {SymInt(channels)}, {}, true};
     parts.conv->set_arg(2, node);
   }
-  if (parts.norm->target() == kBatchNorm) {
+  if (parts.norm->target() == op::kBatchNorm) {
     parts.norm->replace_all_uses_with(parts.conv);
   } else {
     for (Node* user : std::vector<Node*>(parts.norm->users()))
-      if (user->is("operator.getitem") && user->arg(1).integer() == 0) user->replace_all_uses_with(parts.conv);
+      if (user->is(op::kGetItem) && user->arg(1).integer() == 0) user->replace_all_uses_with(parts.conv);
   }
   program.graph->eliminate_dead_code();
 }
@@ -165,34 +172,30 @@ FoldedNorm read_or_refuse(const Program& program, const ConvBn& parts) {
   auto out = read(program, parts);
   if (!out)
     throw Error(ErrorCode::kUnsupported,
-                concat("cannot fold batch norm ", parts.norm->name(), " into ", parts.conv->name(), ": a parameter or statistic is not float32"),
+                concat("cannot fold batch norm ", parts.norm->name(), " into ", parts.conv->name(),
+                       ": a parameter or statistic is not float32"),
                 parts.norm->name(), parts.norm->target());
   return std::move(*out);
 }
 
 }  // namespace
 
-void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat) { fold(program, read_or_refuse(program, parts), compat); }
+void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat) {
+  fold(program, read_or_refuse(program, parts), compat);
+}
 
 Tensor folded_weight(const Program& program, const ConvBn& parts) {
   const FoldedNorm fold = read_or_refuse(program, parts);
-  return scaled_weight(fold, program.attribute_of(*fold.weight), affine_of(fold, {}).factor);
+  return scaled_weight(fold, program.attribute_of(*fold.weight), factors_of(fold, {}).factor);
 }
 
-bool is_batch_norm(const Node& node) {
-  return node.is(kBatchNorm) || node.is(kNoTraining) || node.is("torch.ops.aten._native_batch_norm_legit.default");
-}
-
-bool is_conv(const Node& node) { return node.is("torch.ops.aten.conv1d.default") || node.is("torch.ops.aten.conv2d.default"); }
-
-bool is_conv_transpose(const Node& node) {
-  return node.is("torch.ops.aten.conv_transpose1d.default") || node.is("torch.ops.aten.conv_transpose2d.input");
-}
+bool is_conv(const Node& node) { return node.is(op::kConv1d) || node.is(op::kConv2d); }
+bool is_conv_transpose(const Node& node) { return node.is(op::kConvTranspose1d) || node.is(op::kConvTranspose2d); }
 
 void fold_batch_norms(Program& program, Compat compat) {
   std::vector<std::string> names;
   for (const Node* node : program.graph->nodes())
-    if (node->is(kBatchNorm) || node->is(kNoTraining)) names.push_back(node->name());
+    if (node->is(op::kBatchNorm) || node->is(op::kBatchNormInference)) names.push_back(node->name());
   if (names.empty()) return;
   for (const std::string& name : names) {
     Node* norm = program.graph->find(name);  // dead code elimination may have taken it

@@ -2,20 +2,23 @@
 #pragma once
 
 #include "graph/program.h"
-#include "quant/quantizer.h"
+#include "quant/compat.h"
 
 namespace qdq {
 
-// Rewrites every conv -> batch_norm into conv with new weight and bias (torch/ao/quantization/pt2e/utils.py, _fuse_conv_bn_;
-// the formula is torch/nn/utils/fusion.py, fuse_conv_bn_weights, in float32 and in its order):
-//   r = 1 / sqrt(var + eps);  weight' = weight * (gamma * r) along the output channels;  bias' = (bias - mean) * r * gamma + beta
+// Rewrites every conv -> batch_norm into conv with new weight and bias (torch/ao/quantization/pt2e/utils.py,
+// _fuse_conv_bn_; the formula is torch/nn/utils/fusion.py, fuse_conv_bn_weights, in float32 and in its order):
+//   r = 1 / sqrt(var + eps);  weight' = weight * (gamma * r) along the output channels;  bias' = (bias - mean) * r *
+//                             gamma + beta
 // The weight keeps its attribute's name; a convolution without bias gets the attribute `<weight>_bias`.
-// PyTorch folds a convolution whose result has further users and folds a weight that two convolutions share twice, which changes
-// what the model computes. So does Compat::kTorch26; else such a batch norm is left in place, and a shared weight is copied.
+// PyTorch folds a convolution whose result has further users and folds a weight that two convolutions share twice,
+// which changes what the model computes. So does Compat::kTorch26; else such a batch norm is left in place, and a
+// shared weight is copied.
 void fold_batch_norms(Program& program, Compat compat);
 
-// One convolution, its parameters (get_attr nodes; bias may be null) with the nodes that read them, which is the convolution itself unless
-// they are quantized in between, and the batch norm that reads nothing else than the convolution.
+// One convolution, its parameters (get_attr nodes; bias may be null) with the nodes that read them, which is the
+// convolution itself unless they are quantized in between, and the batch norm that reads nothing else than the
+// convolution.
 struct ConvBn {
   Node *conv, *weight, *weight_reader, *bias, *bias_reader, *norm;
 };
@@ -26,8 +29,6 @@ void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat);
 // The weight that folding would give, without folding. Throws as fold_batch_norm does.
 Tensor folded_weight(const Program& program, const ConvBn& parts);
 
-// Whether the node is a batch norm that PyTorch's passes know, in training or inference form.
-bool is_batch_norm(const Node& node);
 // aten.conv1d / conv2d, and aten.conv_transpose1d / conv_transpose2d (the overloads that PyTorch 2.6 names).
 bool is_conv(const Node& node);
 bool is_conv_transpose(const Node& node);

@@ -14,7 +14,8 @@ struct Logged {
   std::vector<Tensor> values;  // by input set
 };
 
-std::map<int64_t, Logged> log_values(const Program& program, std::span<const std::vector<Tensor>> inputs, const std::vector<Backend*>& backends) {
+std::map<int64_t, Logged> log_values(const Program& program, std::span<const std::vector<Tensor>> inputs,
+                                     const std::vector<OpBackend*>& backends) {
   std::map<int64_t, const Node*> last;
   for (const Node* node : program.graph->nodes())
     if (node->op() == Node::Op::kCallFunction && node->meta.debug_handle) last[*node->meta.debug_handle] = node;
@@ -41,9 +42,11 @@ void generate_numeric_debug_handles(Program& program) {
     if (node->op() == Node::Op::kCallFunction && !node->meta.debug_handle) node->meta.debug_handle = ++handle;
 }
 
-std::vector<NodeAccuracy> compare_by_debug_handle(const Program& ref, const Program& actual, std::span<const std::vector<Tensor>> inputs,
-                                                  const std::vector<Backend*>& backends) {
-  const std::map<int64_t, Logged> expected = log_values(ref, inputs, backends), found = log_values(actual, inputs, backends);
+std::vector<NodeAccuracy> compare_by_debug_handle(const Program& ref, const Program& actual,
+                                                  std::span<const std::vector<Tensor>> inputs,
+                                                  const std::vector<OpBackend*>& backends) {
+  const std::map<int64_t, Logged> expected = log_values(ref, inputs, backends),
+                                  found = log_values(actual, inputs, backends);
   std::vector<NodeAccuracy> out;
   for (const auto& [handle, a] : expected) {
     const auto other = found.find(handle);
@@ -52,7 +55,8 @@ std::vector<NodeAccuracy> compare_by_debug_handle(const Program& ref, const Prog
     NodeAccuracy accuracy{handle, a.node, b.node, {}, {}};
     for (size_t i = 0; i < a.values.size() && i < b.values.size(); ++i) {
       QDQ_CHECK(a.values[i].sizes() == b.values[i].sizes(), kInvalidArgument, "nodes ", a.node, " and ", b.node,
-                " carry the same debug handle, but have the shapes ", to_string(a.values[i].sizes()), " and ", to_string(b.values[i].sizes()));
+                " carry the same debug handle, but have the shapes ", to_string(a.values[i].sizes()), " and ",
+                to_string(b.values[i].sizes()));
       double signal = 0, noise = 0;
       const std::span<const float> x = a.values[i].span<float>(), y = b.values[i].span<float>();
       for (size_t k = 0; k < x.size(); ++k) {
@@ -60,7 +64,8 @@ std::vector<NodeAccuracy> compare_by_debug_handle(const Program& ref, const Prog
         noise += (static_cast<double>(x[k]) - y[k]) * (static_cast<double>(x[k]) - y[k]);
       }
       accuracy.mse.push_back(x.empty() ? 0 : noise / static_cast<double>(x.size()));
-      accuracy.sqnr_db.push_back(noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise));
+      accuracy.sqnr_db.push_back(noise == 0 ? std::numeric_limits<double>::infinity()
+                                            : 10 * std::log10(signal / noise));
     }
     out.push_back(std::move(accuracy));
   }

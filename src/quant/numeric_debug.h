@@ -11,8 +11,8 @@
 
 namespace qdq {
 
-// Numbers the operators that have no debug handle yet, upwards from the largest one there. prepare_pt2e hands an operator's
-// number on to the observer of its output, convert_pt2e to the dequantize.
+// Numbers the operators that have no debug handle yet, upwards from the largest one there. prepare_pt2e hands an
+// operator's number on to the observer of its output, convert_pt2e to the dequantize.
 void generate_numeric_debug_handles(Program& program);
 
 // One operator in two programs. A value for each input set.
@@ -23,9 +23,10 @@ struct NodeAccuracy {
   std::vector<double> sqnr_db;  // 20 log10(|actual| / |ref - actual|), infinite for equal values
 };
 
-// Runs both programs on the same inputs and compares, handle by handle, the last float tensor that carries the handle. Handles that
-// only one program has are left out. Throws Error{kInvalidArgument} if the two shapes differ.
-std::vector<NodeAccuracy> compare_by_debug_handle(const Program& ref, const Program& actual, std::span<const std::vector<Tensor>> inputs,
-                                                  const std::vector<Backend*>& backends);
+// Runs both programs on the same inputs and compares, handle by handle, the last float tensor that carries the handle.
+// Handles that only one program has are left out. Throws Error{kInvalidArgument} if the two shapes differ.
+std::vector<NodeAccuracy> compare_by_debug_handle(const Program& ref, const Program& actual,
+                                                  std::span<const std::vector<Tensor>> inputs,
+                                                  const std::vector<OpBackend*>& backends);
 
 }  // namespace qdq

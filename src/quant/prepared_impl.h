@@ -1,4 +1,4 @@
-// What a prepared program holds; shared by prepare.cpp and convert.cpp, nobody else's business.
+// What a prepared program holds, for those who prepare, calibrate, train and convert.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "quant/observer_statistics.h"
+#include "exec/interpreter.h"
+#include "quant/observers/observer_statistics.h"
 #include "quant/pt2e.h"
 #include "quant/qat_conv_bn.h"
 
@@ -17,8 +18,8 @@ namespace qdq {
 // Whether convert_pt2e makes integers of what such an observer sees, by one scale that it knows then.
 inline bool quantizes_statically(const Observer& observer) {
   const DType dtype = observer.args().dtype;
-  return !observer.args().is_dynamic &&
-         (dtype == DType::kU8 || dtype == DType::kS8 || dtype == DType::kU16 || dtype == DType::kS16 || dtype == DType::kS32);
+  return !observer.args().is_dynamic && (dtype == DType::kU8 || dtype == DType::kS8 || dtype == DType::kU16 ||
+                                         dtype == DType::kS16 || dtype == DType::kS32);
 }
 
 struct Prepared::Impl {
@@ -26,31 +27,33 @@ struct Prepared::Impl {
   Annotations annotations;
   Compat compat = Compat::kNone;
   std::vector<ObserverGroup> groups;
-  bool is_qat = false;                                  // made by prepare_qat_pt2e
-  std::vector<QatConvBn> conv_bns;                      // what was rewritten for training
-  int64_t revision = 0;                                 // changes with the graph, between training and inference
-  std::unordered_map<std::string, size_t> modules;      // target of a call_module node -> its group
-  std::unordered_map<std::string, std::string> scopes;  // node name in the float graph -> last part of its module's path
-  std::unordered_set<const Observer*> of_constants;     // see one constant only; one look is enough
-  bool constants_observed = false;
-  std::unique_ptr<Backend> own_backend;
-  std::vector<Backend*> backends;
-  Program calibrated;                        // what calibration runs
-  std::unique_ptr<Interpreter> interpreter;  // of `calibrated`, made at the first run
-  // The observers in it that see a value right after it, clamped (as XNNPACK's around hardtanh do), and the bounds:
+  bool is_qat = false;                              // made by prepare_qat_pt2e
+  std::vector<QatConvBn> conv_bns;                  // what was rewritten for training
+  int64_t revision = 0;                             // changes with the graph, between training and inference
+  std::unordered_map<std::string, size_t> modules;  // target of a call_module node -> its group
+  // node name in the float graph -> last part of its module's path
+  std::unordered_map<std::string, std::string> scopes;
+  std::unordered_set<const Observer*> of_constants;  // see one constant only; one look is enough
+  std::unique_ptr<OpBackend> own_backend;
+  std::vector<OpBackend*> backends;
+  Program calibrated;  // what calibration runs
+  // Of `calibrated`: a cache of packed weights, made at a run and freed by whoever needs the memory.
+  mutable std::unique_ptr<Interpreter> interpreter;
+  // The observers in it that see a value right after they saw it unclamped (as XNNPACK's around hardtanh do), and the
+  // bounds:
   //   x -> observer -> hardtanh -> the same observer
   std::unordered_map<const Node*, FloatRange> clamps;
   int64_t looks = 0, looks_done = 0;        // of observers at values of one batch
   const OnObserved* on_observed = nullptr;  // while a batch runs, if somebody wants to know
 
-  static Prepared prepare(Program program, Quantizer& quantizer, std::vector<Backend*> backends, bool is_qat);
-  // Its own of a prepared program, for those who prepare, train and convert.
-  static Impl& of(const Prepared& prepared) { return *prepared.impl_; }
+  static Prepared prepare(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends, bool is_qat);
+  static Impl& of(Prepared& prepared) { return *prepared.impl_; }
+  static const Impl& of(const Prepared& prepared) { return *prepared.impl_; }
 
   // The group of an observer's call_module node; nothing for other nodes.
   std::optional<size_t> group_of_module(const Node& node) const;
   void make_interpreter();
-  // Lets the observers of constants see them, once.
+  // Lets the observers that see nothing but constants see them: one look is enough.
   void observe_constants();
 };
 

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "exec/interpreter.h"
 #include "quant/quantizer.h"
 
 namespace qdq {
+
+class OpBackend;  // exec/op_backend.h
 
 // One observer instance of a prepared program and everything that shares it.
 struct ObserverGroup {
@@ -32,17 +33,19 @@ class Prepared {
   Prepared& operator=(Prepared&&) noexcept;
   ~Prepared();
 
-  // Runs one batch through the float program and its observers; returns the float outputs. Memory is bounded by one batch.
-  // Throws Error{kInvalidArgument} if the inputs do not fit, or hold NaN (naming the input).
-  // `on_observed`, if given, is told after each look of an observer how many looks of this batch are done, and how many there are.
+  // Runs one batch through the float program and its observers; returns the float outputs. Memory is bounded by one
+  // batch. Throws Error{kInvalidArgument} if the inputs do not fit, or hold NaN (naming the input).
+  // `on_observed`, if given, is told after each look of an observer how many looks of this batch are done, and how many
+  // there are.
   using OnObserved = std::function<void(int64_t done, int64_t total)>;
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, const OnObserved& on_observed = {});
 
   // Whether convert_pt2e wants data first: an observer has seen none, and neither looks at a constant nor is dynamic.
   bool needs_data() const;
 
-  // Gives observers()[index] what it saw in an earlier run of the same program, so that convert_pt2e needs no data. One that looks at a constant
-  // looks at it now, and must have seen the same. Throws Error{kInvalidArgument} if such an observer of such a tensor cannot have seen that.
+  // Gives observers()[index] what it saw in an earlier run of the same program, so that convert_pt2e needs no data. One
+  // that looks at a constant has seen it already, and must have seen the same. Throws Error{kInvalidArgument} if such
+  // an observer of such a tensor cannot have seen that.
   void set_state(size_t index, const ObserverState& state);
 
   const Program& program() const;
@@ -57,9 +60,9 @@ class Prepared {
 };
 
 // Folds batch norm, lets the quantizer transform and annotate, and inserts observers
-// (torch/ao/quantization/quantize_pt2e.py, prepare_pt2e). `backends` run the calibration; empty: the portable float kernels.
-// Throws Error{kInvalidArgument} where PyTorch refuses the annotations.
-Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends = {});
+// (torch/ao/quantization/quantize_pt2e.py, prepare_pt2e). `backends` run the calibration; empty: the portable float
+// kernels. Throws Error{kInvalidArgument} where PyTorch refuses the annotations.
+Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends = {});
 
 struct ConvertOptions {
   bool use_reference_representation = false;
@@ -67,8 +70,9 @@ struct ConvertOptions {
 };
 
 // The dq/q program: observers become quantize/dequantize pairs with their qparams, weights are folded to integers
-// (quantize_pt2e.py, convert_pt2e). What prepare_qat_pt2e rewrote is folded; unless PyTorch 2.6 is followed, batch norms and dropouts that
-// are left take their inference form. Throws Error{kNotCalibrated} naming the observers that have seen no data.
+// (quantize_pt2e.py, convert_pt2e). What prepare_qat_pt2e rewrote is folded; unless PyTorch 2.6 is followed, batch
+// norms and dropouts that are left take their inference form. Throws Error{kNotCalibrated} naming the observers that
+// have seen no data.
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});
 
 }  // namespace qdq

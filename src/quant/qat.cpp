@@ -3,16 +3,10 @@
 
 #include <algorithm>
 
-#include "quant/fake_quantize.h"
 #include "quant/prepared_impl.h"
 
 namespace qdq {
 namespace {
-
-template <class Body> void for_each_fake_quantize(const Prepared& prepared, Body&& body) {
-  for (const ObserverGroup& group : prepared.observers())
-    if (FakeQuantize* fake = group.observer->as_fake_quantize()) body(*fake);
-}
 
 void move_to(Prepared& prepared, bool training) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
@@ -23,24 +17,27 @@ void move_to(Prepared& prepared, bool training) {
 
 }  // namespace
 
-Prepared prepare_qat_pt2e(Program program, Quantizer& quantizer, std::vector<Backend*> backends) {
+Prepared prepare_qat_pt2e(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends) {
   Prepared prepared = Prepared::Impl::prepare(std::move(program), quantizer, std::move(backends), /*is_qat=*/true);
-  bool any = false;
-  for_each_fake_quantize(prepared, [&](const FakeQuantize&) { any = true; });
-  QDQ_CHECK(any || prepared.observers().empty(), kInvalidArgument, "the quantizer ", quantizer.name(),
-            " places observers, which training cannot learn from: give it settings with is_qat, whose fake quantizers round");
+  const std::vector<ObserverGroup>& groups = prepared.observers();
+  const bool any = std::any_of(groups.begin(), groups.end(),
+                               [](const ObserverGroup& group) { return group.observer->is_fake_quantize(); });
+  QDQ_CHECK(
+      any || groups.empty(), kInvalidArgument, "the quantizer ", quantizer.name(),
+      " places observers, which training cannot learn from: give it settings with is_qat, whose fake quantizers round");
   // Batch norms write their statistics in place, and the bytes may belong to the caller's program too.
   for (Attribute& attribute : Prepared::Impl::of(prepared).program.attributes)
-    if (attribute.kind == Attribute::Kind::kBuffer && attribute.tensor.defined()) attribute.tensor = attribute.tensor.clone();
+    if (attribute.kind == Attribute::Kind::kBuffer && attribute.tensor.defined())
+      attribute.tensor = attribute.tensor.clone();
   return prepared;
 }
 
 void enable_observer(Prepared& prepared, bool enabled) {
-  for_each_fake_quantize(prepared, [=](FakeQuantize& fake) { fake.enable_observer(enabled); });
+  for (const ObserverGroup& group : prepared.observers()) group.observer->enable_observer(enabled);
 }
 
 void enable_fake_quant(Prepared& prepared, bool enabled) {
-  for_each_fake_quantize(prepared, [=](FakeQuantize& fake) { fake.enable_fake_quant(enabled); });
+  for (const ObserverGroup& group : prepared.observers()) group.observer->enable_fake_quant(enabled);
 }
 
 void move_exported_model_to_train(Prepared& prepared) { move_to(prepared, true); }

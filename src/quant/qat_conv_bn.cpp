@@ -3,13 +3,14 @@
 
 #include <algorithm>
 
+#include "op/facts.h"
+#include "op/targets.h"
 #include "quant/fold_batch_norm.h"
 
 namespace qdq {
 namespace {
 
 constexpr std::string_view kAten = "torch.ops.aten.";
-constexpr std::string_view kBatchNorm = "torch.ops.aten.batch_norm.default";
 // What F.batch_norm has if nobody says otherwise, and so PyTorch's patterns.
 constexpr double kDefaultEps = 1e-5, kDefaultMomentum = 0.1;
 
@@ -17,11 +18,12 @@ bool is_parameter(const Node* node) { return node != nullptr && node->op() == No
 
 // The convolution in front of a batch norm, if the two are to be rewritten.
 Node* rewritable_conv(const Node& norm) {
-  Node* conv = norm.is(kBatchNorm) ? norm.arg(0).node() : nullptr;
+  Node* conv = norm.is(op::kBatchNorm) ? norm.arg(0).node() : nullptr;
   if (conv == nullptr || !(is_conv(*conv) || is_conv_transpose(*conv)) || conv->users().size() != 1) return nullptr;
   for (size_t i = 1; i <= 4; ++i)
     if (!is_parameter(norm.arg(i).node())) return nullptr;
-  if (!is_parameter(conv->arg(1).node()) || (!conv->arg(2).is_none() && !is_parameter(conv->arg(2).node()))) return nullptr;
+  if (!is_parameter(conv->arg(1).node()) || (!conv->arg(2).is_none() && !is_parameter(conv->arg(2).node())))
+    return nullptr;
   if (is_conv_transpose(*conv) && conv->arg(6).integer().value_or(1) != 1) return nullptr;
   return conv->meta.val.tensor() != nullptr && conv->arg(1).node()->meta.val.tensor() != nullptr ? conv : nullptr;
 }
@@ -33,9 +35,9 @@ void set_defaults(Node* norm, Compat compat) {
 }
 
 // Builds the nodes of one rewritten convolution in front of its batch norm.
-class Builder {
+class ConvNormBuilder {
  public:
-  Builder(Graph& graph, Node* before) : graph_(graph), point_(graph.insert_before(before)) {}
+  ConvNormBuilder(Graph& graph, Node* before) : graph_(graph), point_(graph.insert_before(before)) {}
 
   Node* call(std::string_view op, std::vector<Argument> args, const ValueMeta& val, Node::Kwargs kwargs = {}) {
     Node* node = graph_.call(concat(kAten, op), std::move(args), std::move(kwargs));
@@ -61,11 +63,12 @@ class Builder {
 };
 
 QatConvBn rewrite(Graph& graph, Node* norm, Node* conv, Compat compat) {
-  Node *weight = conv->arg(1).node(), *bias = conv->arg(2).node(), *gamma = norm->arg(1).node(), *var = norm->arg(4).node();
+  Node *weight = conv->arg(1).node(), *bias = conv->arg(2).node(), *gamma = norm->arg(1).node(),
+       *var = norm->arg(4).node();
   const auto rank = static_cast<int64_t>(weight->meta.val.tensor()->sizes.size());
   set_defaults(norm, compat);
   norm->set_arg(5, true);
-  Builder build(graph, norm);
+  ConvNormBuilder build(graph, norm);
   const ValueMeta channels = gamma->meta.val, image = conv->meta.val;
   Node* sum = build.call("add.Tensor", {var, norm->arg(7).number().value_or(kDefaultEps)}, channels);
   Node* deviation = build.call("sqrt.default", {sum}, channels);
@@ -77,7 +80,8 @@ QatConvBn rewrite(Graph& graph, Node* norm, Node* conv, Compat compat) {
   conv->set_arg(1, scaled);
   if (conv->args().size() == 2) conv->set_arg(2, Argument());  // PyTorch writes the missing bias out
   if (bias != nullptr) {
-    Node* zero = build.call("zeros_like.default", {bias}, bias->meta.val, {{"dtype", conv->meta.val.tensor()->dtype}, {"pin_memory", false}});
+    Node* zero = build.call("zeros_like.default", {bias}, bias->meta.val,
+                            {{"dtype", conv->meta.val.tensor()->dtype}, {"pin_memory", false}});
     zero->meta.nn_module_stack.clear();
     conv->set_arg(2, zero);
     out.bias = bias->name();
@@ -118,7 +122,8 @@ void move_edge(Annotations& annotations, Node* conv, Node* from, Node* to) {
 Node* reader_on_the_way(Node* node, size_t argument, const Node* source) {
   Node* input = node->arg(argument).node();
   while (input != source) {
-    QDQ_CHECK(input != nullptr && input->op() == Node::Op::kCallFunction, kInternal, "the rewritten weight or bias of ", node->name(), " is lost");
+    QDQ_CHECK(input != nullptr && input->op() == Node::Op::kCallFunction, kInternal, "the rewritten weight or bias of ",
+              node->name(), " is lost");
     node = input;
     input = node->arg(0).node();
   }
@@ -127,7 +132,9 @@ Node* reader_on_the_way(Node* node, size_t argument, const Node* source) {
 
 // num_batches_tracked += 1
 bool counts_batches(const Node& node, Compat compat) {
-  if (!node.is("torch.ops.aten.add_.Tensor") || !is_parameter(node.arg(0).node()) || node.arg(1).number() != 1 || !node.users().empty()) return false;
+  if (!is_form_of(node, op::kAdd) || !op_of(node)->is_in_place() || !is_parameter(node.arg(0).node()) ||
+      node.arg(1).number() != 1 || !node.users().empty())
+    return false;
   if (compat == Compat::kNone) return node.arg(0).node()->target().ends_with("num_batches_tracked");
   return std::any_of(node.meta.source_fn_stack.begin(), node.meta.source_fn_stack.end(),
                      [](const auto& source) { return source.second == "torch.nn.modules.batchnorm.BatchNorm2d"; });
@@ -155,7 +162,8 @@ void fold_conv_bn_qat(Program& program, const std::vector<QatConvBn>& rewritten,
     Node *conv = graph.find(names.conv), *norm = graph.find(names.norm);
     if (conv == nullptr || norm == nullptr) continue;  // nobody reads them
     Node *weight = graph.find(names.weight), *scaled = graph.find(names.scaled_weight);
-    if (compat == Compat::kTorch26 && conv->arg(1).node() == scaled) continue;  // its pattern has the quantized weight in it
+    // its pattern has the quantized weight in it
+    if (compat == Compat::kTorch26 && conv->arg(1).node() == scaled) continue;
     Node* weight_reader = reader_on_the_way(conv, 1, scaled);
     weight_reader->replace_input_with(scaled, weight);
     Node *bias = nullptr, *bias_reader = conv;
@@ -182,9 +190,8 @@ bool set_training_mode(Program& program, bool training, Compat compat) {
     return changed = true;
   };
   for (Node* node : program.graph->nodes()) {
-    if (node->is(kBatchNorm) && set(node, 5)) set_defaults(node, compat);
-    const bool drops = node->is("torch.ops.aten.dropout.default") || node->is("torch.ops.aten.dropout_.default");
-    if (drops && set(node, 2) && compat == Compat::kTorch26) node->set_arg(1, 0.5);
+    if (node->is(op::kBatchNorm) && set(node, 5)) set_defaults(node, compat);
+    if (is_form_of(*node, op::kDropout) && set(node, 2) && compat == Compat::kTorch26) node->set_arg(1, 0.5);
   }
   return changed;
 }

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "quant/quantizer.h"
+#include "graph/program.h"
+#include "quant/annotation.h"
+#include "quant/compat.h"
 
 namespace qdq {
 
@@ -15,12 +17,14 @@ struct QatConvBn {
   std::string bias, zero_bias;        // likewise; empty without a bias
 };
 
-// Rewrites every annotated program's conv1d, conv2d and transposed convolution (of one group) whose only reader is a batch norm with weight and
-// bias. Annotations follow their nodes; those of the weight's and bias's edges move to what replaces them.
+// Rewrites every annotated program's conv1d, conv2d and transposed convolution (of one group) whose only reader is a
+// batch norm with weight and bias. Annotations follow their nodes; those of the weight's and bias's edges move to what
+// replaces them.
 std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotations, Compat compat);
 
-// Puts the convolutions back in front of their batch norms, with whatever quantizes their weights and biases by now in front of the parameters
-// themselves, and folds the norms (qat_utils.py, _fold_conv_bn_qat). The counters of batches go: those of BatchNorm2d under Compat::kTorch26.
+// Puts the convolutions back in front of their batch norms, with whatever quantizes their weights and biases by now in
+// front of the parameters themselves, and folds the norms (qat_utils.py, _fold_conv_bn_qat). The counters of batches
+// go: those of BatchNorm2d under Compat::kTorch26.
 void fold_conv_bn_qat(Program& program, const std::vector<QatConvBn>& rewritten, Compat compat);
 
 // Sets training or inference form of all batch norms and dropouts; returns whether any changed.

@@ -18,12 +18,15 @@ using Operand = std::variant<std::monostate, Node*, int64_t, DType>;
 class Sketch {
  public:
   explicit Sketch(size_t num_inputs) {
-    for (size_t i = 0; i < num_inputs; ++i) inputs_.push_back(graph_->create(Node::Op::kPlaceholder, "in" + std::to_string(i)));
+    for (size_t i = 0; i < num_inputs; ++i)
+      inputs_.push_back(graph_->create(Node::Op::kPlaceholder, "in" + std::to_string(i)));
   }
   Node* in(size_t i) const { return inputs_[i]; }
 
   Node* aten(std::string_view name, std::vector<Operand> args) { return call("torch.ops.aten.", name, {}, args); }
-  Node* decomposed(std::string_view name, std::vector<Operand> args) { return call("torch.ops.quantized_decomposed.", name, {}, args); }
+  Node* decomposed(std::string_view name, std::vector<Operand> args) {
+    return call("torch.ops.quantized_decomposed.", name, {}, args);
+  }
   Node* item(Node* tuple, int64_t i) { return call("operator.", "getitem", {}, {tuple, i}); }
   Node* to(Operand x, DType dtype) { return aten("to.dtype", {x, dtype}); }
   // An operator computed in the wider of its operands' types and truncated to int32.
@@ -52,8 +55,10 @@ class Sketch {
 
  private:
   // The arguments are `first` and then `args`.
-  Node* call(std::string_view space, std::string_view name, std::vector<Argument> first, const std::vector<Operand>& args) {
-    for (const Operand& operand : args) first.push_back(std::visit([](const auto& value) { return argument_of(value); }, operand));
+  Node* call(std::string_view space, std::string_view name, std::vector<Argument> first,
+             const std::vector<Operand>& args) {
+    for (const Operand& operand : args)
+      first.push_back(std::visit([](const auto& value) { return argument_of(value); }, operand));
     return graph_->call(concat(space, name), std::move(first), {}, std::string(name.substr(0, name.find('.'))));
   }
   static Argument argument_of(std::monostate) { return {}; }
@@ -65,10 +70,12 @@ class Sketch {
 
 // The nodes of a replacement belong to the root module.
 void replace(Program& program, const Graph& pattern, const Graph& replacement, const MatchOptions& options = {}) {
-  replace_pattern(*program.graph, pattern, replacement, [](Node& node) { node.meta.nn_module_stack = {{"", "", ""}}; }, options);
+  replace_pattern(
+      *program.graph, pattern, replacement, [](Node& node) { node.meta.nn_module_stack = {{"", "", ""}}; }, options);
 }
 
-// Only matches in which that placeholder is a node: a linear without bias has None there, which the replacement cannot compute on.
+// Only matches in which that placeholder is a node: a linear without bias has None there, which the replacement cannot
+// compute on.
 MatchOptions with_node_at(const Node* placeholder) {
   MatchOptions options;
   options.accept = [placeholder](const Match& match) { return match.nodes_map.at(placeholder).is_node(); };
@@ -97,15 +104,18 @@ void dynamic_linear(Program& program) {
   Node* sum = r.as_int32("linear.default", {x_centred, weight_centred, Operand()});
   Node* bias = r.as_int32("div.Tensor", {r.in(9), r.aten("mul.Tensor", {scale, r.in(5)})});
   sum = r.aten("add.Tensor", {sum, bias});
-  replace(program, pattern, r.returning(r.aten("mul.Tensor", {sum, r.aten("mul.Tensor", {scale, r.in(5)})})), with_node_at(p.in(9)));
+  replace(program, pattern, r.returning(r.aten("mul.Tensor", {sum, r.aten("mul.Tensor", {scale, r.in(5)})})),
+          with_node_at(p.in(9)));
 }
 
-// in: x, weight, each with scale, zero point, quant_min, quant_max; bias; the output's scale, zero point, quant_min, quant_max
+// in: x, weight, each with scale, zero point, quant_min, quant_max; bias; the output's scale, zero point, quant_min,
+// quant_max
 void static_linear(Program& program) {
   Sketch p(15), r(15);
   Node* x = p.dequantize(p.in(0), p.in(1), p.in(2), p.in(3), p.in(4));
   Node* weight = p.dequantize(p.in(5), p.in(6), p.in(7), p.in(8), p.in(9));
-  const Graph& pattern = p.returning(p.quantize(p.aten("linear.default", {x, weight, p.in(10)}), p.in(11), p.in(12), p.in(13), p.in(14)));
+  const Graph& pattern =
+      p.returning(p.quantize(p.aten("linear.default", {x, weight, p.in(10)}), p.in(11), p.in(12), p.in(13), p.in(14)));
 
   x = r.clamp(r.in(0), r.in(3), r.in(4));
   weight = r.clamp(r.in(5), r.in(8), r.in(9));
@@ -121,8 +131,8 @@ void static_linear(Program& program) {
   replace(program, pattern, r.returning(r.to(r.clamp(out, r.in(13), r.in(14)), DType::kS8)), with_node_at(p.in(10)));
 }
 
-// in: x, weight, each with scale, zero point, quant_min, quant_max; bias; the output's scale, zero point, quant_min, quant_max; then the
-// operator's other arguments, of which `num_settings` are given. `convolution` is the operator.
+// in: x, weight, each with scale, zero point, quant_min, quant_max; bias; the output's scale, zero point, quant_min,
+// quant_max; then the operator's other arguments, of which `num_settings` are given. `convolution` is the operator.
 void conv2d(Program& program, std::string_view convolution, size_t num_settings) {
   for (const bool has_bias : {true, false}) {
     Sketch p(15 + num_settings), r(15 + num_settings);
@@ -150,7 +160,8 @@ void conv2d(Program& program, std::string_view convolution, size_t num_settings)
     Node* factor = r.aten("div.Tensor", {r.aten("mul.Tensor", {r.in(1), r.in(6)}), r.in(11)});
     Node* out = r.aten("add.Tensor", {r.as_int32("mul.Tensor", {sum, factor}), r.in(12)});
     MatchOptions options;
-    // The bias is spread over two axes, so the operator must have them: PyTorch rewrites 1-d convolutions too, which cannot run then.
+    // The bias is spread over two axes, so the operator must have them: PyTorch rewrites 1-d convolutions too, which
+    // cannot run then.
     options.accept = [&p, conv, has_bias](const Match& match) {
       const TensorMeta* meta = match.nodes_map.at(conv).node()->meta.val.tensor();
       if (meta == nullptr || meta->sizes.size() != 4) return false;
@@ -199,8 +210,8 @@ void add(Program& program) {
   replace(program, pattern, r.returning(r.to(r.clamp(sum, -128, 127), DType::kS8)));
 }
 
-// in: x with scale, zero point, quant_min, quant_max; the output's; then the operator's other arguments, of which there are `num_settings`.
-// `pool` is the operator; with indices it has two results.
+// in: x with scale, zero point, quant_min, quant_max; the output's; then the operator's other arguments, of which there
+// are `num_settings`. `pool` is the operator; with indices it has two results.
 void max_pool2d(Program& program, std::string_view pool, size_t num_settings) {
   Sketch p(9 + num_settings), r(9 + num_settings);
   const auto pooled = [&](Sketch& sketch, Node* x) {
@@ -237,7 +248,8 @@ void dequantize_per_tensor(Program& program) {
 // in: the tensor, scales, zero points, axis, quant_min, quant_max
 void quantize_per_channel(Program& program) {
   Sketch p(6), r(6);
-  const Graph& pattern = p.returning(p.decomposed("quantize_per_channel", {p.in(0), p.in(1), p.in(2), p.in(3), p.in(4), p.in(5), DType::kS8}));
+  const Graph& pattern = p.returning(
+      p.decomposed("quantize_per_channel", {p.in(0), p.in(1), p.in(2), p.in(3), p.in(4), p.in(5), DType::kS8}));
   Node* x = r.aten("transpose.int", {r.in(0), r.in(3), -1});
   x = r.to(r.aten("round.default", {r.aten("div.Tensor", {x, r.in(1)})}), DType::kS32);
   x = r.clamp(r.aten("add.Tensor", {x, r.in(2)}), r.in(4), r.in(5));
@@ -246,7 +258,8 @@ void quantize_per_channel(Program& program) {
 
 void dequantize_per_channel(Program& program) {
   Sketch p(6), r(6);
-  const Graph& pattern = p.returning(p.decomposed("dequantize_per_channel", {p.in(0), p.in(1), p.in(2), p.in(3), p.in(4), p.in(5), DType::kS8}));
+  const Graph& pattern = p.returning(
+      p.decomposed("dequantize_per_channel", {p.in(0), p.in(1), p.in(2), p.in(3), p.in(4), p.in(5), DType::kS8}));
   Node* x = r.aten("transpose.int", {r.clamp(r.in(0), r.in(4), r.in(5)), r.in(3), -1});
   x = r.to(r.aten("sub.Tensor", {r.to(x, DType::kS32), r.in(2)}), DType::kF32);
   replace(program, pattern, r.returning(r.aten("transpose.int", {r.aten("mul.Tensor", {x, r.in(1)}), r.in(3), -1})));

@@ -34,7 +34,9 @@ std::string_view to_string(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
 std::optional<DType> dtype_from_number(int64_t number);
 
-inline bool is_floating(DType t) { return t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16; }
+inline bool is_floating(DType t) {
+  return t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16;
+}
 inline bool is_integral(DType t) { return !is_floating(t) && t != DType::kBool; }
 // Smallest and largest value of an integer dtype. Throws Error{kInvalidArgument} for others.
 int64_t min_of(DType dtype);

@@ -37,8 +37,8 @@ SymInt::SymInt(int64_t value) {
 }
 
 SymInt SymInt::symbol(std::string name) {
-  QDQ_CHECK(name.size() <= kMaxAtom, kInvalidArgument, "a symbolic size has an expression of ", name.size(), " characters, at most ", kMaxAtom,
-            " are taken");
+  QDQ_CHECK(name.size() <= kMaxAtom, kInvalidArgument, "a symbolic size has an expression of ", name.size(),
+            " characters, at most ", kMaxAtom, " are taken");
   SymInt out;
   out.terms_[{std::move(name)}] = 1;
   return out;
@@ -80,13 +80,15 @@ SymInt SymInt::operator+(const SymInt& other) const {
 SymInt SymInt::operator-(const SymInt& other) const { return *this + other * SymInt(-1); }
 
 SymInt SymInt::operator*(const SymInt& other) const {
-  QDQ_CHECK(terms_.size() * other.terms_.size() <= kMaxTerms, kInvalidArgument, "a symbolic size has more than ", kMaxTerms, " terms");
+  QDQ_CHECK(terms_.size() * other.terms_.size() <= kMaxTerms, kInvalidArgument, "a symbolic size has more than ",
+            kMaxTerms, " terms");
   SymInt out;
   for (const auto& [a, x] : terms_) {
     for (const auto& [b, y] : other.terms_) {
       Monomial product = a;
       product.insert(product.end(), b.begin(), b.end());
-      QDQ_CHECK(product.size() <= kMaxFactors, kInvalidArgument, "a symbolic size has a product of more than ", kMaxFactors, " factors");
+      QDQ_CHECK(product.size() <= kMaxFactors, kInvalidArgument, "a symbolic size has a product of more than ",
+                kMaxFactors, " factors");
       std::sort(product.begin(), product.end());
       out.add_term(product, checked_mul(x, y));
     }
@@ -104,7 +106,8 @@ SymInt SymInt::floor_div(const SymInt& other) const {
     bool exact = true;
     for (const auto& [monomial, coefficient] : terms_) {
       Monomial rest;
-      exact = exact && coefficient % by == 0 && std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end());
+      exact = exact && coefficient % by == 0 &&
+              std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end());
       if (!exact) break;
       std::set_difference(monomial.begin(), monomial.end(), divisor.begin(), divisor.end(), std::back_inserter(rest));
       out.add_term(rest, coefficient / by);
@@ -168,7 +171,9 @@ class SreprParser {
   }
 
  private:
-  void check(bool ok) const { QDQ_CHECK(ok, kBadFile, "the symbolic expression '", text_.substr(0, 200), "' is malformed at character ", at_); }
+  void check(bool ok) const {
+    QDQ_CHECK(ok, kBadFile, "the symbolic expression '", text_.substr(0, 200), "' is malformed at character ", at_);
+  }
   void skip_space() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
@@ -180,7 +185,9 @@ class SreprParser {
   std::string_view word() {
     skip_space();
     const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '-')) ++at_;
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '-'))
+      ++at_;
     check(at_ > begin);
     return text_.substr(begin, at_ - begin);
   }
@@ -195,7 +202,8 @@ class SreprParser {
     return digits[0] == '-' ? -value : value;
   }
   static bool is_number(std::string_view text) {
-    return std::isdigit(static_cast<unsigned char>(text.back())) && (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0])));
+    return std::isdigit(static_cast<unsigned char>(text.back())) &&
+           (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0])));
   }
 
   // Steps over the rest of an argument list, whatever it holds.

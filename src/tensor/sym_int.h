@@ -10,15 +10,16 @@
 
 namespace qdq {
 
-// A polynomial with integer coefficients in symbols ("s0") and opaque atoms (a floor division that does not come out even,
-// kept as sympy text). Two SymInts are equal when their polynomials are. Throws Error{kInvalidArgument} on overflow and
-// beyond 256 terms in a product, 16 factors in a term or 4096 characters of an atom.
+// A polynomial with integer coefficients in symbols ("s0") and opaque atoms (a floor division that does not come out
+// even, kept as sympy text). Two SymInts are equal when their polynomials are. Throws Error{kInvalidArgument} on
+// overflow and beyond 256 terms in a product, 16 factors in a term or 4096 characters of an atom.
 class SymInt {
  public:
-  SymInt(int64_t value = 0);  // NOLINT: an integer is a SymInt
+  SymInt(int64_t value = 0);  // An integer is a SymInt
   static SymInt symbol(std::string name);
-  // Reads torch.export's expr_str (sympy's srepr: "Mul(Integer(2), Symbol('s0', positive=True, integer=True))") or a bare name
-  // or number. An expression outside of the polynomials becomes an opaque atom. Throws Error{kBadFile} on malformed text.
+  // Reads torch.export's expr_str (sympy's srepr: "Mul(Integer(2), Symbol('s0', positive=True, integer=True))") or a
+  // bare name or number. An expression outside of the polynomials becomes an opaque atom. Throws Error{kBadFile} on
+  // malformed text.
   static SymInt parse(std::string_view srepr);
 
   bool is_constant() const;
@@ -29,7 +30,8 @@ class SymInt {
   SymInt operator+(const SymInt& other) const;
   SymInt operator-(const SymInt& other) const;
   SymInt operator*(const SymInt& other) const;
-  // Floor division; exact where every term divides, else an opaque atom. Throws Error{kInvalidArgument} for a zero divisor.
+  // Floor division; exact where every term divides, else an opaque atom. Throws Error{kInvalidArgument} for a zero
+  // divisor.
   SymInt floor_div(const SymInt& other) const;
   bool operator==(const SymInt& other) const = default;
 

@@ -21,8 +21,8 @@ int64_t numel_of(const Shape& shape) {
   for (int64_t size : shape) {
     QDQ_CHECK(size >= 0, kInvalidArgument, "the shape ", to_string(shape), " has a negative size");
     zero = zero || size == 0;
-    QDQ_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size, kInvalidArgument, "the shape ", to_string(shape),
-              " has too many elements");
+    QDQ_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size, kInvalidArgument, "the shape ",
+              to_string(shape), " has too many elements");
     product *= size == 0 ? 1 : size;
   }
   return zero ? 0 : product;
@@ -40,7 +40,8 @@ Shape contiguous_strides(const Shape& shape) {
 
 int64_t wrap_axis(int64_t axis, int64_t rank) {
   const int64_t range = std::max<int64_t>(rank, 1);
-  QDQ_CHECK(axis >= -range && axis < range, kInvalidArgument, "axis ", axis, " is out of range for ", rank, " dimensions");
+  QDQ_CHECK(axis >= -range && axis < range, kInvalidArgument, "axis ", axis, " is out of range for ", rank,
+            " dimensions");
   return axis < 0 ? axis + range : axis;
 }
 
@@ -50,8 +51,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
   for (size_t i = 0; i < rank; ++i) {
     const int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank];
     const int64_t y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
-    QDQ_CHECK(x == y || x == 1 || y == 1, kInvalidArgument, "the shapes ", to_string(a), " and ", to_string(b), " do not broadcast: ", x, " against ",
-              y, " in dimension ", i);
+    QDQ_CHECK(x == y || x == 1 || y == 1, kInvalidArgument, "the shapes ", to_string(a), " and ", to_string(b),
+              " do not broadcast: ", x, " against ", y, " in dimension ", i);
     out[i] = x == 1 ? y : x;
   }
   return out;
@@ -77,9 +78,11 @@ Storage::~Storage() {
 }
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset)
-    : storage_(std::move(storage)), dtype_(dtype), sizes_(std::move(sizes)), strides_(std::move(strides)), offset_(offset) {
+    : storage_(std::move(storage)), dtype_(dtype), sizes_(std::move(sizes)), strides_(std::move(strides)),
+      offset_(offset) {
   QDQ_CHECK(storage_ != nullptr, kInternal, "a tensor was made without a storage");
-  QDQ_CHECK(sizes_.size() == strides_.size(), kInvalidArgument, "a tensor has ", sizes_.size(), " sizes but ", strides_.size(), " strides");
+  QDQ_CHECK(sizes_.size() == strides_.size(), kInvalidArgument, "a tensor has ", sizes_.size(), " sizes but ",
+            strides_.size(), " strides");
   numel_ = numel_of(sizes_);
   const int64_t capacity = static_cast<int64_t>(storage_->size() / size_of(dtype_));
   int64_t last = offset_;
@@ -89,8 +92,9 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
     if (inside && sizes_[i] > 1) last += (sizes_[i] - 1) * strides_[i];
     inside = inside && last <= capacity;
   }
-  QDQ_CHECK(inside && (numel_ == 0 || last < capacity), kInvalidArgument, "a tensor of shape ", to_string(sizes_), ", strides ", to_string(strides_),
-            " and offset ", offset_, " reaches outside its storage of ", capacity, " elements");
+  QDQ_CHECK(inside && (numel_ == 0 || last < capacity), kInvalidArgument, "a tensor of shape ", to_string(sizes_),
+            ", strides ", to_string(strides_), " and offset ", offset_, " reaches outside its storage of ", capacity,
+            " elements");
 }
 
 namespace {
@@ -98,9 +102,10 @@ namespace {
 Tensor uninitialized(const Shape& sizes, DType dtype) {
   const auto count = static_cast<uint64_t>(numel_of(sizes));
   // Where addresses are short the product must not wrap.
-  QDQ_CHECK(count <= std::numeric_limits<size_t>::max() / size_of(dtype), kOutOfMemory, "a tensor of shape ", to_string(sizes), " has ", count,
-            " elements of ", size_of(dtype), " bytes, which do not fit into memory");
-  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes, contiguous_strides(sizes), 0);
+  QDQ_CHECK(count <= std::numeric_limits<size_t>::max() / size_of(dtype), kOutOfMemory, "a tensor of shape ",
+            to_string(sizes), " has ", count, " elements of ", size_of(dtype), " bytes, which do not fit into memory");
+  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes,
+                contiguous_strides(sizes), 0);
 }
 }  // namespace
 
@@ -129,7 +134,8 @@ size_t Tensor::index_of(int64_t axis) const {
 }
 
 void Tensor::refuse_to_be_read_as(DType dtype) const {
-  fail(ErrorCode::kInternal, "a ", defined() ? to_string(dtype_) : "undefined", " tensor was read as ", to_string(dtype));
+  fail(ErrorCode::kInternal, "a ", defined() ? to_string(dtype_) : "undefined", " tensor was read as ",
+       to_string(dtype));
 }
 
 bool Tensor::is_contiguous() const {
@@ -144,12 +150,14 @@ bool Tensor::is_contiguous() const {
 }
 
 double Tensor::item() const {
-  QDQ_CHECK(defined() && numel_ == 1, kInvalidArgument, "one number was wanted, found a tensor of shape ", to_string(sizes_));
+  QDQ_CHECK(defined() && numel_ == 1, kInvalidArgument, "one number was wanted, found a tensor of shape ",
+            to_string(sizes_));
   return visit_dtype(dtype_, [&](auto type) { return static_cast<double>(*data<typename decltype(type)::type>()); });
 }
 
 int64_t Tensor::item_int() const {
-  QDQ_CHECK(defined() && numel_ == 1, kInvalidArgument, "one number was wanted, found a tensor of shape ", to_string(sizes_));
+  QDQ_CHECK(defined() && numel_ == 1, kInvalidArgument, "one number was wanted, found a tensor of shape ",
+            to_string(sizes_));
   return visit_dtype(dtype_, [&](auto type) { return static_cast<int64_t>(*data<typename decltype(type)::type>()); });
 }
 
@@ -158,7 +166,8 @@ Tensor Tensor::as_strided(Shape sizes, Shape strides, int64_t offset) const {
 }
 
 Tensor Tensor::permute(const std::vector<int64_t>& axes) const {
-  QDQ_CHECK(axes.size() == sizes_.size(), kInvalidArgument, "permute got ", axes.size(), " axes for a tensor of shape ", to_string(sizes_));
+  QDQ_CHECK(axes.size() == sizes_.size(), kInvalidArgument, "permute got ", axes.size(), " axes for a tensor of shape ",
+            to_string(sizes_));
   Shape sizes, strides;
   std::vector<bool> seen(axes.size(), false);
   for (int64_t axis : axes) {
@@ -183,8 +192,8 @@ Tensor Tensor::transpose(int64_t a, int64_t b) const {
 
 Tensor Tensor::slice(int64_t axis, int64_t start, int64_t end, int64_t step) const {
   const size_t a = static_cast<size_t>(wrap_axis(axis, dim()));
-  QDQ_CHECK(!sizes_.empty() && 0 <= start && start <= end && end <= sizes_[a] && step >= 1, kInvalidArgument, "slice ", start, ":", end, ":", step,
-            " of axis ", axis, " does not fit a tensor of shape ", to_string(sizes_));
+  QDQ_CHECK(!sizes_.empty() && 0 <= start && start <= end && end <= sizes_[a] && step >= 1, kInvalidArgument, "slice ",
+            start, ":", end, ":", step, " of axis ", axis, " does not fit a tensor of shape ", to_string(sizes_));
   Shape sizes = sizes_, strides = strides_;
   sizes[a] = (end - start + step - 1) / step;
   const int64_t offset = sizes[a] == 0 ? offset_ : offset_ + start * strides_[a];
@@ -194,8 +203,8 @@ Tensor Tensor::slice(int64_t axis, int64_t start, int64_t end, int64_t step) con
 
 Tensor Tensor::select(int64_t axis, int64_t index) const {
   const size_t a = static_cast<size_t>(wrap_axis(axis, dim()));
-  QDQ_CHECK(!sizes_.empty() && index >= -sizes_[a] && index < sizes_[a], kInvalidArgument, "index ", index, " is out of range in axis ", axis,
-            " of a tensor of shape ", to_string(sizes_));
+  QDQ_CHECK(!sizes_.empty() && index >= -sizes_[a] && index < sizes_[a], kInvalidArgument, "index ", index,
+            " is out of range in axis ", axis, " of a tensor of shape ", to_string(sizes_));
   if (index < 0) index += sizes_[a];
   Shape sizes = sizes_, strides = strides_;
   const int64_t offset = offset_ + index * strides_[a];
@@ -214,12 +223,14 @@ Tensor Tensor::unsqueeze(int64_t axis) const {
 }
 
 Tensor Tensor::expand(const Shape& sizes) const {
-  QDQ_CHECK(sizes.size() >= sizes_.size(), kInvalidArgument, "a tensor of shape ", to_string(sizes_), " does not expand to ", to_string(sizes));
+  QDQ_CHECK(sizes.size() >= sizes_.size(), kInvalidArgument, "a tensor of shape ", to_string(sizes_),
+            " does not expand to ", to_string(sizes));
   const size_t added = sizes.size() - sizes_.size();
   Shape strides(sizes.size(), 0);
   for (size_t i = added; i < sizes.size(); ++i) {
     const int64_t own = sizes_[i - added];
-    QDQ_CHECK(own == sizes[i] || own == 1, kInvalidArgument, "a tensor of shape ", to_string(sizes_), " does not expand to ", to_string(sizes));
+    QDQ_CHECK(own == sizes[i] || own == 1, kInvalidArgument, "a tensor of shape ", to_string(sizes_),
+              " does not expand to ", to_string(sizes));
     strides[i] = own == 1 && sizes[i] != 1 ? 0 : strides_[i - added];
   }
   return as_strided(sizes, std::move(strides), offset_);
@@ -286,7 +297,8 @@ Tensor Tensor::to(DType dtype) const {
   return out;
 }
 
-RowWalk::RowWalk(const Shape& shape, std::span<const int64_t* const> strides) : shape_(shape), strides_(strides), index_(shape.size(), 0) {
+RowWalk::RowWalk(const Shape& shape, std::span<const int64_t* const> strides)
+    : shape_(shape), strides_(strides), index_(shape.size(), 0) {
   for (const int64_t size : shape) empty_ = empty_ || size == 0;
   if (shape.empty()) return;
   extent_ = shape.back();
@@ -310,7 +322,8 @@ bool RowWalk::next() {
 
 namespace {
 
-// Every element goes through the widest type of its kind, which holds it exactly: 11 dtypes in and 11 out rather than all pairs.
+// Every element goes through the widest type of its kind, which holds it exactly: 11 dtypes in and 11 out rather than
+// all pairs.
 template <class Wide, class From> Wide widen(From value) {
   if constexpr (std::is_class_v<From>) return static_cast<float>(value);
   else return static_cast<Wide>(value);
@@ -322,7 +335,8 @@ template <class To, class Wide> To narrow(Wide value) {
     return To(static_cast<float>(value));
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<Wide>) {
     // Outside of int64 the C++ conversion is undefined; x86's gives the smallest int64, and so do we.
-    if (!(value > -9223372036854775808.0 && value < 9223372036854775808.0)) return static_cast<To>(std::numeric_limits<int64_t>::min());
+    if (!(value > -9223372036854775808.0 && value < 9223372036854775808.0))
+      return static_cast<To>(std::numeric_limits<int64_t>::min());
     return static_cast<To>(static_cast<int64_t>(value));
   } else {
     return static_cast<To>(value);
@@ -345,10 +359,12 @@ template <class Wide> void write_row(DType dtype, const Wide* in, std::byte* to,
   });
 }
 template <class Wide>
-void convert_row(DType from_dtype, const std::byte* from, int64_t from_step, DType to_dtype, std::byte* to, int64_t to_step, int64_t n) {
+void convert_row(DType from_dtype, const std::byte* from, int64_t from_step, DType to_dtype, std::byte* to,
+                 int64_t to_step, int64_t n) {
   constexpr int64_t kBlock = 256;
   Wide wide[kBlock];
-  const auto from_bytes = static_cast<int64_t>(size_of(from_dtype)) * from_step, to_bytes = static_cast<int64_t>(size_of(to_dtype)) * to_step;
+  const auto from_bytes = static_cast<int64_t>(size_of(from_dtype)) * from_step,
+             to_bytes = static_cast<int64_t>(size_of(to_dtype)) * to_step;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
     read_row(from_dtype, from + i * from_bytes, from_step, wide, count);
@@ -356,7 +372,8 @@ void convert_row(DType from_dtype, const std::byte* from, int64_t from_step, DTy
   }
 }
 
-template <class Element> void copy_elements(const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t n) {
+template <class Element>
+void copy_elements(const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t n) {
   const Element* in = reinterpret_cast<const Element*>(from);
   Element* out = reinterpret_cast<Element*>(to);
   for (int64_t i = 0; i < n; ++i) out[i * to_step] = in[i * from_step];
@@ -387,7 +404,8 @@ void Tensor::copy_from(const Tensor& source) const {
     std::byte* out = raw() + row.offset(0) * out_bytes;
     const std::byte* in = from.raw() + row.offset(1) * in_bytes;
     if (dtype_ == from.dtype()) copy_row(size_of(dtype_), in, row.step(1), out, row.step(0), row.extent());
-    else if (is_floating(from.dtype())) convert_row<double>(from.dtype(), in, row.step(1), dtype_, out, row.step(0), row.extent());
+    else if (is_floating(from.dtype()))
+      convert_row<double>(from.dtype(), in, row.step(1), dtype_, out, row.step(0), row.extent());
     else convert_row<int64_t>(from.dtype(), in, row.step(1), dtype_, out, row.step(0), row.extent());
   }
 }

@@ -74,8 +74,8 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   bool is_contiguous() const;
 
-  // The first element. Tensors are views of mutable bytes, so const does not reach through. Throws Error{kInternal} if T is
-  // not the dtype.
+  // The first element. Tensors are views of mutable bytes, so const does not reach through. Throws Error{kInternal} if
+  // T is not the dtype.
   template <class T> T* data() const {
     if (!defined() || DTypeOf<T>::value != dtype_) refuse_to_be_read_as(DTypeOf<T>::value);
     return reinterpret_cast<T*>(raw());
@@ -87,7 +87,8 @@ class Tensor {
     return {data<T>(), static_cast<size_t>(numel_)};
   }
 
-  // The only element as a double (integers beyond 2^53 are rounded). Throws Error{kInvalidArgument} if there is not exactly one.
+  // The only element as a double (integers beyond 2^53 are rounded). Throws Error{kInvalidArgument} if there is not
+  // exactly one.
   double item() const;
   int64_t item_int() const;
 
@@ -124,13 +125,14 @@ bool bitwise_equal(const Tensor& a, const Tensor& b);
 
 template <class T> Tensor Tensor::of(const Shape& sizes, std::span<const T> values) {
   Tensor out = empty(sizes, DTypeOf<T>::value);
-  QDQ_CHECK(static_cast<int64_t>(values.size()) == out.numel(), kInvalidArgument, values.size(), " values were given for a tensor of shape ",
-            to_string(sizes));
+  QDQ_CHECK(static_cast<int64_t>(values.size()) == out.numel(), kInvalidArgument, values.size(),
+            " values were given for a tensor of shape ", to_string(sizes));
   std::copy(values.begin(), values.end(), out.data<T>());
   return out;
 }
 
-// Walks the rows of a shape (all but the last axis; a scalar is one row of one element) in C order, for up to 4 operands.
+// Walks the rows of a shape (all but the last axis; a scalar is one row of one element) in C order, for up to 4
+// operands.
 class RowWalk {
  public:
   static constexpr size_t kMaxOperands = 4;
@@ -152,7 +154,8 @@ class RowWalk {
 };
 
 // Visits elements of up to N operands in C order; offsets in elements, relative to each operand's first element.
-template <size_t N, class Body> void for_each_index(const Shape& shape, const std::array<const int64_t*, N>& strides, Body&& body) {
+template <size_t N, class Body>
+void for_each_index(const Shape& shape, const std::array<const int64_t*, N>& strides, Body&& body) {
   static_assert(N <= RowWalk::kMaxOperands);
   RowWalk row(shape, strides);
   while (row.next()) {

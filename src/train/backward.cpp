@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "kernel/pointwise.h"
+#include "op/facts.h"
 
 namespace qdq {
 
@@ -25,14 +26,15 @@ const BackwardDef* find_backward(std::string_view target) {
     for (const BackwardDef& def : all_backwards()) out.emplace(def.op, &def);
     return out;
   }();
-  constexpr std::string_view kAten = "torch.ops.aten.";
-  if (!target.starts_with(kAten)) return nullptr;
-  const auto found = by_op.find(target.substr(kAten.size()));
+  const OpDef* op = find_op(target);
+  if (op == nullptr) return nullptr;
+  const auto found = by_op.find(local_name(op->is_in_place() ? op->target : plain_form(*op).target));
   return found == by_op.end() ? nullptr : found->second;
 }
 
-Tensor floats(const Tensor& x) {
-  QDQ_CHECK(x.dtype() == DType::kF32, kUnsupported, "training computes gradients of float32 tensors, found ", to_string(x.dtype()));
+Tensor contiguous_f32(const Tensor& x) {
+  QDQ_CHECK(x.dtype() == DType::kF32, kUnsupported, "training computes gradients of float32 tensors, found ",
+            to_string(x.dtype()));
   return x.contiguous();
 }
 
@@ -55,24 +57,27 @@ double run_sum(const float* x, int64_t n) {
   for (; i + 8 <= n; i += 8)
     for (int64_t j = 0; j < 8; ++j) strands[j] += x[i + j];
   for (int64_t j = 0; i < n; ++i, ++j) strands[j] += x[i];
-  return ((strands[0] + strands[4]) + (strands[2] + strands[6])) + ((strands[1] + strands[5]) + (strands[3] + strands[7]));
+  return ((strands[0] + strands[4]) + (strands[2] + strands[6])) +
+         ((strands[1] + strands[5]) + (strands[3] + strands[7]));
 }
 
-Tensor sum_to(const Tensor& grad, const Shape& sizes) {
+Tensor sum_to_shape(const Tensor& grad, const Shape& sizes) {
   if (grad.sizes() == sizes) return grad;
-  const Tensor g = floats(grad), sums = Tensor::empty(sizes, DType::kF64), to = sums.expand(g.sizes());
+  const Tensor g = contiguous_f32(grad), sums = Tensor::empty(sizes, DType::kF64), to = sums.expand(g.sizes());
   const float* from = g.data<float>();
   double* into = to.data<double>();
   if (const Repeats repeats = repeats_of(sizes, g.sizes()); repeats.count > 0) {
-    for (int64_t row = 0; row * repeats.inner < g.numel(); ++row) into[row % repeats.count] += run_sum(from + row * repeats.inner, repeats.inner);
+    for (int64_t row = 0; row * repeats.inner < g.numel(); ++row)
+      into[row % repeats.count] += run_sum(from + row * repeats.inner, repeats.inner);
     return sums.to(DType::kF32);
   }
-  for_each_index<2>(g.sizes(), {g.strides().data(), to.strides().data()}, [&](const auto& at) { into[at[1]] += from[at[0]]; });
+  for_each_index<2>(g.sizes(), {g.strides().data(), to.strides().data()},
+                    [&](const auto& at) { into[at[1]] += from[at[0]]; });
   return sums.to(DType::kF32);
 }
 
-Tensor add(const Tensor& a, const Tensor& b) {
-  const Tensor left = floats(a), right = floats(b), out = Tensor::empty(a.sizes(), DType::kF32);
+Tensor add_tensors(const Tensor& a, const Tensor& b) {
+  const Tensor left = contiguous_f32(a), right = contiguous_f32(b), out = Tensor::empty(a.sizes(), DType::kF32);
   kernel::add_f32(left.data<float>(), right.data<float>(), left.numel(), out.data<float>());
   return out;
 }

@@ -13,8 +13,10 @@ namespace {
 constexpr int64_t kGrain = 1 << 14;
 
 // n results from gradients and elements that are `step` apart. A loop is all that is compiled for each function.
-using GradLoop = void (*)(const void* f, const float* grads, const float* elements, int64_t step, float* out, int64_t n);
-template <class F> void loop_of(const void* f, const float* grads, const float* elements, int64_t step, float* out, int64_t n) {
+using GradLoop = void (*)(const void* f, const float* grads, const float* elements, int64_t step, float* out,
+                          int64_t n);
+template <class F>
+void loop_of(const void* f, const float* grads, const float* elements, int64_t step, float* out, int64_t n) {
   const F& function = *static_cast<const F*>(f);
   if (step == 0) {
     const float element = *elements;
@@ -26,11 +28,13 @@ template <class F> void loop_of(const void* f, const float* grads, const float* 
 
 Tensor run_loop(const Tensor& grad, const Tensor& of, const void* f, GradLoop loop) {
   const Repeats repeats = repeats_of(of.sizes(), grad.sizes());
-  const Tensor g = floats(grad), x = floats(repeats.count > 0 ? of : of.expand(grad.sizes())), out = Tensor::empty(g.sizes(), DType::kF32);
+  const Tensor g = contiguous_f32(grad), x = contiguous_f32(repeats.count > 0 ? of : of.expand(grad.sizes())),
+               out = Tensor::empty(g.sizes(), DType::kF32);
   const float *a = g.data<float>(), *b = x.data<float>();
   float* to = out.data<float>();
   if (x.numel() == g.numel()) {
-    parallel_for(g.numel(), kGrain, [&](int64_t begin, int64_t end) { loop(f, a + begin, b + begin, 1, to + begin, end - begin); });
+    parallel_for(g.numel(), kGrain,
+                 [&](int64_t begin, int64_t end) { loop(f, a + begin, b + begin, 1, to + begin, end - begin); });
     return out;
   }
   for (int64_t first = 0, row = 0; first < g.numel(); first += repeats.inner, ++row)
@@ -39,7 +43,9 @@ Tensor run_loop(const Tensor& grad, const Tensor& of, const void* f, GradLoop lo
 }
 
 // f(grad, element of `of`) for every element; `of` may be broadcast.
-template <class F> Tensor combined(const Tensor& grad, const Tensor& of, const F& f) { return run_loop(grad, of, &f, loop_of<F>); }
+template <class F> Tensor combined(const Tensor& grad, const Tensor& of, const F& f) {
+  return run_loop(grad, of, &f, loop_of<F>);
+}
 Tensor times(const Tensor& a, const Tensor& b) {
   return combined(a, b, [](float g, float x) { return g * x; });
 }
@@ -49,7 +55,7 @@ Tensor times(const Tensor& a, double factor) {
 }
 // A kernel over a whole array.
 Tensor curve(void (*kernel)(const float*, int64_t, float*), const Tensor& of) {
-  const Tensor x = floats(of), out = Tensor::empty(x.sizes(), DType::kF32);
+  const Tensor x = contiguous_f32(of), out = Tensor::empty(x.sizes(), DType::kF32);
   kernel(x.data<float>(), x.numel(), out.data<float>());
   return out;
 }
@@ -57,15 +63,15 @@ Tensor curve(void (*kernel)(const float*, int64_t, float*), const Tensor& of) {
 float number(const BackwardCall& c, size_t i) { return static_cast<float>(c.call.number(i)); }
 
 // add, sub and rsub: grad of self and of other, times what the formula has in front of them.
-enum class Sum { kAdd, kSub, kReverseSub };
-template <Sum kind> std::vector<Value> sum(const BackwardCall& c) {
-  const double alpha = c.call.number(2), self = kind == Sum::kReverseSub ? -alpha : 1,
-               other = kind == Sum::kAdd   ? alpha
-                       : kind == Sum::kSub ? -alpha
-                                           : 1;
+enum class SumForm { kAdd, kSub, kReverseSub };
+template <SumForm kind> std::vector<Value> sum(const BackwardCall& c) {
+  const double alpha = c.call.number(2), self = kind == SumForm::kReverseSub ? -alpha : 1,
+               other = kind == SumForm::kAdd   ? alpha
+                       : kind == SumForm::kSub ? -alpha
+                                               : 1;
   std::vector<Value> out(2);
   const auto grad = [&](size_t i, double factor) {
-    if (c.wanted[i]) out[i] = sum_to(factor == 1 ? c.g() : times(c.g(), factor), c.x(i).sizes());
+    if (c.wanted[i]) out[i] = sum_to_shape(factor == 1 ? c.g() : times(c.g(), factor), c.x(i).sizes());
   };
   grad(0, self);
   grad(1, other);
@@ -77,8 +83,8 @@ Tensor second(const BackwardCall& c) { return operand(c.call, 1).to(DType::kF32)
 
 std::vector<Value> mul(const BackwardCall& c) {
   std::vector<Value> out(2);
-  if (c.wanted[0]) out[0] = sum_to(times(c.g(), second(c)), c.x(0).sizes());
-  if (c.wanted[1]) out[1] = sum_to(times(c.g(), c.x(0)), c.x(1).sizes());
+  if (c.wanted[0]) out[0] = sum_to_shape(times(c.g(), second(c)), c.x(0).sizes());
+  if (c.wanted[1]) out[1] = sum_to_shape(times(c.g(), c.x(0)), c.x(1).sizes());
   return out;
 }
 
@@ -86,16 +92,17 @@ std::vector<Value> div(const BackwardCall& c) {
   std::vector<Value> out(2);
   const Tensor by = second(c);
   const Tensor self = combined(c.g(), by, [](float g, float d) { return g / d; });
-  if (c.wanted[0]) out[0] = sum_to(self, c.x(0).sizes());
+  if (c.wanted[0]) out[0] = sum_to_shape(self, c.x(0).sizes());
   if (c.wanted[1]) {
     const Tensor product = times(self, c.x(0));
-    out[1] = sum_to(combined(product, by, [](float a, float d) { return -a / d; }), c.x(1).sizes());
+    out[1] = sum_to_shape(combined(product, by, [](float a, float d) { return -a / d; }), c.x(1).sizes());
   }
   return out;
 }
 
 std::vector<Value> pow_of(const BackwardCall& c) {
-  const Tensor x = floats(c.x(0)), power = Tensor::full(x.sizes(), DType::kF32, c.call.number(1) - 1), out = Tensor::empty(x.sizes(), DType::kF32);
+  const Tensor x = contiguous_f32(c.x(0)), power = Tensor::full(x.sizes(), DType::kF32, c.call.number(1) - 1),
+               out = Tensor::empty(x.sizes(), DType::kF32);
   if (c.call.number(1) == 0) return {Value(out)};
   kernel::pow_f32(x.data<float>(), power.data<float>(), x.numel(), out.data<float>());
   return {Value(times(times(c.g(), out), c.call.number(1)))};
@@ -129,7 +136,8 @@ std::vector<Value> elu(const BackwardCall& c) {
 }
 
 std::vector<Value> silu(const BackwardCall& c) {
-  const Tensor slope = combined(curve(kernel::sigmoid_f32, c.x(0)), c.x(0), [](float s, float x) { return s * (1 + x * (1 - s)); });
+  const Tensor slope =
+      combined(curve(kernel::sigmoid_f32, c.x(0)), c.x(0), [](float s, float x) { return s * (1 + x * (1 - s)); });
   return {times(c.g(), slope)};
 }
 
@@ -138,8 +146,9 @@ std::vector<Value> gelu(const BackwardCall& c) {
   if (c.call.string(1) == "tanh") {
     constexpr float kBeta = 0.7978845608028654f, kKappa = 0.044715f;
     const Tensor inner = combined(x, x, [](float v, float) { return kBeta * (v + kKappa * v * v * v); });
-    const Tensor slope = combined(curve(kernel::tanh_f32, inner), x,
-                                  [](float t, float v) { return 0.5f * (1 + t) + 0.5f * v * (1 - t * t) * kBeta * (1 + 3 * kKappa * v * v); });
+    const Tensor slope = combined(curve(kernel::tanh_f32, inner), x, [](float t, float v) {
+      return 0.5f * (1 + t) + 0.5f * v * (1 - t * t) * kBeta * (1 + 3 * kKappa * v * v);
+    });
     return {times(c.g(), slope)};
   }
   const Tensor cdf = curve(kernel::erf_f32, times(x, 0.7071067811865476));
@@ -150,8 +159,9 @@ std::vector<Value> gelu(const BackwardCall& c) {
 
 // What the condition lets through, of self (argument 1) and of other, or of what is not masked (argument 0).
 Tensor where(const BackwardCall& c, const Tensor& condition, bool is, size_t i) {
-  const Tensor passes = combined(c.g(), condition.to(DType::kF32), [=](float g, float on) { return (on != 0) == is ? g : 0.0f; });
-  return sum_to(passes, c.x(i).sizes());
+  const Tensor passes =
+      combined(c.g(), condition.to(DType::kF32), [=](float g, float on) { return (on != 0) == is ? g : 0.0f; });
+  return sum_to_shape(passes, c.x(i).sizes());
 }
 std::vector<Value> where_self(const BackwardCall& c) {
   std::vector<Value> out(3);
@@ -164,11 +174,16 @@ std::vector<Value> masked_fill(const BackwardCall& c) { return {Value(where(c, c
 }  // namespace
 
 void add_elementwise_backwards(std::vector<BackwardDef>& table) {
-  const auto of_x = [&](std::string_view target, Backward backward) { table.push_back({target, backward, true, false}); };
-  const auto of_y = [&](std::string_view target, Backward backward) { table.push_back({target, backward, false, true}); };
-  for (const std::string_view target : {"add.Tensor", "add.Scalar"}) table.push_back({target, sum<Sum::kAdd>});
-  for (const std::string_view target : {"sub.Tensor", "sub.Scalar"}) table.push_back({target, sum<Sum::kSub>});
-  for (const std::string_view target : {"rsub.Tensor", "rsub.Scalar"}) table.push_back({target, sum<Sum::kReverseSub>});
+  const auto of_x = [&](std::string_view target, Backward backward) {
+    table.push_back({target, backward, true, false});
+  };
+  const auto of_y = [&](std::string_view target, Backward backward) {
+    table.push_back({target, backward, false, true});
+  };
+  for (const std::string_view target : {"add.Tensor", "add.Scalar"}) table.push_back({target, sum<SumForm::kAdd>});
+  for (const std::string_view target : {"sub.Tensor", "sub.Scalar"}) table.push_back({target, sum<SumForm::kSub>});
+  for (const std::string_view target : {"rsub.Tensor", "rsub.Scalar"})
+    table.push_back({target, sum<SumForm::kReverseSub>});
   for (const std::string_view target : {"mul.Tensor", "mul.Scalar"}) of_x(target, mul);
   for (const std::string_view target : {"div.Tensor", "div.Scalar"}) of_x(target, div);
   of_x("pow.Tensor_Scalar", pow_of);

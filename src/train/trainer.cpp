@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "exec/interpreter.h"
-#include "quant/fake_quantize.h"
+#include "quant/observers/fake_quantize.h"
 #include "quant/prepared_impl.h"
 #include "train/backward.h"
 #include "train/functional.h"
@@ -36,14 +36,15 @@ Value shape_of(const Value& value) {
 Value sum_of(const Value& a, const Value& b) {
   if (a.is_none()) return b;
   if (b.is_none()) return a;
-  if (const Tensor* tensor = a.get_if<Tensor>()) return add(*tensor, *b.get_if<Tensor>());
+  if (const Tensor* tensor = a.get_if<Tensor>()) return add_tensors(*tensor, *b.get_if<Tensor>());
   Value::List out;
-  for (size_t i = 0; i < a.get_if<Value::List>()->size(); ++i) out.push_back(sum_of((*a.get_if<Value::List>())[i], (*b.get_if<Value::List>())[i]));
+  for (size_t i = 0; i < a.get_if<Value::List>()->size(); ++i)
+    out.push_back(sum_of((*a.get_if<Value::List>())[i], (*b.get_if<Value::List>())[i]));
   return out;
 }
 
 Tensor masked(const Tensor& grad, const Tensor& mask) {
-  const Tensor g = floats(grad), out = Tensor::empty(g.sizes(), DType::kF32);
+  const Tensor g = contiguous_f32(grad), out = Tensor::empty(g.sizes(), DType::kF32);
   const float* from = g.data<float>();
   const uint8_t* inside = mask.data<uint8_t>();
   float* to = out.data<float>();
@@ -88,13 +89,17 @@ struct Trainer::Impl {
 void Trainer::Impl::find_parameters() {
   std::map<std::pair<const Storage*, int64_t>, size_t> seen;
   for (const Attribute& attribute : prepared_impl().program.attributes) {
-    if (attribute.kind != Attribute::Kind::kParameter || !attribute.requires_grad || attribute.tensor.dtype() != DType::kF32) continue;
-    const auto [at, is_new] = seen.emplace(std::pair(attribute.tensor.storage().get(), attribute.tensor.storage_offset()), parameters.size());
+    if (attribute.kind != Attribute::Kind::kParameter || !attribute.requires_grad ||
+        attribute.tensor.dtype() != DType::kF32)
+      continue;
+    const auto [at, is_new] =
+        seen.emplace(std::pair(attribute.tensor.storage().get(), attribute.tensor.storage_offset()), parameters.size());
     if (is_new) parameters.emplace_back();
     parameters[at->second].names.push_back(attribute.name);
   }
   QDQ_CHECK(!parameters.empty(), kInvalidArgument,
-            "the program has no float32 parameter that requires a gradient, so there is nothing to train: export the model with "
+            "the program has no float32 parameter that requires a gradient, so there is nothing to train: export the "
+            "model with "
             "requires_grad on what is to learn");
 }
 
@@ -113,7 +118,8 @@ void Trainer::Impl::compile() {
   for (const Node* node : program.graph->nodes()) order.push_back(node);
   find_flow();
   interpreter = std::make_unique<Interpreter>(program, from.backends);
-  interpreter->set_module_handler([this](const Node& node, std::span<const Value> args) { return observe(node, args); });
+  interpreter->set_module_handler(
+      [this](const Node& node, std::span<const Value> args, const kernel::MinMax*) { return observe(node, args); });
   interpreter->set_node_hook([this](const Node& node, const Value& value) { keep(node, value); });
   revision = from.revision;
 }
@@ -127,7 +133,8 @@ void Trainer::Impl::find_flow() {
   for (const Node* node : order) {
     if (node->op() == Node::Op::kGetAttr && names.count(node->target())) differentiable.insert(node);
     const std::vector<Node*> inputs = node->input_nodes();
-    if (std::none_of(inputs.begin(), inputs.end(), [&](const Node* input) { return differentiable.count(input) > 0; })) continue;
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const Node* input) { return differentiable.count(input) > 0; }))
+      continue;
     if (node->op() == Node::Op::kCallModule || node->is("operator.getitem")) differentiable.insert(node);
     if (node->op() != Node::Op::kCallFunction || node->is("operator.getitem")) continue;
     const TensorMeta* meta = node->meta.val.tensor();
@@ -154,10 +161,8 @@ Value Trainer::Impl::observe(const Node& node, std::span<const Value> args) {
   Prepared::Impl& impl = prepared_impl();
   Observer& observer = *impl.groups[impl.group_of_module(node).value()].observer;
   const Tensor& x = *args[0].get_if<Tensor>();
-  FakeQuantize* fake = observer.as_fake_quantize();
-  if (fake == nullptr) return observer.forward(x);
   Tensor mask;
-  Tensor out = fake->forward(x, differentiable.count(&node) ? &mask : nullptr);
+  Tensor out = observer.forward_with_mask(x, differentiable.count(&node) ? &mask : nullptr);
   if (mask.defined()) masks[&node] = mask;
   return out;
 }
@@ -191,7 +196,9 @@ std::vector<Value> Trainer::Impl::backward_of(const Node& node, const Value& gra
     return std::visit(
         [](const auto& constant) -> Value {
           using T = std::decay_t<decltype(constant)>;
-          if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, Node*> || std::is_same_v<T, Argument::List>) return {};
+          if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, Node*> ||
+                        std::is_same_v<T, Argument::List>)
+            return {};
           else return Value(constant);
         },
         argument.variant());
@@ -232,11 +239,12 @@ void Trainer::Impl::backward(const Node* output, Tensor grad) {
     const Node* node = order[i];
     const auto found = grads.find(node);
     if (found != grads.end() && node->op() == Node::Op::kGetAttr) {
-      const auto name = std::find_if(parameters.begin(), parameters.end(),
-                                     [&](const Parameter& p) { return std::find(p.names.begin(), p.names.end(), node->target()) != p.names.end(); });
+      const auto name = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) {
+        return std::find(p.names.begin(), p.names.end(), node->target()) != p.names.end();
+      });
       Tensor& sum = gradients[name->names[0]];
-      const Tensor one = floats(*found->second.get_if<Tensor>());
-      sum = sum.defined() ? add(sum, one) : one;
+      const Tensor one = contiguous_f32(*found->second.get_if<Tensor>());
+      sum = sum.defined() ? add_tensors(sum, one) : one;
     } else if (found != grads.end() && differentiable.count(node)) {
       const Value of = std::move(found->second);
       try {
@@ -244,7 +252,8 @@ void Trainer::Impl::backward(const Node* output, Tensor grad) {
         for (size_t a = 0; a < result.size() && a < node->args().size(); ++a) accumulate(node->args()[a], result[a]);
       } catch (const Error& error) {
         if (!error.node.empty()) throw;
-        throw Error(error.code, concat(error.message, " (on the way back through ", node->name(), ")"), node->name(), node->target());
+        throw Error(error.code, concat(error.message, " (on the way back through ", node->name(), ")"), node->name(),
+                    node->target());
       }
     }
     grads.erase(node);
@@ -255,7 +264,8 @@ void Trainer::Impl::backward(const Node* output, Tensor grad) {
 
 void Trainer::Impl::update() {
   ++steps;
-  const auto lr = static_cast<float>(options.lr), momentum = static_cast<float>(options.momentum), decay = static_cast<float>(options.weight_decay);
+  const auto lr = static_cast<float>(options.lr), momentum = static_cast<float>(options.momentum),
+             decay = static_cast<float>(options.weight_decay);
   constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kAdamEps = 1e-8;
   beta1_power *= kBeta1;
   beta2_power *= kBeta2;
@@ -263,8 +273,10 @@ void Trainer::Impl::update() {
   for (Parameter& parameter : parameters) {
     const auto found = gradients.find(parameter.names[0]);
     if (found == gradients.end()) continue;
-    const Tensor old = prepared_impl().program.find_attribute(parameter.names[0])->tensor.contiguous(), grad = found->second;
-    // New bytes each time: whoever holds the old ones, a cache of packed weights or the caller's own program, keeps them.
+    const Tensor old = prepared_impl().program.find_attribute(parameter.names[0])->tensor.contiguous(),
+                 grad = found->second;
+    // New bytes each time: whoever holds the old ones, a cache of packed weights or the caller's own program, keeps
+    // them.
     const Tensor now = Tensor::empty(old.sizes(), DType::kF32);
     const bool first = !parameter.momentum.defined();
     if (first) parameter.momentum = Tensor::empty(old.sizes(), DType::kF32);
@@ -298,8 +310,10 @@ Trainer::Trainer(Prepared& prepared, const TrainingOptions& options) : impl_(std
   impl_->prepared = &prepared;
   impl_->options = options;
   set_lr(options.lr);
-  QDQ_CHECK(options.momentum >= 0 && std::isfinite(options.momentum) && options.weight_decay >= 0 && std::isfinite(options.weight_decay),
-            kInvalidArgument, "momentum is ", options.momentum, " and weight decay ", options.weight_decay, "; neither may be negative");
+  QDQ_CHECK(options.momentum >= 0 && std::isfinite(options.momentum) && options.weight_decay >= 0 &&
+                std::isfinite(options.weight_decay),
+            kInvalidArgument, "momentum is ", options.momentum, " and weight decay ", options.weight_decay,
+            "; neither may be negative");
   impl_->find_parameters();
   impl_->compile();
 }
@@ -317,7 +331,8 @@ double Trainer::step(const std::vector<Tensor>& inputs, const Tensor& target) {
   QDQ_CHECK(!outputs.empty(), kInvalidArgument, "the program has no output to train on");
   const Argument& first = impl.program.graph->output_node()->arg(0);
   const Node* output = first.is_list() ? first.list().at(0).node() : first.node();
-  QDQ_CHECK(output != nullptr && impl.differentiable.count(output), kInvalidArgument, "the program's first output does not depend on its parameters");
+  QDQ_CHECK(output != nullptr && impl.differentiable.count(output), kInvalidArgument,
+            "the program's first output does not depend on its parameters");
   LossAndGrad loss = loss_and_grad(impl.options.loss, outputs[0], target);
   QDQ_CHECK(std::isfinite(loss.loss), kInvalidArgument, "the loss is ", loss.loss, " after ", impl.steps,
             " steps; a smaller learning rate, or data without infinite or huge numbers, may help");
@@ -328,7 +343,8 @@ double Trainer::step(const std::vector<Tensor>& inputs, const Tensor& target) {
 }
 
 void Trainer::set_lr(double lr) {
-  QDQ_CHECK(lr >= 0 && std::isfinite(lr), kInvalidArgument, "the learning rate is ", lr, "; it must be a number that is not negative");
+  QDQ_CHECK(lr >= 0 && std::isfinite(lr), kInvalidArgument, "the learning rate is ", lr,
+            "; it must be a number that is not negative");
   impl_->options.lr = lr;
 }
 

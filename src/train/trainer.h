@@ -1,4 +1,5 @@
-// Trains what prepare_qat_pt2e made: forward through the fake quantizers, back by the straight-through estimator, and a step of the optimizer.
+// Trains what prepare_qat_pt2e made: forward through the fake quantizers, back by the straight-through estimator, and a
+// step of the optimizer.
 #pragma once
 
 #include <map>
@@ -24,22 +25,23 @@ struct TrainingOptions {
   double weight_decay = 0;
 };
 
-// Every operator's gradient is PyTorch's; the order of every sum is fixed, so the same steps give the same bytes with any number of threads,
-// natively and in WASM. A fake quantizer hands the gradient on where it rounded and holds it back where it clipped. Dropouts pass everything.
+// Every operator's gradient is PyTorch's; the order of every sum is fixed, so the same steps give the same bytes with
+// any number of threads, natively and in WASM. A fake quantizer hands the gradient on where it rounded and holds it
+// back where it clipped. Dropouts pass everything.
 class Trainer {
  public:
-  // `prepared` must outlive the trainer; between steps its switches and its mode (quant/qat.h) may change, and it may be run or converted.
-  // Throws Error{kUnsupported} that lists every operator without a gradient, with the nodes that use it, and Error{kInvalidArgument} if
-  // there is no parameter to train or an option is out of range.
+  // `prepared` must outlive the trainer; between steps its switches and its mode (quant/qat.h) may change, and it may
+  // be run or converted. Throws Error{kUnsupported} that lists every operator without a gradient, with the nodes that
+  // use it, and Error{kInvalidArgument} if there is no parameter to train or an option is out of range.
   Trainer(Prepared& prepared, const TrainingOptions& options);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  // One batch: observes and rounds as the switches say, computes the loss of the first output, its gradient, and moves every parameter that
-  // requires one. Returns the loss before the step. Values that the way back needs are kept until it has passed them: several times the
-  // memory of a run. Throws Error{kInvalidArgument} if inputs or target do not fit, or the loss is not finite; no
-  // parameter has moved then.
+  // One batch: observes and rounds as the switches say, computes the loss of the first output, its gradient, and moves
+  // every parameter that requires one. Returns the loss before the step. Values that the way back needs are kept until
+  // it has passed them: several times the memory of a run. Throws Error{kInvalidArgument} if inputs or target do not
+  // fit, or the loss is not finite; no parameter has moved then.
   double step(const std::vector<Tensor>& inputs, const Tensor& target);
 
   void set_lr(double lr);

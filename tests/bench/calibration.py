@@ -1,14 +1,18 @@
-"""Holds calibration side by side: qdq natively, qdq in Node, PyTorch's PT2E and ONNX Runtime, one thread each, process after process.
+"""Holds calibration side by side: qdq natively, qdq in Node, PyTorch's PT2E and ONNX Runtime, one thread each, process
+after process.
 
-  python3 tests/bench/calibration.py --torch "COMMAND that starts a Python with PyTorch 2.6, torchvision and, if there, onnxruntime"
-      [--rounds 5] [--images 32] [--quantizer x86-inductor|xnnpack] [--batches 1,16] [--node PATH] [--skip-node] [--skip-ort] [NAME...]
+  python3 tests/bench/calibration.py --torch "COMMAND" [--rounds 5] [--images 32] [--quantizer x86-inductor|xnnpack]
+      [--batches 1,16] [--node PATH] [--skip-node] [--skip-ort] [NAME...]
 
-Every process does the whole job, from the float model's file to the quantized one. Its CPU seconds (not wall: other work may run
-beside it) and its peak memory are taken from the system. The calibration alone: PyTorch's loop and ONNX Runtime's quantize_static
-tell their own CPU seconds; of qdq it is what all the images take more than the first batch, which is
-steadier with more images. Rounds are interleaved, ratios are taken
-round by round, and the median is printed with the smallest and largest. Run it from the checkout, after ./dev build and ./dev package.
+COMMAND starts a Python with PyTorch 2.6, torchvision and, if there, onnxruntime.
+
+Every process does the whole job, from the float model's file to the quantized one. Its CPU seconds (not wall: other
+work may run beside it) and its peak memory are taken from the system. The calibration alone: PyTorch's loop and ONNX
+Runtime's quantize_static tell their own CPU seconds; of qdq it is what all the images take more than the first batch,
+which is steadier with more images. Rounds are interleaved, ratios are taken round by round, and the median is printed
+with the smallest and largest. Run it from the checkout, after ./dev build and ./dev package.
 """
+
 import argparse
 import os
 import re
@@ -44,16 +48,39 @@ def native_program():
     """The program itself where the system has its libraries, else through ./dev."""
     program = [str(ROOT / "build/native/qdq")]
     try:
-        return program if subprocess.run(program + ["--version"], capture_output=True).returncode == 0 else ["./dev", "qdq"]
+        return (
+            program
+            if subprocess.run([*program, "--version"], capture_output=True, check=False).returncode == 0
+            else ["./dev", "qdq"]
+        )
     except OSError:
         return ["./dev", "qdq"]
 
 
 def qdq(program, name, images, quantizer, batch):
     """(images per CPU second of calibration, the whole run)"""
+
     def job(limit):
-        return Run(program + ["quantize", f"build/bench/{name}.pt2", "--calibrate", f"build/bench/{name}.npz", "--batch-size", str(batch),
-                              "--limit", str(limit), "--quantizer", quantizer, "--threads", "1", "-o", f"build/bench/{name}.int8.pt2"])
+        return Run(
+            program
+            + [
+                "quantize",
+                f"build/bench/{name}.pt2",
+                "--calibrate",
+                f"build/bench/{name}.npz",
+                "--batch-size",
+                str(batch),
+                "--limit",
+                str(limit),
+                "--quantizer",
+                quantizer,
+                "--threads",
+                "1",
+                "-o",
+                f"build/bench/{name}.int8.pt2",
+            ]
+        )
+
     whole = job(images)
     first = min(job(batch).cpu, job(batch).cpu)
     return (images - batch) / (whole.cpu - first), whole
@@ -88,7 +115,10 @@ def main():
     ours = {"qdq native": native_program()}
     if not options.skip_node:
         ours["qdq Node"] = [options.node, "dist/cjs/node/cli.js"]
-    print(f"quantizer {options.quantizer}; {options.images} images, {options.rounds} interleaved rounds, one thread; CPU seconds")
+    print(
+        f"quantizer {options.quantizer}; {options.images} images, {options.rounds} interleaved rounds, one thread; "
+        "CPU seconds"
+    )
     for name in options.names:
         for batch in map(int, options.batches.split(",")):
             rows = {}
@@ -96,19 +126,26 @@ def main():
                 done = {"PyTorch": peer(torch, "torch", folder, name, options.images, options.quantizer, str(batch))}
                 if not options.skip_ort:
                     done["ONNX Runtime"] = peer(torch, "ort", folder, name, options.images)
-                done |= {who: qdq(program, name, options.images, options.quantizer, batch) for who, program in ours.items()}
+                done |= {
+                    who: qdq(program, name, options.images, options.quantizer, batch) for who, program in ours.items()
+                }
                 for who, result in done.items():
                     rows.setdefault(who, []).append(result)
             print(f"{name}, batch {batch}")
             for who, results in rows.items():
-                print(f"  {who:<12} {spread([rate for rate, _ in results])} images/s; whole process"
-                      f" {spread([run.cpu for _, run in results])} s, {max(run.memory for _, run in results):.0f} MB")
+                print(
+                    f"  {who:<12} {spread([rate for rate, _ in results])} images/s; whole process"
+                    f" {spread([run.cpu for _, run in results])} s, {max(run.memory for _, run in results):.0f} MB"
+                )
             for who in rows:
                 if who == "qdq native":
                     continue
                 ratios = [mine[0] / other[0] for mine, other in zip(rows["qdq native"], rows[who])]
                 whole = [other[1].cpu / mine[1].cpu for mine, other in zip(rows["qdq native"], rows[who])]
-                print(f"  native is {spread(ratios)} times as fast as {who}, {spread(whole)} times as a whole process", flush=True)
+                print(
+                    f"  native is {spread(ratios)} times as fast as {who}, {spread(whole)} times as a whole process",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """The peers of calibration.py: exports the models, and times the same job in PyTorch and in ONNX Runtime.
 
-  python3 calibration_torch.py export FOLDER            NAME.pt2, NAME.npz and NAME.onnx for every torchvision model of MODELS
-  python3 calibration_torch.py torch FOLDER NAME IMAGES QUANTIZER BATCH   .pt2 in, prepare, calibrate, convert, export, .pt2 out
-  python3 calibration_torch.py ort FOLDER NAME IMAGES   ONNX Runtime's quantize_static with MinMax, image after image
+  python3 calibration_torch.py export FOLDER
+      NAME.pt2, NAME.npz and NAME.onnx for every torchvision model of MODELS
+  python3 calibration_torch.py torch FOLDER NAME IMAGES QUANTIZER BATCH
+      .pt2 in, prepare, calibrate, convert, export, .pt2 out
+  python3 calibration_torch.py ort FOLDER NAME IMAGES
+      ONNX Runtime's quantize_static with MinMax, image after image
 
 The last two print the CPU seconds of the calibration alone (of ONNX Runtime: of the whole of quantize_static).
 """
+
 import os
 import sys
 import time
@@ -43,7 +47,9 @@ def export(folder):
         torch.export.save(program, f"{folder}/{name}.pt2")
         images = torch.randn(IMAGES, 3, 224, 224, generator=torch.Generator().manual_seed(1)).numpy()
         numpy.savez(f"{folder}/{name}.npz", x=images)
-        torch.onnx.export(model, (torch.randn(1, 3, 224, 224),), f"{folder}/{name}.onnx", input_names=["x"], dynamo=False)
+        torch.onnx.export(
+            model, (torch.randn(1, 3, 224, 224),), f"{folder}/{name}.onnx", input_names=["x"], dynamo=False
+        )
 
 
 def images_of(folder, name, count):
@@ -81,7 +87,13 @@ def quantize_by_torch(folder, name, count, quantizer, batch):
 def quantize_by_ort(folder, name, count):
     import onnx.reference  # noqa: F401  registers operators, and refuses to once onnxruntime has registered its own
     import onnxruntime
-    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        CalibrationMethod,
+        QuantFormat,
+        QuantType,
+        quantize_static,
+    )
 
     # The calibrator opens sessions of its own, and takes no options for them.
     session = onnxruntime.InferenceSession
@@ -102,8 +114,16 @@ def quantize_by_ort(folder, name, count):
             return None if image is None else {"x": image[None]}
 
     start = time.process_time()
-    quantize_static(f"{folder}/{name}.onnx", f"{folder}/{name}.ort.onnx", Images(), quant_format=QuantFormat.QDQ, per_channel=True,
-                    activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, calibrate_method=CalibrationMethod.MinMax)
+    quantize_static(
+        f"{folder}/{name}.onnx",
+        f"{folder}/{name}.ort.onnx",
+        Images(),
+        quant_format=QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+        calibrate_method=CalibrationMethod.MinMax,
+    )
     print(f"seconds {time.process_time() - start:.4f}")
 
 

@@ -1,6 +1,7 @@
-// Speed of the integer kernels. Convolutions: one line a problem of tests/unit/kernel/int8_problems.h, the best of several
-// runs, and its share of what the machine's dot product gives from registers, beyond which Winograd's transform goes. Then what surrounds
-// convolutions, in nanoseconds an element of the output. Runs natively and, built to WASM, in Node.
+// Speed of the integer kernels. Convolutions: one line a problem of tests/unit/kernel/int8_problems.h, the best of
+// several runs, and its share of what the machine's dot product gives from registers, beyond which Winograd's transform
+// goes. Then what surrounds convolutions, in nanoseconds an element of the output. Runs natively and, built to WASM, in
+// Node.
 // usage: int8_bench [--threads N] [--pairs] [FILTER]
 #include <algorithm>
 #include <chrono>
@@ -73,7 +74,9 @@ void time_steps(const std::string& filter) {
     f[i] = static_cast<float>(a[i]) * 0.05f - 4.0f;
   }
   for (size_t i = 0; i < gates.size(); ++i) gates[i] = static_cast<float>(i) / static_cast<float>(kChannels);
-  const auto u8_rows = [](const std::vector<uint8_t>& x) { return RealRows{reinterpret_cast<const std::byte*>(x.data()), false, 120, kChannels}; };
+  const auto u8_rows = [](const std::vector<uint8_t>& x) {
+    return RealRows{reinterpret_cast<const std::byte*>(x.data()), false, 120, kChannels};
+  };
   const auto f32_rows = [](const std::vector<float>& x, int64_t stride) {
     return RealRows{reinterpret_cast<const std::byte*>(x.data()), true, 0, stride};
   };
@@ -81,11 +84,11 @@ void time_steps(const std::string& filter) {
   q.zero_point = 10;
   Requantize silu = q, hardswish = q, silu_f = q, gelu = q;
   silu.activation = silu_f32;
-  silu.curve = Curve::kSilu;
+  silu.curve.kind = Activation::Kind::kSilu;
   hardswish.activation = hardswish_f32;
-  hardswish.curve = Curve::kHardSwish;
+  hardswish.curve.kind = Activation::Kind::kHardSwish;
   gelu.activation = gelu_f32;
-  gelu.curve = Curve::kGelu;
+  gelu.curve.kind = Activation::Kind::kGelu;
   gelu.out_is_float = true;
   silu_f = silu;
   silu_f.out_is_float = true;
@@ -102,8 +105,10 @@ void time_steps(const std::string& filter) {
     std::function<void()> run;
   };
   const Step steps[] = {
-      {"add u8 + u8", kCount, [&] { add_rows(u8_rows(a), 0.5f, u8_rows(b), 0.25f, kPixels, kChannels, q, out.data()); }},
-      {"gate f32 * f32", kCount, [&] { mul_rows(f32_rows(f, kChannels), f32_rows(gates, 0), 9.0f, kPixels, kChannels, q, out.data()); }},
+      {"add u8 + u8", kCount,
+       [&] { add_rows(u8_rows(a), 0.5f, u8_rows(b), 0.25f, kPixels, kChannels, q, out.data()); }},
+      {"gate f32 * f32", kCount,
+       [&] { mul_rows(f32_rows(f, kChannels), f32_rows(gates, 0), 9.0f, kPixels, kChannels, q, out.data()); }},
       {"quantize", kCount, [&] { convert_row(f32_rows(f, 0), 9.0f, kCount, q, out.data()); }},
       {"hard swish to u8", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, hardswish, out.data()); }},
       {"SiLU to u8", kCount, [&] { convert_row(f32_rows(f, 0), 1.0f, kCount, silu, out.data()); }},
@@ -112,12 +117,14 @@ void time_steps(const std::string& filter) {
       {"table of 256 values", kCount, [&] { map_u8(a.data(), kCount, full, out.data()); }},
       {"table of 128 values", kCount, [&] { map_u8(a.data(), kCount, half, out.data()); }},
       {"max pool 3x3 s2", 27 * 27 * kChannels, [&] { max_pool2d_u8(a.data(), 1, kChannels, pool, out.data()); }},
-      {"mean", kCount, [&] { sum_pixels_u8(a.data(), kSide, kSide * kChannels, kSide, kChannels, kChannels, 3, sums.data()); }},
+      {"mean", kCount,
+       [&] { sum_pixels_u8(a.data(), kSide, kSide * kChannels, kSide, kChannels, kChannels, 3, sums.data()); }},
       {"interleave planes", kCount, [&] { interleave_planes_u8(a.data(), 3, kCount / 3, out.data()); }},
   };
   for (const Step& step : steps) {
     if (std::string(step.name).find(filter) == std::string::npos) continue;
-    std::printf("%-26s %9.3f ns an element\n", step.name, best_seconds(step.run) * 1e9 / static_cast<double>(step.count));
+    std::printf("%-26s %9.3f ns an element\n", step.name,
+                best_seconds(step.run) * 1e9 / static_cast<double>(step.count));
     std::fflush(stdout);
   }
 }
@@ -145,11 +152,12 @@ int main(int argc, char** argv) {
       // The blocks of a ResNet and of a MobileNet end in a sum.
       const std::string name = std::string(p.name) + (with_residual ? " + residual" : "");
       if (name.find(filter) == std::string::npos) continue;
-      if (with_residual && std::strcmp(p.name, "resnet50 expand") != 0 && std::strcmp(p.name, "mobilenet project") != 0) continue;
+      if (with_residual && std::strcmp(p.name, "resnet50 expand") != 0 && std::strcmp(p.name, "mobilenet project") != 0)
+        continue;
       const double seconds = time_of(p, road, with_residual), rate = 2.0 * p.work() / seconds;
-      std::printf("%-28s %4dx%-3d %4d to %-4d k%d s%d g%-3d %9.3f ms %8.1f GOP/s %5.1f %%\n", name.c_str(), int(p.in_h), int(p.in_w),
-                  int(p.conv.in_channels), int(p.conv.out_channels), int(p.conv.kernel_h), int(p.conv.stride_h), int(p.conv.groups), seconds * 1e3,
-                  rate * 1e-9, 100.0 * rate / peak);
+      std::printf("%-28s %4dx%-3d %4d to %-4d k%d s%d g%-3d %9.3f ms %8.1f GOP/s %5.1f %%\n", name.c_str(), int(p.in_h),
+                  int(p.in_w), int(p.conv.in_channels), int(p.conv.out_channels), int(p.conv.kernel_h),
+                  int(p.conv.stride_h), int(p.conv.groups), seconds * 1e3, rate * 1e-9, 100.0 * rate / peak);
       std::fflush(stdout);
     }
   }

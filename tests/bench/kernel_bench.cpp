@@ -49,11 +49,13 @@ void measure(const std::string& name, double work, const char* unit, const std::
 std::vector<float> floats(int64_t n, float scale = 1.0f) {
   std::vector<float> x(static_cast<size_t>(n));
   uint32_t state = 1;
-  for (float& v : x) state = state * 1664525u + 1013904223u, v = (static_cast<float>(state >> 8) * 0x1p-23f - 1.0f) * scale;
+  for (float& v : x)
+    state = state * 1664525u + 1013904223u, v = (static_cast<float>(state >> 8) * 0x1p-23f - 1.0f) * scale;
   return x;
 }
 
-void conv(const char* name, int64_t batch, int64_t ic, int64_t oc, int64_t extent, int64_t k, int64_t stride, int64_t groups) {
+void conv(const char* name, int64_t batch, int64_t ic, int64_t oc, int64_t extent, int64_t k, int64_t stride,
+          int64_t groups) {
   Conv2d c{ic, oc, groups, k, k, stride, stride, k / 2, k / 2, 1, 1};
   const int64_t out = (extent + 2 * (k / 2) - k) / stride + 1;
   const auto x = floats(batch * ic * extent * extent), w = floats(oc * ic / groups * k * k), bias = floats(oc);
@@ -61,22 +63,30 @@ void conv(const char* name, int64_t batch, int64_t ic, int64_t oc, int64_t exten
   const PackedConv2d packed = pack_conv2d_f32(c, w.data());
   const double flops = 2.0 * static_cast<double>(batch * oc * out * out * (ic / groups) * k * k);
   char title[128];
-  std::snprintf(title, sizeof title, "conv %s %dx%d k%d s%d g%d %d b%d", name, int(ic), int(oc), int(k), int(stride), int(groups), int(extent),
-                int(batch));
-  measure(title, flops, "GFLOP/s", [&] { conv2d_f32(x.data(), batch, extent, extent, packed, bias.data(), out, out, y.data()); });
+  std::snprintf(title, sizeof title, "conv %s %dx%d k%d s%d g%d %d b%d", name, int(ic), int(oc), int(k), int(stride),
+                int(groups), int(extent), int(batch));
+  measure(title, flops, "GFLOP/s",
+          [&] { conv2d_f32(x.data(), batch, extent, extent, packed, bias.data(), out, out, y.data()); });
 }
 
 void gemms() {
-  for (auto [m, n, k] : {std::array<int64_t, 3>{512, 512, 512}, {197, 768, 768}, {197, 3072, 768}, {1, 1000, 512}, {8, 1000, 2048}, {197, 197, 64}}) {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{512, 512, 512},
+                         {197, 768, 768},
+                         {197, 3072, 768},
+                         {1, 1000, 512},
+                         {8, 1000, 2048},
+                         {197, 197, 64}}) {
     const auto a = floats(m * k), b = floats(k * n), bias = floats(n);
     std::vector<float> c(static_cast<size_t>(m * n));
     char title[128];
     std::snprintf(title, sizeof title, "gemm %dx%dx%d", int(m), int(n), int(k));
-    measure(title, 2.0 * static_cast<double>(m * n * k), "GFLOP/s",
-            [&] { gemm_f32(m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, bias.data(), BiasAxis::kColumn, c.data(), n); });
+    measure(title, 2.0 * static_cast<double>(m * n * k), "GFLOP/s", [&] {
+      gemm_f32(m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, bias.data(), BiasAxis::kColumn, c.data(), n);
+    });
     const PackedRows w = pack_rows({b.data(), k, 1}, n, k);
     std::snprintf(title, sizeof title, "linear %dx%dx%d", int(m), int(n), int(k));
-    measure(title, 2.0 * static_cast<double>(m * n * k), "GFLOP/s", [&] { linear_f32(a.data(), m, w, bias.data(), c.data()); });
+    measure(title, 2.0 * static_cast<double>(m * n * k), "GFLOP/s",
+            [&] { linear_f32(a.data(), m, w, bias.data(), c.data()); });
   }
 }
 
@@ -88,7 +98,9 @@ void arrays(int64_t n, const char* where) {
   std::vector<uint8_t> q(x.size());
   const double work = static_cast<double>(n);
   volatile float sink = 0;
-  const auto run = [&](const char* name, const std::function<void()>& f) { measure(std::string(name) + " " + where, work, "Gelem/s", f); };
+  const auto run = [&](const char* name, const std::function<void()>& f) {
+    measure(std::string(name) + " " + where, work, "Gelem/s", f);
+  };
   run("min_max", [&] { sink = min_max_f32(x.data(), n).max; });
   run("histogram", [&] { histogram_f32(x.data(), n, -1, 1, 2048, true, counts.data()); });
   run("histogram of relu", [&] { histogram_f32(relu.data(), n, 0, 1, 2048, true, counts.data()); });
@@ -104,7 +116,8 @@ void arrays(int64_t n, const char* where) {
   run("hardswish", [&] { hardswish_f32(x.data(), n, out.data()); });
   run("sum", [&] { sink = sum_f32(x.data(), n); });
   run("softmax rows of 1024", [&] { softmax_f32(x.data(), n / 1024, 1024, out.data()); });
-  run("layer_norm rows of 768", [&] { layer_norm_f32(x.data(), n / 768, 768, nullptr, nullptr, 1e-5f, out.data(), nullptr, nullptr); });
+  run("layer_norm rows of 768",
+      [&] { layer_norm_f32(x.data(), n / 768, 768, nullptr, nullptr, 1e-5f, out.data(), nullptr, nullptr); });
 }
 
 void pools() {
@@ -115,7 +128,8 @@ void pools() {
   measure("max_pool 3x3 s2 64x112", work, "Gout/s", [&] { max_pool2d_f32(x.data(), p, out.data()); });
   measure("avg_pool 3x3 s2 64x112", work, "Gout/s", [&] { avg_pool2d_f32(x.data(), p, out.data()); });
   Pool2d all{512, 7, 7, 1, 1};
-  measure("adaptive_avg_pool 512x7 to 1", 512 * 49, "Gelem/s", [&] { adaptive_avg_pool2d_f32(x.data(), all, out.data()); });
+  measure("adaptive_avg_pool 512x7 to 1", 512 * 49, "Gelem/s",
+          [&] { adaptive_avg_pool2d_f32(x.data(), all, out.data()); });
 }
 
 }  // namespace

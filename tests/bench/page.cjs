@@ -1,23 +1,31 @@
-// From dropping a model and images to its int8 .pt2, in Chromium and on the command line: seconds of the clock and of the processor.
+// From dropping a model and images to its int8 .pt2, in Chromium and on the command line: seconds of the clock and of
+// the processor.
 //   ./dev node tests/bench/page.cjs MODEL.pt2 IMAGES PREPROCESS.json [ROUNDS]
-// after `./dev test page` built both. The page runs from a server that isolates it (threads) and from one that does not.
+// after `./dev test page` built both. The page runs from a server that isolates it (threads) and from one that does
+// not.
 const { execFileSync } = require("node:child_process");
 const { readFileSync, readdirSync } = require("node:fs");
 const path = require("node:path");
 const { launch, openPage, plainServer, root, scratch, serve } = require("../page/page.js");
 
 const [model, images, preprocess, rounds = "3"] = process.argv.slice(2);
-const files = readdirSync(images).sort().map((name) => path.join(images, name)); // prettier-ignore
+const files = readdirSync(images)
+  .sort()
+  .map((name) => path.join(images, name)); // prettier-ignore
 const ticks = 100; // a second, in /proc
 
 // The processor's seconds of this process's descendants that run, by the names of their threads.
 function threads() {
   const read = (file) => {
     try {
-      const text = readFileSync(file, "latin1"),
-        end = text.lastIndexOf(")"),
-        fields = text.slice(end + 2).split(" ");
-      return { name: text.slice(text.indexOf("(") + 1, end), parent: fields[1], seconds: (Number(fields[11]) + Number(fields[12])) / ticks };
+      const text = readFileSync(file, "latin1");
+      const end = text.lastIndexOf(")");
+      const fields = text.slice(end + 2).split(" ");
+      return {
+        name: text.slice(text.indexOf("(") + 1, end),
+        parent: fields[1],
+        seconds: (Number(fields[11]) + Number(fields[12])) / ticks,
+      };
     } catch {
       return undefined; // it has ended
     }
@@ -48,8 +56,8 @@ async function inPage(url) {
   const { page } = await openPage(browser, url);
   // The page brings its module and draws itself before anybody has found a file.
   await page.waitForTimeout(2000);
-  const before = threads(),
-    began = performance.now();
+  const before = threads();
+  const began = performance.now();
   await page.setInputFiles("#model-file", model);
   await page.waitForSelector("#recipe tbody tr");
   const open = performance.now();
@@ -58,8 +66,8 @@ async function inPage(url) {
   const read = performance.now();
   await page.click("#start");
   await page.waitForSelector("#save-model");
-  const done = performance.now(),
-    clock = (done - began) / 1000;
+  const done = performance.now();
+  const clock = (done - began) / 1000;
   const names = {};
   let processor = 0;
   for (const [id, { name, seconds }] of threads()) {
@@ -67,16 +75,33 @@ async function inPage(url) {
     processor += used;
     names[name] = (names[name] ?? 0) + used;
   }
-  const worst = Object.entries(names).sort(([, a], [, b]) => b - a).slice(0, 4); // prettier-ignore
+  const worst = Object.entries(names)
+    .sort(([, a], [, b]) => b - a)
+    .slice(0, 4); // prettier-ignore
   const parts = [open - began, read - open, done - read].map((part) => (part / 1000).toFixed(2)).join(" + ");
   await browser.close();
-  return { clock, processor, note: `${parts}; ${worst.map(([name, seconds]) => `${name} ${seconds.toFixed(2)}`).join(", ")}` };
+  return {
+    clock,
+    processor,
+    note: `${parts}; ${worst.map(([name, seconds]) => `${name} ${seconds.toFixed(2)}`).join(", ")}`,
+  };
 }
 
 function natively(count) {
-  const job = ["quantize", model, "--calibrate", images, "--preprocess", preprocess, "--threads", count, "-o", path.join(scratch, "bench.pt2")];
-  const before = children(),
-    began = performance.now();
+  const job = [
+    "quantize",
+    model,
+    "--calibrate",
+    images,
+    "--preprocess",
+    preprocess,
+    "--threads",
+    count,
+    "-o",
+    path.join(scratch, "bench.pt2"),
+  ];
+  const before = children();
+  const began = performance.now();
   execFileSync(path.join(root, "build/native/qdq"), job, { stdio: "ignore" });
   return { clock: (performance.now() - began) / 1000, processor: children() - before, note: "" };
 }
@@ -89,8 +114,8 @@ const children = () => {
 const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 
 (async () => {
-  const isolated = await serve(),
-    plain = await plainServer("/");
+  const isolated = await serve();
+  const plain = await plainServer("/");
   const jobs = {
     "page, with threads": () => inPage(isolated.url),
     "page, one thread": () => inPage(plain.url),
@@ -98,7 +123,8 @@ const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
     "qdq quantize --threads 1": () => natively("1"),
   };
   const all = Object.fromEntries(Object.keys(jobs).map((name) => [name, []]));
-  for (let round = 0; round < Number(rounds); ++round) for (const [name, job] of Object.entries(jobs)) all[name].push(await job());
+  for (let round = 0; round < Number(rounds); ++round)
+    for (const [name, job] of Object.entries(jobs)) all[name].push(await job());
   for (const [name, results] of Object.entries(all)) {
     const of = (field) => median(results.map((result) => result[field])).toFixed(2);
     console.log(`${name}: ${of("clock")} s of the clock, ${of("processor")} s of the processor  ${results[0].note}`);

@@ -1,16 +1,17 @@
-// Latency of lowered models on WebAssembly, beside ONNX Runtime Web and LiteRT.js where their models are given; engines take turns in
-// every round, each in a process of its own: CPU time of one thread (in Chromium averages of five runs), or with more threads
-// time of the clock, which means something only on a machine that has nothing else to do.
+// Latency of lowered models on WebAssembly, beside ONNX Runtime Web and LiteRT.js where their models are given; engines
+// take turns in every round, each in a process of its own: CPU time of one thread (in Chromium averages of five runs),
+// or with more threads time of the clock, which means something only on a machine that has nothing else to do.
 //
-//   node wasm_latency.mjs [--rounds 5] [--runs 20] [--warm 2000] [--threads 1] [--shape 1,3,224,224] [--node PATH | --chromium PATH]
+//   node wasm_latency.mjs [--rounds 5] [--runs 20] [--warm 2000] [--threads 1] [--shape 1,3,224,224] [--node PATH |
+// --chromium PATH]
 //                         [--package FOLDER] [--npm NODE_MODULES [--onnx FOLDER] [--tflite FOLDER]] MODEL.pt2...
 //
-// --warm: milliseconds that are left out. --node: the Node to run, 24 or newer for relaxed SIMD (default: this one). --chromium: run in a
-// tab of this browser instead, cross-origin isolated. --package: the built package (default: dist). --npm: a node_modules with
-// onnxruntime-web and @litertjs/core. --onnx: a folder with NAME.qdq_u8s8.onnx for NAME.int8.pt2, NAME.dyn.onnx for NAME.dyn.pt2 and
-// NAME.onnx for NAME.pt2; --tflite: the same with NAME.int8.tflite, NAME.dyn.tflite and NAME.f32.tflite, whose images are channels last.
-// LiteRT.js has threads only in Chromium and with relaxed SIMD. Prints the median of the rounds' medians in ms. Build the package first
-// (./dev package).
+// --warm: milliseconds that are left out. --node: the Node to run, 24 or newer for relaxed SIMD (default: this one).
+// --chromium: run in a tab of this browser instead, cross-origin isolated. --package: the built package (default:
+// dist). --npm: a node_modules with onnxruntime-web and @litertjs/core. --onnx: a folder with NAME.qdq_u8s8.onnx for
+// NAME.int8.pt2, NAME.dyn.onnx for NAME.dyn.pt2 and NAME.onnx for NAME.pt2; --tflite: the same with NAME.int8.tflite,
+// NAME.dyn.tflite and NAME.f32.tflite, whose images are channels last. LiteRT.js has threads only in Chromium and with
+// relaxed SIMD. Prints the median of the rounds' medians in ms. Build the package first (./dev package).
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -19,12 +20,17 @@ import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { runInThisContext } from "node:vm";
 
-const here = fileURLToPath(import.meta.url), root = join(dirname(here), "../..");
+const here = fileURLToPath(import.meta.url);
+const root = join(dirname(here), "../..");
 const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
-const cpu = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };
+const cpu = () => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+};
 // The kind of a model: the word between its name and .pt2.
 const kindOf = (model) => ({ "": "f32", dyn: "dyn" })[basename(model).split(".").slice(1, -1).join(".")] ?? "int8";
-const peerFile = (folder, endings) => (model) => folder === undefined ? "" : join(folder, basename(model).split(".")[0] + endings[kindOf(model)]);
+const peerFile = (folder, endings) => (model) =>
+  folder === undefined ? "" : join(folder, basename(model).split(".")[0] + endings[kindOf(model)]);
 const onnxEndings = { f32: ".onnx", dyn: ".dyn.onnx", int8: ".qdq_u8s8.onnx" };
 const tfliteEndings = { f32: ".f32.tflite", dyn: ".dyn.tflite", int8: ".int8.tflite" };
 
@@ -45,30 +51,41 @@ async function runOfLiteRt(build, model, { npm }, data, shape) {
   globalThis.importScripts = (url) => runInThisContext(readFileSync(url, "utf8"), { filename: url });
   const { loadLiteRt, loadAndCompile, Tensor } = await import(pathToFileURL(join(npm, "@litertjs/core/dist/index.js")));
   await loadLiteRt(scripts + build);
-  const compiled = await loadAndCompile(new Uint8Array(readFileSync(model)), { accelerator: "wasm", cpuOptions: { numThreads: 1 } });
+  const compiled = await loadAndCompile(new Uint8Array(readFileSync(model)), {
+    accelerator: "wasm",
+    cpuOptions: { numThreads: 1 },
+  });
   const input = new Tensor(data, shape.length === 4 ? [shape[0], shape[2], shape[3], shape[1]] : shape);
   return async () => {
     const outputs = Object.values(await compiled.run(input));
-    for (const output of outputs) output.toTypedArray().slice(), output.delete();
+    for (const output of outputs) {
+      output.toTypedArray().slice();
+      output.delete();
+    }
   };
 }
 
 async function runOfQdq(engine, model, { package: dist, threads }, data, shape) {
   const { configure, loadPt2, lower, tensor } = await import(pathToFileURL(join(dist, "esm/node/index.js")));
   configure({ wasm: pathToFileURL(join(dist, engine)), threads });
-  const session = lower(await loadPt2(readFileSync(model))), input = tensor(data, shape);
+  const session = lower(await loadPt2(readFileSync(model)));
+  const input = tensor(data, shape);
   return () => session.run([input]);
 }
 
 // Runs one model in this process and prints its median.
 async function work(engine, model, options) {
-  const { runs, warm, threads, shape } = options, clock = threads > 1 ? () => performance.now() : cpu;
+  const { runs, warm, threads, shape } = options;
+  const clock = threads > 1 ? () => performance.now() : cpu;
   const data = Float32Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => Math.sin(i * 0.37));
-  const run = engine === "ort" ? await runOfOrt(model, options, data, shape)
-    : engine.startsWith("litert") ? await runOfLiteRt(engine + "_internal.js", model, options, data, shape)
-    : await runOfQdq(engine, model, options, data, shape);
+  const run =
+    engine === "ort"
+      ? await runOfOrt(model, options, data, shape)
+      : engine.startsWith("litert")
+        ? await runOfLiteRt(`${engine}_internal.js`, model, options, data, shape)
+        : await runOfQdq(engine, model, options, data, shape);
   // Engines compile hot functions in threads of their own, whose time counts: the beginning is left out.
-  for (const end = clock() + warm; clock() < end;) await run();
+  for (const end = clock() + warm; clock() < end; ) await run();
   const times = [];
   for (let i = 0; i < runs; ++i) {
     const begin = clock();
@@ -76,7 +93,7 @@ async function work(engine, model, options) {
     times.push(clock() - begin);
   }
   console.log(median(times));
-  process.exit(0);  // LiteRT.js's environment would keep the process alive, and ONNX Runtime's threads
+  process.exit(0); // LiteRT.js's environment would keep the process alive, and ONNX Runtime's threads
 }
 
 // Runs one model in a Node of its own.
@@ -89,7 +106,8 @@ function measureInNode(engine, model, options) {
 // Answers with the files that a page needs; `state.model` is the one at /model.
 async function serve(state, { npm, package: dist }) {
   const page = `<!doctype html><title>latency</title><link rel="icon" href="data:,"><body>
-    <script type="importmap">{ "imports": { "@litertjs/wasm-utils": "/npm/@litertjs/wasm-utils/dist/index.js" } }</script></body>`;
+    <script type="importmap">{ "imports": {
+      "@litertjs/wasm-utils": "/npm/@litertjs/wasm-utils/dist/index.js" } }</script></body>`;
   const types = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm" };
   const folders = { npm, package: dist, bench: dirname(here) };
   const server = createServer(({ url }, response) => {
@@ -97,7 +115,11 @@ async function serve(state, { npm, package: dist }) {
     const file = folder === "model" ? state.model : folders[folder] && join(folders[folder], rest);
     if (folder !== "" && !(file && existsSync(file))) return response.writeHead(404).end();
     const type = folder === "" ? "text/html" : (types[extname(file)] ?? "application/octet-stream");
-    response.writeHead(200, { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "content-type": type });
+    response.writeHead(200, {
+      "cross-origin-opener-policy": "same-origin",
+      "cross-origin-embedder-policy": "require-corp",
+      "content-type": type,
+    });
     response.end(folder === "" ? page : readFileSync(file));
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -107,19 +129,25 @@ async function serve(state, { npm, package: dist }) {
 // Gives a function that runs one model in a tab of its own.
 async function openChromium(options) {
   const { chromium } = await import("playwright-core");
-  const state = {}, server = await serve(state, options);
+  const state = {};
+  const server = await serve(state, options);
   const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox", "--disable-gpu"] });
   const measure = async (engine, model) => {
     state.model = model;
-    const context = await browser.newContext(), page = await context.newPage();
+    const context = await browser.newContext();
+    const page = await context.newPage();
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
-    await page.evaluate(async ([name, settings]) => {
-      globalThis.bench = await import("/bench/wasm_latency_page.mjs");
-      await bench.prepare(name, settings);
-    }, [engine, options]);
+    await page.evaluate(
+      async ([name, settings]) => {
+        globalThis.bench = await import("/bench/wasm_latency_page.mjs");
+        await bench.prepare(name, settings);
+      },
+      [engine, options],
+    );
     const devtools = await context.newCDPSession(page);
     await devtools.send("Performance.enable");
-    const cpuOfThread = async () => 1000 * (await devtools.send("Performance.getMetrics")).metrics.find(({ name }) => name === "ThreadTime").value;
+    const cpuOfThread = async () =>
+      1000 * (await devtools.send("Performance.getMetrics")).metrics.find(({ name }) => name === "ThreadTime").value;
     const times = [];
     // Five runs a call, which itself takes a while.
     for (let i = 0; i < options.runs; i += 5) {
@@ -130,12 +158,24 @@ async function openChromium(options) {
     await context.close();
     return median(times);
   };
-  const close = async () => (await browser.close(), server.close());
+  const close = async () => {
+    await browser.close();
+    server.close();
+  };
   return { measure, close };
 }
 
-const args = process.argv.slice(2), models = [];
-const options = { rounds: 5, runs: 20, warm: 2000, threads: 1, shape: "1,3,224,224", node: process.execPath, package: join(root, "dist") };
+const args = process.argv.slice(2);
+const models = [];
+const options = {
+  rounds: 5,
+  runs: 20,
+  warm: 2000,
+  threads: 1,
+  shape: "1,3,224,224",
+  node: process.execPath,
+  package: join(root, "dist"),
+};
 if (args[0] === "--work") {
   await work(args[1], args[2], JSON.parse(args[3]));
 } else {
@@ -146,8 +186,11 @@ if (args[0] === "--work") {
   }
   for (const name of ["rounds", "runs", "warm", "threads"]) options[name] = Number(options[name]);
   options.shape = options.shape.split(",").map(Number);
-  const onnx = peerFile(options.onnx, onnxEndings), tflite = peerFile(options.tflite, tfliteEndings);
-  const own = options.threads > 1 ? "qdq-threads" : "qdq", itself = (model) => model, never = () => "";
+  const onnx = peerFile(options.onnx, onnxEndings);
+  const tflite = peerFile(options.tflite, tfliteEndings);
+  const own = options.threads > 1 ? "qdq-threads" : "qdq";
+  const itself = (model) => model;
+  const never = () => "";
   // The last two are LiteRT.js's names for its builds with relaxed SIMD and without.
   const engines = {
     [`${own}-relaxed.wasm`]: itself,
@@ -156,7 +199,8 @@ if (args[0] === "--work") {
     litert_wasm: options.threads > 1 && !options.chromium ? never : tflite,
     litert_wasm_compat: options.threads > 1 ? never : tflite,
   };
-  const { measure, close } = options.chromium ? await openChromium(options)
+  const { measure, close } = options.chromium
+    ? await openChromium(options)
     : { measure: (engine, model) => measureInNode(engine, model, options), close() {} };
   console.log(["model", ...Object.keys(engines)].join("\t"));
   for (const model of models) {
@@ -166,7 +210,11 @@ if (args[0] === "--work") {
         if (existsSync(fileOf(model))) found[engine].push(await measure(engine, fileOf(model)));
       }
     }
-    console.log([basename(model), ...Object.values(found).map((times) => (times.length ? median(times).toFixed(2) : "-"))].join("\t"));
+    console.log(
+      [basename(model), ...Object.values(found).map((times) => (times.length ? median(times).toFixed(2) : "-"))].join(
+        "\t",
+      ),
+    );
   }
   await close();
 }

@@ -8,12 +8,14 @@
 #include <fstream>
 
 #include "base/parallel.h"
+#include "format/image.h"
 #include "qdq.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
 
-const std::filesystem::path kShapes = std::filesystem::path(QDQ_SOURCE_DIR) / "examples" / "shapes";
+const std::filesystem::path kShapes = std::filesystem::path(kSourceDir) / "examples" / "shapes";
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -53,7 +55,8 @@ void expect_same_predictions(const Program& program) {
   for (int i = 0; i < kImages; ++i) {
     const Tensor x = image("test", i);
     const Tensor found = fused.run({{x}})[0].contiguous(), expected = plain.run({{x}})[0].contiguous();
-    // Quantized logits can tie (image 36 of XNNPACK's test set has two equal largest ones): then either class is the graph's answer.
+    // Quantized logits can tie (image 36 of XNNPACK's test set has two equal largest ones): then either class is the
+    // graph's answer.
     same += expected.data<float>()[best_of(found)] == expected.data<float>()[best_of(expected)];
     for (int64_t j = 0; j < found.numel(); ++j) {
       largest = std::max(largest, std::fabs(expected.data<float>()[j]));

@@ -1,5 +1,6 @@
-// Throws wrong arguments at every operator: calls of the golden data with arguments exchanged, reshaped, retyped, left out. Whatever comes,
-// an operator either refuses it with a clear error or gives exactly the shapes and dtypes that it infers.
+// Throws wrong arguments at every operator: calls of the golden data with arguments exchanged, reshaped, retyped, left
+// out. Whatever comes, an operator either refuses it with a clear error or gives exactly the shapes and dtypes that it
+// infers.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -131,7 +132,8 @@ TEST(OpContract, WrongArgumentsAreRefused) {
     Mutator mutator(seed + i);
     const Json& entry = cases[mutator.below(cases.size())];
     const std::string what = outcome(entry, mutator);
-    if (!what.empty()) wrong.emplace(entry["op"].get<std::string>(), concat(what, "; QDQ_SEED=", seed + i, " repeats it"));
+    if (!what.empty())
+      wrong.emplace(entry["op"].get<std::string>(), concat(what, "; QDQ_SEED=", seed + i, " repeats it"));
   }
   for (const auto& [op, what] : wrong) ADD_FAILURE() << op << ": " << what;
 }

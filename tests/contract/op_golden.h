@@ -9,6 +9,7 @@
 #include "format/json.h"
 #include "format/npz.h"
 #include "op/op.h"
+#include "source_dir.h"
 
 namespace qdq {
 
@@ -25,9 +26,10 @@ inline format::Bytes read_file(const std::string& path) {
 class Golden {
  public:
   Golden() {
-    const std::string folder = QDQ_SOURCE_DIR "/tests/golden/op/";
+    const std::string folder = std::string(kSourceDir) + "/tests/golden/op/";
     json_ = format::parse_json(format::text_of(read_file(folder + "cases.json")), "cases.json");
-    for (format::NamedTensor& array : format::read_npz(read_file(folder + "data.npz"))) arrays_[array.name] = array.tensor;
+    for (format::NamedTensor& array : format::read_npz(read_file(folder + "data.npz")))
+      arrays_[array.name] = array.tensor;
   }
   const Json& json() const { return json_; }
 
@@ -58,7 +60,8 @@ class Golden {
     if (json.contains("dtype")) return *dtype_from_name(json["dtype"].get<std::string>());
     if (json.contains("device")) return Device{json["device"].get<std::string>()};
     if (json.contains("layout")) return Layout::kStrided;
-    if (json.contains("memory_format")) return json["memory_format"] == "preserve_format" ? MemoryFormat::kPreserve : MemoryFormat::kContiguous;
+    if (json.contains("memory_format"))
+      return json["memory_format"] == "preserve_format" ? MemoryFormat::kPreserve : MemoryFormat::kContiguous;
     fail(ErrorCode::kInternal, "an argument of the golden data is not known: ", json.dump());
   }
 
@@ -90,7 +93,8 @@ inline MetaValue meta_of(const Value& value, const Json& json, std::optional<int
           return meta;
         } else if constexpr (std::is_same_v<U, Value::List>) {
           MetaValue::List list;
-          for (size_t i = 0; i < held.size(); ++i) list.push_back(meta_of(held[i], batch && json.is_array() ? json[i] : Json(), batch));
+          for (size_t i = 0; i < held.size(); ++i)
+            list.push_back(meta_of(held[i], batch && json.is_array() ? json[i] : Json(), batch));
           return list;
         } else if constexpr (std::is_same_v<U, int64_t>) {
           if (batch && json.is_object() && json.contains("batch")) {
@@ -116,7 +120,8 @@ struct Arguments {
   }
   MetaValue infer(const OpDef& op, const Json& entry, std::optional<int64_t>* batch) const {
     std::vector<MetaValue> metas;
-    for (size_t i = 0; i < args.size(); ++i) metas.push_back(meta_of(args[i], batch ? entry["args"][i] : Json(), batch));
+    for (size_t i = 0; i < args.size(); ++i)
+      metas.push_back(meta_of(args[i], batch ? entry["args"][i] : Json(), batch));
     std::vector<std::pair<std::string, MetaValue>> named;
     for (const auto& [name, value] : kwargs) named.emplace_back(name, meta_of(value, Json(), nullptr));
     return op.infer(Call<TensorMeta>(op, std::move(metas), std::move(named)));
@@ -129,10 +134,13 @@ inline std::string difference(const MetaValue& inferred, const Value& found, int
   if (const Tensor* tensor = found.get_if<Tensor>()) {
     const TensorMeta* meta = inferred.get_if<TensorMeta>();
     if (meta == nullptr) return "no tensor";
-    if (meta->dtype != tensor->dtype()) return concat("dtype ", to_string(meta->dtype), ", evaluated ", to_string(tensor->dtype()));
+    if (meta->dtype != tensor->dtype())
+      return concat("dtype ", to_string(meta->dtype), ", evaluated ", to_string(tensor->dtype()));
     Shape sizes;
     for (const SymInt& size : meta->sizes) sizes.push_back(size.evaluate(symbols).value_or(-1));
-    return sizes == tensor->sizes() ? "" : concat("shape ", to_string(meta->sizes), ", evaluated ", to_string(tensor->sizes()));
+    return sizes == tensor->sizes()
+               ? ""
+               : concat("shape ", to_string(meta->sizes), ", evaluated ", to_string(tensor->sizes()));
   }
   if (const auto* list = found.get_if<Value::List>()) {
     const auto* metas = inferred.get_if<MetaValue::List>();

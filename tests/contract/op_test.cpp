@@ -1,5 +1,5 @@
-// Walks the operator table and holds every entry against PyTorch: its schema, what it computes, what it infers, what it aliases.
-// The data is tests/golden/op, made by tests/golden/make_op.py.
+// Walks the operator table and holds every entry against PyTorch: its schema, what it computes, what it infers, what it
+// aliases. The data is tests/golden/op, made by tests/golden/make_op.py.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,11 +12,15 @@ namespace {
 
 // "" or what is wrong.
 std::string difference(const Tensor& found, const Tensor& wanted, const Json& tolerance) {
-  if (found.dtype() != wanted.dtype()) return concat("dtype ", to_string(found.dtype()), ", wanted ", to_string(wanted.dtype()));
-  if (found.sizes() != wanted.sizes()) return concat("shape ", to_string(found.sizes()), ", wanted ", to_string(wanted.sizes()));
+  if (found.dtype() != wanted.dtype())
+    return concat("dtype ", to_string(found.dtype()), ", wanted ", to_string(wanted.dtype()));
+  if (found.sizes() != wanted.sizes())
+    return concat("shape ", to_string(found.sizes()), ", wanted ", to_string(wanted.sizes()));
   const bool exact = tolerance.is_null() || !is_floating(found.dtype());
   if (exact && !is_floating(found.dtype()))
-    return bitwise_equal(found, wanted) ? "" : concat("other integers, first ", found.contiguous().to(DType::kF64).data<double>()[0]);
+    return bitwise_equal(found, wanted)
+               ? ""
+               : concat("other integers, first ", found.contiguous().to(DType::kF64).data<double>()[0]);
   const Tensor a = found.to(DType::kF64).contiguous(), b = wanted.to(DType::kF64).contiguous();
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = a.data<double>()[i], y = b.data<double>()[i];
@@ -28,10 +32,13 @@ std::string difference(const Tensor& found, const Tensor& wanted, const Json& to
 }
 
 std::string difference(const Value& found, const Value& wanted, const Json& tolerance) {
-  if (found.variant().index() != wanted.variant().index()) return concat("kind ", found.variant().index(), ", wanted ", wanted.variant().index());
+  if (found.variant().index() != wanted.variant().index())
+    return concat("kind ", found.variant().index(), ", wanted ", wanted.variant().index());
   if (const Tensor* tensor = found.get_if<Tensor>()) return difference(*tensor, *wanted.get_if<Tensor>(), tolerance);
-  if (const int64_t* integer = found.get_if<int64_t>()) return *integer == *wanted.get_if<int64_t>() ? "" : concat("the number ", *integer);
-  if (const double* number = found.get_if<double>()) return *number == *wanted.get_if<double>() ? "" : concat("the number ", *number);
+  if (const int64_t* integer = found.get_if<int64_t>())
+    return *integer == *wanted.get_if<int64_t>() ? "" : concat("the number ", *integer);
+  if (const double* number = found.get_if<double>())
+    return *number == *wanted.get_if<double>() ? "" : concat("the number ", *number);
   if (const bool* boolean = found.get_if<bool>()) return *boolean == *wanted.get_if<bool>() ? "" : "the other bool";
   if (const auto* list = found.get_if<Value::List>()) {
     const auto& others = *wanted.get_if<Value::List>();
@@ -67,7 +74,8 @@ void check_case(const Json& entry) {
     const std::string key = std::to_string(i);
     const bool written = entry.contains("after") && entry["after"].contains(key);
     const size_t wanted = written ? entry["after"][key].get<size_t>() : entry["args"][i]["t"].get<size_t>();
-    EXPECT_EQ(difference(*tensor, golden().tensor(wanted), written ? tolerance : Json()), "") << "argument " << i << " after the call";
+    EXPECT_EQ(difference(*tensor, golden().tensor(wanted), written ? tolerance : Json()), "")
+        << "argument " << i << " after the call";
   }
   const Tensor* result = found.get_if<Tensor>();
   if (entry.contains("alias") && result && self && result->numel() > 0) {

@@ -7,7 +7,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   qdq::fuzz::refusable([&] {
     const qdq::Program program = qdq::load_onnx(qdq::fuzz::input(data, size));
-    qdq::verify(program);
+    qdq::verify_program(program);
     qdq::save_pt2(program);
     qdq::load_onnx(qdq::save_onnx(program));
   });

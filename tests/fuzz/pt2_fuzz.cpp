@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const qdq::Program program = qdq::load_pt2(qdq::fuzz::input(data, size));
     std::vector<std::byte> saved;
     try {
-      qdq::verify(program);
+      qdq::verify_program(program);
       saved = qdq::save_pt2(program);
     } catch (const qdq::Error& error) {
       if (error.code == qdq::ErrorCode::kUnsupported) throw;

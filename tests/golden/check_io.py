@@ -3,20 +3,27 @@
     QDQ_RESAVE_FROM=FROM QDQ_RESAVE_TO=TO io_test --gtest_filter=SavePt2.WritesFilesForPyTorch
     python3 check_io.py FROM TO
 
-Both programs of a pair get the same random inputs, twice, and must give the same bits; buffers that they change must agree too. A file
-that this PyTorch cannot load, such as the archives of newer ones, is compared with the model.pt2 or NAME.pt2 beside it.
+Both programs of a pair get the same random inputs, twice, and must give the same bits; buffers that they change must
+agree too. A file that this PyTorch cannot load, such as the archives of newer ones, is compared with the model.pt2 or
+NAME.pt2 beside it.
 """
+
 import pathlib
 import sys
 import warnings
 
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401  registers quantized_decomposed
+import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
 from torch.utils import _pytree as pytree
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
-TWINS = {"model_torch2.14": "model", "shared_archive": "shared", "shared_archive28": "shared", "arguments_archive": "arguments"}
+TWINS = {
+    "model_torch2.14": "model",
+    "shared_archive": "shared",
+    "shared_archive28": "shared",
+    "arguments_archive": "arguments",
+}
 
 
 def load(path):
@@ -50,7 +57,11 @@ def example(ep):
 
 def same(a, b):
     if isinstance(a, torch.Tensor):
-        return a.dtype == b.dtype and a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) if a.dtype.is_floating_point else torch.equal(a, b)
+        return (
+            a.dtype == b.dtype and a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+            if a.dtype.is_floating_point
+            else torch.equal(a, b)
+        )
     return a == b
 
 

@@ -3,6 +3,7 @@ torchvision make of them.
 
 Run in this folder with Pillow 11.1.0 and torchvision 0.21.0.
 """
+
 import numpy as np
 import PIL
 import torchvision
@@ -31,7 +32,12 @@ def planes(picture):
 
 decoded = np.asarray(Image.open("format/gradient.jpg").convert("RGB"))
 arrays = {"pixels": pixels, "jpeg": decoded, "gray": planes(image.convert("L"))}
-for name, filter in (("nearest", Image.NEAREST), ("bilinear", Image.BILINEAR), ("bicubic", Image.BICUBIC), ("area", Image.BOX)):
+for name, filter in (
+    ("nearest", Image.NEAREST),
+    ("bilinear", Image.BILINEAR),
+    ("bicubic", Image.BICUBIC),
+    ("area", Image.BOX),
+):
     arrays[name + "_down"] = planes(image.resize((13, 11), filter))
     arrays[name + "_up"] = planes(image.resize((50, 41), filter))
 arrays["short_side"] = planes(F.resize(image, 17))

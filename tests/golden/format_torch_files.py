@@ -2,6 +2,7 @@
 
 Run in this folder with PyTorch 2.6.0.
 """
+
 from collections import OrderedDict
 
 import torch

@@ -2,6 +2,7 @@
 
 Made with PyTorch 2.6.0 on a CPU, one thread.
 """
+
 import numpy as np
 import torch
 import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
@@ -70,4 +71,7 @@ zero_points = torch.arange(7, dtype=torch.int64) - 3
 s8 = ops.quantize_per_channel(channels, scales, zero_points, 1, -128, 127, torch.int8)
 show("quantize_channels", s8)
 show("dequantize_channels", ops.dequantize_per_channel(s8, scales, zero_points, 1, -128, 127, torch.int8))
-show("fake_quantize_channels", torch.fake_quantize_per_channel_affine(channels, scales, zero_points.to(torch.int32), 1, -128, 127))
+show(
+    "fake_quantize_channels",
+    torch.fake_quantize_per_channel_affine(channels, scales, zero_points.to(torch.int32), 1, -128, 127),
+)

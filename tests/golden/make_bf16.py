@@ -1,8 +1,11 @@
-"""Writes tests/golden/bf16: two small random networks, float and quantized, and what PyTorch 2.6 computes of them in float32 and in bfloat16.
+"""Writes tests/golden/bf16: two small random networks, float and quantized, and what PyTorch 2.6 computes of them in
+float32 and in bfloat16.
 
-Run with PyTorch 2.6 in this folder: python3 make_bf16.py. NAME.pt2 is the exported model, NAME.int8.pt2 what convert_pt2e makes of it with the
-X86 recipe; bf16.json has their inputs, their outputs and those under torch.autocast("cpu", torch.bfloat16).
+Run with PyTorch 2.6 in this folder: python3 make_bf16.py. NAME.pt2 is the exported model, NAME.int8.pt2 what
+convert_pt2e makes of it with the X86 recipe; bf16.json has their inputs, their outputs and those under
+torch.autocast("cpu", torch.bfloat16).
 """
+
 import json
 import pathlib
 import sys
@@ -16,7 +19,7 @@ from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
 from pt2_layout import save_without_traces
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from positional import positional  # noqa: E402
+from positional import positional
 
 OUT = pathlib.Path(__file__).parent / "bf16"
 torch.set_num_threads(1)
@@ -61,14 +64,21 @@ def outputs_of(model, x):
     with torch.no_grad():
         plain = model(x)
         with torch.autocast("cpu", torch.bfloat16):
-            return {"f32": plain.flatten().tolist(), "bf16": model(x).float().flatten().tolist(), "shape": list(plain.shape)}
+            return {
+                "f32": plain.flatten().tolist(),
+                "bf16": model(x).float().flatten().tolist(),
+                "shape": list(plain.shape),
+            }
 
 
 def main():
     OUT.mkdir(exist_ok=True)
     torch.manual_seed(5)
     facts = {}
-    for name, model, x in (("mobile", Mobile(), torch.randn(2, 3, 16, 16)), ("transformer", Transformer(), torch.randn(2, 6, 12))):
+    for name, model, x in (
+        ("mobile", Mobile(), torch.randn(2, 3, 16, 16)),
+        ("transformer", Transformer(), torch.randn(2, 6, 12)),
+    ):
         for module in model.modules():
             if isinstance(module, nn.BatchNorm2d):
                 nn.init.uniform_(module.weight, 0.5, 1.5), nn.init.uniform_(module.bias, -0.5, 0.5)
@@ -81,8 +91,18 @@ def main():
             prepared(x)
         converted = convert_pt2e(prepared)
         save_without_traces(torch.export.export_for_training(converted, (x,), strict=False), OUT / f"{name}.int8.pt2")
-        facts[name] = {"input": x.flatten().tolist(), "input_shape": list(x.shape), "float": outputs_of(model, x), "int8": outputs_of(converted, x)}
-        print({kind: max(abs(a - b) for a, b in zip(facts[name][kind]["f32"], facts[name][kind]["bf16"])) for kind in ("float", "int8")})
+        facts[name] = {
+            "input": x.flatten().tolist(),
+            "input_shape": list(x.shape),
+            "float": outputs_of(model, x),
+            "int8": outputs_of(converted, x),
+        }
+        print(
+            {
+                kind: max(abs(a - b) for a, b in zip(facts[name][kind]["f32"], facts[name][kind]["bf16"]))
+                for kind in ("float", "int8")
+            }
+        )
     (OUT / "bf16.json").write_text(json.dumps(facts) + "\n")
 
 

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Cases of FX graph mode in the form that `qdq conformance` runs: for every model below what PyTorch's prepare_fx, convert_to_reference_fx
-and convert_fx make of it, and the same model exported.
+"""Cases of FX graph mode in the form that `./dev conformance` runs: for every model below what PyTorch's prepare_fx,
+convert_to_reference_fx and convert_fx make of it, and the same model exported.
 
-  python3 tests/golden/make_fx.py FOLDER [name ...]      in a Python with PyTorch 2.6; the tests run those that lie in tests/golden/fx
+  python3 tests/golden/make_fx.py FOLDER [name ...]      in a Python with PyTorch 2.6
+
+The tests run those that lie in tests/golden/fx.
 """
+
 import copy
 import json
 import pathlib
@@ -15,10 +18,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.ao.quantization import qconfig as named_qconfigs
+from torch.ao.quantization.fake_quantize import FakeQuantizeBase
 from torch.ao.quantization.fx.tracer import QuantizationTracer
 from torch.ao.quantization.observer import _is_activation_post_process
-from torch.ao.quantization.fake_quantize import FakeQuantizeBase
-from torch.ao.quantization.qconfig_mapping import QConfigMapping, get_default_qat_qconfig_mapping, get_default_qconfig_mapping
+from torch.ao.quantization.qconfig_mapping import (
+    QConfigMapping,
+    get_default_qat_qconfig_mapping,
+    get_default_qconfig_mapping,
+)
 from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_fx, prepare_fx, prepare_qat_fx
 
 warnings.filterwarnings("ignore")
@@ -28,7 +35,7 @@ def text_of(target):
     if isinstance(target, str):
         return target
     module, name = target.__module__ or "torch", target.__name__
-    return f"{ {'_operator': 'operator', 'torch._VariableFunctions': 'torch'}.get(module, module)}.{name}"
+    return f"{ {'_operator': 'operator', 'torch._VariableFunctions': 'torch'}.get(module, module) }.{name}"
 
 
 def json_of(value):
@@ -91,15 +98,25 @@ def observers_of(prepared):
     out = []
     for number, nodes in enumerate(groups.values()):
         module = prepared.get_submodule(nodes[0].target)
-        out.append({"id": number, **observer_of(module), "inserted_as": [node.name for node in nodes], "state": state_of(module)})
+        out.append(
+            {
+                "id": number,
+                **observer_of(module),
+                "inserted_as": [node.name for node in nodes],
+                "state": state_of(module),
+            }
+        )
     return out
 
 
 def weight_of(weight, key, arrays):
     scheme = str(weight.qscheme())[6:]
     if scheme.startswith("per_channel"):
-        out = {"scale": numbers(weight.q_per_channel_scales().float()), "zero_point": numbers(weight.q_per_channel_zero_points()),
-               "axis": weight.q_per_channel_axis()}
+        out = {
+            "scale": numbers(weight.q_per_channel_scales().float()),
+            "zero_point": numbers(weight.q_per_channel_zero_points()),
+            "axis": weight.q_per_channel_axis(),
+        }
     else:
         out = {"scale": [weight.q_scale()], "zero_point": [weight.q_zero_point()], "axis": 0}
     arrays[key] = weight.int_repr().numpy()
@@ -110,7 +127,11 @@ def reference_modules(model, arrays):
     out = []
     for name, module in model.named_modules():
         entry = {"name": name, "type": f"{type(module).__module__}.{type(module).__name__}"}
-        if hasattr(module, "get_quantized_weight") and module.weight_dtype in (torch.qint8, torch.quint8, torch.quint4x2):
+        if hasattr(module, "get_quantized_weight") and module.weight_dtype in (
+            torch.qint8,
+            torch.quint8,
+            torch.quint4x2,
+        ):
             entry["weight"] = weight_of(module.get_quantized_weight(), f"reference_{name}_weight", arrays)
         out.append(entry)
     return out[1:]
@@ -138,10 +159,14 @@ def difference(a, b, unit):
 
 def units_of(reference, outputs):
     """The scale of the quantizer behind each output, else 1/255 of its range."""
-    results = [n for n in reference.graph.nodes if n.op == "output"][0].args[0]
+    results = next(n for n in reference.graph.nodes if n.op == "output").args[0]
     out = []
     for node, value in zip(flat(results), outputs):
-        if node.op == "call_method" and node.target == "dequantize" and node.args[0].target is torch.quantize_per_tensor:
+        if (
+            node.op == "call_method"
+            and node.target == "dequantize"
+            and node.args[0].target is torch.quantize_per_tensor
+        ):
             out.append({"unit": float(getattr(reference, node.args[0].args[1].target))})
         else:
             out.append({"unit": float((value.max() - value.min()) / 255)})
@@ -149,7 +174,10 @@ def units_of(reference, outputs):
 
 
 def save_arrays(path, arrays):
-    np.savez(path, **{key: value.detach().numpy() if isinstance(value, torch.Tensor) else value for key, value in arrays.items()})
+    np.savez(
+        path,
+        **{key: value.detach().numpy() if isinstance(value, torch.Tensor) else value for key, value in arrays.items()},
+    )
 
 
 def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.float32):
@@ -185,11 +213,18 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
     expected = {
         "traced": graph_of(traced),
         "prepared": {"observers": observers_of(prepared), "graph": graph_of(prepared.graph)},
-        "reference": {"graph": graph_of(reference.graph), "qparams": qparams, "modules": reference_modules(reference, arrays)},
+        "reference": {
+            "graph": graph_of(reference.graph),
+            "qparams": qparams,
+            "modules": reference_modules(reference, arrays),
+        },
     }
     if is_qat:
         expected["prepared"]["module_fake_quants"] = {
-            name: observer_of(module) | {"state": state_of(module)} for name, module in prepared.named_modules() if name.endswith("weight_fake_quant")}
+            name: observer_of(module) | {"state": state_of(module)}
+            for name, module in prepared.named_modules()
+            if name.endswith("weight_fake_quant")
+        }
     with torch.no_grad():
         outputs = [flat(reference(*test)) for test in tests]
     expected["outputs"] = units_of(reference, outputs[0])
@@ -203,8 +238,13 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
         for t, values in enumerate(lowered_outputs):
             arrays |= {f"lowered_t{t}_o{o}": value for o, value in enumerate(values)}
         expected["lowered"]["difference_to_reference"] = [
-            {"max_units": max(difference(a[o], b[o], expected["outputs"][o]["unit"]) for a, b in zip(outputs, lowered_outputs))}
-            for o in range(len(outputs[0]))]
+            {
+                "max_units": max(
+                    difference(a[o], b[o], expected["outputs"][o]["unit"]) for a, b in zip(outputs, lowered_outputs)
+                )
+            }
+            for o in range(len(outputs[0]))
+        ]
     except (RuntimeError, NotImplementedError, AttributeError, AssertionError, TypeError) as error:
         print(f"{name}: convert_fx: {str(error).splitlines()[0][:150]}")
     program = torch.export.export(model, tuple(batches[0]), strict=True)
@@ -213,11 +253,22 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
     # Means of few integers lie between two others, and then single roundings go through all that is behind.
     limit = {"max_units": 1.01, "fraction": 0.1, "min_sqnr_db": 30}
     case = {
-        "name": name, "category": "fx", "flow": "fx_ptq",
-        "recipe": {"mode": "fx", "qat": is_qat, "qconfig_mapping": recipe, "backend_config": "native", "engine": engine},
+        "name": name,
+        "category": "fx",
+        "flow": "fx_ptq",
+        "recipe": {
+            "mode": "fx",
+            "qat": is_qat,
+            "qconfig_mapping": recipe,
+            "backend_config": "native",
+            "engine": engine,
+        },
         "expected": expected,
-        "tolerances": {"qparams": {"default": {"scale_rel": 1e-5, "zero_point": 0}},
-                       "reference_outputs": {"limits": [limit for _ in outputs[0]]}, "lowered_outputs": {"max_units": 2.01}},
+        "tolerances": {
+            "qparams": {"default": {"scale_rel": 1e-5, "zero_point": 0}},
+            "reference_outputs": {"limits": [limit for _ in outputs[0]]},
+            "lowered_outputs": {"max_units": 2.01},
+        },
     }
     place = folder / name
     place.mkdir(parents=True, exist_ok=True)
@@ -284,88 +335,443 @@ def q(name):
 def models():
     """name -> (model, mapping as set_... calls, shapes, engine)"""
     n = nn
-    yield "modules_conv", OneInput(lambda m, x: m.drop(m.elu(m.up(m.act(m.bn(m.conv(x)))))), conv=n.Conv2d(3, 4, 3), bn=n.BatchNorm2d(4),
-                                   act=n.ReLU(), up=n.ConvTranspose2d(4, 2, 2), elu=n.ELU(), drop=n.Dropout()), {"default": "x86"}, [IMAGE], "onednn"
-    yield "batch_norm_alone", OneInput(lambda m, x: m.conv(m.act(m.bn(x))), bn=n.BatchNorm2d(3), act=n.ReLU(), conv=n.Conv2d(3, 2, 1)), \
-        {"default": "qnnpack"}, [IMAGE], "qnnpack"
+    yield (
+        "modules_conv",
+        OneInput(
+            lambda m, x: m.drop(m.elu(m.up(m.act(m.bn(m.conv(x)))))),
+            conv=n.Conv2d(3, 4, 3),
+            bn=n.BatchNorm2d(4),
+            act=n.ReLU(),
+            up=n.ConvTranspose2d(4, 2, 2),
+            elu=n.ELU(),
+            drop=n.Dropout(),
+        ),
+        {"default": "x86"},
+        [IMAGE],
+        "onednn",
+    )
+    yield (
+        "batch_norm_alone",
+        OneInput(lambda m, x: m.conv(m.act(m.bn(x))), bn=n.BatchNorm2d(3), act=n.ReLU(), conv=n.Conv2d(3, 2, 1)),
+        {"default": "qnnpack"},
+        [IMAGE],
+        "qnnpack",
+    )
     yield "functions", Functional(), {"default": "onednn"}, [IMAGE], "onednn"
-    yield "first_operators", OneInput(lambda m, x: (torch.sigmoid(x), F.hardswish(x), m.fc(x.reshape(3, 6)), x.view(2, 9).unsqueeze(0)),
-                                      fc=n.Linear(6, 2)), {"default": "x86"}, [ROWS], "onednn"
-    yield "blocks", OneInput(lambda m, x: m.head(m.body(x)), body=n.Sequential(Block(6), Block(6)), head=n.Linear(6, 2)), \
-        {"default": "fbgemm", "module_name": [["body.1", None]]}, [ROWS], "onednn"
-    yield "numbers", TwoInputs(lambda m, x, y: (F.relu(x + 1), torch.add(2, y), (x * y) * x, x - y, m.relu(torch.mul(x, 0.5)), torch.relu(x + y)),
-                               relu=n.ReLU()), {"default": "qnnpack"}, [ROWS, ROWS], "qnnpack"
-    yield "cats", TwoInputs(lambda m, x, y: (torch.cat([m.a(x), y, x], 1), torch.cat([x, m.a(y)]), torch.stack([m.a(x), m.b(y)]).sum(0)),
-                            a=n.Linear(6, 6), b=n.Linear(6, 6)), {"default": "qnnpack"}, [ROWS, ROWS], "qnnpack"
-    yield "matmul", TwoInputs(lambda m, x, y: (torch.matmul(x, y.transpose(0, 1)), x @ y.t(), m.fc(torch.matmul(x.permute(1, 0), y))),
-                              fc=n.Linear(6, 6)), {"default": "x86"}, [ROWS, ROWS], "onednn"
-    yield "branches", OneInput(lambda m, x: torch.clamp(m.a(x), -1, 1) + m.tanh(m.b(x)) * torch.sigmoid(m.b(x)), a=n.Linear(6, 6), b=n.Linear(6, 6),
-                               tanh=n.Tanh()), {"default": "x86"}, [ROWS], "onednn"
-    yield "activations", OneInput(lambda m, x: (m.relu6(m.conv(x)), m.hard(m.conv(x)), m.leaky(m.conv(x)), m.swish(m.conv(x)), m.gelu(m.conv(x)),
-                                               m.prelu(m.conv(x)), F.silu(m.conv(x)), F.interpolate(m.conv(x), scale_factor=2)),
-                                  conv=n.Conv2d(3, 2, 3), relu6=n.ReLU6(), hard=n.Hardtanh(), leaky=n.LeakyReLU(), swish=n.Hardswish(), gelu=n.GELU(),
-                                  prelu=n.PReLU()), {"default": "qnnpack"}, [IMAGE], "qnnpack"
-    yield "conv1d", OneInput(lambda m, x: m.norm(m.pool(m.act(m.conv(x)))), conv=n.Conv1d(3, 4, 3), act=n.ReLU(), pool=n.AvgPool1d(2),
-                             norm=n.InstanceNorm1d(4)), {"default": "qnnpack"}, [(2, 3, 10)], "qnnpack"
-    yield "flatten_and_softmax", OneInput(lambda m, x: m.soft(m.fc(m.flat(m.pool(x)))), pool=n.MaxPool2d(4), flat=n.Flatten(), fc=n.Linear(12, 5),
-                                          soft=n.Softmax(1)), {"default": "x86"}, [IMAGE], "onednn"
-    yield "in_place", OneInput(lambda m, x: m.relu(m.b(m.a(x).relu_()).add_(1)).mul(2), a=n.Conv2d(3, 3, 1), b=n.Conv2d(3, 3, 1),
-                               relu=n.ReLU(inplace=True)), {"default": "x86"}, [IMAGE], "onednn"
-    yield "methods", OneInput(lambda m, x: m.fc(x.contiguous().squeeze().repeat(1, 1)).clamp(-1, 1).mean(0, keepdim=True), fc=n.Linear(6, 4)), \
-        {"default": "x86"}, [ROWS], "onednn"
-    yield "dynamic_and_static", OneInput(lambda m, x: m.c(m.act(m.b(m.a(x)))), a=n.Linear(6, 6), b=n.Linear(6, 6), act=n.ReLU(), c=n.Linear(6, 2)), \
-        {"global": {"named": "default_qconfig"}, "module_name": [["a", {"named": "per_channel_dynamic_qconfig"}]]}, [ROWS], "onednn"
-    yield "float16", OneInput(lambda m, x: m.b(m.a(x)), a=n.Linear(6, 6), b=n.Linear(6, 2)), {"global": {"named": "float16_dynamic_qconfig"}}, [ROWS], \
-        "onednn"
-    yield "weight_dtypes", OneInput(lambda m, x: m.b(m.a(x)), a=n.Linear(6, 6), b=n.Linear(6, 2)), \
-        {"global": {"named": "default_quint8_weight_qconfig"}, "module_name": [["b", {"named": "default_symmetric_qnnpack_qconfig"}]]}, [ROWS], "onednn"
-    yield "different_ranges", OneInput(lambda m, x: m.a(x) + m.b(x), a=n.Linear(6, 6), b=n.Linear(6, 6)), \
-        {"global": {"named": "default_qconfig"}, "module_name": [["b", {"activation": {"class": "MovingAverageMinMaxObserver", "args": {
-            "dtype": "quint8", "averaging_constant": 0.1}}, "weight": {"class": "MinMaxObserver", "args": {"dtype": "qint8", "qscheme":
-                "per_tensor_affine"}}}]]}, [ROWS], "onednn"
-    yield "orders", OneInput(lambda m, x: F.relu(m.c(m.b(m.a(x)) + 1) * x), a=n.Linear(6, 6), b=n.Linear(6, 6), c=n.Linear(6, 6)), \
-        {"default": "x86", "module_name_object_type_order": [["", "torch.nn.Linear", 1, None], ["", "operator.mul", 0, None]]}, [ROWS], "onednn"
-    yield "operators_by_type", OneInput(lambda m, x: m.c(F.relu(m.a(x) + x)) * x, a=n.Linear(6, 6), c=n.Linear(6, 6)), \
-        {"default": "x86", "object_type": [["torch.nn.functional.relu", None], ["operator.mul", None]]}, [ROWS], "onednn"
-    yield "squeeze_excite", OneInput(lambda m, x: x * m.gate(m.up(m.act(m.down(m.pool(x))))), pool=n.AdaptiveAvgPool2d(1), down=n.Conv2d(3, 2, 1),
-                                     act=n.ReLU(), up=n.Conv2d(2, 3, 1), gate=n.Hardsigmoid()), {"default": "qnnpack"}, [IMAGE], "qnnpack"
-    yield "linear_batch_norm", OneInput(lambda m, x: m.b(m.act(m.bn(m.a(x)))), a=n.Linear(6, 4), bn=n.BatchNorm1d(4), act=n.ReLU(), b=n.Linear(4, 2)), \
-        {"default": "x86"}, [ROWS], "onednn"
-    yield "transposed_batch_norm", OneInput(lambda m, x: m.act(m.bn(m.conv(x))), conv=n.ConvTranspose2d(3, 4, 2), bn=n.BatchNorm2d(4), act=n.ReLU()), \
-        {"default": "qnnpack"}, [IMAGE], "qnnpack"
-    yield "conv3d", OneInput(lambda m, x: m.pool(m.norm(m.conv(x))), conv=n.Conv3d(3, 2, 2), norm=n.BatchNorm3d(2), pool=n.MaxPool3d(2)), \
-        {"default": "x86"}, [(2, 3, 4, 5, 5)], "onednn"
-    yield "attention", OneInput(lambda m, x: m.head(m.att(x, x, x)[0]), att=n.MultiheadAttention(6, 2), head=n.Linear(6, 2)), {"default": "x86"}, \
-        [(3, 2, 6)], "onednn"
-    yield "transformer", OneInput(lambda m, x: m.head(m.layer(m.first(x))), first=n.Linear(6, 6), layer=n.TransformerEncoderLayer(6, 2, 8, dropout=0.0), head=n.Linear(6, 2)), \
-        {"default": "x86"}, [(3, 2, 6)], "onednn"
-    yield "parts", OneInput(lambda m, x: (lambda parts: m.b(parts[0]) + m.c(parts[1]))(torch.chunk(m.a(x), 2, 1)), a=n.Linear(6, 8), b=n.Linear(4, 4), c=n.Linear(4, 4)), \
-        {"default": "x86"}, [ROWS], "onednn"
-    yield "slices", OneInput(lambda m, x: m.b(m.a(x)[:, 1:4]).view(x.size(0), -1, 2).softmax(-1), a=n.Linear(6, 8), b=n.Linear(3, 4)), \
-        {"default": "x86"}, [ROWS], "onednn"
-    yield "sequential", n.Sequential(n.Sequential(n.Conv2d(3, 4, 3), n.BatchNorm2d(4), n.ReLU()), n.Sequential(n.Conv2d(4, 4, 3), n.ReLU6(), n.Dropout()),
-                                     n.AdaptiveAvgPool2d(1), n.Flatten(), n.Linear(4, 2)), {"default": "x86", "module_name_regex": [["1\\..*", None]]}, \
-        [IMAGE], "onednn"
-    yield "conv_read_by_others", OneInput(lambda m, x: (lambda y: m.act(m.bn(y)) + y)(m.conv(x)), conv=n.Conv2d(3, 4, 3), bn=n.BatchNorm2d(4),
-                                          act=n.ReLU()), {"default": "x86"}, [IMAGE], "onednn"
-    yield "shuffle", OneInput(lambda m, x: m.up(m.shuffle(m.conv(x))).mean([2, 3]), conv=n.Conv2d(3, 4, 3), shuffle=n.PixelShuffle(2),
-                              up=n.Upsample(scale_factor=2)), {"default": "qnnpack"}, [IMAGE], "qnnpack"
-    yield "static_embedding", OneInput(lambda m, x: m.fc(m.norm(m.emb(x)).flatten(1)), emb=n.Embedding(10, 6), norm=n.LayerNorm(6), fc=n.Linear(24, 2)), \
-        {"default": "x86", "object_type": [["torch.nn.Embedding", {"named": "float_qparams_weight_only_qconfig_4bit"}]]}, [(2, 4)], "onednn"
-    yield "embedding_by_default", OneInput(lambda m, x: m.fc(m.emb(x)), emb=n.Embedding(10, 6), fc=n.Linear(6, 2)), {"default": "x86"}, [(2, 4)], "onednn"
-    yield "activation_only", OneInput(lambda m, x: m.b(F.relu(m.a(x))), a=n.Linear(6, 6), b=n.Linear(6, 2)), \
-        {"object_type": [["torch.nn.functional.relu", {"named": "default_qconfig"}], ["torch.nn.Linear", {"named": "default_qconfig"}],
-                         ["torch.nn.ReLU", {"named": "default_qconfig"}]], "module_name": [["a", None]]}, [ROWS], "onednn"
-    yield "identities", OneInput(lambda m, x: m.b(m.drop(m.id(m.a(x)))), a=n.Linear(6, 6), id=n.Identity(), drop=n.Dropout(0.2), b=n.Linear(6, 2)), \
-        {"default": "x86"}, [ROWS], "onednn"
-    yield "fixed_without_mapping", OneInput(lambda m, x: torch.sigmoid(m.a(x)), a=n.Linear(6, 6)), {"global": {"named": "default_qconfig"}}, [ROWS], "onednn"
-    yield "recurrent_dynamic", OneInput(lambda m, x: m.fc(m.lstm(x)[0]), lstm=n.LSTM(6, 4), fc=n.Linear(4, 2)), \
-        {"global": {"named": "default_dynamic_qconfig"}}, [(3, 2, 6)], "qnnpack"
-    yield "qat_layers", OneInput(lambda m, x: m.b(m.act(m.a(x))), a=n.Linear(6, 4), act=n.ReLU(), b=n.Linear(4, 2)), {"default": "qnnpack", "qat": True}, \
-        [ROWS], "qnnpack"
-    yield "qat_convolutions", OneInput(lambda m, x: torch.sigmoid(m.c(m.norm(m.b(m.act(m.bn(m.a(x))))))), a=n.Conv2d(3, 4, 3, bias=False), bn=n.BatchNorm2d(4),
-                                       act=n.ReLU(), b=n.Conv2d(4, 4, 3), norm=n.BatchNorm2d(4), c=n.Conv2d(4, 2, 1)), {"default": "x86", "qat": True}, \
-        [IMAGE], "onednn"
+    yield (
+        "first_operators",
+        OneInput(
+            lambda m, x: (torch.sigmoid(x), F.hardswish(x), m.fc(x.reshape(3, 6)), x.view(2, 9).unsqueeze(0)),
+            fc=n.Linear(6, 2),
+        ),
+        {"default": "x86"},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "blocks",
+        OneInput(lambda m, x: m.head(m.body(x)), body=n.Sequential(Block(6), Block(6)), head=n.Linear(6, 2)),
+        {"default": "fbgemm", "module_name": [["body.1", None]]},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "numbers",
+        TwoInputs(
+            lambda m, x, y: (
+                F.relu(x + 1),
+                torch.add(2, y),
+                (x * y) * x,
+                x - y,
+                m.relu(torch.mul(x, 0.5)),
+                torch.relu(x + y),
+            ),
+            relu=n.ReLU(),
+        ),
+        {"default": "qnnpack"},
+        [ROWS, ROWS],
+        "qnnpack",
+    )
+    yield (
+        "cats",
+        TwoInputs(
+            lambda m, x, y: (
+                torch.cat([m.a(x), y, x], 1),
+                torch.cat([x, m.a(y)]),
+                torch.stack([m.a(x), m.b(y)]).sum(0),
+            ),
+            a=n.Linear(6, 6),
+            b=n.Linear(6, 6),
+        ),
+        {"default": "qnnpack"},
+        [ROWS, ROWS],
+        "qnnpack",
+    )
+    yield (
+        "matmul",
+        TwoInputs(
+            lambda m, x, y: (torch.matmul(x, y.transpose(0, 1)), x @ y.t(), m.fc(torch.matmul(x.permute(1, 0), y))),
+            fc=n.Linear(6, 6),
+        ),
+        {"default": "x86"},
+        [ROWS, ROWS],
+        "onednn",
+    )
+    yield (
+        "branches",
+        OneInput(
+            lambda m, x: torch.clamp(m.a(x), -1, 1) + m.tanh(m.b(x)) * torch.sigmoid(m.b(x)),
+            a=n.Linear(6, 6),
+            b=n.Linear(6, 6),
+            tanh=n.Tanh(),
+        ),
+        {"default": "x86"},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "activations",
+        OneInput(
+            lambda m, x: (
+                m.relu6(m.conv(x)),
+                m.hard(m.conv(x)),
+                m.leaky(m.conv(x)),
+                m.swish(m.conv(x)),
+                m.gelu(m.conv(x)),
+                m.prelu(m.conv(x)),
+                F.silu(m.conv(x)),
+                F.interpolate(m.conv(x), scale_factor=2),
+            ),
+            conv=n.Conv2d(3, 2, 3),
+            relu6=n.ReLU6(),
+            hard=n.Hardtanh(),
+            leaky=n.LeakyReLU(),
+            swish=n.Hardswish(),
+            gelu=n.GELU(),
+            prelu=n.PReLU(),
+        ),
+        {"default": "qnnpack"},
+        [IMAGE],
+        "qnnpack",
+    )
+    yield (
+        "conv1d",
+        OneInput(
+            lambda m, x: m.norm(m.pool(m.act(m.conv(x)))),
+            conv=n.Conv1d(3, 4, 3),
+            act=n.ReLU(),
+            pool=n.AvgPool1d(2),
+            norm=n.InstanceNorm1d(4),
+        ),
+        {"default": "qnnpack"},
+        [(2, 3, 10)],
+        "qnnpack",
+    )
+    yield (
+        "flatten_and_softmax",
+        OneInput(
+            lambda m, x: m.soft(m.fc(m.flat(m.pool(x)))),
+            pool=n.MaxPool2d(4),
+            flat=n.Flatten(),
+            fc=n.Linear(12, 5),
+            soft=n.Softmax(1),
+        ),
+        {"default": "x86"},
+        [IMAGE],
+        "onednn",
+    )
+    yield (
+        "in_place",
+        OneInput(
+            lambda m, x: m.relu(m.b(m.a(x).relu_()).add_(1)).mul(2),
+            a=n.Conv2d(3, 3, 1),
+            b=n.Conv2d(3, 3, 1),
+            relu=n.ReLU(inplace=True),
+        ),
+        {"default": "x86"},
+        [IMAGE],
+        "onednn",
+    )
+    yield (
+        "methods",
+        OneInput(
+            lambda m, x: m.fc(x.contiguous().squeeze().repeat(1, 1)).clamp(-1, 1).mean(0, keepdim=True),
+            fc=n.Linear(6, 4),
+        ),
+        {"default": "x86"},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "dynamic_and_static",
+        OneInput(
+            lambda m, x: m.c(m.act(m.b(m.a(x)))), a=n.Linear(6, 6), b=n.Linear(6, 6), act=n.ReLU(), c=n.Linear(6, 2)
+        ),
+        {"global": {"named": "default_qconfig"}, "module_name": [["a", {"named": "per_channel_dynamic_qconfig"}]]},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "float16",
+        OneInput(lambda m, x: m.b(m.a(x)), a=n.Linear(6, 6), b=n.Linear(6, 2)),
+        {"global": {"named": "float16_dynamic_qconfig"}},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "weight_dtypes",
+        OneInput(lambda m, x: m.b(m.a(x)), a=n.Linear(6, 6), b=n.Linear(6, 2)),
+        {
+            "global": {"named": "default_quint8_weight_qconfig"},
+            "module_name": [["b", {"named": "default_symmetric_qnnpack_qconfig"}]],
+        },
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "different_ranges",
+        OneInput(lambda m, x: m.a(x) + m.b(x), a=n.Linear(6, 6), b=n.Linear(6, 6)),
+        {
+            "global": {"named": "default_qconfig"},
+            "module_name": [
+                [
+                    "b",
+                    {
+                        "activation": {
+                            "class": "MovingAverageMinMaxObserver",
+                            "args": {"dtype": "quint8", "averaging_constant": 0.1},
+                        },
+                        "weight": {
+                            "class": "MinMaxObserver",
+                            "args": {"dtype": "qint8", "qscheme": "per_tensor_affine"},
+                        },
+                    },
+                ]
+            ],
+        },
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "orders",
+        OneInput(lambda m, x: F.relu(m.c(m.b(m.a(x)) + 1) * x), a=n.Linear(6, 6), b=n.Linear(6, 6), c=n.Linear(6, 6)),
+        {
+            "default": "x86",
+            "module_name_object_type_order": [["", "torch.nn.Linear", 1, None], ["", "operator.mul", 0, None]],
+        },
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "operators_by_type",
+        OneInput(lambda m, x: m.c(F.relu(m.a(x) + x)) * x, a=n.Linear(6, 6), c=n.Linear(6, 6)),
+        {"default": "x86", "object_type": [["torch.nn.functional.relu", None], ["operator.mul", None]]},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "squeeze_excite",
+        OneInput(
+            lambda m, x: x * m.gate(m.up(m.act(m.down(m.pool(x))))),
+            pool=n.AdaptiveAvgPool2d(1),
+            down=n.Conv2d(3, 2, 1),
+            act=n.ReLU(),
+            up=n.Conv2d(2, 3, 1),
+            gate=n.Hardsigmoid(),
+        ),
+        {"default": "qnnpack"},
+        [IMAGE],
+        "qnnpack",
+    )
+    yield (
+        "linear_batch_norm",
+        OneInput(
+            lambda m, x: m.b(m.act(m.bn(m.a(x)))), a=n.Linear(6, 4), bn=n.BatchNorm1d(4), act=n.ReLU(), b=n.Linear(4, 2)
+        ),
+        {"default": "x86"},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "transposed_batch_norm",
+        OneInput(
+            lambda m, x: m.act(m.bn(m.conv(x))), conv=n.ConvTranspose2d(3, 4, 2), bn=n.BatchNorm2d(4), act=n.ReLU()
+        ),
+        {"default": "qnnpack"},
+        [IMAGE],
+        "qnnpack",
+    )
+    yield (
+        "conv3d",
+        OneInput(
+            lambda m, x: m.pool(m.norm(m.conv(x))), conv=n.Conv3d(3, 2, 2), norm=n.BatchNorm3d(2), pool=n.MaxPool3d(2)
+        ),
+        {"default": "x86"},
+        [(2, 3, 4, 5, 5)],
+        "onednn",
+    )
+    yield (
+        "attention",
+        OneInput(lambda m, x: m.head(m.att(x, x, x)[0]), att=n.MultiheadAttention(6, 2), head=n.Linear(6, 2)),
+        {"default": "x86"},
+        [(3, 2, 6)],
+        "onednn",
+    )
+    yield (
+        "transformer",
+        OneInput(
+            lambda m, x: m.head(m.layer(m.first(x))),
+            first=n.Linear(6, 6),
+            layer=n.TransformerEncoderLayer(6, 2, 8, dropout=0.0),
+            head=n.Linear(6, 2),
+        ),
+        {"default": "x86"},
+        [(3, 2, 6)],
+        "onednn",
+    )
+    yield (
+        "parts",
+        OneInput(
+            lambda m, x: (lambda parts: m.b(parts[0]) + m.c(parts[1]))(torch.chunk(m.a(x), 2, 1)),
+            a=n.Linear(6, 8),
+            b=n.Linear(4, 4),
+            c=n.Linear(4, 4),
+        ),
+        {"default": "x86"},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "slices",
+        OneInput(
+            lambda m, x: m.b(m.a(x)[:, 1:4]).view(x.size(0), -1, 2).softmax(-1), a=n.Linear(6, 8), b=n.Linear(3, 4)
+        ),
+        {"default": "x86"},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "sequential",
+        n.Sequential(
+            n.Sequential(n.Conv2d(3, 4, 3), n.BatchNorm2d(4), n.ReLU()),
+            n.Sequential(n.Conv2d(4, 4, 3), n.ReLU6(), n.Dropout()),
+            n.AdaptiveAvgPool2d(1),
+            n.Flatten(),
+            n.Linear(4, 2),
+        ),
+        {"default": "x86", "module_name_regex": [["1\\..*", None]]},
+        [IMAGE],
+        "onednn",
+    )
+    yield (
+        "conv_read_by_others",
+        OneInput(
+            lambda m, x: (lambda y: m.act(m.bn(y)) + y)(m.conv(x)),
+            conv=n.Conv2d(3, 4, 3),
+            bn=n.BatchNorm2d(4),
+            act=n.ReLU(),
+        ),
+        {"default": "x86"},
+        [IMAGE],
+        "onednn",
+    )
+    yield (
+        "shuffle",
+        OneInput(
+            lambda m, x: m.up(m.shuffle(m.conv(x))).mean([2, 3]),
+            conv=n.Conv2d(3, 4, 3),
+            shuffle=n.PixelShuffle(2),
+            up=n.Upsample(scale_factor=2),
+        ),
+        {"default": "qnnpack"},
+        [IMAGE],
+        "qnnpack",
+    )
+    yield (
+        "static_embedding",
+        OneInput(
+            lambda m, x: m.fc(m.norm(m.emb(x)).flatten(1)),
+            emb=n.Embedding(10, 6),
+            norm=n.LayerNorm(6),
+            fc=n.Linear(24, 2),
+        ),
+        {
+            "default": "x86",
+            "object_type": [["torch.nn.Embedding", {"named": "float_qparams_weight_only_qconfig_4bit"}]],
+        },
+        [(2, 4)],
+        "onednn",
+    )
+    yield (
+        "embedding_by_default",
+        OneInput(lambda m, x: m.fc(m.emb(x)), emb=n.Embedding(10, 6), fc=n.Linear(6, 2)),
+        {"default": "x86"},
+        [(2, 4)],
+        "onednn",
+    )
+    yield (
+        "activation_only",
+        OneInput(lambda m, x: m.b(F.relu(m.a(x))), a=n.Linear(6, 6), b=n.Linear(6, 2)),
+        {
+            "object_type": [
+                ["torch.nn.functional.relu", {"named": "default_qconfig"}],
+                ["torch.nn.Linear", {"named": "default_qconfig"}],
+                ["torch.nn.ReLU", {"named": "default_qconfig"}],
+            ],
+            "module_name": [["a", None]],
+        },
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "identities",
+        OneInput(
+            lambda m, x: m.b(m.drop(m.id(m.a(x)))),
+            a=n.Linear(6, 6),
+            id=n.Identity(),
+            drop=n.Dropout(0.2),
+            b=n.Linear(6, 2),
+        ),
+        {"default": "x86"},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "fixed_without_mapping",
+        OneInput(lambda m, x: torch.sigmoid(m.a(x)), a=n.Linear(6, 6)),
+        {"global": {"named": "default_qconfig"}},
+        [ROWS],
+        "onednn",
+    )
+    yield (
+        "recurrent_dynamic",
+        OneInput(lambda m, x: m.fc(m.lstm(x)[0]), lstm=n.LSTM(6, 4), fc=n.Linear(4, 2)),
+        {"global": {"named": "default_dynamic_qconfig"}},
+        [(3, 2, 6)],
+        "qnnpack",
+    )
+    yield (
+        "qat_layers",
+        OneInput(lambda m, x: m.b(m.act(m.a(x))), a=n.Linear(6, 4), act=n.ReLU(), b=n.Linear(4, 2)),
+        {"default": "qnnpack", "qat": True},
+        [ROWS],
+        "qnnpack",
+    )
+    yield (
+        "qat_convolutions",
+        OneInput(
+            lambda m, x: torch.sigmoid(m.c(m.norm(m.b(m.act(m.bn(m.a(x))))))),
+            a=n.Conv2d(3, 4, 3, bias=False),
+            bn=n.BatchNorm2d(4),
+            act=n.ReLU(),
+            b=n.Conv2d(4, 4, 3),
+            norm=n.BatchNorm2d(4),
+            c=n.Conv2d(4, 2, 1),
+        ),
+        {"default": "x86", "qat": True},
+        [IMAGE],
+        "onednn",
+    )
 
 
 def qconfig_of(entry):

@@ -1,10 +1,12 @@
 """Writes tests/golden/io: small exported programs and what PyTorch reads from them.
 
-Run with PyTorch 2.6 in this folder: python3 make_io.py. Every NAME.pt2 has a NAME.json: the flat graph as PyTorch prints it, the
-attributes, the symbols, and outputs for the inputs that check_io.py feeds again. The files *_archive.pt2 hold the same programs
-in the layout that torch.export.save of PyTorch 2.9 and later writes, *_archive28.pt2 in the one of 2.8, both laid out by hand.
-PyTorch stores the members of a .pt2 as they are; here most are deflated, which every reader takes, to keep the folder small.
+Run with PyTorch 2.6 in this folder: python3 make_io.py. Every NAME.pt2 has a NAME.json: the flat graph as PyTorch
+prints it, the attributes, the symbols, and outputs for the inputs that check_io.py feeds again. The files *_archive.pt2
+hold the same programs in the layout that torch.export.save of PyTorch 2.9 and later writes, *_archive28.pt2 in the one
+of 2.8, both laid out by hand. PyTorch stores the members of a .pt2 as they are; here most are deflated, which every
+reader takes, to keep the folder small.
 """
+
 import json
 import math
 import pathlib
@@ -52,7 +54,7 @@ class ManyResults(nn.Module):
 
     def forward(self, x):
         a, b = torch.split(x, 2, dim=1)
-        values, indices = torch.max(a, dim=2)
+        values, _ = torch.max(a, dim=2)
         (lone,) = torch.chunk(b, 1, dim=0)
         y, _ = self.gru(x)
         return {"a": values, "b": (lone + b, y), "c": 3}
@@ -90,7 +92,11 @@ class Arguments(nn.Module):
         y = torch.softmax(y, -1, dtype=torch.float64).to(torch.float32, memory_format=torch.contiguous_format)
         y = y[:, index] + first["k"] * number + second
         y = nn.functional.gelu(y, approximate="tanh")
-        return torch.mean(y, dim=[0, -1], keepdim=True), torch.add(y, y, alpha=2), y.clone(memory_format=torch.preserve_format)
+        return (
+            torch.mean(y, dim=[0, -1], keepdim=True),
+            torch.add(y, y, alpha=2),
+            y.clone(memory_format=torch.preserve_format),
+        )
 
 
 class Residual(nn.Module):
@@ -113,7 +119,11 @@ def quantized(x):
 
 def plain(value):
     if isinstance(value, torch.Tensor):
-        return {"dtype": str(value.dtype)[6:], "shape": list(value.shape), "values": [plain(v) for v in value.flatten().tolist()]}
+        return {
+            "dtype": str(value.dtype)[6:],
+            "shape": list(value.shape),
+            "values": [plain(v) for v in value.flatten().tolist()],
+        }
     if isinstance(value, (tuple, list)):
         return [plain(v) for v in value]
     if isinstance(value, dict):
@@ -130,7 +140,11 @@ def positional(node):
     given, args, kwargs = dict(node.kwargs), [], {}
     for i, argument in enumerate(node.target._schema.arguments):
         known = i < len(node.args) or argument.name in given
-        value = node.args[i] if i < len(node.args) else given.get(argument.name, argument.default_value if argument.has_default_value() else None)
+        value = (
+            node.args[i]
+            if i < len(node.args)
+            else given.get(argument.name, argument.default_value if argument.has_default_value() else None)
+        )
         if argument.kwarg_only:
             if known:
                 kwargs[argument.name] = value
@@ -144,7 +158,11 @@ def positional(node):
 def facts(path, example):
     ep = torch.export.load(path)
     gm = ep.module()
-    constants = {spec.arg.name for spec in ep.graph_signature.input_specs if isinstance(spec.arg, torch.export.graph_signature.ConstantArgument)}
+    constants = {
+        spec.arg.name
+        for spec in ep.graph_signature.input_specs
+        if isinstance(spec.arg, torch.export.graph_signature.ConstantArgument)
+    }
     for node in list(gm.graph.nodes):
         positional(node)
         if node.op == "placeholder" and node.name in constants:  # qdq keeps them beside the graph
@@ -171,7 +189,9 @@ def facts(path, example):
 
 
 def write(path, files):
-    write_zip(path, files, zipfile.ZIP_STORED if path.stem in ("conv_net", "int8", "shared_archive") else zipfile.ZIP_DEFLATED)
+    write_zip(
+        path, files, zipfile.ZIP_STORED if path.stem in ("conv_net", "int8", "shared_archive") else zipfile.ZIP_DEFLATED
+    )
 
 
 def to_archive(name):
@@ -202,7 +222,9 @@ def main():
     save("conv_net", export(net, (image,)), (image,))
     save("conv_net_aten", export(net, (image,)).run_decompositions(), (image,))
     batch = torch.randn(3, 6)
-    save("dynamic_batch", export(DynamicBatch(), (batch,), dynamic_shapes=({0: Dim("batch", min=2, max=64)},)), (batch,))
+    save(
+        "dynamic_batch", export(DynamicBatch(), (batch,), dynamic_shapes=({0: Dim("batch", min=2, max=64)},)), (batch,)
+    )
     sequence = torch.randn(2, 4, 4)
     save("many_results", export(ManyResults(), (sequence,)), (sequence,))
     ids = torch.tensor([[0, 1, 4]])

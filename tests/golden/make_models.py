@@ -1,8 +1,11 @@
-"""Writes tests/golden/models: small random models of the kinds that people quantize, and what PyTorch 2.6 makes of them.
+"""Writes tests/golden/models: small random models of the kinds that people quantize, and what PyTorch 2.6 makes of
+them.
 
-Run with PyTorch 2.6 in this folder: python3 make_models.py. NAME.pt2 is the exported model; models.json has for each its inputs, its float
-output, and for four recipes the targets of the operators of the converted program, in order, with its output (or the error, where PyTorch refuses).
+Run with PyTorch 2.6 in this folder: python3 make_models.py. NAME.pt2 is the exported model; models.json has for each
+its inputs, its float output, and for four recipes the targets of the operators of the converted program, in order, with
+its output (or the error, where PyTorch refuses).
 """
+
 import json
 import operator
 import pathlib
@@ -18,7 +21,7 @@ from torch.ao.quantization.quantizer import xnnpack_quantizer as xnnpack
 from pt2_layout import save_without_traces
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from positional import positional  # noqa: E402
+from positional import positional
 
 OUT = pathlib.Path(__file__).parent / "models"
 torch.set_num_threads(1)
@@ -33,7 +36,9 @@ RECIPES = {
 
 def quantizer_of(recipe):
     if recipe["quantizer"] == "X86InductorQuantizer":
-        return x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config(**recipe["global"]))
+        return x86.X86InductorQuantizer().set_global(
+            x86.get_default_x86_inductor_quantization_config(**recipe["global"])
+        )
     return xnnpack.XNNPACKQuantizer().set_global(xnnpack.get_symmetric_quantization_config(**recipe["global"]))
 
 
@@ -58,7 +63,12 @@ class Bert(nn.Module):
         super().__init__()
         self.words, self.places = nn.Embedding(20, 8), nn.Embedding(6, 8)
         self.norm0, self.norm1, self.norm2 = nn.LayerNorm(8), nn.LayerNorm(8), nn.LayerNorm(8)
-        self.attention, self.up, self.down, self.head = Attention(8, 2), nn.Linear(8, 16), nn.Linear(16, 8), nn.Linear(8, 3)
+        self.attention, self.up, self.down, self.head = (
+            Attention(8, 2),
+            nn.Linear(8, 16),
+            nn.Linear(16, 8),
+            nn.Linear(8, 3),
+        )
 
     def forward(self, ids, mask):
         hidden = (1.0 - mask[:, None, None, :].to(torch.float32)) * -1e4
@@ -78,8 +88,10 @@ class Gpt(nn.Module):
         self.head.weight = self.words.weight
 
     def forward(self, ids):
-        x = self.words(ids) + self.places[:, :ids.shape[1]]
-        q, k, v = (t.reshape(t.shape[0], t.shape[1], 2, 4).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(8, dim=2))
+        x = self.words(ids) + self.places[:, : ids.shape[1]]
+        q, k, v = (
+            t.reshape(t.shape[0], t.shape[1], 2, 4).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(8, dim=2)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).flatten(2))
         x = x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
@@ -102,7 +114,11 @@ class Vit(nn.Module):
 class Lstm(nn.Module):
     def __init__(self):
         super().__init__()
-        self.words, self.lstm, self.head = nn.Embedding(20, 8), nn.LSTM(8, 6, batch_first=True, bidirectional=True), nn.Linear(12, 4)
+        self.words, self.lstm, self.head = (
+            nn.Embedding(20, 8),
+            nn.LSTM(8, 6, batch_first=True, bidirectional=True),
+            nn.Linear(12, 4),
+        )
 
     def forward(self, ids):
         return self.head(torch.relu(self.lstm(self.words(ids))[0]))
@@ -160,9 +176,12 @@ def converted(path, recipe, inputs):
         with torch.no_grad():
             prepared(*inputs)
             program = convert_pt2e(prepared)
-            calls = [n for n in program.graph.nodes if n.op == "call_function" and (n.users or n.target is not operator.getitem)]
-            return {"targets": [target_of(n) for n in calls],
-                    "outputs": plain(leaves(program(*inputs)))}
+            calls = [
+                n
+                for n in program.graph.nodes
+                if n.op == "call_function" and (n.users or n.target is not operator.getitem)
+            ]
+            return {"targets": [target_of(n) for n in calls], "outputs": plain(leaves(program(*inputs)))}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
@@ -192,7 +211,11 @@ def main():
             outputs = leaves(program.module()(*inputs))
         recipes = {key: {"recipe": recipe} | converted(path, recipe, inputs) for key, recipe in RECIPES.items()}
         facts[name] = {"inputs": plain(inputs), "outputs": plain(outputs), "recipes": recipes}
-        print(name, path.stat().st_size, {k: v.get("error", sum("dequantize" in t for t in v.get("targets", []))) for k, v in recipes.items()})
+        print(
+            name,
+            path.stat().st_size,
+            {k: v.get("error", sum("dequantize" in t for t in v.get("targets", []))) for k, v in recipes.items()},
+        )
     (OUT / "models.json").write_text(json.dumps(facts) + "\n")
 
 

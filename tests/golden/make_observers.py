@@ -1,10 +1,13 @@
-"""Makes tests/golden/quant/observers.json: observers and fake quantizers of PyTorch 2.6 on numbers that the test makes itself.
+"""Makes tests/golden/quant/observers.json: observers and fake quantizers of PyTorch 2.6 on numbers that the test makes
+itself.
 
 Run in tests/golden on an x86 CPU with AVX2: python3 make_observers.py
 
-A batch is {"seed", "shape", "factor", "offset", "relu"}: a linear congruential generator gives 16-bit numbers, four of them are summed,
-centred, multiplied by the factor and shifted in float32. Large arrays are kept as FNV-1a hashes of their bytes.
+A batch is {"seed", "shape", "factor", "offset", "relu"}: a linear congruential generator gives 16-bit numbers, four of
+them are summed, centred, multiplied by the factor and shifted in float32. Large arrays are kept as FNV-1a hashes of
+their bytes.
 """
+
 import json
 import math
 import pathlib
@@ -69,8 +72,10 @@ def run(entry):
         inner = getattr(module, "activation_post_process", module)
         if hasattr(inner, "_non_linear_param_search"):
             search = inner._non_linear_param_search
-            inner._non_linear_param_search = lambda: entry.setdefault("ranges", []).append([v.item() for v in search()]) or tuple(
-                torch.tensor(v) for v in entry["ranges"][-1])
+            inner._non_linear_param_search = lambda: (
+                entry.setdefault("ranges", []).append([v.item() for v in search()])
+                or tuple(torch.tensor(v) for v in entry["ranges"][-1])
+            )
         entry["states"] = []
         for n, b in enumerate(entry["batches"]):
             stage = "forward"
@@ -85,8 +90,12 @@ def run(entry):
             entry["states"].append(state)
         stage = "calculate_qparams"
         scale, zero_point = module.calculate_qparams()
-        entry |= {"scale": scale.tolist(), "zero_point": zero_point.tolist(), "zero_point_dtype": str(zero_point.dtype)[6:]}
-    except Exception as error:  # noqa: BLE001  the refusal is what counts
+        entry |= {
+            "scale": scale.tolist(),
+            "zero_point": zero_point.tolist(),
+            "zero_point_dtype": str(zero_point.dtype)[6:],
+        }
+    except Exception as error:  # the refusal is what counts
         entry["error"] = stage
         entry["message"] = " ".join(str(error).split())[:160]
     return entry
@@ -115,12 +124,20 @@ entries = [
     ("MovingAverageMinMaxObserver", dict(dtype="int8", eps=E), normal),
     ("MovingAverageMinMaxObserver", dict(dtype="uint8", averaging_constant=1, is_dynamic=True), normal),
     ("MovingAverageMinMaxObserver", dict(dtype="uint8", is_dynamic=True), []),
-    ("PerChannelMinMaxObserver", dict(dtype="int8", qscheme="per_channel_symmetric", quant_min=-127, quant_max=127, eps=E), rows),
+    (
+        "PerChannelMinMaxObserver",
+        dict(dtype="int8", qscheme="per_channel_symmetric", quant_min=-127, quant_max=127, eps=E),
+        rows,
+    ),
     ("PerChannelMinMaxObserver", dict(dtype="uint8", qscheme="per_channel_affine", ch_axis=1), rows),
     ("PerChannelMinMaxObserver", dict(dtype="uint8", qscheme="per_channel_affine_float_qparams", ch_axis=-1), rows),
     ("PerChannelMinMaxObserver", dict(dtype="int8", qscheme="per_channel_affine"), [batch(7, [8])]),
     ("PerChannelMinMaxObserver", dict(dtype="int8", qscheme="per_channel_affine", is_dynamic=True), []),
-    ("MovingAveragePerChannelMinMaxObserver", dict(dtype="int8", qscheme="per_channel_symmetric", averaging_constant=0.1), rows),
+    (
+        "MovingAveragePerChannelMinMaxObserver",
+        dict(dtype="int8", qscheme="per_channel_symmetric", averaging_constant=0.1),
+        rows,
+    ),
     (hist, dict(dtype="int8", quant_min=-128, quant_max=127, eps=E), normal),
     (hist, dict(dtype="uint8"), [batch(8, [4000], relu=True), batch(9, [4000], 2.0**-15, relu=True)]),
     (hist, dict(dtype="int8"), [batch(10, [120000])]),
@@ -134,25 +151,88 @@ entries = [
     (hist, dict(dtype="int8", is_dynamic=True), []),
     (fake, dict(inner_class="MovingAverageMinMaxObserver", quant_min=-128, quant_max=127, dtype="int8"), normal),
     (fake, dict(inner_class=hist, quant_min=0, quant_max=127, dtype="uint8"), normal[:2]),
-    (fake, dict(inner_class="PerChannelMinMaxObserver", quant_min=-127, quant_max=127, dtype="int8", qscheme="per_channel_symmetric",
-                ch_axis=1), rows),
-    (fake, dict(inner_class="PerChannelMinMaxObserver", quant_min=0, quant_max=255, dtype="uint8", ch_axis=0,
-                qscheme="per_channel_affine_float_qparams"), rows),
+    (
+        fake,
+        dict(
+            inner_class="PerChannelMinMaxObserver",
+            quant_min=-127,
+            quant_max=127,
+            dtype="int8",
+            qscheme="per_channel_symmetric",
+            ch_axis=1,
+        ),
+        rows,
+    ),
+    (
+        fake,
+        dict(
+            inner_class="PerChannelMinMaxObserver",
+            quant_min=0,
+            quant_max=255,
+            dtype="uint8",
+            ch_axis=0,
+            qscheme="per_channel_affine_float_qparams",
+        ),
+        rows,
+    ),
     (fake, dict(inner_class="MinMaxObserver", quant_min=-200, quant_max=127, dtype="int8"), []),
-    (fused, dict(inner_class="MovingAverageMinMaxObserver", quant_min=-128, quant_max=127, dtype="int8", eps=E), normal),
-    (fused, dict(inner_class="MovingAverageMinMaxObserver", quant_min=-127, quant_max=127, dtype="int8",
-                 qscheme="per_tensor_symmetric"), normal),
-    (fused, dict(inner_class="MovingAverageMinMaxObserver", quant_min=0, quant_max=255, dtype="uint8"), [batch(8, [100], relu=True)]),
-    (fused, dict(inner_class="MovingAverageMinMaxObserver", quant_min=0, quant_max=255, dtype="uint8"), [batch(8, [100], 2.0**-30)]),
-    (fused, dict(inner_class="MovingAveragePerChannelMinMaxObserver", quant_min=-127, quant_max=127, dtype="int8", ch_axis=0,
-                 qscheme="per_channel_symmetric"), rows),
+    (
+        fused,
+        dict(inner_class="MovingAverageMinMaxObserver", quant_min=-128, quant_max=127, dtype="int8", eps=E),
+        normal,
+    ),
+    (
+        fused,
+        dict(
+            inner_class="MovingAverageMinMaxObserver",
+            quant_min=-127,
+            quant_max=127,
+            dtype="int8",
+            qscheme="per_tensor_symmetric",
+        ),
+        normal,
+    ),
+    (
+        fused,
+        dict(inner_class="MovingAverageMinMaxObserver", quant_min=0, quant_max=255, dtype="uint8"),
+        [batch(8, [100], relu=True)],
+    ),
+    (
+        fused,
+        dict(inner_class="MovingAverageMinMaxObserver", quant_min=0, quant_max=255, dtype="uint8"),
+        [batch(8, [100], 2.0**-30)],
+    ),
+    (
+        fused,
+        dict(
+            inner_class="MovingAveragePerChannelMinMaxObserver",
+            quant_min=-127,
+            quant_max=127,
+            dtype="int8",
+            ch_axis=0,
+            qscheme="per_channel_symmetric",
+        ),
+        rows,
+    ),
     (fused, dict(inner_class="MinMaxObserver", quant_min=0, quant_max=255, dtype="uint8"), []),
 ]
 entries = [{"class": c, "args": a, "batches": b} for c, a, b in entries]
-entries.append({"class": fake, "args": {"inner_class": "MinMaxObserver", "quant_min": -128, "quant_max": 127, "dtype": "int8"},
-                "batches": normal, "switches": {"1": ["disable_observer"], "2": ["enable_observer", "disable_fake_quant"]}})
-entries.append({"class": fused, "args": {"inner_class": "MovingAverageMinMaxObserver", "quant_min": 0, "quant_max": 255, "dtype": "uint8"},
-                "batches": normal, "switches": {"0": ["disable_fake_quant"], "2": ["enable_fake_quant", "disable_observer"]}})
+entries.append(
+    {
+        "class": fake,
+        "args": {"inner_class": "MinMaxObserver", "quant_min": -128, "quant_max": 127, "dtype": "int8"},
+        "batches": normal,
+        "switches": {"1": ["disable_observer"], "2": ["enable_observer", "disable_fake_quant"]},
+    }
+)
+entries.append(
+    {
+        "class": fused,
+        "args": {"inner_class": "MovingAverageMinMaxObserver", "quant_min": 0, "quant_max": 255, "dtype": "uint8"},
+        "batches": normal,
+        "switches": {"0": ["disable_fake_quant"], "2": ["enable_fake_quant", "disable_observer"]},
+    }
+)
 
 results = [run(entry) for entry in entries]
 lines = ",\n".join(json.dumps(entry) for entry in results)

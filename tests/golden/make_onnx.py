@@ -2,10 +2,11 @@
 
   python3 tests/golden/make_onnx.py            in a Python with PyTorch 2.6, onnx and onnxruntime
 
-Writes tests/golden/onnx/operators.npz (one operator each) and networks.npz (exported by PyTorch, and quantized by ONNX Runtime). Both hold,
-for a case NAME: NAME/model, the bytes of the file; NAME/input_0, ...; NAME/output_0, ... The model "vision" stands in vision.onnx too, and
-in external/ with its tensors in a file of their own.
+Writes tests/golden/onnx/operators.npz (one operator each) and networks.npz (exported by PyTorch, and quantized by ONNX
+Runtime). Both hold, for a case NAME: NAME/model, the bytes of the file; NAME/input_0, ...; NAME/output_0, ... The model
+"vision" stands in vision.onnx too, and in external/ with its tensors in a file of their own.
 """
+
 import io
 import os
 from pathlib import Path
@@ -13,11 +14,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.reference  # before onnxruntime: some distributions share one schema registry
+import onnxruntime
 import torch
 import torch.nn.functional as F
 from onnx import TensorProto, helper, numpy_helper
-
-import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 OUT = Path(__file__).parent / "onnx"
@@ -65,18 +65,53 @@ def op(name, op_type, *inputs, outputs=1, opset=17, open_batch=False, typed_data
         else:
             names.append(f"x{i}")
             given.append((f"x{i}", x))
-    node = helper.make_node(op_type, names, [f"y{i}" for i in range(outputs)], name="/layer/it/" + op_type, **attributes)
-    infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype),
-                                           ["batch", *x.shape[1:]] if open_batch and x.ndim else x.shape) for n, x in given]
-    graph = helper.make_graph([node], "case", infos, [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)], initializers)
+    node = helper.make_node(
+        op_type, names, [f"y{i}" for i in range(outputs)], name="/layer/it/" + op_type, **attributes
+    )
+    infos = [
+        helper.make_tensor_value_info(
+            n, helper.np_dtype_to_tensor_dtype(x.dtype), ["batch", *x.shape[1:]] if open_batch and x.ndim else x.shape
+        )
+        for n, x in given
+    ]
+    graph = helper.make_graph(
+        [node], "case", infos, [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)], initializers
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8 if opset < 21 else 10)
     add(name, model.SerializeToString(), [x for _, x in given])
 
 
 def operators():
     x = floats(2, 3, 5)
-    for name in ["Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "HardSwish", "Identity", "Neg", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus",
-                 "Tanh", "LeakyRelu", "Elu", "Celu", "HardSigmoid", "IsNaN", "Shape", "Flatten", "Transpose", "Squeeze", "Dropout"]:
+    for name in [
+        "Abs",
+        "Ceil",
+        "Cos",
+        "Erf",
+        "Exp",
+        "Floor",
+        "HardSwish",
+        "Identity",
+        "Neg",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Softplus",
+        "Tanh",
+        "LeakyRelu",
+        "Elu",
+        "Celu",
+        "HardSigmoid",
+        "IsNaN",
+        "Shape",
+        "Flatten",
+        "Transpose",
+        "Squeeze",
+        "Dropout",
+    ]:
         op(name, name, x)
     op("Mish", "Mish", x, opset=18)
     for name in ["Log", "Sqrt", "Reciprocal"]:
@@ -131,9 +166,25 @@ def operators():
     op("Split", "Split", x, outputs=3, axis=1)
     op("Split sizes", "Split", x, Const(np.int64([1, 4])), outputs=2, axis=-1)
     op("Split unevenly", "Split", x, outputs=2, axis=1, opset=18, num_outputs=2)
-    op("Slice", "Slice", x, Const(np.int64([1, 0])), Const(np.int64([2**62, -1])), Const(np.int64([2, 1])), Const(np.int64([2, 1])))
+    op(
+        "Slice",
+        "Slice",
+        x,
+        Const(np.int64([1, 0])),
+        Const(np.int64([2**62, -1])),
+        Const(np.int64([2, 1])),
+        Const(np.int64([2, 1])),
+    )
     op("Slice of first axes", "Slice", x, Const(np.int64([0, -2])), Const(np.int64([1, 3])))
-    op("Slice backwards", "Slice", x, Const(np.int64([-1])), Const(np.int64([-(2**63)])), Const(np.int64([1])), Const(np.int64([-1])))
+    op(
+        "Slice backwards",
+        "Slice",
+        x,
+        Const(np.int64([-1])),
+        Const(np.int64([-(2**63)])),
+        Const(np.int64([1])),
+        Const(np.int64([-1])),
+    )
     op("Gather number", "Gather", x, Const(np.int64(-1)), axis=1)
     op("Gather list", "Gather", x, Const(np.int64([2, 0])), axis=1)
     op("Gather table", "Gather", Const(floats(6, 4)), np.int64([[0, 5], [3, 3]]))
@@ -156,7 +207,12 @@ def operators():
     op("Cast", "Cast", x, to=TensorProto.INT64)
     op("Cast to bool", "Cast", np.arange(3), to=TensorProto.BOOL)
     op("CastLike", "CastLike", x, Const(np.int64(0)))
-    op("ConstantOfShape", "ConstantOfShape", Const(np.int64([2, 3])), value=helper.make_tensor("v", TensorProto.FLOAT, [1], [4.5]))
+    op(
+        "ConstantOfShape",
+        "ConstantOfShape",
+        Const(np.int64([2, 3])),
+        value=helper.make_tensor("v", TensorProto.FLOAT, [1], [4.5]),
+    )
     op("Range", "Range", Const(np.int64(2)), Const(np.int64(11)), Const(np.int64(3)))
     op("Einsum", "Einsum", floats(2, 3, 4), floats(2, 4, 5), equation="bij,bjk->bik")
     op("DepthToSpace", "DepthToSpace", floats(1, 8, 2, 3), blocksize=2, mode="CRD")
@@ -174,7 +230,16 @@ def operators():
     op("Conv valid", "Conv", image, Const(floats(3, 4, 2, 3)), auto_pad="VALID")
     op("Conv 1d", "Conv", floats(2, 3, 8), Const(floats(4, 3, 3)), Const(floats(4)), pads=[1, 1])
     op("Conv 3d", "Conv", floats(1, 2, 4, 5, 6), Const(floats(3, 2, 2, 3, 2)), strides=[1, 2, 1])
-    op("ConvTranspose", "ConvTranspose", image, Const(floats(4, 3, 3, 3)), Const(floats(3)), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1])
+    op(
+        "ConvTranspose",
+        "ConvTranspose",
+        image,
+        Const(floats(4, 3, 3, 3)),
+        Const(floats(3)),
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+        output_padding=[1, 1],
+    )
     op("ConvTranspose groups", "ConvTranspose", floats(1, 4, 5), Const(floats(4, 2, 3)), group=2)
     op("MaxPool", "MaxPool", image, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     op("MaxPool one side", "MaxPool", image, kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1])
@@ -187,7 +252,15 @@ def operators():
     op("GlobalAveragePool 1d", "GlobalAveragePool", x)
     op("GlobalMaxPool", "GlobalMaxPool", image)
     positive = np.abs(floats(4)) + np.float32(0.1)
-    op("BatchNormalization", "BatchNormalization", image, Const(floats(4)), Const(floats(4)), Const(floats(4)), Const(positive))
+    op(
+        "BatchNormalization",
+        "BatchNormalization",
+        image,
+        Const(floats(4)),
+        Const(floats(4)),
+        Const(floats(4)),
+        Const(positive),
+    )
     op("InstanceNormalization", "InstanceNormalization", image, Const(floats(4)), Const(floats(4)), epsilon=1e-3)
     op("GroupNormalization", "GroupNormalization", image, Const(floats(4)), Const(floats(4)), num_groups=2, opset=21)
     op("LayerNormalization", "LayerNormalization", image, Const(floats(9)), Const(floats(9)))
@@ -197,16 +270,63 @@ def operators():
     op("Gemm scaled", "Gemm", floats(4, 3), Const(floats(4, 5)), Const(floats(3, 5)), transA=1, alpha=0.5, beta=2.0)
     op("MatMul of a weight", "MatMul", x, Const(floats(5, 4)))
     op("MatMul of values", "MatMul", x, floats(2, 5, 4))
-    op("Resize nearest", "Resize", image, None, Const(np.float32([1, 1, 2, 2])), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
-    op("Resize linear", "Resize", image, None, None, Const(np.int64([2, 4, 14, 20])), mode="linear", coordinate_transformation_mode="pytorch_half_pixel")
-    op("Resize corners", "Resize", image, None, None, Const(np.int64([2, 4, 13, 5])), mode="linear", coordinate_transformation_mode="align_corners")
+    op(
+        "Resize nearest",
+        "Resize",
+        image,
+        None,
+        Const(np.float32([1, 1, 2, 2])),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    op(
+        "Resize linear",
+        "Resize",
+        image,
+        None,
+        None,
+        Const(np.int64([2, 4, 14, 20])),
+        mode="linear",
+        coordinate_transformation_mode="pytorch_half_pixel",
+    )
+    op(
+        "Resize corners",
+        "Resize",
+        image,
+        None,
+        None,
+        Const(np.int64([2, 4, 13, 5])),
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )
     op("QuantizeLinear", "QuantizeLinear", x, Const(np.float32(0.03)), Const(np.int8(5)))
     op("QuantizeLinear of unsigned", "QuantizeLinear", x, Const(np.float32(0.02)))
-    op("QuantizeLinear by channel", "QuantizeLinear", x, Const(np.float32([0.02, 0.05, 0.01])), Const(np.uint8([128, 3, 250])), axis=1)
+    op(
+        "QuantizeLinear by channel",
+        "QuantizeLinear",
+        x,
+        Const(np.float32([0.02, 0.05, 0.01])),
+        Const(np.uint8([128, 3, 250])),
+        axis=1,
+    )
     op("DequantizeLinear", "DequantizeLinear", np.int8([-128, 0, 127]), Const(np.float32(0.5)), Const(np.int8(3)))
-    op("DequantizeLinear by channel", "DequantizeLinear", random.randint(-128, 128, (2, 3, 4)).astype("int8"), Const(np.float32([0.5, 1, 2])),
-       Const(np.int8([0, 1, -1])), axis=1)
-    op("DequantizeLinear bias", "DequantizeLinear", Const(np.int32([700, -80000, 9])), Const(np.float32([0.5, 1e-3, 2])), Const(np.int32([0, 0, 0])), axis=0)
+    op(
+        "DequantizeLinear by channel",
+        "DequantizeLinear",
+        random.randint(-128, 128, (2, 3, 4)).astype("int8"),
+        Const(np.float32([0.5, 1, 2])),
+        Const(np.int8([0, 1, -1])),
+        axis=1,
+    )
+    op(
+        "DequantizeLinear bias",
+        "DequantizeLinear",
+        Const(np.int32([700, -80000, 9])),
+        Const(np.float32([0.5, 1e-3, 2])),
+        Const(np.int32([0, 0, 0])),
+        axis=0,
+    )
     op("DynamicQuantizeLinear", "DynamicQuantizeLinear", x, outputs=3)
 
 
@@ -256,19 +376,39 @@ def networks():
     torch.manual_seed(0)
     torch.backends.mha.set_fastpath_enabled(False)
     dynamic = {"x": {0: "batch"}}
-    for name, model, example, folding in [("vision", Vision(), torch.randn(1, 3, 8, 8), True), ("vision unfolded", Vision(), torch.randn(1, 3, 8, 8), False),
-                                          ("text", Text(), torch.randint(0, 11, (1, 6)), True)]:
+    for name, model, example, folding in [
+        ("vision", Vision(), torch.randn(1, 3, 8, 8), True),
+        ("vision unfolded", Vision(), torch.randn(1, 3, 8, 8), False),
+        ("text", Text(), torch.randint(0, 11, (1, 6)), True),
+    ]:
         buffer = io.BytesIO()
         mode = torch.onnx.TrainingMode.EVAL if folding else torch.onnx.TrainingMode.PRESERVE
-        torch.onnx.export(model.eval(), (example,), buffer, opset_version=17, dynamo=False, input_names=["x"], output_names=["y"], dynamic_axes=dynamic,
-                          training=mode, do_constant_folding=folding)
+        torch.onnx.export(
+            model.eval(),
+            (example,),
+            buffer,
+            opset_version=17,
+            dynamo=False,
+            input_names=["x"],
+            output_names=["y"],
+            dynamic_axes=dynamic,
+            training=mode,
+            do_constant_folding=folding,
+        )
         x = torch.cat([torch.roll(example, i) for i in range(3)]).numpy()
         add(name, buffer.getvalue(), [x])
     file, quantized = "/tmp/vision.onnx", "/tmp/vision.int8.onnx"
     for kind in (QuantType.QInt8, QuantType.QUInt8):
         Path(file).write_bytes(cases["vision/model"].tobytes())
-        quantize_static(file, quantized, Reader([{"x": cases["vision/input_0"]}]), quant_format=QuantFormat.QDQ, per_channel=True, activation_type=kind,
-                        weight_type=QuantType.QInt8)
+        quantize_static(
+            file,
+            quantized,
+            Reader([{"x": cases["vision/input_0"]}]),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=kind,
+            weight_type=QuantType.QInt8,
+        )
         add("vision " + kind.name, Path(quantized).read_bytes(), [cases["vision/input_0"]])
         os.remove(file), os.remove(quantized)
 
@@ -280,8 +420,23 @@ for name, make in (("operators", operators), ("networks", networks)):
         (OUT / "vision.onnx").write_bytes(cases["vision/model"].tobytes())
         (OUT / "external").mkdir(exist_ok=True)
         (OUT / "external" / "vision.onnx.data").unlink(missing_ok=True)
-        onnx.save_model(onnx.load_from_string(cases["vision/model"].tobytes()), OUT / "external" / "vision.onnx", save_as_external_data=True,
-                        location="vision.onnx.data", size_threshold=64)
+        onnx.save_model(
+            onnx.load_from_string(cases["vision/model"].tobytes()),
+            OUT / "external" / "vision.onnx",
+            save_as_external_data=True,
+            location="vision.onnx.data",
+            size_threshold=64,
+        )
     np.savez_compressed(OUT / f"{name}.npz", **cases)
-    print(name, sum(key.endswith("/model") for key in cases), "cases", (OUT / f"{name}.npz").stat().st_size, "bytes; PyTorch", torch.__version__,
-          "onnx", onnx.__version__, "onnxruntime", onnxruntime.__version__)
+    print(
+        name,
+        sum(key.endswith("/model") for key in cases),
+        "cases",
+        (OUT / f"{name}.npz").stat().st_size,
+        "bytes; PyTorch",
+        torch.__version__,
+        "onnx",
+        onnx.__version__,
+        "onnxruntime",
+        onnxruntime.__version__,
+    )

@@ -1,15 +1,15 @@
 """Makes op/cases.json and op/data.npz: what PyTorch computes for every operator that qdq has.
 
 Run where torch is, from this folder: python3 make_op.py [TARGET_PART]. Each line of "cases" is one call:
-  op, args, kwargs   {"t": i}: tensor i of "tensors"; {"t": i, "batch": true}: its dimension 0 is a batch, symbolic in shape
-                     inference; {"batch": n}: an integer that is that batch; {"dtype": ..}; {"memory_format": ..}; numbers, strings,
-                     null, lists; {"float": "inf"}
+  op, args, kwargs   {"t": i}: tensor i of "tensors"; {"t": i, "batch": true}: its dimension 0 is a batch, symbolic in
+                     shape inference; {"batch": n}: an integer that is that batch; {"dtype": ..};
+                     {"memory_format": ..}; numbers, strings, null, lists; {"float": "inf"}
   out                the result, likewise
   after              argument -> its tensor after the call, where that differs from before
   alias              the result shares the bytes of argument 0
   tol                [absolute, relative] for floats; without it results are equal to the bit
-"tensors": [dtype, shape, offset into the array of data.npz that has the dtype's name] (float16 and bfloat16 as float32).
-"schemas": target -> PyTorch's schema line.
+"tensors": [dtype, shape, offset into the array of data.npz that has the dtype's name] (float16 and bfloat16 as
+float32). "schemas": target -> PyTorch's schema line.
 """
 
 import json
@@ -20,7 +20,7 @@ import warnings
 
 import numpy as np
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401, defines quantized_decomposed
+import torch.ao.quantization.fx._decomposed  # defines quantized_decomposed
 
 warnings.simplefilter("ignore")
 torch.manual_seed(5)
@@ -120,7 +120,11 @@ def case(target, *args, tol=None, **kwargs):
         entry["after"] = after
     if isinstance(out, torch.Tensor) and given and isinstance(given[0], torch.Tensor):
         entry["alias"] = out.untyped_storage().data_ptr() == given[0].untyped_storage().data_ptr() and out.numel() > 0
-    floats = [o for o in (out if isinstance(out, (list, tuple)) else [out]) if isinstance(o, torch.Tensor) and o.is_floating_point()]
+    floats = [
+        o
+        for o in (out if isinstance(out, (list, tuple)) else [out])
+        if isinstance(o, torch.Tensor) and o.is_floating_point()
+    ]
     if tol is None:
         tol = (2e-6, 2e-6)
         if floats and floats[0].dtype == f64:
@@ -147,7 +151,31 @@ def ints(*shape, low=-9, high=10, dtype=s64):
 
 
 def special():
-    return torch.tensor([-inf, -1e30, -100.0, -3.5, -1.0, -0.5, -1e-6, -0.0, 0.0, 1e-6, 0.5, 1.0, 1.5, 2.5, 3.0, 6.0, 7.0, 100.0, 1e30, inf, nan])
+    return torch.tensor(
+        [
+            -inf,
+            -1e30,
+            -100.0,
+            -3.5,
+            -1.0,
+            -0.5,
+            -1e-6,
+            -0.0,
+            0.0,
+            1e-6,
+            0.5,
+            1.0,
+            1.5,
+            2.5,
+            3.0,
+            6.0,
+            7.0,
+            100.0,
+            1e30,
+            inf,
+            nan,
+        ]
+    )
 
 
 def convolutions():
@@ -194,8 +222,18 @@ def products():
     case("mm", B(rand(3, 5)), rand(5, 2), tol=tol)
     case("mm", ints(3, 4), ints(4, 2))
     case("bmm", B(rand(2, 3, 5)), B(rand(2, 5, 4)), tol=tol)
-    for a, b in [((5,), (5,)), ((3, 5), (5,)), ((5,), (5, 4)), ((3, 5), (5, 4)), ((2, 3, 5), (5, 4)), ((2, 3, 5), (2, 5, 4)), ((2, 1, 3, 5), (4, 5, 2)),
-                 ((3, 5), (2, 5, 4)), ((2, 3, 5), (5,)), ((5,), (2, 5, 4))]:
+    for a, b in [
+        ((5,), (5,)),
+        ((3, 5), (5,)),
+        ((5,), (5, 4)),
+        ((3, 5), (5, 4)),
+        ((2, 3, 5), (5, 4)),
+        ((2, 3, 5), (2, 5, 4)),
+        ((2, 1, 3, 5), (4, 5, 2)),
+        ((3, 5), (2, 5, 4)),
+        ((2, 3, 5), (5,)),
+        ((5,), (2, 5, 4)),
+    ]:
         case("matmul", rand(*a), rand(*b), tol=tol)
     case("matmul", B(rand(2, 4, 3, 5)), B(rand(2, 4, 5, 3)), tol=tol)
     case("mv", rand(3, 5), rand(5), tol=tol)
@@ -286,7 +324,19 @@ def pools():
 
 def activations():
     x, s = rand(3, 5), special()
-    same = ["relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "tanh", "silu", "gelu", "elu", "leaky_relu", "hardtanh"]
+    same = [
+        "relu",
+        "relu6",
+        "hardswish",
+        "hardsigmoid",
+        "sigmoid",
+        "tanh",
+        "silu",
+        "gelu",
+        "elu",
+        "leaky_relu",
+        "hardtanh",
+    ]
     for name in same + ["mish", "log_sigmoid", "celu", "selu", "softplus", "hardshrink"]:
         finite = s[(s.abs() < 50)] if name in ("mish", "gelu") else s
         if name != "log_sigmoid":
@@ -352,7 +402,10 @@ def arithmetic():
     case("rsub.Scalar", B(x), 1.0)
     case("rsub.Scalar", i, 2, 3)
     case("rsub.Tensor", B(x), B(rand(3, 4)), alpha=2)
-    tops, bottoms = torch.tensor([7.0, -7.0, 7.5, -0.5, 0.0, 6.0, -6.0, 1e8]), torch.tensor([2.0, 2.0, -2.0, 3.0, 5.0, 0.1, 0.1, 3.0])
+    tops, bottoms = (
+        torch.tensor([7.0, -7.0, 7.5, -0.5, 0.0, 6.0, -6.0, 1e8]),
+        torch.tensor([2.0, 2.0, -2.0, 3.0, 5.0, 0.1, 0.1, 3.0]),
+    )
     small = torch.tensor([-8, -7, -1, 0, 1, 7, 8, 5])
     by = torch.tensor([3, -3, 2, 5, -2, 2, -1, -5])
     for mode in ("floor", "trunc", None):
@@ -414,8 +467,28 @@ def comparisons():
 def axes_of_scalars():
     """A scalar counts as one axis."""
     x = torch.tensor(1.5)
-    for name in ("amax", "amin", "argmax", "argmin", "sum.dim_IntList", "mean.dim", "cumsum", "_softmax", "softmax.int", "log_softmax.int", "logsumexp",
-                 "max.dim", "min.dim", "sort", "argsort", "any.dim", "all.dim", "prod.dim_int", "squeeze.dim", "unsqueeze"):
+    for name in (
+        "amax",
+        "amin",
+        "argmax",
+        "argmin",
+        "sum.dim_IntList",
+        "mean.dim",
+        "cumsum",
+        "_softmax",
+        "softmax.int",
+        "log_softmax.int",
+        "logsumexp",
+        "max.dim",
+        "min.dim",
+        "sort",
+        "argsort",
+        "any.dim",
+        "all.dim",
+        "prod.dim_int",
+        "squeeze.dim",
+        "unsqueeze",
+    ):
         axis = [0] if name in ("amax", "amin", "sum.dim_IntList", "mean.dim", "logsumexp") else 0
         case(name, x, axis, *([False] if name == "_softmax" else []))
     case("topk", x, 1, -1)
@@ -564,7 +637,13 @@ def reductions():
     case("logsumexp", B(x), [1])
     case("logsumexp", torch.tensor([[-inf, -inf], [0.0, inf]]), [1])
     rows = torch.tensor([[0.0, -inf, 3.0], [-inf, -inf, -inf], [100.0, 200.0, -100.0]])
-    for name, last in (("softmax.int", ()), ("_softmax", (False,)), ("_safe_softmax", ()), ("log_softmax.int", ()), ("_log_softmax", (False,))):
+    for name, last in (
+        ("softmax.int", ()),
+        ("_softmax", (False,)),
+        ("_safe_softmax", ()),
+        ("log_softmax.int", ()),
+        ("_log_softmax", (False,)),
+    ):
         case(name, B(x), -1, *last)
         case(name, B(x), 1, *last)
         case(name, rows, 1, *last)
@@ -649,10 +728,27 @@ def views():
     exact("flip", B(x), [1, -1])
     exact("roll", B(x), [1, -2], [1, 2])
     exact("roll", x, [5])
-    for name in ("clone", "contiguous", "detach", "detach_", "detach_copy", "alias", "alias_copy", "lift_fresh", "lift_fresh_copy"):
+    for name in (
+        "clone",
+        "contiguous",
+        "detach",
+        "detach_",
+        "detach_copy",
+        "alias",
+        "alias_copy",
+        "lift_fresh",
+        "lift_fresh_copy",
+    ):
         exact(name, B(x))
     exact("contiguous", x, memory_format=torch.contiguous_format)
-    for name in ("dropout", "dropout_", "feature_dropout", "feature_dropout_", "alpha_dropout", "feature_alpha_dropout"):
+    for name in (
+        "dropout",
+        "dropout_",
+        "feature_dropout",
+        "feature_dropout_",
+        "alpha_dropout",
+        "feature_alpha_dropout",
+    ):
         exact(name, B(x), 0.5, False)
     exact("native_dropout", B(x), 0.5, False)
     wild = torch.tensor([-1.7, 2.5, 300.0, -129.0, 0.0])
@@ -772,7 +868,7 @@ def creations():
 
 def recurrence():
     tol = (1e-5, 1e-5)
-    T, N, I, H = 4, 2, 3, 5
+    T, N, I, H = 4, 2, 3, 5  # noqa: E741, N806  PyTorch's letters
 
     def params(gates, layers, directions, biases):
         out = []
@@ -783,7 +879,7 @@ def recurrence():
         return out
 
     x = rand(T, N, I)
-    h = lambda cells: rand(cells, N, H)  # noqa: E731
+    h = lambda cells: rand(cells, N, H)
     case("lstm.input", x, [h(1), h(1)], params(4, 1, 1, True), True, 1, 0.0, False, False, False, tol=tol)
     case("lstm.input", B(rand(N, T, I)), [h(4), h(4)], params(4, 2, 2, True), True, 2, 0.5, False, True, True, tol=tol)
     case("gru.input", B(rand(N, T, I)), h(1), params(3, 1, 1, True), True, 1, 0.0, False, False, True, tol=tol)
@@ -799,14 +895,25 @@ def quantization():
     x = rand(3, 8, scale=4)
     ties = torch.arange(-12, 12).float() / 8
     wild = torch.tensor([-inf, inf, 1e30, -1e30, -0.0])
-    for dtype, low, high, zero_point in ((s8, -128, 127, 3), (u8, 0, 255, 131), (s16, -32768, 32767, -7), (s32, -(2**31), 2**31 - 1, 0), (s8, -8, 7, 1)):
+    for dtype, low, high, zero_point in (
+        (s8, -128, 127, 3),
+        (u8, 0, 255, 131),
+        (s16, -32768, 32767, -7),
+        (s32, -(2**31), 2**31 - 1, 0),
+        (s8, -8, 7, 1),
+    ):
         for data in (B(x), ties, wild if dtype != s32 else ties):
             quantized("quantize_per_tensor", data, 0.25, zero_point, low, high, dtype)
         q = ints(4, 6, low=max(low, -500), high=min(high, 500), dtype=dtype)
         quantized("dequantize_per_tensor", B(q), 0.0137, zero_point, low, high, dtype)
     quantized("quantize_per_tensor", rand(50, scale=1.0), 0.1, 0, -128, 127, s8)
     quantized("quantize_per_tensor", rand(9).half(), 0.05, 2, -128, 127, s8)
-    scale, zero_point, low, high = torch.tensor([0.03], dtype=f64), torch.tensor([2]), torch.tensor([-128]), torch.tensor([127])
+    scale, zero_point, low, high = (
+        torch.tensor([0.03], dtype=f64),
+        torch.tensor([2]),
+        torch.tensor([-128]),
+        torch.tensor([127]),
+    )
     q = ints(3, 5, low=-128, high=128, dtype=s8)
     quantized("quantize_per_tensor.tensor", B(x), scale, zero_point, -128, 127, s8)
     quantized("quantize_per_tensor.tensor", x, torch.tensor(0.03), torch.tensor(5, dtype=s32), 0, 255, u8)
@@ -884,9 +991,29 @@ def symbols():
 
 
 def main():
-    for make in (convolutions, products, attention, norms, pools, activations, arithmetic, comparisons, unary, selections, reductions, views, resizing,
-                 indexing, creations, recurrence, quantization, higher_order, symbols, second_names,
-                 axes_of_scalars):
+    for make in (
+        convolutions,
+        products,
+        attention,
+        norms,
+        pools,
+        activations,
+        arithmetic,
+        comparisons,
+        unary,
+        selections,
+        reductions,
+        views,
+        resizing,
+        indexing,
+        creations,
+        recurrence,
+        quantization,
+        higher_order,
+        symbols,
+        second_names,
+        axes_of_scalars,
+    ):
         make()
     schemas = {}
     for entry in cases:
@@ -895,8 +1022,8 @@ def main():
             schemas[target] = str(find(target)._schema)
     np.savez_compressed("op/data.npz", **{k: np.concatenate(v) for k, v in arrays.items()})
     with open("op/cases.json", "w") as f:
-        line = lambda v: json.dumps(v, separators=(",", ":"))  # noqa: E731
-        f.write('{"torch": %s,\n"schemas": {\n' % json.dumps(torch.__version__))
+        line = lambda v: json.dumps(v, separators=(",", ":"))
+        f.write(f'{{"torch": {json.dumps(torch.__version__)},\n"schemas": {{\n')
         f.write(",\n".join(f"{line(k)}:{line(v)}" for k, v in sorted(schemas.items())))
         f.write('\n},\n"tensors": [\n' + ",\n".join(line(t) for t in tensors))
         f.write('\n],\n"cases": [\n' + ",\n".join(line(c) for c in cases) + "\n]}\n")

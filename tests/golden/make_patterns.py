@@ -1,6 +1,8 @@
-"""Writes tests/golden/patterns: small models, patterns exported as functions, and what PyTorch finds in and makes of them.
+"""Writes tests/golden/patterns: small models, patterns exported as functions, and what PyTorch finds in and makes of
+them.
 
-Run with PyTorch 2.6 in this folder: python3 make_patterns.py. MODEL.pt2 and PATTERN.pt2 are strict exports; facts.json has
+Run with PyTorch 2.6 in this folder: python3 make_patterns.py. MODEL.pt2 and PATTERN.pt2 are strict exports.
+facts.json has
 
   matches      model -> pattern -> the name_node_map of every match of SubgraphMatcherWithNameNodeMap
   partitions   model -> list of [sources, [[nodes, sorted inputs, sorted outputs] of every partition]]
@@ -9,6 +11,7 @@ Run with PyTorch 2.6 in this folder: python3 make_patterns.py. MODEL.pt2 and PAT
 
 The stack trace of an operator is "trace of NAME", so that no path of the machine gets into the files.
 """
+
 import copy
 import json
 import operator
@@ -152,7 +155,11 @@ def add(x, y):
 IMAGE, TOKENS = torch.randn(1, 3, 16, 16), torch.randn(1, 5, 8)
 KERNEL = torch.randn(3, 3, 1, 1)
 VECTOR, MATRIX = torch.randn(8), torch.randn(8, 8)
-MODELS = {"resnet18": (ResNet18(), IMAGE), "transformer_block": (TransformerBlock(), TOKENS), "reused": (Reused(), IMAGE)}
+MODELS = {
+    "resnet18": (ResNet18(), IMAGE),
+    "transformer_block": (TransformerBlock(), TOKENS),
+    "reused": (Reused(), IMAGE),
+}
 PATTERNS = {
     "conv_relu": (conv_relu, (IMAGE, KERNEL)),
     "conv_bias_relu": (conv_bias_relu, (IMAGE, KERNEL, torch.randn(3))),
@@ -169,8 +176,17 @@ SOURCES = {
     "reused": [[nn.Conv2d], [torch.conv2d, F.relu], [torch.add]],
 }
 SEQUENCES = {
-    "resnet18": [[nn.Conv2d, nn.BatchNorm2d], [nn.Conv2d, nn.BatchNorm2d, nn.ReLU], [nn.BatchNorm2d, operator.add, nn.ReLU]],
-    "transformer_block": [[nn.Linear, nn.GELU], [nn.GELU, nn.Linear], [nn.LayerNorm, nn.Linear], [nn.Linear, nn.ReLU, operator.add]],
+    "resnet18": [
+        [nn.Conv2d, nn.BatchNorm2d],
+        [nn.Conv2d, nn.BatchNorm2d, nn.ReLU],
+        [nn.BatchNorm2d, operator.add, nn.ReLU],
+    ],
+    "transformer_block": [
+        [nn.Linear, nn.GELU],
+        [nn.GELU, nn.Linear],
+        [nn.LayerNorm, nn.Linear],
+        [nn.Linear, nn.ReLU, operator.add],
+    ],
     "reused": [[nn.Conv2d, nn.ReLU], [torch.add, nn.Hardtanh]],
 }
 RECIPES = {"static": {"is_per_channel": True}, "dynamic": {"is_dynamic": True}}
@@ -255,19 +271,29 @@ for name, (model, image) in MODELS.items():
         for ignore in (False, True):
             matcher = SubgraphMatcherWithNameNodeMap(copy.deepcopy(pattern_module), ignore_literals=ignore)
             found = matcher.match(graph_module.graph)
-            calls = [{key: node.name for key, node in match.name_node_map.items() if node.op == "call_function"} for match in found]
+            calls = [
+                {key: node.name for key, node in match.name_node_map.items() if node.op == "call_function"}
+                for match in found
+            ]
             facts["matches"][name][pattern + (" ignore_literals" if ignore else "")] = calls
-    # Before it is saved, a graph has sources on nodes of parameters too, which no file keeps and which change the order.
+    # Before it is saved, a graph has sources on nodes of parameters too, which no file keeps and which change the
+    # order.
     graph_module = torch.export.load(OUT / f"{name}.pt2").module()
     facts["partitions"][name] = []
     for sources in SOURCES[name]:
         found = get_source_partitions(graph_module.graph, sources)
         facts["partitions"][name].append(
-            [[source_text(s) for s in sources], [partition_facts(p) for partitions in found.values() for p in partitions]])
+            [
+                [source_text(s) for s in sources],
+                [partition_facts(p) for partitions in found.values() for p in partitions],
+            ]
+        )
     facts["sequences"][name] = []
     for sources in SEQUENCES[name]:
         found = find_sequential_partitions(graph_module, sources)
-        facts["sequences"][name].append([[source_text(s) for s in sources], [[operators(p.nodes) for p in chain] for chain in found]])
+        facts["sequences"][name].append(
+            [[source_text(s) for s in sources], [[operators(p.nodes) for p in chain] for chain in found]]
+        )
     if name != "reused":
         facts["provenance"][name] = {recipe: provenance(model, (image,), config) for recipe, config in RECIPES.items()}
 (OUT / "facts.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")

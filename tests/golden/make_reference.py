@@ -1,14 +1,17 @@
-"""Writes tests/golden/quant/reference_*.pt2 and reference.json: quantized programs, and PyTorch's reference representation of them.
+"""Writes tests/golden/quant/reference_*.pt2 and reference.json: quantized programs, and PyTorch's reference
+representation of them.
 
-Run with PyTorch 2.6 in this folder: python3 make_reference.py. NAME.pt2 is what convert_pt2e gives; reference.json has the targets of the
-operators that convert_pt2e(use_reference_representation=True) gives for the same model, in order, and what that program computes. rewritten_linear.pt2 is the reference representation of one of them.
+Run with PyTorch 2.6 in this folder: python3 make_reference.py. NAME.pt2 is what convert_pt2e gives; reference.json has
+the targets of the operators that convert_pt2e(use_reference_representation=True) gives for the same model, in order,
+and what that program computes. rewritten_linear.pt2 is the reference representation of one of them.
 """
+
 import json
 import operator
 import pathlib
 
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401, defines quantized_decomposed
+import torch.ao.quantization.fx._decomposed  # defines quantized_decomposed
 from torch import nn
 from torch.ao.quantization.observer import MinMaxObserver, PerChannelMinMaxObserver
 from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -48,7 +51,9 @@ class Everything(Quantizer):
                 following = next(iter(node.users))
                 following.meta["quantization_annotation"] = QuantizationAnnotation(output_qspec=output, _annotated=True)
             returns_tuple = target == "aten.max_pool2d_with_indices.default"
-            node.meta["quantization_annotation"] = QuantizationAnnotation(inputs, None if reads_relu or returns_tuple else output, _annotated=True)
+            node.meta["quantization_annotation"] = QuantizationAnnotation(
+                inputs, None if reads_relu or returns_tuple else output, _annotated=True
+            )
         return model
 
     def validate(self, model):
@@ -117,7 +122,9 @@ def main():
         facts[name] = {
             "targets": [target_of(node) for node in reference.graph.nodes if node.op == "call_function"],
             "inputs": [{"shape": list(t.shape), "values": t.flatten().tolist()} for t in inputs],
-            "output": reference(*inputs)[0].flatten().tolist() if isinstance(reference(*inputs), tuple) else reference(*inputs).flatten().tolist(),
+            "output": reference(*inputs)[0].flatten().tolist()
+            if isinstance(reference(*inputs), tuple)
+            else reference(*inputs).flatten().tolist(),
         }
     (OUT / "reference.json").write_text(json.dumps(facts) + "\n")
 

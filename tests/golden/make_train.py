@@ -1,12 +1,14 @@
-"""Makes tests/golden/train/gradients.json: the gradients that PyTorch 2.6's autograd gives for every operator that qdq trains through.
+"""Makes tests/golden/train/gradients.json: the gradients that PyTorch 2.6's autograd gives for every operator that qdq
+trains through.
 
 Run in tests/golden: python3 make_train.py
 
-A case is one call: "op", "args" and "kwargs" in schema order, "grads": for each argument the flat gradient, a list of such for a list of
-tensors, or null. A tensor argument is {"t": shape, "seed": n, "factor": f, "offset": o}: a linear congruential generator gives 24-bit
-numbers from -1 to 1, times the factor, plus the offset, in float32; {"i": values, "shape": shape} is int64, {"b": values} bool. The gradient of result r is
-made likewise with the seed 1000 + r.
+A case is one call: "op", "args" and "kwargs" in schema order, "grads": for each argument the flat gradient, a list of
+such for a list of tensors, or null. A tensor argument is {"t": shape, "seed": n, "factor": f, "offset": o}: a linear
+congruential generator gives 24-bit numbers from -1 to 1, times the factor, plus the offset, in float32; {"i": values,
+"shape": shape} is int64, {"b": values} bool. The gradient of result r is made likewise with the seed 1000 + r.
 """
+
 import json
 import math
 import pathlib
@@ -81,10 +83,17 @@ def case(op, *args, **kwargs):
     options = {key: built(value, leaves) for key, value in kwargs.items()}
     results = function(*values, **options)
     results = [results] if isinstance(results, torch.Tensor) else list(results)
-    if op.startswith("native_") or op.startswith("_native") or op.endswith("_with_indices"):
+    if op.startswith(("native_", "_native")) or op.endswith("_with_indices"):
         results = results[:1]
     torch.autograd.backward(results, [sample(list(r.shape), 1000 + n) for n, r in enumerate(results)])
-    cases.append({"op": f"torch.ops.aten.{name}.{overload or 'default'}", "args": list(args), "kwargs": kwargs, "grads": [grads_of(v) for v in values]})
+    cases.append(
+        {
+            "op": f"torch.ops.aten.{name}.{overload or 'default'}",
+            "args": list(args),
+            "kwargs": kwargs,
+            "grads": [grads_of(v) for v in values],
+        }
+    )
 
 
 x = (2, 3, 4)
@@ -193,8 +202,14 @@ def norm(op, *args, training):
     result = getattr(torch.ops.aten, op)(*values, mean, var, *rest)
     result = result if isinstance(result, torch.Tensor) else result[0]
     result.backward(sample(list(result.shape), 1000))
-    cases.append({"op": f"torch.ops.aten.{op}.default", "args": [*args, stats, variance, *rest], "kwargs": {},
-                  "grads": [*[grads_of(v) for v in values], None, None]})
+    cases.append(
+        {
+            "op": f"torch.ops.aten.{op}.default",
+            "args": [*args, stats, variance, *rest],
+            "kwargs": {},
+            "grads": [*[grads_of(v) for v in values], None, None],
+        }
+    )
 
 
 norm("batch_norm", t(4, 3, 5, 2), t(3, offset=1.0), t(3), training=True)
@@ -262,5 +277,6 @@ case("scaled_dot_product_attention", t(3, 4), t(4, 4), t(4, 3), b(1, 0, 1, 1))
 
 path = pathlib.Path("train/gradients.json")
 path.parent.mkdir(exist_ok=True)
-path.write_text('{"torch": "%s", "cases": [\n%s\n]}\n' % (torch.__version__, ",\n".join(json.dumps(c) for c in cases)))
+lines = ",\n".join(json.dumps(c) for c in cases)
+path.write_text(f'{{"torch": "{torch.__version__}", "cases": [\n{lines}\n]}}\n')
 print(len(cases), "cases")

@@ -1,8 +1,11 @@
-"""Lays a .pt2 file of PyTorch 2.6 out anew, in the archive that torch.export.save of PyTorch 2.9 and later writes or in that of 2.8.
+"""Lays a .pt2 file of PyTorch 2.6 out anew, in the archive that torch.export.save of PyTorch 2.9 and later writes or in
+that of 2.8.
 
-Needs PyTorch 2.6 (for the schemas of the operators and for the tensors). The content stays; names, kinds of arguments and the place of the
-tensors become those of the newer writer: models/model.json, data/weights/weight_N and data/constants/tensor_N with their configs.
+Needs PyTorch 2.6 (for the schemas of the operators and for the tensors). The content stays; names, kinds of arguments
+and the place of the tensors become those of the newer writer: models/model.json, data/weights/weight_N and
+data/constants/tensor_N with their configs.
 """
+
 import io
 import json
 import math
@@ -18,9 +21,15 @@ def members(path):
 
 
 def meta_of(tensor):
-    return {"dtype": torch._export.serde.serialize._TORCH_TO_SERIALIZE_DTYPE[tensor.dtype].value, "sizes": [{"as_int": n} for n in tensor.shape],
-            "requires_grad": tensor.requires_grad, "device": {"type": "cpu", "index": None},
-            "strides": [{"as_int": n} for n in tensor.stride()], "storage_offset": {"as_int": tensor.storage_offset()}, "layout": 7}
+    return {
+        "dtype": torch._export.serde.serialize._TORCH_TO_SERIALIZE_DTYPE[tensor.dtype].value,
+        "sizes": [{"as_int": n} for n in tensor.shape],
+        "requires_grad": tensor.requires_grad,
+        "device": {"type": "cpu", "index": None},
+        "strides": [{"as_int": n} for n in tensor.stride()],
+        "storage_offset": {"as_int": tensor.storage_offset()},
+        "layout": 7,
+    }
 
 
 def bytes_of(storage):
@@ -33,8 +42,12 @@ def payload(tensors, prefix):
         storage = tensor.untyped_storage()
         number = numbers.setdefault(storage.data_ptr(), len(numbers))
         files[f"{prefix}{number}"] = bytes_of(storage)
-        config[name] = {"path_name": f"{prefix}{number}", "is_param": isinstance(tensor, nn.Parameter), "use_pickle": False,
-                        "tensor_meta": meta_of(tensor)}
+        config[name] = {
+            "path_name": f"{prefix}{number}",
+            "is_param": isinstance(tensor, nn.Parameter),
+            "use_pickle": False,
+            "tensor_meta": meta_of(tensor),
+        }
     return files, {"config": config}
 
 
@@ -100,12 +113,23 @@ def archive_of(old, root):
     files |= {f"data/constants/{k}": v for k, v in tensors.items()}
     files["data/constants/model_constants_config.json"] = json.dumps(constants_config).encode()
     files["models/model.json"] = program_of_today(old["serialized_exported_program.json"])
-    files |= {"data/sample_inputs/model.pt": b"", "archive_format": b"pt2", "archive_version": b"0", ".data/version": b"6\n", "byteorder": b"little"}
+    files |= {
+        "data/sample_inputs/model.pt": b"",
+        "archive_format": b"pt2",
+        "archive_version": b"0",
+        ".data/version": b"6\n",
+        "byteorder": b"little",
+    }
     return {f"{root}/{k}": v for k, v in files.items()}
 
 
 def archive28_of(old, root):
     """Likewise, as PyTorch 2.8 lays it out: the tensors are pickles still."""
-    files = {"models/model.json": program_of_today(old["serialized_exported_program.json"]), "data/weights/model.pt": old["serialized_state_dict.pt"],
-             "data/constants/model.pt": old["serialized_constants.pt"], "archive_format": b"pt2", "archive_version": b"0"}
+    files = {
+        "models/model.json": program_of_today(old["serialized_exported_program.json"]),
+        "data/weights/model.pt": old["serialized_state_dict.pt"],
+        "data/constants/model.pt": old["serialized_constants.pt"],
+        "archive_format": b"pt2",
+        "archive_version": b"0",
+    }
     return {f"{root}/{k}": v for k, v in files.items()}

@@ -1,4 +1,5 @@
-// The CommonJS build of the package: the flow from a float file to a quantized one, and everything that can go wrong on the way.
+// The CommonJS build of the package: the flow from a float file to a quantized one, and everything that can go wrong on
+// the way.
 const { execFileSync } = require("node:child_process");
 const path = require("node:path");
 const { images, model, qdq, thrown } = require("./shapes.js");
@@ -16,7 +17,9 @@ beforeAll(async () => {
 test("a file that cannot fit is refused before it is copied", async () => {
   await expect(qdq.loadPt2(new Uint8Array(4_294_950_000))).rejects.toMatchObject({
     code: "OutOfMemory",
-    message: expect.stringMatching(/^a copy of these bytes needs at least 4295 MB of memory, and \d+ MB are left of the 4 GB .*native program$/),
+    message: expect.stringMatching(
+      /^a copy of these bytes needs at least 4295 MB of memory, and \d+ MB are left of the 4 GB .*native program$/,
+    ),
   });
 });
 
@@ -36,15 +39,20 @@ test("what is none of its arguments is refused in words", async () => {
     fails(() => qdq.getSourcePartitions(none, []), notProgram);
   }
   fails(() => qdq.convertPt2e(program), /^this is not a prepared program, or it has been disposed of$/);
-  for (const none of [undefined, null, {}, "xnnpack", 3]) fails(() => qdq.preparePt2e(program, none), /^the quantizer is neither one of/);
+  for (const none of [undefined, null, {}, "xnnpack", 3])
+    fails(() => qdq.preparePt2e(program, none), /^the quantizer is neither one of/);
   fails(() => new ComposableQuantizer("both"), /made of a list of quantizers$/);
   for (const none of [undefined, "int8"]) {
-    fails(() => new XNNPACKQuantizer().setGlobal(none), /^a setting of XNNPACKQuantizer is \w+, wanted a quantization config, or null for float$/);
+    fails(
+      () => new XNNPACKQuantizer().setGlobal(none),
+      /^a setting of XNNPACKQuantizer is \w+, wanted a quantization config, or null for float$/,
+    );
   }
   for (const none of [undefined, 3, "data"]) {
     await expect(prepared.calibrate(none)).rejects.toMatchObject(refusal(/^the calibration data is no list/));
   }
-  for (const none of [undefined, null]) fails(() => prepared.loadObservers(none), /^the report of observers is not the statistics of/);
+  for (const none of [undefined, null])
+    fails(() => prepared.loadObservers(none), /^the report of observers is not the statistics of/);
   for (const none of [undefined, null, "x"]) fails(() => qdq.matchPattern(program, none), /pattern/);
   fails(() => qdq.openData(program, { "a.npy": new Uint8Array(3) }), /^the files are no Map; wanted new Map/);
   fails(() => qdq.openData(program, new Map(), { batchSize: 1.5 }), /^batchSize is 1.5, it must be a whole number$/);
@@ -56,8 +64,12 @@ test("settings that make no sense are refused", () => {
   for (const settings of [{ threads: 0 }, { maxMemory: -1 }, { maxMemory: 1.5 }]) {
     const [[name, value]] = Object.entries(settings);
     // Elsewhere, since here a load has come before.
-    const script = `const { configure } = require("./dist/cjs/node/index.js"); try { configure(${JSON.stringify(settings)}) } catch (e) { console.log(e.message) }`;
-    const message = execFileSync(process.execPath, ["-e", script], { cwd: path.join(__dirname, "../.."), encoding: "utf8" });
+    const script = `const { configure } = require("./dist/cjs/node/index.js");
+      try { configure(${JSON.stringify(settings)}) } catch (e) { console.log(e.message) }`;
+    const message = execFileSync(process.execPath, ["-e", script], {
+      cwd: path.join(__dirname, "../.."),
+      encoding: "utf8",
+    });
     expect(message).toBe(`${name} is ${value}, it must be a whole number of at least 1\n`);
   }
 });
@@ -67,7 +79,10 @@ test("a recipe says whether it needs data", () => {
   expect(fixed.needsData()).toBe(true);
   fixed.run([images(program, 2)]);
   expect(fixed.needsData()).toBe(false);
-  const dynamic = qdq.preparePt2e(program, new XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isDynamic: true })));
+  const dynamic = qdq.preparePt2e(
+    program,
+    new XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isDynamic: true })),
+  );
   expect(dynamic.needsData()).toBe(false);
   qdq.convertPt2e(dynamic).dispose();
 });
@@ -116,13 +131,20 @@ describe("the flow", () => {
       code: "Unsupported",
       message: expect.stringMatching(/keeps tensors in the file vision.onnx.data; give its bytes too/),
     });
-    await expect(qdq.loadOnnx(new Uint8Array([8, 8]))).rejects.toMatchObject({ code: "BadFile", message: expect.stringMatching("not an ONNX model") });
-    await expect(qdq.loadOnnx("x")).rejects.toMatchObject({ message: expect.stringMatching("^loadOnnx was given a String, wanted the bytes of an ONNX file") });
+    await expect(qdq.loadOnnx(new Uint8Array([8, 8]))).rejects.toMatchObject({
+      code: "BadFile",
+      message: expect.stringMatching("not an ONNX model"),
+    });
+    await expect(qdq.loadOnnx("x")).rejects.toMatchObject({
+      message: expect.stringMatching("^loadOnnx was given a String, wanted the bytes of an ONNX file"),
+    });
   });
 
   test("gives what the float program gives, on both backends", () => {
     const batch = images(program, 2);
-    expect(() => qdq.lower(program, { bf16: true })).toThrow(expect.objectContaining({ code: "Unsupported", message: expect.stringMatching("bf16") }));
+    expect(() => qdq.lower(program, { bf16: true })).toThrow(
+      expect.objectContaining({ code: "Unsupported", message: expect.stringMatching("bf16") }),
+    );
     const [simd] = qdq.lower(program).run([batch]);
     const [reference] = qdq.lower(program, { backend: "reference" }).run([batch]);
     expect(largest(simd.data, reference.data)).toBeLessThan(1e-4);
@@ -134,8 +156,12 @@ describe("the flow", () => {
   test("does not fold weights when asked", () => {
     const prepared = qdq.preparePt2e(program, perChannel());
     prepared.run([images(program, 2)]);
-    const count = (converted) => converted.info().nodes.filter((node) => node.target.includes("quantize_per_channel.default")
-      && !node.target.includes("dequantize")).length;
+    const count = (converted) =>
+      converted
+        .info()
+        .nodes.filter(
+          (node) => node.target.includes("quantize_per_channel.default") && !node.target.includes("dequantize"),
+        ).length;
     expect(count(qdq.convertPt2e(prepared))).toBe(0);
     expect(count(qdq.convertPt2e(prepared, { foldQuantize: false }))).toBeGreaterThan(0);
   });
@@ -147,13 +173,39 @@ describe("the flow", () => {
     expect(info.nodes.at(-1).op).toBe("output");
     expect(info.attributes.length).toBeGreaterThan(0);
     const prepared = qdq.preparePt2e(program, perChannel());
-    expect(prepared.observers().every((observer) => observer.no_qparams || observer.class.includes("PerChannel"))).toBe(true);
+    expect(prepared.observers().every((observer) => observer.noQparams || observer.class.includes("PerChannel"))).toBe(
+      true,
+    );
     prepared.run([images(program, 2)]);
     const observers = prepared.observers();
     expect(observers.length).toBeGreaterThan(5);
     for (const observer of observers) {
       expect(observer.covers.length).toBeGreaterThan(0);
       expect(observer.scale.every((scale) => scale > 0)).toBe(true);
+    }
+  });
+
+  test("gives objects with JavaScript's names, and observers as a file with those of the command line", () => {
+    const prepared = qdq.preparePt2e(program, perChannel());
+    prepared.run([images(program, 2)]);
+    const quantized = qdq.convertPt2e(prepared);
+    const names = (value) =>
+      value === null || typeof value !== "object"
+        ? []
+        : Object.entries(value).flatMap(([key, field]) => [
+            ...(Array.isArray(value) ? [] : [key]),
+            ...(["args", "kwargs"].includes(key) ? [] : names(field)),
+          ]);
+    const report = qdq.quantizationReport(prepared, quantized);
+    const objects = [prepared.observers(), prepared.calibration(), qdq.explain(prepared), quantized.info(), report];
+    expect(names(objects).filter((name) => name.includes("_"))).toEqual([]);
+    expect(report.qparams[0]).toMatchObject({ quantMin: expect.any(Number), zeroPoint: expect.any(Array) });
+    const file = prepared.saveObservers();
+    expect(JSON.parse(file)[0].settings).toMatchObject({ quant_min: expect.any(Number), is_dynamic: false });
+    for (const seen of [file, prepared.observers()]) {
+      const fresh = qdq.preparePt2e(program, perChannel());
+      fresh.loadObservers(seen);
+      expect(fresh.saveObservers()).toBe(file);
     }
   });
 
@@ -164,20 +216,31 @@ describe("the flow", () => {
     await prepared.calibrate(batches, { onProgress: (progress) => seen.push(progress) });
     expect(seen).toEqual([1, 2, 3].map((done) => ({ stage: "calibrate", done, total: 3 })));
     const controller = new AbortController();
-    const work = qdq.preparePt2e(program, perChannel())
+    const work = qdq
+      .preparePt2e(program, perChannel())
       .calibrate(batches, { signal: controller.signal, onProgress: () => controller.abort() });
     await expect(work).rejects.toMatchObject({ name: "QdqError", code: "Cancelled" });
   });
 
   test("takes a recipe as plain data", () => {
-    const classes = (quantizer) => qdq.preparePt2e(program, quantizer).observers().map((observer) => observer.class);
+    const classes = (quantizer) =>
+      qdq
+        .preparePt2e(program, quantizer)
+        .observers()
+        .map((observer) => observer.class);
     expect(classes({ quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } })).toEqual(classes(perChannel()));
-    expect(classes(new X86InductorQuantizer().setGlobal(qdq.getDefaultX86InductorQuantizationConfig())).length).toBeGreaterThan(5);
+    expect(
+      classes(new X86InductorQuantizer().setGlobal(qdq.getDefaultX86InductorQuantizationConfig())).length,
+    ).toBeGreaterThan(5);
     expect(classes(new ComposableQuantizer([perChannel()]))).toEqual(classes(perChannel()));
   });
 
   test("takes a QConfigMapping of FX graph mode", () => {
-    const classes = (quantizer) => qdq.preparePt2e(program, quantizer).observers().map((observer) => observer.class);
+    const classes = (quantizer) =>
+      qdq
+        .preparePt2e(program, quantizer)
+        .observers()
+        .map((observer) => observer.class);
     const byDefault = classes(qdq.getDefaultQConfigMapping("qnnpack"));
     expect(new Set(byDefault)).toEqual(new Set(["HistogramObserver", "MinMaxObserver"]));
     expect(classes({ quantizer: "QConfigMapping", qconfig_mapping: { default: "qnnpack" } })).toEqual(byDefault);
@@ -185,27 +248,53 @@ describe("the flow", () => {
     expect(classes(qdq.getDefaultQConfigMapping().setGlobal(null).setModuleNameRegex(".*", null))).toEqual([]);
     const activation = { class: "MinMaxObserver", args: { quantMin: 0, quantMax: 127 } };
     const qconfig = { activation, weight: { class: "MinMaxObserver", args: { dtype: "qint8" } } };
-    const linears = new qdq.QConfigMapping().setObjectType("torch.nn.Linear", qconfig).setModuleNameObjectTypeOrder("", "torch.add", 3, null);
+    const linears = new qdq.QConfigMapping()
+      .setObjectType("torch.nn.Linear", qconfig)
+      .setModuleNameObjectTypeOrder("", "torch.add", 3, null);
     expect(new Set(classes(linears))).toEqual(new Set(["MinMaxObserver"]));
-    const fails = (work, words) => expect(thrown(work)).toMatchObject({ code: "InvalidArgument", message: expect.stringMatching(words) });
-    fails(() => classes(new qdq.QConfigMapping().setGlobal({ named: "best_qconfig" })), /there is no qconfig 'best_qconfig'/);
+    const fails = (work, words) =>
+      expect(thrown(work)).toMatchObject({ code: "InvalidArgument", message: expect.stringMatching(words) });
+    fails(
+      () => classes(new qdq.QConfigMapping().setGlobal({ named: "best_qconfig" })),
+      /there is no qconfig 'best_qconfig'/,
+    );
     fails(() => classes(new qdq.QConfigMapping().setModuleNameRegex("(", null)), /has a \( without a \)/);
   });
 });
 
 describe("quantizers and observers written in JavaScript", () => {
   // What a convolution needs: input, weight and output in int8.
-  const activation = (observer) => ({ spec: "quantization", dtype: "int8", quantMin: -128, quantMax: 127, qscheme: "per_tensor_affine", observer });
-  const weight = { spec: "quantization", dtype: "int8", quantMin: -127, quantMax: 127, qscheme: "per_channel_symmetric", chAxis: 0,
-    observer: { class: "PerChannelMinMaxObserver" } };
+  const activation = (observer) => ({
+    spec: "quantization",
+    dtype: "int8",
+    quantMin: -128,
+    quantMax: 127,
+    qscheme: "per_tensor_affine",
+    observer,
+  });
+  const weight = {
+    spec: "quantization",
+    dtype: "int8",
+    quantMin: -127,
+    quantMax: 127,
+    qscheme: "per_channel_symmetric",
+    chAxis: 0,
+    observer: { class: "PerChannelMinMaxObserver" },
+  };
   const convolutions = (observer) => ({
     name: "convolutions only",
-    annotate: (graph) => graph.nodes.filter((node) => node.target === "torch.ops.aten.conv2d.default").map((node) => ({
-      node: node.name,
-      inputs: [[node.args[0].node, activation(observer)], [node.args[1].node, weight]],
-      output: activation(observer),
-      annotated: true,
-    })),
+    annotate: (graph) =>
+      graph.nodes
+        .filter((node) => node.target === "torch.ops.aten.conv2d.default")
+        .map((node) => ({
+          node: node.name,
+          inputs: [
+            [node.args[0].node, activation(observer)],
+            [node.args[1].node, weight],
+          ],
+          output: activation(observer),
+          annotated: true,
+        })),
   });
 
   test("a quantizer decides what is quantized", () => {
@@ -237,12 +326,15 @@ describe("quantizers and observers written in JavaScript", () => {
         return { scale: this.most / 254, zeroPoint: -3 };
       }
     }
-    const prepared = qdq.preparePt2e(program, convolutions((settings) => new HalfRange(settings)));
+    const prepared = qdq.preparePt2e(
+      program,
+      convolutions((settings) => new HalfRange(settings)),
+    );
     for (const seed of [1, 2]) prepared.run([images(program, 2, seed)]);
     const reports = prepared.observers().filter((observer) => observer.class === "HalfRange");
     expect(reports.length).toBeGreaterThan(2);
     const { qparams } = qdq.convertPt2e(prepared).info();
-    const given = qparams.filter((value) => value.zero_point.length === 1 && value.zero_point[0] === -3);
+    const given = qparams.filter((value) => value.zeroPoint.length === 1 && value.zeroPoint[0] === -3);
     expect(given.length).toBeGreaterThan(2);
     const input = program.info().inputs[0].name;
     const most = Math.max(...[1, 2].flatMap((seed) => Array.from(images(program, 2, seed).data, Math.abs)));
@@ -251,29 +343,58 @@ describe("quantizers and observers written in JavaScript", () => {
 
   test("their errors come through", () => {
     const own = new RangeError("not today");
-    const throwing = { annotate() { throw own; } };
+    const throwing = {
+      annotate() {
+        throw own;
+      },
+    };
     expect(thrown(() => qdq.preparePt2e(program, throwing))).toBe(own);
-    const observer = () => ({ forward() { throw own; }, calculateQparams: () => ({ scale: 1, zeroPoint: 0 }) });
+    const observer = () => ({
+      forward() {
+        throw own;
+      },
+      calculateQparams: () => ({ scale: 1, zeroPoint: 0 }),
+    });
     const prepared = qdq.preparePt2e(program, convolutions(observer));
     expect(thrown(() => prepared.run([images(program, 1)]))).toBe(own);
     const wrong = () => ({ forward() {}, calculateQparams: () => ({ scale: -1, zeroPoint: 0 }) });
     const calibrated = qdq.preparePt2e(program, convolutions(wrong));
     calibrated.run([images(program, 1)]);
-    expect(thrown(() => qdq.convertPt2e(calibrated))).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("scale -1") });
+    expect(thrown(() => qdq.convertPt2e(calibrated))).toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("scale -1"),
+    });
   });
 
   test("annotations are checked", () => {
     const answer = (annotations) => thrown(() => qdq.preparePt2e(program, { annotate: () => annotations }));
-    expect(answer([{ node: "nowhere" }])).toMatchObject({ name: "QdqError", code: "InvalidArgument", message: expect.stringContaining("nowhere") });
-    expect(answer("none")).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("did not return a list") });
+    expect(answer([{ node: "nowhere" }])).toMatchObject({
+      name: "QdqError",
+      code: "InvalidArgument",
+      message: expect.stringContaining("nowhere"),
+    });
+    expect(answer("none")).toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("did not return a list"),
+    });
     const first = program.info().nodes.find((node) => node.target === "torch.ops.aten.conv2d.default");
-    expect(answer([{ node: first.name, output: { spec: "quantisation", dtype: "int8" } }]).code).toBe("InvalidArgument");
+    expect(answer([{ node: first.name, output: { spec: "quantisation", dtype: "int8" } }]).code).toBe(
+      "InvalidArgument",
+    );
   });
 
   test("they may stand beside the built-in ones", () => {
-    const linearOnly = new XNNPACKQuantizer().setOperatorType("torch.ops.aten.linear", qdq.getSymmetricQuantizationConfig());
-    const both = qdq.preparePt2e(program, new ComposableQuantizer([linearOnly, convolutions({ class: "MinMaxObserver" })]));
-    expect(both.observers().map((observer) => observer.class)).toEqual(expect.arrayContaining(["MinMaxObserver", "HistogramObserver"]));
+    const linearOnly = new XNNPACKQuantizer().setOperatorType(
+      "torch.ops.aten.linear",
+      qdq.getSymmetricQuantizationConfig(),
+    );
+    const both = qdq.preparePt2e(
+      program,
+      new ComposableQuantizer([linearOnly, convolutions({ class: "MinMaxObserver" })]),
+    );
+    expect(both.observers().map((observer) => observer.class)).toEqual(
+      expect.arrayContaining(["MinMaxObserver", "HistogramObserver"]),
+    );
   });
 });
 
@@ -283,7 +404,10 @@ describe("errors", () => {
     ["noise", Uint8Array.from({ length: 999 }, (_, i) => (i * 89) & 255)],
     ["half a file", model().subarray(0, 50000)],
   ])("%s is not a program", async (_, bytes) => {
-    const error = await qdq.loadPt2(bytes).then(() => null, (reason) => reason);
+    const error = await qdq.loadPt2(bytes).then(
+      () => null,
+      (reason) => reason,
+    );
     expect(error).toBeInstanceOf(QdqError);
     expect(error.code).toBe("BadFile");
     expect(error.message).not.toContain("\n");
@@ -295,9 +419,18 @@ describe("errors", () => {
     const refused = (inputs) => expect(thrown(() => session.run(inputs)));
     refused([]).toMatchObject({ name: "QdqError", code: "InvalidArgument" });
     refused([good, good]).toMatchObject({ code: "InvalidArgument" });
-    refused([qdq.tensor(new Float32Array(4), [1, 4])]).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("[1, 4]") });
-    refused([{ ...good, dtype: "float64" }]).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("Float64Array") });
-    refused([{ ...good, shape: [7] }]).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("7 elements") });
+    refused([qdq.tensor(new Float32Array(4), [1, 4])]).toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("[1, 4]"),
+    });
+    refused([{ ...good, dtype: "float64" }]).toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("Float64Array"),
+    });
+    refused([{ ...good, shape: [7] }]).toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("7 elements"),
+    });
     refused([{ ...good, dtype: "complex64" }]).toMatchObject({ message: expect.stringContaining("complex64") });
     refused(good).toMatchObject({ message: expect.stringContaining("list of tensors") });
     refused([undefined]).toMatchObject({ message: expect.stringContaining("input 0") });
@@ -306,7 +439,9 @@ describe("errors", () => {
   test("NaN in calibration is refused", () => {
     const poisoned = images(program, 1);
     poisoned.data[5] = NaN;
-    expect(thrown(() => qdq.preparePt2e(program, perChannel()).run([poisoned]))).toMatchObject({ code: "InvalidArgument" });
+    expect(thrown(() => qdq.preparePt2e(program, perChannel()).run([poisoned]))).toMatchObject({
+      code: "InvalidArgument",
+    });
   });
 
   test("converting without data names the observers", () => {
@@ -316,8 +451,14 @@ describe("errors", () => {
 
   test("a misspelt recipe is refused", () => {
     const refused = (recipe) => thrown(() => qdq.preparePt2e(program, recipe));
-    expect(refused({ quantizer: "XNNPACKQuantiser" })).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("XNNPACKQuantizer") });
-    expect(refused({ quantizer: "XNNPACKQuantizer", globl: {} })).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("global") });
+    expect(refused({ quantizer: "XNNPACKQuantiser" })).toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("XNNPACKQuantizer"),
+    });
+    expect(refused({ quantizer: "XNNPACKQuantizer", globl: {} })).toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("global"),
+    });
     expect(refused({})).toMatchObject({ code: "InvalidArgument" });
     expect(refused(null)).toMatchObject({ code: "InvalidArgument" });
   });
@@ -326,7 +467,10 @@ describe("errors", () => {
     const other = await qdq.loadPt2(model());
     other.dispose();
     other.dispose();
-    expect(thrown(() => other.info())).toMatchObject({ code: "InvalidArgument", message: expect.stringContaining("disposed") });
+    expect(thrown(() => other.info())).toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("disposed"),
+    });
     const session = qdq.lower(program);
     session[Symbol.dispose]();
     expect(thrown(() => session.run([]))).toMatchObject({ code: "InvalidArgument" });
@@ -335,8 +479,13 @@ describe("errors", () => {
   test("disposing inside of a callback waits for the work to end", async () => {
     const conv = program.info().nodes.find((node) => node.target === "torch.ops.aten.conv2d.default");
     let prepared;
-    const observer = () => ({ forward: () => prepared.dispose(), calculateQparams: () => ({ scale: 1, zeroPoint: 0 }) });
-    prepared = qdq.preparePt2e(program, { annotate: () => [{ node: conv.name, output: { spec: "quantization", dtype: "int8", observer } }] });
+    const observer = () => ({
+      forward: () => prepared.dispose(),
+      calculateQparams: () => ({ scale: 1, zeroPoint: 0 }),
+    });
+    prepared = qdq.preparePt2e(program, {
+      annotate: () => [{ node: conv.name, output: { spec: "quantization", dtype: "int8", observer } }],
+    });
     expect(prepared.run([images(program, 1)])).toHaveLength(1);
     expect(thrown(() => prepared.run([images(program, 1)]))).toMatchObject({ code: "InvalidArgument" });
   });
@@ -352,6 +501,9 @@ test("the ES module build is the same package", () => {
     import * as qdq from "./dist/esm/node/index.js";
     const program = await qdq.loadPt2(await readFile("examples/shapes/model.pt2"));
     console.log(JSON.stringify([Object.keys(qdq).sort(), program.info().inputs]));`;
-  const out = execFileSync(process.execPath, ["--input-type=module", "-e", script], { cwd: path.join(__dirname, "../.."), encoding: "utf8" });
+  const out = execFileSync(process.execPath, ["--input-type=module", "-e", script], {
+    cwd: path.join(__dirname, "../.."),
+    encoding: "utf8",
+  });
   expect(JSON.parse(out)).toEqual([Object.keys(qdq).sort(), program.info().inputs]);
 });

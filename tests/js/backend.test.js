@@ -16,19 +16,34 @@ beforeAll(async () => {
 describe("explain", () => {
   test("tells of every operator why it is quantized, or not", () => {
     const linear = program.info().nodes.find((node) => node.target === "torch.ops.aten.linear.default");
-    const prepared = qdq.preparePt2e(program, new XNNPACKQuantizer().setGlobal(symmetric()).setModuleName(linear.module, null));
+    const prepared = qdq.preparePt2e(
+      program,
+      new XNNPACKQuantizer().setGlobal(symmetric()).setModuleName(linear.module, null),
+    );
     const { operators: all, conflicts } = qdq.explain(prepared);
     expect(all.every((explanation) => explanation.reason !== "")).toBe(true);
-    expect(all.find(({ op }) => op === "aten.conv2d.default")).toMatchObject({ outcome: "quantized", quantizer: "XNNPACKQuantizer" });
+    expect(all.find(({ op }) => op === "aten.conv2d.default")).toMatchObject({
+      outcome: "quantized",
+      quantizer: "XNNPACKQuantizer",
+    });
     const left = qdq.explain(prepared, linear.name);
-    expect(left).toMatchObject({ outcome: "float", reason: `the settings leave ${linear.module} in float`, tensors: [] });
+    expect(left).toMatchObject({
+      outcome: "float",
+      reason: `the settings leave ${linear.module} in float`,
+      tensors: [],
+    });
     expect(left.decisions).toEqual([{ quantizer: "XNNPACKQuantizer", pattern: "", taken: false, reason: left.reason }]);
     expect(thrown(() => qdq.explain(prepared, "nothing"))).toMatchObject({ code: "InvalidArgument" });
     expect(conflicts).toEqual([]);
   });
 
   test("names the quantizers whose specs meet", () => {
-    const spec = (dtype) => ({ spec: "quantization", dtype, qscheme: "per_tensor_affine", observer: { class: "MinMaxObserver" } });
+    const spec = (dtype) => ({
+      spec: "quantization",
+      dtype,
+      qscheme: "per_tensor_affine",
+      observer: { class: "MinMaxObserver" },
+    });
     const quantizer = {
       name: "two minds",
       annotate(graph) {
@@ -49,39 +64,69 @@ describe("explain", () => {
 test("quantizers tell what they can do", async () => {
   const { quantizer, patterns } = await qdq.quantizationCapabilities(new X86InductorQuantizer());
   expect(quantizer).toBe("X86InductorQuantizer");
-  expect(patterns.find(({ pattern }) => pattern === "conv2d")).toEqual(
-    { pattern: "conv2d", operators: [["aten.conv2d.default"]], static: true, dynamic: true, qat: true, note: "" });
-  const { parts } = await qdq.quantizationCapabilities(new qdq.ComposableQuantizer([{ annotate: () => [] }, new XNNPACKQuantizer()]));
+  expect(patterns.find(({ pattern }) => pattern === "conv2d")).toEqual({
+    pattern: "conv2d",
+    operators: [["aten.conv2d.default"]],
+    static: true,
+    dynamic: true,
+    qat: true,
+    note: "",
+  });
+  const { parts } = await qdq.quantizationCapabilities(
+    new qdq.ComposableQuantizer([{ annotate: () => [] }, new XNNPACKQuantizer()]),
+  );
   expect(parts.map((part) => part.patterns.length > 0)).toEqual([false, true]);
   const own = {
     name: "my backend",
     annotate: () => [],
     quantizationCapabilities: () => [
-      { pattern: "linear_relu", operators: [["aten.linear.default"], ["aten.relu.default", "aten.relu_.default"]], dynamic: true, note: "no bias" },
+      {
+        pattern: "linear_relu",
+        operators: [["aten.linear.default"], ["aten.relu.default", "aten.relu_.default"]],
+        dynamic: true,
+        note: "no bias",
+      },
       { pattern: "add", operators: [["aten.add.Tensor"]], qat: false },
     ],
   };
   const mine = {
     quantizer: "my backend",
     patterns: [
-      { pattern: "linear_relu", operators: [["aten.linear.default"], ["aten.relu.default", "aten.relu_.default"]], static: true, dynamic: true, qat: true, note: "no bias" },
+      {
+        pattern: "linear_relu",
+        operators: [["aten.linear.default"], ["aten.relu.default", "aten.relu_.default"]],
+        static: true,
+        dynamic: true,
+        qat: true,
+        note: "no bias",
+      },
       { pattern: "add", operators: [["aten.add.Tensor"]], static: true, dynamic: false, qat: false, note: "" },
     ],
     parts: [],
   };
   expect(await qdq.quantizationCapabilities(own)).toEqual(mine);
   expect((await qdq.quantizationCapabilities(new qdq.ComposableQuantizer([own]))).parts).toEqual([mine]);
-  for (const wrong of [{ pattern: "linear" }, { operators: [["aten.linear.default"]] }, { pattern: "linear", operators: ["aten.linear.default"] }]) {
-    await expect(qdq.quantizationCapabilities({ annotate: () => [], quantizationCapabilities: () => [wrong] })).rejects.toMatchObject({
+  for (const wrong of [
+    { pattern: "linear" },
+    { operators: [["aten.linear.default"]] },
+    { pattern: "linear", operators: ["aten.linear.default"] },
+  ]) {
+    await expect(
+      qdq.quantizationCapabilities({ annotate: () => [], quantizationCapabilities: () => [wrong] }),
+    ).rejects.toMatchObject({
       code: "InvalidArgument",
-      message: expect.stringMatching(/^quantizationCapabilities\(\) of a JavaScript quantizer, pattern 0: found \{.*\}, wanted \{pattern: "linear"/),
+      message: expect.stringMatching(
+        /^quantizationCapabilities\(\) of a JavaScript quantizer, pattern 0: found \{.*\}, wanted \{pattern: "linear"/,
+      ),
     });
   }
 });
 
 describe("settings", () => {
-  const count = (quantizer) => qdq.explain(qdq.preparePt2e(program, quantizer)).operators.filter(({ op, outcome }) =>
-    op === "aten.conv2d.default" && outcome === "quantized").length;
+  const count = (quantizer) =>
+    qdq
+      .explain(qdq.preparePt2e(program, quantizer))
+      .operators.filter(({ op, outcome }) => op === "aten.conv2d.default" && outcome === "quantized").length;
 
   test("a filter function keeps operators out", () => {
     const asked = [];
@@ -91,26 +136,44 @@ describe("settings", () => {
     });
     expect(count(new XNNPACKQuantizer().setGlobal(symmetric()))).toBeGreaterThan(1);
     expect(count(quantizer)).toBe(0);
-    expect(new Set(asked).size).toBe(asked.length);  // each node is asked for once
+    expect(new Set(asked).size).toBe(asked.length); // each node is asked for once
     const own = new RangeError("not today");
-    const throwing = new X86InductorQuantizer().setGlobal(qdq.getDefaultX86InductorQuantizationConfig()).setFilterFunction(() => { throw own; });
+    const throwing = new X86InductorQuantizer()
+      .setGlobal(qdq.getDefaultX86InductorQuantizationConfig())
+      .setFilterFunction(() => {
+        throw own;
+      });
     expect(thrown(() => count(throwing))).toBe(own);
   });
 
   test("a config may spell out specs, and observers be overridden", () => {
-    const activation = { spec: "quantization", dtype: "uint8", quantMin: 0, quantMax: 255, qscheme: "per_tensor_affine",
-      observer: { class: "MinMaxObserver" } };
-    const weight = { spec: "quantization", dtype: "int8", quantMin: -8, quantMax: 7, qscheme: "per_channel_symmetric", chAxis: -4,
-      observer: { class: "PerChannelMinMaxObserver" } };
+    const activation = {
+      spec: "quantization",
+      dtype: "uint8",
+      quantMin: 0,
+      quantMax: 255,
+      qscheme: "per_tensor_affine",
+      observer: { class: "MinMaxObserver" },
+    };
+    const weight = {
+      spec: "quantization",
+      dtype: "int8",
+      quantMin: -8,
+      quantMax: 7,
+      qscheme: "per_channel_symmetric",
+      chAxis: -4,
+      observer: { class: "PerChannelMinMaxObserver" },
+    };
     const conv = program.info().nodes.find((node) => node.target === "torch.ops.aten.conv2d.default");
     const edge = [conv.args[0].node, conv.name];
-    const quantizer = new X86InductorQuantizer().setFunctionType("torch.nn.functional.conv2d", { kind: "specs", inputActivation: activation, weight })
+    const quantizer = new X86InductorQuantizer()
+      .setFunctionType("torch.nn.functional.conv2d", { kind: "specs", inputActivation: activation, weight })
       .setObserverOverrides([{ edge, attributes: { quantMax: 127 } }]);
     const prepared = qdq.preparePt2e(program, quantizer);
     prepared.run([images(program, 2)]);
     const { qparams } = qdq.convertPt2e(prepared).info();
-    expect(qparams.find((value) => value.of === edge[0])).toMatchObject({ dtype: "uint8", quant_max: 127 });
-    expect(qparams.some((value) => value.quant_min === -8 && value.scale.length > 1)).toBe(true);
+    expect(qparams.find((value) => value.of === edge[0])).toMatchObject({ dtype: "uint8", quantMax: 127 });
+    expect(qparams.some((value) => value.quantMin === -8 && value.scale.length > 1)).toBe(true);
   });
 });
 
@@ -136,7 +199,9 @@ describe("patterns and partitions", () => {
     const matches = qdq.matchPattern(resnet, asData);
     expect(matches.map(({ nameNodeMap: { add, relu, right } }) => ({ add, relu, right }))).toEqual(wanted);
     expect(matches[0].returningNodes).toEqual([wanted[0].relu]);
-    expect(thrown(() => qdq.matchPattern(resnet, { ...asData, outputs: ["out"] }))).toMatchObject({ code: "InvalidArgument" });
+    expect(thrown(() => qdq.matchPattern(resnet, { ...asData, outputs: ["out"] }))).toMatchObject({
+      code: "InvalidArgument",
+    });
     const padded = await qdq.loadPt2(golden("conv_padded.pt2"));
     expect(qdq.matchPattern(resnet, padded)).toHaveLength(13);
     expect(qdq.matchPattern(resnet, padded, { ignoreLiterals: true })).toHaveLength(20);
@@ -145,7 +210,9 @@ describe("patterns and partitions", () => {
   test("groups nodes as PyTorch does", () => {
     const [[sources, wanted]] = facts.partitions.resnet18;
     const found = qdq.getSourcePartitions(resnet, ["torch.nn.Conv2d"]);
-    expect(found.map(({ nodes, outputNodes }) => [nodes, outputNodes])).toEqual(wanted.map(([nodes, , outputs]) => [nodes, outputs]));
+    expect(found.map(({ nodes, outputNodes }) => [nodes, outputNodes])).toEqual(
+      wanted.map(([nodes, , outputs]) => [nodes, outputs]),
+    );
     expect(found[0].source).toBe(sources[0]);
     const [, [names, chains]] = facts.sequences.resnet18;
     expect(qdq.findSequentialPartitions(resnet, names).map((chain) => chain.map(({ nodes }) => nodes))).toEqual(chains);
@@ -158,10 +225,18 @@ describe("patterns and partitions", () => {
       annotate(graph) {
         kept = graph;
         // Batch norms have been folded by now, so sums come right behind convolutions.
-        const sums = graph.matchPattern({ inputs: ["a", "b", "w", "c"], nodes: [
-          { name: "conv", target: "torch.ops.aten.conv2d", args: [{ node: "a" }, { node: "w" }, { node: "b" }, [1, 1], [1, 1]] },
-          { name: "sum", target: "torch.ops.aten.add.Tensor", args: [{ node: "conv" }, { node: "c" }] },
-        ], outputs: ["sum"] });
+        const sums = graph.matchPattern({
+          inputs: ["a", "b", "w", "c"],
+          nodes: [
+            {
+              name: "conv",
+              target: "torch.ops.aten.conv2d",
+              args: [{ node: "a" }, { node: "w" }, { node: "b" }, [1, 1], [1, 1]],
+            },
+            { name: "sum", target: "torch.ops.aten.add.Tensor", args: [{ node: "conv" }, { node: "c" }] },
+          ],
+          outputs: ["sum"],
+        });
         expect(graph.getSourcePartitions(["torch.nn.Linear"])).toHaveLength(1);
         expect(graph.findSequentialPartitions(["torch.nn.AdaptiveAvgPool2d", "torch.flatten"])).toHaveLength(1);
         const output = { spec: "quantization", dtype: "int8", observer: { class: "MinMaxObserver" } };
@@ -170,6 +245,8 @@ describe("patterns and partitions", () => {
     };
     const prepared = qdq.preparePt2e(resnet, quantizer);
     expect(qdq.explain(prepared).operators.filter(({ outcome }) => outcome === "quantized")).toHaveLength(8);
-    expect(thrown(() => kept.getSourcePartitions(["torch.nn.Linear"])).message).toContain("only while annotate() was running");
+    expect(thrown(() => kept.getSourcePartitions(["torch.nn.Linear"])).message).toContain(
+      "only while annotate() was running",
+    );
   });
 });

@@ -14,37 +14,73 @@ afterAll(() => fs.rmSync(temporary, { recursive: true }));
 
 const at = (name) => path.join(temporary, name);
 const start = (program, args) => {
-  const { status, stdout, stderr } = spawnSync(program, args, { cwd: temporary, encoding: "utf8", env: { ...process.env, NO_COLOR: "1" } });
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    cwd: temporary,
+    encoding: "utf8",
+    env: { ...process.env, NO_COLOR: "1" },
+  });
   return { status, stdout, stderr };
 };
 const builds = {
   npx: (...args) => start(process.execPath, [path.join(root, "dist/cjs/node/cli.js"), ...args]),
   native: (...args) => start(path.join(root, "dev"), ["qdq", ...args]),
 };
-const calibration = ["--calibrate", path.join(folder, "calibration"), "--preprocess", path.join(folder, "preprocess.json"), "--limit", "24", "--batch-size", "8"];
+const calibration = [
+  "--calibrate",
+  path.join(folder, "calibration"),
+  "--preprocess",
+  path.join(folder, "preprocess.json"),
+  "--limit",
+  "24",
+  "--batch-size",
+  "8",
+];
 
 test("both builds write the same bytes", () => {
   for (const quantizer of ["xnnpack", "x86-inductor"]) {
     for (const [name, qdq] of Object.entries(builds)) {
-      const args = ["quantize", modelPath, ...calibration, "--quantizer", quantizer, "-o", `${name}.${quantizer}.pt2`, "--observers", `${name}.${quantizer}.json`];
+      const args = [
+        "quantize",
+        modelPath,
+        ...calibration,
+        "--quantizer",
+        quantizer,
+        "-o",
+        `${name}.${quantizer}.pt2`,
+        "--observers",
+        `${name}.${quantizer}.json`,
+      ];
       const { status, stdout, stderr } = qdq(...args);
       expect({ status, stderr }).toEqual({ status: 0, stderr: "calibrating: 3 batches\n" });
       expect(stdout).toMatch(/calibrated on 24 samples in 3 batches/);
       expect(stdout).toMatch(/layers quantized +[1-9]\d* of \d+/);
     }
     for (const end of ["pt2", "json"]) {
-      expect(fs.readFileSync(at(`npx.${quantizer}.${end}`)).equals(fs.readFileSync(at(`native.${quantizer}.${end}`)))).toBe(true);
+      expect(
+        fs.readFileSync(at(`npx.${quantizer}.${end}`)).equals(fs.readFileSync(at(`native.${quantizer}.${end}`))),
+      ).toBe(true);
     }
   }
   const observers = JSON.parse(fs.readFileSync(at("npx.xnnpack.json"), "utf8"));
   for (const observer of observers) {
-    expect(observer).toMatchObject({ class: expect.stringMatching(/Observer$/), settings: { dtype: expect.any(String) }, covers: expect.any(Array) });
+    expect(observer).toMatchObject({
+      class: expect.stringMatching(/Observer$/),
+      settings: { dtype: expect.any(String) },
+      covers: expect.any(Array),
+    });
   }
 });
 
 test("threads do not change the bytes", () => {
-  const bytes = [["native", "1"], ["native", "3"], ["npx", "2"], ["npx", "3"]].map(([name, threads]) => {
-    expect(builds[name]("quantize", modelPath, ...calibration, "--threads", threads, "-o", "threads.pt2")).toMatchObject({ status: 0 });
+  const bytes = [
+    ["native", "1"],
+    ["native", "3"],
+    ["npx", "2"],
+    ["npx", "3"],
+  ].map(([name, threads]) => {
+    expect(
+      builds[name]("quantize", modelPath, ...calibration, "--threads", threads, "-o", "threads.pt2"),
+    ).toMatchObject({ status: 0 });
     return fs.readFileSync(at("threads.pt2"));
   });
   for (const other of bytes) expect(other.equals(bytes[0])).toBe(true);
@@ -52,8 +88,12 @@ test("threads do not change the bytes", () => {
 
 // A zip archive of one member that claims to be 5 GB when it is inflated; it is as long as such a member is at least.
 function fiveGigabytes() {
-  const name = Buffer.from("serialized_state_dict.pt"), packed = Buffer.alloc(Math.ceil(5e9 / 1032));
-  const local = Buffer.alloc(30), central = Buffer.alloc(46), wide = Buffer.alloc(12), end = Buffer.alloc(22);
+  const name = Buffer.from("serialized_state_dict.pt");
+  const packed = Buffer.alloc(Math.ceil(5e9 / 1032));
+  const local = Buffer.alloc(30);
+  const central = Buffer.alloc(46);
+  const wide = Buffer.alloc(12);
+  const end = Buffer.alloc(22);
   local.writeUInt32LE(0x04034b50);
   local.writeUInt16LE(8, 8);
   local.writeUInt32LE(packed.length, 18);
@@ -85,20 +125,26 @@ test("an archive that declares 5 GB is refused in one sentence, by what WebAssem
     expect(stderr.startsWith(needs)).toBe(true);
     return stderr.slice(needs.length);
   };
-  expect(refused("npx")).toMatch(/^4\d{3} MB are left of the 4 GB that WebAssembly has; use smaller batches, or the native program\n$/);
+  expect(refused("npx")).toMatch(
+    /^4\d{3} MB are left of the 4 GB that WebAssembly has; use smaller batches, or the native program\n$/,
+  );
   const allowed = /^\d+ MB are left of the 3000 MB that --max-memory allows; use smaller batches, or allow more\n$/;
   for (const name of ["npx", "native"]) expect(refused(name, "--max-memory", "3GB")).toMatch(allowed);
 });
 
 test("work fits into the memory that is allowed, or is refused", () => {
   const job = ["quantize", modelPath, ...calibration, "-o", "small.pt2", "--max-memory"];
-  for (const [name, qdq] of Object.entries(builds)) {
+  for (const qdq of Object.values(builds)) {
     expect(qdq(...job, "200MB")).toMatchObject({ status: 0 });
     const { status, stderr } = qdq(...job, "2MB");
     expect(status).toBe(1);
-    expect(stderr).toMatch(/^(calibrating.*\n)?qdq: .* needs at least \d+ kB of memory, and \d+ kB are left of the 2000 kB that --max-memory allows; .*\n$/);
-    expect(qdq(...job, "many")).toEqual({ status: 2, stdout: "",
-      stderr: "qdq: --max-memory: found many, wanted a size such as 500MB, 1.5GB or 2GiB; see qdq quantize --help\n" });
+    expect(stderr).toMatch(/^(calibrating.*\n)?qdq: .* needs at least \d+ kB of memory, and \d+ kB are left of /);
+    expect(stderr).toMatch(/ are left of the 2000 kB that --max-memory allows; .*\n$/);
+    expect(qdq(...job, "many")).toEqual({
+      status: 2,
+      stdout: "",
+      stderr: "qdq: --max-memory: found many, wanted a size such as 500MB, 1.5GB or 2GiB; see qdq quantize --help\n",
+    });
   }
 });
 
@@ -112,10 +158,21 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
   test("runs, evaluates and inspects", () => {
     const data = ["--preprocess", path.join(folder, "preprocess.json"), "--limit", "20"];
     const output = `${name}.npz`;
-    expect(qdq("run", modelPath, "--inputs", path.join(folder, "test"), "-o", output, "--backend", "simd", ...data)).toMatchObject({ status: 0 });
+    expect(
+      qdq("run", modelPath, "--inputs", path.join(folder, "test"), "-o", output, "--backend", "simd", ...data),
+    ).toMatchObject({ status: 0 });
     expect(fs.readFileSync(at(output)).subarray(0, 2).toString()).toBe("PK");
-    const { status, stdout } = qdq("evaluate", modelPath, modelPath, "--data", path.join(folder, "test"), "--labels",
-      path.join(folder, "test/labels.csv"), "--json", ...data);
+    const { status, stdout } = qdq(
+      "evaluate",
+      modelPath,
+      modelPath,
+      "--data",
+      path.join(folder, "test"),
+      "--labels",
+      path.join(folder, "test/labels.csv"),
+      "--json",
+      ...data,
+    );
     expect(status).toBe(0);
     const [first, second] = JSON.parse(stdout);
     expect(first).toMatchObject({ samples: 20, agreement: 100 });
@@ -123,24 +180,66 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
     expect(first.top5).toBeGreaterThanOrEqual(first.top1);
     expect(first.top1).toBeGreaterThan(50);
     expect(qdq("inspect", modelPath).stdout).toMatch(/inputs\n.*float32\[/);
-    expect(qdq("inspect", modelPath, "--graph").stdout).toMatch(/call_function\[target=torch.ops.aten.conv2d.default\]/);
+    expect(qdq("inspect", modelPath, "--graph").stdout).toMatch(
+      /call_function\[target=torch.ops.aten.conv2d.default\]/,
+    );
     expect(JSON.parse(qdq("inspect", modelPath, "--json").stdout).nodes.at(-1).op).toBe("output");
   });
 
   test.each([
     ["a missing model", ["inspect", "none.pt2"], /^qdq: cannot read none.pt2: no such file or directory\n$/],
     ["a folder as a model", ["inspect", "."], /^qdq: cannot read \.: it is a folder, a file was wanted\n$/],
-    ["a text as a model", ["inspect", "bad.json"], /^qdq: bad.json: this is neither a .pt2 file, .* wanted what torch.export.save or torch.onnx.export writes\n$/],
-    ["an output that is a folder", ["quantize", modelPath, ...calibration, "-o", "."], /^qdq: cannot write \.: it is a folder, wanted the name of a file\n$/],
-    ["an empty recipe", ["quantize", modelPath, ...calibration, "--recipe", "empty.json", "-o", "no.pt2"], /^qdq: empty.json is empty, wanted JSON\n$/],
-    ["a limit below zero", ["quantize", modelPath, ...calibration.slice(0, 4), "--limit=-3", "-o", "no.pt2"], /^qdq: the limit is -3 samples, /],
+    [
+      "a text as a model",
+      ["inspect", "bad.json"],
+      /^qdq: bad.json: this is neither a .pt2 file, .* wanted what torch.export.save or torch.onnx.export writes\n$/,
+    ],
+    [
+      "an output that is a folder",
+      ["quantize", modelPath, ...calibration, "-o", "."],
+      /^qdq: cannot write \.: it is a folder, wanted the name of a file\n$/,
+    ],
+    [
+      "an empty recipe",
+      ["quantize", modelPath, ...calibration, "--recipe", "empty.json", "-o", "no.pt2"],
+      /^qdq: empty.json is empty, wanted JSON\n$/,
+    ],
+    [
+      "a limit below zero",
+      ["quantize", modelPath, ...calibration.slice(0, 4), "--limit=-3", "-o", "no.pt2"],
+      /^qdq: the limit is -3 samples, /,
+    ],
     ["a broken model", ["inspect", "cut.pt2"], /^qdq: cut.pt2: .+\n$/],
-    ["images without preprocessing", ["quantize", modelPath, "--calibrate", path.join(folder, "calibration"), "-o", "no.pt2"], /--preprocess/],
-    ["a misspelt recipe", ["quantize", modelPath, ...calibration, "--recipe", "bad.json", "-o", "no.pt2"], /^qdq: .*quantizer.*\n$/],
-    ["a recipe that is not JSON", ["quantize", modelPath, ...calibration, "--recipe", "cut.pt2", "-o", "no.pt2"], /^qdq: .*cut.pt2.*\n$/],
-    ["an unknown quantizer", ["quantize", modelPath, ...calibration, "--quantizer", "tensorrt", "-o", "no.pt2"], /tensorrt/],
-    ["an output that cannot be written", ["quantize", modelPath, ...calibration, "-o", "none/out.pt2"], /^qdq: cannot write none\/out.pt2: there is no folder none\n$/],
-    ["an unknown backend", ["run", modelPath, "--inputs", path.join(folder, "test"), "-o", "no.npz", "--backend", "cuda"], /cuda/],
+    [
+      "images without preprocessing",
+      ["quantize", modelPath, "--calibrate", path.join(folder, "calibration"), "-o", "no.pt2"],
+      /--preprocess/,
+    ],
+    [
+      "a misspelt recipe",
+      ["quantize", modelPath, ...calibration, "--recipe", "bad.json", "-o", "no.pt2"],
+      /^qdq: .*quantizer.*\n$/,
+    ],
+    [
+      "a recipe that is not JSON",
+      ["quantize", modelPath, ...calibration, "--recipe", "cut.pt2", "-o", "no.pt2"],
+      /^qdq: .*cut.pt2.*\n$/,
+    ],
+    [
+      "an unknown quantizer",
+      ["quantize", modelPath, ...calibration, "--quantizer", "tensorrt", "-o", "no.pt2"],
+      /tensorrt/,
+    ],
+    [
+      "an output that cannot be written",
+      ["quantize", modelPath, ...calibration, "-o", "none/out.pt2"],
+      /^qdq: cannot write none\/out.pt2: there is no folder none\n$/,
+    ],
+    [
+      "an unknown backend",
+      ["run", modelPath, "--inputs", path.join(folder, "test"), "-o", "no.npz", "--backend", "cuda"],
+      /cuda/,
+    ],
   ])("%s ends with 1 and one line", (_, args, pattern) => {
     fs.writeFileSync(at("cut.pt2"), fs.readFileSync(modelPath).subarray(0, 3000));
     fs.writeFileSync(at("empty.json"), "\n");
@@ -153,15 +252,25 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
     expect(fs.readdirSync(temporary).filter((file) => /^no\.|part$/.test(file))).toEqual([]);
   });
 
-  test.each([[[]], [["quantise"]], [["quantize", modelPath]], [["run", modelPath, "--input", "x"]], [["inspect", modelPath, "--limit", "3"]],
-    [["quantize", modelPath, "--calibrate", "x", "-o", "y", "--batch-size", "many"]]])("wrong usage ends with 2: %j", (args) => {
+  test.each([
+    [[]],
+    [["quantise"]],
+    [["quantize", modelPath]],
+    [["run", modelPath, "--input", "x"]],
+    [["inspect", modelPath, "--limit", "3"]],
+    [["quantize", modelPath, "--calibrate", "x", "-o", "y", "--batch-size", "many"]],
+  ])("wrong usage ends with 2: %j", (args) => {
     const { status, stdout, stderr } = qdq(...args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toMatch(/^qdq: .+; see qdq (\w+ )?--help\n$/);
   });
 
   test("helps", () => {
-    expect(qdq("--help")).toMatchObject({ status: 0, stderr: "", stdout: expect.stringMatching(/quantize[^]*inspect[^]*qdq VERB --help/) });
+    expect(qdq("--help")).toMatchObject({
+      status: 0,
+      stderr: "",
+      stdout: expect.stringMatching(/quantize[\s\S]*inspect[\s\S]*qdq VERB --help/),
+    });
     expect(qdq("quantize", "--help").stdout).toMatch(/--calibrate/);
   });
 });

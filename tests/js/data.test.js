@@ -23,7 +23,11 @@ describe("openData", () => {
   test("makes batches of images in the order of their names, and finds their labels", () => {
     const some = new Map([...files(5)].reverse()).set("labels.csv", readFileSync(path.join(calibration, "labels.csv")));
     const data = qdq.openData(program, some, { preprocess, batchSize: 2, labels: "labels.csv" });
-    expect([data.numSamples, data.numBatches, data.files]).toEqual([5, 3, ["000.png", "001.png", "002.png", "003.png", "004.png"]]);
+    expect([data.numSamples, data.numBatches, data.files]).toEqual([
+      5,
+      3,
+      ["000.png", "001.png", "002.png", "003.png", "004.png"],
+    ]);
     expect([...data].map(([batch]) => batch.shape)).toEqual([
       [2, 3, 40, 40],
       [2, 3, 40, 40],
@@ -34,7 +38,11 @@ describe("openData", () => {
     expect(data.batch(0)[0].data.slice(0, one.data.length)).toEqual(one.data);
     expect(qdq.openData(program, files(5), { preprocess, limit: 3 }).numSamples).toBe(3);
     const uneven = new Map([...files(6)].map(([name, read], i) => [`${"abaaaa"[i]}/${name}`, read]));
-    expect(qdq.openData(program, uneven, { preprocess, limit: 3 }).files).toEqual(["a/000.png", "a/002.png", "b/001.png"]);
+    expect(qdq.openData(program, uneven, { preprocess, limit: 3 }).files).toEqual([
+      "a/000.png",
+      "a/002.png",
+      "b/001.png",
+    ]);
     const inFolders = new Map([...files(2)].map(([name, read], i) => [`class${i}/${name}`, read]));
     expect(qdq.openData(program, inFolders, { preprocess }).files).toEqual(["class0/000.png", "class1/001.png"]);
   });
@@ -44,14 +52,22 @@ describe("openData", () => {
     const inFolders = new Map([...files(3)].map(([name, read], i) => [`${classes[15 - i]}/${name}`, read]));
     const data = qdq.openData(program, inFolders, { preprocess, labels: "folders", classes });
     expect(data.folders).toEqual(["checks", "spiral", "stripes"]);
-    expect([data.files, data.labels(), data.classes()]).toEqual([["checks/001.png", "spiral/000.png", "stripes/002.png"], [14, 15, 13], classes]);
-    expect(thrown(() => qdq.openData(program, inFolders, { preprocess, labels: "folders" }).labels()).message).toMatch(/3 folders.*16 classes/);
+    expect([data.files, data.labels(), data.classes()]).toEqual([
+      ["checks/001.png", "spiral/000.png", "stripes/002.png"],
+      [14, 15, 13],
+      classes,
+    ]);
+    expect(thrown(() => qdq.openData(program, inFolders, { preprocess, labels: "folders" }).labels()).message).toMatch(
+      /3 folders.*16 classes/,
+    );
     const numbered = new Map([...files(2)].map(([name, read], i) => [`${9 + i}/${name}`, read]));
     expect(qdq.openData(program, numbered, { preprocess, labels: "folders" }).labels()).toEqual([10, 9]);
   });
 
   test("says what is wrong", () => {
-    expect(thrown(() => qdq.openData(program, new Map([["a.txt", new Uint8Array(1)]]))).message).toMatch(/none of the 1 files is data/);
+    expect(thrown(() => qdq.openData(program, new Map([["a.txt", new Uint8Array(1)]]))).message).toMatch(
+      /none of the 1 files is data/,
+    );
     expect(thrown(() => qdq.openData(program, files(1))).message).toMatch(/preprocess/);
     expect(thrown(() => qdq.openData(program, files(1), { preprocess: { resiez: 1 } })).message).toMatch(/resiez/);
     expect(thrown(() => qdq.openData(program, new Map([["a.npy", new Uint8Array(9)]]))).code).toBe("BadFile");
@@ -70,14 +86,20 @@ describe("openData", () => {
       ]),
       { preprocess },
     );
-    expect(thrown(() => unreadable.batch(0))).toMatchObject({ code: "Io", message: expect.stringContaining("it is gone") });
+    expect(thrown(() => unreadable.batch(0))).toMatchObject({
+      code: "Io",
+      message: expect.stringContaining("it is gone"),
+    });
   });
 });
 
 test("explains before data, watches calibration, compares layers and writes the report", () => {
   const prepared = qdq.preparePt2e(program, { ...recipe, module_name: [["stem.conv.0", null]] });
   const { operators } = qdq.explain(prepared);
-  expect(operators.find(({ module }) => module === "stem.conv.0")).toMatchObject({ outcome: "float", op: "aten.conv2d.default" });
+  expect(operators.find(({ module }) => module === "stem.conv.0")).toMatchObject({
+    outcome: "float",
+    op: "aten.conv2d.default",
+  });
   expect(operators.filter(({ outcome }) => outcome === "quantized").length).toBeGreaterThan(20);
   expect(prepared.calibration().some(({ counts }) => counts)).toBe(false);
 
@@ -108,28 +130,33 @@ test("explains before data, watches calibration, compares layers and writes the 
   expect(comparison.layers()).toEqual([]);
   comparison.add([batch]);
   const errors = comparison.layers();
-  const decibels = errors.map(({ sqnr_db }) => sqnr_db ?? Infinity);
+  const decibels = errors.map(({ sqnrDb }) => sqnrDb ?? Infinity);
   expect(decibels).toEqual([...decibels].sort((a, b) => a - b));
-  // The last layer's error is that of the output; values near the middle of two integers round as the order of a sum has it.
-  const [x] = qdq.lower(program).run([batch]),
-    [y] = qdq.lower(quantized, { backend: "reference" }).run([batch]);
-  let signal = 0,
-    noise = 0;
+  // The last layer's error is that of the output; values near the middle of two integers round as the order of a sum
+  // has it.
+  const [x] = qdq.lower(program).run([batch]);
+  const [y] = qdq.lower(quantized, { backend: "reference" }).run([batch]);
+  let signal = 0;
+  let noise = 0;
   x.data.forEach((value, i) => {
     signal += value * value;
     noise += (value - y.data[i]) ** 2;
   });
-  expect(errors.find(({ node }) => node === "linear").sqnr_db).toBeCloseTo(10 * Math.log10(signal / noise), 0);
+  expect(errors.find(({ node }) => node === "linear").sqnrDb).toBeCloseTo(10 * Math.log10(signal / noise), 0);
 
   const evaluation = qdq.evaluate(program, quantized, [0, 1, 2, 3]);
   evaluation.add([batch]);
   const { accuracy, predictions, speed, sqnr } = evaluation.report();
   expect(sqnr).toBeGreaterThan(10);
   expect(speed.batch).toBe(4);
-  const first = (output) => [0, 1, 2, 3].map((i) => output.data.slice(16 * i, 16 * i + 16)).map((scores) => scores.indexOf(Math.max(...scores)));
+  const first = (output) =>
+    [0, 1, 2, 3]
+      .map((i) => output.data.slice(16 * i, 16 * i + 16))
+      .map((scores) => scores.indexOf(Math.max(...scores)));
   const right = first(x).filter((answer, i) => answer === i).length;
   expect(accuracy.top1[0]).toBe(25 * right);
-  for (const { sample, float, label } of predictions) expect([label, float[0].class]).toEqual([sample, first(x)[sample]]);
+  for (const { sample, float, label } of predictions)
+    expect([label, float[0].class]).toEqual([sample, first(x)[sample]]);
 
   const report = qdq.quantizationReport(prepared, quantized);
   expect(report.layers).toEqual({ total: 21, quantized: 20 });

@@ -4,7 +4,10 @@ const path = require("node:path");
 const { images, model, qdq } = require("./shapes.js");
 
 const root = path.join(__dirname, "../..");
-const blocks = (file) => [...readFileSync(path.join(root, file), "utf8").matchAll(/^```json\n([^]*?)^```/gm)].map(([, text]) => JSON.parse(text));
+const blocks = (file) =>
+  [...readFileSync(path.join(root, file), "utf8").matchAll(/^```json\n([\s\S]*?)^```/gm)].map(([, text]) =>
+    JSON.parse(text),
+  );
 
 let program;
 beforeAll(async () => {
@@ -21,6 +24,16 @@ test.each(["README.md", "docs/recipes.md"])("the recipes of %s quantize a model"
     expect(layers.quantized).toBeGreaterThan(0);
     expect(layers.quantized).toBeLessThan(layers.total); // each of them leaves something in float
   }
+});
+
+test("the quantizer of docs/quantizers.md quantizes a model", () => {
+  const [, code] = /^```js\n([\s\S]*?)^```/m.exec(readFileSync(path.join(root, "docs/quantizers.md"), "utf8"));
+  const quantizer = new Function(`${code} return quantizer;`)();
+  const prepared = qdq.preparePt2e(program, quantizer);
+  const { operators } = qdq.explain(prepared);
+  const taken = operators.filter(({ outcome }) => outcome !== "float").map(({ pattern }) => pattern);
+  expect(taken).toContain("conv_relu");
+  expect(taken).toContain("linear");
 });
 
 test("the preprocessing of docs/data.md makes inputs of an image", () => {

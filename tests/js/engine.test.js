@@ -1,4 +1,5 @@
-// The modules for every engine and for relaxed SIMD, with threads and without: which is loaded, and that all give the same numbers.
+// The modules for every engine and for relaxed SIMD, with threads and without: which is loaded, and that all give the
+// same numbers.
 const { execFileSync, spawnSync } = require("node:child_process");
 const { readFileSync } = require("node:fs");
 const path = require("node:path");
@@ -15,19 +16,26 @@ function evaluate(nodeFlags, { wasm, threads }) {
     import { createHash } from "node:crypto";
     import { readFile } from "node:fs/promises";
     import { pathToFileURL } from "node:url";
-    import { capabilities, configure, convertPt2e, getDefaultX86InductorQuantizationConfig, loadPt2, lower, preparePt2e, savePt2, tensor,
-             X86InductorQuantizer } from "./dist/esm/node/index.js";
+    import {
+      capabilities, configure, convertPt2e, getDefaultX86InductorQuantizationConfig, loadPt2, lower, preparePt2e,
+      savePt2, tensor, X86InductorQuantizer,
+    } from "./dist/esm/node/index.js";
     configure({ ${wasm ? `wasm: pathToFileURL("dist/${wasm}"), ` : ""} ${threads ? `threads: ${threads}` : ""} });
     const program = await loadPt2(await readFile("examples/shapes/model.pt2"));
     const pixels = Float32Array.from({ length: 2 * 3 * 40 * 40 }, (_, i) => Math.sin(i * 0.7) * 2);
     const image = tensor(pixels, [2, 3, 40, 40]);
-    const prepared = preparePt2e(program, new X86InductorQuantizer().setGlobal(getDefaultX86InductorQuantizationConfig()));
+    const quantizer = new X86InductorQuantizer().setGlobal(getDefaultX86InductorQuantizationConfig());
+    const prepared = preparePt2e(program, quantizer);
     prepared.run([image]);
     const quantized = convertPt2e(prepared);
-    const [float] = lower(program).run([image]), [logits] = lower(quantized).run([image]);
+    const [float] = lower(program).run([image]);
+    const [logits] = lower(quantized).run([image]);
     const file = createHash("sha256").update(savePt2(quantized)).digest("hex");
-    console.log(JSON.stringify({ ...(await capabilities()), result: { float: Array.from(float.data), logits: Array.from(logits.data), file } }));`;
-  return JSON.parse(execFileSync(process.execPath, [...nodeFlags, "--input-type=module", "-e", script], { cwd: root, timeout: 60000 }));
+    const result = { float: Array.from(float.data), logits: Array.from(logits.data), file };
+    console.log(JSON.stringify({ ...(await capabilities()), result }));`;
+  return JSON.parse(
+    execFileSync(process.execPath, [...nodeFlags, "--input-type=module", "-e", script], { cwd: root, timeout: 60000 }),
+  );
 }
 
 test("an engine with relaxed SIMD gets the module that uses it", () => {
@@ -46,7 +54,10 @@ test("every module writes the same file and computes the same outputs with any n
   expect(integerProducts).toBe("16-bit dot product");
   expect(evaluate(flags, { wasm: "qdq-relaxed.wasm" }).result).toEqual(result);
   for (const threads of [1, 2, 3]) {
-    for (const [nodeFlags, wasm] of [[[], "qdq-threads.wasm"], [flags, "qdq-threads-relaxed.wasm"]]) {
+    for (const [nodeFlags, wasm] of [
+      [[], "qdq-threads.wasm"],
+      [flags, "qdq-threads-relaxed.wasm"],
+    ]) {
       expect(evaluate(nodeFlags, { wasm, threads })).toMatchObject({ module: wasm, threads, result });
     }
   }
@@ -68,9 +79,13 @@ test("a module takes no more memory than it is allowed, with threads or without"
     configure({ maxMemory: 100e6, threads: Number(process.argv[1]) });
     const program = await loadPt2(await readFile("examples/shapes/model.pt2"));
     const session = lower(program);
-    const kept = [], said = [];
+    const kept = [];
+    const said = [];
     const image = (count) => tensor(new Float32Array(count * 3 * 40 * 40), [count, 3, 40, 40]);
-    for (const work of [() => session.run([image(1000)]), () => { for (;;) kept.push(preparePt2e(program, { quantizer: "XNNPACKQuantizer", global: {} })); }])
+    const fill = () => {
+      for (;;) kept.push(preparePt2e(program, { quantizer: "XNNPACKQuantizer", global: {} }));
+    };
+    for (const work of [() => session.run([image(1000)]), fill])
       try { work(); } catch ({ code, message }) { said.push({ code, message }); }
     while (kept.length > 0) kept.pop().dispose();
     const [{ shape }] = session.run([image(1)]);
@@ -78,9 +93,18 @@ test("a module takes no more memory than it is allowed, with threads or without"
     console.log(JSON.stringify({ said, shape, memories: memories.size, bytes: buffer.byteLength }));
     process.exit();`;
   for (const threads of ["1", "2"]) {
-    const answer = JSON.parse(execFileSync(process.execPath, ["--input-type=module", "-e", script, threads], { cwd: root, timeout: 60000 }));
-    expect(answer).toMatchObject({ shape: [1, 16], memories: 1, said: [{ code: "OutOfMemory" }, { code: "OutOfMemory" }] });
-    for (const { message } of answer.said) expect(message).toMatch(/ left of the 100 MB that configure\(\{ maxMemory \}\) allows; use smaller batches, or allow more/);
+    const answer = JSON.parse(
+      execFileSync(process.execPath, ["--input-type=module", "-e", script, threads], { cwd: root, timeout: 60000 }),
+    );
+    expect(answer).toMatchObject({
+      shape: [1, 16],
+      memories: 1,
+      said: [{ code: "OutOfMemory" }, { code: "OutOfMemory" }],
+    });
+    for (const { message } of answer.said)
+      expect(message).toMatch(
+        / left of the 100 MB that configure\(\{ maxMemory \}\) allows; use smaller batches, or allow more/,
+      );
     expect(answer.bytes).toBeLessThanOrEqual(100e6);
     expect(answer.bytes).toBeGreaterThan(50e6);
   }
@@ -89,7 +113,10 @@ test("a module takes no more memory than it is allowed, with threads or without"
 // Jest would not end if a worker kept the process alive.
 test("a CommonJS module has threads too, and an error in one of many calls leaves them in order", async () => {
   qdq.configure({ threads: 3 });
-  expect(await qdq.capabilities()).toMatchObject({ module: expect.stringMatching(/^qdq-threads(-relaxed)?\.wasm$/), threads: 3 });
+  expect(await qdq.capabilities()).toMatchObject({
+    module: expect.stringMatching(/^qdq-threads(-relaxed)?\.wasm$/),
+    threads: 3,
+  });
   const bytes = readFileSync(path.join(root, "examples/shapes/model.pt2"));
   await expect(qdq.loadPt2(bytes.subarray(0, 3000))).rejects.toMatchObject({ code: "BadFile" });
   const session = qdq.lower(await qdq.loadPt2(bytes));

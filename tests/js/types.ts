@@ -1,17 +1,40 @@
 // The typings as a user meets them; this file is only compiled. Lines marked as errors must be errors.
 import { readFile, writeFile } from "node:fs/promises";
 import {
-  ComposableQuantizer, QConfigMapping, QdqError, Trainer, X86InductorQuantizer, XNNPACKQuantizer, convertPt2e, explain, findSequentialPartitions,
-  getDefaultX86InductorQuantizationConfig, getSourcePartitions, getSymmetricQuantizationConfig, loadPt2, lower, matchPattern, preparePt2e, prepareQatPt2e,
-  quantizationCapabilities, savePt2, tensor,
+  ComposableQuantizer,
+  QConfigMapping,
+  QdqError,
+  Trainer,
+  X86InductorQuantizer,
+  XNNPACKQuantizer,
+  convertPt2e,
+  explain,
+  findSequentialPartitions,
+  getDefaultX86InductorQuantizationConfig,
+  getSourcePartitions,
+  getSymmetricQuantizationConfig,
+  loadPt2,
+  lower,
+  matchPattern,
+  preparePt2e,
+  prepareQatPt2e,
+  quantizationCapabilities,
+  savePt2,
+  tensor,
 } from "qdq";
 import type { Observer, QuantizationAnnotation, Quantizer, Tensor } from "qdq";
 
 export async function flow(calibration: Tensor[], image: Tensor): Promise<Tensor> {
   using program = await loadPt2(await readFile("model.pt2"));
-  using prepared = preparePt2e(program, new XNNPACKQuantizer().setGlobal(getSymmetricQuantizationConfig({ isPerChannel: true })));
+  using prepared = preparePt2e(
+    program,
+    new XNNPACKQuantizer().setGlobal(getSymmetricQuantizationConfig({ isPerChannel: true })),
+  );
   for (const batch of calibration) prepared.run([batch]);
-  await prepared.calibrate(calibration.map((batch) => [batch]), { signal: AbortSignal.timeout(1000), onProgress: ({ done, total }) => void (done / total) });
+  await prepared.calibrate(
+    calibration.map((batch) => [batch]),
+    { signal: AbortSignal.timeout(1000), onProgress: ({ done, total }) => void (done / total) },
+  );
   using quantized = convertPt2e(prepared, { foldQuantize: true });
   await writeFile("model.int8.pt2", savePt2(quantized));
   using session = lower(quantized);
@@ -22,12 +45,18 @@ export async function flow(calibration: Tensor[], image: Tensor): Promise<Tensor
 
 export async function train(images: Tensor[], labels: number[][]): Promise<number> {
   using program = await loadPt2(await readFile("model.pt2"));
-  using prepared = prepareQatPt2e(program, new XNNPACKQuantizer().setGlobal(getSymmetricQuantizationConfig({ isQat: true })));
+  using prepared = prepareQatPt2e(
+    program,
+    new XNNPACKQuantizer().setGlobal(getSymmetricQuantizationConfig({ isQat: true })),
+  );
   using trainer = new Trainer(prepared, { loss: "cross_entropy", optimizer: "adam", lr: 3e-5 });
   prepared.enableObserver(false);
   // @ts-expect-error: there is no such loss
   new Trainer(prepared, { loss: "l1" });
-  return trainer.train(images.map((image, i) => ({ inputs: [image], target: labels[i]! })), { onProgress: ({ loss }) => void loss });
+  return trainer.train(
+    images.map((image, i) => ({ inputs: [image], target: labels[i]! })),
+    { onProgress: ({ loss }) => void loss },
+  );
 }
 
 class Extremes implements Observer {
@@ -47,10 +76,20 @@ class Extremes implements Observer {
 export const linears: Quantizer = {
   name: "linears",
   quantizationCapabilities: () => [{ pattern: "linear", operators: [["aten.linear.default"]] }],
-  annotate: (graph) => graph.nodes.filter(({ target }) => target === "torch.ops.aten.linear.default").map((node): QuantizationAnnotation => ({
-    node: node.name,
-    output: { spec: "quantization", dtype: "int8", qscheme: "per_tensor_symmetric", observer: () => new Extremes() },
-  })),
+  annotate: (graph) =>
+    graph.nodes
+      .filter(({ target }) => target === "torch.ops.aten.linear.default")
+      .map(
+        (node): QuantizationAnnotation => ({
+          node: node.name,
+          output: {
+            spec: "quantization",
+            dtype: "int8",
+            qscheme: "per_tensor_symmetric",
+            observer: () => new Extremes(),
+          },
+        }),
+      ),
 };
 
 export const both = new ComposableQuantizer([
@@ -67,9 +106,15 @@ export const fx = new QConfigMapping({ backend: "x86" })
 export async function backend(): Promise<string> {
   using program = await loadPt2(await readFile("model.pt2"));
   const quantizer = new XNNPACKQuantizer()
-    .setGlobal({ kind: "specs", weight: { spec: "quantization", dtype: "int8", chAxis: -1, observer: { class: "PerChannelMinMaxObserver" } } })
+    .setGlobal({
+      kind: "specs",
+      weight: { spec: "quantization", dtype: "int8", chAxis: -1, observer: { class: "PerChannelMinMaxObserver" } },
+    })
     .setFilterFunction((node) => node.type !== "torch.nn.modules.linear.Linear")
-    .setObserverOverrides([{ node: "relu", attributes: { quantMax: 127 } }, { edge: ["x", "conv2d"], attributes: { eps: 1e-4 } }]);
+    .setObserverOverrides([
+      { node: "relu", attributes: { quantMax: 127 } },
+      { edge: ["x", "conv2d"], attributes: { eps: 1e-4 } },
+    ]);
   const { patterns } = await quantizationCapabilities(quantizer);
   using prepared = preparePt2e(program, quantizer);
   const [chain] = findSequentialPartitions(program, ["torch.nn.Conv2d", "torch.nn.ReLU"]);
@@ -78,7 +123,14 @@ export async function backend(): Promise<string> {
   const [match] = matchPattern(program, { inputs: ["x"], nodes, outputs: ["relu"] });
   const conflict = explain(prepared).conflicts[0]?.message ?? "";
   const { reason } = explain(prepared, "relu");
-  return [patterns[0]?.pattern, chain?.[0]?.nodes[0], linear?.outputNodes[0], match?.nameNodeMap["relu"], reason, conflict].join();
+  return [
+    patterns[0]?.pattern,
+    chain?.[0]?.nodes[0],
+    linear?.outputNodes[0],
+    match?.nameNodeMap.relu,
+    reason,
+    conflict,
+  ].join();
 }
 
 // @ts-expect-error a configuration of the other quantizer

@@ -12,7 +12,11 @@ const scratch = mkdtempSync(path.join(tmpdir(), "qdq-page-"));
 
 // The native command line, with the example's folder as working folder.
 const qdq = (...args) =>
-  execFileSync(path.join(root, "build/native/qdq"), args, { cwd: shapes, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  execFileSync(path.join(root, "build/native/qdq"), args, {
+    cwd: shapes,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
 
 // The same on WebAssembly, as npx runs it.
 const npxQdq = (...args) =>
@@ -45,7 +49,9 @@ async function plainServer(prefix) {
   const server = await listen(({ url }, response) => {
     const file = path.join(root, "build/page", url.slice(prefix.length) || "index.html");
     if (!url.startsWith(prefix) || !existsSync(file)) return response.writeHead(404).end();
-    response.writeHead(200, { "content-type": types[path.extname(file)] ?? "application/octet-stream" }).end(readFileSync(file));
+    response
+      .writeHead(200, { "content-type": types[path.extname(file)] ?? "application/octet-stream" })
+      .end(readFileSync(file));
   });
   return { ...server, url: server.url + prefix.slice(1) };
 }
@@ -66,7 +72,11 @@ const launch = () =>
 
 // A tab with the page. `problems` collects what must not happen: errors on the console, and requests to another host.
 async function openPage(browser, url, options = {}) {
-  const context = await browser.newContext({ acceptDownloads: true, viewport: { width: 1280, height: 900 }, ...options });
+  const context = await browser.newContext({
+    acceptDownloads: true,
+    viewport: { width: 1280, height: 900 },
+    ...options,
+  });
   const page = await context.newPage();
   page.setDefaultTimeout(60000);
   const problems = [];
@@ -74,7 +84,8 @@ async function openPage(browser, url, options = {}) {
   page.on("pageerror", (error) => problems.push(String(error)));
   context.on("request", (request) => {
     const { protocol, host } = new URL(request.url());
-    if (host !== new URL(url).host && !["blob:", "data:", "file:"].includes(protocol)) problems.push(`a request to ${request.url()}`);
+    if (host !== new URL(url).host && !["blob:", "data:", "file:"].includes(protocol))
+      problems.push(`a request to ${request.url()}`);
   });
   await page.goto(url);
   return { page, problems };
@@ -101,9 +112,24 @@ async function downloaded(page, button) {
 
 // A .npy file of float32.
 function npy(shape, values) {
-  const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(", ")},), }`.padEnd(117) + "\n";
+  const header = `${`{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(", ")},), }`.padEnd(117)}\n`;
   const front = Buffer.from([0x93, ...Buffer.from("NUMPY"), 1, 0, header.length & 255, header.length >> 8]);
   return Buffer.concat([front, Buffer.from(header, "latin1"), Buffer.from(Float32Array.from(values).buffer)]);
 }
 
-module.exports = { downloaded, launch, listen, npxQdq, npy, openPage, plainServer, qdq, quantize, root, scratch, serve, shapes, takeExample };
+module.exports = {
+  downloaded,
+  launch,
+  listen,
+  npxQdq,
+  npy,
+  openPage,
+  plainServer,
+  qdq,
+  quantize,
+  root,
+  scratch,
+  serve,
+  shapes,
+  takeExample,
+};

@@ -1,9 +1,24 @@
 // The built page in a real browser: from drop to download, what goes wrong on the way, and what it must never do.
 const { copyFileSync, mkdirSync, readFileSync, readdirSync, truncateSync, writeFileSync } = require("node:fs");
 const path = require("node:path");
-const { downloaded, launch, listen, npxQdq, npy, openPage, plainServer, qdq, quantize, scratch, serve, shapes, takeExample } = require("./page.js");
+const {
+  downloaded,
+  launch,
+  listen,
+  npxQdq,
+  npy,
+  openPage,
+  plainServer,
+  qdq,
+  quantize,
+  scratch,
+  serve,
+  shapes,
+  takeExample,
+} = require("./page.js");
 
-let server, browser;
+let server;
+let browser;
 beforeAll(async () => {
   server = await serve();
   browser = await launch();
@@ -21,7 +36,17 @@ const images = (folder, count) =>
     .map((name) => path.join(shapes, folder, name));
 const text = (page, selector) => page.textContent(selector);
 // What the command line makes of the example.
-const example = (file) => ["quantize", "model.pt2", "--calibrate", "calibration", ...preprocess, "--recipe", "recipe.json", "-o", file];
+const example = (file) => [
+  "quantize",
+  "model.pt2",
+  "--calibrate",
+  "calibration",
+  ...preprocess,
+  "--recipe",
+  "recipe.json",
+  "-o",
+  file,
+];
 const quantizeExample = (file, ...more) => qdq(...example(file), ...more);
 
 test("quantizes the example to the bytes of the command line, and shows its numbers", async () => {
@@ -37,7 +62,19 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(model.bytes.equals(readFileSync(file))).toBe(true);
 
   const [float, int8] = JSON.parse(
-    qdq("evaluate", "model.pt2", file, "--data", "test", "--labels", "test/labels.csv", ...preprocess, "--json", "--backend", "simd"),
+    qdq(
+      "evaluate",
+      "model.pt2",
+      file,
+      "--data",
+      "test",
+      "--labels",
+      "test/labels.csv",
+      ...preprocess,
+      "--json",
+      "--backend",
+      "simd",
+    ),
   );
   expect(await text(page, "#top1")).toBe(`${float.top1.toFixed(2)} % → ${int8.top1.toFixed(2)} %`);
   expect(await text(page, "#agreement")).toBe(`${int8.agreement.toFixed(2)} %`);
@@ -47,12 +84,15 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(await page.locator("#histograms svg").count()).toBeGreaterThan(20);
 
   // What is saved is good for the command line: recipe and statistics give the same model without data.
-  const statistics = (await downloaded(page, "#save-observers")).bytes,
-    recipe = (await downloaded(page, "#save-recipe")).bytes;
+  const statistics = (await downloaded(page, "#save-observers")).bytes;
+  const recipe = (await downloaded(page, "#save-recipe")).bytes;
   quantizeExample(file, "--observers", path.join(scratch, "observers.json"));
   expect(JSON.parse(statistics)).toEqual(JSON.parse(readFileSync(path.join(scratch, "observers.json"))));
   expect(JSON.parse(recipe)).toEqual(JSON.parse(readFileSync(path.join(shapes, "recipe.json"))));
-  const saved = { statistics: path.join(scratch, "saved.observers.json"), recipe: path.join(scratch, "saved.recipe.json") };
+  const saved = {
+    statistics: path.join(scratch, "saved.observers.json"),
+    recipe: path.join(scratch, "saved.recipe.json"),
+  };
   writeFileSync(saved.statistics, statistics);
   writeFileSync(saved.recipe, recipe);
   qdq("quantize", "model.pt2", "--calibrate", saved.statistics, "--recipe", saved.recipe, "-o", file);
@@ -64,9 +104,9 @@ test("writes a report that stands alone, as the command line does", async () => 
   const { page, problems } = await openPage(browser, server.url);
   await takeExample(page);
   await quantize(page);
-  const fromPage = path.join(scratch, "page.html"),
-    fromNpx = path.join(scratch, "npx.html"),
-    fromCli = path.join(scratch, "cli.html");
+  const fromPage = path.join(scratch, "page.html");
+  const fromNpx = path.join(scratch, "npx.html");
+  const fromCli = path.join(scratch, "cli.html");
   writeFileSync(fromPage, (await downloaded(page, "#save-report")).bytes);
   const test = ["--test", "test", "--labels", "test/labels.csv", "--classes", "classes.txt"];
   quantizeExample(path.join(scratch, "r.pt2"), ...test, "--report", fromCli);
@@ -76,14 +116,17 @@ test("writes a report that stands alone, as the command line does", async () => 
   for (const field of ["model", "nodes", "recipe", "bytes", "samples", "layers", "operators", "observers", "qparams"])
     expect([field, a[field]]).toEqual([field, b[field]]);
   // The decibels come from the logarithm of two C libraries.
-  const errors = (report) => report.errors.map((error) => ({ ...error, sqnr_db: error.sqnr_db?.toFixed(9) }));
+  const errors = (report) => report.errors.map((error) => ({ ...error, sqnrDb: error.sqnrDb?.toFixed(9) }));
   expect(errors(a)).toEqual(errors(b));
   // Both run the same kernels on WebAssembly; the native ones add in another order.
   const shown = dataOf(fromNpx);
   const answers = (report) =>
     report.predictions.map(({ sample, file, label, float, int8, moved }) => ({
       ...{ sample, file, label, moved: moved.toFixed(9) },
-      ...{ float: float.map((each) => [each.class, each.share.toFixed(9)]), int8: int8.map((each) => [each.class, each.share.toFixed(9)]) },
+      ...{
+        float: float.map((each) => [each.class, each.share.toFixed(9)]),
+        int8: int8.map((each) => [each.class, each.share.toFixed(9)]),
+      },
     }));
   expect(answers(a)).toEqual(answers(shown));
   for (const field of ["accuracy", "classes"]) expect([field, a[field]]).toEqual([field, shown[field]]);
@@ -93,12 +136,14 @@ test("writes a report that stands alone, as the command line does", async () => 
     for (const { image } of report.predictions) expect(image).toMatch(/^data:image\/jpeg;base64,\/9j\//);
     expect(Object.keys(report).sort()).toEqual(Object.keys(a).sort());
   }
-  const worst = a.errors.find(({ sqnr_db }) => typeof sqnr_db === "number");
+  const worst = a.errors.find(({ sqnrDb }) => typeof sqnrDb === "number");
   for (const file of [fromPage, fromCli]) {
     await page.goto(`file://${file}`);
     expect(await page.locator("h2").count()).toBe(6);
     expect(await page.locator("#predictions figure img").count()).toBe(24);
-    expect(await page.evaluate(() => [...document.images].every((image) => image.complete && image.naturalWidth === 40))).toBe(true);
+    expect(
+      await page.evaluate(() => [...document.images].every((image) => image.complete && image.naturalWidth === 40)),
+    ).toBe(true);
     expect(await page.locator("h1").textContent()).toBe("Quantization of model.pt2");
     expect(await page.locator("figure svg").count()).toBeGreaterThan(20);
     // The graph is that of the page: it opens, has the colours of the errors, and tells what is known of an operator.
@@ -107,7 +152,7 @@ test("writes a report that stands alone, as the command line does", async () => 
     expect(await page.locator(".box").count()).toBe(58);
     await page.getByLabel("errors by layer").getByRole("button").first().click();
     expect(await page.getAttribute(`[data-box="${worst.node}"]`, "aria-pressed")).toBe("true");
-    expect(await text(page, "#node-details")).toContain(`SQNR${worst.sqnr_db.toFixed(1)} dB`);
+    expect(await text(page, "#node-details")).toContain(`SQNR${worst.sqnrDb.toFixed(1)} dB`);
     await page.fill("#graph-search", "conv2d_8");
     const facts = await text(page, "#node-details");
     expect(facts).toMatch(/Its value after conversionint8 \[-128, 127\], scale [\d.e-]+, zero point -?\d+/);
@@ -120,14 +165,16 @@ test("writes a report that stands alone, as the command line does", async () => 
   expect(problems).toEqual([]);
 });
 
-test("takes dropped files, leaves a layer float at a click, and gives the command line's bytes for that recipe", async () => {
+test("takes dropped files, leaves a layer float at a click, and writes the command line's bytes", async () => {
   const { page, problems } = await openPage(browser, server.url);
   // A drop of the mouse, made by hand: the browser gives no other way in.
   await page.evaluate(
     (content) => {
       const transfer = new DataTransfer();
       transfer.items.add(new File([Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0))], "dropped.pt2"));
-      document.querySelector("#model .drop").dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+      document
+        .querySelector("#model .drop")
+        .dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
     },
     readFileSync(path.join(shapes, "model.pt2"), "base64"),
   );
@@ -151,8 +198,8 @@ test("takes dropped files, leaves a layer float at a click, and gives the comman
   expect(await text(page, "#layers")).toBe("20 of 21");
   expect(await page.locator("#top1").count()).toBe(0);
 
-  const recipeFile = path.join(scratch, "recipe.json"),
-    file = path.join(scratch, "noise.int8.pt2");
+  const recipeFile = path.join(scratch, "recipe.json");
+  const file = path.join(scratch, "noise.int8.pt2");
   writeFileSync(recipeFile, recipe);
   qdq("quantize", "model.pt2", "--calibrate", data, "--recipe", recipeFile, "-o", file);
   expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
@@ -166,19 +213,27 @@ test("takes dropped files, leaves a layer float at a click, and gives the comman
   await page.getByText("Types of layers").click();
   await page.getByLabel("setting of torch.nn.modules.linear.Linear").selectOption("float");
   await page.waitForSelector("td.outcome.float");
-  expect(JSON.parse(await page.inputValue("#recipe-json")).module_type).toEqual([["torch.nn.modules.linear.Linear", null]]);
+  expect(JSON.parse(await page.inputValue("#recipe-json")).module_type).toEqual([
+    ["torch.nn.modules.linear.Linear", null],
+  ]);
   await page.getByLabel("setting of torch.nn.modules.linear.Linear").selectOption("as the recipe says");
 
   // The same settings at the graph, for a layer and for all of a module.
   await page.fill("#graph-search", "conv2d_8");
-  await page.locator("#node-details").getByLabel("setting of inverted1.body").first().selectOption("int8, 4-bit weights");
+  await page
+    .locator("#node-details")
+    .getByLabel("setting of inverted1.body")
+    .first()
+    .selectOption("int8, 4-bit weights");
   await page.waitForFunction(() => document.querySelector("#node-details").textContent.includes("int8 [-8, 7]"));
   await page.selectOption("#diff-against", "the recipe of result 1");
   expect(await page.locator("#recipe-diff .added").textContent()).toContain('"weight_qmax":7');
   await page.setInputFiles("#recipe-file", {
     name: "recipe.json",
     mimeType: "application/json",
-    buffer: Buffer.from('{"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [["head", {"act_qmin": -64, "act_qmax": 63}]]}'),
+    buffer: Buffer.from(
+      '{"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [["head", {"act_qmin": -64, "act_qmax": 63}]]}',
+    ),
   });
   await page.fill("#graph-search", "head");
   await page.waitForFunction(() => document.querySelector("#node-details").textContent.includes("int8 [-64, 63]"));
@@ -194,28 +249,40 @@ test("takes dropped files, leaves a layer float at a click, and gives the comman
 test("quantizes without data where the recipe needs none, and measures the result on what comes later", async () => {
   const { page, problems } = await openPage(browser, server.url);
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
-  await page.waitForFunction(() => document.querySelector("#progress-text").textContent === "Drop calibration data first.");
+  await page.waitForFunction(
+    () => document.querySelector("#progress-text").textContent === "Drop calibration data first.",
+  );
   expect(await page.isDisabled("#start")).toBe(true);
   await page.check("#is_dynamic");
   await page.waitForSelector("#start:not([disabled])");
   expect(await text(page, "#progress-text")).toContain("it needs no calibration data");
   await quantize(page);
-  expect(await text(page, "#progress-text")).toMatch(/^Done: converted in .*; this recipe needs no calibration. Drop data to measure the result on.$/);
-  const file = path.join(scratch, "dynamic.pt2"),
-    recipe = path.join(scratch, "dynamic.json");
+  expect(await text(page, "#progress-text")).toMatch(
+    /^Done: converted in .*; this recipe needs no calibration. Drop data to measure the result on.$/,
+  );
+  const file = path.join(scratch, "dynamic.pt2");
+  const recipe = path.join(scratch, "dynamic.json");
   writeFileSync(recipe, (await downloaded(page, "#save-recipe")).bytes);
   qdq("quantize", "model.pt2", "--recipe", recipe, "-o", file);
   expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
   expect(await page.isHidden("#measure")).toBe(true);
 
-  await page.setInputFiles("#test-files", [...images("test", 16), path.join(shapes, "test/labels.csv"), path.join(shapes, "preprocess.json")]);
+  await page.setInputFiles("#test-files", [
+    ...images("test", 16),
+    path.join(shapes, "test/labels.csv"),
+    path.join(shapes, "preprocess.json"),
+  ]);
   await page.waitForSelector("#measure:not([hidden])");
   await page.click("#measure");
-  await page.waitForFunction(() => document.querySelector("#progress-text").textContent.startsWith("Done: the last result is measured"));
+  await page.waitForFunction(() =>
+    document.querySelector("#progress-text").textContent.startsWith("Done: the last result is measured"),
+  );
   expect(await text(page, "#result")).toContain("on 16 labelled samples");
   expect(await page.getByLabel("errors by layer").locator("tbody tr").count()).toBeGreaterThan(20);
   await page.uncheck("#is_dynamic");
-  await page.waitForFunction(() => document.querySelector("#progress-text").textContent === "Drop calibration data first.");
+  await page.waitForFunction(
+    () => document.querySelector("#progress-text").textContent === "Drop calibration data first.",
+  );
   expect(await page.isDisabled("#start")).toBe(true);
   expect(problems).toEqual([]);
 });
@@ -235,7 +302,9 @@ test("takes the same few samples of every folder as both command lines", async (
   await page.setInputFiles("#calibration-files", path.join(shapes, "preprocess.json"));
   await page.fill("#limit", "11");
   await page.press("#limit", "Enter");
-  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.startsWith("Calibration: 11 samples"));
+  await page.waitForFunction(() =>
+    document.querySelector("#calibration-summary").textContent.startsWith("Calibration: 11 samples"),
+  );
   await quantize(page);
   const { bytes } = await downloaded(page, "#save-model");
   const file = path.join(scratch, "few.pt2");
@@ -256,7 +325,10 @@ test("takes the same few samples of every folder as both command lines", async (
   // Numbers may be written as people write them.
   await page.click(".preprocess summary");
   expect(await page.getByLabel("Scale", { exact: true }).inputValue()).toBe("1/255");
-  for (const [name, words] of [["Scale", "1/128"], ["Mean", "0.5, 1/4 0"]]) {
+  for (const [name, words] of [
+    ["Scale", "1/128"],
+    ["Mean", "0.5, 1/4 0"],
+  ]) {
     await page.getByLabel(name, { exact: true }).fill(words);
     await page.getByLabel(name, { exact: true }).press("Enter");
   }
@@ -264,15 +336,21 @@ test("takes the same few samples of every folder as both command lines", async (
   expect(JSON.parse(await page.inputValue("#preprocess")).scale).toBe(1 / 128);
   await page.getByLabel("Mean").fill("a half");
   await page.getByLabel("Mean").press("Enter");
-  await page.waitForFunction(() => document.querySelector("#data .problem").textContent === 'Mean: "a half" holds no numbers');
+  await page.waitForFunction(
+    () => document.querySelector("#data .problem").textContent === 'Mean: "a half" holds no numbers',
+  );
   expect(problems).toEqual([]);
 });
 
 test("takes the folders of images for their classes", async () => {
   const { page, problems } = await openPage(browser, server.url);
-  const folder = path.join(scratch, "by-class"),
-    names = readFileSync(path.join(shapes, "classes.txt"), "utf8").split("\n").filter(Boolean);
-  const labels = readFileSync(path.join(shapes, "test/labels.csv"), "utf8").trim().split("\n").slice(1, 49).map((line) => line.split(","));
+  const folder = path.join(scratch, "by-class");
+  const names = readFileSync(path.join(shapes, "classes.txt"), "utf8").split("\n").filter(Boolean);
+  const labels = readFileSync(path.join(shapes, "test/labels.csv"), "utf8")
+    .trim()
+    .split("\n")
+    .slice(1, 49)
+    .map((line) => line.split(","));
   for (const [file, label] of labels) {
     mkdirSync(path.join(folder, names[label]), { recursive: true });
     copyFileSync(path.join(shapes, "test", file), path.join(folder, names[label], file));
@@ -303,7 +381,9 @@ test("takes the folders of images for their classes", async () => {
     copyFileSync(path.join(shapes, "test", name), path.join(scratch, "parts", `part ${at % 2}`, name));
   }
   await page.setInputFiles("#test-files-folder", path.join(scratch, "parts"));
-  await page.waitForFunction(() => document.querySelector("#test-summary").textContent.includes("No labels: the folder part 0 is named like none"));
+  await page.waitForFunction(() =>
+    document.querySelector("#test-summary").textContent.includes("No labels: the folder part 0 is named like none"),
+  );
   expect(problems).toEqual([]);
 });
 
@@ -332,8 +412,8 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
   const cancelAt = (id, beginning) =>
     page.evaluate(
       ([id, beginning]) => {
-        const button = document.getElementById(`${id}-cancel`),
-          line = document.getElementById(`${id}-text`);
+        const button = document.getElementById(`${id}-cancel`);
+        const line = document.getElementById(`${id}-text`);
         const observer = new MutationObserver(() => {
           if (button.hidden || !line.textContent.startsWith(beginning)) return;
           observer.disconnect();
@@ -343,7 +423,8 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
       },
       [id, beginning],
     );
-  const told = (id, wanted) => page.waitForFunction(([id, wanted]) => document.getElementById(id).textContent.startsWith(wanted), [id, wanted]);
+  const told = (id, wanted) =>
+    page.waitForFunction(([id, wanted]) => document.getElementById(id).textContent.startsWith(wanted), [id, wanted]);
 
   await cancelAt("open", "Reading model.pt2");
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
@@ -403,7 +484,9 @@ test("says what is wrong with broken files and goes on", async () => {
     await page.setInputFiles(input, files);
     await page.waitForFunction(
       (wanted) =>
-        [...document.querySelectorAll("[role=alert]")].some((alert) => !alert.hidden && wanted.every((part) => alert.textContent.includes(part))),
+        [...document.querySelectorAll("[role=alert]")].some(
+          (alert) => !alert.hidden && wanted.every((part) => alert.textContent.includes(part)),
+        ),
       parts,
     );
   };
@@ -414,7 +497,11 @@ test("says what is wrong with broken files and goes on", async () => {
   const huge = path.join(scratch, "huge.pt2");
   writeFileSync(huge, "PK");
   truncateSync(huge, 5e9);
-  await refused("#model-file", huge, "huge.pt2 has 5000.00 MB, more than the 4 GB that WebAssembly has; use the native program");
+  await refused(
+    "#model-file",
+    huge,
+    "huge.pt2 has 5000.00 MB, more than the 4 GB that WebAssembly has; use the native program",
+  );
   expect(await page.isHidden("#data")).toBe(true);
 
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
@@ -423,7 +510,12 @@ test("says what is wrong with broken files and goes on", async () => {
   expect(await page.isDisabled("#start")).toBe(true);
   await refused("#calibration-files", buffer("preprocess.json", "{"), "preprocess.json is not JSON");
 
-  await refused("#calibration-files", buffer("b.npy", npy([2, 3, 8, 8], new Array(384).fill(0))), "b.npy", "[2, 3, 8, 8]");
+  await refused(
+    "#calibration-files",
+    buffer("b.npy", npy([2, 3, 8, 8], new Array(384).fill(0))),
+    "b.npy",
+    "[2, 3, 8, 8]",
+  );
   expect(await page.isDisabled("#start")).toBe(true);
 
   const good = images("calibration", 4).map((file) => buffer(path.basename(file), readFileSync(file)));
@@ -438,7 +530,9 @@ test("says what is wrong with broken files and goes on", async () => {
   await page.click("#recipe-details summary");
   await page.fill("#recipe-json", '{"quantizer": "XNNPACKQuantizr"}');
   await page.dispatchEvent("#recipe-json", "change");
-  await page.waitForFunction(() => document.querySelector("#recipe .problem").textContent.includes("did you mean 'XNNPACKQuantizer'"));
+  await page.waitForFunction(() =>
+    document.querySelector("#recipe .problem").textContent.includes("did you mean 'XNNPACKQuantizer'"),
+  );
   await page.fill("#recipe-json", '{"quantizer": "XNNPACKQuantizer", "global": {}}');
   await page.dispatchEvent("#recipe-json", "change");
   await page.setInputFiles("#calibration-files", [...good, how]);
@@ -449,7 +543,10 @@ test("says what is wrong with broken files and goes on", async () => {
 });
 
 test("works by keyboard alone, names every control, and fits a phone in the dark", async () => {
-  const { page, problems } = await openPage(browser, server.url, { viewport: { width: 390, height: 844 }, colorScheme: "dark" });
+  const { page, problems } = await openPage(browser, server.url, {
+    viewport: { width: 390, height: 844 },
+    colorScheme: "dark",
+  });
   // Tab until what has the focus is the element; whoever can see must see where it is.
   const walkTo = async (selector) => {
     for (let i = 0; i < 200; ++i) {
@@ -463,7 +560,8 @@ test("works by keyboard alone, names every control, and fits a phone in the dark
   await page.keyboard.press("Enter");
   await page.waitForSelector("#test-summary:not(:empty)");
   await page.waitForSelector("#recipe tbody tr");
-  for (const place of ["#calibration-files", "#calibration-files-folder", "#test-files", "#batch-size", ".thumbnail"]) await walkTo(place);
+  for (const place of ["#calibration-files", "#calibration-files-folder", "#test-files", "#batch-size", ".thumbnail"])
+    await walkTo(place);
   await page.keyboard.press("Enter");
   await walkTo("#recipe td select");
   // One letter: the choice draws the table anew, and what is typed after it would choose again.
@@ -486,7 +584,9 @@ test("works by keyboard alone, names every control, and fits a phone in the dark
   await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
   const unnamed = await page.evaluate(() =>
     [...document.querySelectorAll("input, select, textarea, button, meter, progress")]
-      .filter((control) => !control.labels?.length && !control.getAttribute("aria-label") && !control.textContent.trim())
+      .filter(
+        (control) => !control.labels?.length && !control.getAttribute("aria-label") && !control.textContent.trim(),
+      )
       .map((control) => control.outerHTML),
   );
   expect(unnamed).toEqual([]);
@@ -550,15 +650,16 @@ test("shows the graph: modules open and close, operators are found and tell all 
   expect(problems).toEqual([]);
 });
 
-// QDQ_MODELS: a folder of trained models, each a folder with model.pt2 and reference/input.npy, and beside it data/imagenet-sample.
+// QDQ_MODELS: a folder of trained models, each a folder with model.pt2 and reference/input.npy, and beside it
+// data/imagenet-sample.
 const models = process.env.QDQ_MODELS;
 const missing = models ? "" : " (skipped: QDQ_MODELS names no folder of models, and there is none at ../shared/models)";
 const testModels = models ? test : test.skip;
 testModels(`quantizes trained models to the bytes of the command line${missing}`, async () => {
   for (const name of ["mnist-cnn", "cifar-resnet20", "kws-ds-cnn"]) {
-    const model = path.join(models, name, "model.pt2"),
-      data = path.join(models, name, "reference/input.npy"),
-      file = path.join(scratch, `${name}.pt2`);
+    const model = path.join(models, name, "model.pt2");
+    const data = path.join(models, name, "reference/input.npy");
+    const file = path.join(scratch, `${name}.pt2`);
     const { page, problems } = await openPage(browser, server.url);
     await page.setInputFiles("#model-file", model);
     await page.waitForSelector("#recipe tbody tr");
@@ -573,9 +674,13 @@ testModels(`quantizes trained models to the bytes of the command line${missing}`
 });
 
 testModels(`quantizes a trained model on photographs, and measures it on others${missing}`, async () => {
-  const photographs = path.join(models, "../data/imagenet-sample"),
-    model = path.join(models, "mobilenet-v1-075/model.pt2");
-  const all = readFileSync(path.join(photographs, "labels.csv"), "utf8").trim().split("\n").slice(1).map((line) => line.split(","));
+  const photographs = path.join(models, "../data/imagenet-sample");
+  const model = path.join(models, "mobilenet-v1-075/model.pt2");
+  const all = readFileSync(path.join(photographs, "labels.csv"), "utf8")
+    .trim()
+    .split("\n")
+    .slice(1)
+    .map((line) => line.split(","));
   // Folders named by the number of their class.
   const fill = (name, lines) => {
     const folder = path.join(scratch, name);
@@ -585,10 +690,13 @@ testModels(`quantizes a trained model on photographs, and measures it on others$
     }
     return folder;
   };
-  const calibration = fill("photographs", all.filter(([, , , , split]) => split === "calib").slice(0, 16)),
-    others = fill("other-photographs", all.filter(([, , , , split]) => split === "test").filter((_, i) => i % 38 === 0));
-  const how = path.join(scratch, "how.json"),
-    file = path.join(scratch, "photographs.pt2");
+  const calibration = fill("photographs", all.filter(([, , , , split]) => split === "calib").slice(0, 16));
+  const others = fill(
+    "other-photographs",
+    all.filter(([, , , , split]) => split === "test").filter((_, i) => i % 38 === 0),
+  );
+  const how = path.join(scratch, "how.json");
+  const file = path.join(scratch, "photographs.pt2");
   writeFileSync(how, '{"resize": 224, "crop": 224, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}');
   const { page, problems } = await openPage(browser, server.url);
   await page.setInputFiles("#model-file", model);
@@ -597,7 +705,9 @@ testModels(`quantizes a trained model on photographs, and measures it on others$
   await page.waitForSelector("#calibration-summary:not(:empty)");
   await page.setInputFiles("#calibration-files", how);
   await page.setInputFiles("#test-files-folder", others);
-  await page.waitForFunction(() => document.querySelector("#test-summary").textContent.includes("24 samples in 2 batches, with labels"));
+  await page.waitForFunction(() =>
+    document.querySelector("#test-summary").textContent.includes("24 samples in 2 batches, with labels"),
+  );
   await page.selectOption("#quantizer", "X86InductorQuantizer");
   await quantize(page);
   qdq("quantize", model, "--calibrate", calibration, "--preprocess", how, "--quantizer", "x86-inductor", "-o", file);
@@ -610,16 +720,27 @@ testModels(`quantizes a trained model on photographs, and measures it on others$
   expect(problems).toEqual([]);
 });
 
-test("works under any path of a server that sends no headers, and its worker may ask no other host there either", async () => {
+test("works under any path of a server without headers, where its worker may ask no other host either", async () => {
   let asked = 0;
-  const elsewhere = await listen((_, response) => response.writeHead(200, { "access-control-allow-origin": "*" }).end(String(++asked)));
+  const elsewhere = await listen((_, response) =>
+    response.writeHead(200, { "access-control-allow-origin": "*" }).end(String(++asked)),
+  );
   const plain = await plainServer("/some/where/");
   const { page } = await openPage(browser, plain.url);
   await takeExample(page);
   await quantize(page);
   expect(await text(page, "#layers")).toBe("21 of 21");
   for (const place of [page, page.workers()[0]])
-    expect(await place.evaluate((url) => fetch(url).then((answer) => answer.text(), (error) => error.name), elsewhere.url)).toBe("TypeError");
+    expect(
+      await place.evaluate(
+        (url) =>
+          fetch(url).then(
+            (answer) => answer.text(),
+            (error) => error.name,
+          ),
+        elsewhere.url,
+      ),
+    ).toBe("TypeError");
   expect(asked).toBe(0);
   await page.close();
   elsewhere.close();
@@ -639,7 +760,9 @@ test("may ask no other host", async () => {
   const policy = await page.evaluate(
     () =>
       new Promise((resolve) => {
-        document.addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective), { once: true });
+        document.addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective), {
+          once: true,
+        });
         void fetch("http://127.0.0.2:9/").catch(() => {});
       }),
   );

@@ -1,5 +1,5 @@
 // Step 2: the data to calibrate on, how images become inputs, and data to measure on.
-import { h } from "../../src/cli/report/dom.js";
+import { h } from "../../src/report/html/dom.js";
 import { dropZone } from "./files.js";
 import { byId, isImage, problemLine } from "./page.js";
 import type { DataChoice, NamedFile } from "./protocol.js";
@@ -20,8 +20,8 @@ const presets: Record<string, Record<string, unknown>> = {
 function guess(shape: readonly (number | string)[] = []): Record<string, unknown> {
   const [, a, b, c] = shape;
   const last = typeof c === "number" && c <= 3 && typeof a === "number" && a > 3;
-  const size = last ? [a, b] : [b, c],
-    channels = last ? c : a;
+  const size = last ? [a, b] : [b, c];
+  const channels = last ? c : a;
   return {
     ...(size.every((side) => typeof side === "number") && { resize: Math.min(...(size as number[])), crop: size }),
     ...(channels === 1 ? { grayscale: true } : { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }),
@@ -44,11 +44,22 @@ export function dataStep(store: Store): DataStep {
   const work = workLine("data");
   const summary = { calibration: h("p", { id: "calibration-summary" }), test: h("p", { id: "test-summary" }) };
   const pictures = h("div", { class: "pictures", "aria-label": "calibration images" });
-  const batchSize = h("input", { type: "number", id: "batch-size", min: "1", value: "16", onchange: () => void again() });
+  const batchSize = h("input", {
+    type: "number",
+    id: "batch-size",
+    min: "1",
+    value: "16",
+    onchange: () => void again(),
+  });
   const limit = h("input", { type: "number", id: "limit", min: "0", value: "0", onchange: () => void again() });
   const canvas = h("canvas", { width: 1, height: 1, role: "img", "aria-label": "what the model sees of an image" });
   const caption = h("p", { "aria-live": "polite" });
-  const text = h("textarea", { id: "preprocess", rows: 8, spellcheck: false, onchange: () => setPreprocess(text.value) });
+  const text = h("textarea", {
+    id: "preprocess",
+    rows: 8,
+    spellcheck: false,
+    onchange: () => setPreprocess(text.value),
+  });
   const controls = h("div", { class: "controls" });
   const images = h(
     "details",
@@ -63,14 +74,20 @@ export function dataStep(store: Store): DataStep {
   );
 
   byId("data").append(
-    h("p", {}, "Calibration runs the float model on samples like those it will meet, and watches the range of every value. A hundred are plenty."),
+    h(
+      "p",
+      {},
+      "Calibration runs the float model on samples like those it will meet, and watches the range of every value. " +
+        "A hundred are plenty.",
+    ),
     h(
       "div",
       { class: "row" },
       dropZone(
         "calibration-files",
         "Drop calibration data",
-        "a folder of images (one folder a class gives labels), or an .npz or .npy; with labels.csv, classes.txt, preprocess.json if you have them",
+        "a folder of images (one folder a class gives labels), or an .npz or .npy; " +
+          "with labels.csv, classes.txt, preprocess.json if you have them",
         ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
         (files) => void take("calibration", files),
         true,
@@ -88,7 +105,12 @@ export function dataStep(store: Store): DataStep {
     problem,
     summary.calibration,
     summary.test,
-    h("div", { class: "controls" }, h("label", {}, "Samples a batch ", batchSize), h("label", {}, "Use only so many (0: all) ", limit)),
+    h(
+      "div",
+      { class: "controls" },
+      h("label", {}, "Samples a batch ", batchSize),
+      h("label", {}, "Use only so many (0: all) ", limit),
+    ),
     pictures,
     images,
   );
@@ -97,7 +119,8 @@ export function dataStep(store: Store): DataStep {
     try {
       preprocess = JSON.parse(json) as Record<string, unknown>;
     } catch (error) {
-      return fail(`the preprocessing is not JSON: ${(error as Error).message}`);
+      fail(`the preprocessing is not JSON: ${(error as Error).message}`);
+      return;
     }
     showControls();
     void again();
@@ -114,7 +137,8 @@ export function dataStep(store: Store): DataStep {
       const part = typeof value === "number" && value > 0 && value < 1 ? Math.round(1 / value) : 0;
       return part > 1 && String(value).length > 8 && 1 / part === value ? `1/${part}` : String(value);
     };
-    const show = (key: string): string => (preprocess[key] === undefined ? "" : [preprocess[key]].flat().map(written).join(", "));
+    const show = (key: string): string =>
+      preprocess[key] === undefined ? "" : [preprocess[key]].flat().map(written).join(", ");
     const numbers = (key: string, label: string, hint: string, single: boolean): HTMLElement => {
       const input = h("input", {
         type: "text",
@@ -124,7 +148,12 @@ export function dataStep(store: Store): DataStep {
           const values = input.value
             .split(/[ ,]+/)
             .filter(Boolean)
-            .map((word) => word.split("/").map(Number).reduce((whole, part) => whole / part));
+            .map((word) =>
+              word
+                .split("/")
+                .map(Number)
+                .reduce((whole, part) => whole / part),
+            );
           if (values.some(Number.isNaN)) return fail(`${label}: "${input.value}" holds no numbers`);
           change(key, values.length === 0 ? undefined : single && values.length === 1 ? values[0] : values);
         },
@@ -186,7 +215,10 @@ export function dataStep(store: Store): DataStep {
     try {
       const info = await work.run(`Reading the ${use} data`, (how) => engine.call("openData", [use, choice], how));
       if (engine !== store.state.engine) return false;
-      if (!info) return (showSettings(store.state.calibration?.choice), true);
+      if (!info) {
+        showSettings(store.state.calibration?.choice);
+        return true;
+      }
       fail("");
       store.update({ [use]: { choice, info } });
     } catch (error) {
@@ -218,10 +250,11 @@ export function dataStep(store: Store): DataStep {
 
   async function take(use: "calibration" | "test", files: readonly NamedFile[]): Promise<void> {
     fail("");
-    const named = (end: string): NamedFile | undefined => files.find(({ name }) => name.split("/").at(-1)!.endsWith(end));
-    const how = named(".json"),
-      classes = files.find(({ name }) => /(class|label)[^/]*\.txt$/i.test(name)),
-      arrays = files.filter(({ name }) => /\.np[yz]$/i.test(name));
+    const named = (end: string): NamedFile | undefined =>
+      files.find(({ name }) => name.split("/").at(-1)!.endsWith(end));
+    const how = named(".json");
+    const classes = files.find(({ name }) => /(class|label)[^/]*\.txt$/i.test(name));
+    const arrays = files.filter(({ name }) => /\.np[yz]$/i.test(name));
     const labels = named(".csv") ?? (arrays.length > 1 ? arrays.find(({ name }) => /label/i.test(name)) : undefined);
     const data = files.filter(({ name }) => isImage(name) || /\.np[yz]$/i.test(name));
     if (classes) store.update({ classes: (await classes.file.text()).split(/\r?\n/).filter(Boolean) });
@@ -231,7 +264,8 @@ export function dataStep(store: Store): DataStep {
       } catch (error) {
         return fail(`${how.name} is not JSON: ${(error as Error).message}`);
       }
-    } else if (use === "calibration" && !chosen.calibration) preprocess = guess(store.state.model?.program.inputs[0]?.shape);
+    } else if (use === "calibration" && !chosen.calibration)
+      preprocess = guess(store.state.model?.program.inputs[0]?.shape);
     showControls();
     if (data.length === 0 && !labels) {
       if (how || classes) return again();
@@ -260,7 +294,13 @@ export function dataStep(store: Store): DataStep {
       ...first.map(({ name }, i) =>
         h(
           "button",
-          { type: "button", class: "thumbnail", title: name, "aria-label": `preview ${name}`, onclick: () => void showPreview(i) },
+          {
+            type: "button",
+            class: "thumbnail",
+            title: name,
+            "aria-label": `preview ${name}`,
+            onclick: () => void showPreview(i),
+          },
           h("img", { src: urls[i]!, alt: "", loading: "lazy" }),
         ),
       ),
@@ -297,7 +337,8 @@ export function dataStep(store: Store): DataStep {
     for (const use of ["calibration", "test"] as const) {
       const info = state[use]?.info;
       summary[use].textContent = info
-        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples in ${info.batches} batch${info.batches === 1 ? "" : "es"}` +
+        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples ` +
+          `in ${info.batches} batch${info.batches === 1 ? "" : "es"}` +
           `${info.labels ? ", with labels" : ""}.${info.folders ? ` No labels: ${info.folders}.` : ""}`
         : "";
     }

@@ -1,5 +1,5 @@
-// The page's side of the worker: calls with progress and cancel. Each model gets a worker of its own, since the memory of a WASM
-// module never shrinks and a module that ran out of memory cannot be used any more.
+// The page's side of the worker: calls with progress and cancel. Each model gets a worker of its own, since the memory
+// of a WASM module never shrinks and a module that ran out of memory cannot be used any more.
 import type { FromWorker, Method, Methods, Stage, ToWorker } from "./protocol.js";
 import workerUrl from "./worker.ts?worker&url";
 
@@ -26,8 +26,8 @@ export interface Work {
   signal?: AbortSignal;
 }
 
-// A worker from a blob has the policy of the page that made it; one from a file would have that of the server's answer, and most
-// servers of files send none.
+// A worker from a blob has the policy of the page that made it; one from a file would have that of the server's answer,
+// and most servers of files send none.
 const start = (): Worker => {
   const source = `import ${JSON.stringify(new URL(workerUrl, import.meta.url).href)};`;
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
@@ -39,7 +39,8 @@ const start = (): Worker => {
 export class Engine {
   #worker = start();
   readonly #calls = new Map<number, Call>();
-  // What a worker must be told to stand where this one stands: the last model, the last data for each use, and the last result.
+  // What a worker must be told to stand where this one stands: the last model, the last data for each use, and the last
+  // result.
   readonly #told = new Map<string, ToWorker>();
   #last = 0;
 
@@ -50,12 +51,13 @@ export class Engine {
 
   // Calls a method of the worker. Rejects with EngineError; its code is "Cancelled" after the signal said so.
   call<M extends Method>(method: M, args: Parameters<Methods[M]>, work: Work = {}): Promise<ReturnType<Methods[M]>> {
-    const id = ++this.#last,
-      request: ToWorker = { id, method, args };
+    const id = ++this.#last;
+    const request: ToWorker = { id, method, args };
     return new Promise((resolve, reject) => {
       const done = (value: unknown): void => {
         if (method === "open") this.#told.clear();
-        if (method === "open" || method === "openData") this.#told.set(method === "open" ? "model" : String(args[0]), { ...request, id: 0 });
+        if (method === "open" || method === "openData")
+          this.#told.set(method === "open" ? "model" : String(args[0]), { ...request, id: 0 });
         if (method === "quantize") {
           const { observers } = value as ReturnType<Methods["quantize"]>;
           this.#told.set("result", { id: 0, method: "restore", args: [...args, observers] });
@@ -74,8 +76,8 @@ export class Engine {
     this.#reject(new EngineError("it was cancelled", "Cancelled"));
   }
 
-  // A worker cannot be asked to stop in the middle of WASM, so it is ended, and a fresh one brought to where it stood. Results are with
-  // the page, so nothing is lost.
+  // A worker cannot be asked to stop in the middle of WASM, so it is ended, and a fresh one brought to where it stood.
+  // Results are with the page, so nothing is lost.
   #cancel(id: number): void {
     const call = this.#calls.get(id);
     if (!call) return;
@@ -109,7 +111,12 @@ export class Engine {
     };
     this.#worker.onerror = (event) => {
       event.preventDefault();
-      this.#reject(new EngineError(`the worker stopped: ${event.message ?? "it could not be started"}; open the model again`, "Internal"));
+      this.#reject(
+        new EngineError(
+          `the worker stopped: ${event.message ?? "it could not be started"}; open the model again`,
+          "Internal",
+        ),
+      );
     };
   }
 

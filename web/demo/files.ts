@@ -1,5 +1,5 @@
 // Files that people drop or choose, and the example.
-import { h } from "../../src/cli/report/dom.js";
+import { h } from "../../src/report/html/dom.js";
 import type { NamedFile } from "./protocol.js";
 
 // All files of a drop, with the folders they lie in. `tell` is told how many there are so far.
@@ -29,7 +29,8 @@ async function dropped(transfer: DataTransfer, tell: (count: number) => void): P
 export function withoutSharedFolder(files: readonly NamedFile[]): NamedFile[] {
   const folders = files.map(({ name }) => name.split("/").slice(0, -1));
   let depth = 0;
-  while (folders.length > 0 && folders.every((parts) => parts.length > depth && parts[depth] === folders[0]![depth])) ++depth;
+  while (folders.length > 0 && folders.every((parts) => parts.length > depth && parts[depth] === folders[0]![depth]))
+    ++depth;
   return files.map(({ name, file }) => ({ name: name.split("/").slice(depth).join("/"), file }));
 }
 
@@ -60,11 +61,18 @@ export function dropZone(
     return input;
   };
   const line = h("span", {}, hint);
-  const zone = h("div", { class: "drop" }, h("label", { for: id }, h("strong", {}, label), line), chooser(id, { accept }));
+  const zone = h(
+    "div",
+    { class: "drop" },
+    h("label", { for: id }, h("strong", {}, label), line),
+    chooser(id, { accept }),
+  );
   if (folders && "webkitdirectory" in HTMLInputElement.prototype) {
     const name = `${id}-folder`;
     const input = chooser(name, { webkitdirectory: true });
-    zone.append(h("div", { class: "other-way" }, input, h("label", { for: name, class: "link" }, "or choose a folder")));
+    zone.append(
+      h("div", { class: "other-way" }, input, h("label", { for: name, class: "link" }, "or choose a folder")),
+    );
   }
   zone.addEventListener("dragover", (event) => {
     event.preventDefault();
@@ -89,7 +97,8 @@ export function dropZone(
 export async function loadExample(): Promise<NamedFile[]> {
   const get = async (name: string): Promise<Response> => {
     const response = await fetch(new URL(`example/${name}`, document.baseURI));
-    if (!response.ok) throw new Error(`the example could not be fetched: the server answered ${response.status} for example/${name}`);
+    if (!response.ok)
+      throw new Error(`the example could not be fetched: the server answered ${response.status} for example/${name}`);
     return response;
   };
   const index = (await (await get("index.json")).json()) as { name: string; size: number }[];

@@ -1,6 +1,6 @@
 // Step 6: the graph of the model, with what the recipe and the last result say of it, and the settings of its layers.
-import { h } from "../../src/cli/report/dom.js";
-import { graphView } from "../../src/cli/report/graph-view.js";
+import { h } from "../../src/report/html/dom.js";
+import { graphView } from "../../src/report/html/graph-view.js";
 import { layerSetting } from "./layer-setting.js";
 import { byId } from "./page.js";
 import type { Store } from "./state.js";

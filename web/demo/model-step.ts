@@ -1,5 +1,5 @@
 // Step 1: a model comes in.
-import { cards, formatBytes, formatShape, h } from "../../src/cli/report/dom.js";
+import { cards, formatBytes, formatShape, h } from "../../src/report/html/dom.js";
 import { Engine } from "./engine.js";
 import { dropZone, loadExample } from "./files.js";
 import { byId, problemLine } from "./page.js";
@@ -9,7 +9,10 @@ import { defaultRecipe } from "./state.js";
 import { workLine } from "./work.js";
 
 // `takeData` is given files that came along with the model.
-export function modelStep(store: Store, takeData: (use: "calibration" | "test", files: readonly NamedFile[]) => Promise<void>): void {
+export function modelStep(
+  store: Store,
+  takeData: (use: "calibration" | "test", files: readonly NamedFile[]) => Promise<void>,
+): void {
   const facts = h("div", {});
   const { element: problem, fail } = problemLine();
   const work = workLine("open");
@@ -24,7 +27,10 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     spare = undefined;
     try {
       const info = await work.run(`Reading ${model.name}`, (how) => engine.call("open", [model], how));
-      if (!info || turn !== opening) return (engine.dispose(), false);
+      if (!info || turn !== opening) {
+        engine.dispose();
+        return false;
+      }
       store.state.engine?.dispose();
       store.update({
         engine,
@@ -51,7 +57,10 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
 
   async function take(files: readonly NamedFile[]): Promise<void> {
     const model = files.find(({ name }) => /\.(pt2|onnx)$/.test(name));
-    if (!model) return fail(`none of the ${files.length} files is a model; wanted a .pt2 that torch.export.save wrote, or an .onnx`);
+    if (!model)
+      return fail(
+        `none of the ${files.length} files is a model; wanted a .pt2 that torch.export.save wrote, or an .onnx`,
+      );
     if (await open(model)) {
       const data = files.filter((file) => file !== model);
       if (data.length > 0) await takeData("calibration", data);
@@ -63,7 +72,9 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     try {
       const files = await loadExample();
       const under = (folder: string): NamedFile[] =>
-        files.filter(({ name }) => name.startsWith(`${folder}/`)).map(({ name, file }) => ({ name: name.slice(folder.length + 1), file }));
+        files
+          .filter(({ name }) => name.startsWith(`${folder}/`))
+          .map(({ name, file }) => ({ name: name.slice(folder.length + 1), file }));
       const shared = files.filter(({ name }) => name === "preprocess.json" || name === "classes.txt");
       if (await open(files.find(({ name }) => name === "model.pt2")!)) {
         await takeData("calibration", [...under("calibration"), ...shared]);
@@ -81,8 +92,19 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     h(
       "div",
       { class: "row" },
-      dropZone("model-file", "Drop a .pt2 or .onnx model", "or choose one that torch.export.save wrote", ".pt2,.onnx", (files) => void take(files)),
-      h("div", { class: "aside" }, button, h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB).")),
+      dropZone(
+        "model-file",
+        "Drop a .pt2 or .onnx model",
+        "or choose one that torch.export.save wrote",
+        ".pt2,.onnx",
+        (files) => void take(files),
+      ),
+      h(
+        "div",
+        { class: "aside" },
+        button,
+        h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB)."),
+      ),
     ),
     work.element,
     problem,
@@ -93,7 +115,8 @@ export function modelStep(store: Store, takeData: (use: "calibration" | "test", 
     if (!changed.has("model") || !model) return;
     const { nodes, attributes, inputs, outputs } = model.program;
     const weights = attributes.filter(({ kind }) => kind === "parameter").reduce((sum, { bytes }) => sum + bytes, 0);
-    const values = (list: typeof inputs): string => list.map((value) => `${value.name} ${value.dtype ?? ""}${formatShape(value.shape)}`).join(", ");
+    const values = (list: typeof inputs): string =>
+      list.map((value) => `${value.name} ${value.dtype ?? ""}${formatShape(value.shape)}`).join(", ");
     facts.replaceChildren(
       cards([
         ["Model", name, "", "model-name"],

@@ -1,5 +1,5 @@
 // What is the page's alone: its places, durations, and files for the person.
-import { h } from "../../src/cli/report/dom.js";
+import { h } from "../../src/report/html/dom.js";
 
 export function byId(id: string): HTMLElement {
   const element = document.getElementById(id);

@@ -1,5 +1,14 @@
 // What the page and its worker say to each other. Files go over by reference, everything else as plain data.
-import type { Capabilities, ErrorCode, EvaluationReport, ExplanationReport, LayerError, ObserverSummary, ProgramInfo, QuantizationReport } from "qdq";
+import type {
+  Capabilities,
+  ErrorCode,
+  EvaluationReport,
+  ExplanationReport,
+  LayerError,
+  ObserverSummary,
+  ProgramInfo,
+  QuantizationReport,
+} from "qdq";
 import type { Recipe, Report } from "qdq";
 
 export interface NamedFile {
@@ -88,4 +97,6 @@ export interface ToWorker {
   args: readonly unknown[];
 }
 export type FromWorker =
-  { id: number; progress: Stage } | { id: number; value: unknown } | { id: number; error: { message: string; code?: ErrorCode; node?: string } };
+  | { id: number; progress: Stage }
+  | { id: number; value: unknown }
+  | { id: number; error: { message: string; code?: ErrorCode; node?: string } };

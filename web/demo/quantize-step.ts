@@ -1,6 +1,6 @@
 // Step 4: calibrate and convert, with progress, time left, cancel, and histograms that grow.
-import { observerGallery } from "../../src/cli/report/charts.js";
-import { h } from "../../src/cli/report/dom.js";
+import { observerGallery } from "../../src/report/html/charts.js";
+import { h } from "../../src/report/html/dom.js";
 import type { Engine, Work } from "./engine.js";
 import { byId, formatSeconds, problemLine } from "./page.js";
 import type { Equipment } from "./protocol.js";
@@ -21,14 +21,26 @@ function equipmentText({ threads, isolated }: Equipment): string {
 }
 
 export function quantizeStep(store: Store): void {
-  const start = h("button", { id: "start", type: "button", class: "primary", onclick: () => void quantize() }, "Quantize");
-  const again = h("button", { id: "measure", type: "button", hidden: true, onclick: () => void measure() }, "Measure the last result");
+  const start = h(
+    "button",
+    { id: "start", type: "button", class: "primary", onclick: () => void quantize() },
+    "Quantize",
+  );
+  const again = h(
+    "button",
+    { id: "measure", type: "button", hidden: true, onclick: () => void measure() },
+    "Measure the last result",
+  );
   const gallery = observerGallery();
   const histograms = h(
     "details",
     { id: "histograms", open: true, hidden: true },
     h("summary", {}, "What the observers see"),
-    h("p", {}, "Dashed lines are the ends of what the integers reach; values beyond them are clipped. Heights are logarithmic."),
+    h(
+      "p",
+      {},
+      "Dashed lines are the ends of what the integers reach; values beyond them are clipped. Heights are logarithmic.",
+    ),
     gallery.element,
   );
   const { element: problem, fail } = problemLine();
@@ -58,7 +70,7 @@ export function quantizeStep(store: Store): void {
     const data = measuringData(store.state);
     if (!data) return;
     if (!lastRun(store.state)?.errors) know({ errors: await engine.call("compare", [], how) });
-    if ( lastRun(store.state)?.evaluatedOn === data) return;
+    if (lastRun(store.state)?.evaluatedOn === data) return;
     const evaluation = await engine.call("evaluate", [store.state.test ? "test" : "calibration"], how);
     know({ evaluation, evaluatedOn: data });
   }
@@ -77,7 +89,8 @@ export function quantizeStep(store: Store): void {
         line.tell(last);
         byId("status").textContent = last;
       } else if (missing(store.state)) {
-        const there = store.state.runs.length > before ? "The int8 model is there" : "The earlier result is there still";
+        const there =
+          store.state.runs.length > before ? "The int8 model is there" : "The earlier result is there still";
         line.tell(`Cancelled. ${there}; Measure finds out the rest, without quantizing again.`);
       } else if (store.state.runs.length > 0) line.tell("Cancelled. The earlier result is there still.");
     } catch (error) {
@@ -96,7 +109,8 @@ export function quantizeStep(store: Store): void {
       gallery.show(quantized.report.observers);
       await measureLast(engine, how);
       const { calibrate, convert } = quantized.seconds;
-      if (quantized.samples > 0) return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
+      if (quantized.samples > 0)
+        return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
       const measured = measuringData(store.state) ? "" : " Drop data to measure the result on.";
       return `Done: converted in ${formatSeconds(calibrate + convert)}; this recipe needs no calibration.${measured}`;
     });

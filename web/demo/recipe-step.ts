@@ -1,8 +1,8 @@
 // Step 3: what is quantized and how, layer by layer, with the reason for each.
 import type { Recipe } from "qdq";
-import { formatBytes, formatShape, h, row, scrollTable } from "../../src/cli/report/dom.js";
-import { decibelsOf } from "../../src/cli/report/graph-view.js";
-import { operatorCell, outcomeCell } from "../../src/cli/report/result-view.js";
+import { formatBytes, formatShape, h, row, scrollTable } from "../../src/report/html/dom.js";
+import { decibelsOf } from "../../src/report/html/graph-view.js";
+import { operatorCell, outcomeCell } from "../../src/report/html/result-view.js";
 import { layerSetting } from "./layer-setting.js";
 import { byId, download, problemLine } from "./page.js";
 import { diffLines, globalOf, settingsText, withGlobal } from "./recipe.js";
@@ -13,19 +13,28 @@ const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<
   XNNPACKQuantizer: {
     title: "XNNPACK: signed activations, for phones and CPUs",
     fresh: { quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } },
-    fields: { is_per_channel: "A scale for each channel of a weight", is_dynamic: "Ranges of activations at run time (linear layers)" },
+    fields: {
+      is_per_channel: "A scale for each channel of a weight",
+      is_dynamic: "Ranges of activations at run time (linear layers)",
+    },
   },
   X86InductorQuantizer: {
     title: "X86 Inductor: unsigned activations, for servers",
     fresh: { quantizer: "X86InductorQuantizer", global: {} },
-    fields: { reduce_range: "Seven bits, for processors without VNNI", is_dynamic: "Ranges of activations at run time (linear layers)" },
+    fields: {
+      reduce_range: "Seven bits, for processors without VNNI",
+      is_dynamic: "Ranges of activations at run time (linear layers)",
+    },
   },
 };
 
 // `choose` shows an operator in the graph.
 export function recipeStep(store: Store, choose: (node: string) => void): void {
   const { element: problem, fail } = problemLine();
-  const select = h("select", { id: "quantizer", onchange: () => store.update({ recipe: quantizers[select.value]?.fresh ?? store.state.recipe }) });
+  const select = h("select", {
+    id: "quantizer",
+    onchange: () => store.update({ recipe: quantizers[select.value]?.fresh ?? store.state.recipe }),
+  });
   const fields = h("div", { class: "controls" });
   const types = h("div", { class: "controls" });
   const filter = h("input", {
@@ -84,7 +93,11 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
           },
           "Copy",
         ),
-        h("button", { type: "button", onclick: () => download("recipe.json", `${text.value}\n`, "application/json") }, "Save"),
+        h(
+          "button",
+          { type: "button", onclick: () => download("recipe.json", `${text.value}\n`, "application/json") },
+          "Save",
+        ),
         load,
         h("label", { for: "recipe-file", class: "button" }, "Load"),
       ),
@@ -117,8 +130,12 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
   function showControls({ recipe, model }: State): void {
     const known = quantizers[recipe.quantizer];
     select.replaceChildren(
-      ...Object.entries(quantizers).map(([name, { title }]) => h("option", { value: name, selected: name === recipe.quantizer }, title)),
-      ...(known ? [] : [h("option", { value: recipe.quantizer, selected: true }, `${recipe.quantizer} (see the JSON)`)]),
+      ...Object.entries(quantizers).map(([name, { title }]) =>
+        h("option", { value: name, selected: name === recipe.quantizer }, title),
+      ),
+      ...(known
+        ? []
+        : [h("option", { value: recipe.quantizer, selected: true }, `${recipe.quantizer} (see the JSON)`)]),
     );
     fields.replaceChildren(
       ...Object.entries(known?.fields ?? {}).map(([field, label]) => {
@@ -140,7 +157,8 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
         h("label", { title: name }, `${name.split(".").at(-1)} `, layerSetting(store, "module_type", name)),
       ),
     );
-    if (focused) [...types.querySelectorAll("select")].find((pick) => pick.getAttribute("aria-label") === focused)?.focus();
+    if (focused)
+      [...types.querySelectorAll("select")].find((pick) => pick.getAttribute("aria-label") === focused)?.focus();
     if (document.activeElement === text) return;
     text.value = settingsText(recipe);
     text.rows = Math.min(16, text.value.split("\n").length + 1);
@@ -180,11 +198,14 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
         "layers",
         ["Operator", "Weights", "Becomes", "Setting", "SQNR", "Because"],
         shown.map((operator) => {
-          const weights = weightsOf(state, operator.module),
-            decibels = decibelsOf(errors.get(operator.node));
+          const weights = weightsOf(state, operator.module);
+          const decibels = decibelsOf(errors.get(operator.node));
           const line = row(
             operatorCell(operator, choose),
-            { class: "n", content: weights ? h("span", {}, formatBytes(weights.bytes), h("small", {}, weights.shape)) : "" },
+            {
+              class: "n",
+              content: weights ? h("span", {}, formatBytes(weights.bytes), h("small", {}, weights.shape)) : "",
+            },
             outcomeCell(operator.outcome),
             operator.module && layerSetting(store, "module_name", operator.module),
             { class: "n", content: decibels === undefined ? "" : `${decibels.toFixed(1)} dB` },
@@ -196,7 +217,8 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
       ),
     );
     table.firstElementChild!.scrollTop = top;
-    if (focused) [...table.querySelectorAll("select")].find((pick) => pick.getAttribute("aria-label") === focused)?.focus();
+    if (focused)
+      [...table.querySelectorAll("select")].find((pick) => pick.getAttribute("aria-label") === focused)?.focus();
   }
 
   store.listen((state, changed) => {
@@ -212,7 +234,8 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
       const count = (outcome: string): number => operators.filter((operator) => operator.outcome === outcome).length;
       counts.textContent =
         `${count("quantized")} ${count("quantized") === 1 ? "operator" : "operators"} on int8` +
-        `${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ${count("float")} ${count("float") === 1 ? "stays" : "stay"} float.` +
+        `${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ` +
+        `${count("float")} ${count("float") === 1 ? "stays" : "stay"} float.` +
         (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
     }
     if (changed.has("explanation") || changed.has("runs")) showTable(state);

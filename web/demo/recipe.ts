@@ -8,7 +8,12 @@ const entries = (recipe: Recipe, section: string): Entry[] =>
   ((recipe[section] as Entry[] | undefined) ?? []).map(([name, setting]) => [name, setting]);
 
 // The recipe with the setting of a module or a type; undefined takes it out, so that the rest of the recipe decides.
-export function withSetting(recipe: Recipe, section: "module_name" | "module_type", name: string, setting: Setting | undefined): Recipe {
+export function withSetting(
+  recipe: Recipe,
+  section: "module_name" | "module_type",
+  name: string,
+  setting: Setting | undefined,
+): Recipe {
   const others = entries(recipe, section).filter(([other]) => other !== name);
   const list = setting === undefined ? others : [...others, [name, setting]];
   const { [section]: _, ...rest } = recipe;
@@ -24,7 +29,8 @@ export function withGlobal(recipe: Recipe, field: string, value: boolean): Recip
   return { ...recipe, global: value ? { ...rest, [field]: true } : rest };
 }
 
-export const globalOf = (recipe: Recipe, field: string): boolean => (recipe.global as Record<string, unknown> | undefined)?.[field] === true;
+export const globalOf = (recipe: Recipe, field: string): boolean =>
+  (recipe.global as Record<string, unknown> | undefined)?.[field] === true;
 
 interface Choice {
   label: string;
@@ -56,7 +62,8 @@ const choices: Record<string, readonly Choice[]> = {
   ],
 };
 
-// What can be said of a layer, by quantizer; the first is the rule of the recipe itself. Empty for quantizers without such settings.
+// What can be said of a layer, by quantizer; the first is the rule of the recipe itself. Empty for quantizers without
+// such settings.
 export function choicesFor({ quantizer }: Recipe): readonly Choice[] {
   const own = choices[quantizer];
   return own ? [{ label: "as the recipe says", setting: undefined }, { label: "float", setting: null }, ...own] : [];
@@ -81,22 +88,23 @@ export interface DiffLine {
 
 // The lines of both texts along a longest common subsequence.
 export function diffLines(before: string, after: string): DiffLine[] {
-  const a = before.split("\n"),
-    b = after.split("\n");
+  const a = before.split("\n");
+  const b = after.split("\n");
   const common = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0));
   for (let i = a.length - 1; i >= 0; --i) {
     for (let k = b.length - 1; k >= 0; --k)
       common[i]![k] = a[i] === b[k] ? common[i + 1]![k + 1]! + 1 : Math.max(common[i + 1]![k]!, common[i]![k + 1]!);
   }
   const out: DiffLine[] = [];
-  let i = 0,
-    k = 0;
+  let i = 0;
+  let k = 0;
   while (i < a.length || k < b.length) {
     if (i < a.length && k < b.length && a[i] === b[k]) {
       out.push({ sign: " ", text: a[i]! });
       ++i;
       ++k;
-    } else if (k === b.length || (i < a.length && common[i + 1]![k]! >= common[i]![k + 1]!)) out.push({ sign: "-", text: a[i++]! });
+    } else if (k === b.length || (i < a.length && common[i + 1]![k]! >= common[i]![k + 1]!))
+      out.push({ sign: "-", text: a[i++]! });
     else out.push({ sign: "+", text: b[k++]! });
   }
   return out;

@@ -1,7 +1,7 @@
 // Step 5: what quantization did, and what to take home.
 import type { Report } from "qdq";
-import { cards, formatBytes, h, row, scrollTable } from "../../src/cli/report/dom.js";
-import { errorTable, leftInFloat, predictionCards, summaryOf } from "../../src/cli/report/result-view.js";
+import { cards, formatBytes, h, row, scrollTable } from "../../src/report/html/dom.js";
+import { errorTable, leftInFloat, predictionCards, summaryOf } from "../../src/report/html/result-view.js";
 import { byId, download, isImage } from "./page.js";
 import type { Run, State, Store } from "./state.js";
 import { lastRun } from "./state.js";
@@ -15,7 +15,11 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
     isImage(file) ? run.evaluatedOn?.choice.files.find(({ name }) => name === file)?.file : undefined;
 
   // All that is known of a run; the pictures of its predictions are given by `image`.
-  function reportOf(state: State, { quantized, errors, evaluation, recipe }: Run, image: (file: string) => string | undefined): Report {
+  function reportOf(
+    state: State,
+    { quantized, errors, evaluation, recipe }: Run,
+    image: (file: string) => string | undefined,
+  ): Report {
     const predictions = evaluation?.predictions?.map((sample) => {
       const picture = image(sample.file ?? "");
       return { ...sample, ...(picture && { image: picture }) };
@@ -56,7 +60,11 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
               "span",
               { class: "controls" },
               h("button", { type: "button", onclick: () => store.update({ recipe: run.recipe }) }, "Take this recipe"),
-              h("button", { type: "button", "aria-label": `save the model of result ${i + 1}`, onclick: () => saveModel(run) }, "Save"),
+              h(
+                "button",
+                { type: "button", "aria-label": `save the model of result ${i + 1}`, onclick: () => saveModel(run) },
+                "Save",
+              ),
             ),
           ),
         ),
@@ -87,8 +95,8 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
     urls.forEach((url) => URL.revokeObjectURL(url));
     urls = [];
     const report = reportOf(state, run, (file) => {
-      const image = imageOf(run, file),
-        url = image && URL.createObjectURL(image);
+      const image = imageOf(run, file);
+      const url = image && URL.createObjectURL(image);
       if (url) urls.push(url);
       return url;
     });
@@ -104,9 +112,11 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
         button("save-model", "Save the int8 model (.pt2)", () => saveModel(run), { class: "primary" }),
         button("save-report", "Report (.html)", () => void saveReport(run)),
         button("save-observers", "Calibration statistics (.json)", () =>
-          download(`${stem()}.observers.json`, `${run.quantized.observers}\n`, "application/json"),
+          download(`${stem()}.observers.json`, run.quantized.observers, "application/json"),
         ),
-        button("save-recipe", "Recipe (.json)", () => download("recipe.json", `${JSON.stringify(run.recipe, null, 2)}\n`, "application/json")),
+        button("save-recipe", "Recipe (.json)", () =>
+          download("recipe.json", `${JSON.stringify(run.recipe, null, 2)}\n`, "application/json"),
+        ),
       ),
       history(state) ?? "",
       leftInFloat(run.quantized.report.left) || "",
@@ -116,7 +126,11 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
             "div",
             {},
             h("h3", {}, "Predictions side by side"),
-            h("p", {}, "The worst first: where int8 answers otherwise than float (framed), then where its scores moved most."),
+            h(
+              "p",
+              {},
+              "The worst first: where int8 answers otherwise than float (framed), then where its scores moved most.",
+            ),
             predictionCards(predictions, classes),
           )
         : "",
@@ -125,10 +139,13 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
 
   // A small picture of a file for the report, which stands alone.
   async function dataUrl(image: Blob): Promise<string> {
-    const bitmap = await createImageBitmap(image),
-      size = 96,
-      scale = Math.min(1, size / Math.max(bitmap.width, bitmap.height));
-    const canvas = h("canvas", { width: Math.max(1, Math.round(bitmap.width * scale)), height: Math.max(1, Math.round(bitmap.height * scale)) });
+    const bitmap = await createImageBitmap(image);
+    const size = 96;
+    const scale = Math.min(1, size / Math.max(bitmap.width, bitmap.height));
+    const canvas = h("canvas", {
+      width: Math.max(1, Math.round(bitmap.width * scale)),
+      height: Math.max(1, Math.round(bitmap.height * scale)),
+    });
     canvas.getContext("2d")!.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
     return canvas.toDataURL("image/jpeg", 0.85);
   }

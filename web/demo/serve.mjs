@@ -1,4 +1,5 @@
-// Serves a folder of static files on this machine alone: node serve.mjs FOLDER [PORT]. Prints the address; port 0 takes a free one.
+// Serves a folder of static files on this machine alone: node serve.mjs FOLDER [PORT]. Prints the address; port 0 takes
+// a free one.
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
@@ -12,8 +13,8 @@ const types = {
   ".json": "application/json",
   ".svg": "image/svg+xml",
 };
-// The page has a policy of its own, and its worker inherits that; this one adds that nobody may frame the page. Isolation makes clocks
-// finer and allows threads; the page works without.
+// The page has a policy of its own, and its worker inherits that; this one adds that nobody may frame the page.
+// Isolation makes clocks finer and allows threads; the page works without.
 const headers = {
   "content-security-policy":
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' blob: data:; " +
@@ -30,7 +31,9 @@ export async function serve(folder, port = 0) {
       const path = normalize(decodeURIComponent(new URL(url, "http://localhost").pathname));
       const file = join(folder, path.endsWith("/") ? `${path}index.html` : path);
       const bytes = await readFile(file);
-      response.writeHead(200, { ...headers, "content-type": types[extname(file)] ?? "application/octet-stream" }).end(bytes);
+      response
+        .writeHead(200, { ...headers, "content-type": types[extname(file)] ?? "application/octet-stream" })
+        .end(bytes);
     } catch {
       response.writeHead(404, { "content-type": "text/plain" }).end("there is no such file\n");
     }

@@ -53,5 +53,6 @@ export class Store {
 // The data that results are measured on.
 export const measuringData = ({ test, calibration }: State): Chosen | undefined => test ?? calibration;
 // Whether there is all that quantizing takes.
-export const canQuantize = ({ calibration, explanation }: State): boolean => calibration !== undefined || explanation?.needsData === false;
+export const canQuantize = ({ calibration, explanation }: State): boolean =>
+  calibration !== undefined || explanation?.needsData === false;
 export const lastRun = (state: State): Run | undefined => state.runs.at(-1);

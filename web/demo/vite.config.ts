@@ -26,7 +26,11 @@ function example(): Plugin {
       const files = names.map((name) => ({ name, bytes: readFileSync(root + name) }));
       const index = files.map(({ name, bytes }) => ({ name, size: bytes.length }));
       this.emitFile({ type: "asset", fileName: "example/index.json", source: JSON.stringify(index) });
-      this.emitFile({ type: "asset", fileName: "example/files.bin", source: Buffer.concat(files.map(({ bytes }) => bytes)) });
+      this.emitFile({
+        type: "asset",
+        fileName: "example/files.bin",
+        source: Buffer.concat(files.map(({ bytes }) => bytes)),
+      });
     },
   };
 }
@@ -39,5 +43,11 @@ export default defineConfig({
   resolve: { alias: { qdq: at("../../dist/esm/web/index.js") } },
   plugins: [example()],
   worker: { format: "es" },
-  build: { outDir: at("../../build/page"), emptyOutDir: true, target: "es2022", modulePreload: false, assetsInlineLimit: 0 },
+  build: {
+    outDir: at("../../build/page"),
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: false,
+    assetsInlineLimit: 0,
+  },
 });

@@ -1,5 +1,5 @@
 // Long work as people see it: what is being done, how far it is, the time left, and a way out.
-import { formatBytes, h } from "../../src/cli/report/dom.js";
+import { formatBytes, h } from "../../src/report/html/dom.js";
 import { EngineError } from "./engine.js";
 import type { Work } from "./engine.js";
 import { byId, formatSeconds } from "./page.js";
@@ -17,28 +17,39 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
   const bar = h("progress", { hidden: true, "aria-label": "progress" });
   const text = h("p", { id: `${id}-text`, class: "told" });
   let abort: AbortController | undefined;
-  const cancel = h("button", { id: `${id}-cancel`, type: "button", hidden: true, onclick: () => abort?.abort() }, "Cancel");
+  const cancel = h(
+    "button",
+    { id: `${id}-cancel`, type: "button", hidden: true, onclick: () => abort?.abort() },
+    "Cancel",
+  );
   const tell = (line: string): void => {
     text.textContent = line;
   };
 
   async function run<T>(what: string, job: (work: Work) => Promise<T>): Promise<T | undefined> {
     const own = (abort = new AbortController());
-    let stage: Stage = { stage: what, done: 0, total: 0 },
-      began = performance.now(),
-      last = began; // when the stage last moved
+    let stage: Stage = { stage: what, done: 0, total: 0 };
+    let began = performance.now();
+    let last = began; // when the stage last moved
     const show = (): void => {
-      const { done, total, unit, expected } = stage,
-        now = performance.now();
+      const { done, total, unit, expected } = stage;
+      const now = performance.now();
       if (total > 0) {
         bar.max = total;
         bar.value = done;
       } else bar.removeAttribute("value");
       // Steps take alike; time since the last one is taken off what they still need.
-      const so = (now - began) / 1000,
-        left = done > 0 ? (((last - began) / done) * (total - done) - (now - last)) / 1000 : (expected ?? 0) - so;
-      const time = left >= 0.5 ? `, about ${formatSeconds(left)} left` : done === 0 && so >= 1 ? `, ${formatSeconds(so)} so far` : "";
-      const far = unit ? `${formatBytes(done)} of ${formatBytes(total)}` : `batch ${Math.min(total, Math.floor(done) + 1)} of ${total}`;
+      const so = (now - began) / 1000;
+      const left = done > 0 ? (((last - began) / done) * (total - done) - (now - last)) / 1000 : (expected ?? 0) - so;
+      const time =
+        left >= 0.5
+          ? `, about ${formatSeconds(left)} left`
+          : done === 0 && so >= 1
+            ? `, ${formatSeconds(so)} so far`
+            : "";
+      const far = unit
+        ? `${formatBytes(done)} of ${formatBytes(total)}`
+        : `batch ${Math.min(total, Math.floor(done) + 1)} of ${total}`;
       tell(`${stage.stage}${total > 0 ? `: ${far}` : ""}${time}`);
     };
     const begin = (name: string): void => {

@@ -1,10 +1,32 @@
 // All heavy work of the page: one model, its data, and what became of them.
-import { QdqError, capabilities, compareLayers, convertPt2e, evaluate, explain, loadPt2, openData, preparePt2e, savePt2 } from "qdq";
+import {
+  QdqError,
+  capabilities,
+  compareLayers,
+  convertPt2e,
+  evaluate,
+  explain,
+  loadPt2,
+  openData,
+  preparePt2e,
+  savePt2,
+} from "qdq";
 import { quantizationReport, reportHtml } from "qdq";
 import type { Data, Files, LayerError, Prepared, Program, Recipe, Tensor } from "qdq";
-import { formatBytes } from "../../src/cli/report/dom.js";
+import { formatBytes } from "../../src/report/html/dom.js";
 import { isImage } from "./page.js";
-import type { DataChoice, DataInfo, Equipment, Evaluation, Explained, FromWorker, Methods, ModelInfo, NamedFile, Picture } from "./protocol.js";
+import type {
+  DataChoice,
+  DataInfo,
+  Equipment,
+  Evaluation,
+  Explained,
+  FromWorker,
+  Methods,
+  ModelInfo,
+  NamedFile,
+  Picture,
+} from "./protocol.js";
 import type { Quantized, Stage, ToWorker } from "./protocol.js";
 
 type Progress = (stage: Stage) => void;
@@ -44,11 +66,14 @@ const filesOf = (files: readonly NamedFile[]): Files =>
 async function readFile({ name, file }: NamedFile, progress: Progress): Promise<Uint8Array> {
   if (file.size >= 2 ** 32) {
     const size = formatBytes(file.size);
-    throw new QdqError("OutOfMemory", `${name} has ${size}, more than the 4 GB that WebAssembly has; use the native program`);
+    throw new QdqError(
+      "OutOfMemory",
+      `${name} has ${size}, more than the 4 GB that WebAssembly has; use the native program`,
+    );
   }
-  const piece = 8 << 20,
-    stage = `Reading ${name}`,
-    bytes = new Uint8Array(file.size);
+  const piece = 8 << 20;
+  const stage = `Reading ${name}`;
+  const bytes = new Uint8Array(file.size);
   for (let at = 0; at < file.size; at += piece) {
     progress({ stage, done: at, total: file.size, unit: "bytes" });
     bytes.set(new Uint8Array(await file.slice(at, at + piece).arrayBuffer()), at);
@@ -83,9 +108,9 @@ function pictureOf(input: Tensor, preprocess: Record<string, unknown>): Picture 
     const value = preprocess[name] ?? otherwise;
     return Array.isArray(value) ? value : [value as number];
   };
-  const mean = list("mean", 0),
-    std = list("std", 1),
-    scale = (preprocess.scale as number | undefined) ?? 1 / 255;
+  const mean = list("mean", 0);
+  const std = list("std", 1);
+  const scale = (preprocess.scale as number | undefined) ?? 1 / 255;
   const pixels = new Uint8ClampedArray(4 * width * height).fill(255);
   for (let i = 0; i < width * height; ++i) {
     for (let k = 0; k < 3; ++k) {
@@ -99,7 +124,9 @@ function pictureOf(input: Tensor, preprocess: Record<string, unknown>): Picture 
 }
 
 // Methods never wait for anything but the module: to stop them the page ends the worker.
-type Handlers = { [M in keyof Methods]: (progress: Progress, ...args: Parameters<Methods[M]>) => Promise<ReturnType<Methods[M]>> };
+type Handlers = {
+  [M in keyof Methods]: (progress: Progress, ...args: Parameters<Methods[M]>) => Promise<ReturnType<Methods[M]>>;
+};
 const methods: Handlers = {
   async warm(): Promise<Equipment> {
     return { ...(await capabilities()), isolated: crossOriginIsolated };
@@ -128,7 +155,10 @@ const methods: Handlers = {
     const fixed = program().info().inputs[0]?.shape?.[0];
     // A program with a fixed batch gets as many copies of the image.
     const copies = typeof fixed === "number" ? fixed : 1;
-    const files = Array.from({ length: copies }, (_, i) => ({ name: copies === 1 ? image.name : `${i}/${image.name}`, file: image.file }));
+    const files = Array.from({ length: copies }, (_, i) => ({
+      name: copies === 1 ? image.name : `${i}/${image.name}`,
+      file: image.file,
+    }));
     using data = openData(program(), filesOf(files), { preprocess: choice.preprocess, batchSize: 1 });
     return pictureOf(data.batch(0)[0]!, choice.preprocess);
   },
@@ -145,10 +175,10 @@ const methods: Handlers = {
       const needsData = prepared.needsData();
       if (needsData) need(opened.calibration, "there is no calibration data; drop images or an .npz first");
       const data = needsData ? opened.calibration?.data : undefined;
-      let shown = 0,
-        told = 0;
-      const stage = "Calibrating",
-        total = data?.numBatches ?? 0;
+      let shown = 0;
+      let told = 0;
+      const stage = "Calibrating";
+      const total = data?.numBatches ?? 0;
       if (data) progress({ stage, done: 0, total });
       for (let i = 0; data && i < total; ++i) {
         prepared.run(data.batch(i), (looks, ofLooks) => {
@@ -173,7 +203,7 @@ const methods: Handlers = {
         samples: data?.numSamples ?? 0,
         seconds: { calibrate: (calibrated - began) / 1000, convert: (converted - calibrated) / 1000 },
         report: quantizationReport(prepared, quantized),
-        observers: JSON.stringify(prepared.observers(), null, 1),
+        observers: prepared.saveObservers(),
       };
       become(prepared, quantized);
       return answer;
@@ -207,13 +237,21 @@ const methods: Handlers = {
     const { quantized } = need(result, "nothing is quantized yet");
     const { data, labels, folders } = need(opened[use] ?? opened.calibration, "there is no data");
     using evaluation = evaluate(program(), quantized, labels);
-    progress({ stage: "Running both models", done: 0, total: data.numBatches, expected: secondsPerSample * data.numSamples });
+    progress({
+      stage: "Running both models",
+      done: 0,
+      total: data.numBatches,
+      expected: secondsPerSample * data.numSamples,
+    });
     for (let i = 0; i < data.numBatches; ++i) {
       evaluation.add(data.batch(i));
       progress({ stage: "Running both models", done: i + 1, total: data.numBatches });
     }
     const report = evaluation.report();
-    const predictions = report.predictions?.map((sample) => ({ ...sample, file: data.files[sample.sample] ?? `sample ${sample.sample}` }));
+    const predictions = report.predictions?.map((sample) => ({
+      ...sample,
+      file: data.files[sample.sample] ?? `sample ${sample.sample}`,
+    }));
     return { ...report, classes: folders === undefined ? data.classes() : [], ...(predictions && { predictions }) };
   },
 
@@ -237,6 +275,6 @@ async function answer({ id, method, args }: ToWorker): Promise<void> {
 
 // One call after the other: data belongs to the model that was opened before it.
 let turn = Promise.resolve();
-onmessage = ({ data }: MessageEvent<ToWorker>) => {
+self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   turn = turn.then(() => answer(data));
 };

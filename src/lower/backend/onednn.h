@@ -22,7 +22,8 @@ template <class Body> auto guarded(Body&& body) {
   try {
     return body();
   } catch (const dnnl::error& error) {
-    throw Error(error.status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kInternal, concat("oneDNN refused: ", error.what()));
+    throw Error(error.status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kInternal,
+                concat("oneDNN refused: ", error.what()));
   }
 }
 

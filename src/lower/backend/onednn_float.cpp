@@ -17,7 +17,8 @@ std::string obstacle(const Plan& plan, const PlanStep& step) {
   const DType in = plan.buffers[step.inputs[0]].dtype, out = plan.buffers[step.output].dtype;
   if (in == DType::kU8 || out == DType::kU8) return "integers beside float weights";
   if (in == DType::kF32 && out != DType::kF32) return "a bfloat16 result of float32";
-  if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != out) return "a residual of another dtype than the result";
+  if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != out)
+    return "a residual of another dtype than the result";
   return {};
 }
 
@@ -30,12 +31,13 @@ dnnl::primitive_attr attributes(const PlanStep& step) {
   return attr;
 }
 
-void bind(PrimitiveStep& compiled, const Plan& plan, const PlanStep& step, const memory::desc& x, const memory::desc& bias, const memory::desc& y) {
+void bind(PrimitiveStep& compiled, const Plan& plan, const PlanStep& step, const memory::desc& x,
+          const memory::desc& bias, const memory::desc& y) {
   compiled.bind_input(DNNL_ARG_SRC, 0, x);
   compiled.bind_output(y);
-  if (step.bias.defined()) {
+  if (const Tensor& given = step.weights()->bias; given.defined()) {
     memory values(bias, engine());
-    std::memcpy(values.get_data_handle(), step.bias.raw(), static_cast<size_t>(step.bias.numel()) * sizeof(float));
+    std::memcpy(values.get_data_handle(), given.raw(), static_cast<size_t>(given.numel()) * sizeof(float));
     compiled.bind(DNNL_ARG_BIAS, values);
   }
   if (step.inputs.size() > 1) compiled.set_accumulated_input(1, static_cast<size_t>(plan.buffers[step.output].bytes()));
@@ -44,17 +46,21 @@ void bind(PrimitiveStep& compiled, const Plan& plan, const PlanStep& step, const
 // Three primitives, the weights of the values between them in the scratch memory.
 class AttentionStep : public CompiledStep {
  public:
-  AttentionStep(std::unique_ptr<PrimitiveStep> scores, std::unique_ptr<PrimitiveStep> softmax, std::unique_ptr<PrimitiveStep> values,
-                size_t score_bytes, size_t weight_bytes)
-      : scores_(std::move(scores)), softmax_(std::move(softmax)), values_(std::move(values)), score_bytes_(aligned(score_bytes)),
-        weight_bytes_(weight_bytes == score_bytes ? 0 : aligned(weight_bytes)) {}
+  AttentionStep(std::unique_ptr<PrimitiveStep> scores, std::unique_ptr<PrimitiveStep> softmax,
+                std::unique_ptr<PrimitiveStep> values, size_t score_bytes, size_t weight_bytes)
+      : scores_(std::move(scores)), softmax_(std::move(softmax)), values_(std::move(values)),
+        score_bytes_(aligned(score_bytes)), weight_bytes_(weight_bytes == score_bytes ? 0 : aligned(weight_bytes)) {}
   size_t scratch_bytes() const override {
-    return score_bytes_ + weight_bytes_ + std::max({scores_->scratch_bytes(), softmax_->scratch_bytes(), values_->scratch_bytes()});
+    return score_bytes_ + weight_bytes_ +
+           std::max({scores_->scratch_bytes(), softmax_->scratch_bytes(), values_->scratch_bytes()});
   }
-  std::string description() const override { return scores_->description() + " + " + softmax_->description() + " + " + values_->description(); }
+  std::string description() const override {
+    return scores_->description() + " + " + softmax_->description() + " + " + values_->description();
+  }
   void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
     // Weights of the scores' dtype are written over these.
-    std::byte *weights = weight_bytes_ == 0 ? scratch : scratch + score_bytes_, *rest = scratch + score_bytes_ + weight_bytes_;
+    std::byte *weights = weight_bytes_ == 0 ? scratch : scratch + score_bytes_,
+              *rest = scratch + score_bytes_ + weight_bytes_;
     const std::byte* const from_scores[] = {scratch};
     const std::byte* const weighted[] = {weights, inputs[2]};
     scores_->run(inputs, scratch, rest);
@@ -73,35 +79,46 @@ class AttentionStep : public CompiledStep {
 Compiled float_convolution(const Plan& plan, const PlanStep& step, PackedWeights& weights) {
   if (std::string reason = obstacle(plan, step); !reason.empty()) return reason;
   const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
-  const Window2d& w = step.window;
-  const int64_t g = step.groups, oc = step.weight.size(0);
-  const Dims kernel = g > 1 ? Dims{g, oc / g, step.weight.size(1), w.kernel_h, w.kernel_w} : Dims{oc, step.weight.size(1), w.kernel_h, w.kernel_w};
+  const PlanStep::Convolution& conv = step.as<PlanStep::Convolution>();
+  const Window2d& w = conv.window;
+  const int64_t oc = conv.weights.channels();
+  const Dims kernel = weight_dims(conv);
   const memory::desc x = desc_of(in), y = desc_of(out), any(kernel, x.get_data_type(), memory::format_tag::any);
-  const memory::desc bias = step.bias.defined() ? memory::desc({oc}, kF32, memory::format_tag::a) : memory::desc();
-  const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, any,
-                                                       bias, y, {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
-                                                       padding_behind(w, in.sizes, out.sizes), attributes(step));
+  const memory::desc bias =
+      conv.weights.bias.defined() ? memory::desc({oc}, kF32, memory::format_tag::a) : memory::desc();
+  const dnnl::convolution_forward::primitive_desc desc(
+      engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, any, bias, y,
+      {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
+      padding_behind(w, in.sizes, out.sizes), attributes(step));
   auto compiled = step_of<dnnl::convolution_forward>(desc);
   bind(*compiled, plan, step, x, bias, y);
-  compiled->bind(DNNL_ARG_WEIGHTS, weights.get(step.weight, {kernel, kF32, contiguous_strides(kernel)}, desc.weights_desc()));
+  compiled->bind(DNNL_ARG_WEIGHTS,
+                 weights.get(conv.weights.values, {kernel, kF32, contiguous_strides(kernel)}, desc.weights_desc()));
   return compiled;
 }
 
 Compiled float_linear(const Plan& plan, const PlanStep& step, PackedWeights& weights) {
   if (std::string reason = obstacle(plan, step); !reason.empty()) return reason;
-  const int64_t oc = step.weight.size(0), depth = step.weight.size(1), rows = numel_of(plan.buffers[step.inputs[0]].sizes) / depth;
-  const memory::data_type from = data_type(plan.buffers[step.inputs[0]].dtype), to = data_type(plan.buffers[step.output].dtype);
+  const ProductWeights& linear = *step.weights();
+  const int64_t oc = linear.channels(), depth = linear.depth(),
+                rows = numel_of(plan.buffers[step.inputs[0]].sizes) / depth;
+  const memory::data_type from = data_type(plan.buffers[step.inputs[0]].dtype),
+                          to = data_type(plan.buffers[step.output].dtype);
   const memory::desc x({rows, depth}, from, memory::format_tag::ab), y({rows, oc}, to, memory::format_tag::ab);
-  const memory::desc bias = step.bias.defined() ? memory::desc({1, oc}, kF32, memory::format_tag::ab) : memory::desc();
-  const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, from, memory::format_tag::any}, bias, y, attributes(step));
+  const memory::desc bias =
+      linear.bias.defined() ? memory::desc({1, oc}, kF32, memory::format_tag::ab) : memory::desc();
+  const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, from, memory::format_tag::any}, bias, y,
+                                          attributes(step));
   auto compiled = step_of<dnnl::matmul>(desc);
   bind(*compiled, plan, step, x, bias, y);
-  compiled->bind(DNNL_ARG_WEIGHTS, weights.get(step.weight, {{depth, oc}, kF32, Dims{1, depth}}, desc.weights_desc()));
+  compiled->bind(DNNL_ARG_WEIGHTS,
+                 weights.get(linear.values, {{depth, oc}, kF32, Dims{1, depth}}, desc.weights_desc()));
   return compiled;
 }
 
 Compiled bf16_binary(const Plan& plan, const PlanStep& step) {
-  const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]], &out = plan.buffers[step.output];
+  const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]],
+                   &out = plan.buffers[step.output];
   if (b.dtype != DType::kBF16 || out.dtype != DType::kBF16) return "bfloat16 beside another dtype";
   // The primitive broadcasts its second source only.
   const size_t whole = a.sizes == out.sizes ? 0 : 1, other = 1 - whole;
@@ -111,8 +128,9 @@ Compiled bf16_binary(const Plan& plan, const PlanStep& step) {
   dnnl::post_ops ops;
   append_activation(ops, step.activation);
   attr.set_post_ops(ops);
-  const bool is_add = step.kind == PlanStep::Kind::kAdd;
-  const dnnl::binary::primitive_desc desc(engine(), is_add ? dnnl::algorithm::binary_add : dnnl::algorithm::binary_mul, x, y, desc_of(out), attr);
+  const bool is_add = step.kind() == PlanStep::Kind::kAdd;
+  const dnnl::binary::primitive_desc desc(engine(), is_add ? dnnl::algorithm::binary_add : dnnl::algorithm::binary_mul,
+                                          x, y, desc_of(out), attr);
   auto compiled = step_of<dnnl::binary>(desc);
   compiled->bind_input(DNNL_ARG_SRC_0, whole, x);
   compiled->bind_input(DNNL_ARG_SRC_1, other, y);
@@ -128,7 +146,8 @@ Compiled bf16_activation(const Plan& plan, const PlanStep& step) {
   dnnl::algorithm function;
   float alpha, beta;
   ops.get_params_eltwise(0, function, alpha, beta);
-  const dnnl::eltwise_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, function, x, y, alpha, beta, plain_attr());
+  const dnnl::eltwise_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, function, x, y, alpha,
+                                                   beta, plain_attr());
   auto compiled = step_of<dnnl::eltwise_forward>(desc);
   compiled->bind_input(DNNL_ARG_SRC, 0, x);
   compiled->bind_output(y);
@@ -152,19 +171,23 @@ Compiled bf16_quantize(const Plan& plan, const PlanStep& step) {
 }
 
 Compiled layer_norm(const Plan& plan, const PlanStep& step) {
+  const PlanStep::LayerNorm& norm = step.as<PlanStep::LayerNorm>();
   const Shape& sizes = plan.buffers[step.output].sizes;
-  const memory::desc x({numel_of(sizes) / sizes.back(), sizes.back()}, data_type(plan.buffers[step.output].dtype), memory::format_tag::ab);
+  const memory::desc x({numel_of(sizes) / sizes.back(), sizes.back()}, data_type(plan.buffers[step.output].dtype),
+                       memory::format_tag::ab);
   dnnl::normalization_flags flags = dnnl::normalization_flags::none;
-  if (step.gamma.defined()) flags |= dnnl::normalization_flags::use_scale;
-  if (step.beta.defined()) flags |= dnnl::normalization_flags::use_shift;
-  const dnnl::layer_normalization_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, x, x, static_cast<float>(step.epsilon),
-                                                               flags, plain_attr());
+  if (norm.gamma.defined()) flags |= dnnl::normalization_flags::use_scale;
+  if (norm.beta.defined()) flags |= dnnl::normalization_flags::use_shift;
+  const dnnl::layer_normalization_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, x, x,
+                                                               static_cast<float>(norm.epsilon), flags, plain_attr());
   auto compiled = step_of<dnnl::layer_normalization_forward>(desc);
-  const auto values = [](const Tensor& tensor) { return std::vector<float>(tensor.data<float>(), tensor.data<float>() + tensor.numel()); };
+  const auto values = [](const Tensor& tensor) {
+    return std::vector<float>(tensor.data<float>(), tensor.data<float>() + tensor.numel());
+  };
   compiled->bind_input(DNNL_ARG_SRC, 0, x);
   compiled->bind_output(x);
-  if (step.gamma.defined()) compiled->bind(DNNL_ARG_SCALE, constants(values(step.gamma)));
-  if (step.beta.defined()) compiled->bind(DNNL_ARG_SHIFT, constants(values(step.beta)));
+  if (norm.gamma.defined()) compiled->bind(DNNL_ARG_SCALE, constants(values(norm.gamma)));
+  if (norm.beta.defined()) compiled->bind(DNNL_ARG_SHIFT, constants(values(norm.beta)));
   return compiled;
 }
 
@@ -184,14 +207,16 @@ Compiled attention(const Plan& plan, const PlanStep& step) {
   const memory::desc y({rows[0], rows[1], rows[2], v.get_dims()[3]}, data_type(plan.buffers[step.output].dtype),
                        Dims{out[0], out[2], out[1], out[3]});
   const Dims pairs{rows[0], rows[1], rows[2], k.get_dims()[3]};
-  const memory::desc scores_desc(pairs, kF32, memory::format_tag::abcd), weights(pairs, v.get_data_type(), memory::format_tag::abcd);
+  const memory::desc scores_desc(pairs, kF32, memory::format_tag::abcd),
+      weights(pairs, v.get_data_type(), memory::format_tag::abcd);
   dnnl::primitive_attr scaled = plain_attr();
   dnnl::post_ops ops;
-  ops.append_eltwise(dnnl::algorithm::eltwise_linear, static_cast<float>(step.factor), 0);
+  ops.append_eltwise(dnnl::algorithm::eltwise_linear, static_cast<float>(step.as<PlanStep::Attention>().factor), 0);
   scaled.set_post_ops(ops);
   const dnnl::matmul::primitive_desc scores(engine(), q, k, scores_desc, scaled);
-  const dnnl::softmax_forward::primitive_desc softmax(engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, scores_desc,
-                                                      weights, 3, plain_attr());
+  const dnnl::softmax_forward::primitive_desc softmax(engine(), dnnl::prop_kind::forward_inference,
+                                                      dnnl::algorithm::softmax_accurate, scores_desc, weights, 3,
+                                                      plain_attr());
   const dnnl::matmul::primitive_desc values(engine(), weights, v, y, plain_attr());
   auto first = step_of<dnnl::matmul>(scores);
   first->bind_input(DNNL_ARG_SRC, 0, q);
@@ -204,7 +229,8 @@ Compiled attention(const Plan& plan, const PlanStep& step) {
   third->bind_input(DNNL_ARG_SRC, 0, weights);
   third->bind_input(DNNL_ARG_WEIGHTS, 1, v);
   third->bind_output(y);
-  return std::make_unique<AttentionStep>(std::move(first), std::move(second), std::move(third), scores_desc.get_size(), weights.get_size());
+  return std::make_unique<AttentionStep>(std::move(first), std::move(second), std::move(third), scores_desc.get_size(),
+                                         weights.get_size());
 }
 
 }  // namespace qdq::onednn

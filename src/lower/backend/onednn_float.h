@@ -13,8 +13,8 @@ using Compiled = std::variant<std::unique_ptr<CompiledStep>, std::string>;
 
 // Each gives the step made ready, or the reason why not. The order of a sum is oneDNN's own, in f32.
 
-// Steps with f32 weights: weights in the layout that the primitive likes best and rounded to bf16 for a bf16 input; bias, residual and
-// activation fused.
+// Steps with f32 weights: weights in the layout that the primitive likes best and rounded to bf16 for a bf16 input;
+// bias, residual and activation fused.
 Compiled float_convolution(const Plan& plan, const PlanStep& step, PackedWeights& weights);
 Compiled float_linear(const Plan& plan, const PlanStep& step, PackedWeights& weights);
 // kAdd and kMul of two bf16.

@@ -22,6 +22,15 @@ memory::dims padding_behind(const Window2d& w, const Shape& in, const Shape& out
           (out[3] - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1 - in[3] - w.pad_w};
 }
 
+memory::dims weight_dims(const PlanStep::Convolution& step) {
+  memory::dims dims = step.weights.values.sizes();
+  if (step.groups > 1) {
+    dims[0] /= step.groups;
+    dims.insert(dims.begin(), step.groups);
+  }
+  return dims;
+}
+
 memory constants(const std::vector<float>& values) {
   memory out({{static_cast<int64_t>(values.size())}, memory::data_type::f32, memory::format_tag::a}, engine());
   std::memcpy(out.get_data_handle(), values.data(), values.size() * sizeof(float));
@@ -42,7 +51,8 @@ primitive_attr plain_attr() {
 void append_activation(dnnl::post_ops& ops, const Activation& activation) {
   using Kind = Activation::Kind;
   const auto bounded = [](double bound) {
-    return static_cast<float>(std::min<double>(std::max<double>(bound, std::numeric_limits<float>::lowest()), std::numeric_limits<float>::max()));
+    return static_cast<float>(std::min<double>(std::max<double>(bound, std::numeric_limits<float>::lowest()),
+                                               std::numeric_limits<float>::max()));
   };
   switch (activation.kind) {
     case Kind::kNone: return;

@@ -9,15 +9,18 @@
 #include <utility>
 #include <vector>
 
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 #include "lower/backend/onednn.h"
 
 namespace qdq::onednn {
 
 dnnl::memory::data_type data_type(DType dtype);
 dnnl::memory::desc desc_of(const PlanBuffer& buffer);
-// Rows and columns of padding that a window [N, C, H, W] -> [N, C', H', W'] needs behind the last ones; negative where it does not reach them.
+// Rows and columns of padding that a window [N, C, H, W] -> [N, C', H', W'] needs behind the last ones; negative where
+// it does not reach them.
 dnnl::memory::dims padding_behind(const Window2d& window, const Shape& in, const Shape& out);
+// A convolution's weights as oneDNN sees them, [groups, OC / groups, C / groups, kH, kW] for several groups.
+dnnl::memory::dims weight_dims(const PlanStep::Convolution& step);
 // Constant operands.
 dnnl::memory constants(const std::vector<float>& values);
 dnnl::memory constant(int32_t value);
@@ -32,16 +35,16 @@ class PackedWeights {
     dnnl::memory from(plain, engine(), weight.raw()), to(wanted, engine());
     dnnl::reorder(from, to).execute(stream(), from, to);
     stream().wait();
-    packed_.emplace(weight.raw(), Entry{weight, to});
+    packed_.emplace(weight.raw(), Packed{weight, to});
     return to;
   }
 
  private:
-  struct Entry {
+  struct Packed {
     Tensor owner;  // keeps the address taken
     dnnl::memory memory;
   };
-  std::unordered_multimap<const std::byte*, Entry> packed_;
+  std::unordered_multimap<const std::byte*, Packed> packed_;
 };
 
 // One primitive with its memories; those of inputs, output and scratchpad get their addresses at every run.
@@ -82,7 +85,8 @@ class PrimitiveStep : public CompiledStep {
       for (auto& [input, value] : inputs_) value.set_data_handle(const_cast<std::byte*>(inputs[input]));
       output_.set_data_handle(output);
       if (scratch_bytes_ > 0) scratchpad_.set_data_handle(scratch);
-      dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data()),
+      dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(),
+                                                     static_cast<int>(arguments_.size()), arguments_.data()),
                               "a primitive could not be executed");
     });
   }

@@ -1,7 +1,8 @@
 // The steps of a plan on oneDNN's int8 primitives, with what follows a sum fused into them.
 //
-// The multipliers of lower/plan.h go in as scales of the weights, the offsets as bias, so that the primitive computes the formulas there;
-// it may use fused multiply-add and its own approximations of exp and erf, which is where the one step of difference comes from.
+// The multipliers of lower/plan.h go in as scales of the weights, the offsets as bias, so that the primitive computes
+// the formulas there; it may use fused multiply-add and its own approximations of exp and erf, which is where the one
+// step of difference comes from.
 #include <omp.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 #include "kernel/gate.h"
 #include "kernel/observe.h"
 #include "kernel/quantize.h"
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 #include "lower/backend/onednn_float.h"
 #include "lower/backend/onednn_primitive.h"
 
@@ -38,18 +39,22 @@ using onednn::step_of;
 using Dims = memory::dims;
 using onednn::Compiled;
 
-// Quantizes its input by the range that it finds, then multiplies; the primitive reads scale and zero point when it runs.
+// Quantizes its input by the range that it finds, then multiplies; the primitive reads scale and zero point when it
+// runs.
 class DynamicLinearStep : public CompiledStep {
  public:
-  DynamicLinearStep(std::unique_ptr<PrimitiveStep> product, PlanStep range, int64_t count, memory scale, memory zero_point)
-      : product_(std::move(product)), range_(std::move(range)), count_(count), scale_(std::move(scale)), zero_point_(std::move(zero_point)) {}
+  DynamicLinearStep(std::unique_ptr<PrimitiveStep> product, DynamicRange range, int64_t count, memory scale,
+                    memory zero_point)
+      : product_(std::move(product)), range_(range), count_(count), scale_(std::move(scale)),
+        zero_point_(std::move(zero_point)) {}
   size_t scratch_bytes() const override { return quantized_bytes() + product_->scratch_bytes(); }
   std::string description() const override { return "quantize + " + product_->description(); }
   void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
     const float* x = reinterpret_cast<const float*>(inputs[0]);
     const kernel::MinMax found = kernel::min_max_f32(x, count_);
     const PlanQParams qparams = dynamic_qparams(range_, found.min, found.max);
-    kernel::quantize_f32(x, count_, {qparams.scale, qparams.zero_point, qparams.qmin, qparams.qmax}, reinterpret_cast<uint8_t*>(scratch));
+    kernel::quantize_f32(x, count_, {qparams.scale, qparams.zero_point, qparams.qmin, qparams.qmax},
+                         reinterpret_cast<uint8_t*>(scratch));
     *static_cast<float*>(scale_.get_data_handle()) = static_cast<float>(qparams.scale);
     *static_cast<int32_t*>(zero_point_.get_data_handle()) = qparams.zero_point;
     const std::byte* operands[] = {scratch, inputs.size() > 1 ? inputs[1] : nullptr};
@@ -59,21 +64,21 @@ class DynamicLinearStep : public CompiledStep {
  private:
   size_t quantized_bytes() const { return (static_cast<size_t>(count_) + 63) / 64 * 64; }
   std::unique_ptr<PrimitiveStep> product_;
-  PlanStep range_;
+  DynamicRange range_;
   int64_t count_;
   memory scale_, zero_point_;
 };
 
-// A product in f32 and its gate (SiLU, GELU) behind it: the primitive's own exponential takes longer than both passes. A part of the images
-// at a time, so that what lies between the passes stays in the cache.
+// A product in f32 and its gate (SiLU, GELU) behind it: the primitive's own exponential takes longer than both passes.
+// A part of the images at a time, so that what lies between the passes stays in the cache.
 class GatedStep : public CompiledStep {
  public:
-  struct Part {
+  struct Portion {
     int64_t count = 1;     // of parts
     int64_t elements = 0;  // of the result, in one part
     uint64_t in_bytes = 0, out_bytes = 0;
   };
-  GatedStep(std::unique_ptr<CompiledStep> product, const kernel::GateTable& table, kernel::Requantize to, Part part)
+  GatedStep(std::unique_ptr<CompiledStep> product, const kernel::GateTable& table, kernel::Requantize to, Portion part)
       : product_(std::move(product)), table_(&table), to_(std::move(to)), part_(part) {}
   size_t scratch_bytes() const override { return reals_bytes() + product_->scratch_bytes(); }
   std::string description() const override { return product_->description() + " + gate"; }
@@ -100,24 +105,26 @@ class GatedStep : public CompiledStep {
   std::unique_ptr<CompiledStep> product_;
   const kernel::GateTable* table_;
   kernel::Requantize to_;
-  Part part_;
+  Portion part_;
 };
 
 // The bounds of a folded clamp that the saturation to u8 does not give by itself.
 void append_bounds(dnnl::post_ops& ops, const Requantization& to, bool is_u8) {
   if (is_u8 && (to.low > 0 || to.high < 255))
-    ops.append_eltwise(algorithm::eltwise_clip, static_cast<float>(to.low - to.zero_point), static_cast<float>(to.high - to.zero_point));
+    ops.append_eltwise(algorithm::eltwise_clip, static_cast<float>(to.low - to.zero_point),
+                       static_cast<float>(to.high - to.zero_point));
 }
 
 // What the processor has, or what DNNL_MAX_CPU_ISA lets oneDNN see of it.
 bool has_vnni() {
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  return isa != dnnl::cpu_isa::isa_default && isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx && isa != dnnl::cpu_isa::avx2 &&
-         isa != dnnl::cpu_isa::avx512_core;
+  return isa != dnnl::cpu_isa::isa_default && isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx &&
+         isa != dnnl::cpu_isa::avx2 && isa != dnnl::cpu_isa::avx512_core;
 }
 bool has_bf16() {
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  return has_vnni() && isa != dnnl::cpu_isa::avx512_core_vnni && isa != dnnl::cpu_isa::avx2_vnni && isa != dnnl::cpu_isa::avx2_vnni_2;
+  return has_vnni() && isa != dnnl::cpu_isa::avx512_core_vnni && isa != dnnl::cpu_isa::avx2_vnni &&
+         isa != dnnl::cpu_isa::avx2_vnni_2;
 }
 
 class OneDnnSteps : public StepBackend {
@@ -125,9 +132,12 @@ class OneDnnSteps : public StepBackend {
   std::string_view name() const override { return "onednn"; }
   bool has(PlanStep::Kind) const override { return true; }
   bool has_floats() const override { return true; }
-  std::string bf16_obstacle() const override { return has_bf16() ? "" : "this processor has no bfloat16 instructions (AVX-512 BF16 or AMX)"; }
+  std::string bf16_obstacle() const override {
+    return has_bf16() ? "" : "this processor has no bfloat16 instructions (AVX-512 BF16 or AMX)";
+  }
   std::string int8_obstacle() const override {
-    return has_vnni() ? "" : "this processor has no VNNI, and without it oneDNN's sums of u8 times s8 saturate at 16 bits";
+    return has_vnni() ? ""
+                      : "this processor has no VNNI, and without it oneDNN's sums of u8 times s8 saturate at 16 bits";
   }
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
@@ -136,12 +146,13 @@ class OneDnnSteps : public StepBackend {
     for (const size_t buffer : step.inputs)
       if (numel_of(plan.buffers[buffer].sizes) == 0) return "an empty input";
     if (numel_of(plan.buffers[step.output].sizes) == 0) return "an empty output";
-    if (step.weight.defined() && !has_float_weight(step) && !has_vnni() && largest_integer(plan, step) > 127) return int8_obstacle();
+    // Two products of at most 127 * 128 fit 16 bits.
+    if (!has_vnni() && largest_factor(plan, step) > 127) return int8_obstacle();
     // Measured on SqueezeNet: 3 times as long for its concatenations and its max pools.
     const bool is_bf16 = plan.buffers[step.inputs[0]].dtype == DType::kBF16;
     const bool moves_bytes = plan.buffers[step.output].dtype == DType::kU8;
     try {
-      switch (step.kind) {
+      switch (step.kind()) {
         case Kind::kConvolution:
         case Kind::kLinear:
           if (is_gated(plan, step)) return gated(plan, step);
@@ -152,12 +163,15 @@ class OneDnnSteps : public StepBackend {
         case Kind::kAdd: return is_bf16 ? onednn::bf16_binary(plan, step) : binary(plan, step);
         case Kind::kConcat: return moves_bytes ? Compiled("the portable kernel is faster") : concat(plan, step);
         case Kind::kDequantize:
-          return is_bf16 && step.activation.kind != Activation::Kind::kNone ? onednn::bf16_activation(plan, step) : convert(plan, step);
+          return is_bf16 && step.activation.kind != Activation::Kind::kNone ? onednn::bf16_activation(plan, step)
+                                                                            : convert(plan, step);
         case Kind::kArrange: return arrange(plan, step);
         case Kind::kLayerNorm: return onednn::layer_norm(plan, step);
         case Kind::kAttention: return onednn::attention(plan, step);
-        // Measured: 0.11 ms against 0.05 for an image of 3 x 224 x 224, and 1.5 times as long for the products of EfficientNet.
-        case Kind::kQuantize: return is_bf16 ? onednn::bf16_quantize(plan, step) : Compiled("the portable kernel is faster");
+        // Measured: 0.11 ms against 0.05 for an image of 3 x 224 x 224, and 1.5 times as long for the products of
+        // EfficientNet.
+        case Kind::kQuantize:
+          return is_bf16 ? onednn::bf16_quantize(plan, step) : Compiled("the portable kernel is faster");
         case Kind::kMul: return is_bf16 ? onednn::bf16_binary(plan, step) : Compiled("the portable kernel is faster");
         case Kind::kCopy: return copy(plan, step);
         case Kind::kMap: return "it only moves bytes";
@@ -170,23 +184,19 @@ class OneDnnSteps : public StepBackend {
   }
 
  private:
-  // The largest integer that weights are multiplied with. Two products of at most 127 * 128 fit 16 bits.
-  static int32_t largest_integer(const Plan& plan, const PlanStep& step) {
-    return step.kind == PlanStep::Kind::kDynamicLinear ? step.qmax : plan.buffers[step.inputs[0]].qparams.qmax;
-  }
-
   Compiled product(const Plan& plan, const PlanStep& step) {
-    if (step.kind == PlanStep::Kind::kConvolution)
+    if (step.kind() == PlanStep::Kind::kConvolution)
       return has_float_weight(step) ? onednn::float_convolution(plan, step, weights_) : convolution(plan, step);
     return has_float_weight(step) ? onednn::float_linear(plan, step, weights_) : linear(plan, step);
   }
 
-  // Not a float product that stays f32: the table's error of 2e-5 is below a step of u8, but not below what a float model may be off.
+  // Not a float product that stays f32: the table's error of 2e-5 is below a step of u8, but not below what a float
+  // model may be off.
   static bool is_gated(const Plan& plan, const PlanStep& step) {
     const DType out = plan.buffers[step.output].dtype;
     const bool stays_float = has_float_weight(step) && out == DType::kF32;
-    return step.inputs.size() == 1 && out != DType::kBF16 && !stays_float && GatedStep::table_of(step.activation.kind) != nullptr &&
-           kernel::gates_are_fast();
+    return step.inputs.size() == 1 && out != DType::kBF16 && !stays_float &&
+           GatedStep::table_of(step.activation.kind) != nullptr && kernel::gates_are_fast();
   }
   Compiled gated(const Plan& plan, const PlanStep& step) {
     Plan part;
@@ -199,8 +209,8 @@ class OneDnnSteps : public StepBackend {
     to.zero_point = formula.zero_point;
     to.low = formula.low;
     to.high = formula.high;
-    GatedStep::Part extents;
-    if (step.kind == PlanStep::Kind::kConvolution) {
+    GatedStep::Portion extents;
+    if (step.kind() == PlanStep::Kind::kConvolution) {
       constexpr int64_t kCached = 1 << 18;  // elements
       const auto split = [&](size_t axis) {
         const int64_t size = out.sizes[axis], most = std::max<int64_t>(1, kCached / (numel_of(out.sizes) / size));
@@ -211,8 +221,10 @@ class OneDnnSteps : public StepBackend {
       };
       split(0);
       // Where a window is one pixel, rows are as good as images: 0.05 ms less for 96 channels of 112 x 112.
-      const Window2d& w = step.window;
-      if (out.sizes[0] == 1 && w.kernel_h == 1 && w.kernel_w == 1 && in.sizes == Shape{1, in.sizes[1], out.sizes[2], out.sizes[3]}) split(2);
+      const Window2d& w = step.as<PlanStep::Convolution>().window;
+      if (out.sizes[0] == 1 && w.kernel_h == 1 && w.kernel_w == 1 &&
+          in.sizes == Shape{1, in.sizes[1], out.sizes[2], out.sizes[3]})
+        split(2);
     }
     extents.elements = numel_of(out.sizes);
     extents.in_bytes = in.bytes();
@@ -225,7 +237,8 @@ class OneDnnSteps : public StepBackend {
     bare.output = 1;
     Compiled compiled = product(part, bare);
     if (compiled.index() == 1) return compiled;
-    return std::make_unique<GatedStep>(std::move(std::get<0>(compiled)), *GatedStep::table_of(step.activation.kind), std::move(to), extents);
+    return std::make_unique<GatedStep>(std::move(std::get<0>(compiled)), *GatedStep::table_of(step.activation.kind),
+                                       std::move(to), extents);
   }
 
   // What a convolution and a matrix product have in common behind their sum.
@@ -262,15 +275,16 @@ class OneDnnSteps : public StepBackend {
     } else {
       if (residual != nullptr) {
         product.accumulates = true;
-        ops.append_sum(to.residual_multiplier, residual->dtype == DType::kU8 ? residual->qparams.zero_point : 0, data_type(residual->dtype));
+        ops.append_sum(to.residual_multiplier, residual->dtype == DType::kU8 ? residual->qparams.zero_point : 0,
+                       data_type(residual->dtype));
       }
       append_activation(ops, to.activation);
       product.has_output_scale = is_u8 && to.activation.kind != Activation::Kind::kNone;
       if (!product.has_output_scale) append_bounds(ops, to, is_u8);
     }
     if (is_u8 && to.zero_point != 0) {
-      // The primitive adds the zero point before it rounds, where a sum near 128 has lost up to 7 bits behind the binary point: one value in
-      // 200,000 went to its neighbour. So it is rounded before.
+      // The primitive adds the zero point before it rounds, where a sum near 128 has lost up to 7 bits behind the
+      // binary point: one value in 200,000 went to its neighbour. So it is rounded before.
       if (product.has_output_scale) ops.append_eltwise(algorithm::eltwise_linear, to.inverse_scale, 0);
       product.has_output_scale = false;
       ops.append_eltwise(algorithm::eltwise_round, 0, 0);
@@ -290,11 +304,12 @@ class OneDnnSteps : public StepBackend {
     return product;
   }
 
-  // Moves the input's zero point into the offsets: sum (x - z) w = sum x w - z sum w. Only where no tap lies outside the image.
-  static void fold_zero_point(Product& product, const PlanStep& step, int32_t zero_point) {
-    const int64_t channels = step.weight.size(0), depth = step.weight.numel() / channels;
-    const int8_t* w = step.weight.data<int8_t>();
-    for (int64_t c = 0; c < channels; ++c) {
+  // Moves the input's zero point into the offsets: sum (x - z) w = sum x w - z sum w. Only where no tap lies outside
+  // the image.
+  static void fold_zero_point(Product& product, const ProductWeights& weights, int32_t zero_point) {
+    const int64_t depth = weights.depth();
+    const int8_t* w = weights.values.data<int8_t>();
+    for (int64_t c = 0; c < weights.channels(); ++c) {
       int64_t sum = 0;
       for (int64_t k = 0; k < depth; ++k) sum += w[c * depth + k];
       float& offset = product.offset[static_cast<size_t>(c)];
@@ -303,8 +318,8 @@ class OneDnnSteps : public StepBackend {
     }
   }
 
-  static void bind_product(PrimitiveStep& compiled, const Plan& plan, const PlanStep& step, const Product& product, const memory::desc& x,
-                           const memory::desc& out, const memory::desc& bias) {
+  static void bind_product(PrimitiveStep& compiled, const Plan& plan, const PlanStep& step, const Product& product,
+                           const memory::desc& x, const memory::desc& out, const memory::desc& bias) {
     compiled.bind_input(DNNL_ARG_SRC, 0, x);
     compiled.bind_output(out);
     memory offsets(bias, engine());
@@ -312,107 +327,118 @@ class OneDnnSteps : public StepBackend {
     compiled.bind(DNNL_ARG_BIAS, offsets);
     compiled.bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, constants(product.multiplier));
     if (product.has_output_scale) compiled.bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, constants({product.output_scale}));
-    if (product.output_zero_point != 0) compiled.bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, constant(product.output_zero_point));
+    if (product.output_zero_point != 0)
+      compiled.bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, constant(product.output_zero_point));
     if (product.accumulates) compiled.set_accumulated_input(1, static_cast<size_t>(plan.buffers[step.output].bytes()));
     if (product.residual_post_op >= 0)
-      compiled.bind_input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(product.residual_post_op) | DNNL_ARG_SRC_1, 1, desc_of(plan.buffers[step.inputs[1]]));
+      compiled.bind_input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(product.residual_post_op) | DNNL_ARG_SRC_1, 1,
+                          desc_of(plan.buffers[step.inputs[1]]));
   }
 
   Compiled convolution(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     if (step.inputs.size() > 1 && out.dtype == DType::kF32 && plan.buffers[step.inputs[1]].dtype == DType::kU8)
       return "a u8 residual of an f32 result";
-    const Window2d& w = step.window;
-    const int64_t g = step.groups, oc = step.weight.size(0);
-    const Dims kernel = g > 1 ? Dims{g, oc / g, step.weight.size(1), w.kernel_h, w.kernel_w} : Dims{oc, step.weight.size(1), w.kernel_h, w.kernel_w};
+    const PlanStep::Convolution& conv = step.as<PlanStep::Convolution>();
+    const Window2d& w = conv.window;
+    const int64_t g = conv.groups, oc = conv.weights.channels();
+    const Dims kernel = onednn::weight_dims(conv);
     const Dims padding_end = padding_behind(w, in.sizes, out.sizes);
     Product product = product_of(plan, step, g > 1 ? 3 : 1);
     const int32_t zero_point = in.qparams.zero_point;
     const bool is_padded = w.pad_h > 0 || w.pad_w > 0 || padding_end[0] > 0 || padding_end[1] > 0;
     if (zero_point != 0 && is_padded) product.attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
-    else if (zero_point != 0) fold_zero_point(product, step, zero_point);
+    else if (zero_point != 0) fold_zero_point(product, conv.weights, zero_point);
     const memory::desc x = desc_of(in), y = desc_of(out), bias({oc}, memory::data_type::f32, memory::format_tag::a);
     const memory::desc weights(kernel, memory::data_type::s8, memory::format_tag::any);
-    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x, weights,
-                                                         bias, y, {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
-                                                         padding_end, product.attr);
+    const dnnl::convolution_forward::primitive_desc desc(
+        engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x, weights, bias, y,
+        {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w}, padding_end, product.attr);
     auto compiled = step_of<dnnl::convolution_forward>(desc);
     bind_product(*compiled, plan, step, product, x, y, bias);
     const memory::desc plain(kernel, memory::data_type::s8, contiguous_strides(kernel));
-    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(step.weight, plain, desc.weights_desc()));
+    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(conv.weights.values, plain, desc.weights_desc()));
     if (zero_point != 0 && is_padded) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, constant(zero_point));
     return compiled;
   }
 
   Compiled linear(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
-    if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != out.dtype) return "a residual of another dtype than the result";
-    const int64_t oc = step.weight.size(0), depth = step.weight.size(1), rows = numel_of(in.sizes) / depth;
+    if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != out.dtype)
+      return "a residual of another dtype than the result";
+    const ProductWeights& weights = *step.weights();
+    const int64_t oc = weights.channels(), depth = weights.depth(), rows = numel_of(in.sizes) / depth;
     Product product = product_of(plan, step, 2);
-    if (in.qparams.zero_point != 0) fold_zero_point(product, step, in.qparams.zero_point);
-    const memory::desc x({rows, depth}, memory::data_type::u8, memory::format_tag::ab), y({rows, oc}, data_type(out.dtype), memory::format_tag::ab);
+    if (in.qparams.zero_point != 0) fold_zero_point(product, weights, in.qparams.zero_point);
+    const memory::desc x({rows, depth}, memory::data_type::u8, memory::format_tag::ab),
+        y({rows, oc}, data_type(out.dtype), memory::format_tag::ab);
     const memory::desc bias({1, oc}, memory::data_type::f32, memory::format_tag::ab);
-    const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, memory::data_type::s8, memory::format_tag::any}, bias, y, product.attr);
+    const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, memory::data_type::s8, memory::format_tag::any},
+                                            bias, y, product.attr);
     auto compiled = step_of<dnnl::matmul>(desc);
     bind_product(*compiled, plan, step, product, x, y, bias);
     const memory::desc plain({depth, oc}, memory::data_type::s8, Dims{1, depth});
-    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(step.weight, plain, desc.weights_desc()));
+    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(weights.values, plain, desc.weights_desc()));
     return compiled;
   }
 
   Compiled dynamic_linear(const Plan& plan, const PlanStep& step) {
     if (plan.buffers[step.output].dtype != DType::kF32) return "a result that is not f32";
-    if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != DType::kF32) return "a residual that is not f32";
-    const int64_t oc = step.weight.size(0), depth = step.weight.size(1), rows = numel_of(plan.buffers[step.inputs[0]].sizes) / depth;
+    if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != DType::kF32)
+      return "a residual that is not f32";
+    const PlanStep::DynamicLinear& linear = step.as<PlanStep::DynamicLinear>();
+    const int64_t oc = linear.weights.channels(), depth = linear.weights.depth(),
+                  rows = numel_of(plan.buffers[step.inputs[0]].sizes) / depth;
     Product product = product_of(plan, step, 2);
     product.attr.set_scales_mask(DNNL_ARG_SRC, 0);
     product.attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
-    const memory::desc x({rows, depth}, memory::data_type::u8, memory::format_tag::ab), y({rows, oc}, memory::data_type::f32, memory::format_tag::ab);
+    const memory::desc x({rows, depth}, memory::data_type::u8, memory::format_tag::ab),
+        y({rows, oc}, memory::data_type::f32, memory::format_tag::ab);
     const memory::desc bias({1, oc}, memory::data_type::f32, memory::format_tag::ab);
-    const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, memory::data_type::s8, memory::format_tag::any}, bias, y, product.attr);
+    const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, memory::data_type::s8, memory::format_tag::any},
+                                            bias, y, product.attr);
     auto compiled = step_of<dnnl::matmul>(desc);
     bind_product(*compiled, plan, step, product, x, y, bias);
     const memory::desc plain({depth, oc}, memory::data_type::s8, Dims{1, depth});
-    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(step.weight, plain, desc.weights_desc()));
+    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(linear.weights.values, plain, desc.weights_desc()));
     const memory scale = constants({1.0f}), zero_point = constant(0);
     compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, scale);
     compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, zero_point);
-    PlanStep range;  // what dynamic_qparams reads, without the weights
-    range.qmin = step.qmin;
-    range.qmax = step.qmax;
-    range.epsilon = step.epsilon;
-    return std::make_unique<DynamicLinearStep>(std::move(compiled), range, rows * depth, scale, zero_point);
+    return std::make_unique<DynamicLinearStep>(std::move(compiled), linear.range, rows * depth, scale, zero_point);
   }
 
-  static Compiled pool(const PlanStep& step, algorithm how, const memory::desc& x, const memory::desc& y) {
-    const Window2d& w = step.window;
+  static Compiled pool(const Window2d& w, algorithm how, const memory::desc& x, const memory::desc& y) {
     const Dims in = x.get_dims(), out = y.get_dims();
     const Dims padding_end = padding_behind(w, in, out);
-    const dnnl::pooling_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference, how, x, y, {w.stride_h, w.stride_w},
-                                                     {w.kernel_h, w.kernel_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w}, padding_end,
-                                                     plain_attr());
+    const dnnl::pooling_forward::primitive_desc desc(
+        engine(), dnnl::prop_kind::forward_inference, how, x, y, {w.stride_h, w.stride_w}, {w.kernel_h, w.kernel_w},
+        {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w}, padding_end, plain_attr());
     auto compiled = step_of<dnnl::pooling_forward>(desc);
     compiled->bind_input(DNNL_ARG_SRC, 0, x);
     compiled->bind_output(y);
     return compiled;
   }
   static Compiled max_pool(const Plan& plan, const PlanStep& step) {
-    return pool(step, algorithm::pooling_max, desc_of(plan.buffers[step.inputs[0]]), desc_of(plan.buffers[step.output]));
+    return pool(step.as<PlanStep::MaxPool>().window, algorithm::pooling_max, desc_of(plan.buffers[step.inputs[0]]),
+                desc_of(plan.buffers[step.output]));
   }
   static Compiled average_pool(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
-    const Window2d& w = step.window;
+    const PlanStep::AveragePool& average = step.as<PlanStep::AveragePool>();
+    const Window2d& w = average.window;
     const bool is_padded = w.pad_h > 0 || w.pad_w > 0;
-    if (step.divisor_override != 0) return "a divisor of its own";
-    if (step.rounding) return "a rounding in front of it";
+    if (average.divisor_override != 0) return "a divisor of its own";
+    if (average.rounding) return "a rounding in front of it";
     if (step.activation.kind != Activation::Kind::kNone) return "an activation";
-    if (in.dtype != out.dtype || (in.dtype == DType::kU8 && in.qparams != out.qparams)) return "other qparams behind it";
-    if (is_padded && (step.count_include_pad || in.dtype == DType::kU8)) return "padding that counts";
-    return pool(step, algorithm::pooling_avg_exclude_padding, desc_of(in), desc_of(out));
+    if (in.dtype != out.dtype || (in.dtype == DType::kU8 && in.qparams != out.qparams))
+      return "other qparams behind it";
+    if (is_padded && (average.count_include_pad || in.dtype == DType::kU8)) return "padding that counts";
+    return pool(w, algorithm::pooling_avg_exclude_padding, desc_of(in), desc_of(out));
   }
 
   static Compiled binary(const Plan& plan, const PlanStep& step) {
-    const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]], &out = plan.buffers[step.output];
+    const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]],
+                     &out = plan.buffers[step.output];
     const Requantization to = requantization(plan, step);
     const bool is_u8 = out.dtype == DType::kU8;
     if (is_u8 && to.activation.kind != Activation::Kind::kNone) return "an activation in reals before the rounding";
@@ -436,7 +462,8 @@ class OneDnnSteps : public StepBackend {
       ops.append_eltwise(algorithm::eltwise_linear, 1, static_cast<float>(to.zero_point));
     }
     attr.set_post_ops(ops);
-    const dnnl::binary::primitive_desc desc(engine(), algorithm::binary_add, desc_of(first), desc_of(second), desc_of(out), attr);
+    const dnnl::binary::primitive_desc desc(engine(), algorithm::binary_add, desc_of(first), desc_of(second),
+                                            desc_of(out), attr);
     auto compiled = step_of<dnnl::binary>(desc);
     compiled->bind_input(DNNL_ARG_SRC_0, whole, desc_of(first));
     compiled->bind_input(DNNL_ARG_SRC_1, other, desc_of(second));
@@ -451,13 +478,16 @@ class OneDnnSteps : public StepBackend {
     std::vector<memory::desc> sources;
     for (const size_t input : step.inputs) {
       const PlanBuffer& in = plan.buffers[input];
-      if (in.dtype != out.dtype || (in.dtype == DType::kU8 && in.qparams != out.qparams)) return "an input with other qparams";
+      if (in.dtype != out.dtype || (in.dtype == DType::kU8 && in.qparams != out.qparams))
+        return "an input with other qparams";
       sources.push_back(desc_of(in));
     }
     if (step.activation.kind != Activation::Kind::kNone) return "an activation";
-    const dnnl::concat::primitive_desc desc(engine(), desc_of(out), static_cast<int>(step.axis), sources, plain_attr());
+    const dnnl::concat::primitive_desc desc(engine(), desc_of(out), static_cast<int>(step.as<PlanStep::Concat>().axis),
+                                            sources, plain_attr());
     auto compiled = step_of<dnnl::concat>(desc);
-    for (size_t i = 0; i < sources.size(); ++i) compiled->bind_input(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), i, sources[i]);
+    for (size_t i = 0; i < sources.size(); ++i)
+      compiled->bind_input(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), i, sources[i]);
     compiled->bind_output(desc_of(out));
     return compiled;
   }

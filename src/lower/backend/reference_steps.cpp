@@ -1,4 +1,5 @@
-// The steps of a plan as plain loops over lower/plan.h, written for the reader: the specification of the other backends.
+// The steps of a plan as plain loops over lower/plan.h, written for the reader: the specification of the other
+// backends.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -6,7 +7,7 @@
 
 #include "kernel/math.h"
 #include "kernel/observe.h"
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 
 namespace qdq {
 namespace {
@@ -14,12 +15,16 @@ namespace {
 // The elements of a buffer as reals without their scale.
 class Operand {
  public:
-  Operand(const PlanBuffer& buffer, const std::byte* bytes) : bytes_(bytes), dtype_(buffer.dtype), zero_point_(buffer.qparams.zero_point) {}
+  Operand(const PlanBuffer& buffer, const std::byte* bytes)
+      : bytes_(bytes), dtype_(buffer.dtype), zero_point_(buffer.qparams.zero_point) {}
   float real(int64_t i) const {
     if (dtype_ == DType::kU8) return static_cast<float>(integer(i));
-    return dtype_ == DType::kBF16 ? static_cast<float>(reinterpret_cast<const BF16*>(bytes_)[i]) : reinterpret_cast<const float*>(bytes_)[i];
+    return dtype_ == DType::kBF16 ? static_cast<float>(reinterpret_cast<const BF16*>(bytes_)[i])
+                                  : reinterpret_cast<const float*>(bytes_)[i];
   }
-  int32_t integer(int64_t i) const { return static_cast<int32_t>(reinterpret_cast<const uint8_t*>(bytes_)[i]) - zero_point_; }
+  int32_t integer(int64_t i) const {
+    return static_cast<int32_t>(reinterpret_cast<const uint8_t*>(bytes_)[i]) - zero_point_;
+  }
 
  private:
   const std::byte* bytes_;
@@ -41,9 +46,11 @@ class ReferenceStep : public CompiledStep {
     }
     plan_.buffers.push_back(plan.buffers[step.output]);
     plan_.steps[0].output = step.inputs.size();
-    if (has_float_weight(step) && in(0).dtype == DType::kBF16) plan_.steps[0].weight = rounded_to_bf16(step.weight);
-    const bool has_no_scale = step.kind == Kind::kMaxPool || step.kind == Kind::kMap || step.kind == Kind::kCopy || step.kind == Kind::kArrange ||
-                              step.kind == Kind::kLayerNorm || step.kind == Kind::kAttention;
+    if (has_float_weight(step) && in(0).dtype == DType::kBF16)
+      plan_.steps[0].weights()->values = rounded_to_bf16(step.weights()->values);
+    const Kind kind = step.kind();
+    const bool has_no_scale = kind == Kind::kMaxPool || kind == Kind::kMap || kind == Kind::kCopy ||
+                              kind == Kind::kArrange || kind == Kind::kLayerNorm || kind == Kind::kAttention;
     if (!has_no_scale) to_ = requantization(plan_, this->step());
   }
 
@@ -52,7 +59,7 @@ class ReferenceStep : public CompiledStep {
   void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte*) override {
     inputs_ = inputs;
     output_ = output;
-    switch (step().kind) {
+    switch (step().kind()) {
       case Kind::kQuantize:
       case Kind::kDequantize: return convert();
       case Kind::kConvolution: return convolution();
@@ -80,7 +87,7 @@ class ReferenceStep : public CompiledStep {
 
   void finish(float t, const Requantization& to, int64_t at) {
     float y;
-    apply_activation(to.activation, &t, 1, &y);
+    kernel::activate_f32(to.activation, &t, 1, &y);
     if (out().dtype == DType::kU8) reinterpret_cast<uint8_t*>(output_)[at] = quantize_result(y, to);
     else write(y, at);
   }
@@ -112,8 +119,10 @@ class ReferenceStep : public CompiledStep {
     const Operand x = operand(0);
     const Shape &xs = in(0).sizes, &ys = out().sizes;
     const Shape x_strides = in(0).strides(), y_strides = out().strides();
-    const Window2d& window = step().window;
-    const int64_t depth = step().weight.size(1), per_group = ys[1] / step().groups;
+    const PlanStep::Convolution& conv = step().as<PlanStep::Convolution>();
+    const Window2d& window = conv.window;
+    const Tensor& weights = conv.weights.values;
+    const int64_t depth = weights.size(1), per_group = ys[1] / conv.groups;
     const Shape all{ys[0], ys[1], ys[2], ys[3]};
     const auto sum = [&](const auto* all_weights, auto acc, int64_t n, int64_t oc, int64_t oh, int64_t ow) {
       const auto* weight = all_weights + oc * depth * window.kernel_h * window.kernel_w;
@@ -130,42 +139,47 @@ class ReferenceStep : public CompiledStep {
       return static_cast<float>(acc);
     };
     const auto sum_at = [&](int64_t n, int64_t oc, int64_t oh, int64_t ow) {
-      if (has_float_weight(step())) return sum(step().weight.data<float>(), 0.0, n, oc, oh, ow);
-      return sum(step().weight.data<int8_t>(), int32_t{0}, n, oc, oh, ow);
+      if (conv.weights.is_float()) return sum(weights.data<float>(), 0.0, n, oc, oh, ow);
+      return sum(weights.data<int8_t>(), int32_t{0}, n, oc, oh, ow);
     };
     for (int64_t n = 0; n < ys[0]; ++n)
       for (int64_t oc = 0; oc < ys[1]; ++oc)
         for (int64_t oh = 0; oh < ys[2]; ++oh)
           for (int64_t ow = 0; ow < ys[3]; ++ow)
-            finish_sum(sum_at(n, oc, oh, ow), oc, n * y_strides[0] + oc * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]);
+            finish_sum(sum_at(n, oc, oh, ow), oc,
+                       n * y_strides[0] + oc * y_strides[1] + oh * y_strides[2] + ow * y_strides[3]);
   }
 
   void linear() {
     const Operand x = operand(0);
-    const int64_t channels = step().weight.size(0), depth = step().weight.size(1), rows = numel_of(out().sizes) / std::max<int64_t>(channels, 1);
+    const ProductWeights& weights = *step().weights();
+    const int64_t channels = weights.channels(), depth = weights.depth(),
+                  rows = numel_of(out().sizes) / std::max<int64_t>(channels, 1);
     const auto sum = [&](const auto* weight, auto acc, int64_t row) {
       for (int64_t k = 0; k < depth; ++k) add_product(acc, x, row * depth + k, weight[k]);
       return static_cast<float>(acc);
     };
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t oc = 0; oc < channels; ++oc)
-        finish_sum(has_float_weight(step()) ? sum(step().weight.data<float>() + oc * depth, 0.0, row)
-                                            : sum(step().weight.data<int8_t>() + oc * depth, int32_t{0}, row),
+        finish_sum(weights.is_float() ? sum(weights.values.data<float>() + oc * depth, 0.0, row)
+                                      : sum(weights.values.data<int8_t>() + oc * depth, int32_t{0}, row),
                    oc, row * channels + oc);
   }
 
   void dynamic_linear() {
     const float* x = reinterpret_cast<const float*>(inputs_[0]);
-    const int64_t channels = step().weight.size(0), depth = step().weight.size(1), count = numel_of(in(0).sizes);
+    const PlanStep::DynamicLinear& linear = step().as<PlanStep::DynamicLinear>();
+    const int64_t channels = linear.weights.channels(), depth = linear.weights.depth(), count = numel_of(in(0).sizes);
     const kernel::MinMax range = kernel::min_max_f32(x, count);
-    const PlanQParams qparams = dynamic_qparams(step(), range.min, range.max);
+    const PlanQParams qparams = dynamic_qparams(linear.range, range.min, range.max);
     const Requantization rounding = rounding_to(qparams);
     std::vector<int32_t> q(static_cast<size_t>(count));
     for (size_t i = 0; i < q.size(); ++i) q[i] = quantize_result(x[i], rounding) - qparams.zero_point;
     for (int64_t row = 0; row < count / depth; ++row)
       for (int64_t oc = 0; oc < channels; ++oc) {
         int32_t acc = 0;
-        for (int64_t k = 0; k < depth; ++k) acc += q[static_cast<size_t>(row * depth + k)] * step().weight.data<int8_t>()[oc * depth + k];
+        for (int64_t k = 0; k < depth; ++k)
+          acc += q[static_cast<size_t>(row * depth + k)] * linear.weights.values.data<int8_t>()[oc * depth + k];
         const size_t c = static_cast<size_t>(oc);
         const float multiplier = static_cast<float>(qparams.scale * static_cast<double>(to_.multiplier[c]));
         float t = static_cast<float>(acc) * multiplier;
@@ -177,13 +191,14 @@ class ReferenceStep : public CompiledStep {
 
   void max_pool() {
     const Operand x = operand(0);
-    if (in(0).dtype == DType::kU8) max_pool([&](int64_t at) { return reinterpret_cast<const uint8_t*>(inputs_[0])[at]; }, uint8_t{0});
+    if (in(0).dtype == DType::kU8)
+      max_pool([&](int64_t at) { return reinterpret_cast<const uint8_t*>(inputs_[0])[at]; }, uint8_t{0});
     else max_pool([&](int64_t at) { return x.real(at); }, -std::numeric_limits<float>::infinity());
   }
   template <class Read, class T> void max_pool(Read x, T least) {
     const Shape &xs = in(0).sizes, &ys = out().sizes;
     const Shape x_strides = in(0).strides(), y_strides = out().strides();
-    const Window2d& window = step().window;
+    const Window2d& window = step().as<PlanStep::MaxPool>().window;
     for (int64_t n = 0; n < ys[0]; ++n)
       for (int64_t oh = 0; oh < ys[2]; ++oh)
         for (int64_t ow = 0; ow < ys[3]; ++ow)
@@ -194,7 +209,8 @@ class ReferenceStep : public CompiledStep {
                 const int64_t h = oh * window.stride_h - window.pad_h + kh * window.dilation_h;
                 const int64_t w = ow * window.stride_w - window.pad_w + kw * window.dilation_w;
                 if (h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
-                largest = std::max(largest, x(n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3]));
+                largest =
+                    std::max(largest, x(n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3]));
               }
             const int64_t at = n * y_strides[0] + c * y_strides[1] + oh * y_strides[2] + ow * y_strides[3];
             if constexpr (std::is_same_v<T, uint8_t>) reinterpret_cast<uint8_t*>(output_)[at] = largest;
@@ -204,13 +220,14 @@ class ReferenceStep : public CompiledStep {
 
   void average_pool() {
     const Operand x = operand(0);
-    const bool rounds = step().rounding.has_value(), is_u8 = in(0).dtype == DType::kU8;
-    const Requantization rounding = rounds ? rounding_to(*step().rounding) : Requantization();
+    const PlanStep::AveragePool& pool = step().as<PlanStep::AveragePool>();
+    const bool rounds = pool.rounding.has_value(), is_u8 = in(0).dtype == DType::kU8;
+    const Requantization rounding = rounds ? rounding_to(*pool.rounding) : Requantization();
     const Shape& ys = out().sizes;
     const Shape x_strides = in(0).strides(), y_strides = out().strides();
     for (int64_t oh = 0; oh < ys[2]; ++oh)
       for (int64_t ow = 0; ow < ys[3]; ++ow) {
-        const AverageWindow window = average_window(plan_, step(), oh, ow);
+        const AverageWindow window = average_window(pool, in(0).sizes, oh, ow);
         const Requantization to = requantization(plan_, step(), window.divisor);
         for (int64_t n = 0; n < ys[0]; ++n)
           for (int64_t c = 0; c < ys[1]; ++c) {
@@ -242,36 +259,39 @@ class ReferenceStep : public CompiledStep {
   void binary() {
     const Operand a = operand(0), b = operand(1);
     const Shape to = out().strides(), a_strides = broadcast_strides(0), b_strides = broadcast_strides(1);
-    const bool is_add = step().kind == Kind::kAdd;
-    for_each_index<3>(out().sizes, {to.data(), a_strides.data(), b_strides.data()}, [&](const std::array<int64_t, 3>& at) {
-      const float x = a.real(at[1]), y = b.real(at[2]);
-      if (is_add) {
-        const float left = x * to_.multiplier[0], right = y * to_.multiplier[1];
-        finish(left + right, to_, at[0]);
-      } else {
-        const float left = x * to_.multiplier[0];
-        finish(left * y, to_, at[0]);
-      }
-    });
+    const bool is_add = step().kind() == Kind::kAdd;
+    for_each_index<3>(out().sizes, {to.data(), a_strides.data(), b_strides.data()},
+                      [&](const std::array<int64_t, 3>& at) {
+                        const float x = a.real(at[1]), y = b.real(at[2]);
+                        if (is_add) {
+                          const float left = x * to_.multiplier[0], right = y * to_.multiplier[1];
+                          finish(left + right, to_, at[0]);
+                        } else {
+                          const float left = x * to_.multiplier[0];
+                          finish(left * y, to_, at[0]);
+                        }
+                      });
   }
 
   void concat() {
     const Shape strides = out().strides();
+    const auto axis = static_cast<size_t>(step().as<PlanStep::Concat>().axis);
     int64_t begin = 0;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const Operand x = operand(i);
       const Shape from = in(i).strides();
-      const int64_t base = begin * strides[static_cast<size_t>(step().axis)];
-      for_each_index<2>(in(i).sizes, {strides.data(), from.data()},
-                        [&](const std::array<int64_t, 2>& at) { finish(x.real(at[1]) * to_.multiplier[i], to_, base + at[0]); });
-      begin += in(i).sizes[static_cast<size_t>(step().axis)];
+      const int64_t base = begin * strides[axis];
+      for_each_index<2>(in(i).sizes, {strides.data(), from.data()}, [&](const std::array<int64_t, 2>& at) {
+        finish(x.real(at[1]) * to_.multiplier[i], to_, base + at[0]);
+      });
+      begin += in(i).sizes[axis];
     }
   }
 
   void map() {
     const uint8_t* x = reinterpret_cast<const uint8_t*>(inputs_[0]);
     const int64_t n = numel_of(out().sizes);
-    const Tensor& table = step().table;
+    const Tensor& table = step().as<PlanStep::Map>().table;
     if (table.dtype() == DType::kU8)
       for (int64_t i = 0; i < n; ++i) reinterpret_cast<uint8_t*>(output_)[i] = table.data<uint8_t>()[x[i]];
     else
@@ -286,10 +306,12 @@ class ReferenceStep : public CompiledStep {
       order.reserve(static_cast<size_t>(numel_of(in(0).sizes)));
       for_each_index<1>(in(0).sizes, {from.data()}, [&](const std::array<int64_t, 1>& at) { order.push_back(at[0]); });
       size_t next = 0;
-      for_each_index<1>(out().sizes, {to.data()}, [&](const std::array<int64_t, 1>& at) { target[at[0]] = source[order[next++]]; });
+      for_each_index<1>(out().sizes, {to.data()},
+                        [&](const std::array<int64_t, 1>& at) { target[at[0]] = source[order[next++]]; });
     };
     if (out().dtype == DType::kBF16) move(reinterpret_cast<BF16*>(output_), reinterpret_cast<const BF16*>(inputs_[0]));
-    else if (out().dtype == DType::kU8) move(reinterpret_cast<uint8_t*>(output_), reinterpret_cast<const uint8_t*>(inputs_[0]));
+    else if (out().dtype == DType::kU8)
+      move(reinterpret_cast<uint8_t*>(output_), reinterpret_cast<const uint8_t*>(inputs_[0]));
     else move(reinterpret_cast<float*>(output_), reinterpret_cast<const float*>(inputs_[0]));
   }
 
@@ -297,19 +319,21 @@ class ReferenceStep : public CompiledStep {
     const Shape from = in(0).strides(), to = out().strides();
     const Operand x = operand(0);
     for_each_index<2>(out().sizes, {to.data(), from.data()}, [&](const std::array<int64_t, 2>& at) {
-      if (out().dtype == DType::kU8) reinterpret_cast<uint8_t*>(output_)[at[0]] = reinterpret_cast<const uint8_t*>(inputs_[0])[at[1]];
+      if (out().dtype == DType::kU8)
+        reinterpret_cast<uint8_t*>(output_)[at[0]] = reinterpret_cast<const uint8_t*>(inputs_[0])[at[1]];
       else write(x.real(at[1]), at[0]);
     });
   }
 
   void layer_norm() {
+    const PlanStep::LayerNorm& norm = step().as<PlanStep::LayerNorm>();
     const int64_t columns = out().sizes.back(), rows = numel_of(out().sizes) / std::max<int64_t>(columns, 1);
     const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
     const Operand operand(in(0), inputs_[0]);
     std::vector<float> x(static_cast<size_t>(rows * columns)), y(x.size());
     for (size_t i = 0; i < x.size(); ++i) x[i] = operand.real(static_cast<int64_t>(i));
-    kernel::layer_norm_f32(x.data(), rows, columns, data_of(step().gamma), data_of(step().beta), static_cast<float>(step().epsilon), y.data(),
-                           nullptr, nullptr);
+    kernel::layer_norm_f32(x.data(), rows, columns, data_of(norm.gamma), data_of(norm.beta),
+                           static_cast<float>(norm.epsilon), y.data(), nullptr, nullptr);
     for (size_t i = 0; i < y.size(); ++i) write(y[i], static_cast<int64_t>(i));
   }
 
@@ -318,21 +342,24 @@ class ReferenceStep : public CompiledStep {
     const Shape qs = in(0).strides(), ks = in(1).strides(), vs = in(2).strides(), ys = out().strides();
     const Shape &q = in(0).sizes, &v = in(2).sizes;
     std::vector<float> weights(static_cast<size_t>(v[2]));
+    const float factor = static_cast<float>(step().as<PlanStep::Attention>().factor);
     for (int64_t n = 0; n < q[0]; ++n)
       for (int64_t h = 0; h < q[1]; ++h)
         for (int64_t l = 0; l < q[2]; ++l) {
           for (int64_t s = 0; s < v[2]; ++s) {
             float sum = 0;
             for (int64_t d = 0; d < q[3]; ++d)
-              sum += queries.real(n * qs[0] + h * qs[1] + l * qs[2] + d * qs[3]) * keys.real(n * ks[0] + h * ks[1] + s * ks[2] + d * ks[3]);
-            weights[static_cast<size_t>(s)] = sum * static_cast<float>(step().factor);
+              sum += queries.real(n * qs[0] + h * qs[1] + l * qs[2] + d * qs[3]) *
+                     keys.real(n * ks[0] + h * ks[1] + s * ks[2] + d * ks[3]);
+            weights[static_cast<size_t>(s)] = sum * factor;
           }
           kernel::softmax_f32(weights.data(), 1, v[2], weights.data());
           if (in(2).dtype == DType::kBF16)
             for (float& weight : weights) weight = static_cast<float>(BF16(weight));
           for (int64_t e = 0; e < v[3]; ++e) {
             float sum = 0;
-            for (int64_t s = 0; s < v[2]; ++s) sum += weights[static_cast<size_t>(s)] * values.real(n * vs[0] + h * vs[1] + s * vs[2] + e * vs[3]);
+            for (int64_t s = 0; s < v[2]; ++s)
+              sum += weights[static_cast<size_t>(s)] * values.real(n * vs[0] + h * vs[1] + s * vs[2] + e * vs[3]);
             write(sum, n * ys[0] + l * ys[1] + h * ys[2] + e * ys[3]);
           }
         }

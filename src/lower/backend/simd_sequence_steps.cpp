@@ -20,28 +20,28 @@ Compiled dynamic_linear(const Plan& plan, const PlanStep& step) {
   const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
   if (out.dtype != DType::kF32) return "a result that is not f32";
   if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != DType::kF32) return "a residual that is not f32";
-  const int64_t oc = step.weight.size(0), depth = step.weight.size(1), count = numel_of(in.sizes);
+  const PlanStep::DynamicLinear& linear = step.as<PlanStep::DynamicLinear>();
+  const int64_t oc = linear.weights.channels(), depth = linear.weights.depth(), count = numel_of(in.sizes);
   if (depth == 0 || depth > kernel::kMaxProducts) return concat("sums of ", depth, " products");
   Requantization numbers = requantization(plan, step);
   kernel::Requantize requantize = requantize_of(numbers, out);
   requantize.has_residual = requantize.residual_is_float = step.inputs.size() > 1;
-  kernel::PackedConvInt8 packed =
-      kernel::pack_conv2d_int8(kernel::linear_as_conv2d(depth, oc), step.weight.contiguous().data<int8_t>(), 0, std::move(requantize));
+  kernel::PackedConvInt8 packed = kernel::pack_conv2d_int8(
+      kernel::linear_as_conv2d(depth, oc), linear.weights.values.contiguous().data<int8_t>(), 0, std::move(requantize));
   kernel::ConvInt8Images images;
   images.in_h = images.out_h = count / depth;
   images.x_stride = depth;
   images.out_stride = images.residual_stride = oc;
-  PlanStep range;  // what dynamic_qparams reads, without the weights
-  range.qmin = step.qmin;
-  range.qmax = step.qmax;
-  range.epsilon = step.epsilon;
   const std::string description = "quantize, then " + packed.description();
-  const auto run = [=, weight_scales = std::move(numbers.multiplier), multiplier = std::vector<float>(static_cast<size_t>(oc))](
-                       auto inputs, std::byte* output, std::byte* scratch) mutable {
+  const auto run = [=, range = linear.range, weight_scales = std::move(numbers.multiplier),
+                    multiplier = std::vector<float>(static_cast<size_t>(oc))](auto inputs, std::byte* output,
+                                                                              std::byte* scratch) mutable {
     const kernel::MinMax found = kernel::min_max_f32(f32(inputs[0]), count);
     const PlanQParams qparams = dynamic_qparams(range, found.min, found.max);
-    kernel::quantize_f32(f32(inputs[0]), count, {qparams.scale, qparams.zero_point, qparams.qmin, qparams.qmax}, u8(scratch));
-    for (size_t c = 0; c < multiplier.size(); ++c) multiplier[c] = static_cast<float>(qparams.scale * static_cast<double>(weight_scales[c]));
+    kernel::quantize_f32(f32(inputs[0]), count, {qparams.scale, qparams.zero_point, qparams.qmin, qparams.qmax},
+                         u8(scratch));
+    for (size_t c = 0; c < multiplier.size(); ++c)
+      multiplier[c] = static_cast<float>(qparams.scale * static_cast<double>(weight_scales[c]));
     kernel::set_input_qparams(packed, qparams.zero_point, multiplier.data());
     kernel::ConvInt8Images call = images;
     call.x = u8(scratch);
@@ -53,13 +53,15 @@ Compiled dynamic_linear(const Plan& plan, const PlanStep& step) {
 }
 
 Compiled layer_norm(const Plan& plan, const PlanStep& step) {
+  const PlanStep::LayerNorm& norm = step.as<PlanStep::LayerNorm>();
   const Shape& sizes = plan.buffers[step.output].sizes;
   const int64_t columns = sizes.back(), rows = numel_of(sizes) / std::max<int64_t>(columns, 1);
-  return made("layer norm",
-              [=, gamma = step.gamma, beta = step.beta, epsilon = static_cast<float>(step.epsilon)](auto inputs, std::byte* output, std::byte*) {
-                const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
-                kernel::layer_norm_f32(f32(inputs[0]), rows, columns, data_of(gamma), data_of(beta), epsilon, f32(output), nullptr, nullptr);
-              });
+  return made("layer norm", [=, gamma = norm.gamma, beta = norm.beta, epsilon = static_cast<float>(norm.epsilon)](
+                                auto inputs, std::byte* output, std::byte*) {
+    const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
+    kernel::layer_norm_f32(f32(inputs[0]), rows, columns, data_of(gamma), data_of(beta), epsilon, f32(output), nullptr,
+                           nullptr);
+  });
 }
 
 // Heads one after the other, or on several threads: softmax(q k' * factor) v with the sums of kernel/gemm.h.
@@ -68,19 +70,22 @@ Compiled attention(const Plan& plan, const PlanStep& step) {
   for (size_t i = 0; i < 3; ++i) strides[i] = plan.buffers[step.inputs[i]].strides();
   const Shape &q = plan.buffers[step.inputs[0]].sizes, &v = plan.buffers[step.inputs[2]].sizes;
   const int64_t heads = q[1], queries = q[2], depth = q[3], keys = v[2], width = v[3], images = q[0];
-  const float factor = static_cast<float>(step.factor);
+  const float factor = static_cast<float>(step.as<PlanStep::Attention>().factor);
   return made("attention, head by head", [=](auto inputs, std::byte* output, std::byte*) {
     parallel_for(images * heads, 1, [&](int64_t begin, int64_t end) {
       std::vector<float> weights(static_cast<size_t>(queries * keys));
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / heads, h = i % heads;
-        const auto at = [&](size_t operand) { return f32(inputs[operand]) + n * strides[operand][0] + h * strides[operand][1]; };
-        kernel::gemm_f32(queries, keys, depth, {at(0), strides[0][2], strides[0][3]}, {at(1), strides[1][3], strides[1][2]}, nullptr,
-                         kernel::BiasAxis::kNone, weights.data(), keys);
+        const auto at = [&](size_t operand) {
+          return f32(inputs[operand]) + n * strides[operand][0] + h * strides[operand][1];
+        };
+        kernel::gemm_f32(queries, keys, depth, {at(0), strides[0][2], strides[0][3]},
+                         {at(1), strides[1][3], strides[1][2]}, nullptr, kernel::BiasAxis::kNone, weights.data(), keys);
         kernel::mul_scalar_f32(weights.data(), factor, queries * keys, weights.data());
         kernel::softmax_f32(weights.data(), queries, keys, weights.data());
-        kernel::gemm_f32(queries, width, keys, {weights.data(), keys, 1}, {at(2), strides[2][2], strides[2][3]}, nullptr, kernel::BiasAxis::kNone,
-                         f32(output) + (n * queries * heads + h) * width, heads * width);
+        kernel::gemm_f32(queries, width, keys, {weights.data(), keys, 1}, {at(2), strides[2][2], strides[2][3]},
+                         nullptr, kernel::BiasAxis::kNone, f32(output) + (n * queries * heads + h) * width,
+                         heads * width);
       }
     });
   });
@@ -128,12 +133,12 @@ Compiled arrange(const Plan& plan, const PlanStep& step) {
 }  // namespace
 
 Compiled compile_sequence_step(const Plan& plan, const PlanStep& step) {
-  switch (step.kind) {
+  switch (step.kind()) {
     case PlanStep::Kind::kDynamicLinear: return dynamic_linear(plan, step);
     case PlanStep::Kind::kLayerNorm: return layer_norm(plan, step);
     case PlanStep::Kind::kAttention: return attention(plan, step);
     case PlanStep::Kind::kArrange: return arrange(plan, step);
-    default: return concat("a step of another kind: ", to_string(step.kind));
+    default: return concat("a step of another kind: ", to_string(step.kind()));
   }
 }
 

@@ -13,38 +13,22 @@
 #include "lower/lower.h"
 
 namespace qdq {
-namespace {
-
-kernel::Curve curve_of(Activation::Kind kind) {
-  switch (kind) {
-    case Activation::Kind::kClamp: return kernel::Curve::kClamp;
-    case Activation::Kind::kHardSwish: return kernel::Curve::kHardSwish;
-    case Activation::Kind::kHardSigmoid: return kernel::Curve::kHardSigmoid;
-    case Activation::Kind::kSigmoid: return kernel::Curve::kSigmoid;
-    case Activation::Kind::kSilu: return kernel::Curve::kSilu;
-    case Activation::Kind::kNearSilu: return kernel::Curve::kNearSilu;
-    case Activation::Kind::kGelu: return kernel::Curve::kGelu;
-    default: return kernel::Curve::kOther;
-  }
-}
-
-}  // namespace
-
 kernel::Requantize simd::requantize_of(const Requantization& from, const PlanBuffer& out) {
   kernel::Requantize to;
   to.multiplier = from.multiplier;
   to.offset = from.offset;
   to.residual_multiplier = from.residual_multiplier;
   if (from.activation.kind != Activation::Kind::kNone)
-    to.activation = [activation = from.activation](const float* x, int64_t n, float* y) { apply_activation(activation, x, n, y); };
-  to.curve = curve_of(from.activation.kind);
+    to.activation = [activation = from.activation](const float* x, int64_t n, float* y) {
+      kernel::activate_f32(activation, x, n, y);
+    };
+  to.curve = from.activation;
   // The kernels take t for a number there.
   const auto is_finite = [](float value) { return std::isfinite(value); };
-  if (to.curve == kernel::Curve::kNearSilu &&
-      !(std::all_of(to.multiplier.begin(), to.multiplier.end(), is_finite) && std::all_of(to.offset.begin(), to.offset.end(), is_finite)))
-    to.curve = kernel::Curve::kOther;
-  to.curve_low = static_cast<float>(from.activation.low);
-  to.curve_high = static_cast<float>(from.activation.high);
+  if (to.curve.kind == Activation::Kind::kNearSilu &&
+      !(std::all_of(to.multiplier.begin(), to.multiplier.end(), is_finite) &&
+        std::all_of(to.offset.begin(), to.offset.end(), is_finite)))
+    to.curve = {};
   to.out_is_float = out.dtype == DType::kF32;
   to.inverse_scale = from.inverse_scale;
   to.zero_point = from.zero_point;
@@ -87,9 +71,10 @@ class SimdSteps : public StepBackend {
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
     const auto is_bf16 = [&](size_t buffer) { return plan.buffers[buffer].dtype == DType::kBF16; };
-    if (is_bf16(step.output) || std::any_of(step.inputs.begin(), step.inputs.end(), is_bf16)) return "it computes no bfloat16";
+    if (is_bf16(step.output) || std::any_of(step.inputs.begin(), step.inputs.end(), is_bf16))
+      return "it computes no bfloat16";
     if (has_float_weight(step)) return "its weights are float32";
-    switch (step.kind) {
+    switch (step.kind()) {
       case Kind::kQuantize:
       case Kind::kDequantize: return convert(plan, step);
       case Kind::kConvolution:
@@ -117,7 +102,8 @@ class SimdSteps : public StepBackend {
     const int64_t count = numel_of(out.sizes);
     const bool same_order = in.channels_last == out.channels_last;
     if (same_order && in.dtype == DType::kF32) {
-      return made("convert", [=, x = rows_of(in), to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte*) {
+      return made("convert", [=, x = rows_of(in), to = requantize_of(requantization, out)](
+                                 auto inputs, std::byte* output, std::byte*) {
         kernel::RealRows row = x;
         row.data = inputs[0];
         kernel::convert_row(row, multiplier, count, to, output);
@@ -126,16 +112,20 @@ class SimdSteps : public StepBackend {
     const int64_t channels = same_order ? 1 : out.sizes[1], pixels = same_order ? count : out.sizes[2] * out.sizes[3];
     const int64_t images = same_order ? 1 : out.sizes[0];
     if (in.dtype == DType::kU8 && out.dtype == DType::kF32 && !out.channels_last) {
-      return made("table", [=, table = table_of(in, multiplier, requantization, out)](auto inputs, std::byte* output, std::byte*) {
-        if (channels == 1) return kernel::map_u8(u8(inputs[0]), images * pixels, table.template data<float>(), f32(output));
+      return made("table", [=, table = table_of(in, multiplier, requantization, out)](auto inputs, std::byte* output,
+                                                                                      std::byte*) {
+        if (channels == 1)
+          return kernel::map_u8(u8(inputs[0]), images * pixels, table.template data<float>(), f32(output));
         for (int64_t n = 0; n < images; ++n) {
           const int64_t at = n * channels * pixels;
-          kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, table.template data<float>(), f32(output) + at);
+          kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, table.template data<float>(),
+                                   f32(output) + at);
         }
       });
     }
     if (in.dtype == DType::kF32 && out.dtype == DType::kU8 && out.channels_last) {
-      const auto run = [=, x = rows_of(in), to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte* scratch) {
+      const auto run = [=, x = rows_of(in), to = requantize_of(requantization, out)](auto inputs, std::byte* output,
+                                                                                     std::byte* scratch) {
         kernel::RealRows row = x;
         for (int64_t n = 0; n < images; ++n) {
           const int64_t at = n * channels * pixels;
@@ -161,25 +151,29 @@ class SimdSteps : public StepBackend {
     }
     kernel::Conv2d conv;
     kernel::ConvInt8Images images;
-    const int64_t oc = step.weight.size(0);
-    if (step.kind == Kind::kConvolution) {
-      if (in.sizes.size() != 4 || !in.channels_last || !out.channels_last) return "images that are not stored channels last";
-      const Window2d& w = step.window;
-      conv = {in.sizes[1], oc, step.groups, w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w, w.dilation_h, w.dilation_w};
+    const ProductWeights& weights = *step.weights();
+    const int64_t oc = weights.channels();
+    if (const auto* convolution = std::get_if<PlanStep::Convolution>(&step.form)) {
+      if (in.sizes.size() != 4 || !in.channels_last || !out.channels_last)
+        return "images that are not stored channels last";
+      const Window2d& w = convolution->window;
+      conv = {in.sizes[1], oc,      convolution->groups, w.kernel_h,  w.kernel_w, w.stride_h, w.stride_w,
+              w.pad_h,     w.pad_w, w.dilation_h,        w.dilation_w};
       images.batch = in.sizes[0];
       images.in_h = in.sizes[2];
       images.in_w = in.sizes[3];
       images.out_h = out.sizes[2];
       images.out_w = out.sizes[3];
     } else {
-      conv = kernel::linear_as_conv2d(step.weight.size(1), oc);
+      conv = kernel::linear_as_conv2d(weights.values.size(1), oc);
       images.in_h = images.out_h = oc == 0 ? 0 : numel_of(out.sizes) / oc;
     }
-    const int64_t depth = step.weight.numel() / std::max<int64_t>(oc, 1);
+    const int64_t depth = weights.depth();
     if (depth == 0 || depth > kernel::kMaxProducts) return concat("sums of ", depth, " products");
     images.x_stride = conv.in_channels;
     images.out_stride = images.residual_stride = oc;
-    const auto packed = kernel::pack_conv2d_int8(conv, step.weight.contiguous().data<int8_t>(), in.qparams.zero_point, std::move(requantize));
+    const auto packed = kernel::pack_conv2d_int8(conv, weights.values.contiguous().data<int8_t>(),
+                                                 in.qparams.zero_point, std::move(requantize));
     const std::string description = packed.description();
     return made(description, [packed, images](auto inputs, std::byte* output, std::byte*) {
       kernel::ConvInt8Images call = images;
@@ -194,27 +188,29 @@ class SimdSteps : public StepBackend {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     if (!in.channels_last || !out.channels_last) return "images that are not stored channels last";
     if (in.dtype != DType::kU8) return "an image in float32";
-    const Window2d& w = step.window;
+    const Window2d& w = step.as<PlanStep::MaxPool>().window;
     kernel::Pool2d pool{1,          in.sizes[2], in.sizes[3], out.sizes[2], out.sizes[3], w.kernel_h,  w.kernel_w,
                         w.stride_h, w.stride_w,  w.pad_h,     w.pad_w,      w.dilation_h, w.dilation_w};
-    return made("max pool", [pool, batch = in.sizes[0], channels = in.sizes[1]](auto inputs, std::byte* output, std::byte*) {
-      kernel::max_pool2d_u8(u8(inputs[0]), batch, channels, pool, u8(output));
-    });
+    return made("max pool",
+                [pool, batch = in.sizes[0], channels = in.sizes[1]](auto inputs, std::byte* output, std::byte*) {
+                  kernel::max_pool2d_u8(u8(inputs[0]), batch, channels, pool, u8(output));
+                });
   }
 
   static Compiled average_pool(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     if (!in.channels_last || !out.channels_last) return "images that are not stored channels last";
-    struct Place {
+    const PlanStep::AveragePool& pool = step.as<PlanStep::AveragePool>();
+    struct PoolOutput {
       AverageWindow window;
       float multiplier;
     };
-    std::vector<Place> places;
+    std::vector<PoolOutput> places;
     std::map<int64_t, float> multipliers;
     const int64_t out_h = out.sizes[2], out_w = out.sizes[3];
     for (int64_t oh = 0; oh < out_h; ++oh) {
       for (int64_t ow = 0; ow < out_w; ++ow) {
-        const AverageWindow window = average_window(plan, step, oh, ow);
+        const AverageWindow window = average_window(pool, in.sizes, oh, ow);
         const auto [at, is_new] = multipliers.try_emplace(window.divisor, 0.0f);
         if (is_new) at->second = requantization(plan, step, window.divisor).multiplier[0];
         places.push_back({window, at->second});
@@ -222,38 +218,42 @@ class SimdSteps : public StepBackend {
     }
     const int64_t images = in.sizes[0], channels = in.sizes[1], row = in.sizes[3] * channels, image = in.sizes[2] * row;
     const int64_t out_bytes = static_cast<int64_t>(size_of(out.dtype)), count = out_h * out_w;
-    const bool rounds = step.rounding.has_value(), is_float = in.dtype == DType::kF32 && !rounds;
-    const kernel::Requantize rounding = rounds ? requantize_of(rounding_to(*step.rounding), {}) : kernel::Requantize();
-    return made(
-        rounds ? "round, then average pool" : "average pool",
-        [=, zero_point = in.qparams.zero_point, to = requantize_of(requantization(plan, step), out)](auto inputs, std::byte* output, std::byte*) {
-          const int64_t grain = std::max<int64_t>(1, 65536 * count / std::max<int64_t>(image, 1));
-          parallel_for(images * count, grain, [&](int64_t begin, int64_t end) {
-            std::vector<int32_t> sums(static_cast<size_t>(is_float ? 0 : channels));
-            std::vector<float> reals(static_cast<size_t>(is_float ? channels : 0));
-            for (int64_t i = begin; i < end; ++i) {
-              const auto& [window, multiplier] = places[static_cast<size_t>(i % count)];
-              const int64_t at = i / count * image + window.row_begin * row + window.column_begin * channels;
-              const int64_t rows = window.row_end - window.row_begin, columns = window.column_end - window.column_begin;
-              std::byte* to_pixel = output + i * channels * out_bytes;
-              if (is_float) {
-                kernel::sum_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, reals.data());
-                kernel::convert_row({reinterpret_cast<const std::byte*>(reals.data()), true, 0, 0}, multiplier, channels, to, to_pixel);
-              } else if (rounds) {
-                kernel::sum_rounded_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns, channels, channels, rounding,
-                                               sums.data());
-                kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
-              } else {
-                kernel::sum_pixels_u8(u8(inputs[0]) + at, rows, row, columns, channels, channels, zero_point, sums.data());
-                kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
-              }
-            }
-          });
-        });
+    const bool rounds = pool.rounding.has_value(), is_float = in.dtype == DType::kF32 && !rounds;
+    const kernel::Requantize rounding = rounds ? requantize_of(rounding_to(*pool.rounding), {}) : kernel::Requantize();
+    return made(rounds ? "round, then average pool" : "average pool",
+                [=, zero_point = in.qparams.zero_point, to = requantize_of(requantization(plan, step), out)](
+                    auto inputs, std::byte* output, std::byte*) {
+                  const int64_t grain = std::max<int64_t>(1, 65536 * count / std::max<int64_t>(image, 1));
+                  parallel_for(images * count, grain, [&](int64_t begin, int64_t end) {
+                    std::vector<int32_t> sums(static_cast<size_t>(is_float ? 0 : channels));
+                    std::vector<float> reals(static_cast<size_t>(is_float ? channels : 0));
+                    for (int64_t i = begin; i < end; ++i) {
+                      const auto& [window, multiplier] = places[static_cast<size_t>(i % count)];
+                      const int64_t at = i / count * image + window.row_begin * row + window.column_begin * channels;
+                      const int64_t rows = window.row_end - window.row_begin,
+                                    columns = window.column_end - window.column_begin;
+                      std::byte* to_pixel = output + i * channels * out_bytes;
+                      if (is_float) {
+                        kernel::sum_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row, columns,
+                                               channels, channels, reals.data());
+                        kernel::convert_row({reinterpret_cast<const std::byte*>(reals.data()), true, 0, 0}, multiplier,
+                                            channels, to, to_pixel);
+                      } else if (rounds) {
+                        kernel::sum_rounded_pixels_f32(reinterpret_cast<const float*>(inputs[0]) + at, rows, row,
+                                                       columns, channels, channels, rounding, sums.data());
+                        kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
+                      } else {
+                        kernel::sum_pixels_u8(u8(inputs[0]) + at, rows, row, columns, channels, channels, zero_point,
+                                              sums.data());
+                        kernel::requantize_sums(sums.data(), channels, multiplier, to, to_pixel);
+                      }
+                    }
+                  });
+                });
   }
 
-  // How an operand of a binary step is repeated along the output's elements as they are stored: the output is [outer, rows, n], the operand
-  // [outer, 1 or rows, n]. Nothing if it is not of that form.
+  // How an operand of a binary step is repeated along the output's elements as they are stored: the output is [outer,
+  // rows, n], the operand [outer, 1 or rows, n]. Nothing if it is not of that form.
   struct Repetition {
     int64_t outer = 1, rows = 1, n = 1;
     bool repeats = false;
@@ -283,47 +283,51 @@ class SimdSteps : public StepBackend {
   }
 
   static Compiled binary(const Plan& plan, const PlanStep& step) {
-    const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]], &out = plan.buffers[step.output];
+    const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]],
+                     &out = plan.buffers[step.output];
     const auto a_shape = repetition(a, out), b_shape = repetition(b, out);
     if (!a_shape || !b_shape) return "an operand repeated along scattered axes";
     if (a_shape->repeats && b_shape->repeats) return "two operands that are repeated";
     const Repetition shape = a_shape->repeats ? *a_shape : *b_shape;
     const Requantization requantization = qdq::requantization(plan, step);
-    const kernel::RealRows x = rows_of(a, a_shape->repeats ? 0 : shape.n), y = rows_of(b, b_shape->repeats ? 0 : shape.n);
+    const kernel::RealRows x = rows_of(a, a_shape->repeats ? 0 : shape.n),
+                           y = rows_of(b, b_shape->repeats ? 0 : shape.n);
     const int64_t x_step = (a_shape->repeats ? 1 : shape.rows) * shape.n * static_cast<int64_t>(size_of(a.dtype));
     const int64_t y_step = (b_shape->repeats ? 1 : shape.rows) * shape.n * static_cast<int64_t>(size_of(b.dtype));
     const int64_t out_step = shape.rows * shape.n * static_cast<int64_t>(size_of(out.dtype));
-    const bool is_add = step.kind == Kind::kAdd;
+    const bool is_add = step.kind() == Kind::kAdd;
     const float first = requantization.multiplier[0], second = is_add ? requantization.multiplier[1] : 0.0f;
-    return made(is_add ? "add" : "mul", [=, to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte*) {
-      kernel::RealRows left = x, right = y;
-      for (int64_t i = 0; i < shape.outer; ++i) {
-        left.data = inputs[0] + i * x_step;
-        right.data = inputs[1] + i * y_step;
-        if (is_add) kernel::add_rows(left, first, right, second, shape.rows, shape.n, to, output + i * out_step);
-        else kernel::mul_rows(left, right, first, shape.rows, shape.n, to, output + i * out_step);
-      }
-    });
+    return made(is_add ? "add" : "mul",
+                [=, to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte*) {
+                  kernel::RealRows left = x, right = y;
+                  for (int64_t i = 0; i < shape.outer; ++i) {
+                    left.data = inputs[0] + i * x_step;
+                    right.data = inputs[1] + i * y_step;
+                    if (is_add)
+                      kernel::add_rows(left, first, right, second, shape.rows, shape.n, to, output + i * out_step);
+                    else kernel::mul_rows(left, right, first, shape.rows, shape.n, to, output + i * out_step);
+                  }
+                });
   }
 
   static Compiled concatenation(const Plan& plan, const PlanStep& step) {
     const PlanBuffer& out = plan.buffers[step.output];
-    auto axis = static_cast<size_t>(step.axis);  // as stored
+    auto axis = static_cast<size_t>(step.as<PlanStep::Concat>().axis);  // as stored
     if (out.channels_last && axis > 0) axis = axis == 1 ? 3 : axis - 1;
     const Requantization requantization = qdq::requantization(plan, step);
-    struct Part {
+    struct ConcatInput {
       int64_t row = 0;                         // elements
       std::optional<kernel::ByteTable> bytes;  // neither of the tables: the elements are copied
       Tensor reals;
     };
-    std::vector<Part> parts;
+    std::vector<ConcatInput> parts;
     const Shape sizes = stored_sizes(out);
     int64_t rows = 1, out_row = 0;
     for (size_t i = 0; i < axis; ++i) rows *= sizes[i];
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const PlanBuffer& in = plan.buffers[step.inputs[i]];
       if (in.channels_last != out.channels_last) return "an input in another storage order";
-      Part part;
+      ConcatInput part;
       part.row = rows == 0 ? 0 : numel_of(in.sizes) / rows;
       if (in.dtype == DType::kU8) {
         const Tensor table = table_of(in, requantization.multiplier[i], requantization, out);
@@ -337,11 +341,12 @@ class SimdSteps : public StepBackend {
       out_row += part.row;
       parts.push_back(std::move(part));
     }
-    return made("copy rows", [=, size = static_cast<int64_t>(size_of(out.dtype))](auto inputs, std::byte* output, std::byte*) {
+    return made("copy rows", [=, size = static_cast<int64_t>(size_of(out.dtype))](auto inputs, std::byte* output,
+                                                                                  std::byte*) {
       parallel_for(rows, std::max<int64_t>(1, 65536 / std::max<int64_t>(out_row, 1)), [&](int64_t begin, int64_t end) {
         int64_t offset = 0;
         for (size_t i = 0; i < parts.size(); ++i) {
-          const Part& part = parts[i];
+          const ConcatInput& part = parts[i];
           for (int64_t r = begin; r < end; ++r) {
             std::byte* to = output + (r * out_row + offset) * size;
             const std::byte* from = inputs[i] + r * part.row * (part.reals.defined() ? 1 : size);
@@ -359,12 +364,14 @@ class SimdSteps : public StepBackend {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     if (in.channels_last != out.channels_last) return "another storage order";
     const int64_t count = numel_of(out.sizes);
-    if (step.table.dtype() == DType::kU8) {
-      return made("table", [=, table = kernel::ByteTable(step.table.data<uint8_t>())](auto inputs, std::byte* output, std::byte*) {
-        kernel::map_u8(u8(inputs[0]), count, table, u8(output));
-      });
+    const Tensor& all = step.as<PlanStep::Map>().table;
+    if (all.dtype() == DType::kU8) {
+      return made("table",
+                  [=, table = kernel::ByteTable(all.data<uint8_t>())](auto inputs, std::byte* output, std::byte*) {
+                    kernel::map_u8(u8(inputs[0]), count, table, u8(output));
+                  });
     }
-    return made("table", [=, table = step.table](auto inputs, std::byte* output, std::byte*) {
+    return made("table", [=, table = all](auto inputs, std::byte* output, std::byte*) {
       kernel::map_u8(u8(inputs[0]), count, table.template data<float>(), f32(output));
     });
   }
@@ -372,7 +379,9 @@ class SimdSteps : public StepBackend {
   static Compiled copy(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     // Where an image has one channel or one pixel, both storage orders are the same bytes.
-    const auto in_c_order = [](const PlanBuffer& b) { return !b.channels_last || b.sizes[1] == 1 || b.sizes[2] * b.sizes[3] == 1; };
+    const auto in_c_order = [](const PlanBuffer& b) {
+      return !b.channels_last || b.sizes[1] == 1 || b.sizes[2] * b.sizes[3] == 1;
+    };
     if ((in_c_order(in) && in_c_order(out)) || (in.channels_last && out.channels_last && in.sizes == out.sizes)) {
       return made("copy", [bytes = static_cast<size_t>(out.bytes())](auto inputs, std::byte* output, std::byte*) {
         if (inputs[0] != output) std::memcpy(output, inputs[0], bytes);
@@ -381,13 +390,14 @@ class SimdSteps : public StepBackend {
     if (in.channels_last && in_c_order(out) && in.dtype == DType::kU8) {
       Tensor identity = Tensor::empty({256}, DType::kU8);
       for (size_t q = 0; q < 256; ++q) identity.data<uint8_t>()[q] = static_cast<uint8_t>(q);
-      return made("planes",
-                  [=, images = in.sizes[0], channels = in.sizes[1], pixels = in.sizes[2] * in.sizes[3]](auto inputs, std::byte* output, std::byte*) {
-                    for (int64_t n = 0; n < images; ++n) {
-                      const int64_t at = n * channels * pixels;
-                      kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, identity.template data<uint8_t>(), u8(output) + at);
-                    }
-                  });
+      return made("planes", [=, images = in.sizes[0], channels = in.sizes[1], pixels = in.sizes[2] * in.sizes[3]](
+                                auto inputs, std::byte* output, std::byte*) {
+        for (int64_t n = 0; n < images; ++n) {
+          const int64_t at = n * channels * pixels;
+          kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, identity.template data<uint8_t>(),
+                                   u8(output) + at);
+        }
+      });
     }
     return "a reshape between storage orders";
   }

@@ -9,20 +9,22 @@
 #include <variant>
 
 #include "kernel/requantize.h"
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 
 namespace qdq::simd {
 
 using Compiled = std::variant<std::unique_ptr<CompiledStep>, std::string>;
 
 // A step that is one function of its inputs' bytes.
-class Step : public CompiledStep {
+class FunctionStep : public CompiledStep {
  public:
   using Run = std::function<void(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch)>;
-  Step(std::string description, Run run, size_t scratch_bytes = 0)
+  FunctionStep(std::string description, Run run, size_t scratch_bytes = 0)
       : description_(std::move(description)), run_(std::move(run)), scratch_bytes_(scratch_bytes) {}
   size_t scratch_bytes() const override { return scratch_bytes_; }
-  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override { run_(inputs, output, scratch); }
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    run_(inputs, output, scratch);
+  }
   std::string description() const override { return description_; }
 
  private:
@@ -31,8 +33,8 @@ class Step : public CompiledStep {
   size_t scratch_bytes_;
 };
 
-inline Compiled made(std::string description, Step::Run run, size_t scratch_bytes = 0) {
-  return std::make_unique<Step>(std::move(description), std::move(run), scratch_bytes);
+inline Compiled made(std::string description, FunctionStep::Run run, size_t scratch_bytes = 0) {
+  return std::make_unique<FunctionStep>(std::move(description), std::move(run), scratch_bytes);
 }
 
 inline const uint8_t* u8(const std::byte* bytes) { return reinterpret_cast<const uint8_t*>(bytes); }

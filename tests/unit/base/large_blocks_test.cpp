@@ -28,7 +28,8 @@ TEST_F(LargeBlocks, HoldWhatIsWrittenAtAnySize) {
   const uint64_t before = block_use().taken;
   std::vector<std::pair<unsigned char*, size_t>> blocks;
   unsigned char mark = 1;
-  for (const size_t bytes : {size_t{1}, size_t{64}, kMebibyte - 1, kMebibyte, kMebibyte + 1, 3 * kMebibyte, 9 * kMebibyte + 5, 2 * kMebibyte}) {
+  for (const size_t bytes : {size_t{1}, size_t{64}, kMebibyte - 1, kMebibyte, kMebibyte + 1, 3 * kMebibyte,
+                             9 * kMebibyte + 5, 2 * kMebibyte}) {
     auto* block = static_cast<unsigned char*>(take_block(bytes));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u);
     std::memset(block, mark++, bytes);

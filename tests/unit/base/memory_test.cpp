@@ -26,10 +26,10 @@ std::string refusal(uint64_t bytes, std::string_view what) {
 TEST(Memory, WhatDoesNotFitIsRefusedInOneSentence) {
   const LimitedMemory limit(500'000'000);
   check_memory(300'000'000, "a run");
-  EXPECT_THAT(
-      refusal(6'400'000'000, "a run of the program"),
-      testing::MatchesRegex("a run of the program needs at least 6400 MB of memory, and (500|49[0-9]) MB are left of the 500 MB that the test "
-                            "allows; allow more"));
+  EXPECT_THAT(refusal(6'400'000'000, "a run of the program"),
+              testing::MatchesRegex("a run of the program needs at least 6400 MB of memory, and (500|49[0-9]) MB are "
+                                    "left of the 500 MB that the test "
+                                    "allows; allow more"));
 }
 
 TEST(Memory, OnlyShortAddressesHaveALimitOfTheirOwn) {
@@ -40,7 +40,8 @@ TEST(Memory, OnlyShortAddressesHaveALimitOfTheirOwn) {
     return;
   }
   EXPECT_THAT(refusal(6'400'000'000, "a run"),
-              testing::MatchesRegex("a run needs at least 6400 MB of memory, and 4[0-9]+ MB are left of the 4 GB that WebAssembly has; use smaller "
+              testing::MatchesRegex("a run needs at least 6400 MB of memory, and 4[0-9]+ MB are left of the 4 GB that "
+                                    "WebAssembly has; use smaller "
                                     "batches, or the native program"));
   const uint64_t before = *available_memory();
   std::vector<char> block(50'000'000, 'x');

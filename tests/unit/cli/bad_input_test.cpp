@@ -1,10 +1,11 @@
-// Every kind of bad input, from the command line: exit status 1, one sentence that says what is wrong, and no file written.
-// Runs natively, with sanitizers and as WASM.
+// Every kind of bad input, from the command line: exit status 1, one sentence that says what is wrong, and no file
+// written. Runs natively, with sanitizers and as WASM.
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "cli/cli.h"
+#include "format/json.h"
 #include "format/npz.h"
 #include "io/pt2.h"
 #include "unit/cli/memory_host.h"
@@ -22,11 +23,13 @@ constexpr const char* kProgram = "serialized_exported_program.json";
 struct BadInput : testing::Test {
   BadInput() {
     model = golden_pt2("conv_net");
-    host.files["model.pt2"] = model;
-    host.files["data.npz"] = data(Tensor::empty(input_shape, DType::kF32));
+    host.contents["model.pt2"] = model;
+    host.contents["data.npz"] = data(Tensor::empty(input_shape, DType::kF32));
   }
 
-  static Bytes data(const Tensor& tensor, const char* name = "x") { return format::write_npz(std::vector<format::NamedTensor>{{name, tensor}}); }
+  static Bytes data(const Tensor& tensor, const char* name = "x") {
+    return format::write_npz(std::vector<format::NamedTensor>{{name, tensor}});
+  }
 
   // Runs `args` and wants one line with all `words`.
   void refuses(const std::vector<std::string>& args, const std::vector<std::string>& words) {
@@ -38,18 +41,19 @@ struct BadInput : testing::Test {
     ASSERT_NE(line, std::string::npos) << host.err;
     EXPECT_TRUE(line == 0 || host.err[line - 1] == '\n') << host.err;
     EXPECT_EQ(host.err.find('\n', line), host.err.size() - 1) << host.err;
-    for (const std::string& word : words) EXPECT_NE(host.err.find(word, line), std::string::npos) << "no '" << word << "' in: " << host.err;
+    for (const std::string& word : words)
+      EXPECT_NE(host.err.find(word, line), std::string::npos) << "no '" << word << "' in: " << host.err;
     EXPECT_EQ(host.out, "");
-    EXPECT_FALSE(host.files.contains("out.pt2"));
+    EXPECT_FALSE(host.contents.contains("out.pt2"));
   }
   void refuses_model(const Bytes& bytes, const std::vector<std::string>& words) {
-    host.files["bad.pt2"] = bytes;
+    host.contents["bad.pt2"] = bytes;
     refuses({"quantize", "bad.pt2", "--calibrate", "data.npz", "-o", "out.pt2"}, words);
     refuses({"run", "bad.pt2", "--inputs", "data.npz", "-o", "out.pt2"}, words);
     refuses({"evaluate", "bad.pt2", "--data", "data.npz", "--labels", "none.csv"}, words);
   }
   void refuses_data(const Bytes& bytes, const std::vector<std::string>& words) {
-    host.files["bad.npz"] = bytes;
+    host.contents["bad.npz"] = bytes;
     refuses({"quantize", "model.pt2", "--calibrate", "bad.npz", "-o", "out.pt2"}, words);
   }
 
@@ -62,14 +66,14 @@ TEST_F(BadInput, EmptyFilesAndFilesCutAnywhere) {
   refuses_model({}, {"bad.pt2"});
   for (size_t length = 1; length < model.size(); length += model.size() / 23 + 1)
     refuses_model(Bytes(model.begin(), model.begin() + static_cast<std::ptrdiff_t>(length)), {"bad.pt2"});
-  const Bytes whole = host.files["data.npz"];
+  const Bytes whole = host.contents["data.npz"];
   refuses_data({}, {"bad.npz"});
   for (size_t length = 1; length < whole.size(); length += whole.size() / 11 + 1)
     refuses_data(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), {"bad.npz"});
 }
 
 TEST_F(BadInput, FilesOfAnotherType) {
-  refuses_model(host.files["data.npz"], {"bad.pt2"});
+  refuses_model(host.contents["data.npz"], {"bad.pt2"});
   Bytes text;
   set_text(text, "not a model");
   refuses_model(text, {"bad.pt2"});
@@ -80,23 +84,30 @@ TEST_F(BadInput, FilesOfAnotherType) {
 TEST_F(BadInput, HugeSizes) {
   refuses_model(with_json("conv_net", kProgram,
                           [](Json& p) {
-                            for (Json& size : p["graph_module"]["graph"]["tensor_values"]["x"]["sizes"]) size["as_int"] = INT64_MAX;
+                            for (Json& size : p["graph_module"]["graph"]["tensor_values"]["x"]["sizes"])
+                              size["as_int"] = INT64_MAX;
                           }),
                 {"bad.pt2", "absurd sizes"});
   Bytes npy;
-  set_text(npy, std::string("\x93NUMPY\x01\0\x76\0", 10) + "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4, 4), }" +
+  set_text(npy, std::string("\x93NUMPY\x01\0\x76\0", 10) +
+                    "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4, 4), }" +
                     std::string(38, ' ') + "\n");
-  host.files["bad.npy"] = npy;
+  host.contents["bad.npy"] = npy;
   refuses({"quantize", "model.pt2", "--calibrate", "bad.npy", "-o", "out.pt2"}, {"bad.npy"});
 }
 
 TEST_F(BadInput, WeightsThatAreMissingOrOfAnotherShape) {
-  refuses_model(
-      with_json("conv_net", kProgram, [](Json& p) { p["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = "conv.bias"; }),
-      {"bad.pt2", "conv.bias", "no such tensor"});
-  refuses_model(
-      with_json("conv_net", kProgram, [](Json& p) { p["graph_module"]["graph"]["tensor_values"]["p_conv_weight"]["sizes"][3]["as_int"] = 5; }),
-      {"bad.pt2", "'conv.weight'", "float32[4, 2, 3, 5]", "float32[4, 2, 3, 3]"});
+  refuses_model(with_json("conv_net", kProgram,
+                          [](Json& p) {
+                            p["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] =
+                                "conv.bias";
+                          }),
+                {"bad.pt2", "conv.bias", "no such tensor"});
+  refuses_model(with_json("conv_net", kProgram,
+                          [](Json& p) {
+                            p["graph_module"]["graph"]["tensor_values"]["p_conv_weight"]["sizes"][3]["as_int"] = 5;
+                          }),
+                {"bad.pt2", "'conv.weight'", "float32[4, 2, 3, 5]", "float32[4, 2, 3, 3]"});
 }
 
 TEST_F(BadInput, PicklesThatWouldRunSomething) { refuses_model(pt2_with_system_call(), {"bad.pt2", "os.system"}); }
@@ -118,7 +129,8 @@ TEST_F(BadInput, RecipesWithMisspeltFields) {
   };
   refuses_recipe(R"({"quantizer": "XNNPACKQuantizer", "globl": {}})", {"recipe.json", "globl", "global"});
   refuses_recipe(R"({"quantizer": "XNNPACQuantizer"})", {"recipe.json", "XNNPACQuantizer", "XNNPACKQuantizer"});
-  refuses_recipe(R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_chanel": true}})", {"recipe.json", "is_per_chanel"});
+  refuses_recipe(R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_chanel": true}})",
+                 {"recipe.json", "is_per_chanel"});
   refuses_recipe("{", {"recipe.json"});
 }
 

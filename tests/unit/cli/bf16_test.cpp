@@ -10,8 +10,9 @@
 #include "format/bytes.h"
 #include "format/json.h"
 #include "io/pt2.h"
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 #include "lower/lower.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
@@ -21,7 +22,7 @@ using format::Json;
 const LowerOptions kInBf16{.backends = {}, .fuse = true, .bf16 = true};
 
 std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/bf16" / name, std::ios::binary);
+  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/bf16" / name, std::ios::binary);
   EXPECT_TRUE(in.good()) << name;
   const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
@@ -61,7 +62,9 @@ class Bf16 : public testing::TestWithParam<std::string> {
   Tensor x_;
 };
 
-TEST_P(Bf16, FloatSessionsGivePyTorchsNumbers) { EXPECT_LE(difference(lower(program(".pt2")).run({{x_}})[0], expected("float", "f32")), 1e-5); }
+TEST_P(Bf16, FloatSessionsGivePyTorchsNumbers) {
+  EXPECT_LE(difference(lower(program(".pt2")).run({{x_}})[0], expected("float", "f32")), 1e-5);
+}
 
 TEST_P(Bf16, IsThatOfAutocast) {
   const auto onednn = make_onednn_steps();
@@ -80,7 +83,8 @@ TEST_P(Bf16, IsThatOfAutocast) {
     const Tensor found = session.run({{x_}})[0];
     if (!onednn->bf16_obstacle().empty()) {
       ASSERT_FALSE(session.warnings().empty());
-      EXPECT_EQ(session.warnings()[0], concat("bfloat16 was asked for, but ", onednn->bf16_obstacle(), "; what is not quantized stays float32"));
+      EXPECT_EQ(session.warnings()[0], concat("bfloat16 was asked for, but ", onednn->bf16_obstacle(),
+                                              "; what is not quantized stays float32"));
       EXPECT_TRUE(bitwise_equal(found, lower(model).run({{x_}})[0]));
       continue;
     }
@@ -96,7 +100,8 @@ TEST_P(Bf16, IsThatOfAutocast) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Bf16, testing::Values("mobile", "transformer"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Golden, Bf16, testing::Values("mobile", "transformer"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace qdq

@@ -1,5 +1,6 @@
-// Transformers, recurrent networks, functional activations, reused modules and non-strict exports against what PyTorch 2.6 makes of them
-// (tests/golden/models, made by make_models.py), statically and dynamically quantized, in both modes of compatibility.
+// Transformers, recurrent networks, functional activations, reused modules and non-strict exports against what PyTorch
+// 2.6 makes of them (tests/golden/models, made by make_models.py), statically and dynamically quantized, in both modes
+// of compatibility.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,12 +9,13 @@
 #include <fstream>
 #include <iterator>
 
-#include "cli/recipe.h"
+#include "recipe/recipe.h"
 #include "exec/interpreter.h"
 #include "format/bytes.h"
 #include "format/json.h"
 #include "io/pt2.h"
 #include "quant/pt2e.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
@@ -21,7 +23,7 @@ namespace {
 using format::Json;
 
 std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/models" / name, std::ios::binary);
+  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/models" / name, std::ios::binary);
   EXPECT_TRUE(in.good()) << name;
   const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
@@ -73,7 +75,8 @@ Program quantized(const Program& program, Json recipe, const char* compat, const
 std::vector<std::string> targets_of(const Program& program) {
   std::vector<std::string> out;
   for (const Node* node : program.graph->nodes())
-    if (node->op() == Node::Op::kCallFunction && !(node->is("operator.getitem") && node->users().empty())) out.push_back(node->target());
+    if (node->op() == Node::Op::kCallFunction && !(node->is("operator.getitem") && node->users().empty()))
+      out.push_back(node->target());
   return out;
 }
 
@@ -84,10 +87,12 @@ class Models : public testing::TestWithParam<std::string> {
   std::vector<Tensor> inputs = tensors_of(golden["inputs"]);
 };
 
-TEST_P(Models, RunInFloat) { EXPECT_LT(relative_difference(Interpreter(program, {}).run(inputs), tensors_of(golden["outputs"])), 1e-5); }
+TEST_P(Models, RunInFloat) {
+  EXPECT_LT(relative_difference(Interpreter(program, {}).run(inputs), tensors_of(golden["outputs"])), 1e-5);
+}
 
-// The converted graph has PyTorch's operators in PyTorch's order. Where a sum of floats falls between two steps, one activation moves by
-// one of 255 steps: two such steps are allowed.
+// The converted graph has PyTorch's operators in PyTorch's order. Where a sum of floats falls between two steps, one
+// activation moves by one of 255 steps: two such steps are allowed.
 TEST_P(Models, QuantizeLikePyTorch) {
   for (const auto& [name, expected] : golden["recipes"].items()) {
     SCOPED_TRACE(name);
@@ -105,8 +110,8 @@ bool reads_integers(const Node& node, size_t i) {
   return input && input->target().starts_with("torch.ops.quantized_decomposed.dequantize_");
 }
 
-// By default every linear and every convolution computes on integers, however the model was exported and its activations are written;
-// XNNPACK's dynamic setting is for linears alone.
+// By default every linear and every convolution computes on integers, however the model was exported and its
+// activations are written; XNNPACK's dynamic setting is for linears alone.
 TEST_P(Models, QuantizeEveryLayerByDefault) {
   for (const auto& [name, expected] : golden["recipes"].items()) {
     SCOPED_TRACE(name);
@@ -124,7 +129,8 @@ TEST_P(Models, QuantizeEveryLayerByDefault) {
 std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
 INSTANTIATE_TEST_SUITE_P(Golden, Models,
-                         testing::Values("bert", "gpt", "vit", "lstm", "gru", "functional", "reused", "vit_non_strict", "functional_non_strict"),
+                         testing::Values("bert", "gpt", "vit", "lstm", "gru", "functional", "reused", "vit_non_strict",
+                                         "functional_non_strict"),
                          name_of);
 
 }  // namespace

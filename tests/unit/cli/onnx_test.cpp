@@ -12,12 +12,14 @@
 #include "cli/cli.h"
 #include "exec/interpreter.h"
 #include "format/npz.h"
+#include "io/model.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
 #include "quant/pt2e.h"
-#include "quant/x86_inductor_quantizer.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/quantizers/x86_inductor_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/cli/memory_host.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
@@ -28,7 +30,7 @@ struct Case {
 };
 
 std::map<std::string, Case> cases(const std::string& file) {
-  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/onnx" / file, std::ios::binary);
+  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/onnx" / file, std::ios::binary);
   EXPECT_TRUE(in.good()) << file;
   const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   std::map<std::string, Case> out;
@@ -53,7 +55,8 @@ void expect_close(const std::vector<Tensor>& found, const std::vector<Tensor>& w
     for (const double value : b.span<double>()) largest = std::max(largest, std::fabs(value));
     for (int64_t k = 0; k < a.numel(); ++k) {
       const double difference = std::fabs(a.data<double>()[k] - b.data<double>()[k]);
-      ASSERT_LE(difference, is_floating(found[i].dtype()) ? tolerance * largest : 0.0) << "output " << i << ", element " << k;
+      ASSERT_LE(difference, is_floating(found[i].dtype()) ? tolerance * largest : 0.0)
+          << "output " << i << ", element " << k;
     }
   }
 }
@@ -88,7 +91,8 @@ TEST(OnnxGolden, Networks) {
     SCOPED_TRACE(name);
     const Program program = load_onnx(c.model);
     // Two values of another kernel's last bit can fall on the two sides of a quantized step.
-    const double tolerance = name.find("QInt8") == std::string::npos && name.find("QUInt8") == std::string::npos ? 2e-6 : 2e-2;
+    const double tolerance =
+        name.find("QInt8") == std::string::npos && name.find("QUInt8") == std::string::npos ? 2e-6 : 2e-2;
     expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, tolerance);
     expect_close(lower(program).run(c.inputs), c.outputs, tolerance);
     // What is loaded can be saved for PyTorch, and is the same then.
@@ -162,7 +166,8 @@ TEST(OnnxGolden, SavedDynamicallyQuantizedPrograms) {
   const Program converted = convert_pt2e(prepared);
   const Program again = load_onnx(save_onnx(converted));
   for (const char* op : {"choose_qparams.tensor", "quantize_per_tensor.tensor", "dequantize_per_tensor.tensor"}) {
-    EXPECT_EQ(count(again, concat("quantized_decomposed.", op)), count(converted, concat("quantized_decomposed.", op))) << op;
+    EXPECT_EQ(count(again, concat("quantized_decomposed.", op)), count(converted, concat("quantized_decomposed.", op)))
+        << op;
     EXPECT_GT(count(again, concat("quantized_decomposed.", op)), 0) << op;
   }
   expect_close(Interpreter(again, {}).run(c.inputs), Interpreter(converted, {}).run(c.inputs), 1e-2);
@@ -193,8 +198,8 @@ TEST(OnnxGolden, SavedQuantizedPrograms) {
 TEST(OnnxCommandLine, TakesAndWritesBothKinds) {
   const Case c = cases("networks.npz").at("vision");
   MemoryHost host;
-  host.files["model"] = c.model;  // no name tells the kind
-  host.files["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", c.inputs[0]}});
+  host.contents["model"] = c.model;  // no name tells the kind
+  host.contents["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", c.inputs[0]}});
   const auto run = [&](std::vector<std::string> args) {
     host.out.clear();
     host.err.clear();
@@ -202,14 +207,14 @@ TEST(OnnxCommandLine, TakesAndWritesBothKinds) {
   };
   ASSERT_EQ(run({"quantize", "model", "--calibrate", "x.npz", "-o", "int8.onnx"}), 0) << host.err;
   EXPECT_NE(host.out.find("layers quantized  4 of 4"), std::string::npos) << host.out;
-  EXPECT_TRUE(looks_like_onnx(host.files["int8.onnx"]));
+  EXPECT_TRUE(looks_like_onnx(host.contents["int8.onnx"]));
   ASSERT_EQ(run({"convert", "int8.onnx", "int8.pt2"}), 0) << host.err;
-  EXPECT_FALSE(looks_like_onnx(host.files["int8.pt2"]));
+  EXPECT_FALSE(looks_like_onnx(host.contents["int8.pt2"]));
   for (const std::string model : {"int8.onnx", "int8.pt2"}) {
     ASSERT_EQ(run({"run", model, "--inputs", "x.npz", "-o", model + ".npz"}), 0) << host.err;
-    expect_close({format::read_npz(host.files[model + ".npz"])[0].tensor}, c.outputs, 0.1);
+    expect_close({format::read_npz(host.contents[model + ".npz"])[0].tensor}, c.outputs, 0.1);
   }
-  EXPECT_EQ(host.files["int8.onnx.npz"], host.files["int8.pt2.npz"]);
+  EXPECT_EQ(host.contents["int8.onnx.npz"], host.contents["int8.pt2.npz"]);
   ASSERT_EQ(run({"inspect", "int8.onnx"}), 0) << host.err;
   EXPECT_NE(host.out.find("x: float32[s0, 3, 8, 8]"), std::string::npos) << host.out;
   EXPECT_EQ(run({"convert", "int8.onnx", "int8.tflite"}), 1);
@@ -217,7 +222,7 @@ TEST(OnnxCommandLine, TakesAndWritesBothKinds) {
 }
 
 std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/onnx" / name, std::ios::binary);
+  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/onnx" / name, std::ios::binary);
   EXPECT_TRUE(in.good()) << name;
   const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   const format::ByteSpan view = format::bytes_of({bytes.data(), bytes.size()});
@@ -227,17 +232,19 @@ std::vector<std::byte> read_file(const std::string& name) {
 TEST(OnnxCommandLine, ReadsTensorsInOtherFiles) {
   const Case c = cases("networks.npz").at("vision");
   MemoryHost host;
-  host.files["models/vision.onnx"] = read_file("external/vision.onnx");
-  host.files["models/vision.onnx.data"] = read_file("external/vision.onnx.data");
-  host.files["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", c.inputs[0]}});
-  const auto run = [&] { return run_cli(std::vector<std::string>{"run", "models/vision.onnx", "--inputs", "x.npz", "-o", "y.npz"}, host); };
+  host.contents["models/vision.onnx"] = read_file("external/vision.onnx");
+  host.contents["models/vision.onnx.data"] = read_file("external/vision.onnx.data");
+  host.contents["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", c.inputs[0]}});
+  const auto run = [&] {
+    return run_cli(std::vector<std::string>{"run", "models/vision.onnx", "--inputs", "x.npz", "-o", "y.npz"}, host);
+  };
   ASSERT_EQ(run(), 0) << host.err;
   EXPECT_EQ(host.reads["models/vision.onnx.data"], 1);
-  expect_close({format::read_npz(host.files["y.npz"])[0].tensor}, c.outputs, 1e-5);
-  host.files["models/vision.onnx.data"].resize(1000);
+  expect_close({format::read_npz(host.contents["y.npz"])[0].tensor}, c.outputs, 1e-5);
+  host.contents["models/vision.onnx.data"].resize(1000);
   EXPECT_EQ(run(), 1);
   EXPECT_NE(host.err.find("of vision.onnx.data, which has 1000"), std::string::npos) << host.err;
-  host.files.erase("models/vision.onnx.data");
+  host.contents.erase("models/vision.onnx.data");
   EXPECT_EQ(run(), 1);
   EXPECT_NE(host.err.find("cannot read models/vision.onnx.data"), std::string::npos) << host.err;
   try {
@@ -264,18 +271,21 @@ TEST(OnnxSave, NamesAllThatHasNoForm) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-    EXPECT_EQ(error.message,
-              "the program cannot be written as an ONNX model: qdq has no ONNX form for d has beta 2, ONNX's Softplus has 1; "
-              "torch.ops.aten.glu.default (node b); torch.ops.aten.log_sigmoid.default (nodes a and 1 more)");
+    EXPECT_EQ(
+        error.message,
+        "the program cannot be written as an ONNX model: qdq has no ONNX form for d has beta 2, ONNX's Softplus has 1; "
+        "torch.ops.aten.glu.default (node b); torch.ops.aten.log_sigmoid.default (nodes a and 1 more)");
   }
 }
 
 TEST(OnnxGolden, LooksAsTorchExportMakesIt) {
   const std::map<std::string, Case> all = cases("networks.npz");
   const Program vision = load_onnx(all.at("vision").model);
-  EXPECT_EQ(operators(vision), (std::vector<std::string>{"aten.conv2d.default", "aten.relu.default", "aten.conv2d.default", "aten.silu.default",
-                                                         "aten.add.Tensor", "aten.pad.default", "aten.max_pool2d.default", "aten.hardtanh.default",
-                                                         "aten.adaptive_avg_pool2d.default", "aten.flatten.using_ints", "aten.linear.default"}));
+  EXPECT_EQ(operators(vision),
+            (std::vector<std::string>{
+                "aten.conv2d.default", "aten.relu.default", "aten.conv2d.default", "aten.silu.default",
+                "aten.add.Tensor", "aten.pad.default", "aten.max_pool2d.default", "aten.hardtanh.default",
+                "aten.adaptive_avg_pool2d.default", "aten.flatten.using_ints", "aten.linear.default"}));
   EXPECT_EQ(vision.graph->find("conv2d_1")->meta.module_path(), "squeeze");
   EXPECT_EQ(vision.graph->find("conv2d")->meta.module_path(), "layer1.0");
   EXPECT_EQ(to_string(vision.graph->placeholders()[0]->meta.val.tensor()->sizes), "[s0, 3, 8, 8]");

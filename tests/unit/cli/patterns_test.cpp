@@ -11,7 +11,8 @@
 #include "io/pattern.h"
 #include "io/pt2.h"
 #include "quant/pt2e.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 using Json = nlohmann::json;  // objects are equal in any order of their fields
 
 std::vector<std::byte> golden(const std::string& name) {
-  const std::string path = concat(QDQ_SOURCE_DIR, "/tests/golden/patterns/", name);
+  const std::string path = concat(kSourceDir, "/tests/golden/patterns/", name);
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file) << path;
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -65,7 +66,8 @@ TEST(PatternGolden, PartitionsAreThoseOfPyTorch) {
     const Program program = load_pt2(golden(model + ".pt2"));
     for (const Json& entry : of_model) {
       Json partitions = Json::array();
-      for (const SourcePartition& partition : get_source_partitions(*program.graph, entry[0].get<std::vector<std::string>>())) {
+      for (const SourcePartition& partition :
+           get_source_partitions(*program.graph, entry[0].get<std::vector<std::string>>())) {
         std::vector<std::string> inputs;
         for (const Node* node : partition.input_nodes)
           if (node->op() != Node::Op::kGetAttr) inputs.push_back(node->name());
@@ -102,7 +104,8 @@ TEST(PatternGolden, ProvenanceIsKeptAsInPyTorch) {
       Shape sizes;
       for (const SymInt& size : input.sizes) sizes.push_back(*size.constant());
       XNNPACKQuantizer quantizer(Compat::kTorch26);
-      quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = recipe == "static", .is_dynamic = recipe == "dynamic"}));
+      quantizer.set_global(
+          get_symmetric_quantization_config({.is_per_channel = recipe == "static", .is_dynamic = recipe == "dynamic"}));
       Prepared prepared = prepare_pt2e(std::move(program), quantizer);
       const Tensor zeros = Tensor::empty(sizes, DType::kF32);
       std::fill(zeros.span<float>().begin(), zeros.span<float>().end(), 0.5f);
@@ -115,7 +118,8 @@ TEST(PatternGolden, ProvenanceIsKeptAsInPyTorch) {
         ASSERT_TRUE(wanted.contains(node->name())) << node->name() << " in " << model;
         const auto path = node->meta.module_path();
         const auto& sources = node->meta.source_fn_stack;
-        const Json found{node->meta.stack_trace, path ? Json(*path) : Json(), sources.empty() ? Json() : Json(sources.back().second)};
+        const Json found{node->meta.stack_trace, path ? Json(*path) : Json(),
+                         sources.empty() ? Json() : Json(sources.back().second)};
         EXPECT_EQ(found, wanted[node->name()]) << node->name() << " in " << model << " " << recipe;
       }
       EXPECT_EQ(operators, wanted.size()) << model << " " << recipe;

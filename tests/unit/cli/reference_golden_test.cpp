@@ -14,6 +14,7 @@
 #include "format/json.h"
 #include "format/zip.h"
 #include "io/pt2.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
@@ -21,14 +22,15 @@ namespace {
 double largest_difference(const Program& a, const Program& b, const std::vector<Tensor>& inputs) {
   const Tensor x = Interpreter(a, {}).run(inputs)[0], y = Interpreter(b, {}).run(inputs)[0].to(DType::kF32);
   double largest = 0;
-  for (int64_t i = 0; i < x.numel(); ++i) largest = std::max(largest, std::fabs(static_cast<double>(x.data<float>()[i]) - y.data<float>()[i]));
+  for (int64_t i = 0; i < x.numel(); ++i)
+    largest = std::max(largest, std::fabs(static_cast<double>(x.data<float>()[i]) - y.data<float>()[i]));
   return largest;
 }
 
 // tests/golden/quant/reference*, made by make_reference.py: PyTorch's rewriting of the same programs.
 
 std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/quant" / name, std::ios::binary);
+  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/quant" / name, std::ios::binary);
   EXPECT_TRUE(in.good()) << name;
   const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
@@ -48,7 +50,8 @@ Tensor tensor_of(const format::Json& values, const Shape& shape) {
 
 std::vector<Tensor> inputs_of(const format::Json& golden) {
   std::vector<Tensor> out;
-  for (const format::Json& input : golden["inputs"]) out.push_back(tensor_of(input["values"], input["shape"].get<Shape>()));
+  for (const format::Json& input : golden["inputs"])
+    out.push_back(tensor_of(input["values"], input["shape"].get<Shape>()));
   return out;
 }
 
@@ -79,7 +82,7 @@ TEST(ReferenceGolden, IsPyTorchsToTheOperatorAndTheBit) {
     SCOPED_TRACE(name);
     Program program = quantized_program(name);
     rewrite_as_reference_representation(program, Compat::kTorch26);
-    verify(program);
+    verify_program(program);
     auto found = targets_of(program), wanted = golden["targets"].get<std::vector<std::string>>();
     EXPECT_EQ(found, wanted);
     const Tensor expected = tensor_of(golden["output"], {static_cast<int64_t>(golden["output"].size())});
@@ -114,15 +117,17 @@ TEST(ReferenceGolden, IsWrittenAndReadAsPyTorchDoes) {
   EXPECT_EQ(found, 6);
 }
 
-// Convolutions and max pools as exported programs spell them become integers too, where PyTorch leaves them to their quantize operators.
+// Convolutions and max pools as exported programs spell them become integers too, where PyTorch leaves them to their
+// quantize operators.
 TEST(ReferenceGolden, FindsConvolutionsByTheirExportedNames) {
   const format::Json golden = facts();
   for (const std::string name : {"conv2d", "conv2d_by_name", "padded_pool"}) {
     SCOPED_TRACE(name);
     Program program = quantized_program(name), quantized = program.clone();
     rewrite_as_reference_representation(program, Compat::kNone);
-    verify(program);
-    // Two convolutions with a bias take three products each; what remains of the quantize operators is that of the input.
+    verify_program(program);
+    // Two convolutions with a bias take three products each; what remains of the quantize operators is that of the
+    // input.
     const auto targets = targets_of(program);
     EXPECT_EQ(std::count(targets.begin(), targets.end(), "torch.ops.higher_order.out_dtype"), 6);
     EXPECT_EQ(std::count(targets.begin(), targets.end(), "torch.ops.aten.round.default"), 1);

@@ -1,5 +1,5 @@
-// The bit-exact mode from end to end: the shapes classifier quantizes to the same bytes and computes the same numbers with any number of
-// threads and on every instruction set. tests/js holds the WASM build against the same files.
+// The bit-exact mode from end to end: the shapes classifier quantizes to the same bytes and computes the same numbers
+// with any number of threads and on every instruction set. tests/js holds the WASM build against the same files.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "format/npz.h"
 #include "format/sha256.h"
 #include "unit/cli/memory_host.h"
+#include "source_dir.h"
 
 #if !defined(__EMSCRIPTEN__)
 #include "hwy/targets.h"
@@ -22,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kShapes = fs::path(QDQ_SOURCE_DIR) / "examples/shapes";
+const fs::path kShapes = fs::path(kSourceDir) / "examples/shapes";
 
 std::vector<std::byte> bytes_of_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -34,14 +35,15 @@ std::vector<std::byte> bytes_of_file(const fs::path& path) {
 
 struct SameBytes : testing::Test {
   SameBytes() {
-    host.files["model.pt2"] = bytes_of_file(kShapes / "model.pt2");
-    host.files["preprocess.json"] = bytes_of_file(kShapes / "preprocess.json");
+    host.contents["model.pt2"] = bytes_of_file(kShapes / "model.pt2");
+    host.contents["preprocess.json"] = bytes_of_file(kShapes / "preprocess.json");
     for (const auto& entry : fs::directory_iterator(kShapes / "calibration"))
-      if (entry.path().extension() == ".png") host.files["images/" + entry.path().filename().string()] = bytes_of_file(entry.path());
+      if (entry.path().extension() == ".png")
+        host.contents["images/" + entry.path().filename().string()] = bytes_of_file(entry.path());
     const Tensor x = Tensor::empty({3, 3, 40, 40}, DType::kF32);
     std::minstd_rand random(7);
     for (float& value : x.span<float>()) value = static_cast<float>(random() % 4001) / 1000 - 2;
-    host.files["in.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"arr_0", x}});
+    host.contents["in.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"arr_0", x}});
   }
   ~SameBytes() override { set_num_threads(1); }
 
@@ -54,10 +56,11 @@ struct SameBytes : testing::Test {
     };
     for (const std::string quantizer : {"xnnpack", "x86-inductor"}) {
       const std::string file = quantizer + ".pt2";
-      run({"quantize", "model.pt2", "--calibrate", "images", "--preprocess", "preprocess.json", "--limit", "20", "--batch-size", "7", "--quantizer",
-           quantizer, "--observers", quantizer + ".json", "-o", file});
+      run({"quantize", "model.pt2", "--calibrate", "images", "--preprocess", "preprocess.json", "--limit", "20",
+           "--batch-size", "7", "--quantizer", quantizer, "--observers", quantizer + ".json", "-o", file});
       run({"run", file, "--inputs", "in.npz", "--backend", "simd", "-o", quantizer + ".npz"});
-      for (const std::string& name : {file, quantizer + ".json", quantizer + ".npz"}) out[name] = format::sha256(host.files.at(name));
+      for (const std::string& name : {file, quantizer + ".json", quantizer + ".npz"})
+        out[name] = format::sha256(host.contents.at(name));
     }
     return out;
   }

@@ -14,15 +14,17 @@ namespace {
 Program classifier() {
   ProgramBuilder b;
   Node* x = b.input("x", {4, 2, 6, 6});
-  Node* conv = b.call("conv2d.default", {x, b.weight("conv.weight", {5, 2, 3, 3})}, "conv", "torch.nn.modules.conv.Conv2d");
+  Node* conv =
+      b.call("conv2d.default", {x, b.weight("conv.weight", {5, 2, 3, 3})}, "conv", "torch.nn.modules.conv.Conv2d");
   Node* mean = b.parameter("bn.running_mean", Tensor::empty({5}, DType::kF32));
   Node* var = b.parameter("bn.running_var", Tensor::full({5}, DType::kF32, 1));
   Node* gamma = b.parameter("bn.weight", Tensor::full({5}, DType::kF32, 1));
-  Node* norm = b.call("batch_norm.default", {conv, gamma, b.weight("bn.bias", {5}), mean, var, false, 0.1, 1e-5, true}, "bn",
-                      "torch.nn.modules.batchnorm.BatchNorm2d");
+  Node* norm = b.call("batch_norm.default", {conv, gamma, b.weight("bn.bias", {5}), mean, var, false, 0.1, 1e-5, true},
+                      "bn", "torch.nn.modules.batchnorm.BatchNorm2d");
   Node* relu = b.call("relu.default", {norm}, "relu", "torch.nn.modules.activation.ReLU");
   Node* flat = b.call("mean.dim", {relu, Argument::List{2, 3}});
-  Program program = b.finish({b.call("linear.default", {flat, b.weight("head.weight", {3, 5})}, "head", "torch.nn.modules.linear.Linear")});
+  Program program = b.finish(
+      {b.call("linear.default", {flat, b.weight("head.weight", {3, 5})}, "head", "torch.nn.modules.linear.Linear")});
   for (const char* statistic : {"bn.running_mean", "bn.running_var"}) {
     program.find_attribute(statistic)->kind = Attribute::Kind::kBuffer;
     program.find_attribute(statistic)->requires_grad = false;
@@ -32,12 +34,13 @@ Program classifier() {
 
 struct TrainTest : testing::Test {
   TrainTest() {
-    host.files["model.pt2"] = save_pt2(classifier());
-    host.files["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", sample({12, 2, 6, 6}, 4)}});
+    host.contents["model.pt2"] = save_pt2(classifier());
+    host.contents["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", sample({12, 2, 6, 6}, 4)}});
     host.add("labels.csv", "0,0\n1,1\n2,2\n3,0\n4,1\n5,2\n6,0\n7,1\n8,2\n9,0\n10,1\n11,2\n");
   }
   int run(std::vector<std::string> more) {
-    std::vector<std::string> args{"train", "model.pt2", "--data", "data.npz", "--labels", "labels.csv", "-o", "out.pt2", "--lr", "0.01"};
+    std::vector<std::string> args{"train",      "model.pt2", "--data",  "data.npz", "--labels",
+                                  "labels.csv", "-o",        "out.pt2", "--lr",     "0.01"};
     args.insert(args.end(), more.begin(), more.end());
     host.out.clear();
     host.err.clear();
@@ -54,18 +57,18 @@ TEST_F(TrainTest, TheLossFallsAndTheModelIsInt8) {
   ASSERT_EQ(run({"--epochs", "30"}), 0) << host.err;
   EXPECT_LT(loss_of(30), 0.8 * loss_of(1)) << host.out;
   EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
-  const Program out = load_pt2(host.files["out.pt2"]);
+  const Program out = load_pt2(host.contents["out.pt2"]);
   for (const Node* node : out.graph->nodes()) EXPECT_FALSE(node->is("torch.ops.aten.batch_norm.default"));
   EXPECT_EQ(out.find_attribute("conv.weight"), nullptr);
 }
 
 TEST_F(TrainTest, TheSameSeedGivesTheSameBytesWithAnyNumberOfThreads) {
   ASSERT_EQ(run({"--epochs", "3", "--optimizer", "sgd"}), 0) << host.err;
-  const auto one = host.files["out.pt2"];
+  const auto one = host.contents["out.pt2"];
   ASSERT_EQ(run({"--epochs", "3", "--optimizer", "sgd", "--threads", "3"}), 0) << host.err;
-  EXPECT_TRUE(one == host.files["out.pt2"]);
+  EXPECT_TRUE(one == host.contents["out.pt2"]);
   ASSERT_EQ(run({"--epochs", "3", "--optimizer", "sgd", "--seed", "1"}), 0) << host.err;
-  EXPECT_FALSE(one == host.files["out.pt2"]);
+  EXPECT_FALSE(one == host.contents["out.pt2"]);
 }
 
 TEST_F(TrainTest, TakesEveryRecipe) {
@@ -84,7 +87,7 @@ TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_NE(host.err.find("give it settings with is_qat"), std::string::npos) << host.err;
   host.add("labels.csv", "0,0\n1,1\n2,7\n");
   EXPECT_EQ(run({}), 1);
-  EXPECT_EQ(host.files.count("out.pt2"), 0U);
+  EXPECT_EQ(host.contents.count("out.pt2"), 0U);
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ Program small_net() {
   program.symbol_ranges["s0"] = {1, 16};
   Graph& graph = *program.graph;
   using List = Argument::List;
-  Node* conv = graph.call("torch.ops.aten.conv2d.default", {x, weight, bias, List{2, 2}, List{1, 1}, List{1, 1}, 2}, {}, "conv2d");
+  Node* conv = graph.call("torch.ops.aten.conv2d.default", {x, weight, bias, List{2, 2}, List{1, 1}, List{1, 1}, 2}, {},
+                          "conv2d");
   Node* relu = graph.call("torch.ops.aten.relu.default", {conv}, {}, "relu");
   Node* pool = graph.call("torch.ops.aten.adaptive_avg_pool2d.default", {relu, List{1, 1}}, {}, "pool");
   Node* flat = graph.call("torch.ops.aten.flatten.using_ints", {pool, 1}, {}, "flatten");
@@ -62,11 +63,12 @@ TEST(Interpreter, SimdAgreesWithTheReferenceAndWithItselfOnAnyThreads) {
   const std::vector<Tensor> expected = Interpreter(program, {}).run({{x}});
   ASSERT_EQ(expected.size(), 2u);
   EXPECT_EQ(expected[0].sizes(), (Shape{3, 5}));
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   Interpreter fast(program, {simd.get()});
   const std::vector<Tensor> first = fast.run({{x}});
   for (size_t i = 0; i < expected.size(); ++i)
-    for (int64_t j = 0; j < expected[i].numel(); ++j) EXPECT_NEAR(first[i].data<float>()[j], expected[i].data<float>()[j], 2e-5) << i << " " << j;
+    for (int64_t j = 0; j < expected[i].numel(); ++j)
+      EXPECT_NEAR(first[i].data<float>()[j], expected[i].data<float>()[j], 2e-5) << i << " " << j;
   set_num_threads(3);
   const std::vector<Tensor> again = fast.run({{x}});
   set_num_threads(1);
@@ -82,6 +84,7 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
     const char* op;
     std::vector<Argument> more;  // behind x
     double tolerance;            // relative to 1 + |expected|
+    const char* backend = "simd";
   };
   const std::vector<Case> cases = {
       {"aten.relu.default", {}, 0},
@@ -97,7 +100,7 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.tanh.default", {}, 1e-6},
       {"aten.exp.default", {}, 1e-6},
       {"aten.softmax.int", {-1}, 1e-6},
-      {"aten.softmax.int", {1}, 1e-6},
+      {"aten.softmax.int", {1}, 1e-6, "reference"},
       {"aten.layer_norm.default", {Argument(List{5})}, 1e-5},
       {"aten.layer_norm.default", {Argument(List{7, 5})}, 1e-5},
       {"aten.max_pool2d.default", {List{3, 3}, List{2, 2}, List{1, 1}, List{1, 1}, true}, 0},
@@ -106,7 +109,7 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 3, -128, 127, DType::kS8}, 0},
       {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 100, 0, 127, DType::kU8}, 0},
   };
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   for (const Case& one : cases) {
     Program program;
     Node* x = placeholder(program, "x", {2, 3, 7, 5});
@@ -116,7 +119,7 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
     program.graph->create(Node::Op::kOutput, "output", {Argument(List{node})});
     infer_shapes(program);
     Interpreter fast(program, {simd.get()});
-    EXPECT_EQ(fast.placements().at(0).backend, "simd") << one.op;
+    EXPECT_EQ(fast.placements().at(0).backend, one.backend) << one.op;
     // In-place operators write to their input, so each run gets its own.
     const Tensor data = counting({2, 3, 7, 5}, 0.0719f, -2.f);
     const Tensor expected = Interpreter(program, {}).run({{data.clone()}}).at(0).to(DType::kF64);
@@ -139,19 +142,20 @@ TEST(Interpreter, SimdTakesOrRefusesTheNumbersOfAConvolutionAsTheReferenceDoes) 
     bool runs;
   };
   const std::vector<Case> cases = {
-      {{2}, {1}, {1}, 1, 4, true},  {{2, 1}, {1}, {1, 2}, 2, 4, true}, {{}, {1}, {1}, 1, 4, false},      {{1, 1, 1}, {1}, {1}, 1, 4, false},
-      {{0}, {1}, {1}, 1, 4, false}, {{1}, {-1}, {1}, 1, 4, false},     {{1}, {kHuge}, {1}, 1, 4, false}, {{1}, {1}, {kHuge}, 1, 4, false},
-      {{1}, {1}, {1}, 3, 4, false}, {{1}, {1}, {1}, kHuge, 4, false},  {{1}, {1}, {1}, 1, 3, false},     {{1}, {0}, {4}, 1, 4, false},
+      {{2}, {1}, {1}, 1, 4, true},        {{2, 1}, {1}, {1, 2}, 2, 4, true}, {{}, {1}, {1}, 1, 4, false},
+      {{1, 1, 1}, {1}, {1}, 1, 4, false}, {{0}, {1}, {1}, 1, 4, false},      {{1}, {-1}, {1}, 1, 4, false},
+      {{1}, {kHuge}, {1}, 1, 4, false},   {{1}, {1}, {kHuge}, 1, 4, false},  {{1}, {1}, {1}, 3, 4, false},
+      {{1}, {1}, {1}, kHuge, 4, false},   {{1}, {1}, {1}, 1, 3, false},      {{1}, {0}, {4}, 1, 4, false},
   };
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& one = cases[i];
     Program program;
     Node* x = placeholder(program, "x", {2, 4, 7, 5});
     Node* weight = attribute(program, "weight", counting({4, one.groups == 2 ? 2 : 4, 3, 3}, 0.0371f, -1.f));
     Node* bias = attribute(program, "bias", counting({one.biases}, 0.3f, -1.f));
-    Node* conv = program.graph->call("torch.ops.aten.convolution.default",
-                                     {x, weight, bias, one.stride, one.padding, one.dilation, false, List{0}, one.groups});
+    Node* conv = program.graph->call("torch.ops.aten.convolution.default", {x, weight, bias, one.stride, one.padding,
+                                                                            one.dilation, false, List{0}, one.groups});
     conv->meta.val.value = TensorMeta{DType::kF32, {2, 4, 7, 5}, {}, false};
     program.graph->create(Node::Op::kOutput, "output", {Argument(List{conv})});
     Interpreter fast(program, {simd.get()}), plain(program, {});
@@ -164,15 +168,16 @@ TEST(Interpreter, SimdTakesOrRefusesTheNumbersOfAConvolutionAsTheReferenceDoes) 
     }
     const Tensor found = fast.run({{data}})[0], expected = plain.run({{data}})[0];
     ASSERT_EQ(found.sizes(), expected.sizes()) << i;
-    for (int64_t j = 0; j < found.numel(); ++j) EXPECT_NEAR(found.data<float>()[j], expected.data<float>()[j], 2e-5) << i;
+    for (int64_t j = 0; j < found.numel(); ++j)
+      EXPECT_NEAR(found.data<float>()[j], expected.data<float>()[j], 2e-5) << i;
   }
 }
 
 TEST(Interpreter, SimdAddsAndMultipliesExactly) {
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   const Tensor a = counting({2, 3, 4, 5}, 0.0719f, -2.f);
-  const std::vector<Tensor> others = {counting({2, 3, 4, 5}, 0.113f, -2.f), counting({2, 3, 1, 1}, 0.3f, -1.f), counting({1, 3, 1, 1}, 0.3f, -1.f),
-                                      counting({5}, 0.3f, -1.f)};
+  const std::vector<Tensor> others = {counting({2, 3, 4, 5}, 0.113f, -2.f), counting({2, 3, 1, 1}, 0.3f, -1.f),
+                                      counting({1, 3, 1, 1}, 0.3f, -1.f), counting({5}, 0.3f, -1.f)};
   for (const char* op : {"add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "add_.Tensor", "mul_.Tensor"}) {
     for (const Tensor& b : others) {
       Program program;
@@ -189,7 +194,7 @@ TEST(Interpreter, SimdAddsAndMultipliesExactly) {
 }
 
 TEST(Interpreter, SimdNormalizesBatchesAsTheReferenceDoes) {
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   const Tensor x = counting({2, 3, 5, 7}, 0.0719f, -2.f);
   for (const bool affine : {true, false}) {
     Program program;
@@ -198,7 +203,8 @@ TEST(Interpreter, SimdNormalizesBatchesAsTheReferenceDoes) {
     const Argument bias = affine ? Argument(attribute(program, "bias", counting({3}, 0.7f, -1.f))) : Argument();
     Node* mean = attribute(program, "mean", counting({3}, 0.3f, -0.5f));
     Node* var = attribute(program, "var", counting({3}, 0.2f, 0.1f));
-    Node* node = program.graph->call("torch.ops.aten.batch_norm.default", {in, weight, bias, mean, var, false, 0.1, 1e-5, true});
+    Node* node =
+        program.graph->call("torch.ops.aten.batch_norm.default", {in, weight, bias, mean, var, false, 0.1, 1e-5, true});
     program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
     infer_shapes(program);
     Interpreter fast(program, {simd.get()});
@@ -208,7 +214,7 @@ TEST(Interpreter, SimdNormalizesBatchesAsTheReferenceDoes) {
 }
 
 TEST(Interpreter, SimdQuantizesChannelsAsTheReferenceDoes) {
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   const Tensor x = counting({3, 5, 2, 7}, 0.0719f, -2.f);
   for (const int64_t axis : {0, 1, 3, -1}) {
     for (const DType dtype : {DType::kS8, DType::kU8}) {
@@ -218,23 +224,25 @@ TEST(Interpreter, SimdQuantizesChannelsAsTheReferenceDoes) {
       Node* scales = attribute(program, "scales", counting({channels}, 0.0031f, 0.002f));
       std::vector<int64_t> points;
       for (int64_t c = 0; c < channels; ++c) points.push_back(dtype == DType::kU8 ? 100 + c : -c);
-      Node* zero_points = attribute(program, "zero_points", Tensor::of<int64_t>({channels}, std::span<const int64_t>(points)));
+      Node* zero_points =
+          attribute(program, "zero_points", Tensor::of<int64_t>({channels}, std::span<const int64_t>(points)));
       Node* node = program.graph->call("torch.ops.quantized_decomposed.quantize_per_channel.default",
                                        {in, scales, zero_points, axis, dtype == DType::kU8 ? 0 : -127, 127, dtype});
       program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
       infer_shapes(program);
       Interpreter fast(program, {simd.get()});
       EXPECT_EQ(fast.placements().at(0).backend, "simd");
-      EXPECT_TRUE(bitwise_equal(fast.run({{x}}).at(0), Interpreter(program, {}).run({{x}}).at(0))) << axis << " " << to_string(dtype);
+      EXPECT_TRUE(bitwise_equal(fast.run({{x}}).at(0), Interpreter(program, {}).run({{x}}).at(0)))
+          << axis << " " << to_string(dtype);
     }
   }
 }
 
 TEST(Interpreter, TellsWhoRunsANodeAndWhyOthersRefused) {
   const Program program = small_net();
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   const Interpreter interpreter(program, {simd.get()});
-  for (const Interpreter::Placement& placement : interpreter.placements()) {
+  for (const Interpreter::OpPlacement& placement : interpreter.placements()) {
     if (placement.node->name() == "conv2d") {
       EXPECT_EQ(placement.backend, "simd");
     }
@@ -244,6 +252,67 @@ TEST(Interpreter, TellsWhoRunsANodeAndWhyOthersRefused) {
       EXPECT_FALSE(placement.refusals[0].second.empty());
     }
   }
+}
+
+// A program of one node on inputs of these sizes. Sizes below 0 are symbols, and leave the result's shape unknown.
+Program program_of(const char* op, const std::vector<Shape>& inputs, std::vector<Argument> more = {}) {
+  Program program;
+  bool is_known = true;
+  std::vector<Argument> args;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    SymShape sizes;
+    for (const int64_t size : inputs[i]) {
+      sizes.push_back(size < 0 ? SymInt::symbol(concat("s", -size)) : SymInt(size));
+      is_known = is_known && size >= 0;
+    }
+    args.emplace_back(placeholder(program, concat("x", i), sizes));
+  }
+  args.insert(args.end(), more.begin(), more.end());
+  Node* node = program.graph->call(concat("torch.ops.aten.", op), args);
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+  if (is_known) infer_shapes(program);
+  return program;
+}
+
+TEST(Interpreter, RefusesBeforeARunWhatTheGraphTells) {
+  struct Case {
+    const char* op;
+    std::vector<Shape> inputs;
+    std::vector<Argument> more;
+    const char* reason;
+  };
+  const std::vector<Case> cases = {
+      {"add.Tensor", {{2, 3, 4, 5}, {1, 3, 1, 1}}, {}, "an operand is broadcast"},
+      {"add.Tensor", {{2, 3}, {3}}, {}, "its operands differ in rank"},
+      {"mul.Tensor", {{2, 3, 4}, {2, 1, 4}}, {}, "an operand is broadcast"},
+      {"mul.Tensor", {{2, 3}}, {2.5}, "its second operand is a number"},
+      {"softmax.int", {{2, 3, 4}}, {1}, "it is not along the last axis"},
+      {"matmul.default", {{2, 3}, {3}}, {}, "an operand is a vector"},
+  };
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  for (const Case& one : cases) {
+    const Program program = program_of(one.op, one.inputs, one.more);
+    const Interpreter interpreter(program, {simd.get()});
+    const Interpreter::OpPlacement& placement = interpreter.placements().at(0);
+    EXPECT_EQ(placement.backend, "reference") << one.op;
+    ASSERT_EQ(placement.refusals.size(), 1u) << one.op;
+    EXPECT_EQ(placement.refusals[0].second, one.reason) << one.op;
+  }
+}
+
+TEST(Interpreter, CountsTheRunsThatOnlyTheirValuesSendToTheReference) {
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  const Program program = program_of("add.Tensor", {{-1, 3}, {-2, 3}});
+  Interpreter interpreter(program, {simd.get()});
+  const Tensor whole = counting({2, 3}, 0.3f, -1.f), row = counting({1, 3}, 0.2f, -1.f);
+  interpreter.run({{whole, whole}});
+  EXPECT_EQ(interpreter.placements().at(0).backend, "simd");
+  EXPECT_EQ(interpreter.placements().at(0).fallbacks.runs, 0u);
+  interpreter.run({{whole, row}});
+  interpreter.run({{counting({3, 2}, 0.3f, -1.f).transpose(0, 1), whole}});
+  EXPECT_EQ(interpreter.placements().at(0).fallbacks.runs, 2u);
+  EXPECT_EQ(interpreter.placements().at(0).fallbacks.reason,
+            "an operand is a number or not float32, has a factor, or does not lie one element behind the other");
 }
 
 TEST(Interpreter, RefusesInputsThatDoNotFit) {
@@ -261,8 +330,10 @@ TEST(Interpreter, RefusesInputsThatDoNotFit) {
   EXPECT_EQ(message({}), "the program takes 1 input, found 0");
   EXPECT_EQ(message({Tensor::empty({1, 4, 9, 8}, DType::kF32)}),
             "input 'x' is float32 [1, 4, 9, 8], the program wants float32 [s0, 4, 9, 7]: dimension 3 must be 7");
-  EXPECT_THAT(message({Tensor::empty({1, 4, 9, 7}, DType::kS64)}), HasSubstr("is int64 [1, 4, 9, 7], the program wants float32"));
-  EXPECT_THAT(message({Tensor::empty({17, 4, 9, 7}, DType::kF32)}), HasSubstr("dimension 0 (s0) must be at least 1 and at most 16"));
+  EXPECT_THAT(message({Tensor::empty({1, 4, 9, 7}, DType::kS64)}),
+              HasSubstr("is int64 [1, 4, 9, 7], the program wants float32"));
+  EXPECT_THAT(message({Tensor::empty({17, 4, 9, 7}, DType::kF32)}),
+              HasSubstr("dimension 0 (s0) must be at least 1 and at most 16"));
 }
 
 TEST(Interpreter, NamesTheNodeThatFailed) {
@@ -316,7 +387,8 @@ TEST(Interpreter, OverwritesOnlyWhatNobodyElseSees) {
   Graph& graph = *program.graph;
   Node* first = graph.call("torch.ops.aten.relu.default", {x});
   Node* view = graph.call("torch.ops.aten.view.default", {first, Argument::List{3, 2}});
-  Node* clamped = graph.call("torch.ops.aten.hardtanh.default", {view, 0.1, 0.2});  // of a view whose bytes are read again
+  // of a view whose bytes are read again
+  Node* clamped = graph.call("torch.ops.aten.hardtanh.default", {view, 0.1, 0.2});
   Node* of_constant = graph.call("torch.ops.aten.relu.default", {constant});
   Node* sum = graph.call("torch.ops.aten.add.Tensor", {of_constant, first});
   Node* twice = graph.call("torch.ops.aten.add.Tensor", {sum, sum});
@@ -324,7 +396,7 @@ TEST(Interpreter, OverwritesOnlyWhatNobodyElseSees) {
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{clamped, last})});
   infer_shapes(program);
   const Tensor input = counting({2, 3}, 0.4f, -1.f), before = input.clone();
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   Interpreter fast(program, {simd.get()});
   const std::vector<Tensor> expected = Interpreter(program, {}).run({{input}});
   for (int run = 0; run < 2; ++run) {
@@ -341,7 +413,8 @@ TEST(Interpreter, OverwritesOnlyWhatNobodyElseSees) {
   EXPECT_EQ(argument, result);
 }
 
-// Two convolutions, the second with what is behind it in a residual network: conv -> add_ -> relu_ -> observer, -> hardtanh -> mul -> observer.
+// Two convolutions, the second with what is behind it in a residual network: conv -> add_ -> relu_ -> observer, ->
+// hardtanh -> mul -> observer.
 Program residual_net() {
   Program program;
   Node* weight = attribute(program, "conv.weight", counting({6, 6, 3, 3}, 0.0371f, -1.f));
@@ -363,9 +436,10 @@ Program residual_net() {
 
 TEST(Interpreter, RunsWhatIsBehindAnOperatorWhileItsResultIsWritten) {
   const Program program = residual_net();
-  const Tensor x = counting({3, 6, 9, 7}, 0.0173f, -1.f), before = x.clone(), scale = program.find_attribute("scale")->tensor.clone();
-  const std::unique_ptr<Backend> simd = make_simd_backend();
-  const auto pass_on = [](const Node&, std::span<const Value> args) { return args[0]; };
+  const Tensor x = counting({3, 6, 9, 7}, 0.0173f, -1.f), before = x.clone(),
+               scale = program.find_attribute("scale")->tensor.clone();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  const auto pass_on = [](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; };
   Interpreter plain(program, {simd.get()}), fast(program, {simd.get()});
   plain.set_module_handler(pass_on);
   std::vector<std::string> ran;
@@ -375,31 +449,29 @@ TEST(Interpreter, RunsWhatIsBehindAnOperatorWhileItsResultIsWritten) {
   for (int threads : {1, 3}) {
     set_num_threads(threads);
     std::vector<std::string> told;
-    fast.set_module_handler(pass_on);
-    fast.set_ranged_module_handler([&](const Node& node, std::span<const Value> args, const kernel::MinMax& range) {
+    const auto observe = [&](const Node& node, std::span<const Value> args, const kernel::MinMax* range) {
+      if (range == nullptr) return args[0];
       told.push_back(node.target());
       const Tensor& seen = *args[0].get_if<Tensor>();
       const kernel::MinMax found = kernel::min_max_f32(seen.data<float>(), seen.numel());
-      EXPECT_EQ(range.min, found.min);
-      EXPECT_EQ(range.max, found.max);
-      EXPECT_FALSE(range.has_nan);
+      EXPECT_EQ(range->min, found.min);
+      EXPECT_EQ(range->max, found.max);
+      EXPECT_FALSE(range->has_nan);
       return args[0];
-    });
+    };
+    fast.set_module_handler(observe, [](const Node&) { return true; });
     const std::vector<Tensor> found = fast.run({{x}});
     EXPECT_THAT(told, testing::ElementsAre("observer_0", "observer_1"));
-    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << i << " threads " << threads;
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << i << " threads " << threads;
     told.clear();
-    fast.set_ranged_module_handler(
-        [&](const Node& node, std::span<const Value> args, const kernel::MinMax&) {
-          told.push_back(node.target());
-          return args[0];
-        },
-        [](const Node& node) { return node.target() == "observer_1"; });
+    fast.set_module_handler(observe, [](const Node& node) { return node.target() == "observer_1"; });
     fast.run({{x}});
     EXPECT_THAT(told, testing::ElementsAre("observer_1"));
-    fast.set_ranged_module_handler({});
+    fast.set_module_handler(pass_on);
     const std::vector<Tensor> unranged = fast.run({{x}});
-    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(unranged[i], expected[i])) << i << " threads " << threads;
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(bitwise_equal(unranged[i], expected[i])) << i << " threads " << threads;
   }
   set_num_threads(1);
   EXPECT_TRUE(bitwise_equal(x, before));
@@ -411,15 +483,18 @@ TEST(Interpreter, AConvolutionOfManyPixelsPacksItsWeightAnew) {
   Node* weight = attribute(program, "conv.weight", counting({20, 5, 3, 3}, 0.0371f, -1.f));
   Node* x = placeholder(program, "x", {SymInt::symbol("s0"), 5, 16, 16});
   using List = Argument::List;
-  Node* conv = program.graph->call("torch.ops.aten.conv2d.default", {x, weight, {}, List{1, 1}, List{1, 1}}, {}, "conv");
+  Node* conv =
+      program.graph->call("torch.ops.aten.conv2d.default", {x, weight, {}, List{1, 1}, List{1, 1}}, {}, "conv");
   program.graph->create(Node::Op::kOutput, "output", {Argument(List{conv})});
   const Tensor images = counting({6, 5, 16, 16}, 0.0173f, -1.f);
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   Interpreter many(program, {simd.get()}), single(program, {simd.get()});
   const Tensor first = many.run({{images}})[0];
   EXPECT_TRUE(bitwise_equal(many.run({{images}})[0], first));
   for (int64_t i = 0; i < 6; ++i)
-    EXPECT_TRUE(bitwise_equal(single.run({{images.slice(0, i, i + 1).contiguous()}})[0], first.slice(0, i, i + 1).contiguous())) << i;
+    EXPECT_TRUE(
+        bitwise_equal(single.run({{images.slice(0, i, i + 1).contiguous()}})[0], first.slice(0, i, i + 1).contiguous()))
+        << i;
   EXPECT_TRUE(bitwise_equal(single.run({{images}})[0], first));
 }
 
@@ -430,8 +505,10 @@ TEST(Interpreter, KeepsAValueThatOthersReadFromWhatIsBehindIt) {
   using List = Argument::List;
   Node* first = graph.call("torch.ops.aten.relu.default", {x}, {}, "first");
   Node* view = graph.call("torch.ops.aten.view.default", {first, List{3, 2}}, {}, "view");
-  Node* clamped = graph.call("torch.ops.aten.hardtanh_.default", {first, 0.1, 0.5}, {}, "clamped");  // in place: the view sees it
-  Node* doubled = graph.call("torch.ops.aten.add.Tensor", {clamped, x}, {}, "doubled");              // over bytes of its own
+  // in place: the view sees it
+  Node* clamped = graph.call("torch.ops.aten.hardtanh_.default", {first, 0.1, 0.5}, {}, "clamped");
+  // over bytes of its own
+  Node* doubled = graph.call("torch.ops.aten.add.Tensor", {clamped, x}, {}, "doubled");
   Node* ended = graph.call("torch.ops.aten.exp.default", {doubled}, {}, "ended");
   Node* buffer = graph.call("torch.ops.aten.relu.default", {ended}, {}, "buffer");
   Node* behind = graph.call("torch.ops.aten.exp.default", {buffer}, {}, "behind");
@@ -443,7 +520,7 @@ TEST(Interpreter, KeepsAValueThatOthersReadFromWhatIsBehindIt) {
   const std::vector<Tensor> expected = Interpreter(program, {}).run({{input}});
   const Tensor expected_state = state.clone();
   state.copy_from(counting({2, 3}, 0.1f, 0.f));
-  const std::unique_ptr<Backend> simd = make_simd_backend();
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
   const std::vector<Tensor> found = Interpreter(program, {simd.get()}).run({{input}});
   EXPECT_TRUE(bitwise_equal(found[0], expected[0]));
   for (int64_t i = 0; i < 6; ++i) {

@@ -15,7 +15,8 @@ template <class Body> void expect_error(ErrorCode code, std::string_view words, 
     ADD_FAILURE() << "nothing was refused; expected an error that says: " << words;
   } catch (const Error& error) {
     EXPECT_EQ(to_string(error.code), to_string(code)) << error.message;
-    EXPECT_NE(error.message.find(words), std::string::npos) << "the message is: " << error.message << "\nexpected: " << words;
+    EXPECT_NE(error.message.find(words), std::string::npos)
+        << "the message is: " << error.message << "\nexpected: " << words;
   }
 }
 

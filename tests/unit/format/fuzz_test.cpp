@@ -42,7 +42,8 @@ Bytes mutated(const Bytes& seed, Random& random) {
       case 0: out[at] ^= static_cast<std::byte>(1 << random.below(8)); break;
       case 1: out[at] = static_cast<std::byte>(random.below(256)); break;
       case 2: {
-        static constexpr uint64_t kExtreme[] = {0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, ~uint64_t{0}, ~uint64_t{0} >> 1};
+        static constexpr uint64_t kExtreme[] = {0,      1,          0x7F,       0xFF,         0x7FFF,
+                                                0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, ~uint64_t{0}, ~uint64_t{0} >> 1};
         const uint64_t value = kExtreme[random.below(std::size(kExtreme))];
         std::memcpy(&out[at], &value, std::min<size_t>({out.size() - at, sizeof(value), size_t{1} << random.below(4)}));
         break;

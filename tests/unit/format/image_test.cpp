@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "format/json.h"
 #include "format/npz.h"
 #include "unit/format/expect_error.h"
 #include "unit/format/golden_file.h"
@@ -40,7 +41,8 @@ TEST(Image, JpegDecodesWithinThreeLevelsOfLibjpeg) {
   const Tensor image = decode_image(golden_file("gradient.jpg")), expected = golden("jpeg");
   ASSERT_EQ(image.sizes(), expected.sizes());
   int worst = 0;
-  for (int64_t i = 0; i < image.numel(); ++i) worst = std::max(worst, std::abs(int{image.data<uint8_t>()[i]} - int{expected.data<uint8_t>()[i]}));
+  for (int64_t i = 0; i < image.numel(); ++i)
+    worst = std::max(worst, std::abs(int{image.data<uint8_t>()[i]} - int{expected.data<uint8_t>()[i]}));
   EXPECT_LE(worst, 3);
 }
 
@@ -63,7 +65,8 @@ TEST(Image, NormalizingEqualsTorchvision) {
   const Tensor expected = golden("normalized");
   const std::string numbers = R"("mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225])";
   EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{" + numbers + "}")), expected));
-  EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{\"layout\": \"NHWC\", " + numbers + "}")), expected.permute({1, 2, 0})));
+  EXPECT_TRUE(bitwise_equal(preprocess(golden("pixels"), steps("{\"layout\": \"NHWC\", " + numbers + "}")),
+                            expected.permute({1, 2, 0})));
 }
 
 TEST(Image, ThePixelScaleIsRoundedOnce) {
@@ -93,11 +96,11 @@ TEST(Image, BadImagesAreRefused) {
   const std::string none = "cat.jpg is not a JPEG, PNG or BMP image that can be read: ";
   refuse({}, none + "it is empty");
   refuse(Bytes(100, std::byte{7}), none + "it begins like none of them");
-  for (const auto& [beginning, name] :
-       std::initializer_list<std::pair<std::string, std::string>>{{"GIF89a.......", "GIF"},
-                                                                  {"RIFF....WEBPVP8 ", "WebP"},
-                                                                  {std::string("\0\0\0\x1c", 4) + "ftypheic....", "HEIC"},
-                                                                  {"<!doctype html>", "text"}})
+  for (const auto& [beginning, name] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"GIF89a.......", "GIF"},
+           {"RIFF....WEBPVP8 ", "WebP"},
+           {std::string("\0\0\0\x1c", 4) + "ftypheic....", "HEIC"},
+           {"<!doctype html>", "text"}})
     refuse(Bytes(bytes_of(beginning).begin(), bytes_of(beginning).end()), none + "it is a " + name);
   Bytes jpeg = golden_file("gradient.jpg");
   jpeg.resize(12);
@@ -141,7 +144,8 @@ TEST(Image, StepsThatMakeNoSenseAreRefused) {
   refuse(R"({"scale": 0})", "is 0");
   refuse(R"({"layout": "CHW"})", "wanted one of NCHW, NHWC");
   refuse(R"({"channel_order": "GBR"})", "wanted one of RGB, BGR");
-  expect_error(ErrorCode::kInvalidArgument, "found float32 [2]", [] { preprocess(Tensor::empty({2}, DType::kF32), {}); });
+  expect_error(ErrorCode::kInvalidArgument, "found float32 [2]",
+               [] { preprocess(Tensor::empty({2}, DType::kF32), {}); });
 }
 
 TEST(Thumbnail, IsASmallJpegOfTheImage) {

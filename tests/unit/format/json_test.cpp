@@ -82,7 +82,8 @@ TEST(Json, NumbersOutsideJsonHaveAConvention) {
   EXPECT_TRUE(std::isnan(number_of_json(json_of_number(std::nan("")), "x")));
   EXPECT_EQ(number_of_json(Json("-Infinity"), "x"), -std::numeric_limits<double>::infinity());
   expect_error(ErrorCode::kBadFile, "x is the string \"1\", wanted a number", [] { number_of_json(Json("1"), "x"); });
-  expect_error(ErrorCode::kBadFile, "x is an object", [] { number_of_json(parse_json(R"({"float": "big"})", "j"), "x"); });
+  expect_error(ErrorCode::kBadFile, "x is an object",
+               [] { number_of_json(parse_json(R"({"float": "big"})", "j"), "x"); });
 }
 
 TEST(Json, AnIndentedTextKeepsFlatListsOnALine) {
@@ -101,8 +102,10 @@ TEST(Json, AnIndentedTextKeepsFlatListsOnALine) {
 }
 
 TEST(Json, ErrorsNameTheirPlace) {
-  expect_error(ErrorCode::kBadFile, "recipe.json is not JSON at line 2, column 8", [] { parse_json("{\n  \"a\": x}", "recipe.json"); });
-  for (const char* text : {"", " \n"}) expect_error(ErrorCode::kBadFile, "j is empty, wanted JSON", [&] { parse_json(text, "j"); });
+  expect_error(ErrorCode::kBadFile, "recipe.json is not JSON at line 2, column 8",
+               [] { parse_json("{\n  \"a\": x}", "recipe.json"); });
+  for (const char* text : {"", " \n"})
+    expect_error(ErrorCode::kBadFile, "j is empty, wanted JSON", [&] { parse_json(text, "j"); });
   expect_error(ErrorCode::kBadFile, "not JSON", [] { parse_json("{} {}", "j"); });
   expect_error(ErrorCode::kBadFile, "not JSON", [] { parse_json("[1e999]", "j"); });
   expect_error(ErrorCode::kBadFile, "not UTF-8", [] { parse_json("[\"\xFF\"]", "j"); });
@@ -138,15 +141,18 @@ TEST(Fields, TypedFieldsAreReadAndWrongOnesRefused) {
   EXPECT_EQ(fields.optional<int>("absent", 7), 7);
   const auto refuse = [](std::string_view words, auto body) { expect_error(ErrorCode::kInvalidArgument, words, body); };
   refuse("field 'absent' of the recipe is missing", [&] { fields.required<int>("absent"); });
-  refuse("field 'name' of the recipe is the string \"x\", wanted an integer", [&] { fields.required<int64_t>("name"); });
+  refuse("field 'name' of the recipe is the string \"x\", wanted an integer",
+         [&] { fields.required<int64_t>("name"); });
   refuse("field 'scale' of the recipe is 0.5, wanted an integer", [&] { fields.required<int64_t>("scale"); });
   refuse("wanted an integer of 32 bits", [&] { fields.required<int>("wide"); });
   refuse("wanted true or false", [&] { fields.required<bool>("count"); });
   refuse("wanted a string", [&] { fields.required<std::string>("count"); });
   refuse("wanted a list", [&] { fields.required<std::vector<double>>("count"); });
-  refuse("item 0 of field 'list' of the recipe is 1, wanted a string", [&] { fields.required<std::vector<std::string>>("list"); });
+  refuse("item 0 of field 'list' of the recipe is 1, wanted a string",
+         [&] { fields.required<std::vector<std::string>>("list"); });
   refuse("is an object, wanted a number", [&] { fields.required<double>("inner"); });
-  refuse("field 'bad' of field 'inner' of the recipe is 1, wanted a string", [&] { fields.object("inner").required<std::string>("bad"); });
+  refuse("field 'bad' of field 'inner' of the recipe is 1, wanted a string",
+         [&] { fields.object("inner").required<std::string>("bad"); });
   refuse("field 'nothing' of the recipe is missing", [&] { fields.object("nothing"); });
   const Json list = Json::array();
   refuse("the recipe is a list, wanted an object", [&] { Fields(list, "the recipe"); });

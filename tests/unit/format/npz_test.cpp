@@ -34,8 +34,8 @@ Tensor counted(const Shape& shape) {
 
 TEST(Npz, EveryDtypeComesBack) {
   std::vector<NamedTensor> arrays;
-  for (const DType dtype :
-       {DType::kU8, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kF16, DType::kF32, DType::kF64, DType::kBool, DType::kU16})
+  for (const DType dtype : {DType::kU8, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kF16, DType::kF32,
+                            DType::kF64, DType::kBool, DType::kU16})
     arrays.push_back({std::string(to_string(dtype)), counted({2, 3}).to(dtype)});
   arrays.push_back({"scalar", Tensor::scalar(2.5f)});
   arrays.push_back({"vector", Tensor::of<int64_t>({3}, {1, -2, 3})});
@@ -63,13 +63,15 @@ TEST(Npz, TheHeaderIsThatOfNumpy) {
 
 TEST(Npz, AStridedTensorIsWrittenInCOrder) {
   const Tensor matrix = Tensor::of<float>({2, 3}, {0, 1, 2, 3, 4, 5});
-  EXPECT_TRUE(bitwise_equal(read_npy(write_npy(matrix.transpose(0, 1))), Tensor::of<float>({3, 2}, {0, 3, 1, 4, 2, 5})));
+  EXPECT_TRUE(
+      bitwise_equal(read_npy(write_npy(matrix.transpose(0, 1))), Tensor::of<float>({3, 2}, {0, 3, 1, 4, 2, 5})));
 }
 
 TEST(Npz, FortranOrderAndLaterVersionsAreRead) {
   const std::string_view data("\1\0\2\0\3\0\4\0\5\0\6\0", 12);
   const Tensor expected = Tensor::of<int16_t>({2, 3}, {1, 3, 5, 2, 4, 6});
-  for (const int version : {1, 2, 3}) EXPECT_TRUE(bitwise_equal(read_npy(npy(header("<i2", "(2, 3)", true), data, version)), expected));
+  for (const int version : {1, 2, 3})
+    EXPECT_TRUE(bitwise_equal(read_npy(npy(header("<i2", "(2, 3)", true), data, version)), expected));
   EXPECT_TRUE(bitwise_equal(read_npy(npy("{\"shape\":(6L,),\"fortran_order\":False,\"descr\":\"=i2\"}", data)),
                             Tensor::of<int16_t>({6}, {1, 2, 3, 4, 5, 6})));
 }
@@ -103,14 +105,16 @@ TEST(Npz, BadFilesAreRefused) {
   refuse(npy(header(">f4", "(1,)"), four), "big endian", ErrorCode::kUnsupported);
   refuse(npy(header("|O", "(1,)"), four), "not executed", ErrorCode::kUnsupported);
   refuse(npy(header("<c8", "(1,)"), four), "NumPy type '<c8'", ErrorCode::kUnsupported);
-  refuse(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", four), "structures", ErrorCode::kUnsupported);
+  refuse(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", four), "structures",
+         ErrorCode::kUnsupported);
   std::string deep = "(";
   for (int i = 0; i < 65; ++i) deep += "1,";
   refuse(npy(header("<f4", deep + ")"), four), "64 dimensions");
 
   ZipWriter writer;
   writer.add("readme.txt", bytes_of(four));
-  expect_error(ErrorCode::kBadFile, "calib.npz: the member 'readme.txt' is not a .npy file", [&] { read_npz(writer.finish(), "calib.npz"); });
+  expect_error(ErrorCode::kBadFile, "calib.npz: the member 'readme.txt' is not a .npy file",
+               [&] { read_npz(writer.finish(), "calib.npz"); });
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ OnnxFile small() {
   add("strings", OnnxKind::kStrings).strings = {"", "q"};
   file.initializers.emplace_back("w", Tensor::of<float>({1, 3}, {1, 2, 3}));
   file.initializers.emplace_back("none", Tensor::empty({0, 4}, DType::kS8));
-  file.inputs.push_back({"x", DType::kU8, std::vector<OnnxDimension>{{3, ""}, {std::nullopt, "batch"}, {std::nullopt, ""}, {0, ""}}});
+  file.inputs.push_back(
+      {"x", DType::kU8, std::vector<OnnxDimension>{{3, ""}, {std::nullopt, "batch"}, {std::nullopt, ""}, {0, ""}}});
   file.inputs.push_back({"scalar", DType::kBF16, std::vector<OnnxDimension>{}});
   file.outputs.push_back({"y", std::nullopt, std::nullopt});
   return file;
@@ -93,13 +94,18 @@ Bytes with_tensor(const Bytes& tensor) {
 
 TEST(OnnxFile, DataInFieldsOfItsType) {
   // dims [2], data_type int8, int32_data [-1, 5] packed; then unpacked.
-  const Bytes packed = bytes({0x08, 2, 0x10, 3, 0x2A, 11, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 5});
-  const Bytes unpacked = bytes({0x08, 2, 0x10, 3, 0x28, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x28, 5});
+  const Bytes packed =
+      bytes({0x08, 2, 0x10, 3, 0x2A, 11, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 5});
+  const Bytes unpacked =
+      bytes({0x08, 2, 0x10, 3, 0x28, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x28, 5});
   for (const Bytes& tensor : {packed, unpacked})
-    EXPECT_TRUE(bitwise_equal(read_onnx_file(with_tensor(tensor)).initializers.at(0).second, Tensor::of<int8_t>({2}, {-1, 5})));
+    EXPECT_TRUE(
+        bitwise_equal(read_onnx_file(with_tensor(tensor)).initializers.at(0).second, Tensor::of<int8_t>({2}, {-1, 5})));
   // float_data, alone and packed.
-  EXPECT_EQ(read_onnx_file(with_tensor(bytes({0x10, 1, 0x25, 0, 0, 0x80, 0x3F}))).initializers.at(0).second.item(), 1.0);
-  EXPECT_EQ(read_onnx_file(with_tensor(bytes({0x10, 1, 0x22, 4, 0, 0, 0x80, 0x3F}))).initializers.at(0).second.item(), 1.0);
+  EXPECT_EQ(read_onnx_file(with_tensor(bytes({0x10, 1, 0x25, 0, 0, 0x80, 0x3F}))).initializers.at(0).second.item(),
+            1.0);
+  EXPECT_EQ(read_onnx_file(with_tensor(bytes({0x10, 1, 0x22, 4, 0, 0, 0x80, 0x3F}))).initializers.at(0).second.item(),
+            1.0);
 }
 
 // dims [2], data_type float, external_data {location, offset}, data_location EXTERNAL.
@@ -123,15 +129,18 @@ TEST(OnnxFile, DataInAnotherFile) {
     asked += location;
     return std::as_bytes(std::span(values));
   };
-  EXPECT_TRUE(bitwise_equal(read_onnx_file(elsewhere("a/b.data", "4"), external).initializers.at(0).second, Tensor::of<float>({2}, {1, 2})));
+  EXPECT_TRUE(bitwise_equal(read_onnx_file(elsewhere("a/b.data", "4"), external).initializers.at(0).second,
+                            Tensor::of<float>({2}, {1, 2})));
   EXPECT_EQ(asked, "a/b.data");
-  expect_error(ErrorCode::kBadFile, "wants 8 bytes at 12 of w, which has 16", [&] { read_onnx_file(elsewhere("w", "12"), external); });
+  expect_error(ErrorCode::kBadFile, "wants 8 bytes at 12 of w, which has 16",
+               [&] { read_onnx_file(elsewhere("w", "12"), external); });
   expect_error(ErrorCode::kBadFile, "wants 8 bytes at 18446744073709551615",
                [&] { read_onnx_file(elsewhere("w", "18446744073709551615"), external); });
   expect_error(ErrorCode::kBadFile, "wanted a number", [&] { read_onnx_file(elsewhere("w", "-4"), external); });
   asked.clear();
   for (const std::string_view path : {"/etc/passwd", "../x", "a/../../x", "..", "C:x", "a\\..\\x", ""})
-    expect_error(ErrorCode::kBadFile, "which is not in the model's folder", [&] { read_onnx_file(elsewhere(path, "0"), external); });
+    expect_error(ErrorCode::kBadFile, "which is not in the model's folder",
+                 [&] { read_onnx_file(elsewhere(path, "0"), external); });
   EXPECT_EQ(asked, "");
 }
 
@@ -142,9 +151,11 @@ TEST(OnnxFile, Refusals) {
   expect_error(ErrorCode::kBadFile, "cut off", [&] { read_onnx_file(ByteSpan(whole).first(whole.size() - 3)); });
   expect_error(ErrorCode::kBadFile, "wire type", [] { read_onnx_file(bytes({0x0A, 1, 0})); });
   // Sizes are held against the bytes before memory is taken.
-  expect_error(ErrorCode::kBadFile, "its shape [2] wants 8", [] { read_onnx_file(with_tensor(bytes({0x08, 2, 0x10, 1, 0x4A, 4, 0, 0, 0, 0}))); });
+  expect_error(ErrorCode::kBadFile, "its shape [2] wants 8",
+               [] { read_onnx_file(with_tensor(bytes({0x08, 2, 0x10, 1, 0x4A, 4, 0, 0, 0, 0}))); });
   expect_error(ErrorCode::kBadFile, "absurd sizes", [] {
-    const Bytes huge = bytes({0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x10, 1});
+    const Bytes huge = bytes({0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x08,
+                              0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x10, 1});
     read_onnx_file(with_tensor(huge));
   });
   expect_error(ErrorCode::kUnsupported, "data in another file", [] { read_onnx_file(elsewhere("w", "0")); });

@@ -64,7 +64,8 @@ TEST(Pickle, EveryPlainTypeOfProtocols2To5IsRead) {
       "q\011X\001\000\000\000kq\012]q\013sc__builtin__\012s"
       "et\012q\014]q\015K\007a\205q\016Rq\017e.",
       159);
-  EXPECT_EQ(print(*parse(proto2).root), plain + "<_codecs.encode>('xy', 'latin1'), (), (1), (1, 2, 3, 4), dict{'k': []}, <__builtin__.set>([7])]");
+  EXPECT_EQ(print(*parse(proto2).root),
+            plain + "<_codecs.encode>('xy', 'latin1'), (), (1), (1, 2, 3, 4), dict{'k': []}, <__builtin__.set>([7])]");
 }
 
 TEST(Pickle, CallsAreInertData) {

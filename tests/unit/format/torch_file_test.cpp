@@ -73,7 +73,8 @@ TEST(TorchFile, WhatIsWrittenComesBack) {
   }
   EXPECT_EQ(named(back, "inner.tail").tensor.storage(), named(back, "inner.base").tensor.storage());
   const ZipReader archive(bytes);
-  for (const ZipEntry& entry : archive.entries()) EXPECT_EQ((archive.read(entry).bytes().data() - bytes.data()) % 64, 0) << entry.name;
+  for (const ZipEntry& entry : archive.entries())
+    EXPECT_EQ((archive.read(entry).bytes().data() - bytes.data()) % 64, 0) << entry.name;
 }
 
 TEST(TorchFile, ACallThatIsNoTensorIsRefusedAndNotExecuted) {
@@ -98,8 +99,12 @@ template <class Edit> Bytes file(Edit&& edit) {
   PickleValue* reference = p.add(Kind::kPersistentId);
   reference->args = parts.id;
   parts.args = p.add(Kind::kTuple);
-  parts.args->items = {
-      reference, p.integer(0), p.tuple({p.integer(4)}), p.tuple({p.integer(1)}), p.boolean(false), p.call(p.global("collections.OrderedDict"), {})};
+  parts.args->items = {reference,
+                       p.integer(0),
+                       p.tuple({p.integer(4)}),
+                       p.tuple({p.integer(1)}),
+                       p.boolean(false),
+                       p.call(p.global("collections.OrderedDict"), {})};
   PickleValue* tensor = p.add(Kind::kObject);
   tensor->callee = p.global("torch._utils._rebuild_tensor_v2");
   tensor->args = parts.args;
@@ -124,7 +129,8 @@ TEST(TorchFile, BadFilesAreRefused) {
   refuse([](Parts& p) { p.args->items[1] = p.pickle.integer(-1); }, "reaches outside its storage");
   refuse([](Parts& p) { p.args->items[2] = p.pickle.tuple({p.pickle.integer(5)}); }, "reaches outside its storage");
   refuse([](Parts& p) { p.args->items[2] = p.pickle.tuple({p.pickle.integer(-4)}); }, "negative size");
-  refuse([](Parts& p) { p.args->items[3] = p.pickle.tuple({p.pickle.integer(int64_t{1} << 62)}); }, "reaches outside its storage");
+  refuse([](Parts& p) { p.args->items[3] = p.pickle.tuple({p.pickle.integer(int64_t{1} << 62)}); },
+         "reaches outside its storage");
   refuse([](Parts& p) { p.args->items[3] = p.pickle.tuple({}); }, "1 sizes but 0 strides");
   refuse([](Parts& p) { p.args->items[3] = p.pickle.integer(1); }, "no tuple");
   refuse([](Parts& p) { p.args->items[2] = p.pickle.tuple({p.pickle.str("4")}); }, "no integer");
@@ -132,12 +138,14 @@ TEST(TorchFile, BadFilesAreRefused) {
   refuse([](Parts& p) { p.args->items[0] = p.pickle.integer(0); }, "refers to no storage");
   refuse([](Parts& p) { p.id->items[4] = p.pickle.integer(5); }, "should have 5 elements, found 4");
   refuse([](Parts& p) { p.id->items[1] = p.pickle.global("torch.DoubleStorage"); }, "should have 4 elements, found 2");
-  refuse([](Parts& p) { p.id->items[1] = p.pickle.global("torch.QInt8Storage"); }, "'torch.QInt8Storage'", ErrorCode::kUnsupported);
+  refuse([](Parts& p) { p.id->items[1] = p.pickle.global("torch.QInt8Storage"); }, "'torch.QInt8Storage'",
+         ErrorCode::kUnsupported);
   refuse([](Parts& p) { p.id->items[1] = p.pickle.global("torch.Tensor"); }, "storage of type torch.Tensor");
   refuse([](Parts& p) { p.id->items[2] = p.pickle.str("../../x"); }, "'archive/data/../../x' is missing");
   refuse([](Parts& p) { p.byteorder = "big"; }, "big-endian", ErrorCode::kUnsupported);
   refuse([](Parts& p) { p.root->entries.push_back(p.root->entries[0]); }, "two tensors have the name 'w'");
-  refuse([](Parts& p) { p.root->entries[0].second = p.pickle.integer(3); }, "'w' is not a tensor", ErrorCode::kUnsupported);
+  refuse([](Parts& p) { p.root->entries[0].second = p.pickle.integer(3); }, "'w' is not a tensor",
+         ErrorCode::kUnsupported);
   refuse([](Parts& p) { p.root->entries[0].first = p.pickle.boolean(true); }, "no string");
   refuse([](Parts& p) { p.root->entries[0].first = p.pickle.str(std::string(5000, 'n')); }, "more than 4096 bytes");
 }

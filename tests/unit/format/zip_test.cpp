@@ -21,10 +21,11 @@ Bytes sample(ZipWriter::Options options = {}) {
 // Made by Python 3.13's zipfile with ZIP_DEFLATED: the member "t.txt" = b"qdq " * 64.
 Bytes deflated() {
   static constexpr unsigned char kBytes[] = {
-      80,  75,  3,   4,   20,  0,  0,  0,  8,  0,  0,  0,   33, 0, 210, 157, 211, 189, 9,  0, 0,  0,  0, 1, 0,   0, 5, 0, 0,  0,
-      116, 46,  116, 120, 116, 43, 76, 41, 84, 40, 28, 193, 24, 0, 80,  75,  1,   2,   20, 3, 20, 0,  0, 0, 8,   0, 0, 0, 33, 0,
-      210, 157, 211, 189, 9,   0,  0,  0,  0,  1,  0,  0,   5,  0, 0,   0,   0,   0,   0,  0, 0,  0,  0, 0, 128, 1, 0, 0, 0,  0,
-      116, 46,  116, 120, 116, 80, 75, 5,  6,  0,  0,  0,   0,  1, 0,   1,   0,   51,  0,  0, 0,  44, 0, 0, 0,   0, 0,
+      80, 75, 3,  4, 20, 0, 0,   0,  8,   0,   0,   0,  33,  0,   210, 157, 211, 189, 9,   0,  0,   0,   0,   1,
+      0,  0,  5,  0, 0,  0, 116, 46, 116, 120, 116, 43, 76,  41,  84,  40,  28,  193, 24,  0,  80,  75,  1,   2,
+      20, 3,  20, 0, 0,  0, 8,   0,  0,   0,   33,  0,  210, 157, 211, 189, 9,   0,   0,   0,  0,   1,   0,   0,
+      5,  0,  0,  0, 0,  0, 0,   0,  0,   0,   0,   0,  128, 1,   0,   0,   0,   0,   116, 46, 116, 120, 116, 80,
+      75, 5,  6,  0, 0,  0, 0,   1,  0,   1,   0,   51, 0,   0,   0,   44,  0,   0,   0,   0,  0,
   };
   return {reinterpret_cast<const std::byte*>(kBytes), reinterpret_cast<const std::byte*>(kBytes) + sizeof(kBytes)};
 }
@@ -126,7 +127,8 @@ TEST(Zip, DamageIsRefused) {
   expect_error(ErrorCode::kBadFile, "damaged", [&] { ZipReader(bytes).read("t.txt"); });
 
   bytes = sample();
-  expect_error(ErrorCode::kBadFile, "model.pt2: the member 'weights' is missing", [&] { ZipReader(bytes, "model.pt2").read("weights"); });
+  expect_error(ErrorCode::kBadFile, "model.pt2: the member 'weights' is missing",
+               [&] { ZipReader(bytes, "model.pt2").read("weights"); });
 }
 
 TEST(Zip, ADirectoryThatContradictsItselfIsRefused) {

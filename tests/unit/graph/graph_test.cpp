@@ -24,18 +24,19 @@ Program conv_relu() {
 }
 
 TEST(Graph, PrintsLikePyTorch) {
-  EXPECT_EQ(print(*conv_relu().graph),
-            "graph():\n"
-            "    %conv_weight : [num_users=1] = get_attr[target=conv.weight]\n"
-            "    %x : [num_users=1] = placeholder[target=x]\n"
-            "    %conv2d : [num_users=1] = call_function[target=torch.ops.aten.conv2d.default]"
-            "(args = (%x, %conv_weight, None, [1, 1]), kwargs = {})\n"
-            "    %relu : [num_users=1] = call_function[target=torch.ops.aten.relu.default](args = (%conv2d,), kwargs = {})\n"
-            "    return (relu,)\n");
-  EXPECT_EQ(print(Argument(0.1)), "0.1");
-  EXPECT_EQ(print(Argument(1e-5)), "1e-05");
-  EXPECT_EQ(print(Argument(1e15)), "1000000000000000.0");
-  EXPECT_EQ(print(Argument(2.0)), "2.0");
+  EXPECT_EQ(
+      to_text(*conv_relu().graph),
+      "graph():\n"
+      "    %conv_weight : [num_users=1] = get_attr[target=conv.weight]\n"
+      "    %x : [num_users=1] = placeholder[target=x]\n"
+      "    %conv2d : [num_users=1] = call_function[target=torch.ops.aten.conv2d.default]"
+      "(args = (%x, %conv_weight, None, [1, 1]), kwargs = {})\n"
+      "    %relu : [num_users=1] = call_function[target=torch.ops.aten.relu.default](args = (%conv2d,), kwargs = {})\n"
+      "    return (relu,)\n");
+  EXPECT_EQ(to_text(Argument(0.1)), "0.1");
+  EXPECT_EQ(to_text(Argument(1e-5)), "1e-05");
+  EXPECT_EQ(to_text(Argument(1e15)), "1000000000000000.0");
+  EXPECT_EQ(to_text(Argument(2.0)), "2.0");
 }
 
 TEST(Graph, NamesFollowPyTorchsRule) {
@@ -71,13 +72,13 @@ TEST(Graph, UsersFollowEveryChange) {
   x->replace_all_uses_with(clone);
   EXPECT_THAT(x->users(), ElementsAre(clone));
   EXPECT_THAT(clone->users(), ElementsAre(conv));
-  verify(program);
+  verify_program(program);
   relu->set_args({x});
   EXPECT_THAT(x->users(), ElementsAre(clone, relu));
   EXPECT_TRUE(graph.eliminate_dead_code());
   EXPECT_EQ(graph.find("conv2d"), nullptr);
   EXPECT_EQ(graph.find("conv_weight"), nullptr);
-  verify(program);
+  verify_program(program);
   EXPECT_THROW(graph.erase(x), Error);
 }
 
@@ -85,18 +86,18 @@ TEST(Graph, ClonesAreIndependent) {
   const Program program = conv_relu();
   std::unordered_map<const Node*, Node*> copies;
   Program copy = program.clone(&copies);
-  EXPECT_EQ(print(*copy.graph), print(*program.graph));
+  EXPECT_EQ(to_text(*copy.graph), to_text(*program.graph));
   EXPECT_EQ(copies.at(program.graph->find("relu")), copy.graph->find("relu"));
   copy.graph->find("relu")->set_target("torch.ops.aten.tanh.default");
-  EXPECT_NE(print(*copy.graph), print(*program.graph));
-  verify(copy);
+  EXPECT_NE(to_text(*copy.graph), to_text(*program.graph));
+  verify_program(copy);
 }
 
 TEST(Program, VerifyNamesTheNodeThatIsWrong) {
   Program program = conv_relu();
   program.graph->move_before(program.graph->find("relu"), program.graph->find("x"));
   try {
-    verify(program);
+    verify_program(program);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.node, "relu");
@@ -104,12 +105,13 @@ TEST(Program, VerifyNamesTheNodeThatIsWrong) {
   }
   Program missing = conv_relu();
   missing.erase_attribute("conv.weight");
-  EXPECT_THROW(verify(missing), Error);
+  EXPECT_THROW(verify_program(missing), Error);
 }
 
 TEST(Schema, ParsesPyTorchsDeclarations) {
   const Schema conv = Schema::parse(
-      "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, "
+      "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] "
+      "dilation=1, "
       "SymInt groups=1) -> Tensor");
   ASSERT_EQ(conv.arguments.size(), 7u);
   EXPECT_TRUE(conv.arguments[2].is_optional);
@@ -121,7 +123,8 @@ TEST(Schema, ParsesPyTorchsDeclarations) {
   EXPECT_TRUE(add.arguments[2].kwarg_only);
   EXPECT_EQ(add.num_positional(), 2u);
   const Schema pool = Schema::parse(
-      "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
+      "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
+      "bool "
       "ceil_mode=False) -> (Tensor, Tensor)");
   EXPECT_EQ(pool.num_returns, 2u);
   EXPECT_EQ(pool.arguments[2].default_value, Argument(Argument::List{}));
@@ -130,8 +133,11 @@ TEST(Schema, ParsesPyTorchsDeclarations) {
   const Schema index = Schema::parse("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor");
   EXPECT_TRUE(index.arguments[1].elements_optional);
   EXPECT_FALSE(index.arguments[1].is_optional);
-  EXPECT_EQ(Schema::parse("gelu(Tensor self, *, str approximate='none') -> Tensor").arguments[1].default_value, Argument("none"));
-  EXPECT_EQ(Schema::parse("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor").arguments[1].default_value, Argument(-1));
+  EXPECT_EQ(Schema::parse("gelu(Tensor self, *, str approximate='none') -> Tensor").arguments[1].default_value,
+            Argument("none"));
+  EXPECT_EQ(
+      Schema::parse("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor").arguments[1].default_value,
+      Argument(-1));
 }
 
 TEST(SymInt, RefusesExpressionsThatGrowWithoutEnd) {

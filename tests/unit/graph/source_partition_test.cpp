@@ -6,7 +6,8 @@
 namespace qdq {
 namespace {
 
-Node* call(Graph& graph, const std::string& target, std::vector<Argument> args, const std::string& name, const std::string& source) {
+Node* call(Graph& graph, const std::string& target, std::vector<Argument> args, const std::string& name,
+           const std::string& source) {
   Node* node = graph.call(target, std::move(args));
   node->meta.source_fn_stack = {{name, source}};
   return node;

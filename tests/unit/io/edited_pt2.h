@@ -9,11 +9,12 @@
 
 #include "format/json.h"
 #include "format/zip.h"
+#include "source_dir.h"
 
 namespace qdq {
 
 inline format::Bytes golden_pt2(const std::string& name) {
-  std::ifstream file(std::string(QDQ_SOURCE_DIR) + "/tests/golden/io/" + name + ".pt2", std::ios::binary);
+  std::ifstream file(std::string(kSourceDir) + "/tests/golden/io/" + name + ".pt2", std::ios::binary);
   QDQ_CHECK(file, kIo, "tests/golden/io/", name, ".pt2 is missing");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const format::ByteSpan bytes = format::bytes_of(text);
@@ -45,7 +46,8 @@ inline void set_text(format::Bytes& bytes, std::string_view text) {
 }
 
 // The file with one of its JSON members changed.
-inline format::Bytes with_json(const std::string& file, const std::string& member, const std::function<void(format::Json&)>& change) {
+inline format::Bytes with_json(const std::string& file, const std::string& member,
+                               const std::function<void(format::Json&)>& change) {
   Members members = members_of(file);
   format::Json json = format::parse_json(format::text_of(members.at(member)), member);
   change(json);

@@ -12,6 +12,7 @@
 #include "fuzz/onnx_fuzz.cpp"
 #undef LLVMFuzzerTestOneInput
 #include "unit/fuzz_random.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
@@ -19,12 +20,13 @@ namespace {
 using format::Bytes;
 
 std::vector<Bytes> models(const std::string& file) {
-  std::ifstream in(std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/onnx" / file, std::ios::binary);
+  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/onnx" / file, std::ios::binary);
   EXPECT_TRUE(in.good()) << file;
   const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   std::vector<Bytes> out;
   for (const format::NamedTensor& array : format::read_npz(format::bytes_of({bytes.data(), bytes.size()}), file))
-    if (array.name.ends_with("/model")) out.emplace_back(array.tensor.raw(), array.tensor.raw() + array.tensor.nbytes());
+    if (array.name.ends_with("/model"))
+      out.emplace_back(array.tensor.raw(), array.tensor.raw() + array.tensor.nbytes());
   return out;
 }
 
@@ -74,7 +76,8 @@ TEST(FuzzOnnx, Graphs) {
               node.inputs[random.below(node.inputs.size())] = other.inputs[random.below(other.inputs.size())];
             break;
           case 2:
-            if (!node.inputs.empty()) node.inputs.erase(node.inputs.begin() + static_cast<std::ptrdiff_t>(random.below(node.inputs.size())));
+            if (!node.inputs.empty())
+              node.inputs.erase(node.inputs.begin() + static_cast<std::ptrdiff_t>(random.below(node.inputs.size())));
             break;
           case 3:
             if (!node.attributes.empty()) node.attributes[random.below(node.attributes.size())].i = extreme();

@@ -18,7 +18,8 @@ format::OnnxFile model(std::vector<format::OnnxNode> nodes, std::vector<std::str
   return file;
 }
 
-format::OnnxNode node(const char* op, std::vector<std::string> inputs, std::vector<std::string> outputs, const char* domain = "") {
+format::OnnxNode node(const char* op, std::vector<std::string> inputs, std::vector<std::string> outputs,
+                      const char* domain = "") {
   return {"the_" + outputs[0], op, domain, std::move(inputs), std::move(outputs), {}, {}};
 }
 
@@ -28,8 +29,10 @@ void refuse(ErrorCode code, const char* words, const format::OnnxFile& file) {
 
 TEST(OnnxRefusals, AllUnknownOperatorsAtOnce) {
   refuse(
-      ErrorCode::kUnsupported, "qdq cannot read 2 operators of this ONNX model: NonZero (nodes the_a, the_b); com.microsoft.Gelu (node the_y)",
-      model({node("NonZero", {"x"}, {"a"}), node("NonZero", {"a"}, {"b"}), node("Relu", {"b"}, {"c"}), node("Gelu", {"c"}, {"y"}, "com.microsoft")}));
+      ErrorCode::kUnsupported,
+      "qdq cannot read 2 operators of this ONNX model: NonZero (nodes the_a, the_b); com.microsoft.Gelu (node the_y)",
+      model({node("NonZero", {"x"}, {"a"}), node("NonZero", {"a"}, {"b"}), node("Relu", {"b"}, {"c"}),
+             node("Gelu", {"c"}, {"y"}, "com.microsoft")}));
 }
 
 TEST(OnnxRefusals, Versions) {
@@ -49,22 +52,26 @@ TEST(OnnxRefusals, BrokenGraphs) {
 }
 
 TEST(OnnxRefusals, SettingsNameTheNode) {
-  refuse(ErrorCode::kUnsupported, "the ONNX node the_y (Tile) wants a constant as its input 1, found a, which is computed",
+  refuse(ErrorCode::kUnsupported,
+         "the ONNX node the_y (Tile) wants a constant as its input 1, found a, which is computed",
          model({node("Relu", {"x"}, {"a"}), node("Tile", {"x", "a"}, {"y"})}));
 }
 
 // As torch.onnx.export(dynamo=True) of PyTorch 2.6 writes them, of strict and of other exports.
 TEST(OnnxLoad, ModulesInMetadata) {
   format::OnnxFile file = model({node("Relu", {"x"}, {"y"})});
-  for (const char* scopes : {"['', 'layer1', 'layer1.0', 'relu']", "[\"L['self']\", \"L['self'].layer1\", \"L['self'].layer1.0\", 'relu']"}) {
+  for (const char* scopes : {"['', 'layer1', 'layer1.0', 'relu']",
+                             "[\"L['self']\", \"L['self'].layer1\", \"L['self'].layer1.0\", 'relu']"}) {
     file.nodes[0].metadata = {{"namespace", "whatever"},
                               {"pkg.torch.onnx.class_hierarchy",
-                               "['net.Net', 'torch.nn.modules.container.Sequential', 'torch.nn.modules.activation.ReLU', 'aten.relu.default']"},
+                               "['net.Net', 'torch.nn.modules.container.Sequential', "
+                               "'torch.nn.modules.activation.ReLU', 'aten.relu.default']"},
                               {"pkg.torch.onnx.name_scopes", scopes}};
     const Program program = load_onnx(format::write_onnx_file(file));
-    const std::vector<ModuleStackEntry> wanted = {{"L__self__", "", "net.Net"},
-                                                  {"L__self___layer1", "layer1", "torch.nn.modules.container.Sequential"},
-                                                  {"L__self___layer1_0", "layer1.0", "torch.nn.modules.activation.ReLU"}};
+    const std::vector<ModuleStackEntry> wanted = {
+        {"L__self__", "", "net.Net"},
+        {"L__self___layer1", "layer1", "torch.nn.modules.container.Sequential"},
+        {"L__self___layer1_0", "layer1.0", "torch.nn.modules.activation.ReLU"}};
     EXPECT_EQ(program.graph->find("relu")->meta.nn_module_stack, wanted);
   }
 }

@@ -52,10 +52,12 @@ void mutate(Json& json, Random& random) {
       break;
     case 4:
       if (place.is_array() && !place.empty()) place.erase(random.below(place.size()));
-      else if (place.is_object() && !place.empty()) place.erase(std::next(place.begin(), static_cast<std::ptrdiff_t>(random.below(place.size()))));
+      else if (place.is_object() && !place.empty())
+        place.erase(std::next(place.begin(), static_cast<std::ptrdiff_t>(random.below(place.size()))));
       break;
     case 5:
-      if (place.is_array() && place.size() > 1) std::swap(place[random.below(place.size())], place[random.below(place.size())]);
+      if (place.is_array() && place.size() > 1)
+        std::swap(place[random.below(place.size())], place[random.below(place.size())]);
       break;
   }
 }

@@ -15,7 +15,8 @@ template <class T> void put(format::Bytes& bytes, size_t at, T value) {
   for (size_t i = 0; i < sizeof(T); ++i) bytes[at + i] = static_cast<std::byte>(value >> 8 * i);
 }
 
-// conv_net with one member more, which claims to be 5 GB when it is inflated. As many bytes are there as a deflated member of that size has.
+// conv_net with one member more, which claims to be 5 GB when it is inflated. As many bytes are there as a deflated
+// member of that size has.
 format::Bytes with_five_gigabytes() {
   format::ZipWriter zip({1, true});
   const std::string name = "extra_files/weights.bin";
@@ -34,19 +35,22 @@ format::Bytes with_five_gigabytes() {
 TEST(Pt2Memory, AnArchiveThatInflatesToFiveGigabytesIsRefusedBeforeItIsRead) {
   const format::Bytes file = with_five_gigabytes();
   const LimitedMemory limit(4'000'000'000);
-  expect_error(ErrorCode::kOutOfMemory, "loading the .pt2 file needs at least 5000 MB of memory, and ", [&] { load_pt2(file); });
+  expect_error(ErrorCode::kOutOfMemory, "loading the .pt2 file needs at least 5000 MB of memory, and ",
+               [&] { load_pt2(file); });
 }
 
 // Were it made, the limit would refuse it in other words.
 TEST(Pt2Memory, AWeightThatIsDeclaredWithFiveGigabytesDoesNotFitItsBytes) {
   const LimitedMemory limit(1'000'000'000);
-  expect_error(ErrorCode::kBadFile, "the weight 'turned' in shared_archive/data/weights/weight_1 does not fit its bytes", [] {
-    load_pt2(with_json("shared_archive", "shared_archive/data/weights/model_weights_config.json", [](format::Json& json) {
-      format::Json& meta = json["config"]["turned"]["tensor_meta"];
-      meta["sizes"] = {{{"as_int", 25'000}}, {{"as_int", 50'000}}};
-      meta["strides"] = {{{"as_int", 50'000}}, {{"as_int", 1}}};
-    }));
-  });
+  expect_error(ErrorCode::kBadFile,
+               "the weight 'turned' in shared_archive/data/weights/weight_1 does not fit its bytes", [] {
+                 load_pt2(with_json("shared_archive", "shared_archive/data/weights/model_weights_config.json",
+                                    [](format::Json& json) {
+                                      format::Json& meta = json["config"]["turned"]["tensor_meta"];
+                                      meta["sizes"] = {{{"as_int", 25'000}}, {{"as_int", 50'000}}};
+                                      meta["strides"] = {{{"as_int", 50'000}}, {{"as_int", 1}}};
+                                    }));
+               });
 }
 
 // conv_net says of its weights what it wants; the file has them as they are.

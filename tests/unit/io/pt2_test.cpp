@@ -13,6 +13,7 @@
 
 #include "format/bytes.h"
 #include "format/json.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
@@ -32,7 +33,7 @@ Json read_json(const std::filesystem::path& path) {
   return format::parse_json(format::text_of(bytes), path.string());
 }
 
-const std::filesystem::path kGolden = std::filesystem::path(QDQ_SOURCE_DIR) / "tests/golden/io";
+const std::filesystem::path kGolden = std::filesystem::path(kSourceDir) / "tests/golden/io";
 Program golden(const std::string& name) { return load_pt2(read_file(kGolden / (name + ".pt2"))); }
 
 // An argument as the conformance cases write it.
@@ -77,7 +78,8 @@ std::string difference(const Graph& graph, const Json& expected) {
     const nlohmann::json found_kwargs = nlohmann::json::parse(kwargs.dump());
     const nlohmann::json wanted_kwargs = nlohmann::json::parse(want.value("kwargs", Json::object()).dump());
     if (found_kwargs != wanted_kwargs) return wrong("kwargs", kwargs, want.value("kwargs", Json::object()));
-    if (users != wanted_users) return concat("node ", node.name(), ": ", users.size(), " other users, wanted ", want["users"].dump());
+    if (users != wanted_users)
+      return concat("node ", node.name(), ": ", users.size(), " other users, wanted ", want["users"].dump());
     if (module.has_value() != want.contains("module") || (module && want["module"] != *module))
       return wrong("module", module.value_or("(none)"), want.value("module", Json("(none)")));
   }
@@ -94,7 +96,7 @@ TEST(LoadPt2, ReadsTheConformanceCasesAsTheyExpect) {
     SCOPED_TRACE(entry.path().string());
     try {
       const Program program = load_pt2(read_file(entry.path()));
-      verify(program);
+      verify_program(program);
       ++count;
       if (!facts.contains("expected") || !facts["expected"].contains("float_graph")) {
         std::cout << "no float graph: " << entry.path() << "\n";
@@ -114,12 +116,12 @@ TEST_P(GoldenProgram, HasTheGraphThatPyTorchPrints) {
   const auto [file, facts_of] = GetParam();
   const Json facts = read_json(kGolden / (facts_of + ".json"));
   const Program program = golden(file);
-  verify(program);
+  verify_program(program);
   // PyTorch's module() drops results that nobody uses from decomposed programs only.
   if (program.dialect == "ATEN")
     for (Node* node : program.graph->nodes())
       if (node->is("operator.getitem") && node->users().empty()) program.graph->erase(node);
-  EXPECT_EQ(print(*program.graph), facts["graph"].get<std::string>());
+  EXPECT_EQ(to_text(*program.graph), facts["graph"].get<std::string>());
 }
 
 // What a signature lists: names of attributes of one kind, each once.
@@ -142,22 +144,26 @@ TEST_P(GoldenProgram, HasTheSignatureThatPyTorchReads) {
   };
   EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kParameter; }), list("parameters"));
   EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kBuffer; }), list("buffers"));
-  EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kBuffer && !a.persistent; }), list("not_persistent"));
+  EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kBuffer && !a.persistent; }),
+            list("not_persistent"));
   EXPECT_EQ(names_of(program, [](const Attribute& a) { return a.kind == Kind::kConstant; }), list("constants"));
   EXPECT_EQ(program.dialect, facts["dialect"].get<std::string>());
   Json mutated = Json::object();
   for (const BufferMutation& mutation : program.buffer_mutations) mutated[mutation.node] = mutation.buffer;
   EXPECT_EQ(mutated, facts["mutated"]);
   Json ranges = Json::object();
-  for (const auto& [symbol, range] : program.symbol_ranges) ranges[symbol] = Json::array({range.min.value_or(-1), range.max.value_or(-1)});
+  for (const auto& [symbol, range] : program.symbol_ranges)
+    ranges[symbol] = Json::array({range.min.value_or(-1), range.max.value_or(-1)});
   EXPECT_EQ(ranges, facts["ranges"]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GoldenProgram,
                          testing::Values(std::pair("conv_net", "conv_net"), std::pair("conv_net_aten", "conv_net_aten"),
-                                         std::pair("dynamic_batch", "dynamic_batch"), std::pair("many_results", "many_results"),
-                                         std::pair("shared", "shared"), std::pair("shared_aten", "shared_aten"), std::pair("arguments", "arguments"),
-                                         std::pair("int8", "int8"), std::pair("shared_archive", "shared"), std::pair("shared_archive28", "shared"),
+                                         std::pair("dynamic_batch", "dynamic_batch"),
+                                         std::pair("many_results", "many_results"), std::pair("shared", "shared"),
+                                         std::pair("shared_aten", "shared_aten"), std::pair("arguments", "arguments"),
+                                         std::pair("int8", "int8"), std::pair("shared_archive", "shared"),
+                                         std::pair("shared_archive28", "shared"),
                                          std::pair("arguments_archive", "arguments")),
                          [](const auto& info) { return info.param.first; });
 
@@ -198,7 +204,8 @@ TEST(LoadPt2, ReadsWhereNodesComeFrom) {
   const Program program = golden("conv_net");
   const NodeMeta& meta = program.graph->find("batch_norm")->meta;
   ASSERT_EQ(meta.nn_module_stack.size(), 2u);
-  EXPECT_EQ(meta.nn_module_stack[1], (ModuleStackEntry{"L__self___normLayer", "normLayer", "torch.nn.modules.batchnorm.BatchNorm2d"}));
+  EXPECT_EQ(meta.nn_module_stack[1],
+            (ModuleStackEntry{"L__self___normLayer", "normLayer", "torch.nn.modules.batchnorm.BatchNorm2d"}));
   ASSERT_EQ(meta.source_fn_stack.size(), 1u);
   EXPECT_EQ(meta.source_fn_stack[0].second, "torch.nn.modules.batchnorm.BatchNorm2d");
   EXPECT_EQ(meta.torch_fn, "batch_norm_1;function.batch_norm");
@@ -207,7 +214,8 @@ TEST(LoadPt2, ReadsWhereNodesComeFrom) {
 // Only what the graph reads is written: a quantized program has no float weights.
 TEST(SavePt2, LeavesOutAttributesThatNobodyReads) {
   Program program = golden("int8");
-  program.add_attribute({"conv1.weight", Tensor::full({4, 2, 3, 3}, DType::kF32, 1), Attribute::Kind::kParameter, true, true});
+  program.add_attribute(
+      {"conv1.weight", Tensor::full({4, 2, 3, 3}, DType::kF32, 1), Attribute::Kind::kParameter, true, true});
   const Program again = load_pt2(save_pt2(program));
   EXPECT_EQ(again.find_attribute("conv1.weight"), nullptr);
   ASSERT_NE(again.find_attribute("_frozen_param0"), nullptr);
@@ -229,7 +237,8 @@ TEST(SavePt2, InfersWhatNodesLackAndInventsACallingConvention) {
   EXPECT_EQ(again.graph->first()->name(), "weight");
   const auto count = [](const std::string& spec) {
     size_t leaves = 0;
-    for (size_t at = spec.find("null,\"context"); at != std::string::npos; at = spec.find("null,\"context", at + 1)) ++leaves;
+    for (size_t at = spec.find("null,\"context"); at != std::string::npos; at = spec.find("null,\"context", at + 1))
+      ++leaves;
     return leaves;
   };
   EXPECT_EQ(count(again.in_spec), 1u) << again.in_spec;
@@ -247,13 +256,14 @@ TEST(SavePt2, WritesDebugHandlesWherePyTorchLooksForThem) {
 
 // Where the programs differ in what a file holds; empty if nowhere.
 std::string difference(const Program& a, const Program& b) {
-  if (print(*a.graph) != print(*b.graph)) return print(*a.graph) + "\nand\n" + print(*b.graph);
+  if (to_text(*a.graph) != to_text(*b.graph)) return to_text(*a.graph) + "\nand\n" + to_text(*b.graph);
   for (const Attribute& attribute : a.attributes) {
     const Attribute* other = b.find_attribute(attribute.name);
     if (other == nullptr) return "no attribute " + attribute.name;
     if (!bitwise_equal(attribute.tensor, other->tensor) || attribute.tensor.strides() != other->tensor.strides())
       return "other values in " + attribute.name;
-    if (attribute.kind != other->kind || attribute.persistent != other->persistent || attribute.requires_grad != other->requires_grad)
+    if (attribute.kind != other->kind || attribute.persistent != other->persistent ||
+        attribute.requires_grad != other->requires_grad)
       return "another kind of attribute " + attribute.name;
   }
   if (a.attributes.size() != b.attributes.size()) return "another number of attributes";
@@ -267,10 +277,12 @@ std::string difference(const Program& a, const Program& b) {
   }
   for (const auto& [symbol, range] : a.symbol_ranges) {
     const auto other = b.symbol_ranges.find(symbol);
-    if (other == b.symbol_ranges.end() || other->second.min != range.min || other->second.max != range.max) return "another range of " + symbol;
+    if (other == b.symbol_ranges.end() || other->second.min != range.min || other->second.max != range.max)
+      return "another range of " + symbol;
   }
-  if (a.symbol_hints != b.symbol_hints || a.in_spec != b.in_spec || a.out_spec != b.out_spec || a.forward_arg_names != b.forward_arg_names ||
-      a.dialect != b.dialect || a.constant_inputs != b.constant_inputs || a.buffer_mutations.size() != b.buffer_mutations.size())
+  if (a.symbol_hints != b.symbol_hints || a.in_spec != b.in_spec || a.out_spec != b.out_spec ||
+      a.forward_arg_names != b.forward_arg_names || a.dialect != b.dialect || a.constant_inputs != b.constant_inputs ||
+      a.buffer_mutations.size() != b.buffer_mutations.size())
     return "another calling convention";
   return {};
 }
@@ -296,7 +308,8 @@ TEST(SavePt2, WritesFilesForPyTorch) {
       const Program program = load_pt2(read_file(entry.path()));
       const std::vector<std::byte> bytes = save_pt2(program);
       EXPECT_EQ(difference(program, load_pt2(bytes)), "");
-      std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      std::ofstream(path, std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     } catch (const Error& error) {
       ADD_FAILURE() << error.message;
     }

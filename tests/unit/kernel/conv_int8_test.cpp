@@ -115,7 +115,8 @@ std::vector<float> plain_conv(const Int8Problem& p, const Data& data) {
 }
 
 ConvInt8Images images_of(const Int8Problem& p, const Data& data, void* out) {
-  ConvInt8Images images{p.batch, p.in_h, p.in_w, p.out_h(), p.out_w(), data.x.data(), p.conv.in_channels, nullptr, 0, out, p.conv.out_channels};
+  ConvInt8Images images{p.batch, p.in_h, p.in_w, p.out_h(),          p.out_w(), data.x.data(), p.conv.in_channels,
+                        nullptr, 0,      out,    p.conv.out_channels};
   if (data.requantize.has_residual) {
     images.residual = data.residual.data();
     if (data.requantize.residual_is_float) images.residual = data.float_residual.data();
@@ -218,9 +219,11 @@ TEST(ConvInt8, SumsOfExtremesByWinogradAreExact) {
 TEST(ConvInt8, WinogradIsForWindowsOf3x3ThatOverlap) {
   const auto winograd = [](const Int8Problem& p, DotRoad road) {
     const Data data(p, 1, 0);
-    return takes_winograd(pack_conv2d_int8(p.conv, data.w.data(), 0, data.requantize, road), images_of(p, data, nullptr));
+    return takes_winograd(pack_conv2d_int8(p.conv, data.w.data(), 0, data.requantize, road),
+                          images_of(p, data, nullptr));
   };
-  for (const Int8Problem& p : kInt8Corners) EXPECT_EQ(winograd(p, DotRoad::kPairs), std::string(p.name).starts_with("winograd")) << p.name;
+  for (const Int8Problem& p : kInt8Corners)
+    EXPECT_EQ(winograd(p, DotRoad::kPairs), std::string(p.name).starts_with("winograd")) << p.name;
   EXPECT_FALSE(winograd({"stride", 1, 8, 8, square(16, 16, 1, 3, 2)}, DotRoad::kPairs));
   EXPECT_FALSE(winograd({"5x5", 1, 8, 8, square(16, 16, 1, 5, 1)}, DotRoad::kPairs));
   EXPECT_FALSE(winograd({"dilated", 1, 8, 8, {16, 16, 1, 3, 3, 1, 1, 2, 2, 2, 2}}, DotRoad::kPairs));
@@ -243,7 +246,7 @@ TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
             q.residual_is_float = residual == 2;
             q.residual_multiplier = 0.37f;
             q.residual_zero_point = 200;
-            if (activation) q.activation = silu_f32, q.curve = Curve::kSilu;
+            if (activation) q.activation = silu_f32, q.curve.kind = Activation::Kind::kSilu;
             q.out_is_float = out_is_float;
             q.inverse_scale = 1.31f;
             q.low = 100;
@@ -256,16 +259,19 @@ TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
   });
 }
 
-// Whole vectors and the ends of rows, pixels that are gathered and a rest of them; results that lie within the function's bounds, or beyond them, or are cut to fewer bytes.
+// Whole vectors and the ends of rows, pixels that are gathered and a rest of them; results that lie within the
+// function's bounds, or beyond them, or are cut to fewer bytes.
 TEST(ConvInt8, FollowsTheFormulaWithCurvesOfManyPixels) {
-  const Int8Problem problems[] = {
-      {"dense", 1, 6, 5, square(20, 75, 1, 1, 1)}, {"gathered", 1, 9, 11, square(20, 75, 1, 1, 1)}, {"depthwise", 1, 6, 5, square(43, 43, 43, 3, 1)}};
+  const Int8Problem problems[] = {{"dense", 1, 6, 5, square(20, 75, 1, 1, 1)},
+                                  {"gathered", 1, 9, 11, square(20, 75, 1, 1, 1)},
+                                  {"depthwise", 1, 6, 5, square(43, 43, 43, 3, 1)}};
   struct Rounding {
     float inverse_scale;
     int32_t low, high;
     bool out_is_float;
   };
-  const Rounding roundings[] = {{40, 0, 255, false}, {5, 0, 255, false}, {40, 0, 222, false}, {40, 114, 255, false}, {1, 0, 255, true}};
+  const Rounding roundings[] = {
+      {40, 0, 255, false}, {5, 0, 255, false}, {40, 0, 222, false}, {40, 114, 255, false}, {1, 0, 255, true}};
   // Arguments up to where the function's cubics overflow, and far beyond.
   std::vector<std::pair<Rounding, float>> cases;
   for (const float factor : {1.0f, 100.0f, 3e3f, 1e5f, 1e9f})
@@ -281,10 +287,10 @@ TEST(ConvInt8, FollowsTheFormulaWithCurvesOfManyPixels) {
         q.high = rounding.high;
         q.out_is_float = rounding.out_is_float;
         q.activation = near_silu_f32;
-        q.curve = Curve::kNearSilu;
+        q.curve.kind = Activation::Kind::kNearSilu;
         expect_equal(p, data, road);
         q.activation = hardswish_f32;
-        q.curve = Curve::kHardSwish;
+        q.curve.kind = Activation::Kind::kHardSwish;
         expect_equal(p, data, road);
       }
     }
@@ -306,7 +312,8 @@ TEST(ConvInt8, RoundsHalfToEvenBeforeTheZeroPoint) {
 
 TEST(ConvInt8, ReadsAndWritesSlicesOfChannelsAndNothingElse) {
   on_every_road([](DotRoad road) {
-    for (const Conv2d& c : {square(8, 5, 1, 3, 1), square(8, 5, 1, 1, 1), square(8, 8, 8, 3, 1), square(8, 10, 2, 1, 2), square(16, 20, 1, 3, 1)}) {
+    for (const Conv2d& c : {square(8, 5, 1, 3, 1), square(8, 5, 1, 1, 1), square(8, 8, 8, 3, 1), square(8, 10, 2, 1, 2),
+                            square(16, 20, 1, 3, 1)}) {
       const Int8Problem p{"slice", 1, 4, 6, c};
       Data data(p, 5, 9);
       const auto packed = pack_conv2d_int8(c, data.w.data(), 9, data.requantize, road);
@@ -314,7 +321,8 @@ TEST(ConvInt8, ReadsAndWritesSlicesOfChannelsAndNothingElse) {
       std::vector<uint8_t> want(static_cast<size_t>(pixels * c.out_channels));
       conv2d_int8(packed, images_of(p, data, want.data()));
       const int64_t ic = c.in_channels, oc = c.out_channels, x_stride = ic + 3, out_stride = oc + 5;
-      std::vector<uint8_t> wide(static_cast<size_t>(24 * x_stride), 255), out(static_cast<size_t>(pixels * out_stride), 42);
+      std::vector<uint8_t> wide(static_cast<size_t>(24 * x_stride), 255),
+          out(static_cast<size_t>(pixels * out_stride), 42);
       for (int64_t i = 0; i < 24; ++i) std::copy_n(data.x.begin() + i * ic, ic, wide.begin() + i * x_stride + 2);
       ConvInt8Images images = images_of(p, data, out.data() + 3);
       images.x = wide.data() + 2;

@@ -25,7 +25,8 @@ struct Function {
 std::vector<Function> functions() {
   return {{"silu", silu_table(), [](double x) { return x / (1 + std::exp(-x)); }},
           {"gelu", gelu_table(), [](double x) { return 0.5 * x * std::erfc(-x * 0.70710678118654752440); }},
-          {"gelu_tanh", gelu_tanh_table(), [](double x) { return 0.5 * x * (1 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); }}};
+          {"gelu_tanh", gelu_tanh_table(),
+           [](double x) { return 0.5 * x * (1 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); }}};
 }
 
 std::vector<float> grid() {

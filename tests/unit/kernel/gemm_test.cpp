@@ -16,8 +16,8 @@ struct GemmCase {
   int64_t rows, columns, depth;
 };
 
-std::vector<float> plain_gemm(const GemmCase& p, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& bias,
-                              BiasAxis axis) {
+std::vector<float> plain_gemm(const GemmCase& p, const std::vector<float>& a, const std::vector<float>& b,
+                              const std::vector<float>& bias, BiasAxis axis) {
   std::vector<float> out(static_cast<size_t>(p.rows * p.columns));
   for (int64_t i = 0; i < p.rows; ++i) {
     for (int64_t j = 0; j < p.columns; ++j) {
@@ -32,7 +32,8 @@ std::vector<float> plain_gemm(const GemmCase& p, const std::vector<float>& a, co
 }
 
 TEST(Gemm, MatchesTheDocumentedOrderForAnyShapeBiasAndThreads) {
-  const GemmCase cases[] = {{1, 1, 1}, {1, 70, 300}, {3, 5, 7}, {17, 33, 257}, {16, 64, 256}, {50, 49, 513}, {2, 130, 0}, {270, 20, 31}};
+  const GemmCase cases[] = {{1, 1, 1},     {1, 70, 300},  {3, 5, 7},   {17, 33, 257},
+                            {16, 64, 256}, {50, 49, 513}, {2, 130, 0}, {270, 20, 31}};
   Random random(1);
   for (const GemmCase& p : cases) {
     const auto a = random.floats(p.rows * p.depth), b = random.floats(p.depth * p.columns);
@@ -42,7 +43,8 @@ TEST(Gemm, MatchesTheDocumentedOrderForAnyShapeBiasAndThreads) {
       for (int threads : {1, 2, 3}) {
         set_num_threads(threads);
         std::vector<float> out(want.size(), NAN);
-        gemm_f32(p.rows, p.columns, p.depth, {a.data(), p.depth, 1}, {b.data(), p.columns, 1}, bias.data(), axis, out.data(), p.columns);
+        gemm_f32(p.rows, p.columns, p.depth, {a.data(), p.depth, 1}, {b.data(), p.columns, 1}, bias.data(), axis,
+                 out.data(), p.columns);
         EXPECT_TRUE(same_bits(out, want)) << p.rows << "x" << p.columns << "x" << p.depth << " threads " << threads;
       }
     }
@@ -54,7 +56,8 @@ TEST(Gemm, LinearEqualsGemmWithTheTransposedWeight) {
   const GemmCase cases[] = {{1, 10, 512}, {5, 1000, 33}, {197, 65, 300}};
   Random random(2);
   for (const GemmCase& p : cases) {
-    const auto x = random.floats(p.rows * p.depth), wt = random.floats(p.depth * p.columns), bias = random.floats(p.columns);
+    const auto x = random.floats(p.rows * p.depth), wt = random.floats(p.depth * p.columns),
+               bias = random.floats(p.columns);
     std::vector<float> w(wt.size());
     for (int64_t n = 0; n < p.columns; ++n)
       for (int64_t k = 0; k < p.depth; ++k) at(w, n * p.depth + k) = at(wt, k * p.columns + n);
@@ -77,7 +80,8 @@ TEST(Gemm, MatmulTakesStridesAndBroadcastsBatches) {
   for (int threads : {1, 3}) {
     set_num_threads(threads);
     std::vector<float> out(static_cast<size_t>(5 * p.rows * p.columns));
-    matmul_f32(5, p.rows, p.columns, p.depth, {a.data(), p.depth, 1}, p.rows * p.depth, {bt.data(), 1, p.depth}, 0, out.data());
+    matmul_f32(5, p.rows, p.columns, p.depth, {a.data(), p.depth, 1}, p.rows * p.depth, {bt.data(), 1, p.depth}, 0,
+               out.data());
     for (int64_t i = 0; i < 5; ++i) {
       const std::vector<float> ai(a.begin() + i * p.rows * p.depth, a.begin() + (i + 1) * p.rows * p.depth);
       const std::vector<float> got(out.begin() + i * p.rows * p.columns, out.begin() + (i + 1) * p.rows * p.columns);
@@ -106,7 +110,8 @@ TEST(Gemm, SumsAreCloseToDouble) {
   Random random(5);
   const auto a = random.floats(p.rows * p.depth), b = random.floats(p.depth * p.columns);
   std::vector<float> out(static_cast<size_t>(p.rows * p.columns));
-  gemm_f32(p.rows, p.columns, p.depth, {a.data(), p.depth, 1}, {b.data(), p.columns, 1}, nullptr, BiasAxis::kNone, out.data(), p.columns);
+  gemm_f32(p.rows, p.columns, p.depth, {a.data(), p.depth, 1}, {b.data(), p.columns, 1}, nullptr, BiasAxis::kNone,
+           out.data(), p.columns);
   for (int64_t i = 0; i < p.rows; ++i) {
     for (int64_t j = 0; j < p.columns; ++j) {
       double sum = 0, size = 0;

@@ -12,8 +12,12 @@ struct Int8Problem {
   const char* name;
   int64_t batch, in_h, in_w;
   Conv2d conv;
-  int64_t out_h() const { return (in_h + 2 * conv.pad_h - conv.dilation_h * (conv.kernel_h - 1) - 1) / conv.stride_h + 1; }
-  int64_t out_w() const { return (in_w + 2 * conv.pad_w - conv.dilation_w * (conv.kernel_w - 1) - 1) / conv.stride_w + 1; }
+  int64_t out_h() const {
+    return (in_h + 2 * conv.pad_h - conv.dilation_h * (conv.kernel_h - 1) - 1) / conv.stride_h + 1;
+  }
+  int64_t out_w() const {
+    return (in_w + 2 * conv.pad_w - conv.dilation_w * (conv.kernel_w - 1) - 1) / conv.stride_w + 1;
+  }
   // Multiply-adds.
   double work() const {
     const double outputs = static_cast<double>(batch * conv.out_channels * out_h() * out_w());
@@ -65,7 +69,8 @@ inline constexpr std::array kInt8Corners = {
     Int8Problem{"depthwise of 40", 1, 7, 9, square(40, 40, 40, 5, 2)},
     Int8Problem{"depthwise without padding", 1, 9, 9, {32, 32, 32, 3, 3, 2, 2, 0, 0, 1, 1}},
     Int8Problem{"depthwise dilated", 1, 9, 9, {17, 17, 17, 3, 3, 1, 1, 2, 2, 2, 2}},
-    // Where products are of 16 bits the first ones are for Winograd's transform: odd images, channels short of a panel, no padding and much.
+    // Where products are of 16 bits the first ones are for Winograd's transform: odd images, channels short of a panel,
+    // no padding and much.
     Int8Problem{"winograd odd", 2, 7, 9, square(24, 21, 1, 3, 1)},
     Int8Problem{"winograd without padding", 1, 8, 7, {40, 40, 1, 3, 3, 1, 1, 0, 0, 1, 1}},
     Int8Problem{"winograd much padding", 1, 4, 3, {16, 70, 1, 3, 3, 1, 1, 2, 4, 1, 1}},

@@ -53,15 +53,21 @@ const std::vector<Formula>& formulas() {
       {"sigmoid", sigmoid_f32, [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, 3, 0xbe4b1c5c00a1e0fd},
       {"silu", silu_f32, [](double x) { return x / (1 + std::exp(-x)); }, -80, 80, 3, 0x208a28a17d5e7e91},
       // 1 + erf and 1 + tanh cancel for negative arguments, here as in PyTorch, so these are held to the positive ones.
-      {"gelu", gelu_f32, [](double x) { return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); }, 0, 8, 3, 0x24a903f38ec8a912},
-      {"gelu_tanh", gelu_tanh_f32, [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); },
+      {"gelu", gelu_f32, [](double x) { return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); }, 0, 8, 3,
+       0x24a903f38ec8a912},
+      {"gelu_tanh", gelu_tanh_f32,
+       [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); },
        0, 8, 3, 0x4cc0c11b7dd70c5e},
-      {"softplus", [](const float* x, int64_t n, float* out) { softplus_f32(x, n, 1, 20, out); }, [](double x) { return std::log1p(std::exp(x)); },
-       -20, 80, 4, 0x1a6a191dfdf57aa2},
-      {"mish", mish_f32, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, -10, 80, 4, 0x641086be0461f7e5},
-      {"elu", [](const float* x, int64_t n, float* out) { elu_f32(x, n, 1.5f, 1, 1, out); }, [](double x) { return x < 0 ? 1.5 * std::expm1(x) : x; },
-       -20, 20, 3, 0xde38262267c29a},
-      {"pow", [](const float* x, int64_t n, float* out) { pow_f32(x, std::vector<float>(static_cast<size_t>(n), 2.7f).data(), n, out); },
+      {"softplus", [](const float* x, int64_t n, float* out) { softplus_f32(x, n, 1, 20, out); },
+       [](double x) { return std::log1p(std::exp(x)); }, -20, 80, 4, 0x1a6a191dfdf57aa2},
+      {"mish", mish_f32, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, -10, 80, 4,
+       0x641086be0461f7e5},
+      {"elu", [](const float* x, int64_t n, float* out) { elu_f32(x, n, 1.5f, 1, 1, out); },
+       [](double x) { return x < 0 ? 1.5 * std::expm1(x) : x; }, -20, 20, 3, 0xde38262267c29a},
+      {"pow",
+       [](const float* x, int64_t n, float* out) {
+         pow_f32(x, std::vector<float>(static_cast<size_t>(n), 2.7f).data(), n, out);
+       },
        [](double x) { return std::pow(x, static_cast<double>(2.7f)); }, 0, 1e6f, 1, 0xe3e910a0cd757324},
   };
   return all;
@@ -113,12 +119,14 @@ TEST(Math, WideVectorsAndFourLanesGiveTheSameBits) {
     Loop wide, four;
   };
   Random random(6);
-  for (const Pair& pair : {Pair{"exp", exp_f32, four_lanes::exp_f32}, Pair{"sigmoid", sigmoid_f32, four_lanes::sigmoid_f32},
-                           Pair{"silu", silu_f32, four_lanes::silu_f32}, Pair{"gelu", gelu_f32, four_lanes::gelu_f32}}) {
+  for (const Pair& pair :
+       {Pair{"exp", exp_f32, four_lanes::exp_f32}, Pair{"sigmoid", sigmoid_f32, four_lanes::sigmoid_f32},
+        Pair{"silu", silu_f32, four_lanes::silu_f32}, Pair{"gelu", gelu_f32, four_lanes::gelu_f32}}) {
     for (const float range : {1e-6f, 1.0f, 20.0f, 80.0f}) {
       for (const int64_t n : {1, 3, 16, 21, 1024, 1031, 50003}) {
         auto x = random.floats(n, -range, range);
-        if (n == 50003) x[3000] = 80.5f, x[7000] = NAN, x[12000] = -INFINITY, x[20000] = -0.0f, x[30000] = 80.0f, x[40000] = -80.0f;
+        if (n == 50003)
+          x[3000] = 80.5f, x[7000] = NAN, x[12000] = -INFINITY, x[20000] = -0.0f, x[30000] = 80.0f, x[40000] = -80.0f;
         std::vector<float> wide(x.size()), four(x.size());
         pair.wide(x.data(), n, wide.data());
         pair.four(x.data(), n, four.data());
@@ -200,7 +208,8 @@ TEST(Math, Rows) {
       double sum = 0, average = 0, variance = 0;
       for (int64_t c = 0; c < columns; ++c) sum += std::exp(at(x, r * columns + c)), average += at(x, r * columns + c);
       average /= static_cast<double>(columns);
-      for (int64_t c = 0; c < columns; ++c) variance += std::pow(at(x, r * columns + c) - average, 2) / static_cast<double>(columns);
+      for (int64_t c = 0; c < columns; ++c)
+        variance += std::pow(at(x, r * columns + c) - average, 2) / static_cast<double>(columns);
       EXPECT_NEAR(at(mean, r), average, 1e-5);
       EXPECT_NEAR(at(rstd, r) * std::sqrt(variance + 1e-5), 1.0, 1e-5);
       for (int64_t c = 0; c < columns; ++c) {

@@ -58,7 +58,8 @@ class BlockSum {
 };
 
 template <class T> testing::AssertionResult same_bits(const std::vector<T>& got, const std::vector<T>& want) {
-  if (got.size() != want.size()) return testing::AssertionFailure() << got.size() << " elements, wanted " << want.size();
+  if (got.size() != want.size())
+    return testing::AssertionFailure() << got.size() << " elements, wanted " << want.size();
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::memcmp(&got[i], &want[i], sizeof(T)) != 0)
       return testing::AssertionFailure() << "element " << i << " is " << +got[i] << ", wanted " << +want[i];

@@ -28,7 +28,9 @@ std::vector<uint8_t> bytes(Random& random, int64_t n) {
 RealRows u8_rows(const uint8_t* x, int32_t zero_point, int64_t row_stride) {
   return {reinterpret_cast<const std::byte*>(x), false, zero_point, row_stride};
 }
-RealRows f32_rows(const float* x, int64_t row_stride) { return {reinterpret_cast<const std::byte*>(x), true, 0, row_stride}; }
+RealRows f32_rows(const float* x, int64_t row_stride) {
+  return {reinterpret_cast<const std::byte*>(x), true, 0, row_stride};
+}
 
 Requantize to_u8() {
   Requantize to;
@@ -46,7 +48,8 @@ void plain_finish(const Requantize& to, float t, void* out, int64_t i) {
     return;
   }
   const float q = std::nearbyint(t * to.inverse_scale) + static_cast<float>(to.zero_point);
-  const float bounded = std::isnan(q) ? static_cast<float>(to.low) : std::min(std::max(q, static_cast<float>(to.low)), static_cast<float>(to.high));
+  const float bounded = std::isnan(q) ? static_cast<float>(to.low)
+                                      : std::min(std::max(q, static_cast<float>(to.low)), static_cast<float>(to.high));
   static_cast<uint8_t*>(out)[i] = static_cast<uint8_t>(bounded);
 }
 
@@ -71,7 +74,7 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
       if (kind >= 8) to.inverse_scale = 1.0f;
       if (kind == 3) {
         to.activation = hardswish_f32;
-        to.curve = Curve::kHardSwish;
+        to.curve.kind = Activation::Kind::kHardSwish;
       }
       std::vector<float> sum(a.size()), want_sum(a.size()), product(a.size()), want_product(a.size());
       for (int64_t r = 0; r < rows; ++r) {
@@ -96,16 +99,17 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
 
 TEST(PointwiseInt8, CurvesGiveTheBitsOfTheirFunctions) {
   struct Case {
-    Curve curve;
+    Activation::Kind kind;
     std::function<void(const float*, int64_t, float*)> function;
   };
-  const Case cases[] = {{Curve::kClamp, [](const float* x, int64_t n, float* y) { clamp_f32(x, n, -0.5f, 2.25f, y); }},
-                        {Curve::kHardSwish, hardswish_f32},
-                        {Curve::kHardSigmoid, hardsigmoid_f32},
-                        {Curve::kSigmoid, sigmoid_f32},
-                        {Curve::kSilu, silu_f32},
-                        {Curve::kNearSilu, near_silu_f32},
-                        {Curve::kGelu, gelu_f32}};
+  const Case cases[] = {
+      {Activation::Kind::kClamp, [](const float* x, int64_t n, float* y) { clamp_f32(x, n, -0.5f, 2.25f, y); }},
+      {Activation::Kind::kHardSwish, hardswish_f32},
+      {Activation::Kind::kHardSigmoid, hardsigmoid_f32},
+      {Activation::Kind::kSigmoid, sigmoid_f32},
+      {Activation::Kind::kSilu, silu_f32},
+      {Activation::Kind::kNearSilu, near_silu_f32},
+      {Activation::Kind::kGelu, gelu_f32}};
   // Within the range of the exponential and of all magnitudes; then with what lies beyond in every 1000th place.
   Random random(9);
   std::vector<float> x;
@@ -130,9 +134,7 @@ TEST(PointwiseInt8, CurvesGiveTheBitsOfTheirFunctions) {
   for (const Case& c : cases) {
     Requantize to;
     to.out_is_float = true;
-    to.curve = c.curve;
-    to.curve_low = -0.5f;
-    to.curve_high = 2.25f;
+    to.curve = {c.kind, -0.5, 2.25, 0};
     bool was_called = false;
     to.activation = [&](const float* from, int64_t n, float* out) {
       was_called = true;
@@ -143,7 +145,7 @@ TEST(PointwiseInt8, CurvesGiveTheBitsOfTheirFunctions) {
     convert_row(f32_rows(x.data(), 0), 1.0f, static_cast<int64_t>(within), to, out.data());
     EXPECT_FALSE(was_called);
     convert_row(f32_rows(x.data(), 0), 1.0f, static_cast<int64_t>(x.size()), to, out.data());
-    EXPECT_TRUE(same_bits(out, want)) << static_cast<int>(c.curve);
+    EXPECT_TRUE(same_bits(out, want)) << to_string(c.kind);
   }
 }
 
@@ -170,7 +172,8 @@ TEST(PointwiseInt8, ResultsMayTakeThePlaceOfAnOperand) {
 }
 
 TEST(PointwiseInt8, NanGivesTheLowestInteger) {
-  const float x[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
+  const float x[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                     -std::numeric_limits<float>::infinity()};
   const uint8_t zero[] = {0, 0, 0};
   uint8_t out[3];
   add_rows(f32_rows(x, 3), 1.0f, u8_rows(zero, 0, 3), 1.0f, 1, 3, to_u8(), out);
@@ -226,7 +229,8 @@ TEST(PointwiseInt8, SumsOfPixelsAreExactAndRequantized) {
   EXPECT_EQ(sums, want);
   std::vector<uint8_t> out(sums.size()), finished(sums.size());
   requantize_sums(sums.data(), channels, 0.0003f, to_u8(), out.data());
-  for (int64_t c = 0; c < channels; ++c) plain_finish(to_u8(), static_cast<float>(at(want, c)) * 0.0003f, finished.data(), c);
+  for (int64_t c = 0; c < channels; ++c)
+    plain_finish(to_u8(), static_cast<float>(at(want, c)) * 0.0003f, finished.data(), c);
   EXPECT_EQ(out, finished);
 }
 
@@ -244,7 +248,8 @@ TEST(PointwiseInt8, FloatPixelsAreRoundedThenAdded) {
     sum_rounded_pixels_f32(x.data(), rows, columns * wide, columns, wide, channels, rounding, sums.data());
     for (int64_t p = 0; p < rows * columns; ++p)
       for (int64_t c = 0; c < channels; ++c) {
-        const float steps = std::min(std::max(std::nearbyint(at(x, p * wide + c) * 41.0f), 3.0f - 117.0f), 251.0f - 117.0f);
+        const float steps =
+            std::min(std::max(std::nearbyint(at(x, p * wide + c) * 41.0f), 3.0f - 117.0f), 251.0f - 117.0f);
         at(want, c) += static_cast<int32_t>(steps);
       }
     EXPECT_EQ(sums, want) << channels;
@@ -274,7 +279,8 @@ TEST(PointwiseInt8, TablesAndPlanes) {
   // Tables of one value at one or both ends, for which less is searched, and in place.
   for (const auto& [low, high] : {std::pair{0, 255}, {0, 0}, {255, 255}, {100, 131}, {100, 132}, {7, 255}, {0, 17}}) {
     std::array<uint8_t, 256> bounded{};
-    for (int i = 0; i < 256; ++i) bounded[static_cast<size_t>(i)] = table[static_cast<size_t>(std::clamp(i, low, high))];
+    for (int i = 0; i < 256; ++i)
+      bounded[static_cast<size_t>(i)] = table[static_cast<size_t>(std::clamp(i, low, high))];
     for (int64_t n : {1, 15, 16, 63, 64, 257, 300}) {
       std::vector<uint8_t> mapped = x;
       map_u8(mapped.data(), n, ByteTable(bounded.data()), mapped.data());

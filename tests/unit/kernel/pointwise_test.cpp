@@ -30,7 +30,8 @@ void expect_equal(const std::vector<float>& got, const std::vector<float>& want,
     if (std::isnan(want[i])) {
       EXPECT_TRUE(std::isnan(got[i])) << name << " " << i;
     } else {
-      EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i])) << name << " " << i << ": " << got[i] << ", wanted " << want[i];
+      EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i]))
+          << name << " " << i << ": " << got[i] << ", wanted " << want[i];
     }
   }
 }
@@ -55,12 +56,15 @@ TEST(Pointwise, UnaryLoops) {
                             : x > 6 ? 6.0f
                                     : x; }},
       {"relu6", [](const float* x, int64_t n, float* out) { clamp_f32(x, n, 0, 6, out); }, relu6},
-      {"add_scalar", [](const float* x, int64_t n, float* out) { add_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x + 0.1f; }},
-      {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); }, [](float x) { return x * 0.1f; }},
+      {"add_scalar", [](const float* x, int64_t n, float* out) { add_scalar_f32(x, 0.1f, n, out); },
+       [](float x) { return x + 0.1f; }},
+      {"mul_scalar", [](const float* x, int64_t n, float* out) { mul_scalar_f32(x, 0.1f, n, out); },
+       [](float x) { return x * 0.1f; }},
       {"hardsigmoid", hardsigmoid_f32, [](float x) { return relu6(x + 3) / 6; }},
       {"hardswish", hardswish_f32, [](float x) { return x * relu6(x + 3) / 6; }},
       {"near_silu", near_silu_f32, near_silu},
-      {"leaky_relu", [](const float* x, int64_t n, float* out) { leaky_relu_f32(x, n, 0.01f, out); }, [](float x) { return x > 0 ? x : x * 0.01f; }},
+      {"leaky_relu", [](const float* x, int64_t n, float* out) { leaky_relu_f32(x, n, 0.01f, out); },
+       [](float x) { return x > 0 ? x : x * 0.01f; }},
   };
   for (const Case& c : cases) {
     for (int64_t n : {0, 1, 5, 16, 100, 200000}) {
@@ -88,7 +92,8 @@ TEST(Pointwise, NearSiluIsAsNearAsItSays) {
   near_silu_f32(x.data(), static_cast<int64_t>(x.size()), y.data());
   expect_equal(y, want, "near_silu");
   for (size_t i = 0; i < x.size(); ++i) {
-    const double v = static_cast<double>(x[i]), exact = v / (1 + std::exp(-v)), size = std::abs(v), off = std::abs(static_cast<double>(y[i]) - exact);
+    const double v = static_cast<double>(x[i]), exact = v / (1 + std::exp(-v)), size = std::abs(v),
+                 off = std::abs(static_cast<double>(y[i]) - exact);
     ASSERT_LE(off, size <= 2 ? 1.5e-6 : size <= 4 ? 2e-6 : size <= 8 ? 6e-6 : 6.5e-6 * size) << v;
     if (size <= 40) {
       ASSERT_LE(off, 8e-5) << v;

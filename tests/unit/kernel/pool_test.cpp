@@ -22,22 +22,26 @@ template <class Body, class Finish> void slide(const Pool2d& p, Body&& body, Fin
       for (int64_t ow = 0; ow < p.out_w; ++ow, ++index) {
         for (int64_t kh = 0; kh < p.kernel_h; ++kh)
           for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-            const int64_t y = oh * p.stride_h - p.pad_h + kh * p.dilation_h, x = ow * p.stride_w - p.pad_w + kw * p.dilation_w;
+            const int64_t y = oh * p.stride_h - p.pad_h + kh * p.dilation_h,
+                          x = ow * p.stride_w - p.pad_w + kw * p.dilation_w;
             if (y >= 0 && y < p.in_h && x >= 0 && x < p.in_w) body((plane * p.in_h + y) * p.in_w + x);
           }
         finish(index, oh, ow);
       }
 }
 
-Pool2d make(int64_t planes, int64_t in_h, int64_t in_w, int64_t out_h, int64_t out_w, int64_t k, int64_t stride, int64_t pad, int64_t dilation = 1) {
+Pool2d make(int64_t planes, int64_t in_h, int64_t in_w, int64_t out_h, int64_t out_w, int64_t k, int64_t stride,
+            int64_t pad, int64_t dilation = 1) {
   Pool2d p;
   p.planes = planes, p.in_h = in_h, p.in_w = in_w, p.out_h = out_h, p.out_w = out_w;
-  p.kernel_h = p.kernel_w = k, p.stride_h = p.stride_w = stride, p.pad_h = p.pad_w = pad, p.dilation_h = p.dilation_w = dilation;
+  p.kernel_h = p.kernel_w = k, p.stride_h = p.stride_w = stride, p.pad_h = p.pad_w = pad,
+  p.dilation_h = p.dilation_w = dilation;
   return p;
 }
 
 const Pool2d kCases[] = {
-    make(5, 14, 17, 7, 9, 3, 2, 1),    make(3, 8, 8, 4, 4, 2, 2, 0), make(2, 9, 9, 5, 5, 2, 2, 0),  // the last in ceil mode
+    // the last in ceil mode
+    make(5, 14, 17, 7, 9, 3, 2, 1),    make(3, 8, 8, 4, 4, 2, 2, 0), make(2, 9, 9, 5, 5, 2, 2, 0),
     make(4, 12, 10, 8, 6, 3, 1, 0, 2), make(1, 5, 5, 5, 5, 5, 1, 2), make(2, 7, 40, 3, 14, 3, 3, 1),
 };
 
@@ -79,8 +83,9 @@ TEST(Pool, AverageDividesAsPyTorchDoes) {
         slide(
             p, [&](int64_t i) { sum += at(x, i); },
             [&](int64_t i, int64_t oh, int64_t ow) {
-              const int64_t divisor =
-                  override ? override : count(oh, p.stride_h, p.pad_h, p.kernel_h, p.in_h) * count(ow, p.stride_w, p.pad_w, p.kernel_w, p.in_w);
+              const int64_t divisor = override ? override
+                                               : count(oh, p.stride_h, p.pad_h, p.kernel_h, p.in_h) *
+                                                     count(ow, p.stride_w, p.pad_w, p.kernel_w, p.in_w);
               at(want, i) = sum / static_cast<float>(divisor);
               sum = 0;
             });
@@ -105,7 +110,8 @@ TEST(Pool, AdaptiveAverage) {
       double exact = 0;
       float sum = 0;
       for (int64_t y = top; y < bottom; ++y)
-        for (int64_t z = left; z < right; ++z) exact += at(x, (plane * in + y) * in + z), sum += at(x, (plane * in + y) * in + z);
+        for (int64_t z = left; z < right; ++z)
+          exact += at(x, (plane * in + y) * in + z), sum += at(x, (plane * in + y) * in + z);
       EXPECT_NEAR(at(out, i), exact / static_cast<double>((bottom - top) * (right - left)), 1e-6);
       if (out_extent > 1) {
         EXPECT_EQ(at(out, i), sum / static_cast<float>(bottom - top) / static_cast<float>(right - left));

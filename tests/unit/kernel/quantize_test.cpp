@@ -21,7 +21,8 @@ double plain_grid(float x, double scale, int64_t zero_point, Scaling scaling) {
 }
 
 int64_t plain_quantize(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax, Scaling scaling) {
-  return static_cast<int64_t>(std::min(std::max(plain_grid(x, scale, zero_point, scaling), static_cast<double>(qmin)), static_cast<double>(qmax)));
+  return static_cast<int64_t>(std::min(std::max(plain_grid(x, scale, zero_point, scaling), static_cast<double>(qmin)),
+                                       static_cast<double>(qmax)));
 }
 
 std::vector<float> data(int64_t n, float range) {
@@ -68,7 +69,8 @@ TEST(Quantize, FollowsTheFormulaForEveryType) {
 TEST(Quantize, SaturatesAtTheEndsOfS32) {
   const std::vector<float> x = {3e9f, -3e9f, INFINITY, -INFINITY, NAN, 2147483520.0f};
   std::vector<int32_t> q(6);
-  quantize_f32(x.data(), 6, {1.0, 0, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()}, q.data());
+  quantize_f32(x.data(), 6, {1.0, 0, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()},
+               q.data());
   const int32_t lo = std::numeric_limits<int32_t>::min(), hi = std::numeric_limits<int32_t>::max();
   EXPECT_EQ(q, (std::vector<int32_t>{hi, lo, hi, lo, 0, 2147483520}));
 }
@@ -95,10 +97,12 @@ TEST(Quantize, TakesAScaleAChannel) {
       std::vector<float> back(x.size()), want_back, fake(x.size());
       std::vector<uint8_t> mask(x.size()), want_mask;
       for (int64_t i = 0; i < 6 * inner; ++i) {
-        const int64_t c = i / inner % 3, v = plain_quantize(at(x, i), at(scales, c), at(zero_points, c), -128, 127, Scaling::kMultiply);
+        const int64_t c = i / inner % 3,
+                      v = plain_quantize(at(x, i), at(scales, c), at(zero_points, c), -128, 127, Scaling::kMultiply);
         want_q.push_back(static_cast<int8_t>(v));
         want_back.push_back(static_cast<float>(v - at(zero_points, c)) * at(scales, c));
-        want_mask.push_back(plain_grid(at(x, i), at(scales, c), at(zero_points, c), Scaling::kMultiply) == static_cast<double>(v));
+        want_mask.push_back(plain_grid(at(x, i), at(scales, c), at(zero_points, c), Scaling::kMultiply) ==
+                            static_cast<double>(v));
       }
       quantize_channels_f32(x.data(), affine, q.data());
       dequantize_channels_f32(q.data(), affine, back.data());

@@ -18,7 +18,9 @@
 namespace qdq::kernel {
 namespace {
 
-void append(std::vector<float>& all, const std::vector<float>& part) { all.insert(all.end(), part.begin(), part.end()); }
+void append(std::vector<float>& all, const std::vector<float>& part) {
+  all.insert(all.end(), part.begin(), part.end());
+}
 
 std::vector<float> convolutions(Random& random) {
   const Conv2d convs[] = {{48, 40, 1, 3, 3, 1, 1, 1, 1, 1, 1},
@@ -30,7 +32,8 @@ std::vector<float> convolutions(Random& random) {
     for (int64_t extent : {7, 20}) {
       const int64_t out = (extent + 2 * c.pad_h - c.kernel_h) / c.stride_h + 1;
       const auto x = random.floats(2 * c.in_channels * extent * extent);
-      const auto w = random.floats(c.out_channels * c.in_channels / c.groups * c.kernel_h * c.kernel_w), bias = random.floats(c.out_channels);
+      const auto w = random.floats(c.out_channels * c.in_channels / c.groups * c.kernel_h * c.kernel_w),
+                 bias = random.floats(c.out_channels);
       std::vector<float> y(static_cast<size_t>(2 * c.out_channels * out * out));
       conv2d_f32(x.data(), 2, extent, extent, pack_conv2d_f32(c, w.data()), bias.data(), out, out, y.data());
       append(all, y);
@@ -82,7 +85,8 @@ void expect_pinned_bits(const char* target) {
   for (int threads : {1, 2}) {
     set_num_threads(threads);
     Random random(11);
-    const uint64_t conv = hash_bits(convolutions(random)), gemm = hash_bits(products(random)), array = hash_bits(arrays(random));
+    const uint64_t conv = hash_bits(convolutions(random)), gemm = hash_bits(products(random)),
+                   array = hash_bits(arrays(random));
     EXPECT_EQ(conv, 0x21b6dd58885c167cull) << std::hex << "conv 0x" << conv << " on " << target;
     EXPECT_EQ(gemm, 0x93c091773760884bull) << std::hex << "gemm 0x" << gemm << " on " << target;
     EXPECT_EQ(array, 0xdbcc13c8b26e2f95ull) << std::hex << "array 0x" << array << " on " << target;

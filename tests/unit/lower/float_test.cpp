@@ -7,7 +7,7 @@
 
 #include "base/parallel.h"
 #include "graph_builder.h"
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 #include "lower/fuse.h"
 #include "lower/lower.h"
 #include "lower/mixed_bf16.h"
@@ -25,11 +25,13 @@ class FloatGraph : public GraphBuilder {
     const Argument::List one{1, 1}, padding{pad, pad};
     const Argument bias = has_bias ? Argument(floats({weight[0]}, -1, 1)) : Argument();
     const float bound = std::sqrt(3.0f / static_cast<float>(weight[1] * weight[2] * weight[3]));
-    return call("torch.ops.aten.conv2d.default", {x, floats(std::move(weight), -bound, bound), bias, one, padding, one, groups});
+    return call("torch.ops.aten.conv2d.default",
+                {x, floats(std::move(weight), -bound, bound), bias, one, padding, one, groups});
   }
   Node* norm(Node* x, int64_t channels, bool trains = false) {
     return call("torch.ops.aten.batch_norm.default",
-                {x, floats({channels}), floats({channels}, -1, 1), floats({channels}, -1, 1), floats({channels}), trains, 0.1, 1e-5, true});
+                {x, floats({channels}), floats({channels}, -1, 1), floats({channels}, -1, 1), floats({channels}),
+                 trains, 0.1, 1e-5, true});
   }
   Node* linear(Node* x, int64_t rows, int64_t columns) {
     const float bound = std::sqrt(3.0f / static_cast<float>(columns));
@@ -41,9 +43,11 @@ class FloatGraph : public GraphBuilder {
 Program residual_network() {
   FloatGraph g;
   Node* stem = g.call("torch.ops.aten.relu_.default", {g.norm(g.conv(g.input({2, 3, 12, 12}), {16, 3, 3, 3}, 1), 16)});
-  Node* pooled = g.call("torch.ops.aten.max_pool2d.default", {stem, Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}});
+  Node* pooled = g.call("torch.ops.aten.max_pool2d.default",
+                        {stem, Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}});
   Node* inner = g.call("torch.ops.aten.relu_.default", {g.norm(g.conv(pooled, {24, 16, 3, 3}, 1), 24)});
-  Node* sum = g.call("torch.ops.aten.add_.Tensor", {g.norm(g.conv(inner, {24, 24, 3, 3}, 1), 24), g.norm(g.conv(pooled, {24, 16, 1, 1}), 24)});
+  Node* sum = g.call("torch.ops.aten.add_.Tensor",
+                     {g.norm(g.conv(inner, {24, 24, 3, 3}, 1), 24), g.norm(g.conv(pooled, {24, 16, 1, 1}), 24)});
   Node* block = g.call("torch.ops.aten.relu_.default", {sum});
   Node* mean = g.call("torch.ops.aten.adaptive_avg_pool2d.default", {block, Argument::List{1, 1}});
   return g.done({g.linear(g.call("torch.ops.aten.flatten.using_ints", {mean, 1}), 10, 24)});
@@ -51,20 +55,20 @@ Program residual_network() {
 
 TEST(Floats, MakeOnePlanOfAResidualNetwork) {
   Program program = residual_network();
-  const Fusion fusion = fuse(program, {.floats = true});
+  const Fusion fusion = fuse_program(program, {.floats = true});
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]),
-              ElementsAre("arrange", "convolution", "max_pool", "convolution", "convolution", "convolution", "average_pool", "linear"));
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("arrange", "convolution", "max_pool", "convolution", "convolution",
+                                                     "convolution", "average_pool", "linear"));
   for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
-  EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);  // x, the plan, its item, the output
+  EXPECT_EQ(program.graph->size(), 4u) << to_text(*program.graph);  // x, the plan, its item, the output
   EXPECT_TRUE(program.attributes.empty());
-  verify(program);
+  verify_program(program);
   EXPECT_LE(difference_from("reference", residual_network(), {1, 3, 12, 12}).relative, 1e-5);
 }
 
 TEST(Floats, StayInTheGraphUnlessAskedFor) {
   Program program = residual_network();
-  EXPECT_TRUE(fuse(program).plans.empty());
+  EXPECT_TRUE(fuse_program(program).plans.empty());
 }
 
 TEST(Floats, ResultsDoNotDependOnThreads) {
@@ -89,18 +93,21 @@ Program mobile_network(const char* activation) {
   Node* gate = g.call("torch.ops.aten.hardsigmoid.default", {g.conv(hidden, {24, 6, 1, 1}, 0, 1, true)});
   Node* narrow = g.norm(g.conv(g.call("torch.ops.aten.mul.Tensor", {gate, deep}), {8, 24, 1, 1}), 8);
   Node* sum = g.call("torch.ops.aten.add.Tensor", {narrow, x});
-  return g.done({g.call("torch.ops.aten.cat.default", {Argument::List{sum, g.conv(sum, {5, 8, 3, 3}, 1, 1, true)}, 1})});
+  return g.done(
+      {g.call("torch.ops.aten.cat.default", {Argument::List{sum, g.conv(sum, {5, 8, 3, 3}, 1, 1, true)}, 1})});
 }
 
 TEST(Floats, TakeActivationsAndBranches) {
-  for (const char* activation : {"torch.ops.aten.relu.default", "torch.ops.aten.hardswish_.default", "torch.ops.aten.silu.default",
-                                 "torch.ops.aten.relu6.default", "torch.ops.aten.gelu.default", "torch.ops.aten.sigmoid.default"}) {
+  for (const char* activation :
+       {"torch.ops.aten.relu.default", "torch.ops.aten.hardswish_.default", "torch.ops.aten.silu.default",
+        "torch.ops.aten.relu6.default", "torch.ops.aten.gelu.default", "torch.ops.aten.sigmoid.default"}) {
     SCOPED_TRACE(activation);
     Program program = mobile_network(activation);
-    const Fusion fusion = fuse(program, {.floats = true});
+    const Fusion fusion = fuse_program(program, {.floats = true});
     ASSERT_EQ(fusion.plans.size(), 1u);
-    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("arrange", "convolution", "convolution", "average_pool", "convolution", "convolution", "mul",
-                                                       "convolution", "convolution", "concat", "dequantize"));
+    EXPECT_THAT(kinds_of(fusion.plans[0]),
+                ElementsAre("arrange", "convolution", "convolution", "average_pool", "convolution", "convolution",
+                            "mul", "convolution", "convolution", "concat", "dequantize"));
     EXPECT_LE(difference_from("reference", mobile_network(activation), {1, 8, 9, 9}).relative, 1e-5);
   }
 }
@@ -110,10 +117,12 @@ Program transformer_block() {
   Node* x = g.input({1, 6, 32});
   Node* n = g.call("torch.ops.aten.sym_size.int", {x, 0});
   Node* qkv = g.call("torch.ops.aten.view.default", {g.linear(x, 96, 32), Argument::List{n, 6, 3, 4, 8}});
-  Node* heads = g.call("torch.ops.aten.unbind.int", {g.call("torch.ops.aten.permute.default", {qkv, Argument::List{2, 0, 3, 1, 4}})});
+  Node* heads = g.call("torch.ops.aten.unbind.int",
+                       {g.call("torch.ops.aten.permute.default", {qkv, Argument::List{2, 0, 3, 1, 4}})});
   std::vector<Argument> operands;
   for (int i = 0; i < 3; ++i) operands.emplace_back(g.call("operator.getitem", {heads, i}));
-  Node* attended = g.call("torch.ops.aten.transpose.int", {g.call("torch.ops.aten.scaled_dot_product_attention.default", operands), 1, 2});
+  Node* attended = g.call("torch.ops.aten.transpose.int",
+                          {g.call("torch.ops.aten.scaled_dot_product_attention.default", operands), 1, 2});
   Node* joined = g.call("torch.ops.aten.reshape.default", {attended, Argument::List{n, 6, 32}});
   Node* sum = g.call("torch.ops.aten.add.Tensor", {x, g.linear(joined, 32, 32)});
   Node* norm = g.call("torch.ops.aten.layer_norm.default", {sum, Argument::List{32}, g.floats({32}), g.floats({32})});
@@ -123,14 +132,16 @@ Program transformer_block() {
 
 TEST(Floats, TakeATransformerBlock) {
   Program program = transformer_block();
-  const Fusion fusion = fuse(program, {.floats = true});
+  const Fusion fusion = fuse_program(program, {.floats = true});
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("linear", "attention", "linear", "layer_norm", "linear", "linear"));
-  EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
+  EXPECT_THAT(kinds_of(fusion.plans[0]),
+              ElementsAre("linear", "attention", "linear", "layer_norm", "linear", "linear"));
+  EXPECT_EQ(program.graph->size(), 4u) << to_text(*program.graph);
   EXPECT_LE(difference_from("reference", transformer_block(), {1, 6, 32}).relative, 1e-5);
 }
 
-// What a recipe left in float between integers: a convolution with its own weights, and one whose weights alone are quantized.
+// What a recipe left in float between integers: a convolution with its own weights, and one whose weights alone are
+// quantized.
 Program mixed_network() {
   FloatGraph g;
   Node* x = g.round(g.input({1, 8, 6, 6}), 0.03, 128);
@@ -142,17 +153,18 @@ Program mixed_network() {
 
 TEST(Floats, TakeWhatStaysFloatBetweenIntegers) {
   Program program = mixed_network();
-  const Fusion fusion = fuse(program, {.floats = true});
+  const Fusion fusion = fuse_program(program, {.floats = true});
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]),
-              ElementsAre("quantize", "convolution", "dequantize", "convolution", "convolution", "max_pool", "dequantize"));
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "dequantize", "convolution",
+                                                     "convolution", "max_pool", "dequantize"));
   if (!fuses_floats()) return;
-  EXPECT_LE(difference_from("reference", mixed_network(), {1, 8, 6, 6}).relative, 0.02);  // one step of 0.02 in the integers may differ
+  // one step of 0.02 in the integers may differ
+  EXPECT_LE(difference_from("reference", mixed_network(), {1, 8, 6, 6}).relative, 0.02);
 }
 
 TEST(MixedBf16, RoundsWhatAutocastRounds) {
   Program program = mixed_network();
-  Fusion fusion = fuse(program, {.floats = true});
+  Fusion fusion = fuse_program(program, {.floats = true});
   Plan& plan = fusion.plans.at(0);
   const std::vector<PlanStep> before = plan.steps;
   const std::vector<size_t> moved = keep_floats_in_bf16(plan);
@@ -168,16 +180,18 @@ TEST(MixedBf16, RoundsWhatAutocastRounds) {
 TEST(MixedBf16, PromotesAndConverts) {
   FloatGraph g;
   Node* x = g.input({1, 32});
-  Node* sum = g.call("torch.ops.aten.add.Tensor", {g.call("torch.ops.aten.mul.Tensor", {g.linear(x, 32, 32), g.linear(x, 32, 32)}), x});
+  Node* sum = g.call("torch.ops.aten.add.Tensor",
+                     {g.call("torch.ops.aten.mul.Tensor", {g.linear(x, 32, 32), g.linear(x, 32, 32)}), x});
   Node* out = g.call("torch.ops.aten.add.Tensor", {g.linear(sum, 32, 32), sum});
   Program program = g.done({out});
-  Fusion fusion = fuse(program, {.floats = true});
+  Fusion fusion = fuse_program(program, {.floats = true});
   Plan& plan = fusion.plans.at(0);
   keep_floats_in_bf16(plan);
   std::vector<std::string> steps;
-  for (const PlanStep& step : plan.steps) steps.push_back(concat(to_string(step.kind), " ", to_string(plan.buffers[step.output].dtype)));
-  EXPECT_THAT(steps, ElementsAre("arrange bfloat16", "linear bfloat16", "linear bfloat16", "mul bfloat16", "arrange float32", "add float32",
-                                 "arrange bfloat16", "linear float32"));
+  for (const PlanStep& step : plan.steps)
+    steps.push_back(concat(to_string(step.kind()), " ", to_string(plan.buffers[step.output].dtype)));
+  EXPECT_THAT(steps, ElementsAre("arrange bfloat16", "linear bfloat16", "linear bfloat16", "mul bfloat16",
+                                 "arrange float32", "add float32", "arrange bfloat16", "linear float32"));
 }
 
 TEST(MixedBf16, IsRefusedWhereNothingComputesIt) {
@@ -191,8 +205,10 @@ TEST(MixedBf16, IsRefusedWhereNothingComputesIt) {
     return std::string("no error");
   };
   EXPECT_EQ(message_of({{"simd"}, true, true}),
-            "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; leave bf16 out for float32");
-  EXPECT_EQ(message_of({{"simd"}, false, true}), "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
+            "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; leave "
+            "bf16 out for float32");
+  EXPECT_EQ(message_of({{"simd"}, false, true}),
+            "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
 }
 
 TEST(Floats, FoldOnlyABatchNormThatAloneReadsTheConvolutionAndDoesNotTrain) {
@@ -201,7 +217,7 @@ TEST(Floats, FoldOnlyABatchNormThatAloneReadsTheConvolutionAndDoesNotTrain) {
   Node* shared = g.conv(x, {8, 8, 1, 1});
   Node* trained = g.norm(g.conv(x, {8, 8, 1, 1}), 8, true);
   Program program = g.done({g.norm(shared, 8), shared, trained});
-  const Fusion fusion = fuse(program, {.floats = true});
+  const Fusion fusion = fuse_program(program, {.floats = true});
   int stayed = 0;
   for (const NodeFate& fate : fusion.fates)
     if (fate.plan < 0) {
@@ -209,7 +225,7 @@ TEST(Floats, FoldOnlyABatchNormThatAloneReadsTheConvolutionAndDoesNotTrain) {
       EXPECT_EQ(fate.target, "torch.ops.aten.batch_norm.default");
     }
   EXPECT_EQ(stayed, 2);
-  verify(program);
+  verify_program(program);
 }
 
 TEST(Floats, FoldBatchNormsWhereConvolutionsRunNodeByNode) {
@@ -217,8 +233,8 @@ TEST(Floats, FoldBatchNormsWhereConvolutionsRunNodeByNode) {
   Node* x = g.input({2, 8, 6, 6});
   Node* relu = g.call("torch.ops.aten.relu_.default", {g.norm(g.conv(x, {12, 8, 3, 3}, 1), 12)});
   Node* shared = g.conv(relu, {12, 1, 3, 3}, 1, 12, true);
-  const Program program =
-      g.done({g.norm(g.conv(shared, {8, 12, 1, 1}, 0, 1, true), 8), g.norm(shared, 12), g.norm(g.conv(x, {8, 8, 1, 1}), 8, true)});
+  const Program program = g.done({g.norm(g.conv(shared, {8, 12, 1, 1}, 0, 1, true), 8), g.norm(shared, 12),
+                                  g.norm(g.conv(x, {8, 8, 1, 1}), 8, true)});
   Session session = lower(program, {{"simd"}});
   int norms = 0, convolutions = 0;
   for (const Session::Placement& placement : session.placements()) {
@@ -234,7 +250,8 @@ TEST(Floats, FoldBatchNormsWhereConvolutionsRunNodeByNode) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i].sizes(), want[i].sizes());
-    for (int64_t e = 0; e < got[i].numel(); ++e) EXPECT_NEAR(got[i].data<float>()[e], want[i].data<float>()[e], 2e-5) << i << ", " << e;
+    for (int64_t e = 0; e < got[i].numel(); ++e)
+      EXPECT_NEAR(got[i].data<float>()[e], want[i].data<float>()[e], 2e-5) << i << ", " << e;
   }
 }
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "base/parallel.h"
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 #include "lower/lower.h"
 #include "graph_builder.h"
 
@@ -24,12 +24,15 @@ Program residual_network(DType dtype) {
   const int low = dtype == DType::kS8 ? -128 : 0, middle = dtype == DType::kS8 ? 0 : 128;
   Node* x = g.round(g.input({2, 3, 12, 12}), 0.03, middle, dtype);
   Node* stem = g.q(g.call("torch.ops.aten.relu_.default", {g.conv(x, {16, 3, 3, 3}, 1)}), 0.02, low, dtype);
-  Node* pooled = g.q(g.call("torch.ops.aten.max_pool2d.default", {g.dq(stem), Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}}),
+  Node* pooled = g.q(g.call("torch.ops.aten.max_pool2d.default",
+                            {g.dq(stem), Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}}),
                      0.02, low, dtype);
-  Node* inner = g.round(g.call("torch.ops.aten.relu_.default", {g.conv(g.dq(pooled), {16, 16, 3, 3}, 1)}), 0.02, low, dtype);
+  Node* inner =
+      g.round(g.call("torch.ops.aten.relu_.default", {g.conv(g.dq(pooled), {16, 16, 3, 3}, 1)}), 0.02, low, dtype);
   Node* sum = g.call("torch.ops.aten.add_.Tensor", {g.conv(inner, {16, 16, 3, 3}, 1), g.dq(pooled)});
   Node* block = g.round(g.call("torch.ops.aten.relu_.default", {sum}), 0.03, low, dtype);
-  Node* mean = g.round(g.call("torch.ops.aten.adaptive_avg_pool2d.default", {block, Argument::List{1, 1}}), 0.03, low, dtype);
+  Node* mean =
+      g.round(g.call("torch.ops.aten.adaptive_avg_pool2d.default", {block, Argument::List{1, 1}}), 0.03, low, dtype);
   Node* flat = g.round(g.call("torch.ops.aten.flatten.using_ints", {mean, 1}), 0.03, low, dtype);
   flat = g.call("torch.ops.aten.dropout_.default", {flat, 0.2, false});
   Node* logits = g.call("torch.ops.aten.linear.default", {flat, g.weight({10, 16})});
@@ -39,20 +42,21 @@ Program residual_network(DType dtype) {
 TEST(Fuse, MakesOnePlanOfAResidualNetwork) {
   for (const DType dtype : {DType::kU8, DType::kS8}) {
     Program program = residual_network(dtype);
-    const Fusion fusion = fuse(program);
+    const Fusion fusion = fuse_program(program);
     ASSERT_EQ(fusion.plans.size(), 1u);
-    EXPECT_THAT(kinds_of(fusion.plans[0]),
-                ElementsAre("quantize", "convolution", "max_pool", "convolution", "convolution", "average_pool", "linear", "dequantize"));
+    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "max_pool", "convolution",
+                                                       "convolution", "average_pool", "linear", "dequantize"));
     for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
     // x, the plan, its item, the output
-    EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
+    EXPECT_EQ(program.graph->size(), 4u) << to_text(*program.graph);
     EXPECT_TRUE(program.attributes.empty());
-    verify(program);
+    verify_program(program);
   }
 }
 
 TEST(Fuse, KeepsTheNumbersOfAResidualNetwork) {
-  for (const DType dtype : {DType::kU8, DType::kS8}) EXPECT_LE(difference_from("simd", residual_network(dtype), {1, 3, 12, 12}).largest, 0.0501);
+  for (const DType dtype : {DType::kU8, DType::kS8})
+    EXPECT_LE(difference_from("simd", residual_network(dtype), {1, 3, 12, 12}).largest, 0.0501);
 }
 
 TEST(Fuse, ResultsDoNotDependOnThreads) {
@@ -71,7 +75,8 @@ Program excitation_network() {
   GraphBuilder g;
   Node* x = g.round(g.input({1, 8, 6, 6}), 0.03, 128);
   Node* wide = g.call("torch.ops.aten.silu_.default", {g.conv(x, {24, 8, 1, 1})});
-  Node* squeezed = g.round(g.call("torch.ops.aten.mean.dim", {g.round(wide, 0.02, 12), Argument::List{2, 3}, true}), 0.02, 12);
+  Node* squeezed =
+      g.round(g.call("torch.ops.aten.mean.dim", {g.round(wide, 0.02, 12), Argument::List{2, 3}, true}), 0.02, 12);
   Node* hidden = g.round(g.call("torch.ops.aten.relu.default", {g.conv(squeezed, {6, 24, 1, 1})}), 0.02, 0);
   Node* gate = g.call("torch.ops.aten.sigmoid.default", {g.conv(hidden, {24, 6, 1, 1})});
   Node* scaled = g.round(g.call("torch.ops.aten.mul.Tensor", {gate, wide}), 0.02, 10);
@@ -80,10 +85,10 @@ Program excitation_network() {
 
 TEST(Fuse, TakesSqueezeAndExcitation) {
   Program program = excitation_network();
-  const Fusion fusion = fuse(program);
+  const Fusion fusion = fuse_program(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]),
-              ElementsAre("quantize", "convolution", "average_pool", "convolution", "convolution", "mul", "convolution", "dequantize"));
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "average_pool", "convolution",
+                                                     "convolution", "mul", "convolution", "dequantize"));
   EXPECT_LE(difference_from("simd", excitation_network(), {1, 8, 6, 6}).largest, 0.0301);
 }
 
@@ -101,13 +106,15 @@ Program branched_network() {
 
 TEST(Fuse, TakesBranches) {
   Program program = branched_network();
-  const Fusion fusion = fuse(program);
+  const Fusion fusion = fuse_program(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "convolution", "map", "add", "concat", "dequantize"));
+  EXPECT_THAT(kinds_of(fusion.plans[0]),
+              ElementsAre("quantize", "convolution", "convolution", "map", "add", "concat", "dequantize"));
   EXPECT_LE(difference_from("simd", branched_network(), {1, 8, 6, 6}).largest, 0.0401);
 }
 
-// A transformer block as the X86 recipe leaves it: linear layers on integers, attention and normalization in float, residual sums.
+// A transformer block as the X86 recipe leaves it: linear layers on integers, attention and normalization in float,
+// residual sums.
 Program transformer_block() {
   GraphBuilder g;
   Node* x = g.input({1, 6, 32});
@@ -115,11 +122,14 @@ Program transformer_block() {
     return g.call("torch.ops.aten.linear.default", {value, g.weight({rows, columns})});
   };
   Node* n = g.call("torch.ops.aten.sym_size.int", {x, 0});
-  Node* qkv = g.call("torch.ops.aten.view.default", {linear(g.round(x, 0.03, 128), 96, 32), Argument::List{n, 6, 3, 4, 8}});
-  Node* heads = g.call("torch.ops.aten.unbind.int", {g.call("torch.ops.aten.permute.default", {qkv, Argument::List{2, 0, 3, 1, 4}})});
+  Node* qkv =
+      g.call("torch.ops.aten.view.default", {linear(g.round(x, 0.03, 128), 96, 32), Argument::List{n, 6, 3, 4, 8}});
+  Node* heads = g.call("torch.ops.aten.unbind.int",
+                       {g.call("torch.ops.aten.permute.default", {qkv, Argument::List{2, 0, 3, 1, 4}})});
   std::vector<Argument> operands;
   for (int i = 0; i < 3; ++i) operands.emplace_back(g.call("operator.getitem", {heads, i}));
-  Node* attended = g.call("torch.ops.aten.transpose.int", {g.call("torch.ops.aten.scaled_dot_product_attention.default", operands), 1, 2});
+  Node* attended = g.call("torch.ops.aten.transpose.int",
+                          {g.call("torch.ops.aten.scaled_dot_product_attention.default", operands), 1, 2});
   Node* joined = g.call("torch.ops.aten.reshape.default", {attended, Argument::List{n, 6, 32}});
   Node* sum = g.call("torch.ops.aten.add.Tensor", {x, linear(g.round(joined, 0.03, 128), 32, 32)});
   Node* norm = g.call("torch.ops.aten.layer_norm.default", {sum, Argument::List{32}, g.floats({32}), g.floats({32})});
@@ -130,27 +140,32 @@ Program transformer_block() {
 
 TEST(Fuse, TakesATransformerBlock) {
   Program program = transformer_block();
-  const Fusion fusion = fuse(program);
+  const Fusion fusion = fuse_program(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]),
-              ElementsAre("quantize", "linear", "attention", "quantize", "linear", "layer_norm", "quantize", "linear", "linear", "arrange"));
-  EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "linear", "attention", "quantize", "linear",
+                                                     "layer_norm", "quantize", "linear", "linear", "arrange"));
+  EXPECT_EQ(program.graph->size(), 4u) << to_text(*program.graph);
   EXPECT_LE(difference_from("simd", transformer_block(), {1, 6, 32}).largest, 0.06);  // what one step inside can move
 }
 
-// Two linear layers whose inputs are quantized by their own range in every run, the first perhaps behind a static quantizer.
+// Two linear layers whose inputs are quantized by their own range in every run, the first perhaps behind a static
+// quantizer.
 Program dynamic_network(DType dtype, bool is_static_before = false) {
   GraphBuilder g;
   Node* x = g.input({1, 6, 32});
   if (is_static_before) x = g.round(x, 0.03, 128);
   const auto rounded = [&](Node* value) {
     const int low = static_cast<int>(min_of(dtype)), high = static_cast<int>(max_of(dtype));
-    Node* chosen = g.call("torch.ops.quantized_decomposed.choose_qparams.tensor", {value, low, high, 0.000244140625, dtype});
+    Node* chosen =
+        g.call("torch.ops.quantized_decomposed.choose_qparams.tensor", {value, low, high, 0.000244140625, dtype});
     Node *scale = g.call("operator.getitem", {chosen, 0}), *zero_point = g.call("operator.getitem", {chosen, 1});
-    Node* integers = g.call("torch.ops.quantized_decomposed.quantize_per_tensor.tensor", {value, scale, zero_point, low, high, dtype});
-    return g.call("torch.ops.quantized_decomposed.dequantize_per_tensor.tensor", {integers, scale, zero_point, low, high, dtype});
+    Node* integers = g.call("torch.ops.quantized_decomposed.quantize_per_tensor.tensor",
+                            {value, scale, zero_point, low, high, dtype});
+    return g.call("torch.ops.quantized_decomposed.dequantize_per_tensor.tensor",
+                  {integers, scale, zero_point, low, high, dtype});
   };
-  Node* hidden = g.call("torch.ops.aten.relu.default", {g.call("torch.ops.aten.linear.default", {rounded(x), g.weight({64, 32})})});
+  Node* hidden = g.call("torch.ops.aten.relu.default",
+                        {g.call("torch.ops.aten.linear.default", {rounded(x), g.weight({64, 32})})});
   Node* out = g.call("torch.ops.aten.linear.default", {rounded(hidden), g.weight({32, 64})});
   return g.done({g.call("torch.ops.aten.add.Tensor", {out, x})});
 }
@@ -158,13 +173,13 @@ Program dynamic_network(DType dtype, bool is_static_before = false) {
 TEST(Fuse, TakesDynamicLinearLayers) {
   for (const DType dtype : {DType::kU8, DType::kS8}) {
     Program program = dynamic_network(dtype);
-    const Fusion fusion = fuse(program);
+    const Fusion fusion = fuse_program(program);
     ASSERT_EQ(fusion.plans.size(), 1u);
     EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("dynamic_linear", "dynamic_linear"));
     for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
-    EXPECT_EQ(program.graph->size(), 4u) << print(*program.graph);
+    EXPECT_EQ(program.graph->size(), 4u) << to_text(*program.graph);
     program = dynamic_network(dtype);
-    EXPECT_TRUE(fuse(program, {.dynamic = false}).plans.empty());
+    EXPECT_TRUE(fuse_program(program, {.dynamic = false}).plans.empty());
     // One step of the hidden values can move the outputs so far.
     EXPECT_LE(difference_from("simd", dynamic_network(dtype), {1, 6, 32}).largest, 0.05);
     EXPECT_LE(difference_from("simd", dynamic_network(dtype, true), {1, 6, 32}).largest, 0.05);
@@ -184,9 +199,10 @@ TEST(Fuse, LetsPoolsRound) {
     return is_read_twice ? g.done({out, g.conv(rounded, {8, 24, 1, 1})}) : g.done({out});
   };
   Program program = build(false);
-  const Fusion fusion = fuse(program);
+  const Fusion fusion = fuse_program(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
-  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "average_pool", "convolution", "mul", "dequantize"));
+  EXPECT_THAT(kinds_of(fusion.plans[0]),
+              ElementsAre("quantize", "convolution", "average_pool", "convolution", "mul", "dequantize"));
   for (const NodeFate& fate : fusion.fates) {
     EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
     EXPECT_TRUE(fate.target != "torch.ops.aten.mean.dim" || fate.step == 2);
@@ -194,7 +210,7 @@ TEST(Fuse, LetsPoolsRound) {
   }
   EXPECT_LE(difference_from("simd", build(false), {2, 8, 9, 9}).largest, 0.0201);
   program = build(true);
-  EXPECT_EQ(kinds_of(fuse(program).plans.at(0)).at(2), "quantize");
+  EXPECT_EQ(kinds_of(fuse_program(program).plans.at(0)).at(2), "quantize");
 }
 
 // The feed-forward layers of a transformer as they are exported in evaluation mode.
@@ -203,22 +219,25 @@ TEST(Fuse, LooksThroughIdleDropouts) {
     GraphBuilder g;
     const auto dropout = [&](Node* x) { return g.call("torch.ops.aten.dropout.default", {x, 0.1, false}); };
     Node* x = g.input({1, 6, 32});
-    Node* hidden = g.call("torch.ops.aten.gelu.default", {g.call("torch.ops.aten.linear.default", {g.round(x, 0.03, 128), g.weight({64, 32})})});
+    Node* hidden = g.call("torch.ops.aten.gelu.default",
+                          {g.call("torch.ops.aten.linear.default", {g.round(x, 0.03, 128), g.weight({64, 32})})});
     Node* out = g.call("torch.ops.aten.linear.default", {g.round(dropout(hidden), 0.02, 30), g.weight({32, 64})});
     return g.done({g.call("torch.ops.aten.add.Tensor", {x, dropout(out)})});
   };
   Program program = build();
-  const Fusion fusion = fuse(program);
+  const Fusion fusion = fuse_program(program);
   ASSERT_EQ(fusion.plans.size(), 1u);
   EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "linear", "linear"));
   for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
-  EXPECT_LE(difference_from("simd", build(), {1, 6, 32}).largest, 0.05);  // one step of the hidden values can move the outputs so far
+  // one step of the hidden values can move the outputs so far
+  EXPECT_LE(difference_from("simd", build(), {1, 6, 32}).largest, 0.05);
 }
 
 // One convolution whose input holds integers up to qmax.
 Program one_convolution(int qmax) {
   GraphBuilder g;
-  Node* q = g.call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {g.input({1, 16, 6, 6}), 0.03, 40, 0, qmax, DType::kU8});
+  Node* q = g.call("torch.ops.quantized_decomposed.quantize_per_tensor.default",
+                   {g.input({1, 16, 6, 6}), 0.03, 40, 0, qmax, DType::kU8});
   return g.done({g.conv(g.dq(q), {8, 16, 3, 3}, 1)});
 }
 
@@ -252,10 +271,10 @@ TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {
     return g.done({g.round(g.call("torch.ops.aten.add.Tensor", {b, a}), 0.05, 128)});
   };
   Program program = build();
-  const Fusion fusion = fuse(program);
+  const Fusion fusion = fuse_program(program);
   ASSERT_EQ(fusion.plans.size(), 2u);
   EXPECT_THAT(kinds_of(fusion.plans[1]), ElementsAre("quantize", "convolution", "dequantize"));
-  verify(program);
+  verify_program(program);
   int stayed = 0;
   for (const NodeFate& fate : fusion.fates) {
     if (fate.plan >= 0) continue;
@@ -271,9 +290,9 @@ TEST(Fuse, LeavesFloatGraphsAlone) {
   GraphBuilder g;
   Node* x = g.input({1, 8});
   Program program = g.done({g.call("torch.ops.aten.relu.default", {x})});
-  const std::string before = print(*program.graph);
-  EXPECT_TRUE(fuse(program).plans.empty());
-  EXPECT_EQ(print(*program.graph), before);
+  const std::string before = to_text(*program.graph);
+  EXPECT_TRUE(fuse_program(program).plans.empty());
+  EXPECT_EQ(to_text(*program.graph), before);
 }
 
 TEST(Fuse, LeavesGraphsAloneThatWriteToSharedValues) {
@@ -282,7 +301,7 @@ TEST(Fuse, LeavesGraphsAloneThatWriteToSharedValues) {
   Node* a = g.conv(x, {8, 8, 1, 1});
   Node* b = g.call("torch.ops.aten.relu_.default", {a});
   Program program = g.done({g.round(b, 0.03, 0), g.round(a, 0.03, 0)});
-  const Fusion fusion = fuse(program);
+  const Fusion fusion = fuse_program(program);
   EXPECT_TRUE(fusion.plans.empty());
   ASSERT_FALSE(fusion.fates.empty());
   EXPECT_THAT(fusion.fates[0].refusal, HasSubstr("the graph writes to a value that others may read, in node relu_"));
@@ -292,7 +311,8 @@ TEST(Fuse, AConvolutionMayBeItsOwnResidual) {
   const auto build = [] {
     GraphBuilder g;
     Node* first = g.q(g.conv(g.round(g.input({1, 8, 6, 6}), 0.03, 128), {8, 8, 1, 1}), 0.03, 128);
-    return g.done({g.round(g.call("torch.ops.aten.add.Tensor", {g.conv(g.dq(first), {8, 8, 3, 3}, 1), g.dq(first)}), 0.05, 128)});
+    return g.done(
+        {g.round(g.call("torch.ops.aten.add.Tensor", {g.conv(g.dq(first), {8, 8, 3, 3}, 1), g.dq(first)}), 0.05, 128)});
   };
   EXPECT_LE(difference_from("simd", build(), {1, 8, 6, 6}).largest, 0.0501);
 }
@@ -317,7 +337,8 @@ TEST(Lower, SaysWhoRunsEveryNode) {
   double total = 0;
   for (const Session::Timing& timing : timings) total += timing.seconds;
   EXPECT_GT(total, 0);
-  for (const Session::Placement& placement : lower(program, {{}, false}).placements()) EXPECT_TRUE(placement.step.empty());
+  for (const Session::Placement& placement : lower(program, {{}, false}).placements())
+    EXPECT_TRUE(placement.step.empty());
 }
 
 // Shapes come from a file, which may say anything of tensors that it does not fit.

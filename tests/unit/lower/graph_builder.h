@@ -27,19 +27,24 @@ class GraphBuilder {
     return node;
   }
   Node* q(Node* x, double scale, int zero_point, DType dtype = DType::kU8) {
-    return call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {x, scale, zero_point, int(min_of(dtype)), int(max_of(dtype)), dtype});
+    return call("torch.ops.quantized_decomposed.quantize_per_tensor.default",
+                {x, scale, zero_point, int(min_of(dtype)), int(max_of(dtype)), dtype});
   }
   Node* dq(Node* q) {
     std::vector<Argument> args = q->args();
     args[0] = q;
     return call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", std::move(args));
   }
-  Node* round(Node* x, double scale, int zero_point, DType dtype = DType::kU8) { return dq(q(x, scale, zero_point, dtype)); }
+  Node* round(Node* x, double scale, int zero_point, DType dtype = DType::kU8) {
+    return dq(q(x, scale, zero_point, dtype));
+  }
   Node* weight(Shape sizes) {
     Tensor values = Tensor::empty(sizes, DType::kS8), scales = Tensor::empty({sizes[0]}, DType::kF32);
     const float depth = static_cast<float>(values.numel() / sizes[0]);
-    for (int8_t& w : values.span<int8_t>()) w = static_cast<int8_t>(std::uniform_int_distribution<int>(-127, 127)(random_));
-    for (float& s : scales.span<float>()) s = std::uniform_real_distribution<float>(0.5f, 1.5f)(random_) / std::sqrt(depth) / 64.0f;
+    for (int8_t& w : values.span<int8_t>())
+      w = static_cast<int8_t>(std::uniform_int_distribution<int>(-127, 127)(random_));
+    for (float& s : scales.span<float>())
+      s = std::uniform_real_distribution<float>(0.5f, 1.5f)(random_) / std::sqrt(depth) / 64.0f;
     Node* zero_points = constant(Tensor::empty({sizes[0]}, DType::kS64));
     return call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
                 {constant(values), constant(scales), zero_points, 0, -127, 127, DType::kS8});
@@ -56,7 +61,9 @@ class GraphBuilder {
     Node* w = weight(std::move(weight_sizes));
     return call("torch.ops.aten.conv2d.default", {x, w, constant(bias), one, padding, one, groups});
   }
-  Node* call(std::string target, std::vector<Argument> args) { return graph().call(std::move(target), std::move(args)); }
+  Node* call(std::string target, std::vector<Argument> args) {
+    return graph().call(std::move(target), std::move(args));
+  }
   Program done(std::vector<Node*> outputs) {
     Argument::List list(outputs.begin(), outputs.end());
     graph().create(Node::Op::kOutput, "output", {Argument(std::move(list))});
@@ -86,8 +93,8 @@ inline Tensor random_tensor(const Shape& sizes, unsigned seed) {
   return out;
 }
 
-// How far a lowered program is from the same run node by node on `backend`, over some batch sizes of an input of these sizes. A lowered
-// session must give the same bits when it runs again.
+// How far a lowered program is from the same run node by node on `backend`, over some batch sizes of an input of these
+// sizes. A lowered session must give the same bits when it runs again.
 struct Difference {
   double largest = 0;
   double relative = 0;  // to the largest value of the same output
@@ -119,7 +126,7 @@ inline Difference difference_from(const char* backend, const Program& program, S
 // What the steps of a plan do, in order.
 inline std::vector<std::string> kinds_of(const Plan& plan) {
   std::vector<std::string> kinds;
-  for (const PlanStep& step : plan.steps) kinds.emplace_back(to_string(step.kind));
+  for (const PlanStep& step : plan.steps) kinds.emplace_back(to_string(step.kind()));
   return kinds;
 }
 

@@ -1,4 +1,5 @@
 #include "lower/lower.h"
+#include "op/op.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,8 @@ Program quantized_linear() {
   zero_point->meta.val.value = TensorMeta{DType::kS64, {3}, {}, false};
   Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
   x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 4}, {}, false};
-  Node* dequantized = graph.call("torch.ops.quantized_decomposed.dequantize_per_channel.default", {w, scale, zero_point, 0, -127, 127, DType::kS8});
+  Node* dequantized = graph.call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
+                                 {w, scale, zero_point, 0, -127, 127, DType::kS8});
   Node* linear = graph.call("torch.ops.aten.linear.default", {x, dequantized}, {}, "linear");
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{linear})});
   infer_shapes(program);
@@ -34,7 +36,8 @@ Program quantized_linear() {
 TEST(Lower, ComputesConstantsOnce) {
   const Program program = quantized_linear();
   Session session = lower(program);
-  for (const Node* node : session.program().graph->nodes()) EXPECT_FALSE(node->is("torch.ops.quantized_decomposed.dequantize_per_channel.default"));
+  for (const Node* node : session.program().graph->nodes())
+    EXPECT_FALSE(node->is("torch.ops.quantized_decomposed.dequantize_per_channel.default"));
   EXPECT_EQ(session.program().find_attribute("weight"), nullptr);
   EXPECT_NE(program.find_attribute("weight"), nullptr);  // the program given is left alone
   const Tensor x = Tensor::of<float>({2, 4}, {1, 2, 3, 4, -1, 0, 1, 0});

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "exec/interpreter.h"
 #include "lower/lower.h"
 
 namespace qdq {
@@ -52,7 +53,7 @@ void expect_same(Program program, Node* result, const Tensor& x, const std::stri
 class OneDnn : public testing::Test {
  protected:
   void SetUp() override {
-    if (make_onednn_backend() == nullptr) GTEST_SKIP() << "this build has no oneDNN";
+    if (make_onednn_ops() == nullptr) GTEST_SKIP() << "this build has no oneDNN";
   }
 };
 
@@ -62,11 +63,19 @@ TEST_F(OneDnn, Convolutions) {
     int64_t stride, padding, dilation, groups;
   };
   const Case cases[] = {
-      {{2, 3, 17, 15}, {8, 3, 3, 3}, 1, 1, 1, 1},    {{2, 8, 9, 9}, {12, 8, 1, 1}, 1, 0, 1, 1},   // a primitive; the BLAS, pointwise
-      {{3, 500, 5, 7}, {10, 500, 1, 1}, 1, 0, 1, 1}, {{2, 8, 6, 6}, {6, 4, 1, 1}, 1, 0, 1, 2},    // the BLAS: deep, in groups
-      {{1, 3, 20, 21}, {4, 3, 3, 3}, 2, 1, 1, 1},    {{1, 2, 12, 10}, {5, 2, 3, 2}, 1, 2, 2, 1},  // the BLAS through im2col
-      {{1, 6, 9, 9}, {6, 1, 3, 3}, 1, 1, 1, 6},      {{16, 4, 5, 5}, {4, 4, 1, 1}, 1, 0, 1, 1},   // primitives again
-      {{2, 4, 6, 6}, {3, 4, 1, 1}, 1, 1, 1, 1},                                                   // pointwise with padding
+      // a primitive; the BLAS, pointwise
+      {{2, 3, 17, 15}, {8, 3, 3, 3}, 1, 1, 1, 1},
+      {{2, 8, 9, 9}, {12, 8, 1, 1}, 1, 0, 1, 1},
+      // the BLAS: deep, in groups
+      {{3, 500, 5, 7}, {10, 500, 1, 1}, 1, 0, 1, 1},
+      {{2, 8, 6, 6}, {6, 4, 1, 1}, 1, 0, 1, 2},
+      // the BLAS through im2col
+      {{1, 3, 20, 21}, {4, 3, 3, 3}, 2, 1, 1, 1},
+      {{1, 2, 12, 10}, {5, 2, 3, 2}, 1, 2, 2, 1},
+      {{1, 6, 9, 9}, {6, 1, 3, 3}, 1, 1, 1, 6},
+      {{16, 4, 5, 5}, {4, 4, 1, 1}, 1, 0, 1, 1},  // primitives again
+      // pointwise with padding
+      {{2, 4, 6, 6}, {3, 4, 1, 1}, 1, 1, 1, 1},
   };
   for (const Case& one : cases)
     for (const bool bias : {true, false}) {
@@ -75,11 +84,12 @@ TEST_F(OneDnn, Convolutions) {
       Node* weight = attribute(program, "weight", waves(one.weight, 0.7f));
       const Argument shift = bias ? Argument(attribute(program, "bias", waves({one.weight[0]}, 1.3f))) : Argument();
       const auto pair = [](int64_t value) { return Argument(Argument::List{value, value}); };
-      Node* conv = program.graph->call("torch.ops.aten.conv2d.default",
-                                       {x, weight, shift, pair(one.stride), pair(one.padding), pair(one.dilation), one.groups});
-      expect_same(
-          std::move(program), conv, waves(one.x, 0.37f),
-          concat("weight ", one.weight[0], ", ", one.weight[1], ", ", one.weight[2], " of ", one.x[0], ", ", one.x[1], bias ? " with bias" : ""));
+      Node* conv =
+          program.graph->call("torch.ops.aten.conv2d.default",
+                              {x, weight, shift, pair(one.stride), pair(one.padding), pair(one.dilation), one.groups});
+      expect_same(std::move(program), conv, waves(one.x, 0.37f),
+                  concat("weight ", one.weight[0], ", ", one.weight[1], ", ", one.weight[2], " of ", one.x[0], ", ",
+                         one.x[1], bias ? " with bias" : ""));
     }
 }
 
@@ -105,7 +115,7 @@ TEST_F(OneDnn, RefusesNumbersThatDoNotFit) {
     Node* node = program.graph->call(one.target, std::move(args));
     node->meta.val.value = TensorMeta{DType::kF32, {2, 5, 20, 20}, {}, false};
     program.graph->create(Node::Op::kOutput, "output", {Argument(List{node})});
-    const std::unique_ptr<Backend> onednn = make_onednn_backend();
+    const std::unique_ptr<OpBackend> onednn = make_onednn_ops();
     Interpreter fast(program, {onednn.get()});
     EXPECT_EQ(fast.placements().at(0).backend, "onednn") << one.target;
     EXPECT_THROW(fast.run({{waves({2, 3, 20, 20}, 0.37f)}}), Error) << one.target;
@@ -120,7 +130,8 @@ TEST_F(OneDnn, LinearLayers) {
       Node* weight = attribute(program, "weight", waves({6, sizes.back()}, 0.7f));
       const Argument shift = bias ? Argument(attribute(program, "bias", waves({6}, 1.3f))) : Argument();
       Node* linear = program.graph->call("torch.ops.aten.linear.default", {x, weight, shift});
-      expect_same(std::move(program), linear, waves(sizes, 0.37f), concat("depth ", sizes.back(), bias ? " with bias" : ""));
+      expect_same(std::move(program), linear, waves(sizes, 0.37f),
+                  concat("depth ", sizes.back(), bias ? " with bias" : ""));
     }
 }
 

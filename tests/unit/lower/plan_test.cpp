@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 
 namespace qdq {
 namespace {
@@ -25,20 +25,20 @@ Plan diamond() {
   Plan plan;
   const SymShape sizes{SymInt::symbol("s0"), 100};
   for (const char* name : {"x", "a", "a2", "b", "y"}) plan.buffers.push_back(u8_buffer(name, sizes));
-  plan.buffers[0].place = PlanBuffer::Place::kInput;
-  plan.buffers[4].place = PlanBuffer::Place::kOutput;
-  const auto step = [&](PlanStep::Kind kind, std::vector<size_t> inputs, size_t output, int in_place) {
+  plan.buffers[0].location = PlanBuffer::Location::kInput;
+  plan.buffers[4].location = PlanBuffer::Location::kOutput;
+  const auto step = [&](PlanStep::Form form, std::vector<size_t> inputs, size_t output, int in_place) {
     PlanStep one;
-    one.kind = kind;
+    one.form = std::move(form);
     one.inputs = std::move(inputs);
     one.output = output;
     one.in_place_input = in_place;
     plan.steps.push_back(one);
   };
-  step(PlanStep::Kind::kCopy, {0}, 1, 0);
-  step(PlanStep::Kind::kCopy, {0}, 2, 0);
-  step(PlanStep::Kind::kAdd, {1, 2}, 3, 0);
-  step(PlanStep::Kind::kCopy, {3}, 4, 0);
+  step(PlanStep::Copy{}, {0}, 1, 0);
+  step(PlanStep::Copy{}, {0}, 2, 0);
+  step(PlanStep::Add{}, {1, 2}, 3, 0);
+  step(PlanStep::Copy{}, {3}, 4, 0);
   return plan;
 }
 
@@ -61,11 +61,37 @@ TEST(Plan, NamesTheBufferWhoseSizeIsUnknown) {
   }
 }
 
+TEST(Plan, KindsNameTheFormsInTheirOrder) {
+  const std::vector<std::pair<PlanStep::Form, std::string>> forms = {
+      {PlanStep::Quantize{}, "quantize"},
+      {PlanStep::Dequantize{}, "dequantize"},
+      {PlanStep::Convolution{}, "convolution"},
+      {PlanStep::Linear{}, "linear"},
+      {PlanStep::DynamicLinear{}, "dynamic_linear"},
+      {PlanStep::MaxPool{}, "max_pool"},
+      {PlanStep::AveragePool{}, "average_pool"},
+      {PlanStep::Add{}, "add"},
+      {PlanStep::Mul{}, "mul"},
+      {PlanStep::Concat{}, "concat"},
+      {PlanStep::Map{}, "map"},
+      {PlanStep::Copy{}, "copy"},
+      {PlanStep::Arrange{}, "arrange"},
+      {PlanStep::LayerNorm{}, "layer_norm"},
+      {PlanStep::Attention{}, "attention"},
+  };
+  EXPECT_EQ(forms.size(), std::variant_size_v<PlanStep::Form>);
+  for (const auto& [form, name] : forms) {
+    PlanStep step;
+    step.form = form;
+    EXPECT_EQ(to_string(step.kind()), name);
+  }
+}
+
 TEST(Plan, FoldsClampsIntoTheQuantizedRange) {
   Plan plan;
   plan.buffers = {u8_buffer("a", {4}, {0.5, 10}), u8_buffer("b", {4}, {0.25, 0}), u8_buffer("y", {4}, {0.125, 3})};
   PlanStep add;
-  add.kind = PlanStep::Kind::kAdd;
+  add.form = PlanStep::Add{};
   add.inputs = {0, 1};
   add.output = 2;
   add.activation = {Activation::Kind::kClamp, 0, 6, 0};

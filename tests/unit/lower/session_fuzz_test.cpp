@@ -1,5 +1,6 @@
-// Runs int8 and float programs with something in them changed: a short fuzzing, the same every time. A session gives outputs or refuses, fused or node
-// by node; that it reads nothing it must not is seen where the sanitizers are. QDQ_FUZZ_SEED and QDQ_FUZZ_ROUNDS make it another or a longer one.
+// Runs int8 and float programs with something in them changed: a short fuzzing, the same every time. A session gives
+// outputs or refuses, fused or node by node; that it reads nothing it must not is seen where the sanitizers are.
+// QDQ_FUZZ_SEED and QDQ_FUZZ_ROUNDS make it another or a longer one.
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
@@ -15,8 +16,10 @@ Program network() {
   using List = Argument::List;
   Node* x = g.round(g.input({2, 3, 12, 12}), 0.03, 128);
   Node* stem = g.round(g.call("torch.ops.aten.relu.default", {g.conv(x, {16, 3, 3, 3}, 1)}), 0.02, 0);
-  Node* pooled = g.round(g.call("torch.ops.aten.max_pool2d.default", {stem, List{3, 3}, List{2, 2}, List{1, 1}}), 0.02, 0);
-  Node* depthwise = g.round(g.call("torch.ops.aten.hardtanh.default", {g.conv(pooled, {16, 1, 3, 3}, 1, 16), 0.0, 6.0}), 0.02, 0);
+  Node* pooled =
+      g.round(g.call("torch.ops.aten.max_pool2d.default", {stem, List{3, 3}, List{2, 2}, List{1, 1}}), 0.02, 0);
+  Node* depthwise =
+      g.round(g.call("torch.ops.aten.hardtanh.default", {g.conv(pooled, {16, 1, 3, 3}, 1, 16), 0.0, 6.0}), 0.02, 0);
   Node* sum = g.round(g.call("torch.ops.aten.add.Tensor", {g.conv(depthwise, {16, 16, 1, 1}), pooled}), 0.03, 0);
   Node* both = g.round(g.call("torch.ops.aten.cat.default", {List{sum, pooled}, 1}), 0.03, 0);
   Node* mean = g.round(g.call("torch.ops.aten.adaptive_avg_pool2d.default", {both, List{1, 1}}), 0.03, 0);
@@ -31,9 +34,11 @@ Program float_network() {
   const List one{1, 1};
   const auto normal = [&](Node* x, Shape weight, int64_t groups) {
     const int64_t channels = weight[0];
-    Node* conv = g.call("torch.ops.aten.conv2d.default", {x, g.floats(std::move(weight)), g.floats({channels}), one, one, one, groups});
+    Node* conv = g.call("torch.ops.aten.conv2d.default",
+                        {x, g.floats(std::move(weight)), g.floats({channels}), one, one, one, groups});
     Node* norm = g.call("torch.ops.aten.batch_norm.default",
-                        {conv, g.floats({channels}), g.floats({channels}), g.floats({channels}), g.floats({channels}), false, 0.1, 1e-5, true});
+                        {conv, g.floats({channels}), g.floats({channels}), g.floats({channels}), g.floats({channels}),
+                         false, 0.1, 1e-5, true});
     return g.call("torch.ops.aten.relu_.default", {norm});
   };
   Node* stem = normal(g.input({2, 3, 12, 12}), {16, 3, 3, 3}, 1);
@@ -53,7 +58,8 @@ Argument changed(const Argument& argument, const std::vector<Node*>& nodes, Rand
     return list;
   }
   if (argument.is_node()) return nodes[random.below(nodes.size())];
-  if (argument.is<double>()) return random.below(2) ? static_cast<double>(kNumbers[random.below(std::size(kNumbers))]) : 1e-30;
+  if (argument.is<double>())
+    return random.below(2) ? static_cast<double>(kNumbers[random.below(std::size(kNumbers))]) : 1e-30;
   return kNumbers[random.below(std::size(kNumbers))];
 }
 
@@ -93,7 +99,8 @@ TEST(FuzzSession, RunsOrRefusesChangedPrograms) {
         lower(program.clone(), options).run({{x}});
         ++ran;
       } catch (const Error& error) {
-        EXPECT_NE(error.code, ErrorCode::kInternal) << "QDQ_FUZZ_SEED=" << seed << ", round " << round << ": " << error.what();
+        EXPECT_NE(error.code, ErrorCode::kInternal)
+            << "QDQ_FUZZ_SEED=" << seed << ", round " << round << ": " << error.what();
         ++refused;
       }
     }

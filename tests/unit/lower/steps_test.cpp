@@ -8,16 +8,18 @@
 #include <random>
 
 #include "base/parallel.h"
-#include "lower/backend.h"
+#include "lower/step_backend.h"
 
 namespace qdq {
 namespace {
 
 using Kind = PlanStep::Kind;
+using Step = PlanStep;
 using Act = Activation::Kind;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-const Activation kNone{}, kRelu{Act::kClamp, 0, kInf, 0}, kRelu6{Act::kClamp, 0, 6, 0}, kHardtanh{Act::kClamp, -1, 1, 0};
+const Activation kNone{}, kRelu{Act::kClamp, 0, kInf, 0}, kRelu6{Act::kClamp, 0, 6, 0},
+    kHardtanh{Act::kClamp, -1, 1, 0};
 
 struct Value {
   Shape sizes;
@@ -34,23 +36,22 @@ struct Problem {
 
 void PrintTo(const Problem& problem, std::ostream* out) { *out << problem.name; }
 
-Problem conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stride, int64_t pad, int64_t groups, Activation activation,
-             PlanQParams in, PlanQParams out, DType to = DType::kU8) {
+Problem conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stride, int64_t pad, int64_t groups,
+             Activation activation, PlanQParams in, PlanQParams out, DType to = DType::kU8) {
   Problem problem{std::move(name), {{x, DType::kU8, in}}, {}, {}};
-  PlanStep& step = problem.step;
-  step.kind = Kind::kConvolution;
-  step.groups = groups;
-  step.window = {kernel, kernel, stride, stride, pad, pad, 1, 1};
-  step.activation = activation;
-  step.weight = Tensor::empty({oc, x[1] / groups, kernel, kernel}, DType::kS8);
-  problem.output = {{x[0], oc, (x[2] + 2 * pad - kernel) / stride + 1, (x[3] + 2 * pad - kernel) / stride + 1}, to, out};
+  problem.step.activation = activation;
+  problem.step.form = Step::Convolution{{Tensor::empty({oc, x[1] / groups, kernel, kernel}, DType::kS8), {}, {}},
+                                        groups,
+                                        {kernel, kernel, stride, stride, pad, pad, 1, 1}};
+  problem.output = {
+      {x[0], oc, (x[2] + 2 * pad - kernel) / stride + 1, (x[3] + 2 * pad - kernel) / stride + 1}, to, out};
   return problem;
 }
-Problem linear(std::string name, Shape x, int64_t oc, Activation activation, PlanQParams in, PlanQParams out, DType to = DType::kU8) {
+Problem linear(std::string name, Shape x, int64_t oc, Activation activation, PlanQParams in, PlanQParams out,
+               DType to = DType::kU8) {
   Problem problem{std::move(name), {{x, DType::kU8, in}}, {}, {}};
-  problem.step.kind = Kind::kLinear;
   problem.step.activation = activation;
-  problem.step.weight = Tensor::empty({oc, x.back()}, DType::kS8);
+  problem.step.form = Step::Linear{{Tensor::empty({oc, x.back()}, DType::kS8), {}, {}}};
   problem.output = {x, to, out};
   problem.output.sizes.back() = oc;
   return problem;
@@ -58,10 +59,8 @@ Problem linear(std::string name, Shape x, int64_t oc, Activation activation, Pla
 Problem dynamic_linear(std::string name, Shape x, int64_t oc, Activation activation, int32_t qmin, int32_t qmax) {
   Problem problem = linear(std::move(name), std::move(x), oc, activation, {}, {}, DType::kF32);
   problem.inputs[0].dtype = DType::kF32;
-  problem.step.kind = Kind::kDynamicLinear;
-  problem.step.qmin = qmin;
-  problem.step.qmax = qmax;
-  problem.step.epsilon = 0.000244140625;
+  const ProductWeights weights = *problem.step.weights();
+  problem.step.form = Step::DynamicLinear{weights, {qmin, qmax, 0.000244140625}};
   return problem;
 }
 // All operands in f32.
@@ -69,7 +68,8 @@ Problem in_floats(Problem problem) {
   problem.name += "_floats";
   for (Value& input : problem.inputs) input.dtype = DType::kF32;
   problem.output.dtype = DType::kF32;
-  if (problem.step.weight.defined()) problem.step.weight = Tensor::empty(problem.step.weight.sizes(), DType::kF32);
+  if (ProductWeights* weights = problem.step.weights())
+    weights->values = Tensor::empty(weights->values.sizes(), DType::kF32);
   return problem;
 }
 // All operands that are f32 in bf16.
@@ -86,28 +86,32 @@ Problem with_residual(Problem problem, PlanQParams qparams, DType dtype = DType:
   problem.step.in_place_input = 1;
   return problem;
 }
-Problem general(std::string name, Kind kind, std::vector<Value> inputs, Value output, Activation activation = kNone) {
+Problem general(std::string name, Step::Form form, std::vector<Value> inputs, Value output,
+                Activation activation = kNone) {
   Problem problem{std::move(name), std::move(inputs), std::move(output), {}};
-  problem.step.kind = kind;
+  problem.step.form = std::move(form);
   problem.step.activation = activation;
   return problem;
 }
-Problem pool(std::string name, Kind kind, Value x, Window2d window, Shape out, Value like, bool count_include_pad = true, int64_t divisor = 0) {
+Problem max_pool(std::string name, Value x, Window2d window, Shape out, Value like) {
   like.sizes = std::move(out);
-  Problem problem = general(std::move(name), kind, {std::move(x)}, std::move(like));
-  problem.step.window = window;
-  problem.step.count_include_pad = count_include_pad;
-  problem.step.divisor_override = divisor;
-  return problem;
+  return general(std::move(name), Step::MaxPool{window}, {std::move(x)}, std::move(like));
+}
+Problem average_pool(std::string name, Value x, Window2d window, Shape out, Value like, bool count_include_pad = true,
+                     int64_t divisor = 0) {
+  like.sizes = std::move(out);
+  return general(std::move(name), Step::AveragePool{window, count_include_pad, divisor, {}}, {std::move(x)},
+                 std::move(like));
 }
 
 Problem rounded(Problem problem, PlanQParams qparams) {
-  problem.step.rounding = qparams;
+  problem.step.as<Step::AveragePool>().rounding = qparams;
   return problem;
 }
 
 std::vector<Problem> problems() {
-  const PlanQParams zero{0.02, 0}, middle{0.03, 120}, wide{0.05, 133}, narrow{0.04, 3, 0, 127}, shifted{0.03, 128, 1, 255};
+  const PlanQParams zero{0.02, 0}, middle{0.03, 120}, wide{0.05, 133}, narrow{0.04, 3, 0, 127},
+      shifted{0.03, 128, 1, 255};
   std::vector<Problem> out{
       conv("conv_first", {1, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu, middle, zero),
       conv("conv_1x1", {1, 64, 7, 7}, 32, 1, 1, 0, 1, kNone, zero, wide),
@@ -140,26 +144,30 @@ std::vector<Problem> problems() {
       dynamic_linear("dynamic_linear_gelu", {7, 65}, 33, {Act::kGelu, 0, 0, 0}, 1, 255),
       with_residual(dynamic_linear("dynamic_linear_sum", {4, 32}, 32, kNone, 0, 255), {}, DType::kF32),
       with_residual(linear("linear_sum", {4, 32}, 32, kNone, middle, wide), middle),
-      pool("max_pool", Kind::kMaxPool, {{1, 16, 12, 12}}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 16, 6, 6}, {}),
-      pool("max_pool_ceil", Kind::kMaxPool, {{2, 20, 13, 13}}, {3, 3, 2, 2, 0, 0, 1, 1}, {2, 20, 6, 6}, {}),
-      pool("average_global", Kind::kAveragePool, {{2, 40, 7, 7}, DType::kU8, zero}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 40, 1, 1}, {{}, DType::kU8, zero}),
-      pool("average_to_other", Kind::kAveragePool, {{1, 40, 8, 8}, DType::kU8, middle}, {2, 2, 2, 2, 0, 0, 1, 1}, {1, 40, 4, 4},
-           {{}, DType::kU8, wide}),
-      pool("average_padded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4},
-           {{}, DType::kU8, middle}),
-      pool("average_unpadded", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4},
-           {{}, DType::kU8, middle}, false),
-      pool("average_divisor", Kind::kAveragePool, {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 1, 1, 0, 0, 1, 1}, {1, 8, 6, 6},
-           {{}, DType::kU8, middle}, true, 5),
-      pool("average_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
-      pool("average_f32_to_u8", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kU8, middle}),
-      rounded(pool("average_rounded", Kind::kAveragePool, {{2, 93, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 93, 1, 1},
+      max_pool("max_pool", {{1, 16, 12, 12}}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 16, 6, 6}, {}),
+      max_pool("max_pool_ceil", {{2, 20, 13, 13}}, {3, 3, 2, 2, 0, 0, 1, 1}, {2, 20, 6, 6}, {}),
+      average_pool("average_global", {{2, 40, 7, 7}, DType::kU8, zero}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 40, 1, 1},
+                   {{}, DType::kU8, zero}),
+      average_pool("average_to_other", {{1, 40, 8, 8}, DType::kU8, middle}, {2, 2, 2, 2, 0, 0, 1, 1}, {1, 40, 4, 4},
+                   {{}, DType::kU8, wide}),
+      average_pool("average_padded", {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4},
                    {{}, DType::kU8, middle}),
-              wide),
-      rounded(pool("average_rounded_narrow", Kind::kAveragePool, {{1, 150, 6, 9}, DType::kF32}, {2, 3, 2, 3, 0, 0, 1, 1}, {1, 150, 3, 3},
+      average_pool("average_unpadded", {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 8, 4, 4},
+                   {{}, DType::kU8, middle}, false),
+      average_pool("average_divisor", {{1, 8, 8, 8}, DType::kU8, middle}, {3, 3, 1, 1, 0, 0, 1, 1}, {1, 8, 6, 6},
+                   {{}, DType::kU8, middle}, true, 5),
+      average_pool("average_f32", {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1},
                    {{}, DType::kF32}),
+      average_pool("average_f32_to_u8", {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1},
+                   {{}, DType::kU8, middle}),
+      rounded(average_pool("average_rounded", {{2, 93, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {2, 93, 1, 1},
+                           {{}, DType::kU8, middle}),
+              wide),
+      rounded(average_pool("average_rounded_narrow", {{1, 150, 6, 9}, DType::kF32}, {2, 3, 2, 3, 0, 0, 1, 1},
+                           {1, 150, 3, 3}, {{}, DType::kF32}),
               narrow),
-      pool("average_u8_to_f32", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kU8, middle}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32}),
+      average_pool("average_u8_to_f32", {{1, 24, 7, 7}, DType::kU8, middle}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1},
+                   {{}, DType::kF32}),
       in_floats(conv("conv_first", {1, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu, {}, {})),
       in_floats(conv("conv_1x1", {2, 64, 7, 7}, 33, 1, 1, 0, 1, kNone, {}, {})),
       in_floats(conv("conv_groups", {1, 32, 6, 6}, 64, 3, 1, 1, 4, kRelu6, {}, {})),
@@ -168,77 +176,88 @@ std::vector<Problem> problems() {
       in_floats(with_residual(conv("conv", {1, 16, 9, 9}, 32, 3, 1, 1, 1, kRelu, {}, {}), {})),
       in_floats(linear("linear", {2, 5, 48}, 96, {Act::kGelu, 0, 0, 0}, {}, {})),
       in_floats(with_residual(linear("linear", {4, 32}, 33, kNone, {}, {}), {})),
-      in_floats(pool("max_pool", Kind::kMaxPool, {{2, 20, 13, 13}}, {3, 3, 2, 2, 1, 1, 1, 1}, {2, 20, 7, 7}, {})),
-      in_floats(general("flatten_image", Kind::kCopy, {{{2, 3, 4, 5}}}, {{2, 60}})),
+      in_floats(max_pool("max_pool", {{2, 20, 13, 13}}, {3, 3, 2, 2, 1, 1, 1, 1}, {2, 20, 7, 7}, {})),
+      in_floats(general("flatten_image", Step::Copy{}, {{{2, 3, 4, 5}}}, {{2, 60}})),
       in_bf16(in_floats(conv("conv_first", {1, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu, {}, {}))),
       in_bf16(in_floats(conv("conv_depthwise", {2, 20, 11, 11}, 20, 5, 2, 2, 20, {Act::kHardSwish, 0, 0, 0}, {}, {}))),
       in_bf16(in_floats(with_residual(conv("conv", {1, 16, 9, 9}, 32, 3, 1, 1, 1, kRelu, {}, {}), {}))),
       in_bf16(in_floats(with_residual(linear("linear", {2, 5, 48}, 96, {Act::kGelu, 0, 0, 0}, {}, {}), {}))),
       in_bf16(conv("conv_int8", {1, 24, 8, 8}, 24, 3, 1, 1, 1, {Act::kSilu, 0, 0, 0}, middle, {}, DType::kF32)),
       in_bf16(with_residual(linear("linear_int8", {4, 32}, 32, kNone, middle, {}, DType::kF32), {}, DType::kF32)),
-      in_bf16(with_residual(conv("conv_int8_to_u8", {1, 16, 5, 5}, 24, 1, 1, 0, 1, kRelu, wide, zero), {}, DType::kF32)),
-      in_bf16(in_floats(pool("max_pool", Kind::kMaxPool, {{2, 20, 13, 13}}, {3, 3, 2, 2, 1, 1, 1, 1}, {2, 20, 7, 7}, {}))),
-      in_bf16(pool("average", Kind::kAveragePool, {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1}, {{}, DType::kF32})),
-      in_bf16(in_floats(general("flatten_image", Kind::kCopy, {{{2, 3, 4, 5}}}, {{2, 60}}))),
-      in_bf16(in_floats(general("add_relu", Kind::kAdd, {{{2, 18, 5, 5}}, {{2, 18, 5, 5}}}, {{2, 18, 5, 5}}, kRelu))),
-      in_bf16(in_floats(general("mul_excitation", Kind::kMul, {{{2, 24, 1, 1}}, {{2, 24, 5, 5}}}, {{2, 24, 5, 5}}))),
-      in_bf16(general("silu", Kind::kDequantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kF32}, {Act::kSilu, 0, 0, 0})),
-      in_bf16(general("dequantize_rows", Kind::kDequantize, {{{4, 50}, DType::kU8, middle}}, {{4, 50}, DType::kF32})),
-      in_bf16(general("quantize_rows", Kind::kQuantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, middle})),
-      general("add", Kind::kAdd, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, middle}}, {{1, 16, 6, 6}, DType::kU8, wide}),
-      general("add_relu", Kind::kAdd, {{{2, 18, 5, 5}, DType::kU8, wide}, {{2, 18, 5, 5}, DType::kU8, middle}}, {{2, 18, 5, 5}, DType::kU8, zero},
-              kRelu),
-      general("add_to_f32", Kind::kAdd, {{{3, 40}, DType::kU8, wide}, {{3, 40}, DType::kF32}}, {{3, 40}, DType::kF32}),
-      general("add_broadcast", Kind::kAdd, {{{1, 16, 1, 1}, DType::kU8, wide}, {{1, 16, 5, 5}, DType::kU8, zero}},
-              {{1, 16, 5, 5}, DType::kU8, middle}),
-      general("mul", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, zero}}, {{1, 16, 6, 6}, DType::kU8, wide}),
-      general("mul_zero_points", Kind::kMul, {{{1, 16, 6, 6}, DType::kU8, middle}, {{1, 16, 6, 6}, DType::kU8, wide}},
+      in_bf16(
+          with_residual(conv("conv_int8_to_u8", {1, 16, 5, 5}, 24, 1, 1, 0, 1, kRelu, wide, zero), {}, DType::kF32)),
+      in_bf16(in_floats(max_pool("max_pool", {{2, 20, 13, 13}}, {3, 3, 2, 2, 1, 1, 1, 1}, {2, 20, 7, 7}, {}))),
+      in_bf16(average_pool("average", {{1, 24, 7, 7}, DType::kF32}, {7, 7, 7, 7, 0, 0, 1, 1}, {1, 24, 1, 1},
+                           {{}, DType::kF32})),
+      in_bf16(in_floats(general("flatten_image", Step::Copy{}, {{{2, 3, 4, 5}}}, {{2, 60}}))),
+      in_bf16(in_floats(general("add_relu", Step::Add{}, {{{2, 18, 5, 5}}, {{2, 18, 5, 5}}}, {{2, 18, 5, 5}}, kRelu))),
+      in_bf16(in_floats(general("mul_excitation", Step::Mul{}, {{{2, 24, 1, 1}}, {{2, 24, 5, 5}}}, {{2, 24, 5, 5}}))),
+      in_bf16(
+          general("silu", Step::Dequantize{}, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kF32}, {Act::kSilu, 0, 0, 0})),
+      in_bf16(general("dequantize_rows", Step::Dequantize{}, {{{4, 50}, DType::kU8, middle}}, {{4, 50}, DType::kF32})),
+      in_bf16(general("quantize_rows", Step::Quantize{}, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, middle})),
+      general("add", Step::Add{}, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, middle}},
               {{1, 16, 6, 6}, DType::kU8, wide}),
-      general("mul_excitation", Kind::kMul, {{{2, 24, 1, 1}, DType::kU8, {0.004, 0}}, {{2, 24, 5, 5}, DType::kU8, zero}},
+      general("add_relu", Step::Add{}, {{{2, 18, 5, 5}, DType::kU8, wide}, {{2, 18, 5, 5}, DType::kU8, middle}},
+              {{2, 18, 5, 5}, DType::kU8, zero}, kRelu),
+      general("add_to_f32", Step::Add{}, {{{3, 40}, DType::kU8, wide}, {{3, 40}, DType::kF32}}, {{3, 40}, DType::kF32}),
+      general("add_broadcast", Step::Add{}, {{{1, 16, 1, 1}, DType::kU8, wide}, {{1, 16, 5, 5}, DType::kU8, zero}},
+              {{1, 16, 5, 5}, DType::kU8, middle}),
+      general("mul", Step::Mul{}, {{{1, 16, 6, 6}, DType::kU8, zero}, {{1, 16, 6, 6}, DType::kU8, zero}},
+              {{1, 16, 6, 6}, DType::kU8, wide}),
+      general("mul_zero_points", Step::Mul{}, {{{1, 16, 6, 6}, DType::kU8, middle}, {{1, 16, 6, 6}, DType::kU8, wide}},
+              {{1, 16, 6, 6}, DType::kU8, wide}),
+      general("mul_excitation", Step::Mul{},
+              {{{2, 24, 1, 1}, DType::kU8, {0.004, 0}}, {{2, 24, 5, 5}, DType::kU8, zero}},
               {{2, 24, 5, 5}, DType::kU8, zero}),
-      general("mul_excitation_f32", Kind::kMul, {{{2, 24, 1, 1}, DType::kF32}, {{2, 24, 5, 5}, DType::kF32}}, {{2, 24, 5, 5}, DType::kU8, middle}),
-      general("quantize_image", Kind::kQuantize, {{{2, 3, 9, 10}, DType::kF32}}, {{2, 3, 9, 10}, DType::kU8, middle}),
-      general("quantize_rows", Kind::kQuantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, narrow}),
-      general("quantize_sigmoid", Kind::kQuantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, {1.0 / 256, 0}}, {Act::kSigmoid, 0, 0, 0}),
-      general("dequantize_rows", Kind::kDequantize, {{{4, 50}, DType::kU8, middle}}, {{4, 50}, DType::kF32}),
-      general("dequantize_image", Kind::kDequantize, {{{2, 16, 5, 6}, DType::kU8, middle}}, {{2, 16, 5, 6}, DType::kF32}),
-      general("sigmoid_f32", Kind::kDequantize, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kF32}, {Act::kSigmoid, 0, 0, 0}),
+      general("mul_excitation_f32", Step::Mul{}, {{{2, 24, 1, 1}, DType::kF32}, {{2, 24, 5, 5}, DType::kF32}},
+              {{2, 24, 5, 5}, DType::kU8, middle}),
+      general("quantize_image", Step::Quantize{}, {{{2, 3, 9, 10}, DType::kF32}}, {{2, 3, 9, 10}, DType::kU8, middle}),
+      general("quantize_rows", Step::Quantize{}, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, narrow}),
+      general("quantize_sigmoid", Step::Quantize{}, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kU8, {1.0 / 256, 0}},
+              {Act::kSigmoid, 0, 0, 0}),
+      general("dequantize_rows", Step::Dequantize{}, {{{4, 50}, DType::kU8, middle}}, {{4, 50}, DType::kF32}),
+      general("dequantize_image", Step::Dequantize{}, {{{2, 16, 5, 6}, DType::kU8, middle}},
+              {{2, 16, 5, 6}, DType::kF32}),
+      general("sigmoid_f32", Step::Dequantize{}, {{{4, 50}, DType::kF32}}, {{4, 50}, DType::kF32},
+              {Act::kSigmoid, 0, 0, 0}),
   };
   for (const bool same : {true, false}) {
     const Value second{{2, 24, 5, 5}, DType::kU8, same ? zero : wide};
-    Problem cat =
-        general(same ? "concat" : "concat_other", Kind::kConcat, {{{2, 16, 5, 5}, DType::kU8, zero}, second}, {{2, 40, 5, 5}, DType::kU8, zero});
-    cat.step.axis = 1;
+    Problem cat = general(same ? "concat" : "concat_other", Step::Concat{1},
+                          {{{2, 16, 5, 5}, DType::kU8, zero}, second}, {{2, 40, 5, 5}, DType::kU8, zero});
     out.push_back(cat);
   }
-  Problem map = general("map", Kind::kMap, {{{2, 16, 5, 5}}}, {{2, 16, 5, 5}});
-  map.step.table = Tensor::empty({256}, DType::kU8);
-  for (int q = 0; q < 256; ++q) map.step.table.data<uint8_t>()[q] = static_cast<uint8_t>(255 - q);
+  Problem map = general("map", Step::Map{}, {{{2, 16, 5, 5}}}, {{2, 16, 5, 5}});
+  Tensor& table = map.step.as<Step::Map>().table;
+  table = Tensor::empty({256}, DType::kU8);
+  for (int q = 0; q < 256; ++q) table.data<uint8_t>()[q] = static_cast<uint8_t>(255 - q);
   out.push_back(map);
-  Problem norm = general("layer_norm", Kind::kLayerNorm, {{{2, 5, 72}, DType::kF32}}, {{2, 5, 72}, DType::kF32});
-  norm.step.epsilon = 1e-5;
+  Problem norm =
+      general("layer_norm", Step::LayerNorm{{}, {}, 1e-5}, {{{2, 5, 72}, DType::kF32}}, {{2, 5, 72}, DType::kF32});
   out.push_back(norm);
   norm.name = "layer_norm_affine";
-  norm.step.gamma = Tensor::full({72}, DType::kF32, 1.5);
-  norm.step.beta = Tensor::full({72}, DType::kF32, -0.25);
+  norm.step.as<Step::LayerNorm>().gamma = Tensor::full({72}, DType::kF32, 1.5);
+  norm.step.as<Step::LayerNorm>().beta = Tensor::full({72}, DType::kF32, -0.25);
   out.push_back(norm);
   Problem attention =
-      general("attention", Kind::kAttention, {{{2, 3, 10, 16}, DType::kF32}, {{2, 3, 12, 16}, DType::kF32}, {{2, 3, 12, 24}, DType::kF32}},
+      general("attention", Step::Attention{0.25},
+              {{{2, 3, 10, 16}, DType::kF32}, {{2, 3, 12, 16}, DType::kF32}, {{2, 3, 12, 24}, DType::kF32}},
               {{2, 10, 3, 24}, DType::kF32});
-  attention.step.factor = 0.25;
   out.push_back(attention);
   out.push_back(in_bf16(norm));
   out.push_back(in_bf16(attention));
-  Problem narrowed = general("arrange_to_bf16", Kind::kArrange, {{{2, 5, 4, 3}, DType::kF32}}, {{2, 5, 4, 3}, DType::kBF16});
+  Problem narrowed =
+      general("arrange_to_bf16", Step::Arrange{}, {{{2, 5, 4, 3}, DType::kF32}}, {{2, 5, 4, 3}, DType::kBF16});
   out.push_back(narrowed);
   std::swap(narrowed.inputs[0].dtype, narrowed.output.dtype);
   narrowed.name = "arrange_from_bf16";
   out.push_back(narrowed);
-  Problem joined = general("concat", Kind::kConcat, {{{2, 16, 5, 5}, DType::kF32}, {{2, 24, 5, 5}, DType::kF32}}, {{2, 40, 5, 5}, DType::kF32});
-  joined.step.axis = 1;
+  Problem joined = general("concat", Step::Concat{1}, {{{2, 16, 5, 5}, DType::kF32}, {{2, 24, 5, 5}, DType::kF32}},
+                           {{2, 40, 5, 5}, DType::kF32});
   out.push_back(in_bf16(joined));
-  out.push_back(general("arrange_image", Kind::kArrange, {{{2, 5, 4, 3}, DType::kF32}}, {{2, 5, 4, 3}, DType::kF32}));
-  out.push_back(general("flatten_image", Kind::kCopy, {{{2, 3, 4, 5}}}, {{2, 60}}));
+  out.push_back(general("arrange_image", Step::Arrange{}, {{{2, 5, 4, 3}, DType::kF32}}, {{2, 5, 4, 3}, DType::kF32}));
+  out.push_back(general("flatten_image", Step::Copy{}, {{{2, 3, 4, 5}}}, {{2, 60}}));
   return out;
 }
 
@@ -266,33 +285,36 @@ Instance instance_of(Problem problem, unsigned seed) {
   step.name = problem.name;
   for (const Value& value : problem.inputs) {
     const size_t at = add_buffer(value, concat("input_", step.inputs.size()));
-    made.plan.buffers[at].place = PlanBuffer::Place::kInput;
-    if (step.kind == Kind::kQuantize || step.kind == Kind::kAttention || step.kind == Kind::kArrange) made.plan.buffers[at].channels_last = false;
+    made.plan.buffers[at].location = PlanBuffer::Location::kInput;
+    if (step.kind() == Kind::kQuantize || step.kind() == Kind::kAttention || step.kind() == Kind::kArrange)
+      made.plan.buffers[at].channels_last = false;
     step.inputs.push_back(at);
     Tensor input = Tensor::empty({numel_of(value.sizes)}, value.dtype);
     for (int64_t i = 0; i < input.numel(); ++i) {
-      if (value.dtype == DType::kU8) input.data<uint8_t>()[i] = static_cast<uint8_t>(integer(value.qparams.qmin, value.qparams.qmax));
+      if (value.dtype == DType::kU8)
+        input.data<uint8_t>()[i] = static_cast<uint8_t>(integer(value.qparams.qmin, value.qparams.qmax));
       else if (value.dtype == DType::kBF16) input.data<BF16>()[i] = BF16(real(-4, 4));
       else input.data<float>()[i] = real(-4, 4);
     }
     made.inputs.push_back(input);
   }
   step.output = add_buffer(problem.output, "output");
-  made.plan.buffers[step.output].place = PlanBuffer::Place::kOutput;
-  if (step.kind == Kind::kDequantize || step.kind == Kind::kAttention) made.plan.buffers[step.output].channels_last = false;
-  if (step.weight.defined()) {
-    const int64_t channels = step.weight.size(0), depth = step.weight.numel() / channels;
-    step.weight = step.weight.clone();  // backends keep packed weights by their address
-    if (has_float_weight(step))
-      for (float& w : step.weight.span<float>()) w = real(-1, 1) / std::sqrt(static_cast<float>(depth));
+  made.plan.buffers[step.output].location = PlanBuffer::Location::kOutput;
+  if (step.kind() == Kind::kDequantize || step.kind() == Kind::kAttention)
+    made.plan.buffers[step.output].channels_last = false;
+  if (ProductWeights* weights = step.weights()) {
+    const int64_t channels = weights->channels(), depth = weights->depth();
+    weights->values = weights->values.clone();  // backends keep packed weights by their address
+    if (weights->is_float())
+      for (float& w : weights->values.span<float>()) w = real(-1, 1) / std::sqrt(static_cast<float>(depth));
     else
-      for (int8_t& w : step.weight.span<int8_t>()) w = static_cast<int8_t>(integer(-127, 127));
-    step.weight_scales = Tensor::empty({channels}, DType::kF32);
-    step.bias = Tensor::empty({channels}, DType::kF32);
+      for (int8_t& w : weights->values.span<int8_t>()) w = static_cast<int8_t>(integer(-127, 127));
+    weights->scales = Tensor::empty({channels}, DType::kF32);
+    weights->bias = Tensor::empty({channels}, DType::kF32);
     for (int64_t c = 0; c < channels; ++c) {
       // Sums of about 3 in reals.
-      step.weight_scales.data<float>()[c] = real(0.5f, 1.5f) / std::sqrt(static_cast<float>(depth)) / 64.0f;
-      step.bias.data<float>()[c] = real(-1, 1);
+      weights->scales.data<float>()[c] = real(0.5f, 1.5f) / std::sqrt(static_cast<float>(depth)) / 64.0f;
+      weights->bias.data<float>()[c] = real(-1, 1);
     }
   }
   made.plan.steps.push_back(std::move(step));
@@ -364,7 +386,8 @@ TEST_P(Steps, OneDnnIsWithinOneStepOfThePlainLoops) {
   for (unsigned seed = 0; seed < 3; ++seed) {
     const Instance instance = instance_of(GetParam(), seed);
     auto compiled = onednn->compile(instance.plan, instance.plan.steps[0]);
-    const auto refusal = std::find_if(kOneDnnRefusals.begin(), kOneDnnRefusals.end(), [&](const auto& one) { return one.first == GetParam().name; });
+    const auto refusal = std::find_if(kOneDnnRefusals.begin(), kOneDnnRefusals.end(),
+                                      [&](const auto& one) { return one.first == GetParam().name; });
     if (refusal != kOneDnnRefusals.end()) {
       ASSERT_TRUE(std::holds_alternative<std::string>(compiled));
       EXPECT_EQ(std::get<std::string>(compiled), refusal->second);
@@ -377,7 +400,8 @@ TEST_P(Steps, OneDnnIsWithinOneStepOfThePlainLoops) {
     const Tensor expected = run(*std::get<0>(plain), instance), found = run(*std::get<0>(compiled), instance);
     // One rounding to bf16 may fall to the other side.
     const double tolerance = found.dtype() == DType::kU8 ? 1 : found.dtype() == DType::kBF16 ? 1.0 / 128 : 2e-5;
-    EXPECT_LE(difference(found, expected), tolerance) << "seed " << seed << ", " << std::get<0>(compiled)->description();
+    EXPECT_LE(difference(found, expected), tolerance)
+        << "seed " << seed << ", " << std::get<0>(compiled)->description();
     EXPECT_TRUE(bitwise_equal(run(*std::get<0>(compiled), instance), found)) << "a second run differs";
   }
 }
@@ -392,7 +416,8 @@ TEST_P(Steps, SimdGivesTheBytesOfThePlainLoops) {
       EXPECT_EQ(std::get<std::string>(compiled), "it computes no bfloat16");
       return;
     }
-    const auto refusal = std::find_if(kSimdRefusals.begin(), kSimdRefusals.end(), [&](const auto& one) { return one.first == GetParam().name; });
+    const auto refusal = std::find_if(kSimdRefusals.begin(), kSimdRefusals.end(),
+                                      [&](const auto& one) { return one.first == GetParam().name; });
     if (refusal != kSimdRefusals.end()) {
       ASSERT_EQ(compiled.index(), 1u);
       EXPECT_EQ(std::get<std::string>(compiled), refusal->second);
@@ -400,7 +425,8 @@ TEST_P(Steps, SimdGivesTheBytesOfThePlainLoops) {
     }
     ASSERT_EQ(compiled.index(), 0u) << std::get<std::string>(compiled);
     auto plain = reference->compile(instance.plan, instance.plan.steps[0]);
-    EXPECT_TRUE(bitwise_equal(run(*std::get<0>(compiled), instance), run(*std::get<0>(plain), instance))) << "seed " << seed;
+    EXPECT_TRUE(bitwise_equal(run(*std::get<0>(compiled), instance), run(*std::get<0>(plain), instance)))
+        << "seed " << seed;
   }
 }
 

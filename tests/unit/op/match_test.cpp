@@ -63,11 +63,13 @@ TEST(Match, ReplacesChainsOfMatches) {
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{second})});
   Node* a = replacement.create(Node::Op::kPlaceholder, "a");
   Node* b = replacement.create(Node::Op::kPlaceholder, "b");
-  replacement.create(Node::Op::kOutput, "output", {Argument::List{replacement.call("torch.ops.aten.maximum.default", {b, a})}});
+  replacement.create(Node::Op::kOutput, "output",
+                     {Argument::List{replacement.call("torch.ops.aten.maximum.default", {b, a})}});
   EXPECT_EQ(replace_pattern(graph, add_relu(pattern), replacement), 2u);
   std::vector<std::string> targets;
   for (const Node* node : graph.nodes()) targets.push_back(node->target());
-  EXPECT_EQ(targets, (std::vector<std::string>{"x", "y", "torch.ops.aten.maximum.default", "torch.ops.aten.maximum.default", "output"}));
+  EXPECT_EQ(targets, (std::vector<std::string>{"x", "y", "torch.ops.aten.maximum.default",
+                                               "torch.ops.aten.maximum.default", "output"}));
   const Node* outer = graph.output_node()->arg(0).list()[0].node();
   EXPECT_EQ(outer->arg(0).node(), y);
   EXPECT_EQ(outer->arg(1).node()->arg(1).node(), x);
@@ -122,7 +124,8 @@ TEST(Match, SeveralResultsAndCircles) {
   Node* p = outer.graph->create(Node::Op::kPlaceholder, "p");
   Node* q = outer.graph->create(Node::Op::kPlaceholder, "q");
   Node* relu = outer.graph->call(kRelu, {p});
-  outer.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{relu, outer.graph->call(kAdd, {relu, q})})});
+  outer.graph->create(Node::Op::kOutput, "output",
+                      {Argument(Argument::List{relu, outer.graph->call(kAdd, {relu, q})})});
   Graph circle;
   Node* in = circle.create(Node::Op::kPlaceholder, "in");
   Node* inner = circle.call(kRelu, {in});
@@ -140,7 +143,8 @@ TEST(Match, AttributesAndRefusals) {
   Pattern pattern;
   Node* a = pattern.graph->create(Node::Op::kPlaceholder, "a");
   Node* w = pattern.graph->get_attr("weight");
-  pattern.graph->create(Node::Op::kOutput, "output", {Argument::List{pattern.graph->call("torch.ops.aten.linear.default", {a, w})}});
+  pattern.graph->create(Node::Op::kOutput, "output",
+                        {Argument::List{pattern.graph->call("torch.ops.aten.linear.default", {a, w})}});
   pattern.names = {{"weight", w}};
   ASSERT_EQ(find_matches(graph, pattern).size(), 1u);
   EXPECT_EQ(find_matches(graph, pattern)[0].named("weight"), weight);

@@ -1,4 +1,5 @@
-// The operator table, calls, shape inference over programs; and what golden data cannot tell: aliasing, errors, symbols.
+// The operator table, calls, shape inference over programs; and what golden data cannot tell: aliasing, errors,
+// symbols.
 #include "op/op.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,8 @@ TEST(Op, TargetsAreUniqueAndFound) {
     EXPECT_TRUE(seen.insert(op.target).second) << op.target;
     EXPECT_EQ(find_op(op.target), &op);
     const int count = static_cast<int>(op.schema.arguments.size());
-    for (int i : {op.roles.activation, op.roles.other, op.roles.weight, op.roles.bias}) EXPECT_LT(i, count) << op.target;
+    for (int i : {op.roles.activation, op.roles.other, op.roles.weight, op.roles.bias})
+      EXPECT_LT(i, count) << op.target;
   }
   EXPECT_EQ(find_op("torch.ops.aten.no_such_operator.default"), nullptr);
   EXPECT_EQ(find_op("_operator.add"), find_op("operator.add"));
@@ -55,9 +57,12 @@ TEST(Op, CallFillsDefaultsAndRefusesWhatDoesNotFit) {
   EXPECT_EQ(Call<Tensor>(conv, {x, w, Value(), int64_t{2}}).integers(3), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(Call<Tensor>(conv, {x, w}, {{"padding", ints({3})}}).integers(4), (std::vector<int64_t>{3, 3}));
   EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x}); }).find("lacks the argument 'weight'"), std::string::npos);
-  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"size", int64_t{1}}}); }).find("no argument 'size'"), std::string::npos);
+  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"size", int64_t{1}}}); }).find("no argument 'size'"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"input", x}}); }).find("'input' twice"), std::string::npos);
-  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w, Value(), int64_t{1}, int64_t{0}, int64_t{1}, int64_t{1}, int64_t{1}}); }).find("found 8"),
+  EXPECT_NE(error_of([&] {
+              Call<Tensor>(conv, {x, w, Value(), int64_t{1}, int64_t{0}, int64_t{1}, int64_t{1}, int64_t{1}});
+            }).find("found 8"),
             std::string::npos);
   EXPECT_NE(error_of([&] { run(conv.target, {x, w, Value(), Value("two")}); }).find("'stride'"), std::string::npos);
 }
@@ -73,18 +78,24 @@ TEST(Op, InPlaceOperatorsWriteToSelfThroughViews) {
   EXPECT_EQ(floats(x), (std::vector<float>{9, 2, -3, 9, 0, 6}));
   run("torch.ops.aten.add_.Tensor", {x, x});
   EXPECT_EQ(floats(x), (std::vector<float>{18, 4, -6, 18, 0, 12}));
-  EXPECT_NE(error_of([] { run("torch.ops.aten.add_.Tensor", {Tensor::of<int64_t>({1}, {1}), 0.5}); }).find("cannot store"), std::string::npos);
+  EXPECT_NE(
+      error_of([] { run("torch.ops.aten.add_.Tensor", {Tensor::of<int64_t>({1}, {1}), 0.5}); }).find("cannot store"),
+      std::string::npos);
 }
 
 TEST(Op, ViewsAliasAndCopiesDoNot) {
   const Tensor x = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
-  for (const Value& view : {run("torch.ops.aten.view.default", {x, ints({3, -1})}), run("torch.ops.aten.permute.default", {x, ints({1, 0})}),
-                            run("torch.ops.aten.expand.default", {x, ints({4, -1, -1})}), run("torch.ops.aten.dropout.default", {x, 0.5, false}),
-                            run("torch.ops.aten.to.dtype", {x, DType::kF32}), run("torch.ops.aten.contiguous.default", {x}),
-                            run("torch.ops.aten.chunk.default", {x, int64_t{2}}).get_if<Value::List>()->at(1)})
+  for (const Value& view :
+       {run("torch.ops.aten.view.default", {x, ints({3, -1})}),
+        run("torch.ops.aten.permute.default", {x, ints({1, 0})}),
+        run("torch.ops.aten.expand.default", {x, ints({4, -1, -1})}),
+        run("torch.ops.aten.dropout.default", {x, 0.5, false}), run("torch.ops.aten.to.dtype", {x, DType::kF32}),
+        run("torch.ops.aten.contiguous.default", {x}),
+        run("torch.ops.aten.chunk.default", {x, int64_t{2}}).get_if<Value::List>()->at(1)})
     EXPECT_EQ(tensor(view).storage(), x.storage());
-  for (const Value& copy : {run("torch.ops.aten.clone.default", {x}), run("torch.ops.aten.view_copy.default", {x, ints({6})}),
-                            run("torch.ops.aten.relu.default", {x}), run("torch.ops.aten._to_copy.default", {x})})
+  for (const Value& copy :
+       {run("torch.ops.aten.clone.default", {x}), run("torch.ops.aten.view_copy.default", {x, ints({6})}),
+        run("torch.ops.aten.relu.default", {x}), run("torch.ops.aten._to_copy.default", {x})})
     EXPECT_NE(tensor(copy).storage(), x.storage());
   const Tensor permuted = tensor(run("torch.ops.aten.reshape.default", {x.transpose(0, 1), ints({2, 3})}));
   EXPECT_NE(permuted.storage(), x.storage());
@@ -93,11 +104,14 @@ TEST(Op, ViewsAliasAndCopiesDoNot) {
 
 TEST(Op, ErrorsNameTheTrouble) {
   const Tensor x = Tensor::full({1, 3, 4, 4}, DType::kF32, 1), w = Tensor::full({8, 4, 3, 3}, DType::kF32, 1);
-  EXPECT_EQ(error_of([&] { run("torch.ops.aten.conv2d.default", {x, w}); }),
-            "torch.ops.aten.conv2d.default with a weight of shape [8, 4, 3, 3] and 1 groups wants 4 input channels, found 3");
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.dropout.default", {x, 0.5, true}); }).find("training mode"), std::string::npos);
+  EXPECT_EQ(
+      error_of([&] { run("torch.ops.aten.conv2d.default", {x, w}); }),
+      "torch.ops.aten.conv2d.default with a weight of shape [8, 4, 3, 3] and 1 groups wants 4 input channels, found 3");
+  EXPECT_NE(error_of([&] { run("torch.ops.aten.dropout.default", {x, 0.5, true}); }).find("training mode"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { run("torch.ops.aten.add.Tensor", {x, w}); }).find("do not broadcast"), std::string::npos);
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.view.default", {x, ints({5, -1})}); }).find("48 elements"), std::string::npos);
+  EXPECT_NE(error_of([&] { run("torch.ops.aten.view.default", {x, ints({5, -1})}); }).find("48 elements"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { run("torch.ops.aten.linear.default", {x, w}); }).find("linear"), std::string::npos);
 }
 
@@ -109,7 +123,8 @@ TEST(Op, CheckOpsListsAllUnknownOperators) {
   Node* c = graph.call("torch.ops.aten.foo.default", {b}, {}, "foo_1");
   graph.create(Node::Op::kOutput, "output", {Argument::List{graph.call("torch.ops.my.bar.default", {c}, {}, "bar")}});
   EXPECT_EQ(error_of([&] { check_ops(graph); }),
-            "qdq does not have 2 operators of this program: torch.ops.aten.foo.default (nodes foo, foo_1); torch.ops.my.bar.default (node bar)");
+            "qdq does not have 2 operators of this program: torch.ops.aten.foo.default (nodes foo, foo_1); "
+            "torch.ops.my.bar.default (node bar)");
 }
 
 TEST(Op, InfersAProgramWithASymbolicBatch) {
@@ -122,7 +137,8 @@ TEST(Op, InfersAProgramWithASymbolicBatch) {
   TensorMeta meta;
   meta.sizes = {batch, 3, 16, 16};
   x->meta.val.value = meta;
-  Node* conv = graph.call("torch.ops.aten.conv2d.default", {x, weight, Argument(), Argument::List{2, 2}, Argument::List{1, 1}});
+  Node* conv =
+      graph.call("torch.ops.aten.conv2d.default", {x, weight, Argument(), Argument::List{2, 2}, Argument::List{1, 1}});
   Node* size = graph.call("torch.ops.aten.sym_size.int", {x, 0});
   Node* view = graph.call("torch.ops.aten.view.default", {conv, Argument::List{size, -1}});
   Node* flat = graph.call("torch.ops.aten.flatten.using_ints", {conv});

@@ -1,4 +1,5 @@
-// Every kind of configuration, through prepare, convert and run: what is quantized, with which numbers, and what comes out.
+// Every kind of configuration, through prepare, convert and run: what is quantized, with which numbers, and what comes
+// out.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,11 +7,11 @@
 
 #include "exec/interpreter.h"
 #include "program_builder.h"
-#include "quant/annotation_quantizer.h"
-#include "quant/composable_quantizer.h"
+#include "quant/quantizers/annotation_quantizer.h"
+#include "quant/quantizers/composable_quantizer.h"
 #include "quant/explain.h"
-#include "quant/x86_inductor_quantizer.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/quantizers/x86_inductor_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 
 namespace qdq {
 namespace {
@@ -38,7 +39,7 @@ Flow flow(Program program, Quantizer& quantizer, const Tensor& x) {
   Prepared prepared = prepare_pt2e(std::move(program), quantizer);
   prepared.run({x});
   Program converted = convert_pt2e(prepared);
-  const auto backend = make_simd_backend();
+  const auto backend = make_simd_ops();
   Tensor output = Interpreter(converted, {backend.get()}).run(std::vector<Tensor>{x})[0];
   return {std::move(prepared), std::move(converted), std::move(output)};
 }
@@ -47,7 +48,8 @@ Flow flow(Program program, Quantizer& quantizer, const Tensor& x) {
 std::vector<std::string> quantized(const Program& converted) {
   std::vector<std::string> out;
   for (const Node* node : converted.graph->nodes())
-    if (node->is("torch.ops.aten.linear.default") && node->arg(1).node()->target().find("dequantize") != std::string::npos)
+    if (node->is("torch.ops.aten.linear.default") &&
+        node->arg(1).node()->target().find("dequantize") != std::string::npos)
       out.push_back(node->name());
   return out;
 }
@@ -61,7 +63,9 @@ struct Plain {
     const auto values = tensor.span<float>();
     int64_t inner = 1, channels = axis < 0 ? 1 : tensor.size(axis);
     for (int64_t i = axis + 1; axis >= 0 && i < tensor.dim(); ++i) inner *= tensor.size(i);
-    const auto channel = [&](size_t i) { return axis < 0 ? 0 : static_cast<size_t>(static_cast<int64_t>(i) / inner % channels); };
+    const auto channel = [&](size_t i) {
+      return axis < 0 ? 0 : static_cast<size_t>(static_cast<int64_t>(i) / inner % channels);
+    };
     std::vector<float> least(static_cast<size_t>(channels), 0), most(static_cast<size_t>(channels), 0), out;
     for (size_t i = 0; i < values.size(); ++i) {
       least[channel(i)] = std::min(least[channel(i)], values[i]);
@@ -70,7 +74,9 @@ struct Plain {
     for (size_t i = 0; i < values.size(); ++i) {
       const float a = least[channel(i)], b = most[channel(i)], range = static_cast<float>(high - low);
       const float scale = symmetric ? std::max(-a, b) / (range / 2) : (b - a) / range;
-      const auto bounded = [&](float value) { return std::clamp(value, static_cast<float>(low), static_cast<float>(high)); };
+      const auto bounded = [&](float value) {
+        return std::clamp(value, static_cast<float>(low), static_cast<float>(high));
+      };
       const float zero = symmetric ? 0.0f : bounded(static_cast<float>(low) - std::nearbyint(a / scale));
       const float q = bounded(std::nearbyint(values[i] * (1.0f / scale)) + zero);
       out.push_back((q - zero) * scale);
@@ -117,9 +123,11 @@ TEST(Specs, EveryIntegerRange) {
     QScheme qscheme;
   };
   const QScheme affine = QScheme::kPerTensorAffine, symmetric = QScheme::kPerTensorSymmetric;
-  for (const Case& c : {Case{DType::kS8, -128, 127, affine}, Case{DType::kS8, -127, 127, symmetric}, Case{DType::kU8, 0, 255, affine},
-                        Case{DType::kU8, 0, 127, affine}, Case{DType::kS16, -32768, 32767, affine}, Case{DType::kS16, -32767, 32767, symmetric},
-                        Case{DType::kS8, -8, 7, affine}, Case{DType::kS8, -8, 7, symmetric}, Case{DType::kU8, 0, 15, affine}}) {
+  for (const Case& c :
+       {Case{DType::kS8, -128, 127, affine}, Case{DType::kS8, -127, 127, symmetric}, Case{DType::kU8, 0, 255, affine},
+        Case{DType::kU8, 0, 127, affine}, Case{DType::kS16, -32768, 32767, affine},
+        Case{DType::kS16, -32767, 32767, symmetric}, Case{DType::kS8, -8, 7, affine},
+        Case{DType::kS8, -8, 7, symmetric}, Case{DType::kU8, 0, 15, affine}}) {
     Tensor weight;
     Program program = one_linear(&weight);
     XNNPACKQuantizer quantizer;
@@ -174,8 +182,8 @@ TEST(Specs, ActivationsPerChannelFromTheEnd) {
 
 TEST(Specs, AxesThatATensorDoesNotHaveAreRefused) {
   const char* ranks = "fc_weight has 2 axes";
-  for (const auto& [axis, compat, part] :
-       {std::tuple(-3, Compat::kNone, ranks), std::tuple(2, Compat::kNone, ranks), std::tuple(-1, Compat::kTorch26, "PyTorch 2.6 refuses")}) {
+  for (const auto& [axis, compat, part] : {std::tuple(-3, Compat::kNone, ranks), std::tuple(2, Compat::kNone, ranks),
+                                           std::tuple(-1, Compat::kTorch26, "PyTorch 2.6 refuses")}) {
     QuantizationConfig config;
     config.weight = spec(DType::kS8, -127, 127, QScheme::kPerChannelSymmetric, "PerChannelMinMaxObserver");
     config.weight->ch_axis = axis;
@@ -185,7 +193,8 @@ TEST(Specs, AxesThatATensorDoesNotHaveAreRefused) {
       prepare_pt2e(one_linear(), quantizer);
       FAIL() << "axis " << axis << " was accepted";
     } catch (const Error& error) {
-      EXPECT_NE(error.message.find("(fc_weight, linear) has ch_axis " + std::to_string(axis)), std::string::npos) << error.message;
+      EXPECT_NE(error.message.find("(fc_weight, linear) has ch_axis " + std::to_string(axis)), std::string::npos)
+          << error.message;
       EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
     }
   }
@@ -202,7 +211,8 @@ TEST(Specs, ReduceRange) {
   const Tensor x = sample({2, 4}, 6);
   const Flow result = flow(std::move(program), quantizer, x);
   EXPECT_EQ(result.prepared.observers()[0].observer->quant_max(), 127);
-  expect_product(result.output, Plain{false, 0, 127}(x, -1), {weight.span<float>().begin(), weight.span<float>().end()});
+  expect_product(result.output, Plain{false, 0, 127}(x, -1),
+                 {weight.span<float>().begin(), weight.span<float>().end()});
 
   X86InductorQuantizer server;
   server.set_global(get_default_x86_inductor_quantization_config({.reduce_range = true}));
@@ -260,7 +270,8 @@ TEST(Settings, OfNestedModulesTheInnermostHoldsInAnyOrder) {
     EXPECT_EQ(quantized(flow(two_linears(), quantizer, x).converted), (Names{"linear_1"}));
     const auto server_config = get_default_x86_inductor_quantization_config();
     X86InductorQuantizer server;
-    if (inner_first) server.set_module_name_qconfig("outer.inner", std::nullopt).set_module_name_qconfig("outer", server_config);
+    if (inner_first)
+      server.set_module_name_qconfig("outer.inner", std::nullopt).set_module_name_qconfig("outer", server_config);
     else server.set_module_name_qconfig("outer", server_config).set_module_name_qconfig("outer.inner", std::nullopt);
     server.set_global(server_config);
     EXPECT_EQ(quantized(flow(two_linears(), server, x).converted), (Names{"linear_1"}));
@@ -279,10 +290,12 @@ TEST(Settings, EveryKindOfKey) {
   EXPECT_EQ(taken([&](auto& q) { q.set_module_name("outer", config); }), (Names{"linear"}));
   EXPECT_EQ(taken([&](auto& q) { q.set_module_type("my.Outer", config); }), (Names{"linear"}));
   EXPECT_EQ(taken([&](auto& q) { q.set_module_type("torch.nn.Linear", config); }), (Names{"linear", "linear_1"}));
-  EXPECT_EQ(taken([&](auto& q) { q.set_operator_type("torch.ops.aten.linear", config); }), (Names{"linear", "linear_1"}));
+  EXPECT_EQ(taken([&](auto& q) { q.set_operator_type("torch.ops.aten.linear", config); }),
+            (Names{"linear", "linear_1"}));
   EXPECT_EQ(taken([&](auto& q) { q.set_global(config).set_operator_type("torch.ops.aten.linear", {}); }), (Names{}));
   EXPECT_EQ(taken([&](auto& q) { q.set_global(config).set_module_type("my.Outer", {}); }), (Names{"linear_1"}));
-  EXPECT_EQ(taken([&](auto& q) { q.set_module_type("my.Outer", config).set_module_type("torch.nn.Linear", {}); }), (Names{}));
+  EXPECT_EQ(taken([&](auto& q) { q.set_module_type("my.Outer", config).set_module_type("torch.nn.Linear", {}); }),
+            (Names{}));
   EXPECT_EQ(taken([&](auto& q) { q.set_global(config).set_module_name("head", {}); }), (Names{"linear"}));
 
   const auto server_config = get_default_x86_inductor_quantization_config();
@@ -291,9 +304,12 @@ TEST(Settings, EveryKindOfKey) {
     set(quantizer);
     return quantized(flow(two_linears(), quantizer, x).converted);
   };
-  EXPECT_EQ(taken_x86([&](auto& q) { q.set_function_type_qconfig("torch.nn.functional.linear", server_config); }), (Names{"linear", "linear_1"}));
-  EXPECT_EQ(taken_x86([&](auto& q) { q.set_module_type_qconfig("torch.nn.Linear", server_config); }), (Names{"linear", "linear_1"}));
-  EXPECT_EQ(taken_x86([&](auto& q) { q.set_global(server_config).set_module_name_qconfig("head", {}); }), (Names{"linear"}));
+  EXPECT_EQ(taken_x86([&](auto& q) { q.set_function_type_qconfig("torch.nn.functional.linear", server_config); }),
+            (Names{"linear", "linear_1"}));
+  EXPECT_EQ(taken_x86([&](auto& q) { q.set_module_type_qconfig("torch.nn.Linear", server_config); }),
+            (Names{"linear", "linear_1"}));
+  EXPECT_EQ(taken_x86([&](auto& q) { q.set_global(server_config).set_module_name_qconfig("head", {}); }),
+            (Names{"linear"}));
   EXPECT_EQ(taken_x86([&](auto& q) { q.set_module_name_qconfig("head", server_config); }), (Names{"linear_1"}));
 }
 
@@ -317,7 +333,8 @@ TEST(ObserverOverrides, ReachAllThatShareTheObserver) {
   QuantizationConfig config;
   config.input_activation = config.output_activation = spec(DType::kS8, -128, 127, QScheme::kPerTensorAffine);
   quantizer.set_global(config);
-  quantizer.set_observer_overrides({{{"x", "linear"}, {{"quant_min", int64_t{-8}}, {"quant_max", int64_t{7}}}}, {{"linear", ""}, {{"eps", 0.5}}}});
+  quantizer.set_observer_overrides(
+      {{{"x", "linear"}, {{"quant_min", int64_t{-8}}, {"quant_max", int64_t{7}}}}, {{"linear", ""}, {{"eps", 0.5}}}});
   Tensor weight;
   const Tensor x = sample({2, 4}, 11);
   const Flow result = flow(two_linears(), quantizer, x);
@@ -341,7 +358,8 @@ TEST(ObserverOverrides, RefuseWhatIsNotThere) {
     return std::string("nothing was refused");
   };
   EXPECT_NE(refusal({{"y", ""}, {}}).find("names the node 'y'"), std::string::npos);
-  EXPECT_NE(refusal({{"head_weight", ""}, {}}).find("names head_weight, which no quantizer observes"), std::string::npos);
+  EXPECT_NE(refusal({{"head_weight", ""}, {}}).find("names head_weight, which no quantizer observes"),
+            std::string::npos);
   EXPECT_NE(refusal({{"linear", ""}, {{"colour", int64_t{1}}}}).find("has no attribute colour"), std::string::npos);
   EXPECT_NE(refusal({{"linear", ""}, {{"scale", 0.5}}}).find("has no attribute scale"), std::string::npos);
 }

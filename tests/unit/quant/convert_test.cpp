@@ -3,11 +3,12 @@
 
 #include <cmath>
 
+#include "exec/interpreter.h"
 #include "quant/constant_fold.h"
 #include "quant/fold_batch_norm.h"
 #include "quant/explain.h"
 #include "quant/pt2e.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
 
 namespace qdq {
@@ -44,7 +45,7 @@ TEST(Convert, WeightsBecomeIntegersAndFloatOnesGo) {
   Prepared prepared = prepare_pt2e(two_convs(), quantizer);
   for (uint32_t seed = 0; seed < 3; ++seed) prepared.run({sample({1, 3, 6, 6}, seed)});
   const Program converted = convert_pt2e(prepared);
-  verify(converted);
+  verify_program(converted);
   EXPECT_EQ(converted.find_attribute("a.weight"), nullptr);
   ASSERT_NE(converted.find_attribute("_frozen_param0"), nullptr);
   EXPECT_EQ(converted.find_attribute("_frozen_param0")->tensor.dtype(), DType::kS8);
@@ -97,11 +98,46 @@ TEST(Convert, CanBeRepeatedAndCalibrationContinued) {
   Prepared prepared = prepare_pt2e(two_convs(), quantizer);
   prepared.run({sample({1, 3, 6, 6}, 0)});
   const Program first = convert_pt2e(prepared), again = convert_pt2e(prepared);
-  EXPECT_EQ(print(*first.graph), print(*again.graph));
+  EXPECT_EQ(to_text(*first.graph), to_text(*again.graph));
   Tensor wide = sample({1, 3, 6, 6}, 1);
   for (float& value : wide.span<float>()) value *= 10;
   prepared.run({wide});
-  EXPECT_NE(print(*convert_pt2e(prepared).graph), print(*first.graph));
+  EXPECT_NE(to_text(*convert_pt2e(prepared).graph), to_text(*first.graph));
+}
+
+TEST(Convert, ChangesNoObserver) {
+  XNNPACKQuantizer quantizer = per_channel();
+  const Prepared prepared = [&] {
+    Prepared calibrated = prepare_pt2e(two_convs(), quantizer);
+    calibrated.run({sample({1, 3, 6, 6}, 1)});
+    return calibrated;
+  }();
+  const auto states = [&] {
+    std::vector<Tensor> out;
+    for (const ObserverGroup& group : prepared.observers())
+      for (const Tensor& state : {group.observer->min_val(), group.observer->max_val(), group.observer->histogram()})
+        if (state.defined()) out.push_back(state.clone());
+    return out;
+  };
+  const std::vector<Tensor> before = states();
+  convert_pt2e(prepared);
+  const std::vector<Tensor> after = states();
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(bitwise_equal(after[i], before[i])) << i;
+}
+
+TEST(Convert, WeightsAreSeenWithoutData) {
+  XNNPACKQuantizer quantizer = per_channel();
+  const Prepared prepared = prepare_pt2e(two_convs(), quantizer);
+  int weights = 0;
+  for (const ObserverGroup& group : prepared.observers())
+    if (group.observer->class_name() == "PerChannelMinMaxObserver") {
+      ++weights;
+      EXPECT_TRUE(group.observer->calibrated());
+    } else {
+      EXPECT_FALSE(group.observer->calibrated()) << group.observer->class_name();
+    }
+  EXPECT_EQ(weights, 2);
 }
 
 TEST(Convert, RefusesWithoutCalibrationNamingTheTensors) {
@@ -191,8 +227,9 @@ TEST(FoldBatchNorm, Formula) {
   Node* norm = b.call("batch_norm.default", {conv, gamma, beta, mean, var, false, 0.1, 1.0, true}, "n");
   Program program = b.finish({norm});
   fold_batch_norms(program, Compat::kNone);
-  verify(program);
-  EXPECT_EQ(targets(*program.graph), (std::vector<std::string>{"c.weight", "x", "c.weight_bias", "conv2d.default", "output"}));
+  verify_program(program);
+  EXPECT_EQ(targets(*program.graph),
+            (std::vector<std::string>{"c.weight", "x", "c.weight_bias", "conv2d.default", "output"}));
   EXPECT_EQ(program.find_attribute("c.weight")->tensor.item(), 4.0);       // 2 * 4 / sqrt(4)
   EXPECT_EQ(program.find_attribute("c.weight_bias")->tensor.item(), 3.0);  // (0 - 1) / 2 * 4 + 5
   EXPECT_EQ(program.find_attribute("n.running_var"), nullptr);
@@ -234,13 +271,16 @@ TEST(FoldQuantizedConstants, FoldsWhatStandsBetweenConstantAndQuantize) {
   Graph& graph = *program.graph;
   {
     const auto point = graph.insert_before(graph.find("linear"));
-    Node* q = graph.call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {back, 0.01, 0, -127, 127, DType::kS8});
-    Node* dq = graph.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", {q, 0.01, 0, -127, 127, DType::kS8});
+    Node* q = graph.call("torch.ops.quantized_decomposed.quantize_per_tensor.default",
+                         {back, 0.01, 0, -127, 127, DType::kS8});
+    Node* dq =
+        graph.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", {q, 0.01, 0, -127, 127, DType::kS8});
     linear->set_arg(1, dq);
   }
   fold_quantized_constants(program);
-  verify(program);
-  EXPECT_EQ(targets(graph), (std::vector<std::string>{"x", "_frozen_param0", "dequantize_per_tensor.default", "linear.default", "output"}));
+  verify_program(program);
+  EXPECT_EQ(targets(graph), (std::vector<std::string>{"x", "_frozen_param0", "dequantize_per_tensor.default",
+                                                      "linear.default", "output"}));
   EXPECT_EQ(program.attributes.size(), 1u);
 }
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "quant/annotation_quantizer.h"
-#include "quant/composable_quantizer.h"
-#include "quant/x86_inductor_quantizer.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/quantizers/annotation_quantizer.h"
+#include "quant/quantizers/composable_quantizer.h"
+#include "quant/quantizers/x86_inductor_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
 
 namespace qdq {
@@ -66,7 +66,8 @@ TEST(Explain, PatternsAndTheirMembers) {
   EXPECT_EQ(conv.module, "a");
   EXPECT_EQ(conv.op, "aten.conv2d.default");
   EXPECT_EQ(becomes(conv, "(x, conv2d)"), "int8 [-128, 127] per_tensor_affine by HistogramObserver");
-  EXPECT_EQ(becomes(conv, "(a_weight, conv2d)"), "int8 [-127, 127] per_channel_symmetric along axis 0 by PerChannelMinMaxObserver");
+  EXPECT_EQ(becomes(conv, "(a_weight, conv2d)"),
+            "int8 [-127, 127] per_channel_symmetric along axis 0 by PerChannelMinMaxObserver");
   EXPECT_EQ(becomes(conv, "(a_bias, conv2d)"), "float");
   EXPECT_EQ(becomes(conv, "conv2d"), "no such tensor");
   expect_says(relu, Outcome::kQuantized, "conv_relu", "computed together with conv2d");
@@ -94,7 +95,8 @@ TEST(Explain, SettingsThatSayNo) {
   X86InductorQuantizer other = x86();
   other.set_module_type_qconfig("torch.nn.Linear", std::nullopt);
   const Prepared prepared_other = prepare_pt2e(classifier(), other);
-  expect_says(explain(prepared_other, "linear"), Outcome::kFloat, "", "the setting for aten.linear.default leaves it in float");
+  expect_says(explain(prepared_other, "linear"), Outcome::kFloat, "",
+              "the setting for aten.linear.default leaves it in float");
   XNNPACKQuantizer only_head;
   only_head.set_module_name("head", get_symmetric_quantization_config());
   const Prepared one = prepare_pt2e(classifier(), only_head);
@@ -132,10 +134,12 @@ TEST(Explain, ResultsThatOthersReadAreNotFused) {
 TEST(Explain, QuantizationIsNotContinued) {
   ProgramBuilder b;
   Node* x = b.input("x", {1, 3, 4, 4});
-  Program program = b.finish({b.call("max_pool2d.default", {x, Argument::List{2, 2}}, "pool", "torch.nn.modules.pooling.MaxPool2d")});
+  Program program =
+      b.finish({b.call("max_pool2d.default", {x, Argument::List{2, 2}}, "pool", "torch.nn.modules.pooling.MaxPool2d")});
   X86InductorQuantizer quantizer = x86();
   const Prepared prepared = prepare_pt2e(program.clone(), quantizer);
-  EXPECT_NE(explain(prepared, "max_pool2d").reason.find("its input x does not come from a quantized operator"), std::string::npos);
+  EXPECT_NE(explain(prepared, "max_pool2d").reason.find("its input x does not come from a quantized operator"),
+            std::string::npos);
   XNNPACKQuantizer other = xnnpack();
   const Prepared also = prepare_pt2e(std::move(program), other);
   EXPECT_NE(explain(also, "max_pool2d").reason.find("the output of x is not quantized"), std::string::npos);
@@ -157,7 +161,9 @@ TEST(Explain, AnotherQuantizerWasFirst) {
   EXPECT_EQ(conv.decisions[2].reason, "it is already annotated by X86InductorQuantizer conv2d_unary");
   const Explanation softmax = explain(prepared, "softmax");
   EXPECT_TRUE(softmax.quantizer.empty());
-  EXPECT_EQ(softmax.reason, "X86InductorQuantizer has no pattern for aten.softmax.int; XNNPACKQuantizer has no pattern for aten.softmax.int");
+  EXPECT_EQ(
+      softmax.reason,
+      "X86InductorQuantizer has no pattern for aten.softmax.int; XNNPACKQuantizer has no pattern for aten.softmax.int");
 }
 
 TEST(Explain, DynamicQuantization) {
@@ -172,7 +178,8 @@ TEST(Explain, DynamicQuantization) {
 TEST(Explain, WhatPyTorchDoesNotFind) {
   X86InductorQuantizer functional = x86(Compat::kTorch26);
   const Prepared prepared = prepare_pt2e(classifier("torch.relu"), functional);
-  expect_says(explain(prepared, "relu"), Outcome::kFloat, "", "no pattern for its recorded source torch.relu; without compat torch-2.6 it is found");
+  expect_says(explain(prepared, "relu"), Outcome::kFloat, "",
+              "no pattern for its recorded source torch.relu; without compat torch-2.6 it is found");
   expect_says(explain(prepared, "conv2d"), Outcome::kQuantized, "conv2d", "the global setting");
   Program non_strict = classifier();
   for (Node* node : non_strict.graph->nodes()) node->meta.source_fn_stack.clear();
@@ -183,7 +190,8 @@ TEST(Explain, WhatPyTorchDoesNotFind) {
   XNNPACKQuantizer named(Compat::kTorch26);
   named.set_module_name("a", get_symmetric_quantization_config());
   const Prepared by_name = prepare_pt2e(classifier(), named);
-  expect_says(explain(by_name, "conv2d"), Outcome::kFloat, "", "does not reach its parameter a_weight, which belongs to no module");
+  expect_says(explain(by_name, "conv2d"), Outcome::kFloat, "",
+              "does not reach its parameter a_weight, which belongs to no module");
 }
 
 // What quantizers do stands in what they say they can do.
@@ -200,9 +208,10 @@ TEST(Capabilities, CoverEveryDecision) {
                                       [&](const PatternCapability& c) { return c.pattern == explanation.pattern; });
       ASSERT_NE(found, capabilities.patterns.end()) << explanation.pattern;
       EXPECT_TRUE((*found).*mode) << explanation.pattern;
-      const bool listed = std::any_of(found->operators.begin(), found->operators.end(), [&](const std::vector<std::string>& alternatives) {
-        return std::find(alternatives.begin(), alternatives.end(), explanation.op) != alternatives.end();
-      });
+      const bool listed = std::any_of(
+          found->operators.begin(), found->operators.end(), [&](const std::vector<std::string>& alternatives) {
+            return std::find(alternatives.begin(), alternatives.end(), explanation.op) != alternatives.end();
+          });
       EXPECT_TRUE(listed) << explanation.op << " is not listed for " << explanation.pattern;
     }
     EXPECT_GT(taken, 0u);
@@ -248,7 +257,8 @@ TEST(Explain, ATensorThatIsQuantizedTwice) {
   ASSERT_EQ(conflicts.size(), 1u);
   EXPECT_EQ(to_string(conflicts[0].edge), "(relu, max_pool2d)");
   EXPECT_EQ(conflicts[0].message,
-            "AnnotationQuantizer gives relu as uint8 [0, 255] per_tensor_affine by MinMaxObserver, but AnnotationQuantizer takes it in max_pool2d "
+            "AnnotationQuantizer gives relu as uint8 [0, 255] per_tensor_affine by MinMaxObserver, but "
+            "AnnotationQuantizer takes it in max_pool2d "
             "as int8 [-128, 127] per_tensor_affine by MinMaxObserver, so it is quantized twice");
 }
 

@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "quant/pt2e.h"
-#include "quant/sharing.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/observer_map.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/base/limited_memory.h"
 #include "unit/format/expect_error.h"
 #include "program_builder.h"
@@ -27,7 +27,8 @@ QuantizationSpec int8_spec() {
 // A quantizer that is a function.
 class Lambda : public Quantizer {
  public:
-  explicit Lambda(std::function<void(Graph&, Annotations&)> body, Compat compat = Compat::kNone) : body_(std::move(body)), compat_(compat) {}
+  explicit Lambda(std::function<void(Graph&, Annotations&)> body, Compat compat = Compat::kNone)
+      : body_(std::move(body)), compat_(compat) {}
   std::string_view name() const override { return "Lambda"; }
   Compat compat() const override { return compat_; }
   void annotate(Program& program, Annotations& annotations) override { body_(*program.graph, annotations); }
@@ -45,7 +46,8 @@ Prepared per_channel_relu() {
   spec.qscheme = QScheme::kPerChannelAffine;
   spec.ch_axis = 1;
   spec.observer.class_name = "PerChannelMinMaxObserver";
-  Lambda quantizer([spec](Graph& graph, Annotations& annotations) { annotations[graph.find("relu")].output_qspec = spec; });
+  Lambda quantizer(
+      [spec](Graph& graph, Annotations& annotations) { annotations[graph.find("relu")].output_qspec = spec; });
   return prepare_pt2e(b.finish({relu}), quantizer);
 }
 
@@ -73,11 +75,13 @@ TEST(Prepare, AProgramThatCannotFitIsRefusedBeforeItsQuantizerIsAsked) {
     FAIL() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.code, ErrorCode::kOutOfMemory);
-    EXPECT_EQ(error.message.find("calibrating the program needs at least 5000 MB of memory, and "), 0u) << error.message;
+    EXPECT_EQ(error.message.find("calibrating the program needs at least 5000 MB of memory, and "), 0u)
+        << error.message;
   }
 }
 
-// The histogram of a value and of the same value clamped, which is not counted element by element, and of a third one by the same observer.
+// The histogram of a value and of the same value clamped, which is not counted element by element, and of a third one
+// by the same observer.
 TEST(Prepare, HistogramsAroundAClampAreThoseOfBothTensors) {
   for (const bool has_other : {false, true}) {
     ProgramBuilder b;
@@ -103,7 +107,8 @@ TEST(Prepare, HistogramsAroundAClampAreThoseOfBothTensors) {
         for (int64_t i = 0; i < x.numel(); ++i) whole.data<float>()[i] *= whole.data<float>()[i];
         expected->forward(whole);
       }
-      for (int64_t i = 0; i < x.numel(); ++i) clamp.data<float>()[i] = std::clamp(whole.data<float>()[i], -0.25f, 0.75f);
+      for (int64_t i = 0; i < x.numel(); ++i)
+        clamp.data<float>()[i] = std::clamp(whole.data<float>()[i], -0.25f, 0.75f);
       expected->forward(clamp);
       prepared.run({x, y});
     }
@@ -127,7 +132,9 @@ TEST(Prepare, StatisticsThatNoObserverCanHaveSeenAreRefused) {
   const auto refuses = [&](const std::string& words, const ObserverState& state) {
     expect_error(ErrorCode::kInvalidArgument, words, [&] { prepared.set_state(0, state); });
   };
-  const auto of = [](std::initializer_list<float> values) { return Tensor::of<float>({static_cast<int64_t>(values.size())}, values); };
+  const auto of = [](std::initializer_list<float> values) {
+    return Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
+  };
   refuses("it tells of 4 channels, and relu has 3", {of({0, 0, 0, 0}), of({1, 1, 1, 1}), {}});
   refuses("its least value 2 is not below its largest, 1", {of({0, 2, 0}), of({1, 1, 1}), {}});
   refuses("its least value nan is not below its largest, 1", {of({0, NAN, 0}), of({1, 1, 1}), {}});
@@ -175,7 +182,8 @@ TEST(Prepare, ProducerOutputAndConsumerEdgeShareOneObserver) {
   });
   ASSERT_EQ(prepared.observers().size(), 1u);
   EXPECT_EQ(targets(*prepared.program().graph),
-            (std::vector<std::string>{"x", "relu.default", "activation_post_process_0", "sigmoid.default", "tanh.default", "output"}));
+            (std::vector<std::string>{"x", "relu.default", "activation_post_process_0", "sigmoid.default",
+                                      "tanh.default", "output"}));
 }
 
 TEST(Prepare, SharingIsTransitive) {
@@ -205,7 +213,9 @@ TEST(Prepare, DifferentDtypesOnOneTensorStandBehindEachOther) {
 }
 
 TEST(Prepare, RefusesCirclesMissingAndLaterSpecs) {
-  const auto edges = [](Graph& g) { return std::pair{Edge{g.find("relu"), g.find("sigmoid")}, Edge{g.find("relu"), g.find("tanh")}}; };
+  const auto edges = [](Graph& g) {
+    return std::pair{Edge{g.find("relu"), g.find("sigmoid")}, Edge{g.find("relu"), g.find("tanh")}};
+  };
   EXPECT_NE(message_of([&] {
               prepare(two_consumers(), [&](Graph& g, Annotations& a) {
                 const auto [first, second] = edges(g);
@@ -215,8 +225,9 @@ TEST(Prepare, RefusesCirclesMissingAndLaterSpecs) {
             }).find("circle"),
             std::string::npos);
   EXPECT_NE(message_of([&] {
-              prepare(two_consumers(),
-                      [&](Graph& g, Annotations& a) { a[g.find("sigmoid")].output_qspec = SharedQuantizationSpec{edges(g).second}; });
+              prepare(two_consumers(), [&](Graph& g, Annotations& a) {
+                a[g.find("sigmoid")].output_qspec = SharedQuantizationSpec{edges(g).second};
+              });
             }).find("sigmoid shares with (relu, tanh), which carries no spec"),
             std::string::npos);
   EXPECT_NE(message_of([&] {
@@ -239,20 +250,23 @@ TEST(Prepare, RefusesSenselessLimitsAndForeignInputs) {
             }).find("quant_min 10"),
             std::string::npos);
   EXPECT_NE(message_of([&] {
-              prepare(two_consumers(), [&](Graph& g, Annotations& a) { a[g.find("tanh")].set_input(g.find("sigmoid"), int8_spec()); });
+              prepare(two_consumers(),
+                      [&](Graph& g, Annotations& a) { a[g.find("tanh")].set_input(g.find("sigmoid"), int8_spec()); });
             }).find("does not read"),
             std::string::npos);
 }
 
 TEST(Prepare, RefusesNaNNamingTheInput) {
-  Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
+  Prepared prepared =
+      prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
   Tensor x = sample({2, 3}, 1);
   x.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_NE(message_of([&] { prepared.run({x}); }).find("'x' holds NaN"), std::string::npos);
 }
 
 TEST(Prepare, RunGivesTheFloatOutputsAndObserves) {
-  Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
+  Prepared prepared =
+      prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
   const Tensor x = Tensor::of<float>({2, 3}, {-1, 0.5f, 2, -3, 0, 1});
   const std::vector<Tensor> out = prepared.run({x});
   ASSERT_EQ(out.size(), 2u);

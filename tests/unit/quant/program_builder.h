@@ -34,7 +34,8 @@ class ProgramBuilder {
     return node;
   }
   // "conv2d.default" -> torch.ops.aten.conv2d.default. `module` is the path of the module that it came from.
-  Node* call(const std::string& op, std::vector<Argument> args, const std::string& module = "", const std::string& source = "") {
+  Node* call(const std::string& op, std::vector<Argument> args, const std::string& module = "",
+             const std::string& source = "") {
     const std::string target = "torch.ops.aten." + op;
     Node* node = program_.graph->call(target, std::move(args), {}, op.substr(0, op.find('.')));
     node->meta.nn_module_stack = {{"L__self__", "", "Net"}, {"L__self___" + module, module, source}};

@@ -6,8 +6,9 @@
 
 #include "program_builder.h"
 #include "quant/pt2e.h"
-#include "quant/qconfig_mapping_quantizer.h"
-#include "quant/quantized_calls.h"
+#include "quant/fx/qconfig_mapping_quantizer.h"
+#include "quant/fx/module_name_regex.h"
+#include "quant/fx/quantized_calls.h"
 
 namespace qdq {
 namespace {
@@ -57,7 +58,8 @@ TEST(QConfig, NamesAreThoseOfPyTorch) {
   EXPECT_EQ(qconfig.weight->settings().qscheme, QScheme::kPerTensorSymmetric);
   EXPECT_EQ(quantized_dtype(qconfig.weight->settings()), QuantizedDType::kQint8);
   EXPECT_EQ(named_qconfig("default_symmetric_qnnpack_qconfig").activation->settings().eps, 0x1p-12);
-  EXPECT_EQ(quantized_dtype(named_qconfig("float_qparams_weight_only_qconfig_4bit").weight->settings()), QuantizedDType::kQuint4x2);
+  EXPECT_EQ(quantized_dtype(named_qconfig("float_qparams_weight_only_qconfig_4bit").weight->settings()),
+            QuantizedDType::kQuint4x2);
   EXPECT_TRUE(is_reuse_input(named_qconfig("default_reuse_input_qconfig")));
   EXPECT_THROW(named_qconfig("default_qconfig_v7"), Error);
   EXPECT_THROW(get_default_qconfig("tensorrt"), Error);
@@ -115,7 +117,8 @@ TEST(QConfigMapping, TheMoreSpecialSettingHolds) {
   EXPECT_EQ(observed(mapping)["linear_1"], "MinMaxObserver");
   mapping.set_module_name("b.fc", none);
   EXPECT_EQ(observed(mapping).count("linear_1"), 0u);
-  mapping.set_object_type("torch.nn.functional.linear", histogram).set_module_name_object_type_order("", "torch.nn.functional.linear", 1, min_max);
+  mapping.set_object_type("torch.nn.functional.linear", histogram)
+      .set_module_name_object_type_order("", "torch.nn.functional.linear", 1, min_max);
   EXPECT_EQ(observed(mapping)["linear_2"], "HistogramObserver");
   EXPECT_EQ(observed(mapping)["linear_3"], "MinMaxObserver");
   EXPECT_THROW(mapping.set_module_name_object_type_order("", "torch.add", -1, none), Error);
@@ -153,8 +156,8 @@ TEST(QConfigMapping, AValueIsObservedOnce) {
 }
 
 // How many observers a model of one call gets, as PyTorch and by default.
-std::pair<size_t, size_t> observers_of(const std::function<Node*(ProgramBuilder&, Node*)>& body, const QConfigMapping& mapping,
-                                       const Shape& input = {2, 4}) {
+std::pair<size_t, size_t> observers_of(const std::function<Node*(ProgramBuilder&, Node*)>& body,
+                                       const QConfigMapping& mapping, const Shape& input = {2, 4}) {
   std::pair<size_t, size_t> out;
   for (const Compat compat : {Compat::kTorch26, Compat::kNone}) {
     ProgramBuilder b;
@@ -170,17 +173,24 @@ std::pair<size_t, size_t> observers_of(const std::function<Node*(ProgramBuilder&
 TEST(QConfigMapping, DepartsFromPyTorchOnlyWhereItSaysSo) {
   using Counts = std::pair<size_t, size_t>;
   const QConfigMapping mapping = get_default_qconfig_mapping("x86");
-  const auto linear = [](ProgramBuilder& b, Node* x) { return b.call("linear.default", {x, b.weight("fc.weight", {4, 4})}, "fc", kLinear); };
+  const auto linear = [](ProgramBuilder& b, Node* x) {
+    return b.call("linear.default", {x, b.weight("fc.weight", {4, 4})}, "fc", kLinear);
+  };
   const auto source = [](Node* node, const char* name) {
     node->meta.nn_module_stack = {{"L__self__", "", "net.Net"}};
     node->meta.source_fn_stack = {{node->name(), name}};
     return node;
   };
   // torch.relu is no pattern of the backend: the linear's own output is observed, by default that of the relu.
-  EXPECT_EQ(observers_of([&](auto& b, Node* x) { return source(b.call("relu.default", {linear(b, x)}), "torch.relu"); }, mapping), Counts(3, 3));
-  EXPECT_EQ(observers_of([&](auto& b, Node* x) { return source(b.call("relu.default", {x}), "torch.relu"); }, mapping), Counts(0, 1));
+  EXPECT_EQ(observers_of([&](auto& b, Node* x) { return source(b.call("relu.default", {linear(b, x)}), "torch.relu"); },
+                         mapping),
+            Counts(3, 3));
+  EXPECT_EQ(observers_of([&](auto& b, Node* x) { return source(b.call("relu.default", {x}), "torch.relu"); }, mapping),
+            Counts(0, 1));
   // The input of a sigmoid gets the range of its output.
-  EXPECT_EQ(observers_of([&](auto& b, Node* x) { return source(b.call("sigmoid.default", {x}), "torch.sigmoid"); }, mapping), Counts(2, 1));
+  EXPECT_EQ(
+      observers_of([&](auto& b, Node* x) { return source(b.call("sigmoid.default", {x}), "torch.sigmoid"); }, mapping),
+      Counts(2, 1));
   // The result of reshape passes for quantized.
   const auto reshaped = [&](auto& b, Node* x) {
     return linear(b, source(b.call("reshape.default", {x, Argument(Argument::List{2, 4})}), "reshape"));
@@ -188,7 +198,8 @@ TEST(QConfigMapping, DepartsFromPyTorchOnlyWhereItSaysSo) {
   EXPECT_EQ(observers_of(reshaped, mapping), Counts(2, 3));
   // Per channel, a transposed convolution is refused.
   const auto transposed = [&](auto& b, Node* x) {
-    return b.call("conv_transpose2d.input", {x, b.weight("up.weight", {3, 2, 2, 2})}, "up", "torch.nn.modules.conv.ConvTranspose2d");
+    return b.call("conv_transpose2d.input", {x, b.weight("up.weight", {3, 2, 2, 2})}, "up",
+                  "torch.nn.modules.conv.ConvTranspose2d");
   };
   EXPECT_EQ(observers_of(transposed, mapping, {1, 3, 4, 4}), Counts(3, 3));
   EXPECT_THROW(observers_of(transposed, get_default_qconfig_mapping("onednn"), {1, 3, 4, 4}), Error);
@@ -197,7 +208,11 @@ TEST(QConfigMapping, DepartsFromPyTorchOnlyWhereItSaysSo) {
   QConfigMappingQuantizer quantizer(get_default_qconfig_mapping("onednn"));
   const Prepared prepared = prepare_pt2e(b.finish({y}), quantizer);
   EXPECT_TRUE(prepared.observers().empty());
-  EXPECT_NE(prepared.annotations().decisions(prepared.program().graph->find("conv_transpose2d")).at(0).reason.find("per tensor"), std::string::npos);
+  EXPECT_NE(prepared.annotations()
+                .decisions(prepared.program().graph->find("conv_transpose2d"))
+                .at(0)
+                .reason.find("per tensor"),
+            std::string::npos);
 }
 
 TEST(QConfigMapping, AFilterKeepsWholePatternsOut) {

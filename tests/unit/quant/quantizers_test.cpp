@@ -1,11 +1,11 @@
 // The quantizers: what they annotate, with PyTorch's rules and with qdq's own.
 #include <gtest/gtest.h>
 
-#include "quant/annotation_quantizer.h"
-#include "quant/composable_quantizer.h"
+#include "quant/quantizers/annotation_quantizer.h"
+#include "quant/quantizers/composable_quantizer.h"
 #include "quant/pt2e.h"
-#include "quant/x86_inductor_quantizer.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/quantizers/x86_inductor_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
 
 namespace qdq {
@@ -144,7 +144,8 @@ TEST(X86InductorQuantizer, FindsFunctionsAndNonStrictExportsUnlessPyTorchIsFollo
       const Annotations annotations = annotate(program, quantizer);
       EXPECT_TRUE(has_input_spec(annotations, program, "conv2d"));
       const auto found = annotations.find(program.graph->find("relu"));
-      EXPECT_EQ(found != annotations.end() && found->second.is_output_of_quantized_pattern, relu == kRelu || compat == Compat::kNone);
+      EXPECT_EQ(found != annotations.end() && found->second.is_output_of_quantized_pattern,
+                relu == kRelu || compat == Compat::kNone);
     }
   }
   Program program = shared_conv();
@@ -209,7 +210,8 @@ class Bully : public Quantizer {
 TEST(ComposableQuantizer, LaterQuantizersMayNotReplaceWhatEarlierOnesWrote) {
   const auto composed = [](std::unique_ptr<Quantizer> second) {
     std::vector<std::unique_ptr<Quantizer>> parts;
-    parts.push_back(std::make_unique<XNNPACKQuantizer>(std::move(XNNPACKQuantizer().set_global(get_symmetric_quantization_config()))));
+    parts.push_back(std::make_unique<XNNPACKQuantizer>(
+        std::move(XNNPACKQuantizer().set_global(get_symmetric_quantization_config()))));
     parts.push_back(std::move(second));
     return ComposableQuantizer(std::move(parts));
   };

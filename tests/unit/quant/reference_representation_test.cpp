@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "exec/interpreter.h"
 #include "quant/pt2e.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
 
 namespace qdq {
@@ -26,7 +27,8 @@ Program linear_add() {
 double largest_difference(const Program& a, const Program& b, const std::vector<Tensor>& inputs) {
   const Tensor x = Interpreter(a, {}).run(inputs)[0], y = Interpreter(b, {}).run(inputs)[0].to(DType::kF32);
   double largest = 0;
-  for (int64_t i = 0; i < x.numel(); ++i) largest = std::max(largest, std::fabs(static_cast<double>(x.data<float>()[i]) - y.data<float>()[i]));
+  for (int64_t i = 0; i < x.numel(); ++i)
+    largest = std::max(largest, std::fabs(static_cast<double>(x.data<float>()[i]) - y.data<float>()[i]));
   return largest;
 }
 
@@ -37,15 +39,15 @@ double scale_behind(const Prepared& prepared, const std::string& node) {
   return 0;
 }
 
-// Integers are truncated where the quantized program rounds: one unit of the linear; two of the sum of two rescaled operands, and half of
-// one for the rounding there.
+// Integers are truncated where the quantized program rounds: one unit of the linear; two of the sum of two rescaled
+// operands, and half of one for the rounding there.
 TEST(ReferenceRepresentation, StaysWithinTheUnitsThatTruncationCosts) {
   XNNPACKQuantizer quantizer;
   quantizer.set_global(get_symmetric_quantization_config());
   Prepared prepared = prepare_pt2e(linear_add(), quantizer);
   for (uint32_t seed = 0; seed < 4; ++seed) prepared.run({sample({4, 8}, seed), sample({4, 6}, seed + 50)});
   const Program converted = convert_pt2e(prepared), reference = convert_pt2e(prepared, {true, true});
-  verify(reference);
+  verify_program(reference);
   bool has_integers = false;
   for (const Node* node : reference.graph->nodes()) {
     EXPECT_EQ(node->target().find("quantized_decomposed"), std::string::npos) << node->name();
@@ -79,7 +81,7 @@ TEST(ReferenceRepresentation, ALinearWithoutBiasStaysFloat) {
     Prepared prepared = prepare_pt2e(b.finish({b.call("linear.default", {x, weight}, "fc")}), quantizer);
     prepared.run({sample({4, 8}, 1)});
     const Program converted = convert_pt2e(prepared), reference = convert_pt2e(prepared, {true, true});
-    verify(reference);
+    verify_program(reference);
     EXPECT_TRUE(reference.graph->find("linear")->is("torch.ops.aten.linear.default"));
     // A quantize that divides may round another way than one that multiplies, by one unit of x or of the output.
     EXPECT_LE(largest_difference(converted, reference, {sample({4, 8}, 2)}), 0.05);
@@ -97,11 +99,13 @@ TEST(ReferenceRepresentation, OfAConvolutionWithoutBias) {
   Prepared prepared = prepare_pt2e(b.finish({conv}), quantizer);
   for (uint32_t seed = 0; seed < 3; ++seed) prepared.run({sample({1, 3, 6, 6}, seed)});
   const Program converted = convert_pt2e(prepared), reference = convert_pt2e(prepared, {true, true});
-  verify(reference);
+  verify_program(reference);
   int64_t integer_operators = 0;
-  for (const Node* node : reference.graph->nodes()) integer_operators += node->target() == "torch.ops.higher_order.out_dtype";
+  for (const Node* node : reference.graph->nodes())
+    integer_operators += node->target() == "torch.ops.higher_order.out_dtype";
   EXPECT_EQ(integer_operators, 2);  // the convolution and the scaling of its sums
-  EXPECT_LE(largest_difference(converted, reference, {sample({1, 3, 6, 6}, 7)}), scale_behind(prepared, "conv2d") * 1.001);
+  EXPECT_LE(largest_difference(converted, reference, {sample({1, 3, 6, 6}, 7)}),
+            scale_behind(prepared, "conv2d") * 1.001);
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ TEST(DType, HalvesRoundHalfToEven) {
 TEST(Tensor, ConvertsEveryPairOfDtypes) {
   constexpr DType kDtypes[] = {DType::kU8,  DType::kS8,  DType::kS16,  DType::kS32,  DType::kS64, DType::kF16,
                                DType::kF32, DType::kF64, DType::kBool, DType::kBF16, DType::kU16};
-  const Tensor numbers = Tensor::of<double>({3, 2, 2}, {0, 1, -1, 2.5, -2.5, 127, 128, -300.75, 65504, 70000, 1e10, -1e10});
+  const Tensor numbers =
+      Tensor::of<double>({3, 2, 2}, {0, 1, -1, 2.5, -2.5, 127, 128, -300.75, 65504, 70000, 1e10, -1e10});
   const Tensor many = Tensor::empty({300, 3}, DType::kF64);  // rows longer than what is converted at a time
   for (int64_t i = 0; i < many.numel(); ++i) many.data<double>()[i] = static_cast<double>(i) * 0.75 - 100;
   for (const Tensor& wide : {numbers, many}) {
@@ -101,7 +102,8 @@ TEST(Tensor, WalksRowsInOrder) {
   const Tensor t = Tensor::of<int64_t>({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   const Tensor turned = t.permute({2, 0, 1});
   std::vector<int64_t> seen;
-  for_each_index<1>(turned.sizes(), {turned.strides().data()}, [&](const std::array<int64_t, 1>& at) { seen.push_back(at[0]); });
+  for_each_index<1>(turned.sizes(), {turned.strides().data()},
+                    [&](const std::array<int64_t, 1>& at) { seen.push_back(at[0]); });
   EXPECT_EQ(seen, (std::vector<int64_t>{0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11}));
   int visits = 0;
   for_each_index<1>({}, {nullptr}, [&](const std::array<int64_t, 1>&) { ++visits; });

@@ -1,4 +1,5 @@
-// Every entry of the table of gradients against PyTorch's autograd (tests/golden/train, made by tests/golden/make_train.py).
+// Every entry of the table of gradients against PyTorch's autograd (tests/golden/train, made by
+// tests/golden/make_train.py).
 #include "train/backward.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 
 #include "base/parallel.h"
 #include "train/loss.h"
+#include "source_dir.h"
 
 namespace qdq {
 namespace {
@@ -43,12 +45,14 @@ Value value_of(const Json& spec) {
     return Tensor::of<uint8_t>({static_cast<int64_t>(values.size())}, values).to(DType::kBool);
   }
   if (spec.contains("i")) return Tensor::of<int64_t>(spec["shape"].get<Shape>(), spec["i"].get<std::vector<int64_t>>());
-  return sample(spec["t"].get<Shape>(), spec["seed"].get<uint32_t>(), spec["factor"].get<float>(), spec["offset"].get<float>());
+  return sample(spec["t"].get<Shape>(), spec["seed"].get<uint32_t>(), spec["factor"].get<float>(),
+                spec["offset"].get<float>());
 }
 
 // A tensor's shape with values that nothing may come from.
 Value without_values(const Value& value) {
-  if (const Tensor* tensor = value.get_if<Tensor>()) return Tensor::full({}, tensor->dtype(), 77).expand(tensor->sizes());
+  if (const Tensor* tensor = value.get_if<Tensor>())
+    return Tensor::full({}, tensor->dtype(), 77).expand(tensor->sizes());
   const Value::List* list = value.get_if<Value::List>();
   if (list == nullptr) return value;
   Value::List out;
@@ -75,7 +79,7 @@ void expect_near(const Value& found, const Json& expected, const std::string& wh
 }
 
 Json golden() {
-  std::ifstream file(std::string(QDQ_SOURCE_DIR) + "/tests/golden/train/gradients.json");
+  std::ifstream file(std::string(kSourceDir) + "/tests/golden/train/gradients.json");
   return Json::parse(file)["cases"];
 }
 
@@ -171,7 +175,8 @@ TEST(Loss, KnownValues) {
   const Tensor output = Tensor::of<float>({2, 2}, {0, 0, 1, 3});
   EXPECT_DOUBLE_EQ(loss_and_grad(Loss::kMse, output, Tensor::of<float>({2, 2}, {1, 0, 1, 1})).loss, 5.0 / 4);
   // log(2) and log(1 + e^-2)
-  EXPECT_NEAR(loss_and_grad(Loss::kCrossEntropy, output, Tensor::of<int64_t>({2}, {0, 1})).loss, (std::log(2) + std::log1p(std::exp(-2))) / 2, 1e-7);
+  EXPECT_NEAR(loss_and_grad(Loss::kCrossEntropy, output, Tensor::of<int64_t>({2}, {0, 1})).loss,
+              (std::log(2) + std::log1p(std::exp(-2))) / 2, 1e-7);
 }
 
 TEST(Loss, RefusesTargetsThatDoNotFit) {

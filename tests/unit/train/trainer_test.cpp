@@ -1,11 +1,13 @@
-// Training of prepared programs. What PyTorch computes step by step stands in the conformance cases; here is what they do not show.
+// Training of prepared programs. What PyTorch computes step by step stands in the conformance cases; here is what they
+// do not show.
+#include "exec/interpreter.h"
 #include "train/trainer.h"
 
 #include <gtest/gtest.h>
 
 #include "base/parallel.h"
-#include "quant/fake_quantize.h"
-#include "quant/xnnpack_quantizer.h"
+#include "quant/observers/fake_quantize.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
 
 namespace qdq {
@@ -38,11 +40,14 @@ Program two_linears(const std::string& relu = "relu.default") {
 Program conv_net(double eps = 1e-3) {
   ProgramBuilder b;
   Node* x = b.input("x", {4, 2, 5, 5});
-  Node* conv = b.call("conv2d.default", {x, b.weight("conv.weight", {3, 2, 3, 3}), b.weight("conv.bias", {3}), Argument::List{1, 1}}, "conv");
+  Node* conv =
+      b.call("conv2d.default",
+             {x, b.weight("conv.weight", {3, 2, 3, 3}), b.weight("conv.bias", {3}), Argument::List{1, 1}}, "conv");
   Node* gamma = b.parameter("bn.weight", Tensor::of<float>({3}, {1.0f, 0.5f, 2.0f}));
   Node* mean = b.weight("bn.running_mean", {3});
   Node* var = b.parameter("bn.running_var", Tensor::of<float>({3}, {1.0f, 0.25f, 1.5f}));
-  Node* norm = b.call("batch_norm.default", {conv, gamma, b.weight("bn.bias", {3}), mean, var, false, 0.1, eps, true}, "bn");
+  Node* norm =
+      b.call("batch_norm.default", {conv, gamma, b.weight("bn.bias", {3}), mean, var, false, 0.1, eps, true}, "bn");
   Node* relu = b.call("relu_.default", {norm}, "");
   Program program = b.finish({b.call("mean.dim", {relu, Argument::List{2, 3}})});
   for (const char* statistic : {"bn.running_mean", "bn.running_var"}) {
@@ -53,14 +58,17 @@ Program conv_net(double eps = 1e-3) {
   return program;
 }
 
-std::vector<double> losses(Prepared& prepared, const TrainingOptions& options, const Tensor& x, const Tensor& target, int steps) {
+std::vector<double> losses(Prepared& prepared, const TrainingOptions& options, const Tensor& x, const Tensor& target,
+                           int steps) {
   Trainer trainer(prepared, options);
   std::vector<double> out;
   for (int i = 0; i < steps; ++i) out.push_back(trainer.step({x}, target));
   return out;
 }
 
-Tensor value_of(const Prepared& prepared, const std::string& name) { return prepared.program().find_attribute(name)->tensor; }
+Tensor value_of(const Prepared& prepared, const std::string& name) {
+  return prepared.program().find_attribute(name)->tensor;
+}
 
 TEST(Trainer, LearnsWhatItIsShown) {
   Prepared prepared = prepare(conv_net());
@@ -75,7 +83,8 @@ TEST(Trainer, LearnsWhatItIsShown) {
 TEST(Trainer, AnInPlaceOperatorTrainsAsItsFunctionalForm) {
   Prepared in_place = prepare(two_linears("relu_.default")), functional = prepare(two_linears());
   const Tensor x = sample({4, 3}, 1), target = sample({4, 2}, 2);
-  EXPECT_EQ(losses(in_place, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3), losses(functional, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3));
+  EXPECT_EQ(losses(in_place, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3),
+            losses(functional, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3));
   EXPECT_TRUE(bitwise_equal(value_of(in_place, "a.weight"), value_of(functional, "a.weight")));
 }
 
@@ -91,7 +100,8 @@ TEST(Trainer, AnInPlaceOperatorOnWhatIsNotTrainedStays) {
   };
   const Tensor x = sample({4, 3}, 1), target = sample({4, 2}, 2);
   Prepared written = prepare(net(true)), plain = prepare(net(false));
-  EXPECT_EQ(losses(written, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3), losses(plain, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3));
+  EXPECT_EQ(losses(written, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3),
+            losses(plain, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3));
 }
 
 // What is written over a view of a trained value has no functional form.
@@ -118,7 +128,8 @@ TEST(Trainer, TheNumberOfThreadsChangesNoBit) {
 
 TEST(Trainer, LeavesTheProgramItWasPreparedFromAlone) {
   const Program program = conv_net();
-  const Tensor weight = program.find_attribute("conv.weight")->tensor.clone(), mean = program.find_attribute("bn.running_mean")->tensor.clone();
+  const Tensor weight = program.find_attribute("conv.weight")->tensor.clone(),
+               mean = program.find_attribute("bn.running_mean")->tensor.clone();
   Prepared prepared = prepare(program.clone());
   losses(prepared, {}, sample({4, 2, 5, 5}, 3), Tensor::of<int64_t>({4}, {0, 1, 2, 1}), 2);
   EXPECT_TRUE(bitwise_equal(weight, program.find_attribute("conv.weight")->tensor));
@@ -143,7 +154,8 @@ TEST(Trainer, OptimizersFollowTheirFormulas) {
   EXPECT_FLOAT_EQ(value_of(sgd, "p").data<float>()[0], p1 - 0.125f * (0.5f * g1 + g2));
   Prepared adam = prepare_qat_pt2e(program(), nothing);
   losses(adam, {Loss::kMse, Optimizer::kAdam, 0.125}, x, target, 1);
-  EXPECT_NEAR(value_of(adam, "p").data<float>()[0], 2 - 0.125, 1e-6);  // the first step of Adam is lr, whatever the gradient
+  // the first step of Adam is lr, whatever the gradient
+  EXPECT_NEAR(value_of(adam, "p").data<float>()[0], 2 - 0.125, 1e-6);
 }
 
 TEST(Trainer, ParametersThatShareBytesStayOne) {
@@ -181,12 +193,16 @@ TEST(Trainer, NamesAllOperatorsWithoutAGradientAtOnce) {
 
 TEST(Trainer, SaysWhatIsWrong) {
   Prepared prepared = prepare(two_linears());
-  EXPECT_NE(message_of([&] { Trainer(prepared, {Loss::kMse, Optimizer::kSgd, -1}); }).find("learning rate is -1"), std::string::npos);
-  EXPECT_NE(message_of([&] { Trainer(prepared, {Loss::kMse, Optimizer::kSgd, 0.1, -1}); }).find("momentum is -1"), std::string::npos);
+  EXPECT_NE(message_of([&] { Trainer(prepared, {Loss::kMse, Optimizer::kSgd, -1}); }).find("learning rate is -1"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { Trainer(prepared, {Loss::kMse, Optimizer::kSgd, 0.1, -1}); }).find("momentum is -1"),
+            std::string::npos);
   Trainer trainer(prepared, {Loss::kMse, Optimizer::kSgd, 0.1});
   const Tensor before = value_of(prepared, "a.weight");
-  EXPECT_NE(message_of([&] { trainer.step({sample({4, 3}, 1)}, sample({4, 3}, 1)); }).find("wants float32 [4, 2]"), std::string::npos);
-  EXPECT_NE(message_of([&] { trainer.step({sample({3, 4}, 1)}, sample({4, 2}, 1)); }).find("input 'x'"), std::string::npos);
+  EXPECT_NE(message_of([&] { trainer.step({sample({4, 3}, 1)}, sample({4, 3}, 1)); }).find("wants float32 [4, 2]"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { trainer.step({sample({3, 4}, 1)}, sample({4, 2}, 1)); }).find("input 'x'"),
+            std::string::npos);
   EXPECT_EQ(before.raw(), value_of(prepared, "a.weight").raw());
   Program frozen = two_linears();
   for (Attribute& attribute : frozen.attributes) attribute.requires_grad = false;
@@ -206,7 +222,8 @@ TEST(Qat, TheRewriteKeepsEpsUnlessPyTorchIsFollowed) {
   EXPECT_EQ(literals(prepare_qat_pt2e(conv_net(1e-3), strict)), std::tuple(true, 0.1, 1e-5));
 }
 
-// In inference mode the rewritten graph is the float one but for roundings, and so is the folded one that convert gives.
+// In inference mode the rewritten graph is the float one but for roundings, and so is the folded one that convert
+// gives.
 TEST(Qat, RewritingAndFoldingChangeTheValuesByNoMoreThanRounding) {
   const Program program = conv_net();
   const Tensor x = sample({4, 2, 5, 5}, 3);
@@ -237,7 +254,7 @@ TEST(Qat, SwitchesReachEveryFakeQuantizer) {
   enable_fake_quant(prepared, false);
   const Tensor x = sample({4, 3}, 1);
   const Program program = two_linears();
-  const std::unique_ptr<Backend> backend = make_simd_backend();
+  const std::unique_ptr<OpBackend> backend = make_simd_ops();
   EXPECT_TRUE(bitwise_equal(prepared.run({x})[0], Interpreter(program, {backend.get()}).run(std::vector{x})[0]));
   for (const ObserverGroup& group : prepared.observers()) EXPECT_FALSE(group.observer->calibrated());
 }

@@ -1,0 +1,178 @@
+// Brings a WASM module on the first load and shares it from then on. There are two: the one of `qdq`, which does
+// everything, and the one of `qdq/run`.
+import { hasRelaxedSimd } from "./engine.js";
+import { instantiate, instantiateWithThreads } from "./instantiate.js";
+import type { CreateWithThreads, StartWorker } from "./instantiate.js";
+import type { Answer, Instantiation, RawRunner } from "../wasm/qdq.js";
+import { QdqError } from "./error.js";
+import type { ErrorCode } from "./error.js";
+
+export interface Configuration {
+  // The module's bytes, or where they are; by default the file beside this package that suits the engine and the
+  // threads best.
+  wasm?: Uint8Array | ArrayBuffer | URL | string;
+  // Threads to use, the caller's included; results never depend on it. By default one in Node, and in a page that is
+  // cross-origin isolated up to four, as many as the machine has processors; without isolation a page has one.
+  threads?: number;
+  // The bytes that the module's memory may grow to, at most the 4 GB of WebAssembly, which are the default. Work that
+  // is known to need more is refused before it begins, with QdqError{OutOfMemory}.
+  maxMemory?: number;
+}
+
+// What the loaded module works with.
+export interface Capabilities {
+  // The file of the module: qdq.wasm, qdq-relaxed.wasm, qdq-threads.wasm or qdq-threads-relaxed.wasm (of qdq/run
+  // qdq-run.wasm and so on), unless configure() named another.
+  module: string;
+  // Whether the engine has relaxed SIMD.
+  relaxedSimd: boolean;
+  // The instruction that multiplies integers: "16-bit dot product", or an 8-bit one that is exact on this engine.
+  integerProducts: string;
+  threads: number;
+}
+
+// What differs between Node and browsers.
+export interface Door {
+  read(url: URL | string): Promise<Uint8Array | ArrayBuffer>;
+  // How many threads there are to be, of those that are wanted.
+  threads(wanted: number | undefined): number;
+  startWorker: StartWorker;
+}
+
+// What bindings/pack.mjs wrote for a module: its glue and where its files are.
+interface Glue<M> {
+  default: (options: Instantiation) => Promise<M>;
+  wasmUrl: URL;
+  relaxedWasmUrl: URL;
+  // The name and the version that the module's files carry.
+  mark: string;
+}
+interface GlueWithThreads<M> {
+  default: CreateWithThreads<M>;
+  wasmUrl: URL;
+  relaxedWasmUrl: URL;
+  workerUrl: URL;
+}
+
+type Source = NonNullable<Configuration["wasm"]>;
+
+const isPlace = (source: Source): source is URL | string => source instanceof URL || typeof source === "string";
+
+export class Loader<M extends RawRunner = RawRunner> {
+  #door: Door | undefined;
+  #configuration: Configuration = {};
+  #loading: Promise<M> | undefined;
+  #loaded: M | undefined;
+  #moduleName = "";
+
+  // `entry`: what programs import, "qdq" or "qdq/run".
+  constructor(
+    readonly entry: string,
+    readonly single: Glue<M>,
+    readonly withThreads: () => Promise<GlueWithThreads<M>>,
+  ) {}
+
+  // Called by a door before anything else.
+  open(door: Door): void {
+    this.#door = door;
+  }
+
+  // Settings for those who need them, before the first load. Throws QdqError{InvalidArgument} after it.
+  configure(settings: Configuration): void {
+    if (this.#loading) throw new QdqError("InvalidArgument", "configure() came after the first load; call it before");
+    for (const name of ["threads", "maxMemory"] as const) {
+      const value = settings[name];
+      if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1)) {
+        throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number of at least 1`);
+      }
+    }
+    this.#configuration = { ...settings };
+  }
+
+  // The module, loaded if it is not yet. A failed load is tried again by the next call.
+  load(): Promise<M> {
+    this.#loading ??= this.#bring().catch((error: unknown) => {
+      this.#loading = undefined;
+      throw error;
+    });
+    return this.#loading;
+  }
+
+  // The module, which a load has brought; a handle exists only after one.
+  loaded(): M {
+    if (!this.#loaded)
+      throw new QdqError("InvalidArgument", "nothing is loaded yet; every path begins with await loadPt2(bytes)");
+    return this.#loaded;
+  }
+
+  // Loads the module if it is not loaded yet, and says what it works with.
+  async capabilities(): Promise<Capabilities> {
+    const { integerProducts, threads } = unwrap((await this.load()).capabilities());
+    return { module: this.#moduleName, relaxedSimd: hasRelaxedSimd(), integerProducts, threads };
+  }
+
+  async #bring(): Promise<M> {
+    const { threads: wanted, maxMemory } = this.#configuration;
+    const threads = this.#door!.threads(wanted);
+    const made = await this.#instantiate(threads);
+    unwrap(made.setThreads(threads));
+    if (maxMemory !== undefined) unwrap(made.setMaxMemory(maxMemory));
+    return (this.#loaded = made);
+  }
+
+  async #instantiate(threads: number): Promise<M> {
+    const { wasm } = this.#configuration;
+    if (wasm !== undefined) {
+      const compiled = await this.#compile(wasm);
+      this.#check(compiled);
+      // Only modules with threads get their memory from outside.
+      const shared = WebAssembly.Module.imports(compiled).some(({ kind }) => kind === "memory");
+      return shared ? this.#instantiateWithThreads(threads, compiled) : instantiate(this.single.default, compiled);
+    }
+    if (threads > 1) {
+      try {
+        return await this.#instantiateWithThreads(threads);
+      } catch {
+        // A policy without workers from blobs, or an engine without so much shared memory: one thread is what is left.
+      }
+    }
+    const { wasmUrl, relaxedWasmUrl } = this.single;
+    return instantiate(this.single.default, await this.#compile(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl));
+  }
+
+  async #instantiateWithThreads(threads: number, compiled?: WebAssembly.Module): Promise<M> {
+    const glue = await this.withThreads();
+    compiled ??= await this.#compile(hasRelaxedSimd() ? glue.relaxedWasmUrl : glue.wasmUrl);
+    return instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, this.#door!.startWorker);
+  }
+
+  async #compile(source: Source): Promise<WebAssembly.Module> {
+    const bytes = isPlace(source) ? await this.#door!.read(source) : source;
+    const compiled = await WebAssembly.compile(bytes as BufferSource);
+    this.#moduleName = isPlace(source)
+      ? String(source)
+          .replace(/[?#].*/, "")
+          .replace(/.*\//, "")
+      : "bytes";
+    return compiled;
+  }
+
+  // The glue of one module does not fit another, whose imports have the same short names.
+  #check(compiled: WebAssembly.Module): void {
+    const [section] = WebAssembly.Module.customSections(compiled, "qdq");
+    const found = section ? new TextDecoder().decode(section) : "a file of something else";
+    if (found === this.single.mark) return;
+    throw new QdqError(
+      "InvalidArgument",
+      `configure({ wasm }) of ${this.entry} gave ${found}, wanted a module of ${this.single.mark}: ` +
+        "take the .wasm file from the package that is imported",
+    );
+  }
+}
+
+// The result of a call, or its error thrown.
+export function unwrap<T>(answer: Answer<T>): T {
+  if (answer.error === undefined) return answer.value;
+  const { code, message, node, op } = answer.error;
+  throw new QdqError(code as ErrorCode, message, { node, op });
+}

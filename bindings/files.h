@@ -1,0 +1,46 @@
+// Files and folders as JavaScript gives them.
+#pragma once
+
+#include <emscripten/val.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "bytes.h"
+
+namespace qdq {
+
+// Files of a host in JavaScript. Its methods answer with a string where they could not do their work.
+class JavaScriptFiles final : public Files {
+ public:
+  explicit JavaScriptFiles(emscripten::val host) : host_(std::move(host)) {}
+
+  std::vector<std::byte> read(const std::string& path) override {
+    const emscripten::val answer = host_.call<emscripten::val>("readFile", path);
+    refuse(answer, "cannot read ", path);
+    return bytes_from(answer);
+  }
+  void write(const std::string& path, std::span<const std::byte> bytes) override {
+    const auto reason = host_.call<std::string>("writeFile", path, bytes_to(bytes));
+    if (!reason.empty()) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
+  }
+  std::vector<std::string> list(const std::string& folder) override {
+    const emscripten::val answer = host_.call<emscripten::val>("listFolder", folder);
+    refuse(answer, "cannot list ", folder);
+    return emscripten::vecFromJSArray<std::string>(answer);
+  }
+  bool is_folder(const std::string& path) override { return host_.call<std::string>("kind", path) == "folder"; }
+  bool is_file(const std::string& path) override { return host_.call<std::string>("kind", path) == "file"; }
+
+ private:
+  static void refuse(const emscripten::val& answer, const char* what, const std::string& path) {
+    if (answer.isString()) fail(ErrorCode::kIo, what, path, ": ", answer.as<std::string>());
+  }
+
+  const emscripten::val host_;
+};
+
+}  // namespace qdq

@@ -1,0 +1,70 @@
+# The WASM modules. Three programs: `qdq` does everything, `qdq-run` opens programs and runs them, `qdq-cli` is the
+# command line of npx. Each is linked for every engine and, as -relaxed, for those with relaxed SIMD, which validation
+# keeps apart. Of the two that pages load there is one of one thread, since shared memory is only for isolated pages,
+# and one with threads; the command line always can have threads. That makes ten links of the same objects.
+# bindings/pack.mjs makes an ES module and a CommonJS module of the glue.
+set(run_library qdq_io qdq_lower qdq_report)
+set(library ${run_library} qdq_train qdq_recipe qdq_data)
+
+# embind has thread-local variables, so its users are compiled once for one thread and once for many.
+function(qdq_bindings target libraries)
+  add_library(${target} OBJECT ${ARGN})
+  target_link_libraries(${target} PUBLIC ${libraries} embind)
+  target_compile_options(${target} PRIVATE -Oz)
+endfunction()
+qdq_bindings(qdq_run_bindings "${run_library}" bindings/run.cpp)
+qdq_bindings(qdq_quantize_bindings "${library}" bindings/quantize.cpp bindings/train.cpp)
+qdq_bindings(qdq_run_threads_bindings "${run_library}" bindings/run.cpp)
+qdq_bindings(qdq_quantize_threads_bindings "${library}" bindings/quantize.cpp bindings/train.cpp)
+qdq_bindings(qdq_cli_bindings qdq_cli bindings/cli.cpp)
+foreach(target qdq_run_threads_bindings qdq_quantize_threads_bindings qdq_cli_bindings)
+  target_compile_options(${target} PRIVATE -pthread)
+endforeach()
+if(QDQ_UNITY)
+  set_target_properties(qdq_quantize_bindings qdq_quantize_threads_bindings PROPERTIES UNITY_BUILD ON)
+endif()
+
+# The doors bring the compiled module and its threads' workers, so the glue needs neither files nor fetch, and is the
+# same for Node and the browser. Without eval it runs under a strict content policy. FACTORY names the function of the
+# glue; -Oz for what pages download, -O1 for what is read from the disk, where the link's time counts for more than
+# size.
+function(qdq_module file factory optimization libraries)
+  cmake_parse_arguments(MODULE "THREADS;RELAXED" "" "BINDINGS" ${ARGN})
+  string(REPLACE "-" "_" target ${file}_wasm)
+  add_executable(${target})
+  foreach(bindings ${MODULE_BINDINGS})
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${bindings}>)
+  endforeach()
+  set(glue ${CMAKE_CURRENT_SOURCE_DIR}/bindings/memory.js)
+  target_link_libraries(${target} PRIVATE ${libraries} embind)
+  target_link_options(${target} PRIVATE ${optimization} -sMODULARIZE=1 -sEXPORT_NAME=${factory} -sENVIRONMENT=web,worker
+    -sFILESYSTEM=0 -sDYNAMIC_EXECUTION=0 -sINCOMING_MODULE_JS_API=instantiateWasm "SHELL:--js-library ${glue}")
+  if(MODULE_RELAXED)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:qdq_relaxed>)
+  endif()
+  if(MODULE_THREADS)
+    # Workers are there before the first call, which blocks: a thread more than there are workers is refused.
+    list(APPEND glue ${CMAKE_CURRENT_SOURCE_DIR}/bindings/threads.js)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:qdq_threads>)
+    target_link_options(${target} PRIVATE -pthread -sPTHREAD_POOL_SIZE=Module.workers -sPTHREAD_POOL_SIZE_STRICT=2
+      -Wno-pthreads-mem-growth "SHELL:--pre-js ${CMAKE_CURRENT_SOURCE_DIR}/bindings/threads.js")
+  endif()
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} SUFFIX .js LINK_DEPENDS "${glue}")
+  set_property(GLOBAL APPEND PROPERTY QDQ_MODULES ${target})
+endfunction()
+set(run BINDINGS qdq_run_bindings)
+set(run_threads BINDINGS qdq_run_threads_bindings THREADS)
+set(whole ${run} qdq_quantize_bindings)
+set(whole_threads BINDINGS qdq_run_threads_bindings qdq_quantize_threads_bindings THREADS)
+qdq_module(qdq createQdq -Oz "${library}" ${whole})
+qdq_module(qdq-relaxed createQdq -Oz "${library}" ${whole} RELAXED)
+qdq_module(qdq-threads createQdq -Oz "${library}" ${whole_threads})
+qdq_module(qdq-threads-relaxed createQdq -Oz "${library}" ${whole_threads} RELAXED)
+qdq_module(qdq-run createQdqRun -Oz "${run_library}" ${run})
+qdq_module(qdq-run-relaxed createQdqRun -Oz "${run_library}" ${run} RELAXED)
+qdq_module(qdq-run-threads createQdqRun -Oz "${run_library}" ${run_threads})
+qdq_module(qdq-run-threads-relaxed createQdqRun -Oz "${run_library}" ${run_threads} RELAXED)
+qdq_module(qdq-cli createQdqCli -O1 qdq_cli BINDINGS qdq_cli_bindings THREADS)
+qdq_module(qdq-cli-relaxed createQdqCli -O1 qdq_cli BINDINGS qdq_cli_bindings THREADS RELAXED)
+get_property(modules GLOBAL PROPERTY QDQ_MODULES)
+add_custom_target(qdq_modules DEPENDS ${modules})

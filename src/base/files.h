@@ -1,0 +1,29 @@
+// Files as qdq reads and writes them: those of the disk, or whatever a program that embeds qdq puts in their place.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace qdq {
+
+class Files {
+ public:
+  virtual ~Files() = default;
+
+  // The bytes of a file. Throws Error{kIo} with path and reason.
+  virtual std::vector<std::byte> read(const std::string& path) = 0;
+  // Puts the bytes where a reader sees either the old file or the whole new one. Throws Error{kIo}.
+  virtual void write(const std::string& path, std::span<const std::byte> bytes) = 0;
+  // The names of files and folders in a folder, in any order. Throws Error{kIo}.
+  virtual std::vector<std::string> list(const std::string& folder) = 0;
+  virtual bool is_folder(const std::string& path) = 0;
+  virtual bool is_file(const std::string& path) = 0;
+};
+
+// The files of the operating system; it may be called by any thread. A WASM module has it only if it was linked with a
+// file system.
+Files& disk();
+
+}  // namespace qdq

@@ -1,0 +1,109 @@
+#include "exec/simd_obstacles.h"
+
+#include <initializer_list>
+
+#include "op/facts.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+// What the graph tells of an argument that is one tensor; null if it tells nothing.
+const TensorMeta* meta_of(const Node& node, size_t i) {
+  const Node* input = node.arg(i).node();
+  return input == nullptr ? nullptr : input->meta.val.tensor();
+}
+
+std::string dtype_obstacle(const Node& node, std::initializer_list<size_t> arguments) {
+  for (const size_t i : arguments) {
+    const TensorMeta* meta = meta_of(node, i);
+    if (meta != nullptr && meta->dtype != DType::kF32)
+      return concat(op_of(node)->schema.arguments[i].name, " is ", to_string(meta->dtype), ", not float32");
+  }
+  return {};
+}
+
+bool may_equal(const SymInt& a, const SymInt& b) {
+  return !a.is_constant() || !b.is_constant() || a.constant() == b.constant();
+}
+bool may_equal(const SymShape& a, const SymShape& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!may_equal(a[i], b[i])) return false;
+  return true;
+}
+// Whether b may have one element for each leading part of a, as [N, C, 1, 1] beside [N, C, H, W].
+bool may_scale(const SymShape& a, const SymShape& b) {
+  size_t leading = 0;
+  while (leading < a.size() && may_equal(a[leading], b[leading])) ++leading;
+  for (size_t i = leading; i < b.size(); ++i)
+    if (!may_equal(b[i], SymInt(1))) return false;
+  return true;
+}
+
+std::string binary_obstacle(const Node& node, bool is_mul) {
+  if (std::string reason = dtype_obstacle(node, {0, 1}); !reason.empty()) return reason;
+  if (node.arg(1).node() == nullptr) return "its second operand is a number";
+  if (op_of(node)->schema.arguments.size() > 2 && argument_of(node, 2).number().value_or(1) != 1)
+    return "its second operand has a factor";
+  const TensorMeta *a = meta_of(node, 0), *b = meta_of(node, 1);
+  if (a == nullptr || b == nullptr) return {};
+  if (a->sizes.size() != b->sizes.size()) return "its operands differ in rank";
+  if (may_equal(a->sizes, b->sizes)) return {};
+  if (is_mul && (may_scale(a->sizes, b->sizes) || may_scale(b->sizes, a->sizes))) return {};
+  return "an operand is broadcast";
+}
+
+}  // namespace
+
+std::string elementwise_obstacle(const Node& node) { return dtype_obstacle(node, {0}); }
+std::string add_obstacle(const Node& node) { return binary_obstacle(node, false); }
+std::string mul_obstacle(const Node& node) { return binary_obstacle(node, true); }
+
+std::string matmul_obstacle(const Node& node) {
+  for (const size_t i : {size_t{0}, size_t{1}})
+    if (const TensorMeta* meta = meta_of(node, i); meta != nullptr && meta->sizes.size() < 2)
+      return "an operand is a vector";
+  return dtype_obstacle(node, {0, 1});
+}
+
+std::string linear_obstacle(const Node& node) {
+  const TensorMeta* weight = meta_of(node, 1);
+  if (weight != nullptr && weight->sizes.size() != 2) return "its weight is no matrix";
+  return dtype_obstacle(node, {0, 1, 2});
+}
+
+std::string addmm_obstacle(const Node& node) {
+  if (argument_of(node, 3).number().value_or(1) != 1 || argument_of(node, 4).number().value_or(1) != 1)
+    return "it has a factor";
+  const TensorMeta* bias = meta_of(node, 0);
+  if (bias != nullptr && bias->sizes.size() != 1) return "what it adds is no vector";
+  return dtype_obstacle(node, {0, 1, 2});
+}
+
+std::string convolution_obstacle(const Node& node) {
+  if (node.is(op::kConvolution) && node.arg(6).integer().value_or(0) != 0) return "it is transposed";
+  const TensorMeta *x = meta_of(node, 0), *weight = meta_of(node, 1);
+  if (weight != nullptr && weight->sizes.size() > 4) return "its images have three axes";
+  if (x != nullptr && weight != nullptr && x->sizes.size() != weight->sizes.size()) return "its input has no batch";
+  return dtype_obstacle(node, {0, 1, 2});
+}
+
+std::string softmax_obstacle(const Node& node) {
+  const Argument& converts = argument_of(node, 2);  // a dtype, or for _softmax whether to
+  if (!converts.is_none() && converts.integer().value_or(1) != 0) return "it converts its input";
+  const TensorMeta* x = meta_of(node, 0);
+  const std::optional<int64_t> axis = node.arg(1).integer();
+  if (x != nullptr && axis && *axis != -1 && *axis != static_cast<int64_t>(x->sizes.size()) - 1)
+    return "it is not along the last axis";
+  return dtype_obstacle(node, {0});
+}
+
+std::string layer_norm_obstacle(const Node& node) { return dtype_obstacle(node, {0, 2, 3}); }
+
+std::string batch_norm_obstacle(const Node& node) {
+  if (node.arg(5).integer().value_or(0) != 0) return "it takes the statistics of its batch";
+  if (node.arg(3).is_none() || node.arg(4).is_none()) return "it has no statistics of its own";
+  return dtype_obstacle(node, {0, 1, 2, 3, 4});
+}
+
+}  // namespace qdq

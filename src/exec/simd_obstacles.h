@@ -1,0 +1,24 @@
+// What a graph tells before a run about calls that the portable loops cannot take.
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace qdq {
+
+// Why a call of the node cannot run on the loops, whatever values come: "other is int64, not float32". Empty if it can,
+// or if only the values tell: of a size that the graph does not know, of a tensor whose elements do not lie dense.
+// Of operators that read one tensor: activations, pools, quantization.
+std::string elementwise_obstacle(const Node& node);
+std::string add_obstacle(const Node& node);  // sums, differences and quotients
+std::string mul_obstacle(const Node& node);
+std::string matmul_obstacle(const Node& node);
+std::string linear_obstacle(const Node& node);
+std::string addmm_obstacle(const Node& node);
+std::string convolution_obstacle(const Node& node);
+std::string softmax_obstacle(const Node& node);
+std::string layer_norm_obstacle(const Node& node);
+std::string batch_norm_obstacle(const Node& node);
+
+}  // namespace qdq

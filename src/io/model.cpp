@@ -1,0 +1,45 @@
+// Models as files: the kind of a file is known by its bytes, that of one to be written by its ending.
+#include "io/model.h"
+
+#include <map>
+
+#include "format/bytes.h"
+#include "io/onnx.h"
+#include "io/pt2.h"
+#include "op/op.h"
+
+namespace qdq {
+
+Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
+  if (looks_like_onnx(bytes)) return load_onnx(bytes, external);
+  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile,
+            "this is neither a .pt2 file, which is a zip archive, nor an ONNX model; wanted what torch.export.save or "
+            "torch.onnx.export writes");
+  return load_pt2(bytes);
+}
+
+std::vector<std::byte> save_program(const Program& program, std::string_view path) {
+  return path.ends_with(".onnx") ? save_onnx(program) : save_pt2(program);
+}
+
+Model load_model(const std::string& path, Files& files, bool to_run) {
+  const auto bytes = files.read(path);
+  uint64_t file_bytes = bytes.size();
+  std::map<std::string, std::vector<std::byte>> beside;  // the files that an ONNX model keeps its tensors in
+  const auto external = [&](const std::string& location) -> format::ByteSpan {
+    const auto [file, is_new] = beside.try_emplace(location);
+    if (is_new) file->second = files.read(path.substr(0, path.find_last_of("/\\") + 1) + location);
+    if (is_new) file_bytes += file->second.size();
+    return file->second;
+  };
+  try {
+    Program program = load_program(bytes, external);
+    if (to_run) check_ops(*program.graph);
+    return {std::move(program), file_bytes};
+  } catch (Error& error) {
+    if (error.message.find(path) == std::string::npos) error.message = concat(path, ": ", error.message);
+    throw;
+  }
+}
+
+}  // namespace qdq

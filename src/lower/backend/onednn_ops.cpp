@@ -1,0 +1,326 @@
+// Nodes on oneDNN: float convolutions, linear layers and matrix products on its primitives.
+//
+// Sums are taken in the order in which PyTorch 2.6 takes them on one thread, so that observers see the same last bits
+// and a model calibrated here gets PyTorch's scales (measured by tests/real_models.py):
+//   convolutions  oneDNN's forward_training primitives, except those that PyTorch leaves to its BLAS
+//                 (aten/src/ATen/native/Convolution.cpp, use_mkldnn): see runs_on_blas
+//   linear layers addmm by the BLAS
+// The BLAS is OpenBLAS, as under Debian's PyTorch; its kernels, and with them the order, depend on the processor, as
+// PyTorch's do. It runs on one thread: with more, PyTorch would choose other kernels.
+#include <cblas.h>
+#include <dlfcn.h>
+#include <omp.h>
+
+#include <map>
+
+#include "base/parallel.h"
+#include "exec/convolution.h"
+#include "exec/op_backend.h"
+#include "lower/backend/onednn.h"
+#include "lower/lower.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+using dnnl::memory;
+using Dims = memory::dims;
+
+using onednn::engine;
+using onednn::guarded;
+using onednn::stream;
+
+memory view(const Tensor& tensor, const Dims& dims, const Dims& strides) {
+  return {memory::desc(dims, memory::data_type::f32, strides), engine(), tensor.raw()};
+}
+
+Dims strides_of(const Tensor& tensor) { return tensor.strides(); }
+
+// `in` in the layout that a primitive wants: itself, or a reordered copy.
+memory in_layout(memory in, const memory::desc& wanted) {
+  if (in.get_desc() == wanted) return in;
+  memory out(wanted, engine());
+  dnnl::reorder(in, out).execute(stream(), in, out);
+  return out;
+}
+
+bool is_f32(const Tensor* tensor) { return tensor == nullptr || tensor->dtype() == DType::kF32; }
+
+// Weights reordered once into the layout of the primitive that uses them; made anew when another tensor comes.
+class ReorderedWeight {
+ public:
+  const memory& get(const Tensor& weight, const memory& plain, const memory::desc& wanted) {
+    const bool same = tensor_.defined() && tensor_.storage() == weight.storage() && tensor_.raw() == weight.raw() &&
+                      memory_.get_desc() == wanted;
+    if (!same) {
+      memory_ = in_layout(plain, wanted);
+      tensor_ = weight;
+    }
+    return memory_;
+  }
+
+ private:
+  Tensor tensor_;
+  memory memory_;
+};
+
+// OpenBLAS, loaded when a product first needs it: a program that links it starts a thread for every core, and these
+// spin for 10 to 60 ms, which most runs of qdq would spend for nothing.
+class OpenBlas {
+ public:
+  decltype(&cblas_sgemm) sgemm;
+
+  // Throws Error{kUnsupported} if the system has no OpenBLAS.
+  static const OpenBlas& get() {
+    static const OpenBlas one;
+    return one;
+  }
+
+ private:
+  OpenBlas() {
+    void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    QDQ_CHECK(library != nullptr, kUnsupported,
+              "the onednn backend computes this node with OpenBLAS, as PyTorch does, but libopenblas.so.0 ",
+              "cannot be loaded (", dlerror(), "); install it, or choose the simd backend");
+    sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(library, "cblas_sgemm"));
+    const auto set_num_threads =
+        reinterpret_cast<decltype(&openblas_set_num_threads)>(dlsym(library, "openblas_set_num_threads"));
+    QDQ_CHECK(sgemm != nullptr && set_num_threads != nullptr, kUnsupported,
+              "libopenblas.so.0 has no cblas_sgemm or openblas_set_num_threads; ",
+              "install OpenBLAS 0.3, or choose the simd backend");
+    set_num_threads(1);
+  }
+};
+
+// c[m, n] = a[m, depth] * b[depth, n], added to what c holds if `add`; rows of c are n apart. With `transposed_b`, b is
+// [n, depth]. BLAS thinks in columns, and PyTorch gives it everything transposed: c^T = b^T a^T.
+void blas_product(int64_t m, int64_t n, int64_t depth, const float* a, const float* b, bool transposed_b, bool add,
+                  float* c) {
+  OpenBlas::get().sgemm(CblasColMajor, transposed_b ? CblasTrans : CblasNoTrans, CblasNoTrans, static_cast<blasint>(n),
+                        static_cast<blasint>(m), static_cast<blasint>(depth), 1.0f, b,
+                        static_cast<blasint>(transposed_b ? depth : n), a, static_cast<blasint>(depth),
+                        add ? 1.0f : 0.0f, c, static_cast<blasint>(n));
+}
+
+struct ConvolutionShape {
+  Dims stride, padding, dilation;  // dilation 1: no gaps
+  int64_t groups;
+};
+
+// Whether PyTorch on one thread runs this float convolution as im2col and a product by its BLAS, not by oneDNN.
+bool runs_on_blas(const Tensor& x, const Tensor& weight, const ConvolutionShape& shape) {
+  const auto is_one = [](int64_t value) { return value == 1; };
+  const bool is_plain = std::all_of(shape.stride.begin(), shape.stride.end(), is_one) &&
+                        std::all_of(shape.dilation.begin(), shape.dilation.end(), is_one);
+  if (is_plain && x.size(0) < 16 && weight.size(2) == 1 && weight.size(3) == 1) return true;
+  return shape.groups == 1 && x.size(0) == 1 && (weight.size(2) <= 3 || weight.size(3) <= 3) && x.numel() <= 20480;
+}
+
+// The pixels under the kernel as a matrix [channels * kh * kw, output pixels] of one image; outside of the image there
+// are zeros.
+void im2col(const float* image, const Shape& sizes, const Shape& kernel, const Shape& out,
+            const ConvolutionShape& shape, float* columns) {
+  for (int64_t c = 0; c < sizes[1]; ++c)
+    for (int64_t kh = 0; kh < kernel[2]; ++kh)
+      for (int64_t kw = 0; kw < kernel[3]; ++kw)
+        for (int64_t oh = 0; oh < out[2]; ++oh) {
+          const int64_t ih = oh * shape.stride[0] - shape.padding[0] + kh * shape.dilation[0];
+          for (int64_t ow = 0; ow < out[3]; ++ow) {
+            const int64_t iw = ow * shape.stride[1] - shape.padding[1] + kw * shape.dilation[1];
+            const bool inside = ih >= 0 && ih < sizes[2] && iw >= 0 && iw < sizes[3];
+            *columns++ = inside ? image[(c * sizes[2] + ih) * sizes[3] + iw] : 0.0f;
+          }
+        }
+}
+
+// out[n, oc, oh, ow] as PyTorch's slow_conv2d computes it; all tensors contiguous, bias may be null.
+void blas_convolution(const Tensor& x, const Tensor& weight, const float* bias, const ConvolutionShape& shape,
+                      const Tensor& out) {
+  const int64_t groups = shape.groups, pixels = out.size(2) * out.size(3), depth = weight.numel() / weight.size(0);
+  const int64_t channels = out.size(1) / groups, input_pixels = x.size(2) * x.size(3), inputs = x.size(1) / groups;
+  const auto is_zero = [](int64_t value) { return value == 0; };
+  const bool is_pointwise =
+      depth == inputs && pixels == input_pixels && std::all_of(shape.padding.begin(), shape.padding.end(), is_zero);
+  std::vector<float> columns(is_pointwise ? 0 : static_cast<size_t>(depth * pixels));
+  const Shape group_sizes{1, inputs, x.size(2), x.size(3)};
+  for (int64_t i = 0; i < x.size(0) * groups; ++i) {
+    const float* image = x.data<float>() + i * inputs * input_pixels;
+    const int64_t first = i % groups * channels;
+    float* to = out.data<float>() + i * channels * pixels;
+    if (!is_pointwise) im2col(image, group_sizes, weight.sizes(), out.sizes(), shape, columns.data());
+    for (int64_t c = 0; bias != nullptr && c < channels; ++c) std::fill_n(to + c * pixels, pixels, bias[first + c]);
+    blas_product(channels, pixels, depth, weight.data<float>() + first * depth, is_pointwise ? image : columns.data(),
+                 false, bias != nullptr, to);
+  }
+}
+
+class OneDnnConvolution : public CompiledOp {
+ public:
+  explicit OneDnnConvolution(bool general) : general_(general) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const std::optional<FloatConvolution> conv = float_convolution(call, general_);
+    if (!conv || conv->is_1d) return run_reference(call, "it is no float convolution of images with two axes");
+    const Tensor weight = call.tensor(1).contiguous(), x = call.tensor(0).contiguous();
+    const Tensor* given_bias = call.optional_tensor(2);
+    const auto dims = [](const FloatConvolution::Pair& pair) { return Dims(pair.begin(), pair.end()); };
+    const Dims stride = dims(conv->stride), padding = dims(conv->padding);
+    Dims dilation = dims(conv->dilation);
+    const int64_t groups = conv->groups;
+    const Shape& sizes = conv->sizes;
+    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const ConvolutionShape shape{stride, padding, dilation, groups};
+    if (runs_on_blas(x, weight, shape)) {
+      const Tensor bias = given_bias ? given_bias->contiguous() : Tensor();
+      blas_convolution(x, weight, given_bias ? bias.data<float>() : nullptr, shape, out);
+      return out;
+    }
+    for (int64_t& d : dilation) d -= 1;  // oneDNN counts the gaps
+    guarded([&] {
+      Dims weight_dims = weight.sizes();
+      if (groups > 1) weight_dims = {groups, weight.size(0) / groups, weight.size(1), weight.size(2), weight.size(3)};
+      const Primitive& primitive =
+          primitive_for(x.sizes(), weight_dims, sizes, stride, dilation, padding, given_bias != nullptr);
+      const memory plain_weight = view(weight, weight_dims, contiguous_strides(weight_dims));
+      std::unordered_map<int, memory> args{
+          {DNNL_ARG_SRC, in_layout(view(x, x.sizes(), strides_of(x)), primitive.desc.src_desc())},
+          {DNNL_ARG_WEIGHTS, packed_.get(weight, plain_weight, primitive.desc.weights_desc())},
+      };
+      Tensor bias;
+      if (given_bias) {
+        bias = given_bias->contiguous();
+        args[DNNL_ARG_BIAS] = view(bias, bias.sizes(), strides_of(bias));
+      }
+      memory result = view(out, out.sizes(), strides_of(out));
+      memory inner = result;
+      if (result.get_desc() != primitive.desc.dst_desc()) inner = memory(primitive.desc.dst_desc(), engine());
+      args[DNNL_ARG_DST] = inner;
+      primitive.run.execute(stream(), args);
+      if (inner != result) dnnl::reorder(inner, result).execute(stream(), inner, result);
+      stream().wait();
+    });
+    return out;
+  }
+
+ private:
+  struct Primitive {
+    dnnl::convolution_forward::primitive_desc desc;
+    dnnl::convolution_forward run;
+  };
+
+  const Primitive& primitive_for(const Dims& x, const Dims& weight, const Dims& out, const Dims& stride,
+                                 const Dims& dilation, const Dims& padding, bool has_bias) {
+    const auto found = primitives_.find(x);
+    if (found != primitives_.end()) return found->second;
+    const auto any = [](const Dims& dims) {
+      return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
+    };
+    const memory::desc bias =
+        has_bias ? memory::desc({out[1]}, memory::data_type::f32, memory::format_tag::a) : memory::desc();
+    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_training,
+                                                         dnnl::algorithm::convolution_direct, any(x), any(weight), bias,
+                                                         any(out), stride, dilation, padding, padding);
+    return primitives_.emplace(x, Primitive{desc, dnnl::convolution_forward(desc)}).first->second;
+  }
+
+  bool general_;
+  std::map<Dims, Primitive> primitives_;
+  ReorderedWeight packed_;
+};
+
+// aten.linear: out = bias, then the product is added, as PyTorch's addmm does.
+class OneDnnLinear : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    const Tensor weight = call.tensor(1).contiguous();
+    const Tensor* bias = call.optional_tensor(2);
+    if (!is_f32(&given) || !is_f32(&weight) || !is_f32(bias) || weight.dim() != 2 || given.dim() < 1 ||
+        given.numel() == 0 || weight.numel() == 0 || given.size(-1) != weight.size(1) ||
+        (bias && bias->sizes() != Shape{weight.size(0)}))
+      return run_reference(call, "an operand is empty, not float32, or does not fit the others");
+    const int64_t depth = weight.size(1), columns = weight.size(0), rows = given.numel() / depth;
+    Shape sizes = given.sizes();
+    sizes.back() = columns;
+    const Tensor x = given.contiguous(), out = Tensor::empty(sizes, DType::kF32);
+    if (bias) {
+      const Tensor shift = bias->contiguous();
+      for (int64_t i = 0; i < rows; ++i) std::copy_n(shift.data<float>(), columns, out.data<float>() + i * columns);
+    }
+    blas_product(rows, columns, depth, x.data<float>(), weight.data<float>(), true, bias != nullptr, out.data<float>());
+    return out;
+  }
+};
+
+// aten.matmul and aten.bmm as one primitive per shape.
+class OneDnnMatmul : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& a = call.tensor(0);
+    const Tensor& b = call.tensor(1);
+    if (!is_f32(&a) || !is_f32(&b) || a.dim() < 2 || b.dim() < 2 || a.numel() == 0 || b.numel() == 0 ||
+        a.size(-1) != b.size(-2))
+      return run_reference(call, "an operand is empty, a vector, not float32, or does not fit the other");
+    const Shape batch =
+        broadcast_shapes(Shape(a.sizes().begin(), a.sizes().end() - 2), Shape(b.sizes().begin(), b.sizes().end() - 2));
+    Shape sizes = batch;
+    sizes.insert(sizes.end(), {a.size(-2), b.size(-1)});
+    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const int64_t count = numel_of(batch);
+    const auto flat = [&](const Tensor& t) {
+      Shape full = batch;
+      full.insert(full.end(), t.sizes().end() - 2, t.sizes().end());
+      return t.expand(full).reshape({count, t.size(-2), t.size(-1)}).contiguous();
+    };
+    const Tensor x = flat(a), y = flat(b), z = out.reshape({count, a.size(-2), b.size(-1)});
+    guarded([&] {
+      const memory xm = view(x, x.sizes(), strides_of(x)), ym = view(y, y.sizes(), strides_of(y)),
+                   zm = view(z, z.sizes(), strides_of(z));
+      primitive_for(xm.get_desc(), ym.get_desc(), zm.get_desc())
+          .execute(stream(), {{DNNL_ARG_SRC, xm}, {DNNL_ARG_WEIGHTS, ym}, {DNNL_ARG_DST, zm}});
+      stream().wait();
+    });
+    return out;
+  }
+
+ private:
+  const dnnl::matmul& primitive_for(const memory::desc& x, const memory::desc& y, const memory::desc& z) {
+    Dims key = x.get_dims();
+    key.push_back(y.get_dims().back());
+    const auto found = primitives_.find(key);
+    if (found != primitives_.end()) return found->second;
+    return primitives_.emplace(key, dnnl::matmul({engine(), x, y, z})).first->second;
+  }
+
+  std::map<Dims, dnnl::matmul> primitives_;
+};
+
+class OneDnnOps : public OpBackend {
+ public:
+  std::string_view name() const override { return "onednn"; }
+
+  std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node, const Program&) override {
+    omp_set_num_threads(num_threads());  // Debian's oneDNN runs on OpenMP
+    const TensorMeta* meta = node.meta.val.tensor();
+    if (meta != nullptr && meta->dtype != DType::kF32)
+      return concat("the result is ", to_string(meta->dtype), ", not float32");
+    const Node* weight = node.arg(1).node();
+    const bool constant = weight != nullptr && weight->op() == Node::Op::kGetAttr;
+    if (node.is(op::kConv2d) || node.is(op::kConvolution)) {
+      if (!constant) return "the weight is not a constant";
+      return std::make_unique<OneDnnConvolution>(node.is(op::kConvolution));
+    }
+    if (node.is(op::kLinear)) {
+      if (!constant) return "the weight is not a constant";
+      return std::make_unique<OneDnnLinear>();
+    }
+    if (node.is(op::kMatmul) || node.is(op::kBmm)) return std::make_unique<OneDnnMatmul>();
+    return "the operator is not one of conv2d, convolution, linear, matmul, bmm";
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpBackend> make_onednn_ops() { return std::make_unique<OneDnnOps>(); }
+
+}  // namespace qdq

@@ -1,0 +1,79 @@
+// Layer norms, attention, and values that are quantized by the range of their run.
+#include <cmath>
+
+#include "lower/fuser.h"
+#include "op/targets.h"
+
+namespace qdq {
+
+bool take_dynamic(Fuser& fuser, Node& choose) {
+  if (!choose.is(op::kChooseQParams)) return false;
+  const std::optional<DynamicInput> found = dynamic_input(choose);
+  if (!found || !fuser.plans.is_readable(found->x) || float_meta(*found->x) == nullptr ||
+      float_meta(*found->x)->sizes.size() == 4)
+    return false;
+  for (const Node* linear : found->dequantize->users()) {
+    if (!linear->is(op::kLinear) || linear->arg(0).node() != found->dequantize || float_meta(*linear) == nullptr)
+      return false;
+    const auto weight = quantized_weight(fuser.plans.program(), linear->arg(1));
+    const QuantizedWeight* values = std::get_if<QuantizedWeight>(&weight);
+    if (values == nullptr || values->values.dim() != 2 ||
+        constant_bias(fuser.plans.program(), linear->arg(2)).index() != 0)
+      return false;
+  }
+  for (const Node* node : found->nodes) fuser.take(node);
+  fuser.dynamic.emplace(found->dequantize, *found);
+  return true;
+}
+
+std::string fuse_layer_norm(Fuser& fuser, Node& node) {
+  PlanBuilder& plans = fuser.plans;
+  Node* x = node.arg(0).node();
+  if (!plans.is_held(x) || plans.is_held_u8(x)) return "its input is no float32 value of a plan";
+  if (!node.arg(1).is_list() || node.arg(1).list().size() != 1) return "it normalizes over several axes";
+  const auto gamma = constant_bias(plans.program(), node.arg(2)), beta = constant_bias(plans.program(), node.arg(3));
+  if (std::holds_alternative<std::string>(gamma) || std::holds_alternative<std::string>(beta))
+    return "its weight or bias is not constant";
+  if (float_meta(node)->sizes.size() == 4) return "its input is an image";
+  PlanStep step;
+  step.form = PlanStep::LayerNorm{*std::get_if<Tensor>(&gamma), *std::get_if<Tensor>(&beta),
+                                  node.arg(4).number().value_or(1e-5)};
+  step.name = node.name();
+  step.inputs = {plans.read(x)};
+  step.in_place_input = 0;
+  plans.add_step(std::move(step), PlanBuilder::buffer_like(node, DType::kF32), node, {&node});
+  return {};
+}
+
+std::string fuse_attention(Fuser& fuser, Node& node) {
+  PlanBuilder& plans = fuser.plans;
+  std::vector<Node*> values;
+  for (size_t i = 0; i < 3; ++i) {
+    Node* value = node.arg(i).node();
+    if (!plans.is_held(value) || plans.is_held_u8(value) || value->meta.val.tensor()->sizes.size() != 4)
+      return "an input is no float32 value of a plan with four axes";
+    values.push_back(value);
+  }
+  const SymShape &q = values[0]->meta.val.tensor()->sizes, &k = values[1]->meta.val.tensor()->sizes,
+                 &v = values[2]->meta.val.tensor()->sizes;
+  if (!node.arg(3).is_none() || node.arg(4).number().value_or(0) != 0 || node.arg(5).integer().value_or(0) != 0)
+    return "a mask or dropout";
+  if (!(q[1] == k[1]) || !(q[1] == v[1]) || !(q[0] == k[0]) || !(q[0] == v[0]) || !q[3].is_constant())
+    return "its operands are broadcast";
+  PlanStep step;
+  const Argument* scale = node.kwarg("scale");
+  step.form = PlanStep::Attention{
+      scale != nullptr && scale->number() ? *scale->number() : 1 / std::sqrt(static_cast<double>(*q[3].constant()))};
+  step.name = node.name();
+  for (Node* value : values) step.inputs.push_back(plans.read_rows(value));
+  // Stored [N, L, H, E], so that the transpose and reshape behind it move nothing.
+  PlanBuffer out = PlanBuilder::buffer_like(node, DType::kF32);
+  out.channels_last = false;
+  std::swap(out.symbolic_sizes[1], out.symbolic_sizes[2]);
+  const SymShape strides = c_order(out.symbolic_sizes);
+  plans.add_step(std::move(step), std::move(out), node, {&node});
+  plans.add_view(node, plans.read_as_is(&node), 0, {strides[0], strides[2], strides[1], strides[3]});
+  return {};
+}
+
+}  // namespace qdq

@@ -1,0 +1,84 @@
+// What the rules of fusion share: heads with what stands behind them, and one rule for each operator.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "lower/fuse.h"
+#include "lower/fuse_nodes.h"
+#include "lower/plan_builder.h"
+
+namespace qdq {
+
+// What a head takes with it, the last node last.
+struct Epilogue {
+  Node* last = nullptr;
+  Node* residual = nullptr;
+  Activation activation;
+  Node* quantize = nullptr;
+};
+
+class Fuser {
+ public:
+  Fuser(Program& program, const FusionOptions& options) : plans(program), options(options) {}
+
+  PlanBuilder plans;
+  const FusionOptions options;
+  std::unordered_map<const Node*, DynamicInput> dynamic;  // by the dequantize node in front of linear layers
+
+  // What stands behind `head` along values with one user. A residual is taken where `may_add`.
+  Epilogue epilogue_of(Node& head, bool may_add, bool may_round = true) const;
+  // Makes the step of a head now, or when the walk comes to the epilogue's last node. `fill` sets form and inputs.
+  void emit(Node& head, const Epilogue& epilogue, std::function<void(PlanStep&)> fill);
+  // Makes the step that waits for this node; false if none does.
+  bool make_pending(const Node& node);
+
+  // Nodes whose work a head's step does: they are on the way to its last node, or in front of it.
+  void take(const Node* node) { taken_.insert(node); }
+  bool is_taken(const Node* node) const { return taken_.count(node) != 0; }
+  // What the step of `head` does beside what stands behind it.
+  void add_companions(const Node& head, std::vector<const Node*> nodes) { companions_[&head] = std::move(nodes); }
+
+ private:
+  void take_residual(Epilogue& epilogue) const;
+
+  std::unordered_map<const Node*, std::vector<const Node*>> companions_;
+  std::unordered_set<const Node*> taken_;
+  std::unordered_map<const Node*, std::function<void()>> pending_;  // last node of an epilogue -> makes its step
+};
+
+// A rule puts a node into a plan and returns an empty string, or says why it cannot.
+
+// fuse_elements.cpp
+std::string fuse_quantize(Fuser& fuser, Node& node);
+std::string fuse_dequantize(Fuser& fuser, Node& node);
+std::string fuse_activation(Fuser& fuser, Node& node);
+std::string fuse_add(Fuser& fuser, Node& node);
+std::string fuse_mul(Fuser& fuser, Node& node);
+std::string fuse_concat(Fuser& fuser, Node& node);
+// fuse_products.cpp: convolutions and linear layers
+std::string fuse_product(Fuser& fuser, Node& node);
+// fuse_images.cpp: pools
+std::string fuse_max_pool(Fuser& fuser, Node& node);
+std::string fuse_average_pool(Fuser& fuser, Node& node);
+std::string fuse_adaptive_average_pool(Fuser& fuser, Node& node);
+std::string fuse_mean(Fuser& fuser, Node& node);
+// fuse_sequences.cpp
+std::string fuse_layer_norm(Fuser& fuser, Node& node);
+std::string fuse_attention(Fuser& fuser, Node& node);
+// Takes a choose_qparams node and what quantizes by it if only linear layers read that.
+//   x -> choose_qparams -> scale, zero_point;   x, scale, zero_point -> quantize -> dequantize -> linear
+bool take_dynamic(Fuser& fuser, Node& choose);
+// fuse_views.cpp: what moves no bytes, or no more than that
+std::string fuse_reshape(Fuser& fuser, Node& node);
+std::string fuse_permute(Fuser& fuser, Node& node);
+std::string fuse_transpose(Fuser& fuser, Node& node);
+std::string fuse_select(Fuser& fuser, Node& node);
+std::string fuse_unbind(Fuser& fuser, Node& node);
+std::string fuse_getitem(Fuser& fuser, Node& node);
+std::string fuse_identity(Fuser& fuser, Node& node);
+
+}  // namespace qdq

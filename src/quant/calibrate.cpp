@@ -1,0 +1,172 @@
+// A prepared program at work: its observers see what passes.
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <utility>
+
+#include "op/facts.h"
+#include "quant/prepared_impl.h"
+
+namespace qdq {
+
+namespace {
+
+std::vector<float> floats_of(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  const Tensor flat = tensor.to(DType::kF32).contiguous();
+  return {flat.span<float>().begin(), flat.span<float>().end()};
+}
+
+// How many channels a value has along an axis, where that is known.
+std::optional<int64_t> channels_of(const Node& node, int64_t axis) {
+  const TensorMeta* meta = node.meta.val.tensor();
+  if (meta == nullptr) return std::nullopt;
+  return meta->sizes[static_cast<size_t>(wrap_axis(axis, static_cast<int64_t>(meta->sizes.size())))].constant();
+}
+
+void check_inputs(const Program& program, const std::vector<Tensor>& inputs) {
+  const std::vector<Node*> placeholders = program.graph->placeholders();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || inputs[i].dtype() != DType::kF32) continue;
+    const Tensor flat = inputs[i].contiguous();
+    for (const float value : flat.span<float>())
+      QDQ_CHECK(!std::isnan(value), kInvalidArgument, "the calibration input ",
+                i < placeholders.size() ? "'" + placeholders[i]->name() + "'" : std::to_string(i),
+                " holds NaN; observers would take it over, so remove it from the data");
+  }
+}
+
+// The bounds of a node that clamps its first argument.
+std::optional<FloatRange> clamp_of(const Node& node) {
+  const std::optional<kernel::Activation> function = activation_function(node);
+  if (!function || function->kind != kernel::Activation::Kind::kClamp) return std::nullopt;
+  return FloatRange{static_cast<float>(function->low), static_cast<float>(function->high)};
+}
+
+}  // namespace
+
+std::optional<size_t> Prepared::Impl::group_of_module(const Node& node) const {
+  if (node.op() != Node::Op::kCallModule) return std::nullopt;
+  const auto found = modules.find(node.target());
+  return found == modules.end() ? std::nullopt : std::optional<size_t>(found->second);
+}
+
+void Prepared::Impl::observe_constants() {
+  const auto is_constant = [&](const std::string& observer) {
+    const Node* input = program.graph->find(observer)->arg(0).node();
+    const auto writes = [&](const BufferMutation& mutation) { return mutation.buffer == input->target(); };
+    // An in-place operator on the constant itself would change what the next batch sees.
+    const auto in_place = [](const Node* user) {
+      const OpDef* op = op_of(*user);
+      return op ? op->is_in_place() : user->op() == Node::Op::kCallFunction;
+    };
+    const std::vector<Node*> users = input->users();
+    return input->op() == Node::Op::kGetAttr && std::none_of(users.begin(), users.end(), in_place) &&
+           std::none_of(program.buffer_mutations.begin(), program.buffer_mutations.end(), writes);
+  };
+  for (const ObserverGroup& group : groups) {
+    const std::vector<std::string>& calls = group.inserted_as;
+    if (!group.observer->is_idempotent() || calls.empty() || !std::all_of(calls.begin(), calls.end(), is_constant))
+      continue;
+    try {
+      for (const std::string& call : calls)
+        group.observer->forward(program.attribute_of(*program.graph->find(call)->arg(0).node()));
+      of_constants.insert(group.observer.get());
+    } catch (const Error&) {
+      // Calibration looks again, and says whose values these are.
+    }
+  }
+}
+
+// Calibration runs a copy in which constants go straight to their users, so that backends can pack weights once.
+void Prepared::Impl::make_interpreter() {
+  calibrated = program.clone();
+  looks = 0;
+  clamps.clear();
+  std::unordered_map<size_t, const Node*> newest;  // of each group the observer that looked last
+  for (Node* node : calibrated.graph->nodes())
+    if (const auto group = group_of_module(*node); group && of_constants.count(groups[*group].observer.get())) {
+      node->replace_all_uses_with(node->arg(0).node());
+      calibrated.graph->erase(node);
+    } else if (group) {
+      ++looks;
+      const Node *seen = node->arg(0).node(), *before = std::exchange(newest[*group], node);
+      const std::optional<FloatRange> clamp = clamp_of(*seen);
+      if (!clamp || before == nullptr || seen->arg(0).node() != before || before->users().size() != 1) continue;
+      if (groups[*group].observer->foresees_clamps()) clamps.emplace(node, *clamp);
+    }
+  interpreter = std::make_unique<Interpreter>(calibrated, backends);
+  const auto observe = [this](const Node& node, std::span<const Value> args, const kernel::MinMax* range) -> Value {
+    const Tensor* x = args.empty() ? nullptr : args[0].get_if<Tensor>();
+    if (x == nullptr)
+      throw Error(ErrorCode::kInternal, concat("the observer ", node.name(), " sees something that is no tensor"),
+                  node.name());
+    const Node* observed = node.arg(0).node();
+    try {
+      Observer& observer = *groups[group_of_module(node).value()].observer;
+      const auto clamp = clamps.find(&node);
+      const bool known = clamp != clamps.end() && observer.forward_clamped(clamp->second.min, clamp->second.max);
+      Tensor seen = known   ? *x
+                    : range ? observer.forward_with_range(*x, {range->min, range->max})
+                            : observer.forward(*x);
+      if (on_observed) (*on_observed)(++looks_done, looks);
+      return seen;
+    } catch (const Error& error) {
+      throw Error(error.code,
+                  concat(error.message, ", the values of ", observed->name(),
+                         "; look for infinite or huge numbers in the calibration data"),
+                  observed->name());
+    }
+  };
+  interpreter->set_module_handler(observe, [this](const Node& node) {
+    return clamps.count(&node) == 0 && groups[group_of_module(node).value()].observer->wants_range();
+  });
+}
+
+Prepared::Prepared(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Prepared::Prepared(Prepared&&) noexcept = default;
+Prepared& Prepared::operator=(Prepared&&) noexcept = default;
+Prepared::~Prepared() = default;
+
+const Program& Prepared::program() const { return impl_->program; }
+const std::vector<ObserverGroup>& Prepared::observers() const { return impl_->groups; }
+const Annotations& Prepared::annotations() const { return impl_->annotations; }
+
+std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs, const OnObserved& on_observed) {
+  check_inputs(impl_->program, inputs);
+  if (!impl_->interpreter) impl_->make_interpreter();
+  impl_->looks_done = 0;
+  impl_->on_observed = on_observed ? &on_observed : nullptr;
+  return impl_->interpreter->run(inputs);
+}
+
+bool Prepared::needs_data() const {
+  return std::any_of(impl_->groups.begin(), impl_->groups.end(), [&](const ObserverGroup& group) {
+    return !group.inserted_as.empty() && quantizes_statically(*group.observer) &&
+           !impl_->of_constants.count(group.observer.get()) && !group.observer->calibrated();
+  });
+}
+
+void Prepared::set_state(size_t index, const ObserverState& state) {
+  const ObserverGroup& group = impl_->groups.at(index);
+  Observer& observer = *group.observer;
+  const std::vector<float> least = floats_of(state.min_val), largest = floats_of(state.max_val);
+  if (impl_->of_constants.count(&observer))
+    QDQ_CHECK(floats_of(observer.min_val()) == least && floats_of(observer.max_val()) == largest, kInvalidArgument,
+              "it has seen other values here; statistics belong to one model with its weights");
+  for (size_t i = 0; i < std::min(least.size(), largest.size()); ++i)
+    QDQ_CHECK(least[i] <= largest[i] || (std::isinf(least[i]) && least[i] == -largest[i]), kInvalidArgument,
+              "its least value ", least[i], " is not below its largest, ", largest[i]);
+  for (const float count : floats_of(state.histogram))
+    QDQ_CHECK(count >= 0 && std::isfinite(count), kInvalidArgument, "its histogram counts ", count, " values");
+  if (is_per_channel(observer.args().qscheme))
+    for (const std::string& name : group.inserted_as) {
+      const Node* of = impl_->program.graph->find(name)->arg(0).node();
+      const auto channels = channels_of(*of, observer.args().ch_axis);
+      QDQ_CHECK(least.empty() || !channels || *channels == static_cast<int64_t>(least.size()), kInvalidArgument,
+                "it tells of ", least.size(), " channels, and ", of->name(), " has ", *channels);
+    }
+  observer.set_state(state.min_val, state.max_val, state.histogram);
+}
+
+}  // namespace qdq

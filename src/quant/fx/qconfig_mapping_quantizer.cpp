@@ -1,0 +1,251 @@
+// prepare_fx in terms of annotations.
+#include "quant/fx/qconfig_mapping_quantizer.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "op/op.h"
+#include "quant/fx/quantized_calls.h"
+#include "quant/fx/torch26.h"
+
+namespace qdq {
+
+namespace {
+
+constexpr std::string_view kName = "QConfigMapping";
+
+constexpr size_t kNone = ~size_t{0};
+
+using ObservedInput = std::pair<Node*, size_t>;  // a value, and the observer node that it is read through
+
+// What is known of a node and its value; numbers are those of calls and of observer nodes.
+struct Placed {
+  size_t call = kNone;
+  size_t output = kNone;             // the observer of the value as an output
+  std::vector<size_t> for_readers;   // observers that were put behind it for those who read it
+  std::vector<ObservedInput> edges;  // of the node's inputs
+};
+
+// Puts observers around the calls in their order, as insert_observers_for_model does.
+class ObserverPlacement {
+ public:
+  ObserverPlacement(const std::vector<QuantizedCall>& calls, const FxRules& rules) : calls_(calls), rules_(rules) {
+    for (size_t i = 0; i < calls.size(); ++i)
+      for (Node* node : calls[i].traced.nodes) placed_[node].call = i;
+    seen_.resize(calls.size());
+  }
+
+  void run() {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      if (!calls_[i].is_observed()) continue;
+      if (calls_[i].is_root) observe_inputs(i);
+      observe_weight(i);
+      if (calls_[i].is_last) observe_output(i);
+    }
+  }
+
+  // The specs, in the order of the graph: the first place of an observer has the spec, the others share it.
+  void annotate(Graph& graph, Annotations& annotations) const {
+    std::vector<std::optional<EdgeOrNode>> first(modules_.size());
+    const auto spec = [&](size_t observer, EdgeOrNode at) -> QSpec {
+      std::optional<EdgeOrNode>& known = first[module_of_[observer]];
+      if (known) return SharedQuantizationSpec{*known};
+      known = at;
+      return spec_of(*modules_[module_of_[observer]]);
+    };
+    for (Node* node : graph.nodes()) {
+      const auto placed = placed_.find(node);
+      if (placed == placed_.end() || (placed->second.edges.empty() && placed->second.output == kNone)) continue;
+      QuantizationAnnotation& annotation = annotations[node];
+      for (const auto& [value, observer] : placed->second.edges)
+        annotation.set_input(value, spec(observer, Edge{value, node}));
+      if (placed->second.output != kNone) annotation.output_qspec = spec(placed->second.output, node);
+    }
+  }
+
+ private:
+  static QuantizedDType dtype_of(const ObserverWithArgs& observer) {
+    return observer.class_name == "Identity" ? QuantizedDType::kFloat32 : quantized_dtype(observer.settings());
+  }
+  static bool is_quantized(QuantizedDType dtype) {
+    return dtype != QuantizedDType::kFloat32 && dtype != QuantizedDType::kAny;
+  }
+
+  // In which dtype the producer of a value hands it on.
+  QuantizedDType dtype_of_output(const Node* value) const {
+    const auto placed = placed_.find(value);
+    if (placed == placed_.end() || placed->second.call == kNone) return QuantizedDType::kFloat32;
+    const QConfig* qconfig = calls_[placed->second.call].effective;
+    if (qconfig == nullptr || !qconfig->activation ||
+        (!rules_.trusts_settings_of_producers && placed->second.output == kNone))
+      return QuantizedDType::kFloat32;
+    return dtype_of(*qconfig->activation);
+  }
+
+  size_t insert(const ObserverWithArgs& observer) {
+    modules_.push_back(&observer);
+    module_of_.push_back(modules_.size() - 1);
+    return module_of_.size() - 1;
+  }
+
+  // One observer of a class and dtype serves all that read the value.
+  void observe_input(size_t i, Node* value, const ObserverWithArgs& observer, bool is_first) {
+    const TensorMeta* meta = value->meta.val.tensor();
+    if (meta == nullptr || !is_floating(meta->dtype)) return;
+    const QuantizedDType wanted = dtype_of(observer), given = dtype_of_output(value);
+    const bool is_dynamic = observer.settings().is_dynamic;
+    if (is_dynamic ? !is_first : !is_quantized(wanted) || wanted == given) return;
+    size_t found = kNone;
+    for (const size_t known : placed_[value].for_readers) {
+      const ObserverWithArgs& other = *modules_[module_of_[known]];
+      if (other.class_name == observer.class_name && dtype_of(other) == wanted) found = known;
+    }
+    if (found == kNone) placed_[value].for_readers.push_back(found = insert(observer));
+    seen_[i].emplace_back(value, found);
+    for (Node* node : calls_[i].traced.nodes) {
+      const std::vector<Node*> inputs = node->input_nodes();
+      std::vector<ObservedInput>& edges = placed_[node].edges;
+      const auto is_same = [&](const auto& edge) { return edge.first == value; };
+      if (std::find(inputs.begin(), inputs.end(), value) != inputs.end() &&
+          std::none_of(edges.begin(), edges.end(), is_same))
+        edges.emplace_back(value, found);
+    }
+  }
+
+  void observe_inputs(size_t i) {
+    const QuantizedCall& call = calls_[i];
+    const QConfig& qconfig = *call.effective;
+    if (is_reuse_input(qconfig) || !qconfig.activation) return;
+    if (!rules_.observes_inputs_of_fixed_ranges && call.pattern->fixed_scale != 0) return;
+    const Node* weight = call.argument(&Roles::weight);
+    const Node* bias = call.argument(&Roles::bias);
+    for (size_t k = 0; k < call.traced.args.size(); ++k)
+      call.traced.args[k].for_each_node([&](Node* value) {
+        if (value != weight && value != bias)
+          observe_input(i, value, *qconfig.activation, k == 0 && !call.traced.args[k].is_list());
+      });
+  }
+
+  void observe_weight(size_t i) {
+    const QuantizedCall& call = calls_[i];
+    if (!call.is_root || !call.pattern->has_weight || !call.effective->weight) return;
+    if (call.traced.kind == TracedCall::Kind::kModule && !supports(*call.pattern, *call.effective, true)) return;
+    if (Node* weight = call.argument(&Roles::weight)) return observe_input(i, weight, *call.effective->weight, false);
+    // A recurrent layer has several.
+    for (const Node* node : call.traced.nodes)
+      for (Node* input : node->input_nodes())
+        if (const TensorMeta* meta = input->meta.val.tensor();
+            input->op() == Node::Op::kGetAttr && meta && meta->sizes.size() == 2)
+          observe_input(i, input, *call.effective->weight, false);
+  }
+
+  void observe_output(size_t i) {
+    const QuantizedCall& call = calls_[i];
+    if (!call.effective->activation) return;
+    const ObserverWithArgs& observer = *call.effective->activation;
+    if (!is_quantized(dtype_of(observer)) || observer.settings().is_dynamic) return;
+    Node* value = call.traced.output;
+    if (!is_floating(value->meta.val.tensor()->dtype)) return;
+    const bool reuses = is_reuse_input(*call.effective);
+    const Argument* first = call.traced.args.empty() ? nullptr : &call.traced.args[0];
+    const bool reads_input =
+        first && first->is_node() && first->node()->op() == Node::Op::kPlaceholder && seen(i, first->node()) == kNone;
+    if ((!call.shares_input || reads_input) && !reuses) {
+      placed_[value].output = insert(observer);
+      return;
+    }
+    const size_t source = first ? observer_of(i, first->is_list() ? first->list()[0].node() : first->node()) : kNone;
+    if (source == kNone) return;
+    if (first->is_list())
+      for (size_t k = 1; k < first->list().size(); ++k) {
+        const size_t other = observer_of(i, first->list()[k].node());
+        if (other == kNone) return;
+        module_of_[other] = module_of_[source];
+      }
+    module_of_.push_back(module_of_[source]);
+    placed_[value].output = module_of_.size() - 1;
+  }
+
+  size_t seen(size_t i, const Node* value) const {
+    for (const auto& [input, observer] : seen_[i])
+      if (input == value) return observer;
+    return kNone;
+  }
+
+  // The observer that a call sees a value through, or the next one on the way up along first arguments.
+  size_t observer_of(size_t i, const Node* value) const {
+    while (value != nullptr) {
+      if (const size_t observer = seen(i, value); observer != kNone) return observer;
+      const auto placed = placed_.find(value);
+      if (placed == placed_.end()) return kNone;
+      if (placed->second.output != kNone) return placed->second.output;
+      i = placed->second.call;
+      value = nullptr;
+      if (i == kNone) return kNone;
+      for (const Argument& up : calls_[i].traced.args)
+        if (value == nullptr) value = up.node();
+    }
+    return kNone;
+  }
+
+  const std::vector<QuantizedCall>& calls_;
+  const FxRules& rules_;
+  std::vector<const ObserverWithArgs*> modules_;  // observer instances
+  std::vector<size_t> module_of_;                 // of every observer node; sharing changes it
+  std::vector<std::vector<ObservedInput>> seen_;  // by call
+  std::unordered_map<const Node*, Placed> placed_;
+};
+
+}  // namespace
+
+QConfigMappingQuantizer& QConfigMappingQuantizer::set_filter_function(NodeFilter filter) {
+  filter_ = std::move(filter);
+  return *this;
+}
+
+void QConfigMappingQuantizer::fold_batch_norms(Program& program) {
+  if (!fx_rules(compat_).folds_modules_only) qdq::fold_batch_norms(program, Compat::kNone);
+  for (const ConvBn& parts : foldable_batch_norms(*program.graph, compat_))
+    fold_batch_norm(program, parts, Compat::kNone);
+  program.graph->eliminate_dead_code();
+  program.erase_unused_attributes();
+}
+
+void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotations) {
+  std::vector<QuantizedCall> calls = quantized_calls(*program.graph, mapping_, compat_, [&](const Node& node) {
+    const auto found = annotations.find(&node);
+    return (found == annotations.end() || !found->second.annotated) && (!filter_ || filter_(node));
+  });
+  ObserverPlacement placement(calls, fx_rules(compat_));
+  placement.run();
+  placement.annotate(*program.graph, annotations);
+  for (const QuantizedCall& call : calls)
+    for (Node* node : call.traced.nodes) {
+      const std::string pattern(call.pattern ? call.pattern->name : "");
+      annotations.note(node, {std::string(kName), pattern, call.is_observed(), call.reason});
+      if (!call.is_observed()) continue;
+      QuantizationAnnotation& annotation = annotations[node];
+      annotation.annotated = annotation.in_pattern = true;
+      annotation.allow_implicit_sharing = false;
+      annotation.annotator = concat(kName, " ", pattern);
+    }
+}
+
+QuantizationCapabilities QConfigMappingQuantizer::quantization_capabilities() const {
+  QuantizationCapabilities out{std::string(kName), {}, {}};
+  for (const auto& [types, pattern] : backend_patterns()) {
+    PatternCapability capability{std::string(pattern->name), {types}, false, false, true, ""};
+    for (const DTypeConfig& config : pattern->dtype_configs)
+      (config.is_dynamic ? capability.dynamic_quantization : capability.static_quantization) = true;
+    if (pattern->takes_relu)
+      capability.operators.push_back({"torch.nn.modules.activation.ReLU", "torch.nn.functional.relu"});
+    if (pattern->takes_relu) capability.note = "the relu may be missing; nobody else reads what is in front";
+    if (pattern->observation == Observation::kShared) capability.note = "output in terms of the first input";
+    if (pattern->fixed_scale != 0)
+      capability.note = "with a FixedQParamsObserver of the scale and zero point of its range";
+    out.patterns.push_back(std::move(capability));
+  }
+  return out;
+}
+
+}  // namespace qdq

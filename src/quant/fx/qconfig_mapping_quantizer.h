@@ -1,0 +1,47 @@
+// FX graph mode's policy as a quantizer: observers where prepare_fx with a QConfigMapping and the native BackendConfig
+// puts them. Semantics: torch/ao/quantization/fx/prepare.py and convert.py of PyTorch 2.6.
+#pragma once
+
+#include <string>
+
+#include "graph/source_partition.h"
+#include "quant/fx/qconfig_mapping.h"
+#include "quant/quantizer.h"
+
+namespace qdq {
+
+// Takes the operators that the mapping gives a QConfig and that the native backend knows with those dtypes:
+// convolutions and linear layers (with batch norm and relu), add, mul, matmul, cat, norms, activations, embeddings by
+// their weight. A tensor is observed once, by whoever needs it first; operators that hand numbers on (pools, views,
+// cat) share the observer of their first input. Module names and types are those that export recorded.
+//
+// With Compat::kTorch26 the result is prepare_fx's, with its oddities (docs/compatibility.md). Without, an operator
+// that the record names otherwise (torch.relu, nn.Flatten) is known by what it computes, and what those oddities would
+// spoil is left in float.
+class QConfigMappingQuantizer : public Quantizer {
+ public:
+  explicit QConfigMappingQuantizer(QConfigMapping mapping, Compat compat = Compat::kNone)
+      : mapping_(std::move(mapping)), compat_(compat) {}
+
+  const QConfigMapping& qconfig_mapping() const { return mapping_; }
+  // Nothing that the function refuses is quantized, whatever the mapping says; a pattern is taken if all its operators
+  // pass.
+  QConfigMappingQuantizer& set_filter_function(NodeFilter filter);
+
+  std::string_view name() const override { return "QConfigMapping"; }
+  // Those behind convolutions and linear layers, all being modules and the batch norm the only reader; with
+  // Compat::kTorch26 no others, and not that of a transposed convolution with a relu behind, which PyTorch takes to
+  // belong to the batch norm.
+  void fold_batch_norms(Program& program) override;
+  // Throws Error{kInvalidArgument} with Compat::kTorch26 where prepare_fx refuses: operators that are fused and have
+  // different settings, a weight observer per channel for a transposed convolution.
+  void annotate(Program& program, Annotations& annotations) override;
+  QuantizationCapabilities quantization_capabilities() const override;
+
+ private:
+  QConfigMapping mapping_;
+  Compat compat_;
+  NodeFilter filter_;
+};
+
+}  // namespace qdq

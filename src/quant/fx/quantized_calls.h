@@ -1,0 +1,43 @@
+// The calls of a program with what a QConfigMapping and the backend make of them: fused, matched with patterns, each
+// with its QConfig. Semantics: torch/ao/quantization/fx/{fuse,match_utils,qconfig_mapping_utils}.py of PyTorch 2.6.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/source_partition.h"
+#include "op/op.h"
+#include "quant/fx/backend_config.h"
+#include "quant/fold_batch_norm.h"
+#include "quant/fx/qconfig_mapping.h"
+#include "quant/fx/traced_calls.h"
+
+namespace qdq {
+
+struct QuantizedCall {
+  TracedCall traced;  // with what was fused into it
+  // the types of the modules and functions behind it that were: batch norm (in training), relu
+  std::vector<std::string> fused;
+  const BackendPattern* pattern = nullptr;  // of the backend; null: it has none
+  const QConfig* qconfig = nullptr;         // of the mapping; null: none
+  // What its tensors are quantized by: the QConfig of the last call of the pattern; null if the backend does not take
+  // it.
+  const QConfig* effective = nullptr;
+  bool is_root = true, is_last = true;  // of its pattern, which may have two calls: a function and a relu behind
+  bool shares_input = false;            // its output is observed by the observer of its first input
+  std::string reason;                   // for explain()
+
+  bool is_observed() const { return qconfig && effective; }
+  // The node in that role of its operator (&Roles::weight); null if there is none.
+  Node* argument(int Roles::* role) const;
+};
+
+// With Compat::kTorch26, types are those that export recorded, and calls that are fused must have the same setting by
+// type, as in PyTorch (else Error{kInvalidArgument}). Calls with a node that `passes` refuses get no QConfig.
+std::vector<QuantizedCall> quantized_calls(const Graph& graph, const QConfigMapping& mapping, Compat compat,
+                                           const NodeFilter& passes);
+
+// The batch norms that FX graph mode folds before all else: of modules, in inference form, with constant statistics.
+std::vector<ConvBn> foldable_batch_norms(const Graph& graph, Compat compat);
+
+}  // namespace qdq

@@ -1,0 +1,38 @@
+// What PyTorch 2.6's FX graph mode does by accident, rule by rule, where qdq's own way does what the mapping says.
+// Compat::kTorch26 follows these rules (docs/compatibility.md). They were read from torch/ao/quantization/fx.
+#pragma once
+
+#include "quant/compat.h"
+
+namespace qdq {
+
+struct FxRules {
+  // Functions and methods are known by what export recorded of them. Else one that the mapping or the backend does not
+  // know by that name is known by what it computes.
+  bool knows_records_only = false;
+  // Calls that are fused must have the same setting by type, or prepare_fx raises (qconfig_mapping_utils.py).
+  bool fused_settings_must_agree = false;
+  // A batch norm between a transposed convolution and a relu is fused with the relu, so it is not folded (fuse.py).
+  bool norms_take_relus_of_transposed = false;
+  // Weight observers per channel raise for modules of transposed convolutions (quantize_handler.py).
+  bool refuses_transposed_per_channel = false;
+  // A value's dtype is what the setting of its producer says, even where its output was not observed (prepare.py).
+  bool trusts_settings_of_producers = false;
+  // A fixed range is put on the inputs of sigmoid and its like as well, which cuts off all outside of it (prepare.py).
+  bool observes_inputs_of_fixed_ranges = false;
+  // Batch norms of modules alone are folded (fuse.py).
+  bool folds_modules_only = false;
+};
+
+inline constexpr FxRules kFxTorch26{.knows_records_only = true,
+                                    .fused_settings_must_agree = true,
+                                    .norms_take_relus_of_transposed = true,
+                                    .refuses_transposed_per_channel = true,
+                                    .trusts_settings_of_producers = true,
+                                    .observes_inputs_of_fixed_ranges = true,
+                                    .folds_modules_only = true};
+inline constexpr FxRules kFxOwn{};
+
+inline const FxRules& fx_rules(Compat compat) { return compat == Compat::kTorch26 ? kFxTorch26 : kFxOwn; }
+
+}  // namespace qdq

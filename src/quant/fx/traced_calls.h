@@ -1,0 +1,36 @@
+// The calls of modules, functions and methods that an exported program was made of, as symbolic tracing (FX graph mode)
+// sees them. Semantics: torch/fx/_symbolic_trace.py (Tracer.is_leaf_module) and torch/ao/quantization/fx/tracer.py of
+// PyTorch 2.6.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace qdq {
+
+// One node of a traced graph: the operators that it became.
+struct TracedCall {
+  enum class Kind { kModule, kFunction, kMethod };
+  Kind kind = Kind::kFunction;
+  // "torch.nn.modules.conv.Conv2d"; the function as recorded, "torch._C._nn.linear" or "_operator.add"; the name of the
+  // method, "view". Of a program without such records the function that the operator stands for.
+  std::string type;
+  std::string path;         // of the module that is called; for functions and methods, of the module around the call
+  std::string module_type;  // the type of that module
+  std::vector<Node*> nodes;
+  // tensors and lists of tensors that come from outside; of modules without their parameters
+  std::vector<Argument> args;
+  Node* output = nullptr;  // the one node whose tensor is used outside; null if there are several or none
+};
+
+// In execution order. A call of a module of torch.nn (other than Sequential) is one call whatever is inside of it; `+=`
+// is `+`, as the tracer cannot tell them apart. What leaves no operator in the program (nn.Identity, x.size()) is not
+// there.
+std::vector<TracedCall> traced_calls(const Graph& graph);
+
+// The function that the operator of the call stands for, whatever was recorded; empty if there are several operators.
+std::string computed_function(const TracedCall& call);
+
+}  // namespace qdq

@@ -1,0 +1,576 @@
+// Recipes: from JSON to quantizers and annotations.
+#include "recipe/recipe.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "format/bytes.h"
+#include "format/json.h"
+#include "lower/lower.h"
+#include "quant/fx/qconfig_mapping_quantizer.h"
+#include "quant/quantizers/annotation_quantizer.h"
+#include "quant/quantizers/composable_quantizer.h"
+#include "quant/quantizers/pattern_quantizer.h"
+#include "quant/quantizers/x86_inductor_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
+#include "recipe/recipe_qconfig.h"
+
+namespace qdq {
+
+namespace {
+
+using format::Fields;
+using format::Json;
+using format::json_as;
+
+const Json* non_null(const Fields& fields, std::string_view key) {
+  const Json* value = fields.find(key);
+  return value && !value->is_null() ? value : nullptr;
+}
+
+std::optional<int64_t> optional_integer(const Fields& fields, std::string_view key) {
+  const Json* value = non_null(fields, key);
+  return value ? std::optional<int64_t>(json_as<int64_t>(*value, fields.where(key))) : std::nullopt;
+}
+
+DType dtype_of(const Fields& fields) {
+  const auto name = fields.required<std::string>("dtype");
+  const auto dtype = dtype_from_name(name);
+  QDQ_CHECK(dtype, kInvalidArgument, fields.where("dtype"), " is '", name,
+            "', which is no data type; wanted int8, uint8, int16, int32, float16, ...");
+  return *dtype;
+}
+
+std::optional<QScheme> qscheme_of(const Fields& fields) {
+  const Json* value = non_null(fields, "qscheme");
+  return value ? std::optional<QScheme>(qscheme_from_name(json_as<std::string>(*value, fields.where("qscheme"))))
+               : std::nullopt;
+}
+
+Compat compat_of(const Fields& fields) {
+  const auto name = fields.optional<std::string>("compat", "qdq");
+  QDQ_CHECK(name == "qdq" || name == "torch-2.6", kInvalidArgument, fields.where("compat"), " is '", name,
+            "'; wanted 'qdq' or 'torch-2.6'");
+  return name == "torch-2.6" ? Compat::kTorch26 : Compat::kNone;
+}
+
+// specs
+
+ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) {
+  ObserverCtr out;
+  const Fields fields = spec.object("observer");
+  if (const Json* number = fields.find("custom")) {
+    QDQ_CHECK(extensions.observer, kInvalidArgument, spec.where("observer"),
+              " is a function, which only JavaScript can give");
+    out.custom = [make = extensions.observer, n = json_as<int64_t>(*number, fields.where("custom"))](
+                     const ObserverArgs& args) { return make(n, args); };
+    fields.reject_unknown();
+    return out;
+  }
+  out.class_name = fields.required<std::string>("class");
+  const std::vector<std::string_view> known = observer_class_names();
+  QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument,
+            fields.where("class"), " is '", out.class_name, "', which qdq does not have; did you mean '",
+            format::nearest_word(out.class_name, std::vector<std::string>(known.begin(), known.end())), "'?");
+  if (fields.find("args")) {
+    const Fields args = fields.object("args");
+    out.eps = args.optional<double>("eps", out.eps);
+    if (args.find("averaging_constant")) out.averaging_constant = args.required<double>("averaging_constant");
+    out.bins = optional_integer(args, "bins");
+    out.reduce_range = args.optional<bool>("reduce_range", false);
+    if (args.find("observer")) {
+      const Fields inner = args.object("observer");
+      out.inner_class = inner.required<std::string>("class");
+      if (inner.find("args")) {
+        const Fields inner_args = inner.object("args");
+        out.eps = inner_args.optional<double>("eps", out.eps);
+        if (inner_args.find("averaging_constant"))
+          out.averaging_constant = inner_args.required<double>("averaging_constant");
+        inner_args.reject_unknown();
+      }
+      inner.reject_unknown();
+    }
+    args.reject_unknown();
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+NamedEdgeOrNode edge_or_node_of(const Json& json, const std::string& where) {
+  const Fields fields(json, where);
+  NamedEdgeOrNode out;
+  if (fields.find("edge")) {
+    const auto edge = fields.required<std::vector<std::string>>("edge");
+    QDQ_CHECK(edge.size() == 2, kInvalidArgument, fields.where("edge"), " has ", edge.size(),
+              " names; wanted the producer and the consumer");
+    out = {edge[0], edge[1]};
+  } else {
+    out = {fields.required<std::string>("node"), ""};
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExtensions& extensions) {
+  if (json.is_null()) return {};
+  const Fields fields(json, where);
+  const auto kind = fields.required<std::string>("spec");
+  NamedQSpec out;
+  if (kind == "quantization") {
+    QuantizationSpec spec;
+    spec.dtype = dtype_of(fields);
+    spec.observer = observer_of(fields, extensions);
+    spec.quant_min = optional_integer(fields, "quant_min");
+    spec.quant_max = optional_integer(fields, "quant_max");
+    spec.qscheme = qscheme_of(fields);
+    spec.ch_axis = optional_integer(fields, "ch_axis");
+    spec.is_dynamic = fields.optional<bool>("is_dynamic", false);
+    out = std::move(spec);
+  } else if (kind == "shared") {
+    const Json* with = non_null(fields, "with");
+    QDQ_CHECK(with, kInvalidArgument, where, " shares, but has no field 'with' that says with what");
+    out = NamedSharedSpec{edge_or_node_of(*with, fields.where("with"))};
+  } else if (kind == "fixed_qparams") {
+    FixedQParamsQuantizationSpec spec;
+    spec.dtype = dtype_of(fields);
+    spec.scale = fields.required<double>("scale");
+    spec.zero_point = fields.required<int64_t>("zero_point");
+    spec.quant_min = optional_integer(fields, "quant_min");
+    spec.quant_max = optional_integer(fields, "quant_max");
+    spec.qscheme = qscheme_of(fields);
+    fields.find("is_dynamic");
+    out = spec;
+  } else if (kind == "derived") {
+    NamedDerivedSpec spec;
+    for (const Json& from : fields.required<std::vector<Json>>("from"))
+      spec.from.push_back(edge_or_node_of(from, fields.where("from")));
+    spec.spec.rule = fields.required<std::string>("rule");
+    spec.spec.dtype = dtype_of(fields);
+    spec.spec.quant_min = optional_integer(fields, "quant_min");
+    spec.spec.quant_max = optional_integer(fields, "quant_max");
+    spec.spec.qscheme = qscheme_of(fields);
+    spec.spec.ch_axis = optional_integer(fields, "ch_axis");
+    derive_rule(spec.spec.rule);
+    out = std::move(spec);
+  } else {
+    fail(ErrorCode::kInvalidArgument, fields.where("spec"), " is '", kind,
+         "'; wanted quantization, shared, fixed_qparams or derived");
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+std::vector<NamedAnnotation> annotations_of(const Json& list, const std::string& what,
+                                            const RecipeExtensions& extensions) {
+  QDQ_CHECK(list.is_array(), kInvalidArgument, what, " must be a list");
+  std::vector<NamedAnnotation> out;
+  for (const Json& entry : list) {
+    const Fields fields(entry, concat("entry ", out.size(), " of ", what));
+    NamedAnnotation annotation;
+    annotation.node = fields.required<std::string>("node");
+    const std::string where = "the annotation of " + annotation.node;
+    if (const Json* inputs = non_null(fields, "inputs")) {
+      QDQ_CHECK(inputs->is_array(), kInvalidArgument, fields.where("inputs"), " must be a list of [producer, spec]");
+      for (const Json& input : *inputs) {
+        QDQ_CHECK(input.is_array() && input.size() == 2 && input[0].is_string(), kInvalidArgument,
+                  fields.where("inputs"), " must be a list of [producer, spec]");
+        const auto producer = input[0].get<std::string>();
+        annotation.inputs.emplace_back(
+            producer, spec_of(input[1], concat("the spec of (", producer, ", ", annotation.node, ")"), extensions));
+      }
+    }
+    if (const Json* output = fields.find("output"))
+      annotation.output = spec_of(*output, "the output spec of " + annotation.node, extensions);
+    annotation.allow_implicit_sharing = fields.optional<bool>("allow_implicit_sharing", true);
+    annotation.annotated = fields.optional<bool>("annotated", true);
+    annotation.reason = fields.optional<std::string>("reason", "");
+    fields.reject_unknown();
+    out.push_back(std::move(annotation));
+  }
+  return out;
+}
+
+// configs
+
+// {"input_activation": QSPEC, "output_activation": QSPEC, "weight": QSPEC, "bias": QSPEC}: specs instead of options;
+// nothing if these fields are not there.
+std::optional<QuantizationConfig> explicit_config_of(const Fields& fields, const RecipeExtensions& extensions) {
+  QuantizationConfig out;
+  bool found = false;
+  for (auto [name, place] :
+       {std::pair("input_activation", &out.input_activation), std::pair("output_activation", &out.output_activation),
+        std::pair("weight", &out.weight), std::pair("bias", &out.bias)}) {
+    const Json* value = fields.find(name);
+    found = found || value;
+    if (value == nullptr || value->is_null()) continue;
+    const NamedQSpec spec = spec_of(*value, fields.where(name), extensions);
+    const auto* plain = std::get_if<QuantizationSpec>(&spec);
+    QDQ_CHECK(plain, kInvalidArgument, fields.where(name),
+              " must be of the kind \"quantization\": a config speaks of no particular node");
+    *place = *plain;
+  }
+  if (!found) return std::nullopt;
+  out.is_qat = fields.optional<bool>("is_qat", false);
+  fields.reject_unknown();
+  return out;
+}
+
+std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const std::string& where,
+                                                      const RecipeExtensions& extensions) {
+  if (json.is_null()) return std::nullopt;
+  const Fields fields(json, where);
+  if (auto config = explicit_config_of(fields, extensions)) return config;
+  SymmetricConfigOptions options;
+  options.is_per_channel = fields.optional<bool>("is_per_channel", options.is_per_channel);
+  options.is_qat = fields.optional<bool>("is_qat", options.is_qat);
+  options.is_dynamic = fields.optional<bool>("is_dynamic", options.is_dynamic);
+  options.act_qmin = fields.optional<int64_t>("act_qmin", options.act_qmin);
+  options.act_qmax = fields.optional<int64_t>("act_qmax", options.act_qmax);
+  options.weight_qmin = fields.optional<int64_t>("weight_qmin", options.weight_qmin);
+  options.weight_qmax = fields.optional<int64_t>("weight_qmax", options.weight_qmax);
+  fields.reject_unknown();
+  return get_symmetric_quantization_config(options);
+}
+
+std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::string& where,
+                                                const RecipeExtensions& extensions) {
+  if (json.is_null()) return std::nullopt;
+  const Fields fields(json, where);
+  if (fields.find("config")) {
+    const auto name = fields.required<std::string>("config");
+    QDQ_CHECK(name == "linear_dynamic_fp16", kInvalidArgument, fields.where("config"), " is '", name,
+              "'; the only named config is linear_dynamic_fp16");
+    fields.reject_unknown();
+    return get_x86_inductor_linear_dynamic_fp16_config();
+  }
+  if (auto config = explicit_config_of(fields, extensions)) return config;
+  X86InductorConfigOptions options;
+  options.is_qat = fields.optional<bool>("is_qat", false);
+  options.is_dynamic = fields.optional<bool>("is_dynamic", false);
+  const Json* reduce_range = fields.find("reduce_range");
+  if (reduce_range != nullptr && reduce_range->is_string()) {
+    QDQ_CHECK(*reduce_range == "auto", kInvalidArgument, fields.where("reduce_range"), " is ", reduce_range->dump(),
+              "; wanted true, false or \"auto\" (where this processor's int8 products saturate)");
+    options.reduce_range = int8_products_saturate();
+  } else {
+    options.reduce_range = fields.optional<bool>("reduce_range", false);
+  }
+  fields.reject_unknown();
+  return get_default_x86_inductor_quantization_config(options);
+}
+
+using ReadConfig = std::function<std::optional<QuantizationConfig>(const Json&, const std::string&)>;
+using Setter = std::function<void(const std::string& key, std::optional<QuantizationConfig> config)>;
+struct Section {
+  std::string name;
+  Setter set;  // the key is empty for "global"
+};
+
+// Calls the setters for the sections that the recipe has, in PyTorch's usual order or in that of the field `order`.
+void apply_sections(const Fields& fields, const ReadConfig& read, std::vector<Section> sections) {
+  std::vector<std::string> order = {"global", "function_type", "module_type", "operator_type", "module_name"};
+  if (fields.find("order")) {
+    const auto first = fields.required<std::vector<std::string>>("order");
+    for (const std::string& name : first)
+      QDQ_CHECK(std::any_of(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; }),
+                kInvalidArgument, fields.where("order"), " names '", name, "', which is no section of this recipe");
+    std::vector<std::string> rest;
+    for (const std::string& name : order)
+      if (std::find(first.begin(), first.end(), name) == first.end()) rest.push_back(name);
+    order = first;
+    order.insert(order.end(), rest.begin(), rest.end());
+  }
+  for (const std::string& name : order) {
+    const auto section =
+        std::find_if(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; });
+    const Json* value = section == sections.end() ? nullptr : fields.find(name);
+    if (value == nullptr) continue;
+    if (name == "global") {
+      section->set("", read(*value, fields.where(name)));
+      continue;
+    }
+    QDQ_CHECK(value->is_array(), kInvalidArgument, fields.where(name), " must be a list of [name, config]");
+    for (const Json& entry : *value) {
+      QDQ_CHECK(entry.is_array() && entry.size() == 2 && entry[0].is_string(), kInvalidArgument, fields.where(name),
+                " must be a list of [name, config]");
+      section->set(entry[0].get<std::string>(), read(entry[1], concat("the config of ", entry[0].get<std::string>())));
+    }
+  }
+}
+
+// The filter function of a recipe; empty if it has none.
+NodeFilter filter_of(const Fields& fields, const RecipeExtensions& extensions) {
+  if (!fields.find("filter_function")) return {};
+  QDQ_CHECK(extensions.filter, kInvalidArgument, fields.where("filter_function"),
+            " is a function, which only JavaScript can give");
+  const Fields custom = fields.object("filter_function");
+  const auto number = custom.required<int64_t>("custom");
+  custom.reject_unknown();
+  return [ask = extensions.filter, number](const Node& node) { return ask(number, node); };
+}
+
+std::unique_ptr<Quantizer> xnnpack_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
+  auto quantizer = std::make_unique<XNNPACKQuantizer>(compat);
+  XNNPACKQuantizer& q = *quantizer;
+  apply_sections(
+      fields, [&](const Json& json, const std::string& where) { return symmetric_config_of(json, where, extensions); },
+      {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
+       {"module_type", [&q](const std::string& key, auto config) { q.set_module_type(key, std::move(config)); }},
+       {"operator_type", [&q](const std::string& key, auto config) { q.set_operator_type(key, std::move(config)); }},
+       {"module_name", [&q](const std::string& key, auto config) { q.set_module_name(key, std::move(config)); }}});
+  q.set_filter_function(filter_of(fields, extensions));
+  return quantizer;
+}
+
+std::unique_ptr<Quantizer> x86_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
+  auto quantizer = std::make_unique<X86InductorQuantizer>(compat);
+  X86InductorQuantizer& q = *quantizer;
+  apply_sections(fields,
+                 [&](const Json& json, const std::string& where) { return x86_config_of(json, where, extensions); },
+                 {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
+                  {"function_type",
+                   [&q](const std::string& key, auto config) { q.set_function_type_qconfig(key, std::move(config)); }},
+                  {"module_type",
+                   [&q](const std::string& key, auto config) { q.set_module_type_qconfig(key, std::move(config)); }},
+                  {"module_name",
+                   [&q](const std::string& key, auto config) { q.set_module_name_qconfig(key, std::move(config)); }}});
+  q.set_filter_function(filter_of(fields, extensions));
+  return quantizer;
+}
+
+std::unique_ptr<Quantizer> qconfig_mapping_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
+  const auto mapping = fields.required<Json>("qconfig_mapping");
+  const bool is_qat = fields.optional<bool>("is_qat", false);
+  const auto backend_config = fields.optional<std::string>("backend_config", "native");
+  QDQ_CHECK(backend_config == "native", kInvalidArgument, fields.where("backend_config"), " is '", backend_config,
+            "'; the only one is 'native', that of fbgemm, qnnpack and oneDNN");
+  auto quantizer = std::make_unique<QConfigMappingQuantizer>(
+      parse_qconfig_mapping(mapping, fields.where("qconfig_mapping"), is_qat), compat);
+  quantizer->set_filter_function(filter_of(fields, extensions));
+  return quantizer;
+}
+
+// [{"node": name, "attributes": {"quant_max": 127}}, {"edge": [producer, consumer], "attributes": {...}}]
+std::vector<ObserverOverride> overrides_of(const Fields& fields) {
+  std::vector<ObserverOverride> out;
+  if (!fields.find("observer_overrides")) return out;
+  for (const Json& entry : fields.required<std::vector<Json>>("observer_overrides")) {
+    const std::string where = concat("entry ", out.size(), " of ", fields.where("observer_overrides"));
+    QDQ_CHECK(entry.is_object() && entry.contains("attributes"), kInvalidArgument, where,
+              " must name a \"node\" or an \"edge\", and give \"attributes\" to set");
+    Json place = entry;
+    place.erase("attributes");
+    ObserverOverride override{edge_or_node_of(place, where), {}};
+    const Fields whole(entry, where);
+    const Fields attributes = whole.object("attributes");
+    for (const auto& [name, value] : entry["attributes"].items()) {
+      AttributeValue to;
+      if (value.is_boolean()) to = value.get<bool>();
+      else if (value.is_number_integer()) to = value.get<int64_t>();
+      else if (value.is_string()) to = value.get<std::string>();
+      else to = json_as<double>(value, attributes.where(name));
+      override.attributes.emplace_back(name, to);
+    }
+    out.push_back(std::move(override));
+  }
+  return out;
+}
+
+std::unique_ptr<Quantizer> annotations_quantizer_of(const Fields& fields, Compat compat,
+                                                    const RecipeExtensions& extensions) {
+  bool convert_scalars = false;
+  if (fields.find("transform")) {
+    const auto transform = fields.required<std::string>("transform");
+    QDQ_CHECK(transform == "convert_scalars_to_attrs", kInvalidArgument, fields.where("transform"), " is '", transform,
+              "'; the only transform is convert_scalars_to_attrs");
+    convert_scalars = true;
+  }
+  const Json empty = Json::array();
+  const Json* list = fields.find("annotations");
+  return std::make_unique<AnnotationQuantizer>(
+      annotations_of(list ? *list : empty, fields.where("annotations"), extensions), convert_scalars, compat);
+}
+
+// The value of the first table entry of that name. Throws Error{kInvalidArgument} that lists the names.
+template <class T, size_t n>
+T named_value(const Fields& fields, const std::string& key, const std::pair<std::string_view, T> (&known)[n]) {
+  const auto name = fields.optional<std::string>(key, std::string(known[0].first));
+  std::string names;
+  for (const auto& [word, value] : known) {
+    if (word == name) return value;
+    names += concat(names.empty() ? "" : ", ", word);
+  }
+  fail(ErrorCode::kInvalidArgument, fields.where(key), " is '", name, "'; wanted one of ", names);
+}
+
+// {"name", "operators": [name or [name, ...], ...], "inputs"?, "output"?, "modes"?, "note"?}. The texts of the row live
+// in `texts`.
+PatternRow pattern_row_of(const Json& json, const std::string& where, std::deque<std::string>& texts) {
+  constexpr std::pair<std::string_view, Inputs> kInputs[] = {
+      {"quantized", Inputs::kQuantized}, {"like_producer", Inputs::kLikeProducer}, {"handed_on", Inputs::kHandedOn}};
+  constexpr std::pair<std::string_view, Output> kOutputs[] = {{"quantized", Output::kQuantized},
+                                                              {"like_input", Output::kLikeInput}};
+  const Fields fields(json, where);
+  PatternRow row;
+  row.name = texts.emplace_back(fields.required<std::string>("name"));
+  row.note = texts.emplace_back(fields.optional<std::string>("note", ""));
+  row.output = named_value(fields, "output", kOutputs);
+  const auto places = fields.required<std::vector<Json>>("operators");
+  QDQ_CHECK(!places.empty() && places.size() <= row.places.size(), kInvalidArgument, fields.where("operators"), " has ",
+            places.size(), " places; wanted 1 to ", row.places.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    std::string& words = texts.emplace_back();
+    const auto names = places[i].is_array() ? json_as<std::vector<std::string>>(places[i], fields.where("operators"))
+                                            : std::vector{json_as<std::string>(places[i], fields.where("operators"))};
+    for (const std::string& name : names) words += concat(words.empty() ? "" : " ", name);
+    row.places[i].operators = words;
+  }
+  row.places[0].inputs = named_value(fields, "inputs", kInputs);
+  if (fields.find("modes")) {
+    row.modes = 0;
+    for (const auto& mode : fields.required<std::vector<std::string>>("modes")) {
+      QDQ_CHECK(mode == "static" || mode == "dynamic" || mode == "qat", kInvalidArgument, fields.where("modes"),
+                " names '", mode, "'; wanted static, dynamic or qat");
+      row.modes |= mode == "static" ? kStatic : mode == "dynamic" ? kDynamic : kQat;
+    }
+    if ((row.modes & kDynamic) != 0 && (row.modes & kQat) != 0) row.modes |= kDynamicQat;
+  }
+  fields.reject_unknown();
+  return row;
+}
+
+std::unique_ptr<Quantizer> pattern_quantizer_of(const Fields& fields, Compat compat,
+                                                const RecipeExtensions& extensions) {
+  QDQ_CHECK(compat == Compat::kNone, kInvalidArgument, "a PatternQuantizer cannot have \"compat\": \"torch-2.6\", ",
+            "since PyTorch has no such quantizer; leave it out");
+  std::deque<std::string> texts;
+  std::vector<PatternRow> rows;
+  for (const Json& pattern : fields.required<std::vector<Json>>("patterns"))
+    rows.push_back(pattern_row_of(pattern, concat("pattern ", rows.size(), " of ", fields.where("patterns")), texts));
+  auto quantizer = std::make_unique<PatternQuantizer>(fields.optional<std::string>("name", "PatternQuantizer"), rows);
+  PatternQuantizer& q = *quantizer;
+  apply_sections(
+      fields, [&](const Json& json, const std::string& where) { return symmetric_config_of(json, where, extensions); },
+      {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
+       {"module_name", [&q](const std::string& key, auto config) { q.set_module_name(key, std::move(config)); }}});
+  q.set_filter_function(filter_of(fields, extensions));
+  return quantizer;
+}
+
+std::unique_ptr<Quantizer> composable_of(const Fields& fields, const std::string& what,
+                                         const RecipeExtensions& extensions) {
+  std::vector<std::unique_ptr<Quantizer>> quantizers;
+  const auto recipes = fields.required<std::vector<Json>>("quantizers");
+  for (const Json& recipe : recipes) {
+    Json inner = recipe;
+    // A compat setting of the whole holds for its parts.
+    if (const Json* compat = fields.find("compat"); compat && inner.is_object() && !inner.contains("compat"))
+      inner["compat"] = *compat;
+    quantizers.push_back(parse_recipe(inner, concat("quantizer ", quantizers.size(), " of ", what), extensions));
+  }
+  return std::make_unique<ComposableQuantizer>(std::move(quantizers));
+}
+
+}  // namespace
+
+std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& what,
+                                        const RecipeExtensions& extensions) {
+  const Fields fields(recipe, what);
+  const auto name = fields.required<std::string>("quantizer");
+  const Compat compat = compat_of(fields);
+  std::unique_ptr<Quantizer> out;
+  if (name == "XNNPACKQuantizer") out = xnnpack_of(fields, compat, extensions);
+  else if (name == "X86InductorQuantizer") out = x86_of(fields, compat, extensions);
+  else if (name == "QConfigMapping") out = qconfig_mapping_of(fields, compat, extensions);
+  else if (name == "PatternQuantizer") out = pattern_quantizer_of(fields, compat, extensions);
+  else if (name == "EmbeddingQuantizer") out = std::make_unique<EmbeddingQuantizer>(compat);
+  else if (name == "AnnotationQuantizer") out = annotations_quantizer_of(fields, compat, extensions);
+  else if (name == "ComposableQuantizer") out = composable_of(fields, what, extensions);
+  else if (name == "JavaScript" && extensions.quantizer)
+    out = extensions.quantizer(fields.required<int64_t>("number"),
+                               fields.optional<std::string>("name", "a JavaScript quantizer"));
+  if (!out) {
+    const std::vector<std::string> known = {"XNNPACKQuantizer",   "X86InductorQuantizer", "QConfigMapping",
+                                            "EmbeddingQuantizer", "ComposableQuantizer",  "AnnotationQuantizer",
+                                            "PatternQuantizer"};
+    const std::string nearest = format::nearest_word(name, known);
+    fail(ErrorCode::kInvalidArgument, "there is no quantizer '", name, "', which ", what, " names; ",
+         nearest.empty() ? "wanted XNNPACKQuantizer, X86InductorQuantizer, QConfigMapping, EmbeddingQuantizer, "
+                           "ComposableQuantizer, AnnotationQuantizer or PatternQuantizer"
+                         : "did you mean '" + nearest + "'?");
+  }
+  out->set_observer_overrides(overrides_of(fields));
+  fields.reject_unknown();
+  return out;
+}
+
+std::unique_ptr<Quantizer> load_recipe(const std::string& path, Files& files) {
+  return parse_recipe(format::parse_json(format::text_of(files.read(path)), path), path);
+}
+
+Pattern parse_pattern(const Json& json, const std::string& what) {
+  const Fields fields(json, what);
+  Pattern out;
+  std::map<std::string, Node*> nodes;
+  const auto add = [&](const std::string& name, Node* node) {
+    QDQ_CHECK(nodes.emplace(name, node).second, kInvalidArgument, what, " has two nodes called '", name, "'");
+    out.names.emplace_back(name, node);
+  };
+  const auto known = [&](const std::string& name) {
+    const auto found = nodes.find(name);
+    QDQ_CHECK(found != nodes.end(), kInvalidArgument, what, " uses the node '", name,
+              "', which does not stand in front of its use");
+    return found->second;
+  };
+  const std::function<Argument(const Json&)> argument = [&](const Json& value) -> Argument {
+    if (value.is_null()) return Argument();
+    if (value.is_boolean()) return value.get<bool>();
+    if (value.is_number_integer()) return value.get<int64_t>();
+    if (value.is_number()) return value.get<double>();
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_array()) {
+      Argument::List list;
+      for (const Json& element : value) list.push_back(argument(element));
+      return list;
+    }
+    const Fields object(value, concat("an argument of ", what));
+    Argument result;
+    if (object.find("node")) {
+      result = known(object.required<std::string>("node"));
+    } else if (object.find("dtype")) {
+      result = dtype_of(object);
+    } else {
+      const Json number = object.required<Json>("float");
+      result = number.is_number() ? number.get<double>() : format::number_of_json(value, object.where("float"));
+    }
+    object.reject_unknown();
+    return result;
+  };
+  for (const auto& input : fields.required<std::vector<std::string>>("inputs"))
+    add(input, out.graph->create(Node::Op::kPlaceholder, input));
+  for (const Json& node : fields.required<std::vector<Json>>("nodes")) {
+    const Fields call(node, concat("node ", nodes.size(), " of ", what));
+    std::vector<Argument> args;
+    for (const Json& value : call.required<std::vector<Json>>("args")) args.push_back(argument(value));
+    Node::Kwargs kwargs;
+    if (const Json* given = call.find("kwargs"))
+      for (const auto& [key, value] : given->items()) kwargs.emplace_back(key, argument(value));
+    add(call.required<std::string>("name"),
+        out.graph->call(call.required<std::string>("target"), std::move(args), std::move(kwargs)));
+    call.reject_unknown();
+  }
+  Argument::List outputs;
+  for (const auto& output : fields.required<std::vector<std::string>>("outputs")) outputs.push_back(known(output));
+  out.graph->create(Node::Op::kOutput, "output", {Argument(std::move(outputs))}, {}, "output");
+  fields.reject_unknown();
+  return out;
+}
+
+void write_annotations(const Json& annotations, const std::string& quantizer, Program& program, Annotations& out,
+                       const RecipeExtensions& extensions) {
+  std::vector<NamedAnnotation> named = annotations_of(annotations, "the annotations of " + quantizer, extensions);
+  AnnotationQuantizer(std::move(named), false, Compat::kNone, quantizer).annotate(program, out);
+}
+
+}  // namespace qdq

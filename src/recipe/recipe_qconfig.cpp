@@ -1,0 +1,142 @@
+// Reading and writing QConfigs.
+#include "recipe/recipe_qconfig.h"
+
+#include <algorithm>
+
+#include "format/json.h"
+
+namespace qdq {
+
+namespace {
+
+using format::Fields;
+using format::Json;
+using format::json_as;
+
+ObserverWithArgs parse_observer(const Json& json, const std::string& what) {
+  const Fields fields(json, what);
+  ObserverWithArgs out;
+  out.class_name = fields.required<std::string>("class");
+  std::vector<std::string> known = {"Identity"};
+  for (const std::string_view name : observer_class_names()) known.emplace_back(name);
+  QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument,
+            fields.where("class"), " is '", out.class_name, "', which qdq does not have; did you mean '",
+            format::nearest_word(out.class_name, known), "'?");
+  if (const Json* args = fields.find("args")) {
+    const std::string where = fields.where("args");
+    QDQ_CHECK(args->is_object(), kInvalidArgument, where, " must be an object of arguments");
+    for (const auto& [name, value] : args->items()) {
+      if (name == "observer")
+        out.observer =
+            std::make_shared<ObserverWithArgs>(parse_observer(value, concat("the observer inside of ", what)));
+      else if (value.is_boolean()) out.args.emplace_back(name, value.get<bool>());
+      else if (value.is_number_integer()) out.args.emplace_back(name, value.get<int64_t>());
+      else if (value.is_string()) out.args.emplace_back(name, value.get<std::string>());
+      else if (!value.is_null())
+        out.args.emplace_back(name, json_as<double>(value, concat("the argument ", name, " in ", where)));
+    }
+  }
+  fields.reject_unknown();
+  out.settings();
+  return out;
+}
+
+Json json_of_observer(const std::optional<ObserverWithArgs>& observer) {
+  if (!observer) return nullptr;
+  Json out = Json::object(), args = Json::object();
+  out["class"] = observer->class_name;
+  for (const auto& [name, value] : observer->args)
+    std::visit([&, &key = name](const auto& v) { args[key] = v; }, value);
+  if (observer->observer) args["observer"] = json_of_observer(*observer->observer);
+  if (!args.empty()) out["args"] = std::move(args);
+  return out;
+}
+
+// The entries of a section: lists whose first `texts` items are names and whose last is a qconfig.
+std::vector<std::vector<Json>> entries(const Fields& fields, const char* section, size_t items) {
+  std::vector<std::vector<Json>> out;
+  const Json* list = fields.find(section);
+  if (list == nullptr) return out;
+  QDQ_CHECK(list->is_array(), kInvalidArgument, fields.where(section), " must be a list");
+  for (const Json& entry : *list) {
+    QDQ_CHECK(entry.is_array() && entry.size() == items && entry[0].is_string(), kInvalidArgument, "entry ", out.size(),
+              " of ", fields.where(section), " must be a list of ", items, ": ",
+              items == 2 ? "a name and a QConfig" : "a module's name, a type, a number and a QConfig");
+    out.emplace_back(entry.begin(), entry.end());
+  }
+  return out;
+}
+
+}  // namespace
+
+OptionalQConfig parse_qconfig(const Json& json, const std::string& what) {
+  if (json.is_null()) return std::nullopt;
+  const Fields fields(json, what);
+  QConfig out;
+  if (fields.find("named")) {
+    out = named_qconfig(fields.required<std::string>("named"));
+  } else {
+    for (auto [name, place] : {std::pair("activation", &out.activation), std::pair("weight", &out.weight)})
+      if (const Json* observer = fields.find(name); observer && !observer->is_null())
+        *place = parse_observer(*observer, concat("the ", name, " observer of ", what));
+    QDQ_CHECK(out.activation || out.weight, kInvalidArgument, what,
+              " must have \"named\", or \"activation\" and \"weight\"");
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+QConfigMapping parse_qconfig_mapping(const Json& json, const std::string& what, bool is_qat) {
+  const Fields fields(json, what);
+  QConfigMapping out;
+  if (fields.find("default")) {
+    const auto backend = fields.required<std::string>("default");
+    out = is_qat ? get_default_qat_qconfig_mapping(backend, fields.optional<int64_t>("version", 1))
+                 : get_default_qconfig_mapping(backend, fields.optional<int64_t>("version", 0));
+  }
+  if (const Json* global = fields.find("global")) out.set_global(parse_qconfig(*global, fields.where("global")));
+  using Set = QConfigMapping& (QConfigMapping::*)(const std::string&, OptionalQConfig);
+  for (const auto& [section, set] :
+       {std::pair<const char*, Set>("object_type", &QConfigMapping::set_object_type),
+        std::pair<const char*, Set>("module_name_regex", &QConfigMapping::set_module_name_regex),
+        std::pair<const char*, Set>("module_name", &QConfigMapping::set_module_name)})
+    for (const std::vector<Json>& entry : entries(fields, section, 2)) {
+      const auto key = entry[0].get<std::string>();
+      (out.*set)(key, parse_qconfig(entry[1], concat("the qconfig of ", key)));
+    }
+  for (const std::vector<Json>& entry : entries(fields, "module_name_object_type_order", 4)) {
+    const std::string where = fields.where("module_name_object_type_order");
+    const auto type = json_as<std::string>(entry[1], where);
+    out.set_module_name_object_type_order(entry[0].get<std::string>(), type, json_as<int64_t>(entry[2], where),
+                                          parse_qconfig(entry[3], concat("the qconfig of a call of ", type)));
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+Json json_of(const OptionalQConfig& qconfig) {
+  if (!qconfig) return nullptr;
+  Json out = Json::object();
+  out["activation"] = json_of_observer(qconfig->activation);
+  out["weight"] = json_of_observer(qconfig->weight);
+  return out;
+}
+
+Json json_of(const QConfigMapping& mapping) {
+  Json out = Json::object();
+  out["global"] = json_of(mapping.global());
+  for (const auto& [section, settings] : {std::pair("object_type", &mapping.object_types()),
+                                          std::pair("module_name_regex", &mapping.module_name_regexes()),
+                                          std::pair("module_name", &mapping.module_names())}) {
+    Json list = Json::array();
+    for (const QConfigMapping::Setting& s : *settings) list.push_back(Json::array({s.key, json_of(s.qconfig)}));
+    out[section] = std::move(list);
+  }
+  Json orders = Json::array();
+  for (const QConfigMapping::OrderSetting& s : mapping.module_name_object_type_orders())
+    orders.push_back(Json::array({s.module_name, s.object_type, s.index, json_of(s.qconfig)}));
+  out["module_name_object_type_order"] = std::move(orders);
+  return out;
+}
+
+}  // namespace qdq

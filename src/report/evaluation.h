@@ -1,0 +1,88 @@
+// What models say of samples, side by side: how often they are right and agree, how fast they are, and their answers,
+// the worst first.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/json_fwd.h"
+#include "lower/lower.h"
+
+namespace qdq {
+
+// How many classes a program tells apart: the width of its first output if that is floats [N, classes] with a fixed
+// width.
+std::optional<int64_t> count_classes(const Program& program);
+
+// What a classifier says of one sample: its classes, best first, five at most; of equal scores the lower class comes
+// first.
+struct Answer {
+  struct Choice {
+    int64_t label;
+    // of all classes' exp(score); the score itself where the scores of a sample are shares already (at least 0, sum 1)
+    double share;
+  };
+  std::vector<Choice> top;
+};
+
+// The answers of one model, sample by sample.
+class Answers {
+ public:
+  // Takes the first output of a batch, floats [N, classes]. Throws Error{kInvalidArgument} naming `model` for outputs
+  // of another kind.
+  void add(const std::vector<Tensor>& outputs, const std::string& model);
+
+  const std::vector<Answer>& all() const { return answers_; }
+  // The percentage of samples whose label is among the first `k` choices. Throws Error{kInvalidArgument} if there are
+  // fewer labels than samples.
+  double top(size_t k, std::span<const int64_t> labels) const;
+  // The percentage of samples whose two best scores are equal, so that the order of the classes decides: a quantized
+  // model has few different scores, and its top-1 may move by so much between any two ways of running it.
+  double ties() const;
+  // The percentage of samples whose first choice is that of the other model.
+  double agreement(const Answers& other) const;
+
+ private:
+  std::vector<Answer> answers_;
+};
+
+// A float program beside its quantized form, each on the best backends of the build.
+class Evaluation {
+ public:
+  // `labels`: the class of each sample in order; none if they are not known. Throws what lower() throws.
+  Evaluation(const Program& float_program, const Program& quantized, std::vector<int64_t> labels = {});
+
+  // Runs both on the inputs of one batch, whose first axis counts samples. Throws what Session::run throws.
+  void add(const std::vector<Tensor>& inputs);
+
+  // {"sqnr": dB of the first outputs or null (no error), "speed": {"float", "int8", "batch"}: milliseconds for a sample
+  // and the largest batch that was timed, and of classifiers "accuracy": {"agreement", "samples", "top1"?: [float,
+  // int8]} in percent and "predictions": [{"sample", "label"?, "float": [{"class", "share"}], "int8": [...],
+  // "moved"}]}, the `kept` worst samples: first those that int8 answers otherwise than float, then those whose scores
+  // moved most (sum (x - y)^2 / sum x^2).
+  // Timed are the batches whose sizes were met before, since sessions are compiled at the first; if there was none, the
+  // first batch is run once more.
+  format::Json report(size_t kept = 24);
+
+ private:
+  struct Contender {
+    Session session;
+    Answers answers;
+    double seconds = 0;
+  };
+  std::vector<Tensor> run(Contender& model, const std::vector<Tensor>& inputs, bool timed);
+
+  Contender float_, int8_;
+  std::vector<int64_t> labels_;
+  std::vector<double> moved_;
+  std::vector<Tensor> first_;  // the inputs of the first batch
+  std::vector<Shape> met_;     // sizes of the first input that sessions are compiled for
+  bool classifies_ = true;
+  int64_t samples_ = 0, timed_samples_ = 0, largest_timed_ = 0;
+  double signal_ = 0, noise_ = 0;
+};
+
+}  // namespace qdq

@@ -1,0 +1,80 @@
+// The file of --report: the views of the page in one document, over data that stands in it.
+import { observerGallery } from "./charts.js";
+import { cards, h, row, scrollTable } from "./dom.js";
+import { graphView } from "./graph-view.js";
+import { errorTable, leftInFloat, operatorCell, outcomeCell, predictionCards, summaryOf } from "./result-view.js";
+
+/** @type {import("qdq").Report} */
+const report = JSON.parse(document.getElementById("report")?.textContent ?? "{}");
+const main = h("main", {});
+document.body.append(main);
+
+/**
+ * @param {string} title
+ * @param {string} text
+ * @param {...import("./dom.js").Child} content
+ */
+const section = (title, text, ...content) =>
+  main.append(h("section", {}, h("h2", {}, title), h("p", {}, text), ...content));
+
+if (report.model) document.title = `Quantization of ${report.model}`;
+main.append(
+  h("header", {}, h("h1", {}, document.title)),
+  cards(summaryOf(report)),
+  leftInFloat(report.left ?? []) || "",
+);
+
+const graph = graphView();
+if (report.errors?.length)
+  section(
+    "Where accuracy is lost",
+    "A click on an operator shows it in the graph.",
+    errorTable(report.errors, graph.select),
+  );
+if (report.nodes?.length) {
+  section(
+    "Graph",
+    "Colours tell what an operator became and how much its value moves. " +
+      "A module opens with a double click, Enter or its button.",
+    graph.element,
+  );
+  graph.show(report.nodes);
+  graph.know(report);
+}
+if (report.predictions?.length) {
+  const order = "The worst first: where int8 answers otherwise than float (framed), then where its scores moved most.";
+  section("Predictions side by side", order, predictionCards(report.predictions, report.classes));
+}
+if (report.observers?.length) {
+  const gallery = observerGallery();
+  gallery.show(report.observers);
+  section(
+    "What the observers saw",
+    "Heights are logarithmic. Values beyond the dashed lines are clipped.",
+    gallery.element,
+  );
+}
+if (report.operators?.length) {
+  const choose = report.nodes?.length ? graph.select : undefined;
+  section(
+    "What became of each operator",
+    "Decided by the recipe; fused operators are computed together with a quantized one.",
+    scrollTable(
+      "operators",
+      ["Operator", "Becomes", "Because"],
+      report.operators.map((each) =>
+        row(operatorCell(each, choose), outcomeCell(each.outcome), { class: "reason", content: each.reason }),
+      ),
+    ),
+  );
+}
+if (report.conflicts?.length)
+  section(
+    "Conflicts",
+    "Tensors that two specs quantize twice.",
+    h("ul", {}, ...report.conflicts.map(({ message }) => h("li", {}, message))),
+  );
+if (report.recipe) {
+  const use = "The same JSON gives the same file on the command line, in C++ and in JavaScript.";
+  section("The recipe", use, h("pre", {}, JSON.stringify(report.recipe, null, 2)));
+}

@@ -1,0 +1,170 @@
+// What quantization did to a model: its summary, the errors of its operators, and predictions side by side.
+import { sqnrMeter } from "./charts.js";
+import { formatBytes, formatNumber, h, row, scrollTable, shortOperator } from "./dom.js";
+import { decibelsOf } from "./graph-view.js";
+
+/** @typedef {import("qdq").Report} Report */
+
+/**
+ * An operator as the first cell of a row: its module, its name, its kind. `choose`, if it is there, is called when it
+ * is clicked.
+ * @param {{ module: string, node: string, op: string }} operator
+ * @param {(node: string) => void} [choose]
+ */
+export const operatorCell = ({ module, node, op }, choose) => ({
+  class: "name",
+  content: h(
+    "span",
+    {},
+    choose
+      ? h(
+          "button",
+          { type: "button", class: "link", title: `show ${node} in the graph`, onclick: () => choose(node) },
+          module || node,
+        )
+      : module || node,
+    h("small", {}, `${node}: ${shortOperator(op)}`),
+  ),
+});
+
+/** @param {string} outcome */
+export const outcomeCell = (outcome) => ({
+  class: `outcome ${outcome}`,
+  content: outcome === "quantized" ? "int8" : outcome,
+});
+
+/**
+ * The cards of a report's summary, for cards() of dom.js.
+ * @param {Report} report
+ */
+export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
+  /** @type {[string, string, string?, string?][]} */
+  const out = [];
+  if (bytes)
+    out.push([
+      "Size",
+      `${formatBytes(bytes[0])} → ${formatBytes(bytes[1])}`,
+      `${(bytes[0] / bytes[1]).toFixed(2)} times smaller`,
+      "size",
+    ]);
+  if (layers)
+    out.push([
+      "Layers on int8",
+      `${layers.quantized} of ${layers.total}`,
+      samples ? `calibrated on ${samples} samples` : "",
+      "layers",
+    ]);
+  if (accuracy?.top1) {
+    const [float, int8] = accuracy.top1.map((share) => `${share.toFixed(2)} %`);
+    out.push(["Top-1, float → int8", `${float} → ${int8}`, `on ${accuracy.samples} labelled samples`, "top1"]);
+  }
+  if (accuracy)
+    out.push([
+      "Same answer as float",
+      `${accuracy.agreement.toFixed(2)} %`,
+      `on ${accuracy.samples} samples`,
+      "agreement",
+    ]);
+  if (sqnr !== undefined)
+    out.push(["SQNR of the output", typeof sqnr === "number" ? `${sqnr.toFixed(1)} dB` : "no error", "", "sqnr"]);
+  if (speed) {
+    const times = speed.float / speed.int8;
+    const how =
+      times >= 1 ? `int8 is ${times.toFixed(2)} times as fast` : `int8 takes ${(1 / times).toFixed(2)} times as long`;
+    const note = speed.batch && speed.batch > 1 ? `${how}, in batches of ${speed.batch}` : how;
+    const [float, int8] = [speed.float, speed.int8].map((milliseconds) =>
+      milliseconds.toFixed(milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0),
+    );
+    out.push(["Time for a sample", `${float} → ${int8} ms`, note, "speed"]);
+  }
+  return out;
+}
+
+/**
+ * The errors of the operators, in the order given.
+ * @param {readonly import("qdq").LayerError[]} errors
+ * @param {(node: string) => void} choose is called with the operator that is clicked
+ */
+export const errorTable = (errors, choose) =>
+  h(
+    "div",
+    {},
+    h(
+      "p",
+      {},
+      "Signal to quantization noise of each operator's value, worst first: " +
+        "20 dB is an error of a tenth, 40 dB of a hundredth.",
+    ),
+    scrollTable(
+      "errors by layer",
+      ["Operator", "SQNR", "", "Mean squared error", "Goes on as"],
+      errors.map((error) => {
+        const decibels = decibelsOf(error);
+        return row(
+          operatorCell(error, choose),
+          { class: "n", content: decibels === undefined ? "–" : `${decibels.toFixed(1)} dB` },
+          sqnrMeter(decibels),
+          { class: "n", content: typeof error.mse === "number" ? formatNumber(error.mse) : "–" },
+          error.quantized ? "int8" : "float",
+        );
+      }),
+    ),
+  );
+
+/**
+ * What both models say of samples, with the samples' pictures where there are any.
+ * @param {readonly import("qdq").SamplePrediction[]} samples
+ * @param {readonly string[]} [classes] their names
+ */
+export const predictionCards = (samples, classes = []) =>
+  h(
+    "div",
+    { class: "images", id: "predictions" },
+    ...samples.map(({ sample, file = `sample ${sample}`, float, int8, label, image }) => {
+      /** @param {number} index */
+      const nameOf = (index) => classes[index] ?? `class ${index}`;
+      const known = label !== undefined;
+      /**
+       * @param {string} name
+       * @param {readonly import("qdq").Choice[]} choices
+       */
+      const line = (name, [first]) => {
+        if (!first) return "";
+        const share = typeof first.share === "number" ? ` ${(100 * first.share).toFixed(0)}\u00a0%` : "";
+        return h(
+          "small",
+          { class: known && first.class !== label ? "answer wrong" : "answer" },
+          h("span", {}, name),
+          h("b", {}, `${known ? (first.class === label ? "✓ " : "✗ ") : ""}${nameOf(first.class)}`),
+          share,
+        );
+      };
+      const other = float[0]?.class !== int8[0]?.class;
+      return h(
+        "figure",
+        { class: other ? "other" : "" },
+        image && h("img", { src: image, alt: file }),
+        h(
+          "figcaption",
+          {},
+          file,
+          line("float", float),
+          line("int8", int8),
+          known && h("small", {}, `label: ${nameOf(label)}`),
+        ),
+      );
+    }),
+  );
+
+/**
+ * The layers that stay float, with the reasons; nothing if there are none.
+ * @param {NonNullable<Report["left"]>} left
+ */
+export const leftInFloat = (left) =>
+  left.length > 0 &&
+  h(
+    "details",
+    { open: left.length < 8 },
+    h("summary", {}, `${left.length} ${left.length === 1 ? "layer stays" : "layers stay"} float`),
+    h("ul", {}, ...left.map(({ node, module, reason }) => h("li", {}, h("b", {}, module || node), ` ${reason}`))),
+  );

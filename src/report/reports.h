@@ -1,0 +1,9 @@
+// Every report that qdq writes.
+#pragma once
+
+#include "report/evaluation.h"
+#include "report/explanation_report.h"
+#include "report/graph_report.h"
+#include "report/layer_errors.h"
+#include "report/observers_report.h"
+#include "report/quantization_report.h"

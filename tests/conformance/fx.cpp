@@ -1,0 +1,569 @@
+// Conformance of FX graph mode: QConfigMapping, prepare_fx, convert_to_reference_fx and convert_fx.
+//
+// The cases hold graphs of modules; here is an exported program of operators. What is compared: the calls of the traced
+// graph one by one (path and type); every value that a call or the output reads, with all observers (and in the
+// converted program all quantize - dequantize pairs) on the way from its producer, and which of them are one instance;
+// settings, statistics and qparams of observers; the qparams and integers of weights, and that all others are float;
+// outputs. Mapped: a node's name becomes the operators that the call was exported as; a module that was fused is its
+// operators together; quint8 is uint8, and so on; a call without an operator (nn.Identity) is the value that it hands
+// on. Not compared: names of attributes for qparams, and the lowered graph, whose modules qdq does not have (their
+// scales, zero points and weights are).
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "conformance/conformance.h"
+#include "exec/interpreter.h"
+#include "format/json.h"
+#include "graph/source_partition.h"
+#include "io/pt2.h"
+#include "lower/lower.h"
+#include "op/op.h"
+#include "quant/fx/traced_calls.h"
+#include "quant/qat.h"
+#include "recipe/recipe.h"
+#include "recipe/recipe_qconfig.h"
+
+namespace qdq {
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json plain(const format::Json& json) { return Json::parse(format::print_json(json)); }
+
+void same_json(const std::string& what, const Json& found, const Json& expected) {
+  if (found.is_object() && expected.is_object() && found.size() == expected.size())
+    for (const auto& [key, value] : expected.items())
+      if (found.contains(key)) same_json(concat(what, ", ", key), found[key], value);
+  if (found.is_array() && expected.is_array() && found.size() == expected.size())
+    for (size_t i = 0; i < found.size(); ++i) same_json(concat(what, ", ", i), found[i], expected[i]);
+  if (found != expected) differ(what, " is ", found.dump(), ", PyTorch has ", expected.dump());
+}
+
+void same_defaults(const Json& expected) {
+  for (const auto& [backend, mappings] : expected.at("default_mappings").items()) {
+    same_json(concat("the mapping of ", backend), plain(json_of(get_default_qconfig_mapping(backend))),
+              mappings.at("ptq"));
+    same_json(concat("the QAT mapping of ", backend), plain(json_of(get_default_qat_qconfig_mapping(backend))),
+              mappings.at("qat"));
+  }
+  for (const auto& [name, qconfig] : expected.at("named_qconfigs").items())
+    same_json(name, plain(json_of(OptionalQConfig(named_qconfig(name)))), qconfig);
+}
+
+// Names of dtypes without the q: a program has no quantized tensor types.
+Json with_plain_dtypes(const Json& settings) {
+  Json out = settings;
+  for (auto& [key, value] : out.items())
+    if (value.is_object()) value = with_plain_dtypes(value);
+    else if (key == "dtype")
+      value = value == "quint8" ? "uint8" : value == "qint8" ? "int8" : value == "qint32" ? "int32" : value;
+  return out;
+}
+
+// A node of a graph in a case, with what its arguments are.
+const Json& node_of(const Json& graph, const std::string& name) {
+  for (const Json& node : graph)
+    if (node.at("name") == name) return node;
+  differ("the case's graph has no node ", name);
+}
+
+void nodes_in(const Json& argument, std::vector<std::string>& out) {
+  if (argument.is_object() && argument.contains("node")) out.push_back(argument["node"].get<std::string>());
+  else if (argument.is_structured())
+    for (const Json& element : argument) nodes_in(element, out);
+}
+
+std::vector<std::string> inputs_of(const Json& node) {
+  std::vector<std::string> out;
+  nodes_in(node.value("args", Json::array()), out);
+  nodes_in(node.value("kwargs", Json::object()), out);
+  return out;
+}
+
+// A value as a reader sees it: where it comes from, and what stands between, nearest to the reader first.
+template <class Link> struct Path {
+  std::string value;
+  std::vector<Link> links;
+};
+
+class Flow {
+ public:
+  explicit Flow(const ConformanceCase& c)
+      : case_(c), recipe_(c.json().at("recipe")), expected_(c.json().at("expected")),
+        float_(load_pt2(c.read("model.pt2"))) {
+    const Json qparams = c.json().at("tolerances").value("qparams", Json::object()).value("default", Json::object());
+    scale_tolerance_ = qparams.value("scale_rel", 1e-6);
+    zero_point_tolerance_ = static_cast<double>(qparams.value("zero_point", int64_t{0}));
+  }
+
+  // A case that PyTorch refuses.
+  void run_refused() const {
+    try {
+      Prepared prepared = prepare();
+      for (const auto& batch : batches_of(case_, "calib.npz", "b")) prepared.run(batch);
+      convert_pt2e(prepared);
+    } catch (const Error& error) {
+      if (error.code == ErrorCode::kInternal) throw;  // a bug is no refusal
+      return;
+    }
+    differ("this should be refused: ", expected_["error"].dump());
+  }
+
+  void run() {
+    if (recipe_.contains("expanded")) same_json("the mapping", plain(json_of(mapping())), recipe_["expanded"]);
+    find_calls();
+    Prepared prepared = prepare();
+    program_ = &prepared.program();
+    same_observers(prepared);
+    for (const auto& batch : batches_of(case_, "calib.npz", "b")) prepared.run(batch);
+    same_states(prepared);
+    if (is_qat()) {
+      same_module_fake_quants(prepared);
+      move_exported_model_to_eval(prepared);
+    }
+    const Program unfolded = convert_pt2e(prepared, {false, false});
+    program_ = &unfolded;
+    same_quantizers();
+    const Program converted = convert_pt2e(prepared);
+    program_ = &converted;
+    same_weights(expected_.at("reference").at("modules"));
+    same_outputs(converted);
+    if (expected_.contains("lowered")) same_lowered(converted);
+  }
+
+ private:
+  format::Json recipe() const {
+    format::Json out;
+    out["quantizer"] = "QConfigMapping";
+    out["compat"] = "torch-2.6";
+    out["is_qat"] = is_qat();
+    out["qconfig_mapping"] = format::Json::parse(recipe_.at("qconfig_mapping").dump());
+    return out;
+  }
+  bool is_qat() const { return recipe_.value("qat", false); }
+  Prepared prepare() const {
+    const auto quantizer = parse_recipe(recipe(), "the recipe");
+    return is_qat() ? prepare_qat_pt2e(float_.clone(), *quantizer) : prepare_pt2e(float_.clone(), *quantizer);
+  }
+  QConfigMapping mapping() const { return parse_qconfig_mapping(recipe()["qconfig_mapping"], "the recipe", is_qat()); }
+
+  // calls
+
+  bool is_call(const Json& wanted, const TracedCall& call) const {
+    const auto target = wanted.at("target").get<std::string>();
+    if (wanted.at("op") == "call_module") return call.kind == TracedCall::Kind::kModule && call.path == target;
+    return call.kind != TracedCall::Kind::kModule && call.type == source_name(target);
+  }
+
+  // One of the results of a call; null if it is something else.
+  const Node* part_of(const Json& wanted, const std::vector<std::string>& inputs) const {
+    if (wanted.at("target") != "operator.getitem" || inputs.empty() || !calls_.contains(inputs[0])) return nullptr;
+    for (const Node* node : calls_.at(inputs[0]).nodes)
+      if (node->is("operator.getitem") && node->arg(1).integer() == wanted.at("args")[1]) return node;
+    return nullptr;
+  }
+
+  // x.size(0), x.shape and what is computed from them.
+  bool is_number(const Json& node) const {
+    if (node.at("target") == "size" || node.at("target") == "getattr" || node.at("target") == "builtins.getattr")
+      return true;
+    const std::vector<std::string> inputs = inputs_of(node);
+    return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(),
+                                          [&](const std::string& input) { return !values_.contains(input); });
+  }
+
+  // Which operators a node of the traced graph became, and which one gives its value.
+  void find_calls() {
+    std::vector<TracedCall> calls = traced_calls(*float_.graph);
+    const std::vector<Node*> placeholders = float_.graph->placeholders();
+    size_t next = 0, input = 0;
+    for (const Json& wanted : expected_.at("traced")) {
+      const auto name = wanted.at("name").get<std::string>(), op = wanted.at("op").get<std::string>();
+      if (op == "placeholder") {
+        if (input == placeholders.size()) differ("the program has fewer inputs than the traced graph");
+        values_[name] = placeholders[input++]->name();
+      } else if (op == "get_attr") {
+        for (const Node* node : float_.graph->nodes())
+          if (node->op() == Node::Op::kGetAttr && node->target() == wanted.at("target").get<std::string>())
+            values_[name] = node->name();
+        if (!values_.contains(name)) differ("no node reads the attribute ", wanted["target"].dump());
+      } else if (op != "output") {
+        if (next < calls.size() && is_call(wanted, calls[next])) {
+          if (calls[next].output) values_[name] = calls[next].output->name();
+          calls_[name] = calls[next++];
+        } else {
+          // Nothing that runs: it hands on its input, or is a number that the program knows.
+          const std::vector<std::string> inputs = inputs_of(wanted);
+          if (const Node* part = part_of(wanted, inputs)) {
+            values_[name] = part->name();
+            continue;
+          }
+          if (is_number(wanted)) continue;
+          if (inputs.empty()) differ("the call ", name, " (", wanted["target"].dump(), ") is missing");
+          values_[name] = values_.at(inputs[0]);
+        }
+      }
+    }
+    if (next < calls.size())
+      differ("the traced graph has no call ", calls[next].path, " ", calls[next].type, " (node ",
+             calls[next].nodes[0]->name(), ")");
+  }
+
+  // The traced nodes that a node of a later graph stands for: itself and those behind that were fused into it.
+  std::vector<std::string> fused(const Json& graph, const std::string& name) const {
+    std::vector<std::string> out = {name};
+    const auto is_there = [&](const Json& node) {
+      return std::any_of(graph.begin(), graph.end(),
+                         [&](const Json& other) { return other.at("name") == node.at("name"); });
+    };
+    for (const Json& node : expected_.at("traced")) {
+      const std::vector<std::string> inputs = inputs_of(node);
+      if (!inputs.empty() && inputs[0] == out.back() && node.at("op") != "output" && !is_there(node))
+        out.push_back(node.at("name").get<std::string>());
+    }
+    return out;
+  }
+
+  // The value of a node of a case's graph by its name here, where batch norms are folded and gone.
+  std::string value_of(const Json& graph, const std::string& name) const {
+    const std::vector<std::string> names = fused(graph, name);
+    for (size_t i = names.size(); i-- > 0;)
+      if (const auto found = values_.find(names[i]); found != values_.end() && program_->graph->find(found->second))
+        return found->second;
+    differ("the program has no value for ", name);
+  }
+
+  std::vector<const Node*> operators_of(const Json& graph, const std::string& name) const {
+    std::vector<const Node*> out;
+    for (const std::string& part : fused(graph, name))
+      if (const auto call = calls_.find(part); call != calls_.end())
+        for (const Node* node : call->second.nodes)
+          if (const Node* now = program_->graph->find(node->name())) out.push_back(now);
+    return out;
+  }
+
+  // Compares how the readers of all values see them. `theirs` and `ours` tell whether a node stands between and is a
+  // link; `same` compares two.
+  template <class Theirs, class Ours, class Same>
+  void same_paths(const Json& graph, const Theirs& theirs, const Ours& ours, const Same& same) {
+    for (const Json& reader : graph) {
+      const auto name = reader.at("name").get<std::string>(), op = reader.at("op").get<std::string>();
+      if (op == "placeholder" || op == "get_attr" || theirs(reader)) continue;
+      const bool is_output = op == "output";
+      // a quantize, seen from its dequantize
+      if (!is_output && !values_.contains(name) && !calls_.contains(name)) continue;
+      const std::vector<const Node*> operators =
+          is_output ? std::vector<const Node*>{program_->graph->output_node()} : operators_of(graph, name);
+      if (operators.empty()) continue;
+      for (const std::string& input : inputs_of(reader)) {
+        if (const Json& read = node_of(graph, input);
+            !theirs(read) && read.at("op") != "placeholder" && !values_.contains(input))
+          continue;
+        Path<Json> wanted{input, {}};
+        for (const Json* node = &node_of(graph, wanted.value); theirs(*node); node = &node_of(graph, wanted.value)) {
+          wanted.links.push_back(*node);
+          wanted.value = inputs_of(*node)[0];
+          // dequantize(quantize(x))
+          if (node->at("op") == "call_method") wanted.value = inputs_of(node_of(graph, wanted.value))[0];
+        }
+        wanted.value = value_of(graph, wanted.value);
+        bool found_any = false;
+        for (const Node* node : operators)
+          for (const Node* given : node->input_nodes()) {
+            Path<const Node*> found{"", {}};
+            for (; ours(*given); given = ours(*given)) found.links.push_back(given);
+            if (given->name() != wanted.value) continue;
+            found_any = true;
+            const std::string what = concat(name, " reading ", wanted.value);
+            if (found.links.size() != wanted.links.size())
+              differ(what, ": there are ", found.links.size(), " observers or quantizers between, in PyTorch ",
+                     wanted.links.size());
+            for (size_t i = 0; i < found.links.size(); ++i) same(what, *found.links[i], wanted.links[i]);
+          }
+        if (!found_any) differ(name, " does not read ", wanted.value);
+      }
+    }
+  }
+
+  // observers
+
+  void same_observers(const Prepared& prepared) {
+    std::map<std::string, size_t> module_of_node;  // of PyTorch's observers: call_module node -> index
+    const Json& observers = expected_.at("prepared").at("observers");
+    for (size_t i = 0; i < observers.size(); ++i)
+      for (const Json& name : observers[i].at("inserted_as")) module_of_node[name.get<std::string>()] = i;
+    std::map<std::string, size_t> group_of_node;
+    for (size_t i = 0; i < prepared.observers().size(); ++i)
+      for (const std::string& name : prepared.observers()[i].inserted_as) group_of_node[name] = i;
+    std::map<size_t, size_t> theirs_of;
+    same_paths(
+        expected_["prepared"].at("graph"),
+        [&](const Json& node) { return module_of_node.contains(node.at("name").get<std::string>()); },
+        [&](const Node& node) -> const Node* {
+          return group_of_node.contains(node.name()) ? node.arg(0).node() : nullptr;
+        },
+        [&](const std::string& what, const Node& found, const Json& wanted) {
+          const size_t ours = group_of_node.at(found.name()),
+                       theirs = module_of_node.at(wanted.at("name").get<std::string>());
+          const auto known = group_of_.emplace(theirs, ours).first, known_back = theirs_of.emplace(ours, theirs).first;
+          if (known->second != ours || known_back->second != theirs)
+            differ(what, ": the observer is not shared with the same ones as PyTorch's ", wanted["name"].dump());
+        });
+    for (size_t i = 0; i < observers.size(); ++i) {
+      if (!group_of_.contains(i))
+        differ("PyTorch's observer ", i, " (", observers[i]["inserted_as"].dump(), ") is missing");
+      const Observer& observer = *prepared.observers()[group_of_[i]].observer;
+      Json settings = observer.class_name() == "FixedQParamsObserver" ? with_plain_dtypes(observers[i]) : observers[i];
+      for (const char* key : {"id", "inserted_as", "state"}) settings.erase(key);
+      // rounding as it runs or beforehand: the same
+      if (settings.at("dtype") == "float16") settings.erase("is_dynamic");
+      expect_settings(observer, settings);
+    }
+    // What is left are weights of modules, which PyTorch observes when it converts.
+    for (size_t i = 0; i < prepared.observers().size(); ++i)
+      for (const std::string& name : prepared.observers()[i].inserted_as)
+        if (const Node* observer = program_->graph->find(name); !theirs_of.contains(i) && !is_weight(*observer))
+          differ("the observer of ", observer->arg(0).node()->name(), " should not be there");
+  }
+
+  // Whether all that read the value read it as a weight.
+  static bool is_weight(const Node& value) {
+    return std::all_of(value.users().begin(), value.users().end(), [&](const Node* user) {
+      const OpDef* op = find_op(user->target());
+      const bool is_recurrent = op && op->target.find(".input") != std::string::npos && op->roles.weight < 0;
+      return is_recurrent ||
+             (op && op->roles.weight >= 0 && user->arg(static_cast<size_t>(op->roles.weight)).node() == &value);
+    });
+  }
+
+  // Those of weights, which PyTorch's modules for training hold.
+  void same_module_fake_quants(const Prepared& prepared) const {
+    constexpr std::string_view kSuffix = ".weight_fake_quant";
+    for (const auto& [name, wanted] : expected_["prepared"].at("module_fake_quants").items()) {
+      const Observer* found = nullptr;
+      for (const auto& [node, call] : calls_)
+        for (const ObserverGroup& group : prepared.observers())
+          for (const std::string& inserted : group.inserted_as) {
+            const Node* observer = program_->graph->find(inserted);
+            if (call.path + std::string(kSuffix) == name && is_weight(*observer) &&
+                observer->users()[0]->name() == call.nodes[0]->name())
+              found = group.observer.get();
+          }
+      if (found == nullptr) differ("the fake quantizer ", name, " is missing");
+      Json settings = wanted;
+      settings.erase("state");
+      expect_settings(*found, settings);
+      same_state(name, *found, wanted.at("state"));
+    }
+  }
+
+  void same_states(const Prepared& prepared) const {
+    const Json& observers = expected_["prepared"]["observers"];
+    for (size_t i = 0; i < observers.size(); ++i)
+      same_state(concat("observer ", i, " (", observers[i]["inserted_as"][0].dump(), ")"),
+                 *prepared.observers()[group_of_.at(i)].observer, observers[i].value("state", Json::object()));
+  }
+
+  void same_state(const std::string& what, const Observer& observer, const Json& state) const {
+    if (state.contains("min_val")) {
+      const std::vector<double> low = numbers_of(state["min_val"]), high = numbers_of(state["max_val"]);
+      double range = 0;
+      for (size_t k = 0; k < low.size(); ++k)
+        range = std::max({range, high[k] - low[k], std::fabs(low[k]), std::fabs(high[k])});
+      expect_close(what + ": min_val", numbers_of(observer.min_val()), low, 0, scale_tolerance_ * range);
+      expect_close(what + ": max_val", numbers_of(observer.max_val()), high, 0, scale_tolerance_ * range);
+    }
+    if (!state.contains("scale")) return;
+    const QParams qparams = observer.calculate_qparams_or_default();
+    same_qparams(what, {qparams.scale.begin(), qparams.scale.end()},
+                 {qparams.zero_point.begin(), qparams.zero_point.end()}, state["scale"], state["zero_point"]);
+  }
+
+  void same_qparams(const std::string& what, const std::vector<double>& scale, const std::vector<double>& zero_point,
+                    const Json& wanted_scale, const Json& wanted_zero_point) const {
+    expect_close(what + " scale", scale, numbers_of(wanted_scale), scale_tolerance_, 0);
+    expect_close(what + " zero point", zero_point, numbers_of(wanted_zero_point), 0, zero_point_tolerance_);
+  }
+
+  // quantize and dequantize operators
+
+  // An argument of quantize or dequantize as numbers: a literal, or a buffer.
+  std::vector<double> numbers_of_argument(const Node& node, size_t i) const {
+    if (const auto number = node.arg(i).number()) return {*number};
+    return numbers_of(program_->attribute_of(*node.arg(i).node()));
+  }
+
+  void same_quantizers() {
+    const Json& graph = expected_["reference"].at("graph");
+    const Json& qparams = expected_["reference"].at("qparams");
+    same_paths(
+        graph, [](const Json& node) { return node.at("op") == "call_method" && node.at("target") == "dequantize"; },
+        [](const Node& node) -> const Node* {
+          if (node.target().find("convert_element_type") != std::string::npos) return node.arg(0).node()->arg(0).node();
+          return node.target().find("quantized_decomposed.dequantize") == std::string::npos
+                     ? nullptr
+                     : node.arg(0).node()->arg(0).node();
+        },
+        [&](const std::string& what, const Node& found, const Json& wanted) {
+          const std::string source = inputs_of(wanted)[0];
+          const Json& quantize = node_of(graph, source);
+          const bool is_dynamic = quantize.at("target") == "torch.quantize_per_tensor_dynamic";
+          if (quantize.at("args").back() == Json{{"dtype", "float16"}} ||
+              (is_dynamic && quantize.at("args")[1] == Json{{"dtype", "float16"}})) {
+            if (found.target().find("convert_element_type") == std::string::npos)
+              differ(what, ": it is not rounded to float16");
+            return;
+          }
+          if (is_dynamic != found.target().ends_with("dequantize_per_tensor.tensor"))
+            differ(what, ": found ", found.target(), ", PyTorch has ", quantize["target"].dump());
+          if (is_dynamic) return;
+          const auto named = [&](size_t i) {
+            return qparams.at(quantize.at("args")[i].at("node").get<std::string>()).at("value");
+          };
+          same_qparams(what, numbers_of_argument(found, 1), numbers_of_argument(found, 2), named(1), named(2));
+        });
+  }
+
+  // weights
+
+  // The module's path: a fused module holds the layer as its child "0".
+  std::string layer_of(const std::string& module) const {
+    for (const auto& [name, call] : calls_)
+      if (call.kind == TracedCall::Kind::kModule && call.path == module) return module;
+    if (module.ends_with(".0")) return module.substr(0, module.size() - 2);
+    return module;
+  }
+
+  void same_weights(const Json& modules) const {
+    std::map<std::string, const Json*> quantized;
+    for (const Json& module : modules)
+      if (module.contains("weight")) quantized[layer_of(module.at("name").get<std::string>())] = &module["weight"];
+    for (const auto& [name, call] : calls_)
+      for (const Node* traced : call.nodes) {
+        const OpDef* op = find_op(traced->target());
+        const Node* node = program_->graph->find(traced->name());
+        if (call.kind != TracedCall::Kind::kModule || op == nullptr || op->roles.weight < 0 || node == nullptr)
+          continue;
+        const Node* weight = node->arg(static_cast<size_t>(op->roles.weight)).node();
+        const bool is_quantized =
+            weight && weight->target().find("quantized_decomposed.dequantize") != std::string::npos;
+        const auto wanted = quantized.find(call.path);
+        if (is_quantized != (wanted != quantized.end()))
+          differ("the weight of ", call.path, is_quantized ? " should be float" : " should be quantized");
+        if (is_quantized) same_weight(concat("the weight of ", call.path), *weight, *wanted->second);
+      }
+  }
+
+  void same_weight(const std::string& what, const Node& dequantize, const Json& wanted) const {
+    // Training has moved the statistics that are folded into it; all else is exact.
+    const double relative = is_qat() ? scale_tolerance_ : 0;
+    expect_close(what + ": scale", numbers_of_argument(dequantize, 1), numbers_of(wanted.at("scale")), relative, 0);
+    expect_close(what + ": zero point", numbers_of_argument(dequantize, 2), numbers_of(wanted.at("zero_point")), 0, 0);
+    if (wanted.at("qscheme").get<std::string>().starts_with("per_channel") &&
+        dequantize.arg(3).integer() != wanted.at("axis").get<int64_t>())
+      differ(what, ": the axis is ", dequantize.arg(3).integer().value_or(-1), ", PyTorch has ", wanted["axis"].dump());
+    const Tensor& found = program_->attribute_of(*dequantize.arg(0).node());
+    const Tensor& integers = case_.array("expected.npz", wanted.at("npz").get<std::string>());
+    // quint4x2 has two in a byte, the first below.
+    if (wanted.at("dtype") != "quint4x2" || integers.numel() == found.numel())
+      return expect_close(what, found, integers);
+    std::vector<double> unpacked;
+    for (const double byte : numbers_of(integers))
+      for (const int shift : {0, 4}) unpacked.push_back(static_cast<double>((static_cast<int>(byte) >> shift) & 15));
+    expect_close(what, numbers_of(found), unpacked, 0, 0);
+  }
+
+  // outputs
+
+  void same_output(const std::string& what, const std::string& kind, size_t test, const std::vector<Tensor>& outputs,
+                   const Json& limits) const {
+    for (size_t o = 0; o < outputs.size(); ++o)
+      expect_within_limits(concat(what, ": output ", o, " of test ", test), outputs[o],
+                           case_.array("expected.npz", concat(kind, "_t", test, "_o", o)),
+                           number_of(expected_.at("outputs").at(o).at("unit")),
+                           limits.is_array() ? limits.at(o) : limits);
+  }
+
+  void same_outputs(const Program& converted) const {
+    // On the operators as they are specified: the mean of integers can lie just between two others, and then the order
+    // of a sum decides.
+    Interpreter interpreter(converted, {});
+    const auto tests = batches_of(case_, "test.npz", "t");
+    for (size_t t = 0; t < tests.size(); ++t)
+      same_output("the reference model", "reference", t, interpreter.run(tests[t]),
+                  case_.json()["tolerances"].at("reference_outputs").at("limits"));
+  }
+
+  // convert_fx: scales and zero points of its modules, their weights, and what they compute with integers.
+  void same_lowered(const Program& converted) {
+    const Json& lowered = expected_["lowered"];
+    for (const Json& module : lowered.at("modules")) {
+      const auto name = module.at("name").get<std::string>(), type = module.at("type").get<std::string>();
+      std::string last;  // a module that is called twice keeps the scale of its last call
+      for (const Json& node : expected_["traced"])
+        if (const auto call = calls_.find(node.at("name").get<std::string>());
+            call != calls_.end() && call->second.kind == TracedCall::Kind::kModule && call->second.path == name)
+          last = call->first;
+      for (const auto& [node, call] : calls_) {
+        if (node != last) continue;
+        if (module.contains("scale") && type.find(".dynamic.") == std::string::npos)
+          same_output_qparams(name, node, module);
+        if (!module.contains("weight")) continue;
+        const Node* now = program_->graph->find(call.nodes[0]->name());
+        const OpDef* op = find_op(now->target());
+        const Node* weight = now->arg(static_cast<size_t>(op->roles.weight)).node();
+        Json wanted = module["weight"];
+        if (!wanted.contains("axis")) wanted["axis"] = 0;
+        same_weight(concat("the lowered weight of ", name), *weight, wanted);
+      }
+    }
+    Session session = lower(converted);
+    const auto tests = batches_of(case_, "test.npz", "t");
+    // Engines differ from the reference, and from each other, by single roundings.
+    const double engine = number_of(case_.json()["tolerances"].at("lowered_outputs").at("max_units"));
+    Json limits = Json::array();
+    for (const Json& difference : lowered.at("difference_to_reference")) {
+      Json limit = Json::object();
+      limit["max_units"] = std::max(engine, 1.01 + number_of(difference.at("max_units")));
+      limits.push_back(limit);
+    }
+    for (size_t t = 0; t < tests.size(); ++t)
+      same_output("the lowered model", "lowered", t, session.run(tests[t]), limits);
+  }
+
+  void same_output_qparams(const std::string& module, const std::string& node, const Json& wanted) const {
+    const Node* value = program_->graph->find(value_of(expected_["prepared"]["graph"], node));
+    for (int nodes = 0; nodes < 2; ++nodes) {
+      for (const Node* user : value->users())
+        if (user->target().find("quantized_decomposed.quantize") != std::string::npos)
+          return same_qparams(concat("the lowered module ", module), numbers_of_argument(*user, 1),
+                              numbers_of_argument(*user, 2), wanted.at("scale"), wanted.at("zero_point"));
+      if (value->users().size() != 1) break;
+      value = value->users()[0];  // a relu that the lowered module has taken in
+    }
+    differ("the output of ", module, " is not quantized");
+  }
+
+  const ConformanceCase& case_;
+  const Json& recipe_;
+  const Json& expected_;
+  Program float_;
+  const Program* program_ = nullptr;  // the one that is being compared
+  double scale_tolerance_ = 0, zero_point_tolerance_ = 0;
+  std::map<std::string, std::string> values_;  // node of the traced graph -> the node here that gives its value
+  std::map<std::string, TracedCall> calls_;    // node of the traced graph -> its operators
+  std::map<size_t, size_t> group_of_;          // PyTorch's observers -> ours
+};
+
+}  // namespace
+
+void run_fx_case(const ConformanceCase& c) {
+  if (c.json().value("flow", "") == "fx_facts") return same_defaults(c.json().at("expected"));
+  if (c.json().at("expected").contains("error")) Flow(c).run_refused();
+  else Flow(c).run();
+}
+
+}  // namespace qdq

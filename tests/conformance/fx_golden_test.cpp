@@ -1,0 +1,72 @@
+// FX graph mode against PyTorch's, on the cases of tests/golden/fx, made by make_fx.py.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "conformance/conformance.h"
+#include "source_dir.h"
+#include "unit/memory_files.h"
+
+namespace qdq {
+namespace {
+
+namespace fs = std::filesystem;
+
+void add_folder(const fs::path& folder, MemoryFiles& files) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    files.add("fx/" + fs::relative(entry.path(), folder).generic_string(), bytes);
+  }
+}
+
+TEST(FxGolden, IsWhatPyTorchMakes) {
+  MemoryFiles files;
+  std::ostringstream out;
+  add_folder(fs::path(kSourceDir) / "tests/golden/fx", files);
+  EXPECT_EQ(run_conformance("fx", files, out), 0) << out.str();
+  EXPECT_NE(out.str().find(" passed, 0 failed"), std::string::npos) << out.str();
+}
+
+TEST(FxGolden, ARefusalIsExpectedWhereTheCaseSaysSo) {
+  for (const auto& [mapping, refused] :
+       {std::pair(R"({"object_type": [["torch.nn.Conv2d", {"named": "default_qconfig"}]]})", true),
+        std::pair(R"({"default": "x86"})", false)}) {
+    MemoryFiles files;
+    std::ostringstream out;
+    add_folder(std::string(kSourceDir) + "/tests/golden/fx/modules_conv", files);
+    files.add("fx/case.json", concat(R"({"category": "fx", "recipe": {"qconfig_mapping": )", mapping,
+                                     R"(}, "tolerances": {}, "expected": {"error": "LookupError"}})"));
+    EXPECT_EQ(run_conformance("fx", files, out), refused ? 0 : 1) << out.str();
+  }
+}
+
+// A case whose facts are changed must fail: the comparison looks.
+TEST(FxGolden, SeesEveryKindOfDifference) {
+  const std::string folder = std::string(kSourceDir) + "/tests/golden/fx/modules_conv";
+  for (const auto& [from, to] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"\"target\": \"up\"", "\"target\": \"down\""},
+           {"\"class\": \"HistogramObserver\"", "\"class\": \"MinMaxObserver\""},
+           {"\"quant_max\": 127", "\"quant_max\": 255"},
+           {"\"inserted_as\": [\"activation_post_process_0\"]", "\"inserted_as\": [\"activation_post_process_00\"]"},
+           {"\"scale\": [0.", "\"scale\": [0.9"},
+           {"\"default\": \"x86\"", "\"default\": \"qnnpack\""},
+           {"\"npz\": \"reference_conv.0_weight\"", "\"npz\": \"reference_up_weight\""}}) {
+    MemoryFiles files;
+    std::ostringstream out;
+    add_folder(folder, files);
+    const auto& bytes = files.contents.at("fx/case.json");
+    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    files.add("fx/case.json", text.replace(at, std::string_view(from).size(), to));
+    EXPECT_EQ(run_conformance("fx", files, out), 1) << from;
+  }
+}
+
+}  // namespace
+}  // namespace qdq

@@ -1,0 +1,274 @@
+// Arrays, images and labels as batches of a program's inputs.
+#include "data/data.h"
+
+#include <gtest/gtest.h>
+
+#include "base/parallel.h"
+#include "format/npz.h"
+#include "unit/memory_files.h"
+
+namespace qdq {
+namespace {
+
+using testing::Test;
+
+// A program of inputs x: f32 [s0, 2] and, if wanted, ids: s64 [s0, 3].
+Program program_with(SymInt batch, bool second = false) {
+  Program program;
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x");
+  x->meta.val = {TensorMeta{DType::kF32, {batch, 2}, {}, false}};
+  if (second)
+    program.graph->create(Node::Op::kPlaceholder, "ids")->meta.val = {TensorMeta{DType::kS64, {batch, 3}, {}, false}};
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(x)})});
+  return program;
+}
+
+Tensor counting(const Shape& shape, DType dtype = DType::kF32) {
+  const Tensor out = Tensor::empty(shape, DType::kF32);
+  float value = 0;
+  for (float& element : out.span<float>()) element = value++;
+  return out.to(dtype);
+}
+
+// A 2x1 BMP: a red and a blue pixel.
+std::string bmp() {
+  std::string out("BM\x3e\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\x08\0\0\0", 38);
+  out += std::string(16, '\0') + std::string("\0\0\xff\xff\0\0\0\0", 8);
+  return out;
+}
+
+struct DataTest : Test {
+  void save(const std::string& path, const std::vector<format::NamedTensor>& arrays) {
+    files.contents[path] = format::write_npz(arrays);
+  }
+  std::unique_ptr<Data> open(const std::string& path, const Program& program, DataOptions options = {}) {
+    return open_data(path, program, options, files);
+  }
+  std::string refusal(const std::string& path, const Program& program, DataOptions options = {}) {
+    try {
+      open(path, program, options)->batch(0);
+    } catch (const Error& error) {
+      return error.message;
+    }
+    return "";
+  }
+  std::string refusal_of_labels(const std::string& path, const Data& data, Classes& classes) {
+    try {
+      read_labels(path, data, classes, files);
+    } catch (const Error& error) {
+      return error.message;
+    }
+    return "";
+  }
+  MemoryFiles files;
+};
+
+TEST_F(DataTest, CutsSamplesIntoBatches) {
+  save("in.npz", {{"x", counting({5, 2})}});
+  const auto data = open("in.npz", program_with(SymInt::symbol("s0")), {"", 2, 0});
+  EXPECT_EQ(data->num_batches(), 3);
+  EXPECT_EQ(data->num_samples(), 5);
+  EXPECT_EQ(data->batch(2)[0].sizes(), (Shape{1, 2}));
+  EXPECT_EQ(data->batch(1)[0].contiguous().span<float>()[0], 4);
+}
+
+TEST_F(DataTest, HonoursLimitAndFixedBatch) {
+  save("in.npz", {{"arr_0", counting({5, 2})}});
+  EXPECT_EQ(open("in.npz", program_with(2), {"", 16, 4})->num_batches(), 2);
+  EXPECT_NE(refusal("in.npz", program_with(2)).find("do not divide into batches"), std::string::npos);
+  EXPECT_EQ(open("in.npz", program_with(SymInt::symbol("s0")), {"", 16, 3})->num_samples(), 3);
+}
+
+TEST_F(DataTest, TakesAnAxisMoreForBatches) {
+  save("in.npz", {{"x", counting({3, 4, 2})}});
+  const auto data = open("in.npz", program_with(4));
+  EXPECT_EQ(data->num_batches(), 3);
+  EXPECT_EQ(data->batch(1)[0].sizes(), (Shape{4, 2}));
+}
+
+TEST_F(DataTest, ReadsNumberedBatchesInTheirOrder) {
+  save("in.npz", {{"b10_i0", counting({1, 2})}, {"b2_i0", counting({3, 2})}});
+  const auto data = open("in.npz", program_with(SymInt::symbol("s0")));
+  EXPECT_EQ(data->batch(0)[0].size(0), 3);
+  EXPECT_EQ(data->batch(1)[0].size(0), 1);
+}
+
+TEST_F(DataTest, MatchesSeveralInputsByName) {
+  save("in.npz", {{"ids", counting({4, 3}, DType::kS32)}, {"x", counting({4, 2}, DType::kF64)}});
+  const auto batch = open("in.npz", program_with(SymInt::symbol("s0"), true))->batch(0);
+  EXPECT_EQ(batch[0].dtype(), DType::kF32);
+  EXPECT_EQ(batch[1].dtype(), DType::kS64);
+}
+
+TEST_F(DataTest, RefusesWhatDoesNotFit) {
+  const Program one = program_with(SymInt::symbol("s0")), two = program_with(SymInt::symbol("s0"), true);
+  save("rank.npz", {{"x", counting({4})}});
+  EXPECT_NE(refusal("rank.npz", one).find("has shape [4], the program wants [s0, 2]"), std::string::npos);
+  save("dtype.npz", {{"x", counting({4, 2}, DType::kU8)}});
+  EXPECT_NE(refusal("dtype.npz", one).find("holds uint8, the program wants float32"), std::string::npos);
+  save("missing.npz", {{"x", counting({4, 2})}, {"y", counting({4, 2})}});
+  EXPECT_NE(refusal("missing.npz", two).find("no array for input ids"), std::string::npos);
+  save("counts.npz", {{"x", counting({40, 2})}, {"ids", counting({4, 3}, DType::kS64)}});
+  EXPECT_NE(refusal("counts.npz", two).find("same number of samples"), std::string::npos);
+  save("hole.npz", {{"b0_i0", counting({4, 2})}});
+  EXPECT_NE(refusal("hole.npz", two).find("batch 0 has no array for input ids"), std::string::npos);
+  save("empty.npz", {{"x", counting({0, 2})}});
+  EXPECT_NE(refusal("empty.npz", one).find("holds no samples"), std::string::npos);
+  EXPECT_NE(refusal("in.txt", one).find("cannot read in.txt"), std::string::npos);
+  files.add("in.txt", "1 2");
+  EXPECT_NE(refusal("in.txt", one).find("not data that qdq reads"), std::string::npos);
+  EXPECT_NE(refusal("rank.npz", one, {"", 0, 0}).find("batch size is 0"), std::string::npos);
+}
+
+Program image_program() {
+  Program program;
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x");
+  x->meta.val = {TensorMeta{DType::kF32, {SymInt::symbol("s0"), 3, 1, 2}, {}, false}};
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(x)})});
+  return program;
+}
+
+TEST_F(DataTest, DecodesImagesBatchByBatch) {
+  for (const char* name : {"img/b.bmp", "img/a.BMP", "img/inner/c.bmp"}) files.add(name, bmp());
+  files.add("img/notes.txt", "");
+  files.add("how.json", R"({"scale": 1})");
+  const auto data = open("img", image_program(), {"how.json", 2, 0});
+  EXPECT_EQ(data->files(), (std::vector<std::string>{"a.BMP", "b.bmp", "inner/c.bmp"}));
+  EXPECT_EQ(data->num_batches(), 2);
+  EXPECT_EQ(files.reads["img/a.BMP"], 0);
+  const Tensor batch = data->batch(0)[0];
+  EXPECT_EQ(files.reads["img/a.BMP"], 1);
+  EXPECT_EQ(files.reads["img/inner/c.bmp"], 0);
+  EXPECT_EQ(batch.sizes(), (Shape{2, 3, 1, 2}));
+  EXPECT_EQ(std::vector<float>(batch.span<float>().begin(), batch.span<float>().begin() + 6),
+            (std::vector<float>{255, 0, 0, 0, 0, 255}));
+}
+
+TEST_F(DataTest, DecodesWithAnyNumberOfThreads) {
+  for (int i = 0; i < 9; ++i) {
+    std::string image = bmp();
+    image[54] = static_cast<char>(i);
+    files.add(concat("img/", i, ".bmp"), image);
+  }
+  files.add("how.json", R"({"scale": 1})");
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    const Tensor batch = open("img", image_program(), {"how.json", 9, 0})->batch(0)[0];
+    for (int64_t i = 0; i < 9; ++i)
+      EXPECT_EQ(batch.span<float>()[static_cast<size_t>(i * 6 + 4)], static_cast<float>(i));
+  }
+  files.add("img/5.bmp", "no picture");
+  EXPECT_NE(refusal("img", image_program(), {"how.json", 9, 0}).find("img/5.bmp"), std::string::npos);
+  set_num_threads(1);
+}
+
+TEST_F(DataTest, RefusesImagesWithoutPreprocessOrOfAnotherSize) {
+  files.add("img/a.bmp", bmp());
+  files.add("how.json", R"({"resize": [4, 4]})");
+  EXPECT_NE(refusal("img", image_program()).find("needs --preprocess"), std::string::npos);
+  EXPECT_NE(refusal("img", image_program(), {"how.json", 16, 0}).find("gives an input of shape [3, 4, 4]"),
+            std::string::npos);
+  EXPECT_NE(refusal("img", program_with(1, true), {"how.json", 16, 0}).find("feeds one input"), std::string::npos);
+}
+
+TEST_F(DataTest, FindsLabelsByFileOrInOrder) {
+  files.add("img/a.bmp", bmp());
+  files.add("img/b.bmp", bmp());
+  files.add("how.json", "{}");
+  files.add("labels.csv", "file,label\r\nb.bmp,7\r\na.bmp,3\r\n");
+  Classes unknown;
+  const auto images = open("img", image_program(), {"how.json", 2, 0});
+  EXPECT_EQ(read_labels("labels.csv", *images, unknown, files), (std::vector<int64_t>{3, 7}));
+  files.contents["labels.npy"] = format::write_npy(Tensor::of<int32_t>({3}, {5, 6, 7}));
+  EXPECT_EQ(read_labels("labels.npy", *images, unknown, files), (std::vector<int64_t>{5, 6}));
+  files.contents["few.npy"] = format::write_npy(Tensor::of<int64_t>({1}, {5}));
+  EXPECT_THROW(read_labels("few.npy", *images, unknown, files), Error);
+  files.contents["float.npy"] = format::write_npy(Tensor::of<float>({2}, {5, 6}));
+  EXPECT_THROW(read_labels("float.npy", *images, unknown, files), Error);
+  files.add("hole.csv", "a.bmp,1\n");
+  EXPECT_THROW(read_labels("hole.csv", *images, unknown, files), Error);
+  files.add("bad.csv", "a.bmp,1\nb.bmp,cat\n");
+  EXPECT_THROW(read_labels("bad.csv", *images, unknown, files), Error);
+  Classes seven{7, {}};
+  EXPECT_NE(refusal_of_labels("labels.csv", *images, seven).find("label of b.bmp is 7; the model has classes 0 to 6"),
+            std::string::npos);
+  files.add("negative.csv", "a.bmp,-1\nb.bmp,0\n");
+  EXPECT_NE(refusal_of_labels("negative.csv", *images, unknown).find("counted from 0"), std::string::npos);
+}
+
+TEST_F(DataTest, TakesFoldersForClasses) {
+  for (const char* name : {"img/cat/1.bmp", "img/cat-like/1.bmp", "img/dog/1.bmp", "img/dog/2.bmp"})
+    files.add(name, bmp());
+  files.add("how.json", "{}");
+  const auto images = open("img", image_program(), {"how.json", 2, 0});
+  EXPECT_EQ(images->files(), (std::vector<std::string>{"cat-like/1.bmp", "cat/1.bmp", "dog/1.bmp", "dog/2.bmp"}));
+  // As torchvision's ImageFolder: the order of the folders' names, not that of the paths.
+  Classes three{3, {}};
+  EXPECT_EQ(read_labels("folders", *images, three, files), (std::vector<int64_t>{1, 0, 2, 2}));
+  EXPECT_EQ(three.names, (std::vector<std::string>{"cat", "cat-like", "dog"}));
+  // A limit leaves the classes what they are.
+  Classes again{3, {}};
+  const auto first = open("img", image_program(), {"how.json", 2, 3});
+  EXPECT_EQ(read_labels("folders", *first, again, files), (std::vector<int64_t>{1, 0, 2}));
+  // Some of a model's classes need names.
+  Classes five{5, {}};
+  EXPECT_NE(
+      refusal_of_labels("folders", *images, five).find("3 folders (cat, ...) and the model tells 5 classes apart"),
+      std::string::npos);
+  files.add("classes.txt", "dog\r\nbird\ncat\ncat-like\nfish\n");
+  Classes named = read_classes("classes.txt", 5, files);
+  EXPECT_EQ(named.names.size(), 5U);
+  EXPECT_EQ(read_labels("folders", *images, named, files), (std::vector<int64_t>{3, 2, 0, 0}));
+  EXPECT_THROW(read_classes("classes.txt", 4, files), Error);
+  Classes others{2, {"ant", "bee"}};
+  EXPECT_NE(refusal_of_labels("folders", *images, others).find("the folder cat is named like none of the 2 classes"),
+            std::string::npos);
+  files.add("img/loose.bmp", bmp());
+  Classes loose{3, {}};
+  const auto with_loose = open("img", image_program(), {"how.json", 1, 0});
+  EXPECT_NE(refusal_of_labels("folders", *with_loose, loose).find("loose.bmp lies in no folder"), std::string::npos);
+}
+
+TEST_F(DataTest, ALimitTakesAsManyImagesOfEachFolderAsCanBe) {
+  for (const char* name :
+       {"img/b/1.bmp", "img/b/2.bmp", "img/b/3.bmp", "img/b-c/1.bmp", "img/a/1.bmp", "img/a/2.bmp", "img/a/3.bmp"})
+    files.add(name, bmp());
+  files.add("how.json", "{}");
+  files.contents["labels.npy"] = format::write_npy(Tensor::of<int64_t>({7}, {10, 11, 12, 13, 14, 15, 16}));
+  using Files = std::vector<std::string>;
+  const std::vector<std::pair<int64_t, Files>> wanted = {
+      {1, {"a/1.bmp"}},
+      {2, {"a/1.bmp", "b/1.bmp"}},
+      {3, {"a/1.bmp", "b-c/1.bmp", "b/1.bmp"}},
+      {5, {"a/1.bmp", "a/2.bmp", "b-c/1.bmp", "b/1.bmp", "b/2.bmp"}},
+      {6, {"a/1.bmp", "a/2.bmp", "a/3.bmp", "b-c/1.bmp", "b/1.bmp", "b/2.bmp"}},
+      {9, {"a/1.bmp", "a/2.bmp", "a/3.bmp", "b-c/1.bmp", "b/1.bmp", "b/2.bmp", "b/3.bmp"}}};
+  for (const auto& [limit, names] : wanted)
+    EXPECT_EQ(open("img", image_program(), {"how.json", 4, limit})->files(), names) << limit;
+  // A list of labels is that of all images.
+  Classes unknown;
+  EXPECT_EQ(read_labels("labels.npy", *open("img", image_program(), {"how.json", 4, 5}), unknown, files),
+            (std::vector<int64_t>{10, 11, 13, 14, 15}));
+  files.contents["labels.npy"] = format::write_npy(Tensor::of<int64_t>({5}, {10, 11, 12, 13, 14}));
+  EXPECT_NE(refusal_of_labels("labels.npy", *open("img", image_program(), {"how.json", 4, 5}), unknown)
+                .find("holds 5 labels for 6 samples"),
+            std::string::npos);
+}
+
+TEST_F(DataTest, FoldersNamedByNumbersAreThoseClasses) {
+  for (const char* name : {"img/2/a.bmp", "img/10/a.bmp", "img/007/a.bmp"}) files.add(name, bmp());
+  files.add("how.json", "{}");
+  const auto images = open("img", image_program(), {"how.json", 3, 0});
+  Classes many{11, {}};
+  EXPECT_EQ(read_labels("folders", *images, many, files), (std::vector<int64_t>{7, 10, 2}));
+  Classes few{10, {}};
+  EXPECT_NE(
+      refusal_of_labels("folders", *images, few).find("the label of 10/a.bmp is 10; the model has classes 0 to 9"),
+      std::string::npos);
+  save("in.npz", {{"x", counting({2, 2})}});
+  const auto arrays = open("in.npz", program_with(SymInt::symbol("s0")));
+  EXPECT_NE(refusal_of_labels("folders", *arrays, many).find("need a folder of images"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qdq

@@ -1,0 +1,211 @@
+// Recipes: what they make, and what they refuse.
+#include "recipe/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include "format/json.h"
+#include "lower/lower.h"
+#include "quant/pt2e.h"
+#include "unit/quant/program_builder.h"
+
+namespace qdq {
+namespace {
+
+std::unique_ptr<Quantizer> parse(const std::string& text) {
+  return parse_recipe(format::parse_json(text, "recipe.json"), "recipe.json");
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+    return error.message;
+  }
+  return "nothing was refused";
+}
+
+Program linear_program() {
+  ProgramBuilder b;
+  Node* weight = b.weight("fc.weight", {3, 4});
+  Node* x = b.input("x", {2, 4});
+  Node* linear = b.call("linear.default", {x, weight}, "fc", "torch.nn.modules.linear.Linear");
+  return b.finish({linear});
+}
+
+size_t observers_of(const std::string& recipe) {
+  const auto quantizer = parse(recipe);
+  return prepare_pt2e(linear_program(), *quantizer).observers().size();
+}
+
+TEST(Recipe, PatternsOfABackend) {
+  const std::string head = R"({"quantizer": "PatternQuantizer", "name": "Mine", "global": {"is_per_channel": true}, )";
+  EXPECT_EQ(observers_of(head + R"("patterns": [{"name": "linear", "operators": [["aten.linear", "aten.conv2d"]]}]})"),
+            3u);
+  const auto says = [&](const std::string& patterns, const std::string& part) {
+    const std::string message = refusal(head + "\"patterns\": " + patterns + "}");
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  says(R"([{"name": "linear", "operators": ["aten.linear"], "output_": "quantized"}])", "output_");
+  says(R"([{"name": "linear", "operators": ["aten.linear"], "output": "s8"}])", "wanted one of quantized, like_input");
+  says(R"([{"name": "linear", "operators": ["aten.linear"], "modes": ["qta"]}])", "wanted static, dynamic or qat");
+  says(R"([{"name": "linear", "operators": []}])", "has 0 places; wanted 1 to 4");
+  says(R"([{"name": "linear", "operators": ["aten.liner"]}])", "which qdq does not have");
+  EXPECT_NE(refusal(head + R"("compat": "torch-2.6", "patterns": []})").find("leave it out"), std::string::npos);
+}
+
+TEST(Recipe, MakesEveryQuantizer) {
+  EXPECT_EQ(observers_of(R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": true}})"), 3u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "XNNPACKQuantizer", "global": {"is_dynamic": true}})"), 2u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [["fc", null]]})"), 0u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "X86InductorQuantizer", "global": {"reduce_range": true}})"), 2u);
+  EXPECT_EQ(observers_of(
+                R"({"quantizer": "X86InductorQuantizer", "global": {},
+              "function_type": [["torch.nn.functional.linear", null]]})"),
+            0u);
+  EXPECT_EQ(observers_of(
+                R"({"quantizer": "X86InductorQuantizer",
+              "module_type": [["torch.nn.Linear", {"config": "linear_dynamic_fp16"}]]})"),
+            1u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86"}})"), 3u);
+  EXPECT_EQ(
+      observers_of(
+          R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86", "module_name": [["fc", null]]}})"),
+      0u);
+  EXPECT_EQ(
+      observers_of(
+          R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"global": {"named": "default_dynamic_qconfig"}}})"),
+      2u);
+  EXPECT_EQ(observers_of(
+                R"({"quantizer": "QConfigMapping",
+              "qconfig_mapping": {"module_name_object_type_order": [["", "torch.nn.Linear", 0,
+                           {"activation": {"class": "MinMaxObserver", "args": {"dtype": "quint8"}},
+                            "weight": {"class": "MinMaxObserver", "args": {"dtype": "qint8"}}}]]}})"),
+            3u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "ComposableQuantizer", "quantizers": [{"quantizer": "EmbeddingQuantizer"},
+                           {"quantizer": "XNNPACKQuantizer", "global": {}}]})"),
+            3u);
+  EXPECT_EQ(observers_of(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "linear", "output":
+                           {"spec": "fixed_qparams", "dtype": "uint8", "scale": 0.5, "zero_point": 3,
+                            "quant_min": 0, "quant_max": 255}}]})"),
+            1u);
+}
+
+TEST(Recipe, ReducesTheRangeWhereProductsSaturate) {
+  const auto largest = [](const std::string& reduce_range) {
+    const auto quantizer =
+        parse(R"({"quantizer": "X86InductorQuantizer", "global": {"reduce_range": )" + reduce_range + "}}");
+    const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
+    return prepared.observers()[0].observer->quant_max();
+  };
+  EXPECT_EQ(largest("true"), 127);
+  EXPECT_EQ(largest("false"), 255);
+  EXPECT_EQ(largest("\"auto\""), int8_products_saturate() ? 127 : 255);
+  EXPECT_THROW(largest("\"always\""), Error);
+}
+
+TEST(Recipe, ConfigsMaySpellOutSpecs) {
+  const std::string weight =
+      R"({"spec": "quantization", "dtype": "int8", "quant_min": -8, "quant_max": 7, "qscheme": "per_channel_symmetric",
+                                 "ch_axis": -1, "observer": {"class": "PerChannelMinMaxObserver"}})";
+  const auto quantizer = parse(R"({"quantizer": "XNNPACKQuantizer", "global": {"weight": )" + weight + "}}");
+  const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
+  ASSERT_EQ(prepared.observers().size(), 1u);
+  EXPECT_EQ(prepared.observers()[0].observer->quant_max(), 7);
+  EXPECT_EQ(prepared.observers()[0].observer->args().ch_axis, 1);
+  const std::string by_function =
+      R"({"quantizer": "X86InductorQuantizer", "function_type": [["torch.nn.functional.linear", {"weight": )";
+  EXPECT_EQ(observers_of(by_function + weight + "}]]}"), 1u);
+  const std::string shared =
+      R"({"quantizer": "XNNPACKQuantizer", "global": {"weight": {"spec": "shared", "with": {"node": "x"}}}})";
+  EXPECT_NE(refusal(shared).find("no particular node"), std::string::npos);
+}
+
+TEST(Recipe, PatternsAsData) {
+  const Pattern pattern = parse_pattern(format::parse_json(R"({"inputs": ["x", "w"], "nodes": [{"name": "fc",
+      "target": "torch.ops.aten.linear.default", "args": [{"node": "x"}, {"node": "w"}]}], "outputs": ["fc"]})",
+                                                           "pattern"),
+                                        "the pattern");
+  const Program program = linear_program();
+  const std::vector<Match> matches = find_matches(*program.graph, pattern);
+  ASSERT_EQ(matches.size(), 1u);
+  EXPECT_EQ(matches[0].named("fc")->name(), "linear");
+  EXPECT_EQ(matches[0].named("w")->name(), "fc_weight");
+  try {
+    parse_pattern(format::parse_json(R"({"inputs": ["x"], "nodes": [], "outputs": ["y"]})", "pattern"), "the pattern");
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message, "the pattern uses the node 'y', which does not stand in front of its use");
+  }
+}
+
+TEST(Recipe, OverridesObservers) {
+  const auto quantizer = parse(R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "linear", "output":
+      {"spec": "quantization", "dtype": "uint8", "qscheme": "per_tensor_affine",
+       "observer": {"class": "MinMaxObserver"}}}],
+      "observer_overrides": [{"node": "linear",
+       "attributes": {"quant_max": 127, "eps": 0.25, "qscheme": "per_tensor_symmetric"}}]})");
+  const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
+  const Observer& observer = *prepared.observers().at(0).observer;
+  EXPECT_EQ(observer.quant_min(), 0);
+  EXPECT_EQ(observer.quant_max(), 127);
+  EXPECT_EQ(observer.args().eps, 0.25);
+  EXPECT_EQ(observer.args().qscheme, QScheme::kPerTensorSymmetric);
+  EXPECT_NE(refusal(R"({"quantizer": "EmbeddingQuantizer", "observer_overrides": [{"node": "x"}]})").find("attributes"),
+            std::string::npos);
+}
+
+TEST(Recipe, CompatIsHandedOn) {
+  EXPECT_EQ(parse(R"({"quantizer": "XNNPACKQuantizer", "global": {}})")->compat(), Compat::kNone);
+  EXPECT_EQ(parse(R"({"quantizer": "XNNPACKQuantizer", "global": {}, "compat": "torch-2.6"})")->compat(),
+            Compat::kTorch26);
+  EXPECT_EQ(parse(
+                R"({"quantizer": "ComposableQuantizer", "compat": "torch-2.6",
+              "quantizers": [{"quantizer": "EmbeddingQuantizer"}]})")
+                ->compat(),
+            Compat::kTorch26);
+}
+
+TEST(Recipe, OrderDecidesWhichConfigIsTaken) {
+  // The first one sets the mode; the other would mix static and dynamic, and is left out.
+  const std::string sections = R"("global": {}, "module_name": [["fc", {"is_dynamic": true}]])";
+  const auto first_is_dynamic = [](const std::string& recipe) {
+    const auto quantizer = parse(recipe);
+    return prepare_pt2e(linear_program(), *quantizer).observers().at(0).observer->args().is_dynamic;
+  };
+  EXPECT_FALSE(first_is_dynamic(R"({"quantizer": "X86InductorQuantizer", )" + sections + "}"));
+  EXPECT_TRUE(first_is_dynamic(R"({"quantizer": "X86InductorQuantizer", "order": ["module_name", "global"], )" +
+                               sections + "}"));
+}
+
+TEST(Recipe, RefusalsNameTheFieldAndTheNearestWord) {
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantiser"})").find("did you mean 'XNNPACKQuantizer'"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "globl": {}})").find("globl"), std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "global": {"per_channel": true}})").find("per_channel"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "global": {"weight_qmin": 5, "weight_qmax": 2}})")
+                .find("quant_min 5"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal(R"({"quantizer": "X86InductorQuantizer", "global": {"config": "fp8"}})").find("linear_dynamic_fp16"),
+      std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "compat": "torch-9"})").find("torch-2.6"), std::string::npos);
+  EXPECT_NE(refusal(
+                R"({"quantizer": "AnnotationQuantizer",
+              "annotations": [{"node": "x", "output": {"spec": "quantization", "dtype": "int8",
+                      "observer": {"class": "HistogrammObserver"}}}]})")
+                .find("HistogramObserver"),
+            std::string::npos);
+  EXPECT_NE(refusal(
+                R"({"quantizer": "AnnotationQuantizer",
+              "annotations": [{"node": "x", "output": {"spec": "derived", "dtype": "int32",
+                      "from": [{"node": "x"}], "rule": "sum"}}]})")
+                .find("product_of_scales"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"quantizer": "JavaScript", "number": 0})").find("no quantizer 'JavaScript'"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"([1, 2])").find("recipe.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qdq
