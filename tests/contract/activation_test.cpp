@@ -131,7 +131,7 @@ TEST(ActivationContract, OnnxWritesAndReadsThem) {
     const Activation wanted = *only_activation(program);
     try {
       const std::optional<Activation> found = only_activation(load_onnx(save_onnx(program)));
-      ASSERT_TRUE(found) << sample.name() << ": io/onnx_operators.cpp or onnx_fuse.cpp does not read what is written";
+      ASSERT_TRUE(found) << sample.name() << ": io/onnx/read_elements.cpp or fuse.cpp does not read what is written";
       EXPECT_EQ(to_string(found->kind), to_string(wanted.kind)) << sample.name();
       EXPECT_TRUE(nearly_equal(found->low, wanted.low) && nearly_equal(found->high, wanted.high) &&
                   nearly_equal(found->slope, wanted.slope))

@@ -1,7 +1,7 @@
 // What ONNX exporters spell out, put together again: the quantizers know these operators, not their parts.
 #include <cmath>
 
-#include "io/onnx_import.h"
+#include "io/onnx/import.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/targets.h"

@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "io/onnx.h"
-#include "io/onnx_export.h"
-#include "io/onnx_import.h"
+#include "io/onnx/export.h"
+#include "io/onnx/import.h"
 #include "op/facts.h"
 #include "op/infer.h"
 

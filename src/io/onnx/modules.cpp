@@ -2,7 +2,7 @@
 // _set_node_metadata).
 #include <algorithm>
 
-#include "io/onnx_import.h"
+#include "io/onnx/import.h"
 
 namespace qdq {
 namespace {

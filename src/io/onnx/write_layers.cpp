@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "io/onnx_export.h"
+#include "io/onnx/export.h"
 #include "op/targets.h"
 
 namespace qdq {

@@ -1,6 +1,6 @@
 // ATen operators without weights as ONNX ones: arithmetic, shapes, choices. Those that map one to one stand in
-// onnx_operators.cpp.
-#include "io/onnx_export.h"
+// read_*.cpp.
+#include "io/onnx/export.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Builds a Program from an ONNX graph: values, sizes and calls; what each operator becomes stands in
-// onnx_operators.cpp.
+// read_*.cpp.
 #include <algorithm>
 #include <new>
 
 #include "io/onnx.h"
-#include "io/onnx_import.h"
+#include "io/onnx/import.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/targets.h"

@@ -1,7 +1,7 @@
 // Shapes that an ONNX graph computes from open sizes, computed as far as they are known.
 #include <algorithm>
 
-#include "io/onnx_import.h"
+#include "io/onnx/import.h"
 
 namespace qdq {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -172,12 +173,21 @@ class OnnxCall {
   std::vector<ModuleStackEntry> modules_;
 };
 
-// An operator of ONNX. `aten` is what a plain one maps to: one call with the same inputs, both ways.
+// An operator of ONNX, whose importer knows all of its versions. Operators of other domains have that in their name:
+// "com.microsoft.FusedConv". `aten` is what a plain one maps to: one call with the same inputs, both ways.
 struct OnnxOperator {
   std::string_view name;
   void (*import)(OnnxCall& call);
   const char* aten;
 };
+void import_plain(OnnxCall& call);
+// The tables, one for each file read_*.cpp.
+std::span<const OnnxOperator> onnx_element_operators();
+std::span<const OnnxOperator> onnx_image_operators();
+std::span<const OnnxOperator> onnx_layer_operators();
+std::span<const OnnxOperator> onnx_quantized_operators();
+std::span<const OnnxOperator> onnx_reduction_operators();
+std::span<const OnnxOperator> onnx_view_operators();
 const OnnxOperator* find_onnx_operator(std::string_view name);  // or null
 // The plain operator of an ATen target ("relu.default"); null if there is none.
 const OnnxOperator* find_onnx_operator_of(std::string_view aten);
