@@ -14,9 +14,9 @@ namespace qdq {
 class OpBackend;  // exec/op_backend.h
 
 // Float convolutions, linear layers and matrix products as PyTorch 2.6 runs them on one thread of this processor: on
-// oneDNN and on OpenBLAS, in the same order of summation. So a calibration on it gets PyTorch's ranges, but not the
-// portable backend's bits, and nothing that decides about integers runs on it unless asked to. Null in builds without
-// oneDNN (WASM).
+// oneDNN and on OpenBLAS, in the same order of summation. A calibration on this backend therefore finds PyTorch's
+// ranges, but not the bits of the portable backend, so it is used only on request. Null in builds without oneDNN
+// (WASM).
 std::unique_ptr<OpBackend> make_onednn_ops();
 
 // The instruction that the "simd" backend multiplies integers with on this machine, for people: "16-bit dot product".
@@ -31,11 +31,11 @@ bool int8_products_saturate();
 std::vector<std::string_view> backend_names();
 
 struct LowerOptions {
-  // Asked in this order; the reference operators always close the list. Empty: all that the build has, best first.
+  // Tried in this order, and after them the reference operators. Empty: all backends of the build, best first.
   std::vector<std::string> backends;
-  // Whether dq -> op -> q becomes fused integer steps, where a backend has them, and batch norms go into the float
-  // convolutions before them. Results may be one quantization step, of floats a rounding, away from those of the graph
-  // run node by node, which is what false gives.
+  // Whether dq -> op -> q is fused into integer steps where a backend has them, and batch norms are folded into the
+  // float convolutions before them. The results may differ from those of the graph run node by node (false) by one
+  // quantization step, float ones by a rounding error.
   bool fuse = true;
   // Whether what is not quantized is computed in bfloat16, as lower/mixed_bf16.h says (with int8 layers: PyTorch's
   // int8-mixed-bf16). Where the processor has no instructions for it floats stay f32, and Session::warnings() says so.
@@ -66,7 +66,7 @@ class Session {
   // kernel takes with nothing around it. Nodes that no plan took are executed once.
   void run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<Timing>& timings);
 
-  // What was asked for and could not be had, and what costs speed on this processor: a sentence each, for people.
+  // Requests that this build or processor cannot meet, and what costs speed on it: one sentence each.
   const std::vector<std::string>& warnings() const;
 
   // What is run: the plans' nodes are calls of "plan_<i>".
@@ -79,13 +79,13 @@ class Session {
     std::string step;
     std::string backend, description;
     std::vector<std::pair<std::string, std::string>> refusals{};  // (backend, or "fusion", and the reason)
-    // How many runs so far the backend left to the reference loops, because only the values that came told that it
-    // cannot take them, and why it left the last one. Never for a fused step.
+    // How many runs so far the backend left to the reference loops because of the values that it was given, and the
+    // reason of the last one. Always 0 for a fused step.
     uint64_t fallbacks = 0;
     std::string fallback_reason{};
   };
-  // In execution order; nodes that were computed once (dequantized weights) or went into weights (batch norms) are left
-  // out. Compiles the steps if nothing ran yet, for the sizes that the program was exported with.
+  // In execution order, without the nodes that were computed once (dequantized weights) or folded into weights (batch
+  // norms). Compiles the steps if nothing ran yet, for the sizes that the program was exported with.
   std::vector<Placement> placements();
 
  private:

@@ -1,4 +1,5 @@
-// Why an operator is quantized so, or not: what the quantizers noted when they decided, and what became of its tensors.
+// Why an operator is quantized as it is, or not at all: what the quantizers noted when they decided, and what became of
+// its tensors.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace qdq {
 
-// A tensor that an annotation speaks about: a use by the operator, or its output.
+// A tensor that an annotation covers: a use by the operator, or its output.
 struct ExplainedTensor {
   EdgeOrNode at;
   std::string becomes;  // "int8 [-128, 127] per_tensor_affine by HistogramObserver, shared with relu"; "float"

@@ -21,7 +21,7 @@ struct ObserverGroup {
   std::vector<std::shared_ptr<Observer>> derived_from;
 };
 
-// What an observer saw, as it tells it (Observer::min_val and so on): f32, undefined where its class has none.
+// The statistics of an observer (Observer::min_val and so on): f32, undefined where its class has none.
 struct ObserverState {
   Tensor min_val, max_val, histogram;
 };
@@ -35,17 +35,17 @@ class Prepared {
 
   // Runs one batch through the float program and its observers; returns the float outputs. Memory is bounded by one
   // batch. Throws Error{kInvalidArgument} if the inputs do not fit, or hold NaN (naming the input).
-  // `on_observed`, if given, is told after each look of an observer how many looks of this batch are done, and how many
-  // there are.
+  // `on_observed`, if given, is called after each observer has seen its tensor, with how many have in this batch and
+  // how many will.
   using OnObserved = std::function<void(int64_t done, int64_t total)>;
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, const OnObserved& on_observed = {});
 
-  // Whether convert_pt2e wants data first: an observer has seen none, and neither looks at a constant nor is dynamic.
+  // Whether convert_pt2e needs data first: whether an observer that is neither dynamic nor on a constant has seen none.
   bool needs_data() const;
 
-  // Gives observers()[index] what it saw in an earlier run of the same program, so that convert_pt2e needs no data. One
-  // that looks at a constant has seen it already, and must have seen the same. Throws Error{kInvalidArgument} if such
-  // an observer of such a tensor cannot have seen that.
+  // Gives observers()[index] what it saw in an earlier run of the same program, so that convert_pt2e needs no data. An
+  // observer of a constant has seen it already, and the state must be the same. Throws Error{kInvalidArgument} for a
+  // state that this observer cannot have reached on this tensor.
   void set_state(size_t index, const ObserverState& state);
 
   const Program& program() const;

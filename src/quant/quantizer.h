@@ -1,4 +1,4 @@
-// The Quantizer interface: who decides what of a program is quantized, and how
+// The Quantizer interface: a quantizer decides which tensors of a program are quantized, and how
 // (torch/ao/quantization/quantizer/quantizer.py of PyTorch 2.6).
 #pragma once
 
@@ -46,17 +46,17 @@ class Quantizer {
   virtual void fold_batch_norms(Program& program);
   // Rewrites before annotation (scalars to tensors). Default: none.
   virtual void transform_for_annotation(Program& program) { (void)program; }
-  // Writes annotations; may read those already there. Says by annotations.note() why it takes or refuses an operator;
-  // where it says nothing, explain() can only tell that it did or did not annotate it.
+  // Writes annotations; may read those already there. Notes by annotations.note() why it takes or refuses an operator;
+  // without a note, explain() reports only whether the operator was annotated.
   virtual void annotate(Program& program, Annotations& annotations) = 0;
   // Throws Error{kInvalidArgument} if the annotated graph is not what the backend can run. Default: accepts.
   virtual void validate(const Program& program, const Annotations& annotations) {
     (void)program;
     (void)annotations;
   }
-  // What it can quantize at all, whatever its settings are. Default: it does not tell.
+  // The patterns that it can quantize under some setting. Default: none are listed.
   virtual QuantizationCapabilities quantization_capabilities() const { return {std::string(name()), {}, {}}; }
-  // What of its settings the quantizer could not take, one sentence each. Default: nothing.
+  // The settings that the quantizer could not apply, one sentence each. Default: none.
   virtual std::vector<std::string> warnings() const { return {}; }
   // Called when all observers exist and none is in the graph yet, one entry for each annotated edge and node, in order
   // (prepare_obs_or_fq_callback); may replace them. Null: nothing is inserted there. Default: makes the observer
@@ -70,7 +70,7 @@ class Quantizer {
   std::vector<ObserverOverride> overrides_;
 };
 
-// Lets the quantizer annotate, and notes for every operator about which it said nothing whether it annotated it.
+// Lets the quantizer annotate. An operator about which it noted nothing gets a note whether it was annotated.
 void annotate_and_note(Quantizer& quantizer, Program& program, Annotations& annotations);
 
 }  // namespace qdq

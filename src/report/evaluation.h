@@ -1,5 +1,5 @@
-// What models say of samples, side by side: how often they are right and agree, how fast they are, and their answers,
-// the worst first.
+// Models side by side on the same samples: how often they are right, how often they agree, how fast they are, and their
+// answers, the worst first.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,10 @@
 
 namespace qdq {
 
-// How many classes a program tells apart: the width of its first output if that is floats [N, classes] with a fixed
-// width.
+// The number of classes of a program: the width of its first output if that is floats [N, classes] with a fixed width.
 std::optional<int64_t> count_classes(const Program& program);
 
-// What a classifier says of one sample: its classes, best first, five at most; of equal scores the lower class comes
+// A classifier's answer to one sample: at most five classes, best first; among equal scores the lower class comes
 // first.
 struct Answer {
   struct Choice {
@@ -39,8 +38,8 @@ class Answers {
   // The percentage of samples whose label is among the first `k` choices. Throws Error{kInvalidArgument} if there are
   // fewer labels than samples.
   double top(size_t k, std::span<const int64_t> labels) const;
-  // The percentage of samples whose two best scores are equal, so that the order of the classes decides: a quantized
-  // model has few different scores, and its top-1 may move by so much between any two ways of running it.
+  // The percentage of samples whose two best scores are equal, so that the order of the classes decides. A quantized
+  // model has few different scores, so its top-1 may differ by that much between two ways of running it.
   double ties() const;
   // The percentage of samples whose first choice is that of the other model.
   double agreement(const Answers& other) const;
@@ -61,10 +60,9 @@ class Evaluation {
   // {"sqnr": dB of the first outputs or null (no error), "speed": {"float", "int8", "batch"}: milliseconds for a sample
   // and the largest batch that was timed, and of classifiers "accuracy": {"agreement", "samples", "top1"?: [float,
   // int8]} in percent and "predictions": [{"sample", "label"?, "float": [{"class", "share"}], "int8": [...],
-  // "moved"}]}, the `kept` worst samples: first those that int8 answers otherwise than float, then those whose scores
-  // moved most (sum (x - y)^2 / sum x^2).
-  // Timed are the batches whose sizes were met before, since sessions are compiled at the first; if there was none, the
-  // first batch is run once more.
+  // "moved"}]}, the `kept` worst samples: first those to which int8 and float give different answers, then those whose
+  // scores moved most (sum (x - y)^2 / sum x^2). Only batches of a size that came before are timed, since a session is
+  // compiled for each new size. If there are none, the first batch is run once more.
   format::Json report(size_t kept = 24);
 
  private:

@@ -14,7 +14,7 @@ namespace qdq {
 // How far the value of each operator moves when a program is quantized, summed over batches.
 class LayerErrors {
  public:
-  // Follows the operators that bear one name in both programs; those that were replaced by other ones are left out.
+  // Follows the operators that have the same name in both programs; operators that were replaced are left out.
   LayerErrors(const Prepared& prepared, const Program& converted);
   LayerErrors(LayerErrors&&) noexcept;
   ~LayerErrors();

@@ -11,10 +11,10 @@ namespace qdq {
 // Every observer instance: id, class, settings, state, qparams (or the reason why there are none), covers, inserted_as,
 // derived_from.
 format::Json observers_report(const Prepared& prepared);
-// Gives the observers what others saw: `report` is observers_report of a program that was prepared from the same model
-// by the same recipe, `what` names it in errors. So converting needs no data. Throws Error{kInvalidArgument} naming the
-// first observer that is of another class, has other settings or looks at other values, or that has seen something else
-// before: weights are looked at here.
+// Restores the statistics of an earlier calibration, so that converting needs no data. `report` is the observers_report
+// of a program that was prepared from the same model by the same recipe; `what` names it in errors. Throws
+// Error{kInvalidArgument} naming the first observer that has another class, other settings or another place, or whose
+// weight is not the one that the report saw.
 void load_observers(Prepared& prepared, const format::Json& report, const std::string& what);
 
 }  // namespace qdq

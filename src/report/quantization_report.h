@@ -29,10 +29,9 @@ format::Json quantization_report(const Prepared& prepared, const Program& conver
 // The operators that could compute on integers: those with a weight, sums, products and matrix products.
 int64_t count_layers(const Program& program);
 
-// A file of HTML that shows a report and needs nothing besides itself. Shown are those fields that the report has:
-// those of quantization_report, and model, nodes (graph_report of the float program), bytes ([before, after]), recipe,
-// samples, errors (LayerErrors::json), those of Evaluation::report with a file and an image (a data: URL) for each
-// prediction, and classes (their names).
+// A self-contained HTML file that shows a report. Every field may be missing: those of quantization_report; model,
+// nodes (graph_report of the float program), bytes ([before, after]), recipe, samples, errors (LayerErrors::json);
+// those of Evaluation::report with a file and an image (a data: URL) for each prediction; and classes (their names).
 std::string report_html(const format::Json& report);
 
 }  // namespace qdq

@@ -1,4 +1,4 @@
-// What training makes small.
+// The loss functions of training, and their gradients.
 #pragma once
 
 #include "tensor/tensor.h"

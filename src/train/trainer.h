@@ -39,15 +39,15 @@ class Trainer {
   Trainer& operator=(Trainer&&) noexcept;
 
   // One batch: observes and rounds as the switches say, computes the loss of the first output, its gradient, and moves
-  // every parameter that requires one. Returns the loss before the step. Values that the way back needs are kept until
-  // it has passed them: several times the memory of a run. Throws Error{kInvalidArgument} if inputs or target do not
-  // fit, or the loss is not finite; no parameter has moved then.
+  // every parameter that requires one. Returns the loss before the step. The values that the backward pass needs are
+  // kept until it has used them, which takes several times the memory of a run. Throws Error{kInvalidArgument} if
+  // inputs or target do not fit, or the loss is not finite; no parameter has moved then.
   double step(const std::vector<Tensor>& inputs, const Tensor& target);
 
   void set_lr(double lr);
-  // Gradients of the last step, by the parameter's name. Of parameters that share their bytes only the first is named.
+  // Gradients of the last step, by the parameter's name. Parameters that share their bytes go by the name of the first.
   const std::map<std::string, Tensor>& gradients() const;
-  // The names of what is trained.
+  // The names of the parameters that are trained.
   std::vector<std::string> parameters() const;
 
  private:

@@ -23,7 +23,7 @@ test("a file that cannot fit is refused before it is copied", async () => {
   });
 });
 
-test("what is none of its arguments is refused in words", async () => {
+test("an argument of the wrong kind is refused with a sentence", async () => {
   const prepared = qdq.preparePt2e(program, perChannel());
   const refusal = (words) => ({ code: "InvalidArgument", message: expect.stringMatching(words) });
   const fails = (work, words) => expect(thrown(work)).toMatchObject({ name: "QdqError", ...refusal(words) });
@@ -463,7 +463,7 @@ describe("errors", () => {
     expect(refused(null)).toMatchObject({ code: "InvalidArgument" });
   });
 
-  test("what is disposed of cannot be used", async () => {
+  test("a disposed object cannot be used", async () => {
     const other = await qdq.loadPt2(model());
     other.dispose();
     other.dispose();

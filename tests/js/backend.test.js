@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 
 describe("explain", () => {
-  test("tells of every operator why it is quantized, or not", () => {
+  test("gives a reason for every operator, or not", () => {
     const linear = program.info().nodes.find((node) => node.target === "torch.ops.aten.linear.default");
     const prepared = qdq.preparePt2e(
       program,
@@ -61,7 +61,7 @@ describe("explain", () => {
   });
 });
 
-test("quantizers tell what they can do", async () => {
+test("quantizers list what they can do", async () => {
   const { quantizer, patterns } = await qdq.quantizationCapabilities(new X86InductorQuantizer());
   expect(quantizer).toBe("X86InductorQuantizer");
   expect(patterns.find(({ pattern }) => pattern === "conv2d")).toEqual({

@@ -44,7 +44,7 @@ test("an engine with relaxed SIMD gets the module that uses it", () => {
   expect(integerProducts).toMatch(/dot product/);
 });
 
-test("who asks for threads gets the module that has them", () => {
+test("asking for threads loads the module that has them", () => {
   expect(evaluate(flags, { threads: 2 })).toMatchObject({ module: "qdq-threads-relaxed.wasm", threads: 2 });
   expect(evaluate(flags, { wasm: "qdq.wasm", threads: 2 })).toMatchObject({ module: "qdq.wasm", threads: 1 });
 });

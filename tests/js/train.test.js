@@ -61,7 +61,7 @@ test("training is cancelled between batches", async () => {
   });
 });
 
-test("what makes no sense is refused in words", async () => {
+test("settings that make no sense are refused with a sentence", async () => {
   const prepared = qdq.prepareQatPt2e(program, quantizer());
   const words = (work) => thrown(work).message;
   expect(words(() => new qdq.Trainer(program))).toMatch(/^this is not a prepared program/);
