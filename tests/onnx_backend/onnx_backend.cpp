@@ -1,0 +1,310 @@
+#include "onnx_backend/onnx_backend.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "exec/interpreter.h"
+#include "io/onnx.h"
+#include "lower/lower.h"
+#include "onnx_backend/backend_case.h"
+
+namespace qdq {
+namespace {
+
+// Cases that are not asked of what runs models: they count in the first total and not in the second.
+struct NotInference {
+  std::string_view pattern, reason;
+};
+constexpr std::array kNotInference = {
+    NotInference{"*test_adagrad*", "an optimizer's step"},
+    NotInference{"*test_adam*", "an optimizer's step"},
+    NotInference{"*test_momentum*", "an optimizer's step"},
+    NotInference{"*test_nesterov_momentum*", "an optimizer's step"},
+    NotInference{"*test_gradient_of_*", "gradients"},
+    NotInference{"*test_nllloss_*", "a training loss"},
+    NotInference{"*test_sce_*", "a training loss"},
+    NotInference{"*test_training_dropout*", "dropout while training, which is random"},
+    NotInference{"*test_batchnorm_*_training_mode", "batch norm while training"},
+    NotInference{"*test_bernoulli*", "random numbers, which cannot be compared"},
+};
+
+// Whether the text matches the pattern, in which * stands for any characters.
+bool matches(std::string_view text, std::string_view pattern) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return text == pattern;
+  if (!text.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (size_t from = star; from <= text.size(); ++from)
+    if (matches(text.substr(from), rest)) return true;
+  return false;
+}
+
+bool is_inference(const std::string& name) {
+  return std::none_of(kNotInference.begin(), kNotInference.end(),
+                      [&](const NotInference& entry) { return matches(name, entry.pattern); });
+}
+
+enum class Outcome { kPassed, kRefused, kDiffers };
+
+struct Result {
+  std::string name, op;
+  Outcome outcome = Outcome::kPassed;
+  std::string reason;  // of what did not pass
+};
+
+// Thrown where an output is not ONNX's.
+class Difference : public std::exception {
+ public:
+  explicit Difference(std::string message) : message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;
+};
+
+template <class T> bool is_close(T found, T wanted, double& difference) {
+  if (found == wanted) return true;
+  if constexpr (std::is_integral_v<T>) {
+    difference = std::fabs(static_cast<double>(found) - static_cast<double>(wanted));
+    return false;
+  } else {
+    const double f = static_cast<double>(found), w = static_cast<double>(wanted);
+    if (std::isnan(f) && std::isnan(w)) return true;
+    difference = f == w ? 0 : std::fabs(f - w);
+    // One unit of bfloat16: the bits that NumPy wrote were cut off where they are to be rounded.
+    const double relative = std::is_same_v<T, BF16> ? 1.0 / 128 : 1e-3;
+    return std::isfinite(f) && std::isfinite(w) && difference <= 1e-7 + relative * std::fabs(w);
+  }
+}
+
+void compare(const std::string& what, const Tensor& found, const Tensor& wanted) {
+  if (!found.defined()) throw Difference(what + " is missing");
+  if (found.dtype() != wanted.dtype())
+    throw Difference(concat(what, " has dtype ", to_string(found.dtype()), ", ONNX's has ", to_string(wanted.dtype())));
+  if (found.sizes() != wanted.sizes())
+    throw Difference(concat(what, " has shape ", to_string(found.sizes()), ", ONNX's has ", to_string(wanted.sizes())));
+  const Tensor dense = found.contiguous();
+  visit_dtype(wanted.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const std::span<const T> f = dense.span<T>(), w = wanted.span<T>();
+    size_t count = 0, first = 0;
+    double largest = 0;
+    for (size_t i = 0; i < w.size(); ++i) {
+      double difference = 0;
+      if (is_close(f[i], w[i], difference)) continue;
+      if (count++ == 0) first = i;
+      if (!(difference <= largest)) largest = difference;
+    }
+    if (count == 0) return;
+    throw Difference(concat(what, "[", first, "] is ", static_cast<double>(f[first]), ", ONNX's is ",
+                            static_cast<double>(w[first]), "; ", count, " of ", w.size(), " elements differ, by up to ",
+                            largest));
+  });
+}
+
+std::vector<Tensor> flat(const std::vector<BackendValue>& values) {
+  std::vector<Tensor> out;
+  for (const BackendValue& value : values) out.insert(out.end(), value.tensors.begin(), value.tensors.end());
+  return out;
+}
+
+// A way to run a program, by name.
+struct Runner {
+  std::string_view name;
+  std::function<std::vector<Tensor>(std::span<const Tensor>)> run;
+};
+
+void run_case(const BackendCase& c) {
+  const std::vector<BackendDataSet> data_sets = c.data_sets();
+  const Program program = load_onnx(c.model());
+  Session session = lower(program);
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  Interpreter portable(program, {simd.get()}), reference(program, {});
+  std::vector<Runner> runners = {{"session", [&](std::span<const Tensor> inputs) { return session.run(inputs); }},
+                                 {"simd", [&](std::span<const Tensor> inputs) { return portable.run(inputs); }},
+                                 {"reference", [&](std::span<const Tensor> inputs) { return reference.run(inputs); }}};
+  if (c.is_light()) runners.pop_back();  // a network of full size takes the reference loops minutes
+  for (const BackendDataSet& data : data_sets) {
+    const std::vector<Tensor> inputs = flat(data.inputs), wanted = flat(data.outputs);
+    for (const Runner& runner : runners) {
+      const std::vector<Tensor> found = runner.run(inputs);
+      if (found.size() != wanted.size())
+        throw Difference(concat(runner.name, " gives ", found.size(), " outputs, ONNX has ", wanted.size()));
+      for (size_t i = 0; i < wanted.size(); ++i)
+        compare(concat("output ", i, " of the ", runner.name), found[i], wanted[i]);
+    }
+  }
+}
+
+// The operator that a case is about: the only one of its model, or of the model that this one spells out.
+std::string operator_of(const std::string& path, const BackendCase& c, Files& files) {
+  const auto only_one = [](std::vector<std::string> operators) {
+    std::erase(operators, "Constant");
+    return operators.size() == 1 ? operators[0] : std::string();
+  };
+  std::string out;
+  const std::string whole = path.substr(0, path.find("_expanded"));
+  if (whole.size() < path.size() && files.is_file(whole + "/model.onnx"))
+    out = only_one(BackendCase(whole, files).operators());
+  else out = only_one(c.operators());
+  if (!out.empty()) return out;
+  const size_t end = path.rfind('/'), begin = path.rfind('/', end - 1) + 1;
+  return "(several, of " + path.substr(begin, end - begin) + ")";
+}
+
+Result result_of(const std::string& name, const std::string& path, Files& files) {
+  Result out;
+  out.name = name;
+  out.op = "(unknown)";
+  const auto stop = [&](Outcome outcome, std::string reason) {
+    out.outcome = outcome;
+    out.reason = std::move(reason);
+    std::replace(out.reason.begin(), out.reason.end(), '\n', ' ');
+  };
+  try {
+    const BackendCase c(path, files);
+    out.op = operator_of(path, c, files);
+    run_case(c);
+  } catch (const Error& error) {
+    stop(error.code == ErrorCode::kInternal ? Outcome::kDiffers : Outcome::kRefused,
+         concat(to_string(error.code), ": ", error.message));
+  } catch (const Difference& difference) {
+    stop(Outcome::kDiffers, difference.what());
+  } catch (const std::exception& error) {
+    stop(Outcome::kDiffers, concat("broke: ", error.what()));
+  }
+  return out;
+}
+
+std::string_view word(Outcome outcome) {
+  return outcome == Outcome::kPassed ? "passed" : outcome == Outcome::kRefused ? "refused" : "differs";
+}
+
+std::string line_of(const Result& result) {
+  return result.outcome == Outcome::kPassed ? result.name
+                                            : concat(result.name, ": ", word(result.outcome), ": ", result.reason);
+}
+
+struct Counts {
+  std::array<int64_t, 3> of{};
+  void add(const Result& result) { ++of[static_cast<size_t>(result.outcome)]; }
+  int64_t total() const { return of[0] + of[1] + of[2]; }
+};
+
+std::string line_of(const std::string& what, const Counts& counts) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%-34s %5lld passed, %4lld refused, %4lld differing  (%.1f %%)\n", what.c_str(),
+                static_cast<long long>(counts.of[0]), static_cast<long long>(counts.of[1]),
+                static_cast<long long>(counts.of[2]),
+                counts.total() == 0 ? 0 : 100.0 * static_cast<double>(counts.of[0]) / counts.total());
+  return text;
+}
+
+// Every operator with what became of its cases; below it each reason with the first case that has it.
+void print_table(const std::vector<Result>& results, std::ostream& out) {
+  std::map<std::string, std::vector<const Result*>> by_operator;
+  for (const Result& result : results) by_operator[result.op].push_back(&result);
+  for (const auto& [op, of_operator] : by_operator) {
+    Counts counts;
+    std::map<std::string, std::vector<const Result*>> reasons;
+    for (const Result* result : of_operator) {
+      counts.add(*result);
+      if (result->outcome != Outcome::kPassed)
+        reasons[concat(word(result->outcome), ": ", result->reason)].push_back(result);
+    }
+    out << line_of(op, counts);
+    for (const auto& [reason, of_reason] : reasons) {
+      out << "    " << of_reason[0]->name;
+      if (of_reason.size() > 1) out << " and " << of_reason.size() - 1 << " more";
+      out << ": " << reason << "\n";
+    }
+  }
+}
+
+void print_totals(const std::vector<Result>& results, std::ostream& out) {
+  Counts all, inference;
+  std::map<std::string_view, Counts> folders;
+  for (const Result& result : results) {
+    all.add(result);
+    folders[std::string_view(result.name).substr(0, result.name.find('/'))].add(result);
+    if (is_inference(result.name)) inference.add(result);
+  }
+  for (const auto& [folder, counts] : folders) out << line_of(concat("in ", folder), counts);
+  out << line_of("all", all) << line_of("all but training and random numbers", inference);
+}
+
+// The names at the beginning of the lines of a list of failing cases.
+std::set<std::string> read_expected(const std::string& path, Files& files) {
+  const std::vector<std::byte> bytes = files.read(path);
+  std::string_view text = format::text_of(bytes);
+  std::set<std::string> out;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (!line.empty() && line[0] != '#') out.emplace(line.substr(0, line.find(':')));
+  }
+  return out;
+}
+
+// Prints where the failing cases are others than expected, and the counts as GoogleTest has them, in which an expected
+// failure is a skipped test. Returns how many are unexpected.
+int64_t compare_expected(const std::vector<Result>& results, const std::set<std::string>& expected, std::ostream& out) {
+  int64_t as_wanted = 0, listed = 0, wrong = 0;
+  for (const Result& result : results) {
+    const bool passed = result.outcome == Outcome::kPassed;
+    if (passed != expected.contains(result.name)) {
+      ++(passed ? as_wanted : listed);
+      continue;
+    }
+    ++wrong;
+    if (passed) out << "error: " << result.name << " passes, but is listed as failing: take it from the list\n";
+    else out << "error: " << line_of(result) << "\n";
+  }
+  out << "[  PASSED  ] " << as_wanted << " tests\n[  SKIPPED ] " << listed << " tests\n";
+  if (wrong > 0) out << "[  FAILED  ] " << wrong << " tests\n";
+  return wrong;
+}
+
+bool is_listed(Outcome outcome, const std::string& list) {
+  switch (outcome) {
+    case Outcome::kPassed: return list == "passed";
+    case Outcome::kRefused: return list == "refused" || list == "failing";
+    case Outcome::kDiffers: return list == "differing" || list == "failing";
+  }
+  return false;
+}
+
+}  // namespace
+
+int run_backend_tests(const BackendTestOptions& options, Files& files, std::ostream& out) {
+  std::vector<Result> results;
+  for (std::string folder : options.folders) {
+    while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+    for (const std::string& path : find_backend_cases(folder, files)) {
+      const std::string name = path == folder ? path.substr(path.rfind('/') + 1) : path.substr(folder.size() + 1);
+      if (matches(name, options.only)) results.push_back(result_of(name, path, files));
+    }
+  }
+  if (results.empty()) {
+    out << "no case was found\n";
+    return 1;
+  }
+  if (!options.list.empty()) {
+    for (const Result& result : results)
+      if (is_listed(result.outcome, options.list)) out << line_of(result) << "\n";
+  } else {
+    print_table(results, out);
+  }
+  if (options.list.empty() || !options.expected.empty()) print_totals(results, out);
+  if (!options.expected.empty()) return compare_expected(results, read_expected(options.expected, files), out) > 0;
+  return std::any_of(results.begin(), results.end(),
+                     [](const Result& result) { return result.outcome == Outcome::kDiffers; });
+}
+
+}  // namespace qdq
