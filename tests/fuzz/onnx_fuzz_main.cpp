@@ -1,0 +1,90 @@
+// Runs mutations of the .onnx files in a folder, at any depth: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED].
+// Each round takes one file, changes bytes or the graph, and runs it as fuzz/onnx_run_fuzz.cpp does. The mutation that
+// is about to run lies in onnx_fuzz.onnx in the current folder, where it stays if the program ends early.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "fuzz/onnx_mutations.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+using qdq::format::Bytes;
+
+constexpr size_t kLargestSeed = 1 << 20;  // bytes
+constexpr double kSlowSeconds = 5;
+
+std::vector<Bytes> read_models(const std::string& folder) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".onnx" && entry.file_size() > 0 && entry.file_size() <= kLargestSeed)
+      paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<Bytes> out;
+  for (const auto& path : paths) {
+    std::ifstream in(path, std::ios::binary);
+    const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+    const qdq::format::ByteSpan span = qdq::format::bytes_of({bytes.data(), bytes.size()});
+    out.emplace_back(span.begin(), span.end());
+  }
+  return out;
+}
+
+Bytes mutation(const Bytes& model, qdq::Random& random) {
+  if (random.below(3) == 0) return qdq::fuzz::with_other_bytes(model, random);
+  try {
+    qdq::format::OnnxFile file = qdq::format::read_onnx_file(model);
+    for (uint64_t changes = 1 + random.below(2); changes > 0 && !file.nodes.empty(); --changes)
+      file = qdq::fuzz::with_other_graph(file, random);
+    return qdq::format::write_onnx_file(file);
+  } catch (const qdq::Error&) {  // what is not read has no graph to change
+    return qdq::fuzz::with_other_bytes(model, random);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::cerr << "usage: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED]\n";
+    return 2;
+  }
+  const long long rounds = argc > 2 ? std::atoll(argv[2]) : 1000, seed = argc > 3 ? std::atoll(argv[3]) : 1;
+  const std::vector<Bytes> models = read_models(argv[1]);
+  if (models.empty()) {
+    std::cerr << "qdq_onnx_fuzz: there is no .onnx file of at most " << kLargestSeed << " bytes in " << argv[1] << "\n";
+    return 2;
+  }
+  qdq::Random random(static_cast<uint64_t>(seed));
+  long long findings = 0;
+  for (long long round = 0; round < rounds; ++round) {
+    const Bytes bytes = mutation(models[random.below(models.size())], random);
+    const auto keep = [&](const std::string& name) {
+      std::ofstream(name, std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    };
+    keep("onnx_fuzz.onnx");
+    const auto began = std::chrono::steady_clock::now();
+    std::string finding;
+    try {
+      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    } catch (const std::exception& error) {
+      finding = error.what();
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    if (finding.empty() && took.count() > kSlowSeconds) finding = "took " + std::to_string(took.count()) + " seconds";
+    if (finding.empty()) continue;
+    ++findings;
+    const std::string name = "onnx_fuzz_" + std::to_string(seed) + "_" + std::to_string(round) + ".onnx";
+    keep(name);
+    std::cout << "FOUND " << name << ": " << finding << std::endl;
+  }
+  std::cout << rounds << " mutations of " << models.size() << " models, " << findings << " findings\n";
+  return findings > 0;
+}
