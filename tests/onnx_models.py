@@ -1,0 +1,333 @@
+"""Takes ONNX models of any origin through qdq: opens them, runs them natively and in Node, quantizes them with both
+quantizers, and holds what comes out against the outputs that lie beside each model, and against ONNX Runtime.
+
+  python3 tests/onnx_models.py FOLDER [--only NAME] [--qdq COMMAND] [--node COMMAND] [--onnxruntime COMMAND]
+
+A model is FOLDER/NAME/model.onnx with inputs.npz and outputs.npz, whose arrays stand in the order of the model's inputs
+and outputs, and as many further pairs as there are: inputs_1.npz, outputs_1.npz, ...; or FOLDER/NAME.onnx with
+NAME.npz, for which ONNX Runtime gives the outputs. The COMMAND of --onnxruntime starts a Python with onnxruntime in
+this checkout; that of --node the command line of the package (made by `./dev package`; without it Node is left out).
+A float output agrees if no element is further off than 1e-3 of the largest. What is made goes to build/onnx_models.
+Prints a table in Markdown, then every failure with its reason. Exit status 1 if a model does not open or does not
+agree.
+"""
+
+import argparse
+import array
+import ast
+import json
+import math
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "build" / "onnx_models"
+QUANTIZERS = ["xnnpack", "x86-inductor"]
+LIMIT = 1e-3
+TYPES = {
+    "f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
+    "u1": "B", "u2": "H", "u4": "I", "u8": "Q", "b1": "?",
+}  # fmt: skip
+
+
+# --- arrays, without NumPy
+# --------------------------------------------------------------------------------------------
+
+
+def arrays_of(path):
+    """[(shape, numbers)] of an .npz in the order of the file."""
+    out = []
+    with zipfile.ZipFile(path) as file:
+        for name in file.namelist():
+            data = file.read(name)
+            wide = data[6] > 1
+            size = struct.unpack_from("<I" if wide else "<H", data, 8)[0]
+            begin = (12 if wide else 10) + size
+            header = ast.literal_eval(data[begin - size : begin].decode())
+            code = TYPES[header["descr"][1:]]
+            if code in "e?":
+                numbers = struct.unpack(f"<{(len(data) - begin) // struct.calcsize(code)}{code}", data[begin:])
+            else:
+                numbers = array.array(code)
+                numbers.frombytes(data[begin:])
+            out.append((header["shape"], numbers))
+    return out
+
+
+def name_by_position(source, target):
+    """Copies an .npz under the names of a batch of inputs, b0_i0, b0_i1, ..."""
+    with zipfile.ZipFile(source) as file, zipfile.ZipFile(target, "w") as out:
+        for i, name in enumerate(file.namelist()):
+            out.writestr(f"b0_i{i}.npy", file.read(name))
+
+
+def distances(wanted, found):
+    """The largest and the mean difference, of the largest value wanted (at least 0.01); why there is none, else."""
+    if len(wanted) != len(found):
+        raise RuntimeError(f"{len(found)} outputs, wanted {len(wanted)}")
+    largest, means = 0.0, [0.0]
+    for i, ((wanted_shape, want), (shape, have)) in enumerate(zip(wanted, found)):
+        if tuple(shape) != tuple(wanted_shape):
+            raise RuntimeError(f"output {i} has shape {list(shape)}, wanted {list(wanted_shape)}")
+        scale = max([0.01] + [abs(v) for v in want if math.isfinite(v)])
+        off = [0.0 if a == b or (a != a and b != b) else abs(a - b) / scale for a, b in zip(want, have)]
+        off = [math.inf if math.isnan(v) else v for v in off]
+        largest = max([largest] + off)
+        means.append(sum(off) / max(1, len(off)))
+    return largest, max(means)
+
+
+# --- in a Python with ONNX Runtime
+# ------------------------------------------------------------------------------------
+
+
+def in_onnxruntime(folder):
+    """One model: its own outputs if they are wanted, those of the int8 files, and the time of quantize_static."""
+    import numpy
+    import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
+    import onnxruntime
+    from onnxruntime.quantization import CalibrationDataReader, quantize_static
+
+    def answers(model, inputs, output):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = 1, 4
+        if output is not None and output.startswith("outputs"):
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
+        with numpy.load(folder / inputs) as arrays:
+            feed = {i.name: arrays[key] for i, key in zip(session.get_inputs(), arrays.files)}
+        if output is None:
+            return feed
+        results = session.run(None, feed)
+        numpy.savez(folder / output, *[numpy.asarray(r) for r in results])
+        return feed
+
+    def attempt(what, body):
+        try:
+            found[what] = body()
+        except Exception as error:
+            found[what] = f"{type(error).__name__}: {str(error).strip()[:300]}"
+
+    class Reader(CalibrationDataReader):
+        def __init__(self, feeds):
+            self.feeds = iter(feeds)
+
+        def get_next(self):
+            return next(self.feeds, None)
+
+    def quantize():
+        feed = answers("model.onnx", "inputs.npz", None)
+        began = time.perf_counter()
+        quantize_static(str(folder / "model.onnx"), str(folder / "theirs.onnx"), Reader([feed]), per_channel=True)
+        return time.perf_counter() - began
+
+    found = {}
+    if not (folder / "outputs.npz").exists():
+        attempt("outputs", lambda: bool(answers("model.onnx", "inputs.npz", "outputs.npz")))
+    for quantizer in QUANTIZERS:
+        if (folder / f"{quantizer}.onnx").exists():
+            run = lambda q=quantizer: bool(answers(f"{q}.onnx", "inputs.npz", f"{q}.onnxruntime.npz"))
+            attempt(quantizer, run)
+    attempt("quantize_static", quantize)
+    print(json.dumps(found))
+
+
+# --- where qdq runs
+# ----------------------------------------------------------------------------------------------------
+
+
+class Failed(Exception):
+    pass
+
+
+def command(words):
+    """Seconds that the command took. Throws its last line if it fails."""
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(
+            [str(w) for w in words], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed("took more than 10 minutes") from None
+    if done.returncode:
+        text = (done.stderr.strip() or done.stdout.strip()).splitlines() or [f"ended with {done.returncode}"]
+        raise Failed(" ".join(text)[-400:].removeprefix("qdq: ") if done.returncode > 0 else f"{done.returncode}")
+    return time.perf_counter() - began
+
+
+def find_models(folder):
+    """{name: {file in the work folder: where it is}}."""
+    out = {}
+    for path in sorted(folder.iterdir()):
+        if (path / "model.onnx").exists():
+            out[path.name] = {file.name: file for file in path.iterdir() if file.name != "facts.json"}
+        elif path.suffix == ".onnx" and path.with_suffix(".npz").exists():
+            out[path.stem] = {"model.onnx": path, "inputs.npz": path.with_suffix(".npz")}
+    return out
+
+
+def prepare(name, files):
+    work = WORK / name
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    for file, source in files.items():
+        if file.startswith("inputs"):
+            name_by_position(source, work / file)
+        else:
+            shutil.copy(source, work / file)
+    return work
+
+
+class Model:
+    """What became of one model: numbers and words for its row, and the reasons of all failures."""
+
+    def __init__(self, name, work):
+        self.name, self.work, self.row, self.failures = name, work, {}, []
+
+    def attempt(self, what, body):
+        try:
+            self.row[what] = body()
+        except (Failed, RuntimeError) as error:
+            self.row[what] = None
+            self.failures.append(f"{self.name}, {what}: {error}")
+        return self.row[what] is not None
+
+    def run(self, program, model, inputs, output):
+        command([*program, "run", self.work / model, "--inputs", self.work / inputs, "-o", self.work / output])
+        return arrays_of(self.work / output)
+
+    def agree(self, program, output):
+        """The largest difference from the wanted outputs over all pairs."""
+        worst = 0.0
+        for wanted in sorted(self.work.glob("outputs*.npz")):
+            found = self.run(program, "model.onnx", wanted.name.replace("outputs", "inputs"), output)
+            worst = max(worst, distances(arrays_of(wanted), found)[0])
+        if worst > LIMIT:
+            raise Failed(f"differs by {worst:.1e} of the largest output")
+        return worst
+
+    def quantize(self, qdq, quantizer):
+        """Seconds of the quantizing, and the mean difference from the float outputs, of the int8 .pt2 and .onnx."""
+        model, calibrate = self.work / "model.onnx", ["--calibrate", self.work / "inputs.npz"]
+        seconds, error = 0.0, 0.0
+        for kind in ("pt2", "onnx"):
+            file = f"{quantizer}.{kind}"
+            words = [*qdq, "quantize", model, *calibrate, "--quantizer", quantizer, "-o", self.work / file]
+            seconds = command(words)
+            found = self.run(qdq, file, "inputs.npz", f"{file}.npz")
+            if (self.work / "outputs.npz").exists():
+                error = max(error, distances(arrays_of(self.work / "outputs.npz"), found)[1])
+        return seconds, error
+
+    def compare_with_onnxruntime(self, found, quantizer):
+        if found.get(quantizer) is not True:
+            raise Failed(found.get(quantizer, "was not run"))
+        theirs = arrays_of(self.work / f"{quantizer}.onnxruntime.npz")
+        return distances(theirs, arrays_of(self.work / f"{quantizer}.onnx.npz"))[1]
+
+
+def take(name, files, options):
+    work = prepare(name, files)
+    model = Model(name, work)
+    qdq, node = shlex.split(options.qdq), shlex.split(options.node)
+    ask = [*shlex.split(options.onnxruntime), "python3", "tests/onnx_models.py", "--in-onnxruntime", name]
+    if options.onnxruntime and not (work / "outputs.npz").exists():
+        subprocess.run(ask, cwd=ROOT, capture_output=True, check=False)
+    if model.attempt("opens", lambda: command([*qdq, "inspect", work / "model.onnx", "--json"])):
+        model.attempt("native", lambda: model.agree(qdq, "native.npz"))
+        if node:
+            model.attempt("node", lambda: model.agree(node, "node.npz"))
+        for quantizer in QUANTIZERS:
+            model.attempt(quantizer, lambda q=quantizer: model.quantize(qdq, q))
+    if options.onnxruntime:
+        done = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=False)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        found = json.loads(lines[-1]) if done.returncode == 0 and lines else {}
+        if not found:
+            model.failures.append(f"{name}, in ONNX Runtime: {done.stderr.strip()[-300:]}")
+        model.row["quantize_static"] = found.get("quantize_static")
+        for quantizer in QUANTIZERS:
+            if model.row.get(quantizer) is not None:
+                what = f"{quantizer} in ONNX Runtime"
+                model.attempt(what, lambda q=quantizer: model.compare_with_onnxruntime(found, q))
+    return model
+
+
+COLUMNS = ["model", "opens", "natively", "in Node"] + [
+    f"{quantizer}{what}" for quantizer in QUANTIZERS for what in (": error", ", s", ", beside ONNX Runtime")
+] + ["quantize_static, s"]  # fmt: skip
+
+
+def row_of(model):
+    def cell(value, form="{:.1e}"):
+        if value is None:
+            return "**no**"
+        return form.format(value) if isinstance(value, float) else str(value)
+
+    def get(what, form="{:.1e}"):
+        return cell(model.row[what], form) if what in model.row else "–"
+
+    cells = [model.name, get("opens", "{:.2f} s"), get("native"), get("node")]
+    for quantizer in QUANTIZERS:
+        result = model.row.get(quantizer, "–")
+        pair = result if isinstance(result, tuple) else (result, result)
+        cells += [cell(pair[1]), cell(pair[0], "{:.2f}"), get(f"{quantizer} in ONNX Runtime")]
+    static = model.row.get("quantize_static", "–")
+    cells.append("fails" if isinstance(static, str) and static != "–" else cell(static, "{:.2f}"))
+    return "| " + " | ".join(cells) + " |"
+
+
+def summary(models):
+    total = len(models)
+    count = lambda test: sum(1 for model in models if test(model.row))
+    done = lambda row, what: row.get(what) is not None
+    lines = [
+        f"{count(lambda row: done(row, 'opens'))} of {total} open",
+        f"{count(lambda row: done(row, 'native'))} agree natively",
+        f"{count(lambda row: done(row, 'node'))} agree in Node",
+        f"{count(lambda row: all(done(row, q) for q in QUANTIZERS))} quantize with both quantizers, and run",
+        f"{count(lambda row: all(done(row, f'{q} in ONNX Runtime') for q in QUANTIZERS))} of both run in ONNX Runtime",
+    ]
+
+    def is_faster(row):
+        static, times = row.get("quantize_static"), [row.get(quantizer) for quantizer in QUANTIZERS]
+        return isinstance(static, float) and all(pair is not None and pair[0] < static for pair in times)
+
+    lines.append(f"{count(is_faster)} quantize faster than quantize_static")
+    return "; ".join(lines) + "."
+
+
+def main():
+    if len(sys.argv) == 3 and sys.argv[1] == "--in-onnxruntime":
+        in_onnxruntime(WORK / sys.argv[2])
+        return 0
+    package = ROOT / "dist" / "cjs" / "node" / "cli.js"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", help="the model of this name")
+    parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
+    parser.add_argument("--node", default=f"node {package}" if package.exists() else "", help="the package's")
+    parser.add_argument("--onnxruntime", default="", help="what starts a Python with onnxruntime")
+    options = parser.parse_args()
+    models = []
+    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
+    for name, files in find_models(options.folder).items():
+        if options.only in (None, name):
+            models.append(take(name, files, options))
+            print(row_of(models[-1]), flush=True)
+    print("\n" + summary(models) + "\n")
+    for model in models:
+        for failure in model.failures:
+            print("FAIL", failure)
+    agree = all(model.row.get("opens") and model.row.get("native") is not None for model in models)
+    return 0 if models and agree else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
