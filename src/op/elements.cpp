@@ -1,5 +1,7 @@
 #include "op/elements.h"
 
+#include <cstring>
+
 namespace qdq {
 
 void check_float(DType dtype, const std::string& op) {
@@ -90,11 +92,21 @@ Rows rows_along(const Tensor& x, const std::vector<size_t>& axes) {
 }
 
 Tensor take(const Tensor& x, int64_t axis, const std::vector<int64_t>& source, double fill) {
+  const size_t at = static_cast<size_t>(wrap_axis(axis, x.dim()));
   Shape sizes = x.sizes();
-  sizes.at(static_cast<size_t>(axis)) = static_cast<int64_t>(source.size());
+  const int64_t size = sizes[at];
+  sizes[at] = static_cast<int64_t>(source.size());
   const Tensor out = fill == 0 ? Tensor::empty(sizes, x.dtype()) : Tensor::full(sizes, x.dtype(), fill);
-  for (size_t i = 0; i < source.size(); ++i)
-    if (source[i] >= 0) out.select(axis, static_cast<int64_t>(i)).copy_from(x.select(axis, source[i]));
+  for (int64_t from : source)
+    QDQ_CHECK(from < size, kInvalidArgument, "there is no element ", from, " on an axis of size ", size);
+  if (out.numel() == 0 || size == 0) return out;
+  const Tensor from = x.contiguous();
+  const size_t slice = static_cast<size_t>(out.stride(axis)) * size_of(x.dtype());
+  std::byte* to = out.raw();
+  for (const std::byte* block = from.raw(); block < from.raw() + from.nbytes();
+       block += slice * static_cast<size_t>(size))
+    for (size_t i = 0; i < source.size(); ++i, to += slice)
+      if (source[i] >= 0) std::memcpy(to, block + slice * static_cast<size_t>(source[i]), slice);
   return out;
 }
 

@@ -67,18 +67,15 @@ template <class T> struct Indices {
   bool adjacent = true;
   size_t first = 0;
 };
-template <class T> Indices<T> read_indices(const Call<T>& call, size_t place, size_t rank) {
-  const auto* list = call[place].template get_if<typename BasicValue<T>::List>();
-  QDQ_CHECK(list != nullptr && list->size() <= rank, kInvalidArgument, call.op().target, " wants a list of at most ",
-            rank, " indices");
+template <class T> Indices<T> read_indices(const OpDef& op, const typename BasicValue<T>::List& list, size_t rank) {
+  QDQ_CHECK(list.size() <= rank, kInvalidArgument, op.target, " wants a list of at most ", rank, " indices");
   Indices<T> out;
   out.per_axis.resize(rank);
   size_t runs = 0;
   bool inside = false;
-  for (size_t a = 0; a < list->size(); ++a) {
-    const T* index = (*list)[a].template get_if<T>();
-    QDQ_CHECK(index != nullptr || (*list)[a].is_none(), kInvalidArgument, call.op().target,
-              " wants tensors as indices");
+  for (size_t a = 0; a < list.size(); ++a) {
+    const T* index = list[a].template get_if<T>();
+    QDQ_CHECK(index != nullptr || list[a].is_none(), kInvalidArgument, op.target, " wants tensors as indices");
     if (index) {
       out.per_axis[a] = *index;
       if (!inside && runs++ == 0) out.first = a;
@@ -90,40 +87,47 @@ template <class T> Indices<T> read_indices(const Call<T>& call, size_t place, si
   return out;
 }
 // A bool mask is what nonzero() gives: one index tensor for each of its axes.
-std::vector<Value> without_masks(const Call<Tensor>& call, const Value::List& list) {
-  std::vector<Value> out;
-  for (const Value& value : list) {
-    const Tensor* mask = value.get_if<Tensor>();
-    if (mask == nullptr || (mask->dtype() != DType::kBool && mask->dtype() != DType::kU8)) {
+template <class T> bool is_mask(const BasicValue<T>& value) {
+  const T* tensor = value.template get_if<T>();
+  if (tensor == nullptr) return false;
+  if constexpr (std::is_same_v<T, Tensor>) return tensor->dtype() == DType::kBool || tensor->dtype() == DType::kU8;
+  else return tensor->dtype == DType::kBool || tensor->dtype == DType::kU8;
+}
+template <class T> typename BasicValue<T>::List without_masks(const Call<T>& call, size_t place) {
+  using Value = BasicValue<T>;
+  const auto* list = call[place].template get_if<typename Value::List>();
+  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list of indices");
+  const auto sizes_of = [](const T& tensor) {
+    if constexpr (std::is_same_v<T, Tensor>) return tensor.sizes();
+    else return tensor.sizes;
+  };
+  const auto sizes = sizes_of(call.tensor(0));
+  typename Value::List out;
+  for (const Value& value : *list) {
+    if (!is_mask(value)) {
       out.push_back(value);
       continue;
     }
-    std::vector<std::vector<int64_t>> places(mask->sizes().size());
-    for (size_t a = 0; a < places.size(); ++a)
-      QDQ_CHECK(
-          out.size() + a < call.tensor(0).sizes().size() && mask->sizes()[a] == call.tensor(0).sizes()[out.size() + a],
-          kInvalidArgument, call.op().target, " got a mask of shape ", to_string(mask->sizes()),
-          " for a tensor of shape ", to_string(call.tensor(0).sizes()));
-    const Tensor flat = mask->to(DType::kBool).contiguous();
-    for (int64_t i = 0; i < flat.numel(); ++i) {
-      if (!flat.data<bool>()[i]) continue;
-      int64_t rest = i;
-      for (size_t a = places.size(); a-- > 0; rest /= mask->sizes()[a]) places[a].push_back(rest % mask->sizes()[a]);
-    }
-    for (const std::vector<int64_t>& place : places)
-      out.push_back(Tensor::of<int64_t>({static_cast<int64_t>(place.size())}, place));
+    const auto masked = sizes_of(*value.template get_if<T>());
+    bool fits = out.size() + masked.size() <= sizes.size();
+    for (size_t a = 0; fits && a < masked.size(); ++a) fits = may_be_equal(masked[a], sizes[out.size() + a]);
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " got a mask of shape ", to_string(masked),
+              " for a tensor of shape ", to_string(sizes));
+    const Value places = run_op<T>("nonzero_numpy", {value});
+    const auto& axes = *places.template get_if<typename Value::List>();
+    // A mask without axes is one index into an axis of 1, which no operator of a program has.
+    QDQ_CHECK(!masked.empty(), kUnsupported, call.op().target, " by a mask without axes");
+    out.insert(out.end(), axes.begin(), axes.end());
   }
   return out;
 }
 
 MetaValue infer_index(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
-  const Indices<TensorMeta> indices = read_indices(call, 1, x.sizes.size());
+  const Indices<TensorMeta> indices = read_indices<TensorMeta>(call.op(), without_masks(call, 1), x.sizes.size());
   SymShape shared, sizes;
   for (const std::optional<TensorMeta>& index : indices.per_axis) {
     if (!index) continue;
-    QDQ_CHECK(index->dtype != DType::kBool && index->dtype != DType::kU8, kUnsupported, call.op().target,
-              " by a mask has a shape that depends on the data");
     check_index_dtype(call.op(), index->dtype);
     shared = broadcast_shapes(shared, index->sizes);
   }
@@ -152,15 +156,11 @@ struct Picked {
 };
 Picked pick(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
-  const auto* list = call[1].get_if<Value::List>();
-  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list of indices");
-  const std::vector<Value> plain = without_masks(call, *list);
+  const Value::List plain = without_masks(call, 1);
   // As a call again, for the shared parts.
-  std::vector<Value> args{x, Value::List(plain)};
-  const OpDef& index_op = *find_op("torch.ops.aten.index.Tensor");
-  const Call<Tensor> index_call(index_op, args);
+  const Call<Tensor> index_call(*find_op("torch.ops.aten.index.Tensor"), {x, plain});
   const Shape sizes = constant_shape(result_meta(index_call).sizes);
-  const Indices<Tensor> indices = read_indices(index_call, 1, x.sizes().size());
+  const Indices<Tensor> indices = read_indices<Tensor>(call.op(), plain, x.sizes().size());
   Shape shared;
   for (const std::optional<Tensor>& index : indices.per_axis)
     if (index) shared = broadcast_shapes(shared, index->sizes());
@@ -240,9 +240,8 @@ MetaValue infer_gather(const Call<TensorMeta>& call) {
   }
   return tensor_meta(x.dtype, index.sizes);
 }
-// Calls body(offset in x, index position) for each element of the index tensor.
-void for_each_indexed(const Call<Tensor>& call, const std::function<void(int64_t, int64_t)>& body) {
-  const Tensor& x = call.tensor(0);
+// Calls body(offset in x, index position) for each element of the index tensor; x is self or has its shape.
+void for_each_indexed(const Call<Tensor>& call, const Tensor& x, const std::function<void(int64_t, int64_t)>& body) {
   const Tensor index = call.tensor(2).to(DType::kS64).contiguous();
   if (x.dim() == 0) {
     for (int64_t i = 0; i < index.numel(); ++i) body(0, i);
@@ -262,18 +261,17 @@ void for_each_indexed(const Call<Tensor>& call, const std::function<void(int64_t
 Value eval_gather(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor out = empty_result(call);
-  for_each_indexed(call, [&](int64_t offset, int64_t i) { copy_element(out, i, x, offset); });
+  for_each_indexed(call, x, [&](int64_t offset, int64_t i) { copy_element(out, i, x, offset); });
   return out;
 }
 MetaValue infer_scatter(const Call<TensorMeta>& call) {
   infer_gather(call);
   return infer_like_self(call);
 }
-Value eval_scatter(const Call<Tensor>& call) {
-  infer_call(call);
-  const Tensor out = call.tensor(0).clone();
+// Values for every index, in the order of the indices.
+Tensor scattered_values(const Call<Tensor>& call, DType dtype) {
   // Values as many as indices; a tensor's are its leading corner.
-  Tensor values = operand(call, 3).to(out.dtype());
+  Tensor values = operand(call, 3).to(dtype);
   const Shape& sizes = call.tensor(2).sizes();
   if (call[3].is<Tensor>()) {
     for (size_t a = 0; a < sizes.size(); ++a) {
@@ -283,12 +281,161 @@ Value eval_scatter(const Call<Tensor>& call) {
       values = values.slice(static_cast<int64_t>(a), 0, sizes[a]);
     }
   }
-  values = values.expand(sizes).contiguous();
-  std::vector<Value> args{out};
-  for (size_t i = 1; i < call.size(); ++i) args.push_back(call[i]);
-  const Call<Tensor> target(call.op(), std::move(args));
-  for_each_indexed(target, [&](int64_t offset, int64_t i) { copy_element(out, offset, values, i); });
+  return values.expand(sizes).contiguous();
+}
+Value eval_scatter(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor out = call.tensor(0).clone(), values = scattered_values(call, out.dtype());
+  for_each_indexed(call, out, [&](int64_t offset, int64_t i) { copy_element(out, offset, values, i); });
   return out;
+}
+
+// How several values at one place become one.
+enum class Combine { kSum, kProduct, kMean, kLargest, kSmallest };
+Combine combine_of(const OpDef& op, const std::string& name) {
+  if (name == "sum" || name == "add") return Combine::kSum;
+  if (name == "prod" || name == "multiply") return Combine::kProduct;
+  if (name == "mean") return Combine::kMean;
+  if (name == "amax") return Combine::kLargest;
+  QDQ_CHECK(name == "amin", kInvalidArgument, op.target, " knows no reduction '", name, "'");
+  return Combine::kSmallest;
+}
+template <class C> C combined(Combine combine, C a, C b) {
+  switch (combine) {
+    case Combine::kProduct: return mul_wrapping(a, b);
+    case Combine::kLargest: return a != a || a > b ? a : b;
+    case Combine::kSmallest: return a != a || a < b ? a : b;
+    default: return add_wrapping(a, b);
+  }
+}
+// self with the values combined into it in their order, in double or 64 bits, rounded once. Without include_self what
+// stood at a place that is written does not count.
+Tensor combine_at(const Call<Tensor>& call, const Tensor& values, Combine combine, bool include_self) {
+  const Tensor& self = call.tensor(0);
+  return visit_wide(self.dtype(), [&](auto type) {
+    using C = typename decltype(type)::type;
+    const Tensor out = self.to(DTypeOf<C>::value).clone();
+    C* sums = out.data<C>();
+    const C* from = values.data<C>();
+    std::vector<int64_t> counts(static_cast<size_t>(out.numel()), 0);
+    for_each_indexed(call, out, [&](int64_t offset, int64_t i) {
+      const bool first = counts[static_cast<size_t>(offset)]++ == 0 && !include_self;
+      sums[offset] = first ? from[i] : combined(combine, sums[offset], from[i]);
+    });
+    for (size_t at = 0; combine == Combine::kMean && at < counts.size(); ++at) {
+      const int64_t count = counts[at] + (include_self ? 1 : 0);
+      if (counts[at] == 0 || count == 1) continue;
+      C& sum = sums[at];
+      if constexpr (std::is_integral_v<C>) sum = sum / count - (sum % count != 0 && sum < 0);
+      else sum /= static_cast<C>(count);
+    }
+    return out.to(self.dtype());
+  });
+}
+Value eval_scatter_reduce(const Call<Tensor>& call) {
+  infer_call(call);
+  const std::optional<size_t> reduce = place_of(call, "reduce"), include_self = place_of(call, "include_self");
+  const Combine combine = reduce ? combine_of(call.op(), call.string(*reduce)) : Combine::kSum;
+  const Tensor& self = call.tensor(0);
+  const Tensor values = scattered_values(call, self.dtype()).to(wide_dtype(self.dtype())).contiguous();
+  return combine_at(call, values, combine, !include_self || call.boolean(*include_self));
+}
+
+// index_add and its kin: slice i of the source, for index i of the axis.
+MetaValue infer_index_slices(const Call<TensorMeta>& call) {
+  const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
+  check_index_dtype(call.op(), index.dtype);
+  const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
+  QDQ_CHECK(index.sizes.size() <= 1, kInvalidArgument, call.op().target, " wants a list of indices, found shape ",
+            to_string(index.sizes));
+  if (place_of(call, "source")) {
+    const TensorMeta& source = call.tensor(3);
+    bool fits = source.sizes.size() == x.sizes.size() && source.dtype == x.dtype;
+    for (size_t a = 0; fits && a < x.sizes.size(); ++a)
+      fits = may_be_equal(source.sizes[a], a == axis ? numel_of(index.sizes) : x.sizes[a]);
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " got ", to_string(source.dtype), " ", to_string(source.sizes),
+              " for ", numel_of(index.sizes).to_string(), " indices of ", to_string(x.dtype), " ", to_string(x.sizes));
+  }
+  return infer_like_self(call);
+}
+// The index list spread over the shape of the source, as scatter wants it: [[i0, i0], [i1, i1]].
+Tensor spread_index(const Call<Tensor>& call, const Shape& sizes) {
+  Shape shape(sizes.size(), 1);
+  if (!shape.empty()) shape[axis_of(call, 1, shape.size())] = call.tensor(2).numel();
+  return call.tensor(2).reshape(shape).expand(sizes);
+}
+Value eval_index_slices(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor& self = call.tensor(0);
+  Shape sizes = self.sizes();
+  if (!sizes.empty()) sizes[axis_of(call, 1, sizes.size())] = call.tensor(2).numel();
+  const Tensor values = operand(call, 3);
+  QDQ_CHECK(place_of(call, "source") || values.dim() == 0, kInvalidArgument, call.op().target,
+            " wants one value, found shape ", to_string(values.sizes()));
+  const std::string_view name = call.op().schema.name;
+  const Value index = spread_index(call, sizes);
+  if (name == "index_add") {
+    const Value scaled = run_op<Tensor>("mul.Tensor", {values, call[4]});
+    return run_op<Tensor>("scatter_add", {self, call[1], index, scaled});
+  }
+  if (name == "index_reduce")
+    return run_op<Tensor>("scatter_reduce.two", {self, call[1], index, values, call[4], call[5]});
+  return run_op<Tensor>("scatter.src", {self, call[1], index, values.to(self.dtype()).expand(sizes)});
+}
+
+// put and take see the tensor as one row.
+MetaValue infer_take(const Call<TensorMeta>& call) {
+  check_index_dtype(call.op(), call.tensor(1).dtype);
+  return tensor_meta(call.tensor(0).dtype, call.tensor(1).sizes);
+}
+Value eval_take(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor& x = call.tensor(0);
+  const Value row =
+      run_op<Tensor>("index_select", {x.reshape({x.numel()}), 0, call.tensor(1).reshape({call.tensor(1).numel()})});
+  return row.get_if<Tensor>()->reshape(call.tensor(1).sizes());
+}
+MetaValue infer_put(const Call<TensorMeta>& call) {
+  check_index_dtype(call.op(), call.tensor(1).dtype);
+  QDQ_CHECK(call.tensor(0).dtype == call.tensor(2).dtype &&
+                may_be_equal(numel_of(call.tensor(1).sizes), numel_of(call.tensor(2).sizes)),
+            kInvalidArgument, call.op().target, " got ", to_string(call.tensor(2).dtype), " ",
+            to_string(call.tensor(2).sizes), " for indices of shape ", to_string(call.tensor(1).sizes));
+  return infer_like_self(call);
+}
+Value eval_put(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor &x = call.tensor(0), &index = call.tensor(1), &source = call.tensor(2);
+  const Value row =
+      run_op<Tensor>(call.boolean(3) ? "scatter_add" : "scatter.src",
+                     {x.reshape({x.numel()}), 0, index.reshape({index.numel()}), source.reshape({source.numel()})});
+  return row.get_if<Tensor>()->reshape(x.sizes());
+}
+// gather with broadcasting beside the axis; without an axis of the rows that both are.
+template <class T> BasicValue<T> take_along_dim(const Call<T>& call) {
+  using V = BasicValue<T>;
+  if (call.is_none(2)) {
+    const V row = run_op<T>("reshape", {call[0], typename V::List{-1}}),
+            at = run_op<T>("reshape", {call[1], typename V::List{-1}});
+    return run_op<T>("gather", {row, 0, at});
+  }
+  const auto sizes_of = [&](size_t i) {
+    if constexpr (std::is_same_v<T, Tensor>) return call.tensor(i).sizes();
+    else return call.tensor(i).sizes;
+  };
+  auto x = sizes_of(0), index = sizes_of(1);
+  QDQ_CHECK(x.size() == index.size() && !x.empty(), kInvalidArgument, call.op().target, " wants indices of ", x.size(),
+            " dimensions, found shape ", to_string(index));
+  const size_t axis = axis_of(call, 2, x.size());
+  const auto own = x[axis], wanted = index[axis];
+  x[axis] = index[axis] = 1;
+  x = index = broadcast_shapes(x, index);
+  x[axis] = own;
+  index[axis] = wanted;
+  const auto expanded = [](const V& value, const auto& sizes) {
+    return run_op<T>("expand", {value, typename V::List(sizes.begin(), sizes.end())});
+  };
+  return run_op<T>("gather", {expanded(call[0], x), call[2], expanded(call[1], index)});
 }
 
 // A copy of self with a part of it overwritten; the part is what the view operator of that name shows.
@@ -394,6 +541,33 @@ void add_index_ops(std::vector<OpDef>& ops) {
       eval_gather, sharing);
   add("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", infer_scatter, eval_scatter);
   add("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", infer_scatter, eval_scatter);
+  add("aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", infer_scatter,
+      eval_scatter_reduce);
+  add("aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+      infer_scatter, eval_scatter_reduce);
+  add("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", infer_scatter,
+      eval_scatter_reduce);
+  add("aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+      "include_self=True) -> Tensor",
+      infer_scatter, eval_scatter_reduce);
+  add("aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+      infer_index_slices, eval_index_slices);
+  add("aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", infer_index_slices,
+      eval_index_slices);
+  add("aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> "
+      "Tensor",
+      infer_index_slices, eval_index_slices);
+  add("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", infer_index_slices,
+      eval_index_slices);
+  add("aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", infer_index_slices,
+      eval_index_slices);
+  add("aten::take(Tensor self, Tensor index) -> Tensor", infer_take, eval_take, sharing);
+  add("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim<TensorMeta>,
+      take_along_dim<Tensor>, sharing);
+  add("aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", infer_put, eval_put);
+  add("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
+  add("aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+      infer_like_self, on_copy<eval_index_put_>);
   add("aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
       "Tensor",
       infer_like_self, eval_part_scatter<kSlice>);

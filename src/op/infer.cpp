@@ -46,17 +46,35 @@ MetaValue meta_value_of(const Value& value) {
 
 }  // namespace
 
-MetaValue infer_call(const Call<Tensor>& call) {
-  // In schema order all arguments are positional, but keyword-only ones have to be named.
-  std::vector<MetaValue> args;
-  std::vector<std::pair<std::string, MetaValue>> kwargs;
-  const Schema& schema = call.op().schema;
-  for (size_t i = 0; i < call.size(); ++i) {
-    if (schema.arguments[i].kwarg_only) kwargs.emplace_back(schema.arguments[i].name, meta_value_of(call[i]));
-    else args.push_back(meta_value_of(call[i]));
-  }
-  return call.op().infer(Call<TensorMeta>(call.op(), std::move(args), std::move(kwargs)));
+template <class T> BasicValue<T> run_op(const OpDef& op, std::vector<BasicValue<T>> args) {
+  std::vector<std::pair<std::string, BasicValue<T>>> kwargs;
+  QDQ_CHECK(args.size() <= op.schema.arguments.size(), kInternal, op.target, " got ", args.size(), " arguments");
+  const size_t positional = std::min(args.size(), op.schema.num_positional());
+  for (size_t i = positional; i < args.size(); ++i)
+    kwargs.emplace_back(op.schema.arguments[i].name, std::move(args[i]));
+  args.resize(positional);
+  const Call<T> call(op, std::move(args), std::move(kwargs));
+  if constexpr (std::is_same_v<T, Tensor>) return op.eval(call);
+  else return op.infer(call);
 }
+template <class T> BasicValue<T> run_op(std::string_view local_name, std::vector<BasicValue<T>> args) {
+  const bool named = local_name.find('.') != std::string_view::npos;
+  const OpDef* op = find_op(concat("torch.ops.aten.", local_name, named ? "" : ".default"));
+  QDQ_CHECK(op != nullptr, kInternal, "there is no operator ", local_name);
+  return run_op<T>(*op, std::move(args));
+}
+template Value run_op(const OpDef&, std::vector<Value>);
+template MetaValue run_op(const OpDef&, std::vector<MetaValue>);
+template Value run_op(std::string_view, std::vector<Value>);
+template MetaValue run_op(std::string_view, std::vector<MetaValue>);
+
+MetaValue infer_call(const Call<Tensor>& call) {
+  std::vector<MetaValue> args;
+  for (size_t i = 0; i < call.size(); ++i) args.push_back(meta_value_of(call[i]));
+  return run_op<TensorMeta>(call.op(), std::move(args));
+}
+
+SymInt size_from_values() { return SymInt::symbol("(from values)"); }
 
 TensorMeta result_meta(const Call<Tensor>& call) {
   const MetaValue value = infer_call(call);

@@ -19,7 +19,18 @@ TensorMeta result_meta(const Call<Tensor>& call);
 // A zeroed tensor of the inferred shape and dtype, for operators with one result.
 Tensor empty_result(const Call<Tensor>& call);
 
-// Sets meta.val of a call from those of its arguments.
+// The result of another operator: its metadata from metadata, its tensors from tensors. Arguments in the order of the
+// schema, keyword-only ones too; what is left out has its default.
+template <class T> BasicValue<T> run_op(const OpDef& op, std::vector<BasicValue<T>> args);
+// Of the ATen operator of this name: "mul.Tensor", "gather".
+template <class T> BasicValue<T> run_op(std::string_view local_name, std::vector<BasicValue<T>> args);
+
+// The size of a result that only the values of the arguments tell, as how many elements of a mask are true. An operator
+// has at most one; infer_value makes a symbol of it.
+SymInt size_from_values();
+
+// Sets meta.val of a call from those of its arguments. A size from values stays the symbol that it was, or becomes one
+// that the graph does not have yet: u0, u1, ... as torch.export names them.
 void infer_value(Node& call);
 // The result of a call whose arguments are constants, get_attr nodes of the program or lists of them. Throws
 // Error{kInternal} for others.

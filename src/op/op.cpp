@@ -1,8 +1,12 @@
 #include "op/op.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 #include <unordered_map>
 
+#include "op/elements.h"
 #include "op/facts.h"
 #include "op/families.h"
 #include "op/infer.h"
@@ -204,15 +208,99 @@ OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles, 
 
 // PyTorch's second names of operators; an exported program keeps the one that the model used. All overloads go along,
 // and the in-place form ("mul_" is "multiply_" too).
-constexpr std::pair<std::string_view, std::string_view> kSecondNames[] = {
-    {"multiply", "mul"},  {"divide", "div"},   {"subtract", "sub"},    {"clip", "clamp"},       {"absolute", "abs"},
-    {"negative", "neg"},  {"fix", "trunc"},    {"greater", "gt"},      {"greater_equal", "ge"}, {"less", "lt"},
-    {"less_equal", "le"}, {"not_equal", "ne"}, {"concatenate", "cat"}, {"moveaxis", "movedim"}};
+constexpr std::pair<std::string_view, std::string_view> kSecondNames[] = {{"multiply", "mul"},
+                                                                          {"divide", "div"},
+                                                                          {"subtract", "sub"},
+                                                                          {"clip", "clamp"},
+                                                                          {"absolute", "abs"},
+                                                                          {"negative", "neg"},
+                                                                          {"fix", "trunc"},
+                                                                          {"greater", "gt"},
+                                                                          {"greater_equal", "ge"},
+                                                                          {"less", "lt"},
+                                                                          {"less_equal", "le"},
+                                                                          {"not_equal", "ne"},
+                                                                          {"concatenate", "cat"},
+                                                                          {"moveaxis", "movedim"},
+                                                                          {"arcsin", "asin"},
+                                                                          {"arccos", "acos"},
+                                                                          {"arctan", "atan"},
+                                                                          {"arcsinh", "asinh"},
+                                                                          {"arccosh", "acosh"},
+                                                                          {"arctanh", "atanh"},
+                                                                          {"arctan2", "atan2"},
+                                                                          {"special_erf", "erf"},
+                                                                          {"special_erfc", "erfc"},
+                                                                          {"special_erfinv", "erfinv"},
+                                                                          {"special_exp2", "exp2"},
+                                                                          {"special_expm1", "expm1"},
+                                                                          {"special_log1p", "log1p"},
+                                                                          {"special_sinc", "sinc"},
+                                                                          {"special_gammaln", "lgamma"},
+                                                                          {"special_digamma", "digamma"},
+                                                                          {"special_psi", "digamma"},
+                                                                          {"special_logit", "logit"},
+                                                                          {"special_logsumexp", "logsumexp"}};
 
 std::string_view first_name(std::string_view name) {
   for (const auto& [second, first] : kSecondNames)
     if (name == second) return first;
   return name;
+}
+
+// Operators whose form in place is the functional one, stored in self.
+constexpr std::string_view kAlsoInPlace[] = {"abs",          "acos",        "acosh",
+                                             "addcdiv",      "addcmul",     "asin",
+                                             "asinh",        "atan",        "atan2",
+                                             "atanh",        "bitwise_and", "bitwise_left_shift",
+                                             "bitwise_not",  "bitwise_or",  "bitwise_xor",
+                                             "ceil",         "celu",        "bitwise_right_shift",
+                                             "copysign",     "cos",         "cosh",
+                                             "cumsum",       "deg2rad",     "digamma",
+                                             "div",          "eq",          "erf",
+                                             "erfc",         "erfinv",      "exp2",
+                                             "expm1",        "floor",       "fmod",
+                                             "frac",         "gcd",         "ge",
+                                             "gt",           "heaviside",   "hypot",
+                                             "lcm",          "le",          "lgamma",
+                                             "log",          "log10",       "log1p",
+                                             "log2",         "logical_and", "logical_not",
+                                             "logical_or",   "logical_xor", "logit",
+                                             "lt",           "nan_to_num",  "ne",
+                                             "neg",          "rad2deg",     "reciprocal",
+                                             "remainder",    "round",       "rsqrt",
+                                             "scatter",      "scatter_add", "scatter_reduce",
+                                             "index_add",    "index_copy",  "index_fill",
+                                             "index_reduce", "put",         "masked_scatter",
+                                             "cumprod",      "selu",        "sgn",
+                                             "sign",         "sin",         "sinc",
+                                             "sinh",         "square",      "tan",
+                                             "threshold",    "tril",        "triu",
+                                             "true_divide",  "trunc",       "xlogy",
+                                             "clamp",        "clamp_min",   "clamp_max"};
+
+Value eval_in_place(const Call<Tensor>& call) {
+  std::vector<Value> args;
+  for (size_t i = 0; i < call.size(); ++i) args.push_back(call[i]);
+  const Value result = run_op<Tensor>(*call.op().functional, std::move(args));
+  return store_in_self(call, *result.get_if<Tensor>());
+}
+
+void add_in_place_forms(std::vector<OpDef>& ops) {
+  std::set<std::string> known;
+  for (const OpDef& op : ops) known.insert(op.target);
+  for (size_t i = 0, count = ops.size(); i < count; ++i) {
+    const std::string name = ops[i].schema.name.substr(0, ops[i].schema.name.find('.'));
+    const bool listed = std::find(std::begin(kAlsoInPlace), std::end(kAlsoInPlace), name) != std::end(kAlsoInPlace);
+    if (!listed || ops[i].schema.arguments[0].type != "Tensor") continue;
+    OpDef op = ops[i];
+    op.schema.name.insert(name.size(), "_");
+    op.schema.arguments[0].is_mutated = true;
+    op.target.insert(op.target.rfind('.'), "_");
+    op.infer = infer_like_self;
+    op.eval = eval_in_place;
+    if (!known.contains(op.target)) ops.push_back(std::move(op));
+  }
 }
 
 void add_second_names(std::vector<OpDef>& ops) {
@@ -221,7 +309,8 @@ void add_second_names(std::vector<OpDef>& ops) {
     if (!ops[i].target.starts_with(kAten)) continue;
     const std::string name = ops[i].schema.name.substr(0, ops[i].schema.name.find('.'));
     for (const auto& [second, first] : kSecondNames) {
-      if (name != first && name != concat(first, "_")) continue;
+      const bool in_place = name == concat(first, "_") && !second.starts_with("special_");
+      if (name != first && !in_place) continue;
       OpDef op = ops[i];
       op.schema.name.replace(0, first.size(), second);
       op.target.replace(kAten.size(), first.size(), second);
@@ -268,11 +357,13 @@ const std::vector<OpDef>& all_ops() {
     add_view_ops(all);
     add_resize_ops(all);
     add_index_ops(all);
+    add_search_ops(all);
     add_create_ops(all);
     add_recurrent_ops(all);
     add_quantized_decomposed_ops(all);
     add_higher_order_ops(all);
     add_sym_ops(all);
+    add_in_place_forms(all);
     add_second_names(all);
     pair_forms(all);
     return all;
@@ -382,9 +473,56 @@ Value constant_value_of(const Program& program, const Argument& argument) {
   return list;
 }
 
+// Calls body(size, the size at the same place of `before`, or null) for all sizes of a value.
+void for_each_size(ValueMeta& value, const ValueMeta* before, const std::function<void(SymInt&, const SymInt*)>& body) {
+  if (auto* tensor = std::get_if<TensorMeta>(&value.value)) {
+    const TensorMeta* old = before ? before->tensor() : nullptr;
+    for (size_t a = 0; a < tensor->sizes.size(); ++a)
+      body(tensor->sizes[a], old && old->sizes.size() == tensor->sizes.size() ? &old->sizes[a] : nullptr);
+  } else if (auto* size = std::get_if<SymInt>(&value.value)) {
+    body(*size, before ? std::get_if<SymInt>(&before->value) : nullptr);
+  } else if (auto* list = std::get_if<std::vector<ValueMeta>>(&value.value)) {
+    const auto* old = before ? std::get_if<std::vector<ValueMeta>>(&before->value) : nullptr;
+    for (size_t i = 0; i < list->size(); ++i)
+      for_each_size((*list)[i], old && i < old->size() ? &(*old)[i] : nullptr, body);
+  }
+}
+
+// The first of u0, u1, ... behind those of the graph's values.
+SymInt fresh_symbol(const Graph& graph) {
+  int64_t next = 0;
+  for (const Node* node = graph.first(); node != nullptr; node = node->next()) {
+    ValueMeta value = node->meta.val;
+    for_each_size(value, nullptr, [&](SymInt& size, const SymInt*) {
+      if (size.is_constant()) return;
+      const std::string name = size.to_string();
+      constexpr size_t kMostDigits = 15;
+      if (name.size() < 2 || name.size() > kMostDigits || name[0] != 'u' ||
+          name.find_first_not_of("0123456789", 1) != std::string::npos)
+        return;
+      next = std::max<int64_t>(next, std::stoll(name.substr(1)) + 1);
+    });
+  }
+  return SymInt::symbol(concat("u", next));
+}
+
+void name_size_from_values(ValueMeta& value, const Node& call) {
+  const SymInt open = size_from_values();
+  std::optional<SymInt> name;
+  for_each_size(value, &call.meta.val, [&](SymInt& size, const SymInt* before) {
+    if (!(size == open)) return;
+    if (!name) name = before && !before->is_constant() ? *before : fresh_symbol(call.graph());
+    size = *name;
+  });
+}
+
 }  // namespace
 
-void infer_value(Node& call) { call.meta.val = value_meta_of(infer_node(call)); }
+void infer_value(Node& call) {
+  ValueMeta value = value_meta_of(infer_node(call));
+  name_size_from_values(value, call);
+  call.meta.val = std::move(value);
+}
 
 Tensor eval_constant(const Program& program, const Node& call) {
   const OpDef* op = find_op(call.target());

@@ -1,6 +1,7 @@
 // Arithmetic, comparisons and selections, element by element, with broadcasting and type promotion.
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "op/elements.h"
 #include "op/families.h"
@@ -168,6 +169,50 @@ Value eval_pow(const Call<Tensor>& call) {
   return binary_step(call, [](auto x, auto y) { return power(x, y); });
 }
 
+// Functions of two numbers that always give floats, computed in double and rounded once.
+template <double (*F)(double, double)> Value eval_float_of_two(const Call<Tensor>& call) {
+  const DType dtype = result_meta(call).dtype;
+  check_float(dtype, call.op().target);
+  const auto f = [](double x, double y) { return F(x, y); };
+  return run_loops(operand(call, 0), operand(call, 1), dtype, dtype, &f, kDoubleLoops<decltype(f)>);
+}
+double copysign_of(double x, double y) { return std::copysign(x, y); }
+double hypot_of(double x, double y) {
+  const double a = std::fabs(x), b = std::fabs(y), most = std::max(a, b), least = std::min(a, b);
+  if (std::isinf(a) || std::isinf(b)) return std::numeric_limits<double>::infinity();
+  if (!(most > 0)) return a + b;
+  return most * std::sqrt(1 + least / most * (least / most));
+}
+// log(exp(x) + exp(y)).
+double logaddexp_of(double x, double y) {
+  if (x != x || y != y || (x == y && std::isinf(x))) return x != x ? x : y;
+  return std::max(x, y) + math::log1p(math::exp(-std::fabs(x - y)));
+}
+double logaddexp2_of(double x, double y) {
+  constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+  return logaddexp_of(x * kLn2, y * kLn2) / kLn2;
+}
+double xlogy_of(double x, double y) { return y != y ? y : x == 0 ? 0 : x * math::log(y); }
+double ldexp_of(double x, double y) { return x * math::exp2(y); }
+// Only of NaN a number is not the larger one.
+template <class C> C fmax_of(C x, C y) { return x != x || y > x ? y : x; }
+template <class C> C fmin_of(C x, C y) { return x != x || y < x ? y : x; }
+Value eval_fmax(const Call<Tensor>& call) {
+  return binary_step(call, [](auto x, auto y) { return fmax_of(x, y); });
+}
+Value eval_fmin(const Call<Tensor>& call) {
+  return binary_step(call, [](auto x, auto y) { return fmin_of(x, y); });
+}
+Value eval_heaviside(const Call<Tensor>& call) {
+  return binary_step(call, [](auto x, auto y) {
+    using C = decltype(x);
+    return x == 0 ? y : C(x > 0);
+  });
+}
+MetaValue infer_float_power(const Call<TensorMeta>& call) {
+  return tensor_meta(DType::kF64, broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
+}
+
 struct Equal {
   template <class C> bool operator()(C x, C y) const { return x == y; }
 };
@@ -209,6 +254,40 @@ struct BitOr {
 };
 struct BitXor {
   int64_t operator()(int64_t x, int64_t y) const { return x ^ y; }
+};
+
+// A shift by a negative number or by all bits leaves what is left of the sign.
+struct ShiftLeft {
+  int64_t bits = 64;
+  int64_t operator()(int64_t x, int64_t y) const {
+    return y < 0 || y >= bits ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << y);
+  }
+};
+struct ShiftRight {
+  int64_t bits = 64;
+  int64_t operator()(int64_t x, int64_t y) const { return x >> (y < 0 || y >= bits ? 63 : y); }
+};
+template <class F> Value eval_shift(const Call<Tensor>& call) {
+  const DType dtype = common_dtype(call);
+  QDQ_CHECK(is_integral(dtype), kInvalidArgument, call.op().target, " wants integers, found ", to_string(dtype));
+  const Tensor a = operand(call, 0).to(dtype).to(DType::kS64), b = operand(call, 1).to(dtype).to(DType::kS64);
+  return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()), F{static_cast<int64_t>(8 * size_of(dtype))})
+      .to(dtype);
+}
+
+struct Gcd {
+  int64_t operator()(int64_t x, int64_t y) const {
+    auto magnitude = [](int64_t v) { return v < 0 ? -static_cast<uint64_t>(v) : static_cast<uint64_t>(v); };
+    return static_cast<int64_t>(std::gcd(magnitude(x), magnitude(y)));
+  }
+};
+struct Lcm {
+  int64_t operator()(int64_t x, int64_t y) const {
+    const int64_t divisor = Gcd{}(x, y);
+    if (divisor == 0) return 0;
+    const int64_t product = mul_wrapping(x / divisor, y);
+    return product < 0 ? mul_wrapping(product, int64_t{-1}) : product;
+  }
 };
 
 template <class F> Value eval_bitwise(const Call<Tensor>& call) {
@@ -254,10 +333,51 @@ struct Trunc {
     else return std::trunc(x);
   }
 };
+Value eval_positive(const Call<Tensor>& call) { return call.tensor(0); }
 template <class F> Value eval_unary(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const F f{};
   return run_loops(x, x.dtype(), x.dtype(), &f, kWideLoops<F>);
+}
+
+// ATen rounds x * 10^n and divides again; n < 0 the other way.
+Value eval_round_decimals(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  const int64_t decimals = call.integer(1);
+  if (!is_floating(x.dtype()) || decimals == 0) {
+    QDQ_CHECK(is_floating(x.dtype()) || decimals == 0, kInvalidArgument, call.op().target, " rounds ",
+              to_string(x.dtype()), " to ", decimals, " decimals");
+    return eval_unary<Round>(call);
+  }
+  const double ten = math::pow(10, std::fabs(static_cast<double>(decimals)));
+  const auto f = [=](auto v) {
+    const auto power = static_cast<decltype(v)>(ten);
+    return decimals < 0 ? std::nearbyint(v / power) * power : std::nearbyint(v * power) / power;
+  };
+  return run_loops(x, x.dtype(), x.dtype(), &f, kFloatLoops<decltype(f)>);
+}
+struct Fraction {
+  template <class C> C operator()(C x) const {
+    if constexpr (std::is_integral_v<C>) return 0;
+    else return x - std::trunc(x);
+  }
+};
+Value eval_frac(const Call<Tensor>& call) {
+  check_float(call.tensor(0).dtype(), call.op().target);
+  return eval_unary<Fraction>(call);
+}
+// NaN, +inf and -inf become numbers: by default 0 and the largest ones of the dtype.
+Value eval_nan_to_num(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  if (!is_floating(x.dtype())) return x.clone();
+  double most = std::numeric_limits<double>::max();
+  if (x.dtype() == DType::kF16) most = 65504;
+  if (x.dtype() == DType::kBF16) most = 0x1.fep+127;
+  if (x.dtype() == DType::kF32) most = std::numeric_limits<float>::max();
+  const double nan = call.is_none(1) ? 0 : call.number(1), high = call.is_none(2) ? most : call.number(2),
+               low = call.is_none(3) ? -most : call.number(3);
+  const auto f = [=](double v) { return v != v ? nan : std::isinf(v) ? (v > 0 ? high : low) : v; };
+  return run_loops(x, x.dtype(), x.dtype(), &f, kDoubleLoops<decltype(f)>);
 }
 
 struct IsZero {
@@ -270,6 +390,21 @@ struct IsInf {
   template <class C> C operator()(C x) const {
     if constexpr (std::is_integral_v<C>) return 0;
     else return std::isinf(x);
+  }
+};
+struct IsPositiveInf {
+  template <class C> C operator()(C x) const { return IsInf{}(x) != 0 && x > 0; }
+};
+struct IsNegativeInf {
+  template <class C> C operator()(C x) const { return IsInf{}(x) != 0 && x < 0; }
+};
+struct IsFinite {
+  template <class C> C operator()(C x) const { return x == x && IsInf{}(x) == 0; }
+};
+struct HasSign {
+  template <class C> C operator()(C x) const {
+    if constexpr (std::is_integral_v<C>) return x < 0;
+    else return std::signbit(x);
   }
 };
 MetaValue infer_predicate(const Call<TensorMeta>& call) { return tensor_meta(DType::kBool, call.tensor(0).sizes); }
@@ -300,6 +435,24 @@ double rsqrt_of(double x) { return 1 / std::sqrt(x); }
 double reciprocal_of(double x) { return 1 / x; }
 double log2_of(double x) { return math::log(x) * 0x1.71547652b82fep+0; }
 double log10_of(double x) { return math::log(x) * 0x1.bcb7b1526e50ep-2; }
+
+double expit_of(double x) { return 1 / (1 + math::exp(-x)); }
+double sinc_of(double x) {
+  constexpr double kPi = 0x1.921fb54442d18p+1;
+  return x == 0 ? 1 : math::sin(kPi * x) / (kPi * x);
+}
+double deg2rad_of(double x) { return x * 0x1.1df46a2529d39p-6; }
+double rad2deg_of(double x) { return x * 0x1.ca5dc1a63c1f8p+5; }
+// log(x / (1 - x)) of x held within [eps, 1 - eps].
+Value eval_logit(const Call<Tensor>& call) {
+  const DType out = float_dtype(call.tensor(0).dtype());
+  const double eps = call.is_none(1) ? -1 : call.number(1);
+  const auto f = [=](double x) {
+    const double p = eps < 0 ? x : x < eps ? eps : x > 1 - eps ? 1 - eps : x;
+    return math::log(p / (1 - p));
+  };
+  return run_loops(call.tensor(0), out, out, &f, kDoubleLoops<decltype(f)>);
+}
 
 // clamp, clamp_min, clamp_max: bounds at the given places, numbers or tensors; -1 or None: there is none.
 template <class T> DType clamp_dtype(const Call<T>& call, int low, int high) {
@@ -455,6 +608,28 @@ void add_arithmetic(std::vector<OpDef>& ops) {
   add("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", eval_floor_divide);
   add("aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", eval_remainder);
   add("aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", eval_remainder);
+  add("aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_remainder);
+  add("aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor", eval_div, infer_div);
+  add("aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor", eval_div, infer_div);
+  add("aten::atan2(Tensor self, Tensor other) -> Tensor", eval_float_of_two<math::atan2>, infer_div);
+  add("aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor", eval_float_of_two<copysign_of>, infer_div);
+  add("aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor", eval_float_of_two<copysign_of>, infer_div);
+  add("aten::hypot(Tensor self, Tensor other) -> Tensor", eval_float_of_two<hypot_of>, infer_binary);
+  add("aten::logaddexp(Tensor self, Tensor other) -> Tensor", eval_float_of_two<logaddexp_of>, infer_binary);
+  add("aten::logaddexp2(Tensor self, Tensor other) -> Tensor", eval_float_of_two<logaddexp2_of>, infer_binary);
+  add("aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor", eval_float_of_two<xlogy_of>, infer_div);
+  add("aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", eval_float_of_two<xlogy_of>, infer_div);
+  add("aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", eval_float_of_two<xlogy_of>, infer_div);
+  add("aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor", eval_float_of_two<ldexp_of>, infer_div);
+  add("aten::fmax(Tensor self, Tensor other) -> Tensor", eval_fmax);
+  add("aten::fmin(Tensor self, Tensor other) -> Tensor", eval_fmin);
+  add("aten::heaviside(Tensor self, Tensor values) -> Tensor", eval_heaviside);
+  add("aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", eval_float_of_two<math::pow>,
+      infer_float_power);
+  add("aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", eval_float_of_two<math::pow>,
+      infer_float_power);
+  add("aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", eval_float_of_two<math::pow>,
+      infer_float_power);
   add("aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor", eval_fmod);
   add("aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", eval_fmod);
   add("aten::maximum(Tensor self, Tensor other) -> Tensor", eval_maximum);
@@ -505,6 +680,29 @@ void add_comparisons(std::vector<OpDef>& ops) {
   add("aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
   add("aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
   add("aten::bitwise_not(Tensor self) -> Tensor", eval_bitwise_not, infer_like_self);
+  add("aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
+  add("aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_bitwise<BitOr>, infer_binary);
+  add("aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
+  add("aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor", eval_shift<ShiftLeft>, infer_binary);
+  add("aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", eval_shift<ShiftLeft>,
+      infer_binary);
+  add("aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_shift<ShiftLeft>,
+      infer_binary);
+  add("aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor", eval_shift<ShiftRight>, infer_binary);
+  add("aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", eval_shift<ShiftRight>,
+      infer_binary);
+  add("aten::bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_shift<ShiftRight>,
+      infer_binary);
+  add("aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor", eval_shift<ShiftLeft>, infer_binary);
+  add("aten::__lshift__.Scalar(Tensor self, Scalar other) -> Tensor", eval_shift<ShiftLeft>, infer_binary);
+  add("aten::__rshift__.Tensor(Tensor self, Tensor other) -> Tensor", eval_shift<ShiftRight>, infer_binary);
+  add("aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor", eval_shift<ShiftRight>, infer_binary);
+  add("aten::gcd(Tensor self, Tensor other) -> Tensor", eval_bitwise<Gcd>, infer_binary);
+  add("aten::lcm(Tensor self, Tensor other) -> Tensor", eval_bitwise<Lcm>, infer_binary);
+  add("aten::isposinf(Tensor self) -> Tensor", eval_predicate<IsPositiveInf>, infer_predicate);
+  add("aten::isneginf(Tensor self) -> Tensor", eval_predicate<IsNegativeInf>, infer_predicate);
+  add("aten::isfinite(Tensor self) -> Tensor", eval_predicate<IsFinite>, infer_predicate);
+  add("aten::signbit(Tensor self) -> Tensor", eval_predicate<HasSign>, infer_predicate);
 }
 
 void add_unary(std::vector<OpDef>& ops) {
@@ -530,6 +728,31 @@ void add_unary(std::vector<OpDef>& ops) {
   add("aten::erf(Tensor self) -> Tensor", eval_float<math::erf>, infer_float);
   add("aten::sin(Tensor self) -> Tensor", eval_float<math::sin>, infer_float);
   add("aten::cos(Tensor self) -> Tensor", eval_float<math::cos>, infer_float);
+  add("aten::tan(Tensor self) -> Tensor", eval_float<math::tan>, infer_float);
+  add("aten::asin(Tensor self) -> Tensor", eval_float<math::asin>, infer_float);
+  add("aten::acos(Tensor self) -> Tensor", eval_float<math::acos>, infer_float);
+  add("aten::atan(Tensor self) -> Tensor", eval_float<math::atan>, infer_float);
+  add("aten::sinh(Tensor self) -> Tensor", eval_float<math::sinh>, infer_float);
+  add("aten::cosh(Tensor self) -> Tensor", eval_float<math::cosh>, infer_float);
+  add("aten::asinh(Tensor self) -> Tensor", eval_float<math::asinh>, infer_float);
+  add("aten::acosh(Tensor self) -> Tensor", eval_float<math::acosh>, infer_float);
+  add("aten::atanh(Tensor self) -> Tensor", eval_float<math::atanh>, infer_float);
+  add("aten::exp2(Tensor self) -> Tensor", eval_float<math::exp2>, infer_float);
+  add("aten::erfc(Tensor self) -> Tensor", eval_float<math::erfc>, infer_float);
+  add("aten::erfinv(Tensor self) -> Tensor", eval_float<math::erfinv>, infer_float);
+  add("aten::lgamma(Tensor self) -> Tensor", eval_float<math::lgamma>, infer_float);
+  add("aten::digamma(Tensor self) -> Tensor", eval_float<math::digamma>, infer_float);
+  add("aten::sinc(Tensor self) -> Tensor", eval_float<sinc_of>, infer_float);
+  add("aten::deg2rad(Tensor self) -> Tensor", eval_float<deg2rad_of>, infer_float);
+  add("aten::rad2deg(Tensor self) -> Tensor", eval_float<rad2deg_of>, infer_float);
+  add("aten::special_expit(Tensor self) -> Tensor", eval_float<expit_of>, infer_float);
+  add("aten::logit(Tensor self, float? eps=None) -> Tensor", eval_logit, infer_float);
+  add("aten::frac(Tensor self) -> Tensor", eval_frac);
+  add("aten::sgn(Tensor self) -> Tensor", eval_unary<Sign>);
+  add("aten::positive(Tensor(a) self) -> Tensor(a)", eval_positive);
+  add("aten::round.decimals(Tensor self, *, int decimals) -> Tensor", eval_round_decimals);
+  add("aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+      eval_nan_to_num);
   add("aten::sqrt(Tensor self) -> Tensor", eval_float<sqrt_of>, infer_float);
   add("aten::sqrt_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_float<sqrt_of>>);
   add("aten::rsqrt(Tensor self) -> Tensor", eval_float<rsqrt_of>, infer_float);
@@ -548,6 +771,8 @@ void add_clamps(std::vector<OpDef>& ops) {
   add("aten::clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)", both, in_place<eval_clamp>);
   add("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", by_tensors, eval_clamp,
       infer_clamp);
+  add("aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", by_tensors, eval_clamp_min, infer_clamp_min);
+  add("aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", by_tensors, eval_clamp_max, infer_clamp_max);
   add("aten::clamp_min(Tensor self, Scalar min) -> Tensor", low, eval_clamp_min, infer_clamp_min);
   add("aten::clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)", low, in_place<eval_clamp_min>);
   add("aten::clamp_max(Tensor self, Scalar max) -> Tensor", high, eval_clamp_max, infer_clamp_max);

@@ -164,6 +164,37 @@ template <bool all> Value eval_bool(const Call<Tensor>& call) {
   return reduce(call, call.tensor(0).dtype(), meta, row);
 }
 
+// Sums that leave NaN out; the mean is over what is left.
+template <bool mean> Value eval_nan_sum(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  return reduce(call, meta.dtype, meta, [](const auto* x, int64_t n) {
+    using C = std::decay_t<decltype(*x)>;
+    C sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i)
+      if (x[i] == x[i]) sum = add_wrapping(sum, x[i]), ++count;
+    if constexpr (mean && !std::is_integral_v<C>) return sum / static_cast<C>(count);
+    else return sum;
+  });
+}
+MetaValue infer_count_nonzero(const Call<TensorMeta>& call) { return reduced_meta(call, DType::kS64); }
+Value eval_count_nonzero(const Call<Tensor>& call) {
+  return reduce(call, call.tensor(0).dtype(), result_meta(call), [](const auto* x, int64_t n) {
+    return static_cast<std::decay_t<decltype(*x)>>(n - std::count(x, x + n, std::decay_t<decltype(*x)>(0)));
+  });
+}
+MetaValue infer_extremes(const Call<TensorMeta>& call) {
+  const MetaValue one = infer_extreme(call);
+  return MetaValue::List{one, one};
+}
+Value eval_extremes(const Call<Tensor>& call) {
+  const MetaValue metas = infer_call(call);
+  const TensorMeta& meta = *metas.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>();
+  const auto least = [](const auto* x, int64_t n) { return x[extreme_index<false>(x, n)]; };
+  const auto most = [](const auto* x, int64_t n) { return x[extreme_index<true>(x, n)]; };
+  return Value::List{reduce(call, meta.dtype, meta, least), reduce(call, meta.dtype, meta, most)};
+}
+
 // Sum of squared distances from the mean / max(n - correction, 0).
 template <class T> double correction_of(const Call<T>& call) {
   if (const std::optional<size_t> i = place_of(call, "correction")) return call.is_none(*i) ? 1 : call.number(*i);
@@ -196,12 +227,13 @@ MetaValue infer_var_mean(const Call<TensorMeta>& call) {
   const MetaValue one = infer_float_reduction(call);
   return MetaValue::List{one, one};
 }
-Value eval_var_mean(const Call<Tensor>& call) {
+template <bool takes_root> Value eval_var_mean(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
   const TensorMeta& one = *meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>();
   const double correction = correction_of(call);
   const Tensor variance = reduce(call, one.dtype, one, [&](const auto* x, int64_t n) {
-    return static_cast<std::decay_t<decltype(*x)>>(variance_of(x, n, correction));
+    const double variance = variance_of(x, n, correction);
+    return static_cast<std::decay_t<decltype(*x)>>(takes_root ? std::sqrt(variance) : variance);
   });
   return Value::List{variance, reduce(call, one.dtype, one, MeanOf{})};
 }
@@ -306,6 +338,57 @@ Value eval_cumsum(const Call<Tensor>& call) {
   });
 }
 
+Value eval_cumprod(const Call<Tensor>& call) {
+  return along_axis(call.tensor(0), call.integer(1), result_meta(call).dtype, [](const auto* x, auto* out, int64_t n) {
+    std::decay_t<decltype(*x)> product = 1;
+    for (int64_t i = 0; i < n; ++i) out[i] = product = mul_wrapping(product, x[i]);
+  });
+}
+MetaValue infer_logcumsumexp(const Call<TensorMeta>& call) {
+  QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",
+            to_string(call.tensor(0).dtype));
+  return infer_cumsum(call);
+}
+Value eval_logcumsumexp(const Call<Tensor>& call) {
+  return along_axis<true>(call.tensor(0), call.integer(1), result_meta(call).dtype,
+                          [](const double* x, double* out, int64_t n) {
+                            double sum = -std::numeric_limits<double>::infinity();
+                            for (int64_t i = 0; i < n; ++i) {
+                              const double high = std::max(sum, x[i]), low = std::min(sum, x[i]);
+                              if (sum != sum || x[i] != x[i]) sum = sum + x[i];
+                              else sum = std::isinf(high) ? high : high + math::log1p(math::exp(low - high));
+                              out[i] = sum;
+                            }
+                          });
+}
+// cummax: (values, indices) of the largest element so far, the last of equal ones; NaN wins.
+MetaValue infer_cumulative_extreme(const Call<TensorMeta>& call) {
+  axis_or_scalar(call, 1, call.tensor(0).sizes.size());
+  return MetaValue::List{infer_like_self(call), tensor_meta(DType::kS64, call.tensor(0).sizes)};
+}
+template <bool largest> Value eval_cumulative_extreme(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor& x = call.tensor(0);
+  const int64_t axis = call.integer(1);
+  return visit_wide(x.dtype(), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const Tensor rows = (x.dim() == 0 ? x.reshape({1}) : x).to(DTypeOf<C>::value).transpose(axis, -1).contiguous();
+    const Tensor values = Tensor::empty(rows.sizes(), DTypeOf<C>::value),
+                 indices = Tensor::empty(rows.sizes(), DType::kS64);
+    const int64_t n = rows.size(-1);
+    const C* from = rows.data<C>();
+    for (int64_t i = 0; i < rows.numel(); ++i) {
+      const int64_t at = i % n;
+      const C before = at == 0 ? from[i] : values.data<C>()[i - 1];
+      const bool wins = from[i] != from[i] || (before == before && (largest ? from[i] >= before : from[i] <= before));
+      values.data<C>()[i] = wins ? from[i] : before;
+      indices.data<int64_t>()[i] = wins || at == 0 ? at : indices.data<int64_t>()[i - 1];
+    }
+    const auto back = [&](const Tensor& t) { return t.transpose(axis, -1).contiguous().reshape(x.sizes()); };
+    return Value::List{back(values).to(x.dtype()), back(indices)};
+  });
+}
+
 // The k first elements in order and their indices; equal ones keep their order, NaN counts as the largest.
 MetaValue ordered_meta(const Call<TensorMeta>& call, size_t axis, const SymInt* k) {
   SymShape sizes = call.tensor(0).sizes;
@@ -359,6 +442,51 @@ Value eval_sort(const Call<Tensor>& call) {
   const int64_t axis = call.integer(*place_of(call, "dim"));
   return ordered(x, axis, x.dim() == 0 ? 1 : x.size(axis), call.boolean(*place_of(call, "descending")));
 }
+// The k-th smallest element of every row and its index; of the median k is the lower middle. A row with NaN has the
+// median NaN.
+MetaValue infer_kth(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  check_not_empty(call.op(), x.sizes);
+  if (const std::optional<size_t> k = place_of(call, "k")) {
+    const std::optional<int64_t> size =
+        x.sizes.empty() ? 1 : x.sizes[axis_or_scalar(call, 2, x.sizes.size())].constant();
+    QDQ_CHECK(call.integer(*k) >= 1 && (!size || call.integer(*k) <= *size), kInvalidArgument, call.op().target,
+              " wants element ", call.integer(*k), " of an axis of shape ", to_string(x.sizes));
+  }
+  return MetaValue::List{reduced_meta(call, x.dtype), reduced_meta(call, DType::kS64)};
+}
+Value eval_kth(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  const MetaValue meta = infer_call(call);
+  const Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes);
+  const std::optional<size_t> place = place_of(call, "k");
+  return visit_wide(x.dtype(), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const Rows rows = rows_along(x.to(DTypeOf<C>::value), reduced_axes(call, x.sizes().size()));
+    const Tensor values = Tensor::empty(sizes, DTypeOf<C>::value), indices = Tensor::empty(sizes, DType::kS64);
+    std::vector<int64_t> order(static_cast<size_t>(rows.inner));
+    for (int64_t r = 0; r < rows.outer; ++r) {
+      const C* row = rows.data.data<C>() + r * rows.inner;
+      std::iota(order.begin(), order.end(), int64_t{0});
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int64_t a, int64_t b) { return row[b] != row[b] ? row[a] == row[a] : row[a] < row[b]; });
+      int64_t at = order[static_cast<size_t>(place ? call.integer(*place) - 1 : (rows.inner - 1) / 2)];
+      if (!place && row[order.back()] != row[order.back()])
+        at = std::find_if(row, row + rows.inner, [](C v) { return v != v; }) - row;
+      values.data<C>()[r] = row[at];
+      indices.data<int64_t>()[r] = at;
+    }
+    return Value::List{values.to(x.dtype()), indices};
+  });
+}
+MetaValue infer_median(const Call<TensorMeta>& call) { return infer_kth(call).get_if<MetaValue::List>()->at(0); }
+Value eval_median(const Call<Tensor>& call) {
+  // Of all elements; its place is not asked for.
+  std::vector<Value> args{call.tensor(0).reshape({call.tensor(0).numel()}), 0};
+  infer_call(call);
+  const Value both = run_op<Tensor>("median.dim", std::move(args));
+  return both.get_if<Value::List>()->at(0);
+}
 // The indices of sort alone.
 MetaValue infer_argsort(const Call<TensorMeta>& call) { return infer_sort(call).get_if<MetaValue::List>()->at(1); }
 Value eval_argsort(const Call<Tensor>& call) { return eval_sort(call).get_if<Value::List>()->at(1); }
@@ -400,6 +528,9 @@ void add_reduce_ops(std::vector<OpDef>& ops) {
       eval_arg_extreme<false>, roles);
   add("aten::any(Tensor self) -> Tensor", infer_bool, eval_bool<false>, roles);
   add("aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", infer_bool, eval_bool<false>, roles);
+  add("aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", infer_bool, eval_bool<false>,
+      roles);
+  add("aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", infer_bool, eval_bool<true>, roles);
   add("aten::all(Tensor self) -> Tensor", infer_bool, eval_bool<true>, roles);
   add("aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", infer_bool, eval_bool<true>, roles);
   add("aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
@@ -414,12 +545,42 @@ void add_reduce_ops(std::vector<OpDef>& ops) {
   add("aten::std(Tensor self, bool unbiased=True) -> Tensor", infer_float_reduction, eval_var<true>, roles);
   add("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
       "(Tensor, Tensor)",
-      infer_var_mean, eval_var_mean, roles);
+      infer_var_mean, eval_var_mean<false>, roles);
+  add("aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+      infer_var_mean, eval_var_mean<false>, roles);
+  add("aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", infer_var_mean, eval_var_mean<false>,
+      roles);
+  add("aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+      "(Tensor, Tensor)",
+      infer_var_mean, eval_var_mean<true>, roles);
+  add("aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+      infer_var_mean, eval_var_mean<true>, roles);
+  add("aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", infer_var_mean, eval_var_mean<true>,
+      roles);
   add("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
       "dtype=None) -> Tensor",
       infer_norm, eval_norm, roles);
   add("aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", infer_norm,
       eval_norm, roles);
+  add("aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", infer_norm, eval_norm, roles);
+  add("aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", infer_norm, eval_norm,
+      roles);
+  add("aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+      infer_norm, eval_norm, roles);
+  add("aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_sum,
+      eval_nan_sum<false>, roles);
+  add("aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+      infer_mean, eval_nan_sum<true>, roles);
+  add("aten::count_nonzero(Tensor self, int? dim=None) -> Tensor", infer_count_nonzero, eval_count_nonzero, roles);
+  add("aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", infer_count_nonzero, eval_count_nonzero,
+      roles);
+  add("aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", infer_extremes,
+      eval_extremes, roles);
+  add("aten::median(Tensor self) -> Tensor", infer_median, eval_median, roles);
+  add("aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_kth,
+      eval_kth, roles);
+  add("aten::kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+      infer_kth, eval_kth, roles);
   add("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", infer_float_reduction, eval_logsumexp,
       roles);
   family = Family::kSoftmax;
@@ -435,11 +596,23 @@ void add_reduce_ops(std::vector<OpDef>& ops) {
       eval_softmax<Softmax::kLog>, roles);
   family = Family::kOther;
   add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", infer_cumsum, eval_cumsum, roles);
+  add("aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", infer_cumsum, eval_cumprod, roles);
+  add("aten::logcumsumexp(Tensor self, int dim) -> Tensor", infer_logcumsumexp, eval_logcumsumexp, roles);
+  add("aten::_logcumsumexp(Tensor self, int dim) -> Tensor", infer_logcumsumexp, eval_logcumsumexp, roles);
+  add("aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", infer_cumulative_extreme,
+      eval_cumulative_extreme<true>, roles);
+  add("aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", infer_cumulative_extreme,
+      eval_cumulative_extreme<false>, roles);
   add("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor "
       "indices)",
       infer_topk, eval_topk, roles);
   add("aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", infer_sort,
       eval_sort, roles);
+  add("aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor "
+      "indices)",
+      infer_sort, eval_sort, roles);
+  add("aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", infer_argsort,
+      eval_argsort, {});
   add("aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", infer_argsort, eval_argsort, {});
 }
 

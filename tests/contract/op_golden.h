@@ -8,6 +8,7 @@
 
 #include "format/json.h"
 #include "format/npz.h"
+#include "op/infer.h"
 #include "op/op.h"
 #include "source_dir.h"
 
@@ -137,7 +138,10 @@ inline std::string difference(const MetaValue& inferred, const Value& found, int
     if (meta->dtype != tensor->dtype())
       return concat("dtype ", to_string(meta->dtype), ", evaluated ", to_string(tensor->dtype()));
     Shape sizes;
-    for (const SymInt& size : meta->sizes) sizes.push_back(size.evaluate(symbols).value_or(-1));
+    for (size_t a = 0; a < meta->sizes.size(); ++a) {
+      const bool from_values = meta->sizes[a] == size_from_values() && a < tensor->sizes().size();
+      sizes.push_back(from_values ? tensor->sizes()[a] : meta->sizes[a].evaluate(symbols).value_or(-1));
+    }
     return sizes == tensor->sizes()
                ? ""
                : concat("shape ", to_string(meta->sizes), ", evaluated ", to_string(tensor->sizes()));

@@ -1,6 +1,6 @@
 """Makes op/cases.json and op/data.npz: what PyTorch computes for every operator that qdq has.
 
-Run where torch is, from this folder: python3 make_op.py [TARGET_PART]. Each line of "cases" is one call:
+Run where torch is: python3 tests/golden/make_op.py [TARGET_PART]. Each line of "cases" is one call:
   op, args, kwargs   {"t": i}: tensor i of "tensors"; {"t": i, "batch": true}: its dimension 0 is a batch, symbolic in
                      shape inference; {"batch": n}: an integer that is that batch; {"dtype": ..};
                      {"memory_format": ..}; numbers, strings, null, lists; {"float": "inf"}
@@ -15,6 +15,8 @@ float32). "schemas": target -> PyTorch's schema line.
 import json
 import math
 import operator
+import pathlib
+import re
 import sys
 import warnings
 
@@ -23,6 +25,7 @@ import torch
 import torch.ao.quantization.fx._decomposed  # defines quantized_decomposed
 
 warnings.simplefilter("ignore")
+HERE = pathlib.Path(__file__).resolve().parent
 torch.manual_seed(5)
 torch.set_num_threads(1)
 inf, nan = math.inf, math.nan
@@ -87,6 +90,9 @@ def plain(v):
     return type(v)(plain(x) for x in v) if isinstance(v, (list, tuple)) else v
 
 
+calls = {}  # target -> args, kwargs, tol of its cases
+
+
 def find(target):
     if target.startswith("operator."):
         return getattr(operator, target.split(".")[1])
@@ -104,6 +110,7 @@ def case(target, *args, tol=None, **kwargs):
     if len(sys.argv) > 1 and sys.argv[1] not in target:
         return
     args, kwargs = list(args), dict(kwargs)
+    calls.setdefault(target, []).append((args, kwargs, tol))
     entry = {"op": target, "args": encode(args)}
     if kwargs:
         entry["kwargs"] = encode(list(kwargs.values()))
@@ -990,6 +997,274 @@ def symbols():
     exact("sym_constrain_range_for_size", 3, min=2, max=5)
 
 
+def more_pointwise():
+    x, y, s, i, j = rand(3, 4), rand(3, 4), special(), ints(3, 4), ints(4)
+    inside = torch.tensor([-1.0, -0.999, -0.5, -1e-4, -0.0, 0.0, 1e-4, 0.3, 0.5, 0.7, 0.999, 1.0, 1.5, nan])
+    near = s[(s.abs() < 101)]
+    for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"):
+        case(name, B(x))
+        case(name, near if name == "tan" else s)
+        case(name, inside)
+        case(name, inside.double())
+        case(name, x.half())
+        case(name, ints(5, low=-1, high=2))
+    for name in ("exp2", "erfc", "erfinv", "lgamma", "digamma", "sinc", "deg2rad", "rad2deg", "special_expit", "logit"):
+        wide = name in ("exp2", "erfc", "special_expit", "deg2rad", "rad2deg")
+        case(name, B(x))
+        case(name, s if wide else inside)
+        case(name, (x if wide else inside).double())
+        case(name, ints(5, low=1, high=4))
+    case("erfc", torch.tensor([1.9, 2.1, 3.0, 5.0, 8.0, -4.0]).double(), tol=(1e-13, 1e-12))
+    case("erfinv", torch.tensor([0.9999999, -0.99999999999]).double(), tol=(0, 1e-5))
+    case("lgamma", torch.tensor([0.1, 2.5, 17.0, 123.4, -0.5, -3.7, 0.0, -2.0]))
+    case("digamma", torch.tensor([0.1, 2.5, 17.0, 123.4, -0.5, -3.7, 0.0, -2.0]))
+    case("logit", torch.tensor([0.0, 0.2, 1.0, 1.5, -1.0]), 0.01)
+    for name in ("sgn", "positive", "frac"):
+        case(name, B(x))
+        case(name, s[s.isfinite()] if name == "frac" else s)
+    for digits in (2, -1, 0):
+        case("round.decimals", B(x * 20), decimals=digits)
+    case("nan_to_num", B(x))
+    case("nan_to_num", s)
+    case("nan_to_num", s, 1.5, 2.0, -3.0)
+    case("nan_to_num", s.half())
+    case("nan_to_num", i)
+    for name in ("isposinf", "isneginf", "isfinite", "signbit"):
+        case(name, B(x))
+        case(name, s)
+        case(name, i)
+    quadrants = torch.tensor([0.0, -0.0, 1.0, -1.0, 2.0, -3.0, inf, -inf, nan])
+    case("atan2", B(x), B(y))
+    case("atan2", quadrants.unsqueeze(1), quadrants)
+    case("atan2", i, j)
+    for name in ("copysign", "xlogy"):
+        case(name + ".Tensor", B(x), B(y))
+        case(name + ".Tensor", quadrants.unsqueeze(1), quadrants)
+        case(name + ".Tensor", i, j)
+    case("copysign.Scalar", B(x), -2.0)
+    case("xlogy.Scalar_Self", 2.0, B(y.abs()))
+    case("xlogy.Scalar_Other", B(x), 3.0)
+    case("hypot", B(x), B(y))
+    case("hypot", torch.tensor([3e38, 1e-40, 0.0, inf]), torch.tensor([1e38, 1e-40, 0.0, nan]))
+    for name in ("logaddexp", "logaddexp2", "fmax", "fmin"):
+        case(name, B(x), B(y))
+        case(name, quadrants.unsqueeze(1), quadrants)
+    case("ldexp.Tensor", B(x), B(ints(3, 4)))
+    case("heaviside", B(x), B(y))
+    case("heaviside", torch.tensor([0.0, nan, -2.0]), torch.tensor(0.5))
+    case("float_power.Tensor_Tensor", B(x.abs()), B(y))
+    case("float_power.Tensor_Scalar", B(x), 2)
+    case("float_power.Scalar", 2.5, B(i))
+    case("remainder.Scalar_Tensor", 7, B(x))
+    for name in ("remainder", "fmod"):
+        for dtype in (s8, u8, s16, s32, f16, f64):
+            top, by = torch.tensor([100, 7, 90, 3]), torch.tensor([7, 9, 4, 5])
+            if dtype != u8:
+                top, by = top * torch.tensor([1, -1, 1, -1]), by * torch.tensor([-1, 1, 1, -1])
+            case(name + ".Tensor", top.to(dtype), by.to(dtype))
+    case("true_divide.Tensor", B(x), B(y))
+    case("true_divide.Scalar", B(x), 3)
+    case("true_divide.Scalar", i, 3)
+    low = ints(3, 4, low=-40, high=40)
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        case(name + ".Scalar_Tensor", 5, B(i))
+    for name in ("bitwise_left_shift", "bitwise_right_shift"):
+        for dtype in (s8, u8, s32, s64):
+            case(name + ".Tensor", low.to(dtype), ints(4, low=0, high=7, dtype=dtype))
+        case(name + ".Tensor", B(low), B(ints(3, 4, low=0, high=70)))
+        case(name + ".Tensor_Scalar", B(low), 3)
+        case(name + ".Scalar_Tensor", 9, B(ints(3, 4, low=0, high=5)))
+    for name in ("__lshift__", "__rshift__"):
+        case(name + ".Tensor", B(low), B(ints(3, 4, low=0, high=7)))
+        case(name + ".Scalar", B(low), 2)
+    case("gcd", B(low), B(ints(3, 4)))
+    case("lcm", B(low), B(ints(3, 4)))
+    case("clamp_min.Tensor", B(x), rand(4))
+    case("clamp_max.Tensor", B(x), B(y))
+
+
+def more_reductions():
+    x, i = rand(2, 3, 4), ints(2, 3, 4)
+    hole = x.clone()
+    hole[0, 1, 2] = nan
+    for name in ("any.dims", "all.dims"):
+        case(name, B(i > 3), [1, 2])
+        case(name, x, None, True)
+    for name in ("var_mean", "std_mean"):
+        case(name + ".dim", B(x), [1, 2], False, True)
+        case(name, x, False)
+    case("std_mean.correction", B(x), [1], correction=2)
+    for p in (2, 1, inf, 0.5):
+        case("norm.Scalar", x, p)
+    case("norm.ScalarOpt_dtype", x, 2, dtype=f64)
+    case("norm.ScalarOpt_dim_dtype", B(x), 2, [1], True, dtype=f64)
+    for name in ("nansum", "nanmean"):
+        case(name, B(x), [1])
+        case(name, hole, None, True)
+    case("nansum", i, [0])
+    case("count_nonzero", B(i), 1)
+    case("count_nonzero", hole)
+    case("count_nonzero.dim_IntList", B(i), [1, 2])
+    exact("aminmax", B(x), dim=1, keepdim=True)
+    exact("aminmax", hole)
+    for name in ("median.dim", "kthvalue"):
+        k = [2] if name == "kthvalue" else []
+        exact(name, B(rand(3, 5, 4)), *k, 1)
+        exact(name, rand(3, 6), *k, -1, True)
+    exact("median.dim", hole, 2)
+    exact("median", x)
+    exact("median", hole)
+    exact("median", ints(6))
+    case("cumprod", B(x), 1)
+    case("cumprod", i, -1)
+    case("cumprod", x[0], 0, dtype=f64)
+    for name in ("logcumsumexp", "_logcumsumexp"):
+        case(name, B(x), 1)
+        case(name, torch.tensor([-inf, -inf, 1.0, 100.0, -3.0, inf, 2.0, nan, 1.0]), 0)
+    for name in ("cummax", "cummin"):
+        exact(name, B(x), 1)
+        exact(name, ints(3, 9, low=-2, high=3), -1)
+        exact(name, hole, 2)
+        exact(name, torch.tensor(1.5), 0)
+    exact("sort.stable", B(rand(3, 7)), stable=True)
+    exact("sort.stable", ints(4, 9, low=0, high=3), stable=True, dim=0, descending=True)
+    exact("argsort.stable", ints(4, 9, low=0, high=3), stable=True, dim=-1, descending=True)
+
+
+def more_indexing():
+    x, i = rand(4, 3, 5), ints(4, 3, 5, low=0, high=3)
+    places = ints(2, 3, 4, low=0, high=4)
+    for reduce in ("add", "multiply"):
+        case("scatter.reduce", B(x), 1, i, rand(4, 3, 5), reduce=reduce)
+        case("scatter.value_reduce", x, 1, i, 1.5, reduce=reduce)
+    exact("scatter.value", x, 1, i[:2], 2)
+    case("scatter_add", x, 0, places, rand(3, 3, 5))
+    case("scatter_add", ints(6), 0, ints(9, low=0, high=6), ints(9))
+    for reduce in ("sum", "prod", "mean", "amax", "amin"):
+        for include_self in (True, False):
+            case("scatter_reduce.two", x, 0, places, rand(2, 3, 5), reduce, include_self=include_self)
+        case("scatter_reduce.two", ints(6), 0, ints(9, low=0, high=6), ints(9), reduce)
+    rows = torch.tensor([2, 0, 2])
+    case("index_add", B(x), 1, rows, rand(4, 3, 5))
+    case("index_add", x, 2, torch.tensor([4, 4, 0, 1]), rand(4, 3, 4), alpha=2)
+    case("index_add", ints(3, 2), 0, rows, ints(3, 2), alpha=3)
+    exact("index_copy", B(x), 1, torch.tensor([2, 0]), rand(4, 2, 5))
+    exact("index_copy", torch.tensor(1.0), 0, torch.tensor([0]), torch.tensor(2.0))
+    exact("index_fill.int_Scalar", B(x), 1, rows, 2.5)
+    exact("index_fill.int_Tensor", x, -1, torch.tensor(1), torch.tensor(7.0))
+    for reduce in ("prod", "mean", "amax", "amin"):
+        case("index_reduce", x, 1, rows, rand(4, 3, 5), reduce)
+        case("index_reduce", x, 1, rows, rand(4, 3, 5), reduce, include_self=False)
+    exact("take", x, torch.tensor([[0, 59], [-1, 7]]))
+    exact("take_along_dim", B(x), B(i), 1)
+    exact("take_along_dim", rand(4, 1, 5), ints(2, 5, low=0, high=4).unsqueeze(1).expand(2, 3, 5), 0)
+    exact("take_along_dim", x, torch.tensor([3, 1]))
+    exact("put", x, torch.tensor([[0, 59], [-1, 7]])[0], rand(2))
+    case("put", x, torch.tensor([3, 3, 3]), rand(3), True)
+    exact("_unsafe_index.Tensor", B(x), [None, rows])
+    exact("_unsafe_index_put", x, [rows], torch.tensor(2.0))
+    case("index_put", x, [rows, None, torch.tensor([1, 1, 1])], rand(3, 3), True)
+    mask = ints(4, 3) > 0
+    exact("index.Tensor", x, [mask])
+    exact("index.Tensor", x, [None, mask[0], torch.tensor(1)])
+    exact("index.Tensor", B(x), [None, None, torch.tensor([True, False, True, True, False])])
+
+
+def searches():
+    x, mask = ints(3, 4, low=-1, high=2), ints(3, 4) > 0
+    for name in ("nonzero", "argwhere", "nonzero_numpy", "where"):
+        exact(name, B(x))
+        exact(name, rand(2, 2, 2) > 0)
+        exact(name, torch.zeros(2, 0))
+        exact(name, torch.tensor(3.0))
+    exact("nonzero_static", B(x), size=3)
+    exact("nonzero_static", x, size=20, fill_value=7)
+    exact("masked_select", B(rand(3, 4)), B(mask))
+    exact("masked_select", rand(4), mask)
+    exact("masked_select", torch.tensor(2.0), torch.tensor(True))
+    exact("masked_scatter", B(rand(3, 4)), B(mask), rand(12))
+    exact("masked_scatter", rand(3, 4), mask[0], rand(3, 4))
+    few, line = ints(4, 3, low=0, high=3), torch.tensor([2.0, nan, 2.0, -1.0, nan, 0.0])
+    for flags in ((True, False, False), (True, True, True), (False, True, True)):
+        exact("_unique2", B(few), *flags)
+        exact("_unique", few, *flags[:2])
+    exact("_unique2", line, True, True, True)
+    exact("_unique2", rand(0), True, True, True)
+    pairs = ints(6, 2, low=0, high=2)
+    exact("unique_dim", B(pairs), 0)
+    exact("unique_dim", pairs.float(), 1, True, True, True)
+    exact("unique_consecutive", B(pairs))
+    exact("unique_consecutive", pairs, True, True)
+    exact("unique_consecutive", pairs, False, False, 0)
+    exact("unique_dim_consecutive", pairs, 0)
+    edges, values = torch.tensor([-1.0, 0.0, 0.0, 2.0, 5.0]), torch.tensor([[-3.0, -1.0, 0.0], [2.5, 5.0, nan]])
+    for right in (False, True):
+        exact("bucketize.Tensor", B(values), edges, right=right)
+        exact("bucketize.Scalar", 2.0, edges, right=right)
+        exact("searchsorted.Tensor", edges, B(values), right=right)
+        exact("searchsorted.Scalar", edges, 0, right=right)
+    exact("bucketize.Tensor", ints(5), torch.tensor([-3, 0, 4]), out_int32=True)
+    exact("searchsorted.Tensor", torch.stack([edges, edges * 2]), values, side="right")
+    shuffled = torch.tensor([2, 0, 1, 4, 3])
+    exact("searchsorted.Tensor", edges[shuffled], values, sorter=torch.argsort(shuffled))
+    times = torch.tensor([2, 0, 3])
+    exact("repeat_interleave.Tensor", times)
+    exact("repeat_interleave.Tensor", times.int(), output_size=5)
+    exact("repeat_interleave.self_Tensor", B(rand(2, 3)), times, 1)
+    exact("repeat_interleave.self_Tensor", rand(3), times)
+    exact("repeat_interleave.self_Tensor", rand(2, 3), torch.tensor([2]), 0, output_size=4)
+
+
+def repeat_first(source, target):
+    """The first case of an operator, for another one that computes the same and may take less."""
+    for args, kwargs, tol in calls[source]:
+        try:
+            case(target, *args, tol=tol, **kwargs)
+            return
+        except RuntimeError:
+            calls.pop(target)
+    raise AssertionError(f"{target} takes no call of {source}")
+
+
+def in_place_forms():
+    table = (HERE.parents[1] / "src/op/op.cpp").read_text().split("kAlsoInPlace[] = {")[1].split("}")[0]
+    names = re.findall(r'"(\w+)"', table)
+    for source in list(calls):
+        name, overload = source.removeprefix("torch.ops.aten.").split(".", 1)[0], source.rsplit(".", 1)[1]
+        target = f"torch.ops.aten.{name}_.{overload}"
+        if name in names and target not in calls and overload in getattr(torch.ops.aten, name + "_").overloads():
+            repeat_first(source, target)
+
+
+def special_names():
+    for second, first in (
+        *((f"arc{f}", f"a{f}") for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")),
+        *((f"special_{f}", f) for f in ("erf", "erfc", "erfinv", "exp2", "expm1", "log1p", "sinc", "digamma", "logit")),
+        ("special_gammaln", "lgamma"),
+        ("special_psi", "digamma"),
+        ("special_logsumexp", "logsumexp"),
+        ("negative_", "neg"),
+        ("absolute_", "abs"),
+        ("fix_", "trunc"),
+        ("clip_", "clamp"),
+        ("greater_", "gt"),
+        ("greater_equal_", "ge"),
+        ("less_", "lt"),
+        ("less_equal_", "le"),
+        ("not_equal_", "ne"),
+        ("divide_", "div"),
+    ):
+        for source in list(calls):
+            if source.removeprefix("torch.ops.aten.").split(".", 1)[0] != first:
+                continue
+            overload = source.rsplit(".", 1)[1]
+            for name in (second, second + "_" if second.startswith("arc") else second):
+                packet = getattr(torch.ops.aten, name, None)
+                target = f"torch.ops.aten.{name}.{overload}"
+                if packet is not None and overload in packet.overloads() and target not in calls:
+                    repeat_first(source, target)
+
+
 def main():
     for make in (
         convolutions,
@@ -1013,6 +1288,12 @@ def main():
         symbols,
         second_names,
         axes_of_scalars,
+        more_pointwise,
+        more_reductions,
+        more_indexing,
+        searches,
+        in_place_forms,
+        special_names,
     ):
         make()
     schemas = {}
@@ -1020,8 +1301,8 @@ def main():
         target = entry["op"]
         if target.startswith("torch.ops.") and "higher_order" not in target:
             schemas[target] = str(find(target)._schema)
-    np.savez_compressed("op/data.npz", **{k: np.concatenate(v) for k, v in arrays.items()})
-    with open("op/cases.json", "w") as f:
+    np.savez_compressed(HERE / "op/data.npz", **{k: np.concatenate(v) for k, v in arrays.items()})
+    with open(HERE / "op/cases.json", "w") as f:
         line = lambda v: json.dumps(v, separators=(",", ":"))
         f.write(f'{{"torch": {json.dumps(torch.__version__)},\n"schemas": {{\n')
         f.write(",\n".join(f"{line(k)}:{line(v)}" for k, v in sorted(schemas.items())))
