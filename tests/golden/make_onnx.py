@@ -13,72 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnx.reference  # before onnxruntime: some distributions share one schema registry
-import onnxruntime
 import torch
 import torch.nn.functional as F
 from onnx import TensorProto, helper, numpy_helper
+from onnx_case import OUT, Const, add, cases, floats, op, random, save
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-
-OUT = Path(__file__).parent / "onnx"
-random = np.random.RandomState(0)
-cases = {}
-
-
-def floats(*shape):
-    return random.uniform(-2, 2, shape).astype("float32")
-
-
-def run(model, inputs):
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return session.run(None, {value.name: x for value, x in zip(session.get_inputs(), inputs)})
-
-
-def add(name, model, inputs):
-    outputs = run(model, inputs)
-    cases[f"{name}/model"] = np.frombuffer(model, "uint8")
-    for i, x in enumerate(inputs):
-        cases[f"{name}/input_{i}"] = x
-    for i, y in enumerate(outputs):
-        cases[f"{name}/output_{i}"] = np.asarray(y)
-
-
-class Const:
-    def __init__(self, value):
-        self.value = np.asarray(value)
-
-
-def op(name, op_type, *inputs, outputs=1, opset=17, open_batch=False, typed_data=False, **attributes):
-    """One node; a Const is an initializer, None is left out, any other array an input."""
-    names, given, initializers = [], [], []
-    for i, x in enumerate(inputs):
-        if x is None:
-            names.append("")
-        elif isinstance(x, Const):
-            names.append(f"c{i}")
-            tensor = numpy_helper.from_array(x.value, f"c{i}")
-            if typed_data:
-                tensor = helper.make_tensor(f"c{i}", tensor.data_type, x.value.shape, x.value.flatten().tolist())
-            initializers.append(tensor)
-        else:
-            names.append(f"x{i}")
-            given.append((f"x{i}", x))
-    node = helper.make_node(
-        op_type, names, [f"y{i}" for i in range(outputs)], name="/layer/it/" + op_type, **attributes
-    )
-    infos = [
-        helper.make_tensor_value_info(
-            n, helper.np_dtype_to_tensor_dtype(x.dtype), ["batch", *x.shape[1:]] if open_batch and x.ndim else x.shape
-        )
-        for n, x in given
-    ]
-    graph = helper.make_graph(
-        [node], "case", infos, [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)], initializers
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8 if opset < 21 else 10)
-    add(name, model.SerializeToString(), [x for _, x in given])
 
 
 def operators():
@@ -413,30 +352,17 @@ def networks():
         os.remove(file), os.remove(quantized)
 
 
-for name, make in (("operators", operators), ("networks", networks)):
-    cases.clear()
-    make()
-    if "vision/model" in cases:
-        (OUT / "vision.onnx").write_bytes(cases["vision/model"].tobytes())
-        (OUT / "external").mkdir(exist_ok=True)
-        (OUT / "external" / "vision.onnx.data").unlink(missing_ok=True)
-        onnx.save_model(
-            onnx.load_from_string(cases["vision/model"].tobytes()),
-            OUT / "external" / "vision.onnx",
-            save_as_external_data=True,
-            location="vision.onnx.data",
-            size_threshold=64,
-        )
-    np.savez_compressed(OUT / f"{name}.npz", **cases)
-    print(
-        name,
-        sum(key.endswith("/model") for key in cases),
-        "cases",
-        (OUT / f"{name}.npz").stat().st_size,
-        "bytes; PyTorch",
-        torch.__version__,
-        "onnx",
-        onnx.__version__,
-        "onnxruntime",
-        onnxruntime.__version__,
-    )
+operators()
+save("operators")
+networks()
+(OUT / "vision.onnx").write_bytes(cases["vision/model"].tobytes())
+(OUT / "external").mkdir(exist_ok=True)
+(OUT / "external" / "vision.onnx.data").unlink(missing_ok=True)
+onnx.save_model(
+    onnx.load_from_string(cases["vision/model"].tobytes()),
+    OUT / "external" / "vision.onnx",
+    save_as_external_data=True,
+    location="vision.onnx.data",
+    size_threshold=64,
+)
+save("networks")
