@@ -1,94 +1,382 @@
-// ONNX operators that quantize and dequantize.
-#include <algorithm>
+// ONNX operators that quantize and dequantize, and those that compute with integers: the latter become float operators
+// between dequantize and quantize nodes, which lowering joins to integer kernels.
+#include "io/onnx/quantized.h"
 
-#include "io/onnx/import.h"
+#include <algorithm>
+#include <cmath>
+
+#include "io/onnx/window.h"
 #include "op/targets.h"
 
 namespace qdq {
 namespace {
 
-// {quantize,dequantize}_per_{tensor,channel}
-void linear_quantization(OnnxCall& call, bool quantizes, DType dtype) {
-  if (call.integer("block_size", 0) != 0) call.refuse("quantizes in blocks, which qdq does not read");
-  const Tensor scales = call.wanted_constant(1);
-  const Tensor zero_points = call.has(2) ? call.wanted_constant(2) : Tensor::full(scales.sizes(), DType::kS32, 0);
-  if (scales.dim() > 1 || zero_points.numel() != scales.numel())
-    call.refuse("has scales and zero points of different or unknown shapes");
-  const Argument low = min_of(dtype), high = max_of(dtype);
-  if (scales.numel() == 1 && (scales.dim() == 0 || call.rank(0) != 1)) {
-    call.set(call.call_as_it_is(std::string(quantizes ? op::kQuantize : op::kDequantize),
-                                {call.tensor(0), scales.item(), zero_points.item_int(), low, high, dtype}));
-    return;
+Node* cast(OnnxCall& call, Node* node, DType dtype) {
+  return call.meta_of(node).dtype == dtype ? node : call.call("to.dtype", {node, dtype});
+}
+
+Node* zeros_like_scale(OnnxCall& call, size_t scale) {
+  Shape sizes;
+  for (const SymInt& size : call.meta(scale).sizes) {
+    if (!size.is_constant()) call.refuse("has scales of open size");
+    sizes.push_back(*size.constant());
   }
-  const std::string base = call.tensor(0)->name();
-  Node* scale = call.import().constant(scales.to(DType::kF32), base + "_scale", Attribute::Kind::kBuffer);
-  Node* zero_point =
-      call.import().constant(zero_points.to(DType::kS64), base + "_zero_point", Attribute::Kind::kBuffer);
-  call.set(call.call_as_it_is(
-      std::string(quantizes ? op::kQuantizeChannels : op::kDequantizeChannels),
-      {call.tensor(0), scale, zero_point, call.axis(call.integer("axis", 1), call.rank(0)), low, high, dtype}));
+  return call.import().constant(Tensor::empty(sizes, DType::kS64), "zero_point", Attribute::Kind::kBuffer);
+}
+
+// One number for the whole tensor.
+bool is_single(OnnxCall& call, const OnnxQParams& q, const Node* x) {
+  const SymShape& sizes = call.meta(q.scale).sizes;
+  return q.block == 0 && (sizes.empty() || (sizes.size() == 1 && sizes[0] == SymInt(1) &&
+                                            (call.meta_of(x).sizes.size() != 1 || !call.is_constant(q.scale))));
+}
+
+void check_scales(OnnxCall& call, const OnnxQParams& q) {
+  if (call.has(q.zero_point) && call.meta(q.zero_point).sizes.size() != call.rank(q.scale) &&
+      !(call.is_constant(q.zero_point) && call.constant(q.zero_point).numel() == 1))
+    call.refuse("has scales and zero points of different shapes");
+}
+
+// A scale or zero point in the shape that broadcasts against x, whose axis is divided in blocks if there are any.
+Node* along_axis(OnnxCall& call, Node* qparam, const OnnxQParams& q, int64_t axis, size_t rank) {
+  if (q.block > 0) return call.call("unsqueeze.default", {qparam, axis + 1});
+  if (call.meta_of(qparam).sizes.size() != 1) return qparam;
+  std::vector<int64_t> sizes(rank, 1);
+  sizes[static_cast<size_t>(axis)] = -1;
+  return call.call("reshape.default", {qparam, OnnxCall::list(sizes)});
+}
+
+// The axis as [blocks, block].
+Node* in_blocks(OnnxCall& call, Node* x, const OnnxQParams& q, int64_t axis) {
+  if (q.block == 0) return x;
+  const auto size = call.meta_of(x).sizes[static_cast<size_t>(axis)].constant();
+  if (!size || *size % q.block != 0)
+    call.refuse("quantizes in blocks of ", q.block, " along an axis that is no multiple of them");
+  return call.call("unflatten.int", {x, axis, OnnxCall::list(std::vector<int64_t>{*size / q.block, q.block})});
+}
+Node* without_blocks(OnnxCall& call, Node* x, const OnnxQParams& q, int64_t axis) {
+  return q.block == 0 ? x : call.call("flatten.using_ints", {x, axis, axis + 1});
+}
+
+int64_t axis_of(OnnxCall& call, const OnnxQParams& q, const Node* x) {
+  return call.meta_of(x).sizes.empty() ? 0 : call.axis(q.axis, call.meta_of(x).sizes.size());
+}
+
+// (x - zero_point) * scale, each element by itself.
+Node* dequantized_by_elements(OnnxCall& call, Node* x, const OnnxQParams& q) {
+  const int64_t axis = axis_of(call, q, x);
+  const size_t rank = call.meta_of(x).sizes.size();
+  Node* out = in_blocks(call, x, q, axis);
+  if (call.has(q.zero_point)) {
+    Node* zero_point = cast(call, along_axis(call, call.tensor(q.zero_point), q, axis, rank), DType::kS32);
+    out = call.call("sub.Tensor", {cast(call, out, DType::kS32), zero_point});
+  }
+  Node* scale = cast(call, along_axis(call, call.tensor(q.scale), q, axis, rank), DType::kF32);
+  out = call.call("mul.Tensor", {cast(call, out, DType::kF32), scale});
+  return without_blocks(call, out, q, axis);
+}
+
+// Scales and zero points as tensors for each channel.
+std::pair<Node*, Node*> channels(OnnxCall& call, const OnnxQParams& q, const std::string& base) {
+  const auto known = [&](size_t i, DType dtype, const char* name) {
+    const Tensor tensor = call.constant(i);
+    return tensor.defined() ? call.import().constant(tensor.to(dtype), base + name, Attribute::Kind::kBuffer)
+                            : cast(call, call.tensor(i), dtype);
+  };
+  Node* scale = known(q.scale, DType::kF32, "_scale");
+  if (call.has(q.zero_point)) return {scale, known(q.zero_point, DType::kS64, "_zero_point")};
+  return {scale, zeros_like_scale(call, q.scale)};
+}
+
+// The arguments of {quantize,dequantize}_per_{tensor,channel} behind the tensor, and its target among the three.
+Node* by_qparams(OnnxCall& call, Node* x, const OnnxQParams& q, DType dtype, int64_t low, int64_t high,
+                 std::string_view whole, std::string_view by_tensors, std::string_view by_channel) {
+  check_scales(call, q);
+  const bool is_known = call.is_constant(q.scale) && (!call.has(q.zero_point) || call.is_constant(q.zero_point));
+  if (is_single(call, q, x)) {
+    if (is_known)
+      return call.call_as_it_is(
+          std::string(whole),
+          {x, call.constant(q.scale).item(),
+           call.has(q.zero_point) ? call.constant(q.zero_point).item_int() : int64_t{0}, low, high, dtype});
+    const auto before_casts = [](Node* node) {
+      while (node->is(op::kToDtype) || node->is(op::kReshape)) node = node->arg(0).node();
+      return node->is(op::kGetItem) ? node : nullptr;
+    };
+    // Those that DynamicQuantizeLinear gave are taken as it gave them.
+    Node *scale = before_casts(call.tensor(q.scale)),
+         *zero_point = call.has(q.zero_point) ? before_casts(call.tensor(q.zero_point)) : nullptr;
+    if (!scale || !zero_point) {
+      scale = call.tensor(q.scale);
+      zero_point = call.has(q.zero_point) ? call.tensor(q.zero_point) : zeros_like_scale(call, q.scale);
+    }
+    return call.call_as_it_is(std::string(by_tensors), {x, scale, zero_point, low, high, dtype});
+  }
+  const auto [scale, zero_point] = channels(call, q, x->name());
+  return call.call_as_it_is(std::string(by_channel), {x, scale, zero_point, axis_of(call, q, x), low, high, dtype});
+}
+
+}  // namespace
+
+Node* dequantized(OnnxCall& call, Node* integers, const OnnxQParams& q) {
+  const DType dtype = call.meta_of(integers).dtype;
+  if (!is_integral(dtype)) call.refuse("dequantizes ", to_string(dtype), ", wanted integers");
+  const bool by_elements = dtype == DType::kS32 || dtype == DType::kS64 || q.block > 0 || call.rank(q.scale) > 1 ||
+                           (call.rank(q.scale) == 1 && call.meta_of(integers).sizes.empty());
+  Node* out = by_elements ? dequantized_by_elements(call, integers, q)
+                          : by_qparams(call, integers, q, dtype, min_of(dtype), max_of(dtype), op::kDequantize,
+                                       op::kDequantizeByTensors, op::kDequantizeChannels);
+  return cast(call, out, call.meta(q.scale).dtype);
+}
+
+Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& q, DType dtype, int64_t low, int64_t high) {
+  floats = is_floating(call.meta_of(floats).dtype) && call.meta_of(floats).dtype != DType::kF64
+               ? floats
+               : cast(call, floats, DType::kF32);
+  if (q.block == 0 && call.rank(q.scale) <= 1)
+    return by_qparams(call, floats, q, dtype, low, high, op::kQuantize, op::kQuantizeByTensors, op::kQuantizeChannels);
+  const int64_t axis = axis_of(call, q, floats);
+  const size_t rank = call.meta_of(floats).sizes.size();
+  Node* out = cast(call, in_blocks(call, floats, q, axis), DType::kF32);
+  Node* scale = cast(call, along_axis(call, call.tensor(q.scale), q, axis, rank), DType::kF32);
+  out = call.call("round.default", {call.call("div.Tensor", {out, scale})});
+  if (call.has(q.zero_point))
+    out = call.call("add.Tensor",
+                    {out, cast(call, along_axis(call, call.tensor(q.zero_point), q, axis, rank), DType::kF32)});
+  out = call.call("clamp.default", {out, low, high});
+  return without_blocks(call, cast(call, out, dtype), q, axis);
+}
+
+Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& q) {
+  const DType dtype = call.has(q.zero_point) ? call.meta(q.zero_point).dtype : DType::kU8;
+  return quantized(call, floats, q, dtype, min_of(dtype), max_of(dtype));
+}
+
+namespace {
+
+// The uint8 tensor, its scale and its zero point.
+std::vector<Node*> quantized_by_range(OnnxCall& call, Node* floats) {
+  Node* both =
+      call.call_as_it_is(std::string(op::kChooseQParams), {floats, 0, 255, 1.1920928955078125e-07, DType::kU8});
+  Node *scale = item(call, both, 0), *zero_point = item(call, both, 1);
+  return {call.call_as_it_is(std::string(op::kQuantizeByTensors), {floats, scale, zero_point, 0, 255, DType::kU8}),
+          scale, zero_point};
+}
+
+}  // namespace
+
+Node* dynamically_quantized(OnnxCall& call, Node* floats) {
+  const std::vector<Node*> q = quantized_by_range(call, floats);
+  return call.call_as_it_is(std::string(op::kDequantizeByTensors), {q[0], q[1], q[2], 0, 255, DType::kU8});
+}
+
+namespace {
+
+OnnxQParams given_qparams(OnnxCall& call) {
+  // Once a number for the whole tensor, later of an axis.
+  return {1, 2, call.integer("axis", 1), call.integer("block_size", 0)};
 }
 
 void quantize_linear(OnnxCall& call) {
-  DType dtype = DType::kU8;
-  if (call.has(2)) dtype = call.meta(2).dtype;
-  else if (const int64_t wanted = call.integer("output_dtype", 2); wanted == 3) dtype = DType::kS8;
-  else if (wanted != 2 && wanted != 0) call.refuse("has the output data type ", wanted, ", wanted int8 or uint8");
-  linear_quantization(call, true, dtype);
+  if (call.integer("block_size", 0) < 0) call.refuse("has blocks of ", call.integer("block_size", 0));
+  OnnxQParams q = given_qparams(call);
+  if (call.has(2)) return call.set(quantized(call, call.tensor(0), q));
+  // TensorProto's numbers of uint4 and int4, which stand in bytes here.
+  constexpr int64_t kU4 = 21, kS4 = 22;
+  const int64_t wanted = call.integer("output_dtype", 0);
+  if (wanted == kU4) return call.set(quantized(call, call.tensor(0), q, DType::kU8, 0, 15));
+  if (wanted == kS4) return call.set(quantized(call, call.tensor(0), q, DType::kS8, -8, 7));
+  const auto dtype = wanted == 0 ? DType::kU8 : format::onnx_dtype(wanted);
+  if (!dtype || !is_integral(*dtype) || size_of(*dtype) > 2)
+    call.refuse("has the output data type ", wanted, ", wanted an integer of 4, 8 or 16 bits");
+  call.set(quantized(call, call.tensor(0), q, *dtype, min_of(*dtype), max_of(*dtype)));
 }
 
 void dequantize_linear(OnnxCall& call) {
-  const DType dtype = call.meta(0).dtype;
-  const Tensor integers = call.constant(0);
-  if (dtype != DType::kS32 && !call.is_constant(1)) {
-    // By the scale and zero point that DynamicQuantizeLinear gave.
-    const auto before_casts = [](Node* node) {
-      while (node->is(op::kToDtype) || node->is(op::kReshape)) node = node->arg(0).node();
-      return node;
-    };
-    Node *scale = before_casts(call.tensor(1)), *zero_point = call.has(2) ? before_casts(call.tensor(2)) : nullptr;
-    if (!zero_point || !scale->is(op::kGetItem) || !zero_point->is(op::kGetItem))
-      call.refuse("has a scale that is computed");
-    return call.set(call.call_as_it_is(std::string(op::kDequantizeByTensors),
-                                       {call.tensor(0), scale, zero_point, min_of(dtype), max_of(dtype), dtype}));
+  if (call.integer("block_size", 0) < 0) call.refuse("has blocks of ", call.integer("block_size", 0));
+  Node* out = dequantized(call, call.tensor(0), given_qparams(call));
+  if (const int64_t wanted = call.integer("output_dtype", 0); wanted != 0) {
+    const auto dtype = format::onnx_dtype(wanted);
+    if (!dtype || !is_floating(*dtype)) call.refuse("has the output data type ", wanted, ", wanted a float");
+    out = cast(call, out, *dtype);
   }
-  if (dtype != DType::kS32) return linear_quantization(call, false, dtype);
-  // A bias: PT2E keeps it in float.
-  if (!integers.defined()) call.refuse("dequantizes int32 values that are computed, which qdq does not read");
-  const Tensor scales = call.wanted_constant(1);
-  Tensor bias = integers.to(DType::kF32).clone();
-  const Tensor factors = scales.to(DType::kF32).contiguous();
-  const bool is_zero = !call.has(2) || [&] {
-    const Tensor zeros = call.wanted_constant(2).to(DType::kS64).contiguous();
-    return std::all_of(zeros.data<int64_t>(), zeros.data<int64_t>() + zeros.numel(), [](int64_t z) { return z == 0; });
-  }();
-  if (bias.dim() > 1 || (factors.numel() != 1 && factors.numel() != bias.numel()) || !is_zero)
-    call.refuse("dequantizes int32 with a zero point or along an axis of several, which qdq does not read");
-  for (int64_t i = 0; i < bias.numel(); ++i)
-    bias.data<float>()[i] *= factors.data<float>()[factors.numel() == 1 ? 0 : i];
-  call.set(std::move(bias));
+  // A bias that is known becomes a float one, as PT2E keeps it.
+  if (call.import().is_constant(out)) return call.set(call.import().constant_of(out));
+  call.set(out);
 }
 
 void dynamic_quantize_linear(OnnxCall& call) {
-  Node* both =
-      call.call_as_it_is(std::string(op::kChooseQParams), {call.tensor(0), 0, 255, 1.1920928955078125e-07, DType::kU8});
-  Node* scale = call.call_as_it_is(std::string(op::kGetItem), {both, 0});
-  Node* zero_point = call.call_as_it_is(std::string(op::kGetItem), {both, 1});
-  call.set(
-      call.call_as_it_is(std::string(op::kQuantizeByTensors), {call.tensor(0), scale, zero_point, 0, 255, DType::kU8}));
+  const std::vector<Node*> q = quantized_by_range(call, call.tensor(0));
+  call.set(q[0]);
   // ONNX gives them as a float and a byte, without axes.
-  const std::pair<Node*, DType> others[] = {{scale, DType::kF32}, {zero_point, DType::kU8}};
-  for (size_t i = 0; i < 2; ++i) {
-    if (!call.has_output(i + 1)) continue;
-    Node* scalar = call.call("reshape.default", {Argument(others[i].first), Argument(Argument::List{})});
-    call.set(call.call("to.dtype", {scalar, others[i].second}), i + 1);
+  const DType dtypes[] = {DType::kF32, DType::kU8};
+  for (size_t i = 1; i < 3; ++i)
+    if (call.has_output(i))
+      call.set(cast(call, call.call("reshape.default", {Argument(q[i]), Argument(Argument::List{})}), dtypes[i - 1]),
+               i);
+}
+
+// What is added to sums of products of integers, in units of both scales.
+Node* float_bias(OnnxCall& call, size_t bias, size_t scale, size_t weight_scale, double factor = 1) {
+  Node* product = call.call("mul.Tensor", {call.tensor(scale), call.tensor(weight_scale)});
+  if (factor != 1) product = call.call("mul.Tensor", {product, factor});
+  if (call.meta_of(product).sizes.size() > 1) call.refuse("has scales of several axes");
+  return call.call("mul.Tensor", {cast(call, call.tensor(bias), DType::kF32), product});
+}
+
+void qlinear_conv(OnnxCall& call) {
+  if (call.integer("channels_last", 0) != 0) call.refuse("has its channels last");
+  Node *input = dequantized(call, call.tensor(0), {1, 2}), *weight = dequantized(call, call.tensor(3), {4, 5});
+  const Argument bias = call.has(8) ? Argument(float_bias(call, 8, 1, 4)) : Argument();
+  call.set(quantized(call, convolution(call, input, weight, bias), {6, 7}));
+}
+
+void qlinear_matmul(OnnxCall& call) {
+  Node *a = dequantized(call, call.tensor(0), {1, 2, -2}), *b = dequantized(call, call.tensor(3), {4, 5, -1});
+  call.set(quantized(call, matrix_product(call, a, b), {6, 7}));
+}
+
+void qgemm(OnnxCall& call) {
+  Node *a = dequantized(call, call.tensor(0), {1, 2}),
+       *b = dequantized(call, call.tensor(3), {4, 5, call.integer("transB", 0) ? 0 : 1});
+  if (call.integer("transA", 0)) a = call.call("t.default", {a});
+  if (call.integer("transB", 0)) b = transposed(call, b);
+  const double alpha = call.real("alpha", 1);
+  Node* bias = call.has(6) ? float_bias(call, 6, 1, 4, alpha) : nullptr;
+  const bool is_row =
+      bias && call.meta_of(bias).sizes.size() == 1 && call.meta_of(bias).sizes[0] == call.meta_of(b).sizes[1];
+  Node* out = matrix_product(call, a, b, alpha == 1 && is_row ? Argument(bias) : Argument());
+  if (alpha != 1) out = call.call("mul.Tensor", {out, alpha});
+  if (bias && (alpha != 1 || !is_row)) out = call.call("add.Tensor", {out, bias});
+  call.set(call.has(7) ? quantized(call, out, {7, 8}) : out);
+}
+
+// An operator with the inputs a, scale, zero point, b, scale, zero point, and those of the output.
+void qlinear_binary(OnnxCall& call) {
+  Node *a = dequantized(call, call.tensor(0), {1, 2}), *b = dequantized(call, call.tensor(3), {4, 5});
+  call.set(quantized(call, call.call(call.op().aten, {a, b}), {6, 7}));
+}
+
+// An operator with the inputs x, scale, zero point, and those of the output.
+void set_like_input(OnnxCall& call, Node* result) { call.set(quantized(call, result, {3, 4})); }
+Node* float_input(OnnxCall& call) { return dequantized(call, call.tensor(0), {1, 2}); }
+
+void qlinear_sigmoid(OnnxCall& call) { set_like_input(call, call.call("sigmoid.default", {float_input(call)})); }
+
+void qlinear_leaky_relu(OnnxCall& call) {
+  set_like_input(call, call.call("leaky_relu.default", {float_input(call), call.real("alpha", 0.01)}));
+}
+
+void qlinear_softmax(OnnxCall& call) {
+  Node* input = float_input(call);
+  const int64_t axis = call.axis(call.integer("axis", -1), call.rank(0));
+  if (call.integer("opset", 13) >= 13) return set_like_input(call, call.call("softmax.int", {input, axis}));
+  // Older ones go over all axes from this one on.
+  Node* rows = call.call("flatten.using_ints", {input, axis});
+  set_like_input(call, call.call("reshape_as.default", {call.call("softmax.int", {rows, axis}), input}));
+}
+
+// Channels in the second axis, while `channels_last` says that they are in the last one.
+Node* channels_first(OnnxCall& call, Node* x) {
+  if (call.integer("channels_last", 0) == 0) return x;
+  return call.call("movedim.int", {x, -1, 1});
+}
+Node* channels_as_given(OnnxCall& call, Node* x) {
+  if (call.integer("channels_last", 0) == 0) return x;
+  return call.call("movedim.int", {x, 1, -1});
+}
+
+void qlinear_average_pool(OnnxCall& call) {
+  set_like_input(call, channels_as_given(call, average_pool(call, channels_first(call, float_input(call)))));
+}
+
+void qlinear_global_average_pool(OnnxCall& call) {
+  Node* input = channels_first(call, float_input(call));
+  const size_t axes = call.rank(0) - 2;
+  if (call.rank(0) < 3 || axes > 3) call.refuse("has an input of ", call.rank(0), " axes, wanted 3 to 5");
+  set_like_input(call, channels_as_given(call, call.call(with_axes("adaptive_avg_pool", axes),
+                                                         {input, OnnxCall::list(std::vector<int64_t>(axes, 1))})));
+}
+
+void qlinear_concat(OnnxCall& call) {
+  Argument::List all;
+  for (size_t i = 2; i + 2 < call.num_inputs(); i += 3)
+    all.emplace_back(dequantized(call, call.tensor(i), {i + 1, i + 2}));
+  if (all.empty()) call.refuse("has no input");
+  const int64_t axis = call.axis(call.integer("axis", 0), call.rank(2));
+  call.set(quantized(call, call.call("cat.default", {Argument(std::move(all)), axis}), {0, 1}));
+}
+
+void qlinear_where(OnnxCall& call) {
+  Node *a = dequantized(call, call.tensor(1), {2, 3}), *b = dequantized(call, call.tensor(4), {5, 6});
+  call.set(quantized(call, call.call("where.self", {call.tensor(0), a, b}), {7, 8}));
+}
+
+void qlinear_reduce_mean(OnnxCall& call) {
+  std::vector<int64_t> axes = call.integers("axes", {});
+  if (axes.empty())
+    for (size_t i = 0; i < call.rank(0); ++i) axes.push_back(static_cast<int64_t>(i));
+  set_like_input(call,
+                 call.call("mean.dim", {float_input(call), OnnxCall::list(axes), call.integer("keepdims", 1) != 0}));
+}
+
+// Integers less their zero points, which may be one for each row (of an axis), as int32.
+Node* shifted(OnnxCall& call, size_t i, size_t zero_point, int64_t axis) {
+  Node* out = cast(call, call.tensor(i), DType::kS32);
+  if (!call.has(zero_point)) return out;
+  Node* zero = cast(call, call.tensor(zero_point), DType::kS32);
+  if (call.meta_of(zero).sizes.size() == 1 && !(call.meta_of(zero).sizes[0] == SymInt(1))) {
+    std::vector<int64_t> sizes(call.rank(i), 1);
+    sizes[static_cast<size_t>(call.axis(axis, call.rank(i)))] = -1;
+    zero = call.call("reshape.default", {zero, OnnxCall::list(sizes)});
+  } else if (call.meta_of(zero).sizes.size() == 1) {
+    zero = call.call("reshape.default", {Argument(zero), Argument(Argument::List{})});
   }
+  return call.call("sub.Tensor", {out, zero});
+}
+
+void matmul_integer(OnnxCall& call) {
+  call.set(call.call("matmul.default", {shifted(call, 0, 2, -2), shifted(call, 1, 3, -1)}));
+}
+
+void conv_integer(OnnxCall& call) {
+  call.set(convolution(call, shifted(call, 0, 2, 1), shifted(call, 1, 3, 0), Argument()));
+}
+
+void matmul_integer_to_float(OnnxCall& call) {
+  Node *a = dequantized(call, call.tensor(0), {2, 4, -2}), *b = dequantized(call, call.tensor(1), {3, 5, -1});
+  call.set(matrix_product(call, a, b, call.optional_tensor(6)));
+}
+
+void dynamic_quantize_matmul(OnnxCall& call) {
+  Node* b = dequantized(call, call.tensor(1), {2, 3, -1});
+  call.set(matrix_product(call, dynamically_quantized(call, call.tensor(0)), b, call.optional_tensor(4)));
 }
 
 constexpr OnnxOperator kOperators[] = {
+    {"ConvInteger", conv_integer, nullptr},
     {"DequantizeLinear", dequantize_linear, nullptr},
     {"DynamicQuantizeLinear", dynamic_quantize_linear, nullptr},
+    {"MatMulInteger", matmul_integer, nullptr},
+    {"QLinearConv", qlinear_conv, nullptr},
+    {"QLinearMatMul", qlinear_matmul, nullptr},
     {"QuantizeLinear", quantize_linear, nullptr},
+    {"com.microsoft.DequantizeLinear", dequantize_linear, nullptr},
+    {"com.microsoft.DynamicQuantizeMatMul", dynamic_quantize_matmul, nullptr},
+    {"com.microsoft.MatMulIntegerToFloat", matmul_integer_to_float, nullptr},
+    {"com.microsoft.QGemm", qgemm, nullptr},
+    {"com.microsoft.QLinearAdd", qlinear_binary, "add.Tensor"},
+    {"com.microsoft.QLinearAveragePool", qlinear_average_pool, nullptr},
+    {"com.microsoft.QLinearConcat", qlinear_concat, nullptr},
+    {"com.microsoft.QLinearConv", qlinear_conv, nullptr},
+    {"com.microsoft.QLinearGlobalAveragePool", qlinear_global_average_pool, nullptr},
+    {"com.microsoft.QLinearLeakyRelu", qlinear_leaky_relu, nullptr},
+    {"com.microsoft.QLinearMul", qlinear_binary, "mul.Tensor"},
+    {"com.microsoft.QLinearReduceMean", qlinear_reduce_mean, nullptr},
+    {"com.microsoft.QLinearSigmoid", qlinear_sigmoid, nullptr},
+    {"com.microsoft.QLinearSoftmax", qlinear_softmax, nullptr},
+    {"com.microsoft.QLinearWhere", qlinear_where, nullptr},
+    {"com.microsoft.QuantizeLinear", quantize_linear, nullptr},
 };
 
 }  // namespace

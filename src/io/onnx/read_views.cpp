@@ -227,11 +227,6 @@ void range(OnnxCall& call) {
   call.set(call.call("arange.start_step", args, "dtype", DType::kS64));
 }
 
-void depth_to_space(OnnxCall& call) {
-  if (call.text("mode", "DCR") != "CRD") call.refuse("has the mode DCR, wanted CRD, which PyTorch's pixel_shuffle is");
-  call.set(call.call("pixel_shuffle.default", {call.tensor(0), call.integer("blocksize", 1)}));
-}
-
 void trilu(OnnxCall& call) {
   const int64_t diagonal = call.has(1) ? call.whole_number(1) : 0;
   call.set(call.call(call.integer("upper", 1) ? "triu.default" : "tril.default", {call.tensor(0), diagonal}));
@@ -250,7 +245,6 @@ constexpr OnnxOperator kOperators[] = {
     {"Concat", concat_values, nullptr},
     {"Constant", constant, nullptr},
     {"ConstantOfShape", constant_of_shape, nullptr},
-    {"DepthToSpace", depth_to_space, nullptr},
     {"Expand", expand, nullptr},
     {"Flatten", flatten, nullptr},
     {"Gather", gather, nullptr},

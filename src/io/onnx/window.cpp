@@ -4,16 +4,99 @@
 
 namespace qdq {
 
-bool is_symmetric(const OnnxWindow& window) { return window.begin == window.end; }
-
-bool is_padded(const OnnxWindow& window) {
-  const auto any = [](const std::vector<int64_t>& pads) {
-    return std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
-  };
-  return any(window.begin) || any(window.end);
+int64_t OnnxWindow::taps() const {
+  int64_t out = 1;
+  for (const int64_t size : kernel) out *= size;
+  return out;
 }
 
-OnnxWindow window_of(OnnxCall& call, const std::vector<int64_t>& kernel) {
+bool OnnxWindow::is_symmetric() const {
+  for (size_t i = 0; i < axes(); ++i)
+    if (!begin[i].is_constant() || !(begin[i] == end[i]) || *begin[i].constant() < 0) return false;
+  return true;
+}
+
+bool OnnxWindow::is_padded() const {
+  const auto any = [](const std::vector<SymInt>& pads) {
+    return std::any_of(pads.begin(), pads.end(), [](const SymInt& pad) { return !(pad == SymInt(0)); });
+  };
+  return any(begin) || any(end);
+}
+
+std::vector<int64_t> OnnxWindow::padding() const {
+  std::vector<int64_t> out;
+  for (const SymInt& pad : begin) out.push_back(*pad.constant());
+  return out;
+}
+
+SymInt sum_of(OnnxCall& call, const SymInt& a, const SymInt& b) {
+  const SymInt out = a + b;
+  call.import().know_size(out, "operator.add", a, b);
+  return out;
+}
+SymInt difference_of(OnnxCall& call, const SymInt& a, const SymInt& b) {
+  const SymInt out = a - b;
+  call.import().know_size(out, "operator.sub", a, b);
+  return out;
+}
+SymInt product_of(OnnxCall& call, const SymInt& a, const SymInt& b) {
+  const SymInt out = a * b;
+  call.import().know_size(out, "operator.mul", a, b);
+  return out;
+}
+SymInt quotient_of(OnnxCall& call, const SymInt& a, int64_t b) {
+  const SymInt out = a.floor_div(SymInt(b));
+  call.import().know_size(out, "operator.floordiv", a, SymInt(b));
+  return out;
+}
+
+SymInt size_of_axis(OnnxCall& call, Node* node, size_t axis) {
+  const SymInt size = call.meta_of(node).sizes[axis];
+  call.import().know_size(size, node, static_cast<int64_t>(axis));
+  return size;
+}
+
+std::vector<SymInt> sizes_of(OnnxCall& call, Node* node) {
+  std::vector<SymInt> out;
+  for (size_t i = 0; i < call.meta_of(node).sizes.size(); ++i) out.push_back(size_of_axis(call, node, i));
+  return out;
+}
+
+Node* item(OnnxCall& call, Node* list, int64_t i) { return call.call("operator.getitem", {list, i}); }
+
+Node* float_constant(OnnxCall& call, const std::string& name, const Shape& sizes, const std::vector<float>& values) {
+  return call.import().constant(Tensor::of<float>(sizes, std::span<const float>(values)), name);
+}
+
+namespace {
+
+// auto_pad SAME: as many outputs as strides begin within the input.
+void pad_to_same(OnnxCall& call, Node* input, OnnxWindow& out, bool upper) {
+  for (size_t i = 0; i < out.axes(); ++i) {
+    const int64_t reach = out.reach(i), stride = out.strides[i];
+    const SymInt size = size_of_axis(call, input, i + 2);
+    SymInt total = reach - stride;
+    if (reach == 1) {
+      total = 0;
+    } else if (const auto known = size.constant()) {
+      const int64_t rest = *known % stride == 0 ? stride : *known % stride;
+      total = std::max<int64_t>(0, reach - rest);
+    } else if (stride > 1) {
+      if (reach < stride) call.refuse("pads automatically along an axis whose size is open");
+      // What the last stride lacks of a whole one, beside what the window reaches further.
+      const SymInt strides = quotient_of(call, sum_of(call, size, SymInt(stride - 1)), stride);
+      const SymInt lack = difference_of(call, product_of(call, strides, SymInt(stride)), size);
+      total = sum_of(call, lack, SymInt(reach - stride));
+    }
+    const SymInt half = quotient_of(call, total, 2), other = difference_of(call, total, half);
+    out.begin[i] = upper ? half : other;
+    out.end[i] = upper ? other : half;
+  }
+}
+
+}  // namespace
+
+OnnxWindow window_of(OnnxCall& call, Node* input, const std::vector<int64_t>& kernel) {
   const size_t axes = kernel.size();
   if (axes < 1 || axes > 3) call.refuse("has a window of ", axes, " axes, wanted 1 to 3");
   OnnxWindow out;
@@ -22,49 +105,42 @@ OnnxWindow window_of(OnnxCall& call, const std::vector<int64_t>& kernel) {
   out.dilations = call.integers("dilations", std::vector<int64_t>(axes, 1));
   const std::vector<int64_t> pads = call.integers("pads", std::vector<int64_t>(2 * axes, 0));
   const std::string automatic = call.text("auto_pad", "NOTSET");
-  if (call.rank(0) != axes + 2 || out.strides.size() != axes || out.dilations.size() != axes || pads.size() != 2 * axes)
+  if (call.meta_of(input).sizes.size() != axes + 2 || out.strides.size() != axes || out.dilations.size() != axes ||
+      pads.size() != 2 * axes)
     call.refuse("has a window of ", axes, " axes, but strides, dilations, pads or an input of another number");
   for (size_t i = 0; i < axes; ++i)
     for (const int64_t each : {out.strides[i], out.dilations[i], kernel[i]})
       if (each < 1 || each > INT32_MAX)
         call.refuse("has the stride, dilation or window ", each, ", wanted 1 to ", INT32_MAX);
+  for (const int64_t pad : pads)
+    if (pad < -INT32_MAX || pad > INT32_MAX) call.refuse("has the padding ", pad);
   out.begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes));
   out.end.assign(pads.begin() + static_cast<std::ptrdiff_t>(axes), pads.end());
-  if (automatic == "VALID") {
-    out.begin.assign(axes, 0);
-    out.end = out.begin;
-  } else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-    for (size_t i = 0; i < axes; ++i) {
-      const int64_t reach = (kernel[i] - 1) * out.dilations[i];
-      int64_t rest = out.strides[i];
-      if (rest > 1) {
-        const auto size = call.meta(0).sizes[i + 2].constant();
-        if (!size) call.refuse("pads automatically along an axis whose size is open; export it with a fixed size");
-        rest = *size % out.strides[i] == 0 ? out.strides[i] : *size % out.strides[i];
-      }
-      const int64_t total = std::max<int64_t>(0, reach + 1 - rest);
-      out.begin[i] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
-      out.end[i] = total - out.begin[i];
-    }
-  } else if (automatic != "NOTSET") {
+  if (automatic == "NOTSET" || automatic.empty()) return out;
+  if (automatic != "VALID" && automatic != "SAME_UPPER" && automatic != "SAME_LOWER")
     call.refuse("has auto_pad ", automatic, ", wanted NOTSET, VALID, SAME_UPPER or SAME_LOWER");
-  }
+  out.begin.assign(axes, 0);
+  out.end = out.begin;
+  if (automatic != "VALID") pad_to_same(call, input, out, automatic == "SAME_UPPER");
   return out;
 }
 
-Node* padded_input(OnnxCall& call, OnnxWindow& window, double value) {
-  Node* input = call.tensor(0);
-  if (is_symmetric(window)) return input;
-  Argument::List pads;
-  for (size_t i = window.begin.size(); i-- > 0;) {
-    pads.emplace_back(window.begin[i]);
-    pads.emplace_back(window.end[i]);
+Node* padded(OnnxCall& call, Node* input, OnnxWindow& window, double value) {
+  if (!window.is_padded()) return input;
+  std::vector<SymInt> pads;
+  for (size_t i = window.axes(); i-- > 0;) {
+    pads.push_back(window.begin[i]);
+    pads.push_back(window.end[i]);
   }
-  window.begin.assign(window.begin.size(), 0);
+  window.begin.assign(window.axes(), 0);
   window.end = window.begin;
-  std::vector<Argument> args = {input, Argument(std::move(pads))};
+  std::vector<Argument> args = {input, call.list(pads)};
   if (value != 0) return call.call("pad.default", {args, "constant", value});
   return call.call("pad.default", args);
+}
+
+Node* padded_where_uneven(OnnxCall& call, Node* input, OnnxWindow& window, double value) {
+  return window.is_symmetric() ? input : padded(call, input, window, value);
 }
 
 std::string with_axes(const char* name, size_t axes, const char* overload) {

@@ -1,0 +1,405 @@
+// Resize and Upsample. What PyTorch's upsampling computes exactly becomes that; else each axis is resized by itself: by
+// chosen indices, or by a product with a matrix of weights.
+#include <algorithm>
+#include <cmath>
+
+#include "io/onnx/import.h"
+#include "io/onnx/window.h"
+
+namespace qdq {
+namespace {
+
+// How positions of the output become positions of the input, and how elements around a position are chosen.
+struct Resizing {
+  std::string mode, place, nearest;
+  double cubic_a = -0.75, extrapolation = 0;
+  bool excludes_outside = false, antialias = false;
+};
+
+// One axis.
+struct ResizedAxis {
+  size_t axis = 0;
+  SymInt in, out;
+  std::optional<double> scale;  // as the node tells it; else out / in
+  float begin = 0, end = 1;     // of the part that tf_crop_and_resize takes
+};
+
+Resizing resizing_of(OnnxCall& call) {
+  Resizing out;
+  out.mode = call.text("mode", "nearest");
+  const bool is_old = call.opset() < 11;
+  out.place = is_old ? "asymmetric" : call.text("coordinate_transformation_mode", "half_pixel");
+  // Upsample and the first Resize: down, and in Resize up where it makes images smaller.
+  out.nearest =
+      is_old ? (call.op().name == "Upsample" ? "floor" : "simple") : call.text("nearest_mode", "round_prefer_floor");
+  out.cubic_a = call.real("cubic_coeff_a", -0.75);
+  out.extrapolation = call.real("extrapolation_value", 0);
+  out.excludes_outside = call.integer("exclude_outside", 0) != 0;
+  out.antialias = call.integer("antialias", 0) != 0;
+  if (out.mode != "nearest" && out.mode != "linear" && out.mode != "bilinear" && out.mode != "cubic")
+    call.refuse("has the mode ", out.mode, ", wanted nearest, linear or cubic");
+  if (out.mode == "bilinear") out.mode = "linear";
+  static constexpr std::string_view kPlaces[] = {"half_pixel",        "half_pixel_symmetric", "pytorch_half_pixel",
+                                                 "align_corners",     "asymmetric",           "tf_half_pixel_for_nn",
+                                                 "tf_crop_and_resize"};
+  if (std::find(std::begin(kPlaces), std::end(kPlaces), out.place) == std::end(kPlaces))
+    call.refuse("has the coordinate_transformation_mode ", out.place);
+  static constexpr std::string_view kNearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"};
+  if (std::find(std::begin(kNearest), std::end(kNearest), out.nearest) == std::end(kNearest))
+    call.refuse("has the nearest_mode ", out.nearest);
+  return out;
+}
+
+// The size that a scale makes of an axis.
+SymInt scaled(OnnxCall& call, const SymInt& size, double scale) {
+  if (!(scale > 0) || scale > 1e6) call.refuse("has the scale ", scale);
+  if (const auto known = size.constant())
+    return static_cast<int64_t>(std::floor(static_cast<float>(*known) * static_cast<float>(scale)));
+  if (scale == std::floor(scale)) return product_of(call, size, SymInt(static_cast<int64_t>(scale)));
+  const double divisor = std::round(1 / scale);
+  if (static_cast<float>(1 / divisor) == static_cast<float>(scale))
+    return quotient_of(call, size, static_cast<int64_t>(divisor));
+  call.refuse("scales an axis of open size by ", scale);
+}
+
+// The axes that are resized; those whose size and scale stay are left out.
+std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
+  Node* input = call.tensor(0);
+  const size_t rank = call.rank(0);
+  // X, scales; later X, roi, scales, sizes; at first the scales were an attribute.
+  const bool is_old = call.opset() < 11;
+  const size_t scales_at = is_old ? 1 : 2, sizes_at = 3;
+  std::vector<int64_t> axes = call.integers("axes", {});
+  if (axes.empty())
+    for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
+  for (int64_t& axis : axes) axis = call.axis(axis, rank);
+  std::vector<double> scales;
+  if (const auto* given = call.attribute("scales")) {
+    scales.assign(given->floats.begin(), given->floats.end());
+  } else if (call.has(scales_at) && !(call.is_constant(scales_at) && call.constant(scales_at).numel() == 0)) {
+    const Tensor known = call.wanted_constant(scales_at).to(DType::kF64).contiguous();
+    scales.assign(known.data<double>(), known.data<double>() + known.numel());
+  }
+  std::vector<SymInt> sizes;
+  if (scales.empty() && !is_old && call.has(sizes_at)) sizes = call.sizes(sizes_at);
+  if ((scales.empty() ? sizes.size() : scales.size()) != axes.size())
+    call.refuse("has ", scales.empty() ? sizes.size() : scales.size(), " sizes or scales for ", axes.size(), " axes");
+  std::vector<float> part;
+  if (how.place == "tf_crop_and_resize") {
+    const Tensor roi = call.wanted_constant(1).to(DType::kF32).contiguous();
+    part.assign(roi.data<float>(), roi.data<float>() + roi.numel());
+    if (part.size() != 2 * axes.size())
+      call.refuse("has a roi of ", part.size(), " numbers for ", axes.size(), " axes");
+  }
+  const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
+  if (!sizes.empty() && policy != "stretch") {
+    // One scale for all: the smallest or the largest.
+    if (policy != "not_larger" && policy != "not_smaller") call.refuse("has the keep_aspect_ratio_policy ", policy);
+    std::optional<double> one;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const auto in = call.meta(0).sizes[static_cast<size_t>(axes[i])].constant(), out = sizes[i].constant();
+      if (!in || !out || *in < 1) call.refuse("keeps the aspect ratio of open sizes");
+      const double scale = static_cast<double>(*out) / static_cast<double>(*in);
+      one = !one ? scale : policy == "not_larger" ? std::min(*one, scale) : std::max(*one, scale);
+    }
+    scales.assign(axes.size(), *one);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const auto in = call.meta(0).sizes[static_cast<size_t>(axes[i])].constant();
+      sizes[i] = static_cast<int64_t>(std::floor(*one * static_cast<double>(*in) + 0.5));
+    }
+  }
+  std::vector<ResizedAxis> out;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ResizedAxis axis;
+    axis.axis = static_cast<size_t>(axes[i]);
+    axis.in = size_of_axis(call, input, axis.axis);
+    if (!scales.empty()) axis.scale = scales[i];
+    axis.out = sizes.empty() ? scaled(call, axis.in, scales[i]) : sizes[i];
+    if (!part.empty()) {
+      axis.begin = part[i];
+      axis.end = part[i + axes.size()];
+    }
+    const bool stays = axis.in == axis.out && (!axis.scale || *axis.scale == 1) && part.empty();
+    constexpr int64_t kMost = 1 << 24;
+    for (const SymInt& size : {axis.in, axis.out})
+      if (size.is_constant() && (*size.constant() < 1 || *size.constant() > kMost))
+        call.refuse("resizes ", axis.in.to_string(), " elements to ", axis.out.to_string());
+    if (!stays) out.push_back(axis);
+  }
+  return out;
+}
+
+float scale_of(const ResizedAxis& axis) {
+  return axis.scale ? static_cast<float>(*axis.scale)
+                    : static_cast<float>(*axis.out.constant()) / static_cast<float>(*axis.in.constant());
+}
+
+// The position in the input of an element of the output, in f32 as ONNX Runtime computes it.
+float position_of(const Resizing& how, const ResizedAxis& axis, int64_t at) {
+  const float scale = scale_of(axis), x = static_cast<float>(at), in = static_cast<float>(*axis.in.constant()),
+              out = static_cast<float>(*axis.out.constant());
+  if (how.place == "asymmetric") return x / scale;
+  if (how.place == "pytorch_half_pixel") return out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
+  if (how.place == "tf_half_pixel_for_nn") return (x + 0.5f) / scale;
+  if (how.place == "align_corners") return out > 1 ? x * (in - 1) / (out - 1) : 0;
+  if (how.place == "tf_crop_and_resize")
+    return out > 1 ? axis.begin * (in - 1) + x * (axis.end - axis.begin) * (in - 1) / (out - 1)
+                   : 0.5f * (axis.begin + axis.end) * (in - 1);
+  if (how.place == "half_pixel_symmetric") {
+    const float wanted = scale * in, offset = in / 2 * (1 - out / wanted);
+    return offset + (x + 0.5f) / scale - 0.5f;
+  }
+  return (x + 0.5f) / scale - 0.5f;
+}
+
+int64_t nearest_of(const Resizing& how, const ResizedAxis& axis, float position) {
+  float place = 0;
+  if (how.nearest == "floor") place = std::floor(position);
+  else if (how.nearest == "ceil") place = std::ceil(position);
+  else if (how.nearest == "simple") place = scale_of(axis) < 1 ? std::ceil(position) : std::trunc(position);
+  else if (how.nearest == "round_prefer_ceil") place = std::floor(position + 0.5f);
+  else place = std::ceil(position - 0.5f);
+  return static_cast<int64_t>(std::clamp(place, 0.0f, static_cast<float>(*axis.in.constant() - 1)));
+}
+
+double weight_at(const Resizing& how, double distance) {
+  const double x = std::fabs(distance), a = how.cubic_a;
+  if (how.mode == "linear") return std::max(0.0, 1 - x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+bool is_outside(const ResizedAxis& axis, float position) {
+  return position < 0 || position > static_cast<float>(*axis.in.constant() - 1);
+}
+
+// [out, in]: the weights of the input's elements in each of the output's.
+Tensor weights_of(OnnxCall& call, const Resizing& how, const ResizedAxis& axis) {
+  const int64_t in = *axis.in.constant(), out = *axis.out.constant();
+  constexpr int64_t kMostWeights = 1 << 26;
+  if (in > kMostWeights / out) call.refuse("resizes ", in, " elements to ", out, " in the mode ", how.mode);
+  const Tensor weights = Tensor::empty({out, in}, DType::kF32);
+  // Where the image becomes smaller, antialiasing widens the filter.
+  const double width = how.antialias ? std::min(1.0, static_cast<double>(scale_of(axis))) : 1;
+  const int64_t reach = static_cast<int64_t>(std::ceil((how.mode == "linear" ? 1 : 2) / width));
+  for (int64_t o = 0; o < out; ++o) {
+    const float position = position_of(how, axis, o);
+    const auto low = static_cast<int64_t>(std::floor(position));
+    std::vector<std::pair<int64_t, double>> taps;
+    double sum = 0;
+    for (int64_t i = low - reach; i <= low + reach + 1; ++i) {
+      const double weight = weight_at(how, (static_cast<double>(i) - static_cast<double>(position)) * width);
+      if (how.excludes_outside && (i < 0 || i >= in)) continue;
+      taps.emplace_back(std::clamp<int64_t>(i, 0, in - 1), weight);
+      sum += weight;
+    }
+    for (const auto& [i, weight] : taps)
+      weights.data<float>()[o * in + i] +=
+          static_cast<float>((how.antialias || how.excludes_outside) && sum != 0 ? weight / sum : weight);
+  }
+  return weights;
+}
+
+// What the position of an axis tells to be outside of the image gets a number.
+Node* extrapolated(OnnxCall& call, Node* x, const Resizing& how, const ResizedAxis& axis) {
+  const int64_t out = *axis.out.constant();
+  Shape shape(call.meta_of(x).sizes.size(), 1);
+  shape[axis.axis] = out;
+  const Tensor mask = Tensor::empty(shape, DType::kBool);
+  bool any = false;
+  for (int64_t o = 0; o < out; ++o) any |= mask.data<bool>()[o] = is_outside(axis, position_of(how, axis, o));
+  if (!any) return x;
+  return call.call("masked_fill.Scalar", {x, call.import().constant(mask, "outside"), how.extrapolation});
+}
+
+std::vector<int64_t> nearest_indices(const Resizing& how, const ResizedAxis& axis) {
+  std::vector<int64_t> out;
+  for (int64_t o = 0; o < *axis.out.constant(); ++o) out.push_back(nearest_of(how, axis, position_of(how, axis, o)));
+  return out;
+}
+
+// Whether aten.upsample_nearest takes the same elements, or nearest_exact.
+bool is_upsample_nearest(const Resizing& how, const ResizedAxis& axis, bool exact) {
+  const bool is_open = !axis.in.is_constant() || !axis.out.is_constant();
+  const bool is_half = how.place == "half_pixel" || how.place == "pytorch_half_pixel";
+  if (is_open) {
+    if (!exact && how.place == "asymmetric" && (how.nearest == "floor" || how.nearest == "simple")) return true;
+    if (exact && is_half && how.place == "half_pixel" && how.nearest == "round_prefer_ceil") return true;
+    // No position lies between two elements where the scale is a whole number.
+    const bool whole = axis.scale && *axis.scale == std::floor(*axis.scale);
+    if (whole && is_half && how.nearest.starts_with("round")) return true;
+    return whole && !exact && *axis.scale == 2 && how.place == "asymmetric" && how.nearest == "round_prefer_floor";
+  }
+  const int64_t in = *axis.in.constant(), out = *axis.out.constant();
+  const float step =
+      axis.scale ? static_cast<float>(1.0 / *axis.scale) : static_cast<float>(in) / static_cast<float>(out);
+  const std::vector<int64_t> wanted = nearest_indices(how, axis);
+  for (int64_t o = 0; o < out; ++o) {
+    const float position = exact ? (static_cast<float>(o) + 0.5f) * step : static_cast<float>(o) * step;
+    if (std::min(static_cast<int64_t>(std::floor(position)), in - 1) != wanted[static_cast<size_t>(o)]) return false;
+  }
+  return true;
+}
+
+// aten.upsample_*, if there is one that computes the same along the last one to three axes.
+Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAxis>& axes) {
+  const size_t rank = call.rank(0);
+  if (rank < 3 || rank > 5) return nullptr;
+  const size_t spatial = rank - 2;
+  if (std::any_of(axes.begin(), axes.end(), [](const ResizedAxis& axis) { return axis.axis < 2; })) return nullptr;
+  std::string target;
+  bool aligned = false;
+  if (how.mode == "nearest") {
+    const auto all = [&](bool exact) {
+      return std::all_of(axes.begin(), axes.end(),
+                         [&](const ResizedAxis& axis) { return is_upsample_nearest(how, axis, exact); });
+    };
+    if (how.place == "tf_crop_and_resize") return nullptr;
+    if (all(false)) target = "upsample_nearest";
+    else if (all(true)) target = "_upsample_nearest_exact";
+  } else {
+    aligned = how.place == "align_corners";
+    const bool half = how.place == "half_pixel" || how.place == "pytorch_half_pixel";
+    for (const ResizedAxis& axis : axes) {
+      if (!aligned && !half) return nullptr;
+      // PyTorch has no exception for a lone element.
+      if (how.place == "pytorch_half_pixel" && axis.out == SymInt(1)) return nullptr;
+    }
+    if (how.excludes_outside || (how.mode == "cubic" && (spatial != 2 || std::fabs(how.cubic_a + 0.75) > 1e-6)))
+      return nullptr;
+    if (how.antialias) return nullptr;
+    static constexpr const char* kLinear[] = {"upsample_linear", "upsample_bilinear", "upsample_trilinear"};
+    target = how.mode == "cubic" ? "upsample_bicubic" : kLinear[spatial - 1];
+  }
+  if (target.empty() || !find_op(concat("torch.ops.aten.", with_axes(target.c_str(), spatial, "vec")))) return nullptr;
+  // By scales where all of them are told, else by sizes.
+  bool by_scale = !axes.empty();
+  std::vector<SymInt> sizes;
+  std::vector<double> scales(spatial, 1);
+  for (size_t i = 0; i < spatial; ++i) sizes.push_back(size_of_axis(call, call.tensor(0), i + 2));
+  for (const ResizedAxis& axis : axes) {
+    sizes[axis.axis - 2] = axis.out;
+    if (axis.scale) scales[axis.axis - 2] = *axis.scale;
+    by_scale &= axis.scale.has_value() && (axis.in.is_constant() || *axis.scale == std::floor(*axis.scale));
+    // PyTorch rounds the size in double.
+    const auto in = axis.in.constant(), out = axis.out.constant();
+    if (axis.scale && in && out) by_scale &= static_cast<int64_t>(static_cast<double>(*in) * *axis.scale) == *out;
+    if (axis.scale && !by_scale && *axis.scale != 1 && !aligned && in && out &&
+        static_cast<double>(*out) != static_cast<double>(*in) * *axis.scale && how.mode != "nearest")
+      return nullptr;
+  }
+  std::vector<Argument> args = {call.tensor(0), by_scale ? Argument() : call.list(sizes)};
+  if (how.mode != "nearest") args.emplace_back(aligned);
+  args.push_back(by_scale ? Argument(Argument::List(scales.begin(), scales.end())) : Argument());
+  return call.call(with_axes(target.c_str(), spatial, "vec"), args);
+}
+
+// An axis of open size whose scale is told, or whose size is: the positions are computed in the run.
+Node* resized_in_run(OnnxCall& call, Node* x, const Resizing& how, const ResizedAxis& axis) {
+  if (how.mode == "cubic" || how.antialias || how.excludes_outside || how.place == "tf_crop_and_resize" ||
+      how.place == "half_pixel_symmetric" || how.place == "pytorch_half_pixel")
+    call.refuse("resizes an axis of open size in the mode ", how.mode, " with ", how.place);
+  const auto number = [&](const SymInt& size) {
+    return call.call("scalar_tensor.default", {call.import().size_argument(size)}, "dtype", DType::kF32);
+  };
+  const auto clamped = [&](Node* place) {
+    Node* last = number(difference_of(call, axis.in, SymInt(1)));
+    return call.call("minimum.default", {call.call("clamp_min.default", {place, 0}), last});
+  };
+  Node* at = call.call("arange.default", {call.import().size_argument(axis.out)}, "dtype", DType::kF32);
+  Node* in = number(axis.in);
+  Node* step = axis.scale ? nullptr : call.call("div.Tensor", {in, number(axis.out)});
+  const auto stretched = [&](Node* place) {
+    return step ? call.call("mul.Tensor", {place, step})
+                : call.call("div.Tensor", {place, static_cast<double>(static_cast<float>(*axis.scale))});
+  };
+  Node* position = nullptr;
+  if (how.place == "align_corners") {
+    if (!axis.out.is_constant() || !(axis.out == SymInt(1))) {
+      Node* inner = call.call("div.Tensor",
+                              {number(difference_of(call, axis.in, SymInt(1))),
+                               call.call("clamp_min.default", {number(difference_of(call, axis.out, SymInt(1))), 1})});
+      position = call.call("mul.Tensor", {at, inner});
+    } else {
+      position = at;
+    }
+  } else if (how.place == "asymmetric") {
+    position = stretched(at);
+  } else {
+    position = stretched(call.call("add.Tensor", {at, 0.5}));
+    if (how.place == "half_pixel") position = call.call("sub.Tensor", {position, 0.5});
+  }
+  const auto chosen = [&](Node* place) {
+    return call.call("index_select.default",
+                     {x, static_cast<int64_t>(axis.axis), call.call("to.dtype", {clamped(place), DType::kS64})});
+  };
+  if (how.mode == "nearest") {
+    if (how.nearest == "ceil") return chosen(call.call("ceil.default", {position}));
+    if (how.nearest == "round_prefer_floor")
+      return chosen(call.call("ceil.default", {call.call("sub.Tensor", {position, 0.5})}));
+    if (how.nearest == "round_prefer_ceil") position = call.call("add.Tensor", {position, 0.5});
+    return chosen(call.call("floor.default", {position}));
+  }
+  position = clamped(position);
+  Node* low = call.call("floor.default", {position});
+  std::vector<int64_t> shape(call.meta_of(x).sizes.size(), 1);
+  shape[axis.axis] = -1;
+  Node* weight = call.call("reshape.default", {call.call("sub.Tensor", {position, low}), OnnxCall::list(shape)});
+  Node* first = chosen(low);
+  Node* difference = call.call("sub.Tensor", {chosen(call.call("add.Tensor", {low, 1.0})), first});
+  return call.call("add.Tensor", {first, call.call("mul.Tensor", {difference, weight})});
+}
+
+void resize(OnnxCall& call) {
+  const Resizing how = resizing_of(call);
+  const std::vector<ResizedAxis> axes = resized_axes(call, how);
+  if (axes.empty()) return call.same_as_input(0);
+  if (Node* node = upsampled(call, how, axes)) return call.set(node);
+  Node* out = call.tensor(0);
+  const DType dtype = call.meta(0).dtype;
+  const bool rounds = how.mode != "nearest" && !is_floating(dtype);
+  if (rounds) out = call.call("to.dtype", {out, DType::kF32});
+  for (const ResizedAxis& axis : axes) {
+    const auto place = static_cast<int64_t>(axis.axis);
+    if (!axis.in.is_constant() || !axis.out.is_constant()) {
+      out = resized_in_run(call, out, how, axis);
+      continue;
+    }
+    if (how.mode == "nearest") {
+      const std::vector<int64_t> indices = nearest_indices(how, axis);
+      const Tensor known =
+          Tensor::of<int64_t>({static_cast<int64_t>(indices.size())}, std::span<const int64_t>(indices));
+      out = call.call("index_select.default", {out, place, call.import().constant(known, "indices")});
+    } else {
+      const Tensor weights = weights_of(call, how, axis);
+      const auto rank = static_cast<int64_t>(call.rank(0));
+      Node* table = call.import().constant(weights.to(call.meta_of(out).dtype), "weights");
+      // The axis is the last but one of the second factor.
+      if (place == rank - 2) {
+        out = call.call("matmul.default", {table, out});
+      } else {
+        const bool is_last = place == rank - 1;
+        if (!is_last) out = call.call("transpose.int", {out, place, rank - 1});
+        out = call.call("matmul.default", {out, call.call("t.default", {table})});
+        if (!is_last) out = call.call("transpose.int", {out, place, rank - 1});
+      }
+    }
+  }
+  if (how.place == "tf_crop_and_resize")
+    for (const ResizedAxis& axis : axes) {
+      if (!axis.in.is_constant() || !axis.out.is_constant()) continue;
+      out = extrapolated(call, out, how, axis);
+    }
+  call.set(rounds ? call.call("to.dtype", {out, dtype}) : out);
+}
+
+constexpr OnnxOperator kOperators[] = {
+    {"Resize", resize, nullptr},
+    {"Upsample", resize, nullptr},
+};
+
+}  // namespace
+
+std::span<const OnnxOperator> onnx_resize_operators() { return kOperators; }
+
+}  // namespace qdq
