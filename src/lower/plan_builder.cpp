@@ -108,15 +108,22 @@ size_t PlanBuilder::read_as_is(Node* node) {
   return known->second;
 }
 
-// A value of an earlier plan in the open one; a view comes as a view of its base.
+// A value of an earlier plan in the open one; a view comes as a view of its base, and what that plan was itself given
+// comes from where it had it.
 size_t PlanBuilder::imported(PlanValue place) {
   Open& plan = open();
-  PlanBuffer copy = plans_[place.plan].plan.buffers[place.buffer];
   if (const auto known = plan.from_plans.find(place); known != plan.from_plans.end()) return known->second;
+  PlanBuffer copy = plans_[place.plan].plan.buffers[place.buffer];
   size_t at;
   if (copy.location == Location::kView) {
     copy.base = imported({place.plan, copy.base});
     at = add_buffer(std::move(copy));
+  } else if (copy.location == Location::kInput) {
+    const Open& of = plans_[place.plan];
+    const auto input = std::find(of.plan.inputs.begin(), of.plan.inputs.end(), place.buffer);
+    const auto source = of.args[static_cast<size_t>(input - of.plan.inputs.begin())];
+    Node* const* node = std::get_if<Node*>(&source);
+    at = node != nullptr ? read_as_is(*node) : imported(std::get<PlanValue>(source));
   } else {
     copy.location = Location::kInput;
     plans_[place.plan].is_imported = true;

@@ -286,6 +286,22 @@ TEST(Fuse, LeavesWhatItCannotDoBetweenTwoPlans) {
   EXPECT_LE(difference_from("simd", build(), {1, 8, 6, 6}).largest, 0.0501);
 }
 
+TEST(Fuse, ReadsAViewInAPlanThatWasGivenWhatItShows) {
+  const auto build = [] {
+    GraphBuilder g;
+    Node* a = g.round(g.conv(g.round(g.input({1, 8, 6, 6}), 0.03, 128), {8, 8, 1, 1}), 0.03, 128);
+    Node* first = g.call("torch.ops.aten.flip.default", {a, Argument::List{3}});
+    // A view in the second plan of a value of the first, which the third plan reads.
+    Node* view = g.call("torch.ops.aten.permute.default", {a, Argument::List{0, 1, 3, 2}});
+    Node* second = g.call("torch.ops.aten.flip.default", {view, Argument::List{3}});
+    return g.done({first, second, g.round(g.call("torch.ops.aten.add.Tensor", {view, a}), 0.05, 128)});
+  };
+  Program program = build();
+  EXPECT_EQ(fuse_program(program).plans.size(), 3u);
+  verify_program(program);
+  EXPECT_LE(difference_from("simd", build(), {1, 8, 6, 6}).largest, 0.0501);
+}
+
 TEST(Fuse, LeavesFloatGraphsAlone) {
   GraphBuilder g;
   Node* x = g.input({1, 8});
