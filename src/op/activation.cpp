@@ -79,6 +79,25 @@ Value eval_hardshrink(const Call<Tensor>& call) {
   });
 }
 
+Value eval_softshrink(const Call<Tensor>& call) {
+  const double lambda = call.number(1);
+  QDQ_CHECK(lambda >= 0, kInvalidArgument, call.op().target, " got lambd ", lambda);
+  return float_formula(call, [=](auto x) {
+    const auto l = static_cast<decltype(x)>(lambda);
+    return x > l ? x - l : x < -l ? x + l : x == x ? decltype(x)(0) : x;
+  });
+}
+
+// Outside of training the slope is the middle of its range.
+size_t first_slope(const OpDef& op) { return op.schema.arguments[1].name == "noise" ? 2 : 1; }
+Value eval_rrelu(const Call<Tensor>& call) {
+  const size_t lower = first_slope(call.op());
+  QDQ_CHECK(!call.boolean(lower + 2), kUnsupported, call.op().target,
+            " in training mode draws random numbers, which qdq does not do: export the model in evaluation mode");
+  const double slope = (call.number(lower) + call.number(lower + 1)) / 2;
+  return float_formula(call, [=](auto x) { return x > 0 ? x : x * static_cast<decltype(x)>(slope); });
+}
+
 double sigmoid_of(double x) { return 1 / (1 + math::exp(-x)); }
 double silu_of(double x) { return x / (1 + math::exp(-x)); }
 double mish_of(double x) { return x * math::tanh(math::log1p(math::exp(x))); }
@@ -184,6 +203,14 @@ void add_activation_ops(std::vector<OpDef>& ops) {
       leaky_relu);
   add("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", eval_threshold, no_kernel);
   add("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", eval_hardshrink, no_kernel);
+  add("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", eval_softshrink, no_kernel);
+  add("aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? "
+      "generator=None) -> Tensor",
+      eval_rrelu, no_kernel);
+  add("aten::rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, "
+      "bool "
+      "training=False, Generator? generator=None) -> Tensor",
+      eval_rrelu, no_kernel);
   add("aten::sigmoid(Tensor self) -> Tensor", eval_exact<sigmoid_of>, sigmoid, infer_float_like_self);
   add("aten::sigmoid_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_exact<sigmoid_of>>, sigmoid);
   add("aten::tanh(Tensor self) -> Tensor", eval_exact<math::tanh>, tanh, infer_float_like_self);

@@ -1,6 +1,7 @@
 // Operators that make tensors from sizes and numbers.
 #include "op/elements.h"
 #include "op/families.h"
+#include "op/math.h"
 
 namespace qdq {
 namespace {
@@ -91,6 +92,127 @@ template <const RangeArguments& at> Value eval_arange(const Call<Tensor>& call) 
 }
 constexpr RangeArguments kEnd{-1, 0, -1}, kStartEnd{0, 1, -1}, kStartEndStep{0, 1, 2};
 
+// `steps` numbers from start to end at equal distances, or the powers of a base at them. From both ends to the middle,
+// as ATen counts (RangeFactories.cpp).
+MetaValue infer_line(const Call<TensorMeta>& call) {
+  QDQ_CHECK(call.integer(2) >= 0, kInvalidArgument, call.op().target, " got ", call.integer(2), " steps");
+  return tensor_meta(call.dtype(*place_of(call, "dtype"), DType::kF32), {call.sym(2)});
+}
+Value eval_line(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const double start = call.number(0), end = call.number(1);
+  const std::optional<size_t> base = place_of(call, "base");
+  const Tensor exact = Tensor::empty(constant_shape(meta.sizes), DType::kF64);
+  const int64_t n = exact.numel();
+  const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double at =
+        i < n / 2 || n == 1 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
+    exact.data<double>()[i] = base ? math::pow(call.number(*base), at) : at;
+  }
+  return exact.to(meta.dtype);
+}
+
+MetaValue infer_eye(const Call<TensorMeta>& call) {
+  const bool is_square = !place_of(call, "m");
+  const SymInt rows = call.sym(0), columns = is_square ? rows : call.sym(1);
+  for (const SymInt& extent : {rows, columns})
+    QDQ_CHECK(!extent.is_constant() || *extent.constant() >= 0, kInvalidArgument, call.op().target, " got the shape [",
+              rows.to_string(), ", ", columns.to_string(), "]");
+  return tensor_meta(call.dtype(*place_of(call, "dtype"), DType::kF32), {rows, columns});
+}
+Value eval_eye(const Call<Tensor>& call) {
+  const Tensor out = empty_result(call);
+  const int64_t n = std::min(out.size(0), out.size(1));
+  if (n > 0) out.as_strided({n}, {out.size(1) + 1}, 0).copy_from(Tensor::scalar<int64_t>(1));
+  return out;
+}
+
+// The default of these in PyTorch's schema is the number 4, which is ATen's for int64.
+DType index_dtype(const Call<TensorMeta>& call) {
+  const DType* given = call[*place_of(call, "dtype")].get_if<DType>();
+  return given ? *given : DType::kS64;
+}
+
+// The rows and columns of the elements of a triangle, in C order: [2, count]. Row r of the lower one has the columns up
+// to r + offset, that of the upper one those from there on.
+struct ColumnSpan {
+  int64_t begin, end;
+};
+template <bool lower, class T> ColumnSpan columns_of_row(const Call<T>& call, int64_t row) {
+  const int64_t columns = call.integer(1),
+                diagonal = std::clamp(row + call.integer(2) + (lower ? 1 : 0), int64_t{0}, columns);
+  return lower ? ColumnSpan{0, diagonal} : ColumnSpan{diagonal, columns};
+}
+template <bool lower> MetaValue infer_triangle_indices(const Call<TensorMeta>& call) {
+  const int64_t rows = call.integer(0), columns = call.integer(1), offset = call.integer(2);
+  constexpr int64_t kMost = int64_t{1} << 24;
+  QDQ_CHECK(rows >= 0 && columns >= 0 && rows <= kMost && columns <= kMost && offset >= -kMost && offset <= kMost,
+            kInvalidArgument, call.op().target, " got ", rows, " rows, ", columns, " columns and the offset ", offset);
+  int64_t count = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const ColumnSpan span = columns_of_row<lower>(call, r);
+    count += span.end - span.begin;
+  }
+  return tensor_meta(index_dtype(call), {SymInt(2), SymInt(count)});
+}
+template <bool lower> Value eval_triangle_indices(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const Tensor exact = Tensor::empty(constant_shape(meta.sizes), DType::kS64);
+  int64_t *row = exact.data<int64_t>(), *column = row + exact.size(1);
+  for (int64_t r = 0; r < call.integer(0); ++r) {
+    const ColumnSpan span = columns_of_row<lower>(call, r);
+    for (int64_t c = span.begin; c < span.end; ++c) *row++ = r, *column++ = c;
+  }
+  return exact.to(meta.dtype);
+}
+
+// Windows over n elements; a periodic one is the first n of n + 1.
+enum class Window { kHann, kHamming, kBlackman, kBartlett, kKaiser };
+MetaValue infer_window(const Call<TensorMeta>& call) {
+  QDQ_CHECK(call.integer(0) >= 0, kInvalidArgument, call.op().target, " got the length ", call.integer(0));
+  const DType dtype = call.dtype(*place_of(call, "dtype"), DType::kF32);
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " makes floats, not ", to_string(dtype));
+  return tensor_meta(dtype, {call.sym(0)});
+}
+template <Window window> Value eval_window(const Call<Tensor>& call) {
+  constexpr double kPi = 0x1.921fb54442d18p+1;
+  const TensorMeta meta = result_meta(call);
+  const Tensor exact = Tensor::empty(constant_shape(meta.sizes), DType::kF64);
+  const auto given = [&](std::string_view name, double otherwise) {
+    const std::optional<size_t> i = place_of(call, name);
+    return i ? call.number(*i) : otherwise;
+  };
+  const int64_t n = exact.numel();
+  const double last = static_cast<double>(given("periodic", 1) != 0 ? n : n - 1);
+  const double alpha = given("alpha", window == Window::kHann ? 0.5 : 0.54),
+               beta = given("beta", window == Window::kHann     ? 0.5
+                                    : window == Window::kKaiser ? 12
+                                                                : 0.46);
+  for (int64_t i = 0; i < n; ++i) {
+    const double at = static_cast<double>(i) / last, turn = 2 * kPi * at;
+    double& value = exact.data<double>()[i];
+    if (n == 1) value = 1;
+    else if (window == Window::kBlackman) value = 0.42 - 0.5 * math::cos(turn) + 0.08 * math::cos(2 * turn);
+    else if (window == Window::kBartlett) value = 1 - std::fabs(2 * at - 1);
+    else if (window == Window::kKaiser)
+      value = math::i0(beta * std::sqrt(std::max(0.0, 1 - (2 * at - 1) * (2 * at - 1)))) / math::i0(beta);
+    else value = alpha - beta * math::cos(turn);
+  }
+  return exact.to(meta.dtype);
+}
+
+// Random numbers: the shape is known, but a result that repeats cannot be drawn.
+Value refuse_random(const Call<Tensor>& call) {
+  fail(
+      ErrorCode::kUnsupported, call.op().target,
+      " draws random numbers, which qdq does not do: make them an input of the model, or export it in evaluation mode");
+}
+MetaValue infer_random_integers(const Call<TensorMeta>& call) {
+  const std::optional<size_t> size = place_of(call, "size");
+  return tensor_meta(index_dtype(call), size ? call.syms(*size) : SymShape{call.sym(0)});
+}
+
 // meshgrid: vectors (or numbers) spread over a grid with an axis for each; "xy" exchanges the first two axes.
 MetaValue infer_meshgrid(const Call<TensorMeta>& call) {
   const std::vector<TensorMeta> tensors = call.tensors(0);
@@ -146,6 +268,50 @@ void add_create_ops(std::vector<OpDef>& ops) {
   add("new_ones(Tensor self, SymInt[] size", "", infer_filled, eval_ones);
   add("new_full(Tensor self, SymInt[] size, Scalar fill_value", "", infer_filled, eval_full);
   add("new_empty(Tensor self, SymInt[] size", "", infer_filled, eval_zeros);
+  add("empty_strided(SymInt[] size, SymInt[] stride", "", infer_filled, eval_zeros);
+  add("empty_permuted(SymInt[] size, int[] physical_layout", "", infer_filled, eval_zeros);
+  add("new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride", "", infer_filled, eval_zeros);
+  add("linspace(Scalar start, Scalar end, int steps", "", infer_line, eval_line);
+  add("linspace.Tensor_Tensor(Tensor start, Tensor end, int steps", "", infer_line, eval_line);
+  add("linspace.Tensor_Scalar(Tensor start, Scalar end, int steps", "", infer_line, eval_line);
+  add("linspace.Scalar_Tensor(Scalar start, Tensor end, int steps", "", infer_line, eval_line);
+  add("logspace(Scalar start, Scalar end, int steps, float base=10.", "", infer_line, eval_line);
+  add("eye(SymInt n", "", infer_eye, eval_eye);
+  add("eye.m(SymInt n, SymInt m", "", infer_eye, eval_eye);
+  add("hann_window(int window_length", "", infer_window, eval_window<Window::kHann>);
+  add("hann_window.periodic(int window_length, bool periodic", "", infer_window, eval_window<Window::kHann>);
+  add("hamming_window(int window_length", "", infer_window, eval_window<Window::kHamming>);
+  add("hamming_window.periodic(int window_length, bool periodic", "", infer_window, eval_window<Window::kHamming>);
+  add("hamming_window.periodic_alpha(int window_length, bool periodic, float alpha", "", infer_window,
+      eval_window<Window::kHamming>);
+  add("hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta", "", infer_window,
+      eval_window<Window::kHamming>);
+  add("blackman_window(int window_length", "", infer_window, eval_window<Window::kBlackman>);
+  add("blackman_window.periodic(int window_length, bool periodic", "", infer_window, eval_window<Window::kBlackman>);
+  add("bartlett_window(int window_length", "", infer_window, eval_window<Window::kBartlett>);
+  add("bartlett_window.periodic(int window_length, bool periodic", "", infer_window, eval_window<Window::kBartlett>);
+  add("kaiser_window(int window_length", "", infer_window, eval_window<Window::kKaiser>);
+  add("kaiser_window.periodic(int window_length, bool periodic", "", infer_window, eval_window<Window::kKaiser>);
+  add("kaiser_window.beta(int window_length, bool periodic, float beta", "", infer_window,
+      eval_window<Window::kKaiser>);
+  add("rand(SymInt[] size", "", infer_filled, refuse_random);
+  add("randn(SymInt[] size", "", infer_filled, refuse_random);
+  add("rand_like(Tensor self", format, infer_filled, refuse_random);
+  add("randn_like(Tensor self", format, infer_filled, refuse_random);
+  const std::string integers =
+      ", *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? "
+      "pin_memory=None) -> Tensor";
+  for (const char* begin : {"randint(SymInt high, SymInt[] size", "randint.low(SymInt low, SymInt high, SymInt[] size",
+                            "randperm(SymInt n"})
+    ops.push_back(define("aten::" + (begin + integers), infer_random_integers, refuse_random, {}, Family::kCreation));
+  const std::string triangle = "_indices(int row, int col, int offset=0" + integers;
+  ops.push_back(define("aten::tril" + triangle, infer_triangle_indices<true>, eval_triangle_indices<true>, {},
+                       Family::kCreation));
+  ops.push_back(define("aten::triu" + triangle, infer_triangle_indices<false>, eval_triangle_indices<false>, {},
+                       Family::kCreation));
+  for (const char* line : {"aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+                           "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"})
+    ops.push_back(define(line, infer_like_self, refuse_random, {.activation = 0}));
   ops.push_back(
       define("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", infer_meshgrid, eval_meshgrid));
   add("scalar_tensor(Scalar s", "", infer_scalar_tensor, eval_scalar_tensor);

@@ -35,6 +35,7 @@ void add_quantized_decomposed_ops(std::vector<OpDef>& ops);
 void add_recurrent_ops(std::vector<OpDef>& ops);
 void add_reduce_ops(std::vector<OpDef>& ops);
 void add_resize_ops(std::vector<OpDef>& ops);
+void add_sample_ops(std::vector<OpDef>& ops);
 void add_search_ops(std::vector<OpDef>& ops);
 void add_sym_ops(std::vector<OpDef>& ops);
 void add_view_ops(std::vector<OpDef>& ops);

@@ -239,6 +239,14 @@ double digamma(double x) {
   return sum + log(x) - 0.5 / x - series;
 }
 
+double i0(double x) {
+  if (!(std::fabs(x) < 720)) return x != x ? x : kInfinity;
+  const double quarter = x * x / 4;  // sum of (x^2 / 4)^n / n!^2: all terms are positive
+  double term = 1, sum = 1;
+  for (int n = 1; term > sum * 1e-17; ++n) sum += term *= quarter / (static_cast<double>(n) * n);
+  return sum;
+}
+
 double pow(double x, double y) {
   if (y == 0 || x == 1) return 1;
   if (std::isnan(x) || std::isnan(y)) return kNaN;

@@ -28,6 +28,7 @@ double erfc(double x);     // this and erfinv: relative error below 1e-12
 double erfinv(double x);   // NaN beyond -1..1
 double lgamma(double x);   // log |gamma(x)|; absolute error below 1e-14 near its zeros
 double digamma(double x);  // the derivative of lgamma; as lgamma near its zeros
+double i0(double x);       // the modified Bessel function of order 0
 double pow(double x, double y);
 
 }  // namespace qdq::math

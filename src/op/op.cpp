@@ -356,6 +356,7 @@ const std::vector<OpDef>& all_ops() {
     add_reduce_ops(all);
     add_view_ops(all);
     add_resize_ops(all);
+    add_sample_ops(all);
     add_index_ops(all);
     add_search_ops(all);
     add_create_ops(all);

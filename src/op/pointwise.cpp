@@ -743,6 +743,7 @@ void add_unary(std::vector<OpDef>& ops) {
   add("aten::lgamma(Tensor self) -> Tensor", eval_float<math::lgamma>, infer_float);
   add("aten::digamma(Tensor self) -> Tensor", eval_float<math::digamma>, infer_float);
   add("aten::sinc(Tensor self) -> Tensor", eval_float<sinc_of>, infer_float);
+  add("aten::i0(Tensor self) -> Tensor", eval_float<math::i0>, infer_float);
   add("aten::deg2rad(Tensor self) -> Tensor", eval_float<deg2rad_of>, infer_float);
   add("aten::rad2deg(Tensor self) -> Tensor", eval_float<rad2deg_of>, infer_float);
   add("aten::special_expit(Tensor self) -> Tensor", eval_float<expit_of>, infer_float);

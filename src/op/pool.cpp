@@ -254,6 +254,130 @@ template <size_t axes> Value eval_adaptive_max(const Call<Tensor>& call) {
   return max_over(call, sizes, axes, true, adaptive_box);
 }
 
+// The opposite of max_pool with indices: every value at its place in a plane of zeros; of several the last.
+MetaValue infer_max_unpool(const Call<TensorMeta>& call, size_t axes) {
+  const TensorMeta &x = call.tensor(0), &indices = call.tensor(1);
+  check_rank(call.op(), x.sizes, axes);
+  bool fits = indices.dtype == DType::kS64 && indices.sizes.size() == x.sizes.size();
+  for (size_t a = 0; fits && a < x.sizes.size(); ++a) fits = may_be_equal(indices.sizes[a], x.sizes[a]);
+  QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants an int64 index for each element of shape ",
+            to_string(x.sizes), ", found ", to_string(indices.dtype), " ", to_string(indices.sizes));
+  const SymShape wanted = call.syms(2);
+  QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ",
+            wanted.size());
+  SymShape sizes = x.sizes;
+  for (size_t a = 0; a < axes; ++a) {
+    QDQ_CHECK(!wanted[a].is_constant() || *wanted[a].constant() > 0, kInvalidArgument, call.op().target,
+              " got the output extents ", to_string(wanted));
+    sizes[sizes.size() - axes + a] = wanted[a];
+  }
+  return tensor_meta(x.dtype, sizes);
+}
+template <size_t axes> MetaValue infer_unpool(const Call<TensorMeta>& call) { return infer_max_unpool(call, axes); }
+template <size_t axes> Value eval_unpool(const Call<Tensor>& call) {
+  const Shape sizes = constant_shape(result_meta(call).sizes);
+  const int64_t planes = planes_of(sizes, axes).count, extent = planes_of(sizes, axes).size();
+  const auto rows = [&](const Tensor& t) { return t.reshape({planes, planes == 0 ? 0 : t.numel() / planes}); };
+  const Value zeros = Tensor::empty({planes, extent}, call.tensor(0).dtype());
+  const Value out = run_op<Tensor>("scatter.src", {zeros, 1, rows(call.tensor(1)), rows(call.tensor(0))});
+  return out.get_if<Tensor>()->reshape(sizes);
+}
+
+// im2col: [N, C, H, W] (or without N) to [N, C kH kW, L], a column for each of the L places of the window; outside of
+// the image is 0. col2im adds the columns up again.
+struct Columns {
+  std::vector<int64_t> kernel, dilation, padding, stride;
+};
+template <class T> Columns read_columns(const Call<T>& call, size_t first) {
+  Columns out{call.integers(first, 2), call.integers(first + 1, 2), call.integers(first + 2, 2),
+              call.integers(first + 3, 2)};
+  constexpr int64_t kMost = int64_t{1} << 31;
+  for (size_t a = 0; a < 2; ++a)
+    QDQ_CHECK(out.kernel[a] >= 1 && out.kernel[a] < kMost && out.dilation[a] >= 1 && out.dilation[a] < kMost &&
+                  out.padding[a] >= 0 && out.padding[a] < kMost && out.stride[a] >= 1 && out.stride[a] < kMost,
+              kInvalidArgument, call.op().target, " got kernel ", out.kernel[a], ", dilation ", out.dilation[a],
+              ", padding ", out.padding[a], ", stride ", out.stride[a]);
+  return out;
+}
+// How many places the window has along H or W.
+SymInt places_along(const OpDef& op, const Columns& columns, size_t axis, const SymInt& extent) {
+  const SymInt reach(2 * columns.padding[axis] - columns.dilation[axis] * (columns.kernel[axis] - 1) - 1);
+  const SymInt out = (extent + reach).floor_div(SymInt(columns.stride[axis])) + SymInt(1);
+  QDQ_CHECK(!out.is_constant() || *out.constant() > 0, kInvalidArgument, op.target, " has a window larger than the ",
+            extent.to_string(), " elements of an axis");
+  return out;
+}
+MetaValue infer_im2col(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  check_rank(call.op(), x.sizes, 2);
+  const Columns columns = read_columns(call, 1);
+  const size_t rank = x.sizes.size();
+  SymShape sizes(x.sizes.begin(), x.sizes.end() - 2);
+  sizes.back() = sizes.back() * SymInt(columns.kernel[0]) * SymInt(columns.kernel[1]);
+  sizes.push_back(places_along(call.op(), columns, 0, x.sizes[rank - 2]) *
+                  places_along(call.op(), columns, 1, x.sizes[rank - 1]));
+  return tensor_meta(x.dtype, sizes);
+}
+// For every element of a plane's columns [kH, kW, LH, LW] its place in the plane; -1: outside.
+std::vector<int64_t> column_sources(const OpDef& op, const Columns& c, int64_t height, int64_t width) {
+  const int64_t rows = *places_along(op, c, 0, height).constant(), places = *places_along(op, c, 1, width).constant();
+  std::vector<int64_t> out;
+  for (int64_t kh = 0; kh < c.kernel[0]; ++kh)
+    for (int64_t kw = 0; kw < c.kernel[1]; ++kw)
+      for (int64_t lh = 0; lh < rows; ++lh)
+        for (int64_t lw = 0; lw < places; ++lw) {
+          const int64_t h = lh * c.stride[0] - c.padding[0] + kh * c.dilation[0],
+                        w = lw * c.stride[1] - c.padding[1] + kw * c.dilation[1];
+          out.push_back(h < 0 || h >= height || w < 0 || w >= width ? -1 : h * width + w);
+        }
+  return out;
+}
+Value eval_im2col(const Call<Tensor>& call) {
+  const Tensor out = empty_result(call), &x = call.tensor(0);
+  const int64_t height = x.size(-2), width = x.size(-1);
+  const Tensor planes = x.reshape({height * width == 0 ? 0 : x.numel() / (height * width), height * width});
+  if (out.numel() == 0) return out;
+  return take(planes, 1, column_sources(call.op(), read_columns(call, 1), height, width)).reshape(out.sizes());
+}
+MetaValue infer_col2im(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  const Columns columns = read_columns(call, 2);
+  const SymShape image = call.syms(1);
+  QDQ_CHECK((x.sizes.size() == 2 || x.sizes.size() == 3) && image.size() == 2, kInvalidArgument, call.op().target,
+            " cannot make an image ", to_string(image), " of columns of shape ", to_string(x.sizes));
+  for (const SymInt& extent : image)
+    QDQ_CHECK(!extent.is_constant() || *extent.constant() > 0, kInvalidArgument, call.op().target,
+              " cannot make an image ", to_string(image));
+  const size_t rank = x.sizes.size();
+  const int64_t window = columns.kernel[0] * columns.kernel[1];
+  const SymInt places = places_along(call.op(), columns, 0, image[0]) * places_along(call.op(), columns, 1, image[1]);
+  const std::optional<int64_t> rows = x.sizes[rank - 2].constant();
+  QDQ_CHECK(may_be_equal(x.sizes[rank - 1], places) && (!rows || *rows % window == 0), kInvalidArgument,
+            call.op().target, " cannot make an image ", to_string(image), " of columns of shape ", to_string(x.sizes));
+  SymShape sizes(x.sizes.begin(), x.sizes.end() - 1);
+  sizes.back() = sizes.back().floor_div(SymInt(window));
+  sizes.insert(sizes.end(), image.begin(), image.end());
+  return tensor_meta(x.dtype, sizes);
+}
+Value eval_col2im(const Call<Tensor>& call) {
+  const Shape sizes = constant_shape(result_meta(call).sizes);
+  const Tensor& x = call.tensor(0);
+  if (numel_of(sizes) == 0) return Tensor::empty(sizes, x.dtype());
+  const int64_t height = sizes[sizes.size() - 2], width = sizes.back();
+  const std::vector<int64_t> places = column_sources(call.op(), read_columns(call, 2), height, width);
+  return visit_wide(x.dtype(), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const Tensor from = x.to(DTypeOf<C>::value).contiguous(), out = Tensor::empty(sizes, DTypeOf<C>::value);
+    const C* column = from.data<C>();
+    for (C* plane = out.data<C>(); plane < out.data<C>() + out.numel(); plane += height * width)
+      for (const int64_t at : places) {
+        if (at >= 0) plane[at] = add_wrapping(plane[at], *column);
+        ++column;
+      }
+    return out.to(x.dtype());
+  });
+}
+
 }  // namespace
 
 void add_pool_ops(std::vector<OpDef>& ops) {
@@ -301,6 +425,27 @@ void add_pool_ops(std::vector<OpDef>& ops) {
       eval_adaptive_avg<2>);
   add("aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", infer_adaptive<3, false>,
       eval_adaptive_avg<3>);
+  add("aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", infer_adaptive<3, false>,
+      eval_adaptive_avg<3>);
+  add("aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
+      "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+      infer_pool<3, true, true>, eval_max_pool<3, true>);
+  add("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", infer_adaptive<3, true>,
+      eval_adaptive_max<3>);
+  ops.push_back(define("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+                       infer_unpool<2>, eval_unpool<2>, {.activation = 0}, Family::kResize));
+  ops.push_back(
+      define("aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
+             "padding) -> Tensor",
+             infer_unpool<3>, eval_unpool<3>, {.activation = 0}, Family::kResize));
+  ops.push_back(
+      define("aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) "
+             "-> Tensor",
+             infer_im2col, eval_im2col, {.activation = 0}));
+  ops.push_back(
+      define("aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] "
+             "padding, int[2] stride) -> Tensor",
+             infer_col2im, eval_col2im, {.activation = 0}));
   add("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", infer_adaptive<1, true>,
       eval_adaptive_max<1>);
   add("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", infer_adaptive<2, true>,

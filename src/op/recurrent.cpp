@@ -153,6 +153,23 @@ Value eval_cell(const Call<Tensor>& call, Cell cell) {
 }
 template <Cell cell> Value eval_recurrent(const Call<Tensor>& call) { return eval_cell(call, cell); }
 
+// (input [N, in], hx, w_ih, w_hh, b_ih?, b_hh?): one step, as a sequence of one.
+template <class T, Cell cell> BasicValue<T> one_step(const Call<T>& call) {
+  using V = BasicValue<T>;
+  constexpr std::string_view kNets[] = {"lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"};
+  const auto in_front = [](const V& value) { return run_op<T>("unsqueeze", {value, 0}); };
+  typename V::List states, params{call[2], call[3]};
+  for (const T& state : states_of(call, cell)) states.push_back(in_front(state));
+  if (!call.is_none(4)) params.insert(params.end(), {call[4], call[5]});
+  const V hx = cell == Cell::kLstm ? V(states) : states[0];
+  const V results = run_op<T>(kNets[static_cast<size_t>(cell)],
+                              {in_front(call[0]), hx, V(params), !call.is_none(4), 1, 0.0, false, false, false});
+  const auto& list = *results.template get_if<typename V::List>();
+  const auto first = [](const V& value) { return run_op<T>("select.int", {value, 0, 0}); };
+  if (cell != Cell::kLstm) return first(list[1]);
+  return typename V::List{first(list[1]), first(list[2])};
+}
+
 }  // namespace
 
 void add_recurrent_ops(std::vector<OpDef>& ops) {
@@ -168,6 +185,18 @@ void add_recurrent_ops(std::vector<OpDef>& ops) {
                        infer_recurrent<Cell::kTanh>, eval_recurrent<Cell::kTanh>, roles, Family::kRecurrent));
   ops.push_back(define("aten::rnn_relu.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)",
                        infer_recurrent<Cell::kRelu>, eval_recurrent<Cell::kRelu>, roles, Family::kRecurrent));
+  const std::string step = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> ";
+  const auto add_cell = [&](const std::string& line, Infer infer, Eval eval) {
+    ops.push_back(define("aten::" + line, infer, eval, roles, Family::kRecurrent));
+  };
+  add_cell("lstm_cell(Tensor input, Tensor[] hx, " + step + "(Tensor, Tensor)", one_step<TensorMeta, Cell::kLstm>,
+           one_step<Tensor, Cell::kLstm>);
+  add_cell("gru_cell(Tensor input, Tensor hx, " + step + "Tensor", one_step<TensorMeta, Cell::kGru>,
+           one_step<Tensor, Cell::kGru>);
+  add_cell("rnn_tanh_cell(Tensor input, Tensor hx, " + step + "Tensor", one_step<TensorMeta, Cell::kTanh>,
+           one_step<Tensor, Cell::kTanh>);
+  add_cell("rnn_relu_cell(Tensor input, Tensor hx, " + step + "Tensor", one_step<TensorMeta, Cell::kRelu>,
+           one_step<Tensor, Cell::kRelu>);
 }
 
 }  // namespace qdq

@@ -81,13 +81,15 @@ template <Border border> Value eval_border_pad(const Call<Tensor>& call) { retur
 // Interpolation of x [N, C, spatial axes...] (ATen/native/UpSample.h). An output element is a weighted sum of input
 // elements along each spatial axis in turn, in double; positions and weights are f32 as in PyTorch (f64 for f64).
 
-enum class Kernel { kNearest, kNearestExact, kLinear, kCubic };
+// The last two look at all that an output element covers where the image shrinks.
+enum class Kernel { kNearest, kNearestExact, kLinear, kCubic, kLinearAntialias, kCubicAntialias };
+bool is_smooth(Kernel kernel) { return kernel != Kernel::kNearest && kernel != Kernel::kNearestExact; }
 
 // The two forms: .vec (input, output_size?, [align_corners,] scale_factors?), plain (self, output_size,
 // [align_corners,] scales...?).
 template <class T> bool is_vec(const Call<T>& call) { return call.op().schema.index_of("scale_factors").has_value(); }
 template <class T> std::optional<double> scale_of(const Call<T>& call, size_t axis, Kernel kernel) {
-  const size_t first = kernel == Kernel::kLinear || kernel == Kernel::kCubic ? 3 : 2;
+  const size_t first = is_smooth(kernel) ? 3 : 2;
   if (!is_vec(call))
     return call.is_none(first + axis) ? std::nullopt : std::optional<double>(call.number(first + axis));
   const auto* list = call[first].template get_if<typename BasicValue<T>::List>();
@@ -149,6 +151,25 @@ template <class F> int64_t index_at(F position, int64_t low, int64_t high) {
   return position >= static_cast<F>(high) ? high : static_cast<int64_t>(std::floor(position));
 }
 
+// A linear (half width 1) or cubic (2, with a = -0.5) filter, as wide as an output element where that is more than an
+// input element; its weights are normed (ATen/native/cpu/UpSampleKernel.cpp).
+template <class F> std::vector<Tap> covering_taps(bool cubic, int64_t in, F center, F scale) {
+  const F widen = std::max(scale, F(1)), support = (cubic ? F(2) : F(1)) * widen;
+  const int64_t begin = index_at(center - support + F(0.5), 0, in), end = index_at(center + support + F(0.5), 0, in);
+  std::vector<Tap> taps;
+  F total = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const F x = std::fabs((static_cast<F>(i) - center + F(0.5)) / widen);
+    F weight = x < 1 ? 1 - x : F(0);
+    if (cubic && x < 1) weight = (F(1.5) * x - F(2.5)) * x * x + 1;
+    else if (cubic) weight = x < 2 ? F(-0.5) * (((x - 5) * x + 8) * x - 4) : F(0);
+    taps.push_back({i, static_cast<double>(weight)});
+    total += weight;
+  }
+  for (Tap& tap : taps) tap.weight = total != 0 ? static_cast<double>(static_cast<F>(tap.weight) / total) : 0;
+  return taps;
+}
+
 // F: the type of positions.
 template <class F>
 Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool align_corners, std::optional<double> scale_factor) {
@@ -162,6 +183,10 @@ Taps taps_of(Kernel kernel, int64_t in, int64_t out, bool align_corners, std::op
     if (kernel == Kernel::kNearest || kernel == Kernel::kNearestExact) {
       const F position = kernel == Kernel::kNearest ? at * scale : (at + F(0.5)) * scale;
       here.push_back({index_at(position, 0, in - 1), 1});
+      continue;
+    }
+    if (kernel == Kernel::kLinearAntialias || kernel == Kernel::kCubicAntialias) {
+      here = covering_taps(kernel == Kernel::kCubicAntialias, in, scale * (at + F(0.5)), scale);
       continue;
     }
     F position = align_corners ? scale * at : scale * (at + F(0.5)) - F(0.5);
@@ -200,7 +225,7 @@ Tensor interpolate(const Tensor& x, int64_t axis, const Taps& taps) {
 Value resized(const Call<Tensor>& call, Kernel kernel, size_t axes) {
   const Tensor& x = call.tensor(0);
   const Shape sizes = constant_shape(result_meta(call).sizes);
-  const bool smooth = kernel == Kernel::kLinear || kernel == Kernel::kCubic;
+  const bool smooth = is_smooth(kernel);
   const bool align_corners = smooth && call.boolean(2);
   Tensor out = smooth ? x.to(DType::kF64) : x;
   for (size_t a = 0; a < axes; ++a) {
@@ -251,6 +276,23 @@ Value shuffled(const Call<Tensor>& call, bool back) {
 }
 template <bool back> Value eval_pixel_shuffle(const Call<Tensor>& call) { return shuffled(call, back); }
 
+// [N, g k, ...] -> [N, k g, ...]: the channels of g groups one by one in turn.
+MetaValue infer_channel_shuffle(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  const int64_t groups = call.integer(1);
+  QDQ_CHECK(x.sizes.size() > 2 && groups > 0 && (!x.sizes[1].is_constant() || *x.sizes[1].constant() % groups == 0),
+            kInvalidArgument, call.op().target, " cannot shuffle ", groups, " groups of shape ", to_string(x.sizes));
+  return infer_like_self(call);
+}
+Value eval_channel_shuffle(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor& x = call.tensor(0);
+  const int64_t groups = call.integer(1), each = x.size(1) / groups;
+  std::vector<int64_t> source;
+  for (int64_t c = 0; c < x.size(1); ++c) source.push_back(c % groups * each + c / groups);
+  return take(x, 1, source);
+}
+
 }  // namespace
 
 void add_resize_ops(std::vector<OpDef>& ops) {
@@ -274,6 +316,12 @@ void add_resize_ops(std::vector<OpDef>& ops) {
       eval_border_pad<Border::kReplicate>, sharing);
   add("aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReplicate>,
       eval_border_pad<Border::kReplicate>, sharing);
+  add("aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor", infer_border_pad<Border::kReflect>,
+      eval_border_pad<Border::kReflect>, sharing);
+  add("aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor", infer_border_pad<Border::kReplicate>,
+      eval_border_pad<Border::kReplicate>, sharing);
+  add("aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor", infer_border_pad<Border::kCircular>,
+      eval_border_pad<Border::kCircular>, sharing);
   family = Family::kResize;
   const std::string vec = ".vec(Tensor input, SymInt[]? output_size, ", factors = "float[]? scale_factors) -> Tensor";
   const auto add_1d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
@@ -287,7 +335,23 @@ void add_resize_ops(std::vector<OpDef>& ops) {
             "float? scales_h=None, float? scales_w=None) -> Tensor",
         infer, eval, sharing);
   };
+  const auto add_3d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
+    add("aten::" + name + vec + align + factors, infer, eval, sharing);
+    add("aten::" + name + "(Tensor self, SymInt[3] output_size, " + align +
+            "float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
+        infer, eval, sharing);
+  };
   const std::string align = "bool align_corners, ";
+  add_1d("_upsample_nearest_exact1d", "", infer_upsample<Kernel::kNearestExact, 1>,
+         eval_upsample<Kernel::kNearestExact, 1>);
+  add_3d("upsample_nearest3d", "", infer_upsample<Kernel::kNearest, 3>, eval_upsample<Kernel::kNearest, 3>);
+  add_3d("_upsample_nearest_exact3d", "", infer_upsample<Kernel::kNearestExact, 3>,
+         eval_upsample<Kernel::kNearestExact, 3>);
+  add_3d("upsample_trilinear3d", align, infer_upsample<Kernel::kLinear, 3>, eval_upsample<Kernel::kLinear, 3>);
+  add_2d("_upsample_bilinear2d_aa", align, infer_upsample<Kernel::kLinearAntialias, 2>,
+         eval_upsample<Kernel::kLinearAntialias, 2>);
+  add_2d("_upsample_bicubic2d_aa", align, infer_upsample<Kernel::kCubicAntialias, 2>,
+         eval_upsample<Kernel::kCubicAntialias, 2>);
   add_1d("upsample_nearest1d", "", infer_upsample<Kernel::kNearest, 1>, eval_upsample<Kernel::kNearest, 1>);
   add_2d("upsample_nearest2d", "", infer_upsample<Kernel::kNearest, 2>, eval_upsample<Kernel::kNearest, 2>);
   add_2d("_upsample_nearest_exact2d", "", infer_upsample<Kernel::kNearestExact, 2>,
@@ -295,6 +359,10 @@ void add_resize_ops(std::vector<OpDef>& ops) {
   add_1d("upsample_linear1d", align, infer_upsample<Kernel::kLinear, 1>, eval_upsample<Kernel::kLinear, 1>);
   add_2d("upsample_bilinear2d", align, infer_upsample<Kernel::kLinear, 2>, eval_upsample<Kernel::kLinear, 2>);
   add_2d("upsample_bicubic2d", align, infer_upsample<Kernel::kCubic, 2>, eval_upsample<Kernel::kCubic, 2>);
+  add("aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor", infer_channel_shuffle, eval_channel_shuffle,
+      sharing);
+  add("aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor", infer_channel_shuffle, eval_channel_shuffle,
+      sharing);
   add("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", infer_pixel_shuffle<false>,
       eval_pixel_shuffle<false>, sharing);
   add("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", infer_pixel_shuffle<true>,

@@ -157,7 +157,8 @@ inline std::string difference(const MetaValue& inferred, const Value& found, int
   }
   if (const int64_t* integer = found.get_if<int64_t>()) {
     const SymInt* sym = inferred.get_if<SymInt>();
-    return sym != nullptr && sym->evaluate(symbols) == *integer ? "" : "another integer";
+    return sym != nullptr && (*sym == size_from_values() || sym->evaluate(symbols) == *integer) ? ""
+                                                                                                : "another integer";
   }
   if (found.is<double>()) return inferred.is<double>() ? "" : "no float";
   if (found.is<bool>()) return inferred.is<bool>() ? "" : "no bool";

@@ -6,6 +6,7 @@ Run where torch is: python3 tests/golden/make_op.py [TARGET_PART]. Each line of 
                      {"memory_format": ..}; numbers, strings, null, lists; {"float": "inf"}
   out                the result, likewise
   after              argument -> its tensor after the call, where that differs from before
+  refused            qdq infers the shape of `out`, whose elements do not count, and refuses to compute
   alias              the result shares the bytes of argument 0
   tol                [absolute, relative] for floats; without it results are equal to the bit
 "tensors": [dtype, shape, offset into the array of data.npz that has the dtype's name] (float16 and bfloat16 as
@@ -119,6 +120,7 @@ def case(target, *args, tol=None, **kwargs):
     with torch.no_grad():
         out = find(target)(*given, **{k: plain(v) for k, v in kwargs.items()})
     entry["out"] = encode(out)
+    calls["last"] = [out]
     after = {}
     for i, (a, b) in enumerate(zip(plain(args), given)):
         if isinstance(a, torch.Tensor) and not torch.equal(a.nan_to_num(7), b.nan_to_num(7)):
@@ -147,6 +149,13 @@ def case(target, *args, tol=None, **kwargs):
 
 def exact(target, *args, **kwargs):
     case(target, *args, tol=(), **kwargs)
+
+
+def refused(target, *args, **kwargs):
+    """What qdq knows the shape of and does not compute."""
+    case(target, *args, tol=(), **kwargs)
+    if cases and cases[-1]["op"].removeprefix("torch.ops.aten.").removesuffix(".default") == target:
+        cases[-1] |= {"refused": True, "out": encode(torch.zeros_like(calls["last"][0]))}
 
 
 def rand(*shape, dtype=f32, scale=2.0):
@@ -1215,6 +1224,127 @@ def searches():
     exact("repeat_interleave.self_Tensor", rand(2, 3), torch.tensor([2]), 0, output_size=4)
 
 
+def images():
+    x1, x2, x3, tol = rand(2, 3, 6), rand(2, 3, 4, 5), rand(1, 2, 4, 5, 3), (1e-5, 1e-5)
+    exact("max_pool3d_with_indices", B(x3), [2, 2, 2], [2, 1, 1])
+    exact("adaptive_max_pool3d", B(x3), [2, 3, 1])
+    case("_adaptive_avg_pool3d", B(x3), [2, 3, 1])
+    for x, name, back, last in (
+        (x2, "max_pool2d_with_indices", "max_unpool2d", ([4, 5],)),
+        (x3, "max_pool3d_with_indices", "max_unpool3d", ([4, 5, 3], [2, 2, 2], [0, 0, 0])),
+    ):
+        values, indices = getattr(torch.ops.aten, name)(x, [2] * (x.dim() - 2), [2] * (x.dim() - 2))
+        exact(back, B(values), B(indices), *last)
+        exact(back, values[0], indices[0], *last)
+    for window in (([2, 3], [1, 1], [0, 0], [1, 1]), ([3, 2], [1, 2], [2, 1], [2, 1])):
+        columns = torch.ops.aten.im2col(x2, *window)
+        exact("im2col", B(x2), *window)
+        case("col2im", B(rand(*columns.shape)), [4, 5], *window)
+        case("col2im", rand(*columns.shape)[0], [4, 5], *window)
+    exact("im2col", x2[0], [2, 2], [1, 1], [1, 0], [1, 1])
+    exact("_upsample_nearest_exact1d.vec", B(x1), None, [2.0])
+    exact("_upsample_nearest_exact1d", x1, [4])
+    for name in ("upsample_nearest3d", "_upsample_nearest_exact3d"):
+        exact(name + ".vec", B(x3), None, [2.0, 1.5, 0.7])
+        exact(name, x3, [3, 7, 5])
+    for align in (False, True):
+        case("upsample_trilinear3d.vec", B(x3), None, align, [2.0, 1.5, 0.7], tol=tol)
+        case("upsample_trilinear3d", x3, [3, 7, 5], align, tol=tol)
+        for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+            big = rand(1, 2, 13, 11)
+            case(name + ".vec", B(big), [5, 4], align, None, tol=tol)
+            case(name + ".vec", big, None, align, [0.45, 1.7], tol=tol)
+            case(name, big, [20, 3], align, tol=tol)
+    exact("reflection_pad3d", B(x3), [1, 2, 0, 1, 3, 1])
+    exact("replication_pad3d", B(x3), [1, 2, 0, 1, 3, 1])
+    exact("_pad_circular", B(x2), [1, 2, 3, 0])
+    for name in ("channel_shuffle", "native_channel_shuffle"):
+        exact(name, B(rand(2, 6, 2, 2)), 3)
+    grid2, grid3 = rand(2, 3, 4, 2, scale=0.8), rand(1, 2, 3, 2, 3, scale=0.8)
+    for mode in (0, 1, 2):
+        for padding in (0, 1, 2):
+            for align in (False, True):
+                case("grid_sampler_2d", B(x2), B(grid2), mode, padding, align, tol=tol)
+                if mode < 2:
+                    case("grid_sampler_3d", B(x3), B(grid3), mode, padding, align, tol=tol)
+    case("grid_sampler", x2, grid2, 0, 0, False, tol=tol)
+    case("grid_sampler", x3.double(), grid3.double(), 0, 2, False)
+
+
+def cells():
+    tol = (1e-5, 1e-5)
+    x, h, c = rand(2, 3), rand(2, 5), rand(2, 5)
+    for name, gates in (("lstm_cell", 4), ("gru_cell", 3), ("rnn_tanh_cell", 1), ("rnn_relu_cell", 1)):
+        weights = [rand(gates * 5, 3, scale=0.5), rand(gates * 5, 5, scale=0.5)]
+        biases = [rand(gates * 5, scale=0.5), rand(gates * 5, scale=0.5)]
+        hx = [B(h), B(c)] if name == "lstm_cell" else B(h)
+        case(name, B(x), hx, *weights, *biases, tol=tol)
+        case(name, x, [h, c] if name == "lstm_cell" else h, *weights, tol=tol)
+
+
+def more_activations():
+    x, s = rand(3, 5), special()
+    for y in (B(x), s):
+        case("softshrink", y)
+        case("rrelu", y)
+    case("softshrink", x, 1.25)
+    case("rrelu", x, 0.1, 0.2)
+    case("rrelu_with_noise", B(x), torch.zeros(3, 5))
+    case("i0", B(x))
+    case("i0", torch.tensor([0.0, -30.0, 80.0]).double())
+
+
+def more_creations():
+    x = rand(2, 3)
+    exact("empty_strided", [0, 3], [3, 1])
+    exact("empty_permuted", [0, 3], [1, 0])
+    exact("new_empty_strided", x, [0, 3], [3, 1], dtype=s64)
+    case("linspace", -1, 2.5, 7)
+    case("linspace", 3, 3, 1)
+    case("linspace", 0, 10, 4, dtype=s32)
+    case("linspace", 5, -5, 6, dtype=f64)
+    case("linspace.Tensor_Tensor", torch.tensor(0.5), torch.tensor(2), 5)
+    case("linspace.Tensor_Scalar", torch.tensor(0.5), 2, 5)
+    case("linspace.Scalar_Tensor", 0, torch.tensor(3.0), 4)
+    case("logspace", -1, 2, 7)
+    case("logspace", 0, 8, 9, 2.0, dtype=f64)
+    exact("eye", 3)
+    exact("eye.m", 2, 4, dtype=s64)
+    exact("eye.m", 4, 2)
+    for name in ("tril_indices", "triu_indices"):
+        exact(name, 3, 4)
+        exact(name, 4, 3, -1)
+        exact(name, 3, 3, 2, dtype=s32)
+    for name in ("hann", "hamming", "blackman", "bartlett", "kaiser"):
+        for n in (1, 2, 7, 8):
+            case(name + "_window", n)
+            case(name + "_window.periodic", n, False)
+        case(name + "_window.periodic", 9, True, dtype=f64)
+    case("hamming_window.periodic_alpha", 7, True, 0.6)
+    case("hamming_window.periodic_alpha_beta", 7, False, 0.6, 0.3)
+    case("kaiser_window.beta", 7, False, 5.0)
+    refused("rand", [2, 3])
+    refused("randn", [2, 3], dtype=f64)
+    refused("rand_like", B(x))
+    refused("randn_like", x, dtype=f64)
+    refused("randint", 5, [2])
+    refused("randint.low", -5, 5, [2], dtype=s32)
+    refused("randperm", 4)
+    refused("bernoulli", x.sigmoid())
+    refused("bernoulli.p", x, 0.3)
+
+
+def more_symbols():
+    x = rand(2, 3, 4)
+    exact("size.int", B(x), 0)
+    exact("sym_stride.int", B(x), 1)
+    exact("sym_stride.int", x, -1)
+    for name in ("item", "_local_scalar_dense"):
+        exact(name, torch.tensor(3))
+        exact(name, torch.tensor([[0.5]]))
+        exact(name, torch.tensor(True))
+
+
 def repeat_first(source, target):
     """The first case of an operator, for another one that computes the same and may take less."""
     for args, kwargs, tol in calls[source]:
@@ -1229,7 +1359,7 @@ def repeat_first(source, target):
 def in_place_forms():
     table = (HERE.parents[1] / "src/op/op.cpp").read_text().split("kAlsoInPlace[] = {")[1].split("}")[0]
     names = re.findall(r'"(\w+)"', table)
-    for source in list(calls):
+    for source in [c for c in calls if c != "last"]:
         name, overload = source.removeprefix("torch.ops.aten.").split(".", 1)[0], source.rsplit(".", 1)[1]
         target = f"torch.ops.aten.{name}_.{overload}"
         if name in names and target not in calls and overload in getattr(torch.ops.aten, name + "_").overloads():
@@ -1254,7 +1384,7 @@ def special_names():
         ("not_equal_", "ne"),
         ("divide_", "div"),
     ):
-        for source in list(calls):
+        for source in [c for c in calls if c != "last"]:
             if source.removeprefix("torch.ops.aten.").split(".", 1)[0] != first:
                 continue
             overload = source.rsplit(".", 1)[1]
@@ -1292,6 +1422,11 @@ def main():
         more_reductions,
         more_indexing,
         searches,
+        images,
+        cells,
+        more_activations,
+        more_creations,
+        more_symbols,
         in_place_forms,
         special_names,
     ):

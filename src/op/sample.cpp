@@ -1,0 +1,156 @@
+// Images read at places that a tensor gives: grid_sampler.
+#include <array>
+
+#include "op/elements.h"
+#include "op/families.h"
+
+namespace qdq {
+namespace {
+
+// ATen/native/GridSampler.h. Places in -1..1 along W, H (and D), in this order, in the last axis of the grid.
+enum class Sampling { kLinear, kNearest, kCubic };
+enum class Outside { kZeros, kBorder, kReflection };
+
+template <class T> Sampling read_sampling(const Call<T>& call) {
+  const int64_t mode = call.integer(2), padding = call.integer(3);
+  QDQ_CHECK(mode >= 0 && mode <= 2 && padding >= 0 && padding <= 2, kInvalidArgument, call.op().target,
+            " got the interpolation mode ", mode, " and the padding mode ", padding, "; both go from 0 to 2");
+  return static_cast<Sampling>(mode);
+}
+
+MetaValue infer_grid_sampler(const Call<TensorMeta>& call) {
+  const TensorMeta &x = call.tensor(0), &grid = call.tensor(1);
+  const size_t rank = x.sizes.size();
+  QDQ_CHECK(is_floating(x.dtype) && x.dtype == grid.dtype, kInvalidArgument, call.op().target,
+            " wants an image and a grid of one float dtype, found ", to_string(x.dtype), " and ",
+            to_string(grid.dtype));
+  QDQ_CHECK((rank == 4 || rank == 5) && grid.sizes.size() == rank && may_be_equal(x.sizes[0], grid.sizes[0]) &&
+                may_be_equal(grid.sizes[rank - 1], SymInt(static_cast<int64_t>(rank) - 2)),
+            kInvalidArgument, call.op().target, " cannot read an image of shape ", to_string(x.sizes),
+            " at a grid of shape ", to_string(grid.sizes));
+  QDQ_CHECK(read_sampling(call) != Sampling::kCubic || rank == 4, kInvalidArgument, call.op().target,
+            " reads images of two axes alone by cubic interpolation, found shape ", to_string(x.sizes));
+  for (size_t a = 2; a < rank; ++a)
+    QDQ_CHECK(!(x.sizes[a] == SymInt(0)), kInvalidArgument, call.op().target, " got an image of shape ",
+              to_string(x.sizes));
+  SymShape sizes{x.sizes[0], x.sizes[1]};
+  sizes.insert(sizes.end(), grid.sizes.begin() + 1, grid.sizes.end() - 1);
+  return tensor_meta(x.dtype, sizes);
+}
+
+// Positions are computed in F, which is f32 or, for f64, f64.
+template <class F> class GridAxis {
+ public:
+  static constexpr size_t kMostTaps = 4;
+  struct Tap {
+    int64_t index;  // -1: outside
+    F weight;
+  };
+
+  GridAxis(int64_t size, Sampling sampling, Outside outside, bool align_corners)
+      : size_(size), sampling_(sampling), outside_(outside), align_corners_(align_corners) {}
+
+  // Sets the taps for a place and returns how many they are.
+  size_t taps(F place, std::array<Tap, kMostTaps>& out) const {
+    F at = align_corners_ ? (place + 1) / 2 * static_cast<F>(size_ - 1) : ((place + 1) * static_cast<F>(size_) - 1) / 2;
+    if (sampling_ == Sampling::kCubic) {
+      const F low = std::floor(at), t = at - low;
+      const F weights[] = {far(t + 1), near(t), near(1 - t), far(2 - t)};
+      for (size_t i = 0; i < kMostTaps; ++i) out[i] = {index_of(inside(low - 1 + static_cast<F>(i))), weights[i]};
+      return kMostTaps;
+    }
+    at = inside(at);
+    if (sampling_ == Sampling::kNearest) {
+      out[0] = {index_of(std::nearbyint(at)), F(1)};
+      return 1;
+    }
+    const F low = std::floor(at);
+    out[0] = {index_of(low), low + 1 - at};
+    out[1] = {index_of(low + 1), at - low};
+    return 2;
+  }
+
+ private:
+  static F near(F x) { return ((F(-0.75) + 2) * x - (F(-0.75) + 3)) * x * x + 1; }
+  static F far(F x) { return ((F(-0.75) * x - 5 * F(-0.75)) * x + 8 * F(-0.75)) * x - 4 * F(-0.75); }
+  int64_t index_of(F at) const { return at >= 0 && at < static_cast<F>(size_) ? static_cast<int64_t>(at) : -1; }
+  // Where a position is looked for.
+  F inside(F at) const {
+    if (outside_ == Outside::kZeros) return at;
+    if (outside_ == Outside::kReflection) at = reflected(at);
+    return std::min(static_cast<F>(size_ - 1), std::max(at, F(0)));
+  }
+  // Between the centers of the outermost elements, or between their edges.
+  F reflected(F at) const {
+    const F low = align_corners_ ? F(0) : F(-0.5), span = static_cast<F>(align_corners_ ? size_ - 1 : size_);
+    if (span == 0 || !std::isfinite(at)) return 0;
+    at = std::fabs(at - low);
+    const F rest = std::fmod(at, span);
+    return std::fmod(std::floor(at / span), F(2)) == 0 ? rest + low : span - rest + low;
+  }
+
+  int64_t size_;
+  Sampling sampling_;
+  Outside outside_;
+  bool align_corners_;
+};
+
+// The weighted sum of the taps of all axes, in double.
+template <class F> Tensor sample(const Call<Tensor>& call, const Shape& sizes) {
+  const DType dtype = DTypeOf<F>::value;
+  const Tensor x = call.tensor(0).to(dtype).contiguous(), grid = call.tensor(1).to(dtype).contiguous();
+  const size_t axes = x.sizes().size() - 2;
+  const int64_t channels = sizes[1], N = sizes[0];
+  int64_t places = 1, extent = 1;
+  std::vector<GridAxis<F>> along;  // W first
+  for (size_t a = 0; a < axes; ++a) {
+    along.emplace_back(x.size(-1 - static_cast<int64_t>(a)), read_sampling(call), static_cast<Outside>(call.integer(3)),
+                       call.boolean(4));
+    places *= sizes[a + 2];
+    extent *= x.sizes()[a + 2];
+  }
+  const Tensor out = Tensor::empty(sizes, dtype);
+  using Taps = std::array<typename GridAxis<F>::Tap, GridAxis<F>::kMostTaps>;
+  std::vector<std::pair<int64_t, double>> sources;  // place in a plane of x, weight
+  for (int64_t n = 0; n < N; ++n)
+    for (int64_t p = 0; p < places; ++p) {
+      const F* place = grid.data<F>() + (n * places + p) * static_cast<int64_t>(axes);
+      sources.assign(1, {0, 1.0});
+      int64_t stride = 1;
+      for (size_t a = 0; a < axes; ++a) {
+        Taps taps;
+        const size_t count = along[a].taps(place[a], taps);
+        std::vector<std::pair<int64_t, double>> wider;
+        for (size_t t = 0; t < count; ++t)
+          for (const auto& [at, weight] : sources)
+            if (taps[t].index >= 0)
+              wider.emplace_back(at + taps[t].index * stride, weight * static_cast<double>(taps[t].weight));
+        sources = std::move(wider);
+        stride *= x.size(-1 - static_cast<int64_t>(a));
+      }
+      for (int64_t c = 0; c < channels; ++c) {
+        const F* plane = x.data<F>() + (n * channels + c) * extent;
+        double sum = 0;
+        for (const auto& [at, weight] : sources) sum += weight * static_cast<double>(plane[at]);
+        out.data<F>()[(n * channels + c) * places + p] = static_cast<F>(sum);
+      }
+    }
+  return out;
+}
+Value eval_grid_sampler(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const Shape sizes = constant_shape(meta.sizes);
+  return (meta.dtype == DType::kF64 ? sample<double>(call, sizes) : sample<float>(call, sizes)).to(meta.dtype);
+}
+
+}  // namespace
+
+void add_sample_ops(std::vector<OpDef>& ops) {
+  for (const char* name : {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"})
+    ops.push_back(define(concat("aten::", name,
+                                "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
+                                "align_corners) -> Tensor"),
+                         infer_grid_sampler, eval_grid_sampler, {.activation = 0}, Family::kResize));
+}
+
+}  // namespace qdq
