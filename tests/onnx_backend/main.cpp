@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   app.add_option("FOLDER", options.folders, "folders of cases")->required();
   app.add_option("--only", options.only, "only cases whose name matches, such as 'node/test_abs*'");
   app.add_option("--list", options.list, "a line per case instead of the table")
-      ->check(CLI::IsMember({"passed", "refused", "differing", "failing"}));
+      ->check(CLI::IsMember({"passed", "refused", "differing", "disputed", "failing"}));
   app.add_option("--expected", options.expected, "a list of the cases that fail; all others must pass");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -17,40 +17,43 @@
 namespace qdq {
 namespace {
 
-// Cases that are not asked of what runs models: they count in the first total and not in the second.
-struct NotInference {
+struct CasesBecause {
   std::string_view pattern, reason;
 };
+// Cases that are not asked of what runs models: they count in the first total and not in the second.
 constexpr std::array kNotInference = {
-    NotInference{"*test_adagrad*", "an optimizer's step"},
-    NotInference{"*test_adam*", "an optimizer's step"},
-    NotInference{"*test_momentum*", "an optimizer's step"},
-    NotInference{"*test_nesterov_momentum*", "an optimizer's step"},
-    NotInference{"*test_gradient_of_*", "gradients"},
-    NotInference{"*test_nllloss_*", "a training loss"},
-    NotInference{"*test_sce_*", "a training loss"},
-    NotInference{"*test_training_dropout*", "dropout while training, which is random"},
-    NotInference{"*test_batchnorm_*_training_mode", "batch norm while training"},
-    NotInference{"*test_bernoulli*", "random numbers, which cannot be compared"},
+    CasesBecause{"*test_adagrad*", "an optimizer's step"},
+    CasesBecause{"*test_adam*", "an optimizer's step"},
+    CasesBecause{"*test_momentum*", "an optimizer's step"},
+    CasesBecause{"*test_nesterov_momentum*", "an optimizer's step"},
+    CasesBecause{"*test_gradient_of_*", "gradients"},
+    CasesBecause{"*test_nllloss_*", "a training loss"},
+    CasesBecause{"*test_sce_*", "a training loss"},
+    CasesBecause{"*test_training_dropout*", "dropout while training, which is random"},
+    CasesBecause{"*test_batchnorm_*_training_mode", "batch norm while training"},
+    CasesBecause{"*test_bernoulli*", "random numbers, which cannot be compared"},
 };
 
-// Whether the text matches the pattern, in which * stands for any characters.
+// Whether the text matches the pattern, in which * stands for any characters and ? for one.
 bool matches(std::string_view text, std::string_view pattern) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return text == pattern;
-  if (!text.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (size_t from = star; from <= text.size(); ++from)
-    if (matches(text.substr(from), rest)) return true;
-  return false;
+  if (pattern.empty()) return text.empty();
+  if (pattern[0] == '*') return matches(text, pattern.substr(1)) || (!text.empty() && matches(text.substr(1), pattern));
+  return !text.empty() && (pattern[0] == '?' || pattern[0] == text[0]) && matches(text.substr(1), pattern.substr(1));
 }
 
-bool is_inference(const std::string& name) {
-  return std::none_of(kNotInference.begin(), kNotInference.end(),
-                      [&](const NotInference& entry) { return matches(name, entry.pattern); });
+// Cases whose arrays are not what the operator's text says, where ONNX Runtime gives qdq's answer.
+constexpr std::array kDisputed = {
+    CasesBecause{"*test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True",
+                 "the divisor counts what lies beyond the padding, which is no padding"},
+    CasesBecause{"*test_qlinearmatmul_?D_int8_float*", "integers beyond int8 wrap around instead of saturating"},
+};
+
+template <size_t N> bool any_matches(const std::array<CasesBecause, N>& table, const std::string& name) {
+  return std::any_of(table.begin(), table.end(),
+                     [&](const CasesBecause& entry) { return matches(name, entry.pattern); });
 }
 
-enum class Outcome { kPassed, kRefused, kDiffers };
+enum class Outcome { kPassed, kRefused, kDiffers, kDisputed };
 
 struct Result {
   std::string name, op;
@@ -163,7 +166,7 @@ Result result_of(const std::string& name, const std::string& path, Files& files)
   out.name = name;
   out.op = "(unknown)";
   const auto stop = [&](Outcome outcome, std::string reason) {
-    out.outcome = outcome;
+    out.outcome = outcome == Outcome::kDiffers && any_matches(kDisputed, name) ? Outcome::kDisputed : outcome;
     out.reason = std::move(reason);
     std::replace(out.reason.begin(), out.reason.end(), '\n', ' ');
   };
@@ -183,7 +186,13 @@ Result result_of(const std::string& name, const std::string& path, Files& files)
 }
 
 std::string_view word(Outcome outcome) {
-  return outcome == Outcome::kPassed ? "passed" : outcome == Outcome::kRefused ? "refused" : "differs";
+  switch (outcome) {
+    case Outcome::kPassed: return "passed";
+    case Outcome::kRefused: return "refused";
+    case Outcome::kDiffers: return "differs";
+    case Outcome::kDisputed: return "disputed";
+  }
+  return {};
 }
 
 std::string line_of(const Result& result) {
@@ -192,16 +201,16 @@ std::string line_of(const Result& result) {
 }
 
 struct Counts {
-  std::array<int64_t, 3> of{};
+  std::array<int64_t, 4> of{};
   void add(const Result& result) { ++of[static_cast<size_t>(result.outcome)]; }
-  int64_t total() const { return of[0] + of[1] + of[2]; }
+  int64_t total() const { return of[0] + of[1] + of[2] + of[3]; }
 };
 
 std::string line_of(const std::string& what, const Counts& counts) {
   char text[160];
-  std::snprintf(text, sizeof text, "%-34s %5lld passed, %4lld refused, %4lld differing  (%.1f %%)\n", what.c_str(),
-                static_cast<long long>(counts.of[0]), static_cast<long long>(counts.of[1]),
-                static_cast<long long>(counts.of[2]),
+  std::snprintf(text, sizeof text, "%-34s %5lld passed, %4lld refused, %4lld differing, %d disputed  (%.1f %%)\n",
+                what.c_str(), static_cast<long long>(counts.of[0]), static_cast<long long>(counts.of[1]),
+                static_cast<long long>(counts.of[2]), static_cast<int>(counts.of[3]),
                 counts.total() == 0 ? 0 : 100.0 * static_cast<double>(counts.of[0]) / counts.total());
   return text;
 }
@@ -233,7 +242,7 @@ void print_totals(const std::vector<Result>& results, std::ostream& out) {
   for (const Result& result : results) {
     all.add(result);
     folders[std::string_view(result.name).substr(0, result.name.find('/'))].add(result);
-    if (is_inference(result.name)) inference.add(result);
+    if (!any_matches(kNotInference, result.name)) inference.add(result);
   }
   for (const auto& [folder, counts] : folders) out << line_of(concat("in ", folder), counts);
   out << line_of("all", all) << line_of("all but training and random numbers", inference);
@@ -276,6 +285,7 @@ bool is_listed(Outcome outcome, const std::string& list) {
     case Outcome::kPassed: return list == "passed";
     case Outcome::kRefused: return list == "refused" || list == "failing";
     case Outcome::kDiffers: return list == "differing" || list == "failing";
+    case Outcome::kDisputed: return list == "disputed" || list == "failing";
   }
   return false;
 }
