@@ -25,8 +25,8 @@ struct BackendTestOptions {
 // Loads the model of every case, runs it by a session, by the portable backend and by the reference operators, and
 // compares the outputs with ONNX's: dtypes and shapes equal, integers exactly, floats as ONNX's runner does, within
 // 1e-7 + 1e-3 * |expected|, and bfloat16 within one unit of its last place. A case is refused if qdq says that it
-// cannot read or run it; it differs if an output is another or qdq itself broke, and is disputed if that output is known
-// to be ONNX Runtime's too. Writes a table by operator, and the totals. Returns 1 if a case differs, or, with
+// cannot read or run it; it differs if an output is another or qdq itself broke, and is disputed if that output is
+// known to be ONNX Runtime's too. Writes a table by operator, and the totals. Returns 1 if a case differs, or, with
 // `expected`, if another set of cases fails; 1 too if there is no case at all; else 0.
 int run_backend_tests(const BackendTestOptions& options, Files& files, std::ostream& out);
 
