@@ -55,6 +55,13 @@ std::map<std::string, int64_t> symbols_of(const Program& program) {
   return symbols;
 }
 
+// Empty, or which size of a tensor only a run tells.
+std::string open_size(const TensorMeta& meta, const std::map<std::string, int64_t>& symbols) {
+  for (const SymInt& size : meta.sizes)
+    if (!size.evaluate(symbols)) return size.to_string();
+  return {};
+}
+
 // Empty if the node goes into a plan, else why not.
 std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>& symbols) {
   if (fuser.make_pending(node) || fuser.is_taken(&node)) return {};
@@ -62,9 +69,12 @@ std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>
   if (fuser.options.dynamic && take_dynamic(fuser, node)) return {};
   const TensorMeta* meta = node.meta.val.tensor();
   if (meta == nullptr) return "its shape is not known";
-  for (const SymInt& size : meta->sizes)
-    if (!size.evaluate(symbols))
-      return concat("its size ", size.to_string(), " does not follow from those of the inputs");
+  if (const std::string size = open_size(*meta, symbols); !size.empty())
+    return concat("its size ", size, " does not follow from those of the inputs");
+  for (const Node* input : node.input_nodes())
+    if (const TensorMeta* read = input->meta.val.tensor())
+      if (const std::string size = open_size(*read, symbols); !size.empty())
+        return concat("the size ", size, " of ", input->name(), " does not follow from those of the inputs");
   if (quantizes_tensor(node)) return fuse_quantize(fuser, node);
   if (dequantizes_tensor(node)) return fuse_dequantize(fuser, node);
   if (float_meta(node) == nullptr) return "its result is not float32";

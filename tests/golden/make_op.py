@@ -20,10 +20,13 @@ import pathlib
 import re
 import sys
 import warnings
+import zipfile
 
 import numpy as np
 import torch
 import torch.ao.quantization.fx._decomposed  # defines quantized_decomposed
+
+from pt2_layout import members, write_zip
 
 warnings.simplefilter("ignore")
 HERE = pathlib.Path(__file__).resolve().parent
@@ -1395,6 +1398,39 @@ def special_names():
                     repeat_first(source, target)
 
 
+class Rows(torch.nn.Module):
+    """Sizes that only values tell, in one program."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        keep = torch.nonzero(x.sum(1) > 0).squeeze(1)
+        rows = torch.relu(self.first(x[keep]))
+        picked = torch.masked_select(x, x > 0.5)
+        return self.second(rows).sum(0), rows, picked, torch.unique(keep % 3), torch.ones(rows.shape[0]) + 1
+
+
+def rows():
+    """op/rows.pt2 and, in op/rows.npz, its inputs x0, x1 and results x0_out0, ..."""
+    model = Rows().eval()
+    batch = torch.export.Dim("batch", max=64)
+    path = HERE / "op/rows.pt2"
+    torch.export.save(torch.export.export(model, (rand(6, 4),), dynamic_shapes=({0: batch},)), path)
+    old = members(path)
+    program = json.loads(old["serialized_exported_program.json"])
+    for node in program["graph_module"]["graph"]["nodes"]:
+        node["metadata"].pop("stack_trace", None)  # names folders of the machine
+    old["serialized_exported_program.json"] = json.dumps(program).encode()
+    write_zip(path, old, zipfile.ZIP_DEFLATED)
+    found = {}
+    for name, x in (("x0", rand(6, 4)), ("x1", rand(9, 4))):
+        found[name] = x.numpy()
+        found |= {f"{name}_out{i}": y.detach().numpy() for i, y in enumerate(model(x))}
+    np.savez_compressed(HERE / "op/rows.npz", **found)
+
+
 def main():
     for make in (
         convolutions,
@@ -1431,6 +1467,7 @@ def main():
         special_names,
     ):
         make()
+    rows()
     schemas = {}
     for entry in cases:
         target = entry["op"]
