@@ -1,5 +1,6 @@
 // Writes a Program as a .pt2 file (torch/_export/serde/serialize.py, GraphModuleSerializer).
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -496,6 +497,17 @@ class ProgramWriter {
       bounds["min_val"] = range.min ? Json(*range.min) : Json(nullptr);
       bounds["max_val"] = range.max ? Json(*range.max) : Json(nullptr);
       append_field(out, symbol, std::move(bounds));
+    }
+    // PyTorch wants a range for every symbol, of sizes that only values tell too.
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max() - 1;
+    for (const Node* node : program_.graph->nodes()) {
+      const TensorMeta* meta = node->meta.val.tensor();
+      const SymInt* number = std::get_if<SymInt>(&node->meta.val.value);
+      for (const SymInt& size : meta ? meta->sizes : number ? SymShape{*number} : SymShape()) {
+        const std::string symbol = size.to_string();
+        if (size.is_constant() || !(size == SymInt::symbol(symbol)) || out.contains(symbol)) continue;
+        append_field(out, symbol, {{"min_val", 0}, {"max_val", kMost}});
+      }
     }
     return out;
   }

@@ -47,6 +47,16 @@ TEST(ValueSizes, AProgramOfTorchExportRunsAsInPyTorch) {
   }
 }
 
+TEST(ValueSizes, FilesHaveARangeForEachAsPyTorchWants) {
+  Program program = load_pt2(read_golden("rows.pt2"));
+  program.symbol_ranges.clear();
+  const Program saved = load_pt2(save_pt2(program));
+  for (const char* symbol : {"s0", "u0", "u1"}) {
+    ASSERT_TRUE(saved.symbol_ranges.contains(symbol)) << symbol;
+    EXPECT_EQ(saved.symbol_ranges.at(symbol).min, 0);
+  }
+}
+
 TEST(ValueSizes, EveryOneGetsASymbolAndKeepsIt) {
   GraphBuilder g;
   Node* x = g.input({4, 3});
