@@ -51,6 +51,24 @@ BackendValue read_optional(format::ByteSpan bytes) {
   return {BackendValue::Kind::kNothing, {}};
 }
 
+std::string name_of(format::ByteSpan message, uint32_t field) {
+  pbf_reader reader = reader_of(message);
+  return reader.next(field) ? reader.get_string() : std::string();
+}
+
+// The field that the reader stands at, as it is.
+void copy_field(pbf_reader& from, protozero::pbf_writer& to) {
+  switch (from.wire_type()) {
+    case protozero::pbf_wire_type::varint: to.add_int64(from.tag(), from.get_int64()); break;
+    case protozero::pbf_wire_type::length_delimited: {
+      const protozero::data_view bytes = from.get_view();
+      to.add_bytes(from.tag(), bytes.data(), bytes.size());
+      break;
+    }
+    default: from.skip();  // neither models nor graphs have others
+  }
+}
+
 // The input of a light model: n elements i / n.
 Tensor ramp(const Shape& sizes) {
   const Tensor out = Tensor::empty(sizes, DType::kF32);
@@ -77,10 +95,6 @@ BackendCase::BackendCase(const std::string& path, Files& files)
 void BackendCase::read_graph(format::ByteSpan graph) {
   std::vector<std::string> initializers;
   std::vector<std::pair<std::string, ValueType>> inputs;
-  const auto name_of = [](format::ByteSpan bytes, uint32_t field) {
-    pbf_reader message = reader_of(bytes);
-    return message.next(field) ? std::string(message.get_string()) : std::string();
-  };
   for (pbf_reader message = reader_of(graph); message.next();) switch (message.tag()) {
       case 1: {
         const format::ByteSpan node = span_of(message.get_view());
@@ -102,6 +116,31 @@ void BackendCase::read_graph(format::ByteSpan graph) {
   for (auto& [name, type] : inputs)
     if (!light_ || std::find(initializers.begin(), initializers.end(), name) == initializers.end())
       inputs_.push_back(std::move(type));
+}
+
+format::Bytes BackendCase::model_with_constants() const {
+  std::string out;
+  protozero::pbf_writer to(out);
+  for (pbf_reader model = reader_of(model_); model.next();) {
+    if (model.tag() != 7) {
+      copy_field(model, to);
+      continue;
+    }
+    protozero::pbf_writer graph(to, 7);
+    size_t input = 0;
+    for (pbf_reader message = model.get_message(); message.next();) {
+      if (message.tag() != 11 || input++ == 0) {
+        copy_field(message, graph);
+        continue;
+      }
+      const std::string name = name_of(span_of(message.get_view()), 1);
+      const format::Bytes value = files_->read(concat(path_, "/test_data_set_0/input_", input - 1, ".pb"));
+      std::string tensor(format::text_of(value));
+      protozero::pbf_writer(tensor).add_string(8, name);
+      graph.add_bytes(5, tensor);
+    }
+  }
+  return format::Bytes(format::bytes_of(out).begin(), format::bytes_of(out).end());
 }
 
 BackendCase::ValueType BackendCase::read_type(format::ByteSpan value_info) const {

@@ -30,6 +30,9 @@ class BackendCase {
   // Whether the case is a network with weights of one value, whose input is the ramp that ONNX's runner makes.
   bool is_light() const { return light_; }
   const format::Bytes& model() const { return model_; }
+  // The model whose inputs but the first are initializers, with the values of the first data set: models that people
+  // export have axes and sizes in them, these bring such numbers as inputs.
+  format::Bytes model_with_constants() const;
   // The operators of the graph's nodes, in order and each once; those of other domains as "domain:Name".
   const std::vector<std::string>& operators() const { return operators_; }
   // Reads the arrays. Throws Error{kUnsupported} for data that qdq has no type for, such as strings.

@@ -1,4 +1,4 @@
-// Runs ONNX's backend tests: qdq_onnx_backend FOLDER... [--only PATTERN] [--list WHICH] [--expected FILE].
+// Runs ONNX's backend tests: qdq_onnx_backend FOLDER... [--only PATTERN] [--bind] [--list WHICH] [--expected FILE].
 #include <CLI/CLI.hpp>
 
 #include <iostream>
@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   qdq::BackendTestOptions options;
   app.add_option("FOLDER", options.folders, "folders of cases")->required();
   app.add_option("--only", options.only, "only cases whose name matches, such as 'node/test_abs*'");
+  app.add_flag("--bind", options.binds_constants, "try models that are refused with inputs but the first as constants");
   app.add_option("--list", options.list, "a line per case instead of the table")
       ->check(CLI::IsMember({"passed", "refused", "differing", "disputed", "failing"}));
   app.add_option("--expected", options.expected, "a list of the cases that fail; all others must pass");

@@ -14,6 +14,8 @@ struct BackendTestOptions {
   std::vector<std::string> folders;
   // Only cases whose name, "node/test_abs", matches; * stands for any characters.
   std::string only = "*";
+  // Whether a model that is refused is tried once more with its inputs but the first as constants.
+  bool binds_constants = false;
   // Instead of the table: one line per case that is "passed", "refused", "differing", "disputed" or "failing" (the last
   // three).
   std::string list;

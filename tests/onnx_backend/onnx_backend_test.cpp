@@ -116,6 +116,32 @@ TEST_F(BackendTests, DisputedCasesDoNotDiffer) {
   EXPECT_TRUE(says("disputed: output 0 of the session[1] is 2, ONNX's is 3")) << out_;
 }
 
+TEST_F(BackendTests, BindsConstants) {
+  const format::OnnxValueInfo input{"x", DType::kF32, {{{2, ""}}}}, axes{"axes", DType::kS64, {{{1, ""}}}};
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs = {input, axes};
+  file.outputs = {{"y", DType::kF32, {{{1, ""}}}}};
+  format::OnnxNode& node = file.nodes.emplace_back();
+  node.op_type = "ReduceSum";
+  node.inputs = {"x", "axes"};
+  node.outputs = {"y"};
+  files_.contents["all/test_sum/model.onnx"] = format::write_onnx_file(file);
+  files_.add("all/test_sum/test_data_set_0/input_0.pb", tensor({1, 2}));
+  std::string zero;
+  protozero::pbf_writer writer(zero);
+  writer.add_int64(1, 1);
+  writer.add_int64(2, 7);
+  writer.add_int64(7, 0);
+  files_.add("all/test_sum/test_data_set_0/input_1.pb", zero);
+  files_.add("all/test_sum/test_data_set_0/output_0.pb", tensor({3}));
+  BackendTestOptions options;
+  options.binds_constants = true;
+  EXPECT_EQ(run(options), 0);
+  EXPECT_TRUE(says("1 passed,    0 refused")) << out_;
+}
+
 TEST_F(BackendTests, TrainingCountsApart) {
   add("node/test_adam", "Abs", {1, 2}, {1, 3});
   add("node/test_b", "Abs", {1, 2}, {1, 2});
