@@ -36,6 +36,7 @@ void add_recurrent_ops(std::vector<OpDef>& ops);
 void add_reduce_ops(std::vector<OpDef>& ops);
 void add_resize_ops(std::vector<OpDef>& ops);
 void add_sample_ops(std::vector<OpDef>& ops);
+void add_onnx_ops(std::vector<OpDef>& ops);
 void add_search_ops(std::vector<OpDef>& ops);
 void add_sym_ops(std::vector<OpDef>& ops);
 void add_view_ops(std::vector<OpDef>& ops);

@@ -359,6 +359,7 @@ const std::vector<OpDef>& all_ops() {
     add_sample_ops(all);
     add_index_ops(all);
     add_search_ops(all);
+    add_onnx_ops(all);
     add_create_ops(all);
     add_recurrent_ops(all);
     add_quantized_decomposed_ops(all);

@@ -104,16 +104,20 @@ TEST(OpContract, EveryOperatorComputesWhatPyTorchComputes) {
   }
 }
 
+// PyTorch does not have the operators of ONNX; tests/golden/onnx has their cases.
+bool is_of_onnx(const OpDef& op) { return op.target.starts_with("torch.ops.onnx."); }
+
 TEST(OpContract, EveryOperatorHasAGoldenCase) {
   std::set<std::string> tested;
   for (const Json& entry : golden().json()["cases"]) tested.insert(entry["op"].get<std::string>());
-  for (const OpDef& op : all_ops()) EXPECT_TRUE(tested.count(op.target)) << op.target;
+  for (const OpDef& op : all_ops()) EXPECT_TRUE(tested.count(op.target) || is_of_onnx(op)) << op.target;
 }
 
 TEST(OpContract, SchemasArePyTorchs) {
   const Json& schemas = golden().json()["schemas"];
   for (const OpDef& op : all_ops()) {
     // Python's operators have no schema, and higher-order operators take any arguments.
+    if (is_of_onnx(op)) continue;
     if (op.target.rfind("operator.", 0) == 0 || op.target.rfind("torch.ops.higher_order.", 0) == 0) continue;
     ASSERT_TRUE(schemas.contains(op.target)) << op.target;
     const auto line = schemas[op.target].get<std::string>();

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import torch
 import torch.nn.functional as F
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from onnx_case import OUT, Const, add, cases, floats, op, random, save
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 

@@ -21,9 +21,15 @@ def floats(*shape):
 
 
 def run(model, inputs):
+    """By ONNX Runtime; where it has no kernel, by ONNX's own reference."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        reference = onnx.reference.ReferenceEvaluator(onnx.load_from_string(model))
+        return reference.run(None, dict(zip(reference.input_names, inputs)))
     return session.run(None, {value.name: x for value, x in zip(session.get_inputs(), inputs)})
 
 

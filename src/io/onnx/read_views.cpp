@@ -1,7 +1,8 @@
 // ONNX operators that make, place and choose elements: constants, sizes, reshapes, slices, gathers, padding.
 #include <algorithm>
+#include <limits>
 
-#include "io/onnx/import.h"
+#include "io/onnx/chains.h"
 
 namespace qdq {
 namespace {
@@ -17,47 +18,140 @@ void concat_values(OnnxCall& call) {
   call.set(call.call("cat.default", {Argument(std::move(all)), call.axis(call.integer("axis", 0), call.rank(0))}));
 }
 
+// By lengths, or into as many parts of equal length as there are outputs; the last one is shorter if need be.
 void split(OnnxCall& call) {
   const int64_t axis = call.axis(call.integer("axis", 0), call.rank(0));
-  std::vector<int64_t> parts;
-  if (call.has(1)) {
-    parts = call.integers(1);
-  } else {
-    const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
-    if (!size) call.refuse("divides an axis whose size is open");
-    const auto count = static_cast<int64_t>(call.num_outputs());
-    const int64_t each = count == 0 ? 0 : *size / count + (*size % count != 0);
-    int64_t rest = *size;
-    for (int64_t i = 0; i < count; ++i, rest -= parts.back()) parts.push_back(std::min(rest, each));
+  const auto count = static_cast<int64_t>(call.num_outputs());
+  const SymInt whole = call.meta(0).sizes[static_cast<size_t>(axis)];
+  const int64_t wanted = call.integer("num_outputs", count);
+  std::vector<SymInt> parts;
+  if (call.has(1)) parts = call.sizes(1);
+  else if (call.attribute("split"))
+    for (const int64_t length : call.integers("split", {})) parts.emplace_back(length);
+  if (call.num_outputs() == 1 && parts.empty() && wanted == 1) return call.same_as_input(0);
+  const bool by_number = parts.empty();
+  if (by_number && (wanted < 1 || wanted != count)) call.refuse("has ", count, " outputs for ", wanted, " parts");
+  if (by_number && whole.is_constant()) {
+    const int64_t size = *whole.constant(), each = size / count + (size % count != 0);
+    for (int64_t i = 0, rest = size; i < count; ++i, rest -= each)
+      parts.emplace_back(std::clamp<int64_t>(rest, 0, each));
+  }
+  Node* x = call.tensor(0);
+  if (by_number && parts.empty()) {  // an open size
+    const SymInt size = size_along(call, x, axis);
+    const SymInt each = divide_sizes(call, add_sizes(call, size, count - 1), count);
+    SymInt from = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const SymInt to = add_sizes(call, from, each);
+      const Argument end = i + 1 == count ? Argument(INT64_MAX) : as_argument(call, to);
+      call.set(call.call("slice.Tensor", {x, axis, as_argument(call, from), end}), static_cast<size_t>(i));
+      from = to;
+    }
+    return;
   }
   if (parts.size() != call.num_outputs())
     call.refuse("has ", call.num_outputs(), " outputs for ", parts.size(), " parts");
-  Node* all = call.call("split_with_sizes.default", {call.tensor(0), OnnxCall::list(parts), axis});
-  for (size_t i = 0; i < parts.size(); ++i) call.set(call.call("operator.getitem", {all, static_cast<int64_t>(i)}), i);
+  if (std::all_of(parts.begin(), parts.end(), [](const SymInt& length) { return length.is_constant(); })) {
+    Node* all = call.call("split_with_sizes.default", {x, call.list(parts), axis});
+    for (size_t i = 0; i < parts.size(); ++i)
+      call.set(call.call("operator.getitem", {all, static_cast<int64_t>(i)}), i);
+    return;
+  }
+  SymInt from = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const SymInt to = add_sizes(call, from, parts[i]);
+    call.set(call.call("slice.Tensor", {x, axis, as_argument(call, from), as_argument(call, to)}), i);
+    from = to;
+  }
 }
 
+// The smaller and the larger of two sizes, as sympy writes them where they are not known.
+SymInt extreme_size(const char* name, const SymInt& a, const SymInt& b) {
+  if (a == b) return a;
+  if (const auto x = a.constant(), y = b.constant(); x && y)
+    return name[1] == 'i' ? std::min(*x, *y) : std::max(*x, *y);
+  return SymInt::parse(concat(name, "(", a.to_srepr(), ", ", b.to_srepr(), ")"));
+}
+
+// Where a bound that counts from either end lies on an axis of an open size.
+SymInt bound_within(int64_t bound, const SymInt& size) {
+  if (bound >= int64_t{1} << 31) return size;
+  if (bound >= 0) return extreme_size("Min", bound, size);
+  return extreme_size("Max", 0, size + SymInt(bound));
+}
+
+// Elements from start to end of an axis. PyTorch takes numbers to lie within an axis of open size; those of a file may
+// lie beyond, so that the size of the result is not known before the model runs.
+Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const SymInt& end, int64_t step) {
+  constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
+  const SymInt size = call.meta_of(x).sizes[static_cast<size_t>(axis)];
+  const auto first = start.constant(), last = end.constant();
+  const Argument to = last && *last >= kEnd ? Argument(INT64_MAX) : as_argument(call, end);
+  Node* out = call.call("slice.Tensor", {x, axis, as_argument(call, start), to, step});
+  if (call.import().is_constant(out) || size.is_constant() || !first || !last) return out;
+  TensorMeta meta = call.meta_of(out);
+  SymInt& length = meta.sizes[static_cast<size_t>(axis)];
+  if (!length.is_constant()) return out;
+  const SymInt from = bound_within(*first, size), until = bound_within(*last >= kEnd ? INT64_MAX : *last, size);
+  const SymInt all = from == SymInt(0) ? until : extreme_size("Max", 0, until - from);
+  length = (all + SymInt(step - 1)).floor_div(SymInt(step));
+  call.import().know_size(length, out, axis);
+  out->meta.val.value = std::move(meta);
+  return out;
+}
+
+// The same from the end on: start lies behind end, which does not belong to it.
+Node* sliced_backwards(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const SymInt& end, int64_t step) {
+  constexpr int64_t kFar = int64_t{1} << 31;
+  const auto size = call.meta_of(x).sizes[static_cast<size_t>(axis)].constant();
+  auto first = start.constant(), last = end.constant();
+  SymInt from = 0, to = INT64_MAX;  // of the same elements forwards
+  if (size && first && last) {
+    const int64_t n = *size;
+    const int64_t begin = std::clamp<int64_t>(*first < 0 ? *first + n : *first, n == 0 ? -1 : 0, n - 1);
+    const int64_t stop = std::clamp<int64_t>(*last < 0 ? std::max(*last, -kFar - n) + n : *last, -1, n - 1);
+    from = stop + 1;
+    to = std::max(begin, stop) + 1;
+  } else {
+    // Bounds that are computed count from the front.
+    if (first && *first == -1) to = INT64_MAX;
+    else if (first && *first >= kFar - 1) to = INT64_MAX;
+    else to = first ? SymInt(*first + 1) : add_sizes(call, start, 1);
+    if (last && *last <= -kFar + 1) from = 0;
+    else if (last && *last == -1) from = INT64_MAX;
+    else from = last ? SymInt(*last + 1) : add_sizes(call, end, 1);
+  }
+  const bool is_whole = from == SymInt(0) && (to == SymInt(INT64_MAX) || (size && to == SymInt(*size)));
+  if (!is_whole) x = sliced(call, x, axis, from, to, 1);
+  x = reversed(call, x, axis);
+  return step == 1 ? x : sliced(call, x, axis, 0, INT64_MAX, step);
+}
+
+// Attributes before opset 10.
 void slice(OnnxCall& call) {
   const size_t rank = call.rank(0);
-  const std::vector<SymInt> starts = call.sizes(1), ends = call.sizes(2);
+  const auto bounds = [&](size_t i, const char* name) {
+    if (call.has(i)) return call.sizes(i);
+    const std::vector<int64_t> known = call.integers(name, {});
+    return std::vector<SymInt>(known.begin(), known.end());
+  };
+  const std::vector<SymInt> starts = bounds(1, "starts"), ends = bounds(2, "ends");
   std::vector<int64_t> axes, steps(starts.size(), 1);
   for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   if (call.has(3)) axes = call.integers(3);
+  else axes = call.integers("axes", axes);
   if (call.has(4)) steps = call.integers(4);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     call.refuse("has starts, ends, axes or steps of different number");
   Node* out = call.tensor(0);
+  constexpr int64_t kMostSteps = int64_t{1} << 31;
   for (size_t i = 0; i < starts.size(); ++i) {
-    const int64_t axis = call.axis(axes[i], rank);
-    const auto start = starts[i].constant(), end = ends[i].constant();
-    if (steps[i] == -1 && start == -1 && end && *end <= -(int64_t{1} << 31)) {
-      out = call.call("flip.default", {out, Argument(Argument::List{axis})});
-      continue;
-    }
-    if (steps[i] < 1) call.refuse("has the step ", steps[i], ", wanted a positive one or a whole axis backwards");
-    const Argument to =
-        end && *end >= (int64_t{1} << 31) - 1 ? Argument(INT64_MAX) : call.import().size_argument(ends[i]);
-    out = call.call("slice.Tensor", {out, axis, call.import().size_argument(starts[i]), to, steps[i]});
+    const int64_t axis = call.axis(axes[i], rank), step = std::clamp(steps[i], -kMostSteps, kMostSteps);
+    if (step == 0) call.refuse("has the step 0");
+    out = step > 0 ? sliced(call, out, axis, starts[i], ends[i], step)
+                   : sliced_backwards(call, out, axis, starts[i], ends[i], -step);
   }
+  if (out == call.tensor(0)) return call.same_as_input(0);
   call.set(out);
 }
 
@@ -76,6 +170,135 @@ void gather(OnnxCall& call) {
 void gather_elements(OnnxCall& call) {
   call.set(
       call.call("gather.default", {call.tensor(0), call.axis(call.integer("axis", 0), call.rank(0)), call.tensor(1)}));
+}
+
+// The last axis of the input 1 holds a place along each of the first axes of the input 0, behind `batch` axes that both
+// have: one tensor of indices for each of them.
+std::vector<Node*> places_in(OnnxCall& call, size_t batch) {
+  Node* indices = call.tensor(1);
+  const SymShape& sizes = call.meta(1).sizes;
+  const auto depth = sizes.empty() ? std::nullopt : sizes.back().constant();
+  if (!depth || *depth < 0 || batch >= sizes.size() || batch + static_cast<size_t>(*depth) > call.rank(0))
+    call.refuse("has indices of shape ", to_string(sizes), " for ", call.rank(0), " axes, ", batch, " of them shared");
+  std::vector<Node*> out;
+  for (size_t i = 0; i < batch; ++i) {
+    const auto axis = static_cast<int64_t>(i);
+    out.push_back(along_axis(call, count_up(call, size_along(call, call.tensor(0), axis)), axis, sizes.size() - 1));
+  }
+  for (int64_t i = 0; i < *depth; ++i) out.push_back(call.call("select.int", {indices, -1, i}));
+  return out;
+}
+
+Argument as_list(const std::vector<Node*>& nodes) { return Argument(Argument::List(nodes.begin(), nodes.end())); }
+
+void gather_nd(OnnxCall& call) {
+  const std::vector<Node*> places =
+      places_in(call, static_cast<size_t>(std::max<int64_t>(0, call.integer("batch_dims", 0))));
+  if (places.empty()) call.refuse("picks by no indices");
+  call.set(call.call("index.Tensor", {call.tensor(0), as_list(places)}));
+}
+
+// ONNX's name of a reduction as PyTorch's scatter_reduce has it; nothing for none.
+std::string scatter_reduction(OnnxCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kNames[] = {
+      {"none", ""}, {"add", "sum"}, {"mul", "prod"}, {"max", "amax"}, {"min", "amin"}};
+  const std::string name = call.text("reduction", "none");
+  for (const auto& [onnx, aten] : kNames)
+    if (name == onnx) return aten;
+  call.refuse("has the reduction ", name, ", wanted none, add, mul, max or min");
+}
+
+void scatter_elements(OnnxCall& call) {
+  const int64_t axis = call.axis(call.integer("axis", 0), call.rank(0));
+  const std::string reduction = scatter_reduction(call);
+  Node *x = call.tensor(0), *index = call.tensor(1), *values = call.tensor(2);
+  if (reduction.empty()) return call.set(call.call("scatter.src", {x, axis, index, values}));
+  call.set(call.call("scatter_reduce.two", {x, axis, index, values, reduction}));
+}
+
+void scatter_nd(OnnxCall& call) {
+  const std::string reduction = scatter_reduction(call);
+  const std::vector<Node*> places = places_in(call, 0);
+  if (places.empty()) call.refuse("writes to no indices");
+  Node *x = call.tensor(0), *values = call.tensor(2);
+  if (reduction.empty()) return call.set(call.call("index_put.default", {x, as_list(places), values}));
+  if (reduction == "sum") return call.set(call.call("index_put.default", {x, as_list(places), values, true}));
+  // The axes with indices as one, the others as another; places are numbers along the first.
+  const auto depth = static_cast<int64_t>(places.size());
+  Node* number = nullptr;
+  for (int64_t i = 0; i < depth; ++i) {
+    const Argument size = as_argument(call, size_along(call, x, i));
+    Node* place = call.call("remainder.Scalar", {places[static_cast<size_t>(i)], size});
+    number = number ? call.call("add.Tensor", {call.call("mul.Tensor", {number, size}), place}) : place;
+  }
+  Argument::List rows = {-1};
+  for (size_t i = static_cast<size_t>(depth); i < call.rank(0); ++i)
+    rows.push_back(as_argument(call, size_along(call, x, static_cast<int64_t>(i))));
+  const auto flat = [&](Node* node) { return call.call("reshape.default", {node, Argument(rows)}); };
+  Node *table = flat(x), *updates = flat(values);
+  Node* index = along_axis(call, call.call("reshape.default", {number, Argument(Argument::List{-1})}), 0, rows.size());
+  index = call.call("expand_as.default", {index, updates});
+  Node* out = call.call("scatter_reduce.two", {table, 0, index, updates, reduction});
+  Argument::List sizes;
+  for (size_t i = 0; i < call.rank(0); ++i)
+    sizes.push_back(as_argument(call, size_along(call, x, static_cast<int64_t>(i))));
+  call.set(call.call("reshape.default", {out, Argument(std::move(sizes))}));
+}
+
+// What is new is written into what is there, from each row's own place on.
+void tensor_scatter(OnnxCall& call) {
+  Node *cache = call.tensor(0), *update = call.tensor(1);
+  const size_t rank = call.rank(0);
+  const int64_t axis = call.axis(call.integer("axis", -2), rank);
+  const SymInt count = size_along(call, update, axis);
+  Node* places = along_axis(call, count_up(call, count), axis, rank);
+  if (call.has(2)) places = call.call("add.Tensor", {along_axis(call, call.tensor(2), 0, rank), places});
+  const std::string mode = call.text("mode", "linear");
+  if (mode == "circular")
+    places = call.call("remainder.Scalar", {places, as_argument(call, size_along(call, cache, axis))});
+  else if (mode != "linear") call.refuse("has the mode ", mode, ", wanted linear or circular");
+  call.set(call.call("scatter.src", {cache, axis, call.call("expand_as.default", {places, update}), update}));
+}
+
+// The first elements of each row in the opposite order.
+void reverse_sequence(OnnxCall& call) {
+  Node* x = call.tensor(0);
+  const size_t rank = call.rank(0);
+  const int64_t time = call.axis(call.integer("time_axis", 0), rank),
+                batch = call.axis(call.integer("batch_axis", 1), rank);
+  if (time == batch) call.refuse("has the batch and the time on one axis");
+  Node* steps = along_axis(call, count_up(call, size_along(call, x, time)), time, rank);
+  Node* lengths = along_axis(call, cast_to(call, call.tensor(1), DType::kS64), batch, rank);
+  Node* turned = call.call("sub.Tensor", {call.call("sub.Tensor", {lengths, 1}), steps});
+  Node* places = call.call("where.self", {call.call("lt.Tensor", {steps, lengths}), turned, steps});
+  call.set(call.call("gather.default", {x, time, call.call("expand_as.default", {places, x})}));
+}
+
+// 1 where the class is the number along the new axis. Classes may count from the end; others are nowhere.
+void one_hot(OnnxCall& call) {
+  const size_t rank = call.rank(0) + 1;
+  const int64_t axis = call.axis(call.integer("axis", -1), rank);
+  const Tensor known = call.constant(1);
+  const SymInt depth = known.defined() ? SymInt(known.reshape({known.numel()}).select(0, 0).item_int()) : call.size(1);
+  Node* given = cast_to(call, call.tensor(0), DType::kS64);
+  Node* from_end = call.call("add.Tensor", {given, as_argument(call, depth)});
+  Node* classes = call.call("where.self", {call.call("lt.Scalar", {given, 0}), from_end, given});
+  Node* numbers = along_axis(call, count_up(call, depth), axis, rank);
+  Node* is_class = call.call("eq.Tensor", {call.call("unsqueeze.default", {classes, axis}), numbers});
+  const auto value = [&](int i) { return call.call("select.int", {call.tensor(2), 0, i}); };
+  call.set(call.call("where.self", {is_class, value(1), value(0)}));
+}
+
+void eye_like(OnnxCall& call) {
+  if (call.rank(0) != 2) call.refuse("has an input of ", call.rank(0), " axes, wanted 2");
+  const int64_t number = call.integer("dtype", 0), k = call.integer("k", 0);
+  const auto wanted = format::onnx_dtype(number);
+  if (call.attribute("dtype") && !wanted)
+    call.refuse("makes values of data type ", number, ", which qdq does not have");
+  const DType dtype = call.attribute("dtype") ? *wanted : call.meta(0).dtype;
+  Node* x = call.tensor(0);
+  Node* ones = call.call("ones_like.default", {x}, "dtype", dtype);
+  call.set(call.call("tril.default", {call.call("triu.default", {ones, k}), k}));
 }
 
 void reshape(OnnxCall& call) {
@@ -103,14 +326,15 @@ void flatten(OnnxCall& call) {
   if (axis < 0 || axis > static_cast<int64_t>(rank))
     call.refuse("has the axis ", given, " for an input of ", rank, " axes");
   if (axis == 1 && rank > 1) return call.set(call.call("flatten.using_ints", {call.tensor(0), 1}));
+  const auto reshaped = [&](int64_t rows, int64_t columns) {
+    return call.call("reshape.default", {call.tensor(0), Argument(Argument::List{rows, columns})});
+  };
+  if (axis == 0) return call.set(reshaped(1, -1));
+  if (axis == static_cast<int64_t>(rank)) return call.set(reshaped(-1, 1));
   // Axes before it become one, and those behind it.
-  Argument::List sizes = {-1, 1};
-  if (axis == 0) std::swap(sizes[0], sizes[1]);
-  SymInt inner = 1;
-  for (size_t i = static_cast<size_t>(axis); i < rank; ++i) inner = inner * call.meta(0).sizes[i];
-  if (axis > 0 && !inner.is_constant()) call.refuse("joins axes of open size");
-  if (axis > 0) sizes[1] = *inner.constant();
-  call.set(call.call("reshape.default", {call.tensor(0), Argument(std::move(sizes))}));
+  Node* behind =
+      axis + 1 < static_cast<int64_t>(rank) ? call.call("flatten.using_ints", {call.tensor(0), axis}) : call.tensor(0);
+  call.set(call.call("flatten.using_ints", {behind, 0, axis - 1}));
 }
 
 void transpose(OnnxCall& call) {
@@ -127,19 +351,28 @@ void transpose(OnnxCall& call) {
   call.set(call.call("permute.default", {call.tensor(0), OnnxCall::list(axes)}));
 }
 
+// Axes are an attribute before opset 13. Without them all go that have the size 1; an open size is taken for another.
 void squeeze(OnnxCall& call) {
-  const auto axes = call.axes(1, call.rank(0));
-  if (!axes) return call.set(call.call("squeeze.default", {call.tensor(0)}));
+  auto axes = call.axes(1, call.rank(0));
+  if (!axes) {
+    axes.emplace();
+    const SymShape& sizes = call.meta(0).sizes;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i] == SymInt(1)) axes->push_back(static_cast<int64_t>(i));
+    if (axes->size() == sizes.size()) return call.set(call.call("squeeze.default", {call.tensor(0)}));
+  }
+  if (axes->empty()) return call.same_as_input(0);
   if (axes->size() == 1) return call.set(call.call("squeeze.dim", {call.tensor(0), axes->front()}));
   call.set(call.call("squeeze.dims", {call.tensor(0), OnnxCall::list(*axes)}));
 }
 
 void unsqueeze(OnnxCall& call) {
   Node* out = call.tensor(0);
-  std::vector<int64_t> axes = call.integers(1);
+  std::vector<int64_t> axes = call.has(1) ? call.integers(1) : call.integers("axes", {});
   for (int64_t& axis : axes) axis = call.axis(axis, call.rank(0) + axes.size());
   std::sort(axes.begin(), axes.end());
   for (const int64_t axis : axes) out = call.call("unsqueeze.default", {out, axis});
+  if (axes.empty()) return call.same_as_input(0);
   call.set(out);
 }
 
@@ -161,35 +394,88 @@ void expand(OnnxCall& call) {
 
 void tile(OnnxCall& call) { call.set(call.call("repeat.default", {call.tensor(0), call.list(call.sizes(1))})); }
 
+// A number of the input, or of the attribute before opset 11; a tensor if it is computed.
+Argument pad_value(OnnxCall& call) {
+  if (!call.has(2)) return call.real("value", 0);
+  if (!call.is_constant(2)) return call.tensor(2);
+  return call.number(2);
+}
+
+// Elements of an axis by places that repeat or mirror it.
+Node* padded_by_places(OnnxCall& call, Node* x, int64_t axis, int64_t size, int64_t before, int64_t after,
+                       std::string_view mode) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (size < 1 || before > kMost || after > kMost || size > kMost)
+    call.refuse("pads an axis of size ", size, " by ", before, " and ", after, " in the mode ", mode);
+  std::vector<int64_t> places;
+  for (int64_t i = -before; i < size + after; ++i) {
+    const int64_t period = mode == "reflect" ? std::max<int64_t>(1, 2 * size - 2) : size;
+    const int64_t at = ((i % period) + period) % period;
+    places.push_back(mode == "edge" ? std::clamp<int64_t>(i, 0, size - 1) : at < size ? at : period - at);
+  }
+  return call.call("index_select.default", {x, axis, constant_vector(call, places)});
+}
+
+// Pads are an attribute before opset 11. Negative ones cut.
 void pad(OnnxCall& call) {
   static constexpr std::pair<std::string_view, const char*> kModes[] = {
-      {"constant", "constant"}, {"reflect", "reflect"}, {"edge", "replicate"}};
+      {"constant", "constant"}, {"reflect", "reflect"}, {"edge", "replicate"}, {"wrap", "circular"}};
   const std::string mode = call.text("mode", "constant");
   const auto known = std::find_if(std::begin(kModes), std::end(kModes), [&](const auto& m) { return m.first == mode; });
-  if (known == std::end(kModes)) call.refuse("pads in the mode ", mode, ", wanted constant, reflect or edge");
-  const std::vector<int64_t> pads = call.integers(1);
+  if (known == std::end(kModes)) call.refuse("pads in the mode ", mode, ", wanted constant, reflect, edge or wrap");
+  std::vector<SymInt> pads;
+  if (call.has(1)) pads = call.sizes(1);
+  else
+    for (const int64_t each : call.integers(call.attribute("pads") ? "pads" : "paddings", {})) pads.emplace_back(each);
   const size_t rank = call.rank(0);
   std::vector<int64_t> axes;
   for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
   if (call.has(3)) axes = *call.axes(3, rank);
   if (pads.size() != 2 * axes.size()) call.refuse("has ", pads.size(), " pads for ", axes.size(), " axes");
+  Node* x = call.tensor(0);
   // PyTorch counts from the last axis, and only as far as it pads.
-  std::vector<int64_t> reversed(2 * rank, 0);
+  std::vector<SymInt> reversed(2 * rank, SymInt(0));
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t from_last = rank - 1 - static_cast<size_t>(axes[i]);
-    reversed[2 * from_last] = pads[i];
-    reversed[2 * from_last + 1] = pads[i + axes.size()];
+    const SymInt size = call.meta(0).sizes[static_cast<size_t>(axes[i])];
+    SymInt before = pads[i], after = pads[i + axes.size()];
+    const auto first = before.constant(), last = after.constant();
+    if (mode != "constant") {
+      if (!first || !last) call.refuse("pads by computed numbers in the mode ", mode);
+      // Cut first, then pad; beyond the axis itself the pattern goes on.
+      if (*first < 0 || *last < 0)
+        x = sliced(call, x, axes[i], std::max<int64_t>(0, -*first), *last < 0 ? SymInt(*last) : SymInt(INT64_MAX), 1);
+      before = std::max<int64_t>(0, *first);
+      after = std::max<int64_t>(0, *last);
+      const auto extent = call.meta_of(x).sizes[static_cast<size_t>(axes[i])].constant();
+      const int64_t widest = std::max(*before.constant(), *after.constant());
+      if (extent && (mode == "reflect" ? widest >= *extent : mode == "wrap" && widest > *extent) && widest > 0) {
+        x = padded_by_places(call, x, axes[i], *extent, *before.constant(), *after.constant(), mode);
+        before = after = 0;
+      }
+    }
+    reversed[2 * from_last] = before;
+    reversed[2 * from_last + 1] = after;
   }
-  while (!reversed.empty() && reversed.back() == 0 && reversed[reversed.size() - 2] == 0)
+  while (!reversed.empty() && reversed.back() == SymInt(0) && reversed[reversed.size() - 2] == SymInt(0))
     reversed.resize(reversed.size() - 2);
-  if (reversed.empty()) return call.same_as_input(0);
-  std::vector<Argument> args = {call.tensor(0), OnnxCall::list(reversed), Argument(known->second)};
-  if (call.has(2) && mode == "constant") args.emplace_back(call.number(2));
-  call.set(call.call("pad.default", args));
+  if (reversed.empty()) return x == call.tensor(0) ? call.same_as_input(0) : call.set(x);
+  const Argument amounts = call.list(reversed);
+  const Argument value = mode == "constant" ? pad_value(call) : Argument();
+  if (value.is_node()) {  // where the padding lies, the value
+    Node* inside = call.call("ones_like.default", {x}, "dtype", DType::kBool);
+    Node* is_inside = call.call("pad.default", {inside, amounts});
+    Node* number = call.call("reshape.default", {value, Argument(Argument::List{})});
+    return call.set(call.call("where.self", {is_inside, call.call("pad.default", {x, amounts}), number}));
+  }
+  const bool is_zero = value.is_none() || value == Argument(0.0);
+  if (is_zero) call.set(call.call("pad.default", {x, amounts, known->second}));
+  else call.set(call.call("pad.default", {x, amounts, known->second, value}));
 }
 
 void constant(OnnxCall& call) {
-  if (const auto* value = call.attribute("value"); value && value->kind == OnnxKind::kTensor) return call.set(value->t);
+  for (const char* name : {"value", "sparse_value"})
+    if (const auto* value = call.attribute(name); value && value->t.defined()) return call.set(value->t);
   if (const auto* value = call.attribute("value_float")) return call.set(Tensor::scalar(value->f));
   if (const auto* value = call.attribute("value_int")) return call.set(Tensor::scalar(value->i));
   if (const auto* value = call.attribute("value_floats"))
@@ -198,7 +484,9 @@ void constant(OnnxCall& call) {
   if (const auto* value = call.attribute("value_ints"))
     return call.set(
         Tensor::of<int64_t>({static_cast<int64_t>(value->ints.size())}, std::span<const int64_t>(value->ints)));
-  call.refuse("has a value that is no dense tensor of numbers");
+  if (call.attribute("value_string") || call.attribute("value_strings"))
+    call.refuse("is text, which qdq's tensors cannot hold");
+  call.refuse("has a value that is no tensor of numbers");
 }
 
 void constant_of_shape(OnnxCall& call) {
@@ -216,20 +504,34 @@ void constant_of_shape(OnnxCall& call) {
   call.set(call.call("full.default", {call.list(sizes), number}, "dtype", fill.dtype()));
 }
 
+// ceil((limit - start) / delta) numbers, none if that is negative.
 void range(OnnxCall& call) {
-  if (is_floating(call.meta(0).dtype)) {
-    call.set(
-        call.call("arange.start_step", {call.number(0), call.number(1), call.number(2)}, "dtype", call.meta(0).dtype));
-    return;
+  const DType dtype = call.meta(0).dtype;
+  const bool is_float = is_floating(dtype);
+  const auto known = [&](size_t i) { return call.is_constant(i); };
+  if (is_float || (known(0) && known(1) && known(2))) {
+    const double start = call.number(0), limit = call.number(1), delta = call.number(2);
+    if (delta == 0) call.refuse("goes in steps of 0");
+    if ((limit - start) / delta <= 0) return call.set(Tensor::empty({0}, dtype));
+    if (is_float) return call.set(call.call("arange.start_step", {start, limit, delta}, "dtype", dtype));
   }
   std::vector<Argument> args;
-  for (size_t i = 0; i < 3; ++i) args.push_back(call.import().size_argument(call.size(i)));
-  call.set(call.call("arange.start_step", args, "dtype", DType::kS64));
+  for (size_t i = 0; i < 3; ++i) args.push_back(as_argument(call, call.size(i)));
+  call.set(call.call("arange.start_step", args, "dtype", dtype));
 }
 
 void trilu(OnnxCall& call) {
-  const int64_t diagonal = call.has(1) ? call.whole_number(1) : 0;
-  call.set(call.call(call.integer("upper", 1) ? "triu.default" : "tril.default", {call.tensor(0), diagonal}));
+  const bool upper = call.integer("upper", 1) != 0;
+  Node* x = call.tensor(0);
+  const auto rank = static_cast<int64_t>(call.rank(0));
+  if (rank < 2) call.refuse("has an input of ", rank, " axes, wanted 2 at least");
+  if (!call.has(1) || call.is_constant(1))
+    return call.set(call.call(upper ? "triu.default" : "tril.default", {x, call.has(1) ? call.whole_number(1) : 0}));
+  // A diagonal that is computed: how far each element lies to the right of the main one, beside it.
+  Node* rows = along_axis(call, count_up(call, size_along(call, x, rank - 2)), 0, 2);
+  Node* distance = call.call("sub.Tensor", {count_up(call, size_along(call, x, rank - 1)), rows});
+  Node* keeps = call.call(upper ? "ge.Tensor" : "le.Tensor", {distance, call.tensor(1)});
+  call.set(call.call("where.self", {keeps, x, call.call("zeros_like.default", {x})}));
 }
 
 void shape(OnnxCall& call) {
@@ -241,22 +543,38 @@ void shape(OnnxCall& call) {
   call.set(start < end ? std::vector<SymInt>(all.begin() + start, all.begin() + end) : std::vector<SymInt>(), true);
 }
 
-constexpr OnnxOperator kOperators[] = {
+void size(OnnxCall& call) {
+  SymInt count = 1;
+  for (size_t i = 0; i < call.rank(0); ++i)
+    count = multiply_sizes(call, count, size_along(call, call.tensor(0), static_cast<int64_t>(i)));
+  call.set({count}, false);
+}
+
+constexpr OnnxOperator kViewOperators[] = {
     {"Concat", concat_values, nullptr},
     {"Constant", constant, nullptr},
     {"ConstantOfShape", constant_of_shape, nullptr},
     {"Expand", expand, nullptr},
+    {"EyeLike", eye_like, nullptr},
     {"Flatten", flatten, nullptr},
     {"Gather", gather, nullptr},
     {"GatherElements", gather_elements, nullptr},
+    {"GatherND", gather_nd, nullptr},
     {"Identity", identity, nullptr},
+    {"OneHot", one_hot, nullptr},
     {"Pad", pad, nullptr},
     {"Range", range, nullptr},
     {"Reshape", reshape, nullptr},
+    {"ReverseSequence", reverse_sequence, nullptr},
+    {"Scatter", scatter_elements, nullptr},
+    {"ScatterElements", scatter_elements, nullptr},
+    {"ScatterND", scatter_nd, nullptr},
     {"Shape", shape, nullptr},
+    {"Size", size, nullptr},
     {"Slice", slice, nullptr},
     {"Split", split, nullptr},
     {"Squeeze", squeeze, nullptr},
+    {"TensorScatter", tensor_scatter, nullptr},
     {"Tile", tile, nullptr},
     {"Transpose", transpose, nullptr},
     {"Trilu", trilu, nullptr},
@@ -265,6 +583,6 @@ constexpr OnnxOperator kOperators[] = {
 
 }  // namespace
 
-std::span<const OnnxOperator> onnx_view_operators() { return kOperators; }
+std::span<const OnnxOperator> onnx_view_operators() { return kViewOperators; }
 
 }  // namespace qdq

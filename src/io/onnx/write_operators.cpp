@@ -71,6 +71,7 @@ void logical(AtenCall& call) {
   call.finish(find(kOps, name), inputs);
 }
 
+void is_inf(AtenCall& call) { call.finish("IsInf", {call.tensor(0)}); }
 void rsqrt(AtenCall& call) { call.finish("Reciprocal", {call.emit("Sqrt", {call.tensor(0)})}); }
 void square(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.tensor(0)}); }
 void silu(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.emit("Sigmoid", {call.tensor(0)})}); }
@@ -483,6 +484,7 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"hardtanh.default", clip},
                                        {"index.Tensor", index},
                                        {"index_select.default", index_select},
+                                       {"isinf.default", is_inf},
                                        {"le.Scalar", compare},
                                        {"le.Tensor", compare},
                                        {"leaky_relu.default", with_alpha},

@@ -1,0 +1,87 @@
+#include "io/onnx/chains.h"
+
+#include <algorithm>
+
+namespace qdq {
+
+Node* cast_to(OnnxCall& call, Node* node, DType dtype) {
+  return call.meta_of(node).dtype == dtype ? node : call.call("to.dtype", {node, dtype});
+}
+
+SymInt size_along(OnnxCall& call, Node* node, int64_t axis) {
+  const SymInt size = call.meta_of(node).sizes.at(static_cast<size_t>(axis));
+  call.import().know_size(size, node, axis);
+  return size;
+}
+
+SymInt add_sizes(OnnxCall& call, const SymInt& a, const SymInt& b) {
+  const SymInt out = a + b;
+  call.import().know_size(out, "operator.add", a, b);
+  return out;
+}
+SymInt subtract_sizes(OnnxCall& call, const SymInt& a, const SymInt& b) {
+  const SymInt out = a - b;
+  call.import().know_size(out, "operator.sub", a, b);
+  return out;
+}
+SymInt multiply_sizes(OnnxCall& call, const SymInt& a, const SymInt& b) {
+  const SymInt out = a * b;
+  call.import().know_size(out, "operator.mul", a, b);
+  return out;
+}
+SymInt divide_sizes(OnnxCall& call, const SymInt& a, const SymInt& b) {
+  const SymInt out = a.floor_div(b);
+  call.import().know_size(out, "operator.floordiv", a, b);
+  return out;
+}
+Argument as_argument(OnnxCall& call, const SymInt& size) { return call.import().size_argument(size); }
+
+Node* count_up(OnnxCall& call, const SymInt& count) {
+  constexpr int64_t kMost = 1 << 20;  // longer ones are made while the model runs
+  if (const auto known = count.constant(); known && *known <= kMost) {
+    Tensor out = Tensor::empty({std::max<int64_t>(*known, 0)}, DType::kS64);
+    for (int64_t i = 0; i < *known; ++i) out.data<int64_t>()[i] = i;
+    return call.import().constant(std::move(out), "range");
+  }
+  return call.call("arange.default", {as_argument(call, count)}, "dtype", DType::kS64);
+}
+
+Node* along_axis(OnnxCall& call, Node* vector, int64_t axis, size_t rank) {
+  if (rank == 1) return vector;
+  Argument::List sizes(rank, Argument(1));
+  sizes[static_cast<size_t>(axis)] = -1;
+  return call.call("reshape.default", {vector, Argument(std::move(sizes))});
+}
+
+Node* reversed(OnnxCall& call, Node* node, int64_t axis) {
+  return call.call("flip.default", {node, Argument(Argument::List{axis})});
+}
+
+Node* constant_vector(OnnxCall& call, const std::vector<int64_t>& values) {
+  return call.import().constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values), "indices");
+}
+
+void along_rows(OnnxCall& call, const std::function<Node*(Node* x, int64_t axis)>& body) {
+  Node* x = call.tensor(0);
+  const size_t rank = call.rank(0);
+  if (call.opset() >= 13) return call.set(body(x, rank == 0 ? 0 : call.axis(call.integer("axis", -1), rank)));
+  const int64_t given = call.integer("axis", 1);
+  const int64_t axis = given == static_cast<int64_t>(rank) ? given : rank == 0 ? 0 : call.axis(given, rank);
+  const SymShape sizes = call.meta(0).sizes;
+  // Where all those axes but one have the size 1, it goes along that one.
+  std::vector<int64_t> wide;
+  for (int64_t i = axis; i < static_cast<int64_t>(rank); ++i)
+    if (!(sizes[static_cast<size_t>(i)] == SymInt(1))) wide.push_back(i);
+  const int64_t last = std::max<int64_t>(static_cast<int64_t>(rank) - 1, 0);
+  if (wide.size() < 2 && axis <= last) return call.set(body(x, wide.empty() ? last : wide[0]));
+  if (axis > last) {  // rows of one element each
+    Node* out = body(call.call("unsqueeze.default", {x, last + 1}), last + 1);
+    return call.set(call.call("squeeze.dim", {out, last + 1}));
+  }
+  Argument::List back;
+  for (int64_t i = axis; i <= last; ++i) back.push_back(as_argument(call, size_along(call, x, i)));
+  Node* rows = body(call.call("flatten.using_ints", {x, axis, -1}), axis);
+  call.set(call.call("unflatten.int", {rows, axis, Argument(std::move(back))}));
+}
+
+}  // namespace qdq

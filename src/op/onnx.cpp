@@ -1,0 +1,182 @@
+// Operators of ONNX that no ATen operator is, nor a short chain of them: choosing boxes, ensembles of trees. Their
+// namespace is "onnx"; PyTorch does not have them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "op/elements.h"
+#include "op/families.h"
+
+namespace qdq {
+namespace {
+
+// A box as the corners nearest to and furthest from the origin.
+struct Box {
+  float y0, x0, y1, x1;
+};
+Box box_of(const float* b, bool center_point_box) {
+  if (center_point_box) return {b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2};
+  return {std::min(b[0], b[2]), std::min(b[1], b[3]), std::max(b[0], b[2]), std::max(b[1], b[3])};
+}
+// Whether the shared area is more than the given part of the area of both.
+bool overlap(const Box& a, const Box& b, float threshold) {
+  const float height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0), width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
+  if (!(height > 0) || !(width > 0)) return false;
+  const float shared = height * width;
+  const float area_a = (a.y1 - a.y0) * (a.x1 - a.x0), area_b = (b.y1 - b.y0) * (b.x1 - b.x0);
+  const float both = area_a + area_b - shared;
+  return area_a > 0 && area_b > 0 && both > 0 && shared / both > threshold;
+}
+
+// Boxes [N, B, 4] and scores [N, C, B] -> [M, 3]: batch, class and box, for each class from the largest score on those
+// that overlap none before by more than the threshold.
+MetaValue infer_non_max_suppression(const Call<TensorMeta>& call) {
+  const TensorMeta &boxes = call.tensor(0), &scores = call.tensor(1);
+  const SymShape &b = boxes.sizes, &s = scores.sizes;
+  QDQ_CHECK(boxes.dtype == DType::kF32 && scores.dtype == DType::kF32, kInvalidArgument, call.op().target,
+            " wants float32 boxes and scores, found ", to_string(boxes.dtype), " and ", to_string(scores.dtype));
+  QDQ_CHECK(b.size() == 3 && s.size() == 3 && may_be_equal(b[0], s[0]) && may_be_equal(b[1], s[2]) &&
+                may_be_equal(b[2], SymInt(4)),
+            kInvalidArgument, call.op().target, " wants boxes [N, B, 4] and scores [N, C, B], found ", to_string(b),
+            " and ", to_string(s));
+  return tensor_meta(DType::kS64, {size_from_values(), SymInt(3)});
+}
+Value eval_non_max_suppression(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor boxes = call.tensor(0).contiguous(), scores = call.tensor(1).contiguous();
+  const int64_t batches = scores.size(0), classes = scores.size(1), count = scores.size(2), most = call.integer(2);
+  const auto threshold = static_cast<float>(call.number(3));
+  const float least = call.is_none(4) ? -std::numeric_limits<float>::infinity() : static_cast<float>(call.number(4));
+  const bool center = call.boolean(5);
+  std::vector<int64_t> picked, order;
+  for (int64_t n = 0; n < batches * classes && most > 0; ++n) {
+    const float *box = boxes.data<float>() + n / classes * count * 4, *score = scores.data<float>() + n * count;
+    order.clear();
+    for (int64_t i = 0; i < count; ++i)
+      if (call.is_none(4) ? score[i] == score[i] : score[i] > least) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return score[a] > score[b]; });
+    std::vector<Box> chosen;
+    for (const int64_t i : order) {
+      if (static_cast<int64_t>(chosen.size()) >= most) break;
+      const Box here = box_of(box + i * 4, center);
+      if (std::any_of(chosen.begin(), chosen.end(), [&](const Box& b) { return overlap(b, here, threshold); }))
+        continue;
+      chosen.push_back(here);
+      picked.insert(picked.end(), {n / classes, n % classes, i});
+    }
+  }
+  return Tensor::of<int64_t>({static_cast<int64_t>(picked.size()) / 3, 3}, picked);
+}
+
+// Trees over x [N, F] -> [N, targets]. A node compares feature `features` of a row with `thresholds` as `modes` says
+// and goes to node `yes` or `no`; a missing value (NaN) goes to `yes` where `missing` is 1. A leaf adds the weights
+// `first` to `first` + `count` - 1 to their targets.
+enum class Branch : int64_t { kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kLeaf };
+enum TreeArgument : size_t {
+  kX,
+  kRoots,
+  kFeatures,
+  kModes,
+  kThresholds,
+  kYes,
+  kNo,
+  kMissing,
+  kFirst,
+  kCount,
+  kTargets,
+  kWeights,
+  kNumTargets,
+  kAggregate
+};
+bool goes_yes(Branch mode, double value, double threshold) {
+  switch (mode) {
+    case Branch::kLessEqual: return value <= threshold;
+    case Branch::kLess: return value < threshold;
+    case Branch::kGreaterEqual: return value >= threshold;
+    case Branch::kGreater: return value > threshold;
+    case Branch::kEqual: return value == threshold;
+    default: return value != threshold;
+  }
+}
+MetaValue infer_tree_ensemble(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(kX);
+  QDQ_CHECK(x.sizes.size() == 2, kInvalidArgument, call.op().target, " wants rows [N, F], found shape ",
+            to_string(x.sizes));
+  const int64_t targets = call.integer(kNumTargets);
+  QDQ_CHECK(targets >= 1 && targets <= 1 << 20, kInvalidArgument, call.op().target, " got ", targets, " targets");
+  return tensor_meta(x.dtype == DType::kF64 ? DType::kF64 : DType::kF32, {x.sizes[0], SymInt(targets)});
+}
+Value eval_tree_ensemble(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const auto integers = [&](size_t i) { return call.tensor(i).to(DType::kS64).contiguous(); };
+  const Tensor roots = integers(kRoots), features = integers(kFeatures), modes = integers(kModes), yes = integers(kYes),
+               no = integers(kNo), missing = integers(kMissing), first = integers(kFirst), count = integers(kCount),
+               targets = integers(kTargets), weights = call.tensor(kWeights).to(DType::kF64).contiguous(),
+               thresholds = call.tensor(kThresholds).to(DType::kF64).contiguous();
+  const Tensor x = call.tensor(kX).to(DType::kF64).contiguous();
+  const int64_t nodes = features.numel(), width = x.size(1), num_targets = call.integer(kNumTargets);
+  for (const Tensor& part : {modes, yes, no, missing, first, count, thresholds})
+    QDQ_CHECK(part.numel() == nodes, kInvalidArgument, call.op().target, " got parts of ", nodes, " and ", part.numel(),
+              " nodes");
+  QDQ_CHECK(targets.numel() == weights.numel(), kInvalidArgument, call.op().target, " got ", targets.numel(),
+            " targets for ", weights.numel(), " weights");
+  const auto at = [&](const Tensor& of, int64_t i, int64_t limit, const char* what) {
+    const int64_t value = of.data<int64_t>()[i];
+    QDQ_CHECK(value >= 0 && value < limit, kInvalidArgument, call.op().target, " names the ", what, " ", value, " of ",
+              limit);
+    return value;
+  };
+  const std::string& aggregate = call.string(kAggregate);
+  const bool smallest = aggregate == "MIN", largest = aggregate == "MAX", mean = aggregate == "AVERAGE";
+  QDQ_CHECK(smallest || largest || mean || aggregate == "SUM", kInvalidArgument, call.op().target,
+            " joins trees by SUM, AVERAGE, MIN or MAX, found ", aggregate);
+  const Tensor out = Tensor::empty(constant_shape(meta.sizes), DType::kF64);
+  std::vector<bool> written(static_cast<size_t>(num_targets));
+  for (int64_t row = 0; row < x.size(0); ++row) {
+    double* sums = out.data<double>() + row * num_targets;
+    std::fill(written.begin(), written.end(), false);
+    for (int64_t tree = 0; tree < roots.numel(); ++tree) {
+      int64_t node = at(roots, tree, nodes, "node");
+      // A path has no more nodes than there are; one that is longer goes in a circle.
+      for (int64_t steps = 0; static_cast<Branch>(modes.data<int64_t>()[node]) != Branch::kLeaf; ++steps) {
+        QDQ_CHECK(steps < nodes, kInvalidArgument, call.op().target, " has a tree that goes in a circle");
+        const auto mode = static_cast<Branch>(modes.data<int64_t>()[node]);
+        const double value = x.data<double>()[row * width + at(features, node, width, "feature")];
+        const bool is_yes = goes_yes(mode, value, thresholds.data<double>()[node]) ||
+                            (missing.data<int64_t>()[node] != 0 && value != value);
+        node = at(is_yes ? yes : no, node, nodes, "node");
+      }
+      const int64_t begin = at(first, node, weights.numel() + 1, "weight");
+      const int64_t length = at(count, node, weights.numel() - begin + 1, "weight");
+      for (int64_t i = begin; i < begin + length; ++i) {
+        const int64_t target = at(targets, i, num_targets, "target");
+        const double weight = weights.data<double>()[i];
+        double& sum = sums[target];
+        const bool is_first = !written[static_cast<size_t>(target)];
+        if (smallest || largest) sum = is_first ? weight : smallest ? std::min(sum, weight) : std::max(sum, weight);
+        else sum += weight;
+        written[static_cast<size_t>(target)] = true;
+      }
+    }
+    for (int64_t i = 0; mean && i < num_targets; ++i)
+      sums[i] /= static_cast<double>(std::max<int64_t>(1, roots.numel()));
+  }
+  return out.to(meta.dtype);
+}
+
+}  // namespace
+
+void add_onnx_ops(std::vector<OpDef>& ops) {
+  ops.push_back(
+      define("onnx::non_max_suppression(Tensor boxes, Tensor scores, SymInt max_output_boxes_per_class, Scalar "
+             "iou_threshold=0, Scalar? score_threshold=None, bool center_point_box=False) -> Tensor",
+             infer_non_max_suppression, eval_non_max_suppression));
+  ops.push_back(
+      define("onnx::tree_ensemble(Tensor x, Tensor roots, Tensor features, Tensor modes, Tensor thresholds, "
+             "Tensor yes, Tensor no, Tensor missing, Tensor first, Tensor count, Tensor targets, Tensor weights, "
+             "int num_targets, str aggregate) -> Tensor",
+             infer_tree_ensemble, eval_tree_ensemble));
+}
+
+}  // namespace qdq
