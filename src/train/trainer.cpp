@@ -8,7 +8,7 @@
 
 #include "exec/interpreter.h"
 #include "quant/observers/fake_quantize.h"
-#include "quant/prepared_impl.h"
+#include "quant/trainee.h"
 #include "train/backward.h"
 #include "train/functional.h"
 
@@ -55,7 +55,7 @@ Tensor masked(const Tensor& grad, const Tensor& mask) {
 }  // namespace
 
 struct Trainer::Impl {
-  Prepared* prepared = nullptr;
+  Trainee prepared;
   TrainingOptions options;
   std::vector<Parameter> parameters;
   std::map<std::string, Tensor> gradients;
@@ -74,7 +74,7 @@ struct Trainer::Impl {
   std::unordered_map<const Node*, Value> values;
   std::unordered_map<const Node*, Tensor> masks;  // of fake quantizers that rounded
 
-  Prepared::Impl& prepared_impl() const { return Prepared::Impl::of(*prepared); }
+  explicit Impl(Prepared& of) : prepared(of) {}
   void find_parameters();
   std::unordered_set<std::string> trained() const;  // the names of all parameters
   void compile();
@@ -88,7 +88,7 @@ struct Trainer::Impl {
 
 void Trainer::Impl::find_parameters() {
   std::map<std::pair<const Storage*, int64_t>, size_t> seen;
-  for (const Attribute& attribute : prepared_impl().program.attributes) {
+  for (const Attribute& attribute : prepared.program().attributes) {
     if (attribute.kind != Attribute::Kind::kParameter || !attribute.requires_grad ||
         attribute.tensor.dtype() != DType::kF32)
       continue;
@@ -110,18 +110,17 @@ std::unordered_set<std::string> Trainer::Impl::trained() const {
 }
 
 void Trainer::Impl::compile() {
-  const Prepared::Impl& from = prepared_impl();
   interpreter.reset();
-  program = from.program.clone();
+  program = prepared.program().clone();
   make_functional(program, trained());
   order.clear();
   for (const Node* node : program.graph->nodes()) order.push_back(node);
   find_flow();
-  interpreter = std::make_unique<Interpreter>(program, from.backends);
+  interpreter = std::make_unique<Interpreter>(program, prepared.backends());
   interpreter->set_module_handler(
       [this](const Node& node, std::span<const Value> args, const kernel::MinMax*) { return observe(node, args); });
   interpreter->set_node_hook([this](const Node& node, const Value& value) { keep(node, value); });
-  revision = from.revision;
+  revision = prepared.revision();
 }
 
 // Which nodes gradients flow through, and what of them is kept. Throws for all operators without a gradient at once.
@@ -158,11 +157,9 @@ void Trainer::Impl::find_flow() {
 }
 
 Value Trainer::Impl::observe(const Node& node, std::span<const Value> args) {
-  Prepared::Impl& impl = prepared_impl();
-  Observer& observer = *impl.groups[impl.group_of_module(node).value()].observer;
   const Tensor& x = *args[0].get_if<Tensor>();
   Tensor mask;
-  Tensor out = observer.forward_with_mask(x, differentiable.count(&node) ? &mask : nullptr);
+  Tensor out = prepared.observer(node).forward_with_mask(x, differentiable.count(&node) ? &mask : nullptr);
   if (mask.defined()) masks[&node] = mask;
   return out;
 }
@@ -273,8 +270,7 @@ void Trainer::Impl::update() {
   for (Parameter& parameter : parameters) {
     const auto found = gradients.find(parameter.names[0]);
     if (found == gradients.end()) continue;
-    const Tensor old = prepared_impl().program.find_attribute(parameter.names[0])->tensor.contiguous(),
-                 grad = found->second;
+    const Tensor old = prepared.program().find_attribute(parameter.names[0])->tensor.contiguous(), grad = found->second;
     // New bytes each time: whoever holds the old ones, a cache of packed weights or the caller's own program, keeps
     // them.
     const Tensor now = Tensor::empty(old.sizes(), DType::kF32);
@@ -298,16 +294,15 @@ void Trainer::Impl::update() {
       }
     }
     for (const std::string& name : parameter.names) {
-      const Tensor& like = prepared_impl().program.find_attribute(name)->tensor;
+      const Tensor& like = prepared.program().find_attribute(name)->tensor;
       const Tensor value = like.sizes() == now.sizes() ? now : now.reshape(like.sizes());
-      prepared_impl().program.find_attribute(name)->tensor = value;
+      prepared.set_parameter(name, value);
       program.find_attribute(name)->tensor = value;
     }
   }
 }
 
-Trainer::Trainer(Prepared& prepared, const TrainingOptions& options) : impl_(std::make_unique<Impl>()) {
-  impl_->prepared = &prepared;
+Trainer::Trainer(Prepared& prepared, const TrainingOptions& options) : impl_(std::make_unique<Impl>(prepared)) {
   impl_->options = options;
   set_lr(options.lr);
   QDQ_CHECK(options.momentum >= 0 && std::isfinite(options.momentum) && options.weight_decay >= 0 &&
@@ -324,7 +319,7 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 double Trainer::step(const std::vector<Tensor>& inputs, const Tensor& target) {
   Impl& impl = *impl_;
-  if (impl.revision != impl.prepared_impl().revision) impl.compile();
+  if (impl.revision != impl.prepared.revision()) impl.compile();
   impl.values.clear();
   impl.masks.clear();
   const std::vector<Tensor> outputs = impl.interpreter->run(inputs);
@@ -338,7 +333,6 @@ double Trainer::step(const std::vector<Tensor>& inputs, const Tensor& target) {
             " steps; a smaller learning rate, or data without infinite or huge numbers, may help");
   impl.backward(output, std::move(loss.grad));
   impl.update();
-  impl.prepared_impl().interpreter.reset();  // it runs a copy that has the old parameters
   return loss.loss;
 }
 

@@ -1,0 +1,22 @@
+#include "quant/trainee.h"
+
+#include "quant/prepared_impl.h"
+
+namespace qdq {
+
+const std::vector<OpBackend*>& Trainee::backends() const { return Prepared::Impl::of(*prepared_).backends; }
+
+int64_t Trainee::revision() const { return Prepared::Impl::of(*prepared_).revision; }
+
+Observer& Trainee::observer(const Node& node) const {
+  const Prepared::Impl& impl = Prepared::Impl::of(*prepared_);
+  return *impl.groups[impl.group_of_module(node).value()].observer;
+}
+
+void Trainee::set_parameter(const std::string& name, const Tensor& value) {
+  Prepared::Impl& impl = Prepared::Impl::of(*prepared_);
+  impl.program.find_attribute(name)->tensor = value;
+  impl.interpreter.reset();  // it runs a copy that has the old value
+}
+
+}  // namespace qdq
