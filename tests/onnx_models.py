@@ -2,11 +2,13 @@
 quantizers, and holds what comes out against the outputs that lie beside each model, and against ONNX Runtime.
 
   python3 tests/onnx_models.py FOLDER [--only NAME] [--qdq COMMAND] [--node COMMAND] [--onnxruntime COMMAND]
+      [--torch COMMAND]
 
 A model is FOLDER/NAME/model.onnx with inputs.npz and outputs.npz, whose arrays stand in the order of the model's inputs
 and outputs, and as many further pairs as there are: inputs_1.npz, outputs_1.npz, ...; or FOLDER/NAME.onnx with
 NAME.npz, for which ONNX Runtime gives the outputs. The COMMAND of --onnxruntime starts a Python with onnxruntime in
-this checkout; that of --node the command line of the package (made by `./dev package`; without it Node is left out).
+this checkout, which runs the int8 .onnx files; that of --torch one with PyTorch 2.6, which loads and runs the int8 .pt2
+files; that of --node the command line of the package (made by `./dev package`; without it Node is left out).
 A float output agrees if no element is further off than 1e-3 of the largest. What is made goes to build/onnx_models.
 Prints a table in Markdown, then every failure with its reason. Exit status 1 if a model does not open or does not
 agree.
@@ -143,6 +145,33 @@ def in_onnxruntime(folder):
     print(json.dumps(found))
 
 
+# --- in a Python with PyTorch
+# -----------------------------------------------------------------------------------------
+
+
+def in_torch(folder):
+    """Loads the int8 .pt2 files and runs them."""
+    import numpy
+    import torch
+    import torch.ao.quantization.fx._decomposed  # registers the quantized_decomposed operators
+
+    found = {}
+    for quantizer in QUANTIZERS:
+        if not (folder / f"{quantizer}.pt2").exists():
+            continue
+        try:
+            program = torch.export.load(folder / f"{quantizer}.pt2")
+            with numpy.load(folder / "inputs.npz") as arrays:
+                inputs = [torch.from_numpy(arrays[key]) for key in arrays.files]
+            with torch.no_grad():
+                outputs = torch.utils._pytree.tree_leaves(program.module()(*inputs))
+            numpy.savez(folder / f"{quantizer}.torch.npz", *[output.numpy() for output in outputs])
+            found[quantizer] = True
+        except Exception as error:
+            found[quantizer] = f"{type(error).__name__}: {str(error).strip()[:300]}"
+    print(json.dumps(found))
+
+
 # --- where qdq runs
 # ----------------------------------------------------------------------------------------------------
 
@@ -230,23 +259,37 @@ class Model:
                 error = max(error, distances(arrays_of(self.work / "outputs.npz"), found)[1])
         return seconds, error
 
-    def compare_with_onnxruntime(self, found, quantizer):
+    def ask(self, tool, stage):
+        """What a stage of this script finds in another Python."""
+        words = [*shlex.split(tool), "python3", "tests/onnx_models.py", stage, self.name]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        if not lines:
+            self.failures.append(f"{self.name}, {stage}: {done.stderr.strip()[-300:]}")
+        return json.loads(lines[-1]) if lines else {}
+
+    def compare(self, found, quantizer, theirs, ours):
+        """The mean difference of the outputs of one int8 file."""
         if found.get(quantizer) is not True:
             raise Failed(found.get(quantizer, "was not run"))
-        theirs = arrays_of(self.work / f"{quantizer}.onnxruntime.npz")
-        mean = distances(theirs, arrays_of(self.work / f"{quantizer}.onnx.npz"))[1]
+        mean = distances(arrays_of(self.work / theirs), arrays_of(self.work / ours))[1]
         if mean > INT8_LIMIT:
             raise Failed(f"differs by {mean:.1e} of the largest output in the mean")
         return mean
+
+    def compare_all(self, found, kind, tool):
+        for quantizer in QUANTIZERS:
+            if self.row.get(quantizer) is not None:
+                files = (f"{quantizer}.{tool.lower().replace(' ', '')}.npz", f"{quantizer}.{kind}.npz")
+                self.attempt(f"{quantizer} in {tool}", lambda q=quantizer, f=files: self.compare(found, q, *f))
 
 
 def take(name, files, options):
     work = prepare(name, files)
     model = Model(name, work)
     qdq, node = shlex.split(options.qdq), shlex.split(options.node)
-    ask = [*shlex.split(options.onnxruntime), "python3", "tests/onnx_models.py", "--in-onnxruntime", name]
     if options.onnxruntime and not (work / "outputs.npz").exists():
-        subprocess.run(ask, cwd=ROOT, capture_output=True, check=False)
+        model.ask(options.onnxruntime, "--in-onnxruntime")
     if model.attempt("opens", lambda: command([*qdq, "inspect", work / "model.onnx", "--json"])):
         model.attempt("native", lambda: model.agree(qdq, "native.npz"))
         if node:
@@ -254,22 +297,17 @@ def take(name, files, options):
         for quantizer in QUANTIZERS:
             model.attempt(quantizer, lambda q=quantizer: model.quantize(qdq, q))
     if options.onnxruntime:
-        done = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=False)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        found = json.loads(lines[-1]) if done.returncode == 0 and lines else {}
-        if not found:
-            model.failures.append(f"{name}, in ONNX Runtime: {done.stderr.strip()[-300:]}")
+        found = model.ask(options.onnxruntime, "--in-onnxruntime")
         model.row["quantize_static"] = found.get("quantize_static")
-        for quantizer in QUANTIZERS:
-            if model.row.get(quantizer) is not None:
-                what = f"{quantizer} in ONNX Runtime"
-                model.attempt(what, lambda q=quantizer: model.compare_with_onnxruntime(found, q))
+        model.compare_all(found, "onnx", "ONNX Runtime")
+    if options.torch and any(model.row.get(quantizer) for quantizer in QUANTIZERS):
+        model.compare_all(model.ask(options.torch, "--in-torch"), "pt2", "torch")
     return model
 
 
-COLUMNS = ["model", "opens", "natively", "in Node"] + [
-    f"{quantizer}{what}" for quantizer in QUANTIZERS for what in (": error", ", s", ", beside ONNX Runtime")
-] + ["quantize_static, s"]  # fmt: skip
+OF_QUANTIZER = [": error", ", s", ", beside ONNX Runtime", ", beside PyTorch"]
+COLUMNS = ["model", "opens", "natively", "in Node"]
+COLUMNS += [quantizer + what for quantizer in QUANTIZERS for what in OF_QUANTIZER] + ["quantize_static, s"]
 
 
 def row_of(model):
@@ -285,7 +323,12 @@ def row_of(model):
     for quantizer in QUANTIZERS:
         result = model.row.get(quantizer, "–")
         pair = result if isinstance(result, tuple) else (result, result)
-        cells += [cell(pair[1]), cell(pair[0], "{:.2f}"), get(f"{quantizer} in ONNX Runtime")]
+        cells += [
+            cell(pair[1]),
+            cell(pair[0], "{:.2f}"),
+            get(f"{quantizer} in ONNX Runtime"),
+            get(f"{quantizer} in torch"),
+        ]
     static = model.row.get("quantize_static", "–")
     cells.append("fails" if isinstance(static, str) and static != "–" else cell(static, "{:.2f}"))
     return "| " + " | ".join(cells) + " |"
@@ -295,12 +338,13 @@ def summary(models):
     total = len(models)
     count = lambda test: sum(1 for model in models if test(model.row))
     done = lambda row, what: row.get(what) is not None
+    both = lambda tool: count(lambda row: all(done(row, quantizer + tool) for quantizer in QUANTIZERS))
     lines = [
         f"{count(lambda row: done(row, 'opens'))} of {total} open",
         f"{count(lambda row: done(row, 'native'))} agree natively",
         f"{count(lambda row: done(row, 'node'))} agree in Node",
-        f"{count(lambda row: all(done(row, q) for q in QUANTIZERS))} quantize with both quantizers, and run",
-        f"{count(lambda row: all(done(row, f'{q} in ONNX Runtime') for q in QUANTIZERS))} of both run in ONNX Runtime",
+        f"{both('')} quantize with both quantizers, and run",
+        f"both files of {both(' in ONNX Runtime')} run and agree in ONNX Runtime, of {both(' in torch')} in PyTorch",
     ]
 
     def is_faster(row):
@@ -312,8 +356,9 @@ def summary(models):
 
 
 def main():
-    if len(sys.argv) == 3 and sys.argv[1] == "--in-onnxruntime":
-        in_onnxruntime(WORK / sys.argv[2])
+    stages = {"--in-onnxruntime": in_onnxruntime, "--in-torch": in_torch}
+    if len(sys.argv) == 3 and sys.argv[1] in stages:
+        stages[sys.argv[1]](WORK / sys.argv[2])
         return 0
     package = ROOT / "dist" / "cjs" / "node" / "cli.js"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -322,6 +367,7 @@ def main():
     parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
     parser.add_argument("--node", default=f"node {package}" if package.exists() else "", help="the package's")
     parser.add_argument("--onnxruntime", default="", help="what starts a Python with onnxruntime")
+    parser.add_argument("--torch", default="", help="what starts a Python with PyTorch 2.6")
     options = parser.parse_args()
     models = []
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
