@@ -439,7 +439,7 @@ void col2im(OnnxCall& call) {
   call.set(call.call("reshape.default", {out, OnnxCall::list(shape)}));
 }
 
-constexpr OnnxOperator kOperators[] = {
+constexpr OnnxOperator kImageOperators[] = {
     {"AffineGrid", affine_grid, nullptr},
     {"AveragePool", average_pool_of, nullptr},
     {"CenterCropPad", center_crop_pad, nullptr},
@@ -458,6 +458,6 @@ constexpr OnnxOperator kOperators[] = {
 
 }  // namespace
 
-std::span<const OnnxOperator> onnx_image_operators() { return kOperators; }
+std::span<const OnnxOperator> onnx_image_operators() { return kImageOperators; }
 
 }  // namespace qdq

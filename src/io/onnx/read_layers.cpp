@@ -266,7 +266,7 @@ void einsum(OnnxCall& call) {
   call.set(call.call("einsum.default", {call.text("equation", ""), Argument(std::move(all))}));
 }
 
-constexpr OnnxOperator kOperators[] = {
+constexpr OnnxOperator kLayerOperators[] = {
     {"BatchNormalization", batch_norm, nullptr},
     {"Conv", conv, nullptr},
     {"ConvTranspose", conv_transpose, nullptr},
@@ -284,6 +284,6 @@ constexpr OnnxOperator kOperators[] = {
 
 }  // namespace
 
-std::span<const OnnxOperator> onnx_layer_operators() { return kOperators; }
+std::span<const OnnxOperator> onnx_layer_operators() { return kLayerOperators; }
 
 }  // namespace qdq

@@ -353,7 +353,7 @@ void dynamic_quantize_matmul(OnnxCall& call) {
   call.set(matrix_product(call, dynamically_quantized(call, call.tensor(0)), b, call.optional_tensor(4)));
 }
 
-constexpr OnnxOperator kOperators[] = {
+constexpr OnnxOperator kQuantizedOperators[] = {
     {"ConvInteger", conv_integer, nullptr},
     {"DequantizeLinear", dequantize_linear, nullptr},
     {"DynamicQuantizeLinear", dynamic_quantize_linear, nullptr},
@@ -381,6 +381,6 @@ constexpr OnnxOperator kOperators[] = {
 
 }  // namespace
 
-std::span<const OnnxOperator> onnx_quantized_operators() { return kOperators; }
+std::span<const OnnxOperator> onnx_quantized_operators() { return kQuantizedOperators; }
 
 }  // namespace qdq

@@ -393,13 +393,13 @@ void resize(OnnxCall& call) {
   call.set(rounds ? call.call("to.dtype", {out, dtype}) : out);
 }
 
-constexpr OnnxOperator kOperators[] = {
+constexpr OnnxOperator kResizeOperators[] = {
     {"Resize", resize, nullptr},
     {"Upsample", resize, nullptr},
 };
 
 }  // namespace
 
-std::span<const OnnxOperator> onnx_resize_operators() { return kOperators; }
+std::span<const OnnxOperator> onnx_resize_operators() { return kResizeOperators; }
 
 }  // namespace qdq
