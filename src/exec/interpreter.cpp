@@ -172,6 +172,11 @@ const std::vector<Interpreter::OpPlacement>& Interpreter::placements() const {
 }
 
 void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
+  const std::unique_ptr<OpBackend> control_flow =
+      make_control_flow_ops("interpreter", [&](const Program& inner) -> ProgramRunner {
+        const auto interpreter = std::make_shared<Interpreter>(inner, backends);
+        return [interpreter](std::span<const Tensor> inputs) { return interpreter->run(inputs); };
+      });
   for (const Node* node : program->graph->nodes()) {
     slots.emplace(node, steps.size());
     NodeStep step;
@@ -187,7 +192,12 @@ void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
           placement.backend = backend->name();
           break;
         }
-        placement.refusals.emplace_back(backend->name(), std::move(std::get<std::string>(outcome)));
+        std::string& reason = std::get<std::string>(outcome);
+        if (!reason.empty()) placement.refusals.emplace_back(backend->name(), std::move(reason));
+      }
+      if (!step.compiled && step.op->family == Family::kControlFlow) {
+        step.compiled = std::move(std::get<0>(control_flow->compile(*node, *program)));
+        placement.backend = control_flow->name();
       }
       placements.push_back(std::move(placement));
     }

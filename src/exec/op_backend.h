@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "exec/tail.h"
 #include "op/op.h"
@@ -55,5 +58,14 @@ class OpBackend {
 // The portable float kernels (kernel/): the same bits natively and in WASM, for any SIMD width and number of threads.
 // Calibration runs on it, so that both builds write the same file.
 std::unique_ptr<OpBackend> make_simd_ops();
+
+// A program that is ready to run: inputs in the order of its placeholders, outputs flat.
+using ProgramRunner = std::function<std::vector<Tensor>(std::span<const Tensor> inputs)>;
+using ProgramPreparer = std::function<ProgramRunner(const Program& program)>;
+
+// Runs the operators of Family::kControlFlow by what `prepare` makes of their programs, once for each when a node is
+// compiled. `name` is that of whoever runs most of them.
+// An empty reason refuses all other nodes.
+std::unique_ptr<OpBackend> make_control_flow_ops(std::string_view name, ProgramPreparer prepare);
 
 }  // namespace qdq

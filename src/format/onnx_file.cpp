@@ -14,6 +14,11 @@ constexpr std::pair<int64_t, DType> kDataTypes[] = {
     {1, DType::kF32}, {2, DType::kU8},   {3, DType::kS8},   {4, DType::kU16},  {5, DType::kS16},  {6, DType::kS32},
     {7, DType::kS64}, {9, DType::kBool}, {10, DType::kF16}, {11, DType::kF64}, {16, DType::kBF16}};
 
+constexpr int64_t kU4 = 21, kS4 = 22;  // two numbers a byte
+
+// How deep the messages of graphs lie at most: a graph in a graph is four messages further down.
+constexpr int kMaxDepth = 64;
+
 // A message whose fields are read one after the other, each checked to be of the wanted kind.
 class Message {
  public:
@@ -44,7 +49,12 @@ class Message {
               " that is not UTF-8");
     return {bytes.data(), bytes.size()};
   }
-  Message message(const char* what) { return {view(), what, external_}; }
+  Message message(const char* what) {
+    Message out{view(), what, external_};
+    out.depth_ = depth_ + 1;
+    return out;
+  }
+  int depth() const { return depth_; }  // how many messages this one lies in
 
   // Appends a repeated number, packed or not.
   void append_integers(std::vector<int64_t>& out) {
@@ -78,11 +88,13 @@ class Message {
   protozero::pbf_reader reader_;
   const char* what_;
   const OnnxExternalData* external_;
+  int depth_ = 0;
 };
 
 struct OnnxNamedTensor {
   std::string name;
   Tensor tensor;
+  bool has_four_bits = false;
 };
 
 // Where a tensor's bytes lie in another file: a list of keys and values.
@@ -156,7 +168,8 @@ OnnxNamedTensor read_tensor(Message message) {
       case 14: location = message.integer(); break;
       default: message.skip();
     }
-  const std::optional<DType> dtype = onnx_dtype(type);
+  out.has_four_bits = type == kU4 || type == kS4;
+  const std::optional<DType> dtype = type == kU4 ? DType::kU8 : type == kS4 ? DType::kS8 : onnx_dtype(type);
   QDQ_CHECK(dtype, kUnsupported, "the tensor ", out.name, " of the ONNX file has data type ", type,
             ", which qdq does not have");
   int64_t numel = 0;
@@ -170,6 +183,28 @@ OnnxNamedTensor read_tensor(Message message) {
     QDQ_CHECK(found == wanted, kBadFile, "the tensor ", out.name, " of the ONNX file has ", found, unit, ", its shape ",
               to_string(sizes), " wants ", wanted);
   };
+  if (out.has_four_bits) {
+    const uint64_t wanted = static_cast<uint64_t>(numel) / 2 + static_cast<uint64_t>(numel) % 2;
+    Bytes packed;
+    if (location != 0) {
+      const ByteSpan bytes = external_bytes(out.name, place, wanted, message.external());
+      packed.assign(bytes.begin(), bytes.end());
+    } else if (raw) {
+      const ByteSpan bytes = bytes_of({raw->data(), raw->size()});
+      packed.assign(bytes.begin(), bytes.end());
+    } else {
+      for (const int64_t number : integers) packed.push_back(static_cast<std::byte>(number & 0xFF));
+    }
+    QDQ_CHECK(packed.size() == wanted, kBadFile, "the tensor ", out.name, " of the ONNX file has ", packed.size(),
+              " bytes of data, its shape ", to_string(sizes), " of 4-bit numbers wants ", wanted);
+    out.tensor = Tensor::empty(sizes, *dtype);
+    for (int64_t i = 0; i < numel; ++i) {
+      const auto both = static_cast<uint8_t>(packed[static_cast<size_t>(i / 2)]);
+      const int four = i % 2 == 0 ? both & 0xF : both >> 4;  // the first number is in the low half
+      out.tensor.raw()[i] = static_cast<std::byte>(type == kS4 && four > 7 ? four - 16 : four);
+    }
+    return out;
+  }
   const size_t size = size_of(*dtype);
   const Bytes* fixed = *dtype == DType::kF32 ? &floats : *dtype == DType::kF64 ? &doubles : nullptr;
   if (location != 0) {
@@ -192,6 +227,62 @@ OnnxNamedTensor read_tensor(Message message) {
   return out;
 }
 
+void read_graph(Message message, OnnxGraph& out);
+
+// A tensor's numbers at the places that are given, zeros elsewhere.
+Tensor dense(const OnnxSparseTensor& sparse) {
+  const Tensor indices = sparse.indices.to(DType::kS64).contiguous(), values = sparse.values.contiguous();
+  const auto rank = static_cast<int64_t>(sparse.sizes.size());
+  const int64_t count = values.numel();
+  const bool by_axes = indices.dim() == 2;
+  QDQ_CHECK(values.dim() == 1 && indices.dim() >= 1 && indices.dim() <= 2 && indices.size(0) == count &&
+                (!by_axes || indices.size(1) == rank),
+            kBadFile, "the sparse tensor ", sparse.name, " of the ONNX file has values ", to_string(values.sizes()),
+            " at indices ", to_string(indices.sizes()), " for the shape ", to_string(sparse.sizes));
+  Tensor out = Tensor::full(sparse.sizes, values.dtype(), 0);
+  const size_t size = size_of(values.dtype());
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = by_axes ? 0 : indices.data<int64_t>()[i];
+    bool is_inside = by_axes || (at >= 0 && at < out.numel());
+    for (int64_t axis = 0; by_axes && axis < rank; ++axis) {
+      const int64_t extent = sparse.sizes[static_cast<size_t>(axis)], x = indices.data<int64_t>()[i * rank + axis];
+      is_inside = is_inside && x >= 0 && x < extent;
+      at = is_inside ? at * extent + x : 0;
+    }
+    QDQ_CHECK(is_inside, kBadFile, "the sparse tensor ", sparse.name, " of the ONNX file has an index outside of ",
+              to_string(sparse.sizes));
+    std::memcpy(out.raw() + static_cast<size_t>(at) * size, values.raw() + static_cast<size_t>(i) * size, size);
+  }
+  return out;
+}
+
+OnnxSparseTensor read_sparse_tensor(Message message) {
+  OnnxSparseTensor out;
+  while (message.next()) switch (message.field()) {
+      case 1: {
+        OnnxNamedTensor values = read_tensor(message.message("tensor"));
+        out.name = std::move(values.name);
+        out.values = std::move(values.tensor);
+        break;
+      }
+      case 2: out.indices = read_tensor(message.message("tensor")).tensor; break;
+      case 3: message.append_integers(out.sizes); break;
+      default: message.skip();
+    }
+  QDQ_CHECK(out.values.defined() && out.indices.defined(), kBadFile, "the ONNX file has a sparse tensor without ",
+            out.values.defined() ? "indices" : "values");
+  // Zeros take memory that the file does not hold: no more than weights may.
+  constexpr int64_t kMost = int64_t{1} << 28;
+  int64_t numel = 1;
+  for (const int64_t size : out.sizes) {
+    QDQ_CHECK(size >= 0 && size <= kMost && (size == 0 || numel <= kMost / size), kUnsupported, "the sparse tensor ",
+              out.name, " of the ONNX file has the shape ", to_string(out.sizes), ", qdq reads up to ", kMost,
+              " elements");
+    numel *= size;
+  }
+  return out;
+}
+
 OnnxAttribute read_attribute(Message message) {
   OnnxAttribute out;
   Bytes floats;
@@ -206,17 +297,49 @@ OnnxAttribute read_attribute(Message message) {
         break;
       }
       case 5: out.t = read_tensor(message.message("tensor")).tensor; break;
+      case 6:
+      case 11: {
+        auto graph = std::make_shared<OnnxGraph>();
+        read_graph(message.message("graph"), *graph);
+        out.graphs.push_back(std::move(graph));
+        break;
+      }
       case 7: message.append_fixed(floats, protozero::pbf_wire_type::fixed32, sizeof(float)); break;
       case 8: message.append_integers(out.ints); break;
-      case 9: out.strings.push_back(message.text()); break;
+      case 9: {
+        const protozero::data_view bytes = message.view();
+        out.strings.emplace_back(bytes.data(), bytes.size());
+        break;
+      }
+      case 10: out.tensors.push_back(read_tensor(message.message("tensor")).tensor); break;
       case 20: type = message.integer(); break;
+      case 21: out.reference = message.text(); break;
+      case 22: {
+        out.sparse = std::make_shared<OnnxSparseTensor>(read_sparse_tensor(message.message("sparse tensor")));
+        out.t = dense(*out.sparse);
+        break;
+      }
       default: message.skip();
     }
   out.floats.resize(floats.size() / sizeof(float));
   if (!floats.empty()) std::memcpy(out.floats.data(), floats.data(), floats.size());
-  out.kind = type == 5 || type > 8 || type < 0 ? OnnxKind::kOther : static_cast<OnnxKind>(type);
-  QDQ_CHECK(out.kind != OnnxKind::kTensor || out.t.defined(), kBadFile, "the attribute ", out.name,
-            " of the ONNX file says that it is a tensor, but has none");
+  // Writers before IR version 2 left the type out.
+  if (type == 0 && out.reference.empty())
+    type = out.t.defined()        ? 4
+           : !out.graphs.empty()  ? 5
+           : !out.floats.empty()  ? 6
+           : !out.ints.empty()    ? 7
+           : !out.strings.empty() ? 8
+           : !out.s.empty()       ? 3
+           : out.f != 0           ? 1
+                                  : 2;
+  out.kind = type > 11 || type < 0 ? OnnxKind::kOther : static_cast<OnnxKind>(type);
+  if (!out.reference.empty()) return out;
+  const bool is_there = out.kind == OnnxKind::kTensor || out.kind == OnnxKind::kSparseTensor ? out.t.defined()
+                        : out.kind == OnnxKind::kGraph                                       ? out.graphs.size() == 1
+                                                                                             : true;
+  QDQ_CHECK(is_there, kBadFile, "the attribute ", out.name, " of the ONNX file says that it is a ",
+            out.kind == OnnxKind::kGraph ? "graph" : "tensor", ", but has none");
   return out;
 }
 
@@ -246,9 +369,27 @@ OnnxDimension read_dimension(Message message) {
   return out;
 }
 
-// A ValueInfoProto, its TypeProto, that one's Tensor and its shape: messages in messages.
+void read_tensor_type(Message message, OnnxValueInfo& out) {
+  while (message.next()) {
+    if (message.field() == 1) {
+      out.dtype = onnx_dtype(message.integer());
+    } else if (message.field() == 2) {
+      out.dims.emplace();
+      for (Message shape = message.message("shape"); shape.next();) {
+        if (shape.field() == 1) out.dims->push_back(read_dimension(shape.message("dimension")));
+        else shape.skip();
+      }
+    } else {
+      message.skip();
+    }
+  }
+}
+
+// A ValueInfoProto and its TypeProto.
 OnnxValueInfo read_value_info(Message message) {
+  using Type = OnnxValueInfo::Type;
   OnnxValueInfo out;
+  out.type = Type::kUnknown;
   while (message.next()) {
     if (message.field() == 1) {
       out.name = message.text();
@@ -259,42 +400,79 @@ OnnxValueInfo read_value_info(Message message) {
       continue;
     }
     for (Message type = message.message("type"); type.next();) {
-      if (type.field() != 1) {
-        type.skip();
-        continue;
-      }
-      for (Message tensor = type.message("tensor type"); tensor.next();) {
-        if (tensor.field() == 1) {
-          out.dtype = onnx_dtype(tensor.integer());
-        } else if (tensor.field() == 2) {
-          out.dims.emplace();
-          for (Message shape = tensor.message("shape"); shape.next();) {
-            if (shape.field() == 1) out.dims->push_back(read_dimension(shape.message("dimension")));
-            else shape.skip();
-          }
-        } else {
-          tensor.skip();
-        }
+      switch (type.field()) {
+        case 1:
+          out.type = Type::kTensor;
+          read_tensor_type(type.message("tensor type"), out);
+          break;
+        case 4:
+        case 9:
+          out.type = type.field() == 4 ? Type::kSequence : Type::kOptional;
+          type.skip();
+          break;
+        case 5:
+        case 7:
+        case 8:
+          out.type = Type::kOther;
+          type.skip();
+          break;
+        default: type.skip();
       }
     }
   }
   return out;
 }
 
-void read_graph(Message message, OnnxFile& out) {
+void read_graph(Message message, OnnxGraph& out) {
+  QDQ_CHECK(message.depth() <= kMaxDepth, kUnsupported, "the ONNX file has graphs in graphs beyond ", kMaxDepth,
+            " levels");
   while (message.next()) switch (message.field()) {
       case 1: out.nodes.push_back(read_node(message.message("node"))); break;
-      case 2: out.graph_name = message.text(); break;
+      case 2: out.name = message.text(); break;
       case 5: {
         OnnxNamedTensor tensor = read_tensor(message.message("tensor"));
+        if (tensor.has_four_bits) out.four_bit_tensors.push_back(tensor.name);
         out.initializers.emplace_back(std::move(tensor.name), std::move(tensor.tensor));
         break;
       }
       case 11: out.inputs.push_back(read_value_info(message.message("input"))); break;
       case 12: out.outputs.push_back(read_value_info(message.message("output"))); break;
-      case 15: fail(ErrorCode::kUnsupported, "the ONNX file has sparse initializers, qdq has dense tensors only");
+      case 13: out.values.push_back(read_value_info(message.message("value"))); break;
+      case 15: {
+        const OnnxSparseTensor sparse = read_sparse_tensor(message.message("sparse tensor"));
+        out.initializers.emplace_back(sparse.name, dense(sparse));
+        break;
+      }
       default: message.skip();
     }
+}
+
+std::pair<std::string, int64_t> read_opset(Message message) {
+  std::pair<std::string, int64_t> out{"", 1};
+  while (message.next()) {
+    if (message.field() == 1) out.first = message.text();
+    else if (message.field() == 2) out.second = message.integer();
+    else message.skip();
+  }
+  if (out.first == "ai.onnx") out.first.clear();
+  return out;
+}
+
+OnnxFunction read_function(Message message) {
+  OnnxFunction out;
+  while (message.next()) switch (message.field()) {
+      case 1: out.name = message.text(); break;
+      case 4: out.inputs.push_back(message.text()); break;
+      case 5: out.outputs.push_back(message.text()); break;
+      case 6: out.attributes.push_back(message.text()); break;
+      case 7: out.nodes.push_back(read_node(message.message("node"))); break;
+      case 9: out.opsets.push_back(read_opset(message.message("operator set"))); break;
+      case 10: out.domain = message.text(); break;
+      case 11: out.default_attributes.push_back(read_attribute(message.message("attribute"))); break;
+      default: message.skip();
+    }
+  if (out.domain == "ai.onnx") out.domain.clear();
+  return out;
 }
 
 void read_model(Message message, OnnxFile& out) {
@@ -308,19 +486,9 @@ void read_model(Message message, OnnxFile& out) {
         has_graph = true;
         read_graph(message.message("graph"), out);
         break;
-      case 8: {
-        auto& [domain, version] = out.opsets.emplace_back("", 1);
-        for (Message opset = message.message("operator set"); opset.next();) {
-          if (opset.field() == 1) domain = opset.text();
-          else if (opset.field() == 2) version = opset.integer();
-          else opset.skip();
-        }
-        if (domain == "ai.onnx") domain.clear();
-        break;
-      }
-      case 25:
-        fail(ErrorCode::kUnsupported,
-             "the ONNX file defines functions of its own; export the model with its functions inlined (onnx.inliner)");
+      case 8: out.opsets.push_back(read_opset(message.message("operator set"))); break;
+      case 14: out.metadata.push_back(read_entry(message.message("metadata entry"))); break;
+      case 25: out.functions.push_back(read_function(message.message("function"))); break;
       default: message.skip();
     }
   QDQ_CHECK(has_graph && out.ir_version > 0, kBadFile, "the file is not an ONNX model: it has ",
@@ -390,7 +558,7 @@ void write_graph(Writer out, const OnnxFile& file) {
       entry.add_string(2, value);
     }
   }
-  out.add_string(2, file.graph_name);
+  out.add_string(2, file.name);
   for (const auto& [name, tensor] : file.initializers) write_tensor(Writer(out, 5), name, tensor);
   for (const OnnxValueInfo& input : file.inputs) write_value_info(Writer(out, 11), input);
   for (const OnnxValueInfo& output : file.outputs) write_value_info(Writer(out, 12), output);
@@ -433,6 +601,11 @@ Bytes write_onnx_file(const OnnxFile& file) {
       Writer opset(model, 8);
       opset.add_string(1, domain);
       opset.add_int64(2, version);
+    }
+    for (const auto& [key, value] : file.metadata) {
+      Writer entry(model, 14);
+      entry.add_string(1, key);
+      entry.add_string(2, value);
     }
   }
   const ByteSpan written = bytes_of({buffer.data(), buffer.size()});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,12 +23,26 @@ enum class OnnxKind {
   kFloats = 6,
   kInts = 7,
   kStrings = 8,
+  kGraph = 5,
+  kTensors = 9,
+  kGraphs = 10,
+  kSparseTensor = 11,
   kOther = 99
+};
+
+struct OnnxGraph;
+
+// A sparse tensor: the places of its values, by number [count] or by axes [count, rank].
+struct OnnxSparseTensor {
+  std::string name;
+  Tensor values, indices;
+  Shape sizes;
 };
 
 struct OnnxAttribute {
   std::string name;
-  OnnxKind kind = OnnxKind::kNone;  // kOther: a subgraph, a sparse tensor or a reference, which is not kept
+  OnnxKind kind = OnnxKind::kNone;  // kOther: a type or a list of sparse tensors, which is not kept
+  std::string reference;            // the attribute of the function whose value this has; "" for one of its own
   float f = 0;
   int64_t i = 0;
   std::string s;
@@ -35,6 +50,9 @@ struct OnnxAttribute {
   std::vector<float> floats;
   std::vector<int64_t> ints;
   std::vector<std::string> strings;
+  std::vector<Tensor> tensors;
+  std::shared_ptr<OnnxSparseTensor> sparse;
+  std::vector<std::shared_ptr<const OnnxGraph>> graphs;  // of kGraph: one
 };
 
 struct OnnxNode {
@@ -51,18 +69,41 @@ struct OnnxDimension {
 };
 
 struct OnnxValueInfo {
+  enum class Type { kUnknown, kTensor, kSequence, kOptional, kOther };
   std::string name;
   std::optional<DType> dtype;                      // nothing: no tensor, or of a type that qdq does not have
   std::optional<std::vector<OnnxDimension>> dims;  // nothing: not even the number of axes is known
+  Type type = Type::kTensor;
 };
 
-struct OnnxFile {
-  int64_t ir_version = 0;
-  std::string producer_name, producer_version, graph_name;
-  std::vector<std::pair<std::string, int64_t>> opsets;  // domain -> version
-  std::vector<OnnxNode> nodes;                          // in execution order
+struct OnnxGraph {
+  std::string name;
+  std::vector<OnnxNode> nodes;
   std::vector<std::pair<std::string, Tensor>> initializers;
   std::vector<OnnxValueInfo> inputs, outputs;  // old files list initializers among the inputs too
+  std::vector<OnnxValueInfo> values;           // what the file says of values in between
+  std::vector<std::string> four_bit_tensors;   // initializers of int4 and uint4, which are unpacked to int8 and uint8
+};
+
+// Operator sets: domain -> version. The domain "" is ONNX's own.
+using OnnxOpsets = std::vector<std::pair<std::string, int64_t>>;
+
+// An operator that the file itself defines by a graph.
+struct OnnxFunction {
+  std::string name, domain;
+  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> attributes;            // that a call has to give
+  std::vector<OnnxAttribute> default_attributes;  // and those that it may
+  std::vector<OnnxNode> nodes;
+  OnnxOpsets opsets;
+};
+
+struct OnnxFile : OnnxGraph {
+  int64_t ir_version = 0;
+  std::string producer_name, producer_version;
+  OnnxOpsets opsets;
+  std::vector<OnnxFunction> functions;
+  std::vector<std::pair<std::string, std::string>> metadata;  // metadata_props, in the file's order
 };
 
 // The data type of a number of TensorProto.DataType; nothing for those that qdq does not have.
@@ -75,8 +116,8 @@ using OnnxExternalData = std::function<ByteSpan(const std::string& location)>;
 
 // Reads a ModelProto. Tensors are copied once; their sizes are checked against the bytes that are there before memory
 // is taken. Throws Error{kBadFile} if the bytes are no ONNX model or contradict themselves, Error{kUnsupported} naming
-// the tensor for data types that qdq does not have, for data in other files if `external` is empty, and for sparse
-// initializers and functions. Files outside of the model's folder are never asked for.
+// the tensor for data types that qdq does not have, and for data in other files if `external` is empty. Graphs within
+// graphs go 16 levels deep at most. Files outside of the model's folder are never asked for.
 OnnxFile read_onnx_file(ByteSpan bytes, const OnnxExternalData& external = {});
 
 // The bytes of a ModelProto; tensors as raw data. Equal structs give equal bytes.

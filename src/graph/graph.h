@@ -24,6 +24,11 @@ namespace qdq {
 
 class Graph;
 class Node;
+class Program;
+
+// A program as an argument of an operator that runs programs (torch.cond, loops). It is never changed: copies share it.
+// Weights that it alone reads are its own attributes, everything else comes in through its placeholders.
+using Subprogram = std::shared_ptr<const Program>;
 
 // The numbers are torch.export's (torch/_export/serde/schema.py).
 enum class MemoryFormat : uint8_t { kContiguous = 1, kChannelsLast = 2, kChannelsLast3d = 3, kPreserve = 4 };
@@ -52,6 +57,7 @@ class Argument {
   Argument(Layout value) : value_(value) {}
   Argument(Device value) : value_(std::move(value)) {}
   Argument(List value) : value_(std::move(value)) {}
+  Argument(Subprogram value) : value_(std::move(value)) {}
 
   template <class T> bool is() const { return std::holds_alternative<T>(value_); }
   bool is_none() const { return is<std::monostate>(); }
@@ -78,7 +84,8 @@ class Argument {
   const auto& variant() const { return value_; }
 
  private:
-  std::variant<std::monostate, Node*, bool, int64_t, double, std::string, DType, MemoryFormat, Layout, Device, List>
+  std::variant<std::monostate, Node*, bool, int64_t, double, std::string, DType, MemoryFormat, Layout, Device, List,
+               Subprogram>
       value_;
 };
 

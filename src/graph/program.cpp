@@ -103,6 +103,7 @@ struct ArgumentPrinter {
   std::string operator()(MemoryFormat value) const { return "torch." + std::string(to_string(value)); }
   std::string operator()(Layout) const { return "torch.strided"; }
   std::string operator()(const Device& value) const { return value.name; }
+  std::string operator()(const Subprogram&) const { return "<program>"; }
   std::string operator()(const Argument::List& list) const {
     std::string out = "[";
     for (size_t i = 0; i < list.size(); ++i) out += (i ? ", " : "") + to_text(list[i]);

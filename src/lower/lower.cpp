@@ -278,7 +278,11 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
   const std::vector<std::string_view> known = backend_names();
   const std::vector<std::string> wanted =
       options.backends.empty() ? std::vector<std::string>(known.begin(), known.end()) : options.backends;
-  std::vector<OpBackend*> candidates;
+  impl_->backends.push_back(make_control_flow_ops("session", [options](const Program& inner) -> ProgramRunner {
+    const auto session = std::make_shared<Session>(inner.clone(), options);
+    return [session](std::span<const Tensor> inputs) { return session->run(inputs); };
+  }));
+  std::vector<OpBackend*> candidates = {impl_->backends.back().get()};
   for (const std::string& name : wanted) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       std::string list;

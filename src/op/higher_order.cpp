@@ -1,7 +1,13 @@
 // Operators that call operators: out_dtype, of which the integer reference representation of quantized programs is
-// made.
+// made; and those that run programs: cond, while_loop, and ONNX's loop.
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+
+#include "op/control_flow.h"
 #include "op/families.h"
 #include "op/infer.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -59,7 +65,210 @@ Value eval_out_dtype(const Call<Tensor>& call) {
   return result.get_if<Tensor>()->to(call.dtype(1, computed));
 }
 
+// What is known of the outputs of a program.
+std::vector<ValueMeta> output_metas(const Program& program) {
+  std::vector<ValueMeta> out;
+  for (const Argument& result : program.graph->output_node()->arg(0).list())
+    out.push_back(result.node() ? result.node()->meta.val : ValueMeta());
+  return out;
+}
+
+// Whether the size is a number or depends on the sizes of inputs alone: u0, u1, ... are those that a run tells, and
+// v0, v1, ... those that change from iteration to iteration; each is known in its own graph only.
+bool is_known_outside(const SymInt& size) {
+  const std::string text = size.to_string();
+  for (size_t i = 0; i + 1 < text.size(); ++i)
+    if ((text[i] == 'u' || text[i] == 'v') && text[i + 1] >= '0' && text[i + 1] <= '9') return false;
+  return true;
+}
+
+// One value that can be either: what differs between the two is known when it runs.
+MetaValue either(const ValueMeta& a, const ValueMeta& b) {
+  const TensorMeta *x = a.tensor(), *y = b.tensor();
+  if (x == nullptr || y == nullptr || x->dtype != y->dtype || x->sizes.size() != y->sizes.size()) return {};
+  SymShape sizes = x->sizes;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (!(sizes[i] == y->sizes[i]) || !is_known_outside(sizes[i])) sizes[i] = size_from_values();
+  return tensor_meta(x->dtype, std::move(sizes));
+}
+
+MetaValue infer_cond(const Call<TensorMeta>& call) {
+  const std::vector<ValueMeta> a = output_metas(call.program(1)), b = output_metas(call.program(2));
+  QDQ_CHECK(a.size() == b.size(), kInvalidArgument, call.op().target, " has branches with ", a.size(), " and ",
+            b.size(), " results");
+  MetaValue::List out;
+  for (size_t i = 0; i < a.size(); ++i) out.push_back(either(a[i], b[i]));
+  return out;
+}
+
+std::vector<Tensor> tensors_of(const Call<Tensor>& call, std::initializer_list<size_t> lists) {
+  std::vector<Tensor> out;
+  for (const size_t i : lists)
+    for (Tensor& tensor : call.tensors(i)) out.push_back(std::move(tensor));
+  return out;
+}
+
+bool is_true(const Tensor& tensor, std::string_view target) {
+  QDQ_CHECK(tensor.numel() == 1, kInvalidArgument, target, " branches on ", tensor.numel(), " values, wanted one");
+  return tensor.item() != 0;
+}
+
+Value run_cond(const Call<Tensor>& call, const RunProgram& run) {
+  const std::vector<Tensor> results =
+      run(call.program(is_true(call.tensor(0), call.op().target) ? 1 : 2), tensors_of(call, {3}));
+  return Value::List(results.begin(), results.end());
+}
+
+MetaValue infer_while_loop(const Call<TensorMeta>& call) {
+  MetaValue::List out;
+  for (const ValueMeta& meta : output_metas(call.program(1))) out.push_back(either(meta, meta));
+  return out;
+}
+
+Value run_while_loop(const Call<Tensor>& call, const RunProgram& run) {
+  std::vector<Tensor> carried = call.tensors(2);
+  const std::vector<Tensor> additional = call.tensors(3);
+  const auto inputs = [&] {
+    std::vector<Tensor> all = carried;
+    all.insert(all.end(), additional.begin(), additional.end());
+    return all;
+  };
+  for (;;) {
+    const std::vector<Tensor> goes_on = run(call.program(0), inputs());
+    QDQ_CHECK(goes_on.size() == 1, kInvalidArgument, call.op().target, " has a condition of ", goes_on.size(),
+              " results, wanted one");
+    if (!is_true(goes_on[0], call.op().target)) return Value::List(carried.begin(), carried.end());
+    carried = run(call.program(1), inputs());
+  }
+}
+
+// loop: the body takes the iteration's number, the condition, what is carried, and what it needs of the outside; it
+// gives the next condition, what is carried, and what every iteration adds to the results.
+MetaValue infer_loop(const Call<TensorMeta>& call) {
+  const std::vector<ValueMeta> body = output_metas(call.program(2));
+  const size_t carried = call.tensors(3).size();
+  QDQ_CHECK(body.size() > carried, kInvalidArgument, call.op().target, " carries ", carried, " values, its body gives ",
+            body.size(), " results, wanted one more at least");
+  MetaValue::List out;
+  for (size_t i = 1; i < body.size(); ++i) {
+    const TensorMeta* meta = body[i].tensor();
+    if (i <= carried) {
+      out.push_back(either(body[i], body[i]));
+    } else if (meta == nullptr) {
+      out.emplace_back();
+    } else {
+      SymShape sizes = either(body[i], body[i]).get_if<TensorMeta>()->sizes;
+      sizes.insert(sizes.begin(), size_from_values());
+      out.push_back(tensor_meta(meta->dtype, std::move(sizes)));
+    }
+  }
+  return out;
+}
+
+Value run_loop(const Call<Tensor>& call, const RunProgram& run) {
+  const Program& body = call.program(2);
+  std::vector<Tensor> carried = call.tensors(3);
+  const std::vector<Tensor> captured = call.tensors(4);
+  const Tensor* trips = call.optional_tensor(0);
+  const int64_t count = trips ? trips->item_int() : std::numeric_limits<int64_t>::max();
+  Tensor condition = Tensor::full({}, DType::kBool, 1);
+  if (const Tensor* given = call.optional_tensor(1)) condition = *given;
+  const std::vector<ValueMeta> metas = output_metas(body);
+  std::vector<std::vector<Tensor>> scans(metas.size() - 1 - carried.size());
+  for (int64_t i = 0; i < count && is_true(condition, call.op().target); ++i) {
+    std::vector<Tensor> inputs = {Tensor::scalar(i), condition};
+    inputs.insert(inputs.end(), carried.begin(), carried.end());
+    inputs.insert(inputs.end(), captured.begin(), captured.end());
+    std::vector<Tensor> results = run(body, inputs);
+    QDQ_CHECK(results.size() == metas.size(), kInternal, "a loop's body gave another number of results");
+    condition = results[0];
+    for (size_t k = 0; k < carried.size(); ++k) carried[k] = results[1 + k];
+    for (size_t k = 0; k < scans.size(); ++k) scans[k].push_back(results[1 + carried.size() + k]);
+  }
+  Value::List out(carried.begin(), carried.end());
+  for (size_t k = 0; k < scans.size(); ++k) {
+    const std::vector<Tensor>& parts = scans[k];
+    const TensorMeta* meta = metas[1 + carried.size() + k].tensor();
+    QDQ_CHECK(!parts.empty() || meta, kInvalidArgument, call.op().target, " has no iteration, and its result ", k,
+              " no known shape");
+    Shape sizes;
+    if (!parts.empty()) sizes = parts[0].sizes();
+    else
+      for (const SymInt& size : meta->sizes) sizes.push_back(size.constant().value_or(0));
+    const DType dtype = parts.empty() ? meta->dtype : parts[0].dtype();
+    Shape all = sizes;
+    all.insert(all.begin(), static_cast<int64_t>(parts.size()));
+    Tensor joined = Tensor::empty(all, dtype);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      QDQ_CHECK(parts[i].sizes() == sizes && parts[i].dtype() == dtype, kInvalidArgument, call.op().target,
+                " has iterations whose results have different shapes: ", to_string(sizes), " and ",
+                to_string(parts[i].sizes()));
+      const Tensor part = parts[i].contiguous();
+      if (part.nbytes() > 0) std::memcpy(joined.raw() + i * part.nbytes(), part.raw(), part.nbytes());
+    }
+    out.emplace_back(std::move(joined));
+  }
+  return out;
+}
+
+// Runs a program on the reference operators alone.
+std::vector<Tensor> run_by_reference(const Program& program, std::span<const Tensor> inputs) {
+  std::unordered_map<const Node*, Value> values;
+  const auto resolve = [&](const auto& self, const Argument& argument) -> Value {
+    if (const Node* node = argument.node()) return values.at(node);
+    if (argument.is_list()) {
+      Value::List list;
+      for (const Argument& element : argument.list()) list.push_back(self(self, element));
+      return list;
+    }
+    return std::visit(
+        [](const auto& value) -> Value {
+          using U = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<U, Node*> || std::is_same_v<U, Argument::List> ||
+                        std::is_same_v<U, std::monostate>)
+            return {};
+          else return value;
+        },
+        argument.variant());
+  };
+  size_t next = 0;
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() == Node::Op::kPlaceholder) {
+      QDQ_CHECK(next < inputs.size(), kInvalidArgument, "a program got ", inputs.size(), " inputs, wanted more");
+      values[node] = inputs[next++];
+    } else if (node->op() == Node::Op::kGetAttr) {
+      values[node] = program.attribute_of(*node);
+    } else if (node->op() == Node::Op::kCallFunction) {
+      const OpDef* op = find_op(node->target());
+      QDQ_CHECK(op != nullptr, kUnsupported, "qdq does not have the operator ", node->target());
+      std::vector<Value> args;
+      for (const Argument& argument : node->args()) args.push_back(resolve(resolve, argument));
+      std::vector<std::pair<std::string, Value>> kwargs;
+      for (const auto& [key, argument] : node->kwargs()) kwargs.emplace_back(key, resolve(resolve, argument));
+      values[node] = op->eval(Call<Tensor>(*op, std::move(args), std::move(kwargs)));
+    } else if (node->op() == Node::Op::kOutput) {
+      std::vector<Tensor> out;
+      for (const Argument& result : node->arg(0).list()) {
+        const Value value = resolve(resolve, result);
+        const Tensor* tensor = value.get_if<Tensor>();
+        QDQ_CHECK(tensor != nullptr, kUnsupported, "a program within a program gives something else than tensors");
+        out.push_back(*tensor);
+      }
+      return out;
+    }
+  }
+  fail(ErrorCode::kInvalidArgument, "a program within a program has no output");
+}
+
+Value eval_control_flow(const Call<Tensor>& call) { return run_control_flow(call, run_by_reference); }
+
 }  // namespace
+
+Value run_control_flow(const Call<Tensor>& call, const RunProgram& run) {
+  if (call.op().target == op::kCond) return run_cond(call, run);
+  if (call.op().target == op::kWhileLoop) return run_while_loop(call, run);
+  return run_loop(call, run);
+}
 
 void add_higher_order_ops(std::vector<OpDef>& ops) {
   OpDef out_dtype = define(
@@ -69,6 +278,22 @@ void add_higher_order_ops(std::vector<OpDef>& ops) {
       infer_out_dtype, eval_out_dtype);
   out_dtype.target = "torch.ops.higher_order.out_dtype";  // it has no overloads
   ops.push_back(std::move(out_dtype));
+  const auto add = [&](std::string_view target, std::string_view line, Infer infer) {
+    OpDef op = define(line, infer, eval_control_flow, {}, Family::kControlFlow);
+    op.target = target;
+    ops.push_back(std::move(op));
+  };
+  add(op::kCond, "higher_order::cond(Tensor pred, Graph true_fn, Graph false_fn, Tensor[] operands) -> Tensor[]",
+      infer_cond);
+  add(op::kWhileLoop,
+      "higher_order::while_loop(Graph cond_fn, Graph body_fn, Tensor[] carried_inputs, Tensor[] additional_inputs) -> "
+      "Tensor[]",
+      infer_while_loop);
+  // ONNX's Loop, which PyTorch does not have.
+  add(op::kLoop,
+      "higher_order::loop(Tensor? trip_count, Tensor? condition, Graph body, Tensor[] carried, Tensor[] captured) -> "
+      "Tensor[]",
+      infer_loop);
 }
 
 }  // namespace qdq

@@ -144,6 +144,12 @@ template <class T> const std::string& Call<T>::string(size_t i) const {
   return *value;
 }
 
+template <class T> const Program& Call<T>::program(size_t i) const {
+  const Subprogram* value = values_[i].template get_if<Subprogram>();
+  if (value == nullptr || *value == nullptr) bad(i, "a program");
+  return **value;
+}
+
 template <class T> DType Call<T>::dtype(size_t i, DType if_none) const {
   if (is_none(i)) return if_none;
   const DType* value = values_[i].template get_if<DType>();
@@ -385,11 +391,29 @@ const OpDef* find_op(std::string_view target) {
   return found == by_target.end() ? nullptr : found->second;
 }
 
+namespace {
+
+bool is_unknown(const Node& node) { return node.op() == Node::Op::kCallFunction && find_op(node.target()) == nullptr; }
+
+// Whether the node is unknown because another one is whose value it reads.
+bool follows_unknown(const Node& node) {
+  for (const Node* input : node.input_nodes()) {
+    if (input->is("operator.getitem")) input = input->arg(0).node();
+    if (input != nullptr && is_unknown(*input) && node.target().starts_with("torch.ops.onnx.")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void check_ops(const Graph& graph) {
   std::map<std::string, std::vector<const Node*>> unknown;
-  for (const Node* node : graph.nodes())
-    if (node->op() == Node::Op::kCallFunction && find_op(node->target()) == nullptr)
-      unknown[node->target()].push_back(node);
+  size_t followers = 0;
+  for (const Node* node : graph.nodes()) {
+    if (!is_unknown(*node)) continue;
+    if (follows_unknown(*node)) ++followers;
+    else unknown[node->target()].push_back(node);
+  }
   if (unknown.empty()) return;
   std::string list;
   for (const auto& [target, nodes] : unknown) {
@@ -398,7 +422,11 @@ void check_ops(const Graph& graph) {
     for (size_t i = 0; i < std::min(nodes.size(), kShown); ++i) list += (i ? ", " : "") + nodes[i]->name();
     if (nodes.size() > kShown) list += concat(" and ", nodes.size() - kShown, " more");
     list += ")";
+    for (const auto& [key, reason] : nodes[0]->meta.extra)
+      if (key == kUnsupportedReason) list += concat(": ", reason);
   }
+  if (followers > 0)
+    list += concat("; and what ", followers, followers == 1 ? " node" : " nodes", " behind them compute");
   const auto& [target, nodes] = *unknown.begin();
   throw Error(ErrorCode::kUnsupported,
               concat("qdq does not have ", unknown.size(), unknown.size() == 1 ? " operator" : " operators",
@@ -513,7 +541,11 @@ void name_size_from_values(ValueMeta& value, const Node& call) {
   std::optional<SymInt> name;
   for_each_size(value, &call.meta.val, [&](SymInt& size, const SymInt* before) {
     if (!(size == open)) return;
-    if (!name) name = before && !before->is_constant() ? *before : fresh_symbol(call.graph());
+    if (before && !before->is_constant()) {
+      size = *before;  // as it was called before
+      return;
+    }
+    if (!name) name = fresh_symbol(call.graph());
     size = *name;
   });
 }

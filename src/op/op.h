@@ -35,6 +35,7 @@ template <class T> class BasicValue {
   BasicValue(Device value) : value_(std::move(value)) {}
   BasicValue(SymInt value) : value_(std::move(value)) {}
   BasicValue(List value) : value_(std::move(value)) {}
+  BasicValue(Subprogram value) : value_(std::move(value)) {}
 
   template <class U> bool is() const { return std::holds_alternative<U>(value_); }
   template <class U> const U* get_if() const { return std::get_if<U>(&value_); }
@@ -43,7 +44,8 @@ template <class T> class BasicValue {
   const auto& variant() const { return value_; }
 
  private:
-  std::variant<std::monostate, T, bool, int64_t, double, std::string, DType, MemoryFormat, Layout, Device, SymInt, List>
+  std::variant<std::monostate, T, bool, int64_t, double, std::string, DType, MemoryFormat, Layout, Device, SymInt, List,
+               Subprogram>
       value_;
 };
 using Value = BasicValue<Tensor>;
@@ -74,6 +76,7 @@ template <class T> class Call {
   bool is_integer(size_t i) const;  // whether a Scalar is an int or bool
   bool boolean(size_t i) const;
   const std::string& string(size_t i) const;
+  const Program& program(size_t i) const;
   DType dtype(size_t i, DType if_none) const;
   // "int[2]": a single number counts for all.
   std::vector<int64_t> integers(size_t i) const;
@@ -135,7 +138,8 @@ enum class Family : uint8_t {
   kQuantize,
   kDequantize,
   kChooseQParams,
-  kSize,  // integers from sizes: sym_size, sym_numel
+  kSize,         // integers from sizes: sym_size, sym_numel
+  kControlFlow,  // runs programs: cond, loops
 };
 
 // Which activation of kernel/activation.h an operator computes. Parameters that are arguments of the operator have
@@ -171,8 +175,12 @@ const std::vector<OpDef>& all_ops();
 // The entry of a call_function target; null if qdq does not have the operator. "_operator.add" is "operator.add".
 const OpDef* find_op(std::string_view target);
 
+// In Node::meta.extra of an operator that qdq has, but not so: why a file's node could not be read.
+inline constexpr std::string_view kUnsupportedReason = "qdq.unsupported";
+
 // Throws Error{kUnsupported} that lists every operator of the graph which qdq does not have, with the nodes that use
-// it.
+// it and, where the file's reader knew one, the reason. What stands behind such nodes and could not be read for their
+// sake is only counted.
 void check_ops(const Graph& graph);
 
 // Sets meta.val of every node from those of the placeholders and get_attr nodes (placeholders must have theirs).

@@ -63,6 +63,9 @@ inline constexpr std::string_view kSplit = "torch.ops.aten.split.Tensor";
 inline constexpr std::string_view kUnbind = "torch.ops.aten.unbind.int";
 inline constexpr std::string_view kCat = "torch.ops.aten.cat.default";
 inline constexpr std::string_view kStack = "torch.ops.aten.stack.default";
+inline constexpr std::string_view kCond = "torch.ops.higher_order.cond";
+inline constexpr std::string_view kWhileLoop = "torch.ops.higher_order.while_loop";
+inline constexpr std::string_view kLoop = "torch.ops.higher_order.loop";
 inline constexpr std::string_view kGetItem = "operator.getitem";
 
 inline constexpr std::string_view kClone = "torch.ops.aten.clone.default";

@@ -93,6 +93,7 @@ Json json_of(const Argument& argument) {
         else if constexpr (std::is_same_v<T, MemoryFormat>) return json_object({{"memory_format", to_string(value)}});
         else if constexpr (std::is_same_v<T, Layout>) return json_object({{"layout", "strided"}});
         else if constexpr (std::is_same_v<T, Device>) return json_object({{"device", value.name}});
+        else if constexpr (std::is_same_v<T, Subprogram>) return json_object({{"graph", to_text(*value->graph)}});
         else if constexpr (std::is_same_v<T, Argument::List>) {
           Json out = Json::array();
           for (const Argument& element : value) out.push_back(json_of(element));

@@ -334,8 +334,8 @@ template <class To, class Wide> To narrow(Wide value) {
   } else if constexpr (std::is_class_v<To>) {
     return To(static_cast<float>(value));
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<Wide>) {
-    // Outside of the integers the C++ conversion is undefined; x86's gives the smallest one, of int32 for types that are
-    // narrower than int64, and so do we.
+    // Outside of the integers the C++ conversion is undefined; x86's gives the smallest one, of int32 for types that
+    // are narrower than int64, and so do we.
     const double low = sizeof(To) < 8 ? -2147483649.0 : -9223372036854775808.0;
     const double high = sizeof(To) < 8 ? 2147483648.0 : 9223372036854775808.0;
     if (!(static_cast<double>(value) > low && static_cast<double>(value) < high))

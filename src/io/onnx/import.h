@@ -2,11 +2,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -15,12 +17,15 @@
 
 namespace qdq {
 
-// A value of an ONNX graph: a node, or integers that are known but for symbols (what Shape gives, and what is made of
-// it).
+// A value of an ONNX graph: a node; integers that are known but for symbols (what Shape gives, and what is made of it);
+// a sequence of values; or an optional that holds nothing.
 struct OnnxValue {
   Node* node = nullptr;
   std::vector<SymInt> sizes;  // if there is no node
   bool is_vector = true;      // of sizes: one axis, or none
+  DType dtype = DType::kS64;  // of sizes
+  std::shared_ptr<const std::vector<OnnxValue>> elements;
+  bool is_empty_optional = false;
 };
 
 // The arguments of a call. They are put in by functions, one for each kind: as lists of Argument they would be most of
@@ -41,16 +46,20 @@ class Arguments {
   void add(const char* value);
   void add(const std::string& value);
   void add(DType value);
+  void add(const Subprogram& value);
   void add(const Argument& value);
   void add(const std::vector<Argument>& values);  // each of them
 };
 
 struct OnnxOperator;
 
-// The program so far.
+// The program so far. Graphs lie in graphs: a branch of an If whose condition is known, a function of the file and the
+// body of a short loop become part of the program around them (a scope of their own), what only a run decides becomes a
+// program of its own (a frame), which takes what it needs of the outer ones as further inputs.
 class OnnxImport {
  public:
-  explicit OnnxImport(format::OnnxFile file) : file_(std::move(file)) {}
+  explicit OnnxImport(format::OnnxFile file);
+  ~OnnxImport();
   Program run();
 
   // A node for a tensor that is known.
@@ -64,41 +73,101 @@ class OnnxImport {
              const std::vector<ModuleStackEntry>& modules, bool fold);
   // A size as an argument: a number, or a node that computes it.
   Argument size_argument(const SymInt& size);
-  // A size that depends on symbols: the axis of the node that has it, or the sum, difference, product or floor quotient
-  // of two others.
+  // A size that depends on symbols: the node that is this integer, the axis of the node that has it, or the sum,
+  // difference, product or floor quotient of two others.
+  void know_size(const SymInt& size, Node* integer);
   void know_size(const SymInt& size, Node* node, int64_t axis);
   void know_size(const SymInt& size, const char* operation, const SymInt& a, const SymInt& b);
+  // A symbol that no size has yet: v0, v1, ... of what changes from iteration to iteration.
+  SymInt fresh_symbol();
+  // A value as a node: sizes become a tensor. `reader` is for errors.
+  Node* node_of(OnnxValue& value, const std::string& reader);
 
-  // How often the graph reads a value, the graph's outputs counted.
-  int64_t num_uses(const std::string& value) const;
+  // Reads a graph as part of the current program, its inputs being these values; gives those of its outputs.
+  std::vector<OnnxValue> inline_graph(const format::OnnxGraph& graph, const std::vector<OnnxValue>& inputs);
+  // Reads a node that an importer made.
+  void read(const format::OnnxNode& node) { read_node(node); }
+  // Gives a value of the innermost graph a name, and the value of a name, in the program that is being built. Throws
+  // Error{kBadFile} if nothing has made it; `reader` is for that message.
+  void define(const std::string& name, OnnxValue value) { scope().values[name] = std::move(value); }
+  OnnxValue& value(const std::string& name, const std::string& reader);
+
+  // Reads graphs as programs of their own, which take their inputs as these placeholders, and behind them what they
+  // need of the programs around: the same for all, given as nodes of the current program.
+  struct GraphInput {
+    std::string name;
+    TensorMeta meta;
+  };
+  struct Subprograms {
+    std::vector<std::shared_ptr<const Program>> programs;
+    std::vector<Node*> captured;
+  };
+  Subprograms subprograms(const std::vector<const format::OnnxGraph*>& graphs,
+                          const std::vector<std::vector<GraphInput>>& inputs);
 
  private:
   friend class OnnxCall;
-  void check_operators() const;
-  void read_inputs();
-  void read_node(const format::OnnxNode& node);
-  void write_outputs();
-  Node* value_node(const std::string& name, const std::string& reader);
-  std::string attribute_name(const std::string& name) const;
-  Node* after_inputs() const;
-
   struct SizeSource {
-    Node* node = nullptr;  // of a lone axis
-    int64_t axis = 0;
+    Node* node = nullptr;  // of a lone axis, or the integer itself
+    int64_t axis = -1;
     const char* operation = nullptr;
     SymInt a, b;
     Node* computed = nullptr;
   };
+  // A program that is being built.
+  struct Frame {
+    Program program;
+    Node* first_input = nullptr;
+    std::map<std::string, SizeSource> sizes;  // by the size's text
+    std::map<const Node*, Node*> copies;      // of nodes of the frame around
+    std::vector<const Node*> captured;        // those among them that are inputs, in order
+  };
+  // The names of a graph.
+  struct Scope {
+    size_t frame = 0;
+    bool sees_outer = true;
+    format::OnnxOpsets opsets;
+    std::unordered_map<std::string, OnnxValue> values;
+    std::unordered_map<std::string, Tensor> initializers;  // those that no node has read yet
+    std::unordered_map<std::string, int64_t> uses;         // how often the graph reads a value, its outputs counted
+    std::unordered_map<std::string, const format::OnnxValueInfo*> said;  // what the file says of values
+    std::unordered_set<std::string> four_bit_tensors;
+  };
+
+  Frame& frame() { return *frames_.back(); }
+  Program& program() { return frames_.back()->program; }
+  const Program& program() const { return frames_.back()->program; }
+  Scope& scope() { return *scopes_.back(); }
+  // Begins a scope of the current frame with the graph's names; the caller ends it.
+  Scope& enter(const format::OnnxGraph& graph, bool sees_outer, const format::OnnxOpsets& opsets);
+  void read_inputs(const format::OnnxGraph& graph);
+  Node* add_input(const std::string& name, TensorMeta meta);
+  void read_nodes(const std::vector<format::OnnxNode>& nodes);
+  void read_node(const format::OnnxNode& node);
+  void read_known(const format::OnnxNode& node, const OnnxOperator& op);
+  void read_unknown(const format::OnnxNode& node, const std::string& reason);
+  bool read_function(const format::OnnxNode& node);
+  void write_outputs(const std::vector<OnnxValue>& values);
+  std::vector<OnnxValue> outputs_of(const format::OnnxGraph& graph);
+  Program finish_frame();
+  int64_t opset(const std::string& domain) const;
+  OnnxValue* find(const std::string& name);  // or null
+  OnnxValue captured(const OnnxValue& value, size_t from);
+  Node* captured(Node* node, size_t from);
+  Scope* scope_of(const std::string& name);
+  int64_t num_uses(const std::string& value);
+  std::optional<TensorMeta> meta_said_of(const std::string& value);
+  SymInt symbol_of(const format::OnnxDimension& dimension);
+  std::string attribute_name(const std::string& name) const;
+  Node* after_inputs();
 
   format::OnnxFile file_;
-  Program program_;
-  int64_t opset_ = 0;
-  std::unordered_map<std::string, OnnxValue> values_;
-  std::unordered_map<std::string, Tensor> initializers_;  // those that no node has read yet
-  std::unordered_map<std::string, int64_t> uses_;
+  std::map<std::pair<std::string, std::string>, const format::OnnxFunction*> functions_;  // by domain and name
+  std::vector<std::unique_ptr<Frame>> frames_;
+  std::vector<std::unique_ptr<Scope>> scopes_;
   std::map<std::string, std::string> symbols_;  // dim_param -> "s0"
-  std::map<std::string, SizeSource> sizes_;     // by the size's text
-  Node* first_input_ = nullptr;
+  std::vector<std::string> input_symbols_;
+  int64_t fresh_symbols_ = 0;
 };
 
 // One node of the ONNX graph.
@@ -107,12 +176,13 @@ class OnnxCall {
   OnnxCall(OnnxImport& import, const format::OnnxNode& node, const OnnxOperator& op);
 
   const OnnxOperator& op() const { return op_; }
-  int64_t opset() const { return import_.opset_; }
+  int64_t opset() const { return opset_; }  // of the node's domain
   OnnxImport& import() { return import_; }
   template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const {
     refuse_because({MessagePart(parts)...});
   }
 
+  const format::OnnxNode& node() const { return node_; }
   size_t num_inputs() const { return node_.inputs.size(); }
   size_t num_outputs() const { return node_.outputs.size(); }
   bool has(size_t i) const { return i < node_.inputs.size() && !node_.inputs[i].empty(); }
@@ -130,15 +200,22 @@ class OnnxCall {
   Tensor constant(size_t i) { return import_.constant_of(tensor(i)); }  // undefined if it is none
   Tensor wanted_constant(size_t i);
   double number(size_t i);  // a constant of one element
-  // Integers: of a constant, or sizes with symbols.
+  // Integers: of a constant, sizes with symbols, or what a run computes, as symbols of their own.
   bool is_sizes(size_t i) const;
   std::vector<SymInt> sizes(size_t i);
+  // Integers that are an input, or the attribute `name` in older opsets; `if_none` if neither is given.
+  std::vector<int64_t> integers(size_t i, std::string_view name, std::vector<int64_t> if_none);
   bool is_vector(size_t i);
   std::vector<int64_t> integers(size_t i);
   SymInt size(size_t i);           // the only one
   int64_t whole_number(size_t i);  // the same, known
   // Axes of the input `i`, or of the attribute in older opsets, counted from the front; nothing if none are given.
   std::optional<std::vector<int64_t>> axes(size_t i, size_t rank);
+  bool has_four_bits(size_t i) const;  // an initializer of int4 or uint4
+  // The value behind an input, whatever it is.
+  OnnxValue& value(size_t i);
+  // A graph among the attributes. Throws Error{kBadFile} if there is none.
+  const format::OnnxGraph& graph(std::string_view name) const;
 
   const format::OnnxAttribute* attribute(std::string_view name) const;  // or null
   int64_t integer(std::string_view name, int64_t if_none) const;
@@ -157,7 +234,8 @@ class OnnxCall {
   void set(Node* node, size_t output = 0);
   void set(Tensor constant);
   void set(std::vector<SymInt> sizes, bool is_vector);
-  void same_as_input(size_t i);
+  void set(OnnxValue value, size_t output);
+  void same_as_input(size_t i, size_t output = 0);
   int64_t num_uses(size_t output) const { return import_.num_uses(node_.outputs[output]); }
   // How often the value behind an input is read.
   int64_t num_uses_of_input(size_t i) const { return import_.num_uses(node_.inputs[i]); }
@@ -165,11 +243,11 @@ class OnnxCall {
  private:
   [[noreturn]] void refuse_because(std::initializer_list<MessagePart> parts) const;
   std::string where() const;
-  OnnxValue& value(size_t i);
 
   OnnxImport& import_;
   const format::OnnxNode& node_;
   const OnnxOperator& op_;
+  int64_t opset_;
   std::vector<ModuleStackEntry> modules_;
 };
 
@@ -182,6 +260,7 @@ struct OnnxOperator {
 };
 void import_plain(OnnxCall& call);
 // The tables, one for each file read_*.cpp.
+std::span<const OnnxOperator> onnx_control_operators();
 std::span<const OnnxOperator> onnx_element_operators();
 std::span<const OnnxOperator> onnx_image_operators();
 std::span<const OnnxOperator> onnx_layer_operators();

@@ -163,7 +163,7 @@ format::OnnxFile OnnxExport::run() {
   file_.ir_version = kIrVersion;
   file_.producer_name = "qdq";
   file_.producer_version = "0.1.0";
-  file_.graph_name = "main";
+  file_.name = "main";
   file_.opsets = {{"", kOpset}};
   QDQ_CHECK(program_.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
             program_.buffer_mutations[0].buffer, ", which an ONNX model cannot");

@@ -12,7 +12,7 @@ OnnxFile small() {
   OnnxFile file;
   file.ir_version = 8;
   file.producer_name = "test";
-  file.graph_name = "main";
+  file.name = "main";
   file.opsets = {{"", 17}, {"other", 1}};
   OnnxNode& node = file.nodes.emplace_back();
   node.name = "n";

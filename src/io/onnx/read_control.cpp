@@ -1,0 +1,388 @@
+// ONNX operators that hold graphs, sequences of tensors and optional values.
+#include <algorithm>
+
+#include "io/onnx/import.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+using format::OnnxKind;
+using Values = std::vector<OnnxValue>;
+
+void set_all(OnnxCall& call, const Values& values) {
+  for (size_t i = 0; i < values.size(); ++i) call.set(values[i], i);
+}
+
+// The results of a node that runs programs.
+void set_results(OnnxCall& call, Node* results) {
+  for (size_t i = 0; i < call.num_outputs(); ++i) {
+    Node* one = call.call("operator.getitem", {results, static_cast<int64_t>(i)});
+    if (const TensorMeta* meta = one->meta.val.tensor())
+      for (size_t axis = 0; axis < meta->sizes.size(); ++axis)
+        call.import().know_size(meta->sizes[axis], one, static_cast<int64_t>(axis));
+    call.set(one, i);
+  }
+}
+
+Argument::List list_of(const std::vector<Node*>& nodes) { return {nodes.begin(), nodes.end()}; }
+
+// A branch that is known when the file is read takes the node's place.
+void import_if(OnnxCall& call) {
+  const Tensor condition = call.constant(0);
+  if (!condition.defined()) {
+    const auto branches = call.import().subprograms({&call.graph("then_branch"), &call.graph("else_branch")}, {{}, {}});
+    return set_results(
+        call, call.call_as_it_is(std::string(op::kCond), {call.tensor(0), branches.programs[0], branches.programs[1],
+                                                          Argument(list_of(branches.captured))}));
+  }
+  if (condition.numel() != 1) call.refuse("branches on ", condition.numel(), " values, wanted one");
+  const bool is_true = condition.to(DType::kBool).item_int() != 0;
+  set_all(call, call.import().inline_graph(call.graph(is_true ? "then_branch" : "else_branch"), {}));
+}
+
+// Whether the condition that a body gives is the one that it got, or always true.
+bool goes_on(const format::OnnxGraph& body) {
+  std::string name = body.outputs.empty() ? std::string() : body.outputs[0].name;
+  for (size_t steps = 0; steps <= body.nodes.size(); ++steps) {
+    if (body.inputs.size() > 1 && name == body.inputs[1].name) return true;
+    for (const auto& [known, tensor] : body.initializers)
+      if (known == name) return tensor.numel() == 1 && tensor.item() != 0;
+    const auto maker = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const format::OnnxNode& node) {
+      return !node.outputs.empty() && node.outputs[0] == name;
+    });
+    if (maker == body.nodes.end()) return false;
+    if (maker->op_type == "Constant" && maker->attributes.size() == 1) {
+      const Tensor& value = maker->attributes[0].t;
+      return value.defined() && value.numel() == 1 && value.item() != 0;
+    }
+    if (maker->op_type != "Identity" && maker->op_type != "Cast") return false;
+    name = maker->inputs.empty() ? std::string() : maker->inputs[0];
+  }
+  return false;
+}
+
+// How many times a loop may be written out: short ones, so that what is around them is optimized with them.
+constexpr int64_t kMostUnrolled = 64;
+constexpr size_t kMostUnrolledNodes = 2048;
+
+bool may_unroll(std::optional<int64_t> trips, const format::OnnxGraph& body) {
+  return trips && *trips >= 0 && *trips <= kMostUnrolled &&
+         static_cast<size_t>(*trips) * body.nodes.size() <= kMostUnrolledNodes;
+}
+
+// Joins what every iteration gave along a new axis.
+void set_scan(OnnxCall& call, size_t output, const Values& parts, int64_t axis) {
+  if (!call.has_output(output)) return;
+  if (parts.empty()) call.refuse("joins the results of no iteration");
+  Argument::List all;
+  for (OnnxValue part : parts) all.emplace_back(call.import().node_of(part, "a loop"));
+  const size_t rank = call.meta_of(all[0].node()).sizes.size();
+  call.set(call.call("stack.default", {Argument(std::move(all)), call.axis(axis, rank + 1)}), output);
+}
+
+TensorMeta tensor_meta_of(DType dtype) {
+  TensorMeta meta;
+  meta.dtype = dtype;
+  return meta;
+}
+
+// The body of a loop as a program, its carried values having shapes that all iterations have.
+struct LoopBody {
+  OnnxImport::Subprograms body;
+  std::vector<Node*> carried;
+};
+
+LoopBody loop_body(OnnxCall& call, const format::OnnxGraph& body, const std::vector<Node*>& initial,
+                   const std::vector<OnnxImport::GraphInput>& first) {
+  std::vector<OnnxImport::GraphInput> inputs = first;
+  for (Node* node : initial) inputs.push_back({node->name(), call.meta_of(node)});
+  // A size that an iteration changes is open; then the rest is looked at again.
+  for (size_t round = 0;; ++round) {
+    LoopBody out{call.import().subprograms({&body}, {inputs}), initial};
+    const Argument::List& results = out.body.programs[0]->graph->output_node()->arg(0).list();
+    bool is_stable = true;
+    for (size_t i = 0; i < initial.size(); ++i) {
+      const Node* result = 1 + i < results.size() ? results[1 + i].node() : nullptr;
+      const TensorMeta* found = result ? result->meta.val.tensor() : nullptr;
+      TensorMeta& wanted = inputs[first.size() + i].meta;
+      if (found == nullptr || found->dtype != wanted.dtype || found->sizes.size() != wanted.sizes.size())
+        call.refuse("carries a value whose data type or number of axes changes");
+      for (size_t axis = 0; axis < wanted.sizes.size(); ++axis) {
+        const bool is_open = wanted.sizes[axis].to_string().starts_with("v");
+        if (found->sizes[axis] == wanted.sizes[axis] || is_open) continue;
+        wanted.sizes[axis] = call.import().fresh_symbol();
+        is_stable = false;
+      }
+    }
+    if (is_stable) return out;
+  }
+}
+
+void import_loop(OnnxCall& call) {
+  const format::OnnxGraph& body = call.graph("body");
+  const size_t carried = call.num_inputs() < 2 ? 0 : call.num_inputs() - 2;
+  if (body.inputs.size() != carried + 2 || body.outputs.size() < carried + 1)
+    call.refuse("carries ", carried, " values, its body takes ", body.inputs.size(), " and gives ",
+                body.outputs.size());
+  const size_t scans = body.outputs.size() - 1 - carried;
+  const bool is_counted = call.has(0) && !call.is_sizes(0) && call.is_constant(0);
+  const std::optional<int64_t> trips = is_counted ? std::optional(call.whole_number(0)) : std::nullopt;
+  const Tensor condition = call.has(1) ? call.constant(1) : Tensor::full({}, DType::kBool, 1);
+  const bool begins = condition.defined() && condition.numel() == 1 && condition.item() != 0;
+  if (begins && may_unroll(trips, body) && (*trips > 0 || scans == 0) && goes_on(body)) {
+    Values values;
+    for (size_t i = 0; i < carried; ++i) values.push_back(call.value(2 + i));
+    std::vector<Values> parts(scans);
+    for (int64_t trip = 0; trip < *trips; ++trip) {
+      Values inputs(2);
+      inputs[0].node = call.import().constant(Tensor::scalar(trip), "iteration");
+      inputs[1].node = call.import().constant(Tensor::full({}, DType::kBool, 1), "condition");
+      inputs.insert(inputs.end(), values.begin(), values.end());
+      const Values results = call.import().inline_graph(body, inputs);
+      values.assign(results.begin() + 1, results.begin() + 1 + static_cast<std::ptrdiff_t>(carried));
+      for (size_t k = 0; k < scans; ++k) parts[k].push_back(results[1 + carried + k]);
+    }
+    set_all(call, values);
+    for (size_t k = 0; k < scans; ++k) set_scan(call, carried + k, parts[k], 0);
+    return;
+  }
+  std::vector<Node*> initial;
+  for (size_t i = 0; i < carried; ++i) initial.push_back(call.tensor(2 + i));
+  const LoopBody loop = loop_body(
+      call, body, initial, {{"iteration", tensor_meta_of(DType::kS64)}, {"condition", tensor_meta_of(DType::kBool)}});
+  set_results(call, call.call_as_it_is(std::string(op::kLoop),
+                                       {call.optional_tensor(0), call.optional_tensor(1), loop.body.programs[0],
+                                        Argument(list_of(loop.carried)), Argument(list_of(loop.body.captured))}));
+}
+
+format::OnnxNode node_of(const char* op_type, std::vector<std::string> inputs, std::string output) {
+  format::OnnxNode out;
+  out.op_type = op_type;
+  out.inputs = std::move(inputs);
+  out.outputs = {std::move(output)};
+  return out;
+}
+
+// Scan is a loop whose body takes the slices of the inputs itself.
+void import_scan(OnnxCall& call) {
+  if (call.opset() < 9) call.refuse("is of opset 8, whose Scan has a batch axis; qdq reads that of opset 9");
+  const format::OnnxGraph& body = call.graph("body");
+  const auto along = static_cast<size_t>(std::max<int64_t>(call.integer("num_scan_inputs", 1), 0));
+  if (along < 1 || along > call.num_inputs() || body.inputs.size() != call.num_inputs())
+    call.refuse("goes along ", along, " of ", call.num_inputs(), " inputs, its body takes ", body.inputs.size());
+  const size_t states = call.num_inputs() - along;
+  if (body.outputs.size() < states || body.outputs.size() < call.num_outputs())
+    call.refuse("has a body with too few results");
+  const auto option = [&](std::string_view name, size_t i) {
+    const std::vector<int64_t> all = call.integers(name, {});
+    return i < all.size() ? all[i] : int64_t{0};
+  };
+  // Names that no exporter gives.
+  const std::string prefix = concat("\x01", call.node().outputs.empty() ? "" : call.node().outputs[0]);
+  format::OnnxNode loop = call.node();
+  loop.op_type = "Loop";
+  loop.attributes.clear();
+  loop.inputs = {prefix + "trips", ""};
+  auto steps = std::make_shared<format::OnnxGraph>(body);
+  steps->inputs = {{prefix + "i", DType::kS64, std::vector<format::OnnxDimension>()},
+                   {prefix + "condition", DType::kBool, std::vector<format::OnnxDimension>()}};
+  steps->outputs.insert(steps->outputs.begin(),
+                        {prefix + "condition", DType::kBool, std::vector<format::OnnxDimension>()});
+  for (size_t i = 0; i < states; ++i) {
+    loop.inputs.push_back(call.node().inputs[i]);
+    steps->inputs.push_back(body.inputs[i]);
+  }
+  std::vector<format::OnnxNode> slices;
+  for (size_t i = 0; i < along; ++i) {
+    const int64_t axis = call.axis(option("scan_input_axes", i), call.rank(states + i));
+    OnnxValue input;
+    input.node = call.tensor(states + i);
+    const SymInt length = call.meta_of(input.node).sizes[static_cast<size_t>(axis)];
+    call.import().know_size(length, input.node, axis);
+    if (option("scan_input_directions", i) != 0)
+      input.node = call.call("flip.default", {input.node, Argument(Argument::List{axis})});
+    if (i == 0) {
+      OnnxValue trips;
+      if (length.is_constant()) trips.node = call.import().constant(Tensor::scalar(*length.constant()), "trips");
+      else trips.sizes = {length};
+      trips.is_vector = false;
+      call.import().define(prefix + "trips", std::move(trips));
+    }
+    const std::string name = concat(prefix, "input", i);
+    call.import().define(name, std::move(input));
+    slices.push_back(node_of("Gather", {name, prefix + "i"}, body.inputs[states + i].name));
+    format::OnnxAttribute& attribute = slices.back().attributes.emplace_back();
+    attribute.name = "axis";
+    attribute.kind = OnnxKind::kInt;
+    attribute.i = axis;
+  }
+  steps->nodes.insert(steps->nodes.begin(), slices.begin(), slices.end());
+  format::OnnxAttribute& attribute = loop.attributes.emplace_back();
+  attribute.name = "body";
+  attribute.kind = OnnxKind::kGraph;
+  attribute.graphs = {steps};
+  for (size_t i = 0; i < loop.outputs.size(); ++i) loop.outputs[i] = concat(prefix, "output", i);
+  call.import().read(loop);
+  for (size_t i = 0; i < call.num_outputs(); ++i) {
+    OnnxValue result = call.import().value(loop.outputs[i], "Scan");
+    if (i >= states && result.node) {
+      const size_t rank = call.meta_of(result.node).sizes.size(), k = i - states;
+      const int64_t axis = call.axis(option("scan_output_axes", k), rank);
+      if (option("scan_output_directions", k) != 0)
+        result.node = call.call("flip.default", {result.node, Argument(Argument::List{0})});
+      if (axis != 0) result.node = call.call("movedim.int", {result.node, 0, axis});
+    }
+    call.set(std::move(result), i);
+  }
+}
+
+std::shared_ptr<const Values> elements(OnnxCall& call, size_t i) {
+  const auto found = call.value(i).elements;
+  if (found == nullptr) call.refuse("wants a sequence as its input ", i, ", found a tensor");
+  return found;
+}
+
+void set_sequence(OnnxCall& call, Values values) {
+  OnnxValue out;
+  out.elements = std::make_shared<const Values>(std::move(values));
+  call.set(std::move(out), 0);
+}
+
+// The place that the input `i` says in a sequence of `count`; `if_none` without that input.
+size_t place(OnnxCall& call, size_t i, size_t count, int64_t if_none) {
+  const int64_t given = call.has(i) ? call.whole_number(i) : if_none;
+  const int64_t at = given < 0 ? given + static_cast<int64_t>(count) : given;
+  if (at < 0 || at > static_cast<int64_t>(count)) call.refuse("goes to ", given, " in a sequence of ", count);
+  return static_cast<size_t>(at);
+}
+
+void sequence_empty(OnnxCall& call) { set_sequence(call, {}); }
+
+void sequence_construct(OnnxCall& call) {
+  Values values;
+  for (size_t i = 0; i < call.num_inputs(); ++i) values.push_back(call.value(i));
+  set_sequence(call, std::move(values));
+}
+
+void sequence_insert(OnnxCall& call) {
+  Values values = *elements(call, 0);
+  const size_t at = place(call, 2, values.size(), static_cast<int64_t>(values.size()));
+  values.insert(values.begin() + static_cast<std::ptrdiff_t>(at), call.value(1));
+  set_sequence(call, std::move(values));
+}
+
+void sequence_erase(OnnxCall& call) {
+  Values values = *elements(call, 0);
+  const size_t at = place(call, 1, values.size(), -1);
+  if (at >= values.size()) call.refuse("erases ", at, " of a sequence of ", values.size());
+  values.erase(values.begin() + static_cast<std::ptrdiff_t>(at));
+  set_sequence(call, std::move(values));
+}
+
+void sequence_at(OnnxCall& call) {
+  const auto values = elements(call, 0);
+  const size_t at = place(call, 1, values->size(), 0);
+  if (at >= values->size()) call.refuse("reads ", at, " of a sequence of ", values->size());
+  call.set((*values)[at], 0);
+}
+
+void sequence_length(OnnxCall& call) { call.set(Tensor::scalar(static_cast<int64_t>(elements(call, 0)->size()))); }
+
+void split_to_sequence(OnnxCall& call) {
+  const int64_t axis = call.axis(call.integer("axis", 0), call.rank(0));
+  const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
+  if (!size) call.refuse("divides an axis whose size is open");
+  constexpr int64_t kMost = 4096;
+  std::vector<int64_t> parts;
+  const bool by_one = !call.has(1);
+  if (call.has(1) && call.is_vector(1)) {
+    parts = call.integers(1);
+  } else {
+    const int64_t each = by_one ? 1 : call.whole_number(1);
+    if (each < 1 || *size / each > kMost) call.refuse("divides ", *size, " into parts of ", each);
+    for (int64_t rest = *size; rest > 0; rest -= each) parts.push_back(std::min(rest, each));
+  }
+  Node* all = call.call("split_with_sizes.default", {call.tensor(0), OnnxCall::list(parts), axis});
+  Values values;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    OnnxValue value;
+    value.node = call.call("operator.getitem", {all, static_cast<int64_t>(i)});
+    if (by_one && call.integer("keepdims", 1) == 0) value.node = call.call("squeeze.dim", {value.node, axis});
+    values.push_back(std::move(value));
+  }
+  set_sequence(call, std::move(values));
+}
+
+void concat_from_sequence(OnnxCall& call) {
+  const auto values = elements(call, 0);
+  if (values->empty()) call.refuse("joins an empty sequence");
+  Argument::List all;
+  for (OnnxValue value : *values) all.emplace_back(call.import().node_of(value, "ConcatFromSequence"));
+  const size_t rank = call.meta_of(all[0].node()).sizes.size();
+  const bool is_new = call.integer("new_axis", 0) != 0;
+  const int64_t axis = call.axis(call.integer("axis", 0), is_new ? rank + 1 : rank);
+  call.set(call.call(is_new ? "stack.default" : "cat.default", {Argument(std::move(all)), axis}));
+}
+
+void sequence_map(OnnxCall& call) {
+  const auto first = elements(call, 0);
+  std::vector<Values> results(call.num_outputs());
+  for (size_t k = 0; k < first->size(); ++k) {
+    Values inputs;
+    for (size_t i = 0; i < call.num_inputs(); ++i) {
+      const OnnxValue& value = call.value(i);
+      if (value.elements && k >= value.elements->size()) call.refuse("goes along sequences of different lengths");
+      inputs.push_back(value.elements ? (*value.elements)[k] : value);
+    }
+    const Values outputs = call.import().inline_graph(call.graph("body"), inputs);
+    for (size_t i = 0; i < results.size() && i < outputs.size(); ++i) results[i].push_back(outputs[i]);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    OnnxValue out;
+    out.elements = std::make_shared<const Values>(std::move(results[i]));
+    call.set(std::move(out), i);
+  }
+}
+
+void optional(OnnxCall& call) {
+  if (call.has(0)) return call.same_as_input(0);
+  OnnxValue none;
+  none.is_empty_optional = true;
+  call.set(std::move(none), 0);
+}
+
+void optional_has_element(OnnxCall& call) {
+  Tensor out = Tensor::empty({}, DType::kBool);
+  out.data<bool>()[0] = call.has(0) && !call.value(0).is_empty_optional;
+  call.set(std::move(out));
+}
+
+void optional_get_element(OnnxCall& call) {
+  if (call.value(0).is_empty_optional) call.refuse("reads an optional that holds nothing");
+  call.same_as_input(0);
+}
+
+constexpr OnnxOperator kControlOperators[] = {
+    {"ConcatFromSequence", concat_from_sequence, nullptr},
+    {"If", import_if, nullptr},
+    {"Loop", import_loop, nullptr},
+    {"Optional", optional, nullptr},
+    {"OptionalGetElement", optional_get_element, nullptr},
+    {"OptionalHasElement", optional_has_element, nullptr},
+    {"Scan", import_scan, nullptr},
+    {"SequenceAt", sequence_at, nullptr},
+    {"SequenceConstruct", sequence_construct, nullptr},
+    {"SequenceEmpty", sequence_empty, nullptr},
+    {"SequenceErase", sequence_erase, nullptr},
+    {"SequenceInsert", sequence_insert, nullptr},
+    {"SequenceLength", sequence_length, nullptr},
+    {"SequenceMap", sequence_map, nullptr},
+    {"SplitToSequence", split_to_sequence, nullptr},
+};
+
+}  // namespace
+
+std::span<const OnnxOperator> onnx_control_operators() { return kControlOperators; }
+
+}  // namespace qdq
