@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 
 describe("explain", () => {
-  test("gives a reason for every operator, or not", () => {
+  test("gives the reason why each operator is quantized, or is not", () => {
     const linear = program.info().nodes.find((node) => node.target === "torch.ops.aten.linear.default");
     const prepared = qdq.preparePt2e(
       program,

@@ -1,7 +1,8 @@
-// The JSON in the documents is what it says.
-const { readFileSync } = require("node:fs");
+// The JSON and the code in the documents do what the documents say.
+const { readFileSync, readdirSync } = require("node:fs");
 const path = require("node:path");
-const { images, model, qdq } = require("./shapes.js");
+const ts = require("typescript");
+const { folder, images, model, qdq } = require("./shapes.js");
 
 const root = path.join(__dirname, "../..");
 const blocks = (file) =>
@@ -34,6 +35,57 @@ test("the quantizer of docs/quantizers.md quantizes a model", () => {
   const taken = operators.filter(({ outcome }) => outcome !== "float").map(({ pattern }) => pattern);
   expect(taken).toContain("conv_relu");
   expect(taken).toContain("linear");
+});
+
+// Runs a block of TypeScript with these names in scope, and returns its `quantizer` if it declares one.
+function runBlock(code, scope) {
+  const script = code
+    .replace(/import \{([^}]*)\} from "qdq";/, "const {$1} = qdq;")
+    .replaceAll("224", "40") // the size of the example's images
+    .concat("return typeof quantizer === 'undefined' ? undefined : quantizer;");
+  const names = { qdq, ...qdq, ...scope };
+  const AsyncFunction = (async () => {}).constructor;
+  const body = ts.transpile(`{${script}}`, { target: ts.ScriptTarget.ES2022 });
+  return new AsyncFunction(...Object.keys(names), body)(...Object.values(names));
+}
+
+test.each(["README.md", "docs/web.md"])("the code of %s runs", async (file) => {
+  const text = readFileSync(path.join(root, file), "utf8");
+  const code = [...text.matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, block]) => block);
+  expect(code.length).toBeGreaterThan(0);
+  const written = new Map();
+  const observed = [];
+  const scope = {
+    program,
+    readFile: async () => model(),
+    writeFile: async (name, bytes) => written.set(name, bytes),
+    calibration: [1, 2].map((seed) => images(program, 16, seed).data),
+    image: images(program, 1),
+    batches: [1, 2].map((seed) => ({ inputs: [images(program, 3, seed)], target: [3, 0, 7] })),
+    files: new Map(
+      readdirSync(path.join(folder, "calibration"))
+        .filter((name) => /^(00\d\.png|labels\.csv)$/.test(name))
+        .map((name) => [name, readFileSync(path.join(folder, "calibration", name))]),
+    ),
+    signal: new AbortController().signal,
+    onProgress: () => {},
+    console: { log: () => {} },
+    MyObserver: class {
+      forward(tensor) {
+        observed.push(tensor.shape);
+      }
+      calculateQparams() {
+        return { scale: 0.5, zeroPoint: 0 };
+      }
+    },
+  };
+  for (const block of code) {
+    const quantizer = await runBlock(block, scope);
+    if (quantizer === undefined) continue;
+    qdq.preparePt2e(program, quantizer).run([images(program, 2)]);
+    expect(observed).toEqual([[2, 16]]);
+  }
+  for (const bytes of written.values()) expect(bytes.length).toBeLessThan(model().length / 2);
 });
 
 test("the preprocessing of docs/data.md makes inputs of an image", () => {
