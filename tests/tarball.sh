@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the packed npm package in an empty folder and uses it as a stranger would: by a script as an ES module and as
-# CommonJS, and through npx, to succeed and to fail. Wants dist/ to be built.
+# Installs the packed npm package in an empty folder and uses it as a stranger would: by scripts that import qdq or
+# qdq/run, as ES modules and as CommonJS, and through npx, to succeed and to fail. Wants dist/ to be built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 shapes=$PWD/examples/shapes
@@ -36,6 +36,18 @@ console.log(JSON.stringify([logits.dtype, logits.shape[0], logits.data.every(Num
 END
 [ "$(node quantize.mjs "$shapes/model.pt2")" = '["float32",2,true]' ] || fail "the script did not quantize"
 [ "$(stat -c %s script.int8.pt2)" -lt "$(stat -c %s "$shapes/model.pt2")" ] || fail "the quantized model is not smaller"
+
+cat >run.mjs <<'END'
+import { readFile } from "node:fs/promises";
+import { capabilities, loadPt2, lower, tensor } from "qdq/run";
+
+const session = lower(await loadPt2(await readFile("script.int8.pt2")));
+const [logits] = session.run([tensor(new Float32Array(3 * 40 * 40), [1, 3, 40, 40])]);
+const { module } = await capabilities();
+console.log(JSON.stringify([module.replace("-relaxed", ""), logits.shape[0], logits.data.every(Number.isFinite)]));
+END
+[ "$(node run.mjs)" = '["qdq-run.wasm",1,true]' ] || fail "qdq/run did not run the quantized model"
+[ "$(node -p 'typeof require("qdq/run").lower')" = function ] || fail "a CommonJS script cannot require qdq/run"
 
 cat >broken.cjs <<'END'
 const { loadPt2, QdqError } = require("qdq");
