@@ -90,12 +90,34 @@ TEST(OnnxGolden, Operators) {
   }
 }
 
+// Graphs in graphs, by the interpreter and fused.
+TEST(OnnxGolden, ControlFlow) {
+  const std::map<std::string, Case> all = cases("control.npz");
+  EXPECT_GE(all.size(), 18u);
+  for (const auto& [name, c] : all) {
+    SCOPED_TRACE(name);
+    ASSERT_NO_THROW({
+      const Program program = load_onnx(c.model);
+      expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, 3e-6);
+      expect_close(lower(program).run(c.inputs), c.outputs, 3e-6);
+    });
+  }
+}
+
+// What is known when the file is read leaves no graph in a graph.
+TEST(OnnxGolden, KnownBranchesAndShortLoopsAreWrittenOut) {
+  for (const char* name : {"if_known", "loop_known", "scan_known_0", "scan_known_1", "function", "sequences"})
+    for (const std::string& found : operators(load_onnx(cases("control.npz").at(name).model)))
+      EXPECT_FALSE(found.starts_with("higher_order.")) << name << ": " << found;
+  EXPECT_EQ(count(load_onnx(cases("control.npz").at("if_True").model), "higher_order.cond"), 1);
+  EXPECT_EQ(count(load_onnx(cases("control.npz").at("scan_0").model), "higher_order.loop"), 1);
+}
+
 TEST(OnnxGolden, OperatorsOfElementsByOpset) {
   const std::map<std::string, Case> all = cases("elements.npz");
   EXPECT_GT(all.size(), 600u);
   for (const auto& [name, c] : all) {
     SCOPED_TRACE(name);
-    if (format::read_onnx_file(c.model).opsets[0].second < 13) continue;  // that qdq does not read yet
     ASSERT_NO_THROW({
       const Program program = load_onnx(c.model);
       const bool is_half =
