@@ -16,11 +16,11 @@ export interface DataSettings {
   // grayscale, filter.
   preprocess?: Record<string, unknown>;
   batchSize?: number; // samples a batch, where the program leaves it open; default 16
-  limit?: number; // use only so many samples: the first, of images in folders as many of each folder as can be
-  // The file among them that tells the classes and is no data itself: .csv with lines file,label, or .npy or .npz of
-  // integers; or "folders": the class of an image is the folder that it lies in (qdq evaluate --labels folders).
+  limit?: number; // the largest number of samples: the first ones of an array, or equally many images of each folder
+  // The file that holds the classes: .csv with lines file,label, or .npy or .npz of integers; or "folders": the class
+  // of an image is the folder that it lies in (qdq evaluate --labels folders).
   labels?: string;
-  // The names of all classes in their order, which folders are called by.
+  // The names of all classes in their order, as the folders are named.
   classes?: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export class Data extends Handle {
   readonly numSamples: number;
   // The files behind the samples in their order; empty for arrays.
   readonly files: readonly string[];
-  // The folders that hold images, in the order of their names, whatever the limit leaves out of them.
+  // The folders that hold images, in the order of their names, those that the limit emptied included.
   readonly folders: readonly string[];
   readonly #settings: DataSettings;
 

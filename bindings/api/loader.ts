@@ -77,7 +77,7 @@ export class Loader<M extends RawRunner = RawRunner> {
     this.#door = door;
   }
 
-  // Settings for those who need them, before the first load. Throws QdqError{InvalidArgument} after it.
+  // Sets what the first load uses. Throws QdqError{InvalidArgument} after it.
   configure(settings: Configuration): void {
     if (this.#loading) throw new QdqError("InvalidArgument", "configure() came after the first load; call it before");
     for (const name of ["threads", "maxMemory"] as const) {

@@ -29,13 +29,13 @@ export interface LongWork {
 
 // A program with observers in it; running it calibrates them.
 export class Prepared extends Handle {
-  // Runs one batch, the inputs in the order of the program's; returns the float outputs. `onObserved` is told after
-  // each look of an observer how many looks of this batch are done, and how many there are.
+  // Runs one batch, the inputs in the order of the program's; returns the float outputs. `onObserved` is called after
+  // each observer has seen its tensor, with how many have in this batch and how many will.
   run(inputs: readonly Tensor[], onObserved?: (done: number, total: number) => void): Tensor[] {
     return unwrap(module().runPrepared(this.handle, rawInputs(inputs), onObserved)).map(fromRaw);
   }
 
-  // Whether converting wants data first. A recipe that quantizes dynamically wants none.
+  // Whether converting needs data first. A recipe that quantizes dynamically needs none.
   needsData(): boolean {
     return unwrap(module().needsData(this.handle));
   }
@@ -47,8 +47,8 @@ export class Prepared extends Handle {
     unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : toJson(report ?? null)));
   }
 
-  // Runs all batches, each a list of inputs. Between two batches other work gets its turn. Throws QdqError{Cancelled}
-  // when the signal says so; what was seen until then stays seen.
+  // Runs all batches, each a list of inputs, and lets other work run between them. Throws QdqError{Cancelled} once the
+  // signal is aborted; the batches before that count.
   async calibrate(
     batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
     work: LongWork = {},
@@ -70,8 +70,8 @@ export class Prepared extends Handle {
     }
   }
 
-  // What the observers have seen until now, in histograms of 64 bins, and the ranges that follow from it; cheap enough
-  // to be shown while calibration runs.
+  // What the observers have seen so far, in histograms of 64 bins, and the ranges that follow from it; cheap enough to
+  // show while calibration runs.
   calibration(): ObserverSummary[] {
     return fromJson(unwrap(module().describeCalibration(this.handle)));
   }

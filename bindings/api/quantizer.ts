@@ -93,7 +93,7 @@ export interface QuantizationAnnotation {
 export interface Quantizer {
   readonly name?: string;
   annotate(graph: AnnotatedGraph): readonly QuantizationAnnotation[];
-  // What it can quantize at all, whatever its settings are; without it the quantizer does not tell.
+  // The patterns that it can quantize under some setting.
   quantizationCapabilities?(): readonly (Pick<PatternCapability, "pattern" | "operators"> &
     Partial<PatternCapability>)[];
 }

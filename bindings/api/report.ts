@@ -143,7 +143,7 @@ export class Evaluation extends Handle {
   add(inputs: readonly Tensor[]): void {
     unwrap(module().addToEvaluation(this.handle, rawInputs(inputs)));
   }
-  // Speed is that of batches whose size was met before; if there was none, this runs the first one once more.
+  // Speed is measured on batches of a size that came before; if there are none, this runs the first batch once more.
   report(): EvaluationReport {
     return fromJson(unwrap(module().describeEvaluation(this.handle)));
   }
@@ -162,7 +162,7 @@ export function quantizationReport(prepared: Prepared, quantized: Program): Quan
   return fromJson(unwrap(module().describeQuantization(handleOf(prepared), handleOf(quantized))));
 }
 
-// A file of HTML that shows the report and needs nothing besides itself; `qdq quantize --report` writes the same.
+// A self-contained HTML file that shows the report, as `qdq quantize --report` writes it.
 export function reportHtml(report: Report): string {
   if (typeof report !== "object" || report === null)
     throw new QdqError("InvalidArgument", `the report is ${report}, wanted an object`);
