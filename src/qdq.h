@@ -20,9 +20,11 @@
 #include "base/parallel.h"
 #include "base/version.h"
 
-// Program, Graph, Tensor; load_model, load_pt2, load_onnx and their counterparts; samples and labels from files.
+// Program, Graph, Tensor; load_model, load_pt2, load_onnx and their counterparts; samples and labels from files;
+// register_operator for what qdq does not have.
 #include "data/data.h"
 #include "io/model.h"
+#include "op/custom.h"
 
 // What is quantized and how: quantizers, recipes that name them, specs, observers, patterns, explain().
 #include "quant/explain.h"

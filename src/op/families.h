@@ -21,6 +21,9 @@ inline OpDef keeping_numbers(OpDef op) {
   return op;
 }
 
+// Those of op/custom.h; null if there is none of the name.
+const OpDef* find_custom_op(std::string_view target);
+
 void add_attention_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);
 void add_create_ops(std::vector<OpDef>& ops);

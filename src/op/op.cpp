@@ -388,7 +388,7 @@ const OpDef* find_op(std::string_view target) {
   }();
   if (target.substr(0, 10) == "_operator.") target.remove_prefix(1);
   const auto found = by_target.find(target);
-  return found == by_target.end() ? nullptr : found->second;
+  return found == by_target.end() ? find_custom_op(target) : found->second;
 }
 
 namespace {
