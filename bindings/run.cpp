@@ -12,6 +12,7 @@
 #include "format/json.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
+#include "op/custom.h"
 
 namespace qdq {
 
@@ -154,6 +155,89 @@ val run_session(int session, const val& inputs) {
   return guard([&] { return tensors_to(held<Session>(session, "a session").run(tensors_from(inputs))); });
 }
 
+// Arguments of an operator as JavaScript gets them. `tensor` makes a tensor, or what is known of one.
+template <class T> val value_to(const BasicValue<T>& value, val (*tensor)(const T&)) {
+  return std::visit(
+      [&](const auto& held) -> val {
+        using U = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<U, T>) {
+          return tensor(held);
+        } else if constexpr (std::is_same_v<U, typename BasicValue<T>::List>) {
+          val list = val::array();
+          for (const BasicValue<T>& element : held) list.call<void>("push", value_to<T>(element, tensor));
+          return list;
+        } else if constexpr (std::is_same_v<U, int64_t>) {
+          return val(static_cast<double>(held));
+        } else if constexpr (std::is_same_v<U, bool> || std::is_same_v<U, double> || std::is_same_v<U, std::string>) {
+          return val(held);
+        } else if constexpr (std::is_same_v<U, DType>) {
+          return val(std::string(to_string(held)));
+        } else {
+          return val::null();
+        }
+      },
+      value.variant());
+}
+
+template <class T> val arguments_to(const Call<T>& call, val (*tensor)(const T&)) {
+  val list = val::array();
+  for (size_t i = 0; i < call.size(); ++i) list.call<void>("push", value_to<T>(call[i], tensor));
+  return list;
+}
+
+// Sizes that are not known are text, which SymInt::parse reads again.
+val signature_to(const TensorMeta& meta) {
+  val shape = val::array();
+  for (const SymInt& size : meta.sizes) {
+    if (const auto known = size.constant()) shape.call<void>("push", static_cast<double>(*known));
+    else shape.call<void>("push", size.to_srepr());
+  }
+  val raw = val::object();
+  raw.set("dtype", std::string(to_string(meta.dtype)));
+  raw.set("shape", shape);
+  return raw;
+}
+
+MetaValue signature_from(const val& raw) {
+  const auto name = raw["dtype"].as<std::string>();
+  const auto dtype = dtype_from_name(name);
+  QDQ_CHECK(dtype.has_value(), kInvalidArgument, "there is no dtype ", name);
+  TensorMeta meta;
+  meta.dtype = *dtype;
+  for (const val& size : emscripten::vecFromJSArray<val>(raw["shape"])) {
+    if (size.isNumber()) meta.sizes.emplace_back(static_cast<int64_t>(size.as<double>()));
+    else meta.sizes.push_back(SymInt::parse(size.as<std::string>()));
+  }
+  return meta;
+}
+
+// One result, or a list of several.
+template <class T> BasicValue<T> results_of(const OpDef& op, typename BasicValue<T>::List results) {
+  QDQ_CHECK(!results.empty(), kInvalidArgument, op.target, " gave no result");
+  if (op.schema.num_returns == 1 && !op.schema.returns_list) return results[0];
+  return results;
+}
+
+val register_custom(const std::string& schema, const val& callbacks) {
+  return guard([&] {
+    register_operator({schema,
+                       [callbacks](const Call<TensorMeta>& call) {
+                         MetaValue::List results;
+                         const val raw = callbacks.call<val>("infer", arguments_to<TensorMeta>(call, signature_to));
+                         for (const val& one : emscripten::vecFromJSArray<val>(raw))
+                           results.push_back(signature_from(one));
+                         return results_of<TensorMeta>(call.op(), std::move(results));
+                       },
+                       [callbacks](const Call<Tensor>& call) {
+                         Value::List results;
+                         const val raw = callbacks.call<val>("evaluate", arguments_to<Tensor>(call, tensor_to));
+                         for (Tensor& one : tensors_from(raw)) results.emplace_back(std::move(one));
+                         return results_of<Tensor>(call.op(), std::move(results));
+                       }});
+    return val::null();
+  });
+}
+
 val set_threads(int count) {
   return guard([&] {
     set_num_threads(count);
@@ -186,6 +270,7 @@ EMSCRIPTEN_BINDINGS(qdq_run) {
   emscripten::function("lower", &lower_program);
   emscripten::function("runSession", &run_session);
   emscripten::function("dispose", &dispose);
+  emscripten::function("registerOperator", &register_custom);
   emscripten::function("setThreads", &set_threads);
   emscripten::function("setMaxMemory", &set_max_memory);
   emscripten::function("capabilities", &capabilities);

@@ -1,7 +1,7 @@
 // The public API of the package; both doors give out exactly this.
 export { QdqError } from "./error.js";
 export type { ErrorCode } from "./error.js";
-export { capabilities, configure } from "./module.js";
+export { capabilities, configure, registerOperator } from "./module.js";
 export type { Capabilities, Configuration } from "./loader.js";
 export { tensor } from "./tensor.js";
 export type { DType, Tensor, TensorData } from "./tensor.js";
@@ -79,6 +79,7 @@ export type {
 } from "./backend.js";
 export type { ObserverReport, ObserverSummary } from "./observer.js";
 export { loadOnnx, loadPt2, saveOnnx, savePt2 } from "./file.js";
+export type { CustomOperator, OperatorArgument, TensorSignature } from "./operator.js";
 export { Program } from "./program.js";
 export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./pt2e.js";
 export type { ConvertOptions, LongWork, Progress } from "./pt2e.js";

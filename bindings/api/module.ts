@@ -5,6 +5,8 @@ import { handleIn } from "./handle.js";
 import type { Handle } from "./handle.js";
 import { Loader } from "./loader.js";
 import type { Capabilities, Configuration } from "./loader.js";
+import { registerIn } from "./operator.js";
+import type { CustomOperator } from "./operator.js";
 
 export { unwrap } from "./loader.js";
 
@@ -21,4 +23,11 @@ export const loadModule = (): Promise<RawModule> => whole.load();
 export function module(): RawModule {
   return whole.loaded();
 }
+// Brings an operator that qdq does not have, for models that are loaded from now on, in every flow: calibration,
+// evaluation, sessions. `schema` is as torch.library.define has it: "my_domain::blur(Tensor x, float sigma=1.0) ->
+// Tensor". The operator Blur of ONNX's domain com.example is "com_example::Blur": its inputs are the positional
+// arguments, its attributes those of the same names. Throws QdqError{InvalidArgument} if the schema cannot be read, or
+// the name is taken.
+export const registerOperator = (schema: string, operator: CustomOperator): Promise<void> =>
+  registerIn(whole, schema, operator);
 export const handleOf = (object: Handle): number => handleIn(whole, object);

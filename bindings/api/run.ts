@@ -1,6 +1,8 @@
 // The public API of `qdq/run`: it opens programs, quantized or float, and runs them.
 import { unwrap } from "./loader.js";
 import type { Capabilities, Configuration } from "./loader.js";
+import { registerIn } from "./operator.js";
+import type { CustomOperator } from "./operator.js";
 import { Program, bytesOf } from "./program.js";
 import { runner } from "./run-module.js";
 
@@ -8,6 +10,7 @@ export { QdqError } from "./error.js";
 export type { ErrorCode } from "./error.js";
 export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";
 export type { Capabilities, Configuration } from "./loader.js";
+export type { CustomOperator, OperatorArgument, TensorSignature } from "./operator.js";
 export { Program } from "./program.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions } from "./session.js";
@@ -16,6 +19,12 @@ export type { DType, Tensor, TensorData } from "./tensor.js";
 
 export const configure = (settings: Configuration): void => runner.configure(settings);
 export const capabilities = (): Promise<Capabilities> => runner.capabilities();
+
+// Brings an operator that qdq does not have, for programs that are loaded from now on. `schema` is as
+// torch.library.define has it: "my_domain::blur(Tensor x, float sigma=1.0) -> Tensor". Throws QdqError{InvalidArgument}
+// if it cannot be read, or the name is taken.
+export const registerOperator = (schema: string, operator: CustomOperator): Promise<void> =>
+  registerIn(runner, schema, operator);
 
 // Reads a program that torch.export.save or savePt2() of `qdq` wrote. The first call brings the WASM module.
 export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {

@@ -37,12 +37,28 @@ export interface RawHost {
   errorIsTerminal: boolean;
 }
 
+// What is known of a tensor before anything runs.
+export interface RawSignature {
+  dtype: string;
+  shape: (number | string)[];
+}
+
+// An argument of an operator. T: a tensor or its signature.
+export type RawValue<T> = T | number | boolean | string | null | RawValue<T>[];
+
+// An operator written in JavaScript, as C++ calls it; results in a list.
+export interface RawOperator {
+  infer(args: RawValue<RawSignature>[]): RawSignature[];
+  evaluate(args: RawValue<RawTensor>[]): RawTensor[];
+}
+
 // The module `qdq-run` (bindings/run.cpp).
 export interface RawRunner {
   loadPt2(bytes: Uint8Array): Answer<number>;
   describeProgram(program: number): Answer<string>;
   lower(program: number, backend: string, bf16: boolean): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
+  registerOperator(schema: string, callbacks: RawOperator): Answer<null>;
   dispose(handle: number): void;
   setThreads(count: number): Answer<null>;
   setMaxMemory(bytes: number): Answer<null>;

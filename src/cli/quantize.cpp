@@ -154,7 +154,13 @@ std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host&
 void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   for (const std::string& output : {options.output, options.observers, options.report}) check_output(output, host);
-  Model model = load_model(options.model, host.files);
+  Model model = load_model(options.model, host.files, false);
+  try {
+    check_ops(*model.program.graph);
+  } catch (const Error& error) {
+    if (!options.report.empty()) throw;  // a report runs both models
+    host.print_error(concat("qdq: warning: ", error.message, "; they and what stands behind them stay as they are\n"));
+  }
   const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
   const bool from_statistics = options.data.ends_with(".json");
   const bool from_samples = !options.data.empty() && !from_statistics;

@@ -562,6 +562,7 @@ void write_graph(Writer out, const OnnxFile& file) {
   for (const auto& [name, tensor] : file.initializers) write_tensor(Writer(out, 5), name, tensor);
   for (const OnnxValueInfo& input : file.inputs) write_value_info(Writer(out, 11), input);
   for (const OnnxValueInfo& output : file.outputs) write_value_info(Writer(out, 12), output);
+  for (const OnnxValueInfo& value : file.values) write_value_info(Writer(out, 13), value);
 }
 
 }  // namespace

@@ -357,7 +357,9 @@ class ProgramWriter {
     if (op == nullptr) {
       const std::vector<std::string> names = names_of_inputs(node);
       if (node.args().size() > names.size())
-        refuse(node, "qdq does not have " + node.target() + " and so does not know the names of its arguments");
+        refuse(node, "qdq does not have " + node.target() +
+                         " and so does not know the names of its arguments; bring it by register_operator, or write an "
+                         ".onnx file");
       for (size_t i = 0; i < node.args().size(); ++i) add(names[i], node.args()[i], nullptr);
       for (const auto& [name, value] : node.kwargs()) add(name, value, nullptr);
       return out;

@@ -571,7 +571,7 @@ Tensor eval_constant(const Program& program, const Node& call) {
 }
 
 void infer_shapes(Program& program) {
-  check_ops(*program.graph);
+  const auto is_known = [](const Node* input) { return input->meta.val.value.index() != 0; };
   for (Node* node : program.graph->nodes()) {
     try {
       if (node->op() == Node::Op::kGetAttr) {
@@ -582,7 +582,8 @@ void infer_shapes(Program& program) {
         if (!tensor.is_contiguous()) meta.strides.assign(tensor.strides().begin(), tensor.strides().end());
         node->meta.val.value = std::move(meta);
       } else if (node->op() == Node::Op::kCallFunction) {
-        infer_value(*node);
+        const std::vector<Node*> inputs = node->input_nodes();
+        if (find_op(node->target()) && std::all_of(inputs.begin(), inputs.end(), is_known)) infer_value(*node);
       } else if (node->op() == Node::Op::kCallModule && !node->input_nodes().empty()) {
         node->meta.val = node->input_nodes()[0]->meta.val;  // observers hand their input on
       }

@@ -183,7 +183,8 @@ inline constexpr std::string_view kUnsupportedReason = "qdq.unsupported";
 // sake is only counted.
 void check_ops(const Graph& graph);
 
-// Sets meta.val of every node from those of the placeholders and get_attr nodes (placeholders must have theirs).
+// Sets meta.val of every node from those of the placeholders and get_attr nodes (placeholders must have theirs). Of
+// operators that qdq does not have, and of what reads a value of which nothing is known, it stays as it is.
 void infer_shapes(Program& program);
 
 }  // namespace qdq

@@ -6,6 +6,7 @@
 
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
+#include "quant/unknown_operators.h"
 
 namespace qdq {
 
@@ -95,6 +96,7 @@ void Prepared::Impl::make_interpreter() {
       if (!clamp || before == nullptr || seen->arg(0).node() != before || before->users().size() != 1) continue;
       if (groups[*group].observer->foresees_clamps()) clamps.emplace(node, *clamp);
     }
+  erase_without_data(calibrated);
   interpreter = std::make_unique<Interpreter>(calibrated, backends);
   const auto observe = [this](const Node& node, std::span<const Value> args, const kernel::MinMax* range) -> Value {
     const Tensor* x = args.empty() ? nullptr : args[0].get_if<Tensor>();

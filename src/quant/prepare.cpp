@@ -8,6 +8,7 @@
 #include "op/targets.h"
 #include "quant/observer_map.h"
 #include "quant/prepared_impl.h"
+#include "quant/unknown_operators.h"
 
 namespace qdq {
 
@@ -170,6 +171,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   if (!is_qat) quantizer.fold_batch_norms(impl->program);
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);
+  leave_unknown_in_float(impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
   if (impl->compat == Compat::kNone) resolve_axes(*impl->program.graph, impl->annotations);
   quantizer.validate(impl->program, impl->annotations);

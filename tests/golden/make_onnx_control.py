@@ -8,7 +8,7 @@ Writes tests/golden/onnx/control.npz for tests/unit/cli/onnx_test.cpp.
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx_case import add, floats, save
+from onnx_case import OUT, add, floats, save
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 
@@ -192,3 +192,16 @@ agraph (float[N, 6] x, int64[2] sizes) => (float[A, B] y, float[C, D] z) {
     weights={"order": np.array([1, 0])},
 )
 save("control")
+
+# Of an operator that nobody has, for tests/js/operator.test.js; its shape stands in the file.
+custom = onnx.parser.parse_model(
+    """<ir_version: 8, opset_import: ["" : 17, "com.example" : 1]>
+agraph (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
+<float[2, 2, 1, 1] w = {1, 2, 3, 4}, float[N, 2, 4, 4] b> {
+  a = Conv(x, w)
+  b = com.example.Blur<sigma = 3.0>(a)
+  y = Conv(b, w)
+}
+"""
+)
+(OUT / "custom.onnx").write_bytes(custom.SerializeToString())

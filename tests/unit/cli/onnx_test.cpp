@@ -1,5 +1,6 @@
 // ONNX models against what ONNX Runtime makes of them; tests/golden/make_onnx.py made the cases.
 #include "io/onnx.h"
+#include "op/custom.h"
 
 #include <gtest/gtest.h>
 
@@ -111,6 +112,74 @@ TEST(OnnxGolden, KnownBranchesAndShortLoopsAreWrittenOut) {
       EXPECT_FALSE(found.starts_with("higher_order.")) << name << ": " << found;
   EXPECT_EQ(count(load_onnx(cases("control.npz").at("if_True").model), "higher_order.cond"), 1);
   EXPECT_EQ(count(load_onnx(cases("control.npz").at("scan_0").model), "higher_order.loop"), 1);
+}
+
+// x -> conv -> com.example.Blur -> conv, which only the file tells the shape of.
+std::vector<std::byte> with_blur(const char* op_type) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}, {"com.example", 1}};
+  const std::vector<format::OnnxDimension> image = {{1, ""}, {2, ""}, {4, ""}, {4, ""}};
+  file.inputs.push_back({"x", DType::kF32, image});
+  file.values.push_back({"b", DType::kF32, image});
+  file.outputs.push_back({"y", DType::kF32, image});
+  file.initializers.emplace_back("w", Tensor::full({2, 2, 1, 1}, DType::kF32, 0.5));
+  file.nodes.push_back({"first", "Conv", "", {"x", "w"}, {"a"}, {}, {}});
+  file.nodes.push_back({"blur", op_type, "com.example", {"a"}, {"b"}, {}, {}});
+  file.nodes[1].attributes.push_back({});
+  file.nodes[1].attributes[0].name = "sigma";
+  file.nodes[1].attributes[0].kind = format::OnnxKind::kFloat;
+  file.nodes[1].attributes[0].f = 3;
+  file.nodes.push_back({"second", "Conv", "", {"b", "w"}, {"y"}, {}, {}});
+  return format::write_onnx_file(file);
+}
+
+// What can be quantized around an operator that qdq does not have is quantized; only running it is refused.
+TEST(OnnxUnknownOperators, AreNoWall) {
+  Program program = load_onnx(with_blur("Blur"));
+  EXPECT_EQ(count(program, "aten.conv2d.default"), 2);
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config());
+  Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  prepared.run({Tensor::full({1, 2, 4, 4}, DType::kF32, 1)});
+  const Program quantized = convert_pt2e(prepared);
+  // Input and output of the first convolution; nothing of the second.
+  EXPECT_EQ(count(quantized, "quantized_decomposed.quantize_per_tensor.default"), 2);
+  EXPECT_EQ(count(quantized, "com_example.Blur.default"), 1);
+  const char* said = "qdq does not have 1 operator of this program: torch.ops.com_example.Blur.default (node blur)";
+  try {
+    lower(quantized);
+    ADD_FAILURE() << "it was lowered";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_NE(error.message.find(said), std::string::npos) << error.message;
+  }
+  // The command line warns of it.
+  MemoryHost host;
+  host.contents["model"] = with_blur("Blur");
+  host.contents["x.npz"] =
+      format::write_npz(std::vector<format::NamedTensor>{{"x", Tensor::full({1, 2, 4, 4}, DType::kF32, 1)}});
+  run_cli(std::vector<std::string>{"quantize", "model", "--calibrate", "x.npz", "-o", "int8.pt2"}, host);
+  EXPECT_NE(host.err.find(concat("qdq: warning: ", said, "; they and what stands behind them stay as they are")),
+            std::string::npos)
+      << host.err;
+  EXPECT_NE(host.err.find("bring it by register_operator, or write an .onnx file"), std::string::npos) << host.err;
+}
+
+TEST(OnnxUnknownOperators, RunOnceTheyAreRegistered) {
+  register_operator({"com_example::Double(Tensor x, *, float sigma=1.0) -> Tensor",
+                     [](const Call<TensorMeta>& call) -> MetaValue { return call.tensor(0); },
+                     [](const Call<Tensor>& call) -> Value {
+                       Tensor out = call.tensor(0).contiguous().clone();
+                       for (float& x : out.span<float>()) x *= static_cast<float>(call.number(1));
+                       return out;
+                     }});
+  const Program program = load_onnx(with_blur("Double"));
+  const Tensor x = Tensor::full({1, 2, 4, 4}, DType::kF32, 1);
+  expect_close(Interpreter(program, {}).run(std::vector<Tensor>{x}), {Tensor::full({1, 2, 4, 4}, DType::kF32, 3)},
+               1e-6);
+  expect_close(lower(program).run(std::vector<Tensor>{x}), {Tensor::full({1, 2, 4, 4}, DType::kF32, 3)}, 1e-6);
+  EXPECT_EQ(count(program, "aten.conv2d.default"), 2);
 }
 
 TEST(OnnxGolden, OperatorsOfElementsByOpset) {

@@ -11,8 +11,7 @@ namespace qdq {
 namespace {
 
 CustomOperator scaled(std::string schema) {
-  return {std::move(schema),
-          [](const Call<TensorMeta>& call) -> MetaValue { return call.tensor(0); },
+  return {std::move(schema), [](const Call<TensorMeta>& call) -> MetaValue { return call.tensor(0); },
           [](const Call<Tensor>& call) -> Value {
             Tensor out = call.tensor(0).contiguous().clone();
             for (float& x : out.span<float>()) x *= static_cast<float>(call.number(1));

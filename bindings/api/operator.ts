@@ -1,0 +1,54 @@
+// Operators that qdq does not have, brought by the program that uses it.
+import type { RawRunner, RawSignature, RawTensor, RawValue } from "../wasm/qdq.js";
+import { QdqError } from "./error.js";
+import { unwrap } from "./loader.js";
+import type { Loader } from "./loader.js";
+import { fromRaw, toRaw } from "./tensor.js";
+import type { DType, Tensor } from "./tensor.js";
+
+// What is known of a tensor before anything runs. Sizes that depend on the inputs' are given as text and may be handed
+// on as they are.
+export interface TensorSignature {
+  dtype: DType;
+  shape: readonly (number | string)[];
+}
+
+// An argument of a call, in the order of the schema, defaults filled in. T: a tensor, or what is known of one.
+export type OperatorArgument<T> = T | number | boolean | string | null | readonly OperatorArgument<T>[];
+
+export interface CustomOperator {
+  // The result's dtype and shape; a list for several results.
+  infer(args: readonly OperatorArgument<TensorSignature>[]): TensorSignature | readonly TensorSignature[];
+  // The result, which must be what `infer` says.
+  evaluate(args: readonly OperatorArgument<Tensor>[]): Tensor | readonly Tensor[];
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+function tensorsIn(value: RawValue<RawTensor>): OperatorArgument<Tensor> {
+  if (Array.isArray(value)) return value.map(tensorsIn);
+  return isObject(value) ? fromRaw(value as RawTensor) : (value as number | boolean | string | null);
+}
+
+const list = <T>(value: T | readonly T[]): readonly T[] => (Array.isArray(value) ? value : [value]) as readonly T[];
+
+// Brings the operator into a module; registerOperator of both entries says what holds.
+export async function registerIn<M extends RawRunner>(
+  loader: Loader<M>,
+  schema: string,
+  operator: CustomOperator,
+): Promise<void> {
+  if (typeof operator?.infer !== "function" || typeof operator?.evaluate !== "function") {
+    throw new QdqError("InvalidArgument", `the operator ${schema} lacks a function infer or evaluate`);
+  }
+  const callbacks = {
+    infer: (args: RawValue<RawSignature>[]): RawSignature[] =>
+      list(operator.infer(args as OperatorArgument<TensorSignature>[])).map(({ dtype, shape }) => ({
+        dtype,
+        shape: [...shape],
+      })),
+    evaluate: (args: RawValue<RawTensor>[]): RawTensor[] =>
+      list(operator.evaluate(args.map(tensorsIn))).map((result) => toRaw(result, `the result of ${schema}`)),
+  };
+  unwrap((await loader.load()).registerOperator(schema, callbacks));
+}
