@@ -86,7 +86,7 @@ std::string spec_text(Json spec) { return format::print_json(Json::array({1, std
 
 class ProgramWriter {
  public:
-  explicit ProgramWriter(const Program& program) : program_(program) {}
+  explicit ProgramWriter(const Program& program) : program_(program), hints_(program.symbol_hints) { choose_hints(); }
 
   format::Bytes write() {
     for (const Node* node : program_.graph->nodes()) taken_.insert(node->name());
@@ -112,6 +112,26 @@ class ProgramWriter {
   }
 
  private:
+  // PyTorch loads no program whose inputs have open sizes without a value at export: it could not tell whether a tensor
+  // made of them is contiguous ("KeyError: s1"). A model that comes without gets values that differ from each other, so
+  // that none is taken for another, and that networks with strides can take: 2 of a first axis, multiples of 64.
+  void choose_hints() {
+    int64_t next = 64;
+    for (const Node* input : program_.graph->placeholders()) {
+      const TensorMeta* meta = input->meta.val.tensor();
+      for (size_t axis = 0; meta != nullptr && axis < meta->sizes.size(); ++axis) {
+        const std::string symbol = meta->sizes[axis].to_string();
+        if (!(meta->sizes[axis] == SymInt::symbol(symbol)) || hints_.contains(symbol)) continue;
+        int64_t& hint = hints_[symbol] = axis == 0 ? 2 : next;
+        if (axis != 0) next += 64;
+        const auto range = program_.symbol_ranges.find(symbol);
+        if (range == program_.symbol_ranges.end()) continue;
+        hint = std::max(hint, range->second.min.value_or(hint));
+        hint = std::min(hint, range->second.max.value_or(hint));
+      }
+    }
+  }
+
   std::string free_name(const std::string& candidate) {
     std::string name = candidate;
     for (int64_t i = 1; !taken_.insert(name).second; ++i) name = candidate + "_" + std::to_string(i);
@@ -202,7 +222,7 @@ class ProgramWriter {
   Json sym_int(const SymInt& value) const {
     if (const auto constant = value.constant()) return tagged("as_int", *constant);
     Json expression = tagged("expr_str", value.to_srepr());
-    if (const auto hint = value.evaluate(program_.symbol_hints)) expression["hint"] = tagged("as_int", *hint);
+    if (const auto hint = value.evaluate(hints_)) expression["hint"] = tagged("as_int", *hint);
     return tagged("as_expr", std::move(expression));
   }
 
@@ -541,6 +561,7 @@ class ProgramWriter {
   }
 
   const Program& program_;
+  std::map<std::string, int64_t> hints_;  // of symbols: their values at export
   std::unordered_set<std::string> taken_;
   std::unordered_map<const Node*, std::string> names_;  // of values in the file
   // getitem nodes that take the same element as the first

@@ -200,6 +200,14 @@ TEST(LoadPt2, ReadsSymbolicSizesAndTheirHints) {
   EXPECT_EQ(program.symbol_hints, (std::map<std::string, int64_t>{{"s0", 3}}));
 }
 
+TEST(SavePt2, GivesOpenSizesOfInputsAValueAtExport) {
+  Program program = golden("dynamic_batch");
+  program.symbol_hints.clear();
+  EXPECT_EQ(load_pt2(save_pt2(program)).symbol_hints, (std::map<std::string, int64_t>{{"s0", 2}}));
+  program.symbol_ranges["s0"] = {5, 9};
+  EXPECT_EQ(load_pt2(save_pt2(program)).symbol_hints, (std::map<std::string, int64_t>{{"s0", 5}}));
+}
+
 TEST(LoadPt2, ReadsWhereNodesComeFrom) {
   const Program program = golden("conv_net");
   const NodeMeta& meta = program.graph->find("batch_norm")->meta;
