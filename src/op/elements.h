@@ -118,6 +118,9 @@ Tensor run_loops(const Tensor& a, const Tensor& b, DType compute, DType out, con
 // The argument as a tensor: itself, or a number as a 0-d f64 or s64 tensor.
 Tensor operand(const Call<Tensor>& call, size_t i);
 
+// (sum |x|^p)^(1/p); p = inf: the largest, -inf: the smallest, 0: how many are not 0.
+double p_norm(const double* x, int64_t n, double p);
+
 // An operator on self that writes its result to self's bytes and returns self. The functional form may return any float
 // for a float self, but not a float for an integer self.
 Value store_in_self(const Call<Tensor>& call, const Tensor& result);

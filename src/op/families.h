@@ -25,6 +25,7 @@ inline OpDef keeping_numbers(OpDef op) {
 const OpDef* find_custom_op(std::string_view target);
 
 void add_attention_ops(std::vector<OpDef>& ops);
+void add_composed_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);
 void add_create_ops(std::vector<OpDef>& ops);
 void add_higher_order_ops(std::vector<OpDef>& ops);

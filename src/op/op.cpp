@@ -246,6 +246,8 @@ constexpr std::pair<std::string_view, std::string_view> kSecondNames[] = {{"mult
                                                                           {"special_digamma", "digamma"},
                                                                           {"special_psi", "digamma"},
                                                                           {"special_logit", "logit"},
+                                                                          {"ger", "outer"},
+                                                                          {"linalg_matmul", "matmul"},
                                                                           {"special_logsumexp", "logsumexp"}};
 
 std::string_view first_name(std::string_view name) {
@@ -368,6 +370,7 @@ const std::vector<OpDef>& all_ops() {
     add_onnx_ops(all);
     add_create_ops(all);
     add_recurrent_ops(all);
+    add_composed_ops(all);
     add_quantized_decomposed_ops(all);
     add_higher_order_ops(all);
     add_sym_ops(all);

@@ -441,6 +441,7 @@ double sinc_of(double x) {
   constexpr double kPi = 0x1.921fb54442d18p+1;
   return x == 0 ? 1 : math::sin(kPi * x) / (kPi * x);
 }
+double angle_of(double x) { return x != x ? x : x < 0 ? 0x1.921fb54442d18p+1 : 0; }
 double deg2rad_of(double x) { return x * 0x1.1df46a2529d39p-6; }
 double rad2deg_of(double x) { return x * 0x1.ca5dc1a63c1f8p+5; }
 // log(x / (1 - x)) of x held within [eps, 1 - eps].
@@ -744,6 +745,7 @@ void add_unary(std::vector<OpDef>& ops) {
   add("aten::digamma(Tensor self) -> Tensor", eval_float<math::digamma>, infer_float);
   add("aten::sinc(Tensor self) -> Tensor", eval_float<sinc_of>, infer_float);
   add("aten::i0(Tensor self) -> Tensor", eval_float<math::i0>, infer_float);
+  add("aten::angle(Tensor self) -> Tensor", eval_float<angle_of>, infer_float);
   add("aten::deg2rad(Tensor self) -> Tensor", eval_float<deg2rad_of>, infer_float);
   add("aten::rad2deg(Tensor self) -> Tensor", eval_float<rad2deg_of>, infer_float);
   add("aten::special_expit(Tensor self) -> Tensor", eval_float<expit_of>, infer_float);

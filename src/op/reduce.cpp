@@ -238,7 +238,6 @@ template <bool takes_root> Value eval_var_mean(const Call<Tensor>& call) {
   return Value::List{variance, reduce(call, one.dtype, one, MeanOf{})};
 }
 
-// (sum |x|^p)^(1/p); p = inf: the largest, -inf: the smallest, 0: how many are not 0.
 template <class C> C norm_of(const C* x, int64_t n, double p) {
   double out = p == -std::numeric_limits<double>::infinity() ? -p : 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -252,6 +251,12 @@ template <class C> C norm_of(const C* x, int64_t n, double p) {
   if (std::isinf(p) || p == 0 || p == 1) return static_cast<C>(out);
   return static_cast<C>(p == 2 ? std::sqrt(out) : math::pow(out, 1 / p));
 }
+}  // namespace
+
+double p_norm(const double* x, int64_t n, double p) { return norm_of(x, n, p); }
+
+namespace {
+
 MetaValue infer_norm(const Call<TensorMeta>& call) {
   const DType dtype = sum_dtype(call, call.tensor(0).dtype);
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",

@@ -238,6 +238,58 @@ Value eval_search(const Call<Tensor>& call) {
   });
 }
 
+// Which elements are among the tested ones.
+MetaValue infer_isin(const Call<TensorMeta>& call) {
+  for (size_t i : {size_t{0}, size_t{1}})
+    if (!call[i].is_tensor()) call.number(i);  // throws if it is no number
+  return tensor_meta(DType::kBool, call[0].is_tensor() ? call.tensor(0).sizes : SymShape());
+}
+Value eval_isin(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor elements = operand(call, 0), tested = operand(call, 1);
+  return visit_wide(promote(wide_dtype(elements.dtype()), wide_dtype(tested.dtype())), [&](auto type) -> Value {
+    using C = typename decltype(type)::type;
+    const Tensor list = flat(tested.to(DTypeOf<C>::value)), x = elements.to(DTypeOf<C>::value).contiguous();
+    std::vector<C> sorted(list.span<C>().begin(), list.span<C>().end());
+    std::erase_if(sorted, [](C v) { return v != v; });
+    std::sort(sorted.begin(), sorted.end());
+    const Tensor out = Tensor::empty(x.sizes(), DType::kBool);
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      const C value = x.data<C>()[i];
+      const bool found = value == value && std::binary_search(sorted.begin(), sorted.end(), value);
+      out.data<bool>()[i] = found != call.boolean(3);
+    }
+    return out;
+  });
+}
+
+// How often each number from 0 on is there, or the sum of the weights at its places.
+MetaValue infer_bincount(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  const TensorMeta* weights = call.optional_tensor(1);
+  QDQ_CHECK(is_integral(x.dtype) && x.sizes.size() == 1 && call.integer(2) >= 0 &&
+                (!weights || (weights->sizes.size() == 1 && may_be_equal(weights->sizes[0], x.sizes[0]))),
+            kInvalidArgument, call.op().target, " wants a list of integers, and as many weights, found ",
+            to_string(x.dtype), " ", to_string(x.sizes));
+  const DType dtype = !weights ? DType::kS64 : weights->dtype == DType::kF32 ? DType::kF32 : DType::kF64;
+  return tensor_meta(dtype, {size_from_values()});
+}
+Value eval_bincount(const Call<Tensor>& call) {
+  const DType dtype = result_meta(call).dtype;
+  const Tensor x = call.tensor(0).to(DType::kS64).contiguous();
+  int64_t count = call.integer(2);
+  constexpr int64_t kMost = int64_t{1} << 28;
+  for (const int64_t value : x.span<int64_t>()) {
+    QDQ_CHECK(value >= 0 && value < kMost, kInvalidArgument, call.op().target, " got the number ", value);
+    count = std::max(count, value + 1);
+  }
+  const Tensor weights = call.is_none(1) ? Tensor() : call.tensor(1).to(DType::kF64).contiguous();
+  const Tensor sums = Tensor::empty({count}, DType::kF64);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    sums.data<double>()[x.data<int64_t>()[i]] += weights.defined() ? weights.data<double>()[i] : 1;
+  return sums.to(dtype);
+}
+
 // Every slice along the axis as often as `repeats` says.
 MetaValue infer_repeats(const Call<TensorMeta>& call) {
   const bool of_self = call.op().schema.arguments[0].name == "self";
@@ -315,6 +367,11 @@ void add_search_ops(std::vector<OpDef>& ops) {
       infer_search, eval_search);
   add("aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
       infer_search, eval_search);
+  const std::string isin = ", *, bool assume_unique=False, bool invert=False) -> Tensor";
+  add("aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements" + isin, infer_isin, eval_isin);
+  add("aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element" + isin, infer_isin, eval_isin);
+  add("aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements" + isin, infer_isin, eval_isin);
+  add("aten::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", infer_bincount, eval_bincount);
   add("aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor", infer_repeats,
       eval_repeats);
   add("aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> "

@@ -28,15 +28,6 @@ Value eval_sym_size(const Call<Tensor>& call) { return call.tensor(0).size(call.
 MetaValue infer_sym_numel(const Call<TensorMeta>& call) { return numel_of(call.tensor(0).sizes); }
 Value eval_sym_numel(const Call<Tensor>& call) { return call.tensor(0).numel(); }
 
-// Strides are those of C order: no operator here makes others, but views do.
-MetaValue infer_sym_stride(const Call<TensorMeta>& call) {
-  const TensorMeta& x = call.tensor(0);
-  const size_t axis = axis_of(call, 1, x.sizes.size());
-  if (!x.strides.empty()) return x.strides.at(axis);
-  return numel_of(SymShape(x.sizes.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.sizes.end()));
-}
-Value eval_sym_stride(const Call<Tensor>& call) { return call.tensor(0).stride(call.integer(1)); }
-
 // The only element as a number.
 MetaValue infer_item(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
@@ -151,7 +142,6 @@ void add_sym_ops(std::vector<OpDef>& ops) {
   add("operator::ge(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<greater_equal>);
   add("aten::sym_size.int(Tensor self, int dim) -> SymInt", infer_sym_size, eval_sym_size, Family::kSize);
   add("aten::size.int(Tensor self, int dim) -> int", infer_sym_size, eval_sym_size, Family::kSize);
-  add("aten::sym_stride.int(Tensor self, int dim) -> SymInt", infer_sym_stride, eval_sym_stride, Family::kSize);
   add("aten::item(Tensor self) -> Scalar", infer_item, eval_item);
   add("aten::_local_scalar_dense(Tensor self) -> Scalar", infer_item, eval_item);
   add("aten::sym_numel(Tensor self) -> SymInt", infer_sym_numel, eval_sym_numel, Family::kSize);

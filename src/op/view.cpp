@@ -155,6 +155,28 @@ template <class T> std::vector<int64_t> movedim_order(const Call<T>& call, size_
   order.insert(order.begin() + to, from);
   return order;
 }
+template <class T> std::vector<int64_t> movedims_order(const Call<T>& call, size_t rank) {
+  const std::vector<int64_t> from = call.integers(1), to = call.integers(2);
+  QDQ_CHECK(from.size() == to.size() && from.size() <= rank, kInvalidArgument, call.op().target, " got ", from.size(),
+            " axes for ", to.size(), " places");
+  std::vector<int64_t> order(rank, -1);
+  std::vector<bool> moved(rank, false);
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t axis = wrap_axis(from[i], static_cast<int64_t>(rank)),
+                  place = wrap_axis(to[i], static_cast<int64_t>(rank));
+    QDQ_CHECK(!moved[static_cast<size_t>(axis)] && order[static_cast<size_t>(place)] < 0, kInvalidArgument,
+              call.op().target, " got an axis twice");
+    moved[static_cast<size_t>(axis)] = true;
+    order[static_cast<size_t>(place)] = axis;
+  }
+  size_t next = 0;
+  for (int64_t& axis : order) {
+    if (axis >= 0) continue;
+    while (moved[next]) ++next;
+    axis = static_cast<int64_t>(next++);
+  }
+  return order;
+}
 template <class T> using Order = std::vector<int64_t> (*)(const Call<T>&, size_t);
 template <Order<TensorMeta> order> MetaValue infer_order(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
@@ -312,6 +334,111 @@ Value eval_unbind(const Call<Tensor>& call) {
   Value::List out;
   for (int64_t i = 0; i < x.size(call.integer(1)); ++i) out.push_back(x.select(call.integer(1), i));
   return out;
+}
+
+Value eval_unbind_copy(const Call<Tensor>& call) {
+  Value::List out;
+  const Value views = eval_unbind(call);
+  for (const Value& part : *views.get_if<Value::List>()) out.push_back(part.get_if<Tensor>()->clone());
+  return out;
+}
+// Parts that end at the given places, and the rest.
+template <class T> Lengths lengths_between(const Call<T>& call, const SymInt& size) {
+  const int64_t n = known_size(call, size);
+  Lengths out;
+  int64_t at = 0;
+  for (int64_t end : call.integers(1)) {
+    end = std::clamp<int64_t>(end < 0 ? end + n : end, 0, n);
+    QDQ_CHECK(end >= at, kUnsupported, call.op().target, " wants places in order, found ", end, " behind ", at);
+    out.push_back(end - at);
+    at = end;
+  }
+  out.push_back(n - at);
+  return out;
+}
+
+// The elements (i, i + offset) of two axes as a new last axis.
+MetaValue infer_diagonal(const Call<TensorMeta>& call) {
+  SymShape sizes = call.tensor(0).sizes;
+  const size_t a = axis_of(call, 2, sizes.size()), b = axis_of(call, 3, sizes.size());
+  QDQ_CHECK(a != b, kInvalidArgument, call.op().target, " wants two different axes");
+  const int64_t offset = call.integer(1);
+  constexpr int64_t kMost = int64_t{1} << 40;
+  QDQ_CHECK(offset >= -kMost && offset <= kMost, kInvalidArgument, call.op().target, " got the offset ", offset);
+  const SymInt rows = offset < 0 ? sizes[a] + SymInt(offset) : sizes[a],
+               columns = offset > 0 ? sizes[b] - SymInt(offset) : sizes[b];
+  const std::optional<int64_t> m = rows.constant(), n = columns.constant();
+  SymInt length = rows;
+  if (m && n) length = std::max<int64_t>(std::min(*m, *n), 0);
+  else if (sizes[a] == sizes[b]) length = offset < 0 ? rows : columns;
+  else
+    fail(ErrorCode::kUnsupported, call.op().target, " of the sizes ", sizes[a].to_string(), " and ",
+         sizes[b].to_string(), ", of which it is not known which is smaller");
+  sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(std::max(a, b)));
+  sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(std::min(a, b)));
+  sizes.push_back(length);
+  return tensor_meta(call.tensor(0).dtype, sizes);
+}
+Tensor diagonal_of(const Tensor& x, int64_t offset, int64_t a, int64_t b, const Shape& sizes) {
+  Shape strides = x.strides();
+  a = wrap_axis(a, x.dim());
+  b = wrap_axis(b, x.dim());
+  const int64_t start = sizes.back() == 0 ? 0
+                        : offset < 0      ? -offset * strides[static_cast<size_t>(a)]
+                                          : offset * strides[static_cast<size_t>(b)];
+  const int64_t step = strides[static_cast<size_t>(a)] + strides[static_cast<size_t>(b)];
+  strides.erase(strides.begin() + std::max(a, b));
+  strides.erase(strides.begin() + std::min(a, b));
+  strides.push_back(step);
+  return x.as_strided(sizes, strides, x.storage_offset() + start);
+}
+Value eval_diagonal(const Call<Tensor>& call) {
+  const Shape sizes = constant_shape(result_meta(call).sizes);
+  return diagonal_of(call.tensor(0), call.integer(1), call.integer(2), call.integer(3), sizes);
+}
+// The opposite: the last axis becomes a diagonal of zeros.
+MetaValue infer_diag_embed(const Call<TensorMeta>& call) {
+  SymShape sizes = call.tensor(0).sizes;
+  const size_t rank = sizes.size() + 1;
+  QDQ_CHECK(!sizes.empty(), kInvalidArgument, call.op().target, " wants a tensor with axes");
+  const size_t a = axis_of(call, 2, rank), b = axis_of(call, 3, rank);
+  QDQ_CHECK(a != b, kInvalidArgument, call.op().target, " wants two different axes");
+  const int64_t offset = call.integer(1);
+  constexpr int64_t kMost = int64_t{1} << 40;
+  QDQ_CHECK(offset >= -kMost && offset <= kMost, kInvalidArgument, call.op().target, " got the offset ", offset);
+  const SymInt extent = sizes.back() + SymInt(std::abs(offset));
+  sizes.pop_back();
+  sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(std::min(a, b)), extent);
+  sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(std::max(a, b)), extent);
+  return tensor_meta(call.tensor(0).dtype, sizes);
+}
+Value eval_diag_embed(const Call<Tensor>& call) {
+  const Tensor out = empty_result(call);
+  diagonal_of(out, call.integer(1), call.integer(2), call.integer(3), call.tensor(0).sizes()).copy_from(call.tensor(0));
+  return out;
+}
+
+// Windows of `size` along an axis, `step` apart, as a new last axis.
+MetaValue infer_unfold(const Call<TensorMeta>& call) {
+  SymShape sizes = call.tensor(0).sizes;
+  const size_t axis = axis_or_scalar(call, 1, sizes.size());
+  const int64_t size = call.integer(2), step = call.integer(3);
+  const SymInt extent = sizes.empty() ? SymInt(1) : sizes[axis];
+  constexpr int64_t kMost = int64_t{1} << 31;
+  QDQ_CHECK(
+      size >= 0 && step > 0 && step <= kMost && size <= kMost && (!extent.is_constant() || size <= *extent.constant()),
+      kInvalidArgument, call.op().target, " cannot take windows of ", size, " every ", step, " elements of ",
+      extent.to_string());
+  if (!sizes.empty()) sizes[axis] = (extent - SymInt(size)).floor_div(SymInt(step)) + SymInt(1);
+  sizes.push_back(size);
+  return tensor_meta(call.tensor(0).dtype, sizes);
+}
+Value eval_unfold(const Call<Tensor>& call) {
+  const Tensor& x = call.tensor(0);
+  Shape strides = x.strides();
+  strides.push_back(x.dim() == 0 ? 1 : x.stride(call.integer(1)));
+  if (x.dim() > 0) strides[axis_of(call, 1, x.sizes().size())] *= call.integer(3);
+  return x.as_strided(constant_shape(result_meta(call).sizes), strides, x.storage_offset());
 }
 
 MetaValue infer_as_strided(const Call<TensorMeta>& call) { return tensor_meta(call.tensor(0).dtype, call.syms(1)); }
@@ -476,6 +603,10 @@ Value eval_to(const Call<Tensor>& call) {
 MetaValue infer_type_as(const Call<TensorMeta>& call) {
   return tensor_meta(call.tensor(1).dtype, call.tensor(0).sizes);
 }
+Value eval_to_other(const Call<Tensor>& call) {
+  const Tensor out = call.tensor(0).to(call.tensor(1).dtype());
+  return call.boolean(3) ? out.clone() : out;
+}
 Value eval_type_as(const Call<Tensor>& call) { return call.tensor(0).to(call.tensor(1).dtype()); }
 
 // The form with bytes of its own that functionalization makes of a view.
@@ -527,6 +658,20 @@ void add_axis_views(std::vector<OpDef>& ops) {
   add("aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose, run_transpose);
   add("aten::t(Tensor(a) self) -> Tensor(a)", infer_order<t_order<TensorMeta>>, eval_order<t_order<Tensor>>);
   add("aten::t_copy(Tensor self) -> Tensor", infer_order<t_order<TensorMeta>>, copied<eval_order<t_order<Tensor>>>);
+  add("aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
+      infer_order<movedims_order<TensorMeta>>, eval_order<movedims_order<Tensor>>);
+  add("aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", infer_diagonal,
+      eval_diagonal);
+  add("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)", infer_diagonal,
+      eval_diagonal);
+  add("aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", infer_unfold, eval_unfold);
+  add("aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", infer_unfold, copied<eval_unfold>);
+  add("aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
+      infer_as_strided, copied<eval_as_strided>);
+  add("aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", infer_narrow,
+      copied<eval_narrow>);
+  add("aten::_reshape_copy(Tensor self, SymInt[] size) -> Tensor", infer_view, copied<eval_reshape>);
+  add("aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)", infer_view, eval_reshape);
   add("aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
       infer_order<movedim_order<TensorMeta>>, eval_order<movedim_order<Tensor>>);
 }
@@ -560,11 +705,23 @@ void add_parts(std::vector<OpDef>& ops) {
       infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, false>);
   add("aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
       infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, true>);
+  add("aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
+      infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, true>);
+  add("aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+      infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, true>);
+  add("aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", infer_split<chunk_lengths<TensorMeta>>,
+      eval_split<chunk_lengths<Tensor>, true>);
+  add("aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
+      infer_split<lengths_between<TensorMeta>>, eval_split<lengths_between<Tensor>, false>);
+  add("aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]", infer_unbind, eval_unbind_copy);
   add("aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", infer_unbind, eval_unbind);
   family = Family::kConcat;
   add("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", infer_cat, eval_cat);
   add("aten::concat(Tensor[] tensors, int dim=0) -> Tensor", infer_cat, eval_cat);
   family = Family::kOther;
+  add("aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", infer_diag_embed,
+      eval_diag_embed);
+  ops.back().keeps_numbers = false;  // the zeros are new
   add("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", infer_stack, eval_stack);
   add("aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", infer_repeat, eval_repeat);
   add("aten::tile(Tensor self, SymInt[] dims) -> Tensor", infer_repeat, eval_repeat);
@@ -586,6 +743,11 @@ void add_copies(std::vector<OpDef>& ops) {
   add("aten::detach_copy(Tensor self) -> Tensor", eval_clone);
   add("aten::alias(Tensor(a) self) -> Tensor(a)", eval_self);
   add("aten::alias_copy(Tensor self) -> Tensor", eval_clone);
+  // Of real numbers.
+  add("aten::conj(Tensor(a) self) -> Tensor(a)", eval_self);
+  add("aten::resolve_conj(Tensor(a) self) -> Tensor(a)", eval_self);
+  add("aten::resolve_neg(Tensor(a) self) -> Tensor(a)", eval_self);
+  add("aten::real(Tensor(a) self) -> Tensor(a)", eval_self);
   add("aten::lift_fresh(Tensor(a) self) -> Tensor(a)", eval_self);
   add("aten::lift_fresh_copy(Tensor self) -> Tensor", eval_clone);
   family = Family::kDropout;  // which scales what it keeps in training
@@ -613,6 +775,9 @@ void add_copies(std::vector<OpDef>& ops) {
       "pin_memory=None, bool "
       "non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
       eval_to, infer_to);
+  add("aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? "
+      "memory_format=None) -> Tensor(a)",
+      eval_to_other, infer_type_as);
   add("aten::type_as(Tensor self, Tensor other) -> Tensor", eval_type_as, infer_type_as);
 }
 

@@ -1340,12 +1340,163 @@ def more_creations():
 def more_symbols():
     x = rand(2, 3, 4)
     exact("size.int", B(x), 0)
-    exact("sym_stride.int", B(x), 1)
-    exact("sym_stride.int", x, -1)
     for name in ("item", "_local_scalar_dense"):
         exact(name, torch.tensor(3))
         exact(name, torch.tensor([[0.5]]))
         exact(name, torch.tensor(True))
+
+
+def compositions():
+    x, y, tol = rand(3, 4), rand(3, 4), (1e-5, 1e-5)
+    case("lerp.Scalar", B(x), B(y), 0.3)
+    case("lerp.Scalar", x, y[0], 0.8)
+    case("lerp.Tensor", B(x), B(y), B(rand(3, 4)))
+    case("lerp.Tensor", x.double(), y.double(), torch.tensor(0.25, dtype=f64))
+    case("addmv", rand(3), B(x), rand(4), tol=tol)
+    case("addmv", torch.tensor(0.5), x, rand(4), beta=0.5, alpha=2, tol=tol)
+    case("addr", rand(3, 4), B(rand(3)), rand(4), tol=tol)
+    case("addr", rand(4), rand(3), rand(4), beta=2, alpha=0.5, tol=tol)
+    case("addbmm", rand(3, 5), rand(2, 3, 4), rand(2, 4, 5), beta=0.5, tol=tol)
+    case("vdot", rand(5), rand(5), tol=tol)
+    case("inner", B(rand(3, 4)), rand(2, 4), tol=tol)
+    case("inner", rand(4), torch.tensor(2.0), tol=tol)
+    case("tensordot", B(rand(2, 3, 4)), rand(4, 3, 5), [2, 1], [0, 1], tol=tol)
+    case("tensordot", x, y, [-1, 0], [1, 0], tol=tol)
+    case("kron", B(rand(2, 3)), rand(4), tol=tol)
+    case("kron", ints(2, 2), ints(2, 1, 3))
+    case("cross", B(rand(2, 3)), rand(2, 3))
+    case("cross", rand(3, 4), rand(3, 4), 0)
+    case("linalg_cross", B(rand(2, 3)), rand(1, 3))
+    for name in ("chain_matmul", "linalg_multi_dot"):
+        case(name, [B(rand(2, 3)), rand(3, 4), rand(4, 2)], tol=tol)
+    case("linalg_vecdot", B(x), B(y), tol=tol)
+    for name in ("matrix_power", "linalg_matrix_power"):
+        for n in (0, 1, 5):
+            case(name, B(rand(2, 3, 3, scale=0.5)), n, tol=tol)
+    case("bilinear", B(rand(2, 3)), B(rand(2, 4)), rand(5, 3, 4), rand(5), tol=tol)
+    case("bilinear", rand(2, 6, 3), rand(2, 6, 4), rand(5, 3, 4), tol=tol)
+    conv = [[1, 1], [1, 0], [1, 1], False, [0, 0], 1, False, False, False, False]
+    case("_convolution", B(rand(2, 3, 5, 5)), rand(4, 3, 3, 3), rand(4), *conv, tol=tol)
+    case("conv_tbc", rand(6, 2, 3), rand(3, 3, 4), rand(4), 1, tol=tol)
+    for p in (2.0, 1.0, 0.0, inf, 3.0):
+        case("pairwise_distance", B(x), B(y), p, tol=tol)
+        case("cdist", B(rand(2, 3, 4)), rand(5, 4), p, tol=tol)
+        case("_cdist_forward", B(rand(2, 3, 4)), B(rand(2, 5, 4)), p, None, tol=tol)
+        case("pdist", rand(5, 3), p, tol=tol)
+        case("dist", x, y, p, tol=tol)
+    case("cdist", rand(2, 3, 4), rand(2, 5, 4), 2.0, 1, tol=tol)
+    case("_pdist_forward", rand(4, 3), tol=tol)
+    case("cosine_similarity", B(x), B(y), tol=tol)
+    case("cosine_similarity", rand(2, 3, 4), rand(3, 1), 1, 0.5, tol=tol)
+    case("linalg_norm", B(rand(2, 3, 4)), tol=tol)
+    case("linalg_norm", x, 1, tol=tol)
+    case("linalg_norm", x, -inf, [1, 0], True, tol=tol)
+    case("linalg_norm", x, 3, [1], dtype=f64, tol=tol)
+    case("linalg_norm.ord_str", x, "fro", tol=tol)
+    for order in (1, -1, inf, -inf):
+        case("linalg_matrix_norm", B(rand(2, 3, 4)), order, tol=tol)
+    case("linalg_matrix_norm.str_ord", B(rand(2, 3, 4)), "fro", [-2, -1], True, tol=tol)
+    case("frobenius_norm.dim", B(rand(2, 3, 4)), [1, 2], tol=tol)
+    for axis in (0, 1, -1):
+        case("norm_except_dim", rand(3, 4, 2), 2, axis, tol=tol)
+    case("_weight_norm", rand(3, 4, 2), rand(3, 1, 1), tol=tol)
+    case("_weight_norm_interface", rand(3, 4, 2), rand(1, 1, 2), 2, tol=tol)
+    for reduction in (0, 1, 2):
+        for name, last in (("mse_loss", ()), ("l1_loss", ()), ("huber_loss", (0.7,)), ("smooth_l1_loss", (0.7,))):
+            case(name, B(x), B(y), reduction, *last, tol=tol)
+    case("smooth_l1_loss", x, y, 0, 0.0)
+    for n in (1, 2, 3):
+        for z in (torch.tensor(2.0), rand(3), B(x), rand(2, 3, 4)):
+            exact(f"atleast_{n}d", z)
+        exact(f"atleast_{n}d.Sequence", [torch.tensor(2.0), x])
+    for name in ("hstack", "vstack", "row_stack", "dstack", "column_stack"):
+        exact(name, [B(x), B(y)])
+        exact(name, [rand(3), rand(3)])
+    exact("_stack", [B(x), B(y)], 1)
+    exact("block_diag", [x, rand(2), torch.tensor(3.0)])
+    exact("meshgrid", [rand(2), rand(3)])
+    exact("cartesian_prod", [rand(2), rand(3)])
+    exact("cartesian_prod", [rand(2)])
+    exact("broadcast_tensors", [B(x), rand(4), rand(2, 1, 1)])
+    for name, z in (("hsplit", rand(2, 6)), ("hsplit", rand(6)), ("vsplit", rand(6, 2)), ("dsplit", rand(1, 2, 6))):
+        exact(name + ".int", z, 3)
+        exact(name + ".array", z, [1, 4])
+    exact("tensor_split.indices", B(rand(2, 7)), [1, -3], 1)
+    exact("flipud", B(x))
+    exact("fliplr", B(x))
+    for k in (0, 1, 2, -1):
+        exact("rot90", B(rand(2, 3, 4)), k, [1, 2])
+    case("diff", B(x))
+    case("diff", x, 2, 1, rand(3, 2), rand(3, 1))
+    case("diff", x > 0, 1, 0)
+    for name in ("mT", "adjoint"):
+        exact(name, B(rand(2, 3, 4)))
+    exact("numpy_T", x)
+    for name in ("diagonal", "diagonal_copy", "linalg_diagonal"):
+        square, long = rand(4, 4), rand(2, 3, 4)
+        if name == "linalg_diagonal":
+            exact(name, square, offset=-2)
+            exact(name, B(long), offset=1)
+        else:
+            exact(name, square, -2)
+            exact(name, long, 1, 0, 2)
+            exact(name, B(long), 1, 2, 1)
+    exact("diagonal_scatter", x, rand(3), 1)
+    exact("as_strided_scatter", x, rand(2, 2), [2, 2], [4, 1], 1)
+    exact("diag_embed", B(x))
+    exact("diag_embed", x, -1, 0, 2)
+    exact("diag", rand(3), 1)
+    exact("diag", x, -1)
+    exact("diagflat", x, 1)
+    case("trace", x)
+    case("trace", ints(3, 3))
+    for name in ("unfold", "unfold_copy"):
+        exact(name, B(rand(2, 7)), 1, 3, 2)
+        exact(name, torch.tensor(1.0), 0, 1, 1)
+    exact("as_strided_copy", x, [2, 2], [1, 4], 1)
+    exact("narrow_copy", B(x), 1, 1, 2)
+    exact("_reshape_copy", B(x), [B(3), 2, 2])
+    exact("_reshape_alias", x, [4, 3], [3, 1])
+    exact("movedim.intlist", B(rand(2, 3, 4)), [0, 1], [-1, 0])
+    exact("moveaxis.intlist", B(rand(2, 3, 4)), [2], [0])
+    exact("unbind_copy.int", B(x), 1)
+    exact("unsafe_split.Tensor", B(x), 3, 1)
+    exact("unsafe_split_with_sizes", B(x), [1, 3], 1)
+    exact("unsafe_chunk", B(x), 3, 1)
+    for name in ("conj", "resolve_conj", "resolve_neg", "real"):
+        exact(name, B(x))
+    case("angle", torch.tensor([-1.0, 0.0, 2.0, nan]))
+    exact("to.other", B(x), rand(2).double())
+    exact("to.other", x, y, False, True)
+    case("isclose", B(x), B(x + 1e-6))
+    case("isclose", special(), special(), 0.0, 0.0, True)
+    case("isclose", special(), special() + 1)
+    for other in (x + 1e-7, y):
+        case("allclose", x, other)
+        case("equal", x, other)
+    case("equal", x, x)
+    case("equal", x, rand(2, 2))
+    exact("msort", B(x))
+    inside, corner = torch.tensor([[0, 2], [-1, 5]]), torch.tensor([[True, True], [False, False]])
+    exact("_unsafe_masked_index", rand(3, 4), corner, [inside, inside], 0.5)
+    case("log_sigmoid_forward", B(x))
+    case("special_softmax", B(x), 1)
+    case("special_log_softmax", B(x), 1, dtype=f64)
+    exact("isin.Tensor_Tensor", B(ints(3, 4)), ints(5))
+    exact("isin.Tensor_Tensor", torch.tensor([nan, 1.0]), torch.tensor([nan, 1.0]), invert=True)
+    exact("isin.Tensor_Scalar", ints(6), 3)
+    exact("isin.Scalar_Tensor", 3, ints(6))
+    exact("bincount", ints(9, low=0, high=5))
+    case("bincount", ints(9, low=0, high=5), rand(9), 8)
+    table, listed, bags = rand(7, 3), ints(6, low=0, high=7), torch.tensor([0, 2, 2])
+    for mode in (0, 1, 2):
+        for name in ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"):
+            case(name, table, listed, bags, False, mode)
+        case("_embedding_bag", table, B(listed), bags, False, mode, False, None, False, int(listed[3]))
+    case("embedding_bag", table, listed, torch.tensor([0, 2, 6]), False, 0, False, rand(6), True)
+    case("embedding_bag.padding_idx", table, listed, bags, False, 1, False, None, False, int(listed[0]))
+    for source, target in (("outer", "ger"), ("matmul", "linalg_matmul")):
+        repeat_first(f"torch.ops.aten.{source}.default", target + ".default")
 
 
 def repeat_first(source, target):
@@ -1463,6 +1614,7 @@ def main():
         more_activations,
         more_creations,
         more_symbols,
+        compositions,
         in_place_forms,
         special_names,
     ):
