@@ -71,7 +71,7 @@ Value eval_non_max_suppression(const Call<Tensor>& call) {
 
 // Trees over x [N, F] -> [N, targets]. A node compares feature `features` of a row with `thresholds` as `modes` says
 // and goes to node `yes` or `no`; a missing value (NaN) goes to `yes` where `missing` is 1. A leaf adds the weights
-// `first` to `first` + `count` - 1 to their targets.
+// `first` to `first` + `count` - 1 to their targets. The second result tells which targets a row has reached.
 enum class Branch : int64_t { kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kLeaf };
 enum TreeArgument : size_t {
   kX,
@@ -105,10 +105,12 @@ MetaValue infer_tree_ensemble(const Call<TensorMeta>& call) {
             to_string(x.sizes));
   const int64_t targets = call.integer(kNumTargets);
   QDQ_CHECK(targets >= 1 && targets <= 1 << 20, kInvalidArgument, call.op().target, " got ", targets, " targets");
-  return tensor_meta(x.dtype == DType::kF64 ? DType::kF64 : DType::kF32, {x.sizes[0], SymInt(targets)});
+  const SymShape sizes{x.sizes[0], SymInt(targets)};
+  return MetaValue::List{tensor_meta(x.dtype == DType::kF64 ? DType::kF64 : DType::kF32, sizes),
+                         tensor_meta(DType::kBool, sizes)};
 }
 Value eval_tree_ensemble(const Call<Tensor>& call) {
-  const TensorMeta meta = result_meta(call);
+  infer_call(call);
   const auto integers = [&](size_t i) { return call.tensor(i).to(DType::kS64).contiguous(); };
   const Tensor roots = integers(kRoots), features = integers(kFeatures), modes = integers(kModes), yes = integers(kYes),
                no = integers(kNo), missing = integers(kMissing), first = integers(kFirst), count = integers(kCount),
@@ -131,11 +133,11 @@ Value eval_tree_ensemble(const Call<Tensor>& call) {
   const bool smallest = aggregate == "MIN", largest = aggregate == "MAX", mean = aggregate == "AVERAGE";
   QDQ_CHECK(smallest || largest || mean || aggregate == "SUM", kInvalidArgument, call.op().target,
             " joins trees by SUM, AVERAGE, MIN or MAX, found ", aggregate);
-  const Tensor out = Tensor::empty(constant_shape(meta.sizes), DType::kF64);
-  std::vector<bool> written(static_cast<size_t>(num_targets));
+  const Shape sizes{x.size(0), num_targets};
+  const Tensor out = Tensor::empty(sizes, DType::kF64), reached = Tensor::empty(sizes, DType::kBool);
   for (int64_t row = 0; row < x.size(0); ++row) {
     double* sums = out.data<double>() + row * num_targets;
-    std::fill(written.begin(), written.end(), false);
+    bool* written = reached.data<bool>() + row * num_targets;
     for (int64_t tree = 0; tree < roots.numel(); ++tree) {
       int64_t node = at(roots, tree, nodes, "node");
       // A path has no more nodes than there are; one that is longer goes in a circle.
@@ -153,16 +155,16 @@ Value eval_tree_ensemble(const Call<Tensor>& call) {
         const int64_t target = at(targets, i, num_targets, "target");
         const double weight = weights.data<double>()[i];
         double& sum = sums[target];
-        const bool is_first = !written[static_cast<size_t>(target)];
+        const bool is_first = !written[target];
         if (smallest || largest) sum = is_first ? weight : smallest ? std::min(sum, weight) : std::max(sum, weight);
         else sum += weight;
-        written[static_cast<size_t>(target)] = true;
+        written[target] = true;
       }
     }
     for (int64_t i = 0; mean && i < num_targets; ++i)
       sums[i] /= static_cast<double>(std::max<int64_t>(1, roots.numel()));
   }
-  return out.to(meta.dtype);
+  return Value::List{out.to(call.tensor(kX).dtype() == DType::kF64 ? DType::kF64 : DType::kF32), reached};
 }
 
 }  // namespace
@@ -175,7 +177,7 @@ void add_onnx_ops(std::vector<OpDef>& ops) {
   ops.push_back(
       define("onnx::tree_ensemble(Tensor x, Tensor roots, Tensor features, Tensor modes, Tensor thresholds, "
              "Tensor yes, Tensor no, Tensor missing, Tensor first, Tensor count, Tensor targets, Tensor weights, "
-             "int num_targets, str aggregate) -> Tensor",
+             "int num_targets, str aggregate) -> (Tensor scores, Tensor reached)",
              infer_tree_ensemble, eval_tree_ensemble));
 }
 

@@ -392,7 +392,134 @@ def views():
     op("Identity", "Identity", x > 0)
 
 
+def signal():
+    for name in ["HannWindow", "HammingWindow", "BlackmanWindow"]:
+        op(name, name, Const(np.int64(10)))
+        op(f"{name} symmetric", name, Const(np.int32(9)), periodic=0, output_datatype=TensorProto.DOUBLE)
+    op("MelWeightMatrix", "MelWeightMatrix", *map(Const, np.int64([8, 64, 16000])), Const(np.float32(20)),
+       Const(np.float32(7600)))  # fmt: skip
+    op("MelWeightMatrix narrow", "MelWeightMatrix", *map(Const, np.int64([20, 32, 8000])), Const(np.float32(0)),
+       Const(np.float32(4000)))  # fmt: skip
+    real, complex_ = floats(2, 10, 1), floats(2, 10, 2)
+    for kind, x in {"real": real, "complex": complex_}.items():
+        op(f"DFT {kind}", "DFT", x)
+        op(f"DFT {kind} inverse", "DFT", x, inverse=1)
+        op(f"DFT {kind} longer", "DFT", x, Const(np.int64(13)), axis=1)
+        op(f"DFT {kind} shorter", "DFT", x, Const(np.int64(7)), axis=1)
+        op(f"DFT {kind} 20", "DFT", x, None, Const(np.int64(-2)), opset=20)
+        op(f"DFT {kind} of another axis", "DFT", floats(2, 6, 3, x.shape[2]), axis=1)
+        op(f"DFT {kind} of the first axis", "DFT", x, axis=0)
+    op("DFT onesided", "DFT", real, onesided=1)
+    op("DFT onesided odd", "DFT", floats(2, 9, 1), onesided=1, axis=1)
+    op("DFT float64", "DFT", real.astype("float64"))
+    window = np.hanning(8).astype("float32")
+    # Real signals: of complex ones ONNX Runtime 1.21 reads memory that is not theirs.
+    x, step = floats(2, 30, 1), Const(np.int64(3))
+    op("STFT", "STFT", x, step, Const(window), Const(np.int64(8)), onesided=0)
+    op("STFT by length", "STFT", x, step, None, Const(np.int64(7)), onesided=0)
+    op("STFT onesided", "STFT", floats(2, 30, 1), Const(np.int64(4)), Const(window), Const(np.int64(8)))
+    op("STFT by window", "STFT", floats(2, 30, 1), Const(np.int64(4)), Const(window))
+    op("STFT of a given window", "STFT", floats(2, 30, 1), Const(np.int64(4)), window)
+    op("STFT open", "STFT", floats(2, 30, 1), Const(np.int64(4)), Const(window), open_batch=True)
+
+
+def ml(name, op_type, *inputs, opset=1, **more):
+    op(name, op_type, *inputs, domain="ai.onnx.ml", opset=opset, **more)
+
+
+def machine_learning():
+    x = floats(5, 3)
+    weights = [float(v) for v in floats(9)]
+    for transform in ["NONE", "LOGISTIC", "SOFTMAX"]:
+        ml(f"LinearClassifier {transform}", "LinearClassifier", x, outputs=2, classlabels_ints=[4, 7, 9],
+           coefficients=weights, intercepts=weights[:3], post_transform=transform)  # fmt: skip
+        ml(f"LinearRegressor {transform}", "LinearRegressor", x, coefficients=weights[:6], intercepts=weights[:2],
+           targets=2, post_transform=transform)  # fmt: skip
+    ml("LinearClassifier of two", "LinearClassifier", x, outputs=2, classlabels_ints=[0, 1], coefficients=weights[:6],
+       intercepts=weights[:2], post_transform="LOGISTIC", multi_class=1)  # fmt: skip
+    ml("LinearClassifier of one score", "LinearClassifier", x, outputs=2, classlabels_ints=[3, 5],
+       coefficients=weights[:3], intercepts=weights[:1])  # fmt: skip
+    ml("Scaler", "Scaler", x, offset=weights[:3], scale=weights[3:6])
+    ml("Scaler of one", "Scaler", x, offset=weights[:1], scale=weights[3:4])
+    ml("Scaler of integers", "Scaler", ints(-3, 4, 5, 3), offset=weights[:3], scale=weights[3:6])
+    rows = np.vstack([np.abs(x), np.zeros((1, 3), "float32")])
+    for norm in ["MAX", "L1", "L2"]:
+        ml(f"Normalizer {norm}", "Normalizer", rows, norm=norm)
+    ml("Normalizer L1 of signs", "Normalizer", x, norm="L1")
+    ml("Normalizer L2 of signs", "Normalizer", x, norm="L2")
+    ml("Binarizer", "Binarizer", x, threshold=0.3)
+    gaps = x.copy()
+    gaps[1, 2] = gaps[3, 0] = nan
+    ml("Imputer", "Imputer", gaps, imputed_value_floats=[7.0], replaced_value_float=nan)
+    ml("Imputer by column", "Imputer", gaps, imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=nan)
+    ml("Imputer of integers", "Imputer", ints(0, 3, 4, 2), imputed_value_int64s=[9, 8], replaced_value_int64=1)
+    ml("ArrayFeatureExtractor", "ArrayFeatureExtractor", x, Const(numbers(2, 0)))
+    ml("ArrayFeatureExtractor of a row", "ArrayFeatureExtractor", floats(4), Const(numbers(1, 3).reshape(1, 2)))
+    ml("OneHotEncoder", "OneHotEncoder", ints(0, 5, 4), cats_int64s=[1, 3, 4])
+    ml("OneHotEncoder of floats", "OneHotEncoder", ints(0, 5, 4, 1, dtype="float32"), cats_int64s=[1, 3, 4])
+    ml("FeatureVectorizer", "FeatureVectorizer", x, floats(5, 2), inputdimensions=[3, 2])
+    keys = {"keys_int64s": [3, 1, 4], "values_floats": [0.5, 1.5, 2.5], "default_float": -1.0}
+    ml("LabelEncoder to floats", "LabelEncoder", ints(0, 6, 2, 5), opset=2, **keys)
+    ml("LabelEncoder to integers", "LabelEncoder", numbers(1, 2.5, nan, 7, dtype="float32"), opset=2,
+       keys_floats=[2.5, nan, 1.0], values_int64s=[10, 20, 30], default_int64=-7)  # fmt: skip
+    tensors = {
+        "keys_tensor": helper.make_tensor("k", TensorProto.INT64, [2], [5, 6]),
+        "values_tensor": helper.make_tensor("v", TensorProto.DOUBLE, [2], [0.25, 0.75]),
+        "default_tensor": helper.make_tensor("d", TensorProto.DOUBLE, [1], [-2.0]),
+    }
+    ml("LabelEncoder by tensors", "LabelEncoder", ints(4, 8, 6), opset=4, **tensors)
+    vectors = [float(v) for v in floats(12)]
+    for kernel in ["LINEAR", "POLY", "RBF", "SIGMOID"]:
+        ml(f"SVMRegressor {kernel}", "SVMRegressor", x, kernel_type=kernel, kernel_params=[0.4, 0.3, 3.0], n_supports=4,
+           coefficients=weights[:4], support_vectors=vectors, rho=[0.2])  # fmt: skip
+    ml("SVMRegressor of one class", "SVMRegressor", x, kernel_type="RBF", kernel_params=[0.4, 0.0, 3.0], n_supports=4,
+       coefficients=weights[:4], support_vectors=vectors, rho=[0.2], one_class=1)  # fmt: skip
+    gapped = np.vstack([x, gaps[1:4]])
+    # Two trees: one of three nodes and four, one of a node and two leaves.
+    modes = ["BRANCH_LEQ", "BRANCH_GT", "LEAF", "LEAF", "LEAF", "BRANCH_LT", "LEAF", "LEAF"]
+    nodes = dict(
+        nodes_treeids=[0, 0, 0, 0, 0, 1, 1, 1], nodes_nodeids=[0, 1, 2, 3, 4, 0, 1, 2],
+        nodes_featureids=[0, 2, 0, 0, 0, 1, 0, 0], nodes_modes=modes,
+        nodes_values=[0.2, -0.3, 0.0, 0.0, 0.0, 0.4, 0.0, 0.0], nodes_truenodeids=[1, 2, 0, 0, 0, 1, 0, 0],
+        nodes_falsenodeids=[4, 3, 0, 0, 0, 2, 0, 0], nodes_missing_value_tracks_true=[1, 0, 0, 0, 0, 0, 0, 0],
+    )  # fmt: skip
+    leaf = dict(
+        treeids=[0, 0, 0, 1, 1], nodeids=[2, 3, 4, 1, 2], ids=[0, 1, 2, 1, 0], weights=[0.5, -1.5, 2.0, 0.7, 0.9]
+    )
+    targets = {"target_" + key: value for key, value in leaf.items()}
+    for aggregate in ["SUM", "AVERAGE", "MIN", "MAX"]:
+        ml(f"TreeEnsembleRegressor {aggregate}", "TreeEnsembleRegressor", gapped, n_targets=3,
+           aggregate_function=aggregate, base_values=[0.1, 0.2, 0.3], **nodes, **targets)  # fmt: skip
+    ml("TreeEnsembleRegressor of one", "TreeEnsembleRegressor", gapped, n_targets=1, **nodes,
+       **{**targets, "target_ids": [0] * 5})  # fmt: skip
+    classes = {"class_" + key: value for key, value in leaf.items()}
+    for transform in ["NONE", "LOGISTIC", "SOFTMAX"]:
+        ml(f"TreeEnsembleClassifier {transform}", "TreeEnsembleClassifier", gapped, outputs=2,
+           classlabels_int64s=[5, 6, 8], post_transform=transform, **nodes, **classes)  # fmt: skip
+        two = {**classes, "class_ids": [0, 1, 0, 1, 0]}
+        ml(f"TreeEnsembleClassifier of two {transform}", "TreeEnsembleClassifier", gapped, outputs=2,
+           classlabels_int64s=[0, 1], post_transform=transform, **nodes, **two)  # fmt: skip
+    for number in [0, 1]:
+        for transform in ["NONE", "LOGISTIC"]:
+            one = {**classes, "class_ids": [number] * 5}
+            ml(f"TreeEnsembleClassifier by class {number} {transform}", "TreeEnsembleClassifier", gapped, outputs=2,
+               classlabels_int64s=[0, 1], post_transform=transform, **nodes, **one)  # fmt: skip
+            ml(f"TreeEnsembleClassifier by class {number} with base {transform}", "TreeEnsembleClassifier", gapped,
+               outputs=2, classlabels_int64s=[0, 1], post_transform=transform, base_values=[0.3], **nodes,
+               **one)  # fmt: skip
+            positive = {**one, "class_weights": [0.1, 0.3, 0.2, 0.4, 0.15]}
+            ml(f"TreeEnsembleClassifier by positive class {number} {transform}", "TreeEnsembleClassifier", gapped,
+               outputs=2, classlabels_int64s=[0, 1], post_transform=transform, **nodes, **positive)  # fmt: skip
+    probabilities = {**nodes, **{"class_" + k: v for k, v in dict(
+        treeids=[0] * 6 + [1] * 4, nodeids=[2, 2, 3, 3, 4, 4, 1, 1, 2, 2], ids=[0, 1] * 5,
+        weights=[0.1, 0.4, 0.3, 0.2, 0.5, 0.0, 0.25, 0.25, 0.4, 0.1]).items()}}  # fmt: skip
+    ml("TreeEnsembleClassifier of a forest", "TreeEnsembleClassifier", gapped, outputs=2, classlabels_int64s=[0, 1],
+       **probabilities)  # fmt: skip
+
+
 elements()
 reductions()
 views()
+signal()
+machine_learning()
 save("elements")

@@ -47,7 +47,7 @@ class Const:
         self.value = np.asarray(value)
 
 
-def op(name, op_type, *inputs, outputs=1, opset=17, open_batch=False, typed_data=False, **attributes):
+def op(name, op_type, *inputs, outputs=1, opset=17, domain="", open_batch=False, typed_data=False, **attributes):
     """One node; a Const is an initializer, None is left out, any other array an input."""
     names, given, initializers = [], [], []
     for i, x in enumerate(inputs):
@@ -63,7 +63,7 @@ def op(name, op_type, *inputs, outputs=1, opset=17, open_batch=False, typed_data
             names.append(f"x{i}")
             given.append((f"x{i}", x))
     node = helper.make_node(
-        op_type, names, [f"y{i}" for i in range(outputs)], name="/layer/it/" + op_type, **attributes
+        op_type, names, [f"y{i}" for i in range(outputs)], name="/layer/it/" + op_type, domain=domain, **attributes
     )
     infos = [
         helper.make_tensor_value_info(
@@ -74,7 +74,11 @@ def op(name, op_type, *inputs, outputs=1, opset=17, open_batch=False, typed_data
     graph = helper.make_graph(
         [node], "case", infos, [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)], initializers
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8 if opset < 21 else 10)
+    # Of a domain of its own the operator's opset, beside a plain one of ONNX.
+    opsets = [helper.make_opsetid("", 17 if domain else opset)] + (
+        [helper.make_opsetid(domain, opset)] if domain else []
+    )
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8 if opset < 21 else 10)
     add(name, model.SerializeToString(), [x for _, x in given])
 
 

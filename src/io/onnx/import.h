@@ -264,9 +264,11 @@ std::span<const OnnxOperator> onnx_control_operators();
 std::span<const OnnxOperator> onnx_element_operators();
 std::span<const OnnxOperator> onnx_image_operators();
 std::span<const OnnxOperator> onnx_layer_operators();
+std::span<const OnnxOperator> onnx_ml_operators();
 std::span<const OnnxOperator> onnx_quantized_operators();
 std::span<const OnnxOperator> onnx_reduction_operators();
 std::span<const OnnxOperator> onnx_resize_operators();
+std::span<const OnnxOperator> onnx_signal_operators();
 std::span<const OnnxOperator> onnx_view_operators();
 const OnnxOperator* find_onnx_operator(std::string_view name);  // or null
 // The plain operator of an ATen target ("relu.default"); null if there is none.
