@@ -56,6 +56,12 @@ Argument Argument::map_nodes(const std::function<Node*(Node*)>& replacement) con
   return out;
 }
 
+const std::string& NodeMeta::extra_of(std::string_view key) const {
+  static const std::string kNone;
+  const auto found = std::find_if(extra.rbegin(), extra.rend(), [&](const auto& entry) { return entry.first == key; });
+  return found == extra.rend() ? kNone : found->second;
+}
+
 std::optional<std::string> NodeMeta::module_path() const {
   if (nn_module_stack.empty()) return std::nullopt;
   return nn_module_stack.back().path;

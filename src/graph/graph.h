@@ -112,6 +112,11 @@ struct ModuleStackEntry {
   bool operator==(const ModuleStackEntry&) const = default;
 };
 
+// Keys of NodeMeta::extra: what an ONNX file calls the nodes that a node stands for, and the node's value; of an
+// operator that qdq does not have, its domain and version there.
+inline constexpr std::string_view kOnnxNode = "onnx.node", kOnnxValue = "onnx.value", kOnnxDomain = "onnx.domain",
+                                  kOnnxVersion = "onnx.version";
+
 struct NodeMeta {
   ValueMeta val;
   std::vector<ModuleStackEntry> nn_module_stack;                     // outermost first
@@ -120,6 +125,9 @@ struct NodeMeta {
   std::string stack_trace;
   std::optional<int64_t> debug_handle;
   std::vector<std::pair<std::string, std::string>> extra;  // other metadata of the file, kept as it was
+
+  // The last extra of this key; "" if there is none.
+  const std::string& extra_of(std::string_view key) const;
 
   // The innermost module path, "" for the root; nothing if unknown.
   std::optional<std::string> module_path() const;

@@ -65,6 +65,9 @@ Program Program::clone(std::unordered_map<const Node*, Node*>* copies) const {
   out.in_spec = in_spec;
   out.out_spec = out_spec;
   out.forward_arg_names = forward_arg_names;
+  out.symbol_names = symbol_names;
+  out.output_names = output_names;
+  out.metadata = metadata;
   out.dialect = dialect;
   out.torch_version = torch_version;
   return out;

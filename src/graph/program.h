@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -53,6 +54,10 @@ class Program {
   std::map<std::string, int64_t> symbol_hints;      // the value each symbol had at export, where the file tells
   std::string in_spec, out_spec;                    // torch's pytree specs as JSON text; empty if unknown
   std::vector<std::string> forward_arg_names;
+  // What an ONNX file calls things, which .pt2 files do not keep: symbols ("s0" -> "batch") and outputs, in order.
+  std::map<std::string, std::string> symbol_names;
+  std::vector<std::string> output_names;
+  std::vector<std::pair<std::string, std::string>> metadata;  // and what it says of itself (metadata_props)
   std::string dialect = "TRAINING";  // the file's verifier: "TRAINING" or "ATEN"
   std::string torch_version;
 
