@@ -1,6 +1,6 @@
-// Completes dist/ after tsc, with all modules or with those that are named as arguments: puts the WASM modules and
-// their glue where the ES module build and the CommonJS build find them. Emscripten's glue is one classic script, which
-// workers run and CommonJS requires; only ES modules need a copy of their own, with exports.
+// Completes dist/ after tsc, with all modules or with those that are named as arguments ("qdq-cli-relaxed"): puts the
+// WASM modules and their glue where the ES module build and the CommonJS build find them. Emscripten's glue is one
+// classic script, which workers run and CommonJS requires; only ES modules need a copy of their own, with exports.
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const built = process.env.QDQ_WASM_DIR ?? "build/wasm";
@@ -41,15 +41,16 @@ const all = [
 ];
 const wanted = process.argv.slice(2);
 for (const { name, factory, program, threads } of all) {
-  if (wanted.length > 0 && !wanted.includes(name)) continue;
   const files = { wasmUrl: `${name}.wasm`, relaxedWasmUrl: `${name}-relaxed.wasm` };
   const mark = `${program} ${version}`;
-  for (const file of Object.values(files))
-    writeFileSync(`dist/${file}`, marked(readFileSync(`${built}/${file}`), mark));
-  const glue = readFileSync(`${built}/${name}.js`, "utf8");
+  const links = [name, `${name}-relaxed`].filter((link) => wanted.length === 0 || wanted.includes(link));
+  if (links.length === 0) continue;
+  for (const link of links) writeFileSync(`dist/${link}.wasm`, marked(readFileSync(`${built}/${link}.wasm`), mark));
   // A module and its relaxed form differ in the kernels' code alone, so one glue serves both.
-  if (readFileSync(`${built}/${name}-relaxed.js`, "utf8").replaceAll(`${name}-relaxed.`, `${name}.`) !== glue) {
-    throw new Error(`${built}/${name}.js and ${name}-relaxed.js differ; build both from the same sources`);
+  const glues = links.map((link) => readFileSync(`${built}/${link}.js`, "utf8").replaceAll(`${link}.`, `${name}.`));
+  const [glue] = glues;
+  if (glues.some((other) => other !== glue)) {
+    throw new Error(`${built}/${links.join(".js and ")}.js differ; build both from the same sources`);
   }
   writeFileSync(`dist/${name}.js`, glue);
   if (threads) files.workerUrl = `${name}.js`;

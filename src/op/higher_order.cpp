@@ -12,7 +12,7 @@
 namespace qdq {
 namespace {
 
-constexpr size_t kFirst = 2;  // the arguments of the inner operator follow its name and the wanted dtype
+constexpr size_t kInnerArguments = 2;  // the arguments of the inner operator follow its name and the wanted dtype
 
 template <class T> const OpDef& inner_op(const Call<T>& call) {
   QDQ_CHECK(!call.is_none(1), kInvalidArgument, "out_dtype of ", call.string(0), " lacks the dtype of its result");
@@ -24,7 +24,8 @@ template <class T> const OpDef& inner_op(const Call<T>& call) {
 
 template <class T> std::vector<BasicValue<T>> inner_args(const Call<T>& call, const OpDef& inner) {
   std::vector<BasicValue<T>> out;
-  for (size_t i = kFirst; i < call.size() && out.size() < inner.schema.num_positional(); ++i) out.push_back(call[i]);
+  for (size_t i = kInnerArguments; i < call.size() && out.size() < inner.schema.num_positional(); ++i)
+    out.push_back(call[i]);
   while (!out.empty() && out.back().is_none()) out.pop_back();
   return out;
 }
@@ -34,7 +35,7 @@ template <class T> std::vector<BasicValue<T>> inner_args(const Call<T>& call, co
 DType promoted(const Call<Tensor>& call) {
   DType by_rank[3] = {call.dtype(1, DType::kF32), call.dtype(1, DType::kF32), call.dtype(1, DType::kF32)};
   bool has[3] = {false, false, true};
-  for (size_t i = kFirst; i < call.size(); ++i) {
+  for (size_t i = kInnerArguments; i < call.size(); ++i) {
     if (!call[i].is_tensor()) continue;
     const OperandKind kind = operand_kind(call, i);
     by_rank[kind.rank] = has[kind.rank] ? promote(by_rank[kind.rank], kind.dtype) : kind.dtype;
