@@ -173,7 +173,7 @@ const std::vector<Interpreter::OpPlacement>& Interpreter::placements() const {
 
 void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
   const std::unique_ptr<OpBackend> control_flow =
-      make_control_flow_ops("interpreter", [&](const Program& inner) -> ProgramRunner {
+      make_control_flow_ops("interpreter", [backends](const Program& inner) -> ProgramRunner {
         const auto interpreter = std::make_shared<Interpreter>(inner, backends);
         return [interpreter](std::span<const Tensor> inputs) { return interpreter->run(inputs); };
       });

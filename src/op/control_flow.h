@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "op/op.h"
@@ -14,5 +15,17 @@ using RunProgram = std::function<std::vector<Tensor>(const Program& program, std
 
 // The result of a call of an operator of Family::kControlFlow, whose programs are run by `run`.
 Value run_control_flow(const Call<Tensor>& call, const RunProgram& run);
+
+// The same by the reference operators alone.
+Value eval_control_flow(const Call<Tensor>& call);
+
+// Of operators with OpDef::expand, whose first argument is a list of tensors, and whose third is a list of the names of
+// results, "" for those that nobody wants: whether the program is made for this tensor's values, not for its shape
+// alone. So it is with sizes, axes and the like: integers, and a few numbers.
+bool is_bound(const Tensor& tensor);
+// Equal for calls that one program computes: dtypes and shapes, and the bytes of what is bound.
+std::string expansion_key(const Call<Tensor>& call);
+// What the program of an expanded call gives for it.
+Value run_expansion(const Call<Tensor>& call, const Program& program, const RunProgram& run);
 
 }  // namespace qdq

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -17,7 +18,8 @@ struct CustomDef : OpDef {
 
 struct Registry {
   std::mutex mutex;
-  std::unordered_map<std::string, std::unique_ptr<const CustomDef>> by_target;
+  std::unordered_map<std::string, std::shared_ptr<const OpDef>> by_target;
+  OpResolver resolve = nullptr;
 };
 
 // Entries stay for good: graphs and sessions point to them.
@@ -63,7 +65,18 @@ const OpDef* find_custom_op(std::string_view target) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   const auto found = all.by_target.find(std::string(target));
-  return found == all.by_target.end() ? nullptr : found->second.get();
+  if (found != all.by_target.end()) return found->second.get();
+  if (all.resolve == nullptr) return nullptr;
+  std::optional<OpDef> made = all.resolve(target);
+  if (!made) return nullptr;
+  return all.by_target.emplace(std::string(target), std::make_shared<const OpDef>(std::move(*made)))
+      .first->second.get();
+}
+
+void set_op_resolver(OpResolver resolve) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.resolve = resolve;
 }
 
 void register_operator(CustomOperator op) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "op/op.h"
 
@@ -26,5 +28,10 @@ struct CustomOperator {
 // Error{kInvalidArgument} if the schema is malformed, a function is missing, or the name is that of an operator which
 // qdq has or which was registered before.
 void register_operator(CustomOperator op);
+
+// Who makes entries of the table of operators on demand, by their targets; nothing for targets that are none. Asked for
+// what neither qdq nor a program has.
+using OpResolver = std::optional<OpDef> (*)(std::string_view target);
+void set_op_resolver(OpResolver resolve);
 
 }  // namespace qdq

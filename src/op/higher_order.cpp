@@ -261,11 +261,46 @@ std::vector<Tensor> run_by_reference(const Program& program, std::span<const Ten
   fail(ErrorCode::kInvalidArgument, "a program within a program has no output");
 }
 
-Value eval_control_flow(const Call<Tensor>& call) { return run_control_flow(call, run_by_reference); }
+constexpr int64_t kMostBoundIntegers = 4096, kMostBoundNumbers = 16;
 
 }  // namespace
 
+bool is_bound(const Tensor& tensor) {
+  return tensor.numel() <= (is_floating(tensor.dtype()) ? kMostBoundNumbers : kMostBoundIntegers);
+}
+
+std::string expansion_key(const Call<Tensor>& call) {
+  std::string key;
+  for (const Value& value : *call[0].get_if<Value::List>()) {
+    const Tensor* tensor = value.get_if<Tensor>();
+    key += tensor ? concat(to_string(tensor->dtype()), to_string(tensor->sizes())) : std::string("none");
+    if (tensor == nullptr || !is_bound(*tensor)) continue;
+    const Tensor flat = tensor->contiguous();
+    key.append(reinterpret_cast<const char*>(flat.raw()), flat.nbytes());
+  }
+  return key;
+}
+
+Value run_expansion(const Call<Tensor>& call, const Program& program, const RunProgram& run) {
+  std::vector<Tensor> inputs;
+  for (const Value& value : *call[0].get_if<Value::List>())
+    if (const Tensor* tensor = value.get_if<Tensor>(); tensor && !is_bound(*tensor)) inputs.push_back(*tensor);
+  const std::vector<Tensor> results = run(program, inputs);
+  Value::List out;
+  size_t next = 0;
+  for (const Value& name : *call[2].get_if<Value::List>()) {
+    const bool is_wanted = name.is<std::string>() && !name.get_if<std::string>()->empty();
+    QDQ_CHECK(!is_wanted || next < results.size(), kInternal, call.op().target, " gave ", results.size(), " results");
+    if (is_wanted) out.emplace_back(results[next++]);
+    else out.emplace_back();
+  }
+  return out.size() == 1 ? out[0] : Value(std::move(out));
+}
+
+Value eval_control_flow(const Call<Tensor>& call) { return run_control_flow(call, run_by_reference); }
+
 Value run_control_flow(const Call<Tensor>& call, const RunProgram& run) {
+  if (call.op().expand) return run_expansion(call, *call.op().expand(call), run);
   if (call.op().target == op::kCond) return run_cond(call, run);
   if (call.op().target == op::kWhileLoop) return run_while_loop(call, run);
   return run_loop(call, run);

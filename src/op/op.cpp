@@ -398,25 +398,12 @@ namespace {
 
 bool is_unknown(const Node& node) { return node.op() == Node::Op::kCallFunction && find_op(node.target()) == nullptr; }
 
-// Whether the node is unknown because another one is whose value it reads.
-bool follows_unknown(const Node& node) {
-  for (const Node* input : node.input_nodes()) {
-    if (input->is("operator.getitem")) input = input->arg(0).node();
-    if (input != nullptr && is_unknown(*input) && node.target().starts_with("torch.ops.onnx.")) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 void check_ops(const Graph& graph) {
   std::map<std::string, std::vector<const Node*>> unknown;
-  size_t followers = 0;
-  for (const Node* node : graph.nodes()) {
-    if (!is_unknown(*node)) continue;
-    if (follows_unknown(*node)) ++followers;
-    else unknown[node->target()].push_back(node);
-  }
+  for (const Node* node : graph.nodes())
+    if (is_unknown(*node)) unknown[node->target()].push_back(node);
   if (unknown.empty()) return;
   std::string list;
   for (const auto& [target, nodes] : unknown) {
@@ -428,8 +415,6 @@ void check_ops(const Graph& graph) {
     for (const auto& [key, reason] : nodes[0]->meta.extra)
       if (key == kUnsupportedReason) list += concat(": ", reason);
   }
-  if (followers > 0)
-    list += concat("; and what ", followers, followers == 1 ? " node" : " nodes", " behind them compute");
   const auto& [target, nodes] = *unknown.begin();
   throw Error(ErrorCode::kUnsupported,
               concat("qdq does not have ", unknown.size(), unknown.size() == 1 ? " operator" : " operators",
@@ -586,7 +571,10 @@ void infer_shapes(Program& program) {
         node->meta.val.value = std::move(meta);
       } else if (node->op() == Node::Op::kCallFunction) {
         const std::vector<Node*> inputs = node->input_nodes();
-        if (find_op(node->target()) && std::all_of(inputs.begin(), inputs.end(), is_known)) infer_value(*node);
+        if (!find_op(node->target()) || !std::all_of(inputs.begin(), inputs.end(), is_known)) continue;
+        const ValueMeta said = node->meta.val;
+        infer_value(*node);
+        if (node->meta.val.value.index() == 0) node->meta.val = said;
       } else if (node->op() == Node::Op::kCallModule && !node->input_nodes().empty()) {
         node->meta.val = node->input_nodes()[0]->meta.val;  // observers hand their input on
       }

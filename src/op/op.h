@@ -158,6 +158,9 @@ struct OpDef {
   Value (*eval)(const Call<Tensor>& call);
   Roles roles;
   Family family = Family::kOther;
+  // Of an operator that only shapes and values tell how to compute: the program that computes such a call, with the
+  // tensors for which is_bound() does not hold as its inputs. Null: `eval` needs none.
+  Subprogram (*expand)(const Call<Tensor>& call) = nullptr;
   int spatial_axes = 0;        // of convolutions and pools; 0: any number, or none
   bool keeps_numbers = false;  // every element of the result (of several: the first) is an element of an argument
   Computes computes = {};      // kind kNone: no activation that has a name
@@ -179,8 +182,7 @@ const OpDef* find_op(std::string_view target);
 inline constexpr std::string_view kUnsupportedReason = "qdq.unsupported";
 
 // Throws Error{kUnsupported} that lists every operator of the graph which qdq does not have, with the nodes that use
-// it and, where the file's reader knew one, the reason. What stands behind such nodes and could not be read for their
-// sake is only counted.
+// it and, where the file's reader knew one, the reason.
 void check_ops(const Graph& graph);
 
 // Sets meta.val of every node from those of the placeholders and get_attr nodes (placeholders must have theirs). Of

@@ -58,7 +58,8 @@ struct OnnxOperator;
 // program of its own (a frame), which takes what it needs of the outer ones as further inputs.
 class OnnxImport {
  public:
-  explicit OnnxImport(format::OnnxFile file);
+  // `defers`: what needs values or sizes that only a run tells becomes a call that is read anew when they have come.
+  explicit OnnxImport(format::OnnxFile file, bool defers = true);
   ~OnnxImport();
   Program run();
 
@@ -146,6 +147,9 @@ class OnnxImport {
   void read_node(const format::OnnxNode& node);
   void read_known(const format::OnnxNode& node, const OnnxOperator& op);
   void read_unknown(const format::OnnxNode& node, const std::string& reason);
+  bool read_deferred(const format::OnnxNode& node);
+  void set_outputs(const format::OnnxNode& node, Node* result, bool is_list);
+  Argument argument_of(const format::OnnxNode& node, const format::OnnxAttribute& attribute);
   bool read_function(const format::OnnxNode& node);
   void write_outputs(const std::vector<OnnxValue>& values);
   std::vector<OnnxValue> outputs_of(const format::OnnxGraph& graph);
@@ -162,6 +166,7 @@ class OnnxImport {
   Node* after_inputs();
 
   format::OnnxFile file_;
+  bool defers_;
   std::map<std::pair<std::string, std::string>, const format::OnnxFunction*> functions_;  // by domain and name
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<std::unique_ptr<Scope>> scopes_;
@@ -282,6 +287,12 @@ std::vector<std::pair<std::string, std::string>> metadata_of(const std::vector<M
 
 // Integers with symbols through the operators that compute shapes. False if this is none of those.
 bool import_sizes(OnnxCall& call);
+
+// The target of a node that is read when it runs: "torch.ops.onnx.ReduceSum.v18". Its call has the lists of inputs, of
+// attributes (names and values by turns) and of the names of outputs, "" for those that are left out.
+std::string deferred_target(const format::OnnxNode& node, int64_t opset);
+// Lets find_op know such targets.
+void register_deferred_onnx();
 
 // Puts together what exporters spell out: SiLU, GELU, attention.
 void fuse_onnx_patterns(Program& program);

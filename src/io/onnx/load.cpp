@@ -116,7 +116,7 @@ OnnxNode bound(const OnnxNode& node, const std::map<std::string, const OnnxAttri
 
 }  // namespace
 
-OnnxImport::OnnxImport(format::OnnxFile file) : file_(std::move(file)) {}
+OnnxImport::OnnxImport(format::OnnxFile file, bool defers) : file_(std::move(file)), defers_(defers) {}
 OnnxImport::~OnnxImport() = default;
 
 void Arguments::add(Node* node) { list.emplace_back(node); }
@@ -384,11 +384,15 @@ void OnnxImport::read_node(const OnnxNode& node) {
   if (read_function(node)) return;
   const OnnxOperator* op = find_onnx_operator(full_name(node));
   if (op == nullptr) return read_unknown(node, {});
+  const bool has_graphs = std::any_of(node.attributes.begin(), node.attributes.end(),
+                                      [](const OnnxAttribute& attribute) { return !attribute.graphs.empty(); });
   for (const std::string& input : node.inputs) {
-    const OnnxValue* known = input.empty() ? nullptr : find(input);
-    if (known && known->node && known->node->op() == Node::Op::kCallFunction &&
-        known->node->meta.val.value.index() == 0)
-      return read_unknown(node, concat("nothing is known of its input ", input));
+    const OnnxValue* known = input.empty() || has_graphs ? nullptr : find(input);
+    if (known == nullptr || known->node == nullptr || known->node->op() != Node::Op::kCallFunction ||
+        known->node->meta.val.value.index() != 0)
+      continue;
+    if (!read_deferred(node)) read_unknown(node, concat("nothing is known of its input ", input));
+    return;
   }
   try {
     read_known(node, *op);
@@ -400,13 +404,32 @@ void OnnxImport::read_node(const OnnxNode& node) {
     if (error.code != ErrorCode::kUnsupported) throw;
     // The rest of the model opens.
     for (const std::string& output : node.outputs) scope().values.erase(output);
-    read_unknown(node, error.message);
+    if (has_graphs || !read_deferred(node)) read_unknown(node, error.message);
   }
 }
 
 void OnnxImport::read_known(const OnnxNode& node, const OnnxOperator& op) {
   OnnxCall call(*this, node, op);
   if (!import_sizes(call)) op.import(call);
+}
+
+Argument OnnxImport::argument_of(const OnnxNode& node, const OnnxAttribute& attribute) {
+  const auto list = [](const auto& values) {
+    Argument::List out;
+    for (const auto& value : values) out.emplace_back(value);
+    return Argument(std::move(out));
+  };
+  switch (attribute.kind) {
+    case OnnxKind::kFloat: return static_cast<double>(attribute.f);
+    case OnnxKind::kInt: return attribute.i;
+    case OnnxKind::kString: return attribute.s;
+    case OnnxKind::kSparseTensor:
+    case OnnxKind::kTensor: return constant(attribute.t, concat(node.op_type, "_", attribute.name));
+    case OnnxKind::kFloats: return list(std::vector<double>(attribute.floats.begin(), attribute.floats.end()));
+    case OnnxKind::kInts: return list(attribute.ints);
+    case OnnxKind::kStrings: return list(attribute.strings);
+    default: return "(a graph that was not kept)";
+  }
 }
 
 // An operator that qdq cannot read becomes a call of that name: inputs in order, attributes as keywords. Whoever brings
@@ -422,45 +445,62 @@ void OnnxImport::read_unknown(const OnnxNode& node, const std::string& reason) {
     inputs.emplace_back(input.empty() ? Argument() : Argument(node_of(value(input, name_of(node)), name_of(node))));
   while (!inputs.empty() && inputs.back().is_none()) inputs.pop_back();
   Node::Kwargs kwargs;
-  for (const OnnxAttribute& attribute : node.attributes) {
-    const auto list = [](const auto& values) {
-      Argument::List out;
-      for (const auto& value : values) out.emplace_back(value);
-      return Argument(std::move(out));
-    };
-    Argument argument;
-    switch (attribute.kind) {
-      case OnnxKind::kFloat: argument = static_cast<double>(attribute.f); break;
-      case OnnxKind::kInt: argument = attribute.i; break;
-      case OnnxKind::kString: argument = attribute.s; break;
-      case OnnxKind::kSparseTensor:
-      case OnnxKind::kTensor: argument = constant(attribute.t, concat(node.op_type, "_", attribute.name)); break;
-      case OnnxKind::kFloats:
-        argument = list(std::vector<double>(attribute.floats.begin(), attribute.floats.end()));
-        break;
-      case OnnxKind::kInts: argument = list(attribute.ints); break;
-      case OnnxKind::kStrings: argument = list(attribute.strings); break;
-      default:
-        fail(ErrorCode::kUnsupported, "the ONNX node ", name_of(node), " (", node.op_type, ") cannot be read: ", reason,
-             "; and it has a graph as its attribute ", attribute.name, ", which cannot be kept");
-    }
-    kwargs.emplace_back(attribute.name, std::move(argument));
-  }
+  for (const OnnxAttribute& attribute : node.attributes)
+    kwargs.emplace_back(attribute.name, argument_of(node, attribute));
   Node* result = program().graph->call(target, std::move(inputs), std::move(kwargs), node_name_of(node.op_type));
   result->meta.nn_module_stack = module_stack_of(node);
   const bool is_registered = find_op(target) != nullptr;
   if (is_registered) infer_value(*result);
   else if (!reason.empty()) result->meta.extra.emplace_back(std::string(kUnsupportedReason), reason);
-  const bool is_list = node.outputs.size() > 1;
+  set_outputs(node, result, node.outputs.size() > 1);
+}
+
+// A node that values and sizes which a run brings may make readable.
+bool OnnxImport::read_deferred(const OnnxNode& node) {
+  if (!defers_) return false;
+  std::vector<OnnxValue*> values;
+  bool may_be_told = false;
+  for (const std::string& input : node.inputs) {
+    values.push_back(input.empty() ? nullptr : &value(input, name_of(node)));
+    if (values.back() == nullptr) continue;
+    if (values.back()->elements || values.back()->is_empty_optional) return false;
+    const Node* known = values.back()->node;
+    const TensorMeta* meta = known ? known->meta.val.tensor() : nullptr;
+    const bool is_open = meta && std::any_of(meta->sizes.begin(), meta->sizes.end(),
+                                             [](const SymInt& size) { return !size.is_constant(); });
+    const bool is_computed = meta && !is_constant(known) && (!is_floating(meta->dtype) || meta->sizes.size() < 2);
+    may_be_told |= meta == nullptr || is_open || is_computed;
+  }
+  const std::string target = deferred_target(node, opset(node.domain));
+  if (!may_be_told || target.empty()) return false;
+  Argument::List inputs, attributes, outputs;
+  for (OnnxValue* each : values) inputs.push_back(each ? Argument(node_of(*each, name_of(node))) : Argument());
+  for (const OnnxAttribute& attribute : node.attributes) {
+    attributes.emplace_back(attribute.name);
+    attributes.push_back(argument_of(node, attribute));
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    outputs.emplace_back(node.outputs[i].empty() ? std::string() : concat("output_", i));
+  Node* result = program().graph->call(
+      target, {Argument(std::move(inputs)), Argument(std::move(attributes)), Argument(std::move(outputs))}, {},
+      node_name_of(node.op_type));
+  result->meta.nn_module_stack = module_stack_of(node);
+  set_outputs(node, result, node.outputs.size() > 1);
+  return true;
+}
+
+// Names the results of a call of which the importers know nothing, or what the file says.
+void OnnxImport::set_outputs(const OnnxNode& node, Node* result, bool is_list) {
+  const bool is_known = result->meta.val.value.index() != 0;
   std::vector<ValueMeta> metas;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     Node* output = result;
     if (is_list)
       output =
           program().graph->call(std::string(op::kGetItem), {Argument(result), static_cast<int64_t>(i)}, {}, "getitem");
-    if (is_registered && is_list) {
+    if (is_known && is_list) {
       infer_value(*output);
-    } else if (!is_registered) {
+    } else if (!is_known) {
       if (auto meta = meta_said_of(node.outputs[i])) output->meta.val.value = std::move(*meta);
       metas.push_back(output->meta.val);
     }
@@ -469,7 +509,7 @@ void OnnxImport::read_unknown(const OnnxNode& node, const std::string& reason) {
         know_size(meta->sizes[axis], output, static_cast<int64_t>(axis));
     if (!node.outputs[i].empty()) scope().values[node.outputs[i]].node = output;
   }
-  if (is_list && !is_registered) result->meta.val.value = std::move(metas);
+  if (is_list && !is_known) result->meta.val.value = std::move(metas);
 }
 
 // A call of an operator that the file defines itself.
@@ -923,6 +963,7 @@ void OnnxCall::same_as_input(size_t i, size_t output) {
 }
 
 Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
+  register_deferred_onnx();
   try {
     return OnnxImport(format::read_onnx_file(bytes, external)).run();
   } catch (const std::bad_alloc&) {

@@ -14,6 +14,12 @@ void set_all(OnnxCall& call, const Values& values) {
   for (size_t i = 0; i < values.size(); ++i) call.set(values[i], i);
 }
 
+TensorMeta tensor_meta_of(DType dtype) {
+  TensorMeta meta;
+  meta.dtype = dtype;
+  return meta;
+}
+
 // The results of a node that runs programs.
 void set_results(OnnxCall& call, Node* results) {
   for (size_t i = 0; i < call.num_outputs(); ++i) {
@@ -31,6 +37,8 @@ Argument::List list_of(const std::vector<Node*>& nodes) { return {nodes.begin(),
 void import_if(OnnxCall& call) {
   const Tensor condition = call.constant(0);
   if (!condition.defined()) {
+    // Whatever made it: ONNX says that it is one truth value.
+    if (call.tensor(0)->meta.val.value.index() == 0) call.tensor(0)->meta.val.value = tensor_meta_of(DType::kBool);
     const auto branches = call.import().subprograms({&call.graph("then_branch"), &call.graph("else_branch")}, {{}, {}});
     return set_results(
         call, call.call_as_it_is(std::string(op::kCond), {call.tensor(0), branches.programs[0], branches.programs[1],
@@ -81,12 +89,6 @@ void set_scan(OnnxCall& call, size_t output, const Values& parts, int64_t axis) 
   call.set(call.call("stack.default", {Argument(std::move(all)), call.axis(axis, rank + 1)}), output);
 }
 
-TensorMeta tensor_meta_of(DType dtype) {
-  TensorMeta meta;
-  meta.dtype = dtype;
-  return meta;
-}
-
 // The body of a loop as a program, its carried values having shapes that all iterations have.
 struct LoopBody {
   OnnxImport::Subprograms body;
@@ -98,7 +100,7 @@ LoopBody loop_body(OnnxCall& call, const format::OnnxGraph& body, const std::vec
   std::vector<OnnxImport::GraphInput> inputs = first;
   for (Node* node : initial) inputs.push_back({node->name(), call.meta_of(node)});
   // A size that an iteration changes is open; then the rest is looked at again.
-  for (size_t round = 0;; ++round) {
+  for (;;) {
     LoopBody out{call.import().subprograms({&body}, {inputs}), initial};
     const Argument::List& results = out.body.programs[0]->graph->output_node()->arg(0).list();
     bool is_stable = true;

@@ -113,13 +113,23 @@ TEST_F(BadInput, WeightsThatAreMissingOrOfAnotherShape) {
 TEST_F(BadInput, PicklesThatWouldRunSomething) { refuses_model(pt2_with_system_call(), {"bad.pt2", "os.system"}); }
 
 TEST_F(BadInput, UnknownOperatorsAreAllNamedWithTheirNodes) {
-  refuses_model(with_json("conv_net", kProgram,
-                          [](Json& p) {
-                            Json& nodes = p["graph_module"]["graph"]["nodes"];
-                            nodes[0]["target"] = "torch.ops.mine.first.default";
-                            nodes[2]["target"] = "torch.ops.mine.second.default";
-                          }),
-                {"bad.pt2", "mine.first.default", "conv2d", "mine.second.default", "relu"});
+  host.contents["bad.pt2"] = with_json("conv_net", kProgram, [](Json& p) {
+    Json& nodes = p["graph_module"]["graph"]["nodes"];
+    nodes[0]["target"] = "torch.ops.mine.first.default";
+    nodes[2]["target"] = "torch.ops.mine.second.default";
+  });
+  const std::vector<std::string> words = {"bad.pt2", "mine.first.default", "conv2d", "mine.second.default", "relu"};
+  refuses({"run", "bad.pt2", "--inputs", "data.npz", "-o", "out.pt2"}, words);
+  refuses({"evaluate", "bad.pt2", "--data", "data.npz", "--labels", "none.csv"}, words);
+  // What lies around them can be quantized.
+  host.err.clear();
+  EXPECT_EQ(run_cli(std::vector<std::string>{"quantize", "bad.pt2", "--calibrate", "data.npz", "-o", "out.pt2"}, host),
+            0)
+      << host.err;
+  EXPECT_NE(
+      host.err.find("torch.ops.mine.first.default (node conv2d); torch.ops.mine.second.default (node relu); they"),
+      std::string::npos)
+      << host.err;
 }
 
 TEST_F(BadInput, RecipesWithMisspeltFields) {
