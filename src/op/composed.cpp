@@ -168,6 +168,16 @@ template <class T> BasicValue<T> bilinear(const Call<T>& call) {
   return run_op<T>("linear", {run_op<T>("flatten.using_ints", {products, -2, -1}),
                               run_op<T>("flatten.using_ints", {call[2], 1}), call[3]});
 }
+// The products of three tensors with new axes, summed over some.
+template <class T> BasicValue<T> trilinear(const Call<T>& call) {
+  BasicValue<T> product;
+  for (size_t i : {size_t{0}, size_t{1}, size_t{2}}) {
+    BasicValue<T> factor = call[i];
+    for (int64_t axis : call.integers(i + 3)) factor = axis_in_front(factor, axis);
+    product = i == 0 ? factor : run_op<T>("mul.Tensor", {product, factor});
+  }
+  return call.integers(6).empty() ? product : run_op<T>("sum.dim_IntList", {product, call[6]});
+}
 template <class T> BasicValue<T> convolution(const Call<T>& call) {
   std::vector<BasicValue<T>> args;
   for (size_t i = 0; i < 9; ++i) args.push_back(call[i]);
@@ -557,6 +567,10 @@ void add_composed_ops(std::vector<OpDef>& ops) {
   add("aten::matrix_power(Tensor self, int n) -> Tensor", matrix_power, matrix_power);
   add("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", matrix_power, matrix_power);
   add("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear, bilinear);
+  add("aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, "
+      "int "
+      "unroll_dim=1) -> Tensor",
+      trilinear, trilinear);
   add("aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
       "dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool "
       "cudnn_enabled, bool allow_tf32) -> Tensor",

@@ -9,6 +9,7 @@ Run where torch is: python3 tests/golden/make_op.py [TARGET_PART]. Each line of 
   refused            qdq infers the shape of `out`, whose elements do not count, and refuses to compute
   alias              the result shares the bytes of argument 0
   tol                [absolute, relative] for floats; without it results are equal to the bit
+"core": the operators of the core ATen opset; "decomposed": what PyTorch's decomposition table leaves of these calls.
 "tensors": [dtype, shape, offset into the array of data.npz that has the dtype's name] (float16 and bfloat16 as
 float32). "schemas": target -> PyTorch's schema line.
 """
@@ -25,6 +26,8 @@ import zipfile
 import numpy as np
 import torch
 import torch.ao.quantization.fx._decomposed  # defines quantized_decomposed
+from torch._decomp import core_aten_decompositions
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from pt2_layout import members, write_zip
 
@@ -1375,6 +1378,7 @@ def compositions():
             case(name, B(rand(2, 3, 3, scale=0.5)), n, tol=tol)
     case("bilinear", B(rand(2, 3)), B(rand(2, 4)), rand(5, 3, 4), rand(5), tol=tol)
     case("bilinear", rand(2, 6, 3), rand(2, 6, 4), rand(5, 3, 4), tol=tol)
+    case("_trilinear", rand(2, 3), rand(5, 3, 4), rand(2, 4), [1, 3], [0], [1, 2], [2, 3], tol=tol)
     conv = [[1, 1], [1, 0], [1, 1], False, [0, 0], 1, False, False, False, False]
     case("_convolution", B(rand(2, 3, 5, 5)), rand(4, 3, 3, 3), rand(4), *conv, tol=tol)
     case("conv_tbc", rand(6, 2, 3), rand(3, 3, 4), rand(4), 1, tol=tol)
@@ -1582,6 +1586,48 @@ def rows():
     np.savez_compressed(HERE / "op/rows.npz", **found)
 
 
+def core_operators():
+    """The core ATen opset: what torch.export promises to decompose programs to."""
+    core = []
+    for name in torch._C._dispatch_get_all_op_names():
+        space, _, rest = name.partition("::")
+        base, _, overload = rest.partition(".")
+        packet = getattr(torch.ops.aten, base, None) if space == "aten" else None
+        op = getattr(packet, overload or "default", None) if packet else None
+        if op is not None and torch.Tag.core in op.tags:
+            core.append(f"torch.ops.{op}")
+    return sorted(set(core))
+
+
+def traced(op, args, kwargs, table):
+    """The graph of one call, whose tensors are its inputs."""
+    leaves, spec = torch.utils._pytree.tree_flatten((plain(args), {k: plain(v) for k, v in kwargs.items()}))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def run(*tensors):
+        values = list(leaves)
+        for place, tensor in zip(places, tensors):
+            values[place] = tensor.clone()
+        positional, named = torch.utils._pytree.tree_unflatten(values, spec)
+        return op(*positional, **named)
+
+    return make_fx(run, decomposition_table=table)(*(leaves[i] for i in places)).graph
+
+
+def decomposed_operators():
+    """What the decomposition table of torch.export leaves of the first call of every operator here."""
+    table, left = core_aten_decompositions(), set()
+    for target in [t for t in calls if t.startswith("torch.ops.aten.")]:
+        args, kwargs, _ = calls[target][0]
+        try:
+            graph = traced(find(target), args, kwargs, table)
+        except Exception:  # nothing can be traced whose result is a number
+            continue
+        left |= {node.target for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
+    # Programs are functional by then, which these calls need not be.
+    return sorted(f"torch.ops.{op}" for op in left if op.namespace == "aten" and not op._schema.is_mutable)
+
+
 def main():
     for make in (
         convolutions,
@@ -1628,7 +1674,8 @@ def main():
     np.savez_compressed(HERE / "op/data.npz", **{k: np.concatenate(v) for k, v in arrays.items()})
     with open(HERE / "op/cases.json", "w") as f:
         line = lambda v: json.dumps(v, separators=(",", ":"))
-        f.write(f'{{"torch": {json.dumps(torch.__version__)},\n"schemas": {{\n')
+        f.write(f'{{"torch": {json.dumps(torch.__version__)},\n"core": {line(core_operators())},\n')
+        f.write(f'"decomposed": {line(decomposed_operators())},\n"schemas": {{\n')
         f.write(",\n".join(f"{line(k)}:{line(v)}" for k, v in sorted(schemas.items())))
         f.write('\n},\n"tensors": [\n' + ",\n".join(line(t) for t in tensors))
         f.write('\n],\n"cases": [\n' + ",\n".join(line(c) for c in cases) + "\n]}\n")
