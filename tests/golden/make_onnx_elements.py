@@ -366,6 +366,17 @@ def views():
         op(f"Range {dtype} down", "Range", *[Const(np.array(v, dtype)) for v in (5, -4, -2)])
         op(f"Range {dtype} of nothing", "Range", *[Const(np.array(v, dtype)) for v in (5, 2, 2)])
     op("Range of fractions", "Range", *[Const(np.array(v, "float32")) for v in (0.5, 2, 0.3)])
+    for dtype, bounds in {"float32": (1, 8, 1.5), "int32": (10, 3, -3), "int64": (4, 4, 2)}.items():
+        op(f"Range computed {dtype}", "Range", *[np.array(v, dtype) for v in bounds])
+    op("Reshape computed", "Reshape", x, numbers(0, 10, -1))
+    op("Reshape computed zeros", "Reshape", x, numbers(3, 0, 5, 1))
+    op("Expand computed", "Expand", floats(3, 1), numbers(2, 1, 6))
+    op("Expand computed smaller", "Expand", floats(1, 3, 1), numbers(3, 1))
+    op("Tile computed", "Tile", x, numbers(1, 2, 3))
+    op("Slice computed", "Slice", x, numbers(1, -2), numbers(3, 9))
+    op("ConstantOfShape computed", "ConstantOfShape", numbers(2, 3))
+    op("TopK computed", "TopK", x, numbers(2), outputs=2)
+    op("OneHot computed", "OneHot", ints(-5, 7, 2, 3), np.array(5, "float32"), Const(np.float32([0, 1])))
     classes = ints(-5, 7, 2, 3)
     op("OneHot", "OneHot", classes, Const(numbers(5)), Const(np.float32([2, 5])))
     op("OneHot axis", "OneHot", classes, Const(numbers(5)), Const(np.float32([0, 1])), axis=1)
@@ -396,6 +407,8 @@ def signal():
     for name in ["HannWindow", "HammingWindow", "BlackmanWindow"]:
         op(name, name, Const(np.int64(10)))
         op(f"{name} symmetric", name, Const(np.int32(9)), periodic=0, output_datatype=TensorProto.DOUBLE)
+        op(f"{name} computed", name, np.array(10))
+        op(f"{name} computed symmetric", name, np.array(9), periodic=0)
     op("MelWeightMatrix", "MelWeightMatrix", *map(Const, np.int64([8, 64, 16000])), Const(np.float32(20)),
        Const(np.float32(7600)))  # fmt: skip
     op("MelWeightMatrix narrow", "MelWeightMatrix", *map(Const, np.int64([20, 32, 8000])), Const(np.float32(0)),

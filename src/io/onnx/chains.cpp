@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "op/targets.h"
+
 namespace qdq {
 
 Node* cast_to(OnnxCall& call, Node* node, DType dtype) {
@@ -35,6 +37,23 @@ SymInt divide_sizes(OnnxCall& call, const SymInt& a, const SymInt& b) {
   return out;
 }
 Argument as_argument(OnnxCall& call, const SymInt& size) { return call.import().size_argument(size); }
+
+SymInt as_size(OnnxCall& call, Node* integer) {
+  const Tensor known = call.import().constant_of(integer);
+  if (known.defined() && known.numel() == 1) return known.reshape({}).item_int();
+  Node* item = call.call_as_it_is(op::aten("item.default"), {cast_to(call, integer, DType::kS64)});
+  const auto* size = std::get_if<SymInt>(&item->meta.val.value);
+  if (size == nullptr) call.refuse("computes a size of several integers");
+  call.import().know_size(*size, item);
+  return *size;
+}
+
+int64_t known_number(OnnxCall& call, size_t i) {
+  const Tensor known = call.wanted_constant(i);
+  if (known.numel() != 1 || is_floating(known.dtype()))
+    call.refuse("wants an integer as its input ", i, ", found ", to_string(known.dtype()), to_string(known.sizes()));
+  return known.reshape({}).item_int();
+}
 
 Node* count_up(OnnxCall& call, const SymInt& count) {
   constexpr int64_t kMost = 1 << 20;  // longer ones are made while the model runs

@@ -18,6 +18,10 @@ SymInt subtract_sizes(OnnxCall& call, const SymInt& a, const SymInt& b);
 SymInt multiply_sizes(OnnxCall& call, const SymInt& a, const SymInt& b);
 SymInt divide_sizes(OnnxCall& call, const SymInt& a, const SymInt& b);  // rounded down
 Argument as_argument(OnnxCall& call, const SymInt& size);
+// An integer that the model computes, as a size.
+SymInt as_size(OnnxCall& call, Node* integer);
+// The integer that the input `i` holds, which has to be a constant.
+int64_t known_number(OnnxCall& call, size_t i);
 // [0, count) as integers.
 Node* count_up(OnnxCall& call, const SymInt& count);
 // A vector as a tensor of `rank` axes, all but `axis` of size 1.

@@ -11,10 +11,6 @@ namespace {
 // The axes of a reduction, from the front; nothing if it is to leave its input as it is.
 std::optional<std::vector<int64_t>> reduced_axes(OnnxCall& call) {
   const size_t rank = call.rank(0);
-  if (call.has(1) && !call.is_constant(1))
-    call.refuse("gets its axes from ", call.tensor(1)->name(),
-                ", which is computed; the number of axes of its result "
-                "has to be known: export the model with constant axes");
   std::vector<int64_t> axes = call.axes(1, rank).value_or(std::vector<int64_t>());
   if (axes.empty() && call.integer("noop_with_empty_axes", 0) != 0) return std::nullopt;
   if (axes.empty())
@@ -122,7 +118,7 @@ void topk(OnnxCall& call) {
 
 void cumsum(OnnxCall& call) {
   const size_t rank = call.rank(0);
-  const int64_t axis = call.axis(call.whole_number(1), rank);
+  const int64_t axis = call.axis(known_number(call, 1), rank);
   const bool reverse = call.integer("reverse", 0) != 0;
   const DType dtype = call.meta(0).dtype;
   Node* x = call.tensor(0);

@@ -19,7 +19,19 @@ DType output_dtype(OnnxCall& call) {
 
 // a0 - a1 cos(x) + a2 cos(2 x) over one turn.
 void cosine_window(OnnxCall& call, double a0, double a1, double a2) {
-  const int64_t count = call.whole_number(0);
+  if (!call.is_constant(0)) {
+    Node* size = cast_to(call, call.tensor(0), DType::kF64);
+    Node* period = call.integer("periodic", 1) != 0 ? size : call.call("sub.Tensor", {size, 1});
+    Node* places = cast_to(call, count_up(call, as_size(call, call.tensor(0))), DType::kF64);
+    Node* x = call.call("mul.Tensor", {call.call("div.Tensor", {places, period}), kTurn});
+    const auto wave = [&](Node* of, double height) {
+      return call.call("mul.Tensor", {call.call("cos.default", {of}), height});
+    };
+    Node* out = call.call("add.Tensor", {wave(x, -a1), a0});
+    if (a2 != 0) out = call.call("add.Tensor", {out, wave(call.call("mul.Tensor", {x, 2}), a2)});
+    return call.set(cast_to(call, out, output_dtype(call)));
+  }
+  const int64_t count = known_number(call, 0);
   constexpr int64_t kMost = int64_t{1} << 24;
   if (count < 0 || count > kMost) call.refuse("has ", count, " elements, wanted 0 to ", kMost);
   const int64_t period = std::max<int64_t>(1, call.integer("periodic", 1) != 0 ? count : count - 1);
@@ -83,14 +95,14 @@ void dft(OnnxCall& call) {
   Node* x = call.tensor(0);
   const size_t rank = call.rank(0);
   const int64_t parts = parts_of(call, x);
-  const int64_t given = call.has(2) ? call.whole_number(2) : call.integer("axis", call.opset() < 20 ? 1 : -2);
+  const int64_t given = call.has(2) ? known_number(call, 2) : call.integer("axis", call.opset() < 20 ? 1 : -2);
   const int64_t axis = call.axis(given, rank), last = static_cast<int64_t>(rank) - 1;
   if (axis == last) call.refuse("goes along the last axis, which holds real and imaginary parts");
   const bool inverse = call.integer("inverse", 0) != 0, onesided = call.integer("onesided", 0) != 0;
   if (inverse && onesided) call.refuse("is inverse and one-sided at once");
   const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
   if (!size) call.refuse("transforms an axis of open size; export the model with a fixed size");
-  const int64_t length = call.has(1) ? call.whole_number(1) : *size, count = std::min(length, *size);
+  const int64_t length = call.has(1) ? known_number(call, 1) : *size, count = std::min(length, *size);
   if (length < 1) call.refuse("transforms ", length, " elements");
   if (count < *size) x = call.call("slice.Tensor", {x, axis, 0, count});
   if (parts == 1) {
@@ -110,10 +122,10 @@ void stft(OnnxCall& call) {
   Node* x = call.tensor(0);
   const DType dtype = call.meta(0).dtype;
   if (call.rank(0) != 3) call.refuse("has a signal of ", call.rank(0), " axes, wanted 3");
-  const int64_t parts = parts_of(call, x), step = call.whole_number(1);
+  const int64_t parts = parts_of(call, x), step = known_number(call, 1);
   if (!call.has(2) && !call.has(3)) call.refuse("has neither a window nor a length of its frames");
-  const SymInt window = call.has(2) ? call.meta(2).sizes.at(0) : SymInt(call.whole_number(3));
-  const int64_t length = call.has(3) ? call.whole_number(3) : window.constant().value_or(0);
+  const SymInt window = call.has(2) ? call.meta(2).sizes.at(0) : SymInt(known_number(call, 3));
+  const int64_t length = call.has(3) ? known_number(call, 3) : window.constant().value_or(0);
   if (length < 1 || step < 1 || !(window == SymInt(length)))
     call.refuse("has frames of ", length, " elements, ", step, " apart, with a window of ", window.to_string());
   if (parts == 1) x = call.call("select.int", {x, -1, 0});
@@ -130,7 +142,7 @@ void stft(OnnxCall& call) {
 
 // Triangles over the bins of a one-sided transform [bins, filters], at equal distances on the mel scale.
 void mel_weight_matrix(OnnxCall& call) {
-  const int64_t filters = call.whole_number(0), length = call.whole_number(1), rate = call.whole_number(2);
+  const int64_t filters = known_number(call, 0), length = known_number(call, 1), rate = known_number(call, 2);
   constexpr int64_t kMost = int64_t{1} << 25;
   const int64_t bins = length / 2 + 1;
   if (filters < 1 || length < 1 || rate < 1 || filters > kMost || length > kMost || bins > kMost / filters)

@@ -278,8 +278,9 @@ void reverse_sequence(OnnxCall& call) {
 void one_hot(OnnxCall& call) {
   const size_t rank = call.rank(0) + 1;
   const int64_t axis = call.axis(call.integer("axis", -1), rank);
-  const Tensor known = call.constant(1);
-  const SymInt depth = known.defined() ? SymInt(known.reshape({known.numel()}).select(0, 0).item_int()) : call.size(1);
+  Node* classes_given = call.tensor(1);
+  if (call.rank(1) > 0) classes_given = call.call("reshape.default", {classes_given, Argument(Argument::List{})});
+  const SymInt depth = call.is_sizes(1) ? call.size(1) : as_size(call, classes_given);
   Node* given = cast_to(call, call.tensor(0), DType::kS64);
   Node* from_end = call.call("add.Tensor", {given, as_argument(call, depth)});
   Node* classes = call.call("where.self", {call.call("lt.Scalar", {given, 0}), from_end, given});
@@ -301,8 +302,29 @@ void eye_like(OnnxCall& call) {
   call.set(call.call("tril.default", {call.call("triu.default", {ones, k}), k}));
 }
 
+// The sizes that a run computes, where 0 stands for the size that an axis has already.
+std::vector<SymInt> computed_sizes(OnnxCall& call) {
+  const SymShape& shape = call.meta(1).sizes;
+  const auto count = shape.size() == 1 ? shape[0].constant() : std::nullopt;
+  constexpr int64_t kMost = 64;
+  if (!count || *count > kMost) call.refuse("gets a shape of ", to_string(shape), " numbers, which is computed");
+  Node* given = cast_to(call, call.tensor(1), DType::kS64);
+  std::vector<SymInt> out;
+  for (int64_t i = 0; i < *count; ++i) {
+    Node* size = call.call("select.int", {given, 0, i});
+    if (i < static_cast<int64_t>(call.rank(0)) && call.integer("allowzero", 0) == 0) {
+      Node* copies = call.call("eq.Scalar", {size, 0});
+      const Argument own = as_argument(call, size_along(call, call.tensor(0), i));
+      size = call.call("where.ScalarSelf", {copies, own, size});
+    }
+    out.push_back(as_size(call, size));
+  }
+  return out;
+}
+
 void reshape(OnnxCall& call) {
-  std::vector<SymInt> sizes = call.sizes(1);
+  const bool is_computed = !call.is_sizes(1) && !call.is_constant(1);
+  std::vector<SymInt> sizes = is_computed ? computed_sizes(call) : call.sizes(1);
   const SymShape& from = call.meta(0).sizes;
   size_t open = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -385,9 +407,10 @@ void expand(OnnxCall& call) {
   for (size_t i = 0; i < rank; ++i) {
     const SymInt own = i + from.size() < rank ? SymInt(1) : from[i + from.size() - rank];
     const SymInt given = i + wanted.size() < rank ? SymInt(1) : wanted[i + wanted.size() - rank];
-    sizes.push_back(i + from.size() >= rank && (given == SymInt(1) || given == own)
-                        ? Argument(-1)
-                        : call.import().size_argument(given));
+    // What a run computes can only be 1 or the own size, unless that is 1.
+    const bool is_own =
+        given == SymInt(1) || given == own || (!given.is_constant() && own.is_constant() && !(own == SymInt(1)));
+    sizes.push_back(i + from.size() >= rank && is_own ? Argument(-1) : call.import().size_argument(given));
   }
   call.set(call.call("expand.default", {call.tensor(0), Argument(std::move(sizes))}));
 }
@@ -509,11 +532,21 @@ void range(OnnxCall& call) {
   const DType dtype = call.meta(0).dtype;
   const bool is_float = is_floating(dtype);
   const auto known = [&](size_t i) { return call.is_constant(i); };
-  if (is_float || (known(0) && known(1) && known(2))) {
+  if (known(0) && known(1) && known(2)) {
     const double start = call.number(0), limit = call.number(1), delta = call.number(2);
     if (delta == 0) call.refuse("goes in steps of 0");
     if ((limit - start) / delta <= 0) return call.set(Tensor::empty({0}, dtype));
     if (is_float) return call.set(call.call("arange.start_step", {start, limit, delta}, "dtype", dtype));
+  }
+  const bool is_computed = !known(0) || !known(1) || !known(2);
+  if (is_computed && (is_float || !known(2) || !(call.is_sizes(0) || known(0)) || !(call.is_sizes(1) || known(1)))) {
+    const auto wide = [&](size_t i) { return cast_to(call, call.tensor(i), DType::kF64); };
+    Node* distance = call.call("sub.Tensor", {wide(1), wide(0)});
+    Node* count = call.call("ceil.default", {call.call("div.Tensor", {distance, wide(2)})});
+    count = call.call("reshape.default", {call.call("clamp.default", {count, 0}), Argument(Argument::List{})});
+    Node* places = cast_to(call, count_up(call, as_size(call, count)), dtype);
+    Node* steps = call.call("mul.Tensor", {places, call.tensor(2)});
+    return call.set(cast_to(call, call.call("add.Tensor", {steps, call.tensor(0)}), dtype));
   }
   std::vector<Argument> args;
   for (size_t i = 0; i < 3; ++i) args.push_back(as_argument(call, call.size(i)));
