@@ -431,6 +431,7 @@ def signal():
     op("STFT", "STFT", x, step, Const(window), Const(np.int64(8)), onesided=0)
     op("STFT by length", "STFT", x, step, None, Const(np.int64(7)), onesided=0)
     op("STFT onesided", "STFT", floats(2, 30, 1), Const(np.int64(4)), Const(window), Const(np.int64(8)))
+    op("STFT of two axes", "STFT", floats(2, 30), Const(np.int64(4)), Const(window))
     op("STFT by window", "STFT", floats(2, 30, 1), Const(np.int64(4)), Const(window))
     op("STFT of a given window", "STFT", floats(2, 30, 1), Const(np.int64(4)), window)
     op("STFT open", "STFT", floats(2, 30, 1), Const(np.int64(4)), Const(window), open_batch=True)

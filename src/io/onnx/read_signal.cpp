@@ -117,18 +117,19 @@ void dft(OnnxCall& call) {
   call.set(axis == last - 1 ? out : call.call("transpose.int", {out, axis, -2}));
 }
 
-// Signals [N, length, parts] -> [N, frames, bins, 2].
+// Signals [N, length, parts], or real ones [N, length] as exporters write them -> [N, frames, bins, 2].
 void stft(OnnxCall& call) {
   Node* x = call.tensor(0);
   const DType dtype = call.meta(0).dtype;
-  if (call.rank(0) != 3) call.refuse("has a signal of ", call.rank(0), " axes, wanted 3");
-  const int64_t parts = parts_of(call, x), step = known_number(call, 1);
+  const size_t rank = call.rank(0);
+  if (rank != 2 && rank != 3) call.refuse("has a signal of ", rank, " axes, wanted 2 or 3");
+  const int64_t parts = rank == 2 ? 1 : parts_of(call, x), step = known_number(call, 1);
   if (!call.has(2) && !call.has(3)) call.refuse("has neither a window nor a length of its frames");
   const SymInt window = call.has(2) ? call.meta(2).sizes.at(0) : SymInt(known_number(call, 3));
   const int64_t length = call.has(3) ? known_number(call, 3) : window.constant().value_or(0);
   if (length < 1 || step < 1 || !(window == SymInt(length)))
     call.refuse("has frames of ", length, " elements, ", step, " apart, with a window of ", window.to_string());
-  if (parts == 1) x = call.call("select.int", {x, -1, 0});
+  if (rank == 3 && parts == 1) x = call.call("select.int", {x, -1, 0});
   const SymInt steps = divide_sizes(call, subtract_sizes(call, size_along(call, x, 1), length), step);
   Node* begins = call.call("mul.Tensor", {count_up(call, add_sizes(call, steps, 1)), step});
   Node* places = call.call("add.Tensor", {along_axis(call, begins, 0, 2), count_up(call, length)});

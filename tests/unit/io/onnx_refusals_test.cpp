@@ -60,6 +60,17 @@ TEST(OnnxRefusals, SettingsNameTheNode) {
   refuse_to_run("the ONNX node the_y (Dropout) is in training mode", file);
 }
 
+TEST(OnnxRefusals, AxesThatARunComputes) {
+  format::OnnxFile file = model({node("ReduceSum", {"x", "axes"}, {"y"})});
+  file.inputs.push_back({"axes", DType::kS64, std::vector<format::OnnxDimension>{{1, ""}}});
+  refuse_to_run("(ReduceSum) wants a constant as its input 1, found axes, which is computed", file);
+}
+
+TEST(OnnxRefusals, MapsOfText) {
+  refuse_to_run("maps text, which qdq's tensors cannot hold",
+                model({node("LabelEncoder", {"x"}, {"y"}, "ai.onnx.ml")}));
+}
+
 TEST(OnnxLoad, NodesInAnyOrder) {
   const Program program =
       load_onnx(format::write_onnx_file(model({node("Relu", {"a"}, {"y"}), node("Neg", {"x"}, {"a"})})));
