@@ -457,7 +457,10 @@ void OnnxImport::read_unknown(const OnnxNode& node, const std::string& reason) {
 
 // A node that values and sizes which a run brings may make readable.
 bool OnnxImport::read_deferred(const OnnxNode& node) {
-  if (!defers_) return false;
+  // What gives a sequence cannot be one of a program's results.
+  if (!defers_ || node.op_type.find("Sequence") != std::string::npos ||
+      node.op_type.find("Optional") != std::string::npos)
+    return false;
   std::vector<OnnxValue*> values;
   bool may_be_told = false;
   for (const std::string& input : node.inputs) {
