@@ -98,7 +98,7 @@ template <class Body> void for_each_output(const PoolPlanes& out, Body&& body) {
 }
 
 // A box of input positions: first + i * step below end, per axis.
-struct Box {
+struct PoolBox {
   Extents first{}, end{}, step{1, 1, 1};
   int64_t count() const {
     int64_t out = 1;
@@ -106,14 +106,14 @@ struct Box {
     return out;
   }
 };
-template <class Body> void for_each_position(const Box& box, const Extents& in, Body&& body) {
+template <class Body> void for_each_position(const PoolBox& box, const Extents& in, Body&& body) {
   for (int64_t d = box.first[0]; d < box.end[0]; d += box.step[0])
     for (int64_t h = box.first[1]; h < box.end[1]; h += box.step[1])
       for (int64_t w = box.first[2]; w < box.end[2]; w += box.step[2]) body((d * in[1] + h) * in[2] + w);
 }
 // floor(o in / out) up to ceil((o + 1) in / out).
-Box adaptive_box(const Extents& in, const Extents& out, const Extents& at) {
-  Box box;
+PoolBox adaptive_box(const Extents& in, const Extents& out, const Extents& at) {
+  PoolBox box;
   for (size_t a = 0; a < 3; ++a) {
     box.first[a] = at[a] * in[a] / out[a];
     box.end[a] = ((at[a] + 1) * in[a] + out[a] - 1) / out[a];
@@ -123,7 +123,7 @@ Box adaptive_box(const Extents& in, const Extents& out, const Extents& at) {
 
 // The box of the input from which an element of the output comes: (extents of the input, of the output, position in the
 // output).
-using BoxOf = std::function<Box(const Extents& in, const Extents& out, const Extents& at)>;
+using BoxOf = std::function<PoolBox(const Extents& in, const Extents& out, const Extents& at)>;
 
 // The largest element of each box and its index in the plane; NaN wins.
 Value max_over(const Call<Tensor>& call, const Shape& sizes, size_t axes, bool has_indices, const BoxOf& box_of) {
@@ -155,7 +155,7 @@ Value max_pool(const Call<Tensor>& call, size_t axes, bool has_indices) {
   const PoolWindow window = read_window(call, axes, true);
   return max_over(call, constant_shape(first.sizes), axes, has_indices,
                   [&](const Extents& in, const Extents&, const Extents& at) {
-                    Box box;
+                    PoolBox box;
                     box.step = window.dilation;
                     for (size_t a = 0; a < 3; ++a) {
                       box.first[a] = at[a] * window.stride[a] - window.padding[a];
@@ -171,7 +171,7 @@ template <size_t axes, bool has_indices> Value eval_max_pool(const Call<Tensor>&
 }
 
 // The sum of each box in double, in C order, divided by what divisor(box, position) says; 0 for a box without elements.
-using Divisor = std::function<int64_t(const Box& box, const Extents& at)>;
+using Divisor = std::function<int64_t(const PoolBox& box, const Extents& at)>;
 Value average_over(const Call<Tensor>& call, size_t axes, const BoxOf& box_of, const Divisor& divisor) {
   const Tensor& x = call.tensor(0);
   const Shape sizes = constant_shape(result_meta(call).sizes);
@@ -181,7 +181,7 @@ Value average_over(const Call<Tensor>& call, size_t axes, const BoxOf& box_of, c
     const Tensor from = x.to(DTypeOf<C>::value).contiguous(), to = Tensor::empty(sizes, DTypeOf<C>::value);
     for_each_output(out, [&](int64_t plane, int64_t index, const Extents& at) {
       const C* image = from.data<C>() + plane * in.size();
-      const Box box = box_of(in.extents, out.extents, at);
+      const PoolBox box = box_of(in.extents, out.extents, at);
       if (box.count() == 0) return;
       C sum = 0;
       for_each_position(box, in.extents, [&](int64_t i) { sum = add_wrapping(sum, image[i]); });
@@ -200,7 +200,7 @@ Value avg_pool(const Call<Tensor>& call, size_t axes) {
   const PoolPlanes in = planes_of(call.tensor(0).sizes(), axes);
   // The window with its padding, as far as the padded image goes.
   const auto padded = [&](const Extents& at) {
-    Box box;
+    PoolBox box;
     for (size_t a = 0; a < 3; ++a) {
       box.first[a] = at[a] * window.stride[a] - window.padding[a];
       box.end[a] = std::min(box.first[a] + window.kernel[a], in.extents[a] + window.padding[a]);
@@ -210,14 +210,14 @@ Value avg_pool(const Call<Tensor>& call, size_t axes) {
   return average_over(
       call, axes,
       [&](const Extents& extents, const Extents&, const Extents& at) {
-        Box box = padded(at);
+        PoolBox box = padded(at);
         for (size_t a = 0; a < 3; ++a) {
           box.first[a] = std::max<int64_t>(box.first[a], 0);
           box.end[a] = std::min(box.end[a], extents[a]);
         }
         return box;
       },
-      [&](const Box& box, const Extents& at) {
+      [&](const PoolBox& box, const Extents& at) {
         if (divisor_override != 0) return divisor_override;
         return count_include_pad ? padded(at).count() : box.count();
       });
@@ -246,7 +246,7 @@ template <size_t axes, bool has_indices> MetaValue infer_adaptive(const Call<Ten
   return infer_output_size(call, axes, has_indices);
 }
 template <size_t axes> Value eval_adaptive_avg(const Call<Tensor>& call) {
-  return average_over(call, axes, adaptive_box, [](const Box& box, const Extents&) { return box.count(); });
+  return average_over(call, axes, adaptive_box, [](const PoolBox& box, const Extents&) { return box.count(); });
 }
 template <size_t axes> Value eval_adaptive_max(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
