@@ -358,6 +358,9 @@ const std::vector<OpDef>& all_ops() {
     add_linear_ops(all);
     add_attention_ops(all);
     add_norm_ops(all);
+    add_onnx_attention_ops(all);
+    add_onnx_recurrent_ops(all);
+    add_torchvision_ops(all);
     add_pool_ops(all);
     add_activation_ops(all);
     add_pointwise_ops(all);

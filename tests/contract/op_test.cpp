@@ -104,8 +104,10 @@ TEST(OpContract, EveryOperatorComputesWhatPyTorchComputes) {
   }
 }
 
-// PyTorch does not have the operators of ONNX; tests/golden/onnx has their cases.
-bool is_of_onnx(const OpDef& op) { return op.target.starts_with("torch.ops.onnx."); }
+// PyTorch alone does not have the operators of ONNX and torchvision; tests/golden/onnx has their cases.
+bool is_of_onnx(const OpDef& op) {
+  return op.target.starts_with("torch.ops.onnx.") || op.target.starts_with("torch.ops.torchvision.");
+}
 
 // Operators that run programs have theirs there too: tests/golden/onnx/control.npz.
 bool runs_programs(const OpDef& op) { return op.family == Family::kControlFlow; }

@@ -33,8 +33,9 @@ def run(model, inputs):
     return session.run(None, {value.name: x for value, x in zip(session.get_inputs(), inputs)})
 
 
-def add(name, model, inputs):
-    outputs = run(model, inputs)
+def add(name, model, inputs, results=None):
+    """A case; of what ONNX Runtime does not have, others give the results."""
+    outputs = results or run(model, inputs)
     cases[f"{name}/model"] = np.frombuffer(model, "uint8")
     for i, x in enumerate(inputs):
         cases[f"{name}/input_{i}"] = x
@@ -47,8 +48,23 @@ class Const:
         self.value = np.asarray(value)
 
 
-def op(name, op_type, *inputs, outputs=1, opset=17, domain="", open_batch=False, typed_data=False, **attributes):
-    """One node; a Const is an initializer, None is left out, any other array an input."""
+def op(
+    name,
+    op_type,
+    *inputs,
+    outputs=1,
+    opset=17,
+    open_batch=False,
+    open_axes=(),
+    typed_data=False,
+    domain="",
+    more=None,
+    results=None,
+    **attributes,
+):
+    """One node; a Const is an initializer, None is left out, any other array an input, whose `open_axes` have names."""
+    open_axes = [0] if open_batch else open_axes
+    results_of = [f"y{i}" for i in range(outputs)] if isinstance(outputs, int) else outputs
     names, given, initializers = [], [], []
     for i, x in enumerate(inputs):
         if x is None:
@@ -63,23 +79,31 @@ def op(name, op_type, *inputs, outputs=1, opset=17, domain="", open_batch=False,
             names.append(f"x{i}")
             given.append((f"x{i}", x))
     node = helper.make_node(
-        op_type, names, [f"y{i}" for i in range(outputs)], name="/layer/it/" + op_type, domain=domain, **attributes
+        op_type,
+        names,
+        results_of,
+        name="/layer/it/" + op_type,
+        domain=domain,
+        **attributes,
+        **(more or {}),
     )
     infos = [
         helper.make_tensor_value_info(
-            n, helper.np_dtype_to_tensor_dtype(x.dtype), ["batch", *x.shape[1:]] if open_batch and x.ndim else x.shape
+            n,
+            helper.np_dtype_to_tensor_dtype(x.dtype),
+            [f"size{i}" if i in open_axes else size for i, size in enumerate(x.shape)],
         )
         for n, x in given
     ]
     graph = helper.make_graph(
-        [node], "case", infos, [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)], initializers
+        [node], "case", infos, [onnx.ValueInfoProto(name=y) for y in results_of if y], initializers
     )
     # Of a domain of its own the operator's opset, beside a plain one of ONNX.
     opsets = [helper.make_opsetid("", 17 if domain else opset)] + (
         [helper.make_opsetid(domain, opset)] if domain else []
     )
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8 if opset < 21 else 10)
-    add(name, model.SerializeToString(), [x for _, x in given])
+    add(name, model.SerializeToString(), [x for _, x in given], results)
 
 
 def save(name):

@@ -168,6 +168,7 @@ void attention(Node* last) {
 }  // namespace
 
 void fuse_onnx_patterns(Program& program) {
+  fuse_integer_products(program);
   for (Node* node : program.graph->nodes()) {
     if (is_aten(node, "matmul.default")) attention(node);
     if (!is_aten(node, "mul.Tensor")) continue;

@@ -265,12 +265,15 @@ struct OnnxOperator {
 };
 void import_plain(OnnxCall& call);
 // The tables, one for each file read_*.cpp.
+std::span<const OnnxOperator> onnx_attention_operators();
 std::span<const OnnxOperator> onnx_control_operators();
 std::span<const OnnxOperator> onnx_element_operators();
 std::span<const OnnxOperator> onnx_image_operators();
 std::span<const OnnxOperator> onnx_layer_operators();
+std::span<const OnnxOperator> onnx_microsoft_operators();
 std::span<const OnnxOperator> onnx_ml_operators();
 std::span<const OnnxOperator> onnx_quantized_operators();
+std::span<const OnnxOperator> onnx_recurrent_operators();
 std::span<const OnnxOperator> onnx_reduction_operators();
 std::span<const OnnxOperator> onnx_resize_operators();
 std::span<const OnnxOperator> onnx_signal_operators();
@@ -296,5 +299,6 @@ void register_deferred_onnx();
 
 // Puts together what exporters spell out: SiLU, GELU, attention.
 void fuse_onnx_patterns(Program& program);
+void fuse_integer_products(Program& program);
 
 }  // namespace qdq

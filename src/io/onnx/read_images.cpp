@@ -439,11 +439,54 @@ void col2im(OnnxCall& call) {
   call.set(call.call("reshape.default", {out, OnnxCall::list(shape)}));
 }
 
+// Regions [K, 4] and the images that they lie in, as [K, 5].
+void roi_align(OnnxCall& call) {
+  const DType dtype = call.meta(1).dtype;
+  Node* images = call.call("unsqueeze.default", {call.call("to.dtype", {call.tensor(2), dtype}), 1});
+  Node* regions = call.call("cat.default", {Argument(Argument::List{images, call.tensor(1)}), 1});
+  // Before there was a choice, positions were those of corners.
+  const std::string place =
+      call.text("coordinate_transformation_mode", call.opset() < 16 ? "output_half_pixel" : "half_pixel");
+  const std::string mode = call.text("mode", "avg");
+  if ((place != "half_pixel" && place != "output_half_pixel") || (mode != "avg" && mode != "max"))
+    call.refuse("has the mode ", mode, " with ", place);
+  call.set(call.call_as_it_is(
+      mode == "max" ? "torch.ops.onnx.roi_align_max.default" : "torch.ops.torchvision.roi_align.default",
+      {call.tensor(0), regions, call.real("spatial_scale", 1), call.integer("output_height", 1),
+       call.integer("output_width", 1), call.integer("sampling_ratio", 0), place == "half_pixel"}));
+}
+
+void max_roi_pool(OnnxCall& call) {
+  const std::vector<int64_t> sizes = call.integers("pooled_shape", {});
+  if (sizes.size() != 2) call.refuse("has a pooled_shape of ", sizes.size(), " axes");
+  Node* both = call.call_as_it_is("torch.ops.torchvision.roi_pool.default",
+                                  {call.tensor(0), call.tensor(1), call.real("spatial_scale", 1), sizes[0], sizes[1]});
+  call.set(item(call, both, 0));
+}
+
+void deform_conv(OnnxCall& call) {
+  Node* weight = call.tensor(1);
+  OnnxWindow window = window_of(call, call.tensor(0), spatial_sizes(call, weight));
+  if (window.axes() != 2) call.refuse("convolves over ", window.axes(), " axes, wanted 2");
+  Node* input = padded_where_uneven(call, call.tensor(0), window, 0);
+  const std::vector<int64_t> padding = window.padding();
+  const SymInt outputs = size_of_axis(call, weight, 0);
+  Node* bias = call.has(3) ? call.tensor(3)
+                           : call.call("full.default", {call.list(std::vector<SymInt>{outputs}), 0.0}, "dtype",
+                                       call.meta(0).dtype);
+  call.set(call.call_as_it_is(
+      "torch.ops.torchvision.deform_conv2d.default",
+      {input, weight, call.tensor(2), call.has(4) ? call.tensor(4) : call.tensor(2), bias, window.strides[0],
+       window.strides[1], padding[0], padding[1], window.dilations[0], window.dilations[1], call.integer("group", 1),
+       call.integer("offset_group", 1), call.has(4)}));
+}
+
 constexpr OnnxOperator kImageOperators[] = {
     {"AffineGrid", affine_grid, nullptr},
     {"AveragePool", average_pool_of, nullptr},
     {"CenterCropPad", center_crop_pad, nullptr},
     {"Col2Im", col2im, nullptr},
+    {"DeformConv", deform_conv, nullptr},
     {"DepthToSpace", depth_to_space, nullptr},
     {"GlobalAveragePool", global_average_pool, nullptr},
     {"GlobalLpPool", global_lp_pool, nullptr},
@@ -451,7 +494,9 @@ constexpr OnnxOperator kImageOperators[] = {
     {"GridSample", grid_sample, nullptr},
     {"LpPool", lp_pool, nullptr},
     {"MaxPool", max_pool, nullptr},
+    {"MaxRoiPool", max_roi_pool, nullptr},
     {"MaxUnpool", max_unpool, nullptr},
+    {"RoiAlign", roi_align, nullptr},
     {"SpaceToDepth", space_to_depth, nullptr},
     {"com.microsoft.NhwcMaxPool", nhwc_max_pool, nullptr},
 };

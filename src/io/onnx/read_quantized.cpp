@@ -320,9 +320,10 @@ void qlinear_reduce_mean(OnnxCall& call) {
                  call.call("mean.dim", {float_input(call), OnnxCall::list(axes), call.integer("keepdims", 1) != 0}));
 }
 
-// Integers less their zero points, which may be one for each row (of an axis), as int32.
+// Integers less their zero points, which may be one for each row (of an axis), as int32. A weight stays as small as it
+// is, and as fuse_integer_products looks for it.
 Node* shifted(OnnxCall& call, size_t i, size_t zero_point, int64_t axis) {
-  Node* out = cast(call, call.tensor(i), DType::kS32);
+  Node* out = call.call_as_it_is(std::string(op::kToDtype), {call.tensor(i), DType::kS32});
   if (!call.has(zero_point)) return out;
   Node* zero = cast(call, call.tensor(zero_point), DType::kS32);
   if (call.meta_of(zero).sizes.size() == 1 && !(call.meta_of(zero).sizes[0] == SymInt(1))) {
@@ -332,7 +333,7 @@ Node* shifted(OnnxCall& call, size_t i, size_t zero_point, int64_t axis) {
   } else if (call.meta_of(zero).sizes.size() == 1) {
     zero = call.call("reshape.default", {Argument(zero), Argument(Argument::List{})});
   }
-  return call.call("sub.Tensor", {out, zero});
+  return call.call_as_it_is(std::string(op::kSub), {out, zero});
 }
 
 void matmul_integer(OnnxCall& call) {

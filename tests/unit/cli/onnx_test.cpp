@@ -196,6 +196,18 @@ TEST(OnnxGolden, OperatorsOfElementsByOpset) {
   }
 }
 
+TEST(OnnxGolden, Layers) {
+  const std::map<std::string, Case> all = cases("layers.npz");
+  EXPECT_GT(all.size(), 250u);
+  for (const auto& [name, c] : all) {
+    SCOPED_TRACE(name);
+    EXPECT_NO_THROW({
+      const Program program = load_onnx(c.model);
+      expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, 1e-5);
+    });
+  }
+}
+
 TEST(OnnxGolden, Networks) {
   for (const auto& [name, c] : cases("networks.npz")) {
     SCOPED_TRACE(name);

@@ -1,0 +1,260 @@
+// Operators of torchvision, which detectors use: regions of images in a fixed number of bins, and convolutions whose
+// taps move. And ONNX's form of the first that takes the largest sample.
+#include "op/elements.h"
+#include "op/families.h"
+
+namespace qdq {
+namespace {
+
+// (input [N, C, H, W], rois [K, 5]: image, x1, y1, x2, y2; scale, rows, columns, ...) -> [K, C, rows, columns]
+SymShape region_sizes(const Call<TensorMeta>& call) {
+  const SymShape &x = call.tensor(0).sizes, &rois = call.tensor(1).sizes;
+  QDQ_CHECK(x.size() == 4 && rois.size() == 2 && may_be_equal(rois[1], SymInt(5)), kInvalidArgument, call.op().target,
+            " wants an image [N, C, H, W] and regions [K, 5], found ", to_string(x), " and ", to_string(rois));
+  for (const size_t i : {size_t{3}, size_t{4}})
+    QDQ_CHECK(call.integer(i) >= 1 && call.integer(i) <= (1 << 16), kInvalidArgument, call.op().target, " wants ",
+              call.integer(i), " bins");
+  return {rois[0], x[1], SymInt(call.integer(3)), SymInt(call.integer(4))};
+}
+
+struct Image {
+  const double* plane;
+  int64_t H, W;
+};
+
+// The four elements around a position, each times its weight; nothing lies further than one outside.
+struct Corners {
+  double weighted[4] = {0, 0, 0, 0};
+  double sum() const { return weighted[0] + weighted[1] + weighted[2] + weighted[3]; }
+  double largest() const { return std::max({weighted[0], weighted[1], weighted[2], weighted[3]}); }
+};
+Corners corners_at(const Image& image, double y, double x) {
+  Corners out;
+  if (!(y >= -1 && y <= static_cast<double>(image.H) && x >= -1 && x <= static_cast<double>(image.W))) return out;
+  y = std::max(y, 0.0);
+  x = std::max(x, 0.0);
+  int64_t top = static_cast<int64_t>(y), left = static_cast<int64_t>(x);
+  if (top >= image.H - 1) y = static_cast<double>(top = image.H - 1);
+  if (left >= image.W - 1) x = static_cast<double>(left = image.W - 1);
+  const int64_t bottom = std::min(top + 1, image.H - 1), right = std::min(left + 1, image.W - 1);
+  const double down = y - static_cast<double>(top), across = x - static_cast<double>(left);
+  out.weighted[0] = (1 - down) * (1 - across) * image.plane[top * image.W + left];
+  out.weighted[1] = (1 - down) * across * image.plane[top * image.W + right];
+  out.weighted[2] = down * (1 - across) * image.plane[bottom * image.W + left];
+  out.weighted[3] = down * across * image.plane[bottom * image.W + right];
+  return out;
+}
+
+// The number of the image that a region lies in.
+int64_t image_of(const OpDef& op, double number, int64_t images) {
+  QDQ_CHECK(number >= 0 && number < static_cast<double>(images), kInvalidArgument, op.target, " got a region of image ",
+            number, ", there are ", images);
+  return static_cast<int64_t>(number);
+}
+
+MetaValue infer_roi_align(const Call<TensorMeta>& call) {
+  return tensor_meta(call.tensor(0).dtype, region_sizes(call));
+}
+template <bool takes_largest> Value eval_roi_align(const Call<Tensor>& call) {
+  const Tensor out = Tensor::empty(constant_shape(result_meta(call).sizes), DType::kF64);
+  check_float(call.tensor(0).dtype(), call.op().target);
+  const Tensor x = call.tensor(0).to(DType::kF64).contiguous(), rois = call.tensor(1).to(DType::kF32).contiguous();
+  // Where regions and their bins begin is computed in f32, as torchvision and ONNX Runtime do: it is rounded to samples.
+  const auto scale = static_cast<float>(call.number(2));
+  const int64_t C = x.size(1), H = x.size(2), W = x.size(3), rows = out.size(2), columns = out.size(3),
+                ratio = call.integer(5);
+  const bool aligned = call.boolean(6);
+  const float offset = aligned ? 0.5f : 0;
+  for (int64_t k = 0; k < rois.size(0); ++k) {
+    const float* roi = rois.data<float>() + 5 * k;
+    const int64_t n = image_of(call.op(), static_cast<double>(roi[0]), x.size(0));
+    const float left = roi[1] * scale - offset, top = roi[2] * scale - offset;
+    float width = roi[3] * scale - offset - left, height = roi[4] * scale - offset - top;
+    if (!aligned) {
+      width = std::max(width, 1.0f);
+      height = std::max(height, 1.0f);
+    }
+    const float bin_height = height / static_cast<float>(rows), bin_width = width / static_cast<float>(columns);
+    const auto samples = [&](float bin) {
+      constexpr float kMost = 1 << 12;
+      QDQ_CHECK(ratio <= 0 ? std::fabs(bin) <= kMost : ratio <= static_cast<int64_t>(kMost), kInvalidArgument,
+                call.op().target, " takes too many samples of a bin");
+      return ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(bin));
+    };
+    const int64_t down = samples(bin_height), across = samples(bin_width);
+    for (int64_t c = 0; c < C; ++c) {
+      const Image image{x.data<double>() + (n * C + c) * H * W, H, W};
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t column = 0; column < columns; ++column) {
+          double sum = 0, largest = 0;
+          for (int64_t i = 0; i < down; ++i)
+            for (int64_t j = 0; j < across; ++j) {
+              const float y = top + static_cast<float>(row) * bin_height +
+                              (static_cast<float>(i) + 0.5f) * bin_height / static_cast<float>(down);
+              const float at = left + static_cast<float>(column) * bin_width +
+                               (static_cast<float>(j) + 0.5f) * bin_width / static_cast<float>(across);
+              const Corners corners = corners_at(image, static_cast<double>(y), static_cast<double>(at));
+              sum += corners.sum();
+              largest = i + j == 0 ? corners.largest() : std::max(largest, corners.largest());
+            }
+          out.data<double>()[((k * C + c) * rows + row) * columns + column] =
+              takes_largest ? largest : sum / static_cast<double>(std::max<int64_t>(down * across, 1));
+        }
+    }
+  }
+  return out.to(call.tensor(0).dtype());
+}
+
+MetaValue infer_roi_pool(const Call<TensorMeta>& call) {
+  const SymShape sizes = region_sizes(call);
+  return MetaValue::List{tensor_meta(call.tensor(0).dtype, sizes), tensor_meta(DType::kS32, sizes)};
+}
+Value eval_roi_pool(const Call<Tensor>& call) {
+  const MetaValue meta = infer_call(call);
+  const Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes);
+  check_float(call.tensor(0).dtype(), call.op().target);
+  const Tensor x = call.tensor(0).to(DType::kF64).contiguous(), rois = call.tensor(1).to(DType::kF32).contiguous(),
+               out = Tensor::empty(sizes, DType::kF64), places = Tensor::empty(sizes, DType::kS32);
+  const auto scale = static_cast<float>(call.number(2));
+  const int64_t C = x.size(1), H = x.size(2), W = x.size(3), rows = sizes[2], columns = sizes[3];
+  const auto edge = [&](float value) {
+    constexpr float kMost = 1 << 28;
+    return static_cast<int64_t>(std::round(std::clamp(value == value ? value * scale : 0, -kMost, kMost)));
+  };
+  for (int64_t k = 0; k < sizes[0]; ++k) {
+    const float* roi = rois.data<float>() + 5 * k;
+    const int64_t n = image_of(call.op(), static_cast<double>(roi[0]), x.size(0)), left = edge(roi[1]),
+                  top = edge(roi[2]);
+    const float height = static_cast<float>(std::max<int64_t>(edge(roi[4]) - top + 1, 1)) / static_cast<float>(rows),
+                width = static_cast<float>(std::max<int64_t>(edge(roi[3]) - left + 1, 1)) / static_cast<float>(columns);
+    // The part of a bin that lies in the image.
+    const auto part = [](int64_t bin, float size, int64_t first, int64_t extent) {
+      const auto low = static_cast<int64_t>(std::floor(static_cast<float>(bin) * size)) + first;
+      const auto high = static_cast<int64_t>(std::ceil(static_cast<float>(bin + 1) * size)) + first;
+      return std::pair{std::clamp<int64_t>(low, 0, extent), std::clamp<int64_t>(high, 0, extent)};
+    };
+    for (int64_t c = 0; c < C; ++c) {
+      const double* plane = x.data<double>() + (n * C + c) * H * W;
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t column = 0; column < columns; ++column) {
+          const auto [y0, y1] = part(row, height, top, H);
+          const auto [x0, x1] = part(column, width, left, W);
+          int64_t best = -1;
+          for (int64_t y = y0; y < y1; ++y)
+            for (int64_t i = x0; i < x1; ++i)
+              if (best < 0 || plane[y * W + i] > plane[best]) best = y * W + i;
+          const int64_t to = ((k * C + c) * rows + row) * columns + column;
+          out.data<double>()[to] = best < 0 ? 0 : plane[best];
+          places.data<int32_t>()[to] = static_cast<int32_t>(best);
+        }
+    }
+  }
+  return Value::List{out.to(call.tensor(0).dtype()), places};
+}
+
+// (input, weight [O, C / G, kH, kW], offset [N, D 2 kH kW, oH, oW], mask [N, D kH kW, oH, oW], bias [O], stride,
+// padding and dilation of both axes, groups, D, use_mask).
+MetaValue infer_deform_conv(const Call<TensorMeta>& call) {
+  const SymShape &x = call.tensor(0).sizes, &weight = call.tensor(1).sizes, &offset = call.tensor(2).sizes;
+  QDQ_CHECK(x.size() == 4 && weight.size() == 4 && offset.size() == 4, kInvalidArgument, call.op().target,
+            " wants four dimensions, found ", to_string(x), ", ", to_string(weight), " and ", to_string(offset));
+  const int64_t groups = call.integer(11), parts = call.integer(12);
+  QDQ_CHECK(groups >= 1 && parts >= 1, kInvalidArgument, call.op().target, " got ", groups, " groups and ", parts,
+            " groups of offsets");
+  SymShape sizes{x[0], weight[0]};
+  for (size_t a = 0; a < 2; ++a) {
+    const int64_t stride = call.integer(5 + a), padding = call.integer(7 + a), dilation = call.integer(9 + a);
+    QDQ_CHECK(stride >= 1 && padding >= 0 && dilation >= 1 && std::max({stride, padding, dilation}) < (1 << 30),
+              kInvalidArgument, call.op().target, " got stride ", stride, ", padding ", padding, ", dilation ",
+              dilation);
+    const SymInt reach = (weight[a + 2] - SymInt(1)) * SymInt(dilation) + SymInt(1);
+    sizes.push_back((x[a + 2] + SymInt(2 * padding) - reach).floor_div(SymInt(stride)) + SymInt(1));
+  }
+  const auto check = [&](const SymShape& found, const SymShape& wanted, const char* name) {
+    bool fits = found.size() == wanted.size();
+    for (size_t a = 0; fits && a < wanted.size(); ++a) fits = may_be_equal(found[a], wanted[a]);
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants its ", name, " of shape ", to_string(wanted),
+              ", found ", to_string(found));
+  };
+  const SymInt taps = weight[2] * weight[3] * SymInt(parts);
+  check(weight, {weight[0], x[1].floor_div(SymInt(groups)), weight[2], weight[3]}, "weight");
+  check(offset, {x[0], taps * SymInt(2), sizes[2], sizes[3]}, "offset");
+  if (call.boolean(13)) check(call.tensor(3).sizes, {x[0], taps, sizes[2], sizes[3]}, "mask");
+  check(call.tensor(4).sizes, {weight[0]}, "bias");
+  for (const auto& [count, of] :
+       {std::pair{weight[0].constant(), groups}, std::pair{x[1].constant(), groups}, std::pair{x[1].constant(), parts}})
+    QDQ_CHECK(!count || *count % of == 0, kInvalidArgument, call.op().target, " cannot divide ", count.value_or(0),
+              " channels into ", of, " groups");
+  return tensor_meta(call.tensor(0).dtype, sizes);
+}
+
+// An element between others, 0 where there is none.
+double between(const double* plane, int64_t H, int64_t W, double y, double x) {
+  if (!(y > -1 && y < static_cast<double>(H) && x > -1 && x < static_cast<double>(W))) return 0;
+  const double top = std::floor(y), left = std::floor(x);
+  double sum = 0;
+  for (const int64_t i : {int64_t{0}, int64_t{1}})
+    for (const int64_t j : {int64_t{0}, int64_t{1}}) {
+      const int64_t row = static_cast<int64_t>(top) + i, column = static_cast<int64_t>(left) + j;
+      if (row < 0 || row >= H || column < 0 || column >= W) continue;
+      sum += (i ? y - top : 1 - (y - top)) * (j ? x - left : 1 - (x - left)) * plane[row * W + column];
+    }
+  return sum;
+}
+
+Value eval_deform_conv(const Call<Tensor>& call) {
+  const Tensor out = Tensor::empty(constant_shape(result_meta(call).sizes), DType::kF64);
+  check_float(call.tensor(0).dtype(), call.op().target);
+  const auto wide = [&](size_t i) { return call.tensor(i).to(DType::kF64).contiguous(); };
+  const bool masks = call.boolean(13);
+  const Tensor x = wide(0), weight = wide(1), offset = wide(2), mask = masks ? wide(3) : Tensor(), bias = wide(4);
+  const int64_t C = x.size(1), H = x.size(2), W = x.size(3), O = out.size(1), oH = out.size(2), oW = out.size(3),
+                kH = weight.size(2), kW = weight.size(3), groups = call.integer(11), parts = call.integer(12),
+                inputs = weight.size(1), taps = kH * kW, places = oH * oW;
+  std::vector<double> samples(static_cast<size_t>(C * taps));  // at one place of the output
+  for (int64_t n = 0; n < x.size(0); ++n)
+    for (int64_t place = 0; place < places; ++place) {
+      const int64_t row = place / oW, column = place % oW;
+      for (int64_t c = 0; c < C; ++c) {
+        const int64_t part = c / (C / parts);
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const double* moved =
+              offset.data<double>() + (n * parts + part) * 2 * taps * places + 2 * tap * places + place;
+          const double y = static_cast<double>(row * call.integer(5) - call.integer(7) + tap / kW * call.integer(9)),
+                       at = static_cast<double>(column * call.integer(6) - call.integer(8) +
+                                                tap % kW * call.integer(10));
+          double value = between(x.data<double>() + (n * C + c) * H * W, H, W, y + moved[0], at + moved[places]);
+          if (masks) value *= mask.data<double>()[((n * parts + part) * taps + tap) * places + place];
+          samples[static_cast<size_t>(c * taps + tap)] = value;
+        }
+      }
+      for (int64_t o = 0; o < O; ++o) {
+        const double *filter = weight.data<double>() + o * inputs * taps,
+                     *from = samples.data() + o / (O / groups) * inputs * taps;
+        double sum = 0;
+        for (int64_t i = 0; i < inputs * taps; ++i) sum += filter[i] * from[i];
+        out.data<double>()[(n * O + o) * places + place] = sum + bias.data<double>()[o];
+      }
+    }
+  return out.to(call.tensor(0).dtype());
+}
+
+}  // namespace
+
+void add_torchvision_ops(std::vector<OpDef>& ops) {
+  const Roles roles{.activation = 0};
+  const std::string region =
+      "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width";
+  const std::string samples = ", int sampling_ratio, bool aligned) -> Tensor";
+  ops.push_back(define("torchvision::roi_align" + region + samples, infer_roi_align, eval_roi_align<false>, roles));
+  ops.push_back(define("onnx::roi_align_max" + region + samples, infer_roi_align, eval_roi_align<true>, roles));
+  ops.push_back(
+      define("torchvision::roi_pool" + region + ") -> (Tensor, Tensor)", infer_roi_pool, eval_roi_pool, roles));
+  ops.push_back(define(
+      "torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt "
+      "stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, "
+      "SymInt offset_groups, bool use_mask) -> Tensor",
+      infer_deform_conv, eval_deform_conv, {.activation = 0, .weight = 1, .bias = 4}));
+}
+
+}  // namespace qdq
