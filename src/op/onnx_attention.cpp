@@ -85,6 +85,8 @@ Value eval_cached_attention(const Call<Tensor>& call) {
   const int64_t window = call.integer(12);
   std::vector<double> scores(static_cast<size_t>(s.T));
   for (int64_t b = 0; b < s.B; ++b) {
+    QDQ_CHECK(lengths.data<int64_t>()[b] >= 0 && lengths.data<int64_t>()[b] < s.T, kInvalidArgument, call.op().target,
+              " got the length ", lengths.data<int64_t>()[b], " less one, for a cache of ", s.T);
     const int64_t length = lengths.data<int64_t>()[b] + 1;
     // The first run of a prompt may be longer than some of its samples.
     const int64_t past = s.S == s.T ? 0 : length - s.S;

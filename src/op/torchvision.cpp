@@ -11,6 +11,9 @@ SymShape region_sizes(const Call<TensorMeta>& call) {
   const SymShape &x = call.tensor(0).sizes, &rois = call.tensor(1).sizes;
   QDQ_CHECK(x.size() == 4 && rois.size() == 2 && may_be_equal(rois[1], SymInt(5)), kInvalidArgument, call.op().target,
             " wants an image [N, C, H, W] and regions [K, 5], found ", to_string(x), " and ", to_string(rois));
+  for (const size_t a : {size_t{2}, size_t{3}})
+    QDQ_CHECK(!(x[a] == SymInt(0)), kInvalidArgument, call.op().target, " wants an image with elements, found ",
+              to_string(x));
   for (const size_t i : {size_t{3}, size_t{4}})
     QDQ_CHECK(call.integer(i) >= 1 && call.integer(i) <= (1 << 16), kInvalidArgument, call.op().target, " wants ",
               call.integer(i), " bins");

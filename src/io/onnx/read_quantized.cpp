@@ -179,11 +179,12 @@ OnnxQParams given_qparams(OnnxCall& call) {
 
 void quantize_linear(OnnxCall& call) {
   if (call.integer("block_size", 0) < 0) call.refuse("has blocks of ", call.integer("block_size", 0));
-  OnnxQParams q = given_qparams(call);
-  if (call.has(2)) return call.set(quantized(call, call.tensor(0), q));
+  const OnnxQParams q = given_qparams(call);
   // TensorProto's numbers of uint4 and int4, which stand in bytes here.
   constexpr int64_t kU4 = 21, kS4 = 22;
-  const int64_t wanted = call.integer("output_dtype", 0);
+  int64_t wanted = call.integer("output_dtype", 0);
+  if (call.has(2) && call.has_four_bits(2)) wanted = call.meta(2).dtype == DType::kU8 ? kU4 : kS4;
+  else if (call.has(2)) return call.set(quantized(call, call.tensor(0), q));
   if (wanted == kU4) return call.set(quantized(call, call.tensor(0), q, DType::kU8, 0, 15));
   if (wanted == kS4) return call.set(quantized(call, call.tensor(0), q, DType::kS8, -8, 7));
   const auto dtype = wanted == 0 ? DType::kU8 : format::onnx_dtype(wanted);

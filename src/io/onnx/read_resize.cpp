@@ -20,7 +20,8 @@ struct Resizing {
 struct ResizedAxis {
   size_t axis = 0;
   SymInt in, out;
-  std::optional<double> scale;  // as the node tells it; else out / in
+  std::optional<double> scale;   // as the node tells it; else out / in
+  Node* computed_scale = nullptr;  // the same, where only a run tells
   float begin = 0, end = 1;     // of the part that tf_crop_and_resize takes
 };
 
@@ -62,6 +63,21 @@ SymInt scaled(OnnxCall& call, const SymInt& size, double scale) {
   call.refuse("scales an axis of open size by ", scale);
 }
 
+Node* number_of(OnnxCall& call, const SymInt& size, DType dtype) {
+  return call.call("scalar_tensor.default", {call.import().size_argument(size)}, "dtype", dtype);
+}
+
+// The same of a scale that is computed.
+SymInt scaled_in_run(OnnxCall& call, const SymInt& size, Node* scale) {
+  Node* product = call.call("mul.Tensor", {number_of(call, size, DType::kF32), scale});
+  Node* whole = call.call("to.dtype", {call.call("floor.default", {product}), DType::kS64});
+  Node* number = call.call_as_it_is("torch.ops.aten.item.default", {whole});
+  const auto* symbol = std::get_if<SymInt>(&number->meta.val.value);
+  if (symbol == nullptr) call.refuse("computes its scales from what is no number");
+  call.import().know_size(*symbol, number);
+  return *symbol;
+}
+
 // The axes that are resized; those whose size and scale stay are left out.
 std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
   Node* input = call.tensor(0);
@@ -73,17 +89,28 @@ std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
   if (axes.empty())
     for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
   for (int64_t& axis : axes) axis = call.axis(axis, rank);
+  const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
+  const bool wants_numbers = how.antialias || how.excludes_outside || how.place == "tf_crop_and_resize" ||
+                             policy != "stretch";
   std::vector<double> scales;
+  std::vector<Node*> computed;
   if (const auto* given = call.attribute("scales")) {
     scales.assign(given->floats.begin(), given->floats.end());
+  } else if (call.has(scales_at) && !call.is_constant(scales_at) && !wants_numbers) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      computed.push_back(call.call("select.int", {call.tensor(scales_at), 0, static_cast<int64_t>(i)}));
   } else if (call.has(scales_at) && !(call.is_constant(scales_at) && call.constant(scales_at).numel() == 0)) {
     const Tensor known = call.wanted_constant(scales_at).to(DType::kF64).contiguous();
     scales.assign(known.data<double>(), known.data<double>() + known.numel());
   }
   std::vector<SymInt> sizes;
-  if (scales.empty() && !is_old && call.has(sizes_at)) sizes = call.sizes(sizes_at);
-  if ((scales.empty() ? sizes.size() : scales.size()) != axes.size())
-    call.refuse("has ", scales.empty() ? sizes.size() : scales.size(), " sizes or scales for ", axes.size(), " axes");
+  if (scales.empty() && computed.empty() && !is_old && call.has(sizes_at)) {
+    sizes = call.sizes(sizes_at);
+    if (wants_numbers && std::any_of(sizes.begin(), sizes.end(), [](const SymInt& s) { return !s.is_constant(); }))
+      call.wanted_constant(sizes_at);
+  }
+  const size_t count = std::max({scales.size(), computed.size(), sizes.size()});
+  if (count != axes.size()) call.refuse("has ", count, " sizes or scales for ", axes.size(), " axes");
   std::vector<float> part;
   if (how.place == "tf_crop_and_resize") {
     const Tensor roi = call.wanted_constant(1).to(DType::kF32).contiguous();
@@ -91,7 +118,6 @@ std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
     if (part.size() != 2 * axes.size())
       call.refuse("has a roi of ", part.size(), " numbers for ", axes.size(), " axes");
   }
-  const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
   if (!sizes.empty() && policy != "stretch") {
     // One scale for all: the smallest or the largest.
     if (policy != "not_larger" && policy != "not_smaller") call.refuse("has the keep_aspect_ratio_policy ", policy);
@@ -114,12 +140,17 @@ std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
     axis.axis = static_cast<size_t>(axes[i]);
     axis.in = size_of_axis(call, input, axis.axis);
     if (!scales.empty()) axis.scale = scales[i];
-    axis.out = sizes.empty() ? scaled(call, axis.in, scales[i]) : sizes[i];
+    if (!computed.empty()) {
+      axis.computed_scale = computed[i];
+      axis.out = scaled_in_run(call, axis.in, computed[i]);
+    } else {
+      axis.out = sizes.empty() ? scaled(call, axis.in, scales[i]) : sizes[i];
+    }
     if (!part.empty()) {
       axis.begin = part[i];
       axis.end = part[i + axes.size()];
     }
-    const bool stays = axis.in == axis.out && (!axis.scale || *axis.scale == 1) && part.empty();
+    const bool stays = !axis.computed_scale && axis.in == axis.out && (!axis.scale || *axis.scale == 1) && part.empty();
     constexpr int64_t kMost = 1 << 24;
     for (const SymInt& size : {axis.in, axis.out})
       if (size.is_constant() && (*size.constant() < 1 || *size.constant() > kMost))
@@ -246,7 +277,9 @@ Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAx
   const size_t rank = call.rank(0);
   if (rank < 3 || rank > 5) return nullptr;
   const size_t spatial = rank - 2;
-  if (std::any_of(axes.begin(), axes.end(), [](const ResizedAxis& axis) { return axis.axis < 2; })) return nullptr;
+  if (std::any_of(axes.begin(), axes.end(),
+                  [](const ResizedAxis& axis) { return axis.axis < 2 || axis.computed_scale; }))
+    return nullptr;
   std::string target;
   bool aligned = false;
   if (how.mode == "nearest") {
@@ -294,61 +327,104 @@ Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAx
   return call.call(with_axes(target.c_str(), spatial, "vec"), args);
 }
 
-// An axis of open size whose scale is told, or whose size is: the positions are computed in the run.
-Node* resized_in_run(OnnxCall& call, Node* x, const Resizing& how, const ResizedAxis& axis) {
-  if (how.mode == "cubic" || how.antialias || how.excludes_outside || how.place == "tf_crop_and_resize" ||
-      how.place == "half_pixel_symmetric" || how.place == "pytorch_half_pixel")
-    call.refuse("resizes an axis of open size in the mode ", how.mode, " with ", how.place);
-  const auto number = [&](const SymInt& size) {
-    return call.call("scalar_tensor.default", {call.import().size_argument(size)}, "dtype", DType::kF32);
-  };
-  const auto clamped = [&](Node* place) {
-    Node* last = number(difference_of(call, axis.in, SymInt(1)));
-    return call.call("minimum.default", {call.call("clamp_min.default", {place, 0}), last});
-  };
-  Node* at = call.call("arange.default", {call.import().size_argument(axis.out)}, "dtype", DType::kF32);
-  Node* in = number(axis.in);
-  Node* step = axis.scale ? nullptr : call.call("div.Tensor", {in, number(axis.out)});
-  const auto stretched = [&](Node* place) {
-    return step ? call.call("mul.Tensor", {place, step})
-                : call.call("div.Tensor", {place, static_cast<double>(static_cast<float>(*axis.scale))});
-  };
-  Node* position = nullptr;
-  if (how.place == "align_corners") {
-    if (!axis.out.is_constant() || !(axis.out == SymInt(1))) {
-      Node* inner = call.call("div.Tensor",
-                              {number(difference_of(call, axis.in, SymInt(1))),
-                               call.call("clamp_min.default", {number(difference_of(call, axis.out, SymInt(1))), 1})});
-      position = call.call("mul.Tensor", {at, inner});
-    } else {
-      position = at;
+// An axis of open size, or whose scale only a run tells: positions and weights are computed then, as position_of and
+// weight_at compute them.
+class ResizingInRun {
+ public:
+  ResizingInRun(OnnxCall& call, const Resizing& how, const ResizedAxis& axis) : call_(call), how_(how), axis_(axis) {}
+
+  Node* resized(Node* x) {
+    if (how_.antialias || how_.excludes_outside || how_.place == "tf_crop_and_resize")
+      call_.refuse("resizes an axis of open size in the mode ", how_.mode, " with ", how_.place);
+    Node* position = positions();
+    if (how_.mode == "nearest") return chosen(x, nearest(position));
+    if (how_.mode == "linear") position = clamped(position);
+    Node* low = call_.call("floor.default", {position});
+    std::vector<int64_t> shape(call_.meta_of(x).sizes.size(), 1);
+    shape[axis_.axis] = -1;
+    Node* distance = call_.call("reshape.default", {call_.call("sub.Tensor", {position, low}), OnnxCall::list(shape)});
+    if (how_.mode == "linear") {
+      Node* first = chosen(x, low);
+      Node* difference = call_.call("sub.Tensor", {chosen(x, call_.call("add.Tensor", {low, 1.0})), first});
+      return call_.call("add.Tensor", {first, call_.call("mul.Tensor", {difference, distance})});
     }
-  } else if (how.place == "asymmetric") {
-    position = stretched(at);
-  } else {
-    position = stretched(call.call("add.Tensor", {at, 0.5}));
-    if (how.place == "half_pixel") position = call.call("sub.Tensor", {position, 0.5});
+    Node* sum = nullptr;
+    for (int64_t tap = -1; tap <= 2; ++tap) {
+      Node* from = chosen(x, call_.call("add.Tensor", {low, static_cast<double>(tap)}));
+      Node* part = call_.call("mul.Tensor", {from, cubic_weight(distance, tap)});
+      sum = sum ? call_.call("add.Tensor", {sum, part}) : part;
+    }
+    return sum;
   }
-  const auto chosen = [&](Node* place) {
-    return call.call("index_select.default",
-                     {x, static_cast<int64_t>(axis.axis), call.call("to.dtype", {clamped(place), DType::kS64})});
-  };
-  if (how.mode == "nearest") {
-    if (how.nearest == "ceil") return chosen(call.call("ceil.default", {position}));
-    if (how.nearest == "round_prefer_floor")
-      return chosen(call.call("ceil.default", {call.call("sub.Tensor", {position, 0.5})}));
-    if (how.nearest == "round_prefer_ceil") position = call.call("add.Tensor", {position, 0.5});
-    return chosen(call.call("floor.default", {position}));
+
+ private:
+  Node* number(const SymInt& size) { return number_of(call_, size, DType::kF32); }
+  Node* clamped(Node* place) {
+    Node* last = number(difference_of(call_, axis_.in, SymInt(1)));
+    return call_.call("minimum.default", {call_.call("clamp_min.default", {place, 0}), last});
   }
-  position = clamped(position);
-  Node* low = call.call("floor.default", {position});
-  std::vector<int64_t> shape(call.meta_of(x).sizes.size(), 1);
-  shape[axis.axis] = -1;
-  Node* weight = call.call("reshape.default", {call.call("sub.Tensor", {position, low}), OnnxCall::list(shape)});
-  Node* first = chosen(low);
-  Node* difference = call.call("sub.Tensor", {chosen(call.call("add.Tensor", {low, 1.0})), first});
-  return call.call("add.Tensor", {first, call.call("mul.Tensor", {difference, weight})});
-}
+  Node* chosen(Node* x, Node* place) {
+    Node* index = call_.call("to.dtype", {clamped(place), DType::kS64});
+    return call_.call("index_select.default", {x, static_cast<int64_t>(axis_.axis), index});
+  }
+  Node* divided_by_scale(Node* place) {
+    if (axis_.computed_scale) return call_.call("div.Tensor", {place, axis_.computed_scale});
+    if (axis_.scale) return call_.call("div.Tensor", {place, static_cast<double>(static_cast<float>(*axis_.scale))});
+    return call_.call("div.Tensor", {place, call_.call("div.Tensor", {number(axis_.out), number(axis_.in)})});
+  }
+
+  Node* positions() {
+    Node* at = call_.call("arange.default", {call_.import().size_argument(axis_.out)}, "dtype", DType::kF32);
+    if (how_.place == "asymmetric") return divided_by_scale(at);
+    if (how_.place == "align_corners") {
+      Node* steps = call_.call("clamp_min.default", {number(difference_of(call_, axis_.out, SymInt(1))), 1});
+      Node* last = number(difference_of(call_, axis_.in, SymInt(1)));
+      return call_.call("div.Tensor", {call_.call("mul.Tensor", {at, last}), steps});
+    }
+    Node* middle = divided_by_scale(call_.call("add.Tensor", {at, 0.5}));
+    if (how_.place == "tf_half_pixel_for_nn") return middle;
+    middle = call_.call("sub.Tensor", {middle, 0.5});
+    if (how_.place == "pytorch_half_pixel") {
+      // 0 where there is one element only.
+      Node* several = call_.call("gt.Scalar", {number(axis_.out), 1});
+      return call_.call("mul.Tensor", {middle, call_.call("to.dtype", {several, DType::kF32})});
+    }
+    if (how_.place == "half_pixel_symmetric" && (axis_.scale || axis_.computed_scale)) {
+      // The middle stays where it is, though the size was rounded.
+      Node* half = call_.call("mul.Tensor", {number(axis_.in), 0.5});
+      Node* kept = call_.call("mul.Tensor", {divided_by_scale(number(axis_.out)), 0.5});
+      return call_.call("add.Tensor", {middle, call_.call("sub.Tensor", {half, kept})});
+    }
+    return middle;
+  }
+
+  Node* nearest(Node* position) {
+    if (how_.nearest == "ceil") return call_.call("ceil.default", {position});
+    if (how_.nearest == "round_prefer_floor")
+      return call_.call("ceil.default", {call_.call("sub.Tensor", {position, 0.5})});
+    if (how_.nearest == "round_prefer_ceil") position = call_.call("add.Tensor", {position, 0.5});
+    return call_.call("floor.default", {position});
+  }
+
+  // Of the element `tap` behind the one below a position that is `distance` further.
+  Node* cubic_weight(Node* distance, int64_t tap) {
+    const double a = how_.cubic_a;
+    Node* x = call_.call("abs.default", {call_.call("sub.Tensor", {distance, static_cast<double>(tap)})});
+    const auto times_plus = [&](Node* node, double plus) {
+      return call_.call("add.Tensor", {call_.call("mul.Tensor", {node, x}), plus});
+    };
+    if (tap == 0 || tap == 1) {
+      Node* line = call_.call("sub.Tensor", {call_.call("mul.Tensor", {x, a + 2}), a + 3});
+      return times_plus(call_.call("mul.Tensor", {line, x}), 1);
+    }
+    Node* line = call_.call("sub.Tensor", {call_.call("mul.Tensor", {x, a}), 5 * a});
+    return times_plus(times_plus(line, 8 * a), -4 * a);
+  }
+
+  OnnxCall& call_;
+  const Resizing& how_;
+  const ResizedAxis& axis_;
+};
 
 void resize(OnnxCall& call) {
   const Resizing how = resizing_of(call);
@@ -362,7 +438,7 @@ void resize(OnnxCall& call) {
   for (const ResizedAxis& axis : axes) {
     const auto place = static_cast<int64_t>(axis.axis);
     if (!axis.in.is_constant() || !axis.out.is_constant()) {
-      out = resized_in_run(call, out, how, axis);
+      out = ResizingInRun(call, how, axis).resized(out);
       continue;
     }
     if (how.mode == "nearest") {
