@@ -7,8 +7,8 @@
 namespace qdq {
 namespace {
 
-// query [B, N, S, E], key and value [B, M, S, E] (all not rotated yet), pasts [B, M, P, E], the lengths of what there is
-// with the new keys, less one, [B]; the length of the caches that are given back; tables of cosines and sines.
+// query [B, N, S, E], key and value [B, M, S, E], not rotated yet; pasts [B, M, P, E]; how many keys there are with the
+// new ones, less one, [B]; the length of the caches that are given back; tables of cosines and sines.
 struct CacheShapes {
   int64_t B, N, M, S, E, P, T;
 };

@@ -62,7 +62,7 @@ template <bool takes_largest> Value eval_roi_align(const Call<Tensor>& call) {
   const Tensor out = Tensor::empty(constant_shape(result_meta(call).sizes), DType::kF64);
   check_float(call.tensor(0).dtype(), call.op().target);
   const Tensor x = call.tensor(0).to(DType::kF64).contiguous(), rois = call.tensor(1).to(DType::kF32).contiguous();
-  // Where regions and their bins begin is computed in f32, as torchvision and ONNX Runtime do: it is rounded to samples.
+  // Regions and bins are computed in f32, as torchvision and ONNX Runtime do: samples are counted by rounding them.
   const auto scale = static_cast<float>(call.number(2));
   const int64_t C = x.size(1), H = x.size(2), W = x.size(3), rows = out.size(2), columns = out.size(3),
                 ratio = call.integer(5);

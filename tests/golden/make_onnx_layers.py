@@ -2,13 +2,17 @@
 
   python3 tests/golden/make_onnx_layers.py            in a Python with PyTorch 2.6, onnx and onnxruntime
 
-Writes tests/golden/onnx/layers.npz, whose cases are those of make_onnx.py: one operator each, in several versions.
+Writes tests/golden/onnx/layers.npz, one operator each, in several versions, and dynamic.npz, a quantized network.
 """
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 import torchvision
-from onnx_case import Const, floats, op, random, save
+from onnx_case import Const, add, floats, op, random, save
+from onnxruntime.quantization import QuantType, quantize_dynamic
 
 MICROSOFT = "com.microsoft"
 
@@ -156,6 +160,11 @@ def resizing():
     op("Upsample of opset 7", "Upsample", image, scales=[1.0, 1.0, 2.0, 3.0], opset=7)
     op("Upsample of opset 9", "Upsample", image, Const(np.float32([1, 1, 2, 2])), mode="linear", opset=9)
     op("Resize of channels", "Resize", image, None, Const(np.float32([1, 2, 2, 2])), nearest_mode="floor")
+    for place in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"):
+        for mode in ("nearest", "linear", "cubic"):
+            more = {"mode": mode, "coordinate_transformation_mode": place, "opset": 19}
+            op(f"Resize {mode} {place} by computed scales", "Resize", image, None, scales.value, **more)
+            op(f"Resize {mode} {place} by computed sizes", "Resize", image, None, None, sizes.value, **more)
     whole = Const(np.float32([1, 1, 2, 2]))
     for place in ("half_pixel", "asymmetric"):
         for mode in ("nearest", "linear"):
@@ -560,6 +569,30 @@ def microsoft():
     ms("Trilu of Microsoft", "Trilu", x, Const(np.int64(1)), upper=0)
 
 
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.linear = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.linear(torch.relu(self.conv(x)).mean((2, 3)))
+
+
+def dynamic():
+    """A network that ONNX Runtime's quantize_dynamic made of PyTorch's."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 6, 6)
+    with TemporaryDirectory() as folder:
+        model, quantized = f"{folder}/model.onnx", f"{folder}/quantized.onnx"
+        names = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}}
+        torch.onnx.export(Small().eval(), (x,), model, opset_version=17, dynamo=False, **names)
+        for per_channel in (False, True):
+            quantize_dynamic(model, quantized, per_channel=per_channel, weight_type=QuantType.QUInt8)
+            add(f"per_channel {per_channel}", Path(quantized).read_bytes(), [x.numpy()])
+
+
 for make in (convolutions, normalization, resizing, quantized, recurrent, sampling, microsoft):
     make()
 save("layers")
+dynamic()
+save("dynamic")

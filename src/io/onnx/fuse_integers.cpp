@@ -1,5 +1,7 @@
 // Products of integers that ONNX Runtime's dynamic quantization writes, put together as a layer between dequantize
 // nodes, which has an integer kernel.
+#include <algorithm>
+
 #include "io/onnx/import.h"
 #include "op/facts.h"
 #include "op/infer.h"
@@ -48,14 +50,37 @@ class Fuser {
       const bool is_matmul = calls(product, "matmul.default"), is_conv = is_a(*product, Family::kConvolution);
       if (!is_matmul && !is_conv) continue;
       for (const size_t k : {size_t{0}, size_t{1}})
-        if (scales->arg(k).is_node() && scales->arg(1 - k).is_node() &&
-            replace(mul, product, origin_of(scales->arg(k).node()), scales->arg(1 - k).node()))
+        if (scales->arg(k).is_node() &&
+            replace(mul, product, origin_of(scales->arg(k).node()), known(scales->arg(1 - k))))
           return;
     }
   }
 
+  // Integers that DynamicQuantizeLinear gives to more than a layer are what ONNX says to the last bit: values divided
+  // by the scale, where PyTorch's operator multiplies by its reciprocal.
+  void divide(Node* quantize) {
+    const Node* scale = quantize->arg(1).node();
+    if (!calls(scale, "operator.getitem") || !scale->arg(0).is_node() || !scale->arg(0).node()->is(op::kChooseQParams))
+      return;
+    const auto is_dequantize = [](const Node* user) { return is_a(*user, Family::kDequantize); };
+    const std::vector<Node*>& users = quantize->users();
+    if (std::all_of(users.begin(), users.end(), is_dequantize)) return;
+    const auto point = program_.graph->insert_before(quantize);
+    const auto number = [&](const Argument& qparam) {
+      Node* scalar = call(quantize, op::kReshape, {qparam, Argument(Argument::List{})});
+      return call(quantize, op::kToDtype, {scalar, DType::kF32});
+    };
+    Node* out = call(quantize, op::kDiv, {quantize->arg(0), number(quantize->arg(1))});
+    out = call(quantize, op::aten("round.default"), {out});
+    out = call(quantize, op::kAdd, {out, number(quantize->arg(2))});
+    out = call(quantize, op::kClamp, {out, quantize->arg(3), quantize->arg(4)});
+    quantize->replace_all_uses_with(call(quantize, op::kToDtype, {out, quantize->arg(5)}));
+  }
+
  private:
-  Tensor known(const Node* node) const {
+  Tensor known(const Argument& argument) const {
+    if (const auto number = argument.number()) return Tensor::scalar(static_cast<float>(*number));
+    const Node* node = argument.node();
     return node && node->op() == Node::Op::kGetAttr ? program_.attribute_of(*node) : Tensor();
   }
 
@@ -78,12 +103,13 @@ class Fuser {
     return node;
   }
 
-  bool replace(Node* mul, Node* product, Node* scale, Node* weight_scale) {
+  bool replace(Node* mul, Node* product, Node* scale, const Tensor& weight_scales) {
     const Shifted input = shifted_of(product->arg(0).node()), weight = shifted_of(product->arg(1).node());
-    const Tensor integers = known(weight.integers), weight_scales = known(weight_scale),
+    if (!input.integers || !weight.integers || !weight_scales.defined()) return false;
+    const Tensor integers = known(weight.integers),
                  weight_zeros = weight.zero_point ? known(weight.zero_point) : Tensor::scalar(int64_t{0});
-    if (!input.integers || !input.integers->is(op::kQuantizeByTensors) || !integers.defined() ||
-        !weight_scales.defined() || !weight_zeros.defined() || input.integers->arg(1).node() != scale)
+    if (!input.integers->is(op::kQuantizeByTensors) || !integers.defined() || !weight_zeros.defined() ||
+        input.integers->arg(1).node() != scale)
       return false;
     Node* zero_point = input.integers->arg(2).node();
     if (!input.zero_point || origin_of(input.zero_point) != zero_point) return false;
@@ -130,6 +156,9 @@ void fuse_integer_products(Program& program) {
   Fuser fuser(program);
   for (Node* node : program.graph->nodes())
     if (calls(node, "mul.Tensor")) fuser.fuse(node);
+  program.graph->eliminate_dead_code();
+  for (Node* node : program.graph->nodes())
+    if (node->is(op::kQuantizeByTensors)) fuser.divide(node);
   program.graph->eliminate_dead_code();
 }
 

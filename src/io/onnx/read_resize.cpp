@@ -20,9 +20,9 @@ struct Resizing {
 struct ResizedAxis {
   size_t axis = 0;
   SymInt in, out;
-  std::optional<double> scale;   // as the node tells it; else out / in
+  std::optional<double> scale;     // as the node tells it; else out / in
   Node* computed_scale = nullptr;  // the same, where only a run tells
-  float begin = 0, end = 1;     // of the part that tf_crop_and_resize takes
+  float begin = 0, end = 1;        // of the part that tf_crop_and_resize takes
 };
 
 Resizing resizing_of(OnnxCall& call) {
@@ -90,8 +90,8 @@ std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
     for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
   for (int64_t& axis : axes) axis = call.axis(axis, rank);
   const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
-  const bool wants_numbers = how.antialias || how.excludes_outside || how.place == "tf_crop_and_resize" ||
-                             policy != "stretch";
+  const bool wants_numbers =
+      how.antialias || how.excludes_outside || how.place == "tf_crop_and_resize" || policy != "stretch";
   std::vector<double> scales;
   std::vector<Node*> computed;
   if (const auto* given = call.attribute("scales")) {

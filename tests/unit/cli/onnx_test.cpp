@@ -208,6 +208,23 @@ TEST(OnnxGolden, Layers) {
   }
 }
 
+// The integer products of ONNX Runtime's quantize_dynamic are layers between dequantize nodes again.
+TEST(OnnxGolden, DynamicQuantizationIsOfLayers) {
+  for (const auto& [name, c] : cases("dynamic.npz")) {
+    SCOPED_TRACE(name);
+    const Program program = load_onnx(c.model);
+    EXPECT_EQ(count(program, "aten.conv2d.default"), 1);
+    EXPECT_EQ(count(program, "aten.linear.default"), 1);
+    EXPECT_EQ(count(program, "quantized_decomposed.dequantize_per_tensor.tensor"), 2);
+    EXPECT_EQ(count(program, "aten.matmul.default"), 0);
+    for (const Attribute& attribute : program.attributes)
+      EXPECT_FALSE(attribute.tensor.dim() > 1 && is_floating(attribute.tensor.dtype()) && attribute.tensor.numel() > 8)
+          << attribute.name;
+    expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, 1e-2);
+    expect_close(lower(program).run(c.inputs), c.outputs, 1e-2);
+  }
+}
+
 TEST(OnnxGolden, Networks) {
   for (const auto& [name, c] : cases("networks.npz")) {
     SCOPED_TRACE(name);
