@@ -148,6 +148,7 @@ struct ArgumentToJson {
   Json operator()(MemoryFormat value) const { return {{"memory_format", std::string(to_string(value))}}; }
   Json operator()(Layout) const { return {{"layout", "strided"}}; }
   Json operator()(const Device& value) const { return {{"device", value.name}}; }
+  Json operator()(const Subprogram& program) const { return {{"graph", to_text(*program->graph)}}; }
   Json operator()(const Argument::List& list) const {
     Json out = Json::array();
     for (const Argument& element : list) out.push_back(json_of_argument(element));
