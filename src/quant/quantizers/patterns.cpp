@@ -267,9 +267,11 @@ bool PatternAnnotator::hand_on(Node* node, const PatternRow& row) {
   return true;
 }
 
-// Whether the operand can be observed; else the reason is noted.
-bool PatternAnnotator::is_float32(const PatternRow& row, const Node* node, const Node* operand) {
+// Whether the operand can be observed; else the reason is noted. PyTorch annotates integers in some patterns, and its
+// observers fail on them.
+bool PatternAnnotator::is_observable(const PatternRow& row, const Node* node, const Node* operand) {
   const TensorMeta* meta = operand->meta.val.tensor();
+  if (!row.only_float32 && (meta == nullptr || is_floating(meta->dtype))) return true;
   const bool is_float = meta != nullptr && meta->dtype == DType::kF32;
   const auto is_large = [&] {
     if (operand->op() != Node::Op::kGetAttr) return false;
@@ -291,13 +293,15 @@ bool PatternAnnotator::set_inputs(const PatternRow& row, const PatternPlace& pla
   const QSpec spec = config()->input_qspec();
   if (const Argument& input = argument_in_role(*node, &Roles::activation); input.is_list()) {
     Node* first = input.list()[0].node();
+    for (const Argument& next : input.list())
+      if (!is_observable(row, node, next.node())) return false;
     to.set_input(first, spec);
     for (const Argument& next : input.list())
       if (!to.find_input(next.node())) to.set_input(next.node(), SharedQuantizationSpec{Edge{first, node}});
     return true;
   }
   for (Node* operand : operands(*node, in_front)) {
-    if (row.only_float32 && !is_float32(row, node, operand)) return false;
+    if (!is_observable(row, node, operand)) return false;
     const bool is_shared = place.inputs == Inputs::kLikeProducer && is_annotated(annotations_, {operand}) &&
                            is_quantized_output(annotations_, operand);
     to.set_input(operand, is_shared ? QSpec(SharedQuantizationSpec{operand}) : spec);

@@ -148,7 +148,7 @@ class PatternAnnotator {
   bool parameters_are_taken(const PatternRow& row, const PatternChain& members);
   bool set_inputs(const PatternRow& row, const PatternPlace& place, Node* node, const Node* in_front,
                   QuantizationAnnotation& to);
-  bool is_float32(const PatternRow& row, const Node* node, const Node* operand);
+  bool is_observable(const PatternRow& row, const Node* node, const Node* operand);
   QSpec spec_of_output(const PatternRow& row, Node* last) const;
   std::string asked(const PatternRow& row, const PatternChain& chain) const;
 

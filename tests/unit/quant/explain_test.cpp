@@ -116,6 +116,17 @@ TEST(Explain, OperandsThatAreNotFloat) {
   EXPECT_NE(add.reason.find("its operand x is int64, and only float32 is quantized"), std::string::npos) << add.reason;
 }
 
+TEST(Explain, ListsOfIntegersStayAsTheyAre) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {2});
+  std::get<TensorMeta>(x->meta.val.value).dtype = DType::kS32;
+  Program program = b.finish({b.call("cat.default", {Argument::List{x, x}})});
+  XNNPACKQuantizer quantizer = xnnpack();
+  const Explanation cat = explain(prepare_pt2e(std::move(program), quantizer), "cat");
+  EXPECT_EQ(cat.outcome, Outcome::kFloat);
+  EXPECT_NE(cat.reason.find("its operand x is int32, and only float32 is quantized"), std::string::npos) << cat.reason;
+}
+
 TEST(Explain, ResultsThatOthersReadAreNotFused) {
   ProgramBuilder b;
   Node* weight = b.weight("a.weight", {3, 3});
