@@ -49,6 +49,7 @@ constexpr std::array kDisputed = {
                  "the length of the result is taken as scale * length, without rounding"},
     CasesBecause{"*test_resize_downsample_scales_cubic_align_corners",
                  "the length of the result is taken as scale * length, without rounding"},
+    CasesBecause{"*test_dft_inverse*", "zeros were written as the rounding errors of float sums, 2e-7"},
     CasesBecause{"*test_qlinearmatmul_?D_int8_float*", "integers beyond int8 wrap around instead of saturating"},
 };
 
