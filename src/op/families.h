@@ -39,6 +39,7 @@ void add_activation_ops(std::vector<OpDef>& ops);
 void add_pointwise_ops(std::vector<OpDef>& ops);
 void add_pool_ops(std::vector<OpDef>& ops);
 void add_quantized_decomposed_ops(std::vector<OpDef>& ops);
+void add_rare_ops(std::vector<OpDef>& ops);  // of several files that few networks need
 void add_recurrent_ops(std::vector<OpDef>& ops);
 void add_reduce_ops(std::vector<OpDef>& ops);
 void add_resize_ops(std::vector<OpDef>& ops);

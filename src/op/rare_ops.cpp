@@ -1,0 +1,15 @@
+// The operators that few networks have. A file of its own, in whose place `qdq/run` links bindings/run_ops.cpp.
+#include "op/families.h"
+
+namespace qdq {
+
+void add_rare_ops(std::vector<OpDef>& ops) {
+  add_composed_ops(ops);
+  add_onnx_ops(ops);
+  add_onnx_attention_ops(ops);
+  add_onnx_recurrent_ops(ops);
+  add_sample_ops(ops);
+  add_torchvision_ops(ops);
+}
+
+}  // namespace qdq
