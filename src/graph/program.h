@@ -58,7 +58,7 @@ class Program {
   std::map<std::string, std::string> symbol_names;
   std::vector<std::string> output_names;
   std::vector<std::pair<std::string, std::string>> metadata;  // and what it says of itself (metadata_props)
-  std::string dialect = "TRAINING";  // the file's verifier: "TRAINING" or "ATEN"
+  std::string dialect = "TRAINING";                           // the file's verifier: "TRAINING" or "ATEN"
   std::string torch_version;
 
   const Attribute* find_attribute(std::string_view name) const;  // or null
