@@ -177,8 +177,12 @@ val save(int program) {
   return guard([&] { return bytes_to(save_pt2(held<Program>(program, "a program"))); });
 }
 
-val save_as_onnx(int program) {
-  return guard([&] { return bytes_to(save_onnx(held<Program>(program, "a program"))); });
+val save_as_onnx(int program, int opset) {
+  return guard([&] {
+    OnnxOptions options;
+    options.opset = opset;
+    return bytes_to(save_onnx(held<Program>(program, "a program"), options));
+  });
 }
 
 val prepare(int program, const std::string& recipe, const val& callbacks, bool is_qat) {

@@ -29,8 +29,8 @@ export function savePt2(program: Program): Uint8Array {
   return unwrap(module().savePt2(handleOf(program)));
 }
 
-// The bytes of an ONNX model of opset 17: of a quantized program a QDQ model that ONNX Runtime runs. Throws
-// QdqError{Unsupported} that lists what ONNX cannot say.
-export function saveOnnx(program: Program): Uint8Array {
-  return unwrap(module().saveOnnx(handleOf(program)));
+// The bytes of an ONNX model of opset 17, or of another up to 21: of a quantized program a QDQ model that ONNX Runtime
+// runs. Throws QdqError{Unsupported} that lists what ONNX cannot say.
+export function saveOnnx(program: Program, { opset = 17 }: { opset?: number } = {}): Uint8Array {
+  return unwrap(module().saveOnnx(handleOf(program), opset));
 }

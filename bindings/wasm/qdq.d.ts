@@ -70,7 +70,7 @@ export interface RawModule extends RawRunner {
   // A .pt2 file or an ONNX model; the bytes tell which.
   loadProgram(bytes: Uint8Array, files: Record<string, Uint8Array> | undefined): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
-  saveOnnx(program: number): Answer<Uint8Array>;
+  saveOnnx(program: number, opset: number): Answer<Uint8Array>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks, isQat: boolean): Answer<number>;
   runPrepared(
     prepared: number,

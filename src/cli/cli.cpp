@@ -140,6 +140,13 @@ struct CommandLine {
     verb->add_option("--test", quantize.test, "samples that the report shows both models on (those of --calibrate)")
         ->type_name("DATA");
     add_label_options(*verb, quantize.labels, quantize.classes);
+    add_onnx_options(*verb, quantize.onnx);
+  }
+
+  void add_onnx_options(CLI::App& verb, OnnxOptions& options) {
+    verb.add_option("--onnx-opset", options.opset, "the opset of an .onnx file that is written, 17 (default) to 21")
+        ->type_name("N");
+    verb.add_flag("--onnx-data", options.external_data, "keep its tensors in a file beside it, OUT.data");
   }
 
   void add_train() {
@@ -171,6 +178,7 @@ struct CommandLine {
         ->type_name("R");
     verb->add_option("--seed", train.seed, "of the order of the samples (0); the same seed gives the same bytes")
         ->type_name("N");
+    add_onnx_options(*verb, train.onnx);
   }
 
   static void add_session_options(CLI::App& verb, SessionOptions& options) {
@@ -260,6 +268,7 @@ struct CommandLine {
     });
     verb->add_option("IN", convert.input, "the model (.pt2 or .onnx)")->required();
     verb->add_option("OUT", convert.output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
+    add_onnx_options(*verb, convert.onnx);
   }
 
   Host& host;

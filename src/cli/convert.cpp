@@ -9,11 +9,11 @@ void convert(const ConvertFileOptions& options, Host& host) {
   QDQ_CHECK(options.output.ends_with(".onnx") || options.output.ends_with(".pt2"), kInvalidArgument,
             "the kind of file that ", options.output, " shall be is unknown; wanted a name that ends in .onnx or .pt2");
   check_output(options.output, host);
-  const Model model = load_model(options.input, host.files);
-  const std::vector<std::byte> bytes = save_program(model.program, options.output);
-  host.files.write(options.output, bytes);
+  const Model model = load_model(options.input, host.files, false);
+  const ModelFiles written = save_program(model.program, options.output, options.onnx);
+  written.write(host.files);
   host.print(concat("wrote ", options.output, "\n  size              ", human_bytes(model.file_bytes), " -> ",
-                    human_bytes(bytes.size()), "\n"));
+                    human_bytes(written.size()), "\n"));
 }
 
 }  // namespace qdq

@@ -187,17 +187,17 @@ void quantize(const QuantizeOptions& options, Host& host) {
   for (const std::string& warning : quantizer->warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double calibrated = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
-  const auto bytes = save_program(converted, options.output);
+  const ModelFiles written = save_program(converted, options.output, options.onnx);
   const std::string observers =
       options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
 
   if (!options.observers.empty()) host.files.write(options.observers, format::bytes_of(observers));
   if (shown) {
     const std::string report = report_of(options, *shown, prepared, converted, needs_data ? data.get() : nullptr,
-                                         {model.file_bytes, bytes.size()}, host);
+                                         {model.file_bytes, written.size()}, host);
     host.files.write(options.report, format::bytes_of(report));
   }
-  host.files.write(options.output, bytes);
+  written.write(host.files);
 
   std::string out = concat("wrote ", options.output, "\n");
   if (data && !needs_data) out += "  not calibrated: the recipe needs no samples\n";
@@ -209,8 +209,9 @@ void quantize(const QuantizeOptions& options, Host& host) {
                                                          : left_in_float(prepared, converted);
   out += layers_text(count_layers(prepared.program()), left);
   char ratio[32];
-  std::snprintf(ratio, sizeof ratio, "%.2f", static_cast<double>(model.file_bytes) / static_cast<double>(bytes.size()));
-  out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(bytes.size()), " (", ratio,
+  std::snprintf(ratio, sizeof ratio, "%.2f",
+                static_cast<double>(model.file_bytes) / static_cast<double>(written.size()));
+  out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(written.size()), " (", ratio,
                 " times smaller)\n");
   out += concat("  time              ", human_seconds(host.now_seconds() - began), "\n");
   host.print(out);

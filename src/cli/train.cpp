@@ -164,13 +164,13 @@ void train(const TrainOptions& options, Host& host) {
   }
   move_exported_model_to_eval(prepared);
   const Program converted = convert_pt2e(prepared);
-  const auto bytes = save_program(converted, options.output);
-  host.files.write(options.output, bytes);
+  const ModelFiles written = save_program(converted, options.output, options.onnx);
+  written.write(host.files);
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
   const int64_t layers = count_layers(converted);
   host.print(concat("wrote ", options.output, "\n  trained on ", data->num_samples(), " samples\n", out,
                     "  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers,
-                    "\n  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(bytes.size()),
+                    "\n  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(written.size()),
                     "\n  time              ", human_seconds(host.now_seconds() - began), "\n"));
 }
 

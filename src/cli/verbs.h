@@ -9,6 +9,7 @@
 #include "cli/host.h"
 #include "data/data.h"
 #include "format/json_fwd.h"
+#include "io/onnx.h"
 #include "lower/lower.h"
 #include "quant/quantizer.h"
 
@@ -36,6 +37,7 @@ struct QuantizeOptions {
   std::string test;       // samples that the report shows both models on; empty: those of the calibration
   // their classes as read_labels takes them, and the names of the classes; empty: not known
   std::string labels, classes;
+  OnnxOptions onnx;
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
@@ -51,6 +53,7 @@ struct TrainOptions {
   double momentum = 0.9;           // of SGD
   double weight_decay = 0;
   int64_t seed = 0;  // of the order of the samples
+  OnnxOptions onnx;
 };
 // Trains a float model with fake quantizers in it on samples with labels, and writes the int8 model that it has become.
 void train(const TrainOptions& options, Host& host);
@@ -107,6 +110,7 @@ void inspect(const InspectOptions& options, Host& host);
 
 struct ConvertFileOptions {
   std::string input, output;
+  OnnxOptions onnx;
 };
 // Writes a model as another kind of file.
 void convert(const ConvertFileOptions& options, Host& host);

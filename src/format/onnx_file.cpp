@@ -497,21 +497,46 @@ void read_model(Message message, OnnxFile& out) {
 
 using Writer = protozero::basic_pbf_writer<std::vector<char>>;
 
-void write_tensor(Writer out, const std::string& name, const Tensor& tensor) {
+// Where large tensors go: into the model, or behind each other into a file beside it.
+struct DataFile {
+  std::string name;
+  Bytes* bytes = nullptr;
+};
+
+void write_tensor(Writer out, const std::string& name, const Tensor& tensor, const DataFile& data) {
+  constexpr size_t kLeast = 1024, kAlignment = 64;
   const Tensor dense = tensor.contiguous();
   out.add_packed_int64(1, dense.sizes().begin(), dense.sizes().end());
   out.add_int64(2, onnx_number(dense.dtype()));
   if (!name.empty()) out.add_string(8, name);
-  out.add_bytes(9, reinterpret_cast<const char*>(dense.raw()), dense.nbytes());
+  if (data.bytes == nullptr || dense.nbytes() < kLeast) {
+    out.add_bytes(9, reinterpret_cast<const char*>(dense.raw()), dense.nbytes());
+    return;
+  }
+  data.bytes->resize((data.bytes->size() + kAlignment - 1) / kAlignment * kAlignment);
+  const auto entry = [&](const char* key, const std::string& value) {
+    Writer message(out, 13);
+    message.add_string(1, key);
+    message.add_string(2, value);
+  };
+  entry("location", data.name);
+  entry("offset", std::to_string(data.bytes->size()));
+  entry("length", std::to_string(dense.nbytes()));
+  out.add_int32(14, 1);
+  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(dense.raw()), dense.nbytes());
+  data.bytes->insert(data.bytes->end(), bytes.begin(), bytes.end());
 }
 
-void write_attribute(Writer out, const OnnxAttribute& attribute) {
+void write_graph(Writer out, const OnnxGraph& graph, const DataFile& data);
+
+void write_attribute(Writer out, const OnnxAttribute& attribute, const DataFile& data) {
   out.add_string(1, attribute.name);
   switch (attribute.kind) {
     case OnnxKind::kFloat: out.add_float(2, attribute.f); break;
     case OnnxKind::kInt: out.add_int64(3, attribute.i); break;
     case OnnxKind::kString: out.add_bytes(4, attribute.s); break;
-    case OnnxKind::kTensor: write_tensor(Writer(out, 5), "", attribute.t); break;
+    case OnnxKind::kTensor: write_tensor(Writer(out, 5), "", attribute.t, {}); break;
+    case OnnxKind::kGraph: write_graph(Writer(out, 6), *attribute.graphs.at(0), data); break;
     case OnnxKind::kFloats: out.add_packed_float(7, attribute.floats.begin(), attribute.floats.end()); break;
     case OnnxKind::kInts: out.add_packed_int64(8, attribute.ints.begin(), attribute.ints.end()); break;
     case OnnxKind::kStrings:
@@ -543,14 +568,14 @@ void write_value_info(Writer out, const OnnxValueInfo& value) {
   }
 }
 
-void write_graph(Writer out, const OnnxFile& file) {
-  for (const OnnxNode& node : file.nodes) {
+void write_graph(Writer out, const OnnxGraph& graph, const DataFile& data) {
+  for (const OnnxNode& node : graph.nodes) {
     Writer message(out, 1);
     for (const std::string& input : node.inputs) message.add_string(1, input);
     for (const std::string& output : node.outputs) message.add_string(2, output);
     message.add_string(3, node.name);
     message.add_string(4, node.op_type);
-    for (const OnnxAttribute& attribute : node.attributes) write_attribute(Writer(message, 5), attribute);
+    for (const OnnxAttribute& attribute : node.attributes) write_attribute(Writer(message, 5), attribute, data);
     if (!node.domain.empty()) message.add_string(7, node.domain);
     for (const auto& [key, value] : node.metadata) {
       Writer entry(message, 9);
@@ -558,11 +583,11 @@ void write_graph(Writer out, const OnnxFile& file) {
       entry.add_string(2, value);
     }
   }
-  out.add_string(2, file.name);
-  for (const auto& [name, tensor] : file.initializers) write_tensor(Writer(out, 5), name, tensor);
-  for (const OnnxValueInfo& input : file.inputs) write_value_info(Writer(out, 11), input);
-  for (const OnnxValueInfo& output : file.outputs) write_value_info(Writer(out, 12), output);
-  for (const OnnxValueInfo& value : file.values) write_value_info(Writer(out, 13), value);
+  out.add_string(2, graph.name);
+  for (const auto& [name, tensor] : graph.initializers) write_tensor(Writer(out, 5), name, tensor, data);
+  for (const OnnxValueInfo& input : graph.inputs) write_value_info(Writer(out, 11), input);
+  for (const OnnxValueInfo& output : graph.outputs) write_value_info(Writer(out, 12), output);
+  for (const OnnxValueInfo& value : graph.values) write_value_info(Writer(out, 13), value);
 }
 
 }  // namespace
@@ -590,14 +615,32 @@ OnnxFile read_onnx_file(ByteSpan bytes, const OnnxExternalData& external) {
   return out;
 }
 
-Bytes write_onnx_file(const OnnxFile& file) {
+bool fits_in_one_file(const OnnxGraph& graph) {
+  // A message of protobuf has less than two gigabytes; the rest of the model is small.
+  constexpr uint64_t kMostBytes = (uint64_t{1} << 31) - (uint64_t{1} << 26);
+  uint64_t bytes = 0;
+  const auto count = [&](const auto& self, const OnnxGraph& each) -> void {
+    for (const auto& [name, tensor] : each.initializers) bytes += tensor.nbytes();
+    for (const OnnxNode& node : each.nodes)
+      for (const OnnxAttribute& attribute : node.attributes)
+        for (const auto& inner : attribute.graphs) self(self, *inner);
+  };
+  count(count, graph);
+  return bytes < kMostBytes;
+}
+
+Bytes write_onnx_file(const OnnxFile& file, const std::string& data_name, Bytes* data) {
+  QDQ_CHECK(
+      data != nullptr || fits_in_one_file(file), kUnsupported,
+      "the model's tensors are more than the two gigabytes that an ONNX file can have; keep them in a file beside "
+      "it");
   std::vector<char> buffer;
   {
     Writer model(buffer);
     model.add_int64(1, file.ir_version);
     model.add_string(2, file.producer_name);
     model.add_string(3, file.producer_version);
-    write_graph(Writer(model, 7), file);
+    write_graph(Writer(model, 7), file, {data_name, data});
     for (const auto& [domain, version] : file.opsets) {
       Writer opset(model, 8);
       opset.add_string(1, domain);

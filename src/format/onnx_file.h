@@ -120,7 +120,12 @@ using OnnxExternalData = std::function<ByteSpan(const std::string& location)>;
 // graphs go 16 levels deep at most. Files outside of the model's folder are never asked for.
 OnnxFile read_onnx_file(ByteSpan bytes, const OnnxExternalData& external = {});
 
-// The bytes of a ModelProto; tensors as raw data. Equal structs give equal bytes.
-Bytes write_onnx_file(const OnnxFile& file);
+// Whether the tensors leave room for the rest of a model in two gigabytes.
+bool fits_in_one_file(const OnnxGraph& graph);
+
+// The bytes of a ModelProto; tensors as raw data. With `data` initializers of a kilobyte and more lie there, each at a
+// multiple of 64, in a file that the model calls `data_name`. Equal structs give equal bytes. Throws
+// Error{kUnsupported} if the tensors are more than two gigabytes and there is no `data`.
+Bytes write_onnx_file(const OnnxFile& file, const std::string& data_name = {}, Bytes* data = nullptr);
 
 }  // namespace qdq::format

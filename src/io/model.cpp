@@ -18,8 +18,17 @@ Program load_program(std::span<const std::byte> bytes, const format::OnnxExterna
   return load_pt2(bytes);
 }
 
-std::vector<std::byte> save_program(const Program& program, std::string_view path) {
-  return path.ends_with(".onnx") ? save_onnx(program) : save_pt2(program);
+void ModelFiles::write(Files& files) const {
+  if (!data.empty()) files.write(path + ".data", data);
+  files.write(path, model);
+}
+
+ModelFiles save_program(const Program& program, const std::string& path, const OnnxOptions& options) {
+  ModelFiles out{path, {}, {}};
+  const std::string name = path.substr(path.find_last_of("/\\") + 1);
+  if (path.ends_with(".onnx")) out.model = save_onnx(program, options, name + ".data", out.data);
+  else out.model = save_pt2(program);
+  return out;
 }
 
 Model load_model(const std::string& path, Files& files, bool to_run) {

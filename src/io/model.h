@@ -20,8 +20,16 @@ namespace qdq {
 // is neither.
 Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {});
 
-// The bytes of a program as a file of the kind that the path's ending says: .onnx, or else .pt2.
-std::vector<std::byte> save_program(const Program& program, std::string_view path);
+// A program as a file of the kind that its path's ending says: .onnx, or else .pt2; and beside it, of an ONNX model
+// that keeps its tensors there, the one of that name with ".data" behind.
+struct ModelFiles {
+  std::string path;
+  std::vector<std::byte> model, data;
+  uint64_t size() const { return model.size() + data.size(); }
+  // The data first, so that nobody sees a model without it. Throws Error{kIo}.
+  void write(Files& files) const;
+};
+ModelFiles save_program(const Program& program, const std::string& path, const OnnxOptions& options = {});
 
 struct Model {
   Program program;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "format/onnx_file.h"
@@ -29,14 +30,27 @@ Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalDa
 // Whether the bytes begin like an ONNX model, and not like a zip archive.
 bool looks_like_onnx(std::span<const std::byte> bytes);
 
-// An ONNX model of opset 17, which ONNX Runtime has run since 1.12. Quantized programs become QDQ models:
+// How an ONNX model is written.
+struct OnnxOptions {
+  int64_t opset = 17;          // 17 to 21
+  bool external_data = false;  // tensors in a file beside the model, where those of more than two gigabytes always are
+};
+
+// An ONNX model; one of opset 17 is run by ONNX Runtime since 1.12. Quantized programs become QDQ models:
 // QuantizeLinear and DequantizeLinear around the operators, int8 and uint8 activations, int8 weights per channel or per
 // tensor as initializers, and the bias of a convolution or a two-dimensional linear as int32 with the product of both
-// scales, rounded half to even, as integer kernels want it (where it fits, else float). A range narrower than the data
-// type's becomes a Clip in front; ranges chosen at run time become DynamicQuantizeLinear. Inputs keep their names and
-// open dimensions those of their symbols; outputs are output_0, output_1, ... Equal programs give equal bytes.
+// scales, rounded half to even, as integer kernels want it (where it fits, else float). 16-bit activations are
+// QuantizeLinear of com.microsoft before opset 21. A range narrower than the data type's becomes a Clip in front;
+// ranges chosen at run time become DynamicQuantizeLinear; other floats than float32 are converted on the way to
+// integers and back. What was read from an ONNX file keeps its names there: inputs, outputs, dimensions, nodes and
+// tensors, and the operators that qdq does not have. Else inputs keep their names, open dimensions those of their
+// symbols, and outputs are output_0, output_1, ... Equal programs give equal bytes.
 // Throws Error{kUnsupported} that lists everything which has no ONNX form: operators with their nodes, settings with
-// the reason.
-std::vector<std::byte> save_onnx(const Program& program);
+// the reason; Error{kInvalidArgument} for an opset that is not written.
+// The external data, if there is any, goes to `data`; the model calls that file `data_name`.
+std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options, const std::string& data_name,
+                                 std::vector<std::byte>& data);
+// A model that is one file. Throws Error{kUnsupported} if it is too large for that.
+std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options = {});
 
 }  // namespace qdq

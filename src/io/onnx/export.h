@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "format/onnx_file.h"
+#include "io/onnx.h"
 #include "op/op.h"
 
 namespace qdq {
@@ -36,7 +39,9 @@ class OnnxAttributes {
   void add(const char* name, double value);
   void add(const char* name, const char* value);
   void add(const char* name, const std::vector<int64_t>& value);
+  void add(const char* name, const std::vector<std::string>& value);
   void add(const char* name, const Tensor& value);
+  void add(const char* name, std::shared_ptr<const format::OnnxGraph> value);
   std::vector<format::OnnxAttribute> list;
 
  private:
@@ -47,35 +52,68 @@ class OnnxAttributes {
   }
 };
 
+// A graph that is being written: that of the file, or one within another, which reads the values of those around it.
 class OnnxExport {
  public:
-  explicit OnnxExport(const Program& program) : program_(program) {}
-  format::OnnxFile run();
+  explicit OnnxExport(const OnnxOptions& options);
+  explicit OnnxExport(OnnxExport& around);
+  // The whole file.
+  format::OnnxFile run(const Program& program);
 
-  const Program& program() const { return program_; }
+  int64_t opset() const { return file_->opset; }
+  const Program& program() const { return *program_; }  // that is being written
   // The name of a node's value; an attribute becomes an initializer when it is asked for.
   std::string value(const Node* node);
   // An initializer with a name like `name`.
   std::string constant(const Tensor& tensor, const std::string& name);
   // One without axes; equal ones are written once.
   std::string scalar(double value, DType dtype);
-  // A node with one output of this name, which is given back.
-  std::string emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes, std::string output);
-  void emit_many(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes,
-                 std::vector<std::string> outputs);
+  // A node with one output of this name, which is given back. Operators of other domains have that in their name:
+  // "com.microsoft.QuantizeLinear".
+  std::string emit(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes,
+                   std::string output);
+  void emit_many(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes,
+                 std::vector<std::string> outputs, const std::string& name = {});
   std::string fresh(const std::string& name);
+  // What the value of a node is called: as in the file that the program was read from, else by the node's name. Asked
+  // once for each value.
+  std::string name_of(const Node* node);
   void set(const Node* node, std::string value) { values_[node] = std::move(value); }
+  // The values of a node that gives several, and one of them.
+  void set_items(const Node* node, std::vector<std::string> values) { items_[node] = std::move(values); }
+  const std::string& item(const Node* node, size_t i) const;
+  std::vector<std::string> name_items(const Node& node, size_t count);
+  void use_domain(const std::string& domain, int64_t version);
+
+  // Writes the program's nodes, its inputs being these values, and gives those of its outputs.
+  std::vector<std::string> write(const Program& program, const std::vector<std::string>& inputs);
+  // Of a graph within another: an input like this value, and the end.
+  std::string add_input(const std::string& name, const ValueMeta& meta);
+  void add_output(const std::string& value, const ValueMeta& meta);
+  std::shared_ptr<const format::OnnxGraph> finish();
 
  private:
-  void write_input(const Node& node);
-  void write_outputs();
+  // What all graphs of a file share.
+  struct File {
+    int64_t opset = 0;
+    std::map<std::string, int64_t> taken, taken_by_nodes;  // name -> suffixes given
+    std::map<std::string, std::string> symbols;            // s0 -> batch
+    std::map<std::string, int64_t> domains;
+    std::map<std::string, std::vector<std::string>> refusals;  // operator or reason -> nodes
+  };
+  static std::string unique(std::map<std::string, int64_t>& taken, const std::string& name);
+  format::OnnxValueInfo info_of(std::string name, const ValueMeta& value, bool is_inner) const;
+  void keep_names(const Program& program);
+  void write_call(const Node& node);
+  void write_unknown(const Node& node);
   void eliminate_dead_code();
 
-  const Program& program_;
-  format::OnnxFile file_;
+  std::shared_ptr<File> file_;
+  format::OnnxGraph graph_;
+  const Program* program_ = nullptr;
   const Node* written_ = nullptr;  // what is being written
-  std::unordered_map<const Node*, std::string> values_;
-  std::map<std::string, int64_t> taken_;  // name -> suffixes given
+  std::unordered_map<const Node*, std::string> names_, values_;
+  std::unordered_map<const Node*, std::vector<std::string>> items_;
   std::map<std::pair<DType, double>, std::string> scalars_;
 };
 
@@ -118,9 +156,13 @@ class AtenCall {
   DType common_dtype(size_t i, size_t j) const;
 
   // A part of the node's computation.
-  std::string emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes = {});
+  std::string emit(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes = {});
+  // The same in another data type, if it is not in that one.
+  std::string cast(const std::string& value, DType from, DType to);
   // The node's result.
-  void finish(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes = {});
+  void finish(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes = {});
+  // The node's several results: a name for each, which some exporter then writes.
+  std::vector<std::string> name_results(size_t count);
   void same_as(const std::string& value) { file_.set(&node_, value); }
 
  private:
@@ -136,7 +178,11 @@ struct AtenExporter {
   std::string_view name;  // "conv2d.default"
   void (*write)(AtenCall& call);
 };
-const AtenExporter* find_aten_exporter(std::string_view name);   // or null
-const AtenExporter* find_layer_exporter(std::string_view name);  // those with weights, windows or quantization
+const AtenExporter* find_aten_exporter(std::string_view name);  // or null
+// The tables, one for each file write_*.cpp.
+std::span<const AtenExporter> element_exporters();
+std::span<const AtenExporter> layer_exporters();
+std::span<const AtenExporter> control_exporters();
+std::span<const AtenExporter> view_exporters();
 
 }  // namespace qdq

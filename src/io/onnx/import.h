@@ -150,6 +150,7 @@ class OnnxImport {
   bool read_deferred(const format::OnnxNode& node);
   void set_outputs(const format::OnnxNode& node, Node* result, bool is_list);
   Argument argument_of(const format::OnnxNode& node, const format::OnnxAttribute& attribute);
+  void name_results(const format::OnnxNode& node);
   bool read_function(const format::OnnxNode& node);
   void write_outputs(const std::vector<OnnxValue>& values);
   std::vector<OnnxValue> outputs_of(const format::OnnxGraph& graph);
@@ -293,6 +294,8 @@ bool import_sizes(OnnxCall& call);
 
 // The target of a node that is read when it runs: "torch.ops.onnx.ReduceSum.v18". Its call has the lists of inputs, of
 // attributes (names and values by turns) and of the names of outputs, "" for those that are left out.
+// Stands for a graph among the attributes of such a node, and of one that nobody reads, which is not kept.
+inline constexpr std::string_view kLostGraph = "(a graph that was not kept)";
 std::string deferred_target(const format::OnnxNode& node, int64_t opset);
 // Lets find_op know such targets.
 void register_deferred_onnx();

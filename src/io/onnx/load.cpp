@@ -311,6 +311,7 @@ SymInt OnnxImport::symbol_of(const format::OnnxDimension& dimension) {
   if (symbol == fresh) {
     input_symbols_.push_back(symbol);
     frames_.front()->program.symbol_ranges[symbol].min = 1;
+    if (has_name) frames_.front()->program.symbol_names[symbol] = dimension.param;
   }
   return SymInt::symbol(symbol);
 }
@@ -367,7 +368,9 @@ void OnnxImport::read_inputs(const OnnxGraph& graph) {
     }
     QDQ_CHECK(scope().values.emplace(input.name, OnnxValue()).second, kBadFile, "the ONNX model has two inputs ",
               input.name);
-    scope().values[input.name].node = add_input(input.name, std::move(meta));
+    Node* node = add_input(input.name, std::move(meta));
+    node->meta.extra.emplace_back(kOnnxValue, input.name);
+    scope().values[input.name].node = node;
   }
 }
 
@@ -411,6 +414,27 @@ void OnnxImport::read_node(const OnnxNode& node) {
 void OnnxImport::read_known(const OnnxNode& node, const OnnxOperator& op) {
   OnnxCall call(*this, node, op);
   if (!import_sizes(call)) op.import(call);
+  name_results(node);
+}
+
+// Tells the nodes that give an ONNX node's results what the file calls them. One that stands for several ONNX nodes
+// has the names of all.
+void OnnxImport::name_results(const OnnxNode& node) {
+  // A result that is an input too, and read under that name elsewhere.
+  const auto reads = [&](const Node* result) {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& input) {
+      const OnnxValue* known = input.empty() ? nullptr : find(input);
+      return known && known->node == result && num_uses(input) != 1;
+    });
+  };
+  for (const std::string& output : node.outputs) {
+    const auto found = scope().values.find(output);
+    Node* result = found == scope().values.end() ? nullptr : found->second.node;
+    if (result == nullptr || result->op() != Node::Op::kCallFunction || reads(result)) continue;
+    result->meta.extra.emplace_back(kOnnxValue, output);
+    Node* maker = result->is(op::kGetItem) ? result->arg(0).node() : result;
+    if (maker->meta.extra_of(kOnnxNode) != name_of(node)) maker->meta.extra.emplace_back(kOnnxNode, name_of(node));
+  }
 }
 
 Argument OnnxImport::argument_of(const OnnxNode& node, const OnnxAttribute& attribute) {
@@ -428,7 +452,7 @@ Argument OnnxImport::argument_of(const OnnxNode& node, const OnnxAttribute& attr
     case OnnxKind::kFloats: return list(std::vector<double>(attribute.floats.begin(), attribute.floats.end()));
     case OnnxKind::kInts: return list(attribute.ints);
     case OnnxKind::kStrings: return list(attribute.strings);
-    default: return "(a graph that was not kept)";
+    default: return std::string(kLostGraph);
   }
 }
 
@@ -449,6 +473,8 @@ void OnnxImport::read_unknown(const OnnxNode& node, const std::string& reason) {
     kwargs.emplace_back(attribute.name, argument_of(node, attribute));
   Node* result = program().graph->call(target, std::move(inputs), std::move(kwargs), node_name_of(node.op_type));
   result->meta.nn_module_stack = module_stack_of(node);
+  result->meta.extra.emplace_back(kOnnxDomain, node.domain);
+  result->meta.extra.emplace_back(kOnnxVersion, std::to_string(opset(node.domain)));
   const bool is_registered = find_op(target) != nullptr;
   if (is_registered) infer_value(*result);
   else if (!reason.empty()) result->meta.extra.emplace_back(std::string(kUnsupportedReason), reason);
@@ -488,6 +514,8 @@ bool OnnxImport::read_deferred(const OnnxNode& node) {
       target, {Argument(std::move(inputs)), Argument(std::move(attributes)), Argument(std::move(outputs))}, {},
       node_name_of(node.op_type));
   result->meta.nn_module_stack = module_stack_of(node);
+  result->meta.extra.emplace_back(kOnnxDomain, node.domain);
+  result->meta.extra.emplace_back(kOnnxVersion, std::to_string(opset(node.domain)));
   set_outputs(node, result, node.outputs.size() > 1);
   return true;
 }
@@ -513,6 +541,7 @@ void OnnxImport::set_outputs(const OnnxNode& node, Node* result, bool is_list) {
     if (!node.outputs[i].empty()) scope().values[node.outputs[i]].node = output;
   }
   if (is_list && !is_known) result->meta.val.value = std::move(metas);
+  name_results(node);
 }
 
 // A call of an operator that the file defines itself.
@@ -631,7 +660,10 @@ Program OnnxImport::finish_frame() {
   program.graph->eliminate_dead_code();
   fuse_onnx_patterns(program);
   program.erase_unused_attributes();
-  if (frames_.size() > 1) program.symbol_ranges = frames_.front()->program.symbol_ranges;
+  if (frames_.size() > 1) {
+    program.symbol_ranges = frames_.front()->program.symbol_ranges;
+    program.symbol_names = frames_.front()->program.symbol_names;
+  }
   verify_program(program);
   return std::move(program);
 }
@@ -706,6 +738,7 @@ OnnxValue* OnnxImport::find(const std::string& name) {
     OnnxValue value;
     value.node =
         constant(tensor, name, is_floating(tensor.dtype()) ? Attribute::Kind::kParameter : Attribute::Kind::kBuffer);
+    value.node->meta.extra.emplace_back(kOnnxValue, name);
     if (home->frame == here) {
       home->initializers.erase(name);
       return &home->values.emplace(name, std::move(value)).first->second;
@@ -753,7 +786,15 @@ Program OnnxImport::run() {
   read_inputs(file_);
   read_nodes(file_.nodes);
   QDQ_CHECK(!file_.outputs.empty(), kBadFile, "the ONNX model has no outputs");
-  write_outputs(outputs_of(file_));
+  const std::vector<OnnxValue> outputs = outputs_of(file_);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto& elements = outputs[i].elements;
+    if (elements == nullptr) program().output_names.push_back(file_.outputs[i].name);
+    for (size_t k = 0; elements && k < elements->size(); ++k)
+      program().output_names.push_back(concat(file_.outputs[i].name, "_", k));
+  }
+  program().metadata = file_.metadata;
+  write_outputs(outputs);
   return finish_frame();
 }
 

@@ -1,6 +1,6 @@
-// Writes a Program as an ONNX graph: values, constants and nodes; what each operator becomes stands in
-// onnx_export*.cpp.
+// Writes a Program as an ONNX graph: values, constants and nodes; what each operator becomes stands in write_*.cpp.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <unordered_set>
@@ -10,6 +10,7 @@
 #include "io/onnx/import.h"
 #include "op/facts.h"
 #include "op/infer.h"
+#include "op/targets.h"
 
 namespace qdq {
 
@@ -18,8 +19,13 @@ using format::OnnxKind;
 
 namespace {
 
-// Every ONNX Runtime since 1.12 takes it: LayerNormalization came with 17, quantization per channel with 13.
-constexpr int64_t kOpset = 17, kIrVersion = 8;
+constexpr int64_t kFirstWritten = 17, kLastWritten = 21;
+// The first version of the file that may have the opset.
+int64_t ir_version_of(int64_t opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
+
+// Operators that came after the first opset that is written.
+constexpr std::pair<std::string_view, int64_t> kNewOperators[] = {
+    {"BitwiseAnd", 18}, {"BitwiseNot", 18}, {"BitwiseOr", 18}, {"BitwiseXor", 18}, {"Col2Im", 18}, {"Mish", 18}};
 
 OnnxAttribute attribute_of(std::string name, OnnxKind kind) {
   OnnxAttribute out;
@@ -28,16 +34,58 @@ OnnxAttribute attribute_of(std::string name, OnnxKind kind) {
   return out;
 }
 
-format::OnnxValueInfo info_of(std::string name, const ValueMeta& value) {
-  format::OnnxValueInfo out;
-  out.name = std::move(name);
-  const TensorMeta* meta = value.tensor();
-  if (meta == nullptr) return out;
-  out.dtype = meta->dtype;
-  out.dims.emplace();
-  for (const SymInt& size : meta->sizes) {
-    const auto known = size.constant();
-    out.dims->push_back({known, known ? std::string() : size.to_string()});
+// Whether an operator means the same in two opsets, of which the first can be below those that are written: whether
+// none of the versions that changed it lies between them.
+bool is_same_operator(const std::string& op, int64_t from, int64_t to) {
+  static constexpr std::pair<std::string_view, int64_t> kChanges[] = {{"BatchNormalization", 14},
+                                                                      {"BatchNormalization", 9},
+                                                                      {"Clip", 11},
+                                                                      {"Dropout", 12},
+                                                                      {"GroupNormalization", 21},
+                                                                      {"Hardmax", 13},
+                                                                      {"LogSoftmax", 13},
+                                                                      {"OneHot", 11},
+                                                                      {"Pad", 11},
+                                                                      {"ReduceL1", 18},
+                                                                      {"ReduceL2", 18},
+                                                                      {"ReduceLogSum", 18},
+                                                                      {"ReduceLogSumExp", 18},
+                                                                      {"ReduceMax", 18},
+                                                                      {"ReduceMean", 18},
+                                                                      {"ReduceMin", 18},
+                                                                      {"ReduceProd", 18},
+                                                                      {"ReduceSum", 13},
+                                                                      {"ReduceSumSquare", 18},
+                                                                      {"Resize", 11},
+                                                                      {"Resize", 13},
+                                                                      {"Scan", 9},
+                                                                      {"Slice", 10},
+                                                                      {"Softmax", 13},
+                                                                      {"Split", 13},
+                                                                      {"Split", 18},
+                                                                      {"Squeeze", 13},
+                                                                      {"TopK", 10},
+                                                                      {"Unsqueeze", 13},
+                                                                      {"Upsample", 10}};
+  if (from < 7 || from > kLastWritten) return from == to;
+  for (const auto& [name, version] : kChanges)
+    if (name == op && (from < version) != (to < version)) return false;
+  return true;
+}
+
+// A list of numbers or texts.
+OnnxAttribute list_attribute(const std::string& name, const Argument::List& values) {
+  OnnxAttribute out = attribute_of(name, OnnxKind::kInts);
+  for (const Argument& value : values) {
+    if (value.is<std::string>()) {
+      out.kind = OnnxKind::kStrings;
+      out.strings.push_back(value.as<std::string>());
+    } else if (value.is<double>()) {
+      out.kind = OnnxKind::kFloats;
+      out.floats.push_back(static_cast<float>(value.as<double>()));
+    } else {
+      out.ints.push_back(value.integer().value_or(0));
+    }
   }
   return out;
 }
@@ -70,22 +118,44 @@ void OnnxAttributes::add(const char* name, const char* value) {
 void OnnxAttributes::add(const char* name, const std::vector<int64_t>& value) {
   list.emplace_back(attribute_of(name, OnnxKind::kInts)).ints = value;
 }
+void OnnxAttributes::add(const char* name, const std::vector<std::string>& value) {
+  list.emplace_back(attribute_of(name, OnnxKind::kStrings)).strings = value;
+}
 void OnnxAttributes::add(const char* name, const Tensor& value) {
   list.emplace_back(attribute_of(name, OnnxKind::kTensor)).t = value;
 }
 
-std::string OnnxExport::fresh(const std::string& name) {
-  const auto [at, is_new] = taken_.try_emplace(name, 0);
+void OnnxAttributes::add(const char* name, std::shared_ptr<const format::OnnxGraph> value) {
+  list.emplace_back(attribute_of(name, OnnxKind::kGraph)).graphs = {std::move(value)};
+}
+
+OnnxExport::OnnxExport(const OnnxOptions& options) : file_(std::make_shared<File>()) {
+  QDQ_CHECK(options.opset >= kFirstWritten && options.opset <= kLastWritten, kInvalidArgument,
+            "ONNX models are written in opset ", kFirstWritten, " to ", kLastWritten, ", found ", options.opset);
+  file_->opset = options.opset;
+}
+OnnxExport::OnnxExport(OnnxExport& around) : file_(around.file_), written_(around.written_) {
+  graph_.name = fresh("graph");
+}
+
+std::string OnnxExport::unique(std::map<std::string, int64_t>& taken, const std::string& name) {
+  const auto [at, is_new] = taken.try_emplace(name, 0);
   if (is_new) return name;
   std::string out;
   do out = concat(name, "_", ++at->second);
-  while (!taken_.try_emplace(out, 0).second);
+  while (!taken.try_emplace(out, 0).second);
   return out;
+}
+std::string OnnxExport::fresh(const std::string& name) { return unique(file_->taken, name); }
+
+std::string OnnxExport::name_of(const Node* node) {
+  auto kept = names_.extract(node);
+  return kept.empty() ? fresh(node->name()) : std::move(kept.mapped());
 }
 
 std::string OnnxExport::constant(const Tensor& tensor, const std::string& name) {
   std::string out = fresh(name);
-  file_.initializers.emplace_back(out, tensor);
+  graph_.initializers.emplace_back(out, tensor);
   return out;
 }
 
@@ -102,14 +172,53 @@ std::string OnnxExport::value(const Node* node) {
   if (node->op() != Node::Op::kGetAttr)
     throw Error(ErrorCode::kUnsupported, concat("a list of results, ", node->name(), ", is used as a whole"),
                 node->name(), node->target());
-  return values_[node] = constant(program_.attribute_of(*node), node->target());
+  const auto kept = names_.find(node);
+  const std::string name = kept == names_.end() ? fresh(node->target()) : kept->second;
+  graph_.initializers.emplace_back(name, program().attribute_of(*node));
+  return values_[node] = name;
 }
 
-void OnnxExport::emit_many(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes,
-                           std::vector<std::string> outputs) {
-  format::OnnxNode& node = file_.nodes.emplace_back();
-  node.name = outputs[0];
-  node.op_type = op;
+const std::string& OnnxExport::item(const Node* node, size_t i) const {
+  const auto found = items_.find(node);
+  const auto refused = values_.find(node);  // so that the others can be looked at
+  if (found == items_.end() && refused != values_.end() && !file_->refusals.empty()) return refused->second;
+  if (found == items_.end() || i >= found->second.size())
+    throw Error(ErrorCode::kUnsupported, concat("item ", i, " of ", node->name(), ", which does not give it, is used"),
+                node->name(), node->target());
+  return found->second[i];
+}
+
+std::vector<std::string> OnnxExport::name_items(const Node& node, size_t count) {
+  std::vector<std::string> out(count);
+  for (const Node* user : node.users()) {
+    const auto place = user->is(op::kGetItem) ? user->arg(1).integer() : std::nullopt;
+    if (!place || *place < 0 || *place >= static_cast<int64_t>(count) || !names_.contains(user)) continue;
+    if (std::string& name = out[static_cast<size_t>(*place)]; name.empty()) name = name_of(user);
+  }
+  const std::string prefix = fresh(node.name());
+  for (size_t i = 0; i < count; ++i)
+    if (out[i].empty()) out[i] = fresh(concat(prefix, "/", i));
+  return out;
+}
+
+void OnnxExport::use_domain(const std::string& domain, int64_t version) {
+  const auto [known, is_new] = file_->domains.try_emplace(domain, version);
+  if (!is_new && known->second != version)
+    throw Error(ErrorCode::kUnsupported, concat("operators of ", domain, " in the versions ", known->second, " and ",
+                                                version, ", of which a file can have one"));
+}
+
+void OnnxExport::emit_many(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes,
+                           std::vector<std::string> outputs, const std::string& name) {
+  for (const auto& [known, version] : kNewOperators)
+    if (known == op && opset() < version)
+      throw Error(ErrorCode::kUnsupported, concat(op, " before opset ", version, ", found ", opset()));
+  format::OnnxNode& node = graph_.nodes.emplace_back();
+  node.name = unique(file_->taken_by_nodes, name.empty() ? outputs[0] : name);
+  const size_t dot = op.rfind('.');
+  node.op_type = dot == std::string::npos ? op : op.substr(dot + 1);
+  if (dot != std::string::npos) node.domain = op.substr(0, dot);
+  if (!node.domain.empty()) file_->domains.try_emplace(node.domain, 1);
   node.inputs = inputs.list;
   while (!node.inputs.empty() && node.inputs.back().empty()) node.inputs.pop_back();
   node.outputs = std::move(outputs);
@@ -119,102 +228,263 @@ void OnnxExport::emit_many(const char* op, const OnnxNames& inputs, const OnnxAt
     node.metadata = metadata_of(written_->meta.nn_module_stack);
 }
 
-std::string OnnxExport::emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes,
+std::string OnnxExport::emit(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes,
                              std::string output) {
   emit_many(op, inputs, attributes, {output});
   return output;
 }
 
-void OnnxExport::write_input(const Node& node) {
-  format::OnnxValueInfo info = info_of(fresh(node.name()), node.meta.val);
-  QDQ_CHECK(info.dtype, kUnsupported, "the input ", node.name(), " is no tensor, and ONNX has no others");
-  values_[&node] = info.name;
-  file_.inputs.push_back(std::move(info));
+// Sizes that are open in a graph within another are left open: they need not be those of the graph around.
+format::OnnxValueInfo OnnxExport::info_of(std::string name, const ValueMeta& value, bool is_inner) const {
+  format::OnnxValueInfo out;
+  out.name = std::move(name);
+  if (std::holds_alternative<SymInt>(value.value)) {
+    out.dtype = DType::kS64;
+    out.dims.emplace();
+  }
+  const TensorMeta* meta = value.tensor();
+  if (meta == nullptr) return out;
+  out.dtype = meta->dtype;
+  out.dims.emplace();
+  for (const SymInt& size : meta->sizes) {
+    format::OnnxDimension& dimension = out.dims->emplace_back();
+    dimension.value = size.constant();
+    if (dimension.value || is_inner) continue;
+    // A symbol by the name that the file gave it, in sums and products too.
+    const std::string text = size.to_string();
+    for (size_t begin = 0, end; begin < text.size(); begin = end) {
+      const auto is_letter = [&](size_t i) {
+        return std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_';
+      };
+      end = begin + 1;
+      while (end < text.size() && is_letter(end) == is_letter(begin)) ++end;
+      const std::string part = text.substr(begin, end - begin);
+      const auto known = file_->symbols.find(part);
+      dimension.param += known == file_->symbols.end() ? part : known->second;
+    }
+  }
+  return out;
 }
 
-// Outputs go by the names that qdq run gives them.
-void OnnxExport::write_outputs() {
-  const Argument::List& results = program_.graph->output_node()->arg(0).list();
-  for (size_t i = 0; i < results.size(); ++i) {
-    QDQ_CHECK(results[i].is_node(), kUnsupported, "output ", i, " of the program is no tensor, and ONNX has no others");
-    const std::string name = emit("Identity", value(results[i].node()), {}, fresh(concat("output_", i)));
-    file_.outputs.push_back(info_of(name, results[i].node()->meta.val));
-  }
+std::string OnnxExport::add_input(const std::string& name, const ValueMeta& meta) {
+  graph_.inputs.push_back(info_of(fresh(name), meta, true));
+  return graph_.inputs.back().name;
+}
+
+void OnnxExport::add_output(const std::string& value, const ValueMeta& meta) {
+  graph_.outputs.push_back(info_of(emit("Identity", value, {}, fresh("result")), meta, true));
+}
+
+std::shared_ptr<const format::OnnxGraph> OnnxExport::finish() {
+  eliminate_dead_code();
+  return std::make_shared<const format::OnnxGraph>(std::move(graph_));
 }
 
 // Leaves out what nobody reads: a weight that is written transposed is not written as it was.
 void OnnxExport::eliminate_dead_code() {
   std::unordered_set<std::string> read;
-  for (const format::OnnxValueInfo& output : file_.outputs) read.insert(output.name);
+  for (const format::OnnxValueInfo& output : graph_.outputs) read.insert(output.name);
+  const auto note = [&](const auto& self, const format::OnnxNode& node) -> void {
+    read.insert(node.inputs.begin(), node.inputs.end());
+    for (const OnnxAttribute& attribute : node.attributes)
+      for (const auto& graph : attribute.graphs)
+        for (const format::OnnxNode& inner : graph->nodes) self(self, inner);
+  };
   std::vector<format::OnnxNode> alive;
-  for (auto node = file_.nodes.rbegin(); node != file_.nodes.rend(); ++node) {
+  for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
     if (std::none_of(node->outputs.begin(), node->outputs.end(),
                      [&](const std::string& output) { return read.contains(output); }))
       continue;
-    read.insert(node->inputs.begin(), node->inputs.end());
+    note(note, *node);
     alive.push_back(std::move(*node));
   }
   std::reverse(alive.begin(), alive.end());
-  file_.nodes = std::move(alive);
-  std::erase_if(file_.initializers, [&](const auto& initializer) { return !read.contains(initializer.first); });
+  graph_.nodes = std::move(alive);
+  std::erase_if(graph_.initializers, [&](const auto& initializer) { return !read.contains(initializer.first); });
 }
 
-format::OnnxFile OnnxExport::run() {
-  file_.ir_version = kIrVersion;
-  file_.producer_name = "qdq";
-  file_.producer_version = "0.1.0";
-  file_.name = "main";
-  file_.opsets = {{"", kOpset}};
-  QDQ_CHECK(program_.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
-            program_.buffer_mutations[0].buffer, ", which an ONNX model cannot");
-  std::map<std::string, std::vector<std::string>> refusals;  // operator or reason -> nodes
-  for (const Node* node : program_.graph->nodes()) {
-    if (node->op() == Node::Op::kPlaceholder) write_input(*node);
+// Takes the names that values had in the file the program was read from, so that no other value gets them. What is
+// quantized by qdq has a name of its own.
+void OnnxExport::keep_names(const Program& program) {
+  for (const Node* node : program.graph->nodes()) {
+    const std::string& name = node->meta.extra_of(kOnnxValue);
+    const bool is_wanted = node->op() == Node::Op::kGetAttr || node->op() == Node::Op::kCallFunction;
+    if (name.empty() || !is_wanted || names_.contains(node)) continue;
+    if (!file_->taken.contains(name)) names_[node] = fresh(name);
+  }
+}
+
+// An operator that qdq does not have, as it was read: inputs in order, attributes as keywords; or one that is read when
+// it runs: lists of inputs and of names and values of attributes.
+void OnnxExport::write_unknown(const Node& node) {
+  const std::string& domain = node.meta.extra_of(kOnnxDomain);
+  const std::string& version = node.meta.extra_of(kOnnxVersion);
+  const bool is_from_onnx = node.target().starts_with("torch.ops.") && !version.empty();
+  if (!is_from_onnx) throw Error(ErrorCode::kUnsupported, "");
+  const size_t begin = std::string_view("torch.ops.").size(), dot = node.target().find('.', begin);
+  const std::string op = node.target().substr(dot + 1, node.target().rfind('.') - dot - 1);
+  const int64_t number = std::stoll(version);
+  // Axes and sizes of parts became inputs.
+  const auto moved = [&](const std::string& key, const Argument& argument) {
+    const int64_t since = op.starts_with("Reduce") && op != "ReduceSum" ? 18 : 13;
+    const bool is_moved = key == "axes" ? op == "Squeeze" || op == "Unsqueeze" || op.starts_with("Reduce")
+                                        : key == "split" && op == "Split";
+    return domain.empty() && is_moved && argument.is_list() && number < since && since <= opset();
+  };
+  const bool is_deferred = node.args().size() == 3 && node.arg(0).is_list() && node.arg(1).is_list();
+  const std::vector<Argument>& args = is_deferred ? node.arg(0).list() : node.args();
+  Node::Kwargs kwargs = node.kwargs();
+  for (size_t i = 0; is_deferred && i + 1 < node.arg(1).list().size(); i += 2)
+    kwargs.emplace_back(node.arg(1).list()[i].as<std::string>(), node.arg(1).list()[i + 1]);
+  for (const auto& [key, argument] : kwargs)
+    if (argument == Argument(std::string(kLostGraph)))
+      throw Error(ErrorCode::kUnsupported, concat(op, " with a graph as its ", key, " (node ", node.name(), ")"));
+  const bool is_moved =
+      std::any_of(kwargs.begin(), kwargs.end(), [&](const auto& kwarg) { return moved(kwarg.first, kwarg.second); });
+  if (!domain.empty()) {
+    use_domain(domain, number);
+  } else if (!is_moved && !is_same_operator(op, number, opset())) {
+    throw Error(ErrorCode::kUnsupported, concat(op, " of opset ", number, ", which is another operator in opset ",
+                                                opset(), " (node ", node.name(), ")"));
+  }
+  std::vector<std::string> inputs;
+  for (const Argument& input : args) inputs.push_back(input.is_node() ? value(input.node()) : std::string());
+  OnnxAttributes attributes;
+  for (const auto& [key, argument] : kwargs) {
+    const char* name = key.c_str();
+    if (moved(key, argument)) {
+      const OnnxAttribute list = list_attribute(key, argument.list());
+      inputs.push_back(
+          constant(Tensor::of<int64_t>({static_cast<int64_t>(list.ints.size())}, std::span<const int64_t>(list.ints)),
+                   node.name() + "_constant"));
+    } else if (argument.is_node()) attributes.add(name, program().attribute_of(*argument.node()));
+    else if (argument.is<std::string>()) attributes.add(name, argument.as<std::string>().c_str());
+    else if (argument.is<int64_t>()) attributes.add(name, argument.as<int64_t>());
+    else if (argument.is<double>()) attributes.add(name, argument.as<double>());
+    else if (argument.is_list()) attributes.list.push_back(list_attribute(key, argument.list()));
+  }
+  // The results: the node's own, or items, which name their places.
+  const auto* several = std::get_if<std::vector<ValueMeta>>(&node.meta.val.value);
+  size_t count = several ? several->size() : 1;
+  bool has_items = several != nullptr;
+  for (const Node* user : node.users())
+    if (user->is(op::kGetItem)) {
+      has_items = true;
+      count = std::max(count, static_cast<size_t>(user->arg(1).integer().value_or(0)) + 1);
+    }
+  std::vector<std::string> outputs;
+  if (has_items) outputs = name_items(node, count);
+  else outputs = {name_of(&node)};
+  const std::string full = domain.empty() ? op : concat(domain, ".", op);
+  emit_many(full, inputs, attributes, outputs, node.meta.extra_of(kOnnxNode));
+  if (has_items) set_items(&node, outputs);
+  else set(&node, outputs[0]);
+}
+
+void OnnxExport::write_call(const Node& node) {
+  const OpDef* op = find_op(node.target());
+  if (!node.meta.extra_of(kOnnxVersion).empty()) return write_unknown(node);
+  if (op == nullptr) throw Error(ErrorCode::kUnsupported, "");
+  AtenCall call(*this, node, *op);
+  const std::string name = call.name();
+  const AtenExporter* exporter = find_aten_exporter(name);
+  const OnnxOperator* plain = exporter ? nullptr : find_onnx_operator_of(name);
+  if (!exporter && !plain) throw Error(ErrorCode::kUnsupported, "");
+  if (op->schema.arguments[0].is_mutated && !writes_alone(node.arg(0).node()))
+    call.refuse("writes to a value that others read; export the model without in-place operators");
+  if (exporter) return exporter->write(call);
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < op->schema.arguments.size() && !call.is_none(i) && call.arg(i).is_node(); ++i)
+    inputs.push_back(call.tensor(i));
+  call.finish(std::string(plain->name), inputs);
+}
+
+std::vector<std::string> OnnxExport::write(const Program& program, const std::vector<std::string>& inputs) {
+  const Program* const around = program_;
+  const Node* const node_around = written_;
+  program_ = &program;
+  keep_names(program);
+  size_t next_input = 0;
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() == Node::Op::kPlaceholder) {
+      QDQ_CHECK(next_input < inputs.size(), kInvalidArgument,
+                "a program within the program takes more inputs than the ", inputs.size(), " that it gets");
+      values_[node] = inputs[next_input++];
+    }
     if (node->op() == Node::Op::kCallModule)
       fail(ErrorCode::kUnsupported, "the program calls the module '", node->target(), "'; convert the program first");
     if (node->op() != Node::Op::kCallFunction) continue;
-    const OpDef* op = find_op(node->target());
     written_ = node;
     try {
-      if (op == nullptr) throw Error(ErrorCode::kUnsupported, "");
-      AtenCall call(*this, *node, *op);
-      const std::string name = call.name();
-      const AtenExporter* exporter = find_layer_exporter(name);
-      if (exporter == nullptr) exporter = find_aten_exporter(name);
-      const OnnxOperator* plain = exporter ? nullptr : find_onnx_operator_of(name);
-      if (!exporter && !plain) throw Error(ErrorCode::kUnsupported, "");
-      if (op->schema.arguments[0].is_mutated && !writes_alone(node->arg(0).node()))
-        call.refuse("writes to a value that others read; export the model without in-place operators");
-      if (exporter) {
-        exporter->write(call);
-        continue;
-      }
-      std::vector<std::string> inputs;
-      for (size_t i = 0; i < op->schema.arguments.size() && !call.is_none(i) && call.arg(i).is_node(); ++i)
-        inputs.push_back(call.tensor(i));
-      call.finish(std::string(plain->name).c_str(), inputs);
+      write_call(*node);
     } catch (const Error& error) {
       if (error.code != ErrorCode::kUnsupported) throw;
-      refusals[error.message.empty() ? node->target() : error.message].push_back(node->name());
+      file_->refusals[error.message.empty() ? node->target() : error.message].push_back(node->name());
       values_[node] = node->name();  // so that the others can be looked at
     }
   }
   written_ = nullptr;
-  if (refusals.empty()) {
-    write_outputs();
-    eliminate_dead_code();
-    return std::move(file_);
+  std::vector<std::string> out;
+  const Argument::List& results = program.graph->output_node()->arg(0).list();
+  for (size_t i = 0; i < results.size(); ++i) {
+    QDQ_CHECK(results[i].is_node(), kUnsupported, "output ", i, " of the program is no tensor, and ONNX has no others");
+    if (file_->refusals.empty()) out.push_back(value(results[i].node()));
   }
-  std::string list;
-  for (const auto& [reason, nodes] : refusals) {
-    list += concat(list.empty() ? "" : "; ", reason);
-    if (reason.starts_with("torch.ops.") || reason.starts_with("operator."))
-      list += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0],
-                     nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
+  written_ = node_around;
+  program_ = around;
+  return out;
+}
+
+format::OnnxFile OnnxExport::run(const Program& program) {
+  QDQ_CHECK(program.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
+            program.buffer_mutations[0].buffer, ", which an ONNX model cannot");
+  file_->symbols = program.symbol_names;
+  graph_.name = "main";
+  std::vector<std::string> inputs, names;
+  for (const Node* node : program.graph->placeholders()) {
+    const std::string& name = node->meta.extra_of(kOnnxValue);
+    graph_.inputs.push_back(info_of(fresh(name.empty() ? node->name() : name), node->meta.val, false));
+    QDQ_CHECK(graph_.inputs.back().dtype, kUnsupported, "the input ", node->name(),
+              " is no tensor, and ONNX has no others");
+    inputs.push_back(graph_.inputs.back().name);
   }
-  throw Error(ErrorCode::kUnsupported,
-              concat("the program cannot be written as an ONNX model: qdq has no ONNX form for ", list),
-              refusals.begin()->second[0]);
+  // Outputs go by the names that the file gave them, or those that qdq run gives them.
+  const Argument::List& results = program.graph->output_node()->arg(0).list();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const bool has_name = program.output_names.size() == results.size();
+    names.push_back(fresh(has_name ? program.output_names[i] : concat("output_", i)));
+    const Node* node = results[i].node();
+    if (node && node->op() == Node::Op::kCallFunction) names_.try_emplace(node, names[i]);
+  }
+  const std::vector<std::string> values = write(program, inputs);
+  if (!file_->refusals.empty()) {
+    std::string list;
+    for (const auto& [reason, nodes] : file_->refusals) {
+      list += concat(list.empty() ? "" : "; ", reason);
+      if (reason.starts_with("torch.ops.") || reason.starts_with("operator."))
+        list += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0],
+                       nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
+    }
+    throw Error(ErrorCode::kUnsupported,
+                concat("the program cannot be written as an ONNX model: qdq has no ONNX form for ", list),
+                file_->refusals.begin()->second[0]);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (values[i] != names[i]) emit("Identity", values[i], {}, names[i]);
+    graph_.outputs.push_back(info_of(names[i], results[i].node()->meta.val, false));
+    QDQ_CHECK(graph_.outputs.back().dtype, kUnsupported, "the output ", names[i],
+              " is of a data type that nobody tells, which an ONNX model has to");
+  }
+  eliminate_dead_code();
+  format::OnnxFile out;
+  static_cast<format::OnnxGraph&>(out) = std::move(graph_);
+  out.ir_version = ir_version_of(opset());
+  out.producer_name = "qdq";
+  out.producer_version = "0.1.0";
+  out.opsets = {{"", opset()}};
+  for (const auto& [domain, version] : file_->domains) out.opsets.emplace_back(domain, version);
+  out.metadata = program.metadata;
+  return out;
 }
 
 std::string AtenCall::name() const { return std::string(local_name(plain_form(op_).target)); }
@@ -319,21 +589,64 @@ DType AtenCall::common_dtype(size_t i, size_t j) const {
   return result_dtype({kind(i), kind(j)});
 }
 
-std::string AtenCall::emit(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes) {
+std::string AtenCall::emit(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes) {
   return file_.emit(op, inputs, attributes, file_.fresh(node_.name() + "_part"));
 }
-void AtenCall::finish(const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes) {
-  file_.set(&node_, file_.emit(op, inputs, attributes, file_.fresh(node_.name())));
+std::string AtenCall::cast(const std::string& value, DType from, DType to) {
+  return from == to ? value : emit("Cast", {value}, {"to", format::onnx_number(to)});
+}
+void AtenCall::finish(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes) {
+  const std::string name = file_.name_of(&node_);
+  file_.emit_many(op, inputs, attributes, {name}, node_.meta.extra_of(kOnnxNode));
+  file_.set(&node_, name);
+}
+std::vector<std::string> AtenCall::name_results(size_t count) {
+  std::vector<std::string> out = file_.name_items(node_, count);
+  file_.set_items(&node_, out);
+  return out;
 }
 void AtenCall::refuse_because(std::initializer_list<MessagePart> parts) const {
   throw Error(ErrorCode::kUnsupported, concat(node_.name(), " ", concat(parts)), node_.name(), node_.target());
 }
 
-std::vector<std::byte> save_onnx(const Program& program) {
+namespace {
+
+format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   Program complete = program.clone();
   complete.graph->eliminate_dead_code();
-  infer_shapes(complete);
-  return format::write_onnx_file(OnnxExport(complete).run());
+  // Whoever read a file knows more of its open sizes than the operators tell, which take them for as large as they can
+  // be: what a file says of an output is believed by those who read it.
+  for (Node* node : complete.graph->nodes()) {
+    if (node->op() == Node::Op::kGetAttr) node->meta.val.value = meta_of(complete.attribute_of(*node));
+    if (node->op() != Node::Op::kCallFunction || find_op(node->target()) == nullptr) continue;
+    const ValueMeta before = node->meta.val;
+    const std::vector<Node*> inputs = node->input_nodes();
+    // Behind an operator that qdq does not have nothing follows from the inputs.
+    if (std::any_of(inputs.begin(), inputs.end(), [](const Node* n) { return n->meta.val.value.index() == 0; }))
+      continue;
+    infer_value(*node);
+    if (node->meta.val.value.index() == 0) node->meta.val = before;
+    auto* found = std::get_if<TensorMeta>(&node->meta.val.value);
+    const TensorMeta* known = before.tensor();
+    if (!found || !known || found->sizes.size() != known->sizes.size()) continue;
+    for (size_t i = 0; i < known->sizes.size(); ++i)
+      if (!known->sizes[i].is_constant()) found->sizes[i] = known->sizes[i];
+  }
+  return OnnxExport(options).run(complete);
+}
+
+}  // namespace
+
+std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options, const std::string& data_name,
+                                 std::vector<std::byte>& data) {
+  const format::OnnxFile file = file_of(program, options);
+  const bool is_beside = options.external_data || !format::fits_in_one_file(file);
+  return format::write_onnx_file(file, data_name, is_beside ? &data : nullptr);
+}
+
+std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options) {
+  QDQ_CHECK(!options.external_data, kInvalidArgument, "external data of an ONNX model needs a file of its own");
+  return format::write_onnx_file(file_of(program, options));
 }
 
 }  // namespace qdq

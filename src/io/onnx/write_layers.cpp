@@ -71,7 +71,7 @@ std::string bias(AtenCall& call, size_t i, size_t output_axis) {
     integers.data<int32_t>()[k] = static_cast<int32_t>(integer);
   }
   const std::string name = node->target();
-  const std::string zeros = call.file().constant(Tensor::empty({values.numel()}, DType::kS32), name + "_zero_point");
+  const std::string zeros = call.file().constant(Tensor::full({values.numel()}, DType::kS32, 0), name + "_zero_point");
   return call.emit(
       "DequantizeLinear",
       {call.file().constant(integers, name + "_quantized"), call.file().constant(scales, name + "_scale"), zeros},
@@ -108,6 +108,14 @@ void convolution(AtenCall& call) {
               {call.tensor(0), call.tensor(1), call.flag(6) ? call.optional_tensor(2) : bias(call, 2, 0)}, attributes);
 }
 
+// QuantizeLinear and DequantizeLinear have 16-bit integers since opset 21, and com.microsoft's always.
+std::string quantizer(AtenCall& call, const char* op, DType dtype) {
+  if (dtype == DType::kS8 || dtype == DType::kU8 || (dtype == DType::kS32 && op[0] == 'D')) return op;
+  if (dtype != DType::kS16 && dtype != DType::kU16)
+    call.refuse("quantizes to ", to_string(dtype), ", ONNX to 8 and 16 bits");
+  return call.file().opset() >= 21 ? op : concat("com.microsoft.", op);
+}
+
 // A weight with rows and columns exchanged: as it lies in the file, where it does.
 std::string transposed(AtenCall& call, const Node* weight) {
   OnnxExport& file = call.file();
@@ -119,12 +127,13 @@ std::string transposed(AtenCall& call, const Node* weight) {
   if (!quantized.integers.defined())
     return call.emit("Transpose", {file.value(weight)}, {"perm", std::vector<int64_t>{1, 0}});
   const std::string name = weight->arg(0).node()->target();
-  const std::string zeros =
-      file.constant(Tensor::empty(quantized.scales.sizes(), quantized.integers.dtype()), name + "_zero_point");
-  return call.emit(
-      "DequantizeLinear",
+  const DType dtype = quantized.integers.dtype();
+  const std::string zeros = file.constant(Tensor::full(quantized.scales.sizes(), dtype, 0), name + "_zero_point");
+  const std::string floats = call.emit(
+      quantizer(call, "DequantizeLinear", dtype),
       {turned(quantized.integers, weight->arg(0).node()), file.constant(quantized.scales, name + "_scale"), zeros},
       {"axis", 1 - quantized.axis});
+  return call.cast(floats, DType::kF32, call.meta_of(weight).dtype);
 }
 
 void linear(AtenCall& call) {
@@ -148,9 +157,9 @@ void batch_norm(AtenCall& call) {
     call.refuse("normalizes with the batch's own statistics; export the model in inference mode");
   const Shape channels = {*call.meta(3).sizes[0].constant()};
   const auto or_constant = [&](size_t i, double value) {
-    return call.is_none(i)
-               ? call.file().constant(Tensor::full(channels, DType::kF32, value), call.node().name() + "_constant")
-               : call.tensor(i);
+    return call.is_none(i) ? call.file().constant(Tensor::full(channels, call.meta(0).dtype, value),
+                                                  call.node().name() + "_constant")
+                           : call.tensor(i);
   };
   call.finish("BatchNormalization",
               {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)},
@@ -164,6 +173,52 @@ void layer_norm(AtenCall& call) {
     weight = call.file().constant(Tensor::full(sizes, call.result().dtype, 1), call.node().name() + "_constant");
   call.finish("LayerNormalization", {call.tensor(0), weight, call.optional_tensor(3)},
               {"axis", -static_cast<int64_t>(sizes.size()), "epsilon", call.number(4)});
+}
+
+// (input, normalized_shape, weight, bias, eps): the result, the mean, and what the difference is multiplied by.
+void native_layer_norm(AtenCall& call) {
+  const std::vector<int64_t> sizes = call.integers(1);
+  std::string weight = call.optional_tensor(2);
+  if (weight.empty())
+    weight = call.file().constant(Tensor::full(sizes, call.meta(0).dtype, 1), call.node().name() + "_constant");
+  call.file().emit_many("LayerNormalization", {call.tensor(0), weight, call.optional_tensor(3)},
+                        {"axis", -static_cast<int64_t>(sizes.size()), "epsilon", call.number(4)}, call.name_results(3),
+                        call.node().meta.extra_of(kOnnxNode));
+}
+
+std::string mean(AtenCall& call, const std::string& value, const std::vector<int64_t>& axes, bool keeps_dims) {
+  OnnxAttributes attributes = {"keepdims", keeps_dims};
+  if (call.file().opset() >= 18) return call.emit("ReduceMean", {value, call.integers_as_tensor(axes)}, attributes);
+  attributes.add("axes", axes);
+  return call.emit("ReduceMean", {value}, attributes);
+}
+
+// x / sqrt(mean(x^2) + eps) * weight: (input, normalized_shape, weight, eps)
+void rms_norm(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  if (call.is_none(3)) call.refuse("has no eps");
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < call.arg(1).list().size(); ++i) axes.push_back(-1 - static_cast<int64_t>(i));
+  const std::string x = call.tensor(0), squares = mean(call, call.emit("Mul", {x, x}), axes, true);
+  const std::string root = call.emit("Sqrt", {call.emit("Add", {squares, call.scalar(call.number(3), dtype)})});
+  if (call.is_none(2)) return call.finish("Div", {x, root});
+  call.finish("Mul", {call.emit("Div", {x, root}), call.tensor(2)});
+}
+
+// (self, dim, unbiased, keepdim)
+void variance(AtenCall& call) {
+  const std::vector<int64_t> axes = call.axes(1, call.rank(0));
+  const DType dtype = call.result().dtype;
+  const std::string difference = call.emit("Sub", {call.tensor(0), mean(call, call.tensor(0), axes, true)});
+  const std::string out = mean(call, call.emit("Mul", {difference, difference}), axes, call.flag(3));
+  if (!call.flag(2)) return call.finish("Identity", {out});
+  double count = 1;
+  for (const int64_t axis : axes) {
+    const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
+    if (!size) call.refuse("is unbiased over an axis whose size is open");
+    count *= static_cast<double>(*size);
+  }
+  call.finish("Mul", {out, call.scalar(count / (count - 1), dtype)});
 }
 
 // Groups as the channels of an instance normalization, then weight and bias for each channel.
@@ -233,8 +288,8 @@ void adaptive_average(AtenCall& call) {
 
 // softmax(q * sqrt(scale) @ (k * sqrt(scale))^T + mask) @ v, as PyTorch's exporter writes it
 void attention(AtenCall& call) {
-  if (call.number(4) != 0 || call.flag(5) || (!call.is_none(7) && call.flag(7)))
-    call.refuse("has dropout, a causal mask or grouped heads, which qdq does not spell out");
+  if (call.number(4) != 0 || (!call.is_none(7) && call.flag(7)))
+    call.refuse("has dropout or grouped heads, which qdq does not spell out");
   const DType dtype = call.result().dtype;
   const auto rank = static_cast<int64_t>(call.rank(1));
   const auto width = call.meta(0).sizes.back().constant();
@@ -253,6 +308,17 @@ void attention(AtenCall& call) {
       mask = call.emit("Where",
                        {mask, call.scalar(0, dtype), call.scalar(-std::numeric_limits<double>::infinity(), dtype)});
     scores = call.emit("Add", {scores, mask});
+  }
+  if (call.flag(5)) {
+    // No position sees those behind it: ones below the diagonal of [queries, keys].
+    std::vector<std::string> sizes;
+    for (const size_t i : {size_t{0}, size_t{1}})
+      sizes.push_back(call.emit("Slice", {call.emit("Shape", {call.tensor(i)}), call.integers_as_tensor({-2}),
+                                          call.integers_as_tensor({-1})}));
+    std::string seen = call.emit("ConstantOfShape", {call.emit("Concat", sizes, {"axis", 0})},
+                                 {"value", Tensor::full({1}, DType::kF32, 1)});
+    seen = call.cast(call.emit("Trilu", {seen}, {"upper", 0}), DType::kF32, DType::kBool);
+    scores = call.emit("Where", {seen, scores, call.scalar(-std::numeric_limits<double>::infinity(), dtype)});
   }
   call.finish("MatMul", {call.emit("Softmax", {scores}, {"axis", -1}), call.tensor(2)});
 }
@@ -287,39 +353,43 @@ void upsample(AtenCall& call) {
               attributes);
 }
 
-DType quantized_dtype(AtenCall& call, const Argument& argument) {
-  const DType dtype = argument.as<DType>();
-  if (dtype != DType::kS8 && dtype != DType::kU8)
-    call.refuse("quantizes to ", to_string(dtype), ", opset 17 to int8 and uint8");
-  return dtype;
+// Quantizes floats of any data type as float32: before opset 19 ONNX has no other, and PyTorch computes so too.
+std::string as_float(AtenCall& call, size_t i) { return call.cast(call.tensor(i), call.meta(i).dtype, DType::kF32); }
+
+// The end of a dequantization, in the data type of the result.
+void finish_floats(AtenCall& call, const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes) {
+  const DType dtype = call.result().dtype;
+  if (dtype == DType::kF32) return call.finish(op, inputs, attributes);
+  call.finish("Cast", {call.emit(op, inputs, attributes)}, {"to", format::onnx_number(dtype)});
 }
 
 // {quantize,dequantize}_per_tensor: (input, scale, zero_point, quant_min, quant_max, dtype)
 void per_tensor(AtenCall& call) {
   const bool quantizes = call.name().starts_with("quantize");
-  const DType dtype = quantized_dtype(call, call.arg(5));
+  const DType dtype = call.arg(5).as<DType>();
+  const std::string op = quantizer(call, quantizes ? "QuantizeLinear" : "DequantizeLinear", dtype);
   const double scale = call.number(1);
   const int64_t zero_point = call.integer(2);
-  std::string input = call.tensor(0);
+  const OnnxNames qparams = {call.scalar(scale, DType::kF32), call.scalar(static_cast<double>(zero_point), dtype)};
+  if (!quantizes) return finish_floats(call, op, {call.tensor(0), qparams.list}, {});
+  std::string input = as_float(call, 0);
   // ONNX saturates at the ends of the data type.
   const auto bound = [&](size_t i) {
     return call.scalar(static_cast<double>(call.integer(i) - zero_point) * scale, DType::kF32);
   };
-  if (quantizes && (call.integer(3) > min_of(dtype) || call.integer(4) < max_of(dtype)))
+  if (call.integer(3) > min_of(dtype) || call.integer(4) < max_of(dtype))
     input = call.emit("Clip", {input, bound(3), bound(4)});
-  call.finish(quantizes ? "QuantizeLinear" : "DequantizeLinear",
-              {input, call.scalar(scale, DType::kF32), call.scalar(static_cast<double>(zero_point), dtype)});
+  call.finish(op, {input, qparams.list});
 }
 
 // Quantization by the range that the values turn out to have: (input, quant_min, quant_max, eps, dtype). ONNX does it
 // to uint8; int8 is the same integers less 128, so what is dequantized is the same. The operator gives the integers
-// too.
+// too, as a third item.
 void choose_qparams(AtenCall& call) {
   if (call.integer(2) - call.integer(1) != 255)
     call.refuse("chooses qparams for ", call.integer(2) - call.integer(1) + 1, " integers, ONNX for 256");
-  const std::string name = call.file().fresh(call.node().name());
-  call.file().emit_many("DynamicQuantizeLinear", {call.tensor(0)}, {}, {name + "/integers", name + "/0", name + "/1"});
-  call.same_as(name);
+  const std::vector<std::string> names = call.name_results(3);
+  call.file().emit_many("DynamicQuantizeLinear", {as_float(call, 0)}, {}, {names[2], names[0], names[1]});
 }
 
 // The choose_qparams that gave the scale at argument 1; null if none did.
@@ -334,31 +404,45 @@ void quantize_by_choice(AtenCall& call) {
   const Node* choice = chosen_by(call);
   if (choice == nullptr || choice->arg(0) != call.arg(0))
     call.refuse("quantizes by qparams of other values than its own");
-  call.same_as(call.file().value(choice) + "/integers");
+  call.same_as(call.file().item(choice, 2));
 }
 void dequantize_by_choice(AtenCall& call) {
   const Node* input = call.arg(0).node();
   const bool is_own = chosen_by(call) && input && input->is(op::kQuantizeByTensors) && input->arg(1) == call.arg(1);
   if (!is_own) call.refuse("dequantizes by qparams that its integers were not made with");
-  call.finish("DequantizeLinear", {call.tensor(0), call.tensor(1), call.tensor(2)});
+  finish_floats(call, "DequantizeLinear", {call.tensor(0), call.tensor(1), call.tensor(2)}, {});
 }
 
 // {quantize,dequantize}_per_channel: (input, scales, zero_points, axis, quant_min, quant_max, dtype)
 void per_channel(AtenCall& call) {
-  const DType dtype = quantized_dtype(call, call.arg(6));
+  const DType dtype = call.arg(6).as<DType>();
   const bool quantizes = call.name().starts_with("quantize");
-  if (quantizes && (call.integer(4) > min_of(dtype) || call.integer(5) < max_of(dtype)))
-    call.refuse("quantizes to a part of ", to_string(dtype),
-                " per channel, which ONNX cannot; fold the weights (fold_quantize)");
+  const std::string op = quantizer(call, quantizes ? "QuantizeLinear" : "DequantizeLinear", dtype);
   const Tensor scales = known(call, call.arg(1).node()), zero_points = known(call, call.arg(2).node());
   if (!scales.defined() || (!call.is_none(2) && !zero_points.defined()))
     call.refuse("has scales or zero points that are known only when it runs");
   const std::string name = call.node().name();
-  const Tensor zeros = zero_points.defined() ? zero_points.to(dtype) : Tensor::empty(scales.sizes(), dtype);
-  call.finish(quantizes ? "QuantizeLinear" : "DequantizeLinear",
-              {call.tensor(0), call.file().constant(scales.to(DType::kF32), name + "_scale"),
-               call.file().constant(zeros, name + "_zero_point")},
-              {"axis", call.axis(3, call.rank(0))});
+  const int64_t axis = call.axis(3, call.rank(0));
+  const Tensor zeros = zero_points.defined() ? zero_points.to(dtype) : Tensor::full(scales.sizes(), dtype, 0);
+  const Tensor steps = scales.to(DType::kF32).contiguous();
+  const OnnxNames qparams = {call.file().constant(steps, name + "_scale"),
+                             call.file().constant(zeros, name + "_zero_point")};
+  if (!quantizes) return finish_floats(call, op, {call.tensor(0), qparams.list}, {"axis", axis});
+  std::string input = as_float(call, 0);
+  // A narrower range than the data type's, channel by channel.
+  const Tensor offsets = zeros.to(DType::kF64).contiguous();
+  const auto bounds = [&](size_t i) {
+    Shape sizes(call.rank(0), 1);
+    sizes[static_cast<size_t>(axis)] = steps.numel();
+    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    for (int64_t k = 0; k < steps.numel(); ++k)
+      out.data<float>()[k] = static_cast<float>((static_cast<double>(call.integer(i)) - offsets.data<double>()[k]) *
+                                                static_cast<double>(steps.data<float>()[k]));
+    return call.file().constant(out, name + "_bound");
+  };
+  if (call.integer(4) > min_of(dtype)) input = call.emit("Max", {input, bounds(4)});
+  if (call.integer(5) < max_of(dtype)) input = call.emit("Min", {input, bounds(5)});
+  call.finish(op, {input, qparams.list}, {"axis", axis});
 }
 
 constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", adaptive_average},
@@ -394,22 +478,21 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"max_pool2d.default", pool},
                                             {"max_pool3d.default", pool},
                                             {"mm.default", matmul},
+                                            {"native_layer_norm.default", native_layer_norm},
                                             {"quantize_per_channel.default", per_channel},
                                             {"quantize_per_tensor.default", per_tensor},
                                             {"quantize_per_tensor.tensor", quantize_by_choice},
+                                            {"rms_norm.default", rms_norm},
                                             {"scaled_dot_product_attention.default", attention},
                                             {"upsample_bicubic2d.vec", upsample},
                                             {"upsample_bilinear2d.vec", upsample},
                                             {"upsample_linear1d.vec", upsample},
                                             {"upsample_nearest1d.vec", upsample},
-                                            {"upsample_nearest2d.vec", upsample}};
+                                            {"upsample_nearest2d.vec", upsample},
+                                            {"var.dim", variance}};
 
 }  // namespace
 
-const AtenExporter* find_layer_exporter(std::string_view name) {
-  for (const AtenExporter& exporter : kLayerExporters)
-    if (exporter.name == name) return &exporter;
-  return nullptr;
-}
+std::span<const AtenExporter> layer_exporters() { return kLayerExporters; }
 
 }  // namespace qdq

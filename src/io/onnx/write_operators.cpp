@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 namespace qdq {
 namespace {
@@ -33,13 +34,23 @@ void arithmetic(AtenCall& call) {
   call.finish(find(kOps, name), {a, b});
 }
 
-// Division toward zero is ONNX's of integers; remainders with the divisor's sign are its Mod of integers, those of C
-// its fmod.
+// Quotients of integers are rounded toward zero by ONNX; remainders with the divisor's sign are its Mod of integers,
+// those of C its fmod.
 void whole_division(AtenCall& call) {
   const DType dtype = call.result().dtype;
-  if (!is_integral(dtype) || call.arg(2) != Argument("trunc"))
-    call.refuse("rounds a quotient, which ONNX does with integers toward zero alone");
-  call.finish("Div", {call.operand(0, dtype), call.operand(1, dtype)});
+  const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
+  const bool rounds_down = base(call) == "floor_divide" || call.arg(2) == Argument("floor");
+  if (!rounds_down && call.arg(2) != Argument("trunc"))
+    call.refuse("rounds a quotient in a way that ONNX does not have");
+  if (is_integral(dtype)) {
+    if (!rounds_down) return call.finish("Div", {a, b});
+    // What is left has the divisor's sign; without it the quotient is whole.
+    return call.finish("Div", {call.emit("Sub", {a, call.emit("Mod", {a, b})}), b});
+  }
+  const std::string quotient = call.emit("Div", {a, b});
+  if (rounds_down) return call.finish("Floor", {quotient});
+  const std::string down = call.emit("Floor", {call.emit("Abs", {quotient})});
+  call.finish("Mul", {down, call.emit("Sign", {quotient})});
 }
 void remainder(AtenCall& call) {
   const bool is_fmod = base(call) == "fmod";
@@ -65,10 +76,10 @@ void logical(AtenCall& call) {
       {"bitwise_and", "And"}, {"bitwise_or", "Or"}, {"bitwise_xor", "Xor"}, {"bitwise_not", "Not"},
       {"__and__", "And"},     {"__or__", "Or"},     {"__xor__", "Xor"}};
   const std::string name = base(call);
-  if (call.result().dtype != DType::kBool) call.refuse("works on the bits of integers, which opset 17 cannot");
-  std::vector<std::string> inputs = {call.operand(0, DType::kBool)};
-  if (name != "bitwise_not") inputs.push_back(call.operand(1, DType::kBool));
-  call.finish(find(kOps, name), inputs);
+  const DType dtype = call.result().dtype;
+  std::vector<std::string> inputs = {call.operand(0, dtype)};
+  if (name != "bitwise_not") inputs.push_back(call.operand(1, dtype));
+  call.finish(concat(dtype == DType::kBool ? "" : "Bitwise", find(kOps, name)), inputs);
 }
 
 void is_inf(AtenCall& call) { call.finish("IsInf", {call.tensor(0)}); }
@@ -113,6 +124,28 @@ void with_alpha(AtenCall& call) {
   call.finish(find(kOps, name), {call.tensor(0)}, {"alpha", call.number(1)});
 }
 
+void hard_shrink(AtenCall& call) { call.finish("Shrink", {call.tensor(0)}, {"bias", 0.0, "lambd", call.number(1)}); }
+
+void threshold(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  if (call.number(2) == 0 && call.number(1) >= 0 && dtype != DType::kF16)
+    return call.finish("ThresholdedRelu", {call.tensor(0)}, {"alpha", call.number(1)});
+  const std::string is_above = call.emit("Greater", {call.tensor(0), call.operand(1, dtype)});
+  call.finish("Where", {is_above, call.tensor(0), call.operand(2, dtype)});
+}
+
+void mish(AtenCall& call) {
+  if (call.file().opset() >= 18) return call.finish("Mish", {call.tensor(0)});
+  call.finish("Mul", {call.tensor(0), call.emit("Tanh", {call.emit("Softplus", {call.tensor(0)})})});
+}
+
+void shift(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  if (dtype != DType::kU8 && dtype != DType::kU16) call.refuse("shifts ", to_string(dtype), ", ONNX unsigned integers");
+  call.finish("BitShift", {call.operand(0, dtype), call.operand(1, dtype)},
+              {"direction", base(call) == "bitwise_left_shift" ? "LEFT" : "RIGHT"});
+}
+
 void selu(AtenCall& call) { call.finish("Selu", {call.tensor(0)}); }
 void hard_sigmoid(AtenCall& call) { call.finish("HardSigmoid", {call.tensor(0)}, {"alpha", 1.0 / 6, "beta", 0.5}); }
 
@@ -135,9 +168,25 @@ void softmax(AtenCall& call) {
               {"axis", call.axis(1, call.rank(0))});
 }
 
+// Axes of a reduction: an input of a sum since opset 13, and of the others since 18.
+void finish_reduction(AtenCall& call, const char* op, const std::string& input, const std::vector<int64_t>& axes,
+                      bool keeps_dims) {
+  // Before opset 20 there is no largest of truth values; 8-bit integers have one.
+  const bool is_bool = call.result().dtype == DType::kBool;
+  std::vector<std::string> inputs = {is_bool ? call.cast(input, DType::kBool, DType::kU8) : input};
+  OnnxAttributes attributes = {"keepdims", keeps_dims};
+  const bool is_input = call.file().opset() >= 18 || std::string_view(op) == "ReduceSum";
+  if (!axes.empty() && is_input) inputs.push_back(call.integers_as_tensor(axes));
+  else if (!axes.empty()) attributes.add("axes", axes);
+  if (!is_bool) return call.finish(op, inputs, attributes);
+  call.finish("Cast", {call.emit(op, inputs, attributes)}, {"to", format::onnx_number(DType::kBool)});
+}
+
 void product(AtenCall& call) {
-  call.finish("ReduceProd", {call.operand(0, call.result().dtype)},
-              {"axes", std::vector<int64_t>{call.axis(1, call.rank(0))}, "keepdims", call.flag(2)});
+  const bool is_whole = call.name() == "prod.default";
+  const std::vector<int64_t> axes =
+      is_whole ? std::vector<int64_t>() : std::vector<int64_t>{call.axis(1, call.rank(0))};
+  finish_reduction(call, "ReduceProd", call.operand(0, call.result().dtype), axes, !is_whole && call.flag(2));
 }
 
 // mean, sum, amax, amin, logsumexp: (self, dim, keepdim)
@@ -148,27 +197,35 @@ void reduce(AtenCall& call) {
   const std::string name = base(call);
   const bool takes_axes = call.name() != name + ".default" || name == "amax" || name == "amin" || name == "logsumexp";
   const std::vector<int64_t> axes = takes_axes ? call.axes(1, call.rank(0)) : std::vector<int64_t>();
-  const std::string input = call.operand(0, call.result().dtype);
-  OnnxAttributes attributes = {"keepdims", takes_axes && call.flag(2)};
-  std::vector<std::string> inputs = {input};
-  // Opset 17 has the axes of a sum as an input, those of the others as a setting.
-  if (takes_axes && name == "sum") inputs.push_back(call.integers_as_tensor(axes));
-  else if (takes_axes) attributes.add("axes", axes);
-  call.finish(find(kOps, name), inputs, attributes);
+  finish_reduction(call, find(kOps, name), call.operand(0, call.result().dtype), axes, takes_axes && call.flag(2));
+}
+
+// any, all: (self, dim, keepdim)
+void any(AtenCall& call) {
+  const bool is_whole = call.name().ends_with(".default");
+  const std::vector<int64_t> axes = is_whole ? std::vector<int64_t>() : call.axes(1, call.rank(0));
+  finish_reduction(call, base(call) == "any" ? "ReduceMax" : "ReduceMin", call.operand(0, DType::kBool), axes,
+                   !is_whole && call.flag(2));
 }
 
 void arg_max(AtenCall& call) {
-  if (call.is_none(1)) call.refuse("searches all axes at once, which ONNX cannot");
-  call.finish(base(call) == "argmax" ? "ArgMax" : "ArgMin", {call.tensor(0)},
-              {"axis", call.axis(1, call.rank(0)), "keepdims", call.flag(2)});
+  const char* op = base(call) == "argmax" ? "ArgMax" : "ArgMin";
+  if (call.is_none(1)) {
+    if (call.flag(2)) call.refuse("searches all axes at once and keeps them, which ONNX cannot");
+    const std::string flat = call.emit("Reshape", {call.tensor(0), call.integers_as_tensor({-1})});
+    return call.finish(op, {flat}, {"axis", 0, "keepdims", 0});
+  }
+  call.finish(op, {call.tensor(0)}, {"axis", call.axis(1, call.rank(0)), "keepdims", call.flag(2)});
 }
 
 void topk(AtenCall& call) {
-  const std::string name = call.file().fresh(call.node().name());
-  call.file().emit_many("TopK", {call.tensor(0), call.integers_as_tensor({call.integer(1)})},
+  const Argument& k = call.arg(1);
+  const std::string count = k.is_node()
+                                ? call.emit("Reshape", {call.operand(k, DType::kS64), call.integers_as_tensor({1})})
+                                : call.integers_as_tensor({call.integer(1)});
+  call.file().emit_many("TopK", {call.tensor(0), count},
                         {"axis", call.axis(2, call.rank(0)), "largest", call.flag(3), "sorted", call.flag(4)},
-                        {name + "/0", name + "/1"});
-  call.same_as(name);
+                        call.name_results(2), call.node().meta.extra_of(kOnnxNode));
 }
 
 void cumsum(AtenCall& call) {
@@ -197,11 +254,11 @@ void identity(AtenCall& call) {
   call.same_as(call.tensor(0));
 }
 
-// Each value of a list is written with the list; an item stands for one of them.
+// The values of a list are written with it; an item stands for one of them.
 void getitem(AtenCall& call) {
   const Node* list = call.arg(0).node();
   if (list == nullptr) call.refuse("takes an item of something that is no result");
-  call.same_as(call.file().value(list) + "/" + std::to_string(call.integer(1)));
+  call.same_as(call.file().item(list, static_cast<size_t>(call.integer(1))));
 }
 
 void split(AtenCall& call) {
@@ -210,20 +267,20 @@ void split(AtenCall& call) {
   const int64_t axis = call.axis(call.node().target().find("unbind") != std::string::npos ? 1 : 2, call.rank(0));
   const bool unbinds = base(call) == "unbind";
   std::vector<int64_t> parts;
+  const std::vector<std::string> names = call.name_results(results->size());
   std::vector<std::string> outputs;
-  const std::string name = call.file().fresh(call.node().name());
   for (size_t i = 0; i < results->size(); ++i) {
     const TensorMeta& part = *(*results)[i].tensor();
     const auto size = unbinds ? std::optional<int64_t>(1) : part.sizes[static_cast<size_t>(axis)].constant();
     if (!size) call.refuse("divides an axis whose size is open");
     parts.push_back(*size);
-    outputs.push_back(concat(name, unbinds ? "/part_" : "/", i));
+    outputs.push_back(unbinds ? call.file().fresh(names[i] + "_part") : names[i]);
   }
-  call.file().emit_many("Split", {call.tensor(0), call.integers_as_tensor(parts)}, {"axis", axis}, outputs);
+  call.file().emit_many("Split", {call.tensor(0), call.integers_as_tensor(parts)}, {"axis", axis}, outputs,
+                        call.node().meta.extra_of(kOnnxNode));
   if (unbinds)
     for (size_t i = 0; i < outputs.size(); ++i)
-      call.file().emit("Squeeze", {outputs[i], call.integers_as_tensor({axis})}, {}, concat(name, "/", i));
-  call.same_as(name);
+      call.file().emit("Squeeze", {outputs[i], call.integers_as_tensor({axis})}, {}, names[i]);
 }
 
 void join(AtenCall& call) {
@@ -255,7 +312,10 @@ void slice(AtenCall& call) {
 }
 
 void flip(AtenCall& call) {
-  const std::vector<int64_t> axes = call.axes(1, call.rank(0));
+  // ONNX's shape inference takes an empty axis that is turned around for one of size 1.
+  std::vector<int64_t> axes = call.axes(1, call.rank(0));
+  std::erase_if(axes, [&](int64_t axis) { return call.meta(0).sizes[static_cast<size_t>(axis)] == SymInt(0); });
+  if (axes.empty()) return call.same_as(call.tensor(0));
   const auto all = [&](int64_t value) { return call.integers_as_tensor(std::vector<int64_t>(axes.size(), value)); };
   call.finish("Slice", {call.tensor(0), all(-1), all(INT64_MIN), call.integers_as_tensor(axes), all(-1)});
 }
@@ -267,21 +327,17 @@ void embedding(AtenCall& call) { call.finish("Gather", {call.tensor(0), call.ten
 void index_select(AtenCall& call) {
   call.finish("Gather", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
 }
-void index(AtenCall& call) {
-  const Argument::List& indices = call.arg(1).list();
-  if (indices.empty() ||
-      std::count_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); }) != 1 ||
-      !indices.back().is_node())
-    call.refuse("takes elements by several indices at once");
-  const Node* last = indices.back().node();
-  if (!is_integral(call.meta_of(last).dtype)) call.refuse("takes elements by a mask");
-  call.finish("Gather", {call.tensor(0), call.file().value(last)}, {"axis", static_cast<int64_t>(indices.size()) - 1});
-}
 void gather(AtenCall& call) {
   call.finish("GatherElements", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
 }
 
-void reshape(AtenCall& call) { call.finish("Reshape", {call.tensor(0), call.sizes(1, true)}, {"allowzero", 0}); }
+// A size of 0 stands for that of the input unless `allowzero` says otherwise.
+void reshape(AtenCall& call) {
+  const Argument::List& sizes = call.arg(1).list();
+  const bool has_zero =
+      std::any_of(sizes.begin(), sizes.end(), [](const Argument& size) { return size.integer() == 0; });
+  call.finish("Reshape", {call.tensor(0), call.sizes(1, !has_zero)}, {"allowzero", has_zero});
+}
 
 // Axes that keep their size are copied (0), the joined ones inferred.
 void flatten(AtenCall& call) {
@@ -349,11 +405,12 @@ void repeat(AtenCall& call) {
 // PyTorch counts from the last axis.
 void pad(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kModes[] = {
-      {"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}};
+      {"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
   const bool is_constant = call.name() == "constant_pad_nd.default";
   const std::string mode = is_constant ? "constant" : call.arg(2).as<std::string>();
   const char* known = find(kModes, mode);
   if (known == nullptr) call.refuse("pads in the mode ", mode, ", which ONNX does not have");
+  if (mode == "circular" && call.file().opset() < 19) call.refuse("pads in a circle, which ONNX can from opset 19 on");
   const std::vector<int64_t> reversed = call.integers(1);
   const size_t rank = call.rank(0);
   std::vector<int64_t> pads(2 * rank, 0);
@@ -416,9 +473,10 @@ void pixel_shuffle(AtenCall& call) {
 }
 
 void norm(AtenCall& call) {
-  if (call.number(1) != 2) call.refuse("is of order ", call.number(1), ", ONNX has 2");
-  call.finish("ReduceL2", {call.operand(0, call.result().dtype)},
-              {"axes", call.axes(2, call.rank(0)), "keepdims", call.flag(3)});
+  const double order = call.number(1);
+  if (order != 1 && order != 2) call.refuse("is of order ", order, ", ONNX has 1 and 2");
+  finish_reduction(call, order == 1 ? "ReduceL1" : "ReduceL2", call.operand(0, call.result().dtype),
+                   call.axes(2, call.rank(0)), call.flag(3));
 }
 
 constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
@@ -433,14 +491,20 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"alias.default", identity},
                                        {"amax.default", reduce},
                                        {"amin.default", reduce},
+                                       {"all.default", any},
+                                       {"all.dim", any},
+                                       {"any.default", any},
+                                       {"any.dim", any},
                                        {"arange.default", arange},
                                        {"arange.start", arange},
                                        {"arange.start_step", arange},
                                        {"argmax.default", arg_max},
                                        {"argmin.default", arg_max},
                                        {"bitwise_and.Tensor", logical},
+                                       {"bitwise_left_shift.Tensor", shift},
                                        {"bitwise_not.default", logical},
                                        {"bitwise_or.Tensor", logical},
+                                       {"bitwise_right_shift.Tensor", shift},
                                        {"bitwise_xor.Tensor", logical},
                                        {"broadcast_to.default", expand},
                                        {"cat.default", join},
@@ -470,6 +534,7 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"feature_dropout.default", identity},
                                        {"flatten.using_ints", flatten},
                                        {"flip.default", flip},
+                                       {"floor_divide.default", whole_division},
                                        {"fmod.Scalar", remainder},
                                        {"fmod.Tensor", remainder},
                                        {"full.default", full},
@@ -480,9 +545,9 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"gelu.default", gelu},
                                        {"gt.Scalar", compare},
                                        {"gt.Tensor", compare},
+                                       {"hardshrink.default", hard_shrink},
                                        {"hardsigmoid.default", hard_sigmoid},
                                        {"hardtanh.default", clip},
-                                       {"index.Tensor", index},
                                        {"index_select.default", index_select},
                                        {"isinf.default", is_inf},
                                        {"le.Scalar", compare},
@@ -504,6 +569,7 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"min.default", reduce},
                                        {"min.other", arithmetic},
                                        {"minimum.default", arithmetic},
+                                       {"mish.default", mish},
                                        {"mul.Scalar", arithmetic},
                                        {"mul.Tensor", arithmetic},
                                        {"narrow.default", slice},
@@ -522,6 +588,7 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"pixel_shuffle.default", pixel_shuffle},
                                        {"pow.Tensor_Scalar", arithmetic},
                                        {"pow.Tensor_Tensor", arithmetic},
+                                       {"prod.default", product},
                                        {"prod.dim_int", product},
                                        {"prelu.default", prelu},
                                        {"relu6.default", clip},
@@ -555,6 +622,7 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"sum.dim_IntList", reduce},
                                        {"sym_size.int", sym_size},
                                        {"t.default", permute},
+                                       {"threshold.default", threshold},
                                        {"tile.default", repeat},
                                        {"to.device", cast},
                                        {"to.dtype", cast},
@@ -576,10 +644,17 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
 
 }  // namespace
 
+std::span<const AtenExporter> element_exporters() { return kExporters; }
+
 const AtenExporter* find_aten_exporter(std::string_view name) {
-  for (const AtenExporter& exporter : kExporters)
-    if (exporter.name == name) return &exporter;
-  return nullptr;
+  static const auto all = [] {
+    std::unordered_map<std::string_view, const AtenExporter*> out;
+    for (const auto& table : {element_exporters(), layer_exporters(), control_exporters(), view_exporters()})
+      for (const AtenExporter& exporter : table) out.emplace(exporter.name, &exporter);
+    return out;
+  }();
+  const auto found = all.find(name);
+  return found == all.end() ? nullptr : found->second;
 }
 
 }  // namespace qdq

@@ -60,6 +60,10 @@ void set_config(std::vector<ConfigSetting>& settings, const std::string& name,
 
 const ConfigSetting* innermost(const Node& node, const std::vector<ConfigSetting>& settings,
                                std::string ModuleStackEntry::* key) {
+  if (key == &ModuleStackEntry::path)
+    for (const auto& [what, name] : node.meta.extra)
+      for (const ConfigSetting& s : settings)
+        if (what == kOnnxNode && name == s.first) return &s;
   const auto& stack = node.meta.nn_module_stack;
   for (auto entry = stack.rbegin(); entry != stack.rend(); ++entry)
     for (const ConfigSetting& s : settings)

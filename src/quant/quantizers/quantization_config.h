@@ -41,7 +41,8 @@ using ConfigSetting = std::pair<std::string, std::optional<QuantizationConfig>>;
 // The last setting of a name holds, in the place of the first.
 void set_config(std::vector<ConfigSetting>& settings, const std::string& name,
                 std::optional<QuantizationConfig> config);
-// Of the modules around the node, by path or by type, the innermost that has a setting; null: none has.
+// Of the modules around the node, by path or by type, the innermost that has a setting; null: none has. What an ONNX
+// file calls a node is the path of a module that holds this node alone.
 const ConfigSetting* innermost(const Node& node, const std::vector<ConfigSetting>& settings,
                                std::string ModuleStackEntry::* key);
 

@@ -1,0 +1,208 @@
+// Operators that run programs, and layers over sequences, as ONNX ones: If, Loop, LSTM, GRU, RNN.
+#include <algorithm>
+#include <cstring>
+
+#include "io/onnx/export.h"
+#include "op/infer.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+const Program& program_of(AtenCall& call, size_t i) { return *call.arg(i).as<Subprogram>(); }
+
+std::vector<std::string> values_of(AtenCall& call, size_t i) {
+  std::vector<std::string> out;
+  if (call.is_none(i)) return out;
+  for (const Argument& argument : call.arg(i).list()) {
+    if (!argument.is_node()) call.refuse("gives a program something else than tensors");
+    out.push_back(call.file().value(argument.node()));
+  }
+  return out;
+}
+
+const ValueMeta& meta_of_output(const Program& program, size_t i) {
+  return program.graph->output_node()->arg(0).list().at(i).node()->meta.val;
+}
+
+// The results of a program that stands in a graph: as outputs of that graph.
+void add_outputs(OnnxExport& graph, const Program& program, const std::vector<std::string>& values) {
+  for (size_t i = 0; i < values.size(); ++i) graph.add_output(values[i], meta_of_output(program, i));
+}
+
+size_t num_outputs(const Program& program) { return program.graph->output_node()->arg(0).list().size(); }
+
+void finish_programs(AtenCall& call, const char* op, const OnnxNames& inputs, const OnnxAttributes& attributes,
+                     size_t count) {
+  call.file().emit_many(op, inputs, attributes, call.name_results(count), call.node().meta.extra_of(kOnnxNode));
+}
+
+// (pred, true_fn, false_fn, operands): both read the operands where they are.
+void cond(AtenCall& call) {
+  const std::vector<std::string> operands = values_of(call, 3);
+  const auto branch = [&](size_t i) {
+    OnnxExport graph(call.file());
+    add_outputs(graph, program_of(call, i), graph.write(program_of(call, i), operands));
+    return graph.finish();
+  };
+  const auto then_branch = branch(1), else_branch = branch(2);
+  finish_programs(call, "If", {call.operand(0, DType::kBool)}, {"then_branch", then_branch, "else_branch", else_branch},
+                  num_outputs(program_of(call, 1)));
+}
+
+// (trip_count, condition, body, carried, captured): the body takes the number of the iteration, the condition, what is
+// carried and what is captured.
+void loop(AtenCall& call) {
+  const Program& body = program_of(call, 2);
+  const std::vector<std::string> carried = values_of(call, 3), captured = values_of(call, 4);
+  OnnxExport graph(call.file());
+  std::vector<std::string> inputs;
+  const std::vector<Node*> placeholders = body.graph->placeholders();
+  for (size_t i = 0; i < 2 + carried.size() && i < placeholders.size(); ++i)
+    inputs.push_back(graph.add_input(placeholders[i]->name(), placeholders[i]->meta.val));
+  inputs.insert(inputs.end(), captured.begin(), captured.end());
+  add_outputs(graph, body, graph.write(body, inputs));
+  const std::string trips = call.is_none(0) ? "" : call.operand(0, DType::kS64);
+  const std::string condition = call.is_none(1) ? "" : call.operand(1, DType::kBool);
+  finish_programs(call, "Loop", {trips, condition, carried}, {"body", graph.finish()}, num_outputs(body) - 1);
+}
+
+// (cond_fn, body_fn, carried, additional): the condition is computed before the loop and at the end of its body.
+void while_loop(AtenCall& call) {
+  const Program &condition = program_of(call, 0), &body = program_of(call, 1);
+  const std::vector<std::string> carried = values_of(call, 2), additional = values_of(call, 3);
+  const auto joined = [&](std::vector<std::string> values) {
+    values.insert(values.end(), additional.begin(), additional.end());
+    return values;
+  };
+  const std::vector<std::string> begins = call.file().write(condition, joined(carried));
+  OnnxExport graph(call.file());
+  const ValueMeta& flag = meta_of_output(condition, 0);
+  ValueMeta number;
+  number.value = TensorMeta{DType::kS64, {}, {}, false};
+  graph.add_input("iteration", number);
+  graph.add_input("condition", flag);
+  std::vector<std::string> inputs;
+  const std::vector<Node*> placeholders = body.graph->placeholders();
+  for (size_t i = 0; i < carried.size() && i < placeholders.size(); ++i)
+    inputs.push_back(graph.add_input(placeholders[i]->name(), placeholders[i]->meta.val));
+  const std::vector<std::string> results = graph.write(body, joined(inputs));
+  const std::vector<std::string> goes_on = graph.write(condition, joined(results));
+  if (begins.empty() || goes_on.empty()) return;  // something within has no form, which is noted
+  graph.add_output(goes_on[0], flag);
+  add_outputs(graph, body, results);
+  finish_programs(call, "Loop", {"", begins[0], carried}, {"body", graph.finish()}, num_outputs(body));
+}
+
+// PyTorch's gates as ONNX orders them: i f g o as i o f c; r z n as z r h.
+std::vector<int64_t> gates_of(const char* op) {
+  if (op[0] == 'L') return {0, 3, 1, 2};
+  if (op[0] == 'G') return {1, 0, 2};
+  return {0};
+}
+
+// The parameters behind each other, their rows in the order of ONNX's gates: [directions, rows, ...].
+std::string packed(AtenCall& call, const std::vector<const Node*>& parameters, const char* op, int64_t directions) {
+  const std::vector<int64_t> gates = gates_of(op);
+  std::vector<Tensor> tensors;
+  for (const Node* node : parameters) {
+    // A weight, or what the reader of a file puts together of weights.
+    const Program& program = call.file().program();
+    const auto is_known = [](const Node* each) { return each->op() == Node::Op::kGetAttr; };
+    const std::vector<Node*> inputs = node ? node->input_nodes() : std::vector<Node*>();
+    const bool is_joined = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), is_known);
+    if (node == nullptr || !(is_known(node) || is_joined)) call.refuse("has weights that are computed");
+    tensors.push_back((is_joined ? eval_constant(program, *node) : program.attribute_of(*node)).contiguous());
+    if (tensors.back().sizes() != tensors[0].sizes() || tensors[0].dim() < 1 ||
+        tensors[0].dtype() != tensors.back().dtype())
+      call.refuse("has weights of different shapes");
+  }
+  Shape sizes = tensors[0].sizes();
+  sizes[0] *= static_cast<int64_t>(tensors.size()) / directions;
+  sizes.insert(sizes.begin(), directions);
+  const Tensor out = Tensor::empty(sizes, tensors[0].dtype());
+  std::byte* to = out.raw();
+  for (const Tensor& tensor : tensors) {
+    const size_t bytes = tensor.nbytes() / gates.size();
+    for (const int64_t gate : gates) {
+      if (bytes > 0) std::memcpy(to, tensor.raw() + static_cast<size_t>(gate) * bytes, bytes);
+      to += bytes;
+    }
+  }
+  return call.file().constant(
+      out, (parameters[0]->op() == Node::Op::kGetAttr ? parameters[0]->target() : parameters[0]->name()) + "_packed");
+}
+
+// {lstm,gru,rnn_tanh,rnn_relu}.input: (input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+// batch_first). ONNX has one layer; several are written behind each other.
+void recurrent(AtenCall& call) {
+  const std::string name = call.name();
+  const char* const op = name.starts_with("lstm") ? "LSTM" : name.starts_with("gru") ? "GRU" : "RNN";
+  const bool has_biases = call.flag(3), is_bidirectional = call.flag(7), is_batch_first = call.flag(8);
+  const int64_t layers = call.integer(4), directions = is_bidirectional ? 2 : 1;
+  if (call.flag(6) && call.number(5) != 0) call.refuse("drops values at random; export the model in evaluation mode");
+  const Argument::List& params = call.arg(2).list();
+  std::vector<const Node*> states;
+  if (op[0] == 'L')
+    for (const Argument& state : call.arg(1).list()) states.push_back(state.node());
+  else states.push_back(call.arg(1).node());
+  if (states.empty()) call.refuse("has no states");
+  const auto hidden = call.meta_of(states[0]).sizes.back().constant();
+  const auto count = static_cast<size_t>(layers * directions * (has_biases ? 4 : 2));
+  if (!hidden || layers < 1 || params.size() != count)
+    call.refuse("has an open number of hidden values or projections");
+  std::string input = call.tensor(0);
+  const std::vector<int64_t> turn = {1, 0, 2}, inner = {0, 2, 1, 3};
+  if (is_batch_first) input = call.emit("Transpose", {input}, {"perm", turn});
+  std::vector<std::vector<std::string>> finals(states.size());
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    std::vector<const Node*> w, r, b;
+    for (int64_t direction = 0; direction < directions; ++direction) {
+      const auto at = static_cast<size_t>((layer * directions + direction) * (has_biases ? 4 : 2));
+      w.push_back(params[at].node());
+      r.push_back(params[at + 1].node());
+      for (size_t i = 2; has_biases && i < 4; ++i) b.push_back(params[at + i].node());
+    }
+    OnnxNames inputs = {input, packed(call, w, op, directions), packed(call, r, op, directions),
+                        has_biases ? packed(call, b, op, directions) : std::string(), ""};
+    for (const Node* state : states) {
+      std::string value = call.file().value(state);
+      if (layers > 1)
+        value = call.emit("Slice", {value, call.integers_as_tensor({layer * directions}),
+                                    call.integers_as_tensor({(layer + 1) * directions}), call.integers_as_tensor({0})});
+      inputs.list.push_back(value);
+    }
+    OnnxAttributes attributes = {"hidden_size", *hidden, "direction", is_bidirectional ? "bidirectional" : "forward"};
+    if (op[0] == 'G') attributes.add("linear_before_reset", 1);
+    if (name.starts_with("rnn_relu"))
+      attributes.add("activations", std::vector<std::string>(static_cast<size_t>(directions), "Relu"));
+    std::vector<std::string> outputs;
+    for (size_t i = 0; i <= states.size(); ++i) outputs.push_back(call.file().fresh(call.node().name() + "_part"));
+    call.file().emit_many(op, inputs, attributes, outputs, call.node().meta.extra_of(kOnnxNode));
+    for (size_t i = 0; i < states.size(); ++i) finals[i].push_back(outputs[1 + i]);
+    // [time, directions, batch, hidden] -> [time, batch, directions * hidden]
+    input = call.emit("Reshape",
+                      {call.emit("Transpose", {outputs[0]}, {"perm", inner}), call.integers_as_tensor({0, 0, -1})});
+  }
+  if (is_batch_first) input = call.emit("Transpose", {input}, {"perm", turn});
+  const std::vector<std::string> results = call.name_results(1 + states.size());
+  call.file().emit("Identity", input, {}, results[0]);
+  for (size_t i = 0; i < states.size(); ++i) {
+    const std::string all = layers == 1 ? finals[i][0] : call.emit("Concat", finals[i], {"axis", 0});
+    call.file().emit("Identity", all, {}, results[1 + i]);
+  }
+}
+
+constexpr AtenExporter kControlExporters[] = {{"cond", cond},
+                                              {"gru.input", recurrent},
+                                              {"loop", loop},
+                                              {"lstm.input", recurrent},
+                                              {"rnn_relu.input", recurrent},
+                                              {"rnn_tanh.input", recurrent},
+                                              {"while_loop", while_loop}};
+
+}  // namespace
+
+std::span<const AtenExporter> control_exporters() { return kControlExporters; }
+
+}  // namespace qdq

@@ -1,0 +1,247 @@
+// ATen operators that choose, place, sort and reorder elements as ONNX ones.
+#include <algorithm>
+#include <numeric>
+
+#include "io/onnx/export.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+void expand_as(AtenCall& call) { call.finish("Expand", {call.tensor(0), call.emit("Shape", {call.tensor(1)})}); }
+void reshape_as(AtenCall& call) { call.finish("Reshape", {call.tensor(0), call.emit("Shape", {call.tensor(1)})}); }
+
+void move_axis(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  const int64_t from = call.axis(1, rank), to = call.axis(2, rank);
+  axes.erase(axes.begin() + from);
+  axes.insert(axes.begin() + to, from);
+  call.finish("Transpose", {call.tensor(0)}, {"perm", axes});
+}
+
+// Axes in front keep their size (0); of the others one may be open.
+void unflatten(AtenCall& call) {
+  const auto axis = static_cast<size_t>(call.axis(1, call.rank(0)));
+  std::vector<int64_t> sizes(axis, 0);
+  for (size_t i = axis; i < call.result().sizes.size(); ++i)
+    sizes.push_back(call.result().sizes[i].constant().value_or(-1));
+  if (std::count(sizes.begin(), sizes.end(), -1) > 1) call.refuse("gives several axes of open size");
+  call.finish("Reshape", {call.tensor(0), call.integers_as_tensor(sizes)});
+}
+
+// ONNX's SpaceToDepth has the places of a block in front of the channels, PyTorch behind them.
+void pixel_unshuffle(AtenCall& call) {
+  const int64_t block = call.integer(1);
+  const auto channels = call.rank(0) == 4 ? call.meta(0).sizes[1].constant() : std::nullopt;
+  if (!channels) call.refuse("has an open number of channels, or no batch axis");
+  std::vector<int64_t> order;
+  for (int64_t c = 0; c < *channels; ++c)
+    for (int64_t k = 0; k < block * block; ++k) order.push_back(k * *channels + c);
+  const std::string parts = call.emit("SpaceToDepth", {call.tensor(0)}, {"blocksize", block});
+  call.finish("Gather", {parts, call.integers_as_tensor(order)}, {"axis", 1});
+}
+
+void repeat_each(AtenCall& call) {
+  const int64_t times = call.integer(1), axis = call.axis(2, call.rank(0));
+  const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
+  if (call.is_none(2) || !size) call.refuse("repeats along an axis whose size is open");
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < *size; ++i) places.insert(places.end(), static_cast<size_t>(times), i);
+  call.finish("Gather", {call.tensor(0), call.integers_as_tensor(places)}, {"axis", axis});
+}
+
+// The integers of several axes from the first on, side by side: [..., axes].
+std::string joined_indices(AtenCall& call, const Argument::List& indices) {
+  const SymShape* sizes = nullptr;
+  bool differ = false;
+  for (const Argument& index : indices) {
+    if (!index.is_node()) call.refuse("leaves out axes in front of others that it has indices for");
+    const TensorMeta& meta = call.meta_of(index.node());
+    if (!is_integral(meta.dtype)) call.refuse("takes elements by a mask");
+    differ = differ || (sizes && *sizes != meta.sizes);
+    sizes = &meta.sizes;
+  }
+  std::vector<std::string> parts;
+  for (const Argument& index : indices) parts.push_back(call.operand(index, DType::kS64));
+  if (differ) {
+    // All in the shape that they broadcast to, which their sum has.
+    std::string sum = parts[0];
+    for (size_t i = 1; i < parts.size(); ++i) sum = call.emit("Add", {sum, parts[i]});
+    const std::string shape = call.emit("Shape", {sum});
+    for (std::string& part : parts) part = call.emit("Expand", {part, shape});
+  }
+  for (std::string& part : parts) part = call.emit("Unsqueeze", {part, call.integers_as_tensor({-1})});
+  return parts.size() == 1 ? parts[0] : call.emit("Concat", parts, {"axis", -1});
+}
+
+// (self, indices): one index of any axis, or several from the first axis on.
+void index(AtenCall& call) {
+  const Argument::List& indices = call.arg(1).list();
+  const auto given = std::count_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); });
+  if (given != 1) return call.finish("GatherND", {call.tensor(0), joined_indices(call, indices)});
+  const auto at = std::find_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); });
+  const Node* node = at->node();
+  const int64_t axis = at - indices.begin();
+  const DType dtype = call.meta_of(node).dtype;
+  if (is_integral(dtype)) {
+    const std::string places = call.operand(*at, dtype == DType::kS32 ? DType::kS32 : DType::kS64);
+    return call.finish("Gather", {call.tensor(0), places}, {"axis", axis});
+  }
+  if (axis != 0) call.refuse("takes elements by a mask behind the first axis");
+  const std::vector<int64_t> turn = {1, 0};
+  const std::string places = call.emit("Transpose", {call.emit("NonZero", {call.file().value(node)})}, {"perm", turn});
+  call.finish("GatherND", {call.tensor(0), places});
+}
+
+// (self, indices, values, accumulate)
+void index_put(AtenCall& call) {
+  const Argument::List& indices = call.arg(1).list();
+  const DType dtype = call.result().dtype;
+  if (indices.size() == 1 && indices[0].is_node() && call.meta_of(indices[0].node()).dtype == DType::kBool &&
+      call.rank(2) == 0 && !call.flag(3)) {
+    // A mask of the first axes and one value.
+    std::string mask = call.file().value(indices[0].node());
+    const auto rank = static_cast<int64_t>(call.meta_of(indices[0].node()).sizes.size());
+    std::vector<int64_t> others;
+    for (int64_t i = rank; i < static_cast<int64_t>(call.rank(0)); ++i) others.push_back(i);
+    if (!others.empty()) mask = call.emit("Unsqueeze", {mask, call.integers_as_tensor(others)});
+    return call.finish("Where", {mask, call.operand(2, dtype), call.tensor(0)});
+  }
+  const std::string places = joined_indices(call, indices);
+  // One value for each place: what is broadcast is spread.
+  const SymShape& sizes = call.meta_of(indices[0].node()).sizes;
+  for (const Argument& index : indices)
+    if (call.meta_of(index.node()).sizes != sizes) call.refuse("has indices of different shapes");
+  std::string values = call.operand(2, dtype);
+  SymShape wanted = sizes;
+  wanted.insert(wanted.end(), call.meta(0).sizes.begin() + static_cast<std::ptrdiff_t>(indices.size()),
+                call.meta(0).sizes.end());
+  if (call.meta(2).sizes != wanted) {
+    std::vector<std::string> parts = {call.emit("Shape", {call.file().value(indices[0].node())})};
+    if (call.rank(0) > indices.size())
+      parts.push_back(call.emit("Slice", {call.emit("Shape", {call.tensor(0)}),
+                                          call.integers_as_tensor({static_cast<int64_t>(indices.size())}),
+                                          call.integers_as_tensor({static_cast<int64_t>(call.rank(0))})}));
+    values = call.emit("Expand", {values, call.emit("Concat", parts, {"axis", 0})});
+  }
+  call.finish("ScatterND", {call.tensor(0), places, values}, {"reduction", call.flag(3) ? "add" : "none"});
+}
+
+// scatter: (self, dim, index, src or value); scatter_add; scatter_reduce: (self, dim, index, src, reduce,
+// include_self)
+void scatter(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kReductions[] = {
+      {"sum", "add"}, {"prod", "mul"}, {"amax", "max"}, {"amin", "min"}};
+  const std::string name = call.name();
+  const DType dtype = call.result().dtype;
+  const char* reduction = name.starts_with("scatter_add") ? "add" : "none";
+  if (name.starts_with("scatter_reduce")) {
+    const auto& wanted = call.arg(4).as<std::string>();
+    const auto* known = std::find_if(std::begin(kReductions), std::end(kReductions),
+                                     [&](const auto& each) { return each.first == wanted; });
+    if (known == std::end(kReductions) || !call.flag(5))
+      call.refuse("joins values by ", wanted, call.flag(5) ? "" : " without those that were there",
+                  ", which ONNX cannot");
+    reduction = known->second;
+    if ((wanted == "amax" || wanted == "amin") && call.file().opset() < 18)
+      call.refuse("joins values by ", wanted, ", which ONNX can from opset 18 on");
+  }
+  std::string values;
+  if (name == "scatter.value") {
+    values = call.emit("Expand", {call.operand(3, dtype), call.emit("Shape", {call.tensor(2)})});
+  } else {
+    if (call.meta(3).sizes != call.meta(2).sizes) call.refuse("has more values than places");
+    values = call.operand(3, dtype);
+  }
+  call.finish("ScatterElements", {call.tensor(0), call.operand(2, DType::kS64), values},
+              {"axis", call.axis(1, call.rank(0)), "reduction", reduction});
+}
+
+void nonzero(AtenCall& call) {
+  const std::vector<int64_t> turn = {1, 0};
+  call.finish("Transpose", {call.emit("NonZero", {call.tensor(0)})}, {"perm", turn});
+}
+
+// _unique2: (self, sorted, ...); unique_dim: (self, dim, sorted, ...): values, places in them, counts.
+void unique(AtenCall& call) {
+  const bool has_axis = call.name() == "unique_dim.default";
+  OnnxAttributes attributes = {"sorted", 1};
+  if (has_axis) attributes.add("axis", call.axis(1, call.rank(0)));
+  const std::vector<std::string> names = call.name_results(3);
+  const std::string places = has_axis ? names[1] : call.file().fresh(names[1] + "_part");
+  call.file().emit_many("Unique", {call.tensor(0)}, attributes, {names[0], "", places, names[2]},
+                        call.node().meta.extra_of(kOnnxNode));
+  if (!has_axis) call.file().emit("Reshape", {places, call.emit("Shape", {call.tensor(0)})}, {}, names[1]);
+}
+
+// (self, dim, descending): all elements of an axis from the largest on, or from the smallest.
+void sort(AtenCall& call) {
+  const int64_t axis = call.axis(1, call.rank(0));
+  const std::string size =
+      call.emit("Gather", {call.emit("Shape", {call.tensor(0)}), call.integers_as_tensor({axis})}, {"axis", 0});
+  const bool gives_places = call.name() == "argsort.default";
+  std::vector<std::string> outputs;
+  if (gives_places) outputs = {call.file().fresh(call.node().name() + "_part"), call.file().name_of(&call.node())};
+  else outputs = call.name_results(2);
+  call.file().emit_many("TopK", {call.tensor(0), size}, {"axis", axis, "largest", call.flag(2), "sorted", 1}, outputs,
+                        call.node().meta.extra_of(kOnnxNode));
+  if (gives_places) call.file().set(&call.node(), outputs[1]);
+}
+
+void item(AtenCall& call) {
+  call.finish("Reshape", {call.operand(0, DType::kS64),
+                          call.file().constant(Tensor::empty({0}, DType::kS64), call.node().name() + "_constant")});
+}
+
+// (boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, center_point_box)
+void non_max_suppression(AtenCall& call) {
+  const std::string most = call.operand(2, DType::kS64);
+  call.finish("NonMaxSuppression",
+              {call.tensor(0), call.tensor(1), most, call.operand(3, DType::kF32),
+               call.is_none(4) ? std::string() : call.operand(4, DType::kF32)},
+              {"center_point_box", call.flag(5)});
+}
+
+// (input, grid, interpolation_mode, padding_mode, align_corners)
+void grid_sampler(AtenCall& call) {
+  static constexpr const char *kModes[] = {"bilinear", "nearest", "bicubic"},
+                              *kModesSince20[] = {"linear", "nearest", "cubic"},
+                              *kPaddings[] = {"zeros", "border", "reflection"};
+  const int64_t mode = call.integer(2), padding = call.integer(3);
+  const bool is_new = call.file().opset() >= 20;
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2) call.refuse("has a mode that ONNX does not have");
+  if (call.rank(0) != 4 && !is_new) call.refuse("samples ", call.rank(0), " axes, which ONNX can from opset 20 on");
+  call.finish("GridSample", {call.tensor(0), call.tensor(1)},
+              {"mode", (is_new ? kModesSince20 : kModes)[mode], "padding_mode", kPaddings[padding], "align_corners",
+               call.flag(4)});
+}
+
+constexpr AtenExporter kViewExporters[] = {{"_unique2.default", unique},
+                                           {"argsort.default", sort},
+                                           {"expand_as.default", expand_as},
+                                           {"grid_sampler.default", grid_sampler},
+                                           {"index.Tensor", index},
+                                           {"index_put.default", index_put},
+                                           {"item.default", item},
+                                           {"movedim.int", move_axis},
+                                           {"non_max_suppression.default", non_max_suppression},
+                                           {"nonzero.default", nonzero},
+                                           {"pixel_unshuffle.default", pixel_unshuffle},
+                                           {"repeat_interleave.self_int", repeat_each},
+                                           {"reshape_as.default", reshape_as},
+                                           {"scatter.src", scatter},
+                                           {"scatter.value", scatter},
+                                           {"scatter_add.default", scatter},
+                                           {"scatter_reduce.two", scatter},
+                                           {"sort.default", sort},
+                                           {"unflatten.int", unflatten},
+                                           {"unique_dim.default", unique},
+                                           {"view_as.default", reshape_as}};
+
+}  // namespace
+
+std::span<const AtenExporter> view_exporters() { return kViewExporters; }
+
+}  // namespace qdq

@@ -1,0 +1,290 @@
+// What is written of an ONNX file that was read, and in which versions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/cli.h"
+#include "exec/interpreter.h"
+#include "format/onnx_file.h"
+#include "io/model.h"
+#include "io/onnx.h"
+#include "quant/pt2e.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
+#include "unit/cli/memory_host.h"
+
+namespace qdq {
+namespace {
+
+using format::OnnxAttribute;
+using format::OnnxKind;
+
+format::OnnxNode node_of(const std::string& name, const std::string& op, std::vector<std::string> inputs,
+                         std::vector<std::string> outputs) {
+  format::OnnxNode out;
+  out.name = name;
+  out.op_type = op;
+  out.inputs = std::move(inputs);
+  out.outputs = std::move(outputs);
+  return out;
+}
+
+OnnxAttribute integer(const std::string& name, int64_t value) {
+  OnnxAttribute out;
+  out.name = name;
+  out.kind = OnnxKind::kInt;
+  out.i = value;
+  return out;
+}
+
+format::OnnxValueInfo info(const std::string& name, DType dtype, std::vector<format::OnnxDimension> dims) {
+  format::OnnxValueInfo out;
+  out.name = name;
+  out.dtype = dtype;
+  out.dims = std::move(dims);
+  return out;
+}
+
+Tensor ramp(const Shape& sizes, DType dtype = DType::kF32) {
+  const Tensor out = Tensor::empty(sizes, DType::kF32);
+  for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = static_cast<float>(i % 7) / 4 - 0.5F;
+  return out.to(dtype);
+}
+
+// input.1 [batch, 3, length] -> Conv -> Relu, Split of it -> logits and parts.
+format::OnnxFile network(DType dtype = DType::kF32) {
+  format::OnnxFile out;
+  out.ir_version = 8;
+  out.opsets = {{"", 17}};
+  out.metadata = {{"author", "somebody"}, {"labels", "a,b"}};
+  out.inputs = {info("input.1", dtype, {{{}, "batch"}, {3, ""}, {{}, "length"}})};
+  out.initializers = {{"onnx::Conv_12", ramp({4, 3, 3}, dtype)}, {"block.bias", ramp({4}, dtype)}};
+  out.nodes = {node_of("Conv_0", "Conv", {"input.1", "onnx::Conv_12", "block.bias"}, {"block/conv:0"}),
+               node_of("Relu_1", "Relu", {"block/conv:0"}, {"logits"})};
+  out.outputs = {info("logits", dtype, {{{}, "batch"}, {4, ""}, {}})};
+  return out;
+}
+
+format::OnnxFile saved(const Program& program, const OnnxOptions& options = {}) {
+  return format::read_onnx_file(save_onnx(program, options));
+}
+
+Program read(const format::OnnxFile& file) { return load_onnx(format::write_onnx_file(file)); }
+
+Program quantized(const format::OnnxFile& file, const Tensor& input) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+  Prepared prepared = prepare_pt2e(read(file), quantizer);
+  prepared.run(std::vector<Tensor>{input});
+  return convert_pt2e(prepared);
+}
+
+TEST(OnnxNames, ComeBack) {
+  const format::OnnxFile file = network(), again = saved(read(file));
+  EXPECT_EQ(again.inputs[0].name, "input.1");
+  EXPECT_EQ((*again.inputs[0].dims)[0].param, "batch");
+  EXPECT_EQ((*again.inputs[0].dims)[2].param, "length");
+  EXPECT_EQ(again.outputs[0].name, "logits");
+  EXPECT_EQ((*again.outputs[0].dims)[0].param, "batch");
+  EXPECT_EQ((*again.outputs[0].dims)[2].param, "length - 2");
+  EXPECT_EQ(again.metadata, file.metadata);
+  ASSERT_EQ(again.nodes.size(), 2u);
+  EXPECT_EQ(again.nodes[0].name, "Conv_0");
+  EXPECT_EQ(again.nodes[0].inputs, file.nodes[0].inputs);
+  EXPECT_EQ(again.nodes[0].outputs, file.nodes[0].outputs);
+  EXPECT_EQ(again.nodes[1].name, "Relu_1");
+}
+
+TEST(OnnxNames, OfAQuantizedModelAreThoseOfTheFile) {
+  const format::OnnxFile again = saved(quantized(network(), ramp({2, 3, 9})));
+  EXPECT_EQ(again.inputs[0].name, "input.1");
+  EXPECT_EQ(again.outputs[0].name, "logits");
+  EXPECT_EQ(again.metadata.size(), 2u);
+  for (const char* name : {"Conv_0", "Relu_1"})
+    EXPECT_TRUE(std::any_of(again.nodes.begin(), again.nodes.end(), [&](const auto& n) { return n.name == name; }))
+        << name;
+  // What makes the output is the dequantization of it.
+  EXPECT_EQ(again.nodes.back().outputs[0], "logits");
+  EXPECT_EQ(again.nodes.back().op_type, "DequantizeLinear");
+}
+
+TEST(OnnxNames, OfNodesAreModulesInRecipes) {
+  const auto count = [](const std::vector<std::string>& excluded) {
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+    for (const std::string& name : excluded) quantizer.set_module_name(name, std::nullopt);
+    Prepared prepared = prepare_pt2e(read(network()), quantizer);
+    prepared.run(std::vector<Tensor>{ramp({2, 3, 9})});
+    int64_t out = 0;
+    for (const format::OnnxNode& node : saved(convert_pt2e(prepared)).nodes) out += node.op_type == "QuantizeLinear";
+    return out;
+  };
+  EXPECT_EQ(count({}), 2);
+  EXPECT_EQ(count({"Conv_0", "Relu_1"}), 0);
+}
+
+TEST(OnnxNames, OfOthersAreAsBefore) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 8}, {}, false};
+  Node* y = graph.call("torch.ops.aten.relu.default", {x}, {}, "relu");
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{y, x, y})}, {}, "output");
+  const format::OnnxFile again = saved(program);
+  ASSERT_EQ(again.outputs.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(again.outputs[i].name, concat("output_", i));
+  EXPECT_EQ((*again.inputs[0].dims)[0].param, "s0");
+}
+
+// Before opset 19 ONNX quantizes float32 alone.
+TEST(OnnxQuantized, ConvertsOtherFloatsOnTheWay) {
+  const DType dtype = DType::kF16;
+  const Program program = quantized(network(dtype), ramp({2, 3, 9}, dtype));
+  const format::OnnxFile again = saved(program);
+  std::map<std::string, DType> dtypes = {{"input.1", dtype}};
+  for (const auto& [name, tensor] : again.initializers) dtypes[name] = tensor.dtype();
+  int64_t quantizers = 0;
+  for (const format::OnnxNode& node : again.nodes) {
+    if (node.op_type == "QuantizeLinear") {
+      ++quantizers;
+      EXPECT_EQ(dtypes.at(node.inputs[0]), DType::kF32) << node.name;
+      dtypes[node.outputs[0]] = dtypes.at(node.inputs[2]);
+    } else if (node.op_type == "DequantizeLinear") {
+      dtypes[node.outputs[0]] = DType::kF32;
+    } else if (node.op_type == "Cast") {
+      dtypes[node.outputs[0]] = *format::onnx_dtype(node.attributes[0].i);
+    } else {
+      for (const std::string& input : node.inputs) EXPECT_EQ(dtypes.at(input), dtype) << node.name;
+      dtypes[node.outputs[0]] = dtype;
+    }
+  }
+  EXPECT_EQ(quantizers, 2);
+  EXPECT_EQ(dtypes.at("logits"), dtype);
+}
+
+TEST(OnnxOpset, IsWhatIsAskedFor) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, 8}, {}, false};
+  Node* y = graph.call("torch.ops.aten.amax.default", {Argument(x), Argument(Argument::List{1})}, {}, "y");
+  Node* z = graph.call("torch.ops.aten.mish.default", {y}, {}, "z");
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{z})}, {}, "output");
+  for (const int64_t opset : {17, 18, 19, 20, 21}) {
+    const format::OnnxFile file = saved(program, {.opset = opset});
+    EXPECT_EQ(file.opsets, (format::OnnxOpsets{{"", opset}}));
+    EXPECT_EQ(file.ir_version, opset >= 21 ? 10 : opset >= 19 ? 9 : 8);
+    EXPECT_EQ(file.nodes[0].inputs.size(), opset >= 18 ? 2u : 1u);
+    EXPECT_EQ(file.nodes[0].attributes.size(), opset >= 18 ? 1u : 2u);
+    EXPECT_EQ(file.nodes.back().op_type, opset >= 18 ? "Mish" : "Mul");
+  }
+  for (const int64_t opset : {16, 22}) EXPECT_THROW(save_onnx(program, {.opset = opset}), Error) << opset;
+}
+
+// The states' shapes in a .pt2 are not always true, nor those of slices that end beyond an open size.
+TEST(OnnxSizes, OfOutputsHold) {
+  format::OnnxFile file = network();
+  file.nodes.push_back(node_of("Slice_2", "Slice", {"input.1", "zero", "many", "zero"}, {"first"}));
+  file.initializers.emplace_back("zero", Tensor::of<int64_t>({1}, std::vector<int64_t>{0}));
+  file.initializers.emplace_back("many", Tensor::of<int64_t>({1}, std::vector<int64_t>{64}));
+  file.outputs.push_back(info("first", DType::kF32, {{}, {3, ""}, {}}));
+  EXPECT_FALSE((*saved(read(file)).outputs[1].dims)[0].value);
+}
+
+TEST(OnnxRecurrent, LayersStandBehindEachOther) {
+  Program program;
+  Graph& graph = *program.graph;
+  std::vector<Node*> params;
+  for (int layer = 0; layer < 2; ++layer)
+    for (const char* name : {"w_ih", "w_hh", "b_ih", "b_hh"}) {
+      Attribute attribute;
+      attribute.name = concat(name, layer);
+      attribute.tensor = ramp(name[0] == 'w' ? Shape{16, 4} : Shape{16});
+      params.push_back(graph.get_attr(attribute.name, attribute.name));
+      params.back()->meta.val.value =
+          TensorMeta{DType::kF32, {attribute.tensor.sizes().begin(), attribute.tensor.sizes().end()}, {}, false};
+      program.add_attribute(std::move(attribute));
+    }
+  const auto input = [&](const char* name, SymShape sizes) {
+    Node* node = graph.create(Node::Op::kPlaceholder, name, {}, {}, name);
+    node->meta.val.value = TensorMeta{DType::kF32, std::move(sizes), {}, false};
+    return node;
+  };
+  Node *x = input("x", {5, 3, 4}), *h = input("h", {2, 3, 4}), *c = input("c", {2, 3, 4});
+  Node* lstm = graph.call("torch.ops.aten.lstm.input",
+                          {Argument(x), Argument(Argument::List{h, c}),
+                           Argument(Argument::List(params.begin(), params.end())), true, 2, 0.0, false, false, false},
+                          {}, "lstm");
+  Argument::List results;
+  for (int i = 0; i < 3; ++i) results.emplace_back(graph.call("operator.getitem", {lstm, i}, {}, "getitem"));
+  graph.create(Node::Op::kOutput, "output", {Argument(results)}, {}, "output");
+  const format::OnnxFile file = saved(program);
+  int64_t layers = 0;
+  for (const format::OnnxNode& node : file.nodes) layers += node.op_type == "LSTM";
+  EXPECT_EQ(layers, 2);
+  EXPECT_EQ((*file.outputs[2].dims).size(), 3u);
+  for (const auto& [name, tensor] : file.initializers) {
+    if (name != "w_ih0_packed") continue;
+    // The gates i f g o are i o f g in ONNX.
+    const Tensor first = ramp({16, 4});
+    for (const auto& [to, from] : {std::pair(0, 0), std::pair(4, 12), std::pair(8, 4), std::pair(12, 8)})
+      for (int64_t k = 0; k < 16; ++k) EXPECT_EQ(tensor.data<float>()[to * 4 + k], first.data<float>()[from * 4 + k]);
+  }
+}
+
+TEST(OnnxUnknownOperators, AreWrittenAsTheyWere) {
+  format::OnnxFile file = network();
+  file.opsets.emplace_back("com.acme_labs", 3);
+  format::OnnxNode node = node_of("Frob_2", "Frobnicate", {"logits", "", "block.bias"}, {"frobbed", "rest"});
+  node.domain = "com.acme_labs";
+  OnnxAttribute floats, strings, tensor;
+  floats.name = "weights";
+  floats.kind = OnnxKind::kFloats;
+  floats.floats = {0.5F, 2};
+  strings.name = "names";
+  strings.kind = OnnxKind::kStrings;
+  strings.strings = {"a", "b"};
+  tensor.name = "table";
+  tensor.kind = OnnxKind::kTensor;
+  tensor.t = ramp({2, 2});
+  node.attributes = {integer("axis", 1), floats, strings, tensor};
+  file.nodes.push_back(node);
+  file.outputs.push_back(info("frobbed", DType::kF32, {{{}, "batch"}, {4, ""}}));
+  const format::OnnxFile again = saved(read(file));
+  const format::OnnxNode& found = again.nodes.back();
+  EXPECT_EQ(found.name, "Frob_2");
+  EXPECT_EQ(found.op_type, "Frobnicate");
+  EXPECT_EQ(found.domain, "com.acme_labs");
+  EXPECT_EQ(again.opsets, file.opsets);
+  EXPECT_EQ(found.inputs, node.inputs);
+  EXPECT_EQ(found.outputs[0], "frobbed");
+  EXPECT_EQ(found.outputs.size(), 2u);
+  ASSERT_EQ(found.attributes.size(), 4u);
+  EXPECT_EQ(found.attributes[0].i, 1);
+  EXPECT_EQ(found.attributes[1].floats, floats.floats);
+  EXPECT_EQ(found.attributes[2].strings, strings.strings);
+  EXPECT_EQ(found.attributes[3].t.numel(), 4);
+}
+
+TEST(OnnxExternalData, LiesBesideTheModelAlignedAndIsReadBack) {
+  format::OnnxFile file = network();
+  file.initializers[0].second = ramp({100, 3, 3});
+  file.initializers[1].second = ramp({100});
+  (*file.outputs[0].dims)[1].value = 100;
+  MemoryHost host;
+  host.contents["m/in.onnx"] = format::write_onnx_file(file);
+  const std::vector<std::string> args = {"convert", "m/in.onnx", "m/out.onnx", "--onnx-data", "--onnx-opset", "21"};
+  ASSERT_EQ(run_cli(args, host), 0) << host.err;
+  ASSERT_EQ(host.contents.count("m/out.onnx.data"), 1u);
+  EXPECT_EQ(host.contents["m/out.onnx.data"].size(), 3600u);  // the bias stays in the model
+  const Model model = load_model("m/out.onnx", host.files);
+  const std::vector<Tensor> x = {ramp({2, 3, 9})};
+  const auto wanted = Interpreter(read(file), {}).run(x), found = Interpreter(model.program, {}).run(x);
+  ASSERT_EQ(found[0].numel(), wanted[0].numel());
+  EXPECT_TRUE(std::equal(found[0].data<float>(), found[0].data<float>() + found[0].numel(), wanted[0].data<float>()));
+  EXPECT_THROW(load_onnx(host.contents["m/out.onnx"]), Error);
+  EXPECT_EQ(run_cli(std::vector<std::string>{"convert", "m/in.onnx", "m/out.onnx", "--onnx-opset", "9"}, host), 1);
+  EXPECT_NE(host.err.find("opset 17 to 21, found 9"), std::string::npos) << host.err;
+}
+
+}  // namespace
+}  // namespace qdq
