@@ -20,6 +20,7 @@ int64_t row_chunk(int64_t depth) {
 // out = a * b with b packed in panels of 16 lanes; packs a in chunks of rows.
 void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const float* packed_b,
               const float* bias, BiasAxis axis, float* out, int64_t out_stride) {
+  if (rows * columns == 0) return;
   const int64_t row_step = std::min(row_chunk(depth), round_up(rows, kPanel));
   const int64_t row_chunks = divide_up(rows, row_step), lane_chunks = divide_up(columns, kLaneChunk);
   const int64_t panel = std::min(rows, kPanel);

@@ -32,8 +32,8 @@ std::vector<float> plain_gemm(const GemmCase& p, const std::vector<float>& a, co
 }
 
 TEST(Gemm, MatchesTheDocumentedOrderForAnyShapeBiasAndThreads) {
-  const GemmCase cases[] = {{1, 1, 1},     {1, 70, 300},  {3, 5, 7},   {17, 33, 257},
-                            {16, 64, 256}, {50, 49, 513}, {2, 130, 0}, {270, 20, 31}};
+  const GemmCase cases[] = {{1, 1, 1},     {1, 70, 300}, {3, 5, 7},     {17, 33, 257}, {16, 64, 256},
+                            {50, 49, 513}, {2, 130, 0},  {270, 20, 31}, {0, 5, 7},     {5, 0, 7}};
   Random random(1);
   for (const GemmCase& p : cases) {
     const auto a = random.floats(p.rows * p.depth), b = random.floats(p.depth * p.columns);
