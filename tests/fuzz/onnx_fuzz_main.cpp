@@ -1,4 +1,5 @@
-// Runs mutations of the .onnx files in a folder, at any depth: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED].
+// Runs mutations of the .onnx files in a folder, at any depth: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED]; or one file as it
+// is, to see a finding again: qdq_onnx_fuzz FILE.
 // Each round takes one file, changes bytes or the graph, and runs it as fuzz/onnx_run_fuzz.cpp does. The mutation that
 // is about to run lies in onnx_fuzz.onnx in the current folder, where it stays if the program ends early.
 #include <algorithm>
@@ -20,6 +21,13 @@ using qdq::format::Bytes;
 constexpr size_t kLargestSeed = 1 << 20;  // bytes
 constexpr double kSlowSeconds = 5;
 
+Bytes read_model(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+  const qdq::format::ByteSpan span = qdq::format::bytes_of({bytes.data(), bytes.size()});
+  return {span.begin(), span.end()};
+}
+
 std::vector<Bytes> read_models(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
@@ -27,12 +35,7 @@ std::vector<Bytes> read_models(const std::string& folder) {
       paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<Bytes> out;
-  for (const auto& path : paths) {
-    std::ifstream in(path, std::ios::binary);
-    const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
-    const qdq::format::ByteSpan span = qdq::format::bytes_of({bytes.data(), bytes.size()});
-    out.emplace_back(span.begin(), span.end());
-  }
+  for (const auto& path : paths) out.push_back(read_model(path));
   return out;
 }
 
@@ -52,8 +55,12 @@ Bytes mutation(const Bytes& model, qdq::Random& random) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::cerr << "usage: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED]\n";
+    std::cerr << "usage: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED]\n       qdq_onnx_fuzz FILE\n";
     return 2;
+  }
+  if (std::filesystem::is_regular_file(argv[1])) {
+    const Bytes bytes = read_model(argv[1]);
+    return LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   }
   const long long rounds = argc > 2 ? std::atoll(argv[2]) : 1000, seed = argc > 3 ? std::atoll(argv[3]) : 1;
   const std::vector<Bytes> models = read_models(argv[1]);

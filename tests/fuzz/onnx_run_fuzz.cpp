@@ -30,7 +30,7 @@ std::vector<qdq::Tensor> inputs_of(const qdq::Program& program) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  qdq::set_memory_limit(qdq::MemoryLimit(256 << 20, "that the fuzzing allows"));
+  qdq::set_memory_limit(qdq::MemoryLimit(64 << 20, "that the fuzzing allows"));
   qdq::fuzz::refusable([&] {
     const qdq::Program program = qdq::load_onnx(qdq::fuzz::input(data, size));
     qdq::verify_program(program);
