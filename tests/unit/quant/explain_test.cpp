@@ -120,7 +120,7 @@ TEST(Explain, ListsOfIntegersStayAsTheyAre) {
   ProgramBuilder b;
   Node* x = b.input("x", {2});
   std::get<TensorMeta>(x->meta.val.value).dtype = DType::kS32;
-  Program program = b.finish({b.call("cat.default", {Argument::List{x, x}})});
+  Program program = b.finish({b.call("cat.default", {Argument(Argument::List{x, x})})});
   XNNPACKQuantizer quantizer = xnnpack();
   const Explanation cat = explain(prepare_pt2e(std::move(program), quantizer), "cat");
   EXPECT_EQ(cat.outcome, Outcome::kFloat);
