@@ -8,7 +8,7 @@ export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program>
   return load(bytesOf(bytes, "loadPt2"));
 }
 
-// The same under the name that fits an ONNX file (opset 13 or later). `files` holds what the model keeps beside itself,
+// The same under the name that fits an ONNX file, of any opset. `files` holds what the model keeps beside itself,
 // by the names that it gives: { "model.onnx.data": bytes }.
 export async function loadOnnx(
   bytes: Uint8Array | ArrayBuffer,

@@ -22,15 +22,15 @@ void quantize(const std::string& shapes, const std::string& out) {
   qdq::Prepared prepared = qdq::prepare_pt2e(std::move(program), *quantizer);
   for (int64_t i = 0; i < calibration->num_batches(); ++i) prepared.run(calibration->batch(i));
   const qdq::Program quantized = qdq::convert_pt2e(prepared);
-  const std::vector<std::byte> bytes = qdq::save_program(quantized, out);
-  qdq::disk().write(out, bytes);
+  const qdq::ModelFiles files = qdq::save_program(quantized, out);
+  files.write(qdq::disk());
 
   qdq::Session session = qdq::lower(quantized);
   qdq::Answers answers;
   for (int64_t i = 0; i < test->num_batches(); ++i) answers.add(session.run(test->batch(i)), out);
   const int64_t first = answers.all().front().top.front().label;
   std::printf("calibrated on %lld images, wrote %zu bytes; the first image is of class %s, and %.2f %% are right\n",
-              static_cast<long long>(calibration->num_samples()), bytes.size(),
+              static_cast<long long>(calibration->num_samples()), static_cast<size_t>(files.size()),
               classes.names[static_cast<size_t>(first)].c_str(), answers.top(1, labels));
 }
 

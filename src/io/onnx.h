@@ -11,9 +11,9 @@
 
 namespace qdq {
 
-// The program of an ONNX model (opset 13 and later, ai.onnx operators): ATen calls as torch.export makes them of the
-// same network, so that every quantizer finds its patterns. Initializers are the parameters; dimensions with names, or
-// unknown ones, are symbols (s0, s1, ...).
+// The program of an ONNX model, of any opset: ATen calls as torch.export makes them of the same network, so that every
+// quantizer finds its patterns. Initializers are the parameters; dimensions with names, or unknown ones, are symbols
+// (s0, s1, ...). An operator that qdq does not have becomes a call of its name, torch.ops.onnx.X.default.
 //
 // What depends on constants and shapes alone is computed at once. MatMul with a constant matrix, with an Add behind it,
 // and Gemm are aten.linear; what the exporter spells out is put together again (SiLU, GELU,
@@ -22,9 +22,8 @@ namespace qdq {
 // rounding error of the middle between two integers by one. Node names "/layer1/layer1.0/conv1/Conv" tell the modules.
 // docs/onnx.md has the table of operators.
 //
-// Throws Error{kBadFile} if the file is damaged, Error{kUnsupported} that lists all operators which qdq cannot read
-// with the nodes that use them, or names the node and the setting that it cannot read. Tensors in other files are asked
-// of `external`.
+// Throws Error{kBadFile} if the file is damaged, Error{kUnsupported} that names the node and the setting that it cannot
+// read. Tensors in other files are asked of `external`.
 Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {});
 
 // Whether the bytes begin like an ONNX model, and not like a zip archive.
