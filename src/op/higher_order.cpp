@@ -147,7 +147,8 @@ Value run_while_loop(const Call<Tensor>& call, const RunProgram& run) {
 // gives the next condition, what is carried, and what every iteration adds to the results.
 MetaValue infer_loop(const Call<TensorMeta>& call) {
   const std::vector<ValueMeta> body = output_metas(call.program(2));
-  const size_t carried = call.tensors(3).size();
+  const auto* list = call[3].get_if<MetaValue::List>();
+  const size_t carried = list ? list->size() : 0;
   QDQ_CHECK(body.size() > carried, kInvalidArgument, call.op().target, " carries ", carried, " values, its body gives ",
             body.size(), " results, wanted one more at least");
   MetaValue::List out;

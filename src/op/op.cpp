@@ -422,11 +422,18 @@ void check_ops(const Graph& graph) {
 
 namespace {
 
+// Operators that run programs ask what is known of the results of those, and need not know their inputs.
+bool may_read_unknown(const Node& user) {
+  const OpDef* op = find_op(user.target());
+  return op != nullptr && op->family == Family::kControlFlow;
+}
+
 MetaValue meta_value_of(const ValueMeta& meta, const Node& user, const Node& node) {
   return std::visit(
       [&](const auto& value) -> MetaValue {
         using U = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<U, std::monostate>) {
+          if (may_read_unknown(user)) return {};
           throw Error(ErrorCode::kInvalidArgument,
                       concat("nothing is known of the value '", node.name(), "' that '", user.name(),
                              "' uses: give its dtype and shape"),

@@ -191,6 +191,40 @@ agraph (float[N, 6] x, int64[2] sizes) => (float[A, B] y, float[C, D] z) {
     np.array([3, 4]),
     weights={"order": np.array([1, 0])},
 )
+# What exporters write for a squeeze that may have nothing to remove: the rank of the result, and of what stands within
+# other branches behind it, is known when it runs.
+squeezed = """
+agraph (float[N, 3, T] x) => (float[] y) {
+  shape = Shape(x)
+  size = Gather(shape, two)
+  is_one = Equal(size, one)
+  a = If(is_one) <
+    then_branch = g1 () => (float[N, 3] t) { t = Squeeze(x, last) },
+    else_branch = g2 () => (float[N, 3, T] e) { e = Identity(x) }
+  >
+  shape_a = Shape(a)
+  rank = Size(shape_a)
+  is_matrix = Equal(rank, two)
+  y = If(is_matrix) <
+    then_branch = g3 () => (float[] b) { c = Relu(a) b = Unsqueeze(c, zero) },
+    else_branch = g4 () => (float[] d) { d = Neg(a) }
+  >
+}
+"""
+numbers = {"zero": np.array([0]), "one": np.array(1), "two": np.array(2), "last": np.array([-1])}
+for length in (1, 4):
+    text(f"if_gives_other_ranks_{length}", squeezed, floats(2, 3, length), weights=numbers)
+text(
+    "large_constants_are_joined",
+    """
+agraph (float[2, 60] x) => (float[2, 70] y) {
+  w = Concat<axis = 0>(a, b)
+  y = MatMul(x, w)
+}
+""",
+    floats(2, 60),
+    weights={"a": floats(30, 70), "b": floats(30, 70)},
+)
 save("control")
 
 # Of an operator that nobody has, for tests/js/operator.test.js; its shape stands in the file.

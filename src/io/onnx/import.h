@@ -142,7 +142,7 @@ class OnnxImport {
   // Begins a scope of the current frame with the graph's names; the caller ends it.
   Scope& enter(const format::OnnxGraph& graph, bool sees_outer, const format::OnnxOpsets& opsets);
   void read_inputs(const format::OnnxGraph& graph);
-  Node* add_input(const std::string& name, TensorMeta meta);
+  Node* add_input(const std::string& name, ValueMeta value);
   void read_nodes(const std::vector<format::OnnxNode>& nodes);
   void read_node(const format::OnnxNode& node);
   void read_known(const format::OnnxNode& node, const OnnxOperator& op);
@@ -167,6 +167,7 @@ class OnnxImport {
   Node* after_inputs();
 
   format::OnnxFile file_;
+  int64_t file_elements_;  // of all its tensors
   bool defers_;
   std::map<std::pair<std::string, std::string>, const format::OnnxFunction*> functions_;  // by domain and name
   std::vector<std::unique_ptr<Frame>> frames_;

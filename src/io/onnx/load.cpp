@@ -114,9 +114,22 @@ OnnxNode bound(const OnnxNode& node, const std::map<std::string, const OnnxAttri
   return out;
 }
 
+// The elements of all tensors that stand in a graph.
+int64_t elements_of(const format::OnnxGraph& graph) {
+  int64_t out = 0;
+  for (const auto& [name, tensor] : graph.initializers) out += tensor.numel();
+  for (const format::OnnxNode& node : graph.nodes)
+    for (const format::OnnxAttribute& attribute : node.attributes) {
+      if (attribute.t.defined()) out += attribute.t.numel();
+      for (const auto& inner : attribute.graphs) out += elements_of(*inner);
+    }
+  return out;
+}
+
 }  // namespace
 
-OnnxImport::OnnxImport(format::OnnxFile file, bool defers) : file_(std::move(file)), defers_(defers) {}
+OnnxImport::OnnxImport(format::OnnxFile file, bool defers)
+    : file_(std::move(file)), file_elements_(elements_of(file_)), defers_(defers) {}
 OnnxImport::~OnnxImport() = default;
 
 void Arguments::add(Node* node) { list.emplace_back(node); }
@@ -181,7 +194,7 @@ Node* OnnxImport::call(const std::string& target, std::vector<Argument> args, No
       !std::all_of(inputs.begin(), inputs.end(), [&](const Node* n) { return is_constant(n); }))
     return node;
   // Nothing becomes much larger than what the file holds.
-  int64_t room = 1 << 12;
+  int64_t room = std::max<int64_t>(file_elements_, 1 << 12);
   for (const Node* input : inputs) room = std::max(room, constant_of(input).numel());
   if (numel_of(constant_shape(meta->sizes)) > room) return node;
   // A view that lies otherwise is copied, as the weights of the layers that a file is loaded with lie in C order.
@@ -337,7 +350,7 @@ OnnxImport::Scope& OnnxImport::enter(const OnnxGraph& graph, bool sees_outer, co
   return scope;
 }
 
-Node* OnnxImport::add_input(const std::string& name, TensorMeta meta) {
+Node* OnnxImport::add_input(const std::string& name, ValueMeta value) {
   const std::string wanted = node_name_of(name.empty() ? "input" : name);
   Node* node = nullptr;
   {
@@ -346,8 +359,10 @@ Node* OnnxImport::add_input(const std::string& name, TensorMeta meta) {
   }
   node->set_target(node->name());
   if (frame().first_input == nullptr) frame().first_input = node;
-  for (size_t axis = 0; axis < meta.sizes.size(); ++axis) know_size(meta.sizes[axis], node, static_cast<int64_t>(axis));
-  node->meta.val.value = std::move(meta);
+  if (const TensorMeta* meta = value.tensor())
+    for (size_t axis = 0; axis < meta->sizes.size(); ++axis)
+      know_size(meta->sizes[axis], node, static_cast<int64_t>(axis));
+  node->meta.val = std::move(value);
   program().forward_arg_names.push_back(node->name());
   return node;
 }
@@ -368,7 +383,7 @@ void OnnxImport::read_inputs(const OnnxGraph& graph) {
     }
     QDQ_CHECK(scope().values.emplace(input.name, OnnxValue()).second, kBadFile, "the ONNX model has two inputs ",
               input.name);
-    Node* node = add_input(input.name, std::move(meta));
+    Node* node = add_input(input.name, {std::move(meta)});
     node->meta.extra.emplace_back(kOnnxValue, input.name);
     scope().values[input.name].node = node;
   }
@@ -391,7 +406,7 @@ void OnnxImport::read_node(const OnnxNode& node) {
                                       [](const OnnxAttribute& attribute) { return !attribute.graphs.empty(); });
   for (const std::string& input : node.inputs) {
     const OnnxValue* known = input.empty() || has_graphs ? nullptr : find(input);
-    if (known == nullptr || known->node == nullptr || known->node->op() != Node::Op::kCallFunction ||
+    if (known == nullptr || known->node == nullptr || is_constant(known->node) ||
         known->node->meta.val.value.index() != 0)
       continue;
     if (!read_deferred(node)) read_unknown(node, concat("nothing is known of its input ", input));
@@ -618,7 +633,7 @@ OnnxImport::Subprograms OnnxImport::subprograms(const std::vector<const OnnxGrap
       QDQ_CHECK(graphs[i]->inputs.size() == inputs[i].size(), kBadFile, "a graph of the ONNX model takes ",
                 graphs[i]->inputs.size(), " inputs, its node gives ", inputs[i].size());
       for (size_t k = 0; k < inputs[i].size(); ++k)
-        scope().values[graphs[i]->inputs[k].name].node = add_input(inputs[i][k].name, inputs[i][k].meta);
+        scope().values[graphs[i]->inputs[k].name].node = add_input(inputs[i][k].name, {inputs[i][k].meta});
       read_nodes(graphs[i]->nodes);
       write_outputs(outputs_of(*graphs[i]));
       scopes_.pop_back();
@@ -641,8 +656,7 @@ OnnxImport::Subprograms OnnxImport::subprograms(const std::vector<const OnnxGrap
     std::vector<Node*> order;
     for (const Node* node : captured) {
       const auto found = frame().copies.find(node);
-      order.push_back(found != frame().copies.end() ? found->second
-                                                    : add_input(node->name(), *node->meta.val.tensor()));
+      order.push_back(found != frame().copies.end() ? found->second : add_input(node->name(), node->meta.val));
     }
     Node* end = after_inputs();
     for (Node* input : order) graph.move_before(input, end);
@@ -689,9 +703,6 @@ Node* OnnxImport::captured(Node* node, size_t from) {
       node = found->second;
       continue;
     }
-    const TensorMeta* meta = node->meta.val.tensor();
-    QDQ_CHECK(meta != nullptr || node->op() == Node::Op::kGetAttr, kUnsupported, "a graph reads ", node->name(),
-              " of the graph around, which is no tensor of known shape");
     // The functions that make nodes work on the last frame.
     std::vector<std::unique_ptr<Frame>> deeper;
     while (frames_.size() > level + 1) {
@@ -703,7 +714,7 @@ Node* OnnxImport::captured(Node* node, size_t from) {
       const Attribute& attribute = *frames_[level - 1]->program.find_attribute(node->target());
       copy = constant(attribute.tensor, attribute.name, attribute.kind);
     } else {
-      copy = add_input(node->name(), *meta);
+      copy = add_input(node->name(), node->meta.val);
       inner.captured.push_back(node);
     }
     while (!deeper.empty()) {

@@ -44,7 +44,8 @@ Recurrent read_recurrent(OnnxCall& call, RecurrentCell cell) {
     call.refuse("has the direction ", net.direction);
   net.batch_first = call.integer("layout", 0) != 0;
   if (call.rank(0) != 3 || call.rank(1) != 3 || call.rank(2) != 3)
-    call.refuse("has an input or weights of another number of axes than 3");
+    call.refuse("has an input of ", call.rank(0), " axes and weights of ", call.rank(1), " and ", call.rank(2),
+                ", wanted 3 of each");
   const size_t directions = is_bidirectional(net) ? 2 : 1;
   if (const auto* given = call.attribute("activations")) net.activations = given->strings;
   for (std::string& name : net.activations)

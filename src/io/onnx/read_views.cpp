@@ -384,6 +384,18 @@ void squeeze(OnnxCall& call) {
     if (axes->size() == sizes.size()) return call.set(call.call("squeeze.default", {call.tensor(0)}));
   }
   if (axes->empty()) return call.same_as_input(0);
+  // An axis that is named goes. Where its size is open, only a reshape removes it, which refuses another size than 1.
+  const SymShape& sizes = call.meta(0).sizes;
+  const auto is_named = [&](size_t axis) {
+    return std::find(axes->begin(), axes->end(), static_cast<int64_t>(axis)) != axes->end();
+  };
+  Argument::List others;
+  bool has_open = false;
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (is_named(axis)) has_open |= !sizes[axis].is_constant();
+    else others.push_back(call.import().size_argument(sizes[axis]));
+  }
+  if (has_open) return call.set(call.call("reshape.default", {call.tensor(0), Argument(std::move(others))}));
   if (axes->size() == 1) return call.set(call.call("squeeze.dim", {call.tensor(0), axes->front()}));
   call.set(call.call("squeeze.dims", {call.tensor(0), OnnxCall::list(*axes)}));
 }
