@@ -268,6 +268,7 @@ struct OnnxOperator {
 void import_plain(OnnxCall& call);
 // The tables, one for each file read_*.cpp.
 std::span<const OnnxOperator> onnx_attention_operators();
+std::span<const OnnxOperator> onnx_block_operators();
 std::span<const OnnxOperator> onnx_control_operators();
 std::span<const OnnxOperator> onnx_element_operators();
 std::span<const OnnxOperator> onnx_image_operators();

@@ -58,8 +58,11 @@ Node* without_blocks(OnnxCall& call, Node* x, const OnnxQParams& q, int64_t axis
   return q.block == 0 ? x : call.call("flatten.using_ints", {x, axis, axis + 1});
 }
 
+// One scale serves all elements, whichever axis is named.
 int64_t axis_of(OnnxCall& call, const OnnxQParams& q, const Node* x) {
-  return call.meta_of(x).sizes.empty() ? 0 : call.axis(q.axis, call.meta_of(x).sizes.size());
+  const SymShape& scales = call.meta(q.scale).sizes;
+  if (call.meta_of(x).sizes.empty() || (q.block == 0 && scales.size() == 1 && scales[0] == SymInt(1))) return 0;
+  return call.axis(q.axis, call.meta_of(x).sizes.size());
 }
 
 // (x - zero_point) * scale, each element by itself.

@@ -445,6 +445,27 @@ void per_channel(AtenCall& call) {
   call.finish(op, {input, qparams.list}, {"axis", axis});
 }
 
+// dequantize_per_channel_group, the groups as channels of a matrix of their own: (input, scales, zero_points,
+// quant_min, quant_max, dtype, group_size, output_dtype)
+void per_channel_group(AtenCall& call) {
+  const DType dtype = call.arg(5).as<DType>();
+  const Tensor integers = known(call, call.arg(0).node()), scales = known(call, call.arg(1).node());
+  const Tensor zeros = call.is_none(2) ? Tensor() : known(call, call.arg(2).node());
+  if (!integers.defined() || !scales.defined() || (!call.is_none(2) && !zeros.defined()))
+    call.refuse("has integers, scales or zero points that are known only when it runs");
+  const int64_t groups = scales.numel();
+  const Tensor zero_points = zeros.defined() ? zeros.reshape({groups}) : Tensor::full({groups}, dtype, 0);
+  const std::string name = call.node().name();
+  const std::string rows = call.file().constant(
+      integers.reshape({groups, groups == 0 ? 0 : integers.numel() / groups}).contiguous(), name + "_groups");
+  const std::string floats =
+      call.emit(quantizer(call, "DequantizeLinear", dtype),
+                {rows, call.file().constant(scales.to(DType::kF32).reshape({groups}).contiguous(), name + "_scale"),
+                 call.file().constant(zero_points.to(dtype).contiguous(), name + "_zero_point")},
+                {"axis", 0});
+  finish_floats(call, "Reshape", {floats, call.integers_as_tensor(integers.sizes())}, {});
+}
+
 constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", adaptive_average},
                                             {"adaptive_avg_pool1d.default", adaptive_average},
                                             {"adaptive_avg_pool2d.default", adaptive_average},
@@ -467,6 +488,7 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"conv_transpose3d.input", conv_transpose},
                                             {"convolution.default", convolution},
                                             {"dequantize_per_channel.default", per_channel},
+                                            {"dequantize_per_channel_group.default", per_channel_group},
                                             {"dequantize_per_tensor.default", per_tensor},
                                             {"dequantize_per_tensor.tensor", dequantize_by_choice},
                                             {"group_norm.default", group_norm},

@@ -105,6 +105,23 @@ TEST(OnnxGolden, ControlFlow) {
   }
 }
 
+// Weights of few bits in blocks: as they are read, and as they are written again.
+TEST(OnnxGolden, WeightsInBlocks) {
+  const std::map<std::string, Case> all = cases("blocks.npz");
+  EXPECT_EQ(all.size(), 8u);
+  for (const auto& [name, c] : all) {
+    SCOPED_TRACE(name);
+    ASSERT_NO_THROW({
+      const Program program = load_onnx(c.model);
+      expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, 3e-6);
+      expect_close(lower(program).run(c.inputs), c.outputs, 3e-6);
+      expect_close(Interpreter(load_onnx(save_onnx(program)), {}).run(c.inputs), c.outputs, 3e-6);
+    });
+  }
+  const Program program = load_onnx(all.at("matmul_4_bits_zero_points").model);
+  EXPECT_EQ(count(program, "quantized_decomposed.dequantize_per_channel_group.default"), 1);
+}
+
 // What is known when the file is read leaves no graph in a graph.
 TEST(OnnxGolden, KnownBranchesAndShortLoopsAreWrittenOut) {
   for (const char* name : {"if_known", "loop_known", "scan_known_0", "scan_known_1", "function", "sequences"})
