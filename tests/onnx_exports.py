@@ -1,0 +1,224 @@
+"""Exports networks to ONNX as users do and takes the files through tests/onnx_models.py: the classification networks of
+torchvision, and networks like BERT, GPT and those around LSTM and GRU.
+
+  python3 tests/onnx_exports.py --torch COMMAND [--only NAME] [--qdq COMMAND] [--node COMMAND] [--onnxruntime COMMAND]
+  python3 tests/onnx_exports.py --make NAME FOLDER      in a Python with PyTorch 2.6 and torchvision
+
+Weights are random; the outputs that qdq's are held against are PyTorch's. The batch is open, and of sequences the
+length. Images are 96 x 96 where the network takes any. torch.onnx.export writes as TorchScript does; its newer form
+(dynamo=True) is tried too where the package onnxscript is there, as NAME-dynamo. What is made goes to
+build/onnx_exports, a network at a time. A second call goes on where the first ended. Prints a row for each network.
+"""
+
+import argparse
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "build" / "onnx_exports"
+IMAGE = 96
+# Networks that take one size only, and the smallest that others take.
+SIZES = {"maxvit_t": 224, "inception_v3": 128, "vit_h_14": 224}
+SEQUENCES = ["bert", "bert_pooled", "gpt", "lstm", "lstm_bidirectional", "gru", "rnn", "seq2seq"]
+
+
+# --- in PyTorch
+# --------------------------------------------------------------------------------------------------------
+
+
+def sequence_network(name):
+    """A network, example inputs, and which axes are open."""
+    import torch
+    from torch import nn
+
+    words, width, heads = 1000, 64, 4
+
+    class Bert(nn.Module):
+        def __init__(self, pools):
+            super().__init__()
+            self.words, self.places, self.kinds = (nn.Embedding(n, width) for n in (words, 128, 2))
+            self.norm = nn.LayerNorm(width)
+            layer = nn.TransformerEncoderLayer(width, heads, 4 * width, activation="gelu", batch_first=True)
+            self.encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+            self.pooler, self.pools = nn.Linear(width, 2), pools
+
+        def forward(self, ids, mask):
+            places = torch.arange(ids.shape[1]).unsqueeze(0)
+            x = self.norm(self.words(ids) + self.places(places) + self.kinds(torch.zeros_like(ids)))
+            x = self.encoder(x, src_key_padding_mask=mask == 0)
+            return torch.tanh(self.pooler(x[:, 0])) if self.pools else x
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = nn.Embedding(words, width), nn.Embedding(128, width)
+            parts = lambda: nn.ModuleList(
+                [nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)]
+                + [nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)]
+            )
+            self.blocks = nn.ModuleList(parts() for _ in range(3))
+            self.norm = nn.LayerNorm(width)
+
+        def forward(self, ids):
+            batch, length = ids.shape
+            x = self.words(ids) + self.places(torch.arange(length))
+            for before, qkv, out, between, up, down in self.blocks:
+                split = qkv(before(x)).view(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+                attended = nn.functional.scaled_dot_product_attention(split[0], split[1], split[2], is_causal=True)
+                x = x + out(attended.transpose(1, 2).reshape(batch, length, width))
+                x = x + down(nn.functional.gelu(up(between(x)), approximate="tanh"))
+            return self.norm(x) @ self.words.weight.t()
+
+    class Recurrent(nn.Module):
+        def __init__(self, kind, **settings):
+            super().__init__()
+            self.words = nn.Embedding(words, width)
+            self.net = kind(width, 48, num_layers=2, batch_first=True, **settings)
+            self.head = nn.Linear(96 if settings.get("bidirectional") else 48, 5)
+
+        def forward(self, ids):
+            return self.head(self.net(self.words(ids))[0][:, -1])
+
+    class Seq2Seq(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(words, width)
+            self.encoder, self.decoder = nn.LSTM(width, width), nn.LSTM(width, width)
+            self.head = nn.Linear(width, words)
+
+        def forward(self, source, target):
+            state = self.encoder(self.words(source).transpose(0, 1))[1]
+            return self.head(self.decoder(self.words(target).transpose(0, 1), state)[0]).transpose(0, 1)
+
+    ids = torch.randint(0, words, (2, 12))
+    open_axes = {0: "batch", 1: "length"}
+    networks = {
+        "bert": lambda: (Bert(False), {"ids": ids, "mask": torch.arange(12) < torch.tensor([[12], [9]])}),
+        "bert_pooled": lambda: (Bert(True), {"ids": ids, "mask": torch.ones(2, 12, dtype=torch.bool)}),
+        "gpt": lambda: (Gpt(), {"ids": ids}),
+        "lstm": lambda: (Recurrent(nn.LSTM), {"ids": ids}),
+        "lstm_bidirectional": lambda: (Recurrent(nn.LSTM, bidirectional=True), {"ids": ids}),
+        "gru": lambda: (Recurrent(nn.GRU), {"ids": ids}),
+        "rnn": lambda: (Recurrent(nn.RNN), {"ids": ids}),
+        "seq2seq": lambda: (Seq2Seq(), {"source": ids, "target": ids[:, :7]}),
+    }
+    model, inputs = networks[name]()
+    return model, inputs, {key: open_axes for key in inputs}
+
+
+def image_network(name):
+    import torch
+    import torchvision
+
+    size = SIZES.get(name, 224 if name.startswith("vit_") else IMAGE)
+    options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    model = torchvision.models.get_model(name, weights=None, **options)
+    return model, {"image": torch.randn(2, 3, size, size)}, {"image": {0: "batch"}}
+
+
+def make(name, folder):
+    import numpy
+    import torch
+
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    base = name.removesuffix("-dynamo")
+    model, inputs, open_axes = (sequence_network if base in SEQUENCES else image_network)(base)
+    model.eval()
+    with torch.no_grad():
+        results = torch.utils._pytree.tree_leaves(model(*inputs.values()))
+        settings = {"input_names": list(inputs), "output_names": [f"out_{i}" for i in range(len(results))]}
+        if base != name:
+            settings |= {"dynamo": True, "external_data": True, "dynamic_shapes": tuple(open_axes.values())}
+        else:
+            settings |= {"dynamic_axes": open_axes | {key: {0: "batch"} for key in settings["output_names"]}}
+        torch.onnx.export(model, tuple(inputs.values()), str(folder / "model.onnx"), opset_version=17, **settings)
+    numpy.savez(folder / "inputs.npz", **{key: value.numpy() for key, value in inputs.items()})
+    numpy.savez(folder / "outputs.npz", *[value.numpy() for value in results])
+
+
+def names():
+    """Names of all networks, the cheapest first, and whether the newer exporter is there."""
+    from torchvision import models
+    from zoo import macs_of
+
+    try:
+        import onnxscript  # noqa: F401
+
+        newer = True
+    except ImportError:
+        newer = False
+    print(json.dumps([SEQUENCES + sorted(models.list_models(module=models), key=macs_of), newer]))
+
+
+# --- where qdq runs
+# ----------------------------------------------------------------------------------------------------
+
+
+def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "--make":
+        return make(sys.argv[2], Path(sys.argv[3]))
+    if sys.argv[1:] == ["--names"]:
+        return names()
+    import onnx_models
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--torch", required=True, help="what starts a Python with PyTorch 2.6 and torchvision")
+    parser.add_argument("--only", help="the network of this name")
+    parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
+    parser.add_argument("--node", default="", help="the package's")
+    parser.add_argument("--onnxruntime", default="", help="what starts a Python with onnxruntime")
+    options = parser.parse_args()
+    in_torch, options.torch = [*shlex.split(options.torch), "python3", "tests/onnx_exports.py"], ""
+    python = lambda *words: subprocess.run(
+        [*in_torch, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    listed = python("--names")
+    networks, newer = json.loads(listed.stdout.splitlines()[-1])
+    if not newer:
+        print("torch.onnx.export(dynamo=True) is left out: the package onnxscript is not there\n")
+    WORK.mkdir(parents=True, exist_ok=True)
+    models = []
+    print("| " + " | ".join(onnx_models.COLUMNS) + " |\n|" + "---|" * len(onnx_models.COLUMNS), flush=True)
+    for network in networks:
+        for name in [network, f"{network}-dynamo"] if newer else [network]:
+            row, folder = WORK / f"{name}.json", WORK / name
+            if options.only not in (None, network):
+                continue
+            if not row.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                made = python("--make", name, str(folder))
+                if not (folder / "outputs.npz").exists():
+                    found = {"line": f"| {name} | PyTorch does not export it |", "failures": [made.stderr[-300:]]}
+                else:
+                    files = {file.name: file for file in folder.iterdir()}
+                    model = onnx_models.take(name, files, options)
+                    found = {"line": onnx_models.row_of(model), "failures": model.failures, "row": model.row}
+                    shutil.rmtree(onnx_models.WORK / name)
+                shutil.rmtree(folder, ignore_errors=True)
+                row.write_text(json.dumps(found))
+            found = json.loads(row.read_text())
+            print(found["line"], flush=True)
+            models.append(found)
+    print()
+    for found in models:
+        for failure in found["failures"]:
+            print("FAIL", failure)
+    count = lambda *what: sum(all(m.get("row", {}).get(key) is not None for key in what) for m in models)
+    print(
+        f"{count('opens')} of {len(models)} open, {count('native')} agree, "
+        f"{count(*onnx_models.QUANTIZERS)} quantize with both quantizers"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
