@@ -1,6 +1,7 @@
 // Builds a Program from the JSON and the tensors of a .pt2 file (torch/_export/serde/serialize.py,
 // GraphModuleDeserializer).
 #include <new>
+#include <span>
 #include <unordered_map>
 
 #include "io/pt2.h"
@@ -14,11 +15,15 @@ namespace {
 using format::TorchTensor;
 
 constexpr uint64_t kMaxCopiedText = uint64_t{64} << 20;
+// Programs within programs: how deep they may go.
+constexpr int kMostLevels = 32;
 
 class ProgramReader {
  public:
   explicit ProgramReader(Pt2Archive archive)
       : archive_(std::move(archive)), root_(archive_.program, archive_.program_name + ":") {}
+  // Of a graph that is an argument of a node.
+  ProgramReader(Place graph, int level) : root_(std::move(graph)), level_(level) {}
 
   Program read() {
     read_versions();
@@ -32,6 +37,24 @@ class ProgramReader {
     for (size_t i = 0; i < nodes.size(); ++i) read_node(nodes[i]);
     read_outputs(graph["outputs"], signature["output_specs"]);
     read_calling_convention(module["module_call_graph"]);
+    return std::move(program_);
+  }
+
+  // Inputs and outputs of such a graph are its values, without a signature.
+  Program read_subgraph() {
+    if (level_ > kMostLevels) root_.bad("is a graph within ", kMostLevels, " others");
+    read_values(root_);
+    const Place inputs = root_["inputs"], outputs = root_["outputs"], nodes = root_["nodes"];
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto [kind, input] = inputs[i].choice();
+      const std::optional<Place> name = output_name(kind, input);
+      QDQ_CHECK(name, kUnsupported, input.path(), " is a constant input of a graph that is an argument");
+      define_input(*name);
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) read_node(nodes[i]);
+    Argument::List results;
+    for (size_t i = 0; i < outputs.size(); ++i) results.push_back(argument(outputs[i]));
+    graph().create(Node::Op::kOutput, "output", {Argument(std::move(results))}, {}, "output");
     return std::move(program_);
   }
 
@@ -212,8 +235,12 @@ class ProgramReader {
     if (!name) return add_constant_input("arg_" + std::to_string(user_inputs_), spec["arg"]);
     const std::string& input_name = output_name(input_kind, input_value)->string();
     if (name->string() != input_name) name->bad("is '", name->string(), "', the graph's input is '", input_name, "'");
-    define(*name, name->string(), graph().create(Node::Op::kPlaceholder, name->string(), {}, {}, name->string()));
+    define_input(*name);
     ++user_inputs_;
+  }
+
+  void define_input(const Place& name) {
+    define(name, name.string(), graph().create(Node::Op::kPlaceholder, name.string(), {}, {}, name.string()));
   }
 
   // {"as_none": true}, {"as_int": 3}, ...
@@ -270,9 +297,9 @@ class ProgramReader {
       if (v.integer() < 1 || v.integer() > 4) v.bad("is not the number of a memory format");
       return static_cast<MemoryFormat>(v.integer());
     }
-    fail(ErrorCode::kUnsupported, v.path(), " is an argument of a kind that qdq does not have",
-         kind == "as_graph" ? " (a subgraph: export the model without control flow or torch.no_grad() inside forward)"
-                            : "");
+    if (kind == "as_graph")
+      return std::make_shared<const Program>(ProgramReader(v["graph"], level_ + 1).read_subgraph());
+    fail(ErrorCode::kUnsupported, v.path(), " is an argument of a kind that qdq does not have");
   }
 
   struct Inputs {
@@ -342,6 +369,10 @@ class ProgramReader {
     const Place inputs_place = place["inputs"], outputs = place["outputs"];
     const bool by_name = op && !target.starts_with("torch.ops.higher_order.");
     Inputs inputs = by_name ? inputs_in_schema_order(inputs_place, *op) : inputs_in_file_order(inputs_place);
+    if (const std::optional<size_t> body = body_that_runs_once(target, inputs)) {
+      const Program& inner = *inputs.args[*body].as<Subprogram>();
+      return inline_graph(inner, std::span(inputs.args).subspan(*body + 1), inputs_place, outputs);
+    }
     NodeMeta meta;
     if (const auto metadata = place.find("metadata")) meta = read_node_metadata(*metadata);
     if (has_schema && !op) meta.extra.emplace_back(kInputNames, inputs.names);
@@ -353,10 +384,68 @@ class ProgramReader {
     else if (outputs.size() > 0) read_results(outputs, node);
   }
 
+  // torch.no_grad() and the like within forward: (enabled, body, ...), which inference needs not know of. Where
+  // torch.autocast(device_type, dtype, enabled, cache_enabled, body, ...) is enabled, it changes what is computed.
+  static std::optional<size_t> body_that_runs_once(const std::string& target, const Inputs& inputs) {
+    std::optional<size_t> body;
+    if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") body = 1;
+    if (target == "torch.ops.higher_order.wrap_with_autocast" && inputs.args.size() > 2 &&
+        inputs.args[2] == Argument(false))
+      body = 4;
+    return body && *body < inputs.args.size() && inputs.args[*body].is<Subprogram>() ? body : std::nullopt;
+  }
+
+  // The nodes of a graph in the place of a node that runs it once.
+  void inline_graph(const Program& inner, std::span<const Argument> given, const Place& inputs, const Place& outputs) {
+    const Argument::List& results = inner.graph->output_node()->arg(0).list();
+    std::vector<Place> names;
+    const auto add = [&](const Place& output) {
+      const auto [kind, value] = output.choice();
+      const std::optional<Place> name = output_name(kind, value);
+      if (name) names.push_back(*name);
+      else if (kind != "as_tensors") value.bad("is a result of a kind that its graph does not give");
+      else
+        for (size_t i = 0; i < value.size(); ++i) names.push_back(value[i]["name"]);
+    };
+    for (size_t i = 0; i < outputs.size(); ++i) add(outputs[i]);
+    if (names.size() != results.size()) outputs.bad("are ", names.size(), " values, the graph gives ", results.size());
+    std::unordered_map<const Node*, std::string> wanted;  // of what is a result: its name outside
+    for (size_t i = 0; i < names.size(); ++i)
+      if (const Node* result = results[i].node()) wanted.emplace(result, names[i].string());
+    std::unordered_map<const Node*, Node*> copies;
+    for (const Node* node : inner.graph->nodes()) {
+      if (node->op() == Node::Op::kOutput) continue;
+      if (node->op() == Node::Op::kPlaceholder) {
+        const Node* value = copies.size() < given.size() ? given[copies.size()].node() : nullptr;
+        if (value == nullptr) inputs.bad("give the graph ", given.size(), " arguments, wanted a value for each input");
+        copies.emplace(node, const_cast<Node*>(value));
+        continue;
+      }
+      const auto copy = [&](const Argument& argument) {
+        return argument.map_nodes([&](Node* used) { return copies.at(used); });
+      };
+      std::vector<Argument> args;
+      for (const Argument& argument : node->args()) args.push_back(copy(argument));
+      Node::Kwargs kwargs;
+      for (const auto& [name, argument] : node->kwargs()) kwargs.emplace_back(name, copy(argument));
+      Node* made = graph().call(node->target(), std::move(args), std::move(kwargs),
+                                wanted.contains(node) ? wanted[node] : free_name(node->name()));
+      made->meta = node->meta;
+      copies.emplace(node, made);
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!results[i].is_node()) names[i].bad("is a constant of the graph");
+      if (!values_.emplace(names[i].string(), copies.at(results[i].node())).second)
+        names[i].bad("defines the value '", names[i].string(), "' a second time");
+    }
+  }
+
   // A node with several results is not named by older files; PyTorch then names it after its target.
   std::string unnamed(const Place& place, const std::string& target) {
     const std::optional<Place> name = place.find("name");
     if (name && !name->string().empty()) return free_name(name->string());
+    constexpr std::string_view kHigherOrder = "torch.ops.higher_order.";  // without overloads
+    if (target.starts_with(kHigherOrder)) return free_name(target.substr(kHigherOrder.size()));
     const size_t overload = target.rfind('.');
     const size_t packet =
         overload == std::string::npos || overload == 0 ? std::string::npos : target.rfind('.', overload - 1);
@@ -462,6 +551,7 @@ class ProgramReader {
 
   Pt2Archive archive_;
   Place root_;
+  int level_ = 0;
   Program program_;
   size_t user_inputs_ = 0;
   std::unordered_map<std::string, ValueMeta> metas_;

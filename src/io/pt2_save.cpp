@@ -7,8 +7,10 @@
 #include "format/zip.h"
 #include "io/pt2.h"
 #include "io/pt2_archive.h"
+#include "io/pt2_control.h"
 #include "io/pt2_metadata.h"
 #include "op/op.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -36,6 +38,31 @@ void append_field(Json& object, std::string key, Json value) {
 [[noreturn]] void refuse(const Node& node, const std::string& why) {
   throw Error(ErrorCode::kUnsupported, "node " + node.name() + " cannot be written to a .pt2 file: " + why, node.name(),
               node.target());
+}
+
+// What PyTorch's modules have already, which an attribute cannot be called ("attribute 'to' already exists").
+constexpr std::string_view kModuleMembers =
+    " T_destination add_module add_submodule apply bfloat16 buffers call_super_init children code compile cpu cuda "
+    "delete_all_unused_submodules delete_submodule double dump_patches eval extra_repr float forward get_buffer "
+    "get_extra_state get_parameter get_submodule graph half ipu load_state_dict meta modules mtia named_buffers "
+    "named_children named_modules named_parameters parameters print_readable recompile register_backward_hook "
+    "register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook "
+    "register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook "
+    "register_module register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ "
+    "set_extra_state set_submodule share_memory state_dict to to_empty to_folder train training type xpu zero_grad ";
+
+// Whether PyTorch can have an attribute of this name: modules by their names, one in the other, and a tensor in the
+// last, none of which is something else already.
+bool is_path_of_modules(const std::string& name, const std::unordered_set<std::string>& all) {
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view part = std::string_view(name).substr(begin, end - begin);
+    if (part.empty() || part.find(' ') != std::string_view::npos) return false;
+    if (kModuleMembers.find(concat(" ", part, " ")) != std::string_view::npos) return false;
+    if (end < name.size() && all.contains(name.substr(0, end))) return false;
+    begin = end + 1;
+  }
+  return true;
 }
 
 // Whether a file can tell of the node's results without inference.
@@ -86,7 +113,10 @@ std::string spec_text(Json spec) { return format::print_json(Json::array({1, std
 
 class ProgramWriter {
  public:
-  explicit ProgramWriter(const Program& program) : program_(program), hints_(program.symbol_hints) { choose_hints(); }
+  explicit ProgramWriter(const Program& program) : program_(program), hints_(program.symbol_hints) {
+    choose_hints();
+    choose_attribute_names();
+  }
 
   format::Bytes write() {
     for (const Node* node : program_.graph->nodes()) taken_.insert(node->name());
@@ -129,6 +159,19 @@ class ProgramWriter {
         hint = std::max(hint, range->second.min.value_or(hint));
         hint = std::min(hint, range->second.max.value_or(hint));
       }
+    }
+  }
+
+  // Those of the program, where PyTorch can have them.
+  void choose_attribute_names() {
+    std::unordered_set<std::string> all;
+    for (const Attribute& attribute : program_.attributes) all.insert(attribute.name);
+    for (const Attribute& attribute : program_.attributes) {
+      std::string& name = attribute_names_[attribute.name] = attribute.name;
+      if (is_path_of_modules(name, all)) continue;
+      const std::string plain = node_name_of(name) + "_tensor";
+      name = plain;
+      for (int64_t i = 1; !all.insert(name).second; ++i) name = concat(plain, "_", i);
     }
   }
 
@@ -177,7 +220,7 @@ class ProgramWriter {
                                                                   : "c_";
     const std::string name = free_name(prefix + node_name_of(attribute.name));
     Json spec = tagged("arg", tagged("name", name));
-    spec[kind + "_name"] = attribute.name;
+    spec[kind + "_name"] = attribute_names_.at(attribute.name);
     if (attribute.kind == Kind::kBuffer) spec["persistent"] = attribute.persistent;
     input_specs_.push_back(tagged(kind, std::move(spec)));
     inputs_.push_back(as_tensor(name));
@@ -194,7 +237,7 @@ class ProgramWriter {
     const bool is_parameter = attribute.kind == Attribute::Kind::kParameter;
     const bool in_state = is_parameter || (attribute.kind == Attribute::Kind::kBuffer && attribute.persistent);
     (in_state ? state_ : constants_)
-        .push_back({attribute.name, attribute.tensor, is_parameter, requires_grad(attribute)});
+        .push_back({attribute_names_.at(attribute.name), attribute.tensor, is_parameter, requires_grad(attribute)});
   }
 
   void write_user_input(const Node& node) {
@@ -291,7 +334,41 @@ class ProgramWriter {
     if (value.is<MemoryFormat>()) return tagged("as_memory_format", static_cast<int>(value.as<MemoryFormat>()));
     if (value.is<Layout>()) return tagged("as_layout", static_cast<int>(value.as<Layout>()));
     if (value.is<Device>()) return tagged("as_device", device(value.as<Device>()));
+    if (value.is<Subprogram>()) return subgraph(user, value);
     return list(user, value.list(), schema);
+  }
+
+  // A program as an argument: {"as_graph": {"name": ..., "graph": ...}}. PyTorch makes it a module of this name.
+  Json subgraph(const Node& user, const Argument& value) const {
+    const size_t place =
+        static_cast<size_t>(std::find(user.args().begin(), user.args().end(), value) - user.args().begin());
+    const bool is_condition = user.is(op::kWhileLoop) && place == 0;
+    const std::string role = user.is(op::kCond)   ? (place == 1 ? "true" : "false")
+                             : user.is(op::kScan) ? "scan_combine"
+                             : is_condition       ? "while_loop_cond"
+                                                  : "body";
+    Json out = tagged("name", concat(role, "_graph_", user.name()));
+    ProgramWriter writer(*value.as<Subprogram>());
+    writer.hints_ = hints_;
+    out["graph"] = writer.graph_alone(is_condition);
+    return tagged("as_graph", std::move(out));
+  }
+
+  Json graph_alone(bool is_single_tensor_return) {
+    for (const Node* node : program_.graph->nodes()) taken_.insert(node->name());
+    for (const Node* node : program_.graph->nodes()) {
+      if (node->op() == Node::Op::kPlaceholder) {
+        names_[node] = node->name();
+        inputs_.push_back(add_value(*node, node->name(), node->meta.val));
+      } else if (node->op() == Node::Op::kCallFunction) {
+        write_node(*node);
+      } else if (node->op() == Node::Op::kOutput) {
+        for (const Argument& result : node->arg(0).list()) outputs_.push_back(argument(*node, result, nullptr));
+      } else {
+        refuse(*node, "it stands in a program within the program");
+      }
+    }
+    return graph(is_single_tensor_return);
   }
 
   // "cuda:0" is {"type": "cuda", "index": 0}.
@@ -445,7 +522,8 @@ class ProgramWriter {
   Json node_outputs(const Node& node, const OpDef* op) {
     Json out = Json::array();
     if (const auto* metas = std::get_if<std::vector<ValueMeta>>(&node.meta.val.value)) {
-      const bool is_list = op != nullptr ? op->schema.returns_list : metas->size() == 1;
+      // Higher-order operators have no schema in PyTorch.
+      const bool is_list = op != nullptr && !is_higher_order(node) ? op->schema.returns_list : metas->size() == 1;
       Json elements = write_elements(node, *metas, is_list);
       if (is_list) out.push_back(tagged("as_tensors", std::move(elements)));
       else out = std::move(elements);
@@ -474,7 +552,7 @@ class ProgramWriter {
     for (const BufferMutation& mutation : program_.buffer_mutations) {
       const std::string& name = name_of(*program_.graph->output_node(), program_.graph->find(mutation.node));
       Json spec = tagged("arg", tagged("name", name));
-      spec["buffer_name"] = mutation.buffer;
+      spec["buffer_name"] = attribute_names_.at(mutation.buffer);
       output_specs_.push_back(tagged("buffer_mutation", std::move(spec)));
       outputs_.push_back(as_tensor(name));
     }
@@ -520,9 +598,16 @@ class ProgramWriter {
       bounds["max_val"] = range.max ? Json(*range.max) : Json(nullptr);
       append_field(out, symbol, std::move(bounds));
     }
-    // PyTorch wants a range for every symbol, of sizes that only values tell too.
+    add_ranges(program_, out);
+    return out;
+  }
+
+  // PyTorch wants a range for every symbol, of sizes that only values tell too.
+  static void add_ranges(const Program& program, Json& out) {
     constexpr int64_t kMost = std::numeric_limits<int64_t>::max() - 1;
-    for (const Node* node : program_.graph->nodes()) {
+    for (const Node* node : program.graph->nodes()) {
+      for (const Argument& argument : node->args())
+        if (argument.is<Subprogram>()) add_ranges(*argument.as<Subprogram>(), out);
       const TensorMeta* meta = node->meta.val.tensor();
       const SymInt* number = std::get_if<SymInt>(&node->meta.val.value);
       for (const SymInt& size : meta ? meta->sizes : number ? SymShape{*number} : SymShape()) {
@@ -531,10 +616,9 @@ class ProgramWriter {
         append_field(out, symbol, {{"min_val", 0}, {"max_val", kMost}});
       }
     }
-    return out;
   }
 
-  Json exported_program() {
+  Json graph(bool is_single_tensor_return) {
     Json graph = Json::object();
     graph["inputs"] = std::move(inputs_);
     graph["outputs"] = std::move(outputs_);
@@ -542,10 +626,14 @@ class ProgramWriter {
     graph["tensor_values"] = std::move(tensor_values_);
     graph["sym_int_values"] = std::move(sym_int_values_);
     graph["sym_bool_values"] = std::move(sym_bool_values_);
-    graph["is_single_tensor_return"] = false;
+    graph["is_single_tensor_return"] = is_single_tensor_return;
     graph["custom_obj_values"] = Json::object();
     graph["sym_float_values"] = std::move(sym_float_values_);
-    Json module = tagged("graph", std::move(graph));
+    return graph;
+  }
+
+  Json exported_program() {
+    Json module = tagged("graph", graph(false));
     module["signature"]["input_specs"] = std::move(input_specs_);
     module["signature"]["output_specs"] = std::move(output_specs_);
     module["module_call_graph"] = module_call_graph();
@@ -561,7 +649,8 @@ class ProgramWriter {
   }
 
   const Program& program_;
-  std::map<std::string, int64_t> hints_;  // of symbols: their values at export
+  std::map<std::string, int64_t> hints_;                          // of symbols: their values at export
+  std::unordered_map<std::string, std::string> attribute_names_;  // in the file
   std::unordered_set<std::string> taken_;
   std::unordered_map<const Node*, std::string> names_;  // of values in the file
   // getitem nodes that take the same element as the first
@@ -579,10 +668,12 @@ class ProgramWriter {
 std::vector<std::byte> save_pt2(const Program& program) {
   verify_program(program);
   const std::vector<Node*> nodes = program.graph->nodes();
-  if (std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return has_value(*node); }))
-    return ProgramWriter(program).write();
+  const bool is_complete = std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return has_value(*node); });
+  const bool has_control_flow = runs_programs(program);
+  if (is_complete && !has_control_flow) return ProgramWriter(program).write();
   Program complete = program.clone();
-  infer_shapes(complete);
+  if (!is_complete) infer_shapes(complete);
+  if (has_control_flow) rewrite_control_flow_for_pt2(complete);
   return ProgramWriter(complete).write();
 }
 

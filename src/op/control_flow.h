@@ -1,4 +1,4 @@
-// Operators that run programs: torch.cond, torch.while_loop, and ONNX's loop.
+// Operators that run programs: torch.cond, torch.while_loop, map, scan, and ONNX's loop.
 #pragma once
 
 #include <functional>

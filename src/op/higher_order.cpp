@@ -1,5 +1,6 @@
 // Operators that call operators: out_dtype, of which the integer reference representation of quantized programs is
-// made; and those that run programs: cond, while_loop, and ONNX's loop.
+// made; and those that run programs: cond, while_loop, map, scan, and ONNX's loop.
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <unordered_map>
@@ -104,8 +105,16 @@ MetaValue infer_cond(const Call<TensorMeta>& call) {
 
 std::vector<Tensor> tensors_of(const Call<Tensor>& call, std::initializer_list<size_t> lists) {
   std::vector<Tensor> out;
-  for (const size_t i : lists)
-    for (Tensor& tensor : call.tensors(i)) out.push_back(std::move(tensor));
+  for (const size_t i : lists) {
+    const Value::List* list = call[i].get_if<Value::List>();
+    QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list as its argument ", i);
+    for (const Value& value : *list) {
+      const int64_t* size = value.get_if<int64_t>();  // within it is a tensor of one element
+      const Tensor* tensor = value.get_if<Tensor>();
+      QDQ_CHECK(size || tensor, kInvalidArgument, call.op().target, " wants tensors in its argument ", i);
+      out.push_back(tensor ? *tensor : Tensor::scalar(*size));
+    }
+  }
   return out;
 }
 
@@ -115,8 +124,9 @@ bool is_true(const Tensor& tensor, std::string_view target) {
 }
 
 Value run_cond(const Call<Tensor>& call, const RunProgram& run) {
-  const std::vector<Tensor> results =
-      run(call.program(is_true(call.tensor(0), call.op().target) ? 1 : 2), tensors_of(call, {3}));
+  const Tensor* condition = call[0].get_if<Tensor>();  // else a number, as what sizes tell
+  const bool holds = condition ? is_true(*condition, call.op().target) : call.boolean(0);
+  const std::vector<Tensor> results = run(call.program(holds ? 1 : 2), tensors_of(call, {3}));
   return Value::List(results.begin(), results.end());
 }
 
@@ -128,7 +138,7 @@ MetaValue infer_while_loop(const Call<TensorMeta>& call) {
 
 Value run_while_loop(const Call<Tensor>& call, const RunProgram& run) {
   std::vector<Tensor> carried = call.tensors(2);
-  const std::vector<Tensor> additional = call.tensors(3);
+  const std::vector<Tensor> additional = tensors_of(call, {3});
   const auto inputs = [&] {
     std::vector<Tensor> all = carried;
     all.insert(all.end(), additional.begin(), additional.end());
@@ -143,6 +153,37 @@ Value run_while_loop(const Call<Tensor>& call, const RunProgram& run) {
   }
 }
 
+// What is known of a result that every iteration adds to: there are `count`.
+MetaValue each_of(const ValueMeta& meta, const SymInt& count) {
+  if (meta.tensor() == nullptr) return {};
+  SymShape sizes = either(meta, meta).get_if<TensorMeta>()->sizes;
+  sizes.insert(sizes.begin(), count);
+  return tensor_meta(meta.tensor()->dtype, std::move(sizes));
+}
+
+// What the iterations gave as their result k, along a new first axis.
+Tensor joined(const Call<Tensor>& call, const std::vector<Tensor>& parts, const ValueMeta& known, size_t k) {
+  const TensorMeta* meta = known.tensor();
+  QDQ_CHECK(!parts.empty() || meta, kInvalidArgument, call.op().target, " has no iteration, and its result ", k,
+            " no known shape");
+  Shape sizes;
+  if (!parts.empty()) sizes = parts[0].sizes();
+  else
+    for (const SymInt& size : meta->sizes) sizes.push_back(size.constant().value_or(0));
+  const DType dtype = parts.empty() ? meta->dtype : parts[0].dtype();
+  Shape all = sizes;
+  all.insert(all.begin(), static_cast<int64_t>(parts.size()));
+  Tensor out = Tensor::empty(all, dtype);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    QDQ_CHECK(parts[i].sizes() == sizes && parts[i].dtype() == dtype, kInvalidArgument, call.op().target,
+              " has iterations whose results have different shapes: ", to_string(sizes), " and ",
+              to_string(parts[i].sizes()));
+    const Tensor part = parts[i].contiguous();
+    if (part.nbytes() > 0) std::memcpy(out.raw() + i * part.nbytes(), part.raw(), part.nbytes());
+  }
+  return out;
+}
+
 // loop: the body takes the iteration's number, the condition, what is carried, and what it needs of the outside; it
 // gives the next condition, what is carried, and what every iteration adds to the results.
 MetaValue infer_loop(const Call<TensorMeta>& call) {
@@ -152,18 +193,8 @@ MetaValue infer_loop(const Call<TensorMeta>& call) {
   QDQ_CHECK(body.size() > carried, kInvalidArgument, call.op().target, " carries ", carried, " values, its body gives ",
             body.size(), " results, wanted one more at least");
   MetaValue::List out;
-  for (size_t i = 1; i < body.size(); ++i) {
-    const TensorMeta* meta = body[i].tensor();
-    if (i <= carried) {
-      out.push_back(either(body[i], body[i]));
-    } else if (meta == nullptr) {
-      out.emplace_back();
-    } else {
-      SymShape sizes = either(body[i], body[i]).get_if<TensorMeta>()->sizes;
-      sizes.insert(sizes.begin(), size_from_values());
-      out.push_back(tensor_meta(meta->dtype, std::move(sizes)));
-    }
-  }
+  for (size_t i = 1; i < body.size(); ++i)
+    out.push_back(i <= carried ? either(body[i], body[i]) : each_of(body[i], size_from_values()));
   return out;
 }
 
@@ -188,29 +219,66 @@ Value run_loop(const Call<Tensor>& call, const RunProgram& run) {
     for (size_t k = 0; k < scans.size(); ++k) scans[k].push_back(results[1 + carried.size() + k]);
   }
   Value::List out(carried.begin(), carried.end());
-  for (size_t k = 0; k < scans.size(); ++k) {
-    const std::vector<Tensor>& parts = scans[k];
-    const TensorMeta* meta = metas[1 + carried.size() + k].tensor();
-    QDQ_CHECK(!parts.empty() || meta, kInvalidArgument, call.op().target, " has no iteration, and its result ", k,
-              " no known shape");
-    Shape sizes;
-    if (!parts.empty()) sizes = parts[0].sizes();
-    else
-      for (const SymInt& size : meta->sizes) sizes.push_back(size.constant().value_or(0));
-    const DType dtype = parts.empty() ? meta->dtype : parts[0].dtype();
-    Shape all = sizes;
-    all.insert(all.begin(), static_cast<int64_t>(parts.size()));
-    Tensor joined = Tensor::empty(all, dtype);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      QDQ_CHECK(parts[i].sizes() == sizes && parts[i].dtype() == dtype, kInvalidArgument, call.op().target,
-                " has iterations whose results have different shapes: ", to_string(sizes), " and ",
-                to_string(parts[i].sizes()));
-      const Tensor part = parts[i].contiguous();
-      if (part.nbytes() > 0) std::memcpy(joined.raw() + i * part.nbytes(), part.raw(), part.nbytes());
-    }
-    out.emplace_back(std::move(joined));
+  for (size_t k = 0; k < scans.size(); ++k) out.push_back(joined(call, scans[k], metas[1 + carried.size() + k], k));
+  return out;
+}
+
+// Of map and scan, which go along an axis of several tensors: its size, and element i of each of them.
+int64_t steps_along(const Call<Tensor>& call, const std::vector<Tensor>& tensors, int64_t axis) {
+  QDQ_CHECK(!tensors.empty(), kInvalidArgument, call.op().target, " goes along no tensor");
+  for (const Tensor& tensor : tensors)
+    QDQ_CHECK(tensor.dim() > 0 && tensor.size(axis) == tensors[0].size(axis), kInvalidArgument, call.op().target,
+              " goes along axis ", axis, " of tensors of the shapes ", to_string(tensors[0].sizes()), " and ",
+              to_string(tensor.sizes()));
+  return tensors[0].size(axis);
+}
+
+// (combine_fn, init, xs, dim, reverse, additional_inputs); map is a scan that carries nothing.
+Value run_along(const Call<Tensor>& call, const RunProgram& run, std::vector<Tensor> carried,
+                const std::vector<Tensor>& xs, int64_t axis, bool is_reverse, const std::vector<Tensor>& captured) {
+  const Program& body = call.program(0);
+  const std::vector<ValueMeta> metas = output_metas(body);
+  QDQ_CHECK(metas.size() >= carried.size(), kInvalidArgument, call.op().target, " carries ", carried.size(),
+            " values, its body gives ", metas.size());
+  const int64_t count = steps_along(call, xs, axis);
+  std::vector<std::vector<Tensor>> parts(metas.size() - carried.size());
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<Tensor> inputs = carried;
+    for (const Tensor& x : xs) inputs.push_back(x.select(axis, is_reverse ? count - 1 - i : i).contiguous());
+    inputs.insert(inputs.end(), captured.begin(), captured.end());
+    std::vector<Tensor> results = run(body, inputs);
+    QDQ_CHECK(results.size() == metas.size(), kInternal, "a program gave another number of results");
+    for (size_t k = 0; k < carried.size(); ++k) carried[k] = results[k];
+    for (size_t k = 0; k < parts.size(); ++k) parts[k].push_back(results[carried.size() + k]);
+  }
+  Value::List out(carried.begin(), carried.end());
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (is_reverse) std::reverse(parts[k].begin(), parts[k].end());
+    out.push_back(joined(call, parts[k], metas[carried.size() + k], k));
   }
   return out;
+}
+
+MetaValue infer_along(const Call<TensorMeta>& call, size_t carried, const std::vector<TensorMeta>& xs, int64_t axis) {
+  QDQ_CHECK(!xs.empty() && !xs[0].sizes.empty(), kInvalidArgument, call.op().target, " goes along no tensor");
+  const SymInt& count = xs[0].sizes[static_cast<size_t>(wrap_axis(axis, static_cast<int64_t>(xs[0].sizes.size())))];
+  MetaValue::List out;
+  for (const ValueMeta& meta : output_metas(call.program(0)))
+    out.push_back(out.size() < carried ? either(meta, meta) : each_of(meta, count));
+  return out;
+}
+
+MetaValue infer_map(const Call<TensorMeta>& call) { return infer_along(call, 0, call.tensors(1), 0); }
+Value run_map(const Call<Tensor>& call, const RunProgram& run) {
+  return run_along(call, run, {}, call.tensors(1), 0, false, tensors_of(call, {2}));
+}
+
+MetaValue infer_scan(const Call<TensorMeta>& call) {
+  return infer_along(call, call.tensors(1).size(), call.tensors(2), call.integer(3));
+}
+Value run_scan(const Call<Tensor>& call, const RunProgram& run) {
+  return run_along(call, run, call.tensors(1), call.tensors(2), call.integer(3), call.boolean(4),
+                   tensors_of(call, {5}));
 }
 
 // Runs a program on the reference operators alone.
@@ -304,6 +372,8 @@ Value run_control_flow(const Call<Tensor>& call, const RunProgram& run) {
   if (call.op().expand) return run_expansion(call, *call.op().expand(call), run);
   if (call.op().target == op::kCond) return run_cond(call, run);
   if (call.op().target == op::kWhileLoop) return run_while_loop(call, run);
+  if (call.op().target == op::kMap) return run_map(call, run);
+  if (call.op().target == op::kScan) return run_scan(call, run);
   return run_loop(call, run);
 }
 
@@ -326,6 +396,11 @@ void add_higher_order_ops(std::vector<OpDef>& ops) {
       "higher_order::while_loop(Graph cond_fn, Graph body_fn, Tensor[] carried_inputs, Tensor[] additional_inputs) -> "
       "Tensor[]",
       infer_while_loop);
+  add(op::kMap, "higher_order::map_impl(Graph f, Tensor[] xs, Tensor[] pos_args) -> Tensor[]", infer_map);
+  add(op::kScan,
+      "higher_order::scan(Graph combine_fn, Tensor[] init, Tensor[] xs, int dim, bool reverse, Tensor[] "
+      "additional_inputs) -> Tensor[]",
+      infer_scan);
   // ONNX's Loop, which PyTorch does not have.
   add(op::kLoop,
       "higher_order::loop(Tensor? trip_count, Tensor? condition, Graph body, Tensor[] carried, Tensor[] captured) -> "

@@ -66,6 +66,8 @@ inline constexpr std::string_view kStack = "torch.ops.aten.stack.default";
 inline constexpr std::string_view kCond = "torch.ops.higher_order.cond";
 inline constexpr std::string_view kWhileLoop = "torch.ops.higher_order.while_loop";
 inline constexpr std::string_view kLoop = "torch.ops.higher_order.loop";
+inline constexpr std::string_view kMap = "torch.ops.higher_order.map_impl";
+inline constexpr std::string_view kScan = "torch.ops.higher_order.scan";
 inline constexpr std::string_view kGetItem = "operator.getitem";
 
 inline constexpr std::string_view kClone = "torch.ops.aten.clone.default";

@@ -2,6 +2,7 @@
 #include "quant/explain.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <unordered_map>
 
@@ -193,6 +194,30 @@ std::vector<size_t> operands_to_quantize(const Node& node) {
   return {static_cast<size_t>(op->roles.activation), static_cast<size_t>(op->roles.weight)};
 }
 
+namespace {
+
+// Of all programs that the program runs, and those in them.
+void for_each_layer_within(const Program& program,
+                           const std::function<void(const Node& runner, const Node& layer)>& body) {
+  for (const Node* node : program.graph->nodes())
+    for (const Argument& argument : node->args()) {
+      if (!argument.is<Subprogram>()) continue;
+      const Program& inner = *argument.as<Subprogram>();
+      for (const Node* layer : inner.graph->nodes())
+        if (!operands_to_quantize(*layer).empty()) body(*node, *layer);
+      for_each_layer_within(inner, body);
+    }
+}
+
+}  // namespace
+
+int64_t count_layers(const Program& program) {
+  int64_t count = 0;
+  for (const Node* node : program.graph->nodes()) count += !operands_to_quantize(*node).empty();
+  for_each_layer_within(program, [&](const Node&, const Node&) { ++count; });
+  return count;
+}
+
 std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& converted) {
   const Observers observers(prepared);
   std::vector<LeftInFloat> out;
@@ -203,6 +228,12 @@ std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& 
     const Explanation explanation = explain(prepared, observers, annotated);
     out.push_back({node->name(), explanation.module, explanation.op, explanation.reason});
   }
+  for_each_layer_within(converted, [&](const Node& runner, const Node& layer) {
+    out.push_back(
+        {concat(runner.name(), "/", layer.name()), layer.meta.module_path().value_or(""),
+         std::string(short_name(layer.target())),
+         concat("it is in a program that ", short_name(runner.target()), " runs; those stay float, as in PyTorch")});
+  });
   return out;
 }
 

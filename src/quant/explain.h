@@ -51,6 +51,9 @@ std::vector<SpecConflict> find_conflicts(const Prepared& prepared);
 // weight, or two operands; empty for operators that nobody quantizes.
 std::vector<size_t> operands_to_quantize(const Node& node);
 
+// How many such operators there are, those in programs that the program runs (torch.cond, loops) among them.
+int64_t count_layers(const Program& program);
+
 // An operator that could compute on integers and does not, with the reason in words.
 struct LeftInFloat {
   std::string node;

@@ -132,12 +132,6 @@ Json converted_qparams_report(const Program& converted) {
   return out;
 }
 
-int64_t count_layers(const Program& program) {
-  int64_t count = 0;
-  for (const Node* node : program.graph->nodes()) count += !operands_to_quantize(*node).empty();
-  return count;
-}
-
 Json quantization_report(const Prepared& prepared, const Program& converted) {
   Json out = explanation_report(prepared);
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);

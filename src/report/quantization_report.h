@@ -26,9 +26,6 @@ format::Json converted_qparams_report(const Program& converted);
 // saw and what came of it.
 format::Json quantization_report(const Prepared& prepared, const Program& converted);
 
-// The operators that could compute on integers: those with a weight, sums, products and matrix products.
-int64_t count_layers(const Program& program);
-
 // A self-contained HTML file that shows a report. Every field may be missing: those of quantization_report; model,
 // nodes (graph_report of the float program), bytes ([before, after]), recipe, samples, errors (LayerErrors::json);
 // those of Evaluation::report with a file and an image (a data: URL) for each prediction; and classes (their names).

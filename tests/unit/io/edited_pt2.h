@@ -8,17 +8,28 @@
 #include <string>
 
 #include "format/json.h"
+#include "format/npz.h"
 #include "format/zip.h"
 #include "source_dir.h"
 
 namespace qdq {
 
-inline format::Bytes golden_pt2(const std::string& name) {
-  std::ifstream file(std::string(kSourceDir) + "/tests/golden/io/" + name + ".pt2", std::ios::binary);
-  QDQ_CHECK(file, kIo, "tests/golden/io/", name, ".pt2 is missing");
+inline format::Bytes golden_bytes(const std::string& path) {
+  std::ifstream file(std::string(kSourceDir) + "/tests/golden/" + path, std::ios::binary);
+  QDQ_CHECK(file, kIo, "tests/golden/", path, " is missing");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const format::ByteSpan bytes = format::bytes_of(text);
   return {bytes.begin(), bytes.end()};
+}
+
+// A program of tests/golden/io, or "control/NAME": one of tests/golden/programs/control.npz.
+inline format::Bytes golden_pt2(const std::string& name) {
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos) return golden_bytes("io/" + name + ".pt2");
+  for (const format::NamedTensor& array : format::read_npz(golden_bytes("programs/" + name.substr(0, slash) + ".npz")))
+    if (array.name == name.substr(slash + 1) + "/model")
+      return {array.tensor.raw(), array.tensor.raw() + array.tensor.nbytes()};
+  fail(ErrorCode::kIo, "there is no golden program ", name);
 }
 
 using Members = std::map<std::string, format::Bytes>;

@@ -86,7 +86,8 @@ void fuzz_json(const std::string& file, const std::string& member, int64_t round
 }
 
 TEST(FuzzPt2, PlacesInTheProgram) {
-  for (const std::string file : {"conv_net", "many_results", "dynamic_batch", "arguments", "shared_aten"})
+  for (const std::string file : {"conv_net", "many_results", "dynamic_batch", "arguments", "shared_aten",
+                                 "control/nested", "control/while_of_branches", "control/no_grad"})
     fuzz_json(file, "serialized_exported_program.json", 40);
 }
 

@@ -172,14 +172,37 @@ TEST(RefusePt2, ArgumentsThatTheOperatorDoesNotTake) {
                [](Json& p) { graph_of(p)["nodes"][0]["inputs"].erase(1); });
 }
 
+TEST(RefusePt2, GraphsWithinGraphs) {
+  const std::string member = "serialized_exported_program.json";
+  const auto refuses_graph = [&](const char* words, const std::function<void(Json & graph)>& change) {
+    refuses(ErrorCode::kBadFile, words, with_json("control/nested", member, [&](Json& p) {
+              for (Json& node : graph_of(p)["nodes"])
+                if (node["target"] == "torch.ops.higher_order.cond")
+                  change(node["inputs"][1]["arg"]["as_graph"]["graph"]);
+            }));
+  };
+  refuses_graph("as_graph.graph lacks the field 'inputs'", [](Json& graph) { graph.erase("inputs"); });
+  refuses_graph("which is not defined before", [](Json& graph) { graph["outputs"][0]["as_tensor"]["name"] = "lost"; });
+  refuses_graph("is a graph within 32 others", [](Json& graph) {
+    // The branch that is innermost gets its own copy inside, again and again.
+    const Json whole = graph;
+    for (int level = 0; level < 40; ++level) {
+      Json outer = whole;
+      for (Json& node : outer["nodes"])
+        if (node["target"] == "torch.ops.higher_order.cond") node["inputs"][1]["arg"]["as_graph"]["graph"] = graph;
+      graph = std::move(outer);
+    }
+  });
+}
+
 TEST(RefusePt2, WhatQdqDoesNotHave) {
   refuses_edit(ErrorCode::kUnsupported, "tensor_values.x.dtype is 9, the number of a data type that qdq does not have",
                [](Json& p) { graph_of(p)["tensor_values"]["x"]["dtype"] = 9; });
   refuses_edit(ErrorCode::kUnsupported, "tensor_values.x.layout is 1, qdq has dense tensors only",
                [](Json& p) { graph_of(p)["tensor_values"]["x"]["layout"] = 1; });
   refuses_edit(ErrorCode::kUnsupported,
-               "nodes[0].inputs[3].arg.as_graph is an argument of a kind that qdq does not have (a subgraph",
-               [](Json& p) { argument_of(p, 0, 3) = {{"as_graph", {{"name", "true_graph_0"}}}}; });
+               "nodes[0].inputs[3].arg.as_custom_obj is an argument of a kind that qdq does not have",
+               [](Json& p) { argument_of(p, 0, 3) = {{"as_custom_obj", {{"name", "obj"}}}}; });
   refuses_edit(ErrorCode::kUnsupported, "input_specs[0].custom_obj is an input of a kind that qdq does not have",
                [](Json& p) {
                  signature_of(p)["input_specs"][0] = {

@@ -13,6 +13,7 @@
 
 #include "format/bytes.h"
 #include "format/json.h"
+#include "op/op.h"
 #include "source_dir.h"
 
 namespace qdq {
@@ -300,6 +301,22 @@ TEST_P(GoldenProgram, SurvivesSavingAndLoading) {
   const std::vector<std::byte> bytes = save_pt2(program);
   EXPECT_EQ(difference(program, load_pt2(bytes)), "");
   EXPECT_TRUE(bytes == save_pt2(program));
+}
+
+// PyTorch makes modules of the parts of a name; files of other origin have tensors called anything.
+TEST(SavePt2, GivesTensorsNamesThatPyTorchCanHave) {
+  Program program;
+  Argument::List results;
+  for (const char* name : {"to", "a", "a.b", "a..c", "fc.weight", "to_tensor"}) {
+    program.add_attribute({name, Tensor::scalar(1.0f)});
+    results.emplace_back(program.graph->get_attr(name));
+  }
+  program.graph->create(Node::Op::kOutput, "output", {Argument(results)}, {}, "output");
+  infer_shapes(program);
+  std::vector<std::string> names;
+  for (const Attribute& attribute : load_pt2(save_pt2(program)).attributes) names.push_back(attribute.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"to_tensor_1", "a", "a_b_tensor", "a__c_tensor", "fc.weight", "to_tensor"}));
 }
 
 // Loads every .pt2 of one folder and saves it to another, for tests/golden/check_io.py to try in PyTorch.
