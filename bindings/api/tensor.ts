@@ -2,7 +2,7 @@
 import { QdqError } from "./error.js";
 import type { RawTensor } from "../wasm/qdq.js";
 
-// The array that holds the elements of each dtype; the 16-bit floats come as their bits.
+// The array that holds the elements of each dtype; floats of 8 and 16 bits come as their bits.
 const arrayOf = {
   float32: Float32Array,
   float64: Float64Array,
@@ -11,10 +11,16 @@ const arrayOf = {
   int16: Int16Array,
   uint16: Uint16Array,
   int32: Int32Array,
+  uint32: Uint32Array,
   int64: BigInt64Array,
+  uint64: BigUint64Array,
   bool: Uint8Array,
   float16: Uint16Array,
   bfloat16: Uint16Array,
+  float8_e4m3fn: Uint8Array,
+  float8_e5m2: Uint8Array,
+  float8_e4m3fnuz: Uint8Array,
+  float8_e5m2fnuz: Uint8Array,
 };
 
 export type DType = keyof typeof arrayOf;
@@ -26,7 +32,9 @@ export type TensorData =
   | Int16Array
   | Uint16Array
   | Int32Array
-  | BigInt64Array;
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
 
 export interface Tensor {
   dtype: DType;

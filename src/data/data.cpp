@@ -57,7 +57,7 @@ std::string names_of(const std::vector<Input>& inputs) {
 Tensor with_dtype_of(const Input& input, const Tensor& array, const std::string& path) {
   const DType wanted = input.meta->dtype;
   if (array.dtype() == wanted) return array;
-  const bool widens = is_integral(array.dtype()) && wanted == DType::kS64;
+  const bool widens = is_integral(array.dtype()) && array.dtype() != DType::kU64 && wanted == DType::kS64;
   QDQ_CHECK(widens || (is_floating(array.dtype()) && is_floating(wanted)), kInvalidArgument, path,
             ": the array for input ", input.name, " holds ", to_string(array.dtype()), ", the program wants ",
             to_string(wanted), "; convert it before it is saved");

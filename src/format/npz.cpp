@@ -125,8 +125,9 @@ struct Descr {
   DType dtype;
 };
 constexpr Descr kDescrs[] = {
-    {"|b1", DType::kBool}, {"|u1", DType::kU8},  {"|i1", DType::kS8},  {"<u2", DType::kU16}, {"<i2", DType::kS16},
-    {"<i4", DType::kS32},  {"<i8", DType::kS64}, {"<f2", DType::kF16}, {"<f4", DType::kF32}, {"<f8", DType::kF64},
+    {"|b1", DType::kBool}, {"|u1", DType::kU8},  {"|i1", DType::kS8},  {"<u2", DType::kU16},
+    {"<i2", DType::kS16},  {"<u4", DType::kU32}, {"<i4", DType::kS32}, {"<u8", DType::kU64},
+    {"<i8", DType::kS64},  {"<f2", DType::kF16}, {"<f4", DType::kF32}, {"<f8", DType::kF64},
 };
 
 DType dtype_of_descr(const std::string& descr, const std::string& what) {
@@ -136,9 +137,7 @@ DType dtype_of_descr(const std::string& descr, const std::string& what) {
     if (descr.size() == 3 && descr.substr(1) == entry.text.substr(1) && native.find(descr[0]) != std::string_view::npos)
       return entry.dtype;
   std::string_view remedy = "convert it with .astype(numpy.float32) or another type that qdq has";
-  if (descr.ends_with("u4")) remedy = "uint32 is not a type of qdq; convert it with .astype(numpy.int64)";
-  else if (descr.ends_with("u8")) remedy = "uint64 is not a type of qdq; convert it with .astype(numpy.int64)";
-  else if (descr.starts_with('>')) remedy = "it is big endian; convert it with .astype(array.dtype.newbyteorder('<'))";
+  if (descr.starts_with('>')) remedy = "it is big endian; convert it with .astype(array.dtype.newbyteorder('<'))";
   else if (descr.ends_with('O')) remedy = "arrays of Python objects are pickles, which are not executed";
   fail(ErrorCode::kUnsupported, what, ": the array has elements of NumPy type '", descr, "': ", remedy);
 }
@@ -191,7 +190,8 @@ Tensor read_npy(ByteSpan bytes, const std::string& what) {
 }
 
 Bytes write_npy(const Tensor& tensor) {
-  const Tensor array = (tensor.dtype() == DType::kBF16 ? tensor.to(DType::kF32) : tensor).contiguous();
+  const bool is_in_numpy = tensor.dtype() != DType::kBF16 && !is_float8(tensor.dtype());
+  const Tensor array = (is_in_numpy ? tensor : tensor.to(DType::kF32)).contiguous();
   std::string header = "{'descr': '" + std::string(descr_of(array.dtype())) + "', 'fortran_order': False, 'shape': (";
   for (size_t i = 0; i < array.sizes().size(); ++i) header += (i ? ", " : "") + std::to_string(array.sizes()[i]);
   header += array.dim() == 1 ? ",), }" : "), }";

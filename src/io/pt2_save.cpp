@@ -275,9 +275,18 @@ class ProgramWriter {
     return out;
   }
 
+  // The number of a dtype in torch.export's schema. Throws Error{kUnsupported} for those that PyTorch 2.6 has none for.
+  static int number_of(DType dtype) {
+    const auto number = static_cast<int>(dtype);
+    constexpr int kLast = static_cast<int>(DType::kU16);
+    QDQ_CHECK(number <= kLast, kUnsupported, "torch.export of PyTorch 2.6 has no number for the dtype ",
+              to_string(dtype), ", so a .pt2 file cannot have it; write an ONNX file");
+    return number;
+  }
+
   void add_tensor_value(const std::string& name, const TensorMeta& meta) {
     Json out = Json::object();
-    out["dtype"] = static_cast<int>(meta.dtype);
+    out["dtype"] = number_of(meta.dtype);
     out["sizes"] = sym_ints(meta.sizes);
     out["requires_grad"] = meta.requires_grad;
     out["device"] = tagged("type", "cpu");
@@ -330,7 +339,7 @@ class ProgramWriter {
     if (value.is<int64_t>()) return tagged("as_int", value.as<int64_t>());
     if (value.is<double>()) return tagged("as_float", value.as<double>());
     if (value.is<std::string>()) return tagged("as_string", value.as<std::string>());
-    if (value.is<DType>()) return tagged("as_scalar_type", static_cast<int>(value.as<DType>()));
+    if (value.is<DType>()) return tagged("as_scalar_type", number_of(value.as<DType>()));
     if (value.is<MemoryFormat>()) return tagged("as_memory_format", static_cast<int>(value.as<MemoryFormat>()));
     if (value.is<Layout>()) return tagged("as_layout", static_cast<int>(value.as<Layout>()));
     if (value.is<Device>()) return tagged("as_device", device(value.as<Device>()));

@@ -4,6 +4,16 @@
 
 namespace qdq {
 
+DType compute_dtype(DType dtype) {
+  if (is_float8(dtype)) refuse_arithmetic(dtype);
+  if (dtype == DType::kF64 || dtype == DType::kU64) return dtype;
+  return is_floating(dtype) ? DType::kF32 : DType::kS64;
+}
+DType signed_dtype(DType dtype) {
+  QDQ_CHECK(dtype != DType::kU64, kUnsupported, "this is not computed with uint64 tensors; cast them to int64 first");
+  return compute_dtype(dtype);
+}
+
 void check_float(DType dtype, const std::string& op) {
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " wants a float tensor, found ", to_string(dtype));
 }
@@ -40,6 +50,8 @@ Tensor prepared(const Tensor& x, DType compute, DType loop) { return x.to(comput
 std::pair<DType, Loop> loop_for(DType compute, const Loops& loops) {
   const DType c = compute_dtype(compute);
   if (c == DType::kF32 && loops.f32 != nullptr) return {c, loops.f32};
+  if (c == DType::kU64 && loops.u64 != nullptr) return {c, loops.u64};
+  signed_dtype(c);
   return is_floating(c) ? std::pair(DType::kF64, loops.f64) : std::pair(c, loops.s64);
 }
 

@@ -10,15 +10,16 @@
 
 namespace qdq {
 
-// The type in which elements are computed: f32 for f16, bf16 and f32; f64; s64 for integers and bool.
-inline DType compute_dtype(DType dtype) {
-  if (dtype == DType::kF64) return dtype;
-  return is_floating(dtype) ? DType::kF32 : DType::kS64;
-}
+// The type in which elements are computed: f32 for f16, bf16 and f32; f64; u64; s64 for other integers and bool. Throws
+// Error{kUnsupported} for floats of 8 bits.
+DType compute_dtype(DType dtype);
+
+// compute_dtype for functions that have no form for uint64: throws Error{kUnsupported} for it, too.
+DType signed_dtype(DType dtype);
 
 // Calls body(Type<float>, Type<double> or Type<int64_t>).
 template <class Body> decltype(auto) visit_compute(DType dtype, Body&& body) {
-  switch (compute_dtype(dtype)) {
+  switch (signed_dtype(dtype)) {
     case DType::kF64: return body(Type<double>{});
     case DType::kF32: return body(Type<float>{});
     default: return body(Type<int64_t>{});
@@ -29,10 +30,10 @@ template <class Body> decltype(auto) visit_compute(DType dtype, Body&& body) {
 // that choose among elements, or compute in double and round once at the end: the result is the same as from the
 // computing type.
 template <class Body> decltype(auto) visit_wide(DType dtype, Body&& body) {
-  if (is_floating(dtype)) return body(Type<double>{});
+  if (is_floating(signed_dtype(dtype))) return body(Type<double>{});
   return body(Type<int64_t>{});
 }
-inline DType wide_dtype(DType dtype) { return is_floating(dtype) ? DType::kF64 : DType::kS64; }
+inline DType wide_dtype(DType dtype) { return is_floating(signed_dtype(dtype)) ? DType::kF64 : DType::kS64; }
 
 // visit_compute for floats only. Throws Error{kInvalidArgument} for other dtypes.
 void check_float(DType dtype, const std::string& op);
@@ -101,13 +102,16 @@ template <class C, class F> Tensor map(const Tensor& a, const Tensor& b, const S
 }
 
 // A function compiled for the types that it needs. Without f32 it computes floats in f64, whose result rounds to the
-// same f32 where the function is one exact or correctly rounded step; without s64 it takes no integers.
+// same f32 where the function is one exact or correctly rounded step; without s64 it takes no integers, without u64 no
+// uint64.
 struct Loops {
-  Loop f32, f64, s64;
+  Loop f32, f64, s64, u64 = nullptr;
 };
 template <class F> inline constexpr Loops kLoops{loop_over<float, F>, loop_over<double, F>, loop_over<int64_t, F>};
 template <class F> inline constexpr Loops kFloatLoops{loop_over<float, F>, loop_over<double, F>, nullptr};
 template <class F> inline constexpr Loops kWideLoops{nullptr, loop_over<double, F>, loop_over<int64_t, F>};
+template <class F>
+inline constexpr Loops kNumberLoops{nullptr, loop_over<double, F>, loop_over<int64_t, F>, loop_over<uint64_t, F>};
 template <class F> inline constexpr Loops kDoubleLoops{nullptr, loop_over<double, F>, nullptr};
 
 // f of every element in the computing type of `compute`, as a tensor of `out`.

@@ -134,6 +134,8 @@ template std::vector<size_t> axes_of(const Call<TensorMeta>&, size_t, size_t);
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
+  for (DType dtype : {a, b})
+    if (is_float8(dtype)) refuse_arithmetic(dtype);
   if (is_floating(a) || is_floating(b)) {
     if (!is_floating(a)) return b;
     if (!is_floating(b)) return a;
@@ -143,8 +145,9 @@ DType promote(DType a, DType b) {
   if (a == DType::kBool) return b;
   if (b == DType::kBool) return a;
   const DType wide = size_of(a) >= size_of(b) ? a : b, narrow = wide == a ? b : a;
-  if (size_of(wide) > size_of(narrow)) return wide;
   if (size_of(wide) == 1) return DType::kS16;  // u8 and s8
+  const auto is_unsigned = [](DType t) { return min_of(t) == 0; };
+  if (size_of(wide) > size_of(narrow) && (is_unsigned(narrow) || !is_unsigned(wide))) return wide;
   fail(ErrorCode::kInvalidArgument, to_string(a), " and ", to_string(b), " have no common dtype");
 }
 

@@ -25,12 +25,14 @@ Tensor run_binary(const Call<Tensor>& call, DType out, const void* f, const Loop
   return run_loops(operand(call, 0), operand(call, 1), common_dtype(call), out, f, loops);
 }
 template <class F> Value binary(const Call<Tensor>& call, const F& f) {
-  return run_binary(call, common_dtype(call), &f, kLoops<F>);
+  Loops loops = kLoops<F>;
+  loops.u64 = loop_over<uint64_t, F>;
+  return run_binary(call, common_dtype(call), &f, loops);
 }
 // The same where f is one step that f64 does exactly or rounds as f32 would (+ - * / and the root of two f32 numbers, a
 // choice, fmod).
 template <class F> Value binary_step(const Call<Tensor>& call, const F& f) {
-  return run_binary(call, common_dtype(call), &f, kWideLoops<F>);
+  return run_binary(call, common_dtype(call), &f, kNumberLoops<F>);
 }
 
 MetaValue infer_binary(const Call<TensorMeta>& call) {
@@ -57,7 +59,8 @@ template <Sum kind> Value eval_sum(const Call<Tensor>& call) {
   const DType dtype = common_dtype(call);
   const Tensor first = operand(call, 0), second = operand(call, 1);
   const Tensor &a = kind == Sum::kReverseSub ? second : first, &b = kind == Sum::kReverseSub ? first : second;
-  return visit_compute(dtype, [&](auto type) {
+  // Sums that wrap are the same of int64 and uint64.
+  return visit_compute(dtype == DType::kU64 ? DType::kS64 : dtype, [&](auto type) {
     using C = typename decltype(type)::type;
     return sum_of<C>(a, b, kind == Sum::kAdd ? factor<C>(call, 2) : mul_wrapping(C(-1), factor<C>(call, 2))).to(dtype);
   });
@@ -75,7 +78,7 @@ template <class C> void check_divisor(C divisor) {
 template <class C> C divide_floor(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) {
-    if (y == -1) return mul_wrapping(x, C(-1));
+    if (std::is_signed_v<C> && y == C(-1)) return mul_wrapping(x, C(-1));
     return x / y - (x % y != 0 && (x < 0) != (y < 0));
   } else {
     // c10/util/generic_math.h, div_floor_floating: exact where x / y rounds up to the next integer.
@@ -91,7 +94,7 @@ template <class C> C divide_floor(C x, C y) {
 
 template <class C> C divide_trunc(C x, C y) {
   check_divisor(y);
-  if constexpr (std::is_integral_v<C>) return y == -1 ? mul_wrapping(x, C(-1)) : x / y;
+  if constexpr (std::is_integral_v<C>) return std::is_signed_v<C> && y == C(-1) ? mul_wrapping(x, C(-1)) : x / y;
   else return std::trunc(x / y);
 }
 
@@ -99,7 +102,7 @@ template <class C> C divide_trunc(C x, C y) {
 template <class C> C modulo_floor(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) {
-    if (y == -1) return 0;
+    if (std::is_signed_v<C> && y == C(-1)) return 0;
     const C rest = x % y;
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
   } else {
@@ -111,7 +114,7 @@ template <class C> C modulo_floor(C x, C y) {
 // The rest has the sign of the dividend.
 template <class C> C modulo_trunc(C x, C y) {
   check_divisor(y);
-  if constexpr (std::is_integral_v<C>) return y == -1 ? 0 : x % y;
+  if constexpr (std::is_integral_v<C>) return std::is_signed_v<C> && y == C(-1) ? 0 : x % y;
   else return std::fmod(x, y);
 }
 
@@ -156,7 +159,8 @@ Value eval_minimum(const Call<Tensor>& call) {
 // Powers of floats are computed in double; integers multiply.
 template <class C> C power(C x, C y) {
   if constexpr (std::is_integral_v<C>) {
-    if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
+    if constexpr (std::is_signed_v<C>)
+      if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
     C out = 1;
     for (; y > 0; y /= 2, x = mul_wrapping(x, x))
       if (y % 2 == 1) out = mul_wrapping(out, x);
@@ -243,7 +247,7 @@ struct OneTrue {
 
 template <class F> Value eval_compare(const Call<Tensor>& call) {
   const auto f = [](auto x, auto y) { return static_cast<decltype(x)>(F{}(x, y)); };
-  return run_binary(call, DType::kBool, &f, kWideLoops<decltype(f)>);
+  return run_binary(call, DType::kBool, &f, kNumberLoops<decltype(f)>);
 }
 
 struct BitAnd {
@@ -256,22 +260,29 @@ struct BitXor {
   int64_t operator()(int64_t x, int64_t y) const { return x ^ y; }
 };
 
-// A shift by a negative number or by all bits leaves what is left of the sign.
+// A shift by a negative number or by all bits leaves what is left of the sign, which an uint64 does not have.
 struct ShiftLeft {
   int64_t bits = 64;
+  bool is_unsigned = false;
   int64_t operator()(int64_t x, int64_t y) const {
     return y < 0 || y >= bits ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << y);
   }
 };
 struct ShiftRight {
   int64_t bits = 64;
-  int64_t operator()(int64_t x, int64_t y) const { return x >> (y < 0 || y >= bits ? 63 : y); }
+  bool is_unsigned = false;
+  int64_t operator()(int64_t x, int64_t y) const {
+    const bool is_far = y < 0 || y >= bits;
+    if (is_unsigned) return is_far ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) >> y);
+    return x >> (is_far ? 63 : y);
+  }
 };
 template <class F> Value eval_shift(const Call<Tensor>& call) {
   const DType dtype = common_dtype(call);
   QDQ_CHECK(is_integral(dtype), kInvalidArgument, call.op().target, " wants integers, found ", to_string(dtype));
   const Tensor a = operand(call, 0).to(dtype).to(DType::kS64), b = operand(call, 1).to(dtype).to(DType::kS64);
-  return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()), F{static_cast<int64_t>(8 * size_of(dtype))})
+  return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()),
+                      F{static_cast<int64_t>(8 * size_of(dtype)), dtype == DType::kU64})
       .to(dtype);
 }
 
@@ -478,8 +489,8 @@ Value clamp_by(const Call<Tensor>& call, int low, int high) {
   for (int i : {low, high}) {
     if (i < 0 || call.is_none(static_cast<size_t>(i))) continue;
     const Tensor bound = operand(call, static_cast<size_t>(i));
-    out = i == low ? run_loops(out, bound, c, c, &at_least, kWideLoops<decltype(at_least)>)
-                   : run_loops(out, bound, c, c, &at_most, kWideLoops<decltype(at_most)>);
+    out = i == low ? run_loops(out, bound, c, c, &at_least, kNumberLoops<decltype(at_least)>)
+                   : run_loops(out, bound, c, c, &at_most, kNumberLoops<decltype(at_most)>);
   }
   return out.to(dtype).clone();
 }

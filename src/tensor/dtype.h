@@ -11,7 +11,8 @@
 
 namespace qdq {
 
-// The numbers are those of torch.export's schema (torch/_export/serde/schema.py, ScalarType).
+// The numbers below 64 are those of torch.export's schema (torch/_export/serde/schema.py, ScalarType; float8 has some
+// only after PyTorch 2.6). The schema has none for the others.
 enum class DType : uint8_t {
   kU8 = 1,
   kS8 = 2,
@@ -24,6 +25,12 @@ enum class DType : uint8_t {
   kBool = 12,
   kBF16 = 13,
   kU16 = 28,
+  kF8E4M3FN = 29,
+  kF8E5M2 = 30,
+  kF8E4M3FNUZ = 31,
+  kF8E5M2FNUZ = 32,
+  kU32 = 64,
+  kU64 = 65,
 };
 
 // Bytes of one element.
@@ -32,13 +39,17 @@ size_t size_of(DType dtype);
 std::string_view to_string(DType dtype);
 // The dtype of PyTorch's name, with or without "torch."; nothing if qdq does not have it.
 std::optional<DType> dtype_from_name(std::string_view name);
+// The dtype of a number of torch.export's schema; nothing if qdq does not have it.
 std::optional<DType> dtype_from_number(int64_t number);
 
+// The floats of 8 bits hold numbers; nothing computes with them.
+inline bool is_float8(DType t) { return t >= DType::kF8E4M3FN && t <= DType::kF8E5M2FNUZ; }
 inline bool is_floating(DType t) {
-  return t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16;
+  return t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16 || is_float8(t);
 }
 inline bool is_integral(DType t) { return !is_floating(t) && t != DType::kBool; }
-// Smallest and largest value of an integer dtype. Throws Error{kInvalidArgument} for others.
+// Smallest and largest value of an integer dtype. Throws Error{kInvalidArgument} for others, and for the largest of
+// uint64.
 int64_t min_of(DType dtype);
 int64_t max_of(DType dtype);
 
@@ -55,6 +66,13 @@ struct BF16 {
   explicit BF16(float value);
   operator float() const;
 };
+
+// The bits of a float in a dtype of 8 bits, rounding half to even. What rounds beyond the largest number is infinity,
+// or NaN in the dtypes without infinities; fnuz has one zero and one NaN (c10/util/Float8_*.h).
+uint8_t float8_bits(DType dtype, float value);
+float float8_value(DType dtype, uint8_t bits);
+// The largest number of a dtype of 8 bits.
+float float8_max(DType dtype);
 
 // The dtype of a C++ element type.
 template <class T> struct DTypeOf;
@@ -92,11 +110,21 @@ template <> struct DTypeOf<uint16_t> {
   static constexpr DType value = DType::kU16;
 };
 
+template <> struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::kU32;
+};
+template <> struct DTypeOf<uint64_t> {
+  static constexpr DType value = DType::kU64;
+};
+
 template <class T> struct Type {
   using type = T;
 };
 
-// Calls body(Type<T>{}) with the C++ type of the dtype.
+[[noreturn]] void refuse_arithmetic(DType dtype);
+
+// Calls body(Type<T>{}) with the C++ type of the dtype. Throws Error{kUnsupported} for floats of 8 bits, which have
+// none.
 template <class Body> decltype(auto) visit_dtype(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::kU8: return body(Type<uint8_t>{});
@@ -110,6 +138,12 @@ template <class Body> decltype(auto) visit_dtype(DType dtype, Body&& body) {
     case DType::kBool: return body(Type<bool>{});
     case DType::kBF16: return body(Type<BF16>{});
     case DType::kU16: return body(Type<uint16_t>{});
+    case DType::kU32: return body(Type<uint32_t>{});
+    case DType::kU64: return body(Type<uint64_t>{});
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2FNUZ: refuse_arithmetic(dtype);
   }
   fail(ErrorCode::kInternal, "unknown dtype number ", static_cast<int>(dtype));
 }

@@ -117,6 +117,10 @@ Tensor Tensor::empty(const Shape& sizes, DType dtype) {
 
 Tensor Tensor::full(const Shape& sizes, DType dtype, double value) {
   Tensor out = uninitialized(sizes, dtype);
+  if (is_float8(dtype)) {
+    std::memset(out.raw(), float8_bits(dtype, static_cast<float>(value)), out.nbytes());
+    return out;
+  }
   visit_dtype(dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     T element;
@@ -152,12 +156,16 @@ bool Tensor::is_contiguous() const {
 double Tensor::item() const {
   QDQ_CHECK(defined() && numel_ == 1, kInvalidArgument, "one number was wanted, found a tensor of shape ",
             to_string(sizes_));
+  if (is_float8(dtype_)) return to(DType::kF32).item();
   return visit_dtype(dtype_, [&](auto type) { return static_cast<double>(*data<typename decltype(type)::type>()); });
 }
 
 int64_t Tensor::item_int() const {
   QDQ_CHECK(defined() && numel_ == 1, kInvalidArgument, "one number was wanted, found a tensor of shape ",
             to_string(sizes_));
+  if (is_float8(dtype_)) return to(DType::kF32).item_int();
+  QDQ_CHECK(dtype_ != DType::kU64 || *data<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()),
+            kInvalidArgument, "the uint64 ", *data<uint64_t>(), " is more than an int64 holds");
   return visit_dtype(dtype_, [&](auto type) { return static_cast<int64_t>(*data<typename decltype(type)::type>()); });
 }
 
@@ -322,8 +330,8 @@ bool RowWalk::next() {
 
 namespace {
 
-// Every element goes through the widest type of its kind, which holds it exactly: 11 dtypes in and 11 out rather than
-// all pairs.
+// Every element goes through the widest type of its kind, which holds it exactly: all dtypes in and all out rather than
+// all pairs. An uint64 is the int64 with its bits.
 template <class Wide, class From> Wide widen(From value) {
   if constexpr (std::is_class_v<From>) return static_cast<float>(value);
   else return static_cast<Wide>(value);
@@ -335,13 +343,18 @@ template <class To, class Wide> To narrow(Wide value) {
     return To(static_cast<float>(value));
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<Wide>) {
     // Outside of the integers the C++ conversion is undefined; x86's gives the smallest one, of int32 for types that
-    // are narrower than int64, and so do we.
-    const double low = sizeof(To) < 8 ? -2147483649.0 : -9223372036854775808.0;
-    const double high = sizeof(To) < 8 ? 2147483648.0 : 9223372036854775808.0;
-    if (!(static_cast<double>(value) > low && static_cast<double>(value) < high))
-      return static_cast<To>(sizeof(To) < 8 ? int64_t{std::numeric_limits<int32_t>::min()}
-                                            : std::numeric_limits<int64_t>::min());
-    return static_cast<To>(static_cast<int64_t>(value));
+    // are narrower than int64, of int64 for uint32, and so do we.
+    constexpr bool is_narrow = sizeof(To) < 8 && !std::is_same_v<To, uint32_t>;
+    constexpr double low = is_narrow ? -2147483649.0 : -9223372036854775808.0;
+    constexpr double high = is_narrow ? 2147483648.0 : 9223372036854775808.0;
+    const auto number = static_cast<double>(value);
+    // For uint64 it takes 2^63 off first, beyond which all the bits are 0.
+    if constexpr (std::is_same_v<To, uint64_t>)
+      if (number >= high) return number < 2 * high ? static_cast<To>(number) : 0;
+    if (!(number > low && number < high))
+      return static_cast<To>(is_narrow ? int64_t{std::numeric_limits<int32_t>::min()}
+                                       : std::numeric_limits<int64_t>::min());
+    return static_cast<To>(static_cast<int64_t>(number));
   } else {
     return static_cast<To>(value);
   }
@@ -349,6 +362,11 @@ template <class To, class Wide> To narrow(Wide value) {
 
 // Elements at `step` elements from each other <-> consecutive numbers.
 template <class Wide> void read_row(DType dtype, const std::byte* from, int64_t step, Wide* out, int64_t n) {
+  if (is_float8(dtype)) {
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = static_cast<Wide>(float8_value(dtype, static_cast<uint8_t>(from[i * step])));
+    return;
+  }
   visit_dtype(dtype, [&](auto type) {
     using From = typename decltype(type)::type;
     const From* in = reinterpret_cast<const From*>(from);
@@ -356,6 +374,11 @@ template <class Wide> void read_row(DType dtype, const std::byte* from, int64_t 
   });
 }
 template <class Wide> void write_row(DType dtype, const Wide* in, std::byte* to, int64_t step, int64_t n) {
+  if (is_float8(dtype)) {
+    for (int64_t i = 0; i < n; ++i)
+      to[i * step] = static_cast<std::byte>(float8_bits(dtype, static_cast<float>(in[i])));
+    return;
+  }
   visit_dtype(dtype, [&](auto type) {
     using To = typename decltype(type)::type;
     To* out = reinterpret_cast<To*>(to);
@@ -373,6 +396,18 @@ void convert_row(DType from_dtype, const std::byte* from, int64_t from_step, DTy
     const int64_t count = std::min(kBlock, n - i);
     read_row(from_dtype, from + i * from_bytes, from_step, wide, count);
     write_row(to_dtype, wide, to + i * to_bytes, to_step, count);
+  }
+}
+
+// An uint64 is rounded once: to float, whose halves and bytes are those of PyTorch, or to double.
+void uint64_to_floats(const std::byte* from, int64_t from_step, DType to_dtype, std::byte* to, int64_t to_step,
+                      int64_t n) {
+  const auto* in = reinterpret_cast<const uint64_t*>(from);
+  const auto to_bytes = static_cast<int64_t>(size_of(to_dtype)) * to_step;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t value = in[i * from_step];
+    const double number = to_dtype == DType::kF64 ? static_cast<double>(value) : static_cast<float>(value);
+    write_row(to_dtype, &number, to + i * to_bytes, to_step, 1);
   }
 }
 
@@ -410,6 +445,8 @@ void Tensor::copy_from(const Tensor& source) const {
     if (dtype_ == from.dtype()) copy_row(size_of(dtype_), in, row.step(1), out, row.step(0), row.extent());
     else if (is_floating(from.dtype()))
       convert_row<double>(from.dtype(), in, row.step(1), dtype_, out, row.step(0), row.extent());
+    else if (from.dtype() == DType::kU64 && is_floating(dtype_))
+      uint64_to_floats(in, row.step(1), dtype_, out, row.step(0), row.extent());
     else convert_row<int64_t>(from.dtype(), in, row.step(1), dtype_, out, row.step(0), row.extent());
   }
 }

@@ -115,6 +115,53 @@ TEST(Op, ErrorsNameTheTrouble) {
   EXPECT_NE(error_of([&] { run("torch.ops.aten.linear.default", {x, w}); }).find("linear"), std::string::npos);
 }
 
+// Numbers that no int64 holds. What PyTorch 2.6 has kernels for (mul, bitwise, eq, cat) it computes so.
+TEST(Op, Uint64IsNoInt64) {
+  constexpr uint64_t kHigh = uint64_t{1} << 63;
+  const Tensor a = Tensor::of<uint64_t>({3}, {kHigh + 5, 7, ~uint64_t{0}}),
+               b = Tensor::of<uint64_t>({3}, {2, kHigh, 3});
+  const auto of = [&](const char* name) {
+    const Tensor out = tensor(run(concat("torch.ops.aten.", name), {a, b}));
+    EXPECT_EQ(out.dtype(), DType::kU64) << name;
+    return std::vector<uint64_t>(out.data<uint64_t>(), out.data<uint64_t>() + 3);
+  };
+  using Numbers = std::vector<uint64_t>;
+  EXPECT_EQ(of("add.Tensor"), (Numbers{kHigh + 7, kHigh + 7, 2}));
+  EXPECT_EQ(of("sub.Tensor"), (Numbers{kHigh + 3, kHigh + 7, ~uint64_t{0} - 3}));
+  EXPECT_EQ(of("mul.Tensor"), (Numbers{10, kHigh, ~uint64_t{0} - 2}));
+  EXPECT_EQ(of("floor_divide.default"), (Numbers{kHigh / 2 + 2, 0, ~uint64_t{0} / 3}));
+  EXPECT_EQ(of("remainder.Tensor"), (Numbers{1, 7, 0}));
+  EXPECT_EQ(of("fmod.Tensor"), (Numbers{1, 7, 0}));
+  EXPECT_EQ(of("maximum.default"), (Numbers{kHigh + 5, kHigh, ~uint64_t{0}}));
+  EXPECT_EQ(of("minimum.default"), (Numbers{2, 7, 3}));
+  EXPECT_EQ(of("bitwise_xor.Tensor"), (Numbers{kHigh + 7, kHigh + 7, ~uint64_t{0} - 3}));
+  EXPECT_EQ(of("bitwise_right_shift.Tensor"), (Numbers{kHigh / 4 + 1, 0, ~uint64_t{0} >> 3}));
+  EXPECT_EQ(of("bitwise_left_shift.Tensor"), (Numbers{20, 0, ~uint64_t{0} << 3}));
+  EXPECT_EQ(of("pow.Tensor_Tensor"), (Numbers{25, 1, ~uint64_t{0}}));
+  const Tensor less = tensor(run("torch.ops.aten.lt.Tensor", {a, b}));
+  EXPECT_FALSE(less.data<bool>()[0]);
+  EXPECT_TRUE(less.data<bool>()[1]);
+  EXPECT_EQ(floats(run("torch.ops.aten.div.Tensor", {a, b}))[0], 0x1p62f);
+  const Tensor turned = tensor(run("torch.ops.aten.flip.default", {a, ints({0})}));
+  EXPECT_EQ(turned.data<uint64_t>()[2], kHigh + 5);
+  EXPECT_NE(error_of([&] { run("torch.ops.aten.amax.default", {a}); }).find("cast them to int64"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              run("torch.ops.aten.add.Tensor", {a, Tensor::scalar<int8_t>(1).expand({3})});
+            }).find("no common dtype"),
+            std::string::npos);
+}
+
+TEST(Op, FloatsOf8BitsMoveAndCast) {
+  const Tensor x = Tensor::of<float>({2}, {1, -3}).to(DType::kF8E5M2);
+  const Tensor turned = tensor(run("torch.ops.aten.flip.default", {x, ints({0})}));
+  EXPECT_EQ(floats(turned.to(DType::kF32)), (std::vector<float>{-3, 1}));
+  for (const char* name : {"add.Tensor", "mul.Tensor", "maximum.default", "lt.Tensor"})
+    EXPECT_NE(error_of([&] { run(concat("torch.ops.aten.", name), {x, x}); }).find("cast them to float32"),
+              std::string::npos)
+        << name;
+  EXPECT_NE(error_of([&] { run("torch.ops.aten.relu.default", {x}); }).find("cast them to float32"), std::string::npos);
+}
+
 TEST(Op, CheckOpsListsAllUnknownOperators) {
   Graph graph;
   Node* x = graph.create(Node::Op::kPlaceholder, "x");

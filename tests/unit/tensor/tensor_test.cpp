@@ -64,10 +64,66 @@ TEST(DType, HalvesRoundHalfToEven) {
   }
 }
 
+// What PyTorch 2.6 makes of these numbers.
+TEST(DType, FloatsOf8BitsRoundAsInPyTorch) {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kNumbers[] = {448,   464,   464.1f, 480, 1e6f, inf,    nan,  -1e6f, 1e-7f,    -0.f,      0x1p-10f,
+                                57344, 61440, 61439,  240, 248,  247.9f, 0.3f, -inf,  0x1p-17f, 0x1.8p-17f};
+  const std::pair<DType, std::vector<int>> kBits[] = {
+      {DType::kF8E4M3FN, {0x7e, 0x7e, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0xff, 0, 0x80, 0,
+                          0x7f, 0x7f, 0x7f, 0x77, 0x78, 0x77, 0x2a, 0xff, 0, 0}},
+      {DType::kF8E4M3FNUZ,
+       {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 0, 1, 0x80, 0x80, 0x80, 0x7f, 0x80, 0x7f, 0x32, 0x80, 0, 0}},
+      {DType::kF8E5M2, {0x5f, 0x5f, 0x5f, 0x60, 0x7c, 0x7c, 0x7f, 0xfc, 0, 0x80, 0x14,
+                        0x7b, 0x7c, 0x7b, 0x5c, 0x5c, 0x5c, 0x35, 0xfc, 0, 1}},
+      {DType::kF8E5M2FNUZ, {0x63, 0x63, 0x63, 0x64, 0x80, 0x80, 0x80, 0x80, 0, 0, 0x18,
+                            0x7f, 0x80, 0x7f, 0x60, 0x60, 0x60, 0x39, 0x80, 1, 2}}};
+  for (const auto& [dtype, bits] : kBits) {
+    for (size_t i = 0; i < bits.size(); ++i)
+      EXPECT_EQ(float8_bits(dtype, kNumbers[i]), bits[i]) << to_string(dtype) << " of " << kNumbers[i];
+    int finite = 0;
+    for (int all = 0; all < 256; ++all) {
+      const float value = float8_value(dtype, static_cast<uint8_t>(all));
+      finite += std::isfinite(value);
+      if (!std::isnan(value)) {
+        EXPECT_EQ(float8_bits(dtype, value), all) << to_string(dtype);
+      }
+    }
+    EXPECT_EQ(finite, dtype == DType::kF8E4M3FN ? 254 : dtype == DType::kF8E5M2 ? 248 : 255);
+    EXPECT_EQ(Tensor::full({2}, dtype, 2).select(0, 1).item(), 2);
+    EXPECT_EQ(Tensor::scalar(3.f).to(dtype).item_int(), 3);
+    EXPECT_EQ(dtype_from_name(to_string(dtype)), dtype);
+  }
+  EXPECT_EQ(float8_max(DType::kF8E4M3FN), 448);
+  EXPECT_EQ(float8_max(DType::kF8E4M3FNUZ), 240);
+  EXPECT_EQ(float8_max(DType::kF8E5M2), 57344);
+  EXPECT_EQ(float8_max(DType::kF8E5M2FNUZ), 57344);
+}
+
+// Beyond what an int64 holds, as in PyTorch 2.6.
+TEST(DType, Uint64ConvertsToItsNumber) {
+  const Tensor large = Tensor::of<uint64_t>({3}, {(uint64_t{1} << 63) + 1025, ~uint64_t{0}, (uint64_t{1} << 54) + 1});
+  EXPECT_EQ(large.to(DType::kF64).data<double>()[0], 0x1p63 + 2048);
+  EXPECT_EQ(large.to(DType::kF32).data<float>()[0], 0x1p63f);
+  EXPECT_EQ(large.to(DType::kF32).data<float>()[1], 0x1p64f);
+  EXPECT_EQ(static_cast<float>(large.to(DType::kBF16).data<BF16>()[0]), 0x1p63f);
+  EXPECT_EQ(large.to(DType::kS64).data<int64_t>()[1], -1);
+  EXPECT_EQ(large.to(DType::kU32).data<uint32_t>()[0], 1025u);
+  EXPECT_THROW(large.select(0, 1).item_int(), Error);
+  EXPECT_EQ(large.select(0, 2).item_int(), (int64_t{1} << 54) + 1);
+  const Tensor numbers = Tensor::of<double>({4}, {1.5e19, -1.5, 3e9, 1e20});
+  EXPECT_EQ(numbers.to(DType::kU64).data<uint64_t>()[0], 15000000000000000000u);
+  EXPECT_EQ(numbers.to(DType::kU64).data<uint64_t>()[1], ~uint64_t{0});
+  EXPECT_EQ(numbers.to(DType::kU64).data<uint64_t>()[3], 0u);
+  EXPECT_EQ(numbers.to(DType::kU32).data<uint32_t>()[1], ~uint32_t{0});
+  EXPECT_EQ(numbers.to(DType::kU32).data<uint32_t>()[2], 3000000000u);
+}
+
 // Conversions of every dtype into every other, contiguous and strided, against the element alone.
 TEST(Tensor, ConvertsEveryPairOfDtypes) {
-  constexpr DType kDtypes[] = {DType::kU8,  DType::kS8,  DType::kS16,  DType::kS32,  DType::kS64, DType::kF16,
-                               DType::kF32, DType::kF64, DType::kBool, DType::kBF16, DType::kU16};
+  constexpr DType kDtypes[] = {DType::kU8,  DType::kS8,  DType::kS16, DType::kS32,      DType::kS64,
+                               DType::kF16, DType::kF32, DType::kF64, DType::kBool,     DType::kBF16,
+                               DType::kU16, DType::kU32, DType::kU64, DType::kF8E4M3FN, DType::kF8E5M2FNUZ};
   const Tensor numbers =
       Tensor::of<double>({3, 2, 2}, {0, 1, -1, 2.5, -2.5, 127, 128, -300.75, 65504, 70000, 1e10, -1e10});
   const Tensor many = Tensor::empty({300, 3}, DType::kF64);  // rows longer than what is converted at a time
