@@ -11,10 +11,17 @@ namespace {
 
 // TensorProto.DataType by number.
 constexpr std::pair<int64_t, DType> kDataTypes[] = {
-    {1, DType::kF32}, {2, DType::kU8},   {3, DType::kS8},   {4, DType::kU16},  {5, DType::kS16},  {6, DType::kS32},
-    {7, DType::kS64}, {9, DType::kBool}, {10, DType::kF16}, {11, DType::kF64}, {16, DType::kBF16}};
+    {1, DType::kF32},     {2, DType::kU8},         {3, DType::kS8},    {4, DType::kU16},       {5, DType::kS16},
+    {6, DType::kS32},     {7, DType::kS64},        {9, DType::kBool},  {10, DType::kF16},      {11, DType::kF64},
+    {12, DType::kU32},    {13, DType::kU64},       {16, DType::kBF16}, {17, DType::kF8E4M3FN}, {18, DType::kF8E4M3FNUZ},
+    {19, DType::kF8E5M2}, {20, DType::kF8E5M2FNUZ}};
 
-constexpr int64_t kU4 = 21, kS4 = 22;  // two numbers a byte
+bool has_four_bits(int64_t type) { return type == kOnnxU4 || type == kOnnxS4; }  // two numbers a byte
+
+// That of the numbers when they are unpacked.
+std::optional<DType> unpacked_dtype(int64_t type) {
+  return type == kOnnxU4 ? DType::kU8 : type == kOnnxS4 ? DType::kS8 : onnx_dtype(type);
+}
 
 // How deep the messages of graphs lie at most: a graph in a graph is four messages further down.
 constexpr int kMaxDepth = 64;
@@ -160,7 +167,8 @@ OnnxNamedTensor read_tensor(Message message) {
       case 2: type = message.integer(); break;
       case 4: message.append_fixed(floats, protozero::pbf_wire_type::fixed32, sizeof(float)); break;
       case 5:
-      case 7: message.append_integers(integers); break;
+      case 7:
+      case 11: message.append_integers(integers); break;
       case 8: out.name = message.text(); break;
       case 9: raw = message.view(); break;
       case 10: message.append_fixed(doubles, protozero::pbf_wire_type::fixed64, sizeof(double)); break;
@@ -168,8 +176,8 @@ OnnxNamedTensor read_tensor(Message message) {
       case 14: location = message.integer(); break;
       default: message.skip();
     }
-  out.has_four_bits = type == kU4 || type == kS4;
-  const std::optional<DType> dtype = type == kU4 ? DType::kU8 : type == kS4 ? DType::kS8 : onnx_dtype(type);
+  out.has_four_bits = has_four_bits(type);
+  const std::optional<DType> dtype = unpacked_dtype(type);
   QDQ_CHECK(dtype, kUnsupported, "the tensor ", out.name, " of the ONNX file has data type ", type,
             ", which qdq does not have");
   int64_t numel = 0;
@@ -201,7 +209,7 @@ OnnxNamedTensor read_tensor(Message message) {
     for (int64_t i = 0; i < numel; ++i) {
       const auto both = static_cast<uint8_t>(packed[static_cast<size_t>(i / 2)]);
       const int four = i % 2 == 0 ? both & 0xF : both >> 4;  // the first number is in the low half
-      out.tensor.raw()[i] = static_cast<std::byte>(type == kS4 && four > 7 ? four - 16 : four);
+      out.tensor.raw()[i] = static_cast<std::byte>(type == kOnnxS4 && four > 7 ? four - 16 : four);
     }
     return out;
   }
@@ -372,7 +380,9 @@ OnnxDimension read_dimension(Message message) {
 void read_tensor_type(Message message, OnnxValueInfo& out) {
   while (message.next()) {
     if (message.field() == 1) {
-      out.dtype = onnx_dtype(message.integer());
+      const int64_t type = message.integer();
+      out.dtype = unpacked_dtype(type);
+      out.has_four_bits = has_four_bits(type);
     } else if (message.field() == 2) {
       out.dims.emplace();
       for (Message shape = message.message("shape"); shape.next();) {

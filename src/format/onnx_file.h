@@ -74,6 +74,7 @@ struct OnnxValueInfo {
   std::optional<DType> dtype;                      // nothing: no tensor, or of a type that qdq does not have
   std::optional<std::vector<OnnxDimension>> dims;  // nothing: not even the number of axes is known
   Type type = Type::kTensor;
+  bool has_four_bits = false;
 };
 
 struct OnnxGraph {
@@ -82,7 +83,8 @@ struct OnnxGraph {
   std::vector<std::pair<std::string, Tensor>> initializers;
   std::vector<OnnxValueInfo> inputs, outputs;  // old files list initializers among the inputs too
   std::vector<OnnxValueInfo> values;           // what the file says of values in between
-  std::vector<std::string> four_bit_tensors;   // initializers of int4 and uint4, which are unpacked to int8 and uint8
+  std::vector<std::string>
+      four_bit_tensors;  // initializers and inputs of int4 and uint4, which are int8 and uint8 here
 };
 
 // Operator sets: domain -> version. The domain "" is ONNX's own.
@@ -106,6 +108,8 @@ struct OnnxFile : OnnxGraph {
   std::vector<std::pair<std::string, std::string>> metadata;  // metadata_props, in the file's order
 };
 
+// TensorProto.DataType's numbers of uint4 and int4, which qdq keeps as uint8 and int8.
+inline constexpr int64_t kOnnxU4 = 21, kOnnxS4 = 22;
 // The data type of a number of TensorProto.DataType; nothing for those that qdq does not have.
 std::optional<DType> onnx_dtype(int64_t number);
 int64_t onnx_number(DType dtype);  // and back

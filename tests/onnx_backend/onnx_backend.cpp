@@ -97,6 +97,7 @@ void compare(const std::string& what, const Tensor& found, const Tensor& wanted)
     throw Difference(concat(what, " has dtype ", to_string(found.dtype()), ", ONNX's has ", to_string(wanted.dtype())));
   if (found.sizes() != wanted.sizes())
     throw Difference(concat(what, " has shape ", to_string(found.sizes()), ", ONNX's has ", to_string(wanted.sizes())));
+  if (is_float8(wanted.dtype())) return compare(what, found.to(DType::kF32), wanted.to(DType::kF32));
   const Tensor dense = found.contiguous();
   visit_dtype(wanted.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;

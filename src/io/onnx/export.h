@@ -16,6 +16,8 @@
 
 namespace qdq {
 
+constexpr int64_t kFirstWithFloat8 = 19;  // opset
+
 // Names and settings of a node; put in by functions, as lists of strings and attributes would be most of this room's
 // code.
 class OnnxNames {

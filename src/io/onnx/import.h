@@ -132,7 +132,7 @@ class OnnxImport {
     std::unordered_map<std::string, Tensor> initializers;  // those that no node has read yet
     std::unordered_map<std::string, int64_t> uses;         // how often the graph reads a value, its outputs counted
     std::unordered_map<std::string, const format::OnnxValueInfo*> said;  // what the file says of values
-    std::unordered_set<std::string> four_bit_tensors;
+    std::unordered_set<std::string> four_bit_tensors;                    // values of int4 and uint4
   };
 
   Frame& frame() { return *frames_.back(); }
@@ -218,7 +218,7 @@ class OnnxCall {
   int64_t whole_number(size_t i);  // the same, known
   // Axes of the input `i`, or of the attribute in older opsets, counted from the front; nothing if none are given.
   std::optional<std::vector<int64_t>> axes(size_t i, size_t rank);
-  bool has_four_bits(size_t i) const;  // an initializer of int4 or uint4
+  bool has_four_bits(size_t i) const;  // whether it is int4 or uint4, held as int8 or uint8
   // The value behind an input, whatever it is.
   OnnxValue& value(size_t i);
   // A graph among the attributes. Throws Error{kBadFile} if there is none.
@@ -243,6 +243,7 @@ class OnnxCall {
   void set(std::vector<SymInt> sizes, bool is_vector);
   void set(OnnxValue value, size_t output);
   void same_as_input(size_t i, size_t output = 0);
+  void set_four_bits(size_t output = 0);  // the output, which is int8 or uint8, is int4 or uint4
   int64_t num_uses(size_t output) const { return import_.num_uses(node_.outputs[output]); }
   // How often the value behind an input is read.
   int64_t num_uses_of_input(size_t i) const { return import_.num_uses(node_.inputs[i]); }

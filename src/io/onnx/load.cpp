@@ -347,6 +347,8 @@ OnnxImport::Scope& OnnxImport::enter(const OnnxGraph& graph, bool sees_outer, co
   for (const auto& [name, tensor] : graph.initializers)
     QDQ_CHECK(scope.initializers.emplace(name, tensor).second, kBadFile, "the ONNX model has two initializers ", name);
   scope.four_bit_tensors.insert(graph.four_bit_tensors.begin(), graph.four_bit_tensors.end());
+  for (const OnnxValueInfo& input : graph.inputs)
+    if (input.has_four_bits) scope.four_bit_tensors.insert(input.name);
   return scope;
 }
 
@@ -1009,8 +1011,12 @@ void OnnxCall::set(std::vector<SymInt> sizes, bool is_vector) {
   for (size_t i = 0; i < sizes.size(); ++i) known.data<int64_t>()[i] = *sizes[i].constant();
   set(std::move(known));
 }
+void OnnxCall::set_four_bits(size_t output) {
+  if (has_output(output)) import_.scope().four_bit_tensors.insert(node_.outputs[output]);
+}
 void OnnxCall::same_as_input(size_t i, size_t output) {
   if (!has_output(output)) return;
+  if (has_four_bits(i)) set_four_bits(output);
   const OnnxValue same = value(i);
   // Who reads this one reads the other.
   import_.scope().uses[node_.inputs[i]] += import_.num_uses(node_.outputs[output]) - 1;

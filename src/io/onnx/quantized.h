@@ -18,6 +18,8 @@ Node* dequantized(OnnxCall& call, Node* integers, const OnnxQParams& qparams);
 Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& qparams, DType dtype, int64_t low, int64_t high);
 // The same with the data type of the zero point, else uint8.
 Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& qparams);
+// Numbers in a float dtype of 8 bits; what is beyond its largest becomes that or, unless `saturates`, infinity or NaN.
+Node* as_float8(OnnxCall& call, Node* numbers, DType dtype, bool saturates);
 // Floats as uint8 by their range in this run, behind which they are floats again.
 Node* dynamically_quantized(OnnxCall& call, Node* floats);
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "io/onnx/chains.h"
+#include "io/onnx/quantized.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -232,6 +233,29 @@ void hardmax(OnnxCall& call) {
   });
 }
 
+void set_cast(OnnxCall& call, DType dtype) {
+  const DType from = call.meta(0).dtype;
+  // What leaves four bits is another type, though its bytes are the same.
+  if (dtype == from) return call.has_four_bits(0) ? call.set(call.tensor(0)) : call.same_as_input(0);
+  if (is_float8(dtype)) return call.set(as_float8(call, call.tensor(0), dtype, call.integer("saturate", 1) != 0));
+  call.set(call.call("to.dtype", {call.tensor(0), dtype}));
+}
+
+// Numbers as the nearest of -8 to 7, or of 0 to 15.
+void cast_to_four_bits(OnnxCall& call, DType dtype) {
+  const bool is_unsigned = dtype == DType::kU8;
+  if (call.has_four_bits(0) && call.meta(0).dtype == dtype) return call.same_as_input(0);
+  Node* x = call.tensor(0);
+  if (is_float8(call.meta(0).dtype) || call.meta(0).dtype == DType::kBool) x = cast_to(call, x, DType::kF32);
+  if (is_floating(call.meta_of(x).dtype)) x = call.call("round.default", {x});
+  const auto limit = [&](int64_t value) {
+    return is_floating(call.meta_of(x).dtype) ? Argument(static_cast<double>(value)) : Argument(value);
+  };
+  x = call.call("clamp.default", {x, limit(is_unsigned ? 0 : -8), limit(is_unsigned ? 15 : 7)});
+  call.set(cast_to(call, x, dtype));
+  call.set_four_bits();
+}
+
 void cast(OnnxCall& call) {
   const auto* to = call.attribute("to");
   std::optional<DType> dtype;
@@ -245,15 +269,16 @@ void cast(OnnxCall& call) {
   } else if (to) {
     dtype = format::onnx_dtype(to->i);
   }
+  if (to && (to->i == format::kOnnxU4 || to->i == format::kOnnxS4))
+    return cast_to_four_bits(call, to->i == format::kOnnxU4 ? DType::kU8 : DType::kS8);
   if (!dtype) call.refuse("makes values of data type ", call.integer("to", 0), ", which qdq does not have");
-  if (*dtype == call.meta(0).dtype) return call.same_as_input(0);
-  call.set(call.call("to.dtype", {call.tensor(0), *dtype}));
+  set_cast(call, *dtype);
 }
 
 void cast_like(OnnxCall& call) {
   const DType dtype = call.meta(1).dtype;
-  if (dtype == call.meta(0).dtype) return call.same_as_input(0);
-  call.set(call.call("to.dtype", {call.tensor(0), dtype}));
+  if (call.has_four_bits(1)) return cast_to_four_bits(call, dtype);
+  set_cast(call, dtype);
 }
 
 void where(OnnxCall& call) { call.set(call.call("where.self", {call.tensor(0), call.tensor(1), call.tensor(2)})); }

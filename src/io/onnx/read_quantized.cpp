@@ -61,7 +61,8 @@ Node* without_blocks(OnnxCall& call, Node* x, const OnnxQParams& q, int64_t axis
 // One scale serves all elements, whichever axis is named.
 int64_t axis_of(OnnxCall& call, const OnnxQParams& q, const Node* x) {
   const SymShape& scales = call.meta(q.scale).sizes;
-  if (call.meta_of(x).sizes.empty() || (q.block == 0 && scales.size() == 1 && scales[0] == SymInt(1))) return 0;
+  const bool is_one = scales.empty() || (scales.size() == 1 && scales[0] == SymInt(1));
+  if (call.meta_of(x).sizes.empty() || (q.block == 0 && is_one)) return 0;
   return call.axis(q.axis, call.meta_of(x).sizes.size());
 }
 
@@ -70,7 +71,8 @@ Node* dequantized_by_elements(OnnxCall& call, Node* x, const OnnxQParams& q) {
   const int64_t axis = axis_of(call, q, x);
   const size_t rank = call.meta_of(x).sizes.size();
   Node* out = in_blocks(call, x, q, axis);
-  if (call.has(q.zero_point)) {
+  // That of floats is 0.
+  if (call.has(q.zero_point) && !is_float8(call.meta_of(x).dtype)) {
     Node* zero_point = cast(call, along_axis(call, call.tensor(q.zero_point), q, axis, rank), DType::kS32);
     out = call.call("sub.Tensor", {cast(call, out, DType::kS32), zero_point});
   }
@@ -123,13 +125,34 @@ Node* by_qparams(OnnxCall& call, Node* x, const OnnxQParams& q, DType dtype, int
 
 Node* dequantized(OnnxCall& call, Node* integers, const OnnxQParams& q) {
   const DType dtype = call.meta_of(integers).dtype;
-  if (!is_integral(dtype)) call.refuse("dequantizes ", to_string(dtype), ", wanted integers");
-  const bool by_elements = dtype == DType::kS32 || dtype == DType::kS64 || q.block > 0 || call.rank(q.scale) > 1 ||
+  const bool is_integer = is_integral(dtype) && dtype != DType::kU32 && dtype != DType::kU64;
+  if (!is_integer && !is_float8(dtype))
+    call.refuse("dequantizes ", to_string(dtype), ", wanted integers or floats of 8 bits");
+  const bool by_elements = is_float8(dtype) || size_of(dtype) > 2 || q.block > 0 || call.rank(q.scale) > 1 ||
                            (call.rank(q.scale) == 1 && call.meta_of(integers).sizes.empty());
   Node* out = by_elements ? dequantized_by_elements(call, integers, q)
                           : by_qparams(call, integers, q, dtype, min_of(dtype), max_of(dtype), op::kDequantize,
                                        op::kDequantizeByTensors, op::kDequantizeChannels);
   return cast(call, out, call.meta(q.scale).dtype);
+}
+
+namespace {
+
+// x / scale, with the axis in blocks.
+Node* divided_by_scale(OnnxCall& call, Node* floats, const OnnxQParams& q, int64_t axis) {
+  const size_t rank = call.meta_of(floats).sizes.size();
+  Node* out = cast(call, in_blocks(call, floats, q, axis), DType::kF32);
+  return call.call("div.Tensor", {out, cast(call, along_axis(call, call.tensor(q.scale), q, axis, rank), DType::kF32)});
+}
+
+}  // namespace
+
+Node* as_float8(OnnxCall& call, Node* numbers, DType dtype, bool saturates) {
+  const DType from = call.meta_of(numbers).dtype;
+  if (from == dtype) return numbers;
+  if (!is_floating(from) || is_float8(from)) numbers = cast(call, numbers, DType::kF32);
+  const double most = float8_max(dtype);
+  return cast(call, saturates ? call.call("clamp.default", {numbers, -most, most}) : numbers, dtype);
 }
 
 Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& q, DType dtype, int64_t low, int64_t high) {
@@ -140,9 +163,7 @@ Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& q, DType dtype,
     return by_qparams(call, floats, q, dtype, low, high, op::kQuantize, op::kQuantizeByTensors, op::kQuantizeChannels);
   const int64_t axis = axis_of(call, q, floats);
   const size_t rank = call.meta_of(floats).sizes.size();
-  Node* out = cast(call, in_blocks(call, floats, q, axis), DType::kF32);
-  Node* scale = cast(call, along_axis(call, call.tensor(q.scale), q, axis, rank), DType::kF32);
-  out = call.call("round.default", {call.call("div.Tensor", {out, scale})});
+  Node* out = call.call("round.default", {divided_by_scale(call, floats, q, axis)});
   if (call.has(q.zero_point))
     out = call.call("add.Tensor",
                     {out, cast(call, along_axis(call, call.tensor(q.zero_point), q, axis, rank), DType::kF32)});
@@ -152,6 +173,8 @@ Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& q, DType dtype,
 
 Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& q) {
   const DType dtype = call.has(q.zero_point) ? call.meta(q.zero_point).dtype : DType::kU8;
+  if (!is_integral(dtype) || size_of(dtype) > 2)
+    call.refuse("quantizes to ", to_string(dtype), ", wanted integers of 8 or 16 bits");
   return quantized(call, floats, q, dtype, min_of(dtype), max_of(dtype));
 }
 
@@ -180,19 +203,32 @@ OnnxQParams given_qparams(OnnxCall& call) {
   return {1, 2, call.integer("axis", 1), call.integer("block_size", 0)};
 }
 
+// Floats of 8 bits are those of x / scale; their zero point is 0.
+void quantize_to_float8(OnnxCall& call, const OnnxQParams& q, DType dtype) {
+  if (call.has(q.zero_point) && call.is_constant(q.zero_point)) {
+    const Tensor zeros = call.constant(q.zero_point).to(DType::kF32).contiguous();
+    for (const float zero : zeros.span<float>())
+      if (zero != 0)
+        call.refuse("has the zero point ", static_cast<double>(zero), ", which is 0 for ", to_string(dtype));
+  }
+  const int64_t axis = axis_of(call, q, call.tensor(0));
+  Node* out = divided_by_scale(call, call.tensor(0), q, axis);
+  call.set(without_blocks(call, as_float8(call, out, dtype, call.integer("saturate", 1) != 0), q, axis));
+}
+
 void quantize_linear(OnnxCall& call) {
   if (call.integer("block_size", 0) < 0) call.refuse("has blocks of ", call.integer("block_size", 0));
   const OnnxQParams q = given_qparams(call);
-  // TensorProto's numbers of uint4 and int4, which stand in bytes here.
-  constexpr int64_t kU4 = 21, kS4 = 22;
   int64_t wanted = call.integer("output_dtype", 0);
-  if (call.has(2) && call.has_four_bits(2)) wanted = call.meta(2).dtype == DType::kU8 ? kU4 : kS4;
-  else if (call.has(2)) return call.set(quantized(call, call.tensor(0), q));
-  if (wanted == kU4) return call.set(quantized(call, call.tensor(0), q, DType::kU8, 0, 15));
-  if (wanted == kS4) return call.set(quantized(call, call.tensor(0), q, DType::kS8, -8, 7));
+  if (call.has(2) && call.has_four_bits(2))
+    wanted = call.meta(2).dtype == DType::kU8 ? format::kOnnxU4 : format::kOnnxS4;
+  else if (call.has(2)) wanted = format::onnx_number(call.meta(2).dtype);
+  if (wanted == format::kOnnxU4) return call.set(quantized(call, call.tensor(0), q, DType::kU8, 0, 15));
+  if (wanted == format::kOnnxS4) return call.set(quantized(call, call.tensor(0), q, DType::kS8, -8, 7));
   const auto dtype = wanted == 0 ? DType::kU8 : format::onnx_dtype(wanted);
+  if (dtype && is_float8(*dtype)) return quantize_to_float8(call, q, *dtype);
   if (!dtype || !is_integral(*dtype) || size_of(*dtype) > 2)
-    call.refuse("has the output data type ", wanted, ", wanted an integer of 4, 8 or 16 bits");
+    call.refuse("has the output data type ", wanted, ", wanted integers of 4, 8 or 16 bits or floats of 8");
   call.set(quantized(call, call.tensor(0), q, *dtype, min_of(*dtype), max_of(*dtype)));
 }
 

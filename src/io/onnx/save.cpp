@@ -244,6 +244,8 @@ format::OnnxValueInfo OnnxExport::info_of(std::string name, const ValueMeta& val
   }
   const TensorMeta* meta = value.tensor();
   if (meta == nullptr) return out;
+  QDQ_CHECK(!is_float8(meta->dtype) || opset() >= kFirstWithFloat8, kUnsupported, "ONNX has ", to_string(meta->dtype),
+            ", the type of ", out.name, ", from opset ", kFirstWithFloat8, " on, found ", opset());
   out.dtype = meta->dtype;
   out.dims.emplace();
   for (const SymInt& size : meta->sizes) {

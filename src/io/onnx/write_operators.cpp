@@ -141,7 +141,7 @@ void mish(AtenCall& call) {
 
 void shift(AtenCall& call) {
   const DType dtype = call.result().dtype;
-  if (dtype != DType::kU8 && dtype != DType::kU16) call.refuse("shifts ", to_string(dtype), ", ONNX unsigned integers");
+  if (!is_integral(dtype) || min_of(dtype) < 0) call.refuse("shifts ", to_string(dtype), ", ONNX unsigned integers");
   call.finish("BitShift", {call.operand(0, dtype), call.operand(1, dtype)},
               {"direction", base(call) == "bitwise_left_shift" ? "LEFT" : "RIGHT"});
 }
@@ -244,8 +244,15 @@ void masked_fill(AtenCall& call) {
 
 void cast(AtenCall& call) {
   const DType dtype = call.result().dtype;
-  if (dtype == call.meta(0).dtype) return call.same_as(call.tensor(0));
-  call.finish("Cast", {call.tensor(0)}, {"to", format::onnx_number(dtype)});
+  const DType from = call.meta(0).dtype;
+  if (dtype == from) return call.same_as(call.tensor(0));
+  const bool has_float8 = is_float8(dtype) || is_float8(from);
+  if (has_float8 && call.file().opset() < kFirstWithFloat8)
+    call.refuse("casts ", to_string(from), " to ", to_string(dtype), ", which ONNX can from opset ", kFirstWithFloat8,
+                " on");
+  const int64_t to = format::onnx_number(dtype);
+  if (is_float8(dtype)) return call.finish("Cast", {call.tensor(0)}, {"to", to, "saturate", 0});
+  call.finish("Cast", {call.tensor(0)}, {"to", to});
 }
 
 void identity(AtenCall& call) {

@@ -8,9 +8,11 @@
 #include "format/onnx_file.h"
 #include "io/model.h"
 #include "io/onnx.h"
+#include "io/pt2.h"
 #include "quant/pt2e.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/cli/memory_host.h"
+#include "unit/format/expect_error.h"
 
 namespace qdq {
 namespace {
@@ -178,6 +180,47 @@ TEST(OnnxOpset, IsWhatIsAskedFor) {
     EXPECT_EQ(file.nodes.back().op_type, opset >= 18 ? "Mish" : "Mul");
   }
   for (const int64_t opset : {16, 22}) EXPECT_THROW(save_onnx(program, {.opset = opset}), Error) << opset;
+}
+
+// Cast saturates unless it is told otherwise, PyTorch's conversion does not.
+TEST(OnnxFloat8, IsWrittenFromOpset19On) {
+  format::OnnxFile file;
+  file.ir_version = 10;
+  file.opsets = {{"", 21}};
+  file.inputs = {info("x", DType::kF32, {{3, ""}})};
+  file.nodes = {node_of("a", "Cast", {"x"}, {"eight"}), node_of("b", "Cast", {"x"}, {"beyond"})};
+  const int64_t number = format::onnx_number(DType::kF8E4M3FN);
+  file.nodes[0].attributes = {integer("to", number)};
+  file.nodes[1].attributes = {integer("to", number), integer("saturate", 0)};
+  file.outputs = {info("eight", DType::kF8E4M3FN, {{3, ""}}), info("beyond", DType::kF8E4M3FN, {{3, ""}})};
+  const Program program = read(file), again = read(saved(program, {.opset = 21}));
+  const std::vector<Tensor> input = {Tensor::of<float>({3}, {1, -500, 0.07F})};
+  for (const Program* each : {&program, &again}) {
+    const std::vector<Tensor> found = Interpreter(*each, {}).run(input);
+    const auto *eight = reinterpret_cast<const uint8_t*>(found.at(0).raw()),
+               *beyond = reinterpret_cast<const uint8_t*>(found.at(1).raw());
+    EXPECT_EQ(std::vector<int>(eight, eight + 3), (std::vector<int>{0x38, 0xFE, 0x19}));
+    EXPECT_EQ(std::vector<int>(beyond, beyond + 3), (std::vector<int>{0x38, 0xFF, 0x19}));
+  }
+  expect_error(ErrorCode::kUnsupported, "which ONNX can from opset 19 on", [&] { save_onnx(program); });
+  expect_error(ErrorCode::kUnsupported, "has no number for the dtype float8_e4m3fn", [&] { save_pt2(program); });
+}
+
+TEST(OnnxFourBits, AreBytesOfTheirValues) {
+  format::OnnxFile file;
+  file.ir_version = 10;
+  file.opsets = {{"", 21}};
+  file.inputs = {info("x", DType::kF32, {{6, ""}}), info("scale", DType::kF32, {})};
+  file.nodes = {node_of("a", "Cast", {"x"}, {"four"}), node_of("b", "Identity", {"four"}, {"same"}),
+                node_of("c", "CastLike", {"x", "same"}, {"like"}),
+                node_of("d", "QuantizeLinear", {"x", "scale"}, {"quantized"})};
+  file.nodes[0].attributes = {integer("to", format::kOnnxS4)};
+  file.nodes[3].attributes = {integer("output_dtype", format::kOnnxU4)};
+  file.outputs = {info("like", DType::kS8, {{6, ""}}), info("quantized", DType::kU8, {{6, ""}})};
+  const std::vector<Tensor> inputs = {Tensor::of<float>({6}, {-20, -1.5F, 0.5F, 2.5F, 7.4F, 99}), Tensor::scalar(2.0F)};
+  const std::vector<Tensor> found = Interpreter(read(file), {}).run(inputs);
+  EXPECT_TRUE(bitwise_equal(found.at(0), Tensor::of<int8_t>({6}, {-8, -2, 0, 2, 7, 7})));
+  EXPECT_TRUE(bitwise_equal(found.at(1), Tensor::of<uint8_t>({6}, {0, 0, 0, 1, 4, 15})));
 }
 
 // The states' shapes in a .pt2 are not always true, nor those of slices that end beyond an open size.
