@@ -114,9 +114,15 @@ def image_network(name):
     import torch
     import torchvision
 
-    size = SIZES.get(name, 224 if name.startswith("vit_") else IMAGE)
+    size = SIZES.get(name, 224 if name.startswith(("vit_", "vgg", "alexnet")) else IMAGE)
     options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
     model = torchvision.models.get_model(name, weights=None, **options)
+    # Batch norms by what they see, as in a trained network; else some networks' outputs vanish.
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = None
+    with torch.no_grad():
+        model.train()(torch.randn(4, 3, size, size))
     return model, {"image": torch.randn(2, 3, size, size)}, {"image": {0: "batch"}}
 
 
@@ -126,6 +132,7 @@ def make(name, folder):
 
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
+    torch.backends.mha.set_fastpath_enabled(False)  # which torch.onnx.export has no form for
     base = name.removesuffix("-dynamo")
     model, inputs, open_axes = (sequence_network if base in SEQUENCES else image_network)(base)
     model.eval()

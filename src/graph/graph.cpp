@@ -93,7 +93,10 @@ std::vector<Node*> Node::input_nodes() const {
 // goes to the end of the line of every input, also of those that stay (torch/fx/node.py, __update_args_kwargs).
 void Node::update_users(const std::vector<Node*>& before) {
   for (Node* input : before) input->users_.erase(std::find(input->users_.begin(), input->users_.end(), this));
-  for (Node* input : input_nodes()) input->users_.push_back(this);
+  for (Node* input : input_nodes()) {
+    QDQ_CHECK(input != nullptr, kInternal, "an argument of ", name_, " is no node");
+    input->users_.push_back(this);
+  }
 }
 
 void Node::set_args(std::vector<Argument> args) {

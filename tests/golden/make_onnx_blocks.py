@@ -1,13 +1,13 @@
-"""ONNX models whose weights are integers of few bits in blocks that share a scale.
+"""ONNX models with quantized operators of com.microsoft: weights of few bits in blocks, attention, embeddings, LSTM.
 
   python3 tests/golden/make_onnx_blocks.py             in a Python with onnx and onnxruntime
 
-Writes tests/golden/onnx/blocks.npz for tests/unit/cli/onnx_test.cpp.
+Writes tests/golden/onnx/{blocks,qtransformers,qlstm}.npz for tests/unit/cli/onnx_test.cpp.
 """
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
-from onnx_case import Const, add, floats, op, random, save
+from onnx_case import Const, add, floats, op, random, run, save
 
 
 def packed(integers, bits):
@@ -102,4 +102,82 @@ op(
     Const(np.array([0.01], "float32")),
     Const(np.int32(0)),
 )
+for kind, name in enumerate(["float4", "normal_float4"]):
+    parts = [Const(random.randint(0, 256, 64).astype("uint8")), Const(random.uniform(0.1, 1, 8).astype("float32"))]
+    sizes = {"K": 16, "N": 8, "block_size": 16, "quant_type": kind}
+    op(f"matmul_{name}", "MatMulBnb4", floats(3, 16), *parts, domain="com.microsoft", opset=1, **sizes)
 save("blocks")
+
+# Operators that quantize_dynamic makes of what the optimizer of transformers fused, and of an LSTM.
+scale, zero = Const(np.float32(0.02)), Const(np.uint8(128))
+op(
+    "qattention",
+    "QAttention",
+    random.randint(0, 256, (2, 5, 8)).astype("uint8"),
+    Const(random.randint(-127, 128, (8, 24)).astype("int8")),
+    Const(floats(24)),
+    scale,
+    Const(np.float32(0.01)),
+    np.array([5, 3], "int32"),
+    zero,
+    Const(np.int8(0)),
+    domain="com.microsoft",
+    opset=1,
+    num_heads=2,
+)
+table = lambda *shape: Const(random.randint(0, 256, shape).astype("uint8"))
+op(
+    "qembed_layer_norm",
+    "QEmbedLayerNormalization",
+    random.randint(0, 9, (2, 4)).astype("int32"),
+    random.randint(0, 2, (2, 4)).astype("int32"),
+    *[table(9, 8), table(6, 8), table(2, 8), table(8), table(8)],
+    np.array([[1, 1, 1, 0], [1, 1, 0, 0]], "int32"),
+    *[Const(np.float32(value)) for value in (0.01, 0.02, 0.03, 0.01, 0.005)],
+    *[Const(np.uint8(value)) for value in (128, 120, 130, 0, 127)],
+    outputs=2,
+    domain="com.microsoft",
+    opset=1,
+    epsilon=1e-5,
+)
+save("qtransformers")
+
+# ONNX Runtime rounds the inputs and states of this one as well; wanted is the LSTM of the same weights.
+for name, by_column in (("one_scale", False), ("scale_by_column", True)):
+    x, bias, start = floats(4, 2, 6), floats(2, 32), [floats(2, 2, 4), floats(2, 2, 4)]
+    sizes = (2, 16) if by_column else (2,)
+    parts, dense = [], []
+    for rows in (6, 4):
+        integers, zeros = random.randint(-128, 128, (2, rows, 16)).astype("int8"), np.zeros(sizes, "int8")
+        scales = random.uniform(0.005, 0.01, sizes).astype("float32")
+        parts.append((integers, scales, zeros))
+        dense.append((integers * scales.reshape(2, 1, -1)).transpose(0, 2, 1).astype("float32"))
+    settings = {"hidden_size": 4, "direction": "bidirectional"}
+    lstm = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("LSTM", ["x", "w", "r", "b", "", "h", "c"], ["y", "yh", "yc"], **settings)],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+            [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("y", "yh", "yc")],
+            [numpy_helper.from_array(a, n) for n, a in zip("wrbhc", [*dense, bias, *start])],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    (w, w_scale, w_zero), (r, r_scale, r_zero) = parts
+    op(
+        f"dynamic_quantize_lstm_{name}",
+        "DynamicQuantizeLSTM",
+        x,
+        *[Const(a) for a in (w, r, bias)],
+        None,
+        *[Const(a) for a in start],
+        None,
+        *[Const(a) for a in (w_scale, w_zero, r_scale, r_zero)],
+        outputs=3,
+        domain="com.microsoft",
+        opset=1,
+        results=run(lstm.SerializeToString(), [x]),
+        **settings,
+    )
+save("qlstm")

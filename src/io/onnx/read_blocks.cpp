@@ -153,8 +153,40 @@ void gather_block_quantized(OnnxCall& call) {
   call.set(dtype == DType::kF32 ? out : call.call("to.dtype", {out, dtype}));
 }
 
+// The numbers that four bits stand for in bitsandbytes: floats of four bits, and "normal floats".
+constexpr float kFloat4[] = {0.0f,  5.208333333e-03f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
+                             -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f};
+constexpr float kNormalFloat4[] = {-1.0f,        -0.69619280f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
+                                   -0.09105004f, 0.0f,         0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
+                                   0.44070983f,  0.56261700f,  0.72295684f,  1.0f};
+
+// A, B packed with the first element in the upper bits, the largest magnitude of each block.
+void matmul_bnb4(OnnxCall& call) {
+  const int64_t block = block_of(call, 0), depth = call.integer("K", 0), rows = call.integer("N", 0);
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (depth < 1 || rows < 1 || depth >= kMost || rows >= kMost) call.refuse("has a weight of ", rows, " x ", depth);
+  if (call.integer("transB", 1) != 1) call.refuse("has a weight that is not transposed");
+  const int64_t count = rows * depth, kind = call.integer("quant_type", 1);
+  if (kind != 0 && kind != 1) call.refuse("has the quant_type ", kind, ", wanted 0 (FP4) or 1 (NF4)");
+  const float* table = kind == 0 ? kFloat4 : kNormalFloat4;
+  const Tensor packed = call.constant(1), largest = call.constant(2);
+  const DType dtype = call.meta(0).dtype;
+  checked(call, packed, DType::kU8, (count + 1) / 2, "weights");
+  checked(call, largest, dtype, (count + block - 1) / block, "magnitudes");
+  const Tensor bytes = packed.contiguous(), scales = largest.to(DType::kF32).contiguous();
+  const Tensor weight = Tensor::empty({rows, depth}, DType::kF32);
+  for (int64_t i = 0; i < count; ++i) {
+    const int code = bytes.data<uint8_t>()[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15;
+    weight.data<float>()[i] = table[code] * scales.data<float>()[i / block];
+  }
+  Node* floats =
+      call.import().constant(weight.to(dtype), call.tensor(1)->name() + "_floats", Attribute::Kind::kParameter);
+  call.set(call.call("linear.default", {call.tensor(0), floats}));
+}
+
 constexpr OnnxOperator kBlockOperators[] = {
     {"com.microsoft.GatherBlockQuantized", gather_block_quantized, nullptr},
+    {"com.microsoft.MatMulBnb4", matmul_bnb4, nullptr},
     {"com.microsoft.MatMulNBits", matmul_n_bits, nullptr},
 };
 

@@ -79,18 +79,16 @@ Node* gelu(OnnxCall& call, Node* x, bool by_tanh) {
   return by_tanh ? call.call("gelu.default", {x}, "approximate", "tanh") : call.call("gelu.default", {x});
 }
 
-// The inputs added, as far as they are there.
-Node* sum_of_inputs(OnnxCall& call, std::initializer_list<size_t> inputs) {
-  Node* out = nullptr;
-  for (const size_t i : inputs) {
-    if (!call.has(i)) continue;
-    out = out ? call.call("add.Tensor", {out, call.tensor(i)}) : call.tensor(i);
-  }
+// The first input, and the others added as far as they are there.
+Node* sum_of_inputs(OnnxCall& call, std::initializer_list<size_t> others) {
+  Node* out = call.tensor(0);
+  for (const size_t i : others)
+    if (call.has(i)) out = call.call("add.Tensor", {out, call.tensor(i)});
   return out;
 }
 
-void erf_gelu(OnnxCall& call) { call.set(gelu(call, sum_of_inputs(call, {0, 1}), false)); }
-void fast_gelu(OnnxCall& call) { call.set(gelu(call, sum_of_inputs(call, {0, 1}), true)); }
+void erf_gelu(OnnxCall& call) { call.set(gelu(call, sum_of_inputs(call, {1}), false)); }
+void fast_gelu(OnnxCall& call) { call.set(gelu(call, sum_of_inputs(call, {1}), true)); }
 
 void quick_gelu(OnnxCall& call) {
   const double alpha = call.real("alpha", 1.702);
@@ -99,15 +97,15 @@ void quick_gelu(OnnxCall& call) {
   call.set(call.call("mul.Tensor", {call.tensor(0), call.call("sigmoid.default", {scaled})}));
 }
 
-void bias_add(OnnxCall& call) { call.set(sum_of_inputs(call, {0, 1, 2})); }
+void bias_add(OnnxCall& call) { call.set(sum_of_inputs(call, {1, 2})); }
 
 void bias_split_gelu(OnnxCall& call) {
-  Node* both = call.call_as_it_is(op::aten("chunk.default"), {sum_of_inputs(call, {0, 1}), 2, -1});
+  Node* both = call.call_as_it_is(op::aten("chunk.default"), {sum_of_inputs(call, {1}), 2, -1});
   call.set(call.call("mul.Tensor", {item(call, both, 0), gelu(call, item(call, both, 1), false)}));
 }
 
 void bias_softmax(OnnxCall& call) {
-  Node* sum = sum_of_inputs(call, {0, 1});
+  Node* sum = sum_of_inputs(call, {1});
   const auto rank = static_cast<int64_t>(call.rank(0));
   const int64_t axis = call.axis(call.integer("axis", 1), call.rank(0));
   if (axis == rank - 1) return call.set(call.call("softmax.int", {sum, axis}));
@@ -136,7 +134,7 @@ void simplified_layer_norm(OnnxCall& call) {
 
 void skip_layer_norm(OnnxCall& call) {
   refuse_statistics(call);
-  Node* sum = sum_of_inputs(call, {0, 1, 4});
+  Node* sum = sum_of_inputs(call, {1, 4});
   call.set(sum, 3);
   call.set(call.call("layer_norm.default", {sum, last_size(call, sum), call.tensor(2), call.optional_tensor(3),
                                             call.real("epsilon", 1e-12)}));
@@ -144,7 +142,7 @@ void skip_layer_norm(OnnxCall& call) {
 
 void skip_simplified_layer_norm(OnnxCall& call) {
   refuse_statistics(call);
-  Node* sum = sum_of_inputs(call, {0, 1, 3});
+  Node* sum = sum_of_inputs(call, {1, 3});
   call.set(sum, 3);
   call.set(call.call("rms_norm.default", {sum, last_size(call, sum), call.tensor(2), call.real("epsilon", 1e-12)}));
 }

@@ -394,6 +394,57 @@ void dynamic_quantize_matmul(OnnxCall& call) {
   call.set(matrix_product(call, dynamically_quantized(call, call.tensor(0)), b, call.optional_tensor(4)));
 }
 
+// Reads the node as the float operator of this type whose inputs these are; those that are null are as they stand there.
+void read_as(OnnxCall& call, const char* op_type, const char* domain, const std::vector<size_t>& inputs,
+             const std::vector<Node*>& floats) {
+  format::OnnxNode node = call.node();
+  node.op_type = op_type;
+  node.domain = domain;
+  node.inputs.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    node.inputs.push_back(call.has(inputs[i]) ? call.node().inputs[inputs[i]] : std::string());
+    if (i >= floats.size() || floats[i] == nullptr) continue;
+    OnnxValue value;
+    value.node = floats[i];
+    node.inputs.back() += "/as floats";
+    call.import().define(node.inputs.back(), std::move(value));
+  }
+  call.import().read(node);
+}
+
+// input, weight, bias, scales of input and weight, mask, zero points of input and weight, past.
+void qattention(OnnxCall& call) {
+  Node *input = dequantized(call, call.tensor(0), {3, 6}), *weight = dequantized(call, call.tensor(1), {4, 7, 1});
+  read_as(call, "Attention", "com.microsoft", {0, 1, 2, 5, 8}, {input, weight});
+}
+
+// Words, segments; tables of words, places and segments, the factors and summands of the norm; mask; the scales of
+// these five, and their zero points.
+void qembed_layer_norm(OnnxCall& call) {
+  std::vector<Node*> floats(7);
+  for (size_t i = 0; i < 5; ++i)
+    if (call.has(2 + i)) floats[2 + i] = dequantized(call, call.tensor(2 + i), {8 + i, 13 + i});
+  read_as(call, "EmbedLayerNormalization", "com.microsoft", {0, 1, 2, 3, 4, 5, 6, 7}, floats);
+}
+
+// An LSTM with weights [directions, input, 4 hidden] and one scale, or one for each column. ONNX Runtime rounds inputs
+// and states to eight bits as well, by their range in this run; here they stay floats.
+void dynamic_quantize_lstm(OnnxCall& call) {
+  const auto turned = [&](size_t i, size_t scale, size_t zero_point) {
+    Node* integers = cast(call, call.tensor(i), DType::kF32);
+    const auto by_column = [&](size_t qparam) {
+      Node* node = cast(call, call.tensor(qparam), DType::kF32);
+      const size_t rank = call.rank(qparam);  // [directions], or [directions, 4 hidden]
+      if (rank == 0) return node;
+      node = call.call("unsqueeze.default", {node, 1});
+      return rank == 1 ? call.call("unsqueeze.default", {node, 2}) : node;
+    };
+    Node* shifted = call.has(zero_point) ? call.call("sub.Tensor", {integers, by_column(zero_point)}) : integers;
+    return call.call("transpose.int", {call.call("mul.Tensor", {shifted, by_column(scale)}), 1, 2});
+  };
+  read_as(call, "LSTM", "", {0, 1, 2, 3, 4, 5, 6, 7}, {nullptr, turned(1, 8, 9), turned(2, 10, 11)});
+}
+
 constexpr OnnxOperator kQuantizedOperators[] = {
     {"ConvInteger", conv_integer, nullptr},
     {"DequantizeLinear", dequantize_linear, nullptr},
@@ -404,7 +455,10 @@ constexpr OnnxOperator kQuantizedOperators[] = {
     {"QuantizeLinear", quantize_linear, nullptr},
     {"com.microsoft.DequantizeLinear", dequantize_linear, nullptr},
     {"com.microsoft.DynamicQuantizeMatMul", dynamic_quantize_matmul, nullptr},
+    {"com.microsoft.DynamicQuantizeLSTM", dynamic_quantize_lstm, nullptr},
     {"com.microsoft.MatMulIntegerToFloat", matmul_integer_to_float, nullptr},
+    {"com.microsoft.QAttention", qattention, nullptr},
+    {"com.microsoft.QEmbedLayerNormalization", qembed_layer_norm, nullptr},
     {"com.microsoft.QGemm", qgemm, nullptr},
     {"com.microsoft.QLinearAdd", qlinear_binary, "add.Tensor"},
     {"com.microsoft.QLinearAveragePool", qlinear_average_pool, nullptr},

@@ -108,7 +108,7 @@ TEST(OnnxGolden, ControlFlow) {
 // Weights of few bits in blocks: as they are read, and as they are written again.
 TEST(OnnxGolden, WeightsInBlocks) {
   const std::map<std::string, Case> all = cases("blocks.npz");
-  EXPECT_EQ(all.size(), 8u);
+  EXPECT_EQ(all.size(), 10u);
   for (const auto& [name, c] : all) {
     SCOPED_TRACE(name);
     ASSERT_NO_THROW({
@@ -120,6 +120,15 @@ TEST(OnnxGolden, WeightsInBlocks) {
   }
   const Program program = load_onnx(all.at("matmul_4_bits_zero_points").model);
   EXPECT_EQ(count(program, "quantized_decomposed.dequantize_per_channel_group.default"), 1);
+}
+
+// What quantize_dynamic makes of fused operators, and of an LSTM.
+TEST(OnnxGolden, DynamicallyQuantizedOperatorsOfMicrosoft) {
+  for (const char* file : {"qtransformers.npz", "qlstm.npz"})
+    for (const auto& [name, c] : cases(file)) {
+      SCOPED_TRACE(name);
+      ASSERT_NO_THROW(expect_close(Interpreter(load_onnx(c.model), {}).run(c.inputs), c.outputs, 3e-6));
+    }
 }
 
 // What is known when the file is read leaves no graph in a graph.

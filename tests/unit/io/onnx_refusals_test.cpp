@@ -46,6 +46,7 @@ TEST(OnnxRefusals, BrokenGraphs) {
   refuse(ErrorCode::kBadFile, "uses the value nothing", model({node("Relu", {"nothing"}, {"y"})}));
   refuse(ErrorCode::kBadFile, "is made twice", model({node("Relu", {"x"}, {"y"}), node("Relu", {"x"}, {"y"})}));
   refuse(ErrorCode::kBadFile, "lacks its input 1", model({node("Add", {"x"}, {"y"})}));
+  refuse(ErrorCode::kBadFile, "lacks its input 0", model({node("BiasGelu", {""}, {"y"}, "com.microsoft")}));
   refuse(ErrorCode::kBadFile, "no outputs", model({node("Relu", {"x"}, {"y"})}, {}));
   format::OnnxFile twice = model({node("Relu", {"x"}, {"y"})});
   twice.initializers = {{"w", Tensor::scalar(1.0f)}, {"w", Tensor::scalar(2.0f)}};
