@@ -394,7 +394,7 @@ void dynamic_quantize_matmul(OnnxCall& call) {
   call.set(matrix_product(call, dynamically_quantized(call, call.tensor(0)), b, call.optional_tensor(4)));
 }
 
-// Reads the node as the float operator of this type whose inputs these are; those that are null are as they stand there.
+// Reads the node as the float operator of this type whose inputs these are; those that are null stand as they are.
 void read_as(OnnxCall& call, const char* op_type, const char* domain, const std::vector<size_t>& inputs,
              const std::vector<Node*>& floats) {
   format::OnnxNode node = call.node();
