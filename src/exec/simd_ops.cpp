@@ -5,10 +5,9 @@
 #include <iterator>
 #include <limits>
 
-#include "exec/convolution.h"
 #include "exec/op_backend.h"
+#include "exec/simd.h"
 #include "exec/simd_obstacles.h"
-#include "kernel/conv.h"
 #include "kernel/gemm.h"
 #include "kernel/math.h"
 #include "kernel/pointwise.h"
@@ -20,37 +19,6 @@ namespace qdq {
 namespace {
 
 using Outcome = std::variant<std::unique_ptr<CompiledOp>, std::string>;
-
-bool is_f32(const Tensor& tensor) { return tensor.dtype() == DType::kF32; }
-
-// A tensor for a kernel that writes every element.
-Tensor uninitialized(const Shape& sizes, DType dtype) {
-  const auto count = static_cast<uint64_t>(numel_of(sizes));  // refuses sizes whose strides would overflow
-  QDQ_CHECK(count <= std::numeric_limits<size_t>::max() / size_of(dtype), kOutOfMemory, "a tensor of shape ",
-            to_string(sizes), " does not fit into memory");
-  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count) * size_of(dtype)), dtype, sizes,
-                contiguous_strides(sizes), 0);
-}
-
-// Something made from a weight, made again only when another tensor comes, or every time if it is not to be kept.
-// Holding the storage keeps its address from being reused. A weight that changes in place would go unnoticed: compile()
-// only lets constants through.
-template <class Packed> class PackedWeight {
- public:
-  template <class Pack> Packed get(const Tensor& weight, bool keep, Pack&& pack) {
-    const bool same = weight_.defined() && weight_.raw() == weight.raw() && weight_.sizes() == weight.sizes() &&
-                      weight_.strides() == weight.strides() && weight_.storage() == weight.storage();
-    if (same) return packed_;
-    Packed packed = pack(weight.contiguous());
-    weight_ = keep ? weight : Tensor();
-    packed_ = keep ? packed : Packed();
-    return packed;
-  }
-
- private:
-  Tensor weight_;
-  Packed packed_;
-};
 
 // The node that a value comes from when observers, which pass their input on, are looked through.
 const Node* source_of(const Node* node) {
@@ -85,45 +53,6 @@ int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, i
   if (ceil_mode && (out - 1) * stride >= in + pad) --out;
   return out;
 }
-
-// aten.conv1d, aten.conv2d and aten.convolution on f32; padding given as numbers.
-class SimdConvolution : public CompiledOp {
- public:
-  explicit SimdConvolution(bool general) : general_(general) {}
-
-  Value run(const Call<Tensor>& call) override { return run(call, nullptr); }
-  Value run(const Call<Tensor>& call, Tail& tail) override { return run(call, &tail); }
-
- private:
-  Value run(const Call<Tensor>& call, Tail* tail) {
-    const std::optional<FloatConvolution> conv = float_convolution(call, general_);
-    if (!conv) return run_reference(call, "its numbers, sizes or dtypes are not those of a convolution of images");
-    const Tensor &given = call.tensor(0), &weight = call.tensor(1);
-    const Tensor* bias = call.optional_tensor(2);
-    // For so many pixels packing is less than a hundredth of the work, and a packed weight that is kept is a copy of it
-    // in memory.
-    constexpr int64_t kImages = 4, kPixels = 512;
-    const bool keep = given.size(0) < kImages || given.size(0) * conv->out[0] * conv->out[1] < kPixels;
-    const kernel::PackedConv2d packed = packed_.get(weight, keep, [&](const Tensor& w) {
-      const kernel::Conv2d sizes{given.size(1),    w.size(0),         conv->groups,     conv->kernel[0],
-                                 conv->kernel[1],  conv->stride[0],   conv->stride[1],  conv->padding[0],
-                                 conv->padding[1], conv->dilation[0], conv->dilation[1]};
-      return kernel::pack_conv2d_f32(sizes, w.data<float>());
-    });
-    const Tensor x = given.contiguous();
-    const Tensor b = bias ? bias->contiguous() : Tensor();
-    const Tensor out = uninitialized(conv->sizes, DType::kF32);
-    std::function<void(int64_t, int64_t)> written;
-    if (tail != nullptr && tail->begin(out, true))
-      written = [tail](int64_t begin, int64_t count) { tail->written(begin, count); };
-    kernel::conv2d_f32(x.data<float>(), x.size(0), conv->in[0], conv->in[1], packed,
-                       b.defined() ? b.data<float>() : nullptr, conv->out[0], conv->out[1], out.data<float>(), written);
-    return out;
-  }
-
-  bool general_;
-  PackedWeight<kernel::PackedConv2d> packed_;
-};
 
 // aten.linear, and aten.addmm / aten.mm with a transposed or plain constant second matrix.
 class SimdLinear : public CompiledOp {
@@ -552,9 +481,12 @@ constexpr Taken kTaken[] = {
     {"aten.avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAverage>, elementwise_obstacle},
     {"aten.adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten._adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
-    {"aten.conv1d.default", make<SimdConvolution, false>, convolution_obstacle, 1},
-    {"aten.conv2d.default", make<SimdConvolution, false>, convolution_obstacle, 1},
-    {"aten.convolution.default", make<SimdConvolution, true>, convolution_obstacle, 1},
+    {"aten.conv1d.default", nullptr, convolution_obstacle, 1},
+    {"aten.conv2d.default", nullptr, convolution_obstacle, 1},
+    {"aten.conv3d.default", nullptr, convolution_obstacle, 1},
+    {"aten.conv_transpose1d.default", nullptr, convolution_obstacle, 1},
+    {"aten.conv_transpose2d.input", nullptr, convolution_obstacle, 1},
+    {"aten.convolution.default", nullptr, convolution_obstacle, 1},
     {"aten.linear.default", make<SimdLinear, SimdLinear::Form::kLinear>, linear_obstacle, 1},
     {"aten.addmm.default", make<SimdLinear, SimdLinear::Form::kAddmm>, addmm_obstacle, 2},
     {"aten.mm.default", make<SimdLinear, SimdLinear::Form::kMm>, matmul_obstacle, 1},
@@ -585,7 +517,7 @@ class SimdOps : public OpBackend {
       if (name == "aten.mm.default") return std::make_unique<SimdMatmul>();
       return "the weight is an input or changes in place, so it cannot be packed once";
     }
-    return taken->make(op->is_in_place());
+    return taken->make == nullptr ? make_simd_convolution(node) : taken->make(op->is_in_place());
   }
 };
 

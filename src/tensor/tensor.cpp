@@ -85,6 +85,7 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
             strides_.size(), " strides");
   numel_ = numel_of(sizes_);
   const int64_t capacity = static_cast<int64_t>(storage_->size() / size_of(dtype_));
+  if (numel_ == 0) offset_ = std::min(offset_, capacity);  // nothing is read, wherever a view of nothing begins
   int64_t last = offset_;
   bool inside = offset_ >= 0 && offset_ <= capacity;
   for (size_t i = 0; inside && i < sizes_.size() && numel_ > 0; ++i) {
