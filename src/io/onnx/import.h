@@ -202,6 +202,8 @@ class OnnxCall {
   Argument operand(size_t i, size_t other);
   const TensorMeta& meta(size_t i) { return meta_of(tensor(i)); }
   const TensorMeta& meta_of(const Node* node) const;
+  // The size of an axis. Throws Error{kUnsupported} if there is none.
+  const SymInt& extent(const Node* node, size_t axis) const;
   size_t rank(size_t i) { return meta(i).sizes.size(); }
   bool is_constant(size_t i) { return import_.is_constant(tensor(i)); }
   Tensor constant(size_t i) { return import_.constant_of(tensor(i)); }  // undefined if it is none

@@ -851,6 +851,13 @@ const TensorMeta& OnnxCall::meta_of(const Node* node) const {
   return *meta;
 }
 
+const SymInt& OnnxCall::extent(const Node* node, size_t axis) const {
+  const SymShape& sizes = meta_of(node).sizes;
+  if (axis >= sizes.size())
+    refuse("reads a tensor of ", sizes.size(), " axes, ", node->name(), ", wanted ", axis + 1, " at least");
+  return sizes[axis];
+}
+
 Argument OnnxCall::operand(size_t i, size_t other) {
   const Tensor known = constant(i);
   if (!known.defined() || known.numel() != 1 || known.dtype() == DType::kBool || is_constant(other) ||

@@ -56,7 +56,7 @@ Node* penalties(OnnxCall& call, Node* forbidden, DType dtype, double value) {
 Node* added(OnnxCall& call, Node* a, Node* b) { return a && b ? call.call("add.Tensor", {a, b}) : a ? a : b; }
 
 Node* repeated_heads(OnnxCall& call, Node* x, const SymInt& heads) {
-  const auto own = call.meta_of(x).sizes[1].constant(), wanted = heads.constant();
+  const auto own = call.extent(x, 1).constant(), wanted = heads.constant();
   if (!own || !wanted || *own < 1 || *wanted % *own != 0) call.refuse("has heads that cannot be shared");
   return *own == *wanted ? x : call.call("repeat_interleave.self_int", {x, *wanted / *own, 1});
 }
@@ -70,7 +70,7 @@ struct Scores {
 
 // The result and, spelled out, the scores in their stages.
 Node* attention(OnnxCall& call, Heads heads, const Scores& scores) {
-  const SymInt count = call.meta_of(heads.query).sizes[1];
+  const SymInt count = call.extent(heads.query, 1);
   heads.key = repeated_heads(call, heads.key, count);
   heads.value = repeated_heads(call, heads.value, count);
   if (scores.softcap == 0) {
@@ -79,7 +79,7 @@ Node* attention(OnnxCall& call, Heads heads, const Scores& scores) {
     return scores.scale == 0 ? call.call("scaled_dot_product_attention.default", args)
                              : call.call("scaled_dot_product_attention.default", args, "scale", scores.scale);
   }
-  const auto width = call.meta_of(heads.query).sizes[3].constant();
+  const auto width = call.extent(heads.query, 3).constant();
   if (scores.scale == 0 && !width) call.refuse("has heads of open size");
   const double scale = scores.scale != 0 ? scores.scale : 1 / std::sqrt(static_cast<double>(*width));
   Node* all = call.call("matmul.default", {heads.query, call.call("transpose.int", {heads.key, 2, 3})});
@@ -140,8 +140,8 @@ Node* mask_of(OnnxCall& call, size_t i, const SymInt& keys, DType dtype) {
   const double value = call.real("mask_filter_value", -10000);
   Node* forbidden = nullptr;
   if (rank == 1) {
-    const SymInt batch = call.meta(0).sizes[0];
-    if (!(call.meta_of(mask).sizes[0] == batch)) call.refuse("has a mask of first and last keys");
+    const SymInt batch = call.extent(call.tensor(0), 0);
+    if (!(call.extent(mask, 0) == batch)) call.refuse("has a mask of first and last keys");
     Node* lengths = call.call("unsqueeze.default", {mask, 1});
     forbidden = call.call("ge.Tensor", {counting(call, keys, false), lengths});
   } else {
@@ -269,7 +269,7 @@ void rotary_embedding(OnnxCall& call, Node* cos, Node* sin, Node* places) {
   const auto table = call.meta_of(cos).sizes.back().constant();
   int64_t heads = call.integer("num_heads", 0);
   if (is_flat) {
-    const auto width = call.meta(0).sizes[2].constant();
+    const auto width = call.extent(call.tensor(0), 2).constant();
     if (!width || !table || *table < 1) call.refuse("has features of open size");
     if (heads == 0) heads = *width / (2 * *table);
     if (heads < 1 || *width % heads != 0) call.refuse("cannot divide ", *width, " features into ", heads, " heads");
@@ -335,7 +335,7 @@ void group_query_attention(OnnxCall& call) {
     key = item(call, parts, 1);
     value = item(call, parts, 2);
   }
-  const auto width = call.meta_of(query).sizes[3].constant();
+  const auto width = call.extent(query, 3).constant();
   if (!width) call.refuse("has heads of open size");
   const double scale = call.real("scale", 0);
   // The caches keep their length where it is enough, as those that past and present share do.

@@ -200,7 +200,7 @@ void import_scan(OnnxCall& call) {
     const int64_t axis = call.axis(option("scan_input_axes", i), call.rank(states + i));
     OnnxValue input;
     input.node = call.tensor(states + i);
-    const SymInt length = call.meta_of(input.node).sizes[static_cast<size_t>(axis)];
+    const SymInt length = call.extent(input.node, static_cast<size_t>(axis));
     call.import().know_size(length, input.node, axis);
     if (option("scan_input_directions", i) != 0)
       input.node = call.call("flip.default", {input.node, Argument(Argument::List{axis})});
@@ -293,7 +293,7 @@ void sequence_length(OnnxCall& call) { call.set(Tensor::scalar(static_cast<int64
 
 void split_to_sequence(OnnxCall& call) {
   const int64_t axis = call.axis(call.integer("axis", 0), call.rank(0));
-  const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
+  const auto size = call.extent(call.tensor(0), static_cast<size_t>(axis)).constant();
   if (!size) call.refuse("divides an axis whose size is open");
   constexpr int64_t kMost = 4096;
   std::vector<int64_t> parts;

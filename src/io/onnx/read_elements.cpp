@@ -28,7 +28,7 @@ void add(OnnxCall& call) {
     Node *product = call.tensor(i), *bias = call.tensor(1 - i);
     if (!product->is(op::kLinear) || !product->arg(2).is_none() || call.num_uses_of_input(i) != 1) continue;
     if (!call.import().is_constant(bias) || call.rank(1 - i) != 1 ||
-        call.meta(1 - i).sizes[0] != call.meta_of(product->arg(1).node()).sizes[0])
+        call.extent(call.tensor(1 - i), 0) != call.extent(product->arg(1).node(), 0))
       continue;
     product->set_arg(2, bias);
     return call.set(product);

@@ -147,7 +147,7 @@ Node* means_of_windows(OnnxCall& call, Node* input, Pool pool) {
       std::any_of(window.dilations.begin(), window.dilations.end(), [](int64_t d) { return d != 1; });
   if (!is_dilated)
     return call.call(with_axes("avg_pool", axes), {from, call.list(window.kernel), call.list(window.strides)});
-  const auto channels = call.meta_of(input).sizes[1].constant();
+  const auto channels = call.extent(input, 1).constant();
   if (!channels) call.refuse("has dilations and an open number of channels");
   Shape sizes = {*channels, 1};
   sizes.insert(sizes.end(), window.kernel.begin(), window.kernel.end());
@@ -288,7 +288,7 @@ void depth_to_space(OnnxCall& call) {
   if (mode != "DCR" && mode != "CRD") call.refuse("has the mode ", mode, ", wanted DCR or CRD");
   if (mode == "DCR") {
     // The block's place comes before the channel: exchange them.
-    const auto channels = call.meta(0).sizes[1].constant();
+    const auto channels = call.extent(call.tensor(0), 1).constant();
     if (!channels || *channels % (block * block) != 0) call.refuse("divides its channels in blocks of ", block);
     input = call.call("unflatten.int",
                       {input, 1, OnnxCall::list(std::vector<int64_t>{block * block, *channels / (block * block)})});
@@ -299,7 +299,7 @@ void depth_to_space(OnnxCall& call) {
 
 void space_to_depth(OnnxCall& call) {
   const int64_t block = call.integer("blocksize", 1);
-  const auto channels = call.rank(0) == 4 ? call.meta(0).sizes[1].constant() : std::nullopt;
+  const auto channels = call.rank(0) == 4 ? call.extent(call.tensor(0), 1).constant() : std::nullopt;
   if (block < 1 || block > INT32_MAX || !channels) call.refuse("has blocks of ", block, " for ", call.rank(0), " axes");
   Node* out = call.call("pixel_unshuffle.default", {call.tensor(0), block});
   if (*channels > 1 && block > 1) {
@@ -374,7 +374,7 @@ void center_crop_pad(OnnxCall& call) {
   std::vector<int64_t> pads(2 * rank, 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = call.axis(axes[i], rank);
-    const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
+    const auto size = call.extent(call.tensor(0), static_cast<size_t>(axis)).constant();
     if (!size || wanted[i] < 1) call.refuse("crops an axis of open size, or to ", wanted[i]);
     if (*size > wanted[i]) {
       const int64_t start = (*size - wanted[i]) / 2;
@@ -432,7 +432,7 @@ void col2im(OnnxCall& call) {
   }
   if (std::any_of(crops.begin(), crops.end(), [](int64_t c) { return c != 0; }))
     out = call.call("pad.default", {out, OnnxCall::list(crops)});
-  const auto channels = call.meta(0).sizes[1].constant();
+  const auto channels = call.extent(call.tensor(0), 1).constant();
   if (!channels || *channels % taps != 0) call.refuse("has columns that are no multiple of ", taps);
   shape = {-1, *channels / taps};
   shape.insert(shape.end(), image.begin(), image.end());

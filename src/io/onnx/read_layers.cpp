@@ -60,7 +60,7 @@ void pad_to_output(OnnxCall& call, OnnxWindow& window, std::vector<int64_t>& out
   for (size_t i = 0; i < window.axes(); ++i) {
     int64_t total = window.reach(i) - window.strides[i] + output_padding[i];
     if (!wanted.empty()) {
-      const auto size = call.meta(0).sizes[i + 2].constant();
+      const auto size = call.extent(call.tensor(0), i + 2).constant();
       if (!size) call.refuse("has an output_shape for an axis whose size is open");
       if (wanted[i] < 1 || wanted[i] > INT32_MAX) call.refuse("has the output_shape ", wanted[i]);
       total += *size * window.strides[i] - wanted[i];
@@ -117,7 +117,7 @@ void gemm(OnnxCall& call) {
   if (call.meta_of(b).sizes.size() != 2)
     call.refuse("multiplies by a tensor of ", call.meta_of(b).sizes.size(), " axes, wanted a matrix");
   const bool adds_vector = call.has(2) && beta == 1 && call.rank(2) == 1 &&
-                           call.meta(2).sizes[0] == call.meta_of(b).sizes[is_transposed ? 0 : 1];
+                           call.extent(call.tensor(2), 0) == call.extent(b, is_transposed ? 0 : 1);
   if (alpha == 1 && (!call.has(2) || adds_vector)) {
     call.set(
         call.call("linear.default", {a, Argument(is_transposed ? b : transposed(call, b)), call.optional_tensor(2)}));
@@ -177,7 +177,7 @@ void group_norm(OnnxCall& call) {
   Node *scale = call.tensor(1), *bias = call.tensor(2);
   if (call.opset() < 21) {
     // One number for a group.
-    const auto channels = call.meta(0).sizes[1].constant();
+    const auto channels = call.extent(call.tensor(0), 1).constant();
     if (!channels || groups < 1 || *channels % groups != 0) call.refuse("has ", groups, " groups of unequal size");
     const auto spread = [&](Node* node) {
       return *channels == groups ? node : call.call("repeat_interleave.self_int", {node, *channels / groups, 0});

@@ -91,7 +91,7 @@ void linear_classifier(OnnxCall& call) {
   const size_t labels = number_of_labels(call, "classlabels_ints", "classlabels_strings");
   Node* scores = linear_scores(call, count > 0 ? count : static_cast<int64_t>(labels));
   const std::string transform = call.text("post_transform", "NONE");
-  const bool is_one = call.meta_of(scores).sizes[1] == SymInt(1);
+  const bool is_one = call.extent(scores, 1) == SymInt(1);
   if (is_one && labels != 2) call.refuse("has one score for ", labels, " classes");
   Node* classes = is_one ? is_positive(call, scores, 0) : call.call("argmax.default", {scores, 1});
   set_labels(call, classes, "classlabels_ints", "classlabels_strings");

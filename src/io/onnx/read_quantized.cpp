@@ -49,7 +49,7 @@ Node* along_axis(OnnxCall& call, Node* qparam, const OnnxQParams& q, int64_t axi
 // The axis as [blocks, block].
 Node* in_blocks(OnnxCall& call, Node* x, const OnnxQParams& q, int64_t axis) {
   if (q.block == 0) return x;
-  const auto size = call.meta_of(x).sizes[static_cast<size_t>(axis)].constant();
+  const auto size = call.extent(x, static_cast<size_t>(axis)).constant();
   if (!size || *size % q.block != 0)
     call.refuse("quantizes in blocks of ", q.block, " along an axis that is no multiple of them");
   return call.call("unflatten.int", {x, axis, OnnxCall::list(std::vector<int64_t>{*size / q.block, q.block})});
@@ -283,8 +283,7 @@ void qgemm(OnnxCall& call) {
   if (call.integer("transB", 0)) b = transposed(call, b);
   const double alpha = call.real("alpha", 1);
   Node* bias = call.has(6) ? float_bias(call, 6, 1, 4, alpha) : nullptr;
-  const bool is_row =
-      bias && call.meta_of(bias).sizes.size() == 1 && call.meta_of(bias).sizes[0] == call.meta_of(b).sizes[1];
+  const bool is_row = bias && call.meta_of(bias).sizes.size() == 1 && call.extent(bias, 0) == call.extent(b, 1);
   Node* out = matrix_product(call, a, b, alpha == 1 && is_row ? Argument(bias) : Argument());
   if (alpha != 1) out = call.call("mul.Tensor", {out, alpha});
   if (bias && (alpha != 1 || !is_row)) out = call.call("add.Tensor", {out, bias});
@@ -366,7 +365,7 @@ Node* shifted(OnnxCall& call, size_t i, size_t zero_point, int64_t axis) {
   Node* out = call.call_as_it_is(std::string(op::kToDtype), {call.tensor(i), DType::kS32});
   if (!call.has(zero_point)) return out;
   Node* zero = cast(call, call.tensor(zero_point), DType::kS32);
-  if (call.meta_of(zero).sizes.size() == 1 && !(call.meta_of(zero).sizes[0] == SymInt(1))) {
+  if (call.meta_of(zero).sizes.size() == 1 && !(call.extent(zero, 0) == SymInt(1))) {
     std::vector<int64_t> sizes(call.rank(i), 1);
     sizes[static_cast<size_t>(call.axis(axis, call.rank(i)))] = -1;
     zero = call.call("reshape.default", {zero, OnnxCall::list(sizes)});

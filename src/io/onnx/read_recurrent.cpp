@@ -57,7 +57,7 @@ Recurrent read_recurrent(OnnxCall& call, RecurrentCell cell) {
   net.cell = std::move(cell);
   if (call.has(4)) {
     const Tensor known = call.constant(4);
-    const auto steps = call.meta(0).sizes[net.batch_first ? 1 : 0].constant();
+    const auto steps = call.extent(call.tensor(0), net.batch_first ? 1 : 0).constant();
     const Tensor lengths = known.defined() ? known.to(DType::kS64).contiguous() : Tensor();
     const bool all_whole = lengths.defined() && steps &&
                            std::all_of(lengths.data<int64_t>(), lengths.data<int64_t>() + lengths.numel(),
@@ -100,7 +100,7 @@ Node* state(OnnxCall& call, const Recurrent& net, size_t input, int64_t hidden) 
 }
 
 int64_t hidden_size(OnnxCall& call) {
-  const auto hidden = call.meta(2).sizes[2].constant();
+  const auto hidden = call.extent(call.tensor(2), 2).constant();
   if (!hidden || *hidden < 1) call.refuse("has weights of open size");
   return *hidden;
 }

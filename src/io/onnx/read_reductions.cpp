@@ -118,6 +118,7 @@ void topk(OnnxCall& call) {
 
 void cumsum(OnnxCall& call) {
   const size_t rank = call.rank(0);
+  if (rank == 0) call.refuse("adds along an axis of a number");
   const int64_t axis = call.axis(known_number(call, 1), rank);
   const bool reverse = call.integer("reverse", 0) != 0;
   const DType dtype = call.meta(0).dtype;

@@ -123,14 +123,14 @@ std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
     if (policy != "not_larger" && policy != "not_smaller") call.refuse("has the keep_aspect_ratio_policy ", policy);
     std::optional<double> one;
     for (size_t i = 0; i < axes.size(); ++i) {
-      const auto in = call.meta(0).sizes[static_cast<size_t>(axes[i])].constant(), out = sizes[i].constant();
+      const auto in = call.extent(call.tensor(0), static_cast<size_t>(axes[i])).constant(), out = sizes[i].constant();
       if (!in || !out || *in < 1) call.refuse("keeps the aspect ratio of open sizes");
       const double scale = static_cast<double>(*out) / static_cast<double>(*in);
       one = !one ? scale : policy == "not_larger" ? std::min(*one, scale) : std::max(*one, scale);
     }
     scales.assign(axes.size(), *one);
     for (size_t i = 0; i < axes.size(); ++i) {
-      const auto in = call.meta(0).sizes[static_cast<size_t>(axes[i])].constant();
+      const auto in = call.extent(call.tensor(0), static_cast<size_t>(axes[i])).constant();
       sizes[i] = static_cast<int64_t>(std::floor(*one * static_cast<double>(*in) + 0.5));
     }
   }

@@ -100,7 +100,7 @@ void dft(OnnxCall& call) {
   if (axis == last) call.refuse("goes along the last axis, which holds real and imaginary parts");
   const bool inverse = call.integer("inverse", 0) != 0, onesided = call.integer("onesided", 0) != 0;
   if (inverse && onesided) call.refuse("is inverse and one-sided at once");
-  const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
+  const auto size = call.extent(call.tensor(0), static_cast<size_t>(axis)).constant();
   if (!size) call.refuse("transforms an axis of open size; export the model with a fixed size");
   const int64_t length = call.has(1) ? known_number(call, 1) : *size, count = std::min(length, *size);
   if (length < 1) call.refuse("transforms ", length, " elements");

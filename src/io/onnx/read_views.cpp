@@ -22,7 +22,7 @@ void concat_values(OnnxCall& call) {
 void split(OnnxCall& call) {
   const int64_t axis = call.axis(call.integer("axis", 0), call.rank(0));
   const auto count = static_cast<int64_t>(call.num_outputs());
-  const SymInt whole = call.meta(0).sizes[static_cast<size_t>(axis)];
+  const SymInt whole = call.extent(call.tensor(0), static_cast<size_t>(axis));
   const int64_t wanted = call.integer("num_outputs", count);
   std::vector<SymInt> parts;
   if (call.has(1)) parts = call.sizes(1);
@@ -84,7 +84,7 @@ SymInt bound_within(int64_t bound, const SymInt& size) {
 // lie beyond, so that the size of the result is not known before the model runs.
 Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const SymInt& end, int64_t step) {
   constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
-  const SymInt size = call.meta_of(x).sizes[static_cast<size_t>(axis)];
+  const SymInt size = call.extent(x, static_cast<size_t>(axis));
   const auto first = start.constant(), last = end.constant();
   const Argument to = last && *last >= kEnd ? Argument(INT64_MAX) : as_argument(call, end);
   Node* out = call.call("slice.Tensor", {x, axis, as_argument(call, start), to, step});
@@ -103,7 +103,7 @@ Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const S
 // The same from the end on: start lies behind end, which does not belong to it.
 Node* sliced_backwards(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const SymInt& end, int64_t step) {
   constexpr int64_t kFar = int64_t{1} << 31;
-  const auto size = call.meta_of(x).sizes[static_cast<size_t>(axis)].constant();
+  const auto size = call.extent(x, static_cast<size_t>(axis)).constant();
   auto first = start.constant(), last = end.constant();
   SymInt from = 0, to = INT64_MAX;  // of the same elements forwards
   if (size && first && last) {
@@ -472,7 +472,7 @@ void pad(OnnxCall& call) {
   std::vector<SymInt> reversed(2 * rank, SymInt(0));
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t from_last = rank - 1 - static_cast<size_t>(axes[i]);
-    const SymInt size = call.meta(0).sizes[static_cast<size_t>(axes[i])];
+    const SymInt size = call.extent(call.tensor(0), static_cast<size_t>(axes[i]));
     SymInt before = pads[i], after = pads[i + axes.size()];
     const auto first = before.constant(), last = after.constant();
     if (mode != "constant") {
@@ -482,7 +482,7 @@ void pad(OnnxCall& call) {
         x = sliced(call, x, axes[i], std::max<int64_t>(0, -*first), *last < 0 ? SymInt(*last) : SymInt(INT64_MAX), 1);
       before = std::max<int64_t>(0, *first);
       after = std::max<int64_t>(0, *last);
-      const auto extent = call.meta_of(x).sizes[static_cast<size_t>(axes[i])].constant();
+      const auto extent = call.extent(x, static_cast<size_t>(axes[i])).constant();
       const int64_t widest = std::max(*before.constant(), *after.constant());
       if (extent && (mode == "reflect" ? widest >= *extent : mode == "wrap" && widest > *extent) && widest > 0) {
         x = padded_by_places(call, x, axes[i], *extent, *before.constant(), *after.constant(), mode);

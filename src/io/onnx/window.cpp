@@ -51,7 +51,7 @@ SymInt quotient_of(OnnxCall& call, const SymInt& a, int64_t b) {
 }
 
 SymInt size_of_axis(OnnxCall& call, Node* node, size_t axis) {
-  const SymInt size = call.meta_of(node).sizes[axis];
+  const SymInt size = call.extent(node, axis);
   call.import().know_size(size, node, static_cast<int64_t>(axis));
   return size;
 }
