@@ -20,8 +20,8 @@ inline Tensor uninitialized(const Shape& sizes, DType dtype) {
 }
 
 // Something made from a weight, made again only when another tensor comes, or every time if it is not to be kept.
-// Holding the storage keeps its address from being reused. A weight that changes in place would go unnoticed: compile()
-// only lets constants through.
+// Holding the storage keeps its address from being reused. A weight that changes in place would go unnoticed, so it is
+// not kept (is_cacheable in exec/simd_ops.cpp).
 template <class Packed> class PackedWeight {
  public:
   template <class Pack> Packed get(const Tensor& weight, bool keep, Pack&& pack) {
@@ -39,7 +39,8 @@ template <class Packed> class PackedWeight {
   Packed packed_;
 };
 
+std::unique_ptr<CompiledOp> make_simd_einsum(const Node& node, bool packs_once);
 // A convolution that convolution_obstacle (exec/simd_obstacles.h) lets through.
-std::unique_ptr<CompiledOp> make_simd_convolution(const Node& node);
+std::unique_ptr<CompiledOp> make_simd_convolution(const Node& node, bool packs_once);
 
 }  // namespace qdq

@@ -16,7 +16,7 @@ namespace {
 // aten.conv1d, aten.conv2d and aten.convolution on f32; padding given as numbers.
 class SimdConvolution : public CompiledOp {
  public:
-  explicit SimdConvolution(bool general) : general_(general) {}
+  SimdConvolution(bool general, bool packs_once) : general_(general), packs_once_(packs_once) {}
 
   Value run(const Call<Tensor>& call) override { return run(call, nullptr); }
   Value run(const Call<Tensor>& call, Tail& tail) override { return run(call, &tail); }
@@ -30,7 +30,7 @@ class SimdConvolution : public CompiledOp {
     // For so many pixels packing is less than a hundredth of the work, and a packed weight that is kept is a copy of it
     // in memory.
     constexpr int64_t kImages = 4, kPixels = 512;
-    const bool keep = given.size(0) < kImages || given.size(0) * conv->out[0] * conv->out[1] < kPixels;
+    const bool keep = packs_once_ && (given.size(0) < kImages || given.size(0) * conv->out[0] * conv->out[1] < kPixels);
     const kernel::PackedConv2d packed = packed_.get(weight, keep, [&](const Tensor& w) {
       const kernel::Conv2d sizes{given.size(1),    w.size(0),         conv->groups,     conv->kernel[0],
                                  conv->kernel[1],  conv->stride[0],   conv->stride[1],  conv->padding[0],
@@ -48,7 +48,7 @@ class SimdConvolution : public CompiledOp {
     return out;
   }
 
-  bool general_;
+  bool general_, packs_once_;
   PackedWeight<kernel::PackedConv2d> packed_;
 };
 
@@ -69,7 +69,7 @@ bool is_sane(const Axis& axis) {
 class SimdVolumeConvolution : public CompiledOp {
  public:
   using CompiledOp::run;
-  explicit SimdVolumeConvolution(bool general) : general_(general) {}
+  SimdVolumeConvolution(bool general, bool packs_once) : general_(general), packs_once_(packs_once) {}
 
   Value run(const Call<Tensor>& call) override {
     constexpr const char* kRefused = "its numbers, sizes or dtypes are not those of a convolution of volumes";
@@ -119,7 +119,7 @@ class SimdVolumeConvolution : public CompiledOp {
   }
 
   Tensor compute(const Tensor& given, const Tensor& weight, const Tensor& bias, int64_t groups, const Axis* axes) {
-    const Packed packed = packed_.get(weight, true, [&](const Tensor& w) { return pack(w, groups, axes); });
+    const Packed packed = packed_.get(weight, packs_once_, [&](const Tensor& w) { return pack(w, groups, axes); });
     const Tensor x = given.contiguous();
     const Axis& depth = axes[0];
     const int64_t batch = x.size(0), channels = x.size(1) / groups, outputs = weight.size(0) / groups;
@@ -151,7 +151,7 @@ class SimdVolumeConvolution : public CompiledOp {
     return out;
   }
 
-  bool general_;
+  bool general_, packs_once_;
   PackedWeight<Packed> packed_;
 };
 
@@ -187,7 +187,7 @@ std::vector<Phase> phases_of(const Axis& axis) {
 class SimdTransposedConvolution : public CompiledOp {
  public:
   using CompiledOp::run;
-  explicit SimdTransposedConvolution(bool general) : general_(general) {}
+  SimdTransposedConvolution(bool general, bool packs_once) : general_(general), packs_once_(packs_once) {}
 
   Value run(const Call<Tensor>& call) override {
     constexpr const char* kRefused = "its numbers, sizes or dtypes are not those of a transposed convolution of images";
@@ -247,7 +247,7 @@ class SimdTransposedConvolution : public CompiledOp {
 
   Tensor compute(const Tensor& given, const Tensor& weight, const Tensor& bias, int64_t groups, const Axis* axes) {
     const std::vector<Phase> downs = phases_of(axes[0]), acrosses = phases_of(axes[1]);
-    const Packed packed = packed_.get(weight, true, [&](const Tensor& w) {
+    const Packed packed = packed_.get(weight, packs_once_, [&](const Tensor& w) {
       Packed all;
       for (const Phase& down : downs)
         for (const Phase& across : acrosses)
@@ -289,20 +289,20 @@ class SimdTransposedConvolution : public CompiledOp {
       }
   }
 
-  bool general_;
+  bool general_, packs_once_;
   PackedWeight<Packed> packed_;
 };
 
 }  // namespace
 
-std::unique_ptr<CompiledOp> make_simd_convolution(const Node& node) {
+std::unique_ptr<CompiledOp> make_simd_convolution(const Node& node, bool packs_once) {
   const bool general = node.is(op::kConvolution);
   const Node* weight = node.arg(1).node();
   const TensorMeta* meta = weight ? weight->meta.val.tensor() : nullptr;
   if (general ? node.arg(6).integer().value_or(0) != 0 : op_of(node)->family == Family::kTransposedConvolution)
-    return std::make_unique<SimdTransposedConvolution>(general);
-  if (meta != nullptr && meta->sizes.size() == 5) return std::make_unique<SimdVolumeConvolution>(general);
-  return std::make_unique<SimdConvolution>(general);
+    return std::make_unique<SimdTransposedConvolution>(general, packs_once);
+  if (meta != nullptr && meta->sizes.size() == 5) return std::make_unique<SimdVolumeConvolution>(general, packs_once);
+  return std::make_unique<SimdConvolution>(general, packs_once);
 }
 
 }  // namespace qdq

@@ -58,7 +58,7 @@ int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, i
 class SimdLinear : public CompiledOp {
  public:
   enum class Form { kLinear, kAddmm, kMm };
-  explicit SimdLinear(Form form) : form_(form) {}
+  SimdLinear(Form form, bool packs_once) : form_(form), packs_once_(packs_once) {}
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& x = call.tensor(form_ == Form::kAddmm ? 1 : 0);
@@ -74,7 +74,7 @@ class SimdLinear : public CompiledOp {
     const Tensor weight = form_ == Form::kLinear ? given : given.transpose(0, 1);  // [N, K]
     if (x.size(-1) != weight.size(1) || (bias && bias->numel() != weight.size(0)))
       return run_reference(call, "its weight or bias does not fit its input");
-    const kernel::PackedRows packed = packed_.get(weight, true, [](const Tensor& w) {
+    const kernel::PackedRows packed = packed_.get(weight, packs_once_, [](const Tensor& w) {
       return kernel::pack_rows({w.data<float>(), w.size(1), 1}, w.size(0), w.size(1));
     });
     const Tensor rows = x.contiguous();
@@ -89,6 +89,7 @@ class SimdLinear : public CompiledOp {
 
  private:
   Form form_;
+  bool packs_once_;
   PackedWeight<kernel::PackedRows> packed_;
 };
 
@@ -440,22 +441,30 @@ class QuantizePerChannelOp : public CompiledOp {
   }
 };
 
-template <class Op, auto... settings> std::unique_ptr<CompiledOp> make(bool) {
+template <class Op, auto... settings> std::unique_ptr<CompiledOp> make(const Node&, bool) {
   return std::make_unique<Op>(settings...);
 }
-template <UnaryLoop loop> std::unique_ptr<CompiledOp> make_unary(bool in_place) {
-  return std::make_unique<UnaryOp>(loop, in_place);
+template <UnaryLoop loop> std::unique_ptr<CompiledOp> make_unary(const Node& node, bool) {
+  return std::make_unique<UnaryOp>(loop, op_of(node)->is_in_place());
 }
-template <BinaryLoop loop, bool has_alpha> std::unique_ptr<CompiledOp> make_binary(bool in_place) {
-  return std::make_unique<BinaryOp>(loop, in_place, has_alpha);
+template <BinaryLoop loop, bool has_alpha> std::unique_ptr<CompiledOp> make_binary(const Node& node, bool) {
+  return std::make_unique<BinaryOp>(loop, op_of(node)->is_in_place(), has_alpha);
+}
+template <SimdLinear::Form form> std::unique_ptr<CompiledOp> make_linear(const Node&, bool packs_once) {
+  return std::make_unique<SimdLinear>(form, packs_once);
+}
+// A product with a matrix that changes packs it as it multiplies.
+std::unique_ptr<CompiledOp> make_mm(const Node&, bool packs_once) {
+  if (!packs_once) return std::make_unique<SimdMatmul>();
+  return std::make_unique<SimdLinear>(SimdLinear::Form::kMm, packs_once);
 }
 
 // Who runs an operator and its in-place form: by name, because each loop is written for one operator.
 struct Taken {
   std::string_view op;
-  std::unique_ptr<CompiledOp> (*make)(bool in_place);
+  std::unique_ptr<CompiledOp> (*make)(const Node& node, bool packs_once);
   std::string (*obstacle)(const Node& node);  // what the graph tells before a run; null: nothing
-  int weight = -1;                            // the argument that is packed once
+  int weight = -1;                            // the argument that is packed, once unless it may change
 };
 constexpr Taken kTaken[] = {
     {"aten.relu.default", make_unary<plain<kernel::relu_f32>>, elementwise_obstacle},
@@ -481,17 +490,18 @@ constexpr Taken kTaken[] = {
     {"aten.avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAverage>, elementwise_obstacle},
     {"aten.adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten._adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
-    {"aten.conv1d.default", nullptr, convolution_obstacle, 1},
-    {"aten.conv2d.default", nullptr, convolution_obstacle, 1},
-    {"aten.conv3d.default", nullptr, convolution_obstacle, 1},
-    {"aten.conv_transpose1d.default", nullptr, convolution_obstacle, 1},
-    {"aten.conv_transpose2d.input", nullptr, convolution_obstacle, 1},
-    {"aten.convolution.default", nullptr, convolution_obstacle, 1},
-    {"aten.linear.default", make<SimdLinear, SimdLinear::Form::kLinear>, linear_obstacle, 1},
-    {"aten.addmm.default", make<SimdLinear, SimdLinear::Form::kAddmm>, addmm_obstacle, 2},
-    {"aten.mm.default", make<SimdLinear, SimdLinear::Form::kMm>, matmul_obstacle, 1},
+    {"aten.conv1d.default", make_simd_convolution, convolution_obstacle, 1},
+    {"aten.conv2d.default", make_simd_convolution, convolution_obstacle, 1},
+    {"aten.conv3d.default", make_simd_convolution, convolution_obstacle, 1},
+    {"aten.conv_transpose1d.default", make_simd_convolution, convolution_obstacle, 1},
+    {"aten.conv_transpose2d.input", make_simd_convolution, convolution_obstacle, 1},
+    {"aten.convolution.default", make_simd_convolution, convolution_obstacle, 1},
+    {"aten.linear.default", make_linear<SimdLinear::Form::kLinear>, linear_obstacle, 1},
+    {"aten.addmm.default", make_linear<SimdLinear::Form::kAddmm>, addmm_obstacle, 2},
+    {"aten.mm.default", make_mm, matmul_obstacle, 1},
     {"aten.matmul.default", make<SimdMatmul>, matmul_obstacle},
     {"aten.bmm.default", make<SimdMatmul>, matmul_obstacle},
+    {"aten.einsum.default", make_simd_einsum, nullptr},
     {"quantized_decomposed.quantize_per_tensor.default", make<PerTensorOp, true>, elementwise_obstacle},
     {"quantized_decomposed.dequantize_per_tensor.default", make<PerTensorOp, false>, nullptr},
     {"quantized_decomposed.quantize_per_channel.default", make<QuantizePerChannelOp>, elementwise_obstacle},
@@ -513,11 +523,8 @@ class SimdOps : public OpBackend {
     const auto taken = std::find_if(std::begin(kTaken), std::end(kTaken), [&](const Taken& t) { return t.op == name; });
     if (taken == std::end(kTaken)) return std::string(kNone);
     if (std::string reason = taken->obstacle == nullptr ? "" : taken->obstacle(node); !reason.empty()) return reason;
-    if (taken->weight >= 0 && !is_cacheable(node, static_cast<size_t>(taken->weight), program)) {
-      if (name == "aten.mm.default") return std::make_unique<SimdMatmul>();
-      return "the weight is an input or changes in place, so it cannot be packed once";
-    }
-    return taken->make == nullptr ? make_simd_convolution(node) : taken->make(op->is_in_place());
+    const bool packs_once = taken->weight < 0 || is_cacheable(node, static_cast<size_t>(taken->weight), program);
+    return taken->make(node, packs_once);
   }
 };
 

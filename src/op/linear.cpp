@@ -1,5 +1,6 @@
 // Matrix products: linear layers, mm, bmm, matmul, einsum. Sums run over k ascending in double (integers: 64 bits) and
 // are rounded once.
+#include "op/einsum.h"
 #include "op/elements.h"
 #include "op/families.h"
 
@@ -155,12 +156,6 @@ Value eval_addmm(const Call<Tensor>& call) {
   });
 }
 
-// One letter an axis: the sum over the letters that the output lacks of the product of all operands. An axis that "..."
-// stands for has a digit; the last is 9, as broadcasting counts from the right.
-struct Equation {
-  std::vector<std::string> inputs;
-  std::string output;
-};
 constexpr std::string_view kEllipsisAxes = "0123456789";
 
 // The subscripts with "..." replaced by `axes` digits; nothing if dots stand otherwise.
@@ -172,9 +167,10 @@ std::optional<std::string> without_ellipsis(const std::string& subscripts, size_
          subscripts.substr(dots + 3);
 }
 
-// ranks: the number of axes of each operand.
-Equation parse_equation(const std::string& text, const std::vector<size_t>& ranks) {
-  Equation out;
+}  // namespace
+
+EinsumEquation parse_einsum(const std::string& text, const std::vector<size_t>& ranks) {
+  EinsumEquation out;
   std::string plain;
   for (char c : text)
     if (c != ' ') plain += c;
@@ -217,11 +213,14 @@ Equation parse_equation(const std::string& text, const std::vector<size_t>& rank
   QDQ_CHECK(known, kInvalidArgument, "the einsum equation '", text, "' does not fit its ", ranks.size(), " operands");
   return out;
 }
+
+namespace {
+
 MetaValue infer_einsum(const Call<TensorMeta>& call) {
   const std::vector<TensorMeta> operands = call.tensors(1);
   std::vector<size_t> ranks;
   for (const TensorMeta& operand : operands) ranks.push_back(operand.sizes.size());
-  const Equation equation = parse_equation(call.string(0), ranks);
+  const EinsumEquation equation = parse_einsum(call.string(0), ranks);
   std::vector<std::optional<SymInt>> extents(128);
   for (size_t n = 0; n < operands.size(); ++n) {
     QDQ_CHECK(operands[n].sizes.size() == equation.inputs[n].size(), kInvalidArgument, "einsum operand ", n,
@@ -253,7 +252,7 @@ Value eval_einsum(const Call<Tensor>& call) {
   const std::vector<Tensor> operands = call.tensors(1);
   std::vector<size_t> ranks;
   for (const Tensor& operand : operands) ranks.push_back(static_cast<size_t>(operand.dim()));
-  const Equation equation = parse_equation(call.string(0), ranks);
+  const EinsumEquation equation = parse_einsum(call.string(0), ranks);
   const Tensor out = empty_result(call);
   std::string letters = equation.output;
   for (const std::string& input : equation.inputs)

@@ -92,12 +92,17 @@ class OnnxImport {
   // Error{kBadFile} if nothing has made it; `reader` is for that message.
   void define(const std::string& name, OnnxValue value) { scope().values[name] = std::move(value); }
   OnnxValue& value(const std::string& name, const std::string& reader);
+  // The tensor of a name that is known; undefined for others.
+  Tensor constant_of(const std::string& name) {
+    const OnnxValue* found = find(name);
+    return found && found->node ? constant_of(found->node) : Tensor();
+  }
 
   // Reads graphs as programs of their own, which take their inputs as these placeholders, and behind them what they
   // need of the programs around: the same for all, given as nodes of the current program.
   struct GraphInput {
     std::string name;
-    TensorMeta meta;
+    ValueMeta meta;  // which may tell nothing
   };
   struct Subprograms {
     std::vector<std::shared_ptr<const Program>> programs;

@@ -635,7 +635,7 @@ OnnxImport::Subprograms OnnxImport::subprograms(const std::vector<const OnnxGrap
       QDQ_CHECK(graphs[i]->inputs.size() == inputs[i].size(), kBadFile, "a graph of the ONNX model takes ",
                 graphs[i]->inputs.size(), " inputs, its node gives ", inputs[i].size());
       for (size_t k = 0; k < inputs[i].size(); ++k)
-        scope().values[graphs[i]->inputs[k].name].node = add_input(inputs[i][k].name, {inputs[i][k].meta});
+        scope().values[graphs[i]->inputs[k].name].node = add_input(inputs[i][k].name, inputs[i][k].meta);
       read_nodes(graphs[i]->nodes);
       write_outputs(outputs_of(*graphs[i]));
       scopes_.pop_back();

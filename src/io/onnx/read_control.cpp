@@ -50,20 +50,20 @@ void import_if(OnnxCall& call) {
 }
 
 // Whether the condition that a body gives is the one that it got, or always true.
-bool goes_on(const format::OnnxGraph& body) {
+bool goes_on(OnnxCall& call, const format::OnnxGraph& body) {
+  const auto is_true = [](const Tensor& value) {
+    return value.defined() && value.numel() == 1 && value.to(DType::kBool).item_int() != 0;
+  };
   std::string name = body.outputs.empty() ? std::string() : body.outputs[0].name;
   for (size_t steps = 0; steps <= body.nodes.size(); ++steps) {
     if (body.inputs.size() > 1 && name == body.inputs[1].name) return true;
     for (const auto& [known, tensor] : body.initializers)
-      if (known == name) return tensor.numel() == 1 && tensor.item() != 0;
+      if (known == name) return is_true(tensor);
     const auto maker = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const format::OnnxNode& node) {
       return !node.outputs.empty() && node.outputs[0] == name;
     });
-    if (maker == body.nodes.end()) return false;
-    if (maker->op_type == "Constant" && maker->attributes.size() == 1) {
-      const Tensor& value = maker->attributes[0].t;
-      return value.defined() && value.numel() == 1 && value.item() != 0;
-    }
+    if (maker == body.nodes.end()) return !name.empty() && is_true(call.import().constant_of(name));
+    if (maker->op_type == "Constant" && maker->attributes.size() == 1) return is_true(maker->attributes[0].t);
     if (maker->op_type != "Identity" && maker->op_type != "Cast") return false;
     name = maker->inputs.empty() ? std::string() : maker->inputs[0];
   }
@@ -98,8 +98,9 @@ struct LoopBody {
 LoopBody loop_body(OnnxCall& call, const format::OnnxGraph& body, const std::vector<Node*>& initial,
                    const std::vector<OnnxImport::GraphInput>& first) {
   std::vector<OnnxImport::GraphInput> inputs = first;
-  for (Node* node : initial) inputs.push_back({node->name(), call.meta_of(node)});
-  // A size that an iteration changes is open; then the rest is looked at again.
+  for (Node* node : initial) inputs.push_back({node->name(), node->meta.val});
+  // A size that an iteration changes is open, and of a value whose data type or rank changes nothing is known; then the
+  // rest is looked at again.
   for (;;) {
     LoopBody out{call.import().subprograms({&body}, {inputs}), initial};
     const Argument::List& results = out.body.programs[0]->graph->output_node()->arg(0).list();
@@ -107,13 +108,18 @@ LoopBody loop_body(OnnxCall& call, const format::OnnxGraph& body, const std::vec
     for (size_t i = 0; i < initial.size(); ++i) {
       const Node* result = 1 + i < results.size() ? results[1 + i].node() : nullptr;
       const TensorMeta* found = result ? result->meta.val.tensor() : nullptr;
-      TensorMeta& wanted = inputs[first.size() + i].meta;
-      if (found == nullptr || found->dtype != wanted.dtype || found->sizes.size() != wanted.sizes.size())
-        call.refuse("carries a value whose data type or number of axes changes");
-      for (size_t axis = 0; axis < wanted.sizes.size(); ++axis) {
-        const bool is_open = wanted.sizes[axis].to_string().starts_with("v");
-        if (found->sizes[axis] == wanted.sizes[axis] || is_open) continue;
-        wanted.sizes[axis] = call.import().fresh_symbol();
+      ValueMeta& meta = inputs[first.size() + i].meta;
+      auto* wanted = std::get_if<TensorMeta>(&meta.value);
+      if (wanted == nullptr) continue;
+      if (found == nullptr || found->dtype != wanted->dtype || found->sizes.size() != wanted->sizes.size()) {
+        meta = {};
+        is_stable = false;
+        continue;
+      }
+      for (size_t axis = 0; axis < wanted->sizes.size(); ++axis) {
+        const bool is_open = wanted->sizes[axis].to_string().starts_with("v");
+        if (found->sizes[axis] == wanted->sizes[axis] || is_open) continue;
+        wanted->sizes[axis] = call.import().fresh_symbol();
         is_stable = false;
       }
     }
@@ -132,7 +138,7 @@ void import_loop(OnnxCall& call) {
   const std::optional<int64_t> trips = is_counted ? std::optional(call.whole_number(0)) : std::nullopt;
   const Tensor condition = call.has(1) ? call.constant(1) : Tensor::full({}, DType::kBool, 1);
   const bool begins = condition.defined() && condition.numel() == 1 && condition.item() != 0;
-  if (begins && may_unroll(trips, body) && (*trips > 0 || scans == 0) && goes_on(body)) {
+  if (begins && may_unroll(trips, body) && (*trips > 0 || scans == 0) && goes_on(call, body)) {
     Values values;
     for (size_t i = 0; i < carried; ++i) values.push_back(call.value(2 + i));
     std::vector<Values> parts(scans);
@@ -151,8 +157,9 @@ void import_loop(OnnxCall& call) {
   }
   std::vector<Node*> initial;
   for (size_t i = 0; i < carried; ++i) initial.push_back(call.tensor(2 + i));
-  const LoopBody loop = loop_body(
-      call, body, initial, {{"iteration", tensor_meta_of(DType::kS64)}, {"condition", tensor_meta_of(DType::kBool)}});
+  const LoopBody loop =
+      loop_body(call, body, initial,
+                {{"iteration", {tensor_meta_of(DType::kS64)}}, {"condition", {tensor_meta_of(DType::kBool)}}});
   set_results(call, call.call_as_it_is(std::string(op::kLoop),
                                        {call.optional_tensor(0), call.optional_tensor(1), loop.body.programs[0],
                                         Argument(list_of(loop.carried)), Argument(list_of(loop.body.captured))}));

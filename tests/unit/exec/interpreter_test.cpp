@@ -173,6 +173,43 @@ TEST(Interpreter, SimdTakesOrRefusesTheNumbersOfAConvolutionAsTheReferenceDoes) 
   }
 }
 
+TEST(Interpreter, SimdSumsAsTheEquationSays) {
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  struct Case {
+    const char* equation;
+    Shape a, b;
+    bool by_loops;
+  };
+  const std::vector<Case> cases = {
+      {"ij,jk->ik", {3, 5}, {5, 4}, true},
+      {"bythwc,tkc->bythwk", {2, 3, 2, 2, 3, 4}, {2, 5, 4}, true},
+      {"bhqd, bhkd -> bhqk", {2, 3, 4, 5}, {2, 3, 6, 5}, true},
+      {"...ij,...jk->...ki", {2, 3, 5}, {2, 5, 4}, true},
+      {"i,j->ji", {3}, {4}, true},
+      {"bi,bi->b", {3, 4}, {3, 4}, true},
+      {"ij,jk", {3, 5}, {5, 4}, true},
+      {"ii,ij->j", {3, 3}, {3, 4}, false},   // a diagonal
+      {"ij,jk->k", {3, 5}, {5, 4}, false},   // a sum over one operand alone
+      {"ij,ij->ij", {3, 1}, {3, 4}, false},  // a size that is stretched
+  };
+  for (const Case& one : cases) {
+    Program program;
+    Node* x = placeholder(program, "x", SymShape(one.a.begin(), one.a.end()));
+    Node* y = placeholder(program, "y", SymShape(one.b.begin(), one.b.end()));
+    Node* node = program.graph->call("torch.ops.aten.einsum.default", {one.equation, Argument(Argument::List{x, y})});
+    program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+    infer_shapes(program);
+    const Tensor a = counting(one.a, 0.0719f, -2.f), b = counting(one.b, 0.113f, -2.f);
+    const Tensor expected = Interpreter(program, {}).run({{a, b}}).at(0);
+    Interpreter fast(program, {simd.get()});
+    const Tensor found = fast.run({{a, b}}).at(0).contiguous();
+    EXPECT_EQ(fast.placements().at(0).fallbacks.runs, one.by_loops ? 0 : 1) << one.equation;
+    ASSERT_EQ(found.sizes(), expected.sizes()) << one.equation;
+    for (int64_t i = 0; i < found.numel(); ++i)
+      EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[i], 1e-5) << one.equation;
+  }
+}
+
 TEST(Interpreter, SimdAddsAndMultipliesExactly) {
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   const Tensor a = counting({2, 3, 4, 5}, 0.0719f, -2.f);
