@@ -12,6 +12,7 @@
 #include "format/image.h"
 #include "format/json.h"
 #include "format/npz.h"
+#include "tensor/strings.h"
 
 namespace qdq {
 
@@ -469,7 +470,7 @@ Classes read_classes(const std::string& path, std::optional<int64_t> count, File
   if (path.empty()) return classes;
   const auto bytes = disk.read(path);
   std::string_view text = format::text_of(bytes);
-  QDQ_CHECK(format::is_utf8(text), kBadFile, path, " is not text in UTF-8; wanted the name of a class on each line");
+  QDQ_CHECK(is_utf8(text), kBadFile, path, " is not text in UTF-8; wanted the name of a class on each line");
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));

@@ -33,9 +33,6 @@ template <class T> void append_number(Bytes& out, T value) {
   std::memcpy(out.data() + at, &value, sizeof(T));
 }
 
-// Whether the text is well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates).
-bool is_utf8(std::string_view text);
-
 // The bytes in base64 (RFC 4648), padded.
 std::string base64(ByteSpan bytes);
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "format/bytes.h"
+#include "tensor/strings.h"
 
 namespace qdq::format {
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "format/zip.h"
+#include "tensor/strings.h"
 
 namespace qdq::format {
 
@@ -130,6 +131,33 @@ constexpr Descr kDescrs[] = {
     {"<i8", DType::kS64},  {"<f2", DType::kF16}, {"<f4", DType::kF32}, {"<f8", DType::kF64},
 };
 
+// The characters that an element of texts has room for ('<U7', '|S7'); nothing if the elements are no texts.
+std::optional<size_t> length_of_texts(const std::string& descr, const std::string& what) {
+  const bool is_text = descr.size() > 2 && (descr.starts_with("<U") || descr.starts_with("=U") || descr[1] == 'S');
+  if (!is_text) return std::nullopt;
+  size_t length = 0;
+  constexpr size_t kMostDigits = 9;
+  QDQ_CHECK(descr.size() <= kMostDigits && descr.find_first_not_of("0123456789", 2) == std::string::npos, kBadFile,
+            what, ": the array has elements of NumPy type '", descr, "', which is none");
+  for (const char c : descr.substr(2)) length = length * 10 + static_cast<size_t>(c - '0');
+  QDQ_CHECK(length > 0, kUnsupported, what, ": the array has texts without room for a character ('", descr, "')");
+  return length;
+}
+
+// Texts end where only zeros follow.
+std::string text_at(ByteSpan element, bool is_wide) {
+  std::string out;
+  if (is_wide) {
+    std::u32string characters(element.size() / sizeof(char32_t), U'\0');
+    std::memcpy(characters.data(), element.data(), element.size());
+    out = utf8_of(characters);
+  } else {
+    out = text_of(element);
+  }
+  out.resize(out.find_last_not_of('\0') + 1);
+  return out;
+}
+
 DType dtype_of_descr(const std::string& descr, const std::string& what) {
   const bool one_byte = descr.size() == 3 && descr[2] == '1';
   const std::string_view native = one_byte ? "=|<>" : "=<";
@@ -149,8 +177,8 @@ std::string_view descr_of(DType dtype) {
 }
 
 // The bytes that a shape needs, if they are exactly those that are there.
-void check_length(const Shape& shape, DType dtype, size_t found, const std::string& what) {
-  uint64_t wanted = size_of(dtype);
+void check_length(const Shape& shape, DType dtype, size_t element, size_t found, const std::string& what) {
+  uint64_t wanted = element;
   for (const int64_t size : shape) wanted *= size == 0 ? 0 : 1;
   for (const int64_t size : shape) {
     if (wanted == 0) break;
@@ -172,14 +200,24 @@ Tensor read_npy(ByteSpan bytes, const std::string& what) {
   QDQ_CHECK(major >= 1 && major <= 3, kUnsupported, what, ": a .npy file of version ", int{major}, "; 1 to 3 are read");
   const uint64_t length = major == 1 ? in.number<uint16_t>() : in.number<uint32_t>();
   const Header header = HeaderParser(text_of(in.take(length)), what).parse();
-  const DType dtype = dtype_of_descr(header.descr, what);
+  const std::optional<size_t> length_of_text = length_of_texts(header.descr, what);
+  const DType dtype = length_of_text ? DType::kString : dtype_of_descr(header.descr, what);
   const ByteSpan data = in.take(in.remaining());
-  check_length(*header.shape, dtype, data.size(), what);
+  const bool is_wide = header.descr[1] == 'U';
+  const size_t element = length_of_text ? *length_of_text * (is_wide ? sizeof(char32_t) : 1) : size_of(dtype);
+  check_length(*header.shape, dtype, element, data.size(), what);
 
   Shape sizes = *header.shape;
   if (*header.fortran_order) std::reverse(sizes.begin(), sizes.end());
-  Tensor out(std::make_shared<Storage>(data.size()), dtype, sizes, contiguous_strides(sizes), 0);
-  if (!data.empty()) std::memcpy(out.raw(), data.data(), data.size());
+  const Tensor out = length_of_text
+                         ? Tensor::empty(sizes, dtype)
+                         : Tensor(std::make_shared<Storage>(data.size()), dtype, sizes, contiguous_strides(sizes), 0);
+  if (length_of_text) {
+    StringId* to = out.data<StringId>();
+    for (size_t at = 0; at < data.size(); at += element) *to++ = intern(text_at(data.subspan(at, element), is_wide));
+  } else if (!data.empty()) {
+    std::memcpy(out.raw(), data.data(), data.size());
+  }
   // Any other value than 0 and 1 in a bool is undefined behaviour.
   if (dtype == DType::kBool)
     for (size_t i = 0; i < data.size(); ++i) out.raw()[i] = data[i] == std::byte{0} ? std::byte{0} : std::byte{1};
@@ -192,7 +230,14 @@ Tensor read_npy(ByteSpan bytes, const std::string& what) {
 Bytes write_npy(const Tensor& tensor) {
   const bool is_in_numpy = tensor.dtype() != DType::kBF16 && !is_float8(tensor.dtype());
   const Tensor array = (is_in_numpy ? tensor : tensor.to(DType::kF32)).contiguous();
-  std::string header = "{'descr': '" + std::string(descr_of(array.dtype())) + "', 'fortran_order': False, 'shape': (";
+  std::vector<std::u32string> texts;
+  size_t longest = 1;
+  if (array.dtype() == DType::kString)
+    for (const std::string_view text : texts_of(array))
+      longest = std::max(longest, texts.emplace_back(characters_of(text)).size());
+  const std::string descr =
+      array.dtype() == DType::kString ? concat("<U", longest) : std::string(descr_of(array.dtype()));
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
   for (size_t i = 0; i < array.sizes().size(); ++i) header += (i ? ", " : "") + std::to_string(array.sizes()[i]);
   header += array.dim() == 1 ? ",), }" : "), }";
   // The data starts at a multiple of 64, as in NumPy's own files.
@@ -205,7 +250,11 @@ Bytes write_npy(const Tensor& tensor) {
   append_number(out, uint8_t{0});
   append_number(out, static_cast<uint16_t>(header.size()));
   append(out, bytes_of(header));
-  append(out, {array.raw(), array.nbytes()});
+  if (array.dtype() != DType::kString) append(out, {array.raw(), array.nbytes()});
+  for (std::u32string& text : texts) {
+    text.resize(longest, U'\0');
+    append(out, std::as_bytes(std::span(text)));
+  }
   return out;
 }
 

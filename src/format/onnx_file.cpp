@@ -6,15 +6,17 @@
 
 #include <charconv>
 
+#include "tensor/strings.h"
+
 namespace qdq::format {
 namespace {
 
 // TensorProto.DataType by number.
 constexpr std::pair<int64_t, DType> kDataTypes[] = {
-    {1, DType::kF32},     {2, DType::kU8},         {3, DType::kS8},    {4, DType::kU16},       {5, DType::kS16},
-    {6, DType::kS32},     {7, DType::kS64},        {9, DType::kBool},  {10, DType::kF16},      {11, DType::kF64},
-    {12, DType::kU32},    {13, DType::kU64},       {16, DType::kBF16}, {17, DType::kF8E4M3FN}, {18, DType::kF8E4M3FNUZ},
-    {19, DType::kF8E5M2}, {20, DType::kF8E5M2FNUZ}};
+    {1, DType::kF32},         {2, DType::kU8},      {3, DType::kS8},         {4, DType::kU16},   {5, DType::kS16},
+    {6, DType::kS32},         {7, DType::kS64},     {8, DType::kString},     {9, DType::kBool},  {10, DType::kF16},
+    {11, DType::kF64},        {12, DType::kU32},    {13, DType::kU64},       {16, DType::kBF16}, {17, DType::kF8E4M3FN},
+    {18, DType::kF8E4M3FNUZ}, {19, DType::kF8E5M2}, {20, DType::kF8E5M2FNUZ}};
 
 bool has_four_bits(int64_t type) { return type == kOnnxU4 || type == kOnnxS4; }  // two numbers a byte
 
@@ -161,6 +163,7 @@ OnnxNamedTensor read_tensor(Message message) {
   std::optional<protozero::data_view> raw;
   Bytes floats, doubles;
   std::vector<int64_t> integers;
+  std::vector<std::string> strings;
   ExternalBytes place;
   while (message.next()) switch (message.field()) {
       case 1: message.append_integers(sizes); break;
@@ -169,6 +172,11 @@ OnnxNamedTensor read_tensor(Message message) {
       case 5:
       case 7:
       case 11: message.append_integers(integers); break;
+      case 6: {
+        const protozero::data_view bytes = message.view();
+        strings.emplace_back(bytes.data(), bytes.size());
+        break;
+      }
       case 8: out.name = message.text(); break;
       case 9: raw = message.view(); break;
       case 10: message.append_fixed(doubles, protozero::pbf_wire_type::fixed64, sizeof(double)); break;
@@ -191,6 +199,13 @@ OnnxNamedTensor read_tensor(Message message) {
     QDQ_CHECK(found == wanted, kBadFile, "the tensor ", out.name, " of the ONNX file has ", found, unit, ", its shape ",
               to_string(sizes), " wants ", wanted);
   };
+  if (*dtype == DType::kString) {
+    QDQ_CHECK(!raw && location == 0, kBadFile, "the tensor ", out.name,
+              " of the ONNX file has its strings as raw bytes or in another file, wanted string_data");
+    check_count(strings.size(), 1, " strings");
+    out.tensor = string_tensor(sizes, strings);
+    return out;
+  }
   if (out.has_four_bits) {
     const uint64_t wanted = static_cast<uint64_t>(numel) / 2 + static_cast<uint64_t>(numel) % 2;
     Bytes packed;
@@ -519,6 +534,10 @@ void write_tensor(Writer out, const std::string& name, const Tensor& tensor, con
   out.add_packed_int64(1, dense.sizes().begin(), dense.sizes().end());
   out.add_int64(2, onnx_number(dense.dtype()));
   if (!name.empty()) out.add_string(8, name);
+  if (dense.dtype() == DType::kString) {
+    for (const std::string_view text : texts_of(dense)) out.add_bytes(6, text.data(), text.size());
+    return;
+  }
   if (data.bytes == nullptr || dense.nbytes() < kLeast) {
     out.add_bytes(9, reinterpret_cast<const char*>(dense.raw()), dense.nbytes());
     return;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "tensor/strings.h"
+
 namespace qdq::format {
 
 namespace {

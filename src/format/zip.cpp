@@ -8,6 +8,7 @@
 #include <stb/stb_image.h>
 
 #include "base/large_pages.h"
+#include "tensor/strings.h"
 
 namespace qdq::format {
 

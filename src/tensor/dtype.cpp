@@ -8,6 +8,7 @@ namespace qdq {
 
 size_t size_of(DType dtype) {
   if (is_float8(dtype)) return 1;
+  if (dtype == DType::kString) return sizeof(StringId);
   return visit_dtype(dtype, [](auto type) { return sizeof(typename decltype(type)::type); });
 }
 
@@ -38,6 +39,7 @@ constexpr Name kNames[] = {
 }  // namespace
 
 std::string_view to_string(DType dtype) {
+  if (dtype == DType::kString) return "string";
   for (const Name& entry : kNames)
     if (entry.dtype == dtype) return entry.name;
   return "unknown";
@@ -112,6 +114,8 @@ BF16::BF16(float value) {
 BF16::operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 void refuse_arithmetic(DType dtype) {
+  QDQ_CHECK(dtype != DType::kString, kUnsupported,
+            "strings are wanted as numbers here; an ONNX Cast makes numbers of them");
   fail(ErrorCode::kUnsupported, "nothing computes with ", to_string(dtype), " tensors; cast them to float32 first");
 }
 

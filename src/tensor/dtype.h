@@ -31,13 +31,15 @@ enum class DType : uint8_t {
   kF8E5M2FNUZ = 32,
   kU32 = 64,
   kU64 = 65,
+  kString = 255,  // which PyTorch does not have: the number of a text (tensor/strings.h)
 };
 
 // Bytes of one element.
 size_t size_of(DType dtype);
-// PyTorch's name without "torch.": "float32", "int8", "bool".
+// PyTorch's name without "torch.": "float32", "int8", "bool"; or "string".
 std::string_view to_string(DType dtype);
-// The dtype of PyTorch's name, with or without "torch."; nothing if qdq does not have it.
+// The dtype of PyTorch's name, with or without "torch."; nothing if qdq does not have it. Strings are none of
+// PyTorch's.
 std::optional<DType> dtype_from_name(std::string_view name);
 // The dtype of a number of torch.export's schema; nothing if qdq does not have it.
 std::optional<DType> dtype_from_number(int64_t number);
@@ -47,7 +49,7 @@ inline bool is_float8(DType t) { return t >= DType::kF8E4M3FN && t <= DType::kF8
 inline bool is_floating(DType t) {
   return t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16 || is_float8(t);
 }
-inline bool is_integral(DType t) { return !is_floating(t) && t != DType::kBool; }
+inline bool is_integral(DType t) { return !is_floating(t) && t != DType::kBool && t != DType::kString; }
 // Smallest and largest value of an integer dtype. Throws Error{kInvalidArgument} for others, and for the largest of
 // uint64.
 int64_t min_of(DType dtype);
@@ -73,6 +75,11 @@ uint8_t float8_bits(DType dtype, float value);
 float float8_value(DType dtype, uint8_t bits);
 // The largest number of a dtype of 8 bits.
 float float8_max(DType dtype);
+
+// An element of a tensor of strings: the number of its text. No operator computes with it.
+struct StringId {
+  uint64_t number = 0;
+};
 
 // The dtype of a C++ element type.
 template <class T> struct DTypeOf;
@@ -109,6 +116,9 @@ template <> struct DTypeOf<BF16> {
 template <> struct DTypeOf<uint16_t> {
   static constexpr DType value = DType::kU16;
 };
+template <> struct DTypeOf<StringId> {
+  static constexpr DType value = DType::kString;
+};
 
 template <> struct DTypeOf<uint32_t> {
   static constexpr DType value = DType::kU32;
@@ -123,8 +133,8 @@ template <class T> struct Type {
 
 [[noreturn]] void refuse_arithmetic(DType dtype);
 
-// Calls body(Type<T>{}) with the C++ type of the dtype. Throws Error{kUnsupported} for floats of 8 bits, which have
-// none.
+// Calls body(Type<T>{}) with the C++ type of the dtype. Throws Error{kUnsupported} for floats of 8 bits and for
+// strings, which have none.
 template <class Body> decltype(auto) visit_dtype(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::kU8: return body(Type<uint8_t>{});
@@ -143,7 +153,8 @@ template <class Body> decltype(auto) visit_dtype(DType dtype, Body&& body) {
     case DType::kF8E4M3FN:
     case DType::kF8E5M2:
     case DType::kF8E4M3FNUZ:
-    case DType::kF8E5M2FNUZ: refuse_arithmetic(dtype);
+    case DType::kF8E5M2FNUZ:
+    case DType::kString: refuse_arithmetic(dtype);
   }
   fail(ErrorCode::kInternal, "unknown dtype number ", static_cast<int>(dtype));
 }

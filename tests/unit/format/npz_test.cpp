@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "format/zip.h"
+#include "tensor/strings.h"
 #include "unit/format/expect_error.h"
 
 namespace qdq::format {
@@ -76,6 +77,23 @@ TEST(Npz, FortranOrderAndLaterVersionsAreRead) {
     EXPECT_TRUE(bitwise_equal(read_npy(npy(header("<i2", "(2, 3)", true), data, version)), expected));
   EXPECT_TRUE(bitwise_equal(read_npy(npy("{\"shape\":(6L,),\"fortran_order\":False,\"descr\":\"=i2\"}", data)),
                             Tensor::of<int16_t>({6}, {1, 2, 3, 4, 5, 6})));
+}
+
+TEST(Npz, Texts) {
+  const std::string texts[] = {"", "Z\xC3\xBCrich", "\xE6\x97\xA5\xE6\x9C\xAC", "a"};
+  const Tensor strings = string_tensor({2, 2}, texts);
+  const Bytes bytes = write_npy(strings);
+  EXPECT_NE(text_of(bytes).find("'<U6'"), std::string_view::npos);
+  EXPECT_TRUE(bitwise_equal(read_npy(bytes), strings));
+  EXPECT_TRUE(
+      bitwise_equal(read_npy(write_npy(Tensor::empty({0}, DType::kString))), Tensor::empty({0}, DType::kString)));
+  EXPECT_TRUE(bitwise_equal(read_npy(npy(header("|S2", "(2, 1)", true), std::string_view("a\0bc", 4))),
+                            string_tensor({2, 1}, std::vector<std::string>{"a", "bc"})));
+  expect_error(ErrorCode::kBadFile, "needs more bytes", [] { read_npy(npy(header("<U9", "(3,)"), "abcd")); });
+  expect_error(ErrorCode::kBadFile, "not text in UTF-8", [] { read_npy(npy(header("|S1", "(1,)"), "\xFF")); });
+  expect_error(ErrorCode::kUnsupported, "without room", [] { read_npy(npy(header("<U0", "(99999,)"), "")); });
+  expect_error(ErrorCode::kBadFile, "which is none", [] { read_npy(npy(header("<U99999999", "(1,)"), "")); });
+  expect_error(ErrorCode::kUnsupported, "big endian", [] { read_npy(npy(header(">U1", "(1,)"), "abcd")); });
 }
 
 TEST(Npz, BoolsAreZeroOrOne) {

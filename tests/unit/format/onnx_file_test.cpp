@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tensor/strings.h"
 #include "unit/format/expect_error.h"
 
 namespace qdq::format {
@@ -34,6 +35,8 @@ OnnxFile small() {
   add("ints", OnnxKind::kInts).ints = {0, -7, 300};
   add("strings", OnnxKind::kStrings).strings = {"", "q"};
   file.initializers.emplace_back("w", Tensor::of<float>({1, 3}, {1, 2, 3}));
+  const std::string texts[] = {"", "Z\xC3\xBCrich"};
+  file.initializers.emplace_back("texts", string_tensor({2, 1}, texts));
   file.initializers.emplace_back("none", Tensor::empty({0, 4}, DType::kS8));
   file.inputs.push_back(
       {"x", DType::kU8, std::vector<OnnxDimension>{{3, ""}, {std::nullopt, "batch"}, {std::nullopt, ""}, {0, ""}}});
@@ -61,7 +64,7 @@ TEST(OnnxFile, RoundTrip) {
   EXPECT_EQ(attributes[4].floats, (std::vector<float>{1, -2}));
   EXPECT_EQ(attributes[5].ints, (std::vector<int64_t>{0, -7, 300}));
   EXPECT_EQ(attributes[6].strings, (std::vector<std::string>{"", "q"}));
-  ASSERT_EQ(again.initializers.size(), 2u);
+  ASSERT_EQ(again.initializers.size(), 3u);
   EXPECT_TRUE(bitwise_equal(again.initializers[0].second, file.initializers[0].second));
   EXPECT_TRUE(bitwise_equal(again.initializers[1].second, file.initializers[1].second));
   ASSERT_TRUE(again.inputs[0].dims && again.inputs[1].dims);
@@ -159,7 +162,13 @@ TEST(OnnxFile, Refusals) {
     read_onnx_file(with_tensor(huge));
   });
   expect_error(ErrorCode::kUnsupported, "data in another file", [] { read_onnx_file(elsewhere("w", "0")); });
-  expect_error(ErrorCode::kUnsupported, "data type 8", [] { read_onnx_file(with_tensor(bytes({0x10, 8}))); });
+  expect_error(ErrorCode::kUnsupported, "data type 14", [] { read_onnx_file(with_tensor(bytes({0x10, 14}))); });
+  expect_error(ErrorCode::kBadFile, "has 0 strings, its shape [] wants 1",
+               [] { read_onnx_file(with_tensor(bytes({0x10, 8}))); });
+  expect_error(ErrorCode::kBadFile, "a string of 1 bytes is not text in UTF-8",
+               [] { read_onnx_file(with_tensor(bytes({0x10, 8, 0x32, 1, 0xFF}))); });
+  expect_error(ErrorCode::kBadFile, "wanted string_data",
+               [] { read_onnx_file(with_tensor(bytes({0x10, 8, 0x4A, 1, 'a'}))); });
 }
 
 }  // namespace
