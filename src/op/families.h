@@ -46,6 +46,7 @@ void add_resize_ops(std::vector<OpDef>& ops);
 void add_sample_ops(std::vector<OpDef>& ops);
 void add_onnx_ops(std::vector<OpDef>& ops);
 void add_search_ops(std::vector<OpDef>& ops);
+void add_string_ops(std::vector<OpDef>& ops);
 void add_sym_ops(std::vector<OpDef>& ops);
 void add_view_ops(std::vector<OpDef>& ops);
 

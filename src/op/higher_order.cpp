@@ -335,6 +335,7 @@ constexpr int64_t kMostBoundIntegers = 4096, kMostBoundNumbers = 16;
 }  // namespace
 
 bool is_bound(const Tensor& tensor) {
+  if (tensor.dtype() == DType::kString) return false;
   return tensor.numel() <= (is_floating(tensor.dtype()) ? kMostBoundNumbers : kMostBoundIntegers);
 }
 

@@ -136,6 +136,8 @@ DType promote(DType a, DType b) {
   if (a == b) return a;
   for (DType dtype : {a, b})
     if (is_float8(dtype)) refuse_arithmetic(dtype);
+  QDQ_CHECK(a != DType::kString && b != DType::kString, kInvalidArgument, to_string(a), " and ", to_string(b),
+            " have no common dtype");
   if (is_floating(a) || is_floating(b)) {
     if (!is_floating(a)) return b;
     if (!is_floating(b)) return a;
@@ -161,6 +163,7 @@ DType result_dtype(std::initializer_list<OperandKind> operands) {
       if (operand.rank == rank) here = here ? promote(*here, operand.dtype) : operand.dtype;
     if (!here) continue;
     if (!out) out = here;
+    else if (*out == DType::kString || *here == DType::kString) out = promote(*out, *here);
     else if (kind(*here) > kind(*out)) out = *here;
   }
   QDQ_CHECK(out.has_value(), kInternal, "there are no operands to promote");

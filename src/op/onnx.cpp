@@ -7,6 +7,7 @@
 
 #include "op/elements.h"
 #include "op/families.h"
+#include "op/math.h"
 
 namespace qdq {
 namespace {
@@ -167,6 +168,78 @@ Value eval_tree_ensemble(const Call<Tensor>& call) {
   return Value::List{out.to(call.tensor(kX).dtype() == DType::kF64 ? DType::kF64 : DType::kF32), reached};
 }
 
+// The probabilities of C classes [N, C] from decisions between each pair of them [N, C(C-1)/2], whose probabilities are
+// 1 / (1 + exp(a * score + b)), as libsvm couples them (multiclass_probability, of Wu, Lin and Weng's second method).
+MetaValue infer_pairwise(const Call<TensorMeta>& call) {
+  const TensorMeta& scores = call.tensor(0);
+  const int64_t classes = call.integer(3);
+  constexpr int64_t kMostClasses = 1 << 12;
+  QDQ_CHECK(classes > 1 && classes <= kMostClasses, kInvalidArgument, call.op().target, " has ", classes, " classes");
+  const SymInt pairs(classes * (classes - 1) / 2);
+  bool fits = scores.sizes.size() == 2 && may_be_equal(scores.sizes[1], pairs);
+  for (const size_t i : {size_t{1}, size_t{2}})
+    fits = fits && call.tensor(i).sizes.size() == 1 && may_be_equal(call.tensor(i).sizes[0], pairs);
+  QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants a score for each of ", pairs.to_string(),
+            " pairs, found shape ", to_string(scores.sizes));
+  return tensor_meta(DType::kF32, {scores.sizes[0], SymInt(classes)});
+}
+
+void couple(const std::vector<double>& r, size_t k, std::vector<double>& p) {
+  constexpr int kMostRounds = 100;
+  const double enough = 0.005 / static_cast<double>(k);
+  std::vector<double> q(k * k, 0), qp(k);
+  for (size_t t = 0; t < k; ++t)
+    for (size_t j = 0; j < k; ++j) {
+      if (j == t) continue;
+      q[t * k + t] += r[j * k + t] * r[j * k + t];
+      q[t * k + j] = -r[j * k + t] * r[t * k + j];
+    }
+  p.assign(k, 1 / static_cast<double>(k));
+  for (int round = 0; round < kMostRounds; ++round) {
+    double pqp = 0, error = 0;
+    for (size_t t = 0; t < k; ++t) {
+      qp[t] = 0;
+      for (size_t j = 0; j < k; ++j) qp[t] += q[t * k + j] * p[j];
+      pqp += p[t] * qp[t];
+    }
+    for (size_t t = 0; t < k; ++t) error = std::max(error, std::fabs(qp[t] - pqp));
+    if (error < enough) return;
+    for (size_t t = 0; t < k; ++t) {
+      const double own = q[t * k + t], step = (pqp - qp[t]) / own;
+      p[t] += step;
+      pqp = (pqp + step * (step * own + 2 * qp[t])) / (1 + step) / (1 + step);
+      for (size_t j = 0; j < k; ++j) {
+        qp[j] = (qp[j] + step * q[t * k + j]) / (1 + step);
+        p[j] /= 1 + step;
+      }
+    }
+  }
+}
+
+Value eval_pairwise(const Call<Tensor>& call) {
+  const Tensor out = empty_result(call);
+  const Tensor scores = call.tensor(0).to(DType::kF64).contiguous(), a = call.tensor(1).to(DType::kF64).contiguous(),
+               b = call.tensor(2).to(DType::kF64).contiguous();
+  const auto k = static_cast<size_t>(call.integer(3));
+  const int64_t pairs = a.numel();
+  std::vector<double> r(k * k, 0), p;
+  for (int64_t n = 0; n < out.size(0); ++n) {
+    int64_t pair = 0;
+    for (size_t i = 0; i < k; ++i)
+      for (size_t j = i + 1; j < k; ++j, ++pair) {
+        constexpr double kLeast = 1e-7;
+        const double line = scores.data<double>()[n * pairs + pair] * a.data<double>()[pair] + b.data<double>()[pair];
+        const double one = std::clamp(1 / (1 + math::exp(line)), kLeast, 1 - kLeast);
+        r[i * k + j] = one;
+        r[j * k + i] = 1 - one;
+      }
+    couple(r, k, p);
+    for (size_t i = 0; i < k; ++i)
+      out.data<float>()[n * out.size(1) + static_cast<int64_t>(i)] = static_cast<float>(p[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
 void add_onnx_ops(std::vector<OpDef>& ops) {
@@ -174,6 +247,8 @@ void add_onnx_ops(std::vector<OpDef>& ops) {
       define("onnx::non_max_suppression(Tensor boxes, Tensor scores, SymInt max_output_boxes_per_class, Scalar "
              "iou_threshold=0, Scalar? score_threshold=None, bool center_point_box=False) -> Tensor",
              infer_non_max_suppression, eval_non_max_suppression));
+  ops.push_back(define("onnx::pairwise_probabilities(Tensor scores, Tensor a, Tensor b, int classes) -> Tensor",
+                       infer_pairwise, eval_pairwise));
   ops.push_back(
       define("onnx::tree_ensemble(Tensor x, Tensor roots, Tensor features, Tensor modes, Tensor thresholds, "
              "Tensor yes, Tensor no, Tensor missing, Tensor first, Tensor count, Tensor targets, Tensor weights, "

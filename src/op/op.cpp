@@ -35,6 +35,17 @@ template <class T> BasicValue<T> value_of(const Argument& argument) {
       argument.variant());
 }
 
+bool is_of_strings(const Tensor& tensor) { return tensor.dtype() == DType::kString; }
+bool is_of_strings(const TensorMeta& meta) { return meta.dtype == DType::kString; }
+
+// Whether a value is a tensor of strings, a list with one, or their dtype.
+template <class T> bool has_strings(const BasicValue<T>& value) {
+  if (const T* tensor = value.template get_if<T>()) return is_of_strings(*tensor);
+  if (const DType* dtype = value.template get_if<DType>()) return *dtype == DType::kString;
+  const auto* list = value.template get_if<typename BasicValue<T>::List>();
+  return list != nullptr && std::any_of(list->begin(), list->end(), has_strings<T>);
+}
+
 }  // namespace
 
 template <class T>
@@ -61,6 +72,9 @@ Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args,
               argument.name, "'");
     if (argument.default_value) values_[i] = value_of<T>(*argument.default_value);
   }
+  for (size_t i = 0; !op.takes_strings && i < values_.size(); ++i)
+    QDQ_CHECK(!has_strings(values_[i]), kUnsupported, op.target, " computes with numbers, and its argument '",
+              schema.arguments[i].name, "' is of strings");
 }
 
 template <class T> void Call<T>::bad(size_t i, std::string_view wanted) const {
@@ -329,6 +343,19 @@ void add_second_names(std::vector<OpDef>& ops) {
 
 std::string_view OpDef::short_name() const { return qdq::short_name(target); }
 
+// The operators of these families move elements; of the others those that are named.
+void mark_those_that_take_strings(std::vector<OpDef>& ops) {
+  static constexpr Family kFamilies[] = {Family::kView,  Family::kSplit, Family::kConcat,     Family::kCopy,
+                                         Family::kIndex, Family::kSize,  Family::kControlFlow};
+  static constexpr std::string_view kNames[] = {"eq.Tensor",   "ne.Tensor",      "where.self",   "index_put.default",
+                                                "scatter.src", "repeat.default", "flip.default", "stack.default"};
+  for (OpDef& op : ops)
+    op.takes_strings |= op.target == "operator.getitem" ||
+                        std::find(std::begin(kFamilies), std::end(kFamilies), op.family) != std::end(kFamilies) ||
+                        (op.target.starts_with("torch.ops.aten.") &&
+                         std::find(std::begin(kNames), std::end(kNames), local_name(op.target)) != std::end(kNames));
+}
+
 // "add_.Tensor" stands beside "add.Tensor". An operator without a functional form, such as zero_, has none; what writes
 // to another argument than its first (running statistics) is no in-place form.
 void pair_forms(std::vector<OpDef>& ops) {
@@ -372,6 +399,7 @@ const std::vector<OpDef>& all_ops() {
     add_higher_order_ops(all);
     add_rare_ops(all);
     add_sym_ops(all);
+    mark_those_that_take_strings(all);
     add_in_place_forms(all);
     add_second_names(all);
     pair_forms(all);

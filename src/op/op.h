@@ -57,7 +57,8 @@ struct OpDef;
 // The typed accessors throw Error{kInvalidArgument} naming operator and argument if the value is of another kind.
 template <class T> class Call {
  public:
-  // Fills defaults. Throws Error{kInvalidArgument} on too many, missing or unknown arguments.
+  // Fills defaults. Throws Error{kInvalidArgument} on too many, missing or unknown arguments, Error{kUnsupported} on
+  // strings for an operator that does not take them.
   Call(const OpDef& op, std::vector<BasicValue<T>> args,
        std::vector<std::pair<std::string, BasicValue<T>>> kwargs = {});
 
@@ -163,6 +164,7 @@ struct OpDef {
   Subprogram (*expand)(const Call<Tensor>& call) = nullptr;
   int spatial_axes = 0;        // of convolutions and pools; 0: any number, or none
   bool keeps_numbers = false;  // every element of the result (of several: the first) is an element of an argument
+  bool takes_strings = false;  // only moves elements, or asks whether they are equal, or knows strings
   Computes computes = {};      // kind kNone: no activation that has a name
   // The form that makes a new tensor, and the one that writes to its first argument ("relu", "relu_"): one of them is
   // this entry itself. Null where there is none.

@@ -41,6 +41,10 @@ MetaValue infer_binary(const Call<TensorMeta>& call) {
 MetaValue infer_compare(const Call<TensorMeta>& call) {
   return tensor_meta(DType::kBool, broadcast_shapes(sizes_of(call, 0), sizes_of(call, 1)));
 }
+MetaValue infer_equality(const Call<TensorMeta>& call) {
+  common_dtype(call);  // strings are not compared with numbers
+  return infer_compare(call);
+}
 
 // A scaling factor such as alpha in the computing type; integers exactly.
 template <class C> C factor(const Call<Tensor>& call, size_t i) {
@@ -248,6 +252,17 @@ struct OneTrue {
 template <class F> Value eval_compare(const Call<Tensor>& call) {
   const auto f = [](auto x, auto y) { return static_cast<decltype(x)>(F{}(x, y)); };
   return run_binary(call, DType::kBool, &f, kNumberLoops<decltype(f)>);
+}
+
+// Strings are equal if their numbers are.
+Tensor numbers_of(const Tensor& strings) {
+  return Tensor(strings.storage(), DType::kS64, strings.sizes(), strings.strides(), strings.storage_offset());
+}
+template <class F> Value eval_equality(const Call<Tensor>& call) {
+  if (common_dtype(call) != DType::kString) return eval_compare<F>(call);
+  const auto f = [](auto x, auto y) { return static_cast<decltype(x)>(F{}(x, y)); };
+  return run_loops(numbers_of(call.tensor(0)), numbers_of(call.tensor(1)), DType::kS64, DType::kBool, &f,
+                   kWideLoops<decltype(f)>);
 }
 
 struct BitAnd {
@@ -661,9 +676,9 @@ void add_comparisons(std::vector<OpDef>& ops) {
   const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_compare) {
     ops.push_back(define(line, infer, eval, {}, Family::kComparison));
   };
-  add("aten::eq.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<Equal>);
+  add("aten::eq.Tensor(Tensor self, Tensor other) -> Tensor", eval_equality<Equal>, infer_equality);
   add("aten::eq.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<Equal>);
-  add("aten::ne.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<NotEqual>);
+  add("aten::ne.Tensor(Tensor self, Tensor other) -> Tensor", eval_equality<NotEqual>, infer_equality);
   add("aten::ne.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<NotEqual>);
   add("aten::lt.Tensor(Tensor self, Tensor other) -> Tensor", eval_compare<Less>);
   add("aten::lt.Scalar(Tensor self, Scalar other) -> Tensor", eval_compare<Less>);
