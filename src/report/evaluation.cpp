@@ -127,7 +127,10 @@ void Evaluation::add(const std::vector<Tensor>& inputs) {
   const bool timed = std::find(met_.begin(), met_.end(), sizes) != met_.end();
   if (!timed) met_.push_back(sizes);
   if (samples_ == 0) first_ = inputs;
-  const std::vector<Tensor> before = run(float_, inputs, timed), after = run(int8_, inputs, timed);
+  std::vector<Tensor> before = run(float_, inputs, timed), after = run(int8_, inputs, timed);
+  // Some classifiers give labels that are text in front of their scores.
+  for (std::vector<Tensor>* outputs : {&before, &after})
+    std::erase_if(*outputs, [](const Tensor& output) { return output.dtype() == DType::kString; });
   samples_ += count;
   if (timed) {
     timed_samples_ += count;

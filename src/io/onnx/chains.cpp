@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "op/targets.h"
+#include "tensor/strings.h"
 
 namespace qdq {
 
@@ -78,6 +79,10 @@ Node* reversed(OnnxCall& call, Node* node, int64_t axis) {
 
 Node* constant_vector(OnnxCall& call, const std::vector<int64_t>& values) {
   return call.import().constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values), "indices");
+}
+
+Tensor string_vector(const std::vector<std::string>& texts) {
+  return string_tensor({static_cast<int64_t>(texts.size())}, texts);
 }
 
 void along_rows(OnnxCall& call, const std::function<Node*(Node* x, int64_t axis)>& body) {

@@ -30,6 +30,8 @@ Node* along_axis(OnnxCall& call, Node* vector, int64_t axis, size_t rank);
 Node* reversed(OnnxCall& call, Node* node, int64_t axis);
 // A vector of integers that does not change.
 Node* constant_vector(OnnxCall& call, const std::vector<int64_t>& values);
+// Texts as a tensor.
+Tensor string_vector(const std::vector<std::string>& texts);
 // Before opset 13 softmax and its kin took all axes from `axis` on as one (1 if none is given), since then one axis
 // (the last). body(node, axis) computes along one axis and keeps the sizes.
 void along_rows(OnnxCall& call, const std::function<Node*(Node* x, int64_t axis)>& body);

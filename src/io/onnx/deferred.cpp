@@ -121,6 +121,7 @@ std::optional<OpDef> resolve(std::string_view target) {
                      infer_nothing, eval_control_flow, {}, Family::kControlFlow);
   out.target = target;
   out.expand = expand;
+  out.takes_strings = true;
   return out;
 }
 

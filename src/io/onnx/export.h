@@ -185,6 +185,7 @@ const AtenExporter* find_aten_exporter(std::string_view name);  // or null
 std::span<const AtenExporter> element_exporters();
 std::span<const AtenExporter> layer_exporters();
 std::span<const AtenExporter> control_exporters();
+std::span<const AtenExporter> string_exporters();
 std::span<const AtenExporter> view_exporters();
 
 }  // namespace qdq

@@ -238,7 +238,7 @@ class OnnxCall {
   std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> if_none) const;
   int64_t axis(int64_t axis, size_t rank) const;
 
-  // aten.<target>
+  // aten.<target>, or a target in full
   Node* call(std::string_view target, const Arguments& args);
   Node* call(std::string_view target, const Arguments& args, const char* keyword, const Argument& value);
   Node* call_as_it_is(const std::string& full_target, const Arguments& args);  // is never computed at once
@@ -288,6 +288,7 @@ std::span<const OnnxOperator> onnx_recurrent_operators();
 std::span<const OnnxOperator> onnx_reduction_operators();
 std::span<const OnnxOperator> onnx_resize_operators();
 std::span<const OnnxOperator> onnx_signal_operators();
+std::span<const OnnxOperator> onnx_string_operators();
 std::span<const OnnxOperator> onnx_view_operators();
 const OnnxOperator* find_onnx_operator(std::string_view name);  // or null
 // The plain operator of an ATen target ("relu.default"); null if there is none.
@@ -309,6 +310,8 @@ inline constexpr std::string_view kLostGraph = "(a graph that was not kept)";
 std::string deferred_target(const format::OnnxNode& node, int64_t opset);
 // Lets find_op know such targets.
 void register_deferred_onnx();
+// Brings ImageDecoder as a program would (op/custom.h).
+void register_image_decoder();
 
 // Puts together what exporters spell out: SiLU, GELU, attention.
 void fuse_onnx_patterns(Program& program);

@@ -515,7 +515,7 @@ bool OnnxImport::read_deferred(const OnnxNode& node) {
     const bool is_open = meta && std::any_of(meta->sizes.begin(), meta->sizes.end(),
                                              [](const SymInt& size) { return !size.is_constant(); });
     const bool is_computed = meta && !is_constant(known) && (!is_floating(meta->dtype) || meta->sizes.size() < 2);
-    may_be_told |= meta == nullptr || is_open || is_computed;
+    may_be_told |= meta == nullptr || is_open || (is_computed && meta->dtype != DType::kString);
   }
   const std::string target = deferred_target(node, opset(node.domain));
   if (!may_be_told || target.empty()) return false;
@@ -860,8 +860,8 @@ const SymInt& OnnxCall::extent(const Node* node, size_t axis) const {
 
 Argument OnnxCall::operand(size_t i, size_t other) {
   const Tensor known = constant(i);
-  if (!known.defined() || known.numel() != 1 || known.dtype() == DType::kBool || is_constant(other) ||
-      static_cast<size_t>(known.dim()) > rank(other))
+  if (!known.defined() || known.numel() != 1 || known.dtype() == DType::kBool || known.dtype() == DType::kString ||
+      is_constant(other) || static_cast<size_t>(known.dim()) > rank(other))
     return tensor(i);
   return is_floating(known.dtype()) ? Argument(known.item()) : Argument(known.item_int());
 }
@@ -976,8 +976,8 @@ std::vector<int64_t> OnnxCall::integers(std::string_view name, std::vector<int64
 int64_t OnnxCall::axis(int64_t axis, size_t rank) const { return wrap_axis(axis, static_cast<int64_t>(rank)); }
 
 Node* OnnxCall::call(std::string_view target, const Arguments& args) {
-  const bool is_operator = target.starts_with("operator.");
-  return import_.call(is_operator ? std::string(target) : op::aten(target), args.list, {}, modules_, !is_operator);
+  const bool is_operator = target.starts_with("operator."), is_full = is_operator || target.starts_with("torch.ops.");
+  return import_.call(is_full ? std::string(target) : op::aten(target), args.list, {}, modules_, !is_operator);
 }
 Node* OnnxCall::call(std::string_view target, const Arguments& args, const char* keyword, const Argument& value) {
   return import_.call(op::aten(target), args.list, {{keyword, value}}, modules_, true);
@@ -1032,6 +1032,7 @@ void OnnxCall::same_as_input(size_t i, size_t output) {
 
 Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
   register_deferred_onnx();
+  register_image_decoder();
   try {
     return OnnxImport(format::read_onnx_file(bytes, external)).run();
   } catch (const std::bad_alloc&) {

@@ -237,6 +237,9 @@ void set_cast(OnnxCall& call, DType dtype) {
   const DType from = call.meta(0).dtype;
   // What leaves four bits is another type, though its bytes are the same.
   if (dtype == from) return call.has_four_bits(0) ? call.set(call.tensor(0)) : call.same_as_input(0);
+  if (from == DType::kString)
+    return call.set(call.call("torch.ops.onnx.cast_from_string.default", {call.tensor(0), dtype}));
+  if (dtype == DType::kString) return call.set(call.call("torch.ops.onnx.cast_to_string.default", {call.tensor(0)}));
   if (is_float8(dtype)) return call.set(as_float8(call, call.tensor(0), dtype, call.integer("saturate", 1) != 0));
   call.set(call.call("to.dtype", {call.tensor(0), dtype}));
 }
@@ -261,9 +264,9 @@ void cast(OnnxCall& call) {
   std::optional<DType> dtype;
   if (to && to->kind == format::OnnxKind::kString) {  // before opset 6
     static constexpr std::pair<std::string_view, DType> kNames[] = {
-        {"FLOAT", DType::kF32},   {"UINT8", DType::kU8},  {"INT8", DType::kS8},   {"UINT16", DType::kU16},
-        {"INT16", DType::kS16},   {"INT32", DType::kS32}, {"INT64", DType::kS64}, {"BOOL", DType::kBool},
-        {"FLOAT16", DType::kF16}, {"DOUBLE", DType::kF64}};
+        {"FLOAT", DType::kF32},   {"UINT8", DType::kU8},   {"INT8", DType::kS8},      {"UINT16", DType::kU16},
+        {"INT16", DType::kS16},   {"INT32", DType::kS32},  {"INT64", DType::kS64},    {"BOOL", DType::kBool},
+        {"FLOAT16", DType::kF16}, {"DOUBLE", DType::kF64}, {"STRING", DType::kString}};
     for (const auto& [name, named] : kNames)
       if (to->s == name) dtype = named;
   } else if (to) {

@@ -1,12 +1,13 @@
-// ONNX operators of domain ai.onnx.ml: classifiers, regressors and what stands around them. qdq's tensors hold numbers;
-// labels that are text are refused where something reads them.
+// ONNX operators of domain ai.onnx.ml: classifiers, regressors and what stands around them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numbers>
+#include <numeric>
 
 #include "io/onnx/chains.h"
+#include "tensor/strings.h"
 
 namespace qdq {
 namespace {
@@ -45,16 +46,27 @@ Node* transformed_scores(OnnxCall& call, Node* scores, std::string_view transfor
   call.refuse("has the post_transform ", transform, ", wanted NONE, LOGISTIC, SOFTMAX or PROBIT");
 }
 
-// The labels of classes by number [N]; those that are text only if nothing reads them.
+// The strings of an attribute as a constant, or null if there are none.
+Node* strings_of(OnnxCall& call, std::string_view name) {
+  const OnnxAttribute* found = call.attribute(name);
+  if (found == nullptr || found->strings.empty()) return nullptr;
+  return call.import().constant(string_vector(found->strings), std::string(name));
+}
+
+// The elements of a list [K] at these places.
+Node* taken(OnnxCall& call, Node* list, Node* places) {
+  return call.call("index.Tensor", {list, Argument(Argument::List{places})});
+}
+
+// The labels of classes by number [N].
 void set_labels(OnnxCall& call, Node* classes, std::string_view integers, std::string_view strings) {
   if (!call.has_output(0) || call.num_uses(0) == 0) return;
-  if (call.attribute(strings) && !call.attribute(strings)->strings.empty())
-    call.refuse("gives labels that are text, which qdq's tensors cannot hold; take its scores as the model's output");
+  if (Node* texts = strings_of(call, strings)) return call.set(taken(call, texts, classes));
   const std::vector<int64_t> labels = call.integers(integers, {});
   bool counts = true;
   for (size_t i = 0; i < labels.size(); ++i) counts = counts && labels[i] == static_cast<int64_t>(i);
   if (counts) return call.set(classes);
-  call.set(call.call("index.Tensor", {constant_vector(call, labels), Argument(Argument::List{classes})}));
+  call.set(taken(call, constant_vector(call, labels), classes));
 }
 
 size_t number_of_labels(OnnxCall& call, std::string_view integers, std::string_view strings) {
@@ -141,6 +153,72 @@ void svm_regressor(OnnxCall& call) {
   call.set(transformed_scores(call, score, call.text("post_transform", "NONE")));
 }
 
+// Scores between each pair of classes (i, j): the support vectors of i by their coefficients against j, those of j by
+// theirs against i. Each pair votes for one of its classes.
+void svm_of_pairs(OnnxCall& call, const std::vector<int64_t>& counts, int64_t classes) {
+  const int64_t vectors = std::accumulate(counts.begin(), counts.end(), int64_t{0}),
+                pairs = classes * (classes - 1) / 2;
+  const std::vector<float> values = floats_of(call, "coefficients"), all = floats_of(call, "support_vectors");
+  const auto given = static_cast<int64_t>(values.size()), size = static_cast<int64_t>(all.size());
+  if (static_cast<int64_t>(counts.size()) != classes || *std::min_element(counts.begin(), counts.end()) < 0 ||
+      vectors < 1 || given != vectors * (classes - 1) || size % vectors != 0)
+    call.refuse("has ", size, " numbers as support_vectors and ", given, " coefficients for ", vectors, " vectors of ",
+                classes, " classes");
+  const Tensor weights = Tensor::empty({pairs, vectors}, DType::kF32),
+               votes = Tensor::empty({classes, pairs}, DType::kF32), lost = Tensor::empty({classes}, DType::kF32);
+  int64_t pair = 0, begin = 0;
+  for (int64_t i = 0; i < classes; begin += counts[static_cast<size_t>(i++)])
+    for (int64_t j = i + 1, other = begin + counts[static_cast<size_t>(i)]; j < classes;
+         other += counts[static_cast<size_t>(j++)], ++pair) {
+      const auto put = [&](int64_t first, int64_t count, int64_t row) {
+        std::copy_n(values.data() + row * vectors + first, count, weights.data<float>() + pair * vectors + first);
+      };
+      put(begin, counts[static_cast<size_t>(i)], j - 1);
+      put(other, counts[static_cast<size_t>(j)], i);
+      votes.data<float>()[i * pairs + pair] = 1;
+      votes.data<float>()[j * pairs + pair] = -1;
+      lost.data<float>()[j] += 1;
+    }
+  const auto constant = [&](const Tensor& tensor) { return call.import().constant(tensor, "svm"); };
+  Node* x = cast_to(call, number_rows(call), DType::kF32);
+  Node* kernel = kernel_of(call, x, constant_of(call, "support_vectors", {vectors, size / vectors}));
+  Node* scores = call.call("linear.default", {kernel, constant(weights), constant_of(call, "rho", {pairs})});
+  Node* wins = cast_to(call, call.call("gt.Scalar", {scores, 0}), DType::kF32);
+  Node* counted = call.call("linear.default", {wins, constant(votes), constant(lost)});
+  set_labels(call, call.call("argmax.default", {counted, 1}), "classlabels_ints", "classlabels_strings");
+  const std::string transform = call.text("post_transform", "NONE");
+  if (!floats_of(call, "prob_a").empty()) {
+    Node* likely =
+        call.call("torch.ops.onnx.pairwise_probabilities.default",
+                  {scores, constant_of(call, "prob_a", {pairs}), constant_of(call, "prob_b", {pairs}), classes});
+    return call.set(transformed_scores(call, likely, transform), 1);
+  }
+  if (classes > 2) return call.set(transformed_scores(call, scores, transform), 1);
+  Node* other = transform == "NONE" ? call.call("neg.default", {scores}) : call.call("rsub.Scalar", {scores, 1});
+  call.set(side_by_side(call, other, scores), 1);
+}
+
+// As ONNX Runtime has it: without support vectors a score for each class, and of two classes the second one if a score
+// is above a half, where no coefficient is negative, or above 0.
+void svm_classifier(OnnxCall& call) {
+  const std::vector<int64_t> counts = call.integers("vectors_per_class", {});
+  const auto classes = static_cast<int64_t>(number_of_labels(call, "classlabels_ints", "classlabels_strings"));
+  if (classes < 2) call.refuse("has ", classes, " classes");
+  if (!counts.empty()) return svm_of_pairs(call, counts, classes);
+  const std::vector<float> rho = floats_of(call, "rho"), weights = floats_of(call, "coefficients");
+  Node* scores = linear_scores(call, classes);
+  if (!rho.empty()) scores = call.call("add.Tensor", {scores, static_cast<double>(rho[0])});
+  Node* best = call.call("argmax.default", {scores, 1});
+  if (classes == 2 && rho.size() == 1) {
+    const bool is_positive_alone = std::all_of(weights.begin(), weights.end(), [](float w) { return w >= 0; });
+    Node* largest = call.call("amax.default", {scores, Argument(Argument::List{1})});
+    Node* is_second = is_positive_alone ? call.call("ge.Scalar", {largest, 0.5}) : call.call("gt.Scalar", {largest, 0});
+    best = call.call("where.ScalarSelf", {is_second, 1, best});
+  }
+  set_labels(call, best, "classlabels_ints", "classlabels_strings");
+  call.set(transformed_scores(call, scores, call.text("post_transform", "NONE")), 1);
+}
+
 void scaler(OnnxCall& call) {
   Node* x = cast_to(call, call.tensor(0), DType::kF32);
   const auto size = [&](std::string_view name) { return static_cast<int64_t>(floats_of(call, name).size()); };
@@ -191,9 +269,14 @@ void array_feature_extractor(OnnxCall& call) {
 }
 
 void one_hot_encoder(OnnxCall& call) {
-  const std::vector<int64_t> classes = call.integers("cats_int64s", {});
-  if (classes.empty()) call.refuse("has categories that are text, which qdq's tensors cannot hold");
-  Node* x = call.call("unsqueeze.default", {cast_to(call, call.tensor(0), DType::kS64), -1});
+  std::vector<int64_t> classes = call.integers("cats_int64s", {});
+  Node* x = call.tensor(0);
+  if (Node* texts = strings_of(call, "cats_strings")) {
+    x = call.call("torch.ops.onnx.find.default", {x, texts});
+    classes.resize(static_cast<size_t>(call.import().constant_of(texts).numel()));
+    std::iota(classes.begin(), classes.end(), 0);
+  }
+  x = call.call("unsqueeze.default", {cast_to(call, x, DType::kS64), -1});
   Node* is_class = call.call("eq.Tensor", {x, constant_vector(call, classes)});
   call.set(call.call("to.dtype", {is_class, DType::kF32}));
 }
@@ -212,41 +295,69 @@ void feature_vectorizer(OnnxCall& call) {
   call.set(call.call("cat.default", {Argument(std::move(parts)), 1}));
 }
 
-// Keys or values of a map: integers or floats.
+// Keys or values of a map: strings, integers or floats.
 Tensor mapped(OnnxCall& call, const char* what) {
   const auto name = [&](const char* kind) { return concat(what, kind); };
   if (const OnnxAttribute* found = call.attribute(name("_tensor")); found && found->t.defined())
     return found->t.reshape({found->t.numel()});
   if (const std::vector<int64_t> found = call.integers(name("_int64s"), {}); !found.empty())
     return Tensor::of<int64_t>({static_cast<int64_t>(found.size())}, found);
+  if (const OnnxAttribute* found = call.attribute(name("_strings")); found && !found->strings.empty())
+    return string_vector(found->strings);
   const std::vector<float> found = floats_of(call, name("_floats"));
-  if (found.empty()) call.refuse("maps text, which qdq's tensors cannot hold");
+  if (found.empty()) call.refuse("has no ", what);
   return Tensor::of<float>({static_cast<int64_t>(found.size())}, std::span<const float>(found));
 }
 
-// Numbers by numbers; what is no key becomes the default.
-void label_encoder(OnnxCall& call) {
-  const Tensor keys = mapped(call, "keys"), values = mapped(call, "values");
+// The values of the keys that the elements equal; what is no key becomes the default, a tensor of one element.
+Node* looked_up(OnnxCall& call, const Tensor& keys, const Tensor& values, const Tensor& otherwise, bool joins_nan) {
   if (keys.numel() != values.numel()) call.refuse("has ", keys.numel(), " keys and ", values.numel(), " values");
-  Argument otherwise = is_floating(values.dtype()) ? Argument(call.real("default_float", 0))
-                                                   : Argument(call.integer("default_int64", -1));
-  if (const OnnxAttribute* found = call.attribute("default_tensor"); found && found->t.defined())
-    otherwise = is_floating(values.dtype()) ? Argument(found->t.item()) : Argument(found->t.item_int());
-  Node* x = call.call("unsqueeze.default", {call.tensor(0), -1});
-  Node* is_key = call.call("eq.Tensor", {x, call.import().constant(keys, "keys")});
-  bool has_nan = false;
-  Tensor is_nan = Tensor::empty({keys.numel()}, DType::kBool);
-  for (int64_t i = 0; call.opset() >= 4 && is_floating(keys.dtype()) && i < keys.numel(); ++i)
-    has_nan |= is_nan.data<bool>()[i] = std::isnan(keys.select(0, i).item());
-  if (has_nan) {
-    Node* both =
-        call.call("logical_and.default", {call.call("isnan.default", {x}), call.import().constant(is_nan, "nan")});
-    is_key = call.call("logical_or.default", {is_key, both});
-  }
-  Node* place = call.call("argmax.default", {cast_to(call, is_key, DType::kU8), -1});
-  Node* value = call.call("index.Tensor", {call.import().constant(values, "values"), Argument(Argument::List{place})});
-  Node* is_known = call.call("any.dim", {is_key, -1});
-  call.set(call.call("where.ScalarOther", {is_known, value, otherwise}));
+  if (otherwise.numel() != 1 || otherwise.dtype() != values.dtype())
+    call.refuse("has values of ", to_string(values.dtype()), " and a default of ", to_string(otherwise.dtype()),
+                to_string(otherwise.sizes()));
+  Node* place =
+      call.call("torch.ops.onnx.find.default", {call.tensor(0), call.import().constant(keys, "keys"), joins_nan});
+  // The default stands behind the values, where the place -1 leads.
+  Tensor all = Tensor::empty({values.numel() + 1}, values.dtype());
+  all.slice(0, 0, values.numel()).copy_from(values);
+  all.slice(0, values.numel(), values.numel() + 1).copy_from(otherwise.reshape({1}));
+  return taken(call, call.import().constant(all, "values"), place);
+}
+
+// Before version 2: texts by their places, or places by their texts.
+void old_label_encoder(OnnxCall& call) {
+  const OnnxAttribute* classes = call.attribute("classes_strings");
+  if (classes == nullptr) call.refuse("has no classes");
+  const Tensor texts = string_vector(classes->strings);
+  std::vector<int64_t> numbers(classes->strings.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const Tensor places = Tensor::of<int64_t>({texts.numel()}, numbers);
+  if (call.meta(0).dtype == DType::kString)
+    return call.set(looked_up(call, texts, places, Tensor::scalar(call.integer("default_int64", -1)), false));
+  const std::string otherwise = call.text("default_string", "_Unused");
+  call.set(looked_up(call, places, texts, string_tensor({}, {&otherwise, 1}), false));
+}
+
+void label_encoder(OnnxCall& call) {
+  if (call.opset() < 2) return old_label_encoder(call);
+  const Tensor keys = mapped(call, "keys"), values = mapped(call, "values");
+  Tensor otherwise = Tensor::scalar(call.integer("default_int64", -1));
+  const std::string text = call.text("default_string", "_Unused");
+  if (values.dtype() == DType::kString) otherwise = string_tensor({}, {&text, 1});
+  else if (is_floating(values.dtype())) otherwise = Tensor::scalar(call.real("default_float", 0));
+  if (const OnnxAttribute* found = call.attribute("default_tensor"); found && found->t.defined()) otherwise = found->t;
+  else if (otherwise.dtype() != values.dtype()) otherwise = otherwise.to(values.dtype());
+  call.set(looked_up(call, keys, values, otherwise, call.opset() >= 4));
+}
+
+void category_mapper(OnnxCall& call) {
+  const OnnxAttribute* texts = call.attribute("cats_strings");
+  if (texts == nullptr) call.refuse("has no cats_strings");
+  const Tensor names = string_vector(texts->strings), numbers = mapped(call, "cats");
+  const std::string otherwise = call.text("default_string", "_Unused");
+  if (call.meta(0).dtype == DType::kString)
+    return call.set(looked_up(call, names, numbers, Tensor::scalar(call.integer("default_int64", -1)), false));
+  call.set(looked_up(call, numbers, names, string_tensor({}, {&otherwise, 1}), false));
 }
 
 // A map from labels to scores is the tensor of the scores.
@@ -480,6 +591,7 @@ void tree_ensemble(OnnxCall& call) {
 constexpr OnnxOperator kMlOperators[] = {
     {"ai.onnx.ml.ArrayFeatureExtractor", array_feature_extractor, nullptr},
     {"ai.onnx.ml.Binarizer", binarizer, nullptr},
+    {"ai.onnx.ml.CategoryMapper", category_mapper, nullptr},
     {"ai.onnx.ml.FeatureVectorizer", feature_vectorizer, nullptr},
     {"ai.onnx.ml.Imputer", imputer, nullptr},
     {"ai.onnx.ml.LabelEncoder", label_encoder, nullptr},
@@ -487,6 +599,7 @@ constexpr OnnxOperator kMlOperators[] = {
     {"ai.onnx.ml.LinearRegressor", linear_regressor, nullptr},
     {"ai.onnx.ml.Normalizer", normalizer, nullptr},
     {"ai.onnx.ml.OneHotEncoder", one_hot_encoder, nullptr},
+    {"ai.onnx.ml.SVMClassifier", svm_classifier, nullptr},
     {"ai.onnx.ml.SVMRegressor", svm_regressor, nullptr},
     {"ai.onnx.ml.Scaler", scaler, nullptr},
     {"ai.onnx.ml.TreeEnsemble", tree_ensemble, nullptr},

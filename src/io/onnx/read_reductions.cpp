@@ -146,6 +146,8 @@ void unique(OnnxCall& call) {
   const bool by_axis = call.attribute("axis") != nullptr;
   const int64_t axis = by_axis ? call.axis(call.integer("axis", 0), call.rank(0)) : 0;
   Node* x = call.tensor(0);
+  const bool is_text = call.meta(0).dtype == DType::kString;
+  if (is_text) x = call.call("torch.ops.onnx.string_ranks.default", {x});
   Node* all = by_axis ? call.call("unique_dim.default", {x, axis, true, true, true})
                       : call.call("_unique2.default", {x, true, true, true});
   Node *values = result(call, all, 0), *counts = result(call, all, 2);
@@ -153,7 +155,7 @@ void unique(OnnxCall& call) {
   if (!by_axis && call.rank(0) != 1) inverse = call.call("reshape.default", {inverse, Argument(Argument::List{-1})});
   const bool is_sorted = call.integer("sorted", 1) != 0;
   Node* firsts = nullptr;
-  if (!is_sorted || call.has_output(1)) {
+  if (!is_sorted || is_text || call.has_output(1)) {
     Node* places = count_up(call, size_along(call, inverse, 0));
     firsts = call.call("scatter_reduce.two", {call.call("zeros_like.default", {counts}), 0, inverse, places, "amin"},
                        "include_self", false);
@@ -167,6 +169,11 @@ void unique(OnnxCall& call) {
     counts = ordered(counts, 0);
     firsts = ordered(firsts, 0);
     inverse = call.call("index_select.default", {call.call("argsort.default", {order}), 0, inverse});
+  }
+  if (is_text) {
+    Node* texts = call.tensor(0);
+    if (!by_axis) texts = call.call("reshape.default", {texts, Argument(Argument::List{-1})});
+    values = call.call("index_select.default", {texts, axis, firsts});
   }
   call.set(values, 0);
   if (call.has_output(1)) call.set(firsts, 1);

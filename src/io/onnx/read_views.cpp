@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "io/onnx/chains.h"
+#include "tensor/strings.h"
 
 namespace qdq {
 namespace {
@@ -160,7 +161,7 @@ void gather(OnnxCall& call) {
   Node *data = call.tensor(0), *index = call.tensor(1);
   const Tensor known = call.constant(1);
   if (known.defined() && known.dim() == 0) return call.set(call.call("select.int", {data, axis, known.item_int()}));
-  if (axis == 0 && call.rank(0) == 2 && call.is_constant(0) && !known.defined())
+  if (axis == 0 && call.rank(0) == 2 && call.is_constant(0) && !known.defined() && call.meta(0).dtype != DType::kString)
     return call.set(call.call("embedding.default", {data, index}));
   Argument::List indices(static_cast<size_t>(axis));
   indices.emplace_back(index);
@@ -519,9 +520,9 @@ void constant(OnnxCall& call) {
   if (const auto* value = call.attribute("value_ints"))
     return call.set(
         Tensor::of<int64_t>({static_cast<int64_t>(value->ints.size())}, std::span<const int64_t>(value->ints)));
-  if (call.attribute("value_string") || call.attribute("value_strings"))
-    call.refuse("is text, which qdq's tensors cannot hold");
-  call.refuse("has a value that is no tensor of numbers");
+  if (const auto* value = call.attribute("value_string")) return call.set(string_tensor({}, {&value->s, 1}));
+  if (const auto* value = call.attribute("value_strings")) return call.set(string_vector(value->strings));
+  call.refuse("has a value that is no tensor");
 }
 
 void constant_of_shape(OnnxCall& call) {

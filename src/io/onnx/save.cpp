@@ -25,7 +25,8 @@ int64_t ir_version_of(int64_t opset) { return opset >= 21 ? 10 : opset >= 19 ? 9
 
 // Operators that came after the first opset that is written.
 constexpr std::pair<std::string_view, int64_t> kNewOperators[] = {
-    {"BitwiseAnd", 18}, {"BitwiseNot", 18}, {"BitwiseOr", 18}, {"BitwiseXor", 18}, {"Col2Im", 18}, {"Mish", 18}};
+    {"BitwiseAnd", 18}, {"BitwiseNot", 18},     {"BitwiseOr", 18},    {"BitwiseXor", 18}, {"Col2Im", 18},
+    {"Mish", 18},       {"RegexFullMatch", 20}, {"StringConcat", 20}, {"StringSplit", 20}};
 
 OnnxAttribute attribute_of(std::string name, OnnxKind kind) {
   OnnxAttribute out;

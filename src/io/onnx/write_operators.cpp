@@ -65,6 +65,8 @@ void compare(AtenCall& call) {
                                                                       {"lt", "Less"},    {"le", "LessOrEqual"},
                                                                       {"gt", "Greater"}, {"ge", "GreaterOrEqual"}};
   const DType dtype = call.common_dtype(0, 1);
+  if (dtype == DType::kString && call.file().opset() < 19)
+    call.refuse("compares strings, which ONNX does since opset 19; write that one or a later one");
   std::vector<std::string> operands = {call.operand(0, dtype), call.operand(1, dtype)};
   const std::string name = base(call);
   if (name != "ne") return call.finish(find(kOps, name), operands);
@@ -656,7 +658,8 @@ std::span<const AtenExporter> element_exporters() { return kExporters; }
 const AtenExporter* find_aten_exporter(std::string_view name) {
   static const auto all = [] {
     std::unordered_map<std::string_view, const AtenExporter*> out;
-    for (const auto& table : {element_exporters(), layer_exporters(), control_exporters(), view_exporters()})
+    for (const auto& table :
+         {element_exporters(), layer_exporters(), control_exporters(), string_exporters(), view_exporters()})
       for (const AtenExporter& exporter : table) out.emplace(exporter.name, &exporter);
     return out;
   }();

@@ -20,6 +20,7 @@
 #include "quant/pt2e.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
+#include "tensor/strings.h"
 #include "unit/cli/memory_host.h"
 #include "source_dir.h"
 
@@ -52,6 +53,10 @@ void expect_close(const std::vector<Tensor>& found, const std::vector<Tensor>& w
   for (size_t i = 0; i < found.size(); ++i) {
     ASSERT_EQ(to_string(found[i].dtype()), to_string(wanted[i].dtype()));
     ASSERT_EQ(to_string(found[i].sizes()), to_string(wanted[i].sizes()));
+    if (found[i].dtype() == DType::kString) {
+      EXPECT_EQ(texts_of(found[i]), texts_of(wanted[i])) << "output " << i;
+      continue;
+    }
     const Tensor a = found[i].to(DType::kF64).contiguous(), b = wanted[i].to(DType::kF64).contiguous();
     double largest = 1;
     for (const double value : b.span<double>())
@@ -219,6 +224,25 @@ TEST(OnnxGolden, OperatorsOfElementsByOpset) {
       const bool is_half =
           std::any_of(c.inputs.begin(), c.inputs.end(), [](const Tensor& x) { return x.dtype() == DType::kF16; });
       expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, is_half ? 2e-3 : 3e-6);
+    });
+  }
+}
+
+// Strings, by the reference, fused, and as they are written again.
+TEST(OnnxGolden, Strings) {
+  const std::map<std::string, Case> all = cases("strings.npz");
+  EXPECT_GT(all.size(), 100u);
+  for (const auto& [name, c] : all) {
+    SCOPED_TRACE(name);
+    EXPECT_NO_THROW({
+      const Program program = load_onnx(c.model);
+      expect_close(Interpreter(program, {}).run(c.inputs), c.outputs, 3e-6);
+      expect_close(lower(program).run(c.inputs), c.outputs, 3e-6);
+      const bool is_written = !name.starts_with("TreeEnsemble") && !name.starts_with("Unique") &&
+                              name.find("with probabilities") == std::string::npos;
+      if (!is_written) continue;
+      const Program again = load_onnx(save_onnx(program, {.opset = 21}));
+      expect_close(Interpreter(again, {}).run(c.inputs), c.outputs, 3e-6);
     });
   }
 }

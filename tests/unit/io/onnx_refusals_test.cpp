@@ -3,6 +3,7 @@
 
 #include "format/onnx_file.h"
 #include "io/onnx.h"
+#include "io/pt2.h"
 #include "op/op.h"
 #include "unit/format/expect_error.h"
 
@@ -69,10 +70,27 @@ TEST(OnnxLoad, AxesThatARunComputesWaitForIt) {
   EXPECT_EQ(program.graph->find("reduce_sum")->target(), "torch.ops.onnx.ReduceSum.v17");
 }
 
-TEST(OnnxRefusals, MapsOfText) {
+TEST(OnnxRefusals, MapsOfNothing) {
   format::OnnxFile file = model({node("LabelEncoder", {"x"}, {"y"}, "ai.onnx.ml")});
   file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}};
-  refuse_to_run("maps text, which qdq's tensors cannot hold", file);
+  refuse_to_run("has no classes", file);
+}
+
+// Strings open; what computes is refused, and so is a file that cannot have them.
+TEST(OnnxRefusals, Strings) {
+  format::OnnxFile file = model({node("Equal", {"x", "x"}, {"y"})});
+  file.inputs[0].dtype = DType::kString;
+  file.opsets = {{"", 19}};
+  const Program program = load_onnx(format::write_onnx_file(file));
+  expect_error(ErrorCode::kUnsupported, "write an ONNX file", [&] { save_pt2(program); });
+  expect_error(ErrorCode::kUnsupported, "compares strings, which ONNX does since opset 19",
+               [&] { save_onnx(program); });
+  EXPECT_NO_THROW(save_onnx(program, {.opset = 19}));
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}};
+  file.nodes[0].op_type = "Add";
+  refuse_to_run("computes with numbers, and its argument 'self' is of strings", file);
+  file.nodes = {node("Relu", {"x"}, {"y"})};
+  refuse_to_run("computes with numbers", file);
 }
 
 TEST(OnnxLoad, NodesInAnyOrder) {
