@@ -56,8 +56,8 @@ template <class Body> emscripten::val guard(Body&& body) {
                    &body);
 }
 
-// Tensors as {dtype, shape, bytes}, copied in and out. Throws Error{kInvalidArgument} if there is no such dtype or the
-// bytes do not fit the shape.
+// Tensors as {dtype, shape, bytes}, those of strings as {dtype, shape, texts}, copied in and out. Throws
+// Error{kInvalidArgument} if there is no such dtype or the bytes do not fit the shape.
 Tensor tensor_from(const emscripten::val& raw);
 emscripten::val tensor_to(const Tensor& tensor);
 std::vector<Tensor> tensors_from(const emscripten::val& list);

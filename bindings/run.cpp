@@ -13,6 +13,7 @@
 #include "io/pt2.h"
 #include "lower/lower.h"
 #include "op/custom.h"
+#include "tensor/strings.h"
 
 namespace qdq {
 
@@ -93,14 +94,25 @@ val answer_of(val (*call)(void*), void* body) {
   }
 }
 
-Tensor tensor_from(const val& raw) {
+namespace {
+
+DType dtype_of(const val& raw) {
   const auto name = raw["dtype"].as<std::string>();
+  if (name == to_string(DType::kString)) return DType::kString;
   const auto dtype = dtype_from_name(name);
   QDQ_CHECK(dtype.has_value(), kInvalidArgument, "there is no dtype ", name);
+  return *dtype;
+}
+
+}  // namespace
+
+Tensor tensor_from(const val& raw) {
+  const DType dtype = dtype_of(raw);
   Shape shape;
   for (const double size : emscripten::vecFromJSArray<double>(raw["shape"]))
     shape.push_back(static_cast<int64_t>(size));
-  const Tensor tensor = Tensor::empty(shape, *dtype);
+  if (dtype == DType::kString) return string_tensor(shape, emscripten::vecFromJSArray<std::string>(raw["texts"]));
+  const Tensor tensor = Tensor::empty(shape, dtype);
   const val bytes = raw["bytes"];
   QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape),
             " needs ", tensor.nbytes(), " bytes, found ", bytes["length"].as<size_t>());
@@ -116,7 +128,13 @@ val tensor_to(const Tensor& tensor) {
   val raw = val::object();
   raw.set("dtype", std::string(to_string(flat.dtype())));
   raw.set("shape", shape);
-  raw.set("bytes", bytes_to({flat.raw(), flat.nbytes()}));
+  if (flat.dtype() == DType::kString) {
+    val texts = val::array();
+    for (const std::string_view text : texts_of(flat)) texts.call<void>("push", std::string(text));
+    raw.set("texts", texts);
+  } else {
+    raw.set("bytes", bytes_to({flat.raw(), flat.nbytes()}));
+  }
   return raw;
 }
 
@@ -199,11 +217,8 @@ val signature_to(const TensorMeta& meta) {
 }
 
 MetaValue signature_from(const val& raw) {
-  const auto name = raw["dtype"].as<std::string>();
-  const auto dtype = dtype_from_name(name);
-  QDQ_CHECK(dtype.has_value(), kInvalidArgument, "there is no dtype ", name);
   TensorMeta meta;
-  meta.dtype = *dtype;
+  meta.dtype = dtype_of(raw);
   for (const val& size : emscripten::vecFromJSArray<val>(raw["shape"])) {
     if (size.isNumber()) meta.sizes.emplace_back(static_cast<int64_t>(size.as<double>()));
     else meta.sizes.push_back(SymInt::parse(size.as<std::string>()));

@@ -1,4 +1,5 @@
-// Tensors as plain data: a dtype, a shape and a typed array in C order. They are copied into and out of WASM.
+// Tensors as plain data: a dtype, a shape and a typed array in C order, or an array of strings. They are copied into
+// and out of WASM.
 import { QdqError } from "./error.js";
 import type { RawTensor } from "../wasm/qdq.js";
 
@@ -23,7 +24,7 @@ const arrayOf = {
   float8_e5m2fnuz: Uint8Array,
 };
 
-export type DType = keyof typeof arrayOf;
+export type DType = keyof typeof arrayOf | "string";
 export type TensorData =
   | Float32Array
   | Float64Array
@@ -34,7 +35,8 @@ export type TensorData =
   | Int32Array
   | Uint32Array
   | BigInt64Array
-  | BigUint64Array;
+  | BigUint64Array
+  | readonly string[];
 
 export interface Tensor {
   dtype: DType;
@@ -45,10 +47,20 @@ export interface Tensor {
 // The name of an array's type, whichever window or realm it was made in: "Float32Array".
 const typeName = (data: unknown): string => Object.prototype.toString.call(data).slice("[object ".length, -1);
 
-// A tensor of the typed array's own dtype: tensor(new Float32Array([1, 2]), [2]). Shape: one axis unless given.
+const isTexts = (data: unknown): data is readonly string[] =>
+  Array.isArray(data) && data.every((text) => typeof text === "string");
+
+// A tensor of the typed array's own dtype: tensor(new Float32Array([1, 2]), [2]); of strings for an array of them.
+// Shape: one axis unless given.
 export function tensor(data: TensorData, shape: readonly number[] = [data.length]): Tensor {
-  const dtype = (Object.keys(arrayOf) as DType[]).find((name) => typeName(data) === arrayOf[name].name);
-  if (!dtype) throw new QdqError("InvalidArgument", "a tensor was made of something that is not a typed array");
+  const dtype = isTexts(data)
+    ? "string"
+    : (Object.keys(arrayOf) as (keyof typeof arrayOf)[]).find((name) => typeName(data) === arrayOf[name].name);
+  if (!dtype)
+    throw new QdqError(
+      "InvalidArgument",
+      "a tensor was made of something that is neither a typed array nor an array of strings",
+    );
   return { dtype, shape: [...shape], data };
 }
 
@@ -58,21 +70,25 @@ export function toRaw(value: Tensor, what: string): RawTensor {
     throw new QdqError("InvalidArgument", `${what} is not a tensor: ${why}; wanted {dtype, shape, data}`);
   };
   const { dtype, shape, data } = value ?? fail(`it is ${value}`);
-  const type =
-    arrayOf[dtype] ??
-    fail(`its dtype is ${JSON.stringify(dtype)}, which is none of ${Object.keys(arrayOf).join(", ")}`);
+  const type = dtype === "string" ? undefined : arrayOf[dtype];
+  if (!type && dtype !== "string") {
+    fail(`its dtype is ${JSON.stringify(dtype)}, which is none of ${Object.keys(arrayOf).join(", ")}, string`);
+  }
   if (!Array.isArray(shape) || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
     fail(`its shape is ${JSON.stringify(shape)}`);
   }
-  if (typeName(data) !== type.name) fail(`its data is ${typeName(data)}, ${dtype} needs ${type.name}`);
+  if (type && typeName(data) !== type.name) fail(`its data is ${typeName(data)}, ${dtype} needs ${type.name}`);
+  if (!type && !isTexts(data)) fail("its data is no array of strings");
   const count = shape.reduce((product, size) => product * size, 1);
   if (data.length !== count) fail(`shape [${shape.join(", ")}] needs ${count} elements, its data has ${data.length}`);
+  if (isTexts(data)) return { dtype, shape: [...shape], texts: data };
   return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
 
 // The bytes must start on an element's boundary of a buffer of their own, as those do that WASM hands out.
 export function fromRaw(raw: RawTensor): Tensor {
-  const dtype = raw.dtype as DType;
+  if (raw.texts) return { dtype: "string", shape: raw.shape, data: raw.texts };
+  const dtype = raw.dtype as keyof typeof arrayOf;
   const type = arrayOf[dtype];
   const { buffer, byteOffset, byteLength } = raw.bytes as Uint8Array<ArrayBuffer>;
   return { dtype, shape: raw.shape, data: new type(buffer, byteOffset, byteLength / type.BYTES_PER_ELEMENT) };

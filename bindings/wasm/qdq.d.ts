@@ -1,10 +1,11 @@
 // What the WASM modules export, as the TypeScript sources see it. bindings/pack.mjs puts `qdq` here.
 
-// A tensor as it crosses the border: the bytes of its elements in C order.
+// A tensor as it crosses the border: the bytes of its elements in C order, or its strings.
 export interface RawTensor {
   dtype: string;
   shape: number[];
-  bytes: Uint8Array;
+  bytes?: Uint8Array;
+  texts?: readonly string[];
 }
 
 // Every function answers with its result or with what went wrong; nothing of C++ is ever thrown into JavaScript.
