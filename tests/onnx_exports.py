@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "onnx_exports"
 IMAGE = 96
 # Networks that take one size only, and the smallest that others take.
-SIZES = {"maxvit_t": 224, "inception_v3": 128, "vit_h_14": 224}
+SIZES = {"maxvit_t": 224, "inception_v3": 299, "vit_h_14": 224}
 SEQUENCES = ["bert", "bert_pooled", "gpt", "lstm", "lstm_bidirectional", "gru", "rnn", "seq2seq"]
 
 
@@ -107,7 +107,7 @@ def sequence_network(name):
         "seq2seq": lambda: (Seq2Seq(), {"source": ids, "target": ids[:, :7]}),
     }
     model, inputs = networks[name]()
-    return model, inputs, {key: open_axes for key in inputs}
+    return model, inputs, {key: open_axes | ({1: "target_length"} if key == "target" else {}) for key in inputs}
 
 
 def image_network(name):
