@@ -35,7 +35,7 @@ void append_field(Json& object, std::string key, Json value) {
   object.get_ref<Json::object_t&>().emplace_back(std::move(key), std::move(value));
 }
 
-[[noreturn]] void refuse(const Node& node, const std::string& why) {
+[[noreturn]] void refuse_to_save(const Node& node, const std::string& why) {
   throw Error(ErrorCode::kUnsupported, "node " + node.name() + " cannot be written to a .pt2 file: " + why, node.name(),
               node.target());
 }
@@ -125,7 +125,7 @@ class ProgramWriter {
       if (node->op() == Node::Op::kPlaceholder) write_user_input(*node);
       else if (node->op() == Node::Op::kCallFunction) write_node(*node);
       else if (node->op() == Node::Op::kCallModule)
-        refuse(*node, "it calls the module '" + node->target() + "'; convert the program first");
+        refuse_to_save(*node, "it calls the module '" + node->target() + "'; convert the program first");
     }
     write_constant_inputs(true);
     write_outputs();
@@ -243,7 +243,7 @@ class ProgramWriter {
   void write_user_input(const Node& node) {
     write_constant_inputs(false);
     if (std::holds_alternative<std::monostate>(node.meta.val.value))
-      refuse(node, "nothing is known of this input; its dtype and sizes are needed");
+      refuse_to_save(node, "nothing is known of this input; its dtype and sizes are needed");
     names_[&node] = node.name();
     inputs_.push_back(add_value(node, node.name(), node.meta.val));
     input_specs_.push_back(tagged("user_input", tagged("arg", inputs_.back())));
@@ -314,12 +314,12 @@ class ProgramWriter {
       append_field(sym_bool_values_, name, tagged("as_bool", *boolean));
       return as_name("as_sym_bool", name);
     }
-    refuse(node, "nothing is known of its result '" + name + "'");
+    refuse_to_save(node, "nothing is known of its result '" + name + "'");
   }
 
   const std::string& name_of(const Node& user, const Node* value) const {
     const auto found = names_.find(value);
-    if (found == names_.end()) refuse(user, "it uses the list " + value->name() + " as a whole");
+    if (found == names_.end()) refuse_to_save(user, "it uses the list " + value->name() + " as a whole");
     return found->second;
   }
 
@@ -374,7 +374,7 @@ class ProgramWriter {
       } else if (node->op() == Node::Op::kOutput) {
         for (const Argument& result : node->arg(0).list()) outputs_.push_back(argument(*node, result, nullptr));
       } else {
-        refuse(*node, "it stands in a program within the program");
+        refuse_to_save(*node, "it stands in a program within the program");
       }
     }
     return graph(is_single_tensor_return);
@@ -435,7 +435,7 @@ class ProgramWriter {
       return each("as_optional_tensors", [&](const Argument& v) {
         return v.is_none() ? tagged("as_none", true) : tagged("as_tensor", tensor(v));
       });
-    refuse(user, "the list " + to_text(Argument(values)) + " has elements that do not go together");
+    refuse_to_save(user, "the list " + to_text(Argument(values)) + " has elements that do not go together");
   }
 
   static bool is_higher_order(const Node& node) { return node.target().starts_with("torch.ops.higher_order."); }
@@ -463,9 +463,10 @@ class ProgramWriter {
     if (op == nullptr) {
       const std::vector<std::string> names = names_of_inputs(node);
       if (node.args().size() > names.size())
-        refuse(node, "qdq does not have " + node.target() +
-                         " and so does not know the names of its arguments; bring it by register_operator, or write an "
-                         ".onnx file");
+        refuse_to_save(
+            node, "qdq does not have " + node.target() +
+                      " and so does not know the names of its arguments; bring it by register_operator, or write an "
+                      ".onnx file");
       for (size_t i = 0; i < node.args().size(); ++i) add(names[i], node.args()[i], nullptr);
       for (const auto& [name, value] : node.kwargs()) add(name, value, nullptr);
       return out;
@@ -478,7 +479,7 @@ class ProgramWriter {
     }
     const Schema& schema = op->schema;
     if (node.args().size() > schema.num_positional())
-      refuse(node, "it has more arguments than " + node.target() + " takes");
+      refuse_to_save(node, "it has more arguments than " + node.target() + " takes");
     for (size_t i = 0; i < schema.arguments.size(); ++i) {
       const SchemaArgument& wanted = schema.arguments[i];
       const Argument* value = i < node.args().size() ? &node.args()[i] : node.kwarg(wanted.name);
@@ -491,11 +492,11 @@ class ProgramWriter {
   std::vector<const Node*> getitems(const Node& node, size_t count) {
     std::vector<const Node*> out(count, nullptr);
     for (const Node* user : node.users()) {
-      if (!user->is("operator.getitem")) refuse(*user, "it uses the list " + node.name() + " as a whole");
+      if (!user->is("operator.getitem")) refuse_to_save(*user, "it uses the list " + node.name() + " as a whole");
       const std::optional<int64_t> index = user->arg(1).integer();
       if (!index || *index < 0 || static_cast<size_t>(*index) >= count)
-        refuse(*user,
-               "it takes an element that " + node.name() + " does not have (it has " + std::to_string(count) + ")");
+        refuse_to_save(
+            *user, "it takes an element that " + node.name() + " does not have (it has " + std::to_string(count) + ")");
       const Node*& first = out[static_cast<size_t>(*index)];
       if (first == nullptr) first = user;
       else copies_[first].push_back(user);
@@ -509,7 +510,7 @@ class ProgramWriter {
     for (size_t i = 0; i < metas.size(); ++i) {
       if (const auto* nested = std::get_if<std::vector<ValueMeta>>(&metas[i].value)) {
         if (are_tensors || items[i] == nullptr)
-          refuse(node, "its result " + std::to_string(i) + " is a list that nobody takes apart");
+          refuse_to_save(node, "its result " + std::to_string(i) + " is a list that nobody takes apart");
         out.push_back(tagged("as_tensors", write_elements(*items[i], *nested, true)));
         continue;
       }
@@ -569,7 +570,7 @@ class ProgramWriter {
     const Argument::List single{output.arg(0)};
     const Argument::List& results = output.arg(0).is_list() ? output.arg(0).list() : single;
     for (const Argument& result : results) {
-      if (result.is_list()) refuse(output, "an output is a list; outputs are flat");
+      if (result.is_list()) refuse_to_save(output, "an output is a list; outputs are flat");
       outputs_.push_back(argument(output, result, nullptr));
       output_specs_.push_back(tagged("user_output", tagged("arg", outputs_.back())));
     }
