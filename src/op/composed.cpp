@@ -1,4 +1,6 @@
 // Operators that others make up, as PyTorch's own definitions do. Each is written once, for shapes and for tensors.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "op/elements.h"
@@ -542,6 +544,52 @@ template <class T> BasicValue<T> pdist(const Call<T>& call) {
                    {all, List<T>{run_op<T>("select.int", {places, 0, 0}), run_op<T>("select.int", {places, 0, 1})}});
 }
 
+// det of matrices [*, N, N], their factors and the rows that were exchanged, counted from 1 (LAPACK's getrf).
+MetaValue infer_det_and_factors(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  const size_t rank = x.sizes.size();
+  QDQ_CHECK(x.dtype == DType::kF32 || x.dtype == DType::kF64, kInvalidArgument, call.op().target,
+            " wants float32 or float64, found ", to_string(x.dtype));
+  QDQ_CHECK(rank >= 2 && may_be_equal(x.sizes[rank - 1], x.sizes[rank - 2]), kInvalidArgument, call.op().target,
+            " wants square matrices, found shape ", to_string(x.sizes));
+  const SymShape batch(x.sizes.begin(), x.sizes.end() - 2), rows(x.sizes.begin(), x.sizes.end() - 1);
+  return MetaValue::List{tensor_meta(x.dtype, batch), tensor_meta(x.dtype, x.sizes), tensor_meta(DType::kS32, rows)};
+}
+// Factors a matrix in place: l below the diagonal, u above it. Returns the product of the diagonal.
+double factor_matrix(double* a, int32_t* exchanged, int64_t n) {
+  double det = 1;
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t pivot = k;
+    for (int64_t i = k + 1; i < n; ++i)
+      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) pivot = i;
+    exchanged[k] = static_cast<int32_t>(pivot + 1);
+    if (pivot != k) {
+      std::swap_ranges(a + k * n, a + (k + 1) * n, a + pivot * n);
+      det = -det;
+    }
+    const double diagonal = a[k * n + k];
+    det *= diagonal;
+    for (int64_t i = k + 1; i < n && diagonal != 0; ++i) {
+      const double factor = a[i * n + k] /= diagonal;
+      for (int64_t j = k + 1; j < n; ++j) a[i * n + j] -= factor * a[k * n + j];
+    }
+  }
+  return det;
+}
+Value eval_det_and_factors(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor& x = call.tensor(0);
+  // PyTorch factors what lies in columns: of a tensor in C order that is the transposed one.
+  const Tensor factors = (x.is_contiguous() ? x.transpose(-2, -1) : x).to(DType::kF64).clone();
+  const int64_t n = x.size(-1);
+  const Shape batch(x.sizes().begin(), x.sizes().end() - 2), rows(x.sizes().begin(), x.sizes().end() - 1);
+  const Tensor det = Tensor::empty(batch, DType::kF64), exchanged = Tensor::empty(rows, DType::kS32);
+  for (int64_t i = 0; i < det.numel(); ++i)
+    det.data<double>()[i] = factor_matrix(factors.data<double>() + i * n * n, exchanged.data<int32_t>() + i * n, n);
+  return Value::List{det.to(x.dtype()), factors.to(x.dtype()), exchanged};
+}
+template <class T> BasicValue<T> det(const Call<T>& call) { return item(run_op<T>("_linalg_det", {call[0]}), 0); }
+
 }  // namespace
 
 // NOLINTNEXTLINE(readability-function-size): a table
@@ -565,6 +613,10 @@ void add_composed_ops(std::vector<OpDef>& ops) {
   add("aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", chain_matmul, chain_matmul);
   add("aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", vecdot, vecdot);
   add("aten::matrix_power(Tensor self, int n) -> Tensor", matrix_power, matrix_power);
+  add("aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", infer_det_and_factors,
+      eval_det_and_factors);
+  add("aten::linalg_det(Tensor A) -> Tensor", det, det);
+  add("aten::det(Tensor self) -> Tensor", det, det);
   add("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", matrix_power, matrix_power);
   add("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear, bilinear);
   add("aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, "

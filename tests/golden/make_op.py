@@ -1514,6 +1514,13 @@ def repeat_first(source, target):
     raise AssertionError(f"{target} takes no call of {source}")
 
 
+def determinants():
+    for name in ("det", "linalg_det", "_linalg_det"):
+        case(name, B(rand(3, 4, 4)), tol=[1e-5, 1e-5])
+        case(name, rand(2, 3, 3, dtype=f64), tol=[1e-12, 1e-12])
+        case(name, torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+
+
 def in_place_forms():
     table = (HERE.parents[1] / "src/op/op.cpp").read_text().split("kAlsoInPlace[] = {")[1].split("}")[0]
     names = re.findall(r'"(\w+)"', table)
@@ -1666,6 +1673,7 @@ def main():
     ):
         make()
     rows()
+    determinants()
     schemas = {}
     for entry in cases:
         target = entry["op"]

@@ -218,6 +218,7 @@ constexpr OnnxOperator kReductionOperators[] = {
     {"ArgMin", arg_extreme, "argmin.default"},
     {"Compress", compress, nullptr},
     {"CumSum", cumsum, nullptr},
+    {"Det", import_plain, "linalg_det.default"},
     {"LogSoftmax", softmax, "log_softmax.int"},
     {"NonMaxSuppression", non_max_suppression, nullptr},
     {"NonZero", nonzero, nullptr},
