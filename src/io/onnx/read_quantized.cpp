@@ -93,6 +93,14 @@ std::pair<Node*, Node*> channels(OnnxCall& call, const OnnxQParams& q, const std
   return {scale, zeros_like_scale(call, q.scale)};
 }
 
+// A scale or zero point as DynamicQuantizeLinear gave it, before it was cast; null for others.
+Node* given_by_range(OnnxCall& call, size_t i) {
+  if (!call.has(i)) return nullptr;
+  Node* node = call.tensor(i);
+  while (node->is(op::kToDtype) || node->is(op::kReshape)) node = node->arg(0).node();
+  return node->is(op::kGetItem) ? node : nullptr;
+}
+
 // The arguments of {quantize,dequantize}_per_{tensor,channel} behind the tensor, and its target among the three.
 Node* by_qparams(OnnxCall& call, Node* x, const OnnxQParams& q, DType dtype, int64_t low, int64_t high,
                  std::string_view whole, std::string_view by_tensors, std::string_view by_channel) {
@@ -104,13 +112,7 @@ Node* by_qparams(OnnxCall& call, Node* x, const OnnxQParams& q, DType dtype, int
           std::string(whole),
           {x, call.constant(q.scale).item(),
            call.has(q.zero_point) ? call.constant(q.zero_point).item_int() : int64_t{0}, low, high, dtype});
-    const auto before_casts = [](Node* node) {
-      while (node->is(op::kToDtype) || node->is(op::kReshape)) node = node->arg(0).node();
-      return node->is(op::kGetItem) ? node : nullptr;
-    };
-    // Those that DynamicQuantizeLinear gave are taken as it gave them.
-    Node *scale = before_casts(call.tensor(q.scale)),
-         *zero_point = call.has(q.zero_point) ? before_casts(call.tensor(q.zero_point)) : nullptr;
+    Node *scale = given_by_range(call, q.scale), *zero_point = given_by_range(call, q.zero_point);
     if (!scale || !zero_point) {
       scale = call.tensor(q.scale);
       zero_point = call.has(q.zero_point) ? call.tensor(q.zero_point) : zeros_like_scale(call, q.scale);
@@ -139,7 +141,7 @@ Node* dequantized(OnnxCall& call, Node* integers, const OnnxQParams& q) {
 namespace {
 
 // x / scale, with the axis in blocks.
-Node* divided_by_scale(OnnxCall& call, Node* floats, const OnnxQParams& q, int64_t axis) {
+Node* over_scale(OnnxCall& call, Node* floats, const OnnxQParams& q, int64_t axis) {
   const size_t rank = call.meta_of(floats).sizes.size();
   Node* out = cast(call, in_blocks(call, floats, q, axis), DType::kF32);
   return call.call("div.Tensor", {out, cast(call, along_axis(call, call.tensor(q.scale), q, axis, rank), DType::kF32)});
@@ -159,11 +161,14 @@ Node* quantized(OnnxCall& call, Node* floats, const OnnxQParams& q, DType dtype,
   floats = is_floating(call.meta_of(floats).dtype) && call.meta_of(floats).dtype != DType::kF64
                ? floats
                : cast(call, floats, DType::kF32);
-  if (q.block == 0 && call.rank(q.scale) <= 1)
+  // PyTorch's operators multiply by the reciprocal of a scale. One that the graph computes is divided by, as ONNX says:
+  // no integer kernel would take it.
+  const bool is_given = call.is_constant(q.scale) || given_by_range(call, q.scale);
+  if (is_given && q.block == 0 && call.rank(q.scale) <= 1)
     return by_qparams(call, floats, q, dtype, low, high, op::kQuantize, op::kQuantizeByTensors, op::kQuantizeChannels);
   const int64_t axis = axis_of(call, q, floats);
   const size_t rank = call.meta_of(floats).sizes.size();
-  Node* out = call.call("round.default", {divided_by_scale(call, floats, q, axis)});
+  Node* out = call.call("round.default", {over_scale(call, floats, q, axis)});
   if (call.has(q.zero_point))
     out = call.call("add.Tensor",
                     {out, cast(call, along_axis(call, call.tensor(q.zero_point), q, axis, rank), DType::kF32)});
@@ -212,7 +217,7 @@ void quantize_to_float8(OnnxCall& call, const OnnxQParams& q, DType dtype) {
         call.refuse("has the zero point ", static_cast<double>(zero), ", which is 0 for ", to_string(dtype));
   }
   const int64_t axis = axis_of(call, q, call.tensor(0));
-  Node* out = divided_by_scale(call, call.tensor(0), q, axis);
+  Node* out = over_scale(call, call.tensor(0), q, axis);
   call.set(without_blocks(call, as_float8(call, out, dtype, call.integer("saturate", 1) != 0), q, axis));
 }
 
