@@ -13,7 +13,7 @@ class ControlFlowOp : public CompiledOp {
 
   Value run(const Call<Tensor>& call) override {
     return run_control_flow(
-        call, [&](const Program& program, std::span<const Tensor> inputs) { return runners_.at(&program)(inputs); });
+        call, [&](const Program& program, std::span<const Value> inputs) { return runners_.at(&program)(inputs); });
   }
 
  private:
@@ -35,7 +35,7 @@ class ExpandedOp : public CompiledOp {
       key_ = std::move(key);
     }
     return run_expansion(call, *program_,
-                         [&](const Program&, std::span<const Tensor> inputs) { return runner_(inputs); });
+                         [&](const Program&, std::span<const Value> inputs) { return runner_(inputs); });
   }
 
  private:

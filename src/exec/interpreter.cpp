@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "exec/footprint.h"
+#include "op/control_flow.h"
 
 namespace qdq {
 namespace {
@@ -45,27 +46,35 @@ class Resolver {
 
 std::string where(const Node& node) { return concat(" (in node ", node.name(), ", ", node.target(), ")"); }
 
-// User outputs in order: tensors as they are, numbers as one-element tensors, None left out.
-void flatten_outputs(const Value& value, std::vector<Tensor>& out) {
-  if (const Tensor* tensor = value.get_if<Tensor>()) {
-    out.push_back(*tensor);
-  } else if (const int64_t* integer = value.get_if<int64_t>()) {
-    out.push_back(Tensor::scalar(*integer));
-  } else if (const double* number = value.get_if<double>()) {
-    out.push_back(Tensor::scalar(*number));
-  } else if (const bool* boolean = value.get_if<bool>()) {
-    out.push_back(Tensor::scalar(*boolean));
-  } else if (const Value::List* list = value.get_if<Value::List>()) {
-    for (const Value& element : *list) flatten_outputs(element, out);
-  }
+void flatten_output(const Value& value, std::vector<Tensor>& out) {
+  if (const Tensor* tensor = value.get_if<Tensor>()) out.push_back(*tensor);
+  else if (const Value::List* list = value.get_if<Value::List>())
+    for (const Value& element : *list) flatten_output(as_output(element), out);
 }
 
 // Holds an input against what the program says of it. `symbols` collects the value of each symbolic size met so far.
-void check_input(const Node& placeholder, const Tensor& input, const Program& program,
+void check_input(const Node& placeholder, const Value& value, const Program& program,
                  std::map<std::string, int64_t>& symbols) {
   const std::string& name = placeholder.name();
-  QDQ_CHECK(input.defined(), kInvalidArgument, "input '", name, "' has no value");
   const TensorMeta* meta = placeholder.meta.val.tensor();
+  const std::string& kind = placeholder.meta.extra_of(kInputKind);
+  if (!kind.empty()) {
+    const bool fits =
+        value.is_none() ? kind.starts_with(kOptional) : value.is<Value::List>() == kind.ends_with(kSequence);
+    QDQ_CHECK(fits, kInvalidArgument, "input '", name, "' is ",
+              value.is_none()     ? "None"
+              : value.is_tensor() ? "one tensor"
+                                  : "a list of tensors",
+              ", the program wants an ONNX ", kind,
+              "; sequences are lists of tensors and optionals may be None, which C++ gives by run_values, and neither "
+              "the command line nor JavaScript can");
+    return;
+  }
+  // Of a program within a program nothing may be known.
+  if (meta == nullptr && !value.is_tensor()) return;
+  const Tensor* given = value.get_if<Tensor>();
+  QDQ_CHECK(given != nullptr && given->defined(), kInvalidArgument, "input '", name, "' has no value");
+  const Tensor& input = *given;
   if (meta == nullptr) return;
   const auto wanted = [&] { return concat(to_string(meta->dtype), " ", to_string(meta->sizes)); };
   const auto found = [&] { return concat(to_string(input.dtype()), " ", to_string(input.sizes())); };
@@ -175,7 +184,7 @@ void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
   const std::unique_ptr<OpBackend> control_flow =
       make_control_flow_ops("interpreter", [backends](const Program& inner) -> ProgramRunner {
         const auto interpreter = std::make_shared<Interpreter>(inner, backends);
-        return [interpreter](std::span<const Tensor> inputs) { return interpreter->run(inputs); };
+        return [interpreter](std::span<const Value> inputs) { return interpreter->run_values(inputs); };
       });
   for (const Node* node : program->graph->nodes()) {
     slots.emplace(node, steps.size());
@@ -313,7 +322,17 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   return last;
 }
 
+std::vector<Tensor> flat_tensors(std::span<const Value> outputs) {
+  std::vector<Tensor> out;
+  for (const Value& value : outputs) flatten_output(value, out);
+  return out;
+}
+
 std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
+  return flat_tensors(run_values(std::vector<Value>(inputs.begin(), inputs.end())));
+}
+
+std::vector<Value> Interpreter::run_values(std::span<const Value> inputs) {
   Impl& impl = *impl_;
   QDQ_CHECK(inputs.size() == impl.placeholders.size(), kInvalidArgument, "the program takes ", impl.placeholders.size(),
             " input", impl.placeholders.size() == 1 ? "" : "s", ", found ", inputs.size());
@@ -328,7 +347,7 @@ std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
   Impl::Run run;
   run.values.resize(impl.steps.size());
   std::vector<Value>& values = run.values;
-  std::vector<Tensor> outputs;
+  std::vector<Value> outputs;
   size_t next_input = 0;
   for (size_t i = 0; i < impl.steps.size(); ++i) {
     const size_t first = i;
@@ -336,7 +355,10 @@ std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
     switch (node.op()) {
       case Node::Op::kPlaceholder: values[i] = inputs[next_input++]; break;
       case Node::Op::kGetAttr: values[i] = impl.program->attribute_of(node); break;
-      case Node::Op::kOutput: flatten_outputs(Resolver(impl.slots, values)(node.arg(0)), outputs); break;
+      case Node::Op::kOutput:
+        for (const Argument& result : node.arg(0).list())
+          outputs.push_back(as_output(Resolver(impl.slots, values)(result)));
+        break;
       default: i = in_node(node, [&] { return impl.evaluate(i, run); });
     }
     if (impl.node_hook) impl.node_hook(node, values[i]);

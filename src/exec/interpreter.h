@@ -37,6 +37,9 @@ class Interpreter {
   // carry node and op; Error{kOutOfMemory} before anything runs if the results cannot fit into what memory is left,
   // where that is known.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
+  // The same of a program whose inputs or outputs may be lists of tensors or None, as ONNX's sequences and optionals:
+  // for each input and output a tensor, a Value::List of tensors or None.
+  std::vector<Value> run_values(std::span<const Value> inputs);
 
   // Who runs each call_function node, why the others refused, and how many runs the one who runs it has left to the
   // reference so far.
@@ -52,5 +55,8 @@ class Interpreter {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Outputs in order: tensors as they are, lists by their elements, None left out.
+std::vector<Tensor> flat_tensors(std::span<const Value> outputs);
 
 }  // namespace qdq

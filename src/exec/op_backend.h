@@ -59,8 +59,8 @@ class OpBackend {
 // Calibration runs on it, so that both builds write the same file.
 std::unique_ptr<OpBackend> make_simd_ops();
 
-// A program that is ready to run: inputs in the order of its placeholders, outputs flat.
-using ProgramRunner = std::function<std::vector<Tensor>(std::span<const Tensor> inputs)>;
+// A program that is ready to run: inputs in the order of its placeholders, outputs in that of its output node.
+using ProgramRunner = std::function<std::vector<Value>(std::span<const Value> inputs)>;
 using ProgramPreparer = std::function<ProgramRunner(const Program& program)>;
 
 // Runs the operators of Family::kControlFlow by what `prepare` makes of their programs, once for each when a node is

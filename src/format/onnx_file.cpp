@@ -410,40 +410,48 @@ void read_tensor_type(Message message, OnnxValueInfo& out) {
   }
 }
 
-// A ValueInfoProto and its TypeProto.
-OnnxValueInfo read_value_info(Message message) {
+// A TypeProto; what a tensor's says goes to `out`.
+OnnxValueInfo::Type read_type(Message message, OnnxValueInfo& out) {
   using Type = OnnxValueInfo::Type;
-  OnnxValueInfo out;
-  out.type = Type::kUnknown;
-  while (message.next()) {
-    if (message.field() == 1) {
-      out.name = message.text();
-      continue;
-    }
-    if (message.field() != 2) {
-      message.skip();
-      continue;
-    }
-    for (Message type = message.message("type"); type.next();) {
-      switch (type.field()) {
-        case 1:
-          out.type = Type::kTensor;
-          read_tensor_type(type.message("tensor type"), out);
-          break;
-        case 4:
-        case 9:
-          out.type = type.field() == 4 ? Type::kSequence : Type::kOptional;
-          type.skip();
-          break;
-        case 5:
-        case 7:
-        case 8:
-          out.type = Type::kOther;
-          type.skip();
-          break;
-        default: type.skip();
+  QDQ_CHECK(message.depth() <= kMaxDepth, kUnsupported, "the ONNX file has types in types beyond ", kMaxDepth,
+            " levels");
+  Type type = Type::kUnknown;
+  while (message.next()) switch (message.field()) {
+      case 1:
+        type = Type::kTensor;
+        read_tensor_type(message.message("tensor type"), out);
+        break;
+      case 4:
+      case 9: {
+        const bool is_optional = message.field() == 9;
+        OnnxValueInfo of_element;
+        Type element = Type::kUnknown;
+        for (Message wrapped = message.message("type of a list or an optional"); wrapped.next();) {
+          if (wrapped.field() == 1) element = read_type(wrapped.message("element type"), of_element);
+          else wrapped.skip();
+        }
+        if (element == Type::kTensor) type = is_optional ? Type::kOptional : Type::kSequence;
+        else type = is_optional && element == Type::kSequence ? Type::kOptionalSequence : Type::kOther;
+        break;
       }
+      case 5:
+      case 7:
+      case 8:
+        type = Type::kOther;
+        message.skip();
+        break;
+      default: message.skip();
     }
+  return type;
+}
+
+OnnxValueInfo read_value_info(Message message) {
+  OnnxValueInfo out;
+  out.type = OnnxValueInfo::Type::kUnknown;
+  while (message.next()) {
+    if (message.field() == 1) out.name = message.text();
+    else if (message.field() == 2) out.type = read_type(message.message("type"), out);
+    else message.skip();
   }
   return out;
 }

@@ -69,7 +69,7 @@ struct OnnxDimension {
 };
 
 struct OnnxValueInfo {
-  enum class Type { kUnknown, kTensor, kSequence, kOptional, kOther };
+  enum class Type { kUnknown, kTensor, kSequence, kOptional, kOptionalSequence, kOther };  // of tensors
   std::string name;
   std::optional<DType> dtype;                      // nothing: no tensor, or of a type that qdq does not have
   std::optional<std::vector<OnnxDimension>> dims;  // nothing: not even the number of axes is known

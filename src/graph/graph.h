@@ -117,6 +117,10 @@ struct ModuleStackEntry {
 inline constexpr std::string_view kOnnxNode = "onnx.node", kOnnxValue = "onnx.value", kOnnxDomain = "onnx.domain",
                                   kOnnxVersion = "onnx.version";
 
+// The key of a placeholder whose value is not one tensor, and what it is then: ONNX's "sequence", a list of tensors,
+// "optional", which may be None, or "optional sequence".
+inline constexpr std::string_view kInputKind = "onnx.kind", kSequence = "sequence", kOptional = "optional";
+
 struct NodeMeta {
   ValueMeta val;
   std::vector<ModuleStackEntry> nn_module_stack;                     // outermost first

@@ -197,14 +197,15 @@ struct Session::Impl {
   }
 
   // What the symbols of the inputs' sizes are; the interpreter checks that all inputs agree.
-  std::map<std::string, int64_t> symbols_of(std::span<const Tensor> inputs) const {
+  std::map<std::string, int64_t> symbols_of(std::span<const Value> inputs) const {
     std::map<std::string, int64_t> symbols;
     const std::vector<Node*> placeholders = program.graph->placeholders();
     for (size_t i = 0; i < std::min(inputs.size(), placeholders.size()); ++i) {
       const TensorMeta* meta = placeholders[i]->meta.val.tensor();
-      if (meta == nullptr || !inputs[i].defined() || inputs[i].sizes().size() != meta->sizes.size()) continue;
+      const Tensor* input = inputs[i].get_if<Tensor>();
+      if (meta == nullptr || input == nullptr || input->sizes().size() != meta->sizes.size()) continue;
       for (size_t axis = 0; axis < meta->sizes.size(); ++axis)
-        if (!meta->sizes[axis].is_constant()) symbols.emplace(meta->sizes[axis].to_string(), inputs[i].sizes()[axis]);
+        if (!meta->sizes[axis].is_constant()) symbols.emplace(meta->sizes[axis].to_string(), input->sizes()[axis]);
     }
     return symbols;
   }
@@ -280,7 +281,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
       options.backends.empty() ? std::vector<std::string>(known.begin(), known.end()) : options.backends;
   impl_->backends.push_back(make_control_flow_ops("session", [options](const Program& inner) -> ProgramRunner {
     const auto session = std::make_shared<Session>(inner.clone(), options);
-    return [session](std::span<const Tensor> inputs) { return session->run(inputs); };
+    return [session](std::span<const Value> inputs) { return session->run_values(inputs); };
   }));
   std::vector<OpBackend*> candidates = {impl_->backends.back().get()};
   for (const std::string& name : wanted) {
@@ -330,8 +331,12 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
+  return flat_tensors(run_values(std::vector<Value>(inputs.begin(), inputs.end())));
+}
+
+std::vector<Value> Session::run_values(std::span<const Value> inputs) {
   impl_->select(impl_->symbols_of(inputs));
-  return impl_->interpreter->run(inputs);
+  return impl_->interpreter->run_values(inputs);
 }
 
 std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Timing>& timings) {

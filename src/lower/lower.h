@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/program.h"
+#include "op/op.h"
 
 namespace qdq {
 
@@ -52,6 +53,8 @@ class Session {
 
   // As Interpreter::run. Integer steps are compiled at the first run with inputs of new sizes.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
+  // As Interpreter::run_values, for programs that take or give lists of tensors.
+  std::vector<Value> run_values(std::span<const Value> inputs);
 
   // What ran and for how long: a fused step, or a node that no plan took.
   struct Timing {

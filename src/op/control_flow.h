@@ -10,8 +10,11 @@
 
 namespace qdq {
 
-// Runs one of the call's programs: inputs in the order of its placeholders, outputs flat.
-using RunProgram = std::function<std::vector<Tensor>(const Program& program, std::span<const Tensor> inputs)>;
+// Runs one of the call's programs: inputs in the order of its placeholders, outputs in that of its output node.
+using RunProgram = std::function<std::vector<Value>(const Program& program, std::span<const Value> inputs)>;
+
+// A value as an output of a program: numbers are tensors of one element.
+Value as_output(Value value);
 
 // The result of a call of an operator of Family::kControlFlow, whose programs are run by `run`.
 Value run_control_flow(const Call<Tensor>& call, const RunProgram& run);

@@ -34,6 +34,7 @@ void add_linear_ops(std::vector<OpDef>& ops);
 void add_norm_ops(std::vector<OpDef>& ops);
 void add_onnx_attention_ops(std::vector<OpDef>& ops);
 void add_onnx_recurrent_ops(std::vector<OpDef>& ops);
+void add_onnx_sequence_ops(std::vector<OpDef>& ops);
 void add_torchvision_ops(std::vector<OpDef>& ops);
 void add_activation_ops(std::vector<OpDef>& ops);
 void add_pointwise_ops(std::vector<OpDef>& ops);

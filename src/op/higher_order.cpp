@@ -103,31 +103,46 @@ MetaValue infer_cond(const Call<TensorMeta>& call) {
   return out;
 }
 
-std::vector<Tensor> tensors_of(const Call<Tensor>& call, std::initializer_list<size_t> lists) {
-  std::vector<Tensor> out;
-  for (const size_t i : lists) {
-    const Value::List* list = call[i].get_if<Value::List>();
-    QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list as its argument ", i);
-    for (const Value& value : *list) {
-      const int64_t* size = value.get_if<int64_t>();  // within it is a tensor of one element
-      const Tensor* tensor = value.get_if<Tensor>();
-      QDQ_CHECK(size || tensor, kInvalidArgument, call.op().target, " wants tensors in its argument ", i);
-      out.push_back(tensor ? *tensor : Tensor::scalar(*size));
-    }
+}  // namespace
+
+Value as_output(Value value) {
+  if (const auto* integer = value.get_if<int64_t>()) return Tensor::scalar(*integer);
+  if (const auto* number = value.get_if<double>()) return Tensor::scalar(*number);
+  if (const auto* truth = value.get_if<bool>()) return Tensor::scalar(*truth);
+  return value;
+}
+
+namespace {
+
+// The values of a list, of which one may be a list of tensors itself.
+std::vector<Value> values_of(const Call<Tensor>& call, size_t i) {
+  const Value::List* list = call[i].get_if<Value::List>();
+  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list as its argument ", i);
+  std::vector<Value> out;
+  for (const Value& value : *list) {
+    out.push_back(as_output(value));  // a size is a tensor within
+    QDQ_CHECK(out.back().is_tensor() || out.back().is_none() || out.back().is<Value::List>(), kInvalidArgument,
+              call.op().target, " wants tensors in its argument ", i);
   }
   return out;
 }
+const Tensor& tensor_in(const Call<Tensor>& call, const Value& value) {
+  const Tensor* tensor = value.get_if<Tensor>();
+  QDQ_CHECK(tensor != nullptr, kInvalidArgument, call.op().target, " wants a tensor where a program of it gives none");
+  return *tensor;
+}
 
-bool is_true(const Tensor& tensor, std::string_view target) {
-  QDQ_CHECK(tensor.numel() == 1, kInvalidArgument, target, " branches on ", tensor.numel(), " values, wanted one");
+bool is_true(const Call<Tensor>& call, const Value& value) {
+  const Tensor& tensor = tensor_in(call, value);
+  QDQ_CHECK(tensor.numel() == 1, kInvalidArgument, call.op().target, " branches on ", tensor.numel(),
+            " values, wanted one");
   return tensor.item() != 0;
 }
 
 Value run_cond(const Call<Tensor>& call, const RunProgram& run) {
-  const Tensor* condition = call[0].get_if<Tensor>();  // else a number, as what sizes tell
-  const bool holds = condition ? is_true(*condition, call.op().target) : call.boolean(0);
-  const std::vector<Tensor> results = run(call.program(holds ? 1 : 2), tensors_of(call, {3}));
-  return Value::List(results.begin(), results.end());
+  // Else it is a number, as what sizes tell.
+  const bool holds = call[0].is_tensor() ? is_true(call, call[0]) : call.boolean(0);
+  return run(call.program(holds ? 1 : 2), values_of(call, 3));
 }
 
 MetaValue infer_while_loop(const Call<TensorMeta>& call) {
@@ -137,18 +152,18 @@ MetaValue infer_while_loop(const Call<TensorMeta>& call) {
 }
 
 Value run_while_loop(const Call<Tensor>& call, const RunProgram& run) {
-  std::vector<Tensor> carried = call.tensors(2);
-  const std::vector<Tensor> additional = tensors_of(call, {3});
+  std::vector<Value> carried = values_of(call, 2);
+  const std::vector<Value> additional = values_of(call, 3);
   const auto inputs = [&] {
-    std::vector<Tensor> all = carried;
+    std::vector<Value> all = carried;
     all.insert(all.end(), additional.begin(), additional.end());
     return all;
   };
   for (;;) {
-    const std::vector<Tensor> goes_on = run(call.program(0), inputs());
+    const std::vector<Value> goes_on = run(call.program(0), inputs());
     QDQ_CHECK(goes_on.size() == 1, kInvalidArgument, call.op().target, " has a condition of ", goes_on.size(),
               " results, wanted one");
-    if (!is_true(goes_on[0], call.op().target)) return Value::List(carried.begin(), carried.end());
+    if (!is_true(call, goes_on[0])) return carried;
     carried = run(call.program(1), inputs());
   }
 }
@@ -200,25 +215,25 @@ MetaValue infer_loop(const Call<TensorMeta>& call) {
 
 Value run_loop(const Call<Tensor>& call, const RunProgram& run) {
   const Program& body = call.program(2);
-  std::vector<Tensor> carried = call.tensors(3);
-  const std::vector<Tensor> captured = call.tensors(4);
+  std::vector<Value> carried = values_of(call, 3);
+  const std::vector<Value> captured = values_of(call, 4);
   const Tensor* trips = call.optional_tensor(0);
   const int64_t count = trips ? trips->item_int() : std::numeric_limits<int64_t>::max();
-  Tensor condition = Tensor::full({}, DType::kBool, 1);
+  Value condition = Tensor::full({}, DType::kBool, 1);
   if (const Tensor* given = call.optional_tensor(1)) condition = *given;
   const std::vector<ValueMeta> metas = output_metas(body);
   std::vector<std::vector<Tensor>> scans(metas.size() - 1 - carried.size());
-  for (int64_t i = 0; i < count && is_true(condition, call.op().target); ++i) {
-    std::vector<Tensor> inputs = {Tensor::scalar(i), condition};
+  for (int64_t i = 0; i < count && is_true(call, condition); ++i) {
+    std::vector<Value> inputs = {Tensor::scalar(i), condition};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     inputs.insert(inputs.end(), captured.begin(), captured.end());
-    std::vector<Tensor> results = run(body, inputs);
+    const std::vector<Value> results = run(body, inputs);
     QDQ_CHECK(results.size() == metas.size(), kInternal, "a loop's body gave another number of results");
     condition = results[0];
     for (size_t k = 0; k < carried.size(); ++k) carried[k] = results[1 + k];
-    for (size_t k = 0; k < scans.size(); ++k) scans[k].push_back(results[1 + carried.size() + k]);
+    for (size_t k = 0; k < scans.size(); ++k) scans[k].push_back(tensor_in(call, results[1 + carried.size() + k]));
   }
-  Value::List out(carried.begin(), carried.end());
+  Value::List out = carried;
   for (size_t k = 0; k < scans.size(); ++k) out.push_back(joined(call, scans[k], metas[1 + carried.size() + k], k));
   return out;
 }
@@ -234,8 +249,8 @@ int64_t steps_along(const Call<Tensor>& call, const std::vector<Tensor>& tensors
 }
 
 // (combine_fn, init, xs, dim, reverse, additional_inputs); map is a scan that carries nothing.
-Value run_along(const Call<Tensor>& call, const RunProgram& run, std::vector<Tensor> carried,
-                const std::vector<Tensor>& xs, int64_t axis, bool is_reverse, const std::vector<Tensor>& captured) {
+Value run_along(const Call<Tensor>& call, const RunProgram& run, std::vector<Value> carried,
+                const std::vector<Tensor>& xs, int64_t axis, bool is_reverse, const std::vector<Value>& captured) {
   const Program& body = call.program(0);
   const std::vector<ValueMeta> metas = output_metas(body);
   QDQ_CHECK(metas.size() >= carried.size(), kInvalidArgument, call.op().target, " carries ", carried.size(),
@@ -243,15 +258,15 @@ Value run_along(const Call<Tensor>& call, const RunProgram& run, std::vector<Ten
   const int64_t count = steps_along(call, xs, axis);
   std::vector<std::vector<Tensor>> parts(metas.size() - carried.size());
   for (int64_t i = 0; i < count; ++i) {
-    std::vector<Tensor> inputs = carried;
+    std::vector<Value> inputs = carried;
     for (const Tensor& x : xs) inputs.push_back(x.select(axis, is_reverse ? count - 1 - i : i).contiguous());
     inputs.insert(inputs.end(), captured.begin(), captured.end());
-    std::vector<Tensor> results = run(body, inputs);
+    const std::vector<Value> results = run(body, inputs);
     QDQ_CHECK(results.size() == metas.size(), kInternal, "a program gave another number of results");
     for (size_t k = 0; k < carried.size(); ++k) carried[k] = results[k];
-    for (size_t k = 0; k < parts.size(); ++k) parts[k].push_back(results[carried.size() + k]);
+    for (size_t k = 0; k < parts.size(); ++k) parts[k].push_back(tensor_in(call, results[carried.size() + k]));
   }
-  Value::List out(carried.begin(), carried.end());
+  Value::List out = carried;
   for (size_t k = 0; k < parts.size(); ++k) {
     if (is_reverse) std::reverse(parts[k].begin(), parts[k].end());
     out.push_back(joined(call, parts[k], metas[carried.size() + k], k));
@@ -270,19 +285,19 @@ MetaValue infer_along(const Call<TensorMeta>& call, size_t carried, const std::v
 
 MetaValue infer_map(const Call<TensorMeta>& call) { return infer_along(call, 0, call.tensors(1), 0); }
 Value run_map(const Call<Tensor>& call, const RunProgram& run) {
-  return run_along(call, run, {}, call.tensors(1), 0, false, tensors_of(call, {2}));
+  return run_along(call, run, {}, call.tensors(1), 0, false, values_of(call, 2));
 }
 
 MetaValue infer_scan(const Call<TensorMeta>& call) {
   return infer_along(call, call.tensors(1).size(), call.tensors(2), call.integer(3));
 }
 Value run_scan(const Call<Tensor>& call, const RunProgram& run) {
-  return run_along(call, run, call.tensors(1), call.tensors(2), call.integer(3), call.boolean(4),
-                   tensors_of(call, {5}));
+  return run_along(call, run, values_of(call, 1), call.tensors(2), call.integer(3), call.boolean(4),
+                   values_of(call, 5));
 }
 
 // Runs a program on the reference operators alone.
-std::vector<Tensor> run_by_reference(const Program& program, std::span<const Tensor> inputs) {
+std::vector<Value> run_by_reference(const Program& program, std::span<const Value> inputs) {
   std::unordered_map<const Node*, Value> values;
   const auto resolve = [&](const auto& self, const Argument& argument) -> Value {
     if (const Node* node = argument.node()) return values.at(node);
@@ -317,13 +332,8 @@ std::vector<Tensor> run_by_reference(const Program& program, std::span<const Ten
       for (const auto& [key, argument] : node->kwargs()) kwargs.emplace_back(key, resolve(resolve, argument));
       values[node] = op->eval(Call<Tensor>(*op, std::move(args), std::move(kwargs)));
     } else if (node->op() == Node::Op::kOutput) {
-      std::vector<Tensor> out;
-      for (const Argument& result : node->arg(0).list()) {
-        const Value value = resolve(resolve, result);
-        const Tensor* tensor = value.get_if<Tensor>();
-        QDQ_CHECK(tensor != nullptr, kUnsupported, "a program within a program gives something else than tensors");
-        out.push_back(*tensor);
-      }
+      std::vector<Value> out;
+      for (const Argument& result : node->arg(0).list()) out.push_back(as_output(resolve(resolve, result)));
       return out;
     }
   }
@@ -352,16 +362,16 @@ std::string expansion_key(const Call<Tensor>& call) {
 }
 
 Value run_expansion(const Call<Tensor>& call, const Program& program, const RunProgram& run) {
-  std::vector<Tensor> inputs;
+  std::vector<Value> inputs;
   for (const Value& value : *call[0].get_if<Value::List>())
-    if (const Tensor* tensor = value.get_if<Tensor>(); tensor && !is_bound(*tensor)) inputs.push_back(*tensor);
-  const std::vector<Tensor> results = run(program, inputs);
+    if (const Tensor* tensor = value.get_if<Tensor>(); tensor && !is_bound(*tensor)) inputs.emplace_back(*tensor);
+  const std::vector<Value> results = run(program, inputs);
   Value::List out;
   size_t next = 0;
   for (const Value& name : *call[2].get_if<Value::List>()) {
     const bool is_wanted = name.is<std::string>() && !name.get_if<std::string>()->empty();
     QDQ_CHECK(!is_wanted || next < results.size(), kInternal, call.op().target, " gave ", results.size(), " results");
-    if (is_wanted) out.emplace_back(results[next++]);
+    if (is_wanted) out.push_back(results[next++]);
     else out.emplace_back();
   }
   return out.size() == 1 ? out[0] : Value(std::move(out));

@@ -450,10 +450,14 @@ void check_ops(const Graph& graph) {
 
 namespace {
 
-// Operators that run programs ask what is known of the results of those, and need not know their inputs.
+// Operators that run programs ask what is known of the results of those, and need not know their inputs; nor need those
+// that take lists of tensors and what may be None.
 bool may_read_unknown(const Node& user) {
   const OpDef* op = find_op(user.target());
-  return op != nullptr && op->family == Family::kControlFlow;
+  if (op == nullptr) return false;
+  const auto& arguments = op->schema.arguments;
+  return op->family == Family::kControlFlow ||
+         std::any_of(arguments.begin(), arguments.end(), [](const SchemaArgument& a) { return a.type == "Any"; });
 }
 
 MetaValue meta_value_of(const ValueMeta& meta, const Node& user, const Node& node) {

@@ -8,6 +8,7 @@ void add_rare_ops(std::vector<OpDef>& ops) {
   add_onnx_ops(ops);
   add_onnx_attention_ops(ops);
   add_onnx_recurrent_ops(ops);
+  add_onnx_sequence_ops(ops);
   add_sample_ops(ops);
   add_string_ops(ops);
   add_torchvision_ops(ops);

@@ -125,16 +125,22 @@ void compare(const std::string& what, const Tensor& found, const Tensor& wanted)
   });
 }
 
-std::vector<Tensor> flat(const std::vector<BackendValue>& values) {
-  std::vector<Tensor> out;
-  for (const BackendValue& value : values) out.insert(out.end(), value.tensors.begin(), value.tensors.end());
+// As programs take and give them.
+std::vector<Value> values_of(const std::vector<BackendValue>& values) {
+  std::vector<Value> out;
+  for (const BackendValue& value : values) {
+    if (value.kind == BackendValue::Kind::kTensor) out.emplace_back(value.tensors.at(0));
+    else if (value.kind == BackendValue::Kind::kSequence)
+      out.emplace_back(Value::List(value.tensors.begin(), value.tensors.end()));
+    else out.emplace_back();
+  }
   return out;
 }
 
 // A way to run a program, by name.
 struct Runner {
   std::string_view name;
-  std::function<std::vector<Tensor>(std::span<const Tensor>)> run;
+  std::function<std::vector<Value>(std::span<const Value>)> run;
 };
 
 // `is_bound`: with inputs but the first as constants of the model.
@@ -145,14 +151,17 @@ void run_case(const BackendCase& c, bool is_bound) {
   Session session = lower(program);
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   Interpreter portable(program, {simd.get()}), reference(program, {});
-  std::vector<Runner> runners = {{"session", [&](std::span<const Tensor> inputs) { return session.run(inputs); }},
-                                 {"simd", [&](std::span<const Tensor> inputs) { return portable.run(inputs); }},
-                                 {"reference", [&](std::span<const Tensor> inputs) { return reference.run(inputs); }}};
+  std::vector<Runner> runners = {
+      {"session", [&](std::span<const Value> inputs) { return session.run_values(inputs); }},
+      {"simd", [&](std::span<const Value> inputs) { return portable.run_values(inputs); }},
+      {"reference", [&](std::span<const Value> inputs) { return reference.run_values(inputs); }}};
   if (c.is_light()) runners.pop_back();  // a network of full size takes the reference loops minutes
   for (const BackendDataSet& data : data_sets) {
-    const std::vector<Tensor> inputs = flat(data.inputs), wanted = flat(data.outputs);
+    const std::vector<Value> inputs = values_of(data.inputs);
+    // A sequence whose length the model tells comes out as several tensors.
+    const std::vector<Tensor> wanted = flat_tensors(values_of(data.outputs));
     for (const Runner& runner : runners) {
-      const std::vector<Tensor> found = runner.run(inputs);
+      const std::vector<Tensor> found = flat_tensors(runner.run(inputs));
       if (found.size() != wanted.size())
         throw Difference(concat(runner.name, " gives ", found.size(), " outputs, ONNX has ", wanted.size()));
       for (size_t i = 0; i < wanted.size(); ++i)

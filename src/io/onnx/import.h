@@ -20,7 +20,13 @@ namespace qdq {
 // A value of an ONNX graph: a node; integers that are known but for symbols (what Shape gives, and what is made of it);
 // a sequence of values; or an optional that holds nothing.
 struct OnnxValue {
+  // What a run may find in place of one tensor.
+  struct Kind {
+    bool is_list = false, may_be_none = false;
+    bool is_tensor() const { return !is_list && !may_be_none; }
+  };
   Node* node = nullptr;
+  Kind kind;                  // of the node's value
   std::vector<SymInt> sizes;  // if there is no node
   bool is_vector = true;      // of sizes: one axis, or none
   DType dtype = DType::kS64;  // of sizes
@@ -83,6 +89,8 @@ class OnnxImport {
   SymInt fresh_symbol();
   // A value as a node: sizes become a tensor. `reader` is for errors.
   Node* node_of(OnnxValue& value, const std::string& reader);
+  // A value whose node is what a run finds: a tensor, a list of tensors, None (null).
+  OnnxValue as_it_runs(OnnxValue& value, const std::string& reader);
 
   // Reads a graph as part of the current program, its inputs being these values; gives those of its outputs.
   std::vector<OnnxValue> inline_graph(const format::OnnxGraph& graph, const std::vector<OnnxValue>& inputs);
@@ -103,9 +111,11 @@ class OnnxImport {
   struct GraphInput {
     std::string name;
     ValueMeta meta;  // which may tell nothing
+    OnnxValue::Kind kind;
   };
   struct Subprograms {
     std::vector<std::shared_ptr<const Program>> programs;
+    std::vector<OnnxValue::Kind> results;  // what any of them may give
     std::vector<Node*> captured;
   };
   Subprograms subprograms(const std::vector<const format::OnnxGraph*>& graphs,
@@ -147,6 +157,7 @@ class OnnxImport {
   // Begins a scope of the current frame with the graph's names; the caller ends it.
   Scope& enter(const format::OnnxGraph& graph, bool sees_outer, const format::OnnxOpsets& opsets);
   void read_inputs(const format::OnnxGraph& graph);
+  bool read_loose_input(const format::OnnxValueInfo& input);
   Node* add_input(const std::string& name, ValueMeta value);
   void read_nodes(const std::vector<format::OnnxNode>& nodes);
   void read_node(const format::OnnxNode& node);

@@ -39,6 +39,11 @@ std::string full_name(const OnnxNode& node) {
   return node.domain.empty() ? node.op_type : concat(node.domain, ".", node.op_type);
 }
 
+// Operators of sequences and optionals.
+bool is_list_operator(const std::string& op_type) {
+  return op_type.find("Sequence") != std::string::npos || op_type.starts_with("Optional");
+}
+
 // The names that a node reads, those that its graphs read of the graphs around among them.
 void collect_reads(const OnnxNode& node, std::vector<std::string>& reads) {
   for (const std::string& input : node.inputs)
@@ -369,9 +374,27 @@ Node* OnnxImport::add_input(const std::string& name, ValueMeta value) {
   return node;
 }
 
+// An input that is a list of tensors or may be None. Nothing is known of the tensors.
+bool OnnxImport::read_loose_input(const OnnxValueInfo& input) {
+  using Type = OnnxValueInfo::Type;
+  OnnxValue value;
+  value.kind.is_list = input.type == Type::kSequence || input.type == Type::kOptionalSequence;
+  value.kind.may_be_none = input.type == Type::kOptional || input.type == Type::kOptionalSequence;
+  if (value.kind.is_tensor()) return false;
+  value.node = add_input(input.name, {});
+  value.node->meta.extra.emplace_back(kOnnxValue, input.name);
+  value.node->meta.extra.emplace_back(
+      kInputKind, concat(value.kind.may_be_none ? kOptional : "",
+                         value.kind.is_list && value.kind.may_be_none ? " " : "", value.kind.is_list ? kSequence : ""));
+  QDQ_CHECK(scope().values.emplace(input.name, std::move(value)).second, kBadFile, "the ONNX model has two inputs ",
+            input.name);
+  return true;
+}
+
 void OnnxImport::read_inputs(const OnnxGraph& graph) {
   for (const OnnxValueInfo& input : graph.inputs) {
     if (scope().initializers.count(input.name) != 0) continue;  // a default that a caller may override; qdq does not
+    if (read_loose_input(input)) continue;
     QDQ_CHECK(input.dtype && input.dims, kUnsupported, "the input ", input.name,
               " of the ONNX model is not a tensor of known data type and number of axes");
     TensorMeta meta;
@@ -406,9 +429,11 @@ void OnnxImport::read_node(const OnnxNode& node) {
   if (op == nullptr) return read_unknown(node, {});
   const bool has_graphs = std::any_of(node.attributes.begin(), node.attributes.end(),
                                       [](const OnnxAttribute& attribute) { return !attribute.graphs.empty(); });
+  // Nothing is known of the tensors in lists either.
+  const bool takes_lists = is_list_operator(node.op_type);
   for (const std::string& input : node.inputs) {
-    const OnnxValue* known = input.empty() || has_graphs ? nullptr : find(input);
-    if (known == nullptr || known->node == nullptr || is_constant(known->node) ||
+    const OnnxValue* known = input.empty() || has_graphs || takes_lists ? nullptr : find(input);
+    if (known == nullptr || known->node == nullptr || is_constant(known->node) || !known->kind.is_tensor() ||
         known->node->meta.val.value.index() != 0)
       continue;
     if (!read_deferred(node)) read_unknown(node, concat("nothing is known of its input ", input));
@@ -501,15 +526,13 @@ void OnnxImport::read_unknown(const OnnxNode& node, const std::string& reason) {
 // A node that values and sizes which a run brings may make readable.
 bool OnnxImport::read_deferred(const OnnxNode& node) {
   // What gives a sequence cannot be one of a program's results.
-  if (!defers_ || node.op_type.find("Sequence") != std::string::npos ||
-      node.op_type.find("Optional") != std::string::npos)
-    return false;
+  if (!defers_ || is_list_operator(node.op_type)) return false;
   std::vector<OnnxValue*> values;
   bool may_be_told = false;
   for (const std::string& input : node.inputs) {
     values.push_back(input.empty() ? nullptr : &value(input, name_of(node)));
     if (values.back() == nullptr) continue;
-    if (values.back()->elements || values.back()->is_empty_optional) return false;
+    if (values.back()->elements || values.back()->is_empty_optional || !values.back()->kind.is_tensor()) return false;
     const Node* known = values.back()->node;
     const TensorMeta* meta = known ? known->meta.val.tensor() : nullptr;
     const bool is_open = meta && std::any_of(meta->sizes.begin(), meta->sizes.end(),
@@ -634,10 +657,20 @@ OnnxImport::Subprograms OnnxImport::subprograms(const std::vector<const OnnxGrap
       enter(*graphs[i], true, opsets);
       QDQ_CHECK(graphs[i]->inputs.size() == inputs[i].size(), kBadFile, "a graph of the ONNX model takes ",
                 graphs[i]->inputs.size(), " inputs, its node gives ", inputs[i].size());
-      for (size_t k = 0; k < inputs[i].size(); ++k)
-        scope().values[graphs[i]->inputs[k].name].node = add_input(inputs[i][k].name, inputs[i][k].meta);
+      for (size_t k = 0; k < inputs[i].size(); ++k) {
+        OnnxValue& input = scope().values[graphs[i]->inputs[k].name];
+        input.node = add_input(inputs[i][k].name, inputs[i][k].meta);
+        input.kind = inputs[i][k].kind;
+      }
       read_nodes(graphs[i]->nodes);
-      write_outputs(outputs_of(*graphs[i]));
+      std::vector<OnnxValue> results = outputs_of(*graphs[i]);
+      out.results.resize(std::max(out.results.size(), results.size()));
+      for (size_t k = 0; k < results.size(); ++k) {
+        results[k] = as_it_runs(results[k], "the outputs of a graph");
+        out.results[k].is_list |= results[k].kind.is_list;
+        out.results[k].may_be_none |= results[k].kind.may_be_none;
+      }
+      write_outputs(results);
       scopes_.pop_back();
       built.push_back(std::move(frames_.back()));
       frames_.pop_back();
@@ -688,7 +721,8 @@ void OnnxImport::write_outputs(const std::vector<OnnxValue>& values) {
   Argument::List results;
   for (OnnxValue value : values) {
     if (value.elements == nullptr) {
-      results.emplace_back(node_of(value, "the outputs"));
+      const OnnxValue result = as_it_runs(value, "the outputs");
+      results.push_back(result.node ? Argument(result.node) : Argument());
       continue;
     }
     for (OnnxValue element : *value.elements) results.emplace_back(node_of(element, "the outputs"));
@@ -770,10 +804,29 @@ OnnxValue& OnnxImport::value(const std::string& name, const std::string& reader)
   return *found;
 }
 
+OnnxValue OnnxImport::as_it_runs(OnnxValue& value, const std::string& reader) {
+  if (!value.kind.is_tensor()) return value;
+  OnnxValue out;
+  out.kind.is_list = value.elements != nullptr;
+  out.kind.may_be_none = value.is_empty_optional;
+  if (value.elements) {
+    Argument::List all;
+    for (OnnxValue element : *value.elements) all.emplace_back(node_of(element, reader));
+    out.node = call("torch.ops.onnx.sequence_construct.default", {Argument(std::move(all))}, {}, {}, false);
+  } else if (!value.is_empty_optional) {
+    out.node = node_of(value, reader);
+  }
+  return out;
+}
+
 Node* OnnxImport::node_of(OnnxValue& value, const std::string& reader) {
+  const bool is_list = value.elements || value.kind.is_list, is_optional = value.kind.may_be_none;
+  QDQ_CHECK(!is_list && !is_optional && !value.is_empty_optional, kUnsupported, reader, " reads ",
+            is_list       ? "a sequence"
+            : is_optional ? "an optional"
+                          : "a value that is not there",
+            " as a tensor");
   if (value.node) return value.node;
-  QDQ_CHECK(value.elements == nullptr && !value.is_empty_optional, kUnsupported, reader, " reads a ",
-            value.elements ? "sequence" : "value that is not there", " as a tensor");
   // Sizes that are used as a tensor.
   Argument::List elements;
   for (const SymInt& size : value.sizes)

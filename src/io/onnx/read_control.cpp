@@ -21,13 +21,16 @@ TensorMeta tensor_meta_of(DType dtype) {
 }
 
 // The results of a node that runs programs.
-void set_results(OnnxCall& call, Node* results) {
+void set_results(OnnxCall& call, Node* results, const std::vector<OnnxValue::Kind>& kinds) {
   for (size_t i = 0; i < call.num_outputs(); ++i) {
     Node* one = call.call("operator.getitem", {results, static_cast<int64_t>(i)});
     if (const TensorMeta* meta = one->meta.val.tensor())
       for (size_t axis = 0; axis < meta->sizes.size(); ++axis)
         call.import().know_size(meta->sizes[axis], one, static_cast<int64_t>(axis));
-    call.set(one, i);
+    OnnxValue value;
+    value.node = one;
+    if (i < kinds.size()) value.kind = kinds[i];
+    call.set(std::move(value), i);
   }
 }
 
@@ -41,8 +44,10 @@ void import_if(OnnxCall& call) {
     if (call.tensor(0)->meta.val.value.index() == 0) call.tensor(0)->meta.val.value = tensor_meta_of(DType::kBool);
     const auto branches = call.import().subprograms({&call.graph("then_branch"), &call.graph("else_branch")}, {{}, {}});
     return set_results(
-        call, call.call_as_it_is(std::string(op::kCond), {call.tensor(0), branches.programs[0], branches.programs[1],
-                                                          Argument(list_of(branches.captured))}));
+        call,
+        call.call_as_it_is(std::string(op::kCond), {call.tensor(0), branches.programs[0], branches.programs[1],
+                                                    Argument(list_of(branches.captured))}),
+        branches.results);
   }
   if (condition.numel() != 1) call.refuse("branches on ", condition.numel(), " values, wanted one");
   const bool is_true = condition.to(DType::kBool).item_int() != 0;
@@ -95,35 +100,51 @@ struct LoopBody {
   std::vector<Node*> carried;
 };
 
-LoopBody loop_body(OnnxCall& call, const format::OnnxGraph& body, const std::vector<Node*>& initial,
+LoopBody loop_body(OnnxCall& call, const format::OnnxGraph& body, const Values& initial,
                    const std::vector<OnnxImport::GraphInput>& first) {
   std::vector<OnnxImport::GraphInput> inputs = first;
-  for (Node* node : initial) inputs.push_back({node->name(), node->meta.val});
+  LoopBody out;
+  for (const OnnxValue& value : initial) {
+    if (value.node == nullptr) call.refuse("begins with an optional that holds nothing");
+    inputs.push_back({value.node->name(), value.node->meta.val, value.kind});
+    out.carried.push_back(value.node);
+  }
   // A size that an iteration changes is open, and of a value whose data type or rank changes nothing is known; then the
   // rest is looked at again.
   for (;;) {
-    LoopBody out{call.import().subprograms({&body}, {inputs}), initial};
+    out.body = call.import().subprograms({&body}, {inputs});
     const Argument::List& results = out.body.programs[0]->graph->output_node()->arg(0).list();
     bool is_stable = true;
     for (size_t i = 0; i < initial.size(); ++i) {
       const Node* result = 1 + i < results.size() ? results[1 + i].node() : nullptr;
+      OnnxImport::GraphInput& wanted = inputs[first.size() + i];
+      OnnxValue::Kind found_kind;
+      if (1 + i < out.body.results.size()) found_kind = out.body.results[1 + i];
+      if (found_kind.is_list != wanted.kind.is_list) call.refuse("carries a value that is a list, or not, by turns");
+      if (found_kind.may_be_none && !wanted.kind.may_be_none) {
+        wanted.kind.may_be_none = true;
+        is_stable = false;
+      }
+      if (!wanted.kind.is_tensor()) continue;
       const TensorMeta* found = result ? result->meta.val.tensor() : nullptr;
-      ValueMeta& meta = inputs[first.size() + i].meta;
-      auto* wanted = std::get_if<TensorMeta>(&meta.value);
-      if (wanted == nullptr) continue;
-      if (found == nullptr || found->dtype != wanted->dtype || found->sizes.size() != wanted->sizes.size()) {
-        meta = {};
+      auto* known = std::get_if<TensorMeta>(&wanted.meta.value);
+      if (known == nullptr) continue;
+      if (found == nullptr || found->dtype != known->dtype || found->sizes.size() != known->sizes.size()) {
+        wanted.meta = {};
         is_stable = false;
         continue;
       }
-      for (size_t axis = 0; axis < wanted->sizes.size(); ++axis) {
-        const bool is_open = wanted->sizes[axis].to_string().starts_with("v");
-        if (found->sizes[axis] == wanted->sizes[axis] || is_open) continue;
-        wanted->sizes[axis] = call.import().fresh_symbol();
+      for (size_t axis = 0; axis < known->sizes.size(); ++axis) {
+        const bool is_open = known->sizes[axis].to_string().starts_with("v");
+        if (found->sizes[axis] == known->sizes[axis] || is_open) continue;
+        known->sizes[axis] = call.import().fresh_symbol();
         is_stable = false;
       }
     }
-    if (is_stable) return out;
+    if (!is_stable) continue;
+    // Without an iteration the first values come out.
+    for (size_t i = 0; i < initial.size(); ++i) out.body.results[1 + i] = inputs[first.size() + i].kind;
+    return out;
   }
 }
 
@@ -155,14 +176,15 @@ void import_loop(OnnxCall& call) {
     for (size_t k = 0; k < scans; ++k) set_scan(call, carried + k, parts[k], 0);
     return;
   }
-  std::vector<Node*> initial;
-  for (size_t i = 0; i < carried; ++i) initial.push_back(call.tensor(2 + i));
+  Values initial;
+  for (size_t i = 0; i < carried; ++i) initial.push_back(call.import().as_it_runs(call.value(2 + i), "Loop"));
   const LoopBody loop =
       loop_body(call, body, initial,
-                {{"iteration", {tensor_meta_of(DType::kS64)}}, {"condition", {tensor_meta_of(DType::kBool)}}});
-  set_results(call, call.call_as_it_is(std::string(op::kLoop),
-                                       {call.optional_tensor(0), call.optional_tensor(1), loop.body.programs[0],
-                                        Argument(list_of(loop.carried)), Argument(list_of(loop.body.captured))}));
+                {{"iteration", {tensor_meta_of(DType::kS64)}, {}}, {"condition", {tensor_meta_of(DType::kBool)}, {}}});
+  Node* results = call.call_as_it_is(std::string(op::kLoop),
+                                     {call.optional_tensor(0), call.optional_tensor(1), loop.body.programs[0],
+                                      Argument(list_of(loop.carried)), Argument(list_of(loop.body.captured))});
+  set_results(call, results, {loop.body.results.begin() + 1, loop.body.results.end()});
 }
 
 format::OnnxNode node_of(const char* op_type, std::vector<std::string> inputs, std::string output) {
@@ -171,6 +193,15 @@ format::OnnxNode node_of(const char* op_type, std::vector<std::string> inputs, s
   out.inputs = std::move(inputs);
   out.outputs = {std::move(output)};
   return out;
+}
+
+// Makes the graph the only attribute of a Loop.
+void set_body(format::OnnxNode& loop, std::shared_ptr<const format::OnnxGraph> body) {
+  loop.attributes.clear();
+  format::OnnxAttribute& attribute = loop.attributes.emplace_back();
+  attribute.name = "body";
+  attribute.kind = OnnxKind::kGraph;
+  attribute.graphs = {std::move(body)};
 }
 
 // Scan is a loop whose body takes the slices of the inputs itself.
@@ -191,7 +222,6 @@ void import_scan(OnnxCall& call) {
   const std::string prefix = concat("\x01", call.node().outputs.empty() ? "" : call.node().outputs[0]);
   format::OnnxNode loop = call.node();
   loop.op_type = "Loop";
-  loop.attributes.clear();
   loop.inputs = {prefix + "trips", ""};
   auto steps = std::make_shared<format::OnnxGraph>(body);
   steps->inputs = {{prefix + "i", DType::kS64, std::vector<format::OnnxDimension>()},
@@ -227,10 +257,7 @@ void import_scan(OnnxCall& call) {
     attribute.i = axis;
   }
   steps->nodes.insert(steps->nodes.begin(), slices.begin(), slices.end());
-  format::OnnxAttribute& attribute = loop.attributes.emplace_back();
-  attribute.name = "body";
-  attribute.kind = OnnxKind::kGraph;
-  attribute.graphs = {steps};
+  set_body(loop, steps);
   for (size_t i = 0; i < loop.outputs.size(); ++i) loop.outputs[i] = concat(prefix, "output", i);
   call.import().read(loop);
   for (size_t i = 0; i < call.num_outputs(); ++i) {
@@ -246,10 +273,30 @@ void import_scan(OnnxCall& call) {
   }
 }
 
-std::shared_ptr<const Values> elements(OnnxCall& call, size_t i) {
-  const auto found = call.value(i).elements;
-  if (found == nullptr) call.refuse("wants a sequence as its input ", i, ", found a tensor");
+// The elements of a sequence, where they are known before it runs.
+std::shared_ptr<const Values> elements(OnnxCall& call) {
+  const OnnxValue& found = call.value(0);
+  if (found.elements == nullptr && !found.kind.is_list) call.refuse("wants a sequence as its input 0, found a tensor");
+  return found.elements;
+}
+// The same, and null too where the integer `i`, if there is one, is not known.
+std::shared_ptr<const Values> elements_at_known(OnnxCall& call, size_t i) {
+  auto found = elements(call);
+  if (call.has(i) && !call.is_sizes(i) && !call.is_constant(i)) return nullptr;
   return found;
+}
+
+// A call of an operator that works on lists as they are when it runs. Its first argument is the sequence.
+Node* on_list(OnnxCall& call, std::string_view name, std::vector<Argument> others) {
+  std::vector<Argument> args = {call.import().as_it_runs(call.value(0), std::string(name)).node};
+  args.insert(args.end(), others.begin(), others.end());
+  return call.call_as_it_is(concat("torch.ops.onnx.", name, ".default"), {args});
+}
+void set_list(OnnxCall& call, Node* list) {
+  OnnxValue out;
+  out.node = list;
+  out.kind.is_list = true;
+  call.set(std::move(out), 0);
 }
 
 void set_sequence(OnnxCall& call, Values values) {
@@ -275,14 +322,18 @@ void sequence_construct(OnnxCall& call) {
 }
 
 void sequence_insert(OnnxCall& call) {
-  Values values = *elements(call, 0);
+  const auto known = elements_at_known(call, 2);
+  if (!known) return set_list(call, on_list(call, "sequence_insert", {call.tensor(1), call.optional_tensor(2)}));
+  Values values = *known;
   const size_t at = place(call, 2, values.size(), static_cast<int64_t>(values.size()));
   values.insert(values.begin() + static_cast<std::ptrdiff_t>(at), call.value(1));
   set_sequence(call, std::move(values));
 }
 
 void sequence_erase(OnnxCall& call) {
-  Values values = *elements(call, 0);
+  const auto known = elements_at_known(call, 1);
+  if (!known) return set_list(call, on_list(call, "sequence_erase", {call.optional_tensor(1)}));
+  Values values = *known;
   const size_t at = place(call, 1, values.size(), -1);
   if (at >= values.size()) call.refuse("erases ", at, " of a sequence of ", values.size());
   values.erase(values.begin() + static_cast<std::ptrdiff_t>(at));
@@ -290,52 +341,112 @@ void sequence_erase(OnnxCall& call) {
 }
 
 void sequence_at(OnnxCall& call) {
-  const auto values = elements(call, 0);
+  const auto values = elements_at_known(call, 1);
+  if (!values) return call.set(on_list(call, "sequence_at", {call.tensor(1)}));
   const size_t at = place(call, 1, values->size(), 0);
   if (at >= values->size()) call.refuse("reads ", at, " of a sequence of ", values->size());
   call.set((*values)[at], 0);
 }
 
-void sequence_length(OnnxCall& call) { call.set(Tensor::scalar(static_cast<int64_t>(elements(call, 0)->size()))); }
+void sequence_length(OnnxCall& call) {
+  const auto known = elements(call);
+  if (!known) return call.set(on_list(call, "sequence_length", {}));
+  call.set(Tensor::scalar(static_cast<int64_t>(known->size())));
+}
 
 void split_to_sequence(OnnxCall& call) {
-  const int64_t axis = call.axis(call.integer("axis", 0), call.rank(0));
-  const auto size = call.extent(call.tensor(0), static_cast<size_t>(axis)).constant();
-  if (!size) call.refuse("divides an axis whose size is open");
+  const bool by_one = !call.has(1), keeps_axis = call.integer("keepdims", 1) != 0;
+  const TensorMeta* meta = call.tensor(0)->meta.val.tensor();
+  const bool has_parts = by_one || call.is_sizes(1) || call.is_constant(1);
+  const int64_t given = call.integer("axis", 0);
+  int64_t size = -1;  // open
+  if (meta && !meta->sizes.empty())
+    size = meta->sizes[static_cast<size_t>(call.axis(given, meta->sizes.size()))].constant().value_or(-1);
+  if (!has_parts || size < 0)
+    return set_list(call, on_list(call, "split_to_sequence", {call.optional_tensor(1), given, keeps_axis}));
+  const int64_t axis = call.axis(given, meta->sizes.size());
   constexpr int64_t kMost = 4096;
   std::vector<int64_t> parts;
-  const bool by_one = !call.has(1);
   if (call.has(1) && call.is_vector(1)) {
     parts = call.integers(1);
   } else {
     const int64_t each = by_one ? 1 : call.whole_number(1);
-    if (each < 1 || *size / each > kMost) call.refuse("divides ", *size, " into parts of ", each);
-    for (int64_t rest = *size; rest > 0; rest -= each) parts.push_back(std::min(rest, each));
+    if (each < 1 || size / each > kMost) call.refuse("divides ", size, " into parts of ", each);
+    for (int64_t rest = size; rest > 0; rest -= each) parts.push_back(std::min(rest, each));
   }
   Node* all = call.call("split_with_sizes.default", {call.tensor(0), OnnxCall::list(parts), axis});
   Values values;
   for (size_t i = 0; i < parts.size(); ++i) {
     OnnxValue value;
     value.node = call.call("operator.getitem", {all, static_cast<int64_t>(i)});
-    if (by_one && call.integer("keepdims", 1) == 0) value.node = call.call("squeeze.dim", {value.node, axis});
+    if (by_one && !keeps_axis) value.node = call.call("squeeze.dim", {value.node, axis});
     values.push_back(std::move(value));
   }
   set_sequence(call, std::move(values));
 }
 
 void concat_from_sequence(OnnxCall& call) {
-  const auto values = elements(call, 0);
+  const auto values = elements(call);
+  const bool is_new = call.integer("new_axis", 0) != 0;
+  if (!values) return call.set(on_list(call, "concat_from_sequence", {call.integer("axis", 0), is_new}));
   if (values->empty()) call.refuse("joins an empty sequence");
   Argument::List all;
   for (OnnxValue value : *values) all.emplace_back(call.import().node_of(value, "ConcatFromSequence"));
   const size_t rank = call.meta_of(all[0].node()).sizes.size();
-  const bool is_new = call.integer("new_axis", 0) != 0;
   const int64_t axis = call.axis(call.integer("axis", 0), is_new ? rank + 1 : rank);
   call.set(call.call(is_new ? "stack.default" : "cat.default", {Argument(std::move(all)), axis}));
 }
 
+// Along a list whose length a run tells: a loop that inserts what the body gives into lists that begin empty.
+void map_by_loop(OnnxCall& call) {
+  const format::OnnxGraph& body = call.graph("body");
+  if (body.inputs.size() != call.num_inputs() || body.outputs.size() != call.num_outputs())
+    call.refuse("has ", call.num_inputs(), " inputs and ", call.num_outputs(), " outputs, its body ",
+                body.inputs.size(), " and ", body.outputs.size());
+  // Names that no exporter gives.
+  const std::string prefix = concat("\x01", call.node().outputs.empty() ? "" : call.node().outputs[0]);
+  auto steps = std::make_shared<format::OnnxGraph>(body);
+  std::vector<format::OnnxNode> elements;
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    const OnnxValue& value = call.value(i);
+    const bool is_list = value.kind.is_list || value.elements;
+    const std::string name = concat(prefix, "input", i);
+    call.import().define(name, value);
+    elements.push_back(is_list ? node_of("SequenceAt", {name, prefix + "i"}, body.inputs[i].name)
+                               : node_of("Identity", {name}, body.inputs[i].name));
+  }
+  call.import().read(node_of("SequenceLength", {prefix + "input0"}, prefix + "trips"));
+  format::OnnxNode loop = call.node();
+  loop.op_type = "Loop";
+  loop.inputs = {prefix + "trips", ""};
+  const auto number = [](std::string name, DType dtype) {
+    format::OnnxValueInfo out;
+    out.name = std::move(name);
+    out.dtype = dtype;
+    out.dims.emplace();
+    return out;
+  };
+  steps->inputs = {number(prefix + "i", DType::kS64), number(prefix + "condition", DType::kBool)};
+  steps->outputs = {number(prefix + "condition", DType::kBool)};
+  steps->nodes.insert(steps->nodes.begin(), elements.begin(), elements.end());
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    const std::string empty = concat(prefix, "empty", k), before = concat(prefix, "before", k),
+                      after = concat(prefix, "after", k);
+    call.import().read(node_of("SequenceEmpty", {}, empty));
+    loop.inputs.push_back(empty);
+    steps->inputs.push_back({before, std::nullopt, std::nullopt});
+    steps->nodes.push_back(node_of("SequenceInsert", {before, body.outputs[k].name}, after));
+    steps->outputs.push_back({after, std::nullopt, std::nullopt});
+  }
+  set_body(loop, steps);
+  call.import().read(loop);
+}
+
 void sequence_map(OnnxCall& call) {
-  const auto first = elements(call, 0);
+  const auto first = elements(call);
+  bool is_known = first != nullptr;
+  for (size_t i = 0; i < call.num_inputs(); ++i) is_known &= !call.value(i).kind.is_list;
+  if (!is_known) return map_by_loop(call);
   std::vector<Values> results(call.num_outputs());
   for (size_t k = 0; k < first->size(); ++k) {
     Values inputs;
@@ -362,14 +473,20 @@ void optional(OnnxCall& call) {
 }
 
 void optional_has_element(OnnxCall& call) {
+  if (call.has(0) && call.value(0).kind.may_be_none) return call.set(on_list(call, "optional_has_element", {}));
   Tensor out = Tensor::empty({}, DType::kBool);
   out.data<bool>()[0] = call.has(0) && !call.value(0).is_empty_optional;
   call.set(std::move(out));
 }
 
 void optional_get_element(OnnxCall& call) {
-  if (call.value(0).is_empty_optional) call.refuse("reads an optional that holds nothing");
-  call.same_as_input(0);
+  const OnnxValue& value = call.value(0);
+  if (value.is_empty_optional) call.refuse("reads an optional that holds nothing");
+  if (!value.kind.may_be_none) return call.same_as_input(0);
+  OnnxValue out;
+  out.kind.is_list = value.kind.is_list;
+  out.node = on_list(call, "optional_get_element", {});
+  call.set(std::move(out), 0);
 }
 
 constexpr OnnxOperator kControlOperators[] = {
