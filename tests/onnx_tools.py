@@ -7,7 +7,7 @@ the model's inputs, or random numbers. The tools are quantize_static (QDQ and QO
 without signs), quantize_dynamic, quantization of MatMul to blocks of 4 bits, conversion to float16, the optimizer of
 transformers, and the optimizations that a session saves (basic, extended). The COMMAND of --onnxruntime starts a
 Python with onnxruntime in this checkout. What is made goes to build/onnx_tools.
-Prints a table in Markdown with the largest difference of each file, over the largest output; "–" where the tool has
+Prints a table in Markdown with the largest difference of each file, over the largest output; a dash where the tool has
 nothing to do or fails; then the reasons. Exit status 1 if a file does not open or differs: by more than 1e-3 in a float
 file; in a quantized one or in float16, whose sums end a last bit apart and fall on two sides of a step, by 2e-2 in the
 mean, and twice as much as ONNX Runtime without its optimizations differs from itself with them.
@@ -43,7 +43,7 @@ def make(folder):
     """In a Python with onnxruntime: FOLDER/TOOL.onnx, and FOLDER/TOOL.npz with what ONNX Runtime makes of it."""
     import numpy
     import onnx
-    import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
+    import onnx.reference  # before onnxruntime: some distributions share one schema registry
     import onnxruntime
     from onnxruntime.quantization import (
         CalibrationDataReader,

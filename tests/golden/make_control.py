@@ -4,13 +4,12 @@ Run with PyTorch 2.6 in this folder: python3 make_control.py.
 """
 
 import torch
+from program_case import add, save
 from torch import nn
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
-
-from program_case import add, save
 
 torch.set_num_threads(1)
 
