@@ -12,6 +12,7 @@ void convert(const ConvertFileOptions& options, Host& host) {
   const Model model = load_model(options.input, host.files, false);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);
   written.write(host.files);
+  if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
   host.print(concat("wrote ", options.output, "\n  size              ", human_bytes(model.file_bytes), " -> ",
                     human_bytes(written.size()), "\n"));
 }

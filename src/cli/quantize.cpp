@@ -198,6 +198,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
     host.files.write(options.report, format::bytes_of(report));
   }
   written.write(host.files);
+  if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
 
   std::string out = concat("wrote ", options.output, "\n");
   if (data && !needs_data) out += "  not calibrated: the recipe needs no samples\n";

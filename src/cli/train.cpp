@@ -166,6 +166,7 @@ void train(const TrainOptions& options, Host& host) {
   const Program converted = convert_pt2e(prepared);
   const ModelFiles written = save_program(converted, options.output, options.onnx);
   written.write(host.files);
+  if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
   const int64_t layers = count_layers(converted);
   host.print(concat("wrote ", options.output, "\n  trained on ", data->num_samples(), " samples\n", out,

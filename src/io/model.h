@@ -25,6 +25,7 @@ Program load_program(std::span<const std::byte> bytes, const format::OnnxExterna
 struct ModelFiles {
   std::string path;
   std::vector<std::byte> model, data;
+  std::string warning;  // one sentence, or "": that PyTorch does not load this .pt2 file, for want of operators
   uint64_t size() const { return model.size() + data.size(); }
   // The data first, so that nobody sees a model without it. Throws Error{kIo}.
   void write(Files& files) const;

@@ -21,8 +21,8 @@ namespace qdq {
 // node is made. Inputs that were constant at export (None, a number) are in constant_inputs and not in the graph.
 //
 // Weights are copied once; tensors that share a storage in the file share it here. Throws Error{kBadFile} if the file
-// is damaged, Error{kUnsupported} if it is of another schema version or holds subgraphs, custom objects, sparse tensors
-// or unknown data types.
+// is damaged, Error{kUnsupported} if it is of another schema version or holds custom objects, sparse tensors or
+// unknown data types.
 Program load_pt2(std::span<const std::byte> bytes);
 
 // A .pt2 file that torch.export.load of PyTorch 2.6 and later reads, in the single-program layout. Holds the attributes
@@ -30,7 +30,11 @@ Program load_pt2(std::span<const std::byte> bytes);
 // `import torch.ao.quantization.fx._decomposed` on the loading side. Metadata of values that a node lacks is inferred.
 // Throws Error{kUnsupported} naming the node that cannot be written: a call_module (an observer), an operator that qdq
 // does not have and that did not come from a file, a list that is used as a whole, an argument that the format does not
-// have.
+// have, a loop that PyTorch does not have (io/pt2_control.h).
 std::vector<std::byte> save_pt2(const Program& program);
+
+// The operators that no PyTorch has, each once, of the program and of those that it runs: "onnx.roi_align_max.default".
+// torch.export.load refuses files with such. Operators of torchvision are there once it is imported.
+std::vector<std::string> operators_outside_pytorch(const Program& program);
 
 }  // namespace qdq

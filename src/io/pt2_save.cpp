@@ -160,6 +160,30 @@ class ProgramWriter {
         hint = std::min(hint, range->second.max.value_or(hint));
       }
     }
+    if (program_.torch_version.empty()) choose_hints_of_values(program_);
+  }
+
+  // The same of sizes that a run tells, if the model is none of PyTorch's, which knows what it asks of those: so large
+  // that sizes computed from them are none below zero.
+  void choose_hints_of_values(const Program& program) {
+    constexpr int64_t kLarge = 4096;
+    for (const Node* node : program.graph->nodes()) {
+      for (const Argument& argument : node->args())
+        if (argument.is<Subprogram>()) choose_hints_of_values(*argument.as<Subprogram>());
+      for_each_symbol(*node, [&](const std::string& symbol) {
+        hints_.emplace(symbol, kLarge + 64 * static_cast<int64_t>(hints_.size()));
+      });
+    }
+  }
+
+  // Calls body for the sizes and numbers of a node's value that are a symbol.
+  template <class Body> static void for_each_symbol(const Node& node, const Body& body) {
+    const TensorMeta* meta = node.meta.val.tensor();
+    const SymInt* number = std::get_if<SymInt>(&node.meta.val.value);
+    for (const SymInt& size : meta ? meta->sizes : number ? SymShape{*number} : SymShape()) {
+      const std::string symbol = size.to_string();
+      if (!size.is_constant() && size == SymInt::symbol(symbol)) body(symbol);
+    }
   }
 
   // Those of the program, where PyTorch can have them.
@@ -314,7 +338,7 @@ class ProgramWriter {
       append_field(sym_bool_values_, name, tagged("as_bool", *boolean));
       return as_name("as_sym_bool", name);
     }
-    refuse_to_save(node, "nothing is known of its result '" + name + "'");
+    refuse_to_save(node, "nothing is known of its result '" + name + "', and the file tells how many axes each has");
   }
 
   const std::string& name_of(const Node& user, const Node* value) const {
@@ -618,13 +642,9 @@ class ProgramWriter {
     for (const Node* node : program.graph->nodes()) {
       for (const Argument& argument : node->args())
         if (argument.is<Subprogram>()) add_ranges(*argument.as<Subprogram>(), out);
-      const TensorMeta* meta = node->meta.val.tensor();
-      const SymInt* number = std::get_if<SymInt>(&node->meta.val.value);
-      for (const SymInt& size : meta ? meta->sizes : number ? SymShape{*number} : SymShape()) {
-        const std::string symbol = size.to_string();
-        if (size.is_constant() || !(size == SymInt::symbol(symbol)) || out.contains(symbol)) continue;
-        append_field(out, symbol, {{"min_val", 0}, {"max_val", kMost}});
-      }
+      for_each_symbol(*node, [&](const std::string& symbol) {
+        if (!out.contains(symbol)) append_field(out, symbol, {{"min_val", 0}, {"max_val", kMost}});
+      });
     }
   }
 
@@ -674,6 +694,25 @@ class ProgramWriter {
 };
 
 }  // namespace
+
+std::vector<std::string> operators_outside_pytorch(const Program& program) {
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& name) {
+    if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+  };
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction) continue;
+    constexpr std::string_view kOps = "torch.ops.";
+    const std::string_view target = node->target();
+    const bool is_foreign =
+        target.starts_with(kOps) ? target.substr(kOps.size()).starts_with("onnx.") : !target.starts_with("operator.");
+    if (is_foreign) add(std::string(target.starts_with(kOps) ? target.substr(kOps.size()) : target));
+    for (const Argument& argument : node->args())
+      if (argument.is<Subprogram>())
+        for (const std::string& name : operators_outside_pytorch(*argument.as<Subprogram>())) add(name);
+  }
+  return out;
+}
 
 std::vector<std::byte> save_pt2(const Program& program) {
   verify_program(program);

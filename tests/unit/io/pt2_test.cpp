@@ -319,6 +319,19 @@ TEST(SavePt2, GivesTensorsNamesThatPyTorchCanHave) {
             (std::vector<std::string>{"to_tensor_1", "a", "a_b_tensor", "a__c_tensor", "fc.weight", "to_tensor"}));
 }
 
+TEST(SavePt2, TellsWhichOperatorsNoPyTorchHas) {
+  auto inner = std::make_shared<Program>();
+  inner->graph->call("torch.ops.onnx.roi_align_max.default", {});
+  inner->graph->call("torch.ops.aten.relu.default", {});
+  Program program;
+  program.graph->call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {});
+  program.graph->call("torch.ops.onnx.other.default", {});
+  program.graph->call("torch.ops.higher_order.cond",
+                      {Argument(), Argument(Subprogram(inner)), Argument(Subprogram(inner))});
+  EXPECT_EQ(operators_outside_pytorch(program),
+            (std::vector<std::string>{"onnx.other.default", "onnx.roi_align_max.default"}));
+}
+
 // Loads every .pt2 of one folder and saves it to another, for tests/golden/check_io.py to try in PyTorch.
 TEST(SavePt2, WritesFilesForPyTorch) {
   const char* from = std::getenv("QDQ_RESAVE_FROM");
