@@ -40,7 +40,7 @@ Dims strides_of(const Tensor& tensor) { return tensor.strides(); }
 memory in_layout(memory in, const memory::desc& wanted) {
   if (in.get_desc() == wanted) return in;
   memory out(wanted, engine());
-  dnnl::reorder(in, out).execute(stream(), in, out);
+  onednn::reorder(in, out);
   return out;
 }
 
@@ -196,7 +196,7 @@ class OneDnnConvolution : public CompiledOp {
       if (result.get_desc() != primitive.desc.dst_desc()) inner = memory(primitive.desc.dst_desc(), engine());
       args[DNNL_ARG_DST] = inner;
       primitive.run.execute(stream(), args);
-      if (inner != result) dnnl::reorder(inner, result).execute(stream(), inner, result);
+      if (inner != result) onednn::reorder(inner, result);
       stream().wait();
     });
     return out;

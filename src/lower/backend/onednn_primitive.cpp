@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 namespace qdq::onednn {
 
@@ -29,6 +31,82 @@ memory::dims weight_dims(const PlanStep::Convolution& step) {
     dims.insert(dims.begin(), step.groups);
   }
   return dims;
+}
+
+namespace {
+
+// Where the elements of a tensor lie is a sum of one offset for each axis: offsets[axis][index], in elements.
+std::vector<std::vector<int64_t>> offsets_of(const memory::desc& desc) {
+  const memory::dims sizes = desc.get_dims(), strides = desc.get_strides();
+  const memory::dims blocks = desc.get_inner_blks(), axes = desc.get_inner_idxs();
+  std::vector<std::vector<int64_t>> out;
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    std::vector<int64_t>& offsets = out.emplace_back(sizes[axis]);
+    for (int64_t i = 0; i < sizes[axis]; ++i) {
+      int64_t rest = i, stride = 1;
+      for (size_t block = blocks.size(); block-- > 0; stride *= blocks[block]) {
+        if (axes[block] != static_cast<int64_t>(axis)) continue;
+        offsets[i] += rest % blocks[block] * stride;
+        rest /= blocks[block];
+      }
+      offsets[i] += rest * strides[axis];
+    }
+  }
+  return out;
+}
+
+template <class T> void move_elements(const memory& from, const memory& to) {
+  const auto sources = offsets_of(from.get_desc()), targets = offsets_of(to.get_desc());
+  const memory::dims sizes = to.get_desc().get_dims();
+  const size_t last = sizes.size() - 1;
+  const T* in = static_cast<const T*>(from.get_data_handle());
+  T* out = static_cast<T*>(to.get_data_handle());
+  memory::dims at(sizes.size(), 0);
+  const int64_t rows = std::accumulate(sizes.begin(), sizes.end() - 1, int64_t{1}, std::multiplies<>());
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* source = in;
+    T* target = out;
+    for (size_t axis = 0; axis < last; ++axis) {
+      source += sources[axis][at[axis]];
+      target += targets[axis][at[axis]];
+    }
+    for (int64_t i = 0; i < sizes[last]; ++i) target[targets[last][i]] = source[sources[last][i]];
+    for (size_t axis = last; axis-- > 0 && ++at[axis] == sizes[axis];) at[axis] = 0;
+  }
+}
+
+bool has_padding(const memory::desc& desc) { return desc.get_dims() != desc.get_padded_dims(); }
+
+// Whether nothing lies behind the elements: some int8 weights carry sums of themselves for zero points.
+bool is_elements_alone(const memory::desc& desc) {
+  const memory::dims sizes = desc.get_padded_dims();
+  const int64_t elements = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+  return desc.get_size() == static_cast<size_t>(elements) * memory::data_type_size(desc.get_data_type());
+}
+
+}  // namespace
+
+void reorder(memory from, memory to) {
+  const memory::desc source = from.get_desc(), target = to.get_desc();
+  const auto type = target.get_data_type();
+  const bool converts = source.get_data_type() != type;
+  const bool is_padded = has_padding(target) || (has_padding(source) && !converts);
+  if (!is_padded || !is_elements_alone(source) || !is_elements_alone(target))
+    return dnnl::reorder(from, to).execute(stream(), from, to);
+  if (converts) {
+    // The other data type first, while nothing is padded.
+    memory converted({source.get_dims(), type, source.get_strides()}, engine());
+    dnnl::reorder(from, converted).execute(stream(), from, converted);
+    stream().wait();
+    return reorder(converted, to);
+  }
+  stream().wait();
+  if (has_padding(target)) std::memset(to.get_data_handle(), 0, target.get_size());
+  switch (memory::data_type_size(type)) {
+    case 1: return move_elements<uint8_t>(from, to);
+    case 2: return move_elements<uint16_t>(from, to);
+    default: return move_elements<uint32_t>(from, to);
+  }
 }
 
 memory constants(const std::vector<float>& values) {
