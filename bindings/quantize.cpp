@@ -159,7 +159,7 @@ RecipeExtensions extensions_of(const val& callbacks) {
 // The functions that JavaScript calls.
 
 // `files`, an object of byte arrays by name, or undefined, holds what an ONNX model keeps in other files.
-val load_either(const val& bytes, const val& files) {
+val load_either(const val& bytes, const val& files, const val& fixed) {
   return guard([&] {
     std::map<std::string, std::vector<std::byte>> beside;
     const auto external = [&](const std::string& location) -> format::ByteSpan {
@@ -169,7 +169,14 @@ val load_either(const val& bytes, const val& files) {
                 location, "; give its bytes too: loadOnnx(bytes, { \"", location, "\": data })");
       return beside[location] = bytes_from(files[location]);
     };
-    return keep(load_program(bytes_from(bytes), files.isUndefined() ? format::OnnxExternalData() : external));
+    OnnxFixed values;
+    for (const auto& name : emscripten::vecFromJSArray<std::string>(val::global("Object").call<val>("keys", fixed))) {
+      if (fixed[name].isNumber()) values.values[name] = fixed[name].as<double>();
+      else
+        for (const double size : emscripten::vecFromJSArray<double>(fixed[name]))
+          values.shapes[name].push_back(static_cast<int64_t>(size));
+    }
+    return keep(load_program(bytes_from(bytes), files.isUndefined() ? format::OnnxExternalData() : external, values));
   });
 }
 

@@ -1,4 +1,5 @@
 // Programs from files and into files.
+import { QdqError } from "./error.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
 import { Program, bytesOf } from "./program.js";
 
@@ -9,19 +10,35 @@ export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program>
 }
 
 // The same under the name that fits an ONNX file, of any opset. `files` holds what the model keeps beside itself,
-// by the names that it gives: { "model.onnx.data": bytes }.
+// by the names that it gives: { "model.onnx.data": bytes }. `fix` makes inputs and open sizes constants, by the names
+// that the file gives them, and an array is the shape of an input: { sr: 16000, batch: 1, x: [1, 512] }. The program
+// does not have an input whose value is fixed, and what hangs on it is computed at once. Throws QdqError{InvalidArgument} for a
+// name that the model does not have, and a value or a shape that it cannot have.
 export async function loadOnnx(
   bytes: Uint8Array | ArrayBuffer,
   files?: Record<string, Uint8Array | ArrayBuffer>,
+  { fix = {}, ...unknown }: { fix?: Record<string, number | boolean | number[]> } = {},
 ): Promise<Program> {
+  for (const name of Object.keys(unknown))
+    throw new QdqError("InvalidArgument", `loadOnnx has no option ${name}; wanted fix`);
+  for (const [name, value] of Object.entries(fix))
+    if (!["number", "boolean"].includes(typeof value) && !(Array.isArray(value) && value.every(Number.isSafeInteger)))
+      throw new QdqError("InvalidArgument", `fix.${name} is no number and no array of sizes`);
   return load(
     bytesOf(bytes, "loadOnnx"),
     files && Object.fromEntries(Object.entries(files).map(([name, data]) => [name, bytesOf(data, "loadOnnx")])),
+    Object.fromEntries(
+      Object.entries(fix).map(([name, value]) => [name, Array.isArray(value) ? value : Number(value)]),
+    ),
   );
 }
 
-async function load(bytes: Uint8Array, files?: Record<string, Uint8Array>): Promise<Program> {
-  return new Program(unwrap((await loadModule()).loadProgram(bytes, files)), whole);
+async function load(
+  bytes: Uint8Array,
+  files?: Record<string, Uint8Array>,
+  fixed: Record<string, number | number[]> = {},
+): Promise<Program> {
+  return new Program(unwrap((await loadModule()).loadProgram(bytes, files, fixed)), whole);
 }
 
 // The bytes of a file that torch.export.load reads.

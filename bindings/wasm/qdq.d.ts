@@ -69,7 +69,11 @@ export interface RawRunner {
 // The module `qdq`, which has more (bindings/quantize.cpp, bindings/train.cpp).
 export interface RawModule extends RawRunner {
   // A .pt2 file or an ONNX model; the bytes tell which.
-  loadProgram(bytes: Uint8Array, files: Record<string, Uint8Array> | undefined): Answer<number>;
+  loadProgram(
+    bytes: Uint8Array,
+    files: Record<string, Uint8Array> | undefined,
+    fixed: Record<string, number | number[]>,
+  ): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
   saveOnnx(program: number, opset: number): Answer<Uint8Array>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks, isQat: boolean): Answer<number>;

@@ -36,6 +36,39 @@ std::optional<uint64_t> bytes_in(const std::string& text) {
   return std::nullopt;
 }
 
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n' || c == '\r') c = ' ';
+  return text;
+}
+
+// "sr=16000" is 16000 of sr, "x=1,3,224,224" the shape of x; true and false are 1 and 0.
+void add_fixed(const std::string& word, OnnxFixed& fixed) {
+  const auto wrong = [&] {
+    return CLI::ValidationError("--fix", concat("found ", one_line(word),
+                                                ", wanted NAME=NUMBER such as batch=1, or "
+                                                "NAME=SIZE,SIZE,..., the shape of an input, such as x=1,3,224,224"));
+  };
+  const size_t sign = word.rfind('=');
+  if (sign == std::string::npos || sign == 0 || sign + 1 == word.size()) throw wrong();
+  const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
+  if (fixed.values.count(name) || fixed.shapes.count(name))
+    throw CLI::ValidationError("--fix", concat(one_line(name), " is given twice"));
+  const char* at = value.c_str();
+  char* end = nullptr;
+  if (value == "true" || value == "false") fixed.values[name] = value == "true";
+  else if (value.find(',') == std::string::npos) {
+    fixed.values[name] = std::strtod(at, &end);
+    if (*end != 0) throw wrong();
+  } else {
+    std::vector<int64_t>& sizes = fixed.shapes[name];
+    for (; *at != 0; at = *end == ',' ? end + 1 : end) {
+      sizes.push_back(std::strtoll(at, &end, 10));
+      if (end == at || (*end != ',' && *end != 0)) throw wrong();
+    }
+  }
+}
+
 void add_data_options(CLI::App& verb, DataOptions& options) {
   verb.add_option("--preprocess", options.preprocess,
                   "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")
@@ -141,12 +174,27 @@ struct CommandLine {
         ->type_name("DATA");
     add_label_options(*verb, quantize.labels, quantize.classes);
     add_onnx_options(*verb, quantize.onnx);
+    add_fix_option(*verb, quantize.fixed);
   }
 
   void add_onnx_options(CLI::App& verb, OnnxOptions& options) {
     verb.add_option("--onnx-opset", options.opset, "the opset of an .onnx file that is written, 17 (default) to 21")
         ->type_name("N");
     verb.add_flag("--onnx-data", options.external_data, "keep its tensors in a file beside it, OUT.data");
+  }
+
+  void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
+    verb.add_option_function<std::vector<std::string>>(
+            "--fix",
+            [&fixed](const std::vector<std::string>& words) {
+              for (const std::string& word : words) add_fixed(word, fixed);
+            },
+            "make an input or an open size of an ONNX model constant, or an input's shape: --fix sr=16000 --fix "
+            "batch=1 "
+            "--fix x=1,3,224,224")
+        ->type_name("NAME=VALUE")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
 
   void add_train() {
@@ -269,6 +317,7 @@ struct CommandLine {
     verb->add_option("IN", convert.input, "the model (.pt2 or .onnx)")->required();
     verb->add_option("OUT", convert.output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
     add_onnx_options(*verb, convert.onnx);
+    add_fix_option(*verb, convert.fixed);
   }
 
   Host& host;
@@ -293,12 +342,6 @@ struct CommandLine {
   InspectOptions inspect;
   ConvertFileOptions convert;
 };
-
-std::string one_line(std::string text) {
-  for (char& c : text)
-    if (c == '\n' || c == '\r') c = ' ';
-  return text;
-}
 
 // What is wrong with the words, and where to read on.
 std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, const CLI::ParseError& error) {

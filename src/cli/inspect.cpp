@@ -171,7 +171,11 @@ void inspect(const InspectOptions& options, Host& host) {
   out += "inputs\n";
   for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
   out += "outputs\n";
-  program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { out += "  " + describe(*node) + "\n"; });
+  std::vector<const Node*> outputs;
+  program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { outputs.push_back(node); });
+  const bool has_names = program.output_names.size() == outputs.size();  // those of an ONNX file
+  for (size_t i = 0; i < outputs.size(); ++i)
+    out += concat("  ", describe(*outputs[i]), has_names ? concat(", called ", program.output_names[i]) : "", "\n");
   out += "tensors\n" + attributes(program);
   out += "operators\n" + operators(*program.graph);
   if (const std::string table = qparams_table(program); !table.empty()) out += "quantized values\n" + table;

@@ -154,7 +154,7 @@ std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host&
 void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   for (const std::string& output : {options.output, options.observers, options.report}) check_output(output, host);
-  Model model = load_model(options.model, host.files, false);
+  Model model = load_model(options.model, host.files, false, options.fixed);
   try {
     check_ops(*model.program.graph);
   } catch (const Error& error) {

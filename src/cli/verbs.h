@@ -38,6 +38,7 @@ struct QuantizeOptions {
   // their classes as read_labels takes them, and the names of the classes; empty: not known
   std::string labels, classes;
   OnnxOptions onnx;
+  OnnxFixed fixed;
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
@@ -111,6 +112,7 @@ void inspect(const InspectOptions& options, Host& host);
 struct ConvertFileOptions {
   std::string input, output;
   OnnxOptions onnx;
+  OnnxFixed fixed;
 };
 // Writes a model as another kind of file.
 void convert(const ConvertFileOptions& options, Host& host);

@@ -10,11 +10,16 @@
 
 namespace qdq {
 
-Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
-  if (looks_like_onnx(bytes)) return load_onnx(bytes, external);
+Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external,
+                     const OnnxFixed& fixed) {
+  if (looks_like_onnx(bytes)) return load_onnx(bytes, external, fixed);
   QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile,
             "this is neither a .pt2 file, which is a zip archive, nor an ONNX model; wanted what torch.export.save or "
             "torch.onnx.export writes");
+  QDQ_CHECK(
+      fixed.values.empty() && fixed.shapes.empty(), kInvalidArgument,
+      "inputs and sizes can be fixed in ONNX models alone, and this is a .pt2 file; export the program anew with ",
+      fixed.values.empty() ? fixed.shapes.begin()->first : fixed.values.begin()->first, " fixed");
   return load_pt2(bytes);
 }
 
@@ -36,7 +41,7 @@ ModelFiles save_program(const Program& program, const std::string& path, const O
   return out;
 }
 
-Model load_model(const std::string& path, Files& files, bool to_run) {
+Model load_model(const std::string& path, Files& files, bool to_run, const OnnxFixed& fixed) {
   const auto bytes = files.read(path);
   uint64_t file_bytes = bytes.size();
   std::map<std::string, std::vector<std::byte>> beside;  // the files that an ONNX model keeps its tensors in
@@ -47,7 +52,7 @@ Model load_model(const std::string& path, Files& files, bool to_run) {
     return file->second;
   };
   try {
-    Program program = load_program(bytes, external);
+    Program program = load_program(bytes, external, fixed);
     if (to_run) check_ops(*program.graph);
     return {std::move(program), file_bytes};
   } catch (Error& error) {

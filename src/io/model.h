@@ -16,9 +16,10 @@
 
 namespace qdq {
 
-// A .pt2 or an ONNX file, whichever the bytes are. Throws what load_pt2 and load_onnx throw, and Error{kBadFile} if it
-// is neither.
-Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {});
+// A .pt2 or an ONNX file, whichever the bytes are. Throws what load_pt2 and load_onnx throw, Error{kBadFile} if it is
+// neither, and Error{kInvalidArgument} if something of a .pt2 file shall be fixed.
+Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {},
+                     const OnnxFixed& fixed = {});
 
 // A program as a file of the kind that its path's ending says: .onnx, or else .pt2; and beside it, of an ONNX model
 // that keeps its tensors there, the one of that name with ".data" behind.
@@ -38,6 +39,6 @@ struct Model {
 };
 // Reads a model; errors name the file. One that is `to_run` must hold no operator that qdq does not have: throws
 // Error{kUnsupported} that lists those (check_ops).
-Model load_model(const std::string& path, Files& files = disk(), bool to_run = true);
+Model load_model(const std::string& path, Files& files = disk(), bool to_run = true, const OnnxFixed& fixed = {});
 
 }  // namespace qdq

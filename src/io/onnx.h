@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,12 @@
 #include "graph/program.h"
 
 namespace qdq {
+
+// What of an ONNX model shall be constant, by the names that the file gives.
+struct OnnxFixed {
+  std::map<std::string, double> values;  // of inputs, every element of which is the number, and of open sizes
+  std::map<std::string, std::vector<int64_t>> shapes;  // of inputs
+};
 
 // The program of an ONNX model, of any opset: ATen calls as torch.export makes them of the same network, so that every
 // quantizer finds its patterns. Initializers are the parameters; dimensions with names, or unknown ones, are symbols
@@ -24,7 +31,13 @@ namespace qdq {
 //
 // Throws Error{kBadFile} if the file is damaged, Error{kUnsupported} that names the node and the setting that it cannot
 // read. Tensors in other files are asked of `external`.
-Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {});
+//
+// `fixed` makes inputs and open sizes constants: {.values = {{"sr", 16000}, {"batch", 1}}, .shapes = {{"x", {1, 9}}}}.
+// The program does not have an input whose value is fixed. What hangs on constants is computed at once, so that an If
+// on them leaves the branch that is taken, which can be quantized. Throws Error{kInvalidArgument} for a name that the
+// model does not have, and a value or a shape that it cannot have.
+Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {},
+                  const OnnxFixed& fixed = {});
 
 // Whether the bytes begin like an ONNX model, and not like a zip archive.
 bool looks_like_onnx(std::span<const std::byte> bytes);

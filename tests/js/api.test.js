@@ -131,6 +131,23 @@ describe("the flow", () => {
       code: "Unsupported",
       message: expect.stringMatching(/keeps tensors in the file vision.onnx.data; give its bytes too/),
     });
+    const one = await qdq.loadOnnx(
+      beside("vision.onnx"),
+      { "vision.onnx.data": beside("vision.onnx.data") },
+      { fix: { batch: 1 } },
+    );
+    expect(one.info().inputs[0].shape).toEqual([1, 3, 8, 8]);
+    for (const [options, message] of [
+      [{ fix: { bach: 1 } }, /no input and no open size bach that could be 1; .* its open sizes are batch/],
+      [{ fix: { batch: "1" } }, /fix.batch is no number and no array of sizes/],
+      [{ fixed: { batch: 1 } }, /loadOnnx has no option fixed; wanted fix/],
+    ])
+      await expect(
+        qdq.loadOnnx(beside("vision.onnx"), { "vision.onnx.data": beside("vision.onnx.data") }, options),
+      ).rejects.toMatchObject({
+        code: "InvalidArgument",
+        message: expect.stringMatching(message),
+      });
     await expect(qdq.loadOnnx(new Uint8Array([8, 8]))).rejects.toMatchObject({
       code: "BadFile",
       message: expect.stringMatching("not an ONNX model"),

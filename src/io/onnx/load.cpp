@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "io/onnx.h"
+#include "io/onnx/fix.h"
 #include "io/onnx/import.h"
 #include "op/facts.h"
 #include "op/infer.h"
@@ -228,12 +229,25 @@ void OnnxImport::know_size(const SymInt& size, const char* operation, const SymI
   frame().sizes.try_emplace(size.to_string(), source);
 }
 
+bool OnnxImport::find_size(const SymInt& size) {
+  for (Node* node = program().graph->first(); node; node = node->next()) {
+    const TensorMeta* meta = node->meta.val.tensor();
+    if (meta == nullptr) continue;
+    const auto axis = std::find(meta->sizes.begin(), meta->sizes.end(), size);
+    if (axis == meta->sizes.end()) continue;
+    know_size(size, node, axis - meta->sizes.begin());
+    return true;
+  }
+  return false;
+}
+
 SymInt OnnxImport::fresh_symbol() { return SymInt::symbol(concat("v", fresh_symbols_++)); }
 
 Argument OnnxImport::size_argument(const SymInt& size) {
   if (const auto constant = size.constant()) return *constant;
   Graph& graph = *program().graph;
   auto found = frame().sizes.find(size.to_string());
+  if (found == frame().sizes.end() && find_size(size)) found = frame().sizes.find(size.to_string());
   if (found == frame().sizes.end() && frames_.size() > 1) {
     // A size of the program around: a further input, as a tensor.
     std::unique_ptr<Frame> inner = std::move(frames_.back());
@@ -1083,11 +1097,13 @@ void OnnxCall::same_as_input(size_t i, size_t output) {
   set(same, output);
 }
 
-Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external) {
+Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalData& external, const OnnxFixed& fixed) {
   register_deferred_onnx();
   register_image_decoder();
   try {
-    return OnnxImport(format::read_onnx_file(bytes, external)).run();
+    format::OnnxFile file = format::read_onnx_file(bytes, external);
+    fix_values(file, fixed);
+    return OnnxImport(std::move(file)).run();
   } catch (const std::bad_alloc&) {
     fail(ErrorCode::kOutOfMemory, "the ONNX file of ", bytes.size(), " bytes does not fit into memory when it is read");
   }

@@ -25,9 +25,9 @@ dnnl::memory::dims weight_dims(const PlanStep::Convolution& step);
 dnnl::memory constants(const std::vector<float>& values);
 dnnl::memory constant(int32_t value);
 
-// Copies `from` into the layout of `to`, which may be blocks with padding. oneDNN 3.7's own reorder leaves rows of padded
-// weights zero on some processors (an AMD of family 1Ah in a virtual machine whose CPUID tells no cache sizes), so that
-// what is padded is moved by a plain loop. The stream must be waited for.
+// Copies `from` into the layout of `to`, which may be blocks with padding. oneDNN 3.7's own reorder leaves rows of
+// padded weights zero on some processors (an AMD of family 1Ah in a virtual machine whose CPUID tells no cache sizes),
+// so that what is padded is moved by a plain loop. The stream must be waited for.
 void reorder(dnnl::memory from, dnnl::memory to);
 
 // Weights in the layouts of primitives, one copy for all sizes of a session.

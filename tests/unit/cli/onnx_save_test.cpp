@@ -329,5 +329,28 @@ TEST(OnnxExternalData, LiesBesideTheModelAlignedAndIsReadBack) {
   EXPECT_NE(host.err.find("opset 17 to 21, found 9"), std::string::npos) << host.err;
 }
 
+TEST(OnnxFixed, OnTheCommandLine) {
+  MemoryHost host;
+  host.contents["in.onnx"] = format::write_onnx_file(network());
+  const auto convert = [&](const std::string& fixed) {
+    return run_cli(std::vector<std::string>{"convert", "in.onnx", "out.pt2", "--fix", fixed}, host);
+  };
+  for (const char* fixed : {"batch=2", "input.1=2,3,9"}) {
+    ASSERT_EQ(convert(fixed), 0) << host.err;
+    EXPECT_EQ(
+        load_model("out.pt2", host.files).program.graph->placeholders()[0]->meta.val.tensor()->sizes[0].constant(), 2)
+        << fixed;
+  }
+  for (const auto& [fixed, status, words] : {std::tuple("batch", 2, "found batch, wanted NAME=NUMBER"),
+                                             {"batch=2,", 1, "no input batch"},
+                                             {"batch=two", 2, "found batch=two, wanted NAME=NUMBER"},
+                                             {"y=2", 1, "has no input and no open size y that could be 2"}}) {
+    EXPECT_EQ(convert(fixed), status) << fixed;
+    EXPECT_NE(host.err.find(words), std::string::npos) << host.err;
+  }
+  EXPECT_EQ(run_cli(std::vector<std::string>{"convert", "out.pt2", "again.pt2", "--fix", "batch=1"}, host), 1);
+  EXPECT_NE(host.err.find("this is a .pt2 file"), std::string::npos) << host.err;
+}
+
 }  // namespace
 }  // namespace qdq

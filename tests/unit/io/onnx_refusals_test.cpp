@@ -70,6 +70,52 @@ TEST(OnnxLoad, AxesThatARunComputesWaitForIt) {
   EXPECT_EQ(program.graph->find("reduce_sum")->target(), "torch.ops.onnx.ReduceSum.v17");
 }
 
+// x + y by If on the input deep, which open sizes of both share.
+format::OnnxFile branches() {
+  format::OnnxFile file = model({node("If", {"deep"}, {"y"})});
+  file.inputs.push_back({"deep", DType::kBool, std::vector<format::OnnxDimension>{}});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto graph = std::make_shared<format::OnnxGraph>();
+    const std::string inner = concat("in_", name);
+    graph->nodes = {node(name[0] == 't' ? "Relu" : "Neg", {"x"}, {inner})};
+    graph->outputs.push_back({inner, std::nullopt, std::nullopt});
+    format::OnnxAttribute attribute;
+    attribute.name = name;
+    attribute.kind = format::OnnxKind::kGraph;
+    attribute.graphs = {std::move(graph)};
+    file.nodes[0].attributes.push_back(std::move(attribute));
+  }
+  return file;
+}
+
+TEST(OnnxFixed, InputsAndSizesAreConstants) {
+  const auto read = [](const OnnxFixed& fixed) { return load_onnx(format::write_onnx_file(branches()), {}, fixed); };
+  EXPECT_EQ(read(OnnxFixed()).forward_arg_names.size(), 2u);
+  for (const auto& [deep, target] : {std::pair(1, "torch.ops.aten.relu.default"), {0, "torch.ops.aten.neg.default"}}) {
+    const Program program = read({.values = {{"deep", deep}, {"batch", 3}}, .shapes = {}});
+    EXPECT_EQ(program.forward_arg_names, std::vector<std::string>{"x"});
+    const Node* call = program.graph->output_node()->args()[0].list()[0].node();
+    EXPECT_EQ(call->target(), target);
+    EXPECT_EQ(call->meta.val.tensor()->sizes[0].constant(), 3);
+  }
+  const auto refuse = [&](const char* words, const OnnxFixed& fixed) {
+    expect_error(ErrorCode::kInvalidArgument, words, [&] { read(fixed); });
+  };
+  refuse("no input and no open size depth that could be 1; its inputs are x, deep; its open sizes are batch",
+         {.values = {{"depth", 1}}, .shapes = {}});
+  refuse("no open size batch that could be -1", {.values = {{"batch", -1}}, .shapes = {}});
+  refuse("no open size batch that could be 1.5", {.values = {{"batch", 1.5}}, .shapes = {}});
+  refuse("has an open size and cannot be fixed; fix its size first: batch=1", {.values = {{"x", 0}}, .shapes = {}});
+  refuse("the input deep of the ONNX model is bool, which cannot hold 7", {.values = {{"deep", 7}}, .shapes = {}});
+  EXPECT_EQ(read({.values = {}, .shapes = {{"x", {5, 4}}}}).graph->find("x")->meta.val.tensor()->sizes,
+            (SymShape{5, 4}));
+  refuse("the size of axis 1 of the ONNX model's input x is 4 and cannot be 3",
+         {.values = {}, .shapes = {{"x", {5, 3}}}});
+  refuse("the input x of the ONNX model has 2 axes and cannot have the 1 sizes",
+         {.values = {}, .shapes = {{"x", {5}}}});
+  refuse("the ONNX model has no input z", {.values = {}, .shapes = {{"z", {5}}}});
+}
+
 TEST(OnnxRefusals, MapsOfNothing) {
   format::OnnxFile file = model({node("LabelEncoder", {"x"}, {"y"}, "ai.onnx.ml")});
   file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}};
