@@ -12,8 +12,8 @@ export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program>
 // The same under the name that fits an ONNX file, of any opset. `files` holds what the model keeps beside itself,
 // by the names that it gives: { "model.onnx.data": bytes }. `fix` makes inputs and open sizes constants, by the names
 // that the file gives them, and an array is the shape of an input: { sr: 16000, batch: 1, x: [1, 512] }. The program
-// does not have an input whose value is fixed, and what hangs on it is computed at once. Throws QdqError{InvalidArgument} for a
-// name that the model does not have, and a value or a shape that it cannot have.
+// does not have an input whose value is fixed, and what hangs on it is computed at once. Throws
+// QdqError{InvalidArgument} for a name that the model does not have, and a value or a shape that it cannot have.
 export async function loadOnnx(
   bytes: Uint8Array | ArrayBuffer,
   files?: Record<string, Uint8Array | ArrayBuffer>,
