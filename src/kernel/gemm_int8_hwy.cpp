@@ -32,8 +32,8 @@ constexpr bool kHasByteDot = true;
 #else
 constexpr bool kHasByteDot = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL;
 #endif
-// AVX-512 has 32 vector registers, the others 16.
-constexpr int kMaxRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+// AVX-512 has 32 vector registers, the others 16, of which WASM's engines keep some.
+constexpr int kMaxRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 8 : HWY_ARCH_X86 ? 6 : 4;
 constexpr int kMaxVectors = 4;
 // Where loads and products of several steps stand together, clang moves all loads to the front and WASM's engines run
 // out of registers.
@@ -42,6 +42,15 @@ constexpr bool kUnrolled = false;
 #else
 constexpr bool kUnrolled = true;
 #endif
+// GCC would add the products of several steps to each other before it adds them to the sum, and keep them in memory
+// until then.
+HWY_INLINE V32 in_order(V32 sum) {
+#if HWY_ARCH_X86
+  __asm__("" : "+v"(sum.raw));
+#endif
+  return sum;
+}
+
 // sum[i] += the products of four bytes, or of two 16-bit integers, of lane i.
 template <bool kBytes> HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn::Vec<D16> pairs) {
   if constexpr (kBytes) {
@@ -53,7 +62,7 @@ template <bool kBytes> HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn:
 #endif
   } else {
     (void)bytes;
-    return hn::Add(sum, hn::WidenMulPairwiseAdd(D32(), hn::BitCast(D16(), a), pairs));
+    return in_order(hn::Add(sum, hn::WidenMulPairwiseAdd(D32(), hn::BitCast(D16(), a), pairs)));
   }
 }
 
@@ -312,11 +321,10 @@ void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count,
 
 // Sums of products of some vectors with others: what an inner loop does, without its loads. The vectors change with
 // every round, or the products could be taken out of the loop. Nine sums cover the latency of the 8-bit products; where
-// product and sum are two instructions, eight leave WASM's engines a register for the product, and six GCC where there
-// are 16 registers.
+// product and sum are two instructions, eight leave a register for the product where there are 16.
 template <bool kBytes> int64_t peak_of(int64_t rounds) {
   const D32 d;
-  constexpr int kRows = kBytes || (HWY_ARCH_X86 && kMaxRows == 4) ? 3 : 4, kVectors = kBytes ? 3 : 2;
+  constexpr int kRows = kBytes ? 3 : 4, kVectors = kBytes ? 3 : 2;
   // From memory that the compiler knows nothing of, or it would compute with constants.
   volatile int32_t seeds[] = {0x01020304, 0x03040506, 0x05060708, 0x0708090a};
   V32 sum[kRows][kVectors], a[kRows], b[kVectors];
