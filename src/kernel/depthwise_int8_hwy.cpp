@@ -1,11 +1,13 @@
 // Depthwise products: the bytes of neighbouring taps are interleaved, so that one dot product adds 2 or 4 taps a
 // channel.
 //
-// Vectors have 128 bits on every target: interleaving does not cross that border, and WASM has no others.
+// Bytes are interleaved in vectors of 128 bits on every target: interleaving does not cross that border, and WASM has
+// no others. Sums of 16-bit products have 256 bits where there are such vectors.
 #include "kernel/depthwise_int8.h"
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__wasm_relaxed_simd__)
 #include <wasm_simd128.h>
@@ -29,6 +31,12 @@ using D16 = hn::FixedTag<int16_t, 8>;
 using D8 = hn::FixedTag<int8_t, 16>;
 using U8 = hn::FixedTag<uint8_t, 16>;
 using V32 = hn::Vec<D32>;
+// Of the 16-bit products.
+using P32 = hn::CappedTag<int32_t, 8>;
+using P16 = hn::Repartition<int16_t, P32>;
+constexpr int64_t kPairLanes = static_cast<int64_t>(HWY_MAX_LANES_D(P32));
+// The sums of the pixels that are under way take half of 16 registers.
+constexpr int kPairPixels = static_cast<int>(kPairLanes / 2);
 #if defined(__wasm_relaxed_simd__)
 constexpr bool kHasByteDot = true;
 #else
@@ -43,55 +51,73 @@ HWY_INLINE V32 dot_bytes(V32 sum, hn::Vec<U8> x, hn::Vec<D8> weights) {
 #endif
 }
 
-// sum[v] += the taps of a group for the channels 4 v to 4 v + 3 of a panel.
-template <bool kBytes>
-HWY_INLINE void add_group(V32 (&sum)[4], const uint8_t* at, const int32_t* taps, const int8_t* weights) {
-  if constexpr (kBytes) {
-    const U8 d;
-    const hn::Repartition<uint16_t, U8> d16;
-    const auto t0 = hn::LoadU(d, at + taps[0]), t1 = hn::LoadU(d, at + taps[1]);
-    const auto t2 = hn::LoadU(d, at + taps[2]), t3 = hn::LoadU(d, at + taps[3]);
-    const auto low01 = hn::BitCast(d16, hn::InterleaveLower(d, t0, t1));
-    const auto high01 = hn::BitCast(d16, hn::InterleaveUpper(d, t0, t1));
-    const auto low23 = hn::BitCast(d16, hn::InterleaveLower(d, t2, t3));
-    const auto high23 = hn::BitCast(d16, hn::InterleaveUpper(d, t2, t3));
-    const hn::Vec<decltype(d16)> quads[4] = {
-        hn::InterleaveLower(d16, low01, low23), hn::InterleaveUpper(d16, low01, low23),
-        hn::InterleaveLower(d16, high01, high23), hn::InterleaveUpper(d16, high01, high23)};
+// sum[v] += the four taps of a group for the channels 4 v to 4 v + 3 of a panel.
+HWY_INLINE void add_quads(V32 (&sum)[4], const uint8_t* at, const int32_t* taps, const int8_t* weights) {
+  const U8 d;
+  const hn::Repartition<uint16_t, U8> d16;
+  const auto t0 = hn::LoadU(d, at + taps[0]), t1 = hn::LoadU(d, at + taps[1]);
+  const auto t2 = hn::LoadU(d, at + taps[2]), t3 = hn::LoadU(d, at + taps[3]);
+  const auto low01 = hn::BitCast(d16, hn::InterleaveLower(d, t0, t1));
+  const auto high01 = hn::BitCast(d16, hn::InterleaveUpper(d, t0, t1));
+  const auto low23 = hn::BitCast(d16, hn::InterleaveLower(d, t2, t3));
+  const auto high23 = hn::BitCast(d16, hn::InterleaveUpper(d, t2, t3));
+  const hn::Vec<decltype(d16)> quads[4] = {
+      hn::InterleaveLower(d16, low01, low23), hn::InterleaveUpper(d16, low01, low23),
+      hn::InterleaveLower(d16, high01, high23), hn::InterleaveUpper(d16, high01, high23)};
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) sum[v] = dot_bytes(sum[v], hn::BitCast(d, quads[v]), hn::LoadU(D8(), weights + 16 * v));
+  for (int v = 0; v < 4; ++v) sum[v] = dot_bytes(sum[v], hn::BitCast(d, quads[v]), hn::LoadU(D8(), weights + 16 * v));
+}
+
+// The channels of vector v, two bytes each, as 16-bit integers.
+template <int kVectors, class D> HWY_INLINE hn::Vec<D> widened(D d, const hn::Vec<U8> (&pairs)[2], int v) {
+  if constexpr (kVectors == 2) {
+    return hn::PromoteTo(d, pairs[v]);
   } else {
-    const D16 d;
-    const hn::Rebind<uint8_t, D16> d8;
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
-      const auto t0 = hn::PromoteTo(d, hn::LoadU(d8, at + taps[0] + 8 * half));
-      const auto t1 = hn::PromoteTo(d, hn::LoadU(d8, at + taps[1] + 8 * half));
-      const auto w0 = hn::PromoteTo(d, hn::LoadU(hn::Rebind<int8_t, D16>(), weights + 16 * half));
-      const auto w1 = hn::PromoteTo(d, hn::LoadU(hn::Rebind<int8_t, D16>(), weights + 16 * half + 8));
-      V32& low = sum[2 * half];
-      V32& high = sum[2 * half + 1];
-      low = hn::Add(low, hn::WidenMulPairwiseAdd(D32(), hn::InterleaveLower(d, t0, t1), w0));
-      high = hn::Add(high, hn::WidenMulPairwiseAdd(D32(), hn::InterleaveUpper(d, t0, t1), w1));
-    }
+    return v % 2 == 0 ? hn::PromoteLowerTo(d, pairs[v / 2]) : hn::PromoteUpperTo(d, pairs[v / 2]);
+  }
+}
+
+// sum[p][v] += the two taps of a group of some pixels for the channels of vector v of a panel.
+template <int kPixels, int kVectors>
+HWY_INLINE void add_pairs(hn::Vec<P32> (&sum)[kPixels][kVectors], const uint8_t* const (&at)[kPixels],
+                          const int32_t* taps, const int8_t* weights) {
+  const U8 d;
+  const P16 d16;
+  hn::Vec<P16> w[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v)
+    w[v] = hn::PromoteTo(d16, hn::LoadU(hn::Rebind<int8_t, P16>(), weights + 2 * kPairLanes * v));
+#pragma GCC unroll 4
+  for (int p = 0; p < kPixels; ++p) {
+    const auto t0 = hn::LoadU(d, at[p] + taps[0]), t1 = hn::LoadU(d, at[p] + taps[1]);
+    const hn::Vec<U8> pairs[2] = {hn::InterleaveLower(d, t0, t1), hn::InterleaveUpper(d, t0, t1)};
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      sum[p][v] = hn::Add(sum[p][v], hn::WidenMulPairwiseAdd(P32(), widened<kVectors>(d16, pairs, v), w[v]));
   }
 }
 
 template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& band, int64_t pixel, int64_t channel) {
-  const D32 d;
-  constexpr int kTaps = kBytes ? 4 : 2;
-  V32 sum[kPixels][4];
+  using D = std::conditional_t<kBytes, D32, P32>;
+  const D d;
+  constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D));
+  constexpr int kTaps = kBytes ? 4 : 2, kVectors = static_cast<int>(kDepthwisePanel / kLanes);
+  hn::Vec<D> sum[kPixels][kVectors];
   const uint8_t* at[kPixels];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int p = 0; p < kPixels; ++p) {
     at[p] = band.activations + band.pixels[pixel + p] + channel;
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) sum[p][v] = hn::LoadU(d, band.start + channel + 4 * v);
+    for (int v = 0; v < kVectors; ++v) sum[p][v] = hn::LoadU(d, band.start + channel + kLanes * v);
   }
   const int8_t* weights = band.weights + channel * kTaps * band.tap_groups;
   for (int64_t g = 0; g < band.tap_groups; ++g, weights += kDepthwisePanel * kTaps) {
-#pragma GCC unroll 2
-    for (int p = 0; p < kPixels; ++p) add_group<kBytes>(sum[p], at[p], band.taps + g * kTaps, weights);
+    if constexpr (kBytes) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kPixels; ++p) add_quads(sum[p], at[p], band.taps + g * kTaps, weights);
+    } else {
+      add_pairs(sum, at, band.taps + g * kTaps, weights);
+    }
   }
   if (is_plain(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
     finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
@@ -99,10 +125,10 @@ template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& b
   }
   if (has_curve(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
     HWY_ALIGN int32_t sums[kPixels * kDepthwisePanel];
-#pragma GCC unroll 8
-    for (int i = 0; i < kPixels * 4; ++i) hn::Store(sum[i / 4][i % 4], d, sums + 4 * i);
-    return finish_curve_rows<4>(d, band.finish, sums, kPixels, pixel, channel,
-                                most_sum_of(band.tap_groups * depthwise_taps(band.road)));
+#pragma GCC unroll 16
+    for (int i = 0; i < kPixels * kVectors; ++i) hn::Store(sum[i / kVectors][i % kVectors], d, sums + kLanes * i);
+    return finish_curve_rows<kVectors>(d, band.finish, sums, kPixels, pixel, channel,
+                                       most_sum_of(band.tap_groups * depthwise_taps(band.road)));
   }
   finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
@@ -201,10 +227,15 @@ template <bool kBytes> HWY_NOINLINE void walk_band(const DepthwiseBand& band) {
     }
   }
 }
+
 template <bool kBytes> HWY_NOINLINE void band_of(const DepthwiseBand& band) {
+  constexpr int kPixels = kBytes ? 2 : kPairPixels;
   for (int64_t channel = 0; channel < band.channels; channel += kDepthwisePanel) {
     int64_t pixel = 0;
-    for (; pixel + 2 <= band.pixel_count; pixel += 2) block<kBytes, 2>(band, pixel, channel);
+    for (; pixel + kPixels <= band.pixel_count; pixel += kPixels) block<kBytes, kPixels>(band, pixel, channel);
+    if constexpr (kPixels > 2) {
+      for (; pixel + 2 <= band.pixel_count; pixel += 2) block<kBytes, 2>(band, pixel, channel);
+    }
     if (pixel < band.pixel_count) block<kBytes, 1>(band, pixel, channel);
   }
 }

@@ -70,7 +70,7 @@ HWY_INLINE void load_operand(D d, const std::byte* data, bool is_float, int32_t 
 // Stores kVectors vectors of integers as bytes, to which they saturate.
 template <int kVectors, class D> HWY_INLINE void store_bytes(D d, const hn::Vec<D> (&value)[kVectors], uint8_t* out) {
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
-  if constexpr (kWidth == 4 && kVectors % 2 == 0) {
+  if constexpr (kWidth <= 8 && kVectors % 2 == 0) {
     const hn::Repartition<int16_t, D> d16;
     const hn::Half<hn::Repartition<uint8_t, D>> d8;
 #pragma GCC unroll 2
