@@ -223,6 +223,11 @@ val needs_data(int prepared) {
   return guard([&] { return held<Prepared>(prepared, "a prepared program").needs_data(); });
 }
 
+val prepared_warnings(int prepared) {
+  return guard(
+      [&] { return format::print_json(format::Json(held<Prepared>(prepared, "a prepared program").warnings())); });
+}
+
 val describe_prepared(int prepared) {
   return guard([&] { return format::print_json(observers_report(held<Prepared>(prepared, "a prepared program"))); });
 }
@@ -393,6 +398,7 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("runPrepared", &run_prepared);
   emscripten::function("loadObservers", &load_observers_of);
   emscripten::function("needsData", &needs_data);
+  emscripten::function("preparedWarnings", &prepared_warnings);
   emscripten::function("describePrepared", &describe_prepared);
   emscripten::function("explain", &explain_prepared);
   emscripten::function("describeCalibration", &describe_calibration);

@@ -160,11 +160,12 @@ val describe_program(int program) {
   return guard([&] { return format::print_json(program_report(held<Program>(program, "a program"))); });
 }
 
-val lower_program(int program, const std::string& backend, bool bf16) {
+val lower_program(int program, const std::string& backend, bool bf16, bool fuse) {
   return guard([&] {
     LowerOptions options;
     if (!backend.empty()) options.backends = {backend};
     options.bf16 = bf16;
+    options.fuse = fuse;
     return keep(lower(held<Program>(program, "a program"), options));
   });
 }

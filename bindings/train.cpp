@@ -71,9 +71,19 @@ val switch_prepared(int prepared, const std::string& what, bool enabled) {
   });
 }
 
+// Another program, in inference form.
+val move_to_eval(int program) {
+  return guard([&] {
+    Program moved = held<Program>(program, "a program").clone();
+    move_exported_model_to_eval(moved);
+    return keep(std::move(moved));
+  });
+}
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(qdq_train) {
+  emscripten::function("moveToEval", &move_to_eval);
   emscripten::function("makeTrainer", &make_trainer);
   emscripten::function("trainStep", &train_step);
   emscripten::function("setLearningRate", &set_learning_rate);

@@ -3,6 +3,7 @@
 import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
+import { checkOptions } from "./options.js";
 import type { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw } from "./tensor.js";
@@ -87,6 +88,7 @@ export function openData(program: Program, files: Files, settings: DataSettings 
   if (typeof files?.keys !== "function" || typeof files.get !== "function") {
     throw new QdqError("InvalidArgument", 'the files are no Map; wanted new Map([["cats/001.png", bytes], ...])');
   }
+  checkOptions("openData", settings, ["preprocess", "batchSize", "limit", "labels", "classes"]);
   const { batchSize = 16, limit = 0 } = settings;
   for (const [name, value] of Object.entries({ batchSize, limit })) {
     if (!Number.isSafeInteger(value))

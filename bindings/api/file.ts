@@ -1,6 +1,7 @@
 // Programs from files and into files.
 import { QdqError } from "./error.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
+import { checkOptions } from "./options.js";
 import { Program, bytesOf } from "./program.js";
 
 // Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call brings the WASM
@@ -17,10 +18,10 @@ export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program>
 export async function loadOnnx(
   bytes: Uint8Array | ArrayBuffer,
   files?: Record<string, Uint8Array | ArrayBuffer>,
-  { fix = {}, ...unknown }: { fix?: Record<string, number | boolean | number[]> } = {},
+  options: { fix?: Record<string, number | boolean | number[]> } = {},
 ): Promise<Program> {
-  for (const name of Object.keys(unknown))
-    throw new QdqError("InvalidArgument", `loadOnnx has no option ${name}; wanted fix`);
+  checkOptions("loadOnnx", options, ["fix"]);
+  const { fix = {} } = options;
   for (const [name, value] of Object.entries(fix))
     if (!["number", "boolean"].includes(typeof value) && !(Array.isArray(value) && value.every(Number.isSafeInteger)))
       throw new QdqError("InvalidArgument", `fix.${name} is no number and no array of sizes`);
@@ -48,6 +49,8 @@ export function savePt2(program: Program): Uint8Array {
 
 // The bytes of an ONNX model of opset 17, or of another up to 21: of a quantized program a QDQ model that ONNX Runtime
 // runs. Throws QdqError{Unsupported} that lists what ONNX cannot say.
-export function saveOnnx(program: Program, { opset = 17 }: { opset?: number } = {}): Uint8Array {
+export function saveOnnx(program: Program, options: { opset?: number } = {}): Uint8Array {
+  checkOptions("saveOnnx", options, ["opset"]);
+  const { opset = 17 } = options;
   return unwrap(module().saveOnnx(handleOf(program), opset));
 }

@@ -6,6 +6,7 @@ import type { CreateWithThreads, StartWorker } from "./instantiate.js";
 import type { Answer, Instantiation, RawRunner } from "../wasm/qdq.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
+import { checkOptions } from "./options.js";
 
 export interface Configuration {
   // The module's bytes, or where they are; by default the file beside this package that suits the engine and the
@@ -80,6 +81,7 @@ export class Loader<M extends RawRunner = RawRunner> {
   // Sets what the first load uses. Throws QdqError{InvalidArgument} after it.
   configure(settings: Configuration): void {
     if (this.#loading) throw new QdqError("InvalidArgument", "configure() came after the first load; call it before");
+    checkOptions("configure", settings, ["threads", "maxMemory", "wasm"]);
     for (const name of ["threads", "maxMemory"] as const) {
       const value = settings[name];
       if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1)) {

@@ -9,6 +9,7 @@ import { Handle } from "./handle.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
 import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
+import { checkOptions } from "./options.js";
 import { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
@@ -70,6 +71,12 @@ export class Prepared extends Handle {
     }
   }
 
+  // Settings of the quantizer that had no effect, one sentence each: names that the program does not have, configs that
+  // do not go together.
+  warnings(): string[] {
+    return JSON.parse(unwrap(module().preparedWarnings(this.handle)));
+  }
+
   // What the observers have seen so far, in histograms of 64 bins, and the ranges that follow from it; cheap enough to
   // show while calibration runs.
   calibration(): ObserverSummary[] {
@@ -87,13 +94,24 @@ export class Prepared extends Handle {
   }
 }
 
+export interface PrepareOptions {
+  onWarning?: (warning: string) => void;
+}
+
 // Puts observers where the quantizer wants them. The program is left as it was.
 // Throws QdqError{InvalidArgument} where PyTorch refuses the annotations; what a callback throws comes through
-// unchanged.
-export function preparePt2e(program: Program, quantizer: AnyQuantizer): Prepared {
+// unchanged. Unless the quantizer follows PyTorch 2.6, also for a program that is quantized already or was exported in
+// training mode (moveExportedModelToEval). `onWarning` is called with each of the warnings().
+export function preparePt2e(program: Program, quantizer: AnyQuantizer, options: PrepareOptions = {}): Prepared {
+  checkOptions("preparePt2e", options, ["onWarning"]);
   const writer = new RecipeWriter();
   const recipe = JSON.stringify(writer.quantizer(quantizer));
-  return new Prepared(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)), whole);
+  const prepared = new Prepared(
+    unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)),
+    whole,
+  );
+  if (options.onWarning) for (const warning of prepared.warnings()) options.onWarning(warning);
+  return prepared;
 }
 
 // What a quantizer can do, pattern by pattern, whatever its settings are. Of one written in JavaScript what its own
@@ -136,6 +154,7 @@ export interface ConvertOptions {
 // The quantized program: observers have become quantize/dequantize pairs, weights integers. `prepared` is left as it
 // was. Throws QdqError{NotCalibrated} naming the observers that have seen no data.
 export function convertPt2e(prepared: Prepared, options: ConvertOptions = {}): Program {
+  checkOptions("convertPt2e", options, ["foldQuantize", "useReferenceRepresentation"]);
   const { foldQuantize = true, useReferenceRepresentation = false } = options;
   return new Program(unwrap(module().convertPt2e(handleOf(prepared), foldQuantize, useReferenceRepresentation)), whole);
 }

@@ -5,7 +5,8 @@ import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import type { LongWork } from "./pt2e.js";
 import { Prepared, callbacks, isIterable } from "./pt2e.js";
-import type { Program } from "./program.js";
+import { checkOptions } from "./options.js";
+import { Program } from "./program.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
 import type { Tensor } from "./tensor.js";
@@ -34,6 +35,11 @@ export class PreparedQat extends Prepared {
   }
 }
 
+// A program that was exported in training mode in its inference form: batch norms use their running statistics,
+// dropouts do nothing. The program itself is left as it was.
+export const moveExportedModelToEval = (program: Program): Program =>
+  new Program(unwrap(module().moveToEval(handleOf(program))), whole);
+
 // Puts fake quantizers where the quantizer wants them, whose settings have isQat, and rewrites convolutions in front of
 // batch norms so that their weights are rounded as they will be when folded. The program is left as it was.
 export function prepareQatPt2e(program: Program, quantizer: AnyQuantizer): PreparedQat {
@@ -60,6 +66,9 @@ export class Trainer extends Handle {
   // Throws QdqError{Unsupported} that lists all operators without a gradient, and QdqError{InvalidArgument} for options
   // that make no sense.
   constructor(prepared: PreparedQat, options: TrainingOptions = {}) {
+    checkOptions("Trainer", options, ["loss", "optimizer", "lr", "momentum", "weightDecay"]);
+    if (options.loss !== undefined && typeof options.loss !== "string")
+      throw new QdqError("InvalidArgument", `loss is a ${typeof options.loss}; wanted "cross_entropy" or "mse"`);
     super(unwrap(module().makeTrainer(handleOf(prepared), JSON.stringify(options))), whole);
   }
 

@@ -57,7 +57,7 @@ export interface RawOperator {
 export interface RawRunner {
   loadPt2(bytes: Uint8Array): Answer<number>;
   describeProgram(program: number): Answer<string>;
-  lower(program: number, backend: string, bf16: boolean): Answer<number>;
+  lower(program: number, backend: string, bf16: boolean, fuse: boolean): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
   registerOperator(schema: string, callbacks: RawOperator): Answer<null>;
   dispose(handle: number): void;
@@ -90,6 +90,8 @@ export interface RawModule extends RawRunner {
   setLearningRate(trainer: number, lr: number): Answer<null>;
   trainedParameters(trainer: number): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
+  preparedWarnings(prepared: number): Answer<string>;
+  moveToEval(program: number): Answer<number>;
   describePrepared(prepared: number): Answer<string>;
   explain(prepared: number): Answer<string>;
   describeCalibration(prepared: number): Answer<string>;

@@ -93,9 +93,17 @@ class Disk final : public Files {
     std::error_code error;
     return fs::exists(path, error) && !fs::is_directory(path, error);
   }
+  bool is_same(const std::string& a, const std::string& b) override {
+    std::error_code error;
+    return fs::equivalent(a, b, error) || Files::is_same(a, b);
+  }
 };
 
 }  // namespace
+
+bool Files::is_same(const std::string& a, const std::string& b) {
+  return fs::path(a).lexically_normal() == fs::path(b).lexically_normal();
+}
 
 Files& disk() {
   static Disk files;

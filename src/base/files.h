@@ -20,6 +20,8 @@ class Files {
   virtual std::vector<std::string> list(const std::string& folder) = 0;
   virtual bool is_folder(const std::string& path) = 0;
   virtual bool is_file(const std::string& path) = 0;
+  // Whether both names mean one file. By default: whether they are the same but for "." and "..".
+  virtual bool is_same(const std::string& a, const std::string& b);
 };
 
 // The files of the operating system; it may be called by any thread. A WASM module has it only if it was linked with a

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/nearest_word.h"
 #include "base/version.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -73,11 +74,19 @@ void add_data_options(CLI::App& verb, DataOptions& options) {
   verb.add_option("--preprocess", options.preprocess,
                   "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")
       ->type_name("FILE.json");
-  verb.add_option("--batch-size", options.batch_size, "samples a batch, where the model leaves it open (16)")
-      ->type_name("N");
+  verb.add_option_function<int64_t>(
+          "--batch-size",
+          [&options](int64_t size) {
+            options.batch_size = size;
+            options.is_batch_size_wanted = true;
+          },
+          "samples a batch, where the model leaves it open (16)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   verb.add_option("--limit", options.limit,
                   "use only N samples: the first, of images in folders as many of each folder as can be")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
 }
 
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
@@ -120,7 +129,9 @@ struct CommandLine {
   CLI::App* verb(const char* name, const char* description, std::function<int()> body,
                  std::function<void()> check = {}) {
     CLI::App* verb = app.add_subcommand(name, description)->group("Verbs");
-    verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")->type_name("N");
+    verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024));
     verb->add_option("--max-memory", max_memory,
                      "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
         ->type_name("SIZE")
@@ -175,6 +186,8 @@ struct CommandLine {
     add_label_options(*verb, quantize.labels, quantize.classes);
     add_onnx_options(*verb, quantize.onnx);
     add_fix_option(*verb, quantize.fixed);
+    verb->add_flag("--allow-training-mode", quantize.allow_training_mode,
+                   "take a model that was exported in training mode in its inference form");
   }
 
   void add_onnx_options(CLI::App& verb, OnnxOptions& options) {
@@ -351,7 +364,7 @@ std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, 
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
     verbs.push_back(verb->get_name());
-  const std::string meant = format::nearest_word(args[0], verbs);
+  const std::string meant = nearest_word(args[0], verbs);
   return concat("there is no verb ", one_line(args[0]), meant.empty() ? "" : ", did you mean " + meant + "?",
                 "; see qdq --help");
 }

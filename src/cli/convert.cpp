@@ -6,9 +6,7 @@
 namespace qdq {
 
 void convert(const ConvertFileOptions& options, Host& host) {
-  QDQ_CHECK(options.output.ends_with(".onnx") || options.output.ends_with(".pt2"), kInvalidArgument,
-            "the kind of file that ", options.output, " shall be is unknown; wanted a name that ends in .onnx or .pt2");
-  check_output(options.output, host);
+  check_model_output(options.output, options.input, host);
   const Model model = load_model(options.input, host.files, false, options.fixed);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);
   written.write(host.files);

@@ -151,7 +151,7 @@ void inspect(const InspectOptions& options, Host& host) {
   if (options.explain) {
     const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
     const Prepared prepared = prepare_pt2e(std::move(program), *quantizer);
-    for (const std::string& warning : quantizer->warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
+    for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
     host.print(options.json ? format::print_json(explanation_report(prepared), 1) + "\n" : explanation_table(prepared));
     return;
   }

@@ -13,6 +13,7 @@
 #include "lower/lower.h"
 #include "quant/explain.h"
 #include "quant/pt2e.h"
+#include "quant/qat.h"
 #include "recipe/recipe.h"
 #include "report/evaluation.h"
 #include "report/graph_report.h"
@@ -153,7 +154,9 @@ std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host&
 
 void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
-  for (const std::string& output : {options.output, options.observers, options.report}) check_output(output, host);
+  check_model_output(options.output, options.model, host);
+  for (const std::string& output : {options.observers, options.report}) check_output(output, host);
+  check_preprocess(options.data_options, {options.data, options.test}, host);
   Model model = load_model(options.model, host.files, false, options.fixed);
   try {
     check_ops(*model.program.graph);
@@ -161,6 +164,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
     if (!options.report.empty()) throw;  // a report runs both models
     host.print_error(concat("qdq: warning: ", error.message, "; they and what stands behind them stay as they are\n"));
   }
+  if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
+    host.print_error("qdq: warning: the model was not exported in training mode; --allow-training-mode does nothing\n");
   const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
   const bool from_statistics = options.data.ends_with(".json");
   const bool from_samples = !options.data.empty() && !from_statistics;
@@ -175,6 +180,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (backend) backends.push_back(backend.get());
   backends.push_back(portable.get());
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer, backends);
+  for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double prepared_at = host.now_seconds();
   if (from_statistics)
     load_observers(prepared, format::parse_json(format::text_of(host.files.read(options.data)), options.data),
@@ -184,7 +190,6 @@ void quantize(const QuantizeOptions& options, Host& host) {
             "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
             "images), or quantize dynamically");
   if (data && needs_data) calibrate(prepared, *data, host);
-  for (const std::string& warning : quantizer->warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double calibrated = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
   const ModelFiles written = save_program(converted, options.output, options.onnx);
@@ -209,11 +214,11 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared))
                                                          : left_in_float(prepared, converted);
   out += layers_text(count_layers(prepared.program()), left);
-  char ratio[32];
-  std::snprintf(ratio, sizeof ratio, "%.2f",
-                static_cast<double>(model.file_bytes) / static_cast<double>(written.size()));
-  out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(written.size()), " (", ratio,
-                " times smaller)\n");
+  const double ratio = static_cast<double>(model.file_bytes) / static_cast<double>(written.size());
+  char change[48];
+  std::snprintf(change, sizeof change, "%.2f times %s", std::max(ratio, 1 / ratio), ratio < 1 ? "larger" : "smaller");
+  out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(written.size()), " (",
+                change, ")\n");
   out += concat("  time              ", human_seconds(host.now_seconds() - began), "\n");
   host.print(out);
 }

@@ -75,6 +75,26 @@ void check_output(const std::string& path, Host& host) {
             folder);
 }
 
+void check_model_output(const std::string& path, const std::string& input, Host& host) {
+  QDQ_CHECK(path.ends_with(".onnx") || path.ends_with(".pt2"), kInvalidArgument, "the kind of file that ", path,
+            " shall be is unknown; wanted a name that ends in .onnx or .pt2");
+  check_output(path, host);
+  QDQ_CHECK(!host.files.is_same(path, input), kInvalidArgument, path,
+            " is the model that is read, and would be lost; give the new one another name");
+}
+
+void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples, Host& host) {
+  if (options.preprocess.empty()) return;
+  std::string names;
+  for (const std::string& path : samples) {
+    if (path.empty()) continue;
+    if (host.files.is_folder(path)) return;
+    names += (names.empty() ? "" : " and ") + path;
+  }
+  fail(ErrorCode::kInvalidArgument, "--preprocess says how images become inputs, but ",
+       names.empty() ? "no samples are given" : names + " holds no folder of images", "; leave it out");
+}
+
 Session open_session(const Program& program, const SessionOptions& options, Host& host) {
   LowerOptions lowering;
   if (!options.backend.empty()) lowering.backends = {options.backend};
@@ -86,7 +106,10 @@ Session open_session(const Program& program, const SessionOptions& options, Host
 }
 
 void run(const RunOptions& options, Host& host) {
+  QDQ_CHECK(options.output.ends_with(".npz"), kInvalidArgument, options.output,
+            " is no name for outputs, which are written as .npz");
   check_output(options.output, host);
+  check_preprocess(options.data_options, {options.inputs}, host);
   const Program program = load_model(options.model, host.files).program;
   Session session = open_session(program, options.session, host);
   const auto data = open_data(options.inputs, program, options.data_options, host.files);

@@ -119,7 +119,8 @@ TrainingOptions training_options(const TrainOptions& options) {
 
 void train(const TrainOptions& options, Host& host) {
   const double began = host.now_seconds();
-  check_output(options.output, host);
+  check_model_output(options.output, options.model, host);
+  check_preprocess(options.data_options, {options.data}, host);
   Model model = load_model(options.model, host.files);
   const std::unique_ptr<Quantizer> quantizer =
       parse_recipe(for_training(read_recipe(options.quantizer, host)),
@@ -129,10 +130,10 @@ void train(const TrainOptions& options, Host& host) {
   const std::vector<int64_t> labels = read_labels(options.labels, *data, classes, host.files);
 
   Prepared prepared = prepare_qat_pt2e(std::move(model.program), *quantizer);
+  for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const TrainingOptions training = training_options(options);
   Trainer trainer(prepared, training);
   Samples samples(*data, labels, host);
-  for (const std::string& warning : quantizer->warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   uint64_t order = static_cast<uint64_t>(options.seed);
   samples.shuffle(order);
   calibrate(prepared, samples, host);

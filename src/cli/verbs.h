@@ -39,6 +39,7 @@ struct QuantizeOptions {
   std::string labels, classes;
   OnnxOptions onnx;
   OnnxFixed fixed;
+  bool allow_training_mode = false;  // takes a model exported in training mode in its inference form
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
@@ -120,5 +121,10 @@ void convert(const ConvertFileOptions& options, Host& host);
 // Throws Error{kIo} if a file cannot be written there, as far as that is known before it is tried; nothing for an empty
 // path. For outputs of long work before it begins.
 void check_output(const std::string& path, Host& host);
+// The same of a model that is made of another: its name must tell the kind, .pt2 or .onnx, and not be that of `input`.
+// Throws Error{kInvalidArgument}.
+void check_model_output(const std::string& path, const std::string& input, Host& host);
+// Samples of a folder of images are what a preprocess file is for: refuses one that no place of them needs.
+void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples, Host& host);
 
 }  // namespace qdq

@@ -457,6 +457,12 @@ std::unique_ptr<Data> open_data(const std::string& path, const Program& program,
   QDQ_CHECK(options.limit >= 0, kInvalidArgument, "the limit is ", options.limit,
             " samples, it must be at least 1 (0: all)");
   const std::vector<Input> inputs = inputs_of(program);
+  for (const Input& input : inputs) {
+    const auto fixed = input.meta->sizes.empty() ? std::nullopt : input.meta->sizes[0].constant();
+    QDQ_CHECK(!options.is_batch_size_wanted || !fixed || *fixed == options.batch_size, kInvalidArgument, "input ",
+              input.name, " has a fixed batch of ", fixed.value_or(0), ", so that it cannot have ", options.batch_size,
+              " samples a batch");
+  }
   if (disk.is_folder(path)) return open_images(path, inputs, options, disk);
   const auto bytes = disk.read(path);
   if (ends_with(path, ".npz")) return open_arrays(format::read_npz(bytes, path), inputs, options, path);

@@ -17,6 +17,7 @@ struct DataOptions {
   int64_t batch_size = 16;  // where the program leaves it open
   // the largest number of samples, 0 for all: the first ones of an array, or equally many images of each folder
   int64_t limit = 0;
+  bool is_batch_size_wanted = false;  // refuse a program that fixes another
 };
 
 // Batches of inputs, made when they are asked for.

@@ -139,9 +139,6 @@ class Fields {
   mutable std::vector<std::string> asked_;
 };
 
-// The one of the words that a misspelt word probably means, or "" if none is near.
-std::string nearest_word(std::string_view word, const std::vector<std::string>& words);
-
 template <> bool json_as<bool>(const Json& value, const std::string& where);
 template <> int64_t json_as<int64_t>(const Json& value, const std::string& where);
 template <> int json_as<int>(const Json& value, const std::string& where);

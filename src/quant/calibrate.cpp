@@ -133,6 +133,7 @@ Prepared::~Prepared() = default;
 const Program& Prepared::program() const { return impl_->program; }
 const std::vector<ObserverGroup>& Prepared::observers() const { return impl_->groups; }
 const Annotations& Prepared::annotations() const { return impl_->annotations; }
+const std::vector<std::string>& Prepared::warnings() const { return impl_->warnings; }
 
 std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs, const OnObserved& on_observed) {
   check_inputs(impl_->program, inputs);

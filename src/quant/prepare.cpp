@@ -5,7 +5,9 @@
 
 #include "base/memory.h"
 #include "exec/footprint.h"
+#include "op/facts.h"
 #include "op/targets.h"
+#include "quant/constant_fold.h"
 #include "quant/observer_map.h"
 #include "quant/prepared_impl.h"
 #include "quant/unknown_operators.h"
@@ -155,6 +157,30 @@ void resolve_axes(const Graph& graph, Annotations& annotations) {
   }
 }
 
+// What a program must not be that is quantized.
+void check_float(const Graph& graph) {
+  const std::vector<Node*> nodes = graph.nodes();
+  const auto found = std::find_if(nodes.begin(), nodes.end(),
+                                  [](const Node* node) { return is_quantize(*node) || is_dequantize(*node); });
+  QDQ_CHECK(found == nodes.end(), kInvalidArgument, "the program is quantized already (node ",
+            found == nodes.end() ? "" : (*found)->name(), "); wanted the float model that it was made from");
+}
+
+void check_in_inference_form(const Graph& graph) {
+  for (const Node* node : graph.nodes()) {
+    const bool is_norm = node->is(op::kBatchNorm);
+    if (!is_norm && !is_form_of(*node, op::kDropout)) continue;
+    const Argument& training = node->arg(is_norm ? 5 : 2);
+    if (!training.is<bool>() || !training.as<bool>()) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                concat("the program was exported in training mode: ", node->name(), " ",
+                       is_norm ? "uses the statistics of each batch" : "drops values at random",
+                       "; export it after model.eval(), or let it be moved to its inference form "
+                       "(--allow-training-mode, move_exported_model_to_eval)"),
+                node->name(), node->target());
+  }
+}
+
 }  // namespace
 
 Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends) {
@@ -163,6 +189,10 @@ Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<OpBacke
 
 Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends, bool is_qat) {
   check_memory(least_bytes_of_results(program, {}), "calibrating the program");
+  if (quantizer.compat() == Compat::kNone) {
+    check_float(*program.graph);
+    if (!is_qat) check_in_inference_form(*program.graph);
+  }
   auto impl = std::make_unique<Prepared::Impl>();
   impl->program = std::move(program);
   impl->compat = quantizer.compat();
@@ -171,6 +201,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   if (!is_qat) quantizer.fold_batch_norms(impl->program);
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);
+  impl->warnings = quantizer.warnings();
   leave_unknown_in_float(impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
   if (impl->compat == Compat::kNone) resolve_axes(*impl->program.graph, impl->annotations);

@@ -27,6 +27,7 @@ struct Prepared::Impl {
   Annotations annotations;
   Compat compat = Compat::kNone;
   std::vector<ObserverGroup> groups;
+  std::vector<std::string> warnings;                // the quantizer's
   bool is_qat = false;                              // made by prepare_qat_pt2e
   std::vector<QatConvBn> conv_bns;                  // what was rewritten for training
   int64_t revision = 0;                             // changes with the graph, between training and inference

@@ -51,6 +51,8 @@ class Prepared {
   const Program& program() const;
   const std::vector<ObserverGroup>& observers() const;
   const Annotations& annotations() const;  // of the annotated graph's nodes, which live on in program()
+  // The quantizer's warnings when it had annotated: settings without effect, one sentence each.
+  const std::vector<std::string>& warnings() const;
 
   struct Impl;  // quant/prepared_impl.h
 
@@ -61,7 +63,9 @@ class Prepared {
 
 // Folds batch norm, lets the quantizer transform and annotate, and inserts observers
 // (torch/ao/quantization/quantize_pt2e.py, prepare_pt2e). `backends` run the calibration; empty: the portable float
-// kernels. Throws Error{kInvalidArgument} where PyTorch refuses the annotations.
+// kernels. Throws Error{kInvalidArgument} where PyTorch refuses the annotations; and, unless PyTorch 2.6 is followed,
+// for a program that is quantized already, and for one that was exported in training mode, whose batch norms would go
+// on using the statistics of each batch (move_exported_model_to_eval).
 Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends = {});
 
 struct ConvertOptions {

@@ -42,5 +42,6 @@ void enable_fake_quant(Prepared& prepared, bool enabled) {
 
 void move_exported_model_to_train(Prepared& prepared) { move_to(prepared, true); }
 void move_exported_model_to_eval(Prepared& prepared) { move_to(prepared, false); }
+bool move_exported_model_to_eval(Program& program) { return set_training_mode(program, false, Compat::kNone); }
 
 }  // namespace qdq

@@ -30,5 +30,7 @@ void enable_fake_quant(Prepared& prepared, bool enabled = true);
 // probability 0.5.
 void move_exported_model_to_train(Prepared& prepared);
 void move_exported_model_to_eval(Prepared& prepared);
+// The same of a program that was exported in training mode; whether it was.
+bool move_exported_model_to_eval(Program& program);
 
 }  // namespace qdq

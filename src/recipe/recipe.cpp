@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 
+#include "base/nearest_word.h"
 #include "format/bytes.h"
 #include "format/json.h"
 #include "lower/lower.h"
@@ -72,7 +73,7 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
   const std::vector<std::string_view> known = observer_class_names();
   QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument,
             fields.where("class"), " is '", out.class_name, "', which qdq does not have; did you mean '",
-            format::nearest_word(out.class_name, std::vector<std::string>(known.begin(), known.end())), "'?");
+            nearest_word(out.class_name, std::vector<std::string>(known.begin(), known.end())), "'?");
   if (fields.find("args")) {
     const Fields args = fields.object("args");
     out.eps = args.optional<double>("eps", out.eps);
@@ -267,9 +268,16 @@ struct Section {
   Setter set;  // the key is empty for "global"
 };
 
+// "torch.nn.Linear", not "torch.nn.functional.linear" or "torch.ops.aten.linear": classes begin with a capital.
+bool is_module_class(const std::string& type) {
+  const size_t last = type.rfind('.') + 1;  // 0 without a dot
+  return last < type.size() && type[last] >= 'A' && type[last] <= 'Z';
+}
+
 // Calls the setters for the sections that the recipe has, in PyTorch's usual order or in that of the field `order`.
 void apply_sections(const Fields& fields, const ReadConfig& read, std::vector<Section> sections) {
-  std::vector<std::string> order = {"global", "function_type", "module_type", "operator_type", "module_name"};
+  std::vector<std::string> order = {"global",      "object_type",   "function_type",
+                                    "module_type", "operator_type", "module_name"};
   if (fields.find("order")) {
     const auto first = fields.required<std::vector<std::string>>("order");
     for (const std::string& name : first)
@@ -318,6 +326,12 @@ std::unique_ptr<Quantizer> xnnpack_of(const Fields& fields, Compat compat, const
       {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
        {"module_type", [&q](const std::string& key, auto config) { q.set_module_type(key, std::move(config)); }},
        {"operator_type", [&q](const std::string& key, auto config) { q.set_operator_type(key, std::move(config)); }},
+       {"function_type", [&q](const std::string& key, auto config) { q.set_operator_type(key, std::move(config)); }},
+       {"object_type",
+        [&q](const std::string& key, auto config) {
+          if (is_module_class(key)) q.set_module_type(key, std::move(config));
+          else q.set_operator_type(key, std::move(config));
+        }},
        {"module_name", [&q](const std::string& key, auto config) { q.set_module_name(key, std::move(config)); }}});
   q.set_filter_function(filter_of(fields, extensions));
   return quantizer;
@@ -330,6 +344,10 @@ std::unique_ptr<Quantizer> x86_of(const Fields& fields, Compat compat, const Rec
                  [&](const Json& json, const std::string& where) { return x86_config_of(json, where, extensions); },
                  {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
                   {"function_type",
+                   [&q](const std::string& key, auto config) { q.set_function_type_qconfig(key, std::move(config)); }},
+                  {"operator_type",
+                   [&q](const std::string& key, auto config) { q.set_function_type_qconfig(key, std::move(config)); }},
+                  {"object_type",
                    [&q](const std::string& key, auto config) { q.set_function_type_qconfig(key, std::move(config)); }},
                   {"module_type",
                    [&q](const std::string& key, auto config) { q.set_module_type_qconfig(key, std::move(config)); }},
@@ -494,7 +512,7 @@ std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& w
     const std::vector<std::string> known = {"XNNPACKQuantizer",   "X86InductorQuantizer", "QConfigMapping",
                                             "EmbeddingQuantizer", "ComposableQuantizer",  "AnnotationQuantizer",
                                             "PatternQuantizer"};
-    const std::string nearest = format::nearest_word(name, known);
+    const std::string nearest = nearest_word(name, known);
     fail(ErrorCode::kInvalidArgument, "there is no quantizer '", name, "', which ", what, " names; ",
          nearest.empty() ? "wanted XNNPACKQuantizer, X86InductorQuantizer, QConfigMapping, EmbeddingQuantizer, "
                            "ComposableQuantizer, AnnotationQuantizer or PatternQuantizer"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/nearest_word.h"
 #include "format/json.h"
 
 namespace qdq {
@@ -21,7 +22,7 @@ ObserverWithArgs parse_observer(const Json& json, const std::string& what) {
   for (const std::string_view name : observer_class_names()) known.emplace_back(name);
   QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument,
             fields.where("class"), " is '", out.class_name, "', which qdq does not have; did you mean '",
-            format::nearest_word(out.class_name, known), "'?");
+            nearest_word(out.class_name, known), "'?");
   if (const Json* args = fields.find("args")) {
     const std::string where = fields.where("args");
     QDQ_CHECK(args->is_object(), kInvalidArgument, where, " must be an object of arguments");

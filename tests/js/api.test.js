@@ -140,7 +140,7 @@ describe("the flow", () => {
     for (const [options, message] of [
       [{ fix: { bach: 1 } }, /no input and no open size bach that could be 1; .* its open sizes are batch/],
       [{ fix: { batch: "1" } }, /fix.batch is no number and no array of sizes/],
-      [{ fixed: { batch: 1 } }, /loadOnnx has no option fixed; wanted fix/],
+      [{ fixed: { batch: 1 } }, /loadOnnx has no option fixed; did you mean fix\?/],
     ])
       await expect(
         qdq.loadOnnx(beside("vision.onnx"), { "vision.onnx.data": beside("vision.onnx.data") }, options),
@@ -148,6 +148,16 @@ describe("the flow", () => {
         code: "InvalidArgument",
         message: expect.stringMatching(message),
       });
+    expect(() => qdq.lower(one, { backnd: "simd" })).toThrow(/lower has no option backnd; did you mean backend\?/);
+    expect(() => qdq.convertPt2e(prepared, { fold: true })).toThrow(/convertPt2e has no option fold/);
+    expect(qdq.lower(onnx, { fuse: false }).run([batch])[0].data.length).toBe(floats.data.length);
+    const warned = [];
+    const recipe = new qdq.XNNPACKQuantizer().setModuleName("haed", null);
+    const nothing = qdq.preparePt2e(onnx, recipe, { onWarning: (warning) => warned.push(warning) });
+    expect(warned).toEqual(nothing.warnings());
+    expect(warned[0]).toMatch(/the setting for module haed reaches nothing/);
+    expect(() => qdq.preparePt2e(again, perChannel())).toThrow(/the program is quantized already/);
+    expect(qdq.moveExportedModelToEval(onnx).info().nodes.length).toBe(onnx.info().nodes.length);
     await expect(qdq.loadOnnx(new Uint8Array([8, 8]))).rejects.toMatchObject({
       code: "BadFile",
       message: expect.stringMatching("not an ONNX model"),

@@ -52,7 +52,8 @@ std::string fused_type(const QuantizedCall& call) {
 
 }  // namespace
 
-CallSettings::Found CallSettings::found(const QConfigMapping::Setting& setting, const char* kind) {
+CallSettings::Found CallSettings::found(const QConfigMapping::Setting& setting, const char* kind) const {
+  met_.insert(&setting);
   return {pointer(setting.qconfig), concat("the setting for ", kind, " ", setting.key)};
 }
 
@@ -135,6 +136,7 @@ void CallSettings::give(QuantizedCall& call) {
       if (s.module_name == parent && s.index == order &&
           (is_object_type(traced.type, s.object_type) ||
            (!rules_.knows_records_only && is_unrecorded(traced, s.object_type)))) {
+        met_.insert(&s);
         out = {pointer(s.qconfig), concat("the setting for call ", order, " of ", s.object_type)};
         break;
       }

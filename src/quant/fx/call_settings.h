@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "quant/fx/quantized_calls.h"
@@ -19,6 +20,9 @@ class CallSettings {
   // Sets the call's QConfig, and the reason for it. Calls must come in their order, since settings may count them.
   // Throws Error{kInvalidArgument} for calls that are fused with different settings, if they must agree.
   void give(QuantizedCall& call);
+  // Whether a call had the setting, even if one of higher priority took its place.
+  bool has_met(const QConfigMapping::Setting& setting) const { return met_.count(&setting) != 0; }
+  bool has_met(const QConfigMapping::OrderSetting& setting) const { return met_.count(&setting) != 0; }
 
  private:
   // A setting, and in which words the mapping names it.
@@ -26,7 +30,7 @@ class CallSettings {
     const QConfig* qconfig;
     std::string words;
   };
-  static Found found(const QConfigMapping::Setting& setting, const char* kind);
+  Found found(const QConfigMapping::Setting& setting, const char* kind) const;
 
   const QConfigMapping::Setting* by_type(const std::string& type, const TracedCall* call = nullptr) const;
   Found by_type_or(const std::string& type, Found fallback, const TracedCall* call = nullptr) const;
@@ -37,7 +41,8 @@ class CallSettings {
   const QConfigMapping& mapping_;
   const FxRules& rules_;
   const NodeFilter& passes_;
-  std::vector<std::string> counted_;  // module and type of the calls so far
+  mutable std::unordered_set<const void*> met_;  // settings
+  std::vector<std::string> counted_;             // module and type of the calls so far
 };
 
 }  // namespace qdq

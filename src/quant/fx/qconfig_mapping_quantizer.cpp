@@ -212,10 +212,13 @@ void QConfigMappingQuantizer::fold_batch_norms(Program& program) {
 }
 
 void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotations) {
-  std::vector<QuantizedCall> calls = quantized_calls(*program.graph, mapping_, compat_, [&](const Node& node) {
-    const auto found = annotations.find(&node);
-    return (found == annotations.end() || !found->second.annotated) && (!filter_ || filter_(node));
-  });
+  std::vector<QuantizedCall> calls = quantized_calls(
+      *program.graph, mapping_, compat_,
+      [&](const Node& node) {
+        const auto found = annotations.find(&node);
+        return (found == annotations.end() || !found->second.annotated) && (!filter_ || filter_(node));
+      },
+      unmatched_);
   ObserverPlacement placement(calls, fx_rules(compat_));
   placement.run();
   placement.annotate(*program.graph, annotations);

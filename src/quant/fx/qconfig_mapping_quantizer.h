@@ -37,11 +37,13 @@ class QConfigMappingQuantizer : public Quantizer {
   // different settings, a weight observer per channel for a transposed convolution.
   void annotate(Program& program, Annotations& annotations) override;
   QuantizationCapabilities quantization_capabilities() const override;
+  std::vector<std::string> warnings() const override { return unmatched_; }
 
  private:
   QConfigMapping mapping_;
   Compat compat_;
   NodeFilter filter_;
+  std::vector<std::string> unmatched_;  // warnings of the program annotated last
 };
 
 }  // namespace qdq

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "quant/fx/call_settings.h"
+#include "quant/unmatched_settings.h"
 
 namespace qdq {
 
@@ -54,16 +55,40 @@ class Builder {
     return out;
   }
 
-  std::vector<QuantizedCall> run() {
+  std::vector<QuantizedCall> run(const Graph& graph, std::vector<std::string>& unmatched) {
     fuse();
     index();
     CallSettings settings(mapping_, rules_, passes_);
     for (QuantizedCall& call : calls_) settings.give(call);
+    unmatched = unmatched_settings(graph, settings);
     for (size_t i = calls_.size(); i-- > 0;) match(i);
     return std::move(calls_);
   }
 
  private:
+  std::vector<std::string> unmatched_settings(const Graph& graph, const CallSettings& settings) const {
+    const ProgramNames names(graph);
+    std::vector<std::string> out, types = names.module_types;
+    for (const QuantizedCall& call : calls_) types.push_back(call.traced.type);
+    for (const QConfigMapping::Setting& s : mapping_.module_names())
+      if (!settings.has_met(s)) out.push_back(unmatched_setting("module", s.key, names.modules));
+    for (const QConfigMapping::Setting& s : mapping_.module_name_regexes())
+      if (!settings.has_met(s))
+        out.push_back(concat("the setting for modules like ", s.key, " reaches nothing: no name of a module matches"));
+    for (const QConfigMapping::OrderSetting& s : mapping_.module_name_object_type_orders())
+      if (!settings.has_met(s))
+        out.push_back(concat("the setting for call ", s.index, " of ", s.object_type, " in module '", s.module_name,
+                             "' reaches nothing: there is no such call"));
+    const QConfigMapping defaults = get_default_qconfig_mapping();
+    for (const QConfigMapping::Setting& s : mapping_.object_types()) {
+      const auto is_same = [&](const QConfigMapping::Setting& other) { return other.key == s.key; };
+      const auto& known = defaults.object_types();
+      if (!settings.has_met(s) && std::none_of(known.begin(), known.end(), is_same))
+        out.push_back(unmatched_setting("type", s.key, types));
+    }
+    return out;
+  }
+
   const BackendPattern* pattern_of(const TracedCall& call) const {
     const BackendPattern* pattern = find_backend_pattern(call.type);
     if (pattern == nullptr && !rules_.knows_records_only) pattern = find_backend_pattern(computed_function(call));
@@ -219,8 +244,8 @@ std::vector<ConvBn> foldable_batch_norms(const Graph& graph, Compat compat) {
 }
 
 std::vector<QuantizedCall> quantized_calls(const Graph& graph, const QConfigMapping& mapping, Compat compat,
-                                           const NodeFilter& passes) {
-  return Builder(graph, mapping, compat, passes).run();
+                                           const NodeFilter& passes, std::vector<std::string>& unmatched) {
+  return Builder(graph, mapping, compat, passes).run(graph, unmatched);
 }
 
 }  // namespace qdq

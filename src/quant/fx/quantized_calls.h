@@ -34,8 +34,10 @@ struct QuantizedCall {
 
 // With Compat::kTorch26, types are those that export recorded, and calls that are fused must have the same setting by
 // type, as in PyTorch (else Error{kInvalidArgument}). Calls with a node that `passes` refuses get no QConfig.
+// `unmatched` gets a sentence for each setting that reaches nothing, but for types that PyTorch's default mappings
+// have.
 std::vector<QuantizedCall> quantized_calls(const Graph& graph, const QConfigMapping& mapping, Compat compat,
-                                           const NodeFilter& passes);
+                                           const NodeFilter& passes, std::vector<std::string>& unmatched);
 
 // The batch norms that FX graph mode folds before all else: of modules, in inference form, with constant statistics.
 std::vector<ConvBn> foldable_batch_norms(const Graph& graph, Compat compat);

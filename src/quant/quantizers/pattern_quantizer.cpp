@@ -49,6 +49,7 @@ const ConfigSetting* PatternQuantizer::setting_of(const Node& node) const {
 }
 
 void PatternQuantizer::annotate(Program& program, Annotations& annotations) {
+  unmatched_ = unmatched_module_names(program, module_names_);
   const size_t mark = annotations.num_decisions();
   const uint64_t began = QuantizationAnnotation::fresh_id();
   const PatternPolicy policy{.quantizer = *name_, .rows = rows_};

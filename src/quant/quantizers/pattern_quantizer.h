@@ -26,6 +26,7 @@ class PatternQuantizer : public Quantizer {
 
   std::string_view name() const override { return *name_; }
   QuantizationCapabilities quantization_capabilities() const override { return capabilities_of(*name_, rows_); }
+  std::vector<std::string> warnings() const override { return unmatched_; }
   void annotate(Program& program, Annotations& annotations) override;
 
  private:
@@ -38,6 +39,7 @@ class PatternQuantizer : public Quantizer {
   NodeFilter filter_;
   ConfigSetting global_;
   std::vector<ConfigSetting> module_names_;
+  std::vector<std::string> unmatched_;  // warnings of the program annotated last
 };
 
 }  // namespace qdq

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "quant/unmatched_settings.h"
+
 namespace qdq {
 
 namespace {
@@ -69,6 +71,34 @@ const ConfigSetting* innermost(const Node& node, const std::vector<ConfigSetting
     for (const ConfigSetting& s : settings)
       if ((*entry).*key == s.first) return &s;
   return nullptr;
+}
+
+namespace {
+
+std::vector<std::string> unmatched(std::string_view kind, const std::vector<ConfigSetting>& settings,
+                                   const std::vector<std::string>& known) {
+  std::vector<std::string> out;
+  for (const ConfigSetting& setting : settings)
+    if (std::find(known.begin(), known.end(), setting.first) == known.end())
+      out.push_back(unmatched_setting(kind, setting.first, known));
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> unmatched_module_names(const Program& program, const std::vector<ConfigSetting>& settings) {
+  if (settings.empty()) return {};
+  return unmatched("module", settings, ProgramNames(*program.graph).modules);
+}
+
+std::vector<std::string> unmatched_module_types(const Program& program, const std::vector<ConfigSetting>& settings) {
+  if (settings.empty()) return {};
+  return unmatched("module type", settings, ProgramNames(*program.graph).module_types);
+}
+
+std::vector<std::string> unmatched_operators(const Program& program, const std::vector<ConfigSetting>& settings) {
+  if (settings.empty()) return {};
+  return unmatched("operator", settings, ProgramNames(*program.graph).operators);
 }
 
 bool is_annotated(const Annotations& annotations, const std::vector<Node*>& nodes) {

@@ -46,6 +46,12 @@ void set_config(std::vector<ConfigSetting>& settings, const std::string& name,
 const ConfigSetting* innermost(const Node& node, const std::vector<ConfigSetting>& settings,
                                std::string ModuleStackEntry::* key);
 
+// Sentences about the settings that name a module, a type of modules ("torch.nn.Linear" too) or an operator
+// ("torch.ops.aten.linear") that the program does not have.
+std::vector<std::string> unmatched_module_names(const Program& program, const std::vector<ConfigSetting>& settings);
+std::vector<std::string> unmatched_module_types(const Program& program, const std::vector<ConfigSetting>& settings);
+std::vector<std::string> unmatched_operators(const Program& program, const std::vector<ConfigSetting>& settings);
+
 // any of them; null nodes are skipped
 bool is_annotated(const Annotations& annotations, const std::vector<Node*>& nodes);
 void mark_annotated(Annotations& annotations, const std::vector<Node*>& nodes);

@@ -150,9 +150,9 @@ bool X86InductorQuantizer::accepts(const std::string& name, const std::optional<
     const bool other_time =
         other->input_activation && config->input_activation && other->is_dynamic() != config->is_dynamic();
     if (!other_mode && !other_time) continue;
-    warnings_.push_back(concat("the config for ", name,
-                               " is left out: ", other_mode ? "training-aware and post-training" : "static and dynamic",
-                               " quantization cannot be mixed"));
+    refused_.push_back(concat("the config for ", name,
+                              " is left out: ", other_mode ? "training-aware and post-training" : "static and dynamic",
+                              " quantization cannot be mixed"));
     return false;
   }
   return true;
@@ -161,11 +161,18 @@ bool X86InductorQuantizer::accepts(const std::string& name, const std::optional<
 X86InductorQuantizer& X86InductorQuantizer::set_operator(const std::string& source,
                                                          std::optional<QuantizationConfig> config) {
   if (!accepts(source, config)) return *this;
-  const std::string name(operator_of_source(source_name(source)));
   const auto known = words_of(kQuantizableByDefault);
+  std::string name(operator_of_source(source_name(source)));
+  // "torch.ops.aten.linear" and "torch.ops.aten.linear.default"
+  const auto is_meant = [&](std::string_view target) {
+    return concat("torch.ops.", target, ".").starts_with(source + ".");
+  };
+  if (is_meant(kMatmul)) name = kMatmul;
+  for (const auto& target : known)
+    if (is_meant(target)) name = target;
   if (name == kMatmul || std::find(known.begin(), known.end(), name) != known.end())
     set_config(operator_types_, name, std::move(config));
-  else warnings_.push_back(concat("the config for ", source, " is left out: ", kName, " does not quantize that"));
+  else refused_.push_back(concat("the config for ", source, " is left out: ", kName, " does not quantize that"));
   return *this;
 }
 
@@ -180,11 +187,24 @@ X86InductorQuantizer& X86InductorQuantizer::set_module_name_qconfig(const std::s
   return *this;
 }
 
+std::vector<std::string> X86InductorQuantizer::warnings() const {
+  std::vector<std::string> out = refused_;
+  out.insert(out.end(), unmatched_.begin(), unmatched_.end());
+  return out;
+}
+
 QuantizationCapabilities X86InductorQuantizer::quantization_capabilities() const {
   return capabilities_of(kName, kRows);
 }
 
 void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) {
+  unmatched_ = unmatched_module_names(program, module_names_);
+  std::vector<ConfigSetting> packets;
+  for (const ConfigSetting& setting : operator_types_)
+    packets.emplace_back(concat("torch.ops.", setting.first.substr(0, setting.first.rfind('.'))), std::nullopt);
+  for (std::string& warning : unmatched_operators(program, packets)) unmatched_.push_back(std::move(warning));
+  if (!global_ && module_names_.empty() && operator_types_.empty())
+    unmatched_.push_back(concat(kName, " has no setting, so that everything stays float; set_global is missing"));
   const size_t mark = annotations.num_decisions();
   const uint64_t began = QuantizationAnnotation::fresh_id();
   const X86Rules& rules = x86_rules(compat_);

@@ -37,7 +37,7 @@ class X86InductorQuantizer : public Quantizer {
   explicit X86InductorQuantizer(Compat compat = Compat::kNone) : compat_(compat) {}
 
   X86InductorQuantizer& set_global(std::optional<QuantizationConfig> config);
-  // "torch.nn.functional.linear", "torch.matmul", ...
+  // "torch.nn.functional.linear", "torch.matmul", "torch.ops.aten.linear", ...
   X86InductorQuantizer& set_function_type_qconfig(const std::string& function,
                                                   std::optional<QuantizationConfig> config) {
     return set_operator(function, std::move(config));
@@ -58,7 +58,7 @@ class X86InductorQuantizer : public Quantizer {
 
   std::string_view name() const override { return "X86InductorQuantizer"; }
   Compat compat() const override { return compat_; }
-  std::vector<std::string> warnings() const override { return warnings_; }
+  std::vector<std::string> warnings() const override;
   QuantizationCapabilities quantization_capabilities() const override;
   void annotate(Program& program, Annotations& annotations) override;
 
@@ -72,7 +72,7 @@ class X86InductorQuantizer : public Quantizer {
   std::optional<QuantizationConfig> global_;
   // operator types as "aten.conv2d.default"; both in the order of their first setting
   std::vector<ConfigSetting> operator_types_, module_names_;
-  std::vector<std::string> warnings_;
+  std::vector<std::string> refused_, unmatched_;  // warnings of the setters, and of the program annotated last
 };
 
 }  // namespace qdq

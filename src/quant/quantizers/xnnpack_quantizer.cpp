@@ -131,7 +131,14 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_global(std::optional<QuantizationConfig>
 
 XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& operator_type,
                                                       std::optional<QuantizationConfig> config) {
-  if (!rules().ignores_operator_types) set_config(operator_types_, operator_type, std::move(config));
+  if (rules().ignores_operator_types) {
+    refused_.push_back(concat("the setting for operators ", operator_type,
+                              " is left out, as PyTorch 2.6 does; without compat torch-2.6 it is obeyed"));
+    return *this;
+  }
+  const std::string_view name = operator_of_source(source_name(operator_type));
+  const std::string target = name.empty() ? operator_type : concat("torch.ops.", name.substr(0, name.rfind('.')));
+  set_config(operator_types_, target, std::move(config));
   return *this;
 }
 
@@ -152,6 +159,12 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_module_name(const std::string& module_na
 XNNPACKQuantizer& XNNPACKQuantizer::set_filter_function(NodeFilter filter) {
   filter_ = std::move(filter);
   return *this;
+}
+
+std::vector<std::string> XNNPACKQuantizer::warnings() const {
+  std::vector<std::string> out = refused_;
+  out.insert(out.end(), unmatched_.begin(), unmatched_.end());
+  return out;
 }
 
 QuantizationCapabilities XNNPACKQuantizer::quantization_capabilities() const { return capabilities_of(kName, kRows); }
@@ -180,6 +193,11 @@ bool XNNPACKQuantizer::is_dynamic(const ConfigSetting& setting) const {
 void XNNPACKQuantizer::transform_for_annotation(Program& program) { convert_scalars_to_attributes(program, compat_); }
 
 void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
+  unmatched_ = unmatched_module_names(program, module_names_);
+  for (std::string& warning : unmatched_module_types(program, module_types_)) unmatched_.push_back(std::move(warning));
+  for (std::string& warning : unmatched_operators(program, operator_types_)) unmatched_.push_back(std::move(warning));
+  if (!global_.second && module_names_.empty() && module_types_.empty() && operator_types_.empty())
+    unmatched_.push_back(concat(kName, " has no setting, so that everything stays float; set_global is missing"));
   const size_t mark = annotations.num_decisions();
   const uint64_t began = QuantizationAnnotation::fresh_id();
   const PatternPolicy policy{

@@ -43,7 +43,8 @@ class XNNPACKQuantizer : public Quantizer {
   explicit XNNPACKQuantizer(Compat compat = Compat::kNone) : compat_(compat) {}
 
   XNNPACKQuantizer& set_global(std::optional<QuantizationConfig> config);
-  // "torch.ops.aten.linear": holds for every overload.
+  // "torch.ops.aten.linear", for every overload, or the function or module class that stands for it
+  // ("torch.nn.functional.linear", "torch.nn.Linear").
   XNNPACKQuantizer& set_operator_type(const std::string& operator_type, std::optional<QuantizationConfig> config);
   // "torch.nn.modules.linear.Linear" or "torch.nn.Linear"; nothing: modules of this type stay float.
   XNNPACKQuantizer& set_module_type(const std::string& module_type, std::optional<QuantizationConfig> config);
@@ -56,6 +57,7 @@ class XNNPACKQuantizer : public Quantizer {
 
   std::string_view name() const override { return "XNNPACKQuantizer"; }
   Compat compat() const override { return compat_; }
+  std::vector<std::string> warnings() const override;
   void transform_for_annotation(Program& program) override;
   QuantizationCapabilities quantization_capabilities() const override;
   void annotate(Program& program, Annotations& annotations) override;
@@ -71,6 +73,7 @@ class XNNPACKQuantizer : public Quantizer {
   NodeFilter filter_;
   ConfigSetting global_;
   std::vector<ConfigSetting> operator_types_, module_types_, module_names_;  // in the order of their first setting
+  std::vector<std::string> refused_, unmatched_;  // warnings of the setters, and of the program annotated last
 };
 
 }  // namespace qdq

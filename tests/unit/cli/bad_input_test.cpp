@@ -49,7 +49,7 @@ struct BadInput : testing::Test {
   void refuses_model(const Bytes& bytes, const std::vector<std::string>& words) {
     host.contents["bad.pt2"] = bytes;
     refuses({"quantize", "bad.pt2", "--calibrate", "data.npz", "-o", "out.pt2"}, words);
-    refuses({"run", "bad.pt2", "--inputs", "data.npz", "-o", "out.pt2"}, words);
+    refuses({"run", "bad.pt2", "--inputs", "data.npz", "-o", "out.npz"}, words);
     refuses({"evaluate", "bad.pt2", "--data", "data.npz", "--labels", "none.csv"}, words);
   }
   void refuses_data(const Bytes& bytes, const std::vector<std::string>& words) {
@@ -119,7 +119,7 @@ TEST_F(BadInput, UnknownOperatorsAreAllNamedWithTheirNodes) {
     nodes[2]["target"] = "torch.ops.mine.second.default";
   });
   const std::vector<std::string> words = {"bad.pt2", "mine.first.default", "conv2d", "mine.second.default", "relu"};
-  refuses({"run", "bad.pt2", "--inputs", "data.npz", "-o", "out.pt2"}, words);
+  refuses({"run", "bad.pt2", "--inputs", "data.npz", "-o", "out.npz"}, words);
   refuses({"evaluate", "bad.pt2", "--data", "data.npz", "--labels", "none.csv"}, words);
   // What lies around them can be quantized.
   host.err.clear();

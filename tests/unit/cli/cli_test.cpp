@@ -390,7 +390,6 @@ TEST_F(CliTest, EndsWithOneAndOneLine) {
       {quantize({"--recipe", "recipe.json"}), "globl"},
       {quantize({"--quantizer", "int4"}), "int4"},
       {quantize({"--backend", "cuda"}), "cuda"},
-      {quantize({"--threads", "0"}), "0"},
       {{"evaluate", "model.pt2", "--data", "data.npz", "--labels", "none.csv"}, "none.csv"},
   };
   for (const auto& [args, part] : cases) {
@@ -405,6 +404,93 @@ TEST_F(CliTest, EndsWithOneAndOneLine) {
   EXPECT_NE(host.err.find("qdq: cannot write out.pt2: the disk is full\n"), std::string::npos) << host.err;
 }
 
+// What would be lost, or would not do what it says.
+TEST_F(CliTest, RefusesOutputsAndOptionsThatCannotBeMeant) {
+  host.add("preprocess.json", "{}");
+  host.contents["fixed.pt2"] = [] {
+    Program program = classifier();
+    program.graph->find("x")->meta.val = {TensorMeta{DType::kF32, {1, 2, 4, 4}, {}, false}};
+    infer_shapes(program);
+    return save_pt2(program);
+  }();
+  const auto before = host.contents;
+  const auto with = [](std::vector<std::string> args, std::vector<std::string> more) {
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  const std::vector<std::string> calibrate{"--calibrate", "data.npz"};
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {with({"quantize", "model.pt2", "-o", "model.pt2"}, calibrate), "model.pt2 is the model that is read"},
+      {{"convert", "model.pt2", "model.pt2"}, "model.pt2 is the model that is read"},
+      {with({"quantize", "model.pt2", "-o", "x.tflite"}, calibrate), "wanted a name that ends in .onnx or .pt2"},
+      {{"run", "model.pt2", "--inputs", "data.npz", "-o", "x.npy"}, "x.npy is no name for outputs"},
+      {quantize({"--preprocess", "preprocess.json"}), "data.npz holds no folder of images; leave it out"},
+      {with({"quantize", "fixed.pt2", "-o", "out.pt2", "--batch-size", "4"}, calibrate), "has a fixed batch of 1"},
+  };
+  for (const auto& [args, part] : cases) {
+    EXPECT_EQ(run(args), 1) << part;
+    EXPECT_NE(host.err.find(part), std::string::npos) << host.err;
+    EXPECT_EQ(host.contents, before) << part;
+  }
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  EXPECT_EQ(run({"quantize", "out.pt2", "--calibrate", "data.npz", "-o", "twice.pt2"}), 1);
+  EXPECT_NE(host.err.find("the program is quantized already (node dequantize_per_channel_default)"), std::string::npos)
+      << host.err;
+}
+
+TEST_F(CliTest, WarnsOfSettingsThatReachNothing) {
+  const auto warnings_of = [&](const char* recipe) {
+    host.add("recipe.json", recipe);
+    EXPECT_EQ(run(quantize({"--recipe", "recipe.json"})), 0) << host.err;
+    return host.err;
+  };
+  for (const auto& [recipe, warning] : {
+           std::pair(R"({"quantizer": "XNNPACKQuantizer", "global": {}, "module_type": [["torch.nn.Conv9d", null]]})",
+                     "the setting for module type torch.nn.Conv9d reaches nothing"),
+           {R"({"quantizer": "XNNPACKQuantizer", "global": {}, "operator_type": [["torch.ops.aten.liner", null]]})",
+            "the program has no such operator; did you mean torch.ops.aten.linear?"},
+           {R"({"quantizer": "X86InductorQuantizer", "global": {}, "function_type": [["torch.matmul", null]]})",
+            "the setting for operator torch.ops.aten.matmul reaches nothing"},
+           {R"({"quantizer": "X86InductorQuantizer", "global": {}, "module_name": [["heda", null]]})",
+            "the setting for module heda reaches nothing"},
+           {R"({"quantizer": "XNNPACKQuantizer"})", "has no setting, so that everything stays float"},
+           {R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86", "module_name": [["heda", null]],
+               "module_name_regex": [["zz.*", null]], "object_type": [["torch.nn.Frob", null]]}})",
+            "the setting for modules like zz.* reaches nothing"},
+       })
+    EXPECT_NE(warnings_of(recipe).find(warning), std::string::npos) << host.err;
+  // Every spelling of an operator is taken by both.
+  for (const char* quantizer : {"XNNPACKQuantizer", "X86InductorQuantizer"})
+    for (const char* section : {"operator_type", "function_type", "object_type"})
+      for (const char* spelling : {"torch.ops.aten.linear", "torch.nn.functional.linear"}) {
+        const std::string recipe = concat(R"({"quantizer": ")", quantizer, R"(", "global": {}, ")", section,
+                                          R"(": [[")", spelling, R"(", null]]})");
+        EXPECT_EQ(warnings_of(recipe.c_str()), "calibrating: 3 batches\n") << recipe;
+        EXPECT_NE(host.out.find("layers quantized  1 of 2"), std::string::npos) << recipe << host.out;
+      }
+}
+
+TEST_F(CliTest, RefusesATrainingModeUnlessItIsAllowed) {
+  Program program = classifier();
+  Node* relu = program.graph->find("relu_default");
+  Node* reader = relu->users()[0];
+  {
+    const auto point = program.graph->insert_after(relu);
+    reader->replace_input_with(relu, program.graph->call("torch.ops.aten.dropout.default", {relu, 0.5, true}));
+  }
+  infer_shapes(program);
+  host.contents["training.pt2"] = save_pt2(program);
+  EXPECT_EQ(run({"quantize", "training.pt2", "--calibrate", "data.npz", "-o", "out.pt2"}), 1);
+  EXPECT_NE(
+      host.err.find("exported in training mode: dropout_default drops values at random; export it after model.eval()"),
+      std::string::npos)
+      << host.err;
+  EXPECT_EQ(run({"quantize", "training.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--allow-training-mode"}), 0)
+      << host.err;
+  EXPECT_EQ(run(quantize({"--allow-training-mode"})), 0);
+  EXPECT_NE(host.err.find("--allow-training-mode does nothing"), std::string::npos) << host.err;
+}
+
 TEST_F(CliTest, EndsWithTwoOnWrongUsage) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{}, "see qdq --help"},
@@ -412,6 +498,10 @@ TEST_F(CliTest, EndsWithTwoOnWrongUsage) {
       {{"quantize", "model.pt2"}, "see qdq quantize --help"},
       {quantize({"--quantizer", "xnnpack", "--recipe", "r.json"}), "--recipe"},
       {quantize({"--limit", "some"}), "--limit"},
+      {quantize({"--limit", "0"}), "--limit"},
+      {quantize({"--limit", "-5"}), "--limit"},
+      {quantize({"--threads", "0"}), "--threads"},
+      {quantize({"--threads", "1000000000"}), "--threads"},
       {quantize({"extra"}), "extra"},
   };
   for (const auto& [args, part] : cases) {

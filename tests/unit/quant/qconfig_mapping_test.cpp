@@ -95,7 +95,9 @@ Program layers() {
 std::map<std::string, std::string> observed(const QConfigMapping& mapping, Compat compat = Compat::kTorch26) {
   const Program program = layers();
   std::map<std::string, std::string> out;
-  for (const QuantizedCall& call : quantized_calls(*program.graph, mapping, compat, [](const Node&) { return true; }))
+  std::vector<std::string> unmatched;
+  for (const QuantizedCall& call :
+       quantized_calls(*program.graph, mapping, compat, [](const Node&) { return true; }, unmatched))
     if (call.is_observed()) out[call.traced.nodes[0]->name()] = call.effective->activation->class_name;
   return out;
 }

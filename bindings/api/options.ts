@@ -1,0 +1,32 @@
+// Objects of settings, which hold nothing that would be swallowed.
+import { QdqError } from "./error.js";
+
+// Throws QdqError{InvalidArgument} for what is no object, and for a field that is not known, with the nearest that is.
+export function checkOptions(of: string, options: object, known: readonly string[]): void {
+  if (typeof options !== "object" || options === null || Array.isArray(options))
+    throw new QdqError("InvalidArgument", `${of} was given ${nameOf(options)} as its options, wanted an object`);
+  for (const name of Object.keys(options)) {
+    if (known.includes(name)) continue;
+    const near = known
+      .map((word) => ({ word, distance: distance(name, word) }))
+      .sort((a, b) => a.distance - b.distance);
+    const meant = near[0] && near[0].distance <= Math.max(2, name.length / 3) ? near[0].word : "";
+    const remedy = meant ? `did you mean ${meant}?` : `it has ${known.join(", ")}`;
+    throw new QdqError("InvalidArgument", `${of} has no option ${name}; ${remedy}`);
+  }
+}
+
+const nameOf = (value: unknown): string =>
+  value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
+
+// Insertions, deletions and replacements that turn one word into the other.
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1)
+      next.push(Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    row = next;
+  }
+  return row[b.length]!;
+}

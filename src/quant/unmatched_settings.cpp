@@ -1,0 +1,40 @@
+// Settings of quantizers that reach nothing of a program.
+#include "quant/unmatched_settings.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/nearest_word.h"
+
+namespace qdq {
+
+ProgramNames::ProgramNames(const Graph& graph) {
+  std::unordered_set<std::string> seen_modules, seen_types, seen_operators;
+  const auto add = [](std::vector<std::string>& to, std::unordered_set<std::string>& seen, const std::string& name) {
+    if (!name.empty() && seen.insert(name).second) to.push_back(name);
+  };
+  for (const Node* node : graph.nodes()) {
+    for (const ModuleStackEntry& entry : node->meta.nn_module_stack) {
+      add(modules, seen_modules, entry.path);
+      add(module_types, seen_types, entry.type);
+    }
+    for (const auto& [what, name] : node->meta.extra)
+      if (what == kOnnxNode) add(modules, seen_modules, name);
+    if (node->op() == Node::Op::kCallFunction)
+      add(operators, seen_operators, node->target().substr(0, node->target().rfind('.')));
+  }
+}
+
+std::string unmatched_setting(std::string_view kind, std::string_view name, const std::vector<std::string>& known) {
+  const std::string meant = nearest_word(name, known);
+  std::string out = concat("the setting for ", kind, " ", name, " reaches nothing: the program has no such ", kind);
+  if (!meant.empty()) return concat(out, "; did you mean ", meant, "?");
+  if (known.empty()) return concat(out, ", and tells no ", kind, " at all");
+  constexpr size_t kShown = 8;
+  out += concat("; it has ", known[0]);
+  for (size_t i = 1; i < std::min(known.size(), kShown); ++i) out += ", " + known[i];
+  return known.size() > kShown ? concat(out, " and ", known.size() - kShown, " others") : out;
+}
+
+}  // namespace qdq

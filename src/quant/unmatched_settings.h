@@ -1,0 +1,23 @@
+// Settings of quantizers that reach nothing of a program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace qdq {
+
+// What a program's nodes are known by, each name once, in the order of the graph.
+struct ProgramNames {
+  explicit ProgramNames(const Graph& graph);
+  std::vector<std::string> modules;       // paths, and what an ONNX file calls its nodes
+  std::vector<std::string> module_types;  // "torch.nn.modules.linear.Linear"
+  std::vector<std::string> operators;     // packets: "torch.ops.aten.linear"
+};
+
+// The sentence that tells of a setting which reaches nothing, with the name that was probably meant: "the setting for
+// module heda reaches nothing: the program has no such module; did you mean head?"
+std::string unmatched_setting(std::string_view kind, std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace qdq
