@@ -234,7 +234,8 @@ template <bool kBytes> void band_of(const DotBand& band) {
       strip<kBytes, kMaxVectors>(band, channel);
   }
   for (; channel + kLanes < band.last_channel; channel += 2 * kLanes) strip<kBytes, 2>(band, channel);
-  if (channel < band.last_channel) strip<kBytes, kDotPanel / kLanes == 2 ? 2 : 1>(band, channel);
+  // Panels of WASM have two vectors: one less to compile.
+  if (channel < band.last_channel) strip<kBytes, kDotPanel == 2 * 4 ? 2 : 1>(band, channel);
 }
 
 void dot_band(const DotBand& band) {
