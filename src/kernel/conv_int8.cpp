@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernel/depthwise_int8.h"
+#include "kernel/matched_int8.h"
 #include "kernel/panel.h"
 #include "kernel/winograd_int8.h"
 
@@ -33,6 +34,13 @@ constexpr int64_t kStageSlack = 64;
 // Multiply-adds below which waking threads costs more than it gains.
 constexpr int64_t kSerialWork = int64_t{1} << 18;
 
+// Whether dot_road() may be kMatchedBytes.
+#if defined(__wasm__)
+constexpr bool kMayMatch = false;
+#else
+constexpr bool kMayMatch = true;
+#endif
+
 // Working memory of a thread, which grows and stays: a warm call allocates nothing.
 template <class T> T* scratch(int64_t count) {
   thread_local std::vector<T> memory;
@@ -41,6 +49,12 @@ template <class T> T* scratch(int64_t count) {
 }
 
 bool is_depthwise(const Conv2d& c) { return c.groups == c.in_channels && c.groups == c.out_channels && c.groups > 1; }
+
+bool has_winograd_windows(const Conv2d& c) {
+  const int64_t ic = c.in_channels / c.groups;
+  return c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dilation_h == 1 &&
+         c.dilation_w == 1 && ic % kWinogradChannels == 0 && ic <= kMostWinogradChannels;
+}
 
 int64_t element_bytes(const PackedConvInt8& p) { return p.road == DotRoad::kPairs && !p.depthwise ? 2 : 1; }
 
@@ -76,6 +90,35 @@ void pack_products(const int8_t* weight, PackedConvInt8& p) {
       }
     }
   }
+}
+
+void pack_matched(const int8_t* weight, PackedConvInt8& p) {
+  const Conv2d& c = p.conv;
+  const int64_t ic = c.in_channels / c.groups, oc = c.out_channels / c.groups, taps = c.kernel_h * c.kernel_w;
+  MatchedWeights matched;
+  std::vector<int8_t> rows(static_cast<size_t>(p.run_length * kDotPanel));
+  for (int64_t g = 0; g < c.groups; ++g) {
+    for (int64_t first = 0; first < oc; first += kDotPanel) {
+      for (int64_t run = 0; run < p.run_count; ++run) {
+        int8_t* to = rows.data();
+        for (int64_t i = 0; i < p.run_length; ++i) {
+          const int64_t element = run * p.run_length + i, tap = element / ic, channel = element % ic;
+          for (int64_t o = first; o < first + kDotPanel; ++o)
+            *to++ = o < oc ? weight[((g * oc + o) * ic + channel) * taps + tap] : int8_t{0};
+        }
+        append_matched_run(rows.data(), p.run_length, matched);
+      }
+    }
+  }
+  const auto count = static_cast<int64_t>(matched.steps.size());
+  matched.first.push_back(static_cast<int32_t>(count));
+  static_assert(sizeof(DotStep) == 2 * sizeof(int32_t));
+  p.weights = Tensor::empty({count, kDotPanel, 4}, DType::kS8);
+  std::copy(matched.weights.begin(), matched.weights.end(), p.weights.data<int8_t>());
+  p.steps = Tensor::empty({count, 2}, DType::kS32);
+  if (count > 0) std::memcpy(p.steps.data<int32_t>(), matched.steps.data(), matched.steps.size() * sizeof(DotStep));
+  p.first_steps = Tensor::empty({static_cast<int64_t>(matched.first.size())}, DType::kS32);
+  std::copy(matched.first.begin(), matched.first.end(), p.first_steps.data<int32_t>());
 }
 
 void pack_depthwise(const int8_t* weight, PackedConvInt8& p) {
@@ -130,8 +173,9 @@ class Layout {
     const bool inside = (i_.out_h - 1) * c_.stride_h + (c_.kernel_h - 1) * c_.dilation_h < i_.in_h &&
                         (i_.out_w - 1) * c_.stride_w + (c_.kernel_w - 1) * c_.dilation_w < i_.in_w;
     const bool dense_runs = p.run_length <= channels_ || i_.x_stride == channels_;
-    const bool whole = (p.depthwise ? channels_ : p.run_length) % step == 0;
-    staged_ = !(p.road == DotRoad::kUnsignedBytes && c_.pad_h == 0 && c_.pad_w == 0 && inside &&
+    const bool is_matched = p.road == DotRoad::kMatchedBytes;
+    const bool whole = is_matched ? p.run_length >= 16 : (p.depthwise ? channels_ : p.run_length) % step == 0;
+    staged_ = !((is_matched || p.road == DotRoad::kUnsignedBytes) && c_.pad_h == 0 && c_.pad_w == 0 && inside &&
                 (p.depthwise || c_.groups == 1) && dense_runs && whole);
     if (p.depthwise && p.road == DotRoad::kPairs && c_.pad_h == 0 && c_.pad_w == 0 && inside && whole) staged_ = false;
     step_h_ = staged_ && picks_ ? 1 : c_.stride_h;
@@ -307,10 +351,27 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
     depthwise_band({p.road, activations, pixels, pixel_count, taps, p.run_count, weights, start, c.out_channels,
                     walks ? i.out_w : 0, layout.pixel_bytes(), taps + tap_count, finish});
   } else {
-    const int64_t group_bytes = p.weights.numel() / c.groups;
-    int16_t* words = scratch<int16_t>(p.road == DotRoad::kPairs ? p.run_count * p.run_steps * 2 * kDotPanel : 0);
-    dot_band({p.road, activations, pixels, pixel_count, taps, p.run_count, p.run_steps,
-              weights + task.group * group_bytes, words, start, task.first_channel, task.last_channel, finish});
+    DotBand band;
+    band.road = p.road;
+    band.activations = activations;
+    band.pixels = pixels;
+    band.pixel_count = pixel_count;
+    band.runs = taps;
+    band.run_count = p.run_count;
+    band.run_steps = p.run_steps;
+    band.weights = weights;
+    if (p.road == DotRoad::kMatchedBytes) {
+      band.steps = reinterpret_cast<const DotStep*>(p.steps.data<int32_t>());
+      band.first_steps = p.first_steps.data<int32_t>() + task.group * (p.first_steps.numel() - 1) / c.groups;
+    } else {
+      band.weights += task.group * (p.weights.numel() / c.groups);
+    }
+    if (p.road == DotRoad::kPairs) band.words = scratch<int16_t>(p.run_count * p.run_steps * 2 * kDotPanel);
+    band.start = start;
+    band.first_channel = task.first_channel;
+    band.last_channel = task.last_channel;
+    band.finish = finish;
+    dot_band(band);
   }
 }
 
@@ -352,6 +413,7 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
   p.x_zero_point = x_zero_point;
   p.requantize = std::move(requantize);
   p.depthwise = is_depthwise(conv);
+  if (p.depthwise && road == DotRoad::kMatchedBytes) p.road = road = DotRoad::kPairs;
   if (p.depthwise) {
     p.run_count = divide_up(taps, depthwise_taps(road));
     p.padded_channels = round_up(conv.out_channels, kFinishChannels);
@@ -363,13 +425,27 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
     p.run_count = taps / joined;
     p.run_steps = divide_up(p.run_length, dot_step(road));
     p.padded_channels = round_up(conv.out_channels / conv.groups, kFinishChannels);
-    pack_products(weight, p);
+    if (kMayMatch && road == DotRoad::kMatchedBytes) pack_matched(weight, p);
+    else pack_products(weight, p);
   }
   pad_channels(p.requantize.multiplier, p);
   pad_channels(p.requantize.offset, p);
   sum_weights(weight, p);
   set_start(p);
   return p;
+}
+
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize) {
+  const DotRoad road = dot_road();
+  if (!kMayMatch || road != DotRoad::kMatchedBytes)
+    return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), road);
+  if (!has_winograd_windows(conv)) {
+    PackedConvInt8 p = pack_conv2d_int8(conv, weight, x_zero_point, requantize, road);
+    const int64_t panels = conv.groups * divide_up(conv.out_channels / conv.groups, kDotPanel);
+    const bool is_matched = p.road == road;
+    if (!is_matched || p.steps.size(0) <= panels * p.run_count * p.run_steps * 5 / 4) return p;
+  }
+  return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), DotRoad::kPairs);
 }
 
 void set_input_qparams(PackedConvInt8& p, int32_t x_zero_point, const float* multiplier) {
@@ -379,11 +455,8 @@ void set_input_qparams(PackedConvInt8& p, int32_t x_zero_point, const float* mul
 }
 
 bool takes_winograd(const PackedConvInt8& p, const ConvInt8Images& i) {
-  const Conv2d& c = p.conv;
-  const int64_t ic = c.in_channels / c.groups, tiles = divide_up(i.out_h, 2) * divide_up(i.out_w, 2);
-  return p.road == DotRoad::kPairs && c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 &&
-         c.dilation_h == 1 && c.dilation_w == 1 && ic % kWinogradChannels == 0 && ic <= kMostWinogradChannels &&
-         2 * (tiles + kTransformTiles) < i.out_h * i.out_w;
+  const int64_t tiles = divide_up(i.out_h, 2) * divide_up(i.out_w, 2);
+  return p.road == DotRoad::kPairs && has_winograd_windows(p.conv) && 2 * (tiles + kTransformTiles) < i.out_h * i.out_w;
 }
 
 void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {

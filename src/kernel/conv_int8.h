@@ -23,7 +23,9 @@ struct PackedConvInt8 {
   // Taps of a pixel: runs of neighbouring elements, `run_length` of them in steps of dot_step(road).
   int64_t run_count = 0, run_length = 0, run_steps = 0;
   int64_t padded_channels = 0;  // of a group: those of the arrays below
-  Tensor weights;               // s8; s16 and 32/9 of the bytes for Winograd
+  Tensor weights;               // s8
+  // kMatchedBytes: what DotBand wants, of all groups.
+  Tensor steps, first_steps;  // s32 of [steps][2] and [groups * panels * run_count + 1]
   std::vector<int32_t> start, weight_sums;
   Requantize requantize;  // with padded arrays, [groups][padded_channels]
 
@@ -35,15 +37,13 @@ struct PackedConvInt8 {
 inline constexpr int64_t kMaxProducts = 65000;
 
 // weight is [out_channels, in_channels / groups, kernel_h, kernel_w] in C order; requantize has one multiplier (and
-// offset) an output channel. `road` is for tests; it must be one that this machine has.
+// offset) an output channel. Takes `road` wherever it can, which is for tests; it must be one that this machine has.
 // Requires groups to divide both channel counts, positive kernel, stride and dilation, a zero point in [0, 255], and at
 // most kMaxProducts products a sum; throws Error{kUnsupported} if there are more.
 PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
                                 DotRoad road);
-inline PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point,
-                                       Requantize requantize) {
-  return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), dot_road());
-}
+// The same on the fastest road for these weights.
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize);
 
 // Makes `packed` ready for an input of another zero point, whose sums have other multipliers: [out_channels].
 void set_input_qparams(PackedConvInt8& packed, int32_t x_zero_point, const float* multiplier);

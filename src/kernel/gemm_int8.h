@@ -4,11 +4,13 @@
 // A "road" is the instruction that multiplies. All give the same integers; packed weights and staged activations belong
 // to one road.
 //   kPairs          16-bit pairs: activations staged as s16 less their zero point, weights widened when used.
-//                   Everywhere. kUnsignedBytes  four u8 * s8 at once: AVX-512 VNNI; WASM's relaxed dot product where
-//                   the engine takes the operand of which only 7 bits are specified as unsigned and does not saturate
-//                   (x86 with VNNI).
+//                   Everywhere.
+//   kUnsignedBytes  four u8 * s8 at once: AVX-512 VNNI; WASM's relaxed dot product where the engine takes the operand
+//                   of which only 7 bits are specified as unsigned and does not saturate (x86 with VNNI).
 //   kSignedBytes    four s8 * s8 at once: the relaxed dot product of engines that take that operand as signed (Arm, or
 //                   x86 with AVX-VNNI-INT8).
+//   kMatchedBytes   two u8 * s8 at once in 16 bits that saturate (vpmaddubsw), and those added in pairs: AVX2. The
+//                   weights are packed so that no sum saturates (kernel/matched_int8.h).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +21,7 @@
 
 namespace qdq::kernel {
 
-enum class DotRoad { kPairs, kUnsignedBytes, kSignedBytes };
+enum class DotRoad { kPairs, kUnsignedBytes, kSignedBytes, kMatchedBytes };
 
 // The best road that is exact on this machine. In WASM with relaxed SIMD the engine's instruction is tried on all
 // combinations of extreme operands first; an engine whose results are neither signed nor unsigned products gets kPairs.
@@ -35,8 +37,15 @@ inline constexpr int64_t kDotPanel = 16;
 // Elements of the depth that one step multiplies; a step reads 4 bytes of a pixel in every road.
 inline int64_t dot_step(DotRoad road) { return road == DotRoad::kPairs ? 2 : 4; }
 
+// A step of kMatchedBytes: which four of the 16 bytes at `at` it multiplies.
+struct DotStep {
+  int32_t at = 0;
+  uint8_t from[4] = {};
+};
+
 // The taps of a pixel are `run_count` runs of `run_steps` steps. Weights are
-// [panels][run_count][run_steps][kDotPanel][dot_step(road)].
+// [panels][run_count][run_steps][kDotPanel][dot_step(road)]; on kMatchedBytes, where every run of a panel has its own
+// count of steps, [steps][kDotPanel][4].
 struct DotBand {
   DotRoad road = DotRoad::kPairs;
   const uint8_t* activations = nullptr;
@@ -46,6 +55,8 @@ struct DotBand {
   int64_t run_count = 0;
   int64_t run_steps = 0;
   const int8_t* weights = nullptr;
+  const DotStep* steps = nullptr;               // kMatchedBytes
+  const int32_t* first_steps = nullptr;         // kMatchedBytes: of [panels][run_count], and one behind the last
   int16_t* words = nullptr;                     // kPairs: room for 2 * kDotPanel numbers a step of a pixel
   const int32_t* start = nullptr;               // one sum a channel to begin with, padded to kFinishChannels
   int64_t first_channel = 0, last_channel = 0;  // first_channel is a multiple of kDotPanel

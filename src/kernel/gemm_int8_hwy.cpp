@@ -32,6 +32,8 @@ constexpr bool kHasByteDot = true;
 #else
 constexpr bool kHasByteDot = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL;
 #endif
+// The panels of longer vectors would have two matchings in a block.
+constexpr bool kHasMatchedBytes = HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2;
 // AVX-512 has 32 vector registers, the others 16, of which WASM's engines keep some.
 constexpr int kMaxRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 8 : HWY_ARCH_X86 ? 6 : 4;
 constexpr int kMaxVectors = 4;
@@ -98,6 +100,27 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
   }
 }
 
+// The step of kMatchedBytes.
+template <int kRows, int kVectors>
+HWY_INLINE void matched_step(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, const DotStep& step,
+                             const int8_t* b) {
+  const D32 d;
+  const U8 d8;
+  int32_t word;
+  std::memcpy(&word, step.from, sizeof word);
+  const auto from = hn::BitCast(d8, hn::Set(d, word));
+  const auto ones = hn::Set(D16(), int16_t{1});
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const auto x = hn::TableLookupBytes(hn::LoadDup128(d8, a[r] + step.at), from);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const auto pairs = hn::SatWidenMulPairwiseAdd(D16(), x, hn::LoadU(D8(), b + v * 4 * kLanes));
+      sum[r][v] = in_order(hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(d, pairs, ones)));
+    }
+  }
+}
+
 // What is rare stands apart, so that the loops around it keep their registers.
 template <int kRows, int kVectors>
 HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_t pixel, int64_t channel,
@@ -120,7 +143,8 @@ HWY_NOINLINE void finish_block(const Finish& finish, const int32_t* sums, int64_
 // Vectors of four: the 16-bit road widens the weights of a strip once, in memory, because to widen them in the inner
 // loop takes 5 to 10 % longer in WebAssembly. Longer vectors lose as much by it on deep products. One or two pixels,
 // whose strips have four vectors, are not worth it.
-template <bool kBytes, int kVectors> constexpr bool kWidensFirst = !kBytes && kVectors <= 2 && kLanes == 4;
+template <DotRoad kRoad, int kVectors>
+constexpr bool kWidensFirst = kRoad == DotRoad::kPairs && kVectors <= 2 && kLanes == 4;
 
 // Widens the weights of kVectors vectors of channels to band.words, [steps][kVectors][2 * kLanes].
 template <int kVectors> HWY_INLINE void widen(const DotBand& band, int64_t channel) {
@@ -134,16 +158,15 @@ template <int kVectors> HWY_INLINE void widen(const DotBand& band, int64_t chann
   }
 }
 
-// The pixels' sums go to `gathered`, or are finished if that is null.
-template <bool kBytes, int kRows, int kVectors>  // NOLINTNEXTLINE(readability-function-size): one block of registers
-HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32_t* gathered) {
-  const D32 d;
-  constexpr bool kWords = kWidensFirst<kBytes, kVectors>;
+// Adds the products of kRows pixels, whose taps stand `runs` behind `origin`.
+template <DotRoad kRoad, int kRows, int kVectors>
+HWY_INLINE void add_products(V32 (&sum)[kRows][kVectors], const DotBand& band, const uint8_t* const* origin,
+                             int64_t channel) {
+  constexpr bool kBytes = kRoad != DotRoad::kPairs, kWords = kWidensFirst<kRoad, kVectors>;
   constexpr int64_t kVectorBytes = kLanes * (kBytes || kWords ? 4 : 2),
                     kStepBytes = kWords ? kVectors * kVectorBytes : kDotPanel * (kBytes ? 4 : 2);
   const int64_t panel_bytes = band.run_count * band.run_steps * kStepBytes;
   const int8_t* b[kVectors];
-  V32 sum[kRows][kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const int64_t c = channel + v * kLanes;
@@ -154,13 +177,7 @@ HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32
     } else {
       b[v] = band.weights + first / kDotPanel * panel_bytes + (first % kDotPanel + rest) / kLanes * kVectorBytes;
     }
-    const V32 start = hn::LoadU(d, band.start + c);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) sum[r][v] = start;
   }
-  const uint8_t* origin[kRows];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) origin[r] = band.activations + band.pixels[pixel + r];
   for (int64_t run = 0; run < band.run_count; ++run) {
     const uint8_t* a[kRows];
 #pragma GCC unroll 8
@@ -187,6 +204,44 @@ HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32
       for (int v = 0; v < kVectors; ++v) b[v] += kStepBytes;
     }
   }
+}
+
+// The same on kMatchedBytes; the vectors are of one panel.
+template <int kRows, int kVectors>
+HWY_INLINE void add_matched_products(V32 (&sum)[kRows][kVectors], const DotBand& band, const uint8_t* const* origin,
+                                     int64_t channel) {
+  constexpr int64_t kStepBytes = kDotPanel * 4;
+  const int32_t* first = band.first_steps + channel / kDotPanel * band.run_count;
+  const int8_t* b = band.weights + *first * kStepBytes + channel % kDotPanel * 4;
+  for (int64_t run = 0; run < band.run_count; ++run) {
+    const uint8_t* a[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) a[r] = origin[r] + band.runs[run];
+    const DotStep* const end = band.steps + first[run + 1];
+    for (const DotStep* step = band.steps + first[run]; step < end; ++step, b += kStepBytes)
+      matched_step(sum, a, *step, b);
+  }
+}
+
+// The pixels' sums go to `gathered`, or are finished if that is null.
+template <DotRoad kRoad, int kRows, int kVectors>
+HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32_t* gathered) {
+  const D32 d;
+  V32 sum[kRows][kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const V32 start = hn::LoadU(d, band.start + channel + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sum[r][v] = start;
+  }
+  const uint8_t* origin[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) origin[r] = band.activations + band.pixels[pixel + r];
+  if constexpr (kRoad == DotRoad::kMatchedBytes) {
+    add_matched_products(sum, band, origin, channel);
+  } else {
+    add_products<kRoad>(sum, band, origin, channel);
+  }
   if (is_plain(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel) {
     finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
     return;
@@ -203,46 +258,51 @@ HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32
 
 // All pixels for kVectors vectors of channels, in ever smaller blocks. SiLU and hard-swish are taken of the sums of
 // many pixels at once: their constants, which fill the registers, are fetched for each call.
-template <bool kBytes, int kVectors> HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
-  constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kMaxRows, kMost = 32;
-  if constexpr (kWidensFirst<kBytes, kVectors>) widen<kVectors>(band, channel);
+template <DotRoad kRoad, int kVectors> HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
+  // A step of kMatchedBytes needs two registers more.
+  constexpr int kFull = kRoad == DotRoad::kMatchedBytes ? 5 : kMaxRows, kRows = kVectors > 2 ? kMaxRows / 4 : kFull,
+                kMost = 32;
+  if constexpr (kWidensFirst<kRoad, kVectors>) widen<kVectors>(band, channel);
   alignas(64) int32_t sums[kMost * kVectors * kLanes];
   const bool gathers = has_curve(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel;
-  const float most_sum = most_sum_of(band.run_count * band.run_steps * (kBytes ? 4 : 2));
+  const float most_sum = most_sum_of(band.run_count * band.run_steps * (kRoad == DotRoad::kPairs ? 2 : 4));
   int64_t pixel = 0;
   while (pixel < band.pixel_count) {
     const int64_t first = pixel, end = gathers ? std::min(pixel + kMost, band.pixel_count) : band.pixel_count;
     const auto place = [&] { return gathers ? sums + (pixel - first) * kVectors * kLanes : nullptr; };
-    for (; pixel + kRows <= end; pixel += kRows) block<kBytes, kRows, kVectors>(band, pixel, channel, place());
+    for (; pixel + kRows <= end; pixel += kRows) block<kRoad, kRows, kVectors>(band, pixel, channel, place());
     if constexpr (kRows > 4) {
-      for (; pixel + 4 <= end; pixel += 4) block<kBytes, 4, kVectors>(band, pixel, channel, place());
+      for (; pixel + 4 <= end; pixel += 4) block<kRoad, 4, kVectors>(band, pixel, channel, place());
     }
     if constexpr (kRows > 2) {
-      for (; pixel + 2 <= end; pixel += 2) block<kBytes, 2, kVectors>(band, pixel, channel, place());
+      for (; pixel + 2 <= end; pixel += 2) block<kRoad, 2, kVectors>(band, pixel, channel, place());
     }
-    for (; pixel < end; ++pixel) block<kBytes, 1, kVectors>(band, pixel, channel, place());
+    for (; pixel < end; ++pixel) block<kRoad, 1, kVectors>(band, pixel, channel, place());
     if (gathers)
       finish_curve_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel, most_sum);
   }
 }
 
-template <bool kBytes> void band_of(const DotBand& band) {
+template <DotRoad kRoad> void band_of(const DotBand& band) {
   int64_t channel = band.first_channel;
   // A single pixel has few sums under way: more vectors hide the latency of the products.
-  if (band.pixel_count <= 2) {
+  if (kRoad != DotRoad::kMatchedBytes && band.pixel_count <= 2) {
     for (; channel + (kMaxVectors - 1) * kLanes < band.last_channel; channel += kMaxVectors * kLanes)
-      strip<kBytes, kMaxVectors>(band, channel);
+      strip<kRoad, kMaxVectors>(band, channel);
   }
-  for (; channel + kLanes < band.last_channel; channel += 2 * kLanes) strip<kBytes, 2>(band, channel);
+  for (; channel + kLanes < band.last_channel; channel += 2 * kLanes) strip<kRoad, 2>(band, channel);
   // Panels of WASM have two vectors: one less to compile.
-  if (channel < band.last_channel) strip<kBytes, kDotPanel == 2 * 4 ? 2 : 1>(band, channel);
+  if (channel < band.last_channel) strip<kRoad, kDotPanel == 2 * 4 ? 2 : 1>(band, channel);
 }
 
 void dot_band(const DotBand& band) {
   if constexpr (kHasByteDot) {
-    if (band.road != DotRoad::kPairs) return band_of<true>(band);
+    if (band.road != DotRoad::kPairs) return band_of<DotRoad::kUnsignedBytes>(band);
   }
-  band_of<false>(band);
+  if constexpr (kHasMatchedBytes) {
+    if (band.road == DotRoad::kMatchedBytes) return band_of<DotRoad::kMatchedBytes>(band);
+  }
+  band_of<DotRoad::kPairs>(band);
 }
 
 constexpr int kPanelVectors = static_cast<int>(kDotPanel / kLanes);
@@ -323,8 +383,9 @@ void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count,
 // Sums of products of some vectors with others: what an inner loop does, without its loads. The vectors change with
 // every round, or the products could be taken out of the loop. Nine sums cover the latency of the 8-bit products; where
 // product and sum are two instructions, eight leave a register for the product where there are 16.
-template <bool kBytes> int64_t peak_of(int64_t rounds) {
+template <DotRoad kRoad> int64_t peak_of(int64_t rounds) {
   const D32 d;
+  constexpr bool kMatched = kRoad == DotRoad::kMatchedBytes, kBytes = kRoad == DotRoad::kUnsignedBytes;
   constexpr int kRows = kBytes ? 3 : 4, kVectors = kBytes ? 3 : 2;
   // From memory that the compiler knows nothing of, or it would compute with constants.
   volatile int32_t seeds[] = {0x01020304, 0x03040506, 0x05060708, 0x0708090a};
@@ -343,8 +404,15 @@ template <bool kBytes> int64_t peak_of(int64_t rounds) {
     for (int i = 0; i < kRows; ++i) {
       if constexpr (kBytes) a[i] = hn::Xor(a[i], b[i]);
 #pragma GCC unroll 3
-      for (int j = 0; j < kVectors; ++j)
-        sum[i][j] = dot<kBytes>(sum[i][j], a[i], hn::BitCast(D8(), b[j]), hn::BitCast(D16(), b[j]));
+      for (int j = 0; j < kVectors; ++j) {
+        const auto bytes = hn::BitCast(D8(), b[j]);
+        if constexpr (kMatched) {
+          const auto pairs = hn::SatWidenMulPairwiseAdd(D16(), hn::BitCast(U8(), a[i]), bytes);
+          sum[i][j] = dot<false>(sum[i][j], hn::BitCast(d, pairs), bytes, hn::Set(D16(), int16_t{1}));
+        } else {
+          sum[i][j] = dot<kBytes>(sum[i][j], a[i], bytes, hn::BitCast(D16(), b[j]));
+        }
+      }
     }
   }
   V32 total = hn::Zero(d);
@@ -355,14 +423,17 @@ template <bool kBytes> int64_t peak_of(int64_t rounds) {
   }
   volatile int32_t keep = hn::GetLane(total);
   (void)keep;
-  return rounds * kRows * kVectors * kLanes * (kBytes ? 4 : 2);
+  return rounds * kRows * kVectors * kLanes * (kRoad == DotRoad::kPairs ? 2 : 4);
 }
 
 int64_t dot_peak(DotRoad road, int64_t rounds) {
   if constexpr (kHasByteDot) {
-    if (road != DotRoad::kPairs) return peak_of<true>(rounds);
+    if (road != DotRoad::kPairs) return peak_of<DotRoad::kUnsignedBytes>(rounds);
   }
-  return peak_of<false>(rounds);
+  if constexpr (kHasMatchedBytes) {
+    if (road == DotRoad::kMatchedBytes) return peak_of<DotRoad::kMatchedBytes>(rounds);
+  }
+  return peak_of<DotRoad::kPairs>(rounds);
 }
 
 DotRoad best_road() {
@@ -400,7 +471,7 @@ DotRoad best_road() {
   }
   return is_unsigned ? DotRoad::kUnsignedBytes : is_signed ? DotRoad::kSignedBytes : DotRoad::kPairs;
 #else
-  return kHasByteDot ? DotRoad::kUnsignedBytes : DotRoad::kPairs;
+  return kHasByteDot ? DotRoad::kUnsignedBytes : kHasMatchedBytes ? DotRoad::kMatchedBytes : DotRoad::kPairs;
 #endif
 }
 
@@ -429,6 +500,7 @@ std::string_view dot_road_name(DotRoad road) {
   switch (road) {
     case DotRoad::kUnsignedBytes: return "8-bit dot product, unsigned by signed";
     case DotRoad::kSignedBytes: return "8-bit dot product, signed by signed";
+    case DotRoad::kMatchedBytes: return "8-bit products of matched channels";
     case DotRoad::kPairs: break;
   }
   return "16-bit dot product";

@@ -231,6 +231,27 @@ TEST(ConvInt8, WinogradIsForWindowsOf3x3ThatOverlap) {
   EXPECT_FALSE(winograd({"8-bit road", 1, 8, 8, square(16, 16, 1, 3, 1)}, DotRoad::kUnsignedBytes));
 }
 
+// Without VNNI weights are matched, unless Winograd's transform or 16-bit products take fewer instructions.
+TEST(ConvInt8, MatchesChannelsWhereThatPays) {
+  on_every_road([](DotRoad) {
+    const auto road_of = [](const Conv2d& c, int8_t most) {
+      std::vector<int8_t> w(static_cast<size_t>(c.out_channels * c.in_channels / c.groups * c.kernel_h * c.kernel_w));
+      Random random(1);
+      for (int8_t& v : w) v = random.next() >> 20 & 1 ? most : int8_t{1};
+      Requantize q;
+      q.multiplier.assign(static_cast<size_t>(c.out_channels), 1.0f);
+      return pack_conv2d_int8(c, w.data(), 3, q).road;
+    };
+    const bool matches = dot_road() == DotRoad::kMatchedBytes;
+    const DotRoad otherwise = matches ? DotRoad::kPairs : dot_road();
+    EXPECT_EQ(road_of(square(64, 32, 1, 1, 1), 64), dot_road());
+    EXPECT_EQ(road_of(square(64, 32, 1, 3, 2), 64), dot_road());
+    EXPECT_EQ(road_of(square(64, 32, 1, 1, 1), 127), otherwise);
+    EXPECT_EQ(road_of(square(64, 32, 1, 3, 1), 64), otherwise);
+    EXPECT_EQ(road_of(square(64, 64, 64, 3, 1), 64), otherwise);
+  });
+}
+
 TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
   const Int8Problem problems[] = {{"dense", 2, 6, 5, square(20, 27, 1, 3, 1)},
                                   {"dense to few", 2, 6, 5, square(20, 11, 1, 3, 1)},

@@ -1,0 +1,26 @@
+// Weights for the road kMatchedBytes (kernel/gemm_int8.h), whose instruction adds two products of u8 * s8 in 16 bits
+// and saturates. 255 * (w0 + w1) fits there if |w0 + w1| <= 128, which two weights of different signs always keep. So
+// the depth is not taken in its order but in pairs that fit in all channels of a panel; what finds no partner is
+// multiplied alone. A step reads its four bytes from anywhere within 16, so partners are looked for among these.
+//
+// Seen only inside the room: conv_int8.cpp packs panels with it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/gemm_int8.h"
+
+namespace qdq::kernel {
+
+struct MatchedWeights {
+  std::vector<int8_t> weights;  // [steps][kDotPanel][4]
+  std::vector<DotStep> steps;
+  std::vector<int32_t> first;  // the first step of every run of every panel, and one behind the last
+};
+
+// Appends one run of a panel: weights are [length][kDotPanel]. The steps read bytes [0, length) of a run, and up to 16
+// if that is more.
+void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& out);
+
+}  // namespace qdq::kernel
