@@ -18,6 +18,7 @@ void Quantizer::adjust_observers(const Program& program,
     QDQ_CHECK(found != observers.end(), kInvalidArgument, "an observer override names ", to_string(at),
               ", which no quantizer observes");
     for (const auto& [name, value] : override.attributes) found->second->set_attribute(name, value);
+    found->second->check_settings();
   }
 }
 

@@ -67,7 +67,9 @@ std::shared_ptr<Observer> make_observer(const FixedQParamsQuantizationSpec& spec
   args.quant_max = spec.quant_max;
   args.scale = spec.scale;
   args.zero_point = spec.zero_point;
-  return make_observer(is_qat ? "FixedQParamsFakeQuantize" : "FixedQParamsObserver", args);
+  const auto observer = make_observer(is_qat ? "FixedQParamsFakeQuantize" : "FixedQParamsObserver", args);
+  observer->check_settings();
+  return observer;
 }
 
 std::shared_ptr<Observer> make_observer(const DerivedQuantizationSpec& spec,

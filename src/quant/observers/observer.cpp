@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "quant/observers/fake_quantize.h"
@@ -206,8 +207,23 @@ void Observer::set_attribute(std::string_view name, const AttributeValue& value)
     fail(ErrorCode::kInvalidArgument, class_name(), " has no attribute ", name,
          " of that kind; wanted dtype, qscheme, quant_min, quant_max, ",
          "ch_axis, eps, averaging_constant, bins or is_dynamic", is_fixed ? ", scale or zero_point" : "");
-  QDQ_CHECK(args_.bins > 0 && args_.eps >= 0, kInvalidArgument, class_name(), " cannot work with ", args_.bins,
-            " bins and eps ", args_.eps);
+}
+
+void Observer::check_settings() const {
+  QDQ_CHECK(args_.eps >= 0 && std::isfinite(args_.eps), kInvalidArgument, class_name(), " cannot work with eps ",
+            args_.eps, ", wanted a number that is not negative");
+  QDQ_CHECK(args_.averaging_constant >= 0 && args_.averaging_constant <= 1, kInvalidArgument, class_name(),
+            " cannot work with averaging_constant ", args_.averaging_constant, ", wanted 0 to 1");
+  if (!is_integral(args_.dtype)) return;
+  const IntegerRange all = limits_of(args_.dtype);
+  QDQ_CHECK(all.min <= quant_min_ && quant_min_ <= quant_max_ && quant_max_ <= all.max, kInvalidArgument, class_name(),
+            " cannot work with quant_min ", quant_min_, " and quant_max ", quant_max_, " in ", to_string(args_.dtype),
+            ", which holds ", all.min, " to ", all.max);
+  if (class_name().find("FixedQParams") == std::string_view::npos) return;
+  QDQ_CHECK(args_.scale > 0 && std::isfinite(static_cast<float>(args_.scale)) && static_cast<float>(args_.scale) > 0,
+            kInvalidArgument, class_name(), " cannot work with scale ", args_.scale, ", wanted a float above zero");
+  QDQ_CHECK(quant_min_ <= args_.zero_point && args_.zero_point <= quant_max_, kInvalidArgument, class_name(),
+            " cannot work with zero_point ", args_.zero_point, ", wanted ", quant_min_, " to ", quant_max_);
 }
 
 void Observer::set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) {

@@ -104,6 +104,10 @@ class Observer {
   // FixedQParams classes. Nothing follows from it but what reads it: a new dtype keeps the old limits. Throws
   // Error{kInvalidArgument} for another name or a value that makes no sense.
   virtual void set_attribute(std::string_view name, const AttributeValue& value);
+  // Throws Error{kInvalidArgument} if the settings cannot make sense together: limits beyond the dtype or in the wrong
+  // order, eps or a constant that is no usable number; of FixedQParams classes a scale that is not above zero, or a
+  // zero point outside of the limits.
+  void check_settings() const;
   // Whether calculate_qparams has something to work on. True for classes that need no data.
   virtual bool calibrated() const { return true; }
   // What PyTorch returns, which does not refuse an observer without data: scale 1, zero point 0.

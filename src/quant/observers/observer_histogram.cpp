@@ -306,14 +306,24 @@ HistogramObserver::HistogramObserver(const ObserverArgs& args) : Observer(args),
   QDQ_CHECK(!is_per_channel(args.qscheme), kInvalidArgument, "HistogramObserver takes per-tensor schemes only, found ",
             to_string(args.qscheme));
   QDQ_CHECK(!args.is_dynamic, kInvalidArgument, "HistogramObserver does not support dynamic quantization");
-  QDQ_CHECK(args.bins >= 1 && args.bins <= 65536, kInvalidArgument, "HistogramObserver takes 1 to 65536 bins, found ",
-            args.bins);
   const IntegerRange range = integer_range(args);
   quant_min_ = range.min;
   quant_max_ = range.max;
-  histogram_.assign(static_cast<size_t>(args.bins), 0.0f);
+  make_bins();
   // All integers of the dtype, even where the quantization range is narrower.
   dst_bins_ = int64_t{1} << (8 * size_of(args.dtype));
+}
+
+void HistogramObserver::make_bins() {
+  QDQ_CHECK(args_.bins >= 1 && args_.bins <= 65536, kInvalidArgument, "HistogramObserver takes 1 to 65536 bins, found ",
+            args_.bins);
+  histogram_.assign(static_cast<size_t>(args_.bins), 0.0f);
+}
+
+void HistogramObserver::set_attribute(std::string_view name, const AttributeValue& value) {
+  QDQ_CHECK(!calibrated(), kInvalidArgument, "HistogramObserver has seen data, so that its ", name, " stays");
+  Observer::set_attribute(name, value);
+  make_bins();
 }
 
 bool HistogramObserver::calibrated() const { return !(range_.min == kInf && range_.max == -kInf); }

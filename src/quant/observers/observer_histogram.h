@@ -47,6 +47,7 @@ class HistogramObserver final : public Observer {
   QParams calculate_qparams() const override;
   QParams qparams_after(const Tensor& x) const override;
   bool calibrated() const override;
+  void set_attribute(std::string_view name, const AttributeValue& value) override;
   Tensor min_val() const override { return Tensor::scalar(range_.min); }
   Tensor max_val() const override { return Tensor::scalar(range_.max); }
   Tensor histogram() const override;
@@ -56,6 +57,8 @@ class HistogramObserver final : public Observer {
   HistogramSearch search() const;
 
  private:
+  void make_bins();  // none of them counted yet
+
   FloatRange range_;
   std::vector<float> histogram_;
   std::vector<float> newest_;      // the counts of the last tensor in the bins of range_; empty if they are not known

@@ -88,6 +88,16 @@ bool is_symmetric(QScheme scheme) {
   return scheme == QScheme::kPerTensorSymmetric || scheme == QScheme::kPerChannelSymmetric;
 }
 
+IntegerRange limits_of(DType dtype) {
+  switch (dtype) {
+    case DType::kS8: return {-128, 127};
+    case DType::kU8: return {0, 255};
+    case DType::kS16: return {-32768, 32767};
+    case DType::kU16: return {0, 65535};
+    default: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+  }
+}
+
 IntegerRange integer_range(const ObserverArgs& args) {
   QDQ_CHECK(is_observable(args), kInvalidArgument, "an observer cannot quantize to ", dtype_name(args),
             "; it takes int8, uint8, int16, uint16, int32, qint8, quint8, qint32 or quint4x2");

@@ -13,6 +13,9 @@ struct IntegerRange {
   int64_t max = 0;
 };
 
+// All integers that an observer's integral dtype holds, of those wider than 32 bits the ones that fit these.
+IntegerRange limits_of(DType dtype);
+
 // The integers in force: custom limits or those of the dtype, halved by reduce_range (custom limits by floor division).
 // Throws Error{kInvalidArgument} if the dtype or the limits are not what PyTorch's observers take
 // (torch/ao/quantization/utils.py, validate_qmin_qmax and calculate_qmin_qmax).

@@ -362,6 +362,50 @@ TEST(ObserverOverrides, RefuseWhatIsNotThere) {
             std::string::npos);
   EXPECT_NE(refusal({{"linear", ""}, {{"colour", int64_t{1}}}}).find("has no attribute colour"), std::string::npos);
   EXPECT_NE(refusal({{"linear", ""}, {{"scale", 0.5}}}).find("has no attribute scale"), std::string::npos);
+  for (const auto& [name, value, words] : std::vector<std::tuple<std::string, AttributeValue, std::string>>{
+           {"bins", int64_t{1} << 40, "takes 1 to 65536 bins"},
+           {"bins", int64_t{0}, "takes 1 to 65536 bins"},
+           {"eps", std::nan(""), "cannot work with eps nan"},
+           {"eps", -1.0, "cannot work with eps -1"},
+           {"averaging_constant", 2.0, "cannot work with averaging_constant 2"},
+           {"quant_max", int64_t{300}, "quant_max 300 in int8, which holds -128 to 127"},
+           {"quant_min", int64_t{128}, "quant_min 128"}})
+    EXPECT_NE(refusal({{"linear", ""}, {{name, value}}}).find(words), std::string::npos)
+        << refusal({{"linear", ""}, {{name, value}}});
+}
+
+TEST(ObserverOverrides, GiveAHistogramOtherBins) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config());
+  for (const int64_t bins : {1, 64, 65536}) {
+    quantizer.set_observer_overrides({{{"linear", ""}, {{"bins", bins}}}});
+    Prepared prepared = prepare_pt2e(two_linears(), quantizer);
+    prepared.run({sample({2, 4}, 11)});
+    prepared.run({sample({2, 4}, 12)});
+    const auto& groups = prepared.observers();
+    EXPECT_TRUE(std::any_of(groups.begin(), groups.end(), [&](const ObserverGroup& group) {
+      const Tensor histogram = group.observer->histogram();
+      return histogram.defined() && histogram.numel() == bins;
+    })) << bins;
+    convert_pt2e(prepared);
+  }
+}
+
+TEST(FixedQParams, MustBeNumbersThatQuantize) {
+  for (const auto& [scale, zero_point, words] :
+       std::vector<std::tuple<double, int64_t, std::string>>{{0, 0, "scale 0"},
+                                                             {-1, 0, "scale -1"},
+                                                             {std::nan(""), 0, "scale nan"},
+                                                             {1e-60, 0, "scale 1e-60"},
+                                                             {0.5, 256, "zero_point 256, wanted 0 to 255"}}) {
+    FixedQParamsQuantizationSpec fixed{DType::kU8, scale, zero_point, {}, {}, {}};
+    try {
+      make_observer(fixed);
+      ADD_FAILURE() << words;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message.find(words), std::string::npos) << error.message;
+    }
+  }
 }
 
 }  // namespace
