@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/memory.h"
+#include "base/readable.h"
 #include "base/parallel.h"
 #include "border.h"
 #include "bytes.h"
@@ -85,7 +86,8 @@ val answer_of(val (*call)(void*), void* body) {
     answer.set("value", call(body));
     return answer;
   } catch (const Error& error) {
-    return error_value(to_string(error.code), error.message, error.node, error.op);
+    const auto shown = [](const std::string& text) { return readable(text, kLongestMessage); };
+    return error_value(to_string(error.code), shown(error.message), shown(error.node), shown(error.op));
   } catch (const std::bad_alloc&) {
     return error_value("OutOfMemory",
                        concat("this does not fit into ", memory_in_words(), ", or dispose of what is not needed"));

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/readable.h"
 #include "cli/verbs.h"
 #include "format/json.h"
 
@@ -23,6 +24,30 @@ namespace qdq {
 namespace {
 
 constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
+
+// A host that shows texts from files, names of operators and tensors among them, so that they can do no harm.
+class ReadableHost final : public Host {
+ public:
+  explicit ReadableHost(Host& host) : Host(host.files), host_(host) {}
+
+  void print(const std::string& text) override { host_.print(readable(text)); }
+  void print_error(const std::string& text) override {
+    // A progress bar is qdq's own words and begins with a carriage return.
+    host_.print_error(text.starts_with('\r') ? text : message(text));
+  }
+  bool error_is_terminal() override { return host_.error_is_terminal(); }
+  double now_seconds() override { return host_.now_seconds(); }
+  std::optional<uint64_t> machine_memory() override { return host_.machine_memory(); }
+
+ private:
+  static std::string message(std::string text) {
+    const bool ends = text.ends_with('\n');
+    if (ends) text.pop_back();
+    return readable(text, kLongestMessage) + (ends ? "\n" : "");
+  }
+
+  Host& host_;
+};
 
 // "500MB" is 500,000,000 bytes, "2GiB" 2 * 2^30; without a unit a number is one of bytes.
 std::optional<uint64_t> bytes_in(const std::string& text) {
@@ -371,7 +396,8 @@ std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, 
 
 }  // namespace
 
-int run_cli(std::span<const std::string> args, Host& host) {
+int run_cli(std::span<const std::string> args, Host& given_host) {
+  ReadableHost host(given_host);
   CommandLine line(host);
   try {
     // CLI11 takes the words from the back.

@@ -438,6 +438,32 @@ TEST_F(CliTest, RefusesOutputsAndOptionsThatCannotBeMeant) {
       << host.err;
 }
 
+// What files say reaches the terminal as text, and no message is as long as a name in a file.
+TEST_F(CliTest, ShowsNothingThatATerminalWouldObey) {
+  Program program = classifier();
+  program.graph->find("linear_default")->meta.nn_module_stack = {{"m", "a\x1b[2Jb", "T\x1b]0;x\x07"}};
+  host.contents["escape.pt2"] = save_pt2(program);
+  const std::string name = std::string(1000000, 'n') + "\x1b[31m";
+  host.add("recipe.json", concat(R"({"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [[")",
+                                 std::string(1000000, 'n'), "\\u001b[31m", R"(", null]]})"));
+  const std::vector<std::vector<std::string>> all = {
+      {"inspect", "escape.pt2"},
+      {"inspect", "escape.pt2", "--json"},
+      {"inspect", "escape.pt2", "--explain"},
+      {"quantize", "escape.pt2", "--calibrate", "data.npz", "-o", "o.pt2", "--recipe", "recipe.json"},
+      {"run", "none\x1b[2J.pt2", "--inputs", "data.npz", "-o", "o.npz"},
+      {name},
+  };
+  for (const std::vector<std::string>& args : all) {
+    run(args);
+    EXPECT_FALSE(host.out.empty() && host.err.empty());
+    EXPECT_EQ((host.out + host.err).find('\x1b'), std::string::npos) << args[0];
+    EXPECT_LT(host.err.size(), 10000u) << args[0];
+  }
+  ASSERT_EQ(run({"inspect", "escape.pt2", "--json"}), 0);
+  EXPECT_NO_THROW(format::parse_json(host.out, "the report"));
+}
+
 TEST_F(CliTest, WarnsOfSettingsThatReachNothing) {
   const auto warnings_of = [&](const char* recipe) {
     host.add("recipe.json", recipe);

@@ -1,0 +1,18 @@
+// Text of files as a person may be shown it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace qdq {
+
+inline constexpr size_t kLongestMessage = 2000;  // bytes
+
+// The text with what a terminal or a reader could be deceived by spelled out as \uXXXX: control characters (but for
+// newlines and tabs), marks that turn the direction of writing, and bytes that are not UTF-8, one by one. JSON stays
+// JSON, since such characters stand inside of its strings. A text that is longer than `longest` bytes loses its middle,
+// and says how much that was.
+std::string readable(std::string_view text, size_t longest = std::string_view::npos);
+
+}  // namespace qdq
