@@ -126,9 +126,9 @@ struct Descr {
   DType dtype;
 };
 constexpr Descr kDescrs[] = {
-    {"|b1", DType::kBool}, {"|u1", DType::kU8},  {"|i1", DType::kS8},  {"<u2", DType::kU16},
-    {"<i2", DType::kS16},  {"<u4", DType::kU32}, {"<i4", DType::kS32}, {"<u8", DType::kU64},
-    {"<i8", DType::kS64},  {"<f2", DType::kF16}, {"<f4", DType::kF32}, {"<f8", DType::kF64},
+    {"|b1", DType::kBool}, {"|u1", DType::kU8},  {"|i1", DType::kS8},  {"<u2", DType::kU16}, {"<i2", DType::kS16},
+    {"<u4", DType::kU32},  {"<i4", DType::kS32}, {"<u8", DType::kU64}, {"<i8", DType::kS64}, {"<f2", DType::kF16},
+    {"<f4", DType::kF32},  {"<f8", DType::kF64}, {"<c8", DType::kC64},
 };
 
 // The characters that an element of texts has room for ('<U7', '|S7'); nothing if the elements are no texts.

@@ -21,10 +21,12 @@ struct StorageType {
   DType dtype;
 };
 constexpr StorageType kStorageTypes[] = {
-    {"torch.ByteStorage", DType::kU8},       {"torch.CharStorage", DType::kS8},    {"torch.ShortStorage", DType::kS16},
-    {"torch.IntStorage", DType::kS32},       {"torch.LongStorage", DType::kS64},   {"torch.HalfStorage", DType::kF16},
-    {"torch.FloatStorage", DType::kF32},     {"torch.DoubleStorage", DType::kF64}, {"torch.BoolStorage", DType::kBool},
-    {"torch.BFloat16Storage", DType::kBF16},
+    {"torch.ByteStorage", DType::kU8},          {"torch.CharStorage", DType::kS8},
+    {"torch.ShortStorage", DType::kS16},        {"torch.IntStorage", DType::kS32},
+    {"torch.LongStorage", DType::kS64},         {"torch.HalfStorage", DType::kF16},
+    {"torch.FloatStorage", DType::kF32},        {"torch.DoubleStorage", DType::kF64},
+    {"torch.BoolStorage", DType::kBool},        {"torch.BFloat16Storage", DType::kBF16},
+    {"torch.ComplexFloatStorage", DType::kC64},
 };
 constexpr std::string_view kUntypedStorage = "torch.storage.UntypedStorage", kOrderedDict = "collections.OrderedDict",
                            kParameterType = "torch.nn.parameter.Parameter", kTensorType = "torch.Tensor";

@@ -90,7 +90,7 @@ void register_operator(CustomOperator op) {
          "'my_domain::blur(Tensor x, float sigma=1.0) -> Tensor': ", error.message);
   }
   QDQ_CHECK(find_op(def->target) == nullptr, kInvalidArgument, "there is an operator ", def->target, " already");
-  def->takes_strings = true;  // whoever brings an operator knows
+  def->takes_strings = def->takes_complex = true;  // whoever brings an operator knows
   def->custom = std::move(op);
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);

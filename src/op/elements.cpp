@@ -5,7 +5,7 @@
 namespace qdq {
 
 DType compute_dtype(DType dtype) {
-  if (is_float8(dtype)) refuse_arithmetic(dtype);
+  if (is_float8(dtype) || is_complex(dtype)) refuse_arithmetic(dtype);
   if (dtype == DType::kF64 || dtype == DType::kU64) return dtype;
   return is_floating(dtype) ? DType::kF32 : DType::kS64;
 }
@@ -76,7 +76,7 @@ Tensor operand(const Call<Tensor>& call, size_t i) {
 
 Value store_in_self(const Call<Tensor>& call, const Tensor& result) {
   const Tensor& self = call.tensor(0);
-  const auto kind = [](DType t) { return is_floating(t) ? 2 : t == DType::kBool ? 0 : 1; };
+  const auto kind = [](DType t) { return is_complex(t) ? 3 : is_floating(t) ? 2 : t == DType::kBool ? 0 : 1; };
   QDQ_CHECK(kind(result.dtype()) <= kind(self.dtype()), kInvalidArgument, call.op().target, " cannot store a ",
             to_string(result.dtype()), " result in a ", to_string(self.dtype()), " tensor");
   QDQ_CHECK(result.sizes() == self.sizes(), kInvalidArgument, call.op().target, " cannot store a result of shape ",

@@ -25,11 +25,13 @@ inline OpDef keeping_numbers(OpDef op) {
 const OpDef* find_custom_op(std::string_view target);
 
 void add_attention_ops(std::vector<OpDef>& ops);
+void add_complex_ops(std::vector<OpDef>& ops);
 void add_composed_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);
 void add_create_ops(std::vector<OpDef>& ops);
 void add_higher_order_ops(std::vector<OpDef>& ops);
 void add_index_ops(std::vector<OpDef>& ops);
+void add_fourier_ops(std::vector<OpDef>& ops);
 void add_linear_ops(std::vector<OpDef>& ops);
 void add_norm_ops(std::vector<OpDef>& ops);
 void add_onnx_attention_ops(std::vector<OpDef>& ops);
@@ -50,5 +52,10 @@ void add_search_ops(std::vector<OpDef>& ops);
 void add_string_ops(std::vector<OpDef>& ops);
 void add_sym_ops(std::vector<OpDef>& ops);
 void add_view_ops(std::vector<OpDef>& ops);
+
+// Gives operators on real numbers their forms for complex tensors (op/complex.cpp).
+void add_complex_forms(std::vector<OpDef>& ops);
+// Whether a value is a complex tensor, a list with one, or their dtype.
+template <class T> bool has_complex(const BasicValue<T>& value);
 
 }  // namespace qdq

@@ -138,6 +138,11 @@ DType promote(DType a, DType b) {
     if (is_float8(dtype)) refuse_arithmetic(dtype);
   QDQ_CHECK(a != DType::kString && b != DType::kString, kInvalidArgument, to_string(a), " and ", to_string(b),
             " have no common dtype");
+  if (is_complex(a) || is_complex(b)) {
+    QDQ_CHECK(a != DType::kF64 && b != DType::kF64, kUnsupported, to_string(a), " and ", to_string(b),
+              " make complex128, which qdq does not have; cast to float32 first");
+    return DType::kC64;
+  }
   if (is_floating(a) || is_floating(b)) {
     if (!is_floating(a)) return b;
     if (!is_floating(b)) return a;
@@ -155,7 +160,7 @@ DType promote(DType a, DType b) {
 
 DType result_dtype(std::initializer_list<OperandKind> operands) {
   // The smallest kind of each rank, then ranks from the highest: a lower one counts only if its kind is greater.
-  const auto kind = [](DType t) { return is_floating(t) ? 2 : t == DType::kBool ? 0 : 1; };
+  const auto kind = [](DType t) { return is_complex(t) ? 3 : is_floating(t) ? 2 : t == DType::kBool ? 0 : 1; };
   std::optional<DType> out;
   for (int rank = 2; rank >= 0; --rank) {
     std::optional<DType> here;
@@ -163,6 +168,7 @@ DType result_dtype(std::initializer_list<OperandKind> operands) {
       if (operand.rank == rank) here = here ? promote(*here, operand.dtype) : operand.dtype;
     if (!here) continue;
     if (!out) out = here;
+    else if (is_complex(*here) && !is_complex(*out)) out = promote(*out, *here);
     else if (*out == DType::kString || *here == DType::kString) out = promote(*out, *here);
     else if (kind(*here) > kind(*out)) out = *here;
   }

@@ -38,6 +38,9 @@ template <class T> BasicValue<T> value_of(const Argument& argument) {
 bool is_of_strings(const Tensor& tensor) { return tensor.dtype() == DType::kString; }
 bool is_of_strings(const TensorMeta& meta) { return meta.dtype == DType::kString; }
 
+bool is_of_complex(const Tensor& tensor) { return is_complex(tensor.dtype()); }
+bool is_of_complex(const TensorMeta& meta) { return is_complex(meta.dtype); }
+
 // Whether a value is a tensor of strings, a list with one, or their dtype.
 template <class T> bool has_strings(const BasicValue<T>& value) {
   if (const T* tensor = value.template get_if<T>()) return is_of_strings(*tensor);
@@ -47,6 +50,15 @@ template <class T> bool has_strings(const BasicValue<T>& value) {
 }
 
 }  // namespace
+
+template <class T> bool has_complex(const BasicValue<T>& value) {
+  if (const T* tensor = value.template get_if<T>()) return is_of_complex(*tensor);
+  if (const DType* dtype = value.template get_if<DType>()) return is_complex(*dtype);
+  const auto* list = value.template get_if<typename BasicValue<T>::List>();
+  return list != nullptr && std::any_of(list->begin(), list->end(), has_complex<T>);
+}
+template bool has_complex(const Value&);
+template bool has_complex(const MetaValue&);
 
 template <class T>
 Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args,
@@ -72,6 +84,9 @@ Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args,
               argument.name, "'");
     if (argument.default_value) values_[i] = value_of<T>(*argument.default_value);
   }
+  for (size_t i = 0; !op.takes_complex && i < values_.size(); ++i)
+    QDQ_CHECK(!has_complex(values_[i]), kUnsupported, op.target, " has no form for complex numbers, and its argument '",
+              schema.arguments[i].name, "' is complex64");
   for (size_t i = 0; !op.takes_strings && i < values_.size(); ++i)
     QDQ_CHECK(!has_strings(values_[i]), kUnsupported, op.target, " computes with numbers, and its argument '",
               schema.arguments[i].name, "' is of strings");
@@ -397,8 +412,11 @@ const std::vector<OpDef>& all_ops() {
     add_recurrent_ops(all);
     add_quantized_decomposed_ops(all);
     add_higher_order_ops(all);
+    add_complex_ops(all);
+    add_fourier_ops(all);
     add_rare_ops(all);
     add_sym_ops(all);
+    add_complex_forms(all);
     mark_those_that_take_strings(all);
     add_in_place_forms(all);
     add_second_names(all);

@@ -101,6 +101,12 @@ struct Roles {
   bool shares_qparams = false;  // every output element is an input element (views, max pools, cat) or a mean of them
 };
 
+// Inference and evaluation of an operator for one kind of tensors.
+struct OpForm {
+  MetaValue (*infer)(const Call<TensorMeta>& call) = nullptr;
+  Value (*eval)(const Call<Tensor>& call) = nullptr;
+};
+
 // What kind of computation an operator is: those of a family compute the same thing, and read the same roles.
 enum class Family : uint8_t {
   kOther,
@@ -165,7 +171,9 @@ struct OpDef {
   int spatial_axes = 0;        // of convolutions and pools; 0: any number, or none
   bool keeps_numbers = false;  // every element of the result (of several: the first) is an element of an argument
   bool takes_strings = false;  // only moves elements, or asks whether they are equal, or knows strings
-  Computes computes = {};      // kind kNone: no activation that has a name
+  bool takes_complex = false;  // only moves elements, or has a form for complex tensors
+  OpForm for_real = {}, for_complex = {};  // where complex tensors have a form of their own, which op/complex.cpp gives
+  Computes computes = {};                  // kind kNone: no activation that has a name
   // The form that makes a new tensor, and the one that writes to its first argument ("relu", "relu_"): one of them is
   // this entry itself. Null where there is none.
   const OpDef* functional = nullptr;

@@ -8,6 +8,7 @@ namespace qdq {
 
 size_t size_of(DType dtype) {
   if (is_float8(dtype)) return 1;
+  if (is_complex(dtype)) return sizeof(Complex64);
   if (dtype == DType::kString) return sizeof(StringId);
   return visit_dtype(dtype, [](auto type) { return sizeof(typename decltype(type)::type); });
 }
@@ -26,6 +27,7 @@ constexpr Name kNames[] = {
     {DType::kF16, "float16"},
     {DType::kF32, "float32"},
     {DType::kF64, "float64"},
+    {DType::kC64, "complex64"},
     {DType::kBool, "bool"},
     {DType::kBF16, "bfloat16"},
     {DType::kU16, "uint16"},
@@ -116,6 +118,8 @@ BF16::operator float() const { return std::bit_cast<float>(static_cast<uint32_t>
 void refuse_arithmetic(DType dtype) {
   QDQ_CHECK(dtype != DType::kString, kUnsupported,
             "strings are wanted as numbers here; an ONNX Cast makes numbers of them");
+  QDQ_CHECK(!is_complex(dtype), kUnsupported,
+            "a complex64 tensor is wanted as real numbers here; take real, imag, abs or view_as_real of it first");
   fail(ErrorCode::kUnsupported, "nothing computes with ", to_string(dtype), " tensors; cast them to float32 first");
 }
 

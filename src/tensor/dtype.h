@@ -22,6 +22,7 @@ enum class DType : uint8_t {
   kF16 = 6,
   kF32 = 7,
   kF64 = 8,
+  kC64 = 9,
   kBool = 12,
   kBF16 = 13,
   kU16 = 28,
@@ -49,7 +50,11 @@ inline bool is_float8(DType t) { return t >= DType::kF8E4M3FN && t <= DType::kF8
 inline bool is_floating(DType t) {
   return t == DType::kF16 || t == DType::kF32 || t == DType::kF64 || t == DType::kBF16 || is_float8(t);
 }
-inline bool is_integral(DType t) { return !is_floating(t) && t != DType::kBool && t != DType::kString; }
+// Complex numbers are elements for the operators of op/complex.cpp and for those that only move elements.
+inline bool is_complex(DType t) { return t == DType::kC64; }
+inline bool is_integral(DType t) {
+  return !is_floating(t) && !is_complex(t) && t != DType::kBool && t != DType::kString;
+}
 // Smallest and largest value of an integer dtype. Throws Error{kInvalidArgument} for others, and for the largest of
 // uint64.
 int64_t min_of(DType dtype);
@@ -79,6 +84,11 @@ float float8_max(DType dtype);
 // An element of a tensor of strings: the number of its text. No operator computes with it.
 struct StringId {
   uint64_t number = 0;
+};
+
+// An element of a complex64 tensor.
+struct Complex64 {
+  float real = 0, imag = 0;
 };
 
 // The dtype of a C++ element type.
@@ -116,6 +126,9 @@ template <> struct DTypeOf<BF16> {
 template <> struct DTypeOf<uint16_t> {
   static constexpr DType value = DType::kU16;
 };
+template <> struct DTypeOf<Complex64> {
+  static constexpr DType value = DType::kC64;
+};
 template <> struct DTypeOf<StringId> {
   static constexpr DType value = DType::kString;
 };
@@ -133,8 +146,8 @@ template <class T> struct Type {
 
 [[noreturn]] void refuse_arithmetic(DType dtype);
 
-// Calls body(Type<T>{}) with the C++ type of the dtype. Throws Error{kUnsupported} for floats of 8 bits and for
-// strings, which have none.
+// Calls body(Type<T>{}) with the C++ type of the dtype. Throws Error{kUnsupported} for floats of 8 bits, complex
+// numbers and strings, which have none that computes.
 template <class Body> decltype(auto) visit_dtype(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::kU8: return body(Type<uint8_t>{});
@@ -150,6 +163,7 @@ template <class Body> decltype(auto) visit_dtype(DType dtype, Body&& body) {
     case DType::kU16: return body(Type<uint16_t>{});
     case DType::kU32: return body(Type<uint32_t>{});
     case DType::kU64: return body(Type<uint64_t>{});
+    case DType::kC64:
     case DType::kF8E4M3FN:
     case DType::kF8E5M2:
     case DType::kF8E4M3FNUZ:

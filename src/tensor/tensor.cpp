@@ -6,6 +6,7 @@
 
 #include "base/large_blocks.h"
 #include "base/memory.h"
+#include "tensor/complex.h"
 
 namespace qdq {
 
@@ -120,6 +121,10 @@ Tensor Tensor::full(const Shape& sizes, DType dtype, double value) {
   Tensor out = uninitialized(sizes, dtype);
   if (is_float8(dtype)) {
     std::memset(out.raw(), float8_bits(dtype, static_cast<float>(value)), out.nbytes());
+    return out;
+  }
+  if (is_complex(dtype)) {
+    std::fill_n(out.data<Complex64>(), out.numel(), Complex64{static_cast<float>(value), 0});
     return out;
   }
   visit_dtype(dtype, [&](auto type) {
@@ -434,6 +439,12 @@ void copy_row(size_t size, const std::byte* from, int64_t from_step, std::byte* 
 }  // namespace
 
 void Tensor::copy_from(const Tensor& source) const {
+  if (is_complex(dtype_) && !is_complex(source.dtype())) {
+    real_part(*this).copy_from(source);
+    return imag_part(*this).copy_from(Tensor::scalar(0.0f));
+  }
+  QDQ_CHECK(is_complex(dtype_) || !is_complex(source.dtype()), kUnsupported, "a complex64 tensor is converted to ",
+            to_string(dtype_), ", which would lose its imaginary parts; take real, imag or abs of it");
   const Tensor from = source.expand(sizes_);
   const bool flat = is_contiguous() && from.is_contiguous();
   const Shape one_row{numel_}, unit{1};

@@ -21,7 +21,10 @@ class Mutator {
   Tensor tensor() {
     Tensor out = golden().tensor(below(golden().json()["tensors"].size()));
     switch (below(8)) {
-      case 0: return out.to(kTypes[below(std::size(kTypes))]);
+      case 0: {
+        const DType dtype = kTypes[below(std::size(kTypes))];
+        return is_complex(out.dtype()) ? out : out.to(dtype);
+      }
       case 1: return out.dim() > 0 ? out.slice(static_cast<int64_t>(below(out.sizes().size())), 0, 0) : out;
       case 2: return out.unsqueeze(0);
       case 3: return out.dim() > 1 ? out.transpose(0, -1) : out;
@@ -53,8 +56,8 @@ class Mutator {
   }
 
  private:
-  static constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kS64,
-                                     DType::kS32, DType::kS8,  DType::kU8,  DType::kBool, DType::kU16};
+  static constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16,  DType::kBF16, DType::kS64, DType::kS32,
+                                     DType::kS8,  DType::kU8,  DType::kBool, DType::kU16,  DType::kC64};
   static constexpr int64_t kIntegers[] = {0,
                                           1,
                                           -1,

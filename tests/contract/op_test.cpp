@@ -6,6 +6,7 @@
 #include <set>
 
 #include "contract/op_golden.h"
+#include "tensor/complex.h"
 
 namespace qdq {
 namespace {
@@ -16,6 +17,7 @@ std::string difference(const Tensor& found, const Tensor& wanted, const Json& to
     return concat("dtype ", to_string(found.dtype()), ", wanted ", to_string(wanted.dtype()));
   if (found.sizes() != wanted.sizes())
     return concat("shape ", to_string(found.sizes()), ", wanted ", to_string(wanted.sizes()));
+  if (is_complex(found.dtype())) return difference(view_as_real(found), view_as_real(wanted), tolerance);
   const bool exact = tolerance.is_null() || !is_floating(found.dtype());
   if (exact && !is_floating(found.dtype()))
     return bitwise_equal(found, wanted)

@@ -55,7 +55,7 @@ def name_of(dtype):
 
 def store(t):
     t = t.detach()
-    wide = t.float() if t.dtype in (f16, bf16) else t
+    wide = t.float() if t.dtype in (f16, bf16) else t.resolve_conj()
     array = np.ascontiguousarray(wide.numpy())
     key = (name_of(t.dtype), tuple(t.shape), array.tobytes())
     if key not in known:
@@ -138,7 +138,7 @@ def case(target, *args, tol=None, **kwargs):
     floats = [
         o
         for o in (out if isinstance(out, (list, tuple)) else [out])
-        if isinstance(o, torch.Tensor) and o.is_floating_point()
+        if isinstance(o, torch.Tensor) and (o.is_floating_point() or o.is_complex())
     ]
     if tol is None:
         tol = (2e-6, 2e-6)
@@ -1521,6 +1521,85 @@ def determinants():
         case(name, torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
 
 
+def complex_numbers():
+    def z(*shape):
+        return torch.complex(rand(*shape), rand(*shape))
+
+    tol = (1e-5, 1e-5)
+    fft = (2e-5, 2e-5)
+    x, y = z(3, 4), z(3, 4)
+    case("view_as_real", B(x))
+    case("view_as_real", x.transpose(0, 1))
+    case("view_as_complex", B(rand(3, 4, 2)))
+    for name in ("real", "imag", "_conj_physical", "conj_physical", "resolve_conj", "resolve_neg"):
+        case(name, B(x))
+    case("real", rand(3))
+    case("conj_physical", rand(3))
+    # PyTorch's view has a flag for the conjugate; qdq's result has bytes of its own.
+    for name in ("_conj", "conj"):
+        case(name, B(x))
+        if cases and cases[-1]["op"].split(".")[3] == name:
+            cases[-1]["alias"] = False
+    for name in ("complex", "polar"):
+        case(name, B(rand(3, 4)), rand(4))
+    case("angle", B(x))
+    case("angle", B(rand(3, 4)))
+    case("angle", ints(5))
+    case("abs", B(x))
+    case("abs", torch.complex(torch.tensor([3.0, inf, 1e30, 0.0]), torch.tensor([4.0, 1.0, 1e30, 0.0])))
+    case("exp", B(x), tol=tol)
+    case("neg", B(x))
+    for name in ("add", "sub", "mul", "div"):
+        case(name + ".Tensor", B(x), y, tol=tol)
+        case(name + ".Tensor", x, rand(4), tol=tol)
+        case(name + ".Tensor", rand(3, 1), y, tol=tol)
+        case(name + ".Tensor", x, 2.5, tol=tol)
+    case("add.Tensor", x, y, alpha=3, tol=tol)
+    for name in ("sum", "mean"):
+        case(name, x, tol=tol)
+    case("sum.dim_IntList", B(x), [1], True, tol=tol)
+    case("mean.dim", B(x), [1], tol=tol)
+    case("mm", x, z(4, 2), tol=tol)
+    case("bmm", B(z(2, 3, 4)), z(2, 4, 2), tol=tol)
+    case("matmul", z(2, 3, 4), rand(4, 2).to(torch.complex64), tol=tol)
+    case("einsum", "bix,iox->box", [z(2, 3, 5), z(3, 4, 5)], tol=tol)
+    case("to.dtype", rand(3, 2), torch.complex64)
+    case("_to_copy", rand(3, 2), dtype=torch.complex64)
+    case("clone", x.transpose(0, 1))
+    case("cat", [x, y], 1)
+    case("permute", B(z(2, 3, 4)), [0, 2, 1])
+    case("zeros_like", x)
+    case("full_like", x, 2)
+    case("index_select", x, 1, torch.tensor([3, 0]))
+    case("roll", x, [1], [0])
+
+    for n in (1, 2, 3, 8, 12, 25, 49, 60, 62, 37, 74, 1024):
+        case("_fft_r2c", B(rand(2, n)), [1], 0, True, tol=fft)
+        case("_fft_c2c", B(z(2, n)), [1], 2, False, tol=fft)
+        case("_fft_c2r", B(z(2, n // 2 + 1)), [1], 2, n, tol=fft)
+    case("_fft_r2c", B(rand(2, 6, 5)), [1, 2], 1, False, tol=fft)
+    case("_fft_r2c", rand(5, 6).transpose(0, 1), [0], 0, True, tol=fft)
+    case("_fft_c2c", B(z(2, 6, 5)), [2, 1], 1, True, tol=fft)
+    case("_fft_c2r", B(z(2, 6, 4)), [1, 2], 1, 6, tol=fft)
+    x = rand(3, 10)
+    for name in ("fft", "ifft", "rfft", "ihfft", "irfft", "hfft"):
+        given = z(3, 10) if name in ("irfft", "hfft") else x
+        case("fft_" + name, B(given), tol=fft)
+        case("fft_" + name, given, 7, 0, "ortho", tol=fft)
+        case("fft_" + name, given, 13, -1, "forward", tol=fft)
+    case("fft_fft", z(3, 5), tol=fft)
+    case("fft_rfft", ints(2, 6), tol=fft)
+    for name, real in (("fft", True), ("ifft", False), ("rfft", True), ("irfft", False)):
+        given = rand(2, 6, 4) if real else z(2, 6, 4)
+        case(f"fft_{name}2", B(given), tol=fft)
+        case(f"fft_{name}2", given, [5, 7], [1, 2], "ortho", tol=fft)
+        case(f"fft_{name}n", B(given), None, [1, 2], tol=fft)
+        case(f"fft_{name}n", given, None, None, "forward", tol=fft)
+    for name in ("fft_fftshift", "fft_ifftshift"):
+        case(name, z(3, 4))
+        case(name, B(x), [1])
+
+
 def in_place_forms():
     table = (HERE.parents[1] / "src/op/op.cpp").read_text().split("kAlsoInPlace[] = {")[1].split("}")[0]
     names = re.findall(r'"(\w+)"', table)
@@ -1674,6 +1753,7 @@ def main():
         make()
     rows()
     determinants()
+    complex_numbers()
     schemas = {}
     for entry in cases:
         target = entry["op"]

@@ -1,0 +1,118 @@
+#include "op/fourier.h"
+
+#include "base/error.h"
+#include "op/math.h"
+
+namespace qdq {
+namespace {
+
+constexpr double kHalfTurn = 3.14159265358979323846;
+constexpr int64_t kMostFactor = 31;  // beyond which a convolution is quicker than the sums of a factor
+
+Complex operator+(Complex a, Complex b) { return {a.real + b.real, a.imag + b.imag}; }
+Complex operator-(Complex a, Complex b) { return {a.real - b.real, a.imag - b.imag}; }
+Complex operator*(Complex a, Complex b) {
+  return {a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real};
+}
+Complex conjugate(Complex z) { return {z.real, -z.imag}; }
+
+// exp(sign i 2 pi k / n) for 0 <= k < n.
+Complex root_of_one(int64_t k, int64_t n, double sign) {
+  const double angle = 2 * kHalfTurn * static_cast<double>(k) / static_cast<double>(n);
+  return {math::cos(angle), sign * math::sin(angle)};
+}
+
+std::vector<int64_t> small_factors(int64_t n) {
+  std::vector<int64_t> out;
+  for (int64_t p : {int64_t{4}, int64_t{2}, int64_t{3}})
+    for (; n % p == 0; n /= p) out.push_back(p);
+  for (int64_t p = 5; p <= kMostFactor; p += 2)
+    for (; n % p == 0; n /= p) out.push_back(p);
+  return n == 1 ? out : std::vector<int64_t>();
+}
+
+}  // namespace
+
+FourierTransform::FourierTransform(int64_t length, bool is_inverse) : length_(length) {
+  QDQ_CHECK(length >= 1 && length <= kMostLength, kInvalidArgument, "a Fourier transform of ", length,
+            " elements is wanted; qdq transforms 1 to ", kMostLength);
+  const double sign = is_inverse ? 1 : -1;
+  const auto n = static_cast<size_t>(length);
+  waves_.resize(n);
+  factors_ = small_factors(length);
+  if (!factors_.empty() || length == 1) {
+    for (size_t k = 0; k < n; ++k) waves_[k] = root_of_one(static_cast<int64_t>(k), length, sign);
+    return;
+  }
+  for (int64_t k = 0; k < length; ++k)
+    waves_[static_cast<size_t>(k)] = root_of_one(k * k % (2 * length), 2 * length, sign);
+  int64_t power = 1;
+  while (power < 2 * length - 1) power *= 2;
+  convolution_ = std::make_unique<FourierTransform>(power, false);
+  std::vector<Complex> chirp(static_cast<size_t>(power));
+  filter_.resize(chirp.size());
+  for (size_t k = 0; k < n; ++k) {
+    chirp[k] = conjugate(waves_[k]);
+    if (k > 0) chirp[chirp.size() - k] = chirp[k];
+  }
+  convolution_->run(chirp.data(), filter_.data());
+}
+
+void FourierTransform::run(const Complex* in, Complex* out) const {
+  if (convolution_) return convolve(in, out);
+  split(in, 1, out, length_, 0);
+}
+
+// The transforms of every p-th element, then sums of p of their results.
+void FourierTransform::split(const Complex* in, int64_t stride, Complex* out, int64_t length, size_t level) const {
+  if (length == 1) {
+    out[0] = in[0];
+    return;
+  }
+  const int64_t p = factors_[level], m = length / p, turn = length_ / length;
+  for (int64_t q = 0; q < p; ++q) {
+    if (m == 1) out[q] = in[q * stride];
+    else split(in + q * stride, stride * p, out + q * m, m, level + 1);
+  }
+  const Complex* waves = waves_.data();
+  Complex part[kMostFactor];
+  for (int64_t k = 0; k < m; ++k) {
+    part[0] = out[k];
+    for (int64_t q = 1; q < p; ++q) part[q] = out[q * m + k] * waves[q * k * turn];
+    if (p == 2) {
+      out[k] = part[0] + part[1];
+      out[m + k] = part[0] - part[1];
+    } else if (p == 4) {
+      const Complex quarter = waves[length_ / 4];
+      const Complex a = part[0] + part[2], b = part[0] - part[2], c = part[1] + part[3], d = part[1] - part[3];
+      const Complex turned = {-quarter.imag * d.imag, quarter.imag * d.real};  // the quarter is -i or i
+      out[k] = a + c;
+      out[m + k] = b + turned;
+      out[2 * m + k] = a - c;
+      out[3 * m + k] = b - turned;
+    } else {
+      for (int64_t r = 0; r < p; ++r) {
+        Complex sum = part[0];
+        for (int64_t q = 1; q < p; ++q) sum = sum + part[q] * waves[q * r % p * (length_ / p)];
+        out[r * m + k] = sum;
+      }
+    }
+  }
+}
+
+void FourierTransform::convolve(const Complex* in, Complex* out) const {
+  const auto n = static_cast<size_t>(length_), power = filter_.size();
+  std::vector<Complex> rows(power), products(power);
+  for (size_t t = 0; t < n; ++t) rows[t] = in[t] * waves_[t];
+  convolution_->run(rows.data(), products.data());
+  // The inverse transform is the conjugate of the transform of the conjugate.
+  for (size_t k = 0; k < power; ++k) products[k] = conjugate(products[k] * filter_[k]);
+  convolution_->run(products.data(), rows.data());
+  const double scale = 1 / static_cast<double>(power);
+  for (size_t k = 0; k < n; ++k) {
+    const Complex value = conjugate(rows[k]) * waves_[k];
+    out[k] = {value.real * scale, value.imag * scale};
+  }
+}
+
+}  // namespace qdq

@@ -1,0 +1,37 @@
+// The discrete Fourier transform of one row, in double.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace qdq {
+
+struct Complex {
+  double real = 0, imag = 0;
+};
+
+// out[k] = sum over t of in[t] exp(-2 pi i t k / n), or with + for the inverse one; nothing is scaled. Lengths whose
+// prime factors are small are split into them (Cooley and Tukey), others become a convolution whose length is a power
+// of two (Bluestein). The order of every sum depends on the length alone.
+class FourierTransform {
+ public:
+  // Throws Error{kInvalidArgument} unless 1 <= length <= kMostLength.
+  FourierTransform(int64_t length, bool is_inverse);
+  // `in` and `out` are `length` numbers each, of different places.
+  void run(const Complex* in, Complex* out) const;
+
+  static constexpr int64_t kMostLength = int64_t{1} << 26;
+
+ private:
+  void split(const Complex* in, int64_t stride, Complex* out, int64_t length, size_t level) const;
+  void convolve(const Complex* in, Complex* out) const;
+
+  int64_t length_;
+  std::vector<int64_t> factors_;                   // of the length; empty for a convolution
+  std::vector<Complex> waves_;                     // exp(-2 pi i k / n); of a convolution the chirp exp(-pi i k^2 / n)
+  std::unique_ptr<FourierTransform> convolution_;  // of the power of two
+  std::vector<Complex> filter_;                    // the transform of the chirp's conjugate
+};
+
+}  // namespace qdq
