@@ -17,6 +17,7 @@
 #include "exec/convolution.h"
 #include "exec/op_backend.h"
 #include "lower/backend/onednn.h"
+#include "lower/backend/onednn_primitive.h"
 #include "lower/lower.h"
 #include "op/targets.h"
 
