@@ -16,11 +16,11 @@ namespace qdq::kernel {
 struct MatchedWeights {
   std::vector<int8_t> weights;  // [steps][kDotPanel][4]
   std::vector<DotStep> steps;
-  std::vector<int32_t> first;  // the first step of every run of every panel, and one behind the last
+  std::vector<int32_t> first;  // the first step of every run
 };
 
 // Appends one run of a panel: weights are [length][kDotPanel]. The steps read bytes [0, length) of a run, and up to 16
-// if that is more.
+// if that is more. DotBand wants one more number behind `first`, which who appended the last run adds.
 void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& out);
 
 }  // namespace qdq::kernel
