@@ -22,7 +22,7 @@ enum class DType : uint8_t {
   kF16 = 6,
   kF32 = 7,
   kF64 = 8,
-  kC64 = 9,
+  kC64 = 10,
   kBool = 12,
   kBF16 = 13,
   kU16 = 28,
