@@ -2,6 +2,7 @@
 #include "quant/explain.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <unordered_map>
@@ -115,16 +116,34 @@ bool is_sum_or_product(const Node& node) {
   return is_a(node, Family::kAdd) || is_a(node, Family::kMultiply) || is_a(node, Family::kMatmul);
 }
 
-// Whether the operator computes on integers, alone or fused with one in front of it.
-bool is_quantized(const Prepared& prepared, const Node& node, const std::vector<size_t>& operands) {
-  if (!is_sum_or_product(node)) {
-    const Node* weight = node.arg(operands[1]).node();
-    return is_dequantize(*weight) || weight->is(op::kConvertElementType);
+// Sums and products of two float tensors, and operators with weights; normalisations have a weight too, but nobody
+// computes them on integers.
+bool is_layer(const Node& node) {
+  if (is_sum_or_product(node)) {
+    const TensorMeta* result = node.meta.val.tensor();
+    return input_of(node) && other_of(node) && (!result || is_floating(result->dtype));
   }
-  const auto is_dequantized = [&](size_t i) { return node.arg(i).node() && is_dequantize(*node.arg(i).node()); };
+  if (is_a(node, Family::kBatchNorm) || is_a(node, Family::kNorm)) return false;
+  return is_a(node, Family::kRecurrent) || weight_of(node);
+}
+
+// Whether the operator computes on integers, alone or fused with one in front of it, or reads its weights from them.
+bool is_quantized(const Prepared& prepared, const Node& node) {
+  if (!is_sum_or_product(node)) {
+    const std::vector<Node*> weights =
+        is_a(node, Family::kRecurrent) ? node.input_nodes() : std::vector<Node*>{weight_of(node)};
+    return std::any_of(weights.begin(), weights.end(), [](const Node* weight) {
+      return is_dequantize(*weight) || weight->is(op::kConvertElementType);
+    });
+  }
+  const std::array<const Node*, 2> operands = {input_of(node), other_of(node)};
+  const auto is_dequantized = [](const Node* operand) { return operand && is_dequantize(*operand); };
   if (std::any_of(operands.begin(), operands.end(), is_dequantized)) return true;
+  // A sum behind a layer on integers is a part of its step.
   const auto annotation = prepared.annotations().find(prepared.program().graph->find(node.name()));
-  return annotation != prepared.annotations().end() && annotation->second.in_pattern;
+  if (annotation == prepared.annotations().end() || !annotation->second.in_pattern) return false;
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](const Node* layer) { return layer && is_dequantized(input_of(*layer)); });
 }
 
 }  // namespace
@@ -181,19 +200,6 @@ std::vector<SpecConflict> find_conflicts(const Prepared& prepared) {
   return out;
 }
 
-std::vector<size_t> operands_to_quantize(const Node& node) {
-  const OpDef* op = op_of(node);
-  if (op == nullptr || op->roles.activation < 0) return {};
-  if (is_sum_or_product(node)) {
-    const TensorMeta* result = node.meta.val.tensor();
-    if (!input_of(node) || !other_of(node) || (result && !is_floating(result->dtype))) return {};
-    return {static_cast<size_t>(op->roles.activation), static_cast<size_t>(op->roles.other)};
-  }
-  // Normalisations have a weight too, but nobody computes them on integers.
-  if (!weight_of(node) || op->family == Family::kBatchNorm || op->family == Family::kNorm) return {};
-  return {static_cast<size_t>(op->roles.activation), static_cast<size_t>(op->roles.weight)};
-}
-
 namespace {
 
 // Of all programs that the program runs, and those in them.
@@ -204,7 +210,7 @@ void for_each_layer_within(const Program& program,
       if (!argument.is<Subprogram>()) continue;
       const Program& inner = *argument.as<Subprogram>();
       for (const Node* layer : inner.graph->nodes())
-        if (!operands_to_quantize(*layer).empty()) body(*node, *layer);
+        if (is_layer(*layer)) body(*node, *layer);
       for_each_layer_within(inner, body);
     }
 }
@@ -213,7 +219,7 @@ void for_each_layer_within(const Program& program,
 
 int64_t count_layers(const Program& program) {
   int64_t count = 0;
-  for (const Node* node : program.graph->nodes()) count += !operands_to_quantize(*node).empty();
+  for (const Node* node : program.graph->nodes()) count += is_layer(*node);
   for_each_layer_within(program, [&](const Node&, const Node&) { ++count; });
   return count;
 }
@@ -222,9 +228,8 @@ std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& 
   const Observers observers(prepared);
   std::vector<LeftInFloat> out;
   for (const Node* node : converted.graph->nodes()) {
-    const std::vector<size_t> operands = operands_to_quantize(*node);
     Node* annotated = prepared.program().graph->find(node->name());  // none for what conversion put in
-    if (operands.empty() || annotated == nullptr || is_quantized(prepared, *node, operands)) continue;
+    if (!is_layer(*node) || annotated == nullptr || is_quantized(prepared, *node)) continue;
     const Explanation explanation = explain(prepared, observers, annotated);
     out.push_back({node->name(), explanation.module, explanation.op, explanation.reason});
   }

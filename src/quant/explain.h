@@ -47,11 +47,9 @@ struct SpecConflict {
 // In the order of the graph. PyTorch accepts such annotations and converts them as they are; mostly they are a mistake.
 std::vector<SpecConflict> find_conflicts(const Prepared& prepared);
 
-// Which positional arguments a quantizer would have to quantize for the operator to compute on integers: activation and
-// weight, or two operands; empty for operators that nobody quantizes.
-std::vector<size_t> operands_to_quantize(const Node& node);
-
-// How many such operators there are, those in programs that the program runs (torch.cond, loops) among them.
+// How many operators could compute on integers, or keep their weights as integers: those with a weight, recurrent
+// layers, embeddings, matmuls, additions and multiplications. Those in programs that the program runs (torch.cond,
+// loops) count.
 int64_t count_layers(const Program& program);
 
 // An operator that could compute on integers and does not, with the reason in words.
@@ -61,7 +59,7 @@ struct LeftInFloat {
   std::string op;      // "aten.conv2d.default"
   std::string reason;
 };
-// The operators with a weight, matmuls, additions and multiplications whose tensors stay float, in graph order.
+// Those of them whose tensors stay float, in graph order.
 std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& converted);
 
 }  // namespace qdq

@@ -87,6 +87,61 @@ TEST(Explain, TheMiddleOfAPatternIsFused) {
   expect_says(explain(prepared, "flatten"), Outcome::kQuantized, "propagation", "hands on");
 }
 
+// Their weights are most of such a model, so the summary must not pass them over.
+TEST(LeftInFloat, TellsOfRecurrentLayersAndEmbeddings) {
+  ProgramBuilder b;
+  Node* table = b.weight("table.weight", {9, 4});
+  Node* input_weight = b.weight("rnn.weight_ih_l0", {5, 4});
+  Node* hidden_weight = b.weight("rnn.weight_hh_l0", {5, 5});
+  Node* head = b.weight("head.weight", {2, 5});
+  Node* x = b.input("x", {3, 1, 4});
+  Node* hidden = b.input("hidden", {1, 1, 5});
+  Node* words = b.input("words", {3, 1}, DType::kS64);
+  Node* embedded = b.call("embedding.default", {table, words}, "table", "torch.nn.modules.sparse.Embedding");
+  Node* sum = b.call("add.Tensor", {x, embedded});
+  Node* rnn = b.call("rnn_tanh.input",
+                     {sum, hidden, Argument::List{input_weight, hidden_weight}, false, 1, 0.0, false, false, false});
+  Node* rows = b.call("operator.getitem", {rnn, 0});
+  Node* linear = b.call("linear.default", {rows, head}, "head", "torch.nn.modules.linear.Linear");
+  const Program program = b.finish({linear});
+  EXPECT_EQ(count_layers(program), 4);
+  XNNPACKQuantizer quantizer = xnnpack(Compat::kNone, {.is_dynamic = true});
+  const Prepared prepared = prepare_pt2e(program.clone(), quantizer);
+  const std::vector<LeftInFloat> left = left_in_float(prepared, convert_pt2e(prepared));
+  ASSERT_EQ(left.size(), 3U);
+  EXPECT_EQ(left[0].op, "aten.embedding.default");
+  EXPECT_EQ(left[1].op, "aten.add.Tensor");
+  EXPECT_EQ(left[2].op, "aten.rnn_tanh.input");
+
+  EmbeddingQuantizer tables;
+  const Prepared with_tables = prepare_pt2e(program.clone(), tables);
+  EXPECT_EQ(left_in_float(with_tables, convert_pt2e(with_tables)).size(), 3U);
+}
+
+// A recipe for weights alone reaches layers, not sums: not even those that are fused behind a layer.
+TEST(LeftInFloat, SumsHaveNoWeights) {
+  QuantizationConfig weights;
+  weights.weight = get_symmetric_quantization_config().weight;
+  ProgramBuilder b;
+  Node* weight = b.weight("a.weight", {3, 3, 1, 1});
+  Node* x = b.input("x", {1, 3, 4, 4});
+  Node* conv = b.call("conv2d.default", {x, weight}, "a", kConv2d);
+  const Program program = b.finish({b.call("add.Tensor", {conv, x})});
+  XNNPACKQuantizer first;
+  first.set_global(weights);
+  X86InductorQuantizer second;
+  second.set_global(weights);
+  for (Quantizer* quantizer : std::initializer_list<Quantizer*>{&first, &second}) {
+    const Prepared prepared = prepare_pt2e(program.clone(), *quantizer);
+    const std::vector<LeftInFloat> left = left_in_float(prepared, convert_pt2e(prepared));
+    ASSERT_EQ(left.size(), 1U);
+    EXPECT_EQ(left[0].op, "aten.add.Tensor");
+    EXPECT_NE(left[0].reason.find(quantizer == &first ? "of weights alone, and it has none" : "conv2d"),
+              std::string::npos)
+        << left[0].reason;
+  }
+}
+
 TEST(Explain, SettingsThatSayNo) {
   XNNPACKQuantizer quantizer = xnnpack();
   quantizer.set_module_name("head", std::nullopt);

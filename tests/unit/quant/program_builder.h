@@ -28,9 +28,9 @@ class ProgramBuilder {
     }
     return parameter(name, tensor);
   }
-  Node* input(const std::string& name, const Shape& sizes) {
+  Node* input(const std::string& name, const Shape& sizes, DType dtype = DType::kF32) {
     Node* node = program_.graph->create(Node::Op::kPlaceholder, name, {}, {}, name);
-    node->meta.val.value = meta_of(sizes);
+    node->meta.val.value = meta_of(sizes, dtype);
     return node;
   }
   // "conv2d.default" -> torch.ops.aten.conv2d.default. `module` is the path of the module that it came from.
@@ -49,8 +49,8 @@ class ProgramBuilder {
   }
 
  private:
-  static TensorMeta meta_of(const Shape& sizes) {
-    TensorMeta meta;
+  static TensorMeta meta_of(const Shape& sizes, DType dtype = DType::kF32) {
+    TensorMeta meta{dtype, {}, {}, false};
     for (const int64_t size : sizes) meta.sizes.emplace_back(size);
     return meta;
   }
