@@ -123,6 +123,8 @@ export interface SymmetricQuantizationOptions {
   actQmax?: number;
   weightQmin?: number;
   weightQmax?: number;
+  // Weights in -64..63, for runtimes whose int8 products saturate without VNNI; PyTorch's function does not have it.
+  reduceRange?: boolean;
 }
 // Arguments of PyTorch's get_default_x86_inductor_quantization_config, with its defaults.
 export interface X86InductorQuantizationOptions {

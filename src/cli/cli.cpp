@@ -68,6 +68,17 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// Accepts whole numbers from `lowest` to `highest`, and says in one sentence what else it found.
+std::function<std::string(const std::string&)> whole_number(int64_t lowest, int64_t highest = INT64_MAX) {
+  return [=](const std::string& text) -> std::string {
+    int64_t number = 0;
+    if (CLI::detail::lexical_cast(text, number) && number >= lowest && number <= highest) return "";
+    const std::string end =
+        highest == INT64_MAX ? concat("of at least ", lowest) : concat("from ", lowest, " to ", highest);
+    return concat("found ", text, ", wanted a whole number ", end);
+  };
+}
+
 // "sr=16000" is 16000 of sr, "x=1,3,224,224" the shape of x; true and false are 1 and 0.
 void add_fixed(const std::string& word, OnnxFixed& fixed) {
   const auto wrong = [&] {
@@ -107,11 +118,11 @@ void add_data_options(CLI::App& verb, DataOptions& options) {
           },
           "samples a batch, where the model leaves it open (16)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   verb.add_option("--limit", options.limit,
                   "use only N samples: the first, of images in folders as many of each folder as can be")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
 }
 
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
@@ -130,7 +141,28 @@ void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
           ->type_name("NAME");
   auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")
                      ->type_name("FILE.json");
-  recipe->excludes(quantizer);
+  auto* fx = verb.add_option("--fx", options.fx,
+                             "FX graph mode with PyTorch's default mapping for x86, fbgemm, qnnpack or onednn")
+                 ->type_name("BACKEND")
+                 ->check([](const std::string& name) {
+                   for (const char* known : {"x86", "fbgemm", "qnnpack", "onednn"})
+                     if (name == known) return std::string();
+                   return concat("found ", name, ", wanted x86, fbgemm, qnnpack or onednn");
+                 });
+  auto* dynamic = verb.add_flag("--dynamic", options.dynamic,
+                                "find the ranges of activations while the model runs; needs no samples");
+  auto* weights_only = verb.add_flag("--weights-only", options.weights_only,
+                                     "store weights as int8 and compute in float; needs no samples");
+  auto* reduce_range =
+      verb.add_flag("--reduce-range", options.reduce_range,
+                    "spend a bit less, for runtimes whose int8 products saturate on processors without VNNI");
+  verb.add_option("--exclude", options.exclude,
+                  "leave this module in float, or all of a type: features.0, torch.nn.Linear; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range}) recipe->excludes(other);
+  quantizer->excludes(fx);
+  dynamic->excludes(weights_only);
 }
 
 // The verbs write their options into this and, when the words are read, say what is to be done.
@@ -156,7 +188,7 @@ struct CommandLine {
     CLI::App* verb = app.add_subcommand(name, description)->group("Verbs");
     verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")
         ->type_name("N")
-        ->check(CLI::Range(1, 1024));
+        ->check(whole_number(1, 1024));
     verb->add_option("--max-memory", max_memory,
                      "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
         ->type_name("SIZE")
@@ -251,7 +283,7 @@ struct CommandLine {
     add_data_options(*verb, train.data_options);
     verb->add_option("--epochs", train.epochs, "how often each sample is seen (3)")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
+        ->check(whole_number(1));
     verb->add_option(
             "--bn-epochs", train.bn_epochs,
             "the first epochs, in which batch norms learn the statistics of batches (1); 0: they keep the model's")

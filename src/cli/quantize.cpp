@@ -14,7 +14,6 @@
 #include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
-#include "recipe/recipe.h"
 #include "report/evaluation.h"
 #include "report/graph_report.h"
 #include "report/layer_errors.h"
@@ -135,22 +134,6 @@ std::string layers_text(int64_t layers, const std::vector<LeftInFloat>& left) {
 }
 
 }  // namespace
-
-format::Json read_recipe(const QuantizerOptions& options, Host& host) {
-  if (!options.recipe.empty())
-    return format::parse_json(format::text_of(host.files.read(options.recipe)), options.recipe);
-  if (options.quantizer == "xnnpack" || options.quantizer == "XNNPACKQuantizer")
-    return {{"quantizer", "XNNPACKQuantizer"}, {"global", {{"is_per_channel", true}}}};
-  if (options.quantizer == "x86-inductor" || options.quantizer == "X86InductorQuantizer")
-    return {{"quantizer", "X86InductorQuantizer"}, {"global", format::Json::object()}};
-  fail(ErrorCode::kInvalidArgument, "there is no quantizer ", options.quantizer,
-       "; wanted xnnpack or x86-inductor, or a --recipe");
-}
-
-std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {
-  return options.recipe.empty() ? parse_recipe(read_recipe(options, host), "the quantizer")
-                                : load_recipe(options.recipe, host.files);
-}
 
 void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();

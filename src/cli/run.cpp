@@ -76,9 +76,9 @@ void check_output(const std::string& path, Host& host) {
 }
 
 void check_model_output(const std::string& path, const std::string& input, Host& host) {
+  check_output(path, host);
   QDQ_CHECK(path.ends_with(".onnx") || path.ends_with(".pt2"), kInvalidArgument, "the kind of file that ", path,
             " shall be is unknown; wanted a name that ends in .onnx or .pt2");
-  check_output(path, host);
   QDQ_CHECK(!host.files.is_same(path, input), kInvalidArgument, path,
             " is the model that is read, and would be lost; give the new one another name");
 }

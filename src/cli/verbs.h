@@ -15,11 +15,19 @@
 
 namespace qdq {
 
+// What to quantize and how: a recipe in a file, or the short words for the common ones. The words that shape a recipe
+// do not go with one in a file; `exclude` goes with all.
 struct QuantizerOptions {
-  std::string quantizer = "xnnpack";  // "xnnpack", "x86-inductor", or a quantizer's class name
-  std::string recipe;                 // a JSON file, used instead of `quantizer`
+  std::string quantizer;             // "xnnpack" (or none), "x86-inductor", or a quantizer's class name
+  std::string fx;                    // used instead: FX graph mode with the default mapping of this backend
+  std::string recipe;                // used instead: a JSON file
+  bool dynamic = false;              // ranges of activations are found while the model runs
+  bool weights_only = false;         // weights become integers, activations stay float
+  bool reduce_range = false;         // so that u8 * s8 does not saturate on processors without VNNI
+  std::vector<std::string> exclude;  // modules, or types such as torch.nn.Linear, that stay float
 };
-// The recipe that the options name. Throws Error{kInvalidArgument} for an unknown quantizer.
+// The recipe that the options mean. Throws Error{kInvalidArgument} for an unknown quantizer, for words that contradict
+// each other, and for a recipe that has no place for what is excluded.
 format::Json read_recipe(const QuantizerOptions& options, Host& host);
 // Its quantizer. Throws Error{kInvalidArgument} also for a recipe that makes no sense.
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host);

@@ -217,6 +217,15 @@ std::optional<QuantizationConfig> explicit_config_of(const Fields& fields, const
   return out;
 }
 
+// "auto" is true where this processor's products of u8 and s8 saturate.
+bool reduce_range_of(const Fields& fields) {
+  const Json* value = fields.find("reduce_range");
+  if (value == nullptr || !value->is_string()) return fields.optional<bool>("reduce_range", false);
+  QDQ_CHECK(*value == "auto", kInvalidArgument, fields.where("reduce_range"), " is ", value->dump(),
+            "; wanted true, false or \"auto\" (where this processor's int8 products saturate)");
+  return int8_products_saturate();
+}
+
 std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const std::string& where,
                                                       const RecipeExtensions& extensions) {
   if (json.is_null()) return std::nullopt;
@@ -230,6 +239,9 @@ std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const st
   options.act_qmax = fields.optional<int64_t>("act_qmax", options.act_qmax);
   options.weight_qmin = fields.optional<int64_t>("weight_qmin", options.weight_qmin);
   options.weight_qmax = fields.optional<int64_t>("weight_qmax", options.weight_qmax);
+  options.reduce_range = reduce_range_of(fields);
+  QDQ_CHECK(!options.reduce_range || (!fields.find("weight_qmin") && !fields.find("weight_qmax")), kInvalidArgument,
+            fields.where("reduce_range"), " means weights in -64..63; leave out weight_qmin and weight_qmax beside it");
   fields.reject_unknown();
   return get_symmetric_quantization_config(options);
 }
@@ -249,14 +261,7 @@ std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::str
   X86InductorConfigOptions options;
   options.is_qat = fields.optional<bool>("is_qat", false);
   options.is_dynamic = fields.optional<bool>("is_dynamic", false);
-  const Json* reduce_range = fields.find("reduce_range");
-  if (reduce_range != nullptr && reduce_range->is_string()) {
-    QDQ_CHECK(*reduce_range == "auto", kInvalidArgument, fields.where("reduce_range"), " is ", reduce_range->dump(),
-              "; wanted true, false or \"auto\" (where this processor's int8 products saturate)");
-    options.reduce_range = int8_products_saturate();
-  } else {
-    options.reduce_range = fields.optional<bool>("reduce_range", false);
-  }
+  options.reduce_range = reduce_range_of(fields);
   fields.reject_unknown();
   return get_default_x86_inductor_quantization_config(options);
 }

@@ -207,7 +207,7 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
     [
       "a limit below zero",
       ["quantize", modelPath, ...calibration.slice(0, 4), "--limit=-3", "-o", "no.pt2"],
-      /^qdq: the limit is -3 samples, /,
+      /^qdq: --limit: found -3, wanted a whole number of at least 1; see qdq quantize --help\n$/,
     ],
     ["a broken model", ["inspect", "cut.pt2"], /^qdq: cut.pt2: .+\n$/],
     [

@@ -115,7 +115,8 @@ QuantizationConfig get_symmetric_quantization_config(const SymmetricConfigOption
   const QuantizationSpec activation =
       default_activation_spec(DType::kS8, options.act_qmin, options.act_qmax, options.is_qat, options.is_dynamic);
   const QuantizationSpec weight =
-      default_weight_spec(options.weight_qmin, options.weight_qmax, options.is_per_channel, options.is_qat);
+      default_weight_spec(options.reduce_range ? -64 : options.weight_qmin,
+                          options.reduce_range ? 63 : options.weight_qmax, options.is_per_channel, options.is_qat);
   check_spec(activation, "activations");
   check_spec(weight, "weights");
   config.input_activation = activation;

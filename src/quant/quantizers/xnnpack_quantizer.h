@@ -20,6 +20,9 @@ struct SymmetricConfigOptions {
   bool is_dynamic = false;
   int64_t act_qmin = -128, act_qmax = 127;
   int64_t weight_qmin = -127, weight_qmax = 127;
+  // Weights in -64..63 instead: then two products of bytes fit 16 bits, and the kernels of other runtimes that add them
+  // so on processors without VNNI do not saturate. PyTorch's function does not have it.
+  bool reduce_range = false;
 };
 // int8 activations per tensor (affine, HistogramObserver), int8 weights per tensor or per channel along axis 0
 // (symmetric, min/max), float bias; eps 2^-12 everywhere.

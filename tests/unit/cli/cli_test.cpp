@@ -99,6 +99,65 @@ TEST_F(CliTest, QuantizesDynamicallyWithoutData) {
   EXPECT_EQ(host.contents.count("none.pt2"), 0U);
 }
 
+// Short words write what their recipe writes.
+TEST_F(CliTest, ShortWordsStandForRecipes) {
+  const auto written = [&](const std::vector<std::string>& words) {
+    host.contents.erase("out.pt2");
+    EXPECT_EQ(run(quantize(words)), 0) << host.err;
+    return host.contents["out.pt2"];
+  };
+  const auto expect_same = [&](const std::vector<std::string>& words, const char* recipe) {
+    host.add("recipe.json", recipe);
+    EXPECT_EQ(written(words), written({"--recipe", "recipe.json"})) << recipe;
+  };
+  expect_same({"--dynamic"}, R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": true,
+      "is_dynamic": true}})");
+  expect_same({"--dynamic", "--quantizer", "x86-inductor"},
+              R"({"quantizer": "X86InductorQuantizer", "global": {"is_dynamic": true}})");
+  expect_same({"--reduce-range"}, R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": true,
+      "weight_qmin": -64, "weight_qmax": 63}})");
+  expect_same({"--fx", "qnnpack"}, R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "qnnpack"}})");
+  expect_same({"--fx", "x86", "--dynamic"}, R"({"quantizer": "QConfigMapping",
+      "qconfig_mapping": {"global": {"named": "default_dynamic_qconfig"}}})");
+  expect_same({"--exclude", "torch.ops.aten.conv2d"}, R"({"quantizer": "XNNPACKQuantizer",
+      "global": {"is_per_channel": true}, "object_type": [["torch.ops.aten.conv2d", null]]})");
+
+  host.add("recipe.json", R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86"}})");
+  EXPECT_EQ(written({"--recipe", "recipe.json", "--exclude", "torch.nn.functional.linear"}),
+            written({"--fx", "x86", "--exclude", "torch.nn.functional.linear"}));
+  EXPECT_NE(host.out.find("layers quantized  1 of 2"), std::string::npos) << host.out;
+
+  written({"--weights-only"});
+  EXPECT_NE(host.out.find("not calibrated: the recipe needs no samples"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
+
+  written({"--exclude", "haed"});
+  EXPECT_NE(host.err.find("qdq: warning: "), std::string::npos) << host.err;
+  EXPECT_NE(host.err.find("haed"), std::string::npos) << host.err;
+}
+
+TEST_F(CliTest, ShortWordsThatContradictEachOtherAreRefused) {
+  host.add("recipe.json", R"({"quantizer": "EmbeddingQuantizer"})");
+  const auto refuse = [&](std::vector<std::string> words, int status, const char* reason) {
+    EXPECT_EQ(run(quantize(std::move(words))), status) << reason;
+    EXPECT_NE(host.err.find(reason), std::string::npos) << host.err;
+    EXPECT_EQ(host.contents.count("out.pt2"), 0U) << reason;
+  };
+  refuse({"--dynamic", "--weights-only"}, 2, "--dynamic excludes --weights-only");
+  refuse({"--recipe", "recipe.json", "--dynamic"}, 2, "--recipe");
+  refuse({"--fx", "arm"}, 2, "found arm, wanted x86, fbgemm, qnnpack or onednn");
+  refuse({"--fx", "x86", "--reduce-range"}, 1, "--reduce-range does not go with --fx");
+  refuse({"--fx", "x86", "--weights-only"}, 1, "--weights-only does not go with --fx");
+  refuse({"--recipe", "recipe.json", "--exclude", "conv"}, 1, "which has no place for --exclude");
+}
+
+TEST_F(CliTest, CountsAreWholeNumbersFromOne) {
+  for (const char* words : {"--limit=0", "--limit=-3", "--limit=x", "--batch-size=0", "--threads=0"}) {
+    EXPECT_EQ(run(quantize({words})), 2) << words;
+    EXPECT_NE(host.err.find("wanted a whole number"), std::string::npos) << host.err;
+  }
+}
+
 TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
   host.add("recipe.json",
            R"({"quantizer": "XNNPACKQuantizer", "global": {}, "operator_type": [["torch.ops.aten.linear", null]]})");

@@ -1,0 +1,88 @@
+// From the words on the command line to a recipe and its quantizer.
+#include "cli/verbs.h"
+#include "format/json.h"
+#include "recipe/recipe.h"
+
+namespace qdq {
+
+namespace {
+
+using format::Json;
+
+Json fx_recipe(const QuantizerOptions& options) {
+  QDQ_CHECK(!options.reduce_range, kInvalidArgument,
+            "--reduce-range does not go with --fx: the mappings of x86 and fbgemm reduce the range already");
+  QDQ_CHECK(!options.weights_only, kInvalidArgument,
+            "--weights-only does not go with --fx: the backends of FX graph mode take weights alone only of "
+            "embeddings, by a --recipe with float_qparams_weight_only_qconfig");
+  Json mapping = {{"default", options.fx}};
+  if (options.dynamic) mapping = {{"global", {{"named", "default_dynamic_qconfig"}}}};
+  return {{"quantizer", "QConfigMapping"}, {"qconfig_mapping", mapping}};
+}
+
+// Weights as both quantizers have them, and embeddings as PyTorch's EmbeddingQuantizer has them.
+Json weights_only_recipe(const std::string& name, bool reduce_range) {
+  const Json weight = {{"spec", "quantization"},
+                       {"dtype", "int8"},
+                       {"quant_min", reduce_range ? -64 : -127},
+                       {"quant_max", reduce_range ? 63 : 127},
+                       {"qscheme", "per_channel_symmetric"},
+                       {"ch_axis", 0},
+                       {"observer", {{"class", "PerChannelMinMaxObserver"}}}};
+  return {
+      {"quantizer", "ComposableQuantizer"},
+      {"quantizers", {{{"quantizer", "EmbeddingQuantizer"}}, {{"quantizer", name}, {"global", {{"weight", weight}}}}}}};
+}
+
+Json recipe_of_words(const QuantizerOptions& options) {
+  if (!options.fx.empty()) return fx_recipe(options);
+  const std::string& wanted = options.quantizer;
+  const bool is_xnnpack = wanted.empty() || wanted == "xnnpack" || wanted == "XNNPACKQuantizer";
+  QDQ_CHECK(is_xnnpack || wanted == "x86-inductor" || wanted == "X86InductorQuantizer", kInvalidArgument,
+            "there is no quantizer ", wanted, "; wanted xnnpack or x86-inductor, or a --recipe");
+  const std::string name = is_xnnpack ? "XNNPACKQuantizer" : "X86InductorQuantizer";
+  if (options.weights_only) return weights_only_recipe(name, options.reduce_range);
+  Json config = Json::object();
+  if (is_xnnpack) config["is_per_channel"] = true;
+  if (options.dynamic) config["is_dynamic"] = true;
+  if (options.reduce_range) config["reduce_range"] = true;
+  return {{"quantizer", name}, {"global", config}};
+}
+
+// Sets a module, or a type if the name begins as types do, to float.
+void exclude(Json& recipe, const std::string& name, const std::string& what) {
+  const std::string quantizer = recipe.is_object() ? recipe.value("quantizer", "") : "";
+  if (quantizer == "ComposableQuantizer" && recipe.contains("quantizers") && recipe["quantizers"].is_array()) {
+    for (Json& part : recipe["quantizers"])
+      if (part.is_object() && part.value("quantizer", "") != "EmbeddingQuantizer") exclude(part, name, what);
+    return;
+  }
+  const bool is_fx = quantizer == "QConfigMapping";
+  QDQ_CHECK(is_fx || quantizer == "XNNPACKQuantizer" || quantizer == "X86InductorQuantizer" ||
+                quantizer == "PatternQuantizer",
+            kInvalidArgument, what, " has the quantizer '", quantizer,
+            "', which has no place for --exclude; wanted one whose recipe has module_name");
+  Json& sections = is_fx ? recipe["qconfig_mapping"] : recipe;
+  const bool is_type = name.starts_with("torch.");
+  QDQ_CHECK(!is_type || quantizer != "PatternQuantizer", kInvalidArgument, what,
+            " has a PatternQuantizer, which knows modules only; --exclude ", name, " names a type");
+  Json& section = sections[is_type ? "object_type" : "module_name"];
+  if (section.is_null()) section = Json::array();
+  section.push_back({name, nullptr});
+}
+
+}  // namespace
+
+Json read_recipe(const QuantizerOptions& options, Host& host) {
+  const bool is_file = !options.recipe.empty();
+  Json recipe = is_file ? format::parse_json(format::text_of(host.files.read(options.recipe)), options.recipe)
+                        : recipe_of_words(options);
+  for (const std::string& name : options.exclude) exclude(recipe, name, is_file ? options.recipe : "the quantizer");
+  return recipe;
+}
+
+std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {
+  return parse_recipe(read_recipe(options, host), options.recipe.empty() ? "the quantizer" : options.recipe);
+}
+
+}  // namespace qdq
