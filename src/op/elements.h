@@ -35,6 +35,9 @@ template <class Body> decltype(auto) visit_wide(DType dtype, Body&& body) {
 }
 inline DType wide_dtype(DType dtype) { return is_floating(signed_dtype(dtype)) ? DType::kF64 : DType::kS64; }
 
+// Throws Error{kInvalidArgument} unless the dtype is int64 or int32.
+void check_index_dtype(const OpDef& op, DType dtype);
+
 // visit_compute for floats only. Throws Error{kInvalidArgument} for other dtypes.
 void check_float(DType dtype, const std::string& op);
 template <class Body> decltype(auto) visit_float(DType dtype, const std::string& op, Body&& body) {

@@ -24,21 +24,22 @@ inline OpDef keeping_numbers(OpDef op) {
 // Those of op/custom.h; null if there is none of the name.
 const OpDef* find_custom_op(std::string_view target);
 
+void add_activation_ops(std::vector<OpDef>& ops);
 void add_attention_ops(std::vector<OpDef>& ops);
+void add_bag_ops(std::vector<OpDef>& ops);
 void add_complex_ops(std::vector<OpDef>& ops);
 void add_composed_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);
 void add_create_ops(std::vector<OpDef>& ops);
+void add_fourier_ops(std::vector<OpDef>& ops);
 void add_higher_order_ops(std::vector<OpDef>& ops);
 void add_index_ops(std::vector<OpDef>& ops);
-void add_fourier_ops(std::vector<OpDef>& ops);
 void add_linear_ops(std::vector<OpDef>& ops);
 void add_norm_ops(std::vector<OpDef>& ops);
 void add_onnx_attention_ops(std::vector<OpDef>& ops);
+void add_onnx_ops(std::vector<OpDef>& ops);
 void add_onnx_recurrent_ops(std::vector<OpDef>& ops);
 void add_onnx_sequence_ops(std::vector<OpDef>& ops);
-void add_torchvision_ops(std::vector<OpDef>& ops);
-void add_activation_ops(std::vector<OpDef>& ops);
 void add_pointwise_ops(std::vector<OpDef>& ops);
 void add_pool_ops(std::vector<OpDef>& ops);
 void add_quantized_decomposed_ops(std::vector<OpDef>& ops);
@@ -47,10 +48,10 @@ void add_recurrent_ops(std::vector<OpDef>& ops);
 void add_reduce_ops(std::vector<OpDef>& ops);
 void add_resize_ops(std::vector<OpDef>& ops);
 void add_sample_ops(std::vector<OpDef>& ops);
-void add_onnx_ops(std::vector<OpDef>& ops);
 void add_search_ops(std::vector<OpDef>& ops);
 void add_string_ops(std::vector<OpDef>& ops);
 void add_sym_ops(std::vector<OpDef>& ops);
+void add_torchvision_ops(std::vector<OpDef>& ops);
 void add_view_ops(std::vector<OpDef>& ops);
 
 // Gives operators on real numbers their forms for complex tensors (op/complex.cpp).

@@ -407,16 +407,12 @@ const std::vector<OpDef>& all_ops() {
     add_view_ops(all);
     add_resize_ops(all);
     add_index_ops(all);
-    add_search_ops(all);
     add_create_ops(all);
     add_recurrent_ops(all);
     add_quantized_decomposed_ops(all);
     add_higher_order_ops(all);
-    add_complex_ops(all);
-    add_fourier_ops(all);
-    add_rare_ops(all);
     add_sym_ops(all);
-    add_complex_forms(all);
+    add_rare_ops(all);
     mark_those_that_take_strings(all);
     add_in_place_forms(all);
     add_second_names(all);
