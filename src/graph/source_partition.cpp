@@ -51,6 +51,7 @@ constexpr PublicName kPublicNames[] = {
     {"torch.nn.functional.pixel_unshuffle", "torch.pixel_unshuffle"},
     {"torch.nn.functional.prelu", "torch.prelu"},
     {"torch.nn.functional.gelu", "torch._C._nn.gelu"},
+    {"torch.nn.functional.pad", "torch._C._nn.pad"},
     {"torch.nn.functional.avg_pool2d", "torch._C._nn.avg_pool2d"},
     {"torch.nn.functional.relu_", "torch.relu_"},
     {"torch.nn.functional.hardtanh_", "torch._C._nn.hardtanh_"},

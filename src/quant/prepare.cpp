@@ -206,7 +206,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
   if (impl->compat == Compat::kNone) resolve_axes(*impl->program.graph, impl->annotations);
   quantizer.validate(impl->program, impl->annotations);
-  if (is_qat) impl->conv_bns = fuse_conv_bn_qat(impl->program, impl->annotations, impl->compat);
+  if (is_qat) impl->conv_bns = fuse_conv_bn_qat(impl->program, impl->annotations, quantizer, impl->replaced);
 
   std::vector<std::pair<std::shared_ptr<Observer>, std::vector<std::shared_ptr<Observer>>>> derived;
   ObserverMap observers = make_observers(*impl->program.graph, impl->annotations, &derived, is_qat);

@@ -14,12 +14,15 @@ constexpr std::string_view kAten = "torch.ops.aten.";
 // What F.batch_norm has if nobody says otherwise, and so PyTorch's patterns.
 constexpr double kDefaultEps = 1e-5, kDefaultMomentum = 0.1;
 
+// PyTorch's passes replace nodes by traces of their own, which belong to no module of the model.
+const std::vector<ModuleStackEntry> kRoot = {{"L__self__", "", "torch.nn.Module"}};
+
 bool is_parameter(const Node* node) { return node != nullptr && node->op() == Node::Op::kGetAttr; }
 
 // The convolution in front of a batch norm, if the two are to be rewritten.
-Node* rewritable_conv(const Node& norm) {
+Node* rewritable_conv(const Node& norm, const Quantizer& quantizer) {
   Node* conv = norm.is(op::kBatchNorm) ? norm.arg(0).node() : nullptr;
-  if (conv == nullptr || !(is_conv(*conv) || is_conv_transpose(*conv)) || conv->users().size() != 1) return nullptr;
+  if (conv == nullptr || conv->users().size() != 1 || !quantizer.trains_as_one(*conv, norm)) return nullptr;
   for (size_t i = 1; i <= 4; ++i)
     if (!is_parameter(norm.arg(i).node())) return nullptr;
   if (!is_parameter(conv->arg(1).node()) || (!conv->arg(2).is_none() && !is_parameter(conv->arg(2).node())))
@@ -42,7 +45,7 @@ class ConvNormBuilder {
   Node* call(std::string_view op, std::vector<Argument> args, const ValueMeta& val, Node::Kwargs kwargs = {}) {
     Node* node = graph_.call(concat(kAten, op), std::move(args), std::move(kwargs));
     node->meta.val = val;
-    node->meta.nn_module_stack = {{"L__self__", "", "torch.nn.Module"}};
+    node->meta.nn_module_stack = kRoot;
     return node;
   }
   // [C] as a tensor of the given rank whose channels lie along the axis.
@@ -62,12 +65,28 @@ class ConvNormBuilder {
   Graph::InsertPoint point_;
 };
 
+// PyTorch's passes put what they write in front of the first reader of what they replace.
+Node* first_reader(const Graph& graph, const Node* node) {
+  for (Node* reader : graph.nodes())
+    if (std::find(node->users().begin(), node->users().end(), reader) != node->users().end()) return reader;
+  return nullptr;
+}
+
+// The passes of PyTorch, each of which looks for one kind: its number in their order.
+size_t pass_of(const Node& conv) {
+  constexpr std::string_view kPasses[] = {op::kConv1d, op::kConv2d, op::kConvTranspose1d, op::kConvTranspose2d};
+  const auto kind =
+      std::find_if(std::begin(kPasses), std::end(kPasses), [&](std::string_view target) { return conv.is(target); });
+  return 2 * static_cast<size_t>(kind - std::begin(kPasses)) + (conv.arg(2).is_none() ? 1 : 0);
+}
+
 QatConvBn rewrite(Graph& graph, Node* norm, Node* conv, Compat compat) {
   Node *weight = conv->arg(1).node(), *bias = conv->arg(2).node(), *gamma = norm->arg(1).node(),
        *var = norm->arg(4).node();
   const auto rank = static_cast<int64_t>(weight->meta.val.tensor()->sizes.size());
   set_defaults(norm, compat);
   norm->set_arg(5, true);
+  if (Node* reader = compat == Compat::kTorch26 ? first_reader(graph, norm) : nullptr) graph.move_before(norm, reader);
   ConvNormBuilder build(graph, norm);
   const ValueMeta channels = gamma->meta.val, image = conv->meta.val;
   Node* sum = build.call("add.Tensor", {var, norm->arg(7).number().value_or(kDefaultEps)}, channels);
@@ -118,6 +137,21 @@ void move_edge(Annotations& annotations, Node* conv, Node* from, Node* to) {
   }
 }
 
+// The readers of the batch norms that were rewritten name them as they were. Only convolutions that were rewritten in
+// the same pass or a later one of the four (each with and without bias) have been told.
+void forget_norms(const std::vector<std::pair<Node*, Node*>>& rewritten, Annotations& annotations, Graph& replaced) {
+  for (const auto& [conv, norm] : rewritten) {
+    Node* before = replaced.create(Node::Op::kCallFunction, norm->target(), {}, {}, norm->name());
+    for (auto& [reader, annotation] : annotations) {
+      const auto as_conv =
+          std::find_if(rewritten.begin(), rewritten.end(), [&](const auto& pair) { return pair.first == reader; });
+      if (as_conv != rewritten.end() && pass_of(*as_conv->first) / 2 >= pass_of(*conv) / 2) continue;
+      for (auto& [input, spec] : annotation.input_qspec_map)
+        if (input == norm) input = before;
+    }
+  }
+}
+
 // The user of `source` on the way to the node, looking through quantize and dequantize operators.
 Node* reader_on_the_way(Node* node, size_t argument, const Node* source) {
   Node* input = node->arg(argument).node();
@@ -142,17 +176,23 @@ bool counts_batches(const Node& node, Compat compat) {
 
 }  // namespace
 
-std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotations, Compat compat) {
+std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotations, const Quantizer& quantizer,
+                                        Graph& replaced) {
   Graph& graph = *program.graph;
   std::vector<QatConvBn> out;
-  for (Node* norm : graph.nodes()) {
-    Node* conv = rewritable_conv(*norm);
-    if (conv == nullptr) continue;
+  std::vector<std::pair<Node*, Node*>> found;  // convolutions and their batch norms
+  for (Node* norm : graph.nodes())
+    if (Node* conv = rewritable_conv(*norm, quantizer)) found.emplace_back(conv, norm);
+  if (quantizer.compat() == Compat::kTorch26)
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return pass_of(*a.first) < pass_of(*b.first); });
+  for (const auto& [conv, norm] : found) {
     Node *weight = conv->arg(1).node(), *bias = conv->arg(2).node();
-    out.push_back(rewrite(graph, norm, conv, compat));
+    out.push_back(rewrite(graph, norm, conv, quantizer.compat()));
     move_edge(annotations, conv, weight, conv->arg(1).node());
     if (bias != nullptr) move_edge(annotations, conv, bias, conv->arg(2).node());
   }
+  if (quantizer.compat() == Compat::kTorch26) forget_norms(found, annotations, replaced);
   return out;
 }
 
@@ -190,8 +230,12 @@ bool set_training_mode(Program& program, bool training, Compat compat) {
     return changed = true;
   };
   for (Node* node : program.graph->nodes()) {
-    if (node->is(op::kBatchNorm) && set(node, 5)) set_defaults(node, compat);
-    if (is_form_of(*node, op::kDropout) && set(node, 2) && compat == Compat::kTorch26) node->set_arg(1, 0.5);
+    const bool is_norm = node->is(op::kBatchNorm);
+    if (!(is_norm && set(node, 5)) && !(is_form_of(*node, op::kDropout) && set(node, 2))) continue;
+    if (compat != Compat::kTorch26) continue;
+    node->meta.nn_module_stack = kRoot;
+    if (is_norm) set_defaults(node, compat);
+    else node->set_arg(1, 0.5);
   }
   return changed;
 }

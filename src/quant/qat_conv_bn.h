@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "quant/annotation.h"
-#include "quant/compat.h"
+#include "quant/quantizer.h"
 
 namespace qdq {
 
@@ -17,10 +16,13 @@ struct QatConvBn {
   std::string bias, zero_bias;        // likewise; empty without a bias
 };
 
-// Rewrites every annotated program's conv1d, conv2d and transposed convolution (of one group) whose only reader is a
-// batch norm with weight and bias. Annotations follow their nodes; those of the weight's and bias's edges move to what
-// replaces them.
-std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotations, Compat compat);
+// Rewrites every convolution and linear layer of an annotated program (transposed convolutions of one group) whose only
+// reader is a batch norm with weight and bias, where the quantizer trains the two as one. Annotations follow their
+// nodes; those of the weight's and bias's edges move to what replaces them. Under Compat::kTorch26 the annotation of
+// what reads the batch norm goes on naming the one that it read before, which is in `replaced` then and in the program
+// no more: PyTorch makes an observer for that edge and inserts none.
+std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotations, const Quantizer& quantizer,
+                                        Graph& replaced);
 
 // Puts the convolutions back in front of their batch norms, with whatever quantizes their weights and biases by now in
 // front of the parameters themselves, and folds the norms (qat_utils.py, _fold_conv_bn_qat). The counters of batches

@@ -9,6 +9,10 @@ namespace qdq {
 
 void Quantizer::fold_batch_norms(Program& program) { qdq::fold_batch_norms(program, compat()); }
 
+bool Quantizer::trains_as_one(const Node& layer, const Node&) const {
+  return is_conv(layer) || is_conv_transpose(layer);
+}
+
 void Quantizer::adjust_observers(const Program& program,
                                  std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
   for (const ObserverOverride& override : overrides_) {

@@ -44,6 +44,10 @@ class Quantizer {
   // Folds batch norms into the layers in front of them, before all else (not for quantization-aware training). Default:
   // as prepare_pt2e does it, see fold_batch_norms.
   virtual void fold_batch_norms(Program& program);
+  // Whether a layer is trained as one with the batch norm behind it, which reads nothing else: its weight is rounded as
+  // the batch norm's running statistics scale it. Called after annotate(). Default: convolutions and transposed ones
+  // of one or two axes, as in prepare_qat_pt2e.
+  virtual bool trains_as_one(const Node& layer, const Node& norm) const;
   // Rewrites before annotation (scalars to tensors). Default: none.
   virtual void transform_for_annotation(Program& program) { (void)program; }
   // Writes annotations; may read those already there. Notes by annotations.note() why it takes or refuses an operator;

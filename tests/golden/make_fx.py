@@ -325,6 +325,23 @@ class Functional(nn.Module):
         return F.layer_norm(y, (4,), self.gamma, self.beta)
 
 
+class Constants(nn.Module):
+    """What is read twice, a buffer and a parameter; what is made of buffers alone; a tensor of the code."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("adjacent", torch.rand(3, 3))
+        self.register_buffer("mask", torch.tensor([[0.0, -2.0, 1.0]]))
+        self.shift = nn.Parameter(torch.zeros(6))
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x):
+        y = torch.matmul(self.adjacent, self.a(x + self.shift))
+        y = torch.matmul(self.adjacent, self.b(y)) + self.shift
+        y = torch.matmul((self.mask.repeat(3, 1) - 1).unsqueeze(0), y)
+        return y * torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+
+
 IMAGE, ROWS = (2, 3, 8, 8), (3, 6)
 
 
@@ -769,6 +786,88 @@ def models():
             c=n.Conv2d(4, 2, 1),
         ),
         {"default": "x86", "qat": True},
+        [IMAGE],
+        "onednn",
+    )
+    yield (
+        "qat_linear_norm",
+        OneInput(
+            lambda m, x: m.c(m.norm(F.relu(m.bn(m.a(m.first(x)))))),
+            first=n.BatchNorm1d(6),
+            a=n.Linear(6, 4),
+            bn=n.BatchNorm1d(4),
+            norm=n.BatchNorm1d(4),
+            c=n.Linear(4, 2),
+        ),
+        {"default": "x86", "qat": True},
+        [(8, 6)],
+        "onednn",
+    )
+    yield (
+        "qat_three_axes",
+        OneInput(
+            lambda m, x: m.b(m.act(m.bn(m.a(x)))).flatten(1),
+            a=n.Conv3d(3, 4, 2, bias=False),
+            bn=n.BatchNorm3d(4, eps=1e-3),
+            act=n.ReLU(),
+            b=n.Conv3d(4, 2, 1),
+        ),
+        {"default": "qnnpack", "qat": True},
+        [(2, 3, 4, 5, 5)],
+        "qnnpack",
+    )
+    yield (
+        "qat_transposed",
+        OneInput(
+            lambda m, x: m.c(F.relu(m.bn(m.up(x)))),
+            up=n.ConvTranspose2d(3, 4, 2, 2),
+            bn=n.BatchNorm2d(4),
+            c=n.Conv2d(4, 2, 1),
+        ),
+        {"default": "qnnpack", "qat": True},
+        [IMAGE],
+        "qnnpack",
+    )
+    yield "constants", Constants(), {"default": "qnnpack"}, [ROWS], "qnnpack"
+    yield (
+        "results",
+        OneInput(
+            lambda m, x: (
+                lambda parts, y, z: m.fc(torch.cat([parts[2], y, torch.relu(y + parts[1]), parts[0]], 1)) + z
+            )(
+                *(lambda p: (p, m.a(p[1]), m.b(p[0])))(torch.split(x, 2, 1)),
+            ),
+            a=n.Linear(2, 2),
+            b=n.Linear(2, 3),
+            fc=n.Linear(8, 3),
+        ),
+        {"default": "qnnpack"},
+        [ROWS],
+        "qnnpack",
+    )
+    yield (
+        "results_of_modules",
+        OneInput(
+            lambda m, x: (
+                lambda seen, states: m.fc(seen[0] + x) + seen[1].mean() + m.state(states[1][1][-1]) + states[1][0][0, 0]
+            )(m.att(x, x, x), m.lstm(x)),
+            att=n.MultiheadAttention(6, 2, batch_first=True),
+            lstm=n.LSTM(6, 4),
+            fc=n.Linear(6, 4),
+            state=n.Linear(4, 4),
+        ),
+        {"default": "x86"},
+        [(3, 3, 6)],
+        "onednn",
+    )
+    yield (
+        "pools_and_pads",
+        OneInput(
+            lambda m, x: m.b(F.max_pool2d(F.pad(m.a(x), (1, 0, 2, 1)), 2)).amax((2, 3)),
+            a=n.Conv2d(3, 4, 3),
+            b=n.Conv2d(4, 2, 2),
+        ),
+        {"default": "x86"},
         [IMAGE],
         "onednn",
     )

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "op/facts.h"
 #include "op/op.h"
+#include "op/targets.h"
 #include "quant/fx/quantized_calls.h"
 #include "quant/fx/torch26.h"
 
@@ -29,7 +32,9 @@ struct Placed {
 // Puts observers around the calls in their order, as insert_observers_for_model does.
 class ObserverPlacement {
  public:
-  ObserverPlacement(const std::vector<QuantizedCall>& calls, const FxRules& rules) : calls_(calls), rules_(rules) {
+  ObserverPlacement(const Program& program, const std::vector<QuantizedCall>& calls, const FxRules& rules)
+      : calls_(calls), rules_(rules) {
+    if (rules.observes_constants_by_reader) constants_ = untraced_constants(program);
     for (size_t i = 0; i < calls.size(); ++i)
       for (Node* node : calls[i].traced.nodes) placed_[node].call = i;
     seen_.resize(calls.size());
@@ -97,6 +102,7 @@ class ObserverPlacement {
     if (is_dynamic ? !is_first : !is_quantized(wanted) || wanted == given) return;
     size_t found = kNone;
     for (const size_t known : placed_[value].for_readers) {
+      if (constants_.count(value) != 0 && seen(i, value) != known) continue;
       const ObserverWithArgs& other = *modules_[module_of_[known]];
       if (other.class_name == observer.class_name && dtype_of(other) == wanted) found = known;
     }
@@ -190,6 +196,7 @@ class ObserverPlacement {
 
   const std::vector<QuantizedCall>& calls_;
   const FxRules& rules_;
+  std::unordered_set<const Node*> constants_;     // of which every reader has an observer of its own
   std::vector<const ObserverWithArgs*> modules_;  // observer instances
   std::vector<size_t> module_of_;                 // of every observer node; sharing changes it
   std::vector<std::vector<ObservedInput>> seen_;  // by call
@@ -205,21 +212,28 @@ QConfigMappingQuantizer& QConfigMappingQuantizer::set_filter_function(NodeFilter
 
 void QConfigMappingQuantizer::fold_batch_norms(Program& program) {
   if (!fx_rules(compat_).folds_modules_only) qdq::fold_batch_norms(program, Compat::kNone);
-  for (const ConvBn& parts : foldable_batch_norms(*program.graph, compat_))
-    fold_batch_norm(program, parts, Compat::kNone);
+  for (const ConvBn& parts : foldable_batch_norms(program, compat_)) fold_batch_norm(program, parts, Compat::kNone);
   program.graph->eliminate_dead_code();
   program.erase_unused_attributes();
 }
 
+bool QConfigMappingQuantizer::trains_as_one(const Node& layer, const Node& norm) const {
+  return fused_norms_.count(&norm) != 0 || (compat_ == Compat::kNone && Quantizer::trains_as_one(layer, norm));
+}
+
 void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotations) {
   std::vector<QuantizedCall> calls = quantized_calls(
-      *program.graph, mapping_, compat_,
+      program, mapping_, compat_,
       [&](const Node& node) {
         const auto found = annotations.find(&node);
         return (found == annotations.end() || !found->second.annotated) && (!filter_ || filter_(node));
       },
       unmatched_);
-  ObserverPlacement placement(calls, fx_rules(compat_));
+  fused_norms_.clear();
+  for (const QuantizedCall& call : calls)
+    for (const Node* node : call.traced.nodes)
+      if (node != call.traced.nodes[0] && node->is(op::kBatchNorm)) fused_norms_.insert(node);
+  ObserverPlacement placement(program, calls, fx_rules(compat_));
   placement.run();
   placement.annotate(*program.graph, annotations);
   for (const QuantizedCall& call : calls)
@@ -232,6 +246,18 @@ void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotation
       annotation.allow_implicit_sharing = false;
       annotation.annotator = concat(kName, " ", pattern);
     }
+}
+
+void QConfigMappingQuantizer::adjust_observers(
+    const Program& program, std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) {
+  Quantizer::adjust_observers(program, observers);
+  if (!fx_rules(compat_).trains_transposed_in_float) return;
+  for (const auto& [at, observer] : observers) {
+    const Edge* edge = std::get_if<Edge>(&at);
+    if (edge != nullptr && observer && is_a(*edge->second, Family::kTransposedConvolution) &&
+        edge->first->op() == Node::Op::kGetAttr && edge->second->arg(1).node() == edge->first)
+      observer->enable_fake_quant(false);
+  }
 }
 
 QuantizationCapabilities QConfigMappingQuantizer::quantization_capabilities() const {

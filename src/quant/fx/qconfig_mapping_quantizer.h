@@ -2,7 +2,11 @@
 // puts them. Semantics: torch/ao/quantization/fx/prepare.py and convert.py of PyTorch 2.6.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "graph/source_partition.h"
 #include "quant/fx/qconfig_mapping.h"
@@ -33,9 +37,14 @@ class QConfigMappingQuantizer : public Quantizer {
   // Compat::kTorch26 no others, and not that of a transposed convolution with a relu behind, which PyTorch takes to
   // belong to the batch norm.
   void fold_batch_norms(Program& program) override;
+  // Those that fuse_fx makes one module of: convolutions of up to three axes and linear layers. With Compat::kTorch26
+  // no others; else a function and a transposed convolution, too, as Quantizer does.
+  bool trains_as_one(const Node& layer, const Node& norm) const override;
   // Throws Error{kInvalidArgument} with Compat::kTorch26 where prepare_fx refuses: operators that are fused and have
   // different settings, a weight observer per channel for a transposed convolution.
   void annotate(Program& program, Annotations& annotations) override;
+  void adjust_observers(const Program& program,
+                        std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override;
   QuantizationCapabilities quantization_capabilities() const override;
   std::vector<std::string> warnings() const override { return unmatched_; }
 
@@ -43,7 +52,8 @@ class QConfigMappingQuantizer : public Quantizer {
   QConfigMapping mapping_;
   Compat compat_;
   NodeFilter filter_;
-  std::vector<std::string> unmatched_;  // warnings of the program annotated last
+  std::vector<std::string> unmatched_;           // warnings of the program annotated last
+  std::unordered_set<const Node*> fused_norms_;  // batch norms of it that are one module with the layer in front
 };
 
 }  // namespace qdq

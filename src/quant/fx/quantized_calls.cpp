@@ -17,9 +17,9 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 
 class Builder {
  public:
-  Builder(const Graph& graph, const QConfigMapping& mapping, Compat compat, const NodeFilter& passes)
+  Builder(const Program& program, const QConfigMapping& mapping, Compat compat, const NodeFilter& passes)
       : mapping_(mapping), rules_(fx_rules(compat)), passes_(passes) {
-    for (TracedCall& call : traced_calls(graph)) {
+    for (TracedCall& call : traced_calls(program)) {
       QuantizedCall out;
       out.traced = std::move(call);
       out.pattern = pattern_of(out.traced);
@@ -152,7 +152,10 @@ class Builder {
       };
       if (call.traced.kind == TracedCall::Kind::kModule && call.pattern && call.pattern->takes_relu) {
         if (const auto norm = batch_norm_behind(call.traced)) take_in(*norm);
-        if (const auto user = only_user(call.traced); user && is_relu(calls_[*user].traced, false)) take_in(*user);
+        // A linear layer has either behind it, not both.
+        const auto user = only_user(call.traced);
+        if (user && is_relu(calls_[*user].traced, false) && (call.fused.empty() || call.pattern->name != "linear"))
+          take_in(*user);
       }
       out.push_back(std::move(call));
     }
@@ -239,13 +242,13 @@ Node* QuantizedCall::argument(int Roles::* role) const {
   return nullptr;
 }
 
-std::vector<ConvBn> foldable_batch_norms(const Graph& graph, Compat compat) {
-  return Builder(graph, QConfigMapping(), compat, [](const Node&) { return true; }).batch_norms();
+std::vector<ConvBn> foldable_batch_norms(const Program& program, Compat compat) {
+  return Builder(program, QConfigMapping(), compat, [](const Node&) { return true; }).batch_norms();
 }
 
-std::vector<QuantizedCall> quantized_calls(const Graph& graph, const QConfigMapping& mapping, Compat compat,
+std::vector<QuantizedCall> quantized_calls(const Program& program, const QConfigMapping& mapping, Compat compat,
                                            const NodeFilter& passes, std::vector<std::string>& unmatched) {
-  return Builder(graph, mapping, compat, passes).run(graph, unmatched);
+  return Builder(program, mapping, compat, passes).run(*program.graph, unmatched);
 }
 
 }  // namespace qdq

@@ -36,10 +36,10 @@ struct QuantizedCall {
 // type, as in PyTorch (else Error{kInvalidArgument}). Calls with a node that `passes` refuses get no QConfig.
 // `unmatched` gets a sentence for each setting that reaches nothing, but for types that PyTorch's default mappings
 // have.
-std::vector<QuantizedCall> quantized_calls(const Graph& graph, const QConfigMapping& mapping, Compat compat,
+std::vector<QuantizedCall> quantized_calls(const Program& program, const QConfigMapping& mapping, Compat compat,
                                            const NodeFilter& passes, std::vector<std::string>& unmatched);
 
 // The batch norms that FX graph mode folds before all else: of modules, in inference form, with constant statistics.
-std::vector<ConvBn> foldable_batch_norms(const Graph& graph, Compat compat);
+std::vector<ConvBn> foldable_batch_norms(const Program& program, Compat compat);
 
 }  // namespace qdq

@@ -22,6 +22,12 @@ struct FxRules {
   bool observes_inputs_of_fixed_ranges = false;
   // Batch norms of modules alone are folded (fuse.py).
   bool folds_modules_only = false;
+  // A buffer or constant is a node of its own wherever it is read, so each reader has an observer of its own
+  // (torch/fx/_symbolic_trace.py, create_arg).
+  bool observes_constants_by_reader = false;
+  // There are no modules for training transposed convolutions, so their weights are rounded by convert alone
+  // (quantization_mappings.py, DEFAULT_QAT_MODULE_MAPPINGS).
+  bool trains_transposed_in_float = false;
 };
 
 inline constexpr FxRules kFxTorch26{.knows_records_only = true,
@@ -30,7 +36,9 @@ inline constexpr FxRules kFxTorch26{.knows_records_only = true,
                                     .refuses_transposed_per_channel = true,
                                     .trusts_settings_of_producers = true,
                                     .observes_inputs_of_fixed_ranges = true,
-                                    .folds_modules_only = true};
+                                    .folds_modules_only = true,
+                                    .observes_constants_by_reader = true,
+                                    .trains_transposed_in_float = true};
 inline constexpr FxRules kFxOwn{};
 
 inline const FxRules& fx_rules(Compat compat) { return compat == Compat::kTorch26 ? kFxTorch26 : kFxOwn; }

@@ -2,6 +2,7 @@
 #include "quant/fx/traced_calls.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "quant/fx/backend_config.h"
@@ -94,15 +95,37 @@ void find_borders(TracedCall& call) {
 
 }  // namespace
 
-std::vector<TracedCall> traced_calls(const Graph& graph) {
+std::unordered_set<const Node*> untraced_constants(const Program& program) {
+  std::unordered_set<const Node*> out;
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() == Node::Op::kGetAttr) {
+      const Attribute* attribute = program.find_attribute(node->target());
+      if (attribute != nullptr && attribute->kind != Attribute::Kind::kParameter) out.insert(node);
+    } else if (node->op() == Node::Op::kCallFunction && leaf_module(*node) == nullptr) {
+      const std::vector<Node*> inputs = node->input_nodes();
+      if (!inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](Node* input) { return out.count(input); }))
+        out.insert(node);
+    }
+  }
+  return out;
+}
+
+std::vector<TracedCall> traced_calls(const Program& program) {
+  const std::unordered_set<const Node*> constants = untraced_constants(program);
   std::vector<TracedCall> out;
+  std::unordered_map<const Node*, size_t> of_node;
   std::string last;
-  for (Node* node : graph.nodes()) {
-    if (node->op() != Node::Op::kCallFunction) continue;
-    const std::string key = key_of(*node);
-    if (out.empty() || key != last) out.push_back(call_of(*node));
-    out.back().nodes.push_back(node);
-    last = key;
+  for (Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction || constants.count(node)) continue;
+    const auto producer = node->is("operator.getitem") ? of_node.find(node->arg(0).node()) : of_node.end();
+    if (producer == of_node.end()) {
+      const std::string key = key_of(*node);
+      if (out.empty() || key != last) out.push_back(call_of(*node));
+      last = key;
+    }
+    const size_t call = producer == of_node.end() ? out.size() - 1 : producer->second;
+    out[call].nodes.push_back(node);
+    of_node[node] = call;
   }
   for (TracedCall& call : out) find_borders(call);
   return out;

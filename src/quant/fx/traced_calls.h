@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/program.h"
@@ -27,8 +28,12 @@ struct TracedCall {
 
 // In execution order. A call of a module of torch.nn (other than Sequential) is one call whatever is inside of it; `+=`
 // is `+`, as the tracer cannot tell them apart. What leaves no operator in the program (nn.Identity, x.size()) is not
-// there.
-std::vector<TracedCall> traced_calls(const Graph& graph);
+// there; nor are operators on buffers and constants alone, which have run when the tracer is done.
+std::vector<TracedCall> traced_calls(const Program& program);
+
+// The buffers, the constants and what is computed from them alone. A tracer does not follow them: each reading of one
+// has a node of its own. (A parameter is one node, however often it is read.)
+std::unordered_set<const Node*> untraced_constants(const Program& program);
 
 // The function that the operator of the call stands for, whatever was recorded; empty if there are several operators.
 std::string computed_function(const TracedCall& call);

@@ -56,6 +56,11 @@ QuantizationCapabilities ComposableQuantizer::quantization_capabilities() const 
   return out;
 }
 
+bool ComposableQuantizer::trains_as_one(const Node& layer, const Node& norm) const {
+  return std::any_of(quantizers_.begin(), quantizers_.end(),
+                     [&](const auto& quantizer) { return quantizer->trains_as_one(layer, norm); });
+}
+
 void ComposableQuantizer::transform_for_annotation(Program& program) {
   for (const auto& quantizer : quantizers_) quantizer->transform_for_annotation(program);
 }

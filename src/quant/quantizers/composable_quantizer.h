@@ -32,6 +32,7 @@ class ComposableQuantizer : public Quantizer {
   Compat compat() const override;
   QuantizationCapabilities quantization_capabilities() const override;  // the capabilities of its parts
   void transform_for_annotation(Program& program) override;
+  bool trains_as_one(const Node& layer, const Node& norm) const override;  // whether one of its parts does
   // Throws Error{kInvalidArgument} naming the quantizer that changed an annotation, the one that wrote it, and the
   // node.
   void annotate(Program& program, Annotations& annotations) override;

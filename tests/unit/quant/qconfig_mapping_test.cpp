@@ -97,7 +97,7 @@ std::map<std::string, std::string> observed(const QConfigMapping& mapping, Compa
   std::map<std::string, std::string> out;
   std::vector<std::string> unmatched;
   for (const QuantizedCall& call :
-       quantized_calls(*program.graph, mapping, compat, [](const Node&) { return true; }, unmatched))
+       quantized_calls(program, mapping, compat, [](const Node&) { return true; }, unmatched))
     if (call.is_observed()) out[call.traced.nodes[0]->name()] = call.effective->activation->class_name;
   return out;
 }
