@@ -48,6 +48,12 @@ template <class T> T& held(int handle, const char* what) {
   return static_cast<Kept<T>*>(thing)->value;
 }
 
+// Whether the handle stands for such a thing.
+template <class T> bool holds(int handle) {
+  const Thing* thing = find_thing(handle);
+  return thing != nullptr && thing->kind == &kind_of<T>;
+}
+
 // Answers {value}, or {error: {code, message, node, op}}. What JavaScript code throws inside of a callback passes
 // through untouched.
 emscripten::val answer_of(emscripten::val (*call)(void*), void* body);

@@ -13,13 +13,14 @@
 #include "io/onnx.h"
 #include "io/pattern.h"
 #include "io/pt2.h"
+#include "quant/numeric_debug.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
 #include "recipe/recipe.h"
 #include "report/evaluation.h"
 #include "report/explanation_report.h"
 #include "report/graph_report.h"
-#include "report/layer_errors.h"
+#include "report/layer_comparison.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"
 
@@ -251,21 +252,39 @@ val write_report(const std::string& report) {
   return guard([&] { return report_html(format::parse_json(report, "the report")); });
 }
 
-val compare_layers(int prepared, int program) {
+val generate_handles(int program) {
   return guard([&] {
-    return keep(LayerErrors(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program")));
+    generate_numeric_debug_handles(held<Program>(program, "a program"));
+    return val::null();
+  });
+}
+
+// `reference` is a program, or a prepared one, whose float program is meant; `candidates` the handles of programs.
+val compare_layers(int reference, const val& candidates) {
+  return guard([&] {
+    std::vector<const Program*> programs;
+    for (const int program : emscripten::convertJSArrayToNumberVector<int>(candidates))
+      programs.push_back(&held<Program>(program, "a program"));
+    const Program& floats = holds<Prepared>(reference) ? held<Prepared>(reference, "a prepared program").program()
+                                                       : held<Program>(reference, "a program");
+    return keep(LayerComparison(floats, programs));
   });
 }
 
 val add_to_comparison(int comparison, const val& inputs) {
   return guard([&] {
-    held<LayerErrors>(comparison, "a comparison").add(tensors_from(inputs));
+    held<LayerComparison>(comparison, "a comparison").add(tensors_from(inputs));
     return val::null();
   });
 }
 
-val describe_comparison(int comparison) {
-  return guard([&] { return format::print_json(held<LayerErrors>(comparison, "a comparison").json()); });
+val describe_comparison(int comparison, int candidate) {
+  return guard([&] {
+    const auto& held_one = held<LayerComparison>(comparison, "a comparison");
+    QDQ_CHECK(candidate >= 0 && static_cast<size_t>(candidate) < held_one.num_candidates(), kInvalidArgument,
+              "there is no candidate ", candidate, " in the comparison, which has ", held_one.num_candidates());
+    return format::print_json(held_one.json(static_cast<size_t>(candidate)));
+  });
 }
 
 val evaluate(int program, int quantized, const std::string& labels) {
@@ -410,6 +429,7 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("describeQuantization", &describe_quantization);
   emscripten::function("writeReport", &write_report);
   emscripten::function("compareLayers", &compare_layers);
+  emscripten::function("generateNumericDebugHandles", &generate_handles);
   emscripten::function("addToComparison", &add_to_comparison);
   emscripten::function("describeComparison", &describe_comparison);
   emscripten::function("evaluate", &evaluate);

@@ -34,6 +34,7 @@
 // prepare_pt2e, prepare_qat_pt2e, Trainer, convert_pt2e.
 #include "train/trainer.h"
 
-// lower, Session; evaluation beside the float model, reports of all that happened.
+// lower, Session; evaluation and comparison beside the float model, layer by layer; reports of all that happened.
 #include "lower/lower.h"
+#include "quant/numeric_debug.h"
 #include "report/reports.h"

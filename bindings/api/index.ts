@@ -48,6 +48,7 @@ export {
   Evaluation,
   LayerComparison,
   compareLayers,
+  generateNumericDebugHandles,
   evaluate,
   explain,
   quantizationReport,
@@ -64,6 +65,7 @@ export type {
   QuantizationReport,
   Report,
   SamplePrediction,
+  ValueError,
 } from "./report.js";
 export { findSequentialPartitions, getSourcePartitions, matchPattern } from "./backend.js";
 export type {

@@ -39,13 +39,23 @@ export interface ExplanationReport {
   }[];
 }
 
-export interface LayerError {
+// How far values y are from those of the reference, x. null: no error at all, or none that a number could say.
+export interface ValueError {
+  sqnrDb: number | null | { float: string }; // 10 log10(sum x^2 / sum (x - y)^2)
+  mse: number | { float: string };
+  cosine: number | null;
+  maxError: number | { float: string };
+}
+// The error of an operator's value behind all layers so far.
+export interface LayerError extends ValueError {
   node: string;
   module: string;
   op: string;
-  sqnrDb: number | null | { float: string }; // null: no error
-  mse: number | { float: string };
-  quantized: boolean;
+  candidateNode?: string; // where the candidate calls it otherwise
+  quantized: boolean; // whether the value went through integers
+  worst?: { sample: number; sqnrDb: number | { float: string } }; // the sample with the largest error
+  own?: ValueError; // what the layer adds when it reads the reference's values
+  weight?: ValueError; // of layers with a weight
 }
 
 // A quantized value after conversion.
@@ -121,20 +131,34 @@ export function explain(prepared: Prepared, node?: string): ExplanationReport | 
   return found;
 }
 
-// How far the value of each operator moves when a program is quantized, summed over the batches that were added.
+// How far the value of each operator is from the reference's, summed over the batches that were added.
 export class LayerComparison extends Handle {
-  // Runs both programs on one batch, without fused kernels.
+  // Runs the reference once and each candidate twice on one batch, without fused kernels.
   add(inputs: readonly Tensor[]): void {
     unwrap(module().addToComparison(this.handle, rawInputs(inputs)));
   }
-  // Largest error first.
-  layers(): LayerError[] {
-    return fromJson(unwrap(module().describeComparison(this.handle)));
+  // Of the candidate of that number; largest error first.
+  layers(candidate = 0): LayerError[] {
+    return fromJson(unwrap(module().describeComparison(this.handle, candidate)));
   }
 }
 
-export function compareLayers(prepared: Prepared, quantized: Program): LayerComparison {
-  return new LayerComparison(unwrap(module().compareLayers(handleOf(prepared), handleOf(quantized))), whole);
+// Numbers the operators of a program that have no debug handle yet, upwards from the largest one there. preparePt2e and
+// convertPt2e hand them on, and .pt2 files keep them, so that compareLayers finds the operators again
+// (torch/ao/quantization/pt2e/_numeric_debugger.py).
+export function generateNumericDebugHandles(program: Program): void {
+  unwrap(module().generateNumericDebugHandles(handleOf(program)));
+}
+
+// Compares one program or several with a reference, a float program or a prepared one, operator by operator: programs
+// from files of any kind, whose operators are found by debug handle, by the names that ONNX files give their values, or
+// by the names of nodes. Throws QdqError{InvalidArgument} if nothing in a candidate belongs to the reference.
+export function compareLayers(
+  reference: Program | Prepared,
+  candidates: Program | readonly Program[],
+): LayerComparison {
+  const programs = Array.isArray(candidates) ? candidates : [candidates];
+  return new LayerComparison(unwrap(module().compareLayers(handleOf(reference), programs.map(handleOf))), whole);
 }
 
 // Runs both programs batch by batch, each made ready as lower() does.

@@ -108,9 +108,10 @@ export interface RawModule extends RawRunner {
   convertPt2e(prepared: number, foldQuantize: boolean, useReferenceRepresentation: boolean): Answer<number>;
   describeQuantization(prepared: number, program: number): Answer<string>;
   writeReport(report: string): Answer<string>;
-  compareLayers(prepared: number, program: number): Answer<number>;
+  compareLayers(reference: number, candidates: readonly number[]): Answer<number>;
+  generateNumericDebugHandles(program: number): Answer<null>;
   addToComparison(comparison: number, inputs: RawTensor[]): Answer<null>;
-  describeComparison(comparison: number): Answer<string>;
+  describeComparison(comparison: number, candidate: number): Answer<string>;
   evaluate(program: number, quantized: number, labels: string): Answer<number>;
   addToEvaluation(evaluation: number, inputs: RawTensor[]): Answer<null>;
   describeEvaluation(evaluation: number): Answer<string>;

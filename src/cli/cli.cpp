@@ -175,6 +175,7 @@ struct CommandLine {
     add_train();
     add_run();
     add_evaluate();
+    add_compare();
     add_benchmark();
     add_inspect();
     add_convert();
@@ -336,6 +337,25 @@ struct CommandLine {
     add_data_options(*verb, evaluate.data_options);
   }
 
+  void add_compare() {
+    CLI::App* verb = this->verb("compare", "which operators move values, beside a float model", [this] {
+      qdq::compare(compare, host);
+      return kDone;
+    });
+    verb->add_option("REFERENCE", compare.reference, "the model to compare with (.pt2 or .onnx)")->required();
+    verb->add_option("MODEL", compare.candidates, "models made of it, from any tool (.pt2 or .onnx)")->required();
+    verb->add_option("--data", compare.data, "samples: .npz, .npy or a folder of images")
+        ->required()
+        ->type_name("DATA");
+    verb->add_option("--most", compare.most, "rows to show of each model (20); 0: all")
+        ->type_name("N")
+        ->check(whole_number(0));
+    verb->add_option("--report", compare.report, "write an HTML file with the errors in the model's graph")
+        ->type_name("FILE.html");
+    verb->add_flag("--json", compare.json, "print JSON");
+    add_data_options(*verb, compare.data_options);
+  }
+
   void add_benchmark() {
     CLI::App* verb = this->verb("benchmark", "how fast models run, and where the time goes", [this] {
       qdq::benchmark(benchmark, host);
@@ -407,6 +427,7 @@ struct CommandLine {
   QuantizeOptions quantize;
   TrainOptions train;
   RunOptions run;
+  CompareOptions compare;
   EvaluateOptions evaluate;
   BenchmarkOptions benchmark;
   InspectOptions inspect;

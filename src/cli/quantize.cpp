@@ -16,7 +16,7 @@
 #include "quant/qat.h"
 #include "report/evaluation.h"
 #include "report/graph_report.h"
-#include "report/layer_errors.h"
+#include "report/layer_comparison.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"
 
@@ -103,7 +103,7 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   if (!shown.data) return report_html(report);
   report.update(evaluation_of(shown, converted, host));
   Data& data = calibration ? *calibration : *shown.data;
-  LayerErrors errors(prepared, converted);
+  LayerComparison errors(prepared.program(), {&converted});
   const int64_t batches =
       std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));
   Progress progress(host, "comparing layers", batches, "batches");

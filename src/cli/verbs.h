@@ -96,6 +96,18 @@ struct EvaluateOptions {
 // Prints top-1 and top-5 of each model, and how often it agrees with the first.
 void evaluate(const EvaluateOptions& options, Host& host);
 
+struct CompareOptions {
+  std::string reference;
+  std::vector<std::string> candidates;
+  std::string data;
+  DataOptions data_options;
+  std::string report;  // an HTML file with the errors in the graph; empty: none
+  int64_t most = 20;   // rows of a table; 0: all
+  bool json = false;
+};
+// Prints how far the values of each operator are from those of the reference, and what it adds itself.
+void compare(const CompareOptions& options, Host& host);
+
 struct BenchmarkOptions {
   std::vector<std::string> models;
   SessionOptions session;

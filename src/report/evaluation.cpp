@@ -142,18 +142,18 @@ void Evaluation::add(const std::vector<Tensor>& inputs) {
   const auto difference = [&](int64_t at, int64_t n) {
     return kernel::difference_f32(x.span<float>().data() + at, y.span<float>().data() + at, n);
   };
-  const auto [signal, noise] = difference(0, x.numel());
-  signal_ += signal;
-  noise_ += noise;
+  const kernel::Difference all = difference(0, x.numel());
+  signal_ += all.signal;
+  noise_ += all.noise;
   classifies_ = classifies_ && is_classification(before[0]);
   if (!classifies_) return;
   float_.answers.add(before, "the float model");
   int8_.answers.add(after, "the int8 model");
   const int64_t classes = x.size(1);
   for (int64_t i = 0; i < x.size(0); ++i) {
-    const auto [power, error] = difference(i * classes, classes);
+    const kernel::Difference one = difference(i * classes, classes);
     // Never NaN, by which samples could not be sorted.
-    moved_.push_back(error == 0 ? 0 : power > 0 && error < INFINITY ? error / power : INFINITY);
+    moved_.push_back(one.noise == 0 ? 0 : one.signal > 0 && one.noise < INFINITY ? one.noise / one.signal : INFINITY);
   }
 }
 

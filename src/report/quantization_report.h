@@ -27,7 +27,7 @@ format::Json converted_qparams_report(const Program& converted);
 format::Json quantization_report(const Prepared& prepared, const Program& converted);
 
 // A self-contained HTML file that shows a report. Every field may be missing: those of quantization_report; model,
-// nodes (graph_report of the float program), bytes ([before, after]), recipe, samples, errors (LayerErrors::json);
+// nodes (graph_report of the float program), bytes ([before, after]), recipe, samples, errors (LayerComparison::json);
 // those of Evaluation::report with a file and an image (a data: URL) for each prediction; and classes (their names).
 std::string report_html(const format::Json& report);
 

@@ -4,6 +4,6 @@
 #include "report/evaluation.h"
 #include "report/explanation_report.h"
 #include "report/graph_report.h"
-#include "report/layer_errors.h"
+#include "report/layer_comparison.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"

@@ -144,6 +144,22 @@ test("explains before data, watches calibration, compares layers and writes the 
   });
   expect(errors.find(({ node }) => node === "linear").sqnrDb).toBeCloseTo(10 * Math.log10(signal / noise), 0);
 
+  // Each layer's own error, and its weight's; the same from files alone, without what was prepared.
+  const last = errors.find(({ node }) => node === "linear");
+  expect(last.own.sqnrDb).toBeGreaterThan(last.sqnrDb + 3);
+  expect(last.weight.sqnrDb).toBeGreaterThan(20);
+  expect(last.worst.sample).toBeLessThan(4);
+  expect(last.cosine).toBeGreaterThan(0.9);
+  const files = qdq.compareLayers(qdq.loadPt2(qdq.savePt2(program)), [
+    qdq.loadPt2(qdq.savePt2(quantized)),
+    qdq.loadOnnx(qdq.saveOnnx(quantized)),
+  ]);
+  files.add([batch]);
+  const bits = (layers) => layers.map(({ node, sqnrDb, own }) => [node, sqnrDb, own?.sqnrDb]);
+  expect(bits(files.layers())).toEqual(bits(errors));
+  expect(files.layers(1).find(({ node }) => node === "linear").sqnrDb).toBeGreaterThan(10);
+  expect(() => files.layers(2)).toThrow(/there is no candidate 2 in the comparison, which has 2/);
+
   const evaluation = qdq.evaluate(program, quantized, [0, 1, 2, 3]);
   evaluation.add([batch]);
   const { accuracy, predictions, speed, sqnr } = evaluation.report();

@@ -13,7 +13,7 @@ import { ancestors, boxHeight, boxWidth, layoutOf, modelOf, openAtFirst, titleOf
 /** @param {string} text */
 const short = (text, length = 22) => (text.length > length ? `…${text.slice(1 - length)}` : text);
 
-/** @param {import("qdq").LayerError | undefined} error */
+/** @param {import("qdq").ValueError | undefined} error */
 export const decibelsOf = (error) => (typeof error?.sqnrDb === "number" ? error.sqnrDb : undefined);
 
 /**

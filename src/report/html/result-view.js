@@ -80,6 +80,9 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
   return out;
 }
 
+/** @param {number | undefined} decibels */
+const shownDecibels = (decibels) => (decibels === undefined ? "–" : `${decibels.toFixed(1)} dB`);
+
 /**
  * The errors of the operators, in the order given.
  * @param {readonly import("qdq").LayerError[]} errors
@@ -93,17 +96,19 @@ export const errorTable = (errors, choose) =>
       "p",
       {},
       "Signal to quantization noise of each operator's value, worst first: " +
-        "20 dB is an error of a tenth, 40 dB of a hundredth.",
+        "20 dB is an error of a tenth, 40 dB of a hundredth. " +
+        "Own is the noise that the operator itself adds to the float model's values.",
     ),
     scrollTable(
       "errors by layer",
-      ["Operator", "SQNR", "", "Mean squared error", "Goes on as"],
+      ["Operator", "SQNR", "", "Own", "Mean squared error", "Goes on as"],
       errors.map((error) => {
         const decibels = decibelsOf(error);
         return row(
           operatorCell(error, choose),
-          { class: "n", content: decibels === undefined ? "–" : `${decibels.toFixed(1)} dB` },
+          { class: "n", content: shownDecibels(decibels) },
           sqnrMeter(decibels),
+          { class: "n", content: shownDecibels(decibelsOf(error.own)) },
           { class: "n", content: typeof error.mse === "number" ? formatNumber(error.mse) : "–" },
           error.quantized ? "int8" : "float",
         );

@@ -151,6 +151,30 @@ TEST_F(CliTest, ShortWordsThatContradictEachOtherAreRefused) {
   refuse({"--recipe", "recipe.json", "--exclude", "conv"}, 1, "which has no place for --exclude");
 }
 
+TEST_F(CliTest, ComparesModelsLayerByLayer) {
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  ASSERT_EQ(run({"convert", "out.pt2", "out.onnx"}), 0) << host.err;
+  ASSERT_EQ(run({"compare", "model.pt2", "out.pt2", "out.onnx", "--data", "data.npz", "--batch-size", "4"}), 0)
+      << host.err;
+  EXPECT_NE(host.out.find("out.pt2 beside model.pt2: 4 operators"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("out.onnx beside model.pt2: 4 operators"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("linear_default (aten.linear.default)"), std::string::npos) << host.out;
+  ASSERT_EQ(run({"compare", "model.pt2", "out.pt2", "--data", "data.npz", "--most", "1"}), 0) << host.err;
+  EXPECT_NE(host.out.find("and 3 more; --most 0 shows all"), std::string::npos) << host.out;
+
+  ASSERT_EQ(run({"compare", "model.pt2", "out.pt2", "--data", "data.npz", "--json", "--report", "layers.html"}), 0)
+      << host.err;
+  const auto all = format::parse_json(host.out, "the output");
+  EXPECT_EQ(all["samples"], 10);
+  EXPECT_EQ(all["candidates"][0]["layers"].size(), 4U);
+  EXPECT_EQ(all["candidates"][0]["unmatched"], format::parse_json("[[], []]", "nothing"));
+  EXPECT_NE(format::text_of(host.contents["layers.html"]).find("\"errors\""), std::string::npos);
+
+  EXPECT_EQ(run({"compare", "model.pt2", "out.pt2", "out.onnx", "--data", "data.npz", "--report", "layers.html"}), 1);
+  EXPECT_NE(host.err.find("--report shows one model"), std::string::npos) << host.err;
+  EXPECT_EQ(run({"compare", "model.pt2", "--data", "data.npz"}), 2);
+}
+
 TEST_F(CliTest, CountsAreWholeNumbersFromOne) {
   for (const char* words : {"--limit=0", "--limit=-3", "--limit=x", "--batch-size=0", "--threads=0"}) {
     EXPECT_EQ(run(quantize({words})), 2) << words;

@@ -10,8 +10,10 @@
 
 #include "format/json.h"
 #include "op/op.h"
+#include "quant/numeric_debug.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
-#include "report/layer_errors.h"
+#include "report/layer_comparison.h"
+#include "unit/format/expect_error.h"
 
 namespace qdq {
 namespace {
@@ -49,11 +51,11 @@ Prepared prepare() {
   return prepare_pt2e(model(), quantizer);
 }
 
-TEST(LayerErrors, AreTheSumsOverAllBatches) {
+TEST(LayerComparison, ErrorsAreTheSumsOverAllBatches) {
   Prepared prepared = prepare();
   for (unsigned seed : {1U, 2U}) prepared.run({batch(seed)});
   const Program converted = convert_pt2e(prepared);
-  LayerErrors errors(prepared, converted);
+  LayerComparison errors(prepared.program(), {&converted});
   double signal = 0, noise = 0;
   const auto backend = make_simd_ops();
   for (unsigned seed : {1U, 2U}) {
@@ -80,6 +82,71 @@ TEST(LayerErrors, AreTheSumsOverAllBatches) {
   EXPECT_EQ((*relu)["quantized"], true);
   for (size_t i = 1; i < json.size(); ++i)
     EXPECT_LE(json[i - 1]["sqnrDb"].get<double>(), json[i]["sqnrDb"].get<double>());
+}
+
+// Numeric Suite's shadow: the layer on the reference's values, quantized at its input, computed and quantized again.
+TEST(LayerComparison, OwnErrorsAreThoseOfLayersOnFloatValues) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config({}));
+  quantizer.set_operator_type("torch.ops.aten.add", std::nullopt);
+  Prepared prepared = prepare_pt2e(model(), quantizer);
+  prepared.run({batch(1)});
+  const Program converted = convert_pt2e(prepared), plain = model();
+  LayerComparison comparison(plain, {&converted});
+  comparison.add({batch(1)});
+  const auto entry = [&](const char* op) {
+    for (const auto& layer : comparison.json())
+      if (layer["op"] == op) return layer;
+    return format::Json();
+  };
+  const format::Json first = entry("aten.linear.default"), relu = entry("aten.relu.default"),
+                     sum = entry("aten.add.Tensor");
+  // Nothing lies between the input and the first layer, and its activation is one with it.
+  EXPECT_EQ(first["own"]["mse"], first["mse"]);
+  EXPECT_EQ(relu["own"]["mse"], relu["mse"]);
+  EXPECT_GT(first["weight"]["sqnrDb"].get<double>(), 30);
+  EXPECT_FALSE(relu.contains("weight"));
+
+  // The sum by hand: the float values of the activation through the pair behind it, plus 1.
+  const Node* node = converted.graph->find(sum["node"].get<std::string>());
+  ASSERT_NE(node, nullptr);
+  const Node* quantize = node->arg(0).node()->arg(0).node();
+  const auto scale = static_cast<float>(quantize->arg(1).as<double>());
+  const auto number = [&](size_t i) { return static_cast<float>(quantize->arg(i).as<int64_t>()); };
+  const auto backend = make_simd_ops();
+  Interpreter reference(plain, {backend.get()});
+  double noise = 0;
+  reference.set_node_hook([&](const Node& one, const Value& value) {
+    if (!one.is("torch.ops.aten.relu.default")) return;
+    for (const float x : value.get_if<Tensor>()->span<float>()) {
+      const float rounded = std::clamp(std::nearbyint(x * (1.0F / scale)) + number(2), number(3), number(4));
+      const float y = (rounded - number(2)) * scale + 1;
+      noise += std::pow(static_cast<double>(x + 1) - y, 2);
+    }
+  });
+  reference.run(std::vector<Tensor>{batch(1)});
+  EXPECT_NEAR(sum["own"]["mse"].get<double>(), noise / 16, 1e-12);
+  EXPECT_NE(sum["own"]["mse"], sum["mse"]);
+  EXPECT_TRUE(comparison.unmatched_in_reference().empty());
+  EXPECT_TRUE(comparison.unmatched_in_candidate().empty());
+}
+
+TEST(LayerComparison, FindsOperatorsByHandlesAndRefusesStrangers) {
+  Program plain = model();
+  generate_numeric_debug_handles(plain);
+  Program other = plain.clone();
+  for (Node* node : other.graph->nodes())
+    if (node->op() == Node::Op::kCallFunction) other.graph->rename(node, "renamed_" + node->name());
+  LayerComparison comparison(plain, {&other});
+  comparison.add({batch(1)});
+  ASSERT_EQ(comparison.json().size(), 3U);
+  EXPECT_EQ(comparison.json()[0]["candidateNode"], "renamed_" + comparison.json()[0]["node"].get<std::string>());
+  EXPECT_TRUE(comparison.json()[0]["sqnrDb"].is_null());
+
+  for (Node* node : other.graph->nodes()) node->meta.debug_handle.reset();
+  expect_error(ErrorCode::kInvalidArgument, "cannot be compared layer by layer",
+               [&] { LayerComparison(plain, {&other}); });
+  expect_error(ErrorCode::kInvalidArgument, "nothing to compare", [&] { LayerComparison(plain, {}); });
 }
 
 TEST(CalibrationReport, ShowsWhatWasSeenAndWhatIsClipped) {

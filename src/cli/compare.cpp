@@ -1,0 +1,121 @@
+// `qdq compare`: models beside a reference, operator by operator.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "format/bytes.h"
+#include "format/json.h"
+#include "io/model.h"
+#include "report/graph_report.h"
+#include "report/layer_comparison.h"
+#include "report/quantization_report.h"
+
+namespace qdq {
+
+namespace {
+
+using format::Json;
+
+// A number of JSON, which infinite ones write as {"float": "inf"}, in a column; "-" where there is none.
+std::string column(const Json& error, const char* name, const char* format) {
+  char text[32] = "-";
+  if (error.is_object() && error.contains(name)) {
+    const Json& value = error[name];
+    if (value.is_number()) std::snprintf(text, sizeof text, format, value.get<double>());
+    else if (value.is_object()) std::snprintf(text, sizeof text, "%s", value["float"].get<std::string>().c_str());
+    else if (std::string_view(name) == "sqnrDb") return "equal";
+  }
+  return text;
+}
+
+std::string padded(const std::string& text, size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+double own_db(const Json& layer) {
+  const Json own = layer.value("own", Json());
+  const Json value = own.is_object() ? own.value("sqnrDb", Json()) : Json();
+  return value.is_number() ? value.get<double>() : value.is_object() ? -INFINITY : INFINITY;
+}
+
+std::string names(const std::vector<std::string>& all) {
+  constexpr size_t kShown = 3;
+  std::string out;
+  for (size_t i = 0; i < std::min(all.size(), kShown); ++i) out += (i == 0 ? "" : ", ") + all[i];
+  return all.size() > kShown ? concat(out, " and ", all.size() - kShown, " more") : out;
+}
+
+std::string table(const LayerComparison& comparison, size_t candidate, const CompareOptions& options) {
+  Json layers = comparison.json(candidate);
+  std::stable_sort(layers.begin(), layers.end(), [](const Json& a, const Json& b) { return own_db(a) < own_db(b); });
+  std::string out = concat(options.candidates[candidate], " beside ", options.reference, ": ", layers.size(),
+                           " operators, the largest own error first\n");
+  const std::vector<std::string> lost = comparison.unmatched_in_reference(candidate);
+  if (!lost.empty()) out += concat("  without a counterpart: ", names(lost), "\n");
+  out += "  own dB  all dB  weight dB  cosine  largest error  worst sample  node\n";
+  const size_t shown =
+      options.most > 0 ? std::min<size_t>(layers.size(), static_cast<size_t>(options.most)) : layers.size();
+  for (size_t i = 0; i < shown; ++i) {
+    const Json& layer = layers[i];
+    const Json worst = layer.value("worst", Json());
+    const std::string sample =
+        worst.is_object() ? concat(worst["sample"].get<int64_t>(), ": ", column(worst, "sqnrDb", "%.1f")) : "-";
+    const auto module = layer["module"].get<std::string>();
+    out += concat("  ", padded(column(layer.value("own", Json()), "sqnrDb", "%.1f"), 6), "  ",
+                  padded(column(layer, "sqnrDb", "%.1f"), 6), "  ",
+                  padded(column(layer.value("weight", Json()), "sqnrDb", "%.1f"), 9), "  ",
+                  padded(column(layer, "cosine", "%.4f"), 6), "  ", padded(column(layer, "maxError", "%.3g"), 13), "  ",
+                  padded(sample, 12), "  ", layer["node"].get<std::string>(), module.empty() ? "" : " in " + module,
+                  " (", layer["op"].get<std::string>(), ")\n");
+  }
+  if (shown < layers.size()) out += concat("  and ", layers.size() - shown, " more; --most 0 shows all\n");
+  return out;
+}
+
+}  // namespace
+
+void compare(const CompareOptions& options, Host& host) {
+  check_output(options.report, host);
+  check_preprocess(options.data_options, {options.data}, host);
+  QDQ_CHECK(options.report.empty() || options.candidates.size() == 1, kInvalidArgument,
+            "--report shows one model beside its reference, found ", options.candidates.size(),
+            "; give it for each alone");
+  const Model reference = load_model(options.reference, host.files);
+  std::vector<Model> candidates;
+  for (const std::string& path : options.candidates) candidates.push_back(load_model(path, host.files));
+  std::vector<const Program*> programs;
+  for (const Model& candidate : candidates) programs.push_back(&candidate.program);
+  const std::unique_ptr<Data> data = open_data(options.data, reference.program, options.data_options, host.files);
+  LayerComparison comparison(reference.program, programs);
+  {
+    Progress progress(host, "comparing", data->num_batches(), "batches");
+    for (int64_t i = 0; i < data->num_batches(); ++i) {
+      comparison.add(data->batch(i));
+      progress.advance();
+    }
+  }
+  if (!options.report.empty()) {
+    Json report = graph_report(*reference.program.graph);
+    report["model"] = options.candidates[0].substr(options.candidates[0].find_last_of("/\\") + 1);
+    report["bytes"] = {reference.file_bytes, candidates[0].file_bytes};
+    report["errors"] = comparison.json();
+    host.files.write(options.report, format::bytes_of(report_html(report)));
+  }
+  if (!options.json) {
+    std::string out;
+    for (size_t i = 0; i < candidates.size(); ++i) out += (i == 0 ? "" : "\n") + table(comparison, i, options);
+    host.print(out);
+    return;
+  }
+  Json all = Json::array();
+  for (size_t i = 0; i < candidates.size(); ++i)
+    all.push_back({{"model", options.candidates[i]},
+                   {"layers", comparison.json(i)},
+                   {"unmatched", {comparison.unmatched_in_reference(i), comparison.unmatched_in_candidate(i)}}});
+  const Json out = {{"reference", options.reference}, {"samples", data->num_samples()}, {"candidates", all}};
+  host.print(format::print_json(out, 1) + "\n");
+}
+
+}  // namespace qdq
