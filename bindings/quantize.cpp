@@ -252,6 +252,10 @@ val write_report(const std::string& report) {
   return guard([&] { return report_html(format::parse_json(report, "the report")); });
 }
 
+val onnx_warning(int program) {
+  return guard([&] { return onnx_saturation_warning(held<Program>(program, "a program")); });
+}
+
 val generate_handles(int program) {
   return guard([&] {
     generate_numeric_debug_handles(held<Program>(program, "a program"));
@@ -429,6 +433,7 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("describeQuantization", &describe_quantization);
   emscripten::function("writeReport", &write_report);
   emscripten::function("compareLayers", &compare_layers);
+  emscripten::function("onnxWarning", &onnx_warning);
   emscripten::function("generateNumericDebugHandles", &generate_handles);
   emscripten::function("addToComparison", &add_to_comparison);
   emscripten::function("describeComparison", &describe_comparison);

@@ -48,9 +48,15 @@ export function savePt2(program: Program): Uint8Array {
 }
 
 // The bytes of an ONNX model of opset 17, or of another up to 21: of a quantized program a QDQ model that ONNX Runtime
-// runs. Throws QdqError{Unsupported} that lists what ONNX cannot say.
-export function saveOnnx(program: Program, options: { opset?: number } = {}): Uint8Array {
-  checkOptions("saveOnnx", options, ["opset"]);
-  const { opset = 17 } = options;
+// runs. `onWarning` is called if ONNX Runtime's sums can saturate on processors without VNNI. Throws
+// QdqError{Unsupported} that lists what ONNX cannot say.
+export function saveOnnx(
+  program: Program,
+  options: { opset?: number; onWarning?: (warning: string) => void } = {},
+): Uint8Array {
+  checkOptions("saveOnnx", options, ["opset", "onWarning"]);
+  const { opset = 17, onWarning } = options;
+  const warning = onWarning ? unwrap(module().onnxWarning(handleOf(program))) : "";
+  if (warning) onWarning?.(warning);
   return unwrap(module().saveOnnx(handleOf(program), opset));
 }

@@ -19,7 +19,7 @@ import type { RawCallbacks } from "../wasm/qdq.js";
 export interface Progress {
   stage: string;
   done: number;
-  total: number; // 0 where it is not known
+  total?: number; // missing where it is not known
   node?: string;
   loss?: number; // of a batch, while training
 }
@@ -60,13 +60,13 @@ export class Prepared extends Handle {
         "the calibration data is no list or iterable of batches; wanted calibrate([[tensor, ...], ...])",
       );
     }
-    const total = Array.isArray(batches) ? batches.length : 0;
+    const total = totalOf(batches);
     let done = 0;
     for await (const batch of batches) {
       if (work.signal?.aborted) throw new QdqError("Cancelled", `calibration was cancelled after ${done} batches`);
       this.run(batch);
       done += 1;
-      work.onProgress?.({ stage: "calibrate", done, total });
+      work.onProgress?.({ stage: "calibrate", done, ...total });
       await new Promise((resolve) => setTimeout(resolve));
     }
   }
@@ -157,6 +157,12 @@ export function convertPt2e(prepared: Prepared, options: ConvertOptions = {}): P
   checkOptions("convertPt2e", options, ["foldQuantize", "useReferenceRepresentation"]);
   const { foldQuantize = true, useReferenceRepresentation = false } = options;
   return new Program(unwrap(module().convertPt2e(handleOf(prepared), foldQuantize, useReferenceRepresentation)), whole);
+}
+
+// {total} of batches whose number the list tells: an array's, or that of openData.
+export function totalOf(batches: object): { total?: number } {
+  if (Array.isArray(batches)) return { total: batches.length };
+  return "numBatches" in batches && typeof batches.numBatches === "number" ? { total: batches.numBatches } : {};
 }
 
 export const isIterable = (value: unknown): boolean =>

@@ -244,6 +244,16 @@ export class X86InductorQuantizer extends ConfigQuantizer<X86InductorQuantizatio
   setFunctionType(type: string, config: X86InductorQuantizationConfig | QuantizationConfig | null): this {
     return this.add("function_type", type, config);
   }
+  // PyTorch's names of this quantizer's setters.
+  setFunctionTypeQconfig(type: string, config: X86InductorQuantizationConfig | QuantizationConfig | null): this {
+    return this.setFunctionType(type, config);
+  }
+  setModuleTypeQconfig(type: string, config: X86InductorQuantizationConfig | QuantizationConfig | null): this {
+    return this.setModuleType(type, config);
+  }
+  setModuleNameQconfig(path: string, config: X86InductorQuantizationConfig | QuantizationConfig | null): this {
+    return this.setModuleName(path, config);
+  }
 }
 
 // An observer class with arguments, or null for none.

@@ -4,7 +4,7 @@ import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import type { LongWork } from "./pt2e.js";
-import { Prepared, callbacks, isIterable } from "./pt2e.js";
+import { Prepared, callbacks, isIterable, totalOf } from "./pt2e.js";
 import { checkOptions } from "./options.js";
 import { Program } from "./program.js";
 import type { AnyQuantizer } from "./quantizer.js";
@@ -99,7 +99,7 @@ export class Trainer extends Handle {
         "the training data is no list or iterable of batches; wanted train([{ inputs: [tensor], target }, ...])",
       );
     }
-    const total = Array.isArray(batches) ? batches.length : 0;
+    const total = totalOf(batches);
     let done = 0;
     let sum = 0;
     for await (const batch of batches) {
@@ -107,7 +107,7 @@ export class Trainer extends Handle {
       const loss = this.step(batch);
       sum += loss;
       done += 1;
-      work.onProgress?.({ stage: "train", done, total, loss });
+      work.onProgress?.({ stage: "train", done, ...total, loss });
       await new Promise((resolve) => setTimeout(resolve));
     }
     return sum / done;

@@ -109,6 +109,7 @@ export interface RawModule extends RawRunner {
   describeQuantization(prepared: number, program: number): Answer<string>;
   writeReport(report: string): Answer<string>;
   compareLayers(reference: number, candidates: readonly number[]): Answer<number>;
+  onnxWarning(program: number): Answer<string>;
   generateNumericDebugHandles(program: number): Answer<null>;
   addToComparison(comparison: number, inputs: RawTensor[]): Answer<null>;
   describeComparison(comparison: number, candidate: number): Answer<string>;

@@ -56,6 +56,16 @@ Argument Argument::map_nodes(const std::function<Node*(Node*)>& replacement) con
   return out;
 }
 
+std::string_view without_frame(std::string_view path) {
+  constexpr std::string_view kEnd = "']";
+  if (!path.starts_with("L['")) return path;
+  const size_t end = path.find(kEnd);
+  if (end == std::string_view::npos) return path;
+  path.remove_prefix(end + kEnd.size());
+  if (path.starts_with('.')) path.remove_prefix(1);
+  return path;
+}
+
 const std::string& NodeMeta::extra_of(std::string_view key) const {
   static const std::string kNone;
   const auto found = std::find_if(extra.rbegin(), extra.rend(), [&](const auto& entry) { return entry.first == key; });

@@ -105,9 +105,13 @@ struct ValueMeta {
   bool operator==(const ValueMeta&) const = default;
 };
 
+// A module's path without the frame that torch.export recorded in front of it: "L['self'].layer1" and
+// "L['model'].layer1" are "layer1".
+std::string_view without_frame(std::string_view path);
+
 struct ModuleStackEntry {
   std::string key;   // "L__self___layer1"
-  std::string path;  // "layer1.0.conv1", without the L['self']. prefix
+  std::string path;  // "layer1.0.conv1", without the frame
   std::string type;  // "torch.nn.modules.conv.Conv2d"
   bool operator==(const ModuleStackEntry&) const = default;
 };

@@ -31,10 +31,13 @@ void ModelFiles::write(Files& files) const {
 ModelFiles save_program(const Program& program, const std::string& path, const OnnxOptions& options) {
   ModelFiles out{path, {}, {}, {}};
   const std::string name = path.substr(path.find_last_of("/\\") + 1);
-  if (path.ends_with(".onnx")) out.model = save_onnx(program, options, name + ".data", out.data);
-  else out.model = save_pt2(program);
-  const std::vector<std::string> foreign =
-      path.ends_with(".onnx") ? std::vector<std::string>() : operators_outside_pytorch(program);
+  if (path.ends_with(".onnx")) {
+    out.model = save_onnx(program, options, name + ".data", out.data);
+    out.warning = onnx_saturation_warning(program);
+    return out;
+  }
+  out.model = save_pt2(program);
+  const std::vector<std::string> foreign = operators_outside_pytorch(program);
   if (foreign.empty()) return out;
   out.warning = concat("PyTorch does not load ", path, ", but qdq does: it has no ");
   for (size_t i = 0; i < foreign.size(); ++i) out.warning += (i ? ", " : "") + foreign[i];

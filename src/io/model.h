@@ -26,7 +26,8 @@ Program load_program(std::span<const std::byte> bytes, const format::OnnxExterna
 struct ModelFiles {
   std::string path;
   std::vector<std::byte> model, data;
-  std::string warning;  // one sentence, or "": that PyTorch does not load this .pt2 file, for want of operators
+  // One sentence, or "": that PyTorch does not load this .pt2 file, for want of operators; or onnx_saturation_warning.
+  std::string warning;
   uint64_t size() const { return model.size() + data.size(); }
   // The data first, so that nobody sees a model without it. Throws Error{kIo}.
   void write(Files& files) const;

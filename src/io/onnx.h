@@ -62,6 +62,9 @@ struct OnnxOptions {
 // The external data, if there is any, goes to `data`; the model calls that file `data_name`.
 std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options, const std::string& data_name,
                                  std::vector<std::byte>& data);
+// One sentence on what ONNX Runtime computes otherwise of a quantized program where the processor lacks VNNI: its
+// kernels add two products of uint8 and int8 in 16 bits, which saturate. "" if no two can.
+std::string onnx_saturation_warning(const Program& program);
 // A model that is one file. Throws Error{kUnsupported} if it is too large for that.
 std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options = {});
 

@@ -30,10 +30,7 @@ bool read_module(std::string_view text, ModuleStackEntry& out) {
   }
   if (commas.size() != 2) return false;
   out.key = text.substr(0, commas[0]);
-  std::string_view path = text.substr(commas[0] + 1, commas[1] - commas[0] - 1);
-  constexpr std::string_view kSelf = "L['self']";
-  if (path.starts_with(kSelf)) path.remove_prefix(std::min(path.size(), kSelf.size() + 1));
-  out.path = path;
+  out.path = without_frame(text.substr(commas[0] + 1, commas[1] - commas[0] - 1));
   out.type = text.substr(commas[1] + 1);
   return true;
 }

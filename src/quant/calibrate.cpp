@@ -157,6 +157,9 @@ void Prepared::set_state(size_t index, const ObserverState& state) {
   if (impl_->of_constants.count(&observer))
     QDQ_CHECK(floats_of(observer.min_val()) == least && floats_of(observer.max_val()) == largest, kInvalidArgument,
               "it has seen other values here; statistics belong to one model with its weights");
+  else
+    QDQ_CHECK(!observer.calibrated(), kInvalidArgument,
+              "it has seen data already, which these statistics would throw away; prepare the model anew");
   for (size_t i = 0; i < std::min(least.size(), largest.size()); ++i)
     QDQ_CHECK(least[i] <= largest[i] || (std::isinf(least[i]) && least[i] == -largest[i]), kInvalidArgument,
               "its least value ", least[i], " is not below its largest, ", largest[i]);

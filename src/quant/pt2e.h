@@ -45,7 +45,7 @@ class Prepared {
 
   // Gives observers()[index] what it saw in an earlier run of the same program, so that convert_pt2e needs no data. An
   // observer of a constant has seen it already, and the state must be the same. Throws Error{kInvalidArgument} for a
-  // state that this observer cannot have reached on this tensor.
+  // state that this observer cannot have reached on this tensor, and for an observer that has seen data since.
   void set_state(size_t index, const ObserverState& state);
 
   const Program& program() const;

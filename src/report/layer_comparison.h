@@ -33,10 +33,10 @@ class LayerComparison {
 
   size_t num_candidates() const { return candidates_.size(); }
 
-  // [{node, module, op, candidateNode?, quantized, ...error, worst?, own: {...error}, weight?: {...error}}], the largest
-  // error first. An error is {sqnrDb, mse, cosine, maxError}: sqnrDb = 10 log10(sum x^2 / sum (x - y)^2) of the
-  // reference's values x and the candidate's y (null if all are equal), mse the mean of (x - y)^2, cosine the sum of x *
-  // y over the lengths of both (null where one is zero), maxError the largest |x - y|.
+  // [{node, module, op, candidateNode?, quantized, ...error, worst?, own: {...error}, weight?: {...error}}], the
+  // largest error first. An error is {sqnrDb, mse, cosine, maxError}: sqnrDb = 10 log10(sum x^2 / sum (x - y)^2) of the
+  // reference's values x and the candidate's y (null if all are equal), mse the mean of (x - y)^2, cosine the sum of
+  // x * y over the lengths of both (null where one is zero), maxError the largest |x - y|.
   //   The error of the entry itself is that at the end of all layers so far, `worst` {sample, sqnrDb} the sample where
   // it is largest. `own` is what the layer adds when it reads the reference's values (its "shadow"): quantized at its
   // inputs, if they are, computed and quantized again; an activation behind a layer is one with it. `weight` compares

@@ -117,7 +117,11 @@ describe("the flow", () => {
     const batch = images(onnx, 4);
     const prepared = qdq.preparePt2e(onnx, perChannel());
     const [floats] = prepared.run([batch]);
-    const bytes = qdq.saveOnnx(qdq.convertPt2e(prepared));
+    const warnings = [];
+    const bytes = qdq.saveOnnx(qdq.convertPt2e(prepared), { onWarning: (warning) => warnings.push(warning) });
+    expect(warnings).toEqual([
+      expect.stringMatching(/^3 layers multiply 8-bit activations by 8-bit weights; .*--reduce/),
+    ]);
     const again = await qdq.loadPt2(bytes); // by its bytes
     const targets = again.info().nodes.map((node) => node.target);
     expect(targets.filter((target) => /dequantize_per_channel/.test(target)).length).toBe(3);
@@ -233,6 +237,7 @@ describe("the flow", () => {
       const fresh = qdq.preparePt2e(program, perChannel());
       fresh.loadObservers(seen);
       expect(fresh.saveObservers()).toBe(file);
+      fails(() => fresh.loadObservers(seen), /it has seen data already, .*prepare the model anew/);
     }
   });
 
@@ -241,6 +246,14 @@ describe("the flow", () => {
     const seen = [];
     const prepared = qdq.preparePt2e(program, perChannel());
     await prepared.calibrate(batches, { onProgress: (progress) => seen.push(progress) });
+    const counts = [];
+    const anyNumber = (function* () {
+      yield* batches;
+    })();
+    await qdq
+      .preparePt2e(program, perChannel())
+      .calibrate(anyNumber, { onProgress: ({ done, total }) => counts.push([done, total]) });
+    expect(counts).toEqual(batches.map((_, i) => [i + 1, undefined]));
     expect(seen).toEqual([1, 2, 3].map((done) => ({ stage: "calibrate", done, total: 3 })));
     const controller = new AbortController();
     const work = qdq

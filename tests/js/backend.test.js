@@ -167,7 +167,7 @@ describe("settings", () => {
     const conv = program.info().nodes.find((node) => node.target === "torch.ops.aten.conv2d.default");
     const edge = [conv.args[0].node, conv.name];
     const quantizer = new X86InductorQuantizer()
-      .setFunctionType("torch.nn.functional.conv2d", { kind: "specs", inputActivation: activation, weight })
+      .setFunctionTypeQconfig("torch.nn.functional.conv2d", { kind: "specs", inputActivation: activation, weight })
       .setObserverOverrides([{ edge, attributes: { quantMax: 127 } }]);
     const prepared = qdq.preparePt2e(program, quantizer);
     prepared.run([images(program, 2)]);

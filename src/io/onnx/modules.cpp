@@ -55,9 +55,7 @@ std::vector<ModuleStackEntry> module_stack_of(const format::OnnxNode& node) {
   std::vector<ModuleStackEntry> out;
   // The last of each is the node's own name and target.
   for (size_t i = 0; i + 1 < scopes.size() && i + 1 < classes.size(); ++i) {
-    constexpr std::string_view kSelf = "L['self']";
-    std::string path = scopes[i];
-    if (path.starts_with(kSelf)) path.erase(0, std::min(path.size(), kSelf.size() + 1));
+    const std::string path(without_frame(scopes[i]));
     out.push_back({key_of(path), path, classes[i]});
   }
   if (!out.empty()) return out;

@@ -183,6 +183,21 @@ TEST(OnnxOpset, IsWhatIsAskedFor) {
 }
 
 // Cast saturates unless it is told otherwise, PyTorch's conversion does not.
+// Two products of a byte and a weight that do not fit 16 bits.
+TEST(OnnxSaturation, IsWarnedOfUnlessTheRangeIsReduced) {
+  const auto warning = [](const SymmetricConfigOptions& options) {
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(get_symmetric_quantization_config(options));
+    Prepared prepared = prepare_pt2e(read(network()), quantizer);
+    prepared.run(std::vector<Tensor>{ramp({2, 3, 9})});
+    return save_program(convert_pt2e(prepared), "x.onnx").warning;
+  };
+  EXPECT_NE(warning({}).find("1 layer multiplies 8-bit activations by 8-bit weights"), std::string::npos);
+  EXPECT_EQ(warning({.reduce_range = true}), "");
+  EXPECT_EQ(warning({.act_qmin = 0}), "");
+  EXPECT_EQ(save_program(read(network()), "x.onnx").warning, "");
+}
+
 TEST(OnnxFloat8, IsWrittenFromOpset19On) {
   format::OnnxFile file;
   file.ir_version = 10;

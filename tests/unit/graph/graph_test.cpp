@@ -57,6 +57,15 @@ TEST(Graph, NamesFollowPyTorchsRule) {
   EXPECT_EQ(node_name_of("normLayer.weight"), "norm_layer_weight");
 }
 
+// torch.export calls the frame after the variable that held the module.
+TEST(Graph, PathsOfModulesHaveNoFrame) {
+  EXPECT_EQ(without_frame("L['self'].layer1.0"), "layer1.0");
+  EXPECT_EQ(without_frame("L['model'].layer1"), "layer1");
+  EXPECT_EQ(without_frame("L['s']"), "");
+  EXPECT_EQ(without_frame("layer1.0"), "layer1.0");
+  EXPECT_EQ(without_frame("L['open"), "L['open");
+}
+
 TEST(Graph, UsersFollowEveryChange) {
   Program program = conv_relu();
   Graph& graph = *program.graph;

@@ -125,6 +125,9 @@ TEST(Prepare, StatisticsOfAnEarlierRunStandForData) {
   prepared.set_state(0, {Tensor::of<float>({3}, {-1, 0, -2}), Tensor::of<float>({3}, {1, 2, 3}), {}});
   EXPECT_FALSE(prepared.needs_data());
   EXPECT_EQ(prepared.observers()[0].observer->calculate_qparams().scale.size(), 3u);
+  expect_error(ErrorCode::kInvalidArgument, "it has seen data already", [&] {
+    prepared.set_state(0, {Tensor::of<float>({3}, {-1, 0, -2}), Tensor::of<float>({3}, {1, 2, 3}), {}});
+  });
 }
 
 TEST(Prepare, StatisticsThatNoObserverCanHaveSeenAreRefused) {

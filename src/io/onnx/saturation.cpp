@@ -1,0 +1,50 @@
+// What ONNX Runtime computes otherwise on processors without VNNI.
+#include <algorithm>
+
+#include "io/onnx.h"
+#include "op/facts.h"
+#include "op/targets.h"
+
+namespace qdq {
+
+namespace {
+
+// The distance between the smallest and the largest integer that a per-tensor pair lets through; 0 for other nodes.
+int64_t span_of(const Node* dequantize) {
+  if (dequantize == nullptr || !is_a(*dequantize, Family::kDequantize) || dequantize->args().size() < 5) return 0;
+  const Argument &least = dequantize->arg(3), &most = dequantize->arg(4);
+  return least.is<int64_t>() && most.is<int64_t>() ? most.as<int64_t>() - least.as<int64_t>() : 0;
+}
+
+// The largest absolute value of an int8 weight; 0 for other weights.
+int largest_weight(const Program& program, const Node* dequantize) {
+  if (dequantize == nullptr || !is_a(*dequantize, Family::kDequantize)) return 0;
+  const Node* integers = dequantize->arg(0).node();
+  if (integers == nullptr || integers->op() != Node::Op::kGetAttr) return 0;
+  const Tensor weight = program.attribute_of(*integers);
+  if (weight.dtype() != DType::kS8) return 0;
+  int out = 0;
+  const Tensor flat = weight.contiguous();
+  for (const int8_t value : flat.span<int8_t>()) out = std::max(out, std::abs(static_cast<int>(value)));
+  return out;
+}
+
+}  // namespace
+
+std::string onnx_saturation_warning(const Program& program) {
+  // Two products of an activation of 0..255 and a weight fit 16 bits up to 64; of one of 0..127 always.
+  constexpr int64_t kNarrow = 127;
+  constexpr int kSmall = 64;
+  int64_t layers = 0;
+  for (const Node* node : program.graph->nodes())
+    layers += node->op() == Node::Op::kCallFunction && weight_of(*node) && span_of(input_of(*node)) > kNarrow &&
+              largest_weight(program, weight_of(*node)) > kSmall;
+  if (layers == 0) return "";
+  return concat(
+      layers, layers == 1 ? " layer multiplies" : " layers multiply",
+      " 8-bit activations by 8-bit weights; on processors without VNNI, ONNX Runtime's sums of them saturate, "
+      "which costs accuracy there. Quantize with --reduce-range (in a recipe: \"reduce_range\": true) if the "
+      "file is to run on such processors");
+}
+
+}  // namespace qdq
