@@ -121,6 +121,14 @@ void pack_matched(const int8_t* weight, PackedConvInt8& p) {
   std::copy(matched.first.begin(), matched.first.end(), p.first_steps.data<int32_t>());
 }
 
+// Products and sums of products that kMatchedBytes takes for a pixel: two a step, three for two double ones.
+int64_t matched_cost(const PackedConvInt8& p) {
+  const int32_t* first = p.first_steps.data<int32_t>();
+  int64_t cost = 2 * p.steps.size(0);
+  for (int64_t run = 0; run + 2 < p.first_steps.numel(); run += 2) cost -= (first[run + 1] - first[run]) / 2;
+  return cost;
+}
+
 void pack_depthwise(const int8_t* weight, PackedConvInt8& p) {
   const int64_t taps = p.conv.kernel_h * p.conv.kernel_w, group = depthwise_taps(p.road);
   const int64_t panels = divide_up(p.conv.out_channels, kDepthwisePanel);
@@ -442,8 +450,7 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
   if (!has_winograd_windows(conv)) {
     PackedConvInt8 p = pack_conv2d_int8(conv, weight, x_zero_point, requantize, road);
     const int64_t panels = conv.groups * divide_up(conv.out_channels / conv.groups, kDotPanel);
-    const bool is_matched = p.road == road;
-    if (!is_matched || p.steps.size(0) <= panels * p.run_count * p.run_steps * 5 / 4) return p;
+    if (p.road != road || matched_cost(p) <= panels * p.run_count * p.run_steps * 5 / 2) return p;
   }
   return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), DotRoad::kPairs);
 }

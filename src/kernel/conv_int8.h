@@ -25,7 +25,7 @@ struct PackedConvInt8 {
   int64_t padded_channels = 0;  // of a group: those of the arrays below
   Tensor weights;               // s8
   // kMatchedBytes: what DotBand wants, of all groups.
-  Tensor steps, first_steps;  // s32 of [steps][2] and [groups * panels * run_count + 1]
+  Tensor steps, first_steps;  // s32 of [steps][2] and [groups * panels * run_count * 2 + 1]
   std::vector<int32_t> start, weight_sums;
   Requantize requantize;  // with padded arrays, [groups][padded_channels]
 

@@ -9,8 +9,8 @@
 //                   of which only 7 bits are specified as unsigned and does not saturate (x86 with VNNI).
 //   kSignedBytes    four s8 * s8 at once: the relaxed dot product of engines that take that operand as signed (Arm, or
 //                   x86 with AVX-VNNI-INT8).
-//   kMatchedBytes   two u8 * s8 at once in 16 bits that saturate (vpmaddubsw), and those added in pairs: AVX2. The
-//                   weights are packed so that no sum saturates (kernel/matched_int8.h).
+//   kMatchedBytes   two u8 * s8 at once in 16 bits that saturate (vpmaddubsw), and those added in pairs, of one step or
+//                   of two: AVX2. The weights are packed so that no sum saturates (kernel/matched_int8.h).
 #pragma once
 
 #include <cstddef>
@@ -55,8 +55,10 @@ struct DotBand {
   int64_t run_count = 0;
   int64_t run_steps = 0;
   const int8_t* weights = nullptr;
-  const DotStep* steps = nullptr;               // kMatchedBytes
-  const int32_t* first_steps = nullptr;         // kMatchedBytes: of [panels][run_count], and one behind the last
+  const DotStep* steps = nullptr;  // kMatchedBytes
+  // kMatchedBytes: of [panels][run_count], the first of the steps that are added two by two in 16 bits and the first of
+  // the others; and one behind the last.
+  const int32_t* first_steps = nullptr;
   int16_t* words = nullptr;                     // kPairs: room for 2 * kDotPanel numbers a step of a pixel
   const int32_t* start = nullptr;               // one sum a channel to begin with, padded to kFinishChannels
   int64_t first_channel = 0, last_channel = 0;  // first_channel is a multiple of kDotPanel

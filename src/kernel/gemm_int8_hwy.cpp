@@ -100,24 +100,49 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
   }
 }
 
-// The step of kMatchedBytes.
-template <int kRows, int kVectors>
-HWY_INLINE void matched_step(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, const DotStep& step,
-                             const int8_t* b) {
+// The products of a step of kMatchedBytes, added in pairs. The weights stay in memory: all that the sums of a block
+// leave of 16 registers are three.
+HWY_INLINE hn::Vec<D16> pair_sums(hn::Vec<U8> x, const int8_t* weights) {
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  hn::Vec<D16> sums;
+  __asm__("vpmaddubsw %2, %1, %0" : "=x"(sums.raw) : "x"(x.raw), "m"(*reinterpret_cast<const __m256i_u*>(weights)));
+  return sums;
+#else
+  return hn::SatWidenMulPairwiseAdd(D16(), x, hn::LoadU(D8(), weights));
+#endif
+}
+
+// A step of kMatchedBytes, or two whose products are added in 16 bits.
+template <int kSteps, int kRows, int kVectors>
+HWY_INLINE void matched_steps(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, const DotStep* steps,
+                              const int8_t* b) {
   const D32 d;
   const U8 d8;
-  int32_t word;
-  std::memcpy(&word, step.from, sizeof word);
-  const auto from = hn::BitCast(d8, hn::Set(d, word));
+  hn::Vec<U8> from[kSteps];
+#pragma GCC unroll 2
+  for (int s = 0; s < kSteps; ++s) {
+    int32_t word;
+    std::memcpy(&word, steps[s].from, sizeof word);
+    from[s] = hn::BitCast(d8, hn::Set(d, word));
+  }
   const auto ones = hn::Set(D16(), int16_t{1});
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    const auto x = hn::TableLookupBytes(hn::LoadDup128(d8, a[r] + step.at), from);
+    hn::Vec<D16> pairs[kVectors];
+#pragma GCC unroll 2
+    for (int s = 0; s < kSteps; ++s) {
+      const auto x = hn::TableLookupBytes(hn::LoadDup128(d8, a[r] + steps[s].at), from[s]);
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const auto pairs = hn::SatWidenMulPairwiseAdd(D16(), x, hn::LoadU(D8(), b + v * 4 * kLanes));
-      sum[r][v] = in_order(hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(d, pairs, ones)));
+      for (int v = 0; v < kVectors; ++v) {
+        const int8_t* weights = b + (s * kDotPanel + v * kLanes) * 4;
+        const auto two =
+            kSteps == 1 ? hn::SatWidenMulPairwiseAdd(D16(), x, hn::LoadU(D8(), weights)) : pair_sums(x, weights);
+        pairs[v] = s == 0 ? two : hn::Add(pairs[v], two);
+      }
     }
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = in_order(hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(d, pairs[v], ones)));
   }
 }
 
@@ -211,15 +236,16 @@ template <int kRows, int kVectors>
 HWY_INLINE void add_matched_products(V32 (&sum)[kRows][kVectors], const DotBand& band, const uint8_t* const* origin,
                                      int64_t channel) {
   constexpr int64_t kStepBytes = kDotPanel * 4;
-  const int32_t* first = band.first_steps + channel / kDotPanel * band.run_count;
+  const int32_t* first = band.first_steps + channel / kDotPanel * band.run_count * 2;
   const int8_t* b = band.weights + *first * kStepBytes + channel % kDotPanel * 4;
-  for (int64_t run = 0; run < band.run_count; ++run) {
+  for (int64_t run = 0; run < band.run_count; ++run, first += 2) {
     const uint8_t* a[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) a[r] = origin[r] + band.runs[run];
-    const DotStep* const end = band.steps + first[run + 1];
-    for (const DotStep* step = band.steps + first[run]; step < end; ++step, b += kStepBytes)
-      matched_step(sum, a, *step, b);
+    const DotStep *step = band.steps + first[0], *const doubles = band.steps + first[1],
+                  *const end = band.steps + first[2];
+    for (; step < doubles; step += 2, b += 2 * kStepBytes) matched_steps<2>(sum, a, step, b);
+    for (; step < end; ++step, b += kStepBytes) matched_steps<1>(sum, a, step, b);
   }
 }
 
@@ -342,7 +368,7 @@ HWY_INLINE void words_block(const DotWords& words, const int16_t* rows, const in
 }
 
 void dot_words(const DotWords& words) {
-  constexpr int kVectors = kPanelVectors < 2 ? kPanelVectors : 2, kRows = 4;
+  constexpr int kVectors = kPanelVectors < 2 ? kPanelVectors : 2, kRows = HWY_ARCH_X86 ? 6 : 4;
   const int64_t out_stride = words.matrices * kDotPanel;
   for (int64_t matrix = 0; matrix < words.matrices; ++matrix) {
     for (int64_t c = 0; c < kDotPanel; c += kVectors * kLanes) {

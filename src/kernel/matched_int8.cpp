@@ -13,90 +13,190 @@ namespace {
 
 constexpr int kBlock = 16;  // bytes that a step chooses from
 constexpr int kNone = -1;
+constexpr int kMost = 128;  // what the weights of one sign may add up to
+// Sums that the search for fours looks at in a block; what needs more is not worth the time.
+constexpr int kMostTries = 500;
 
 using Pair = std::pair<int, int>;  // the second may be kNone
+using Four = std::array<int, 4>;
+using RowSet = uint32_t;
 
-bool fit(const int8_t* a, const int8_t* b) {
-  int most = 0;
-  for (int64_t o = 0; o < kDotPanel; ++o) most = std::max(most, std::abs(a[o] + b[o]));
-  return most <= 128;
-}
+// The rows of a block, [count][kDotPanel].
+class Block {
+ public:
+  Block(const int8_t* weights, int count) : count_(count) {
+    for (int row = 0; row < count; ++row) {
+      for (int64_t o = 0; o < kDotPanel; ++o) {
+        const int w = weights[row * kDotPanel + o];
+        const auto half = static_cast<uint64_t>((std::abs(w) + 1) / 2) << o % 8 * 8;
+        parts_[static_cast<size_t>(row)][static_cast<size_t>(o / 8 + (w < 0 ? kDotPanel / 8 : 0))] |= half;
+      }
+    }
+    for (int a = 0; a < count; ++a) {
+      for (int b = a + 1; b < count; ++b) {
+        if (!fit(parts_of(a), parts_of(b))) continue;
+        partners_[static_cast<size_t>(a)] |= RowSet{1} << b;
+        partners_[static_cast<size_t>(b)] |= RowSet{1} << a;
+      }
+    }
+  }
 
-// Pairs of `count` rows of weights that fit each other, and the rows that are left alone. The row with the fewest
-// possible partners chooses first, and takes the partner with the fewest.
-std::vector<Pair> match(const int8_t* weights, int count) {
-  std::array<uint32_t, kBlock> partners{};
-  for (int a = 0; a < count; ++a) {
-    for (int b = a + 1; b < count; ++b) {
-      if (!fit(weights + a * kDotPanel, weights + b * kDotPanel)) continue;
-      partners[static_cast<size_t>(a)] |= 1u << b;
-      partners[static_cast<size_t>(b)] |= 1u << a;
+  RowSet all() const { return (RowSet{1} << count_) - 1; }
+
+  // Pairs of the open rows that fit each other, and the rows that are left alone. The row with the fewest possible
+  // partners chooses first, and takes the partner with the fewest.
+  std::vector<Pair> pairs(RowSet open) const {
+    std::array<int, kBlock> choices{};  // open partners
+    for (int row = 0; row < count_; ++row) choices[static_cast<size_t>(row)] = std::popcount(partners_of(row) & open);
+    const auto take_scarcest = [&](RowSet among) {
+      int best = kNone;
+      for (; among != 0; among &= among - 1) {
+        const int row = std::countr_zero(among);
+        if (best == kNone || choices[static_cast<size_t>(row)] < choices[static_cast<size_t>(best)]) best = row;
+      }
+      if (best == kNone) return best;
+      open &= ~(RowSet{1} << best);
+      for (RowSet rows = partners_of(best); rows != 0; rows &= rows - 1)
+        --choices[static_cast<size_t>(std::countr_zero(rows))];
+      return best;
+    };
+    std::vector<Pair> pairs;
+    std::vector<int> alone;
+    while (open != 0) {
+      const int row = take_scarcest(open), partner = take_scarcest(partners_of(row) & open);
+      if (partner == kNone) {
+        alone.push_back(row);
+      } else {
+        pairs.emplace_back(row, partner);
+      }
     }
-  }
-  const auto partners_of = [&](int row) { return partners[static_cast<size_t>(row)]; };
-  uint32_t open = (1u << count) - 1;
-  const auto scarcest = [&](uint32_t among) {
-    int best = kNone;
-    for (int row = 0; row < count; ++row)
-      if ((among >> row & 1) != 0 &&
-          (best == kNone || std::popcount(partners_of(row) & open) < std::popcount(partners_of(best) & open)))
-        best = row;
-    return best;
-  };
-  std::vector<Pair> pairs;
-  std::vector<int> alone;
-  while (open != 0) {
-    const int row = scarcest(open), partner = scarcest(partners_of(row) & open);
-    open &= ~(1u << row);
-    if (partner == kNone) {
-      alone.push_back(row);
-    } else {
-      open &= ~(1u << partner);
-      pairs.emplace_back(row, partner);
+    // Two that are alone may each find a partner in a pair that they part.
+    const auto parts = [&](Pair& pair, int a, int b) {
+      if ((partners_of(a) >> pair.first & 1) == 0 || (partners_of(b) >> pair.second & 1) == 0) return false;
+      pairs.emplace_back(b, std::exchange(pair.second, a));
+      return true;
+    };
+    while (alone.size() >= 2) {
+      const int a = alone[alone.size() - 1], b = alone[alone.size() - 2];
+      bool found = false;
+      for (size_t i = 0; !found && i < pairs.size(); ++i) {
+        Pair pair = pairs[i];
+        found = parts(pair, a, b) || parts(pair, b, a);
+        if (found) pairs[i] = pair;
+      }
+      if (!found) break;
+      alone.resize(alone.size() - 2);
     }
+    for (const int row : alone) pairs.emplace_back(row, kNone);
+    return pairs;
   }
-  // Two that are alone may each find a partner in a pair that they part.
-  const auto parts = [&](Pair& pair, int a, int b) {
-    if ((partners_of(a) >> pair.first & 1) == 0 || (partners_of(b) >> pair.second & 1) == 0) return false;
-    pairs.emplace_back(b, std::exchange(pair.second, a));
-    return true;
-  };
-  while (alone.size() >= 2) {
-    const int a = alone[alone.size() - 1], b = alone[alone.size() - 2];
-    bool found = false;
-    for (size_t i = 0; !found && i < pairs.size(); ++i) {
-      Pair pair = pairs[i];
-      found = parts(pair, a, b) || parts(pair, b, a);
-      if (found) pairs[i] = pair;
+
+  // Finds `wanted` fours of the open rows that fit, and pairs for those rows that no four has, so that at most one of
+  // them is alone. `rows` are open and those that are in no four.
+  bool fours_and_pairs(RowSet open, RowSet rows, int wanted, std::vector<Four>& fours, std::vector<Pair>& rest) {
+    if (wanted == 0) {
+      rest = pairs(rows);
+      return rest.size() == static_cast<size_t>(std::popcount(rows) + 1) / 2;
     }
-    if (!found) break;
-    alone.resize(alone.size() - 2);
+    for (; std::popcount(open) >= 4 * wanted; open &= open - 1) {
+      const int a = std::countr_zero(open);
+      const RowSet near_a = after(a, open);
+      for (RowSet bs = near_a; bs != 0; bs &= bs - 1) {
+        const int b = std::countr_zero(bs);
+        const Parts ab = sum(parts_of(a), parts_of(b));
+        const RowSet near_b = after(b, near_a);
+        for (RowSet cs = near_b; cs != 0; cs &= cs - 1) {
+          const int c = std::countr_zero(cs);
+          const RowSet near_c = after(c, near_b);
+          if (near_c == 0) continue;
+          if (++tries_ > kMostTries) return false;
+          if (!fit(ab, parts_of(c))) continue;
+          const Parts abc = sum(ab, parts_of(c));
+          for (RowSet ds = near_c; ds != 0; ds &= ds - 1) {
+            const int d = std::countr_zero(ds);
+            if (++tries_ > kMostTries) return false;
+            if (!fit(abc, parts_of(d))) continue;
+            fours.push_back({a, b, c, d});
+            const RowSet taken = RowSet{1} << a | RowSet{1} << b | RowSet{1} << c | RowSet{1} << d;
+            if (fours_and_pairs(open & ~taken, rows & ~taken, wanted - 1, fours, rest)) return true;
+            fours.pop_back();
+          }
+        }
+      }
+    }
+    return false;
   }
-  for (const int row : alone) pairs.emplace_back(row, kNone);
-  return pairs;
-}
+  void forget_tries() { tries_ = 0; }
+
+ private:
+  // Half of what a row adds to the sums of each sign, rounded up: a byte a channel.
+  using Parts = std::array<uint64_t, kDotPanel / 4>;
+
+  RowSet partners_of(int row) const { return partners_[static_cast<size_t>(row)]; }
+  const Parts& parts_of(int row) const { return parts_[static_cast<size_t>(row)]; }
+  static Parts sum(const Parts& a, const Parts& b) {
+    Parts out;
+    for (size_t i = 0; i < out.size(); ++i) out[i] = a[i] + b[i];
+    return out;
+  }
+  static bool fit(const Parts& a, const Parts& b) {
+    constexpr uint64_t kOnes = 0x0101010101010101;
+    uint64_t beyond = 0;
+    for (size_t i = 0; i < a.size(); ++i) beyond |= (a[i] + b[i] + kOnes * (0x7f - kMost / 2)) & kOnes * 0x80;
+    return beyond == 0;
+  }
+  // The partners of `row` behind it.
+  RowSet after(int row, RowSet among) const { return among & partners_of(row) & ~((RowSet{2} << row) - 1); }
+
+  int count_, tries_ = 0;
+  std::array<Parts, kBlock> parts_{};
+  std::array<RowSet, kBlock> partners_{};
+};
 
 }  // namespace
 
 void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& out) {
-  out.first.push_back(static_cast<int32_t>(out.steps.size()));
   // Blocks of whole steps, as equal as can be: few rows find fewer partners.
   const int64_t steps = divide_up(length, 4), blocks = divide_up(length, kBlock);
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t begin = block * steps / blocks * 4, end = std::min((block + 1) * steps / blocks * 4, length);
+  const auto append = [&](MatchedWeights& to, int64_t begin, const Four& row) {
     const int64_t at = std::max<int64_t>(0, std::min(begin, length - kBlock));
-    const int8_t* rows = weights + begin * kDotPanel;
-    const std::vector<Pair> pairs = match(rows, static_cast<int>(end - begin));
-    for (size_t i = 0; i < pairs.size(); i += 2) {
-      const Pair second = i + 1 < pairs.size() ? pairs[i + 1] : Pair{kNone, kNone};
-      const int row[] = {pairs[i].first, pairs[i].second, second.first, second.second};
-      DotStep& step = out.steps.emplace_back();
-      step.at = static_cast<int32_t>(at);
-      for (size_t k = 0; k < 4; ++k) step.from[k] = static_cast<uint8_t>(begin - at + std::max(row[k], 0));
-      for (int64_t o = 0; o < kDotPanel; ++o)
-        for (const int r : row) out.weights.push_back(r == kNone ? int8_t{0} : rows[r * kDotPanel + o]);
+    DotStep& step = to.steps.emplace_back();
+    step.at = static_cast<int32_t>(at);
+    for (size_t k = 0; k < 4; ++k) step.from[k] = static_cast<uint8_t>(begin - at + std::max(row[k], 0));
+    to.weights.resize(to.weights.size() + kDotPanel * 4);
+    int8_t* const last = to.weights.data() + to.weights.size() - kDotPanel * 4;
+    for (size_t k = 0; k < 4; ++k)
+      for (int64_t o = 0; row[k] != kNone && o < kDotPanel; ++o)
+        last[o * 4 + static_cast<int64_t>(k)] = weights[(begin + row[k]) * kDotPanel + o];
+  };
+  MatchedWeights singles;
+  out.first.push_back(static_cast<int32_t>(out.steps.size()));
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t begin = i * steps / blocks * 4, end = std::min((i + 1) * steps / blocks * 4, length);
+    const int count = static_cast<int>(end - begin);
+    Block block(weights + begin * kDotPanel, count);
+    std::vector<Four> fours;
+    std::vector<Pair> pairs;
+    int wanted = count / 8 * 2;
+    for (; wanted > 0; wanted -= 2) {
+      block.forget_tries();
+      if (block.fours_and_pairs(block.all(), block.all(), wanted, fours, pairs)) break;
+      fours.clear();
+    }
+    if (wanted == 0) pairs = block.pairs(block.all());
+    for (size_t k = 0; k < fours.size(); k += 2) {
+      const Four &a = fours[k], &b = fours[k + 1];
+      append(out, begin, {a[0], a[1], b[0], b[1]});
+      append(out, begin, {a[2], a[3], b[2], b[3]});
+    }
+    for (size_t k = 0; k < pairs.size(); k += 2) {
+      const Pair second = k + 1 < pairs.size() ? pairs[k + 1] : Pair{kNone, kNone};
+      append(singles, begin, {pairs[k].first, pairs[k].second, second.first, second.second});
     }
   }
+  out.first.push_back(static_cast<int32_t>(out.steps.size()));
+  out.steps.insert(out.steps.end(), singles.steps.begin(), singles.steps.end());
+  out.weights.insert(out.weights.end(), singles.weights.begin(), singles.weights.end());
 }
 
 }  // namespace qdq::kernel

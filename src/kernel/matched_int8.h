@@ -1,7 +1,9 @@
 // Weights for the road kMatchedBytes (kernel/gemm_int8.h), whose instruction adds two products of u8 * s8 in 16 bits
 // and saturates. 255 * (w0 + w1) fits there if |w0 + w1| <= 128, which two weights of different signs always keep. So
 // the depth is not taken in its order but in pairs that fit in all channels of a panel; what finds no partner is
-// multiplied alone. A step reads its four bytes from anywhere within 16, so partners are looked for among these.
+// multiplied alone. A step reads its four bytes from anywhere within 16, so partners are looked for among these. Two
+// pairs whose weights of either sign add up to 128 at most are added in 16 bits, too, before they are widened: a second
+// instruction less for two steps, which are called double then.
 //
 // Seen only inside the room: conv_int8.cpp packs panels with it.
 #pragma once
@@ -16,7 +18,7 @@ namespace qdq::kernel {
 struct MatchedWeights {
   std::vector<int8_t> weights;  // [steps][kDotPanel][4]
   std::vector<DotStep> steps;
-  std::vector<int32_t> first;  // the first step of every run
+  std::vector<int32_t> first;  // two of every run: its first double step, and the first of the others behind those
 };
 
 // Appends one run of a panel: weights are [length][kDotPanel]. The steps read bytes [0, length) of a run, and up to 16

@@ -182,7 +182,7 @@ TEST(ConvInt8, SumsOfExtremesAreExact) {
   const Int8Problem p{"extremes", 1, 2, 2, square(500, 24, 1, 1, 1)};
   on_every_road([&](DotRoad road) {
     for (uint8_t x : {uint8_t{0}, uint8_t{127}, uint8_t{128}, uint8_t{255}}) {
-      for (int8_t w : {int8_t{-128}, int8_t{-127}, int8_t{127}}) {
+      for (int8_t w : {int8_t{-128}, int8_t{-127}, int8_t{-32}, int8_t{32}, int8_t{127}}) {
         Data data(p, 3, 5);
         std::fill(data.x.begin(), data.x.end(), x);
         std::fill(data.w.begin(), data.w.end(), w);

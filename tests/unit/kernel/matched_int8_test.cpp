@@ -49,6 +49,20 @@ TEST(MatchedInt8, TakesEveryWeightOnceInPairsThatDoNotSaturate) {
           }
         }
       }
+      // What two double steps add up stays within 16 bits for all inputs.
+      ASSERT_EQ(matched.first.size(), 2u);
+      EXPECT_EQ((matched.first[1] - matched.first[0]) % 2, 0);
+      for (int32_t s = matched.first[0]; s < matched.first[1]; s += 2) {
+        const int8_t* w = matched.weights.data() + int64_t{s} * kDotPanel * 4;
+        for (int64_t pair = 0; pair < kDotPanel * 2; ++pair) {
+          int above = 0, below = 0;
+          for (const int8_t v :
+               {w[pair * 2], w[pair * 2 + 1], w[pair * 2 + kDotPanel * 4], w[pair * 2 + 1 + kDotPanel * 4]})
+            (v > 0 ? above : below) += v;
+          EXPECT_LE(above, 128);
+          EXPECT_GE(below, -128);
+        }
+      }
       for (size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(found[i], weights[i]) << length << ", " << i;
     }
   }
@@ -65,14 +79,22 @@ TEST(MatchedInt8, MultipliesAloneWhatFitsNothing) {
   EXPECT_EQ(matched_of(weights, 20).steps.size(), 10u);
 }
 
+TEST(MatchedInt8, AddsTwoStepsOfSmallWeights) {
+  const MatchedWeights matched = matched_of(run_of(1024, 16, 5), 1024);
+  EXPECT_GE(matched.first[1] - matched.first[0], 250);
+  EXPECT_EQ(matched.steps.size(), 256u);
+}
+
 TEST(MatchedInt8, CountsTheStepsOfSeveralRuns) {
   MatchedWeights matched;
-  const std::vector<int8_t> weights(static_cast<size_t>(16 * kDotPanel), 64);
-  append_matched_run(weights.data(), 16, matched);
-  append_matched_run(weights.data(), 8, matched);
-  EXPECT_EQ(matched.first, (std::vector<int32_t>{0, 4}));
-  EXPECT_EQ(matched.steps.size(), 6u);
-  EXPECT_EQ(matched.weights.size(), static_cast<size_t>(6 * kDotPanel * 4));
+  const std::vector<int8_t> large(static_cast<size_t>(16 * kDotPanel), 64), small(large.size(), -32);
+  append_matched_run(large.data(), 16, matched);
+  append_matched_run(large.data(), 8, matched);
+  append_matched_run(small.data(), 16, matched);
+  append_matched_run(small.data(), 12, matched);
+  EXPECT_EQ(matched.first, (std::vector<int32_t>{0, 0, 4, 4, 6, 10, 10, 12}));
+  EXPECT_EQ(matched.steps.size(), 13u);
+  EXPECT_EQ(matched.weights.size(), static_cast<size_t>(13 * kDotPanel * 4));
 }
 
 }  // namespace
