@@ -105,6 +105,30 @@ template <class D> struct Quantizer {
   }
 };
 
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+// The last line of the formula for u8 on two rows of 16 at once, in three quarters of Quantizer's instructions: the
+// conversion to integers rounds, and most of the bounds are kept by saturation. What exceeds `high` is held before,
+// because the conversion gives the lowest integer for numbers beyond 32 bits and for NaN.
+struct PackingQuantizer {
+  __m256 high;
+  __m256i shift, low, order;
+
+  HWY_INLINE explicit PackingQuantizer(const Requantize& q)
+      : high(_mm256_set1_ps(static_cast<float>(q.high - q.zero_point))),
+        shift(_mm256_set1_epi16(static_cast<int16_t>(q.zero_point))), low(_mm256_set1_epi8(static_cast<char>(q.low))),
+        order(_mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)) {}
+  HWY_INLINE __m256i operator()(__m256 a0, __m256 a1, __m256 b0, __m256 b1) const {
+    const __m256i a = _mm256_packs_epi32(integer(a0), integer(a1)), b = _mm256_packs_epi32(integer(b0), integer(b1));
+    const __m256i bytes = _mm256_packus_epi16(_mm256_adds_epi16(a, shift), _mm256_adds_epi16(b, shift));
+    return _mm256_permutevar8x32_epi32(_mm256_max_epu8(bytes, low), order);
+  }
+
+ private:
+  // The instruction gives its second operand if one is NaN.
+  HWY_INLINE __m256i integer(__m256 steps) const { return _mm256_cvtps_epi32(_mm256_min_ps(high, steps)); }
+};
+#endif
+
 // Quantizes kVectors vectors of y, if q says so, and stores them at `out`.
 template <int kVectors, class D>
 HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<float, D>> (&y)[kVectors],
@@ -138,7 +162,6 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
   const hn::Rebind<float, D> df;
   constexpr int64_t kWidth = static_cast<int64_t>(HWY_MAX_LANES_D(D));
   const Requantize& q = *finish.requantize;
-  const Quantizer<D> quantize(q);
   hn::Vec<decltype(df)> multiplier[kVectors], offset[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
@@ -146,9 +169,7 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
     offset[v] = hn::LoadU(df, finish.offset + channel + v * kWidth);
   }
   uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * finish.out_stride + channel;
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r, out += finish.out_stride) {
-    hn::Vec<decltype(df)> t[kVectors];
+  const auto steps_of = [&](int r, hn::Vec<decltype(df)>(&t)[kVectors]) HWY_ATTR __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(hn::Mul(hn::ConvertTo(df, sum[r][v]), multiplier[v]), offset[v]);
     if constexpr (kResidual) {
@@ -159,6 +180,30 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(t[v], hn::Mul(residual[v], by));
     }
+  };
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  if constexpr (kVectors == 2 && kWidth == 8) {
+    const PackingQuantizer quantize(q);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; r += 2) {
+      constexpr int kLast = kRows - 1;
+      hn::Vec<decltype(df)> t[2], next[2];
+      steps_of(r, t);
+      steps_of(HWY_MIN(r + 1, kLast), next);
+      const __m256i bytes = quantize(t[0].raw, t[1].raw, next[0].raw, next[1].raw);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + r * finish.out_stride), _mm256_castsi256_si128(bytes));
+      if (r < kLast)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + (r + 1) * finish.out_stride),
+                         _mm256_extracti128_si256(bytes, 1));
+    }
+    return;
+  }
+#endif
+  const Quantizer<D> quantize(q);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r, out += finish.out_stride) {
+    hn::Vec<decltype(df)> t[kVectors];
+    steps_of(r, t);
     hn::Vec<D> value[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) value[v] = quantize(t[v]);
