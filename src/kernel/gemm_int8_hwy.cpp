@@ -68,6 +68,18 @@ template <bool kBytes> HWY_INLINE V32 dot(V32 sum, V32 a, hn::Vec<D8> bytes, hn:
   }
 }
 
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+using Word [[gnu::may_alias, gnu::aligned(1)]] = int32_t;
+// The 16-bit products of a pixel's two elements with two vectors of weights. In assembler, because GCC copies sums and
+// loads ahead until 16 registers do not suffice.
+HWY_INLINE void add_pair_products(V32& first, V32& second, const uint8_t* a, hn::Vec<D16> w0, hn::Vec<D16> w1) {
+  __m256i x, product;
+  __asm__("vpbroadcastd %4, %2\n\tvpmaddwd %5, %2, %3\n\tvpaddd %3, %0, %0\n\tvpmaddwd %6, %2, %2\n\tvpaddd %2, %1, %1"
+          : "+x"(first.raw), "+x"(second.raw), "=&x"(x), "=&x"(product)
+          : "m"(*reinterpret_cast<const Word*>(a)), "x"(w0.raw), "x"(w1.raw));
+}
+#endif
+
 // kWords: weights of the 16-bit products that have 16 bits in memory.
 template <bool kBytes, int kRows, int kVectors, bool kWords = false>
 HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, int64_t a_at, const int8_t* const* b,
@@ -90,6 +102,13 @@ HWY_INLINE void dot_step_at(V32 (&sum)[kRows][kVectors], const uint8_t* const* a
       pairs[v] = hn::PromoteTo(D16(), hn::LoadU(hn::Rebind<int8_t, D16>(), b[v] + b_at));
     }
   }
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  if constexpr (!kBytes && kVectors == 2) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) add_pair_products(sum[r][0], sum[r][1], a[r] + a_at, pairs[0], pairs[1]);
+    return;
+  }
+#endif
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     int32_t word;
@@ -343,7 +362,7 @@ HWY_INLINE void words_block(const DotWords& words, const int16_t* rows, const in
   const int8_t* b[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) b[v] = reinterpret_cast<const int8_t*>(weights) + v * kLanes * 4;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     a[r] = reinterpret_cast<const uint8_t*>(rows + r * words.depth);
 #pragma GCC unroll 4
@@ -355,12 +374,12 @@ HWY_INLINE void words_block(const DotWords& words, const int16_t* rows, const in
   for (int64_t step = words.depth / 2; step > 0; step -= kSteps) {
 #pragma GCC unroll 4
     for (int s = 0; s < kSteps; ++s) dot_step_at<false, kRows, kVectors, true>(sum, a, s * 4, b, s * kDotPanel * 4);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) a[r] += kSteps * 4;
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) b[v] += kSteps * kDotPanel * 4;
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r, out += words.matrices * kDotPanel) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, out + v * kLanes);
@@ -378,6 +397,10 @@ void dot_words(const DotWords& words) {
       int64_t row = 0;
       for (; row + kRows <= words.row_count; row += kRows, a += kRows * words.depth, out += kRows * out_stride)
         words_block<kRows, kVectors>(words, a, b, out);
+      if constexpr (kRows > 4) {
+        for (; row + 2 <= words.row_count; row += 2, a += 2 * words.depth, out += 2 * out_stride)
+          words_block<2, kVectors>(words, a, b, out);
+      }
       for (; row < words.row_count; ++row, a += words.depth, out += out_stride)
         words_block<1, kVectors>(words, a, b, out);
     }
