@@ -133,6 +133,7 @@ class Counterparts {
 // The weight of a layer in float; undefined for other operators, and for weights that are computed.
 Tensor weight_in(const Program& program, const Node& layer) {
   const Node* weight = weight_of(layer);
+  while (weight && weight->op() == Node::Op::kCallModule) weight = weight->arg(0).node();  // observers
   if (weight == nullptr) return {};
   if (weight->op() == Node::Op::kGetAttr) return program.attribute_of(*weight);
   if (!is_a(*weight, Family::kDequantize)) return {};

@@ -105,6 +105,9 @@ TEST(LayerComparison, OwnErrorsAreThoseOfLayersOnFloatValues) {
   EXPECT_EQ(first["own"]["mse"], first["mse"]);
   EXPECT_EQ(relu["own"]["mse"], relu["mse"]);
   EXPECT_GT(first["weight"]["sqnrDb"].get<double>(), 30);
+  LayerComparison of_prepared(prepared.program(), {&converted});
+  of_prepared.add({batch(1)});
+  EXPECT_EQ(of_prepared.json(), comparison.json());
   EXPECT_FALSE(relu.contains("weight"));
 
   // The sum by hand: the float values of the activation through the pair behind it, plus 1.
