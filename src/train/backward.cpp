@@ -12,7 +12,10 @@ const std::vector<BackwardDef>& all_backwards() {
   static const std::vector<BackwardDef> table = [] {
     std::vector<BackwardDef> out;
     add_elementwise_backwards(out);
+    add_function_backwards(out);
     add_view_backwards(out);
+    add_reduction_backwards(out);
+    add_composed_backwards(out);
     add_product_backwards(out);
     add_norm_backwards(out);
     return out;

@@ -39,6 +39,9 @@ const std::vector<BackwardDef>& all_backwards();
 
 // The families, joined in backward.cpp.
 void add_elementwise_backwards(std::vector<BackwardDef>& table);  // backward_elementwise.cpp
+void add_function_backwards(std::vector<BackwardDef>& table);     // backward_functions.cpp
+void add_reduction_backwards(std::vector<BackwardDef>& table);    // backward_reductions.cpp: sums, norms, chosen ones
+void add_composed_backwards(std::vector<BackwardDef>& table);     // backward_composed.cpp: what others make up
 void add_view_backwards(std::vector<BackwardDef>& table);         // backward_views.cpp
 // backward_products.cpp: matrix products, convolutions
 void add_product_backwards(std::vector<BackwardDef>& table);

@@ -261,6 +261,12 @@ void add_norm_backwards(std::vector<BackwardDef>& table) {
   };
   const auto plain = [&](std::string_view target, Backward backward) { table.push_back({target, backward}); };
   of_x("batch_norm.default", [](const BackwardCall& c) { return batch_norm(c, c.call.boolean(5), c.call.number(7)); });
+  of_x("native_batch_norm.default",
+       [](const BackwardCall& c) { return batch_norm(c, c.call.boolean(5), c.call.number(7)); });
+  of_x("_native_batch_norm_legit.default",
+       [](const BackwardCall& c) { return batch_norm(c, c.call.boolean(5), c.call.number(7)); });
+  of_x("_native_batch_norm_legit.no_stats",
+       [](const BackwardCall& c) { return batch_norm(c, true, c.call.number(5)); });
   of_x("_native_batch_norm_legit_no_training.default",
        [](const BackwardCall& c) { return batch_norm(c, false, c.call.number(6)); });
   for (const std::string_view target : {"layer_norm.default", "native_layer_norm.default"}) of_x(target, layer_norm);
@@ -274,9 +280,10 @@ void add_norm_backwards(std::vector<BackwardDef>& table) {
   plain("adaptive_avg_pool1d.default", adaptive_avg_pool);
   for (const std::string_view target : {"mean.default", "mean.dim"}) plain(target, sum);
   for (const std::string_view target : {"sum.default", "sum.dim_IntList"}) plain(target, sum);
-  for (const std::string_view target : {"softmax.int", "_softmax.default"})
+  for (const std::string_view target :
+       {"softmax.int", "_softmax.default", "_safe_softmax.default", "special_softmax.default"})
     table.push_back({target, softmax, false, true});
-  for (const std::string_view target : {"log_softmax.int", "_log_softmax.default"})
+  for (const std::string_view target : {"log_softmax.int", "_log_softmax.default", "special_log_softmax.default"})
     table.push_back({target, softmax, false, true});
 }
 

@@ -6,7 +6,8 @@ Run in tests/golden: python3 make_train.py
 A case is one call: "op", "args" and "kwargs" in schema order, "grads": for each argument the flat gradient, a list of
 such for a list of tensors, or null. A tensor argument is {"t": shape, "seed": n, "factor": f, "offset": o}: a linear
 congruential generator gives 24-bit numbers from -1 to 1, times the factor, plus the offset, in float32; {"i": values,
-"shape": shape} is int64, {"b": values} bool. The gradient of result r is made likewise with the seed 1000 + r.
+"shape": shape} is int64, {"b": values} bool, {"float": "inf"} a number that JSON does not have. The gradient of result
+r is made likewise with the seed 1000 + r.
 """
 
 import json
@@ -54,6 +55,8 @@ def built(spec, leaves):
         return torch.tensor(spec["b"], dtype=torch.bool)
     if isinstance(spec, dict) and "dtype" in spec:
         return getattr(torch, spec["dtype"])
+    if isinstance(spec, dict):
+        return float(spec["float"])
     if isinstance(spec, list):
         return [built(element, leaves) for element in spec]
     return spec
@@ -83,8 +86,9 @@ def case(op, *args, **kwargs):
     options = {key: built(value, leaves) for key, value in kwargs.items()}
     results = function(*values, **options)
     results = [results] if isinstance(results, torch.Tensor) else list(results)
-    if op.startswith(("native_", "_native")) or op.endswith("_with_indices"):
+    if op.startswith(("native_", "_native", "_weight_norm_")) or op.endswith("_with_indices"):
         results = results[:1]
+    results = [r for r in results if r.is_floating_point()]
     torch.autograd.backward(results, [sample(list(r.shape), 1000 + n) for n, r in enumerate(results)])
     cases.append(
         {
@@ -198,7 +202,9 @@ def norm(op, *args, training):
     leaves = []
     values = [built(a, leaves) for a in args]
     mean, var = (built(s, []).detach() for s in (stats, variance))
-    rest = [training, 0.1, 1e-3, True] if op == "batch_norm" else [0.1, 1e-3]
+    rest = [0.1, 1e-3] if op == "_native_batch_norm_legit_no_training" else [training, 0.1, 1e-3]
+    if op == "batch_norm":
+        rest.append(True)
     result = getattr(torch.ops.aten, op)(*values, mean, var, *rest)
     result = result if isinstance(result, torch.Tensor) else result[0]
     result.backward(sample(list(result.shape), 1000))
@@ -274,6 +280,282 @@ case("scaled_dot_product_attention", t(2, 3, 4), t(2, 5, 4), t(2, 5, 6))
 case("scaled_dot_product_attention", t(1, 2, 3, 4), t(2, 5, 4), t(5, 6), t(3, 5))
 case("scaled_dot_product_attention", t(2, 4, 4), t(2, 4, 4), t(2, 4, 3), None, 0.0, True, scale=0.5)
 case("scaled_dot_product_attention", t(3, 4), t(4, 4), t(4, 3), b(1, 0, 1, 1))
+
+# functions of elements
+for name in ("sin", "cos", "tan", "sinh", "cosh", "asinh", "atan", "expm1", "exp2", "erf", "erfc", "frac"):
+    case(name, t(*x))
+for name in ("asin", "acos", "atanh", "erfinv"):
+    case(name, t(*x, factor=0.9))
+for name in ("log1p", "log2", "log10", "lgamma"):
+    case(name, t(*x, offset=1.5))
+case("acosh", t(*x, offset=2.5))
+case("sinc", t(*x, offset=2.0))
+for name in ("special_expit", "log_sigmoid", "selu", "celu", "softplus", "mish", "nan_to_num", "deg2rad", "rad2deg"):
+    case(name, t(*x, factor=4.0))
+case("positive", t(*x))
+case("celu", t(*x, factor=3.0), 0.5)
+case("softplus", t(*x, factor=8.0), 3.0, 4.0)
+case("threshold", t(*x), 0.1, 2.0)
+case("hardshrink", t(*x), 0.3)
+case("softshrink", t(*x), 0.3)
+case("logit", t(*x, factor=0.4, offset=0.5))
+case("logit", t(*x, factor=0.5, offset=0.5), 0.2)
+case("rrelu", t(*x), 0.1, 0.4)
+case("prelu", t(*x), t(3))
+case("prelu", t(*x), t(1))
+case("glu", t(2, 6, 3), 1)
+case("glu", t(2, 6))
+for name in (
+    "maximum",
+    "max.other",
+    "minimum",
+    "min.other",
+    "fmax",
+    "fmin",
+    "atan2",
+    "hypot",
+    "logaddexp",
+    "logaddexp2",
+):
+    case(name, t(*x), t(3, 1))
+case("maximum", i(1, 2, 3), t(3, factor=4.0))
+case("xlogy.Tensor", t(*x), t(3, 1, offset=2.0))
+case("xlogy.Scalar_Self", 2.0, t(*x, offset=2.0))
+case("xlogy.Scalar_Other", t(*x), 2.0)
+case("copysign.Tensor", t(*x), t(3, 1))
+case("copysign.Scalar", t(*x), -1.0)
+case("fmod.Tensor", t(*x, factor=5.0), t(3, 1, offset=2.0))
+case("fmod.Scalar", t(*x, factor=5.0), 1.5)
+case("remainder.Tensor", t(*x, factor=5.0), t(3, 1, offset=2.0))
+case("remainder.Scalar", t(*x, factor=5.0), 1.5)
+case("pow.Tensor_Tensor", t(*x, offset=2.0), t(3, 1, factor=3.0))
+case("pow.Scalar", 2.5, t(*x))
+case("addcmul", t(*x), t(3, 1), t(4), value=0.5)
+case("addcdiv", t(*x), t(3, 1), t(4, offset=2.0), value=0.5)
+case("lerp.Scalar", t(*x), t(3, 1), 0.3)
+case("lerp.Tensor", t(*x), t(3, 1), t(4))
+case("true_divide.Tensor", t(*x), t(3, 1, offset=2.0))
+case("true_divide.Scalar", t(*x), 3.0)
+case("div.Tensor_mode", t(*x), t(3, 1, offset=2.0), rounding_mode=None)
+case("div.Tensor_mode", t(*x), t(3, 1, offset=2.0), rounding_mode="floor")
+case("div.Scalar_mode", t(*x), 0.3, rounding_mode="trunc")
+case("clamp.Tensor", t(*x), t(3, 1, factor=0.5), t(4, factor=0.5))
+case("clamp.Tensor", t(*x), None, t(4))
+case("clamp_min.Tensor", t(*x), t(3, 1))
+case("clamp_max.Tensor", t(*x), t(4))
+case("where.ScalarSelf", b(1, 0, 0, 1), 2.0, t(3, 4))
+case("where.ScalarOther", b(1, 0, 0, 1), t(3, 4), 2.0)
+case("masked_fill.Tensor", t(3, 4), b(1, 0, 0, 1), t())
+
+# reductions, scans, what chooses
+for name in ("amax", "amin"):
+    case(name, t(*x), [1], True)
+    case(name, t(*x), [0, 2])
+for name in ("max", "min", "median"):
+    case(name, t(*x))
+    case(name + ".dim", t(*x), 1, True)
+    case(name + ".dim", t(*x), -1)
+case("prod", t(*x))
+case("prod.dim_int", t(*x), 1)
+case("logsumexp", t(*x, factor=3.0), [1, 2])
+case("logsumexp", t(*x), [-1], True)
+case("nansum", t(*x), [1])
+for order in (2.0, 1.0, 3.0, 0.5, {"float": "inf"}):
+    case("linalg_vector_norm", t(*x), order, [1, -1], True)
+case("linalg_vector_norm", t(*x))
+case("norm.Scalar", t(*x), 3)
+case("norm.ScalarOpt_dim", t(*x), 2, [1])
+case("norm.ScalarOpt_dtype", t(*x), 2, dtype={"dtype": "float32"})
+case("norm.ScalarOpt_dim_dtype", t(*x), 1, [0], True, dtype={"dtype": "float32"})
+case("frobenius_norm.dim", t(*x), [1, 2])
+for name in ("var", "std"):
+    case(name, t(*x), False)
+    case(name + ".dim", t(*x), [1, 2], True, True)
+    case(name + ".correction", t(*x), [0], correction=0)
+    case(name + ".correction", t(*x), None)
+    case(name + "_mean", t(*x))
+    case(name + "_mean.dim", t(*x), [1], False)
+    case(name + "_mean.correction", t(*x), [1, 2], correction=1, keepdim=True)
+case("kthvalue", t(*x), 2, 1)
+case("topk", t(*x), 2, 1)
+case("topk", t(*x), 3, -1, False)
+case("sort", t(*x), 1, True)
+case("sort.stable", t(*x), stable=True, dim=0)
+case("cummax", t(*x), 1)
+case("cummin", t(*x), -1)
+case("cumsum", t(*x), 1)
+case("cumprod", t(*x), 2)
+case("logcumsumexp", t(*x), 1)
+case("_safe_softmax", t(*x), -1)
+case("special_softmax", t(*x), 1)
+case("special_log_softmax", t(*x), 1)
+
+# products
+case("mv", t(3, 4), t(4))
+case("dot", t(4), t(4))
+case("vdot", t(4), t(4))
+case("outer", t(3), t(4))
+case("ger", t(3), t(4))
+case("linalg_vecdot", t(*x), t(3, 4), dim=-1)
+case("inner", t(*x), t(5, 4))
+case("einsum", "bij,bjk->bik", [t(2, 3, 4), t(2, 4, 5)])
+case("einsum", "bhid,bhjd->bhij", [t(1, 2, 3, 4), t(1, 2, 5, 4)])
+case("einsum", "...ij, jk -> ...ki", [t(2, 3, 4), t(4, 5)])
+case("einsum", "ij,i->i", [t(3, 4), t(3)])
+case("einsum", "i,j,k->ijk", [t(2), t(3), t(4)])
+case("tensordot", t(2, 3, 4), t(4, 3, 5), [1, 2], [1, 0])
+case("bilinear", t(2, 3, 4), t(2, 3, 5), t(6, 4, 5), t(6))
+case("addmv", t(3), t(3, 4), t(4), beta=0.5, alpha=2)
+case("addr", t(3, 4), t(3), t(4), beta=0.5, alpha=2)
+case("baddbmm", t(3, 5), t(2, 3, 4), t(2, 4, 5), beta=0.5, alpha=2)
+case("addbmm", t(3, 5), t(2, 3, 4), t(2, 4, 5), beta=0.5, alpha=2)
+case("conv1d.padding", t(2, 4, 9), t(6, 2, 4), t(6), [1], "same", [2], 2)
+case("conv2d.padding", t(2, 3, 7, 6), t(4, 3, 3, 2), None, [2, 1], "valid")
+case("conv2d.padding", t(2, 3, 7, 6), t(4, 3, 3, 2), t(4), [1, 1], "same")
+case("conv3d", t(2, 4, 5, 6, 4), t(6, 2, 2, 3, 2), t(6), [2, 1, 1], [1, 1, 0], [1, 2, 1], 2)
+for name, gates, states in (("lstm", 4, 2), ("gru", 3, 1), ("rnn_tanh", 1, 1), ("rnn_relu", 1, 1)):
+    hidden = [t(2, 2, 3) for _ in range(states)]
+    weights = [t(3 * gates, 4), t(3 * gates, 3), t(3 * gates), t(3 * gates)]
+    backward = [t(3 * gates, 4), t(3 * gates, 3), t(3 * gates), t(3 * gates)]
+    case(
+        f"{name}.input",
+        t(5, 2, 4),
+        hidden if states == 2 else hidden[0],
+        weights + backward,
+        True,
+        1,
+        0.0,
+        False,
+        True,
+        False,
+    )
+    hidden = [t(2, 2, 3) for _ in range(states)]
+    layers = [t(3 * gates, 4), t(3 * gates, 3), t(3 * gates, 3), t(3 * gates, 3)]
+    case(f"{name}.input", t(2, 5, 4), hidden if states == 2 else hidden[0], layers, False, 2, 0.0, True, False, True)
+
+# norms, distances, losses
+case("group_norm", t(2, 6, 3, 2), 3, t(6, offset=1.0), t(6), 1e-3)
+case("native_group_norm", t(2, 6, 5), t(6, offset=1.0), None, 2, 6, 5, 2, 1e-5)
+case("instance_norm", t(2, 3, 5), t(3, offset=1.0), t(3), None, None, True, 0.1, 1e-5, False)
+case("rms_norm", t(*x), [4], t(4, offset=1.0), 1e-3)
+case("rms_norm", t(*x), [3, 4])
+norm("native_batch_norm", t(4, 3, 5), t(3, offset=1.0), t(3), training=True)
+norm("_native_batch_norm_legit", t(4, 3, 5), t(3, offset=1.0), t(3), training=False)
+case("_native_batch_norm_legit.no_stats", t(4, 3, 5), t(3, offset=1.0), t(3), True, 0.1, 1e-3)
+case("cosine_similarity", t(*x), t(*x), 1)
+case("pairwise_distance", t(3, 4), t(3, 4), 2.0, 1e-6, True)
+case("dist", t(3, 4), t(3, 4), 3)
+case("cdist", t(2, 3, 4), t(2, 5, 4))
+case("_cdist_forward", t(3, 4), t(5, 4), 2.0, None)
+case("linalg_norm", t(*x))
+case("linalg_norm", t(*x), 1, [1])
+case("_weight_norm", t(3, 4, 2), t(3, 1, 1), 0)
+case("_weight_norm_interface", t(3, 4, 2), t(3, 1, 1), 0)
+for mode in (0, 1, 2):
+    case("mse_loss", t(3, 4), t(3, 4), mode)
+    case("l1_loss", t(3, 4), t(3, 4), mode)
+    case("huber_loss", t(3, 4), t(3, 4), mode, 0.5)
+    case("smooth_l1_loss", t(3, 4), t(3, 4), mode, 0.5)
+
+# what moves elements
+case("expand_as", t(2, 1, 4), t(*x))
+case("broadcast_to", t(3, 1), [2, 3, 4])
+case("view_as", t(3, 4), t(2, 6))
+case("reshape_as", t(3, 4), t(2, 6))
+for name in ("ravel", "mT", "adjoint", "numpy_T", "atleast_1d", "atleast_2d", "atleast_3d", "conj", "resolve_conj"):
+    case(name, t(3, 4))
+for name in ("resolve_neg", "real", "alias_copy", "lift_fresh_copy", "conj_physical", "_conj_physical"):
+    case(name, t(3, 4))
+for name in ("swapaxes", "swapdims", "movedim.int", "transpose_copy.int"):
+    case(name, t(*x), 0, 2)
+case("movedim.intlist", t(*x), [0, 1], [2, 0])
+case("diagonal", t(*x), 1, 0, 2)
+case("linalg_diagonal", t(3, 4), offset=1)
+case("unfold", t(2, 7), 1, 3, 2)
+case("unfold_copy", t(2, 7), 1, 3, 2)
+case("as_strided", t(3, 4), [2, 3], [4, 1], 1)
+case("as_strided_copy", t(3, 4), [2, 3], [4, 1], 1)
+case("_reshape_alias", t(3, 4), [2, 6], [6, 1])
+case("_reshape_copy", t(3, 4), [2, 6])
+case("tensor_split.sections", t(2, 7), 3, 1)
+case("tensor_split.indices", t(2, 7), [2, 5], 1)
+case("unsafe_split.Tensor", t(2, 7), 3, 1)
+case("unsafe_split_with_sizes", t(2, 7), [3, 4], 1)
+case("unsafe_chunk", t(2, 7), 3, 1)
+case("split_copy.Tensor", t(2, 7), 3, 1)
+case("split_with_sizes_copy", t(2, 7), [3, 4], 1)
+case("unbind_copy.int", t(3, 2), 0)
+for name, shape in (("hsplit", (2, 6, 2)), ("vsplit", (6, 2)), ("dsplit", (2, 2, 6))):
+    case(name + ".int", t(*shape), 3)
+    case(name + ".array", t(*shape), [1, 4])
+case("to.device", t(*x), "cpu", {"dtype": "float32"})
+case("to.other", t(*x), t(1))
+case("type_as", t(*x), t(1))
+case("view_copy", t(*x), [6, 4])
+case("squeeze_copy", t(2, 1, 3))
+case("squeeze_copy.dim", t(2, 1, 3), 1)
+case("squeeze_copy.dims", t(2, 1, 3), [1])
+case("unsqueeze_copy", t(2, 3), 1)
+case("expand_copy", t(2, 1), [2, 3])
+case("permute_copy", t(*x), [2, 0, 1])
+case("t_copy", t(2, 3))
+case("slice_copy.Tensor", t(2, 7), 1, 1, 6, 2)
+case("select_copy.int", t(*x), 1, -1)
+case("diagonal_copy", t(3, 4))
+case("tril", t(2, 3, 4), 1)
+case("triu", t(2, 3, 4))
+case("diag_embed", t(2, 3), 1)
+case("diag", t(3, 4))
+case("diag", t(3), -1)
+case("diagflat", t(2, 2))
+case("trace", t(3, 4))
+case("rot90", t(3, 4), 1, [0, 1])
+case("fliplr", t(3, 4))
+case("flipud", t(3, 4))
+case("im2col", t(1, 2, 4, 5), [2, 3], [1, 1], [1, 0], [2, 1])
+case("col2im", t(1, 12, 9), [4, 5], [2, 3], [1, 1], [1, 0], [2, 1])
+case("repeat_interleave.self_int", t(2, 3), 2, 1)
+case("channel_shuffle", t(1, 6, 2, 2), 3)
+case("reflection_pad3d", t(1, 2, 3, 3, 4), [1, 1, 0, 1, 1, 0])
+case("replication_pad3d", t(1, 2, 3, 3, 4), [1, 1, 0, 1, 1, 0])
+case("_pad_circular", t(1, 2, 4), [2, 1])
+case("upsample_nearest1d", t(1, 2, 3), [5])
+case("upsample_nearest1d.vec", t(1, 2, 3), None, [2.0])
+case("upsample_nearest3d", t(1, 2, 2, 3, 2), [3, 5, 4])
+case("upsample_nearest3d.vec", t(1, 2, 2, 3, 2), None, [2.0, 2.0, 2.0])
+case("_upsample_nearest_exact1d", t(1, 2, 3), [5])
+case("_upsample_nearest_exact1d.vec", t(1, 2, 3), None, [2.0])
+case("_upsample_nearest_exact2d", t(1, 2, 3, 4), [5, 4])
+case("_upsample_nearest_exact2d.vec", t(1, 2, 3, 4), None, [2.0, 2.0])
+case("_upsample_nearest_exact3d", t(1, 2, 2, 3, 2), [3, 5, 4])
+case("_upsample_nearest_exact3d.vec", t(1, 2, 2, 3, 2), None, [2.0, 2.0, 2.0])
+for name in ("hstack", "vstack", "row_stack", "dstack", "column_stack", "block_diag"):
+    case(name, [t(2, 3), t(2, 3)])
+case("meshgrid", [t(2), t(3)])
+case("meshgrid.indexing", [t(2), t(3)], indexing="xy")
+case("cartesian_prod", [t(2), t(3)])
+case("broadcast_tensors", [t(2, 1), t(3)])
+for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
+    case(name + ".Sequence", [t(3), t(2, 3)])
+case("scatter.src", t(3, 4), 1, i(0, 2, 1, 3, shape=[2, 2]), t(2, 2))
+case("scatter.value", t(3, 4), 1, i(0, 2, 1, 3, shape=[2, 2]), 2.0)
+case("scatter_add", t(3, 4), 1, i(0, 2, 1, 1, shape=[2, 2]), t(2, 2))
+case("slice_scatter", t(3, 6), t(3, 2), 1, 1, 5, 2)
+case("select_scatter", t(3, 6), t(3), 1, 2)
+case("diagonal_scatter", t(3, 4), t(3))
+case("index_copy", t(3, 4), 0, i(2, 0), t(2, 4))
+case("index_fill.int_Scalar", t(3, 4), 1, i(2, 0), 1.5)
+case("index_fill.int_Tensor", t(3, 4), 1, i(2, 0), t())
+case("masked_scatter", t(3, 4), b(1, 0, 0, 1), t(8))
+case("index_add", t(3, 4), 0, i(2, 0, 2), t(3, 4), alpha=0.5)
+case("index_put", t(3, 4), [i(2, 0)], t(2, 4))
+case("index_put", t(3, 4), [i(2, 0, 2)], t(3, 4), True)
+case("_unsafe_index.Tensor", t(4, 3), [i(0, 2, 2)])
+case("take", t(3, 4), i(0, 7, 7))
+case("take_along_dim", t(3, 2), i(0, 2, 1, 1, shape=[2, 2]), 0)
+case("masked_select", t(3, 4), b(1, 0, 0, 1))
+case("max_unpool2d", t(1, 1, 2, 2), i(0, 3, 9, 14, shape=[1, 1, 2, 2]), [4, 4])
+case("max_unpool3d", t(1, 1, 1, 2, 2), i(0, 3, 9, 14, shape=[1, 1, 1, 2, 2]), [1, 4, 4], [1, 2, 2], [0, 0, 0])
 
 path = pathlib.Path("train/gradients.json")
 path.parent.mkdir(exist_ok=True)

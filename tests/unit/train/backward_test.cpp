@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -40,6 +41,7 @@ Value value_of(const Json& spec) {
     return out;
   }
   if (spec.contains("dtype")) return DType::kF32;
+  if (spec.contains("float")) return std::numeric_limits<double>::infinity();
   if (spec.contains("b")) {
     const auto values = spec["b"].get<std::vector<uint8_t>>();
     return Tensor::of<uint8_t>({static_cast<int64_t>(values.size())}, values).to(DType::kBool);
