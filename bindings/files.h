@@ -23,6 +23,17 @@ class JavaScriptFiles final : public Files {
     refuse(answer, "cannot read ", path);
     return bytes_from(answer);
   }
+  uint64_t size_of(const std::string& path) override {
+    const emscripten::val answer = host_.call<emscripten::val>("sizeOf", path);
+    refuse(answer, "cannot read ", path);
+    return static_cast<uint64_t>(answer.as<double>());
+  }
+  std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count) override {
+    const emscripten::val answer =
+        host_.call<emscripten::val>("readPart", path, static_cast<double>(offset), static_cast<double>(count));
+    refuse(answer, "cannot read ", path);
+    return bytes_from(answer);
+  }
   void write(const std::string& path, std::span<const std::byte> bytes) override {
     const auto reason = host_.call<std::string>("writeFile", path, bytes_to(bytes));
     if (!reason.empty()) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);

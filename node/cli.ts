@@ -1,6 +1,17 @@
 #!/usr/bin/env node
 // `npx qdq`: the command line as a WASM module, with files and console from Node.
-import { readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  openSync,
+  readFileSync,
+  readSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { fileURLToPath } from "node:url";
 import { getSystemErrorMap } from "node:util";
 import { hasRelaxedSimd } from "../bindings/api/engine.js";
@@ -40,7 +51,24 @@ function write(descriptor: number, text: string): void {
 }
 
 const host: RawHost = {
-  readFile: (path) => attempt(() => readFileSync(path)),
+  readFile: (path) => attempt(() => readFileSync(path === "-" ? 0 : path)),
+  sizeOf: (path) => attempt(() => statSync(path).size),
+  readPart: (path, offset, count) =>
+    attempt(() => {
+      const descriptor = openSync(path, "r");
+      try {
+        const bytes = Buffer.alloc(count);
+        let done = 0;
+        while (done < count) {
+          const read = readSync(descriptor, bytes, done, count - done, offset + done);
+          if (read === 0) break;
+          done += read;
+        }
+        return bytes.subarray(0, done);
+      } finally {
+        closeSync(descriptor);
+      }
+    }),
   writeFile(path, bytes) {
     const part = `${path}.${process.pid}.part`;
     const failed = attempt(() => {

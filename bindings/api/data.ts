@@ -122,17 +122,32 @@ function hostOf(files: Files, settings: DataSettings): RawHost {
     });
   }
   const find = (path: string) => (path.startsWith(root) ? files.get(path.slice(root.length)) : undefined);
+  const readFile = (path: string): Uint8Array | string => {
+    if (path === preprocessPath) return new TextEncoder().encode(JSON.stringify(settings.preprocess));
+    if (path === classesPath) return new TextEncoder().encode((settings.classes ?? []).join("\n"));
+    const file = find(path);
+    if (!file) return "there is no such file";
+    try {
+      return typeof file === "function" ? file() : file;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  // A file that a function gives is asked for once, not for each of its parts.
+  let last: { path: string; bytes: Uint8Array | string } | undefined;
+  const kept = (path: string) => {
+    if (last?.path !== path) last = { path, bytes: readFile(path) };
+    return last.bytes;
+  };
   return {
-    readFile(path) {
-      if (path === preprocessPath) return new TextEncoder().encode(JSON.stringify(settings.preprocess));
-      if (path === classesPath) return new TextEncoder().encode((settings.classes ?? []).join("\n"));
-      const file = find(path);
-      if (!file) return "there is no such file";
-      try {
-        return typeof file === "function" ? file() : file;
-      } catch (error) {
-        return (error as Error).message;
-      }
+    readFile,
+    sizeOf(path) {
+      const bytes = kept(path);
+      return typeof bytes === "string" ? bytes : bytes.length;
+    },
+    readPart(path, offset, count) {
+      const bytes = kept(path);
+      return typeof bytes === "string" ? bytes : bytes.subarray(offset, offset + count);
     },
     writeFile: () => "data is only read",
     listFolder: (path) => [...(folders.get(path) ?? [])],

@@ -30,6 +30,8 @@ export interface RawCallbacks {
 // Methods that can fail answer with a string that says why.
 export interface RawHost {
   readFile(path: string): Uint8Array | string;
+  sizeOf(path: string): number | string;
+  readPart(path: string, offset: number, count: number): Uint8Array | string; // fewer bytes where the file ends
   writeFile(path: string, bytes: Uint8Array): string;
   listFolder(path: string): string[] | string;
   kind(path: string): "file" | "folder" | "";

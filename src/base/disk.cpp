@@ -34,7 +34,8 @@ class Disk final : public Files {
  public:
   std::vector<std::byte> read(const std::string& path) override {
     if (is_folder(path)) fail(ErrorCode::kIo, "cannot read ", path, ": it is a folder, a file was wanted");
-    File file(std::fopen(path.c_str(), "rb"));
+    const bool is_input = path == "-";
+    File file(is_input ? fdopen(dup(STDIN_FILENO), "rb") : std::fopen(path.c_str(), "rb"));
     if (!file) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
     std::error_code unknown;
     const auto size = fs::file_size(path, unknown);
@@ -59,6 +60,25 @@ class Disk final : public Files {
     std::byte more[4096];
     while (const size_t count = std::fread(more, 1, sizeof more, file.get()))
       bytes.insert(bytes.end(), more, more + count);
+    if (std::ferror(file.get())) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
+    return bytes;
+  }
+
+  uint64_t size_of(const std::string& path) override {
+    if (is_folder(path)) fail(ErrorCode::kIo, "cannot read ", path, ": it is a folder, a file was wanted");
+    std::error_code error;
+    const auto size = fs::file_size(path, error);
+    if (error) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(error.value()));
+    return size;
+  }
+
+  std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count) override {
+    check_memory(count, "reading " + path);
+    File file(std::fopen(path.c_str(), "rb"));
+    if (!file || fseeko(file.get(), static_cast<off_t>(offset), SEEK_SET) != 0)
+      fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
+    std::vector<std::byte> bytes(static_cast<size_t>(count));
+    bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));
     if (std::ferror(file.get())) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
     return bytes;
   }
@@ -100,6 +120,15 @@ class Disk final : public Files {
 };
 
 }  // namespace
+
+uint64_t Files::size_of(const std::string& path) { return read(path).size(); }
+
+std::vector<std::byte> Files::read_part(const std::string& path, uint64_t offset, uint64_t count) {
+  std::vector<std::byte> bytes = read(path);
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(offset, bytes.size())));
+  if (bytes.size() > count) bytes.resize(static_cast<size_t>(count));
+  return bytes;
+}
 
 bool Files::is_same(const std::string& a, const std::string& b) {
   return fs::path(a).lexically_normal() == fs::path(b).lexically_normal();

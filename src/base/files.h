@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,8 +13,12 @@ class Files {
  public:
   virtual ~Files() = default;
 
-  // The bytes of a file. Throws Error{kIo} with path and reason.
+  // The bytes of a file, of the disk's "-" those of the standard input. Throws Error{kIo} with path and reason.
   virtual std::vector<std::byte> read(const std::string& path) = 0;
+  // How many bytes a file has, and those from `offset` on, fewer where it ends. By default of all that read() gives.
+  // Throws Error{kIo}.
+  virtual uint64_t size_of(const std::string& path);
+  virtual std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count);
   // Puts the bytes where a reader sees either the old file or the whole new one. Throws Error{kIo}.
   virtual void write(const std::string& path, std::span<const std::byte> bytes) = 0;
   // The names of files and folders in a folder, in any order. Throws Error{kIo}.

@@ -131,7 +131,8 @@ CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string&
       ->type_name("FILE.txt");
   return verb
       .add_option("--labels", labels,
-                  "the samples' classes: .npy, .npz, .csv (file,label), or the word folders: each image lies in one")
+                  "the samples' classes: .npy, .npz, .csv (file,label), or a word: folders, each image lies in one, or "
+                  "cls, KEY.cls beside KEY.jpg")
       ->type_name("LABELS");
 }
 
@@ -218,9 +219,10 @@ struct CommandLine {
             if (!value->empty()) throw CLI::RequiresError(option, "--report");
         });
     verb->add_option("MODEL", quantize.model, "the float model (.pt2 or .onnx)")->required();
-    verb->add_option("--calibrate", quantize.data,
-                     "samples to calibrate on: .npz, .npy or a folder of images, or the .json of --observers; "
-                     "a recipe that quantizes dynamically needs none")
+    verb->add_option(
+            "--calibrate", quantize.data,
+            "samples to calibrate on: .npz, .npy, or images in a folder or a .tar, or the .json of --observers; "
+            "a recipe that quantizes dynamically needs none")
         ->type_name("DATA");
     verb->add_option("-o,--output", quantize.output, "the model to write (.pt2 or .onnx)")
         ->required()
@@ -275,7 +277,7 @@ struct CommandLine {
           return kDone;
         });
     verb->add_option("MODEL", train.model, "the float model (.pt2 or .onnx), trained already")->required();
-    verb->add_option("--data", train.data, "samples to train on: .npz, .npy or a folder of images")
+    verb->add_option("--data", train.data, "samples to train on: .npz, .npy, or images in a folder or a .tar")
         ->required()
         ->type_name("DATA");
     add_label_options(*verb, train.labels, train.classes)->required();
@@ -312,7 +314,7 @@ struct CommandLine {
       return kDone;
     });
     verb->add_option("MODEL", run.model, "the model (.pt2 or .onnx)")->required();
-    verb->add_option("--inputs", run.inputs, "its inputs: .npz, .npy or a folder of images")
+    verb->add_option("--inputs", run.inputs, "its inputs: .npz, .npy, or images in a folder or a .tar")
         ->required()
         ->type_name("IN");
     verb->add_option("-o,--output", run.output, "where to write output_0, output_1, ... (.npz)")
@@ -328,7 +330,7 @@ struct CommandLine {
       return kDone;
     });
     verb->add_option("MODEL", evaluate.models, "the models (.pt2 or .onnx)")->required();
-    verb->add_option("--data", evaluate.data, "samples: .npz, .npy or a folder of images")
+    verb->add_option("--data", evaluate.data, "samples: .npz, .npy, or images in a folder or a .tar")
         ->required()
         ->type_name("DATA");
     add_label_options(*verb, evaluate.labels, evaluate.classes)->required();
@@ -344,7 +346,7 @@ struct CommandLine {
     });
     verb->add_option("REFERENCE", compare.reference, "the model to compare with (.pt2 or .onnx)")->required();
     verb->add_option("MODEL", compare.candidates, "models made of it, from any tool (.pt2 or .onnx)")->required();
-    verb->add_option("--data", compare.data, "samples: .npz, .npy or a folder of images")
+    verb->add_option("--data", compare.data, "samples: .npz, .npy, or images in a folder or a .tar")
         ->required()
         ->type_name("DATA");
     verb->add_option("--most", compare.most, "rows to show of each model (20); 0: all")

@@ -78,7 +78,7 @@ std::string table(const LayerComparison& comparison, size_t candidate, const Com
 
 void compare(const CompareOptions& options, Host& host) {
   check_output(options.report, host);
-  check_preprocess(options.data_options, {options.data}, host);
+  check_preprocess(options.data_options, {options.data});
   QDQ_CHECK(options.report.empty() || options.candidates.size() == 1, kInvalidArgument,
             "--report shows one model beside its reference, found ", options.candidates.size(),
             "; give it for each alone");

@@ -139,7 +139,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   check_model_output(options.output, options.model, host);
   for (const std::string& output : {options.observers, options.report}) check_output(output, host);
-  check_preprocess(options.data_options, {options.data, options.test}, host);
+  check_preprocess(options.data_options, {options.data, options.test});
   Model model = load_model(options.model, host.files, false, options.fixed);
   try {
     check_ops(*model.program.graph);

@@ -83,16 +83,16 @@ void check_model_output(const std::string& path, const std::string& input, Host&
             " is the model that is read, and would be lost; give the new one another name");
 }
 
-void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples, Host& host) {
+void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples) {
   if (options.preprocess.empty()) return;
   std::string names;
   for (const std::string& path : samples) {
     if (path.empty()) continue;
-    if (host.files.is_folder(path)) return;
+    if (!path.ends_with(".json")) return;  // those of arrays are checked with the arrays
     names += (names.empty() ? "" : " and ") + path;
   }
   fail(ErrorCode::kInvalidArgument, "--preprocess says how images become inputs, but ",
-       names.empty() ? "no samples are given" : names + " holds no folder of images", "; leave it out");
+       names.empty() ? "no samples are given" : names + " holds statistics", "; leave it out");
 }
 
 Session open_session(const Program& program, const SessionOptions& options, Host& host) {
@@ -109,7 +109,7 @@ void run(const RunOptions& options, Host& host) {
   QDQ_CHECK(options.output.ends_with(".npz"), kInvalidArgument, options.output,
             " is no name for outputs, which are written as .npz");
   check_output(options.output, host);
-  check_preprocess(options.data_options, {options.inputs}, host);
+  check_preprocess(options.data_options, {options.inputs});
   const Program program = load_model(options.model, host.files).program;
   Session session = open_session(program, options.session, host);
   const auto data = open_data(options.inputs, program, options.data_options, host.files);

@@ -120,7 +120,7 @@ TrainingOptions training_options(const TrainOptions& options) {
 void train(const TrainOptions& options, Host& host) {
   const double began = host.now_seconds();
   check_model_output(options.output, options.model, host);
-  check_preprocess(options.data_options, {options.data}, host);
+  check_preprocess(options.data_options, {options.data});
   Model model = load_model(options.model, host.files);
   const std::unique_ptr<Quantizer> quantizer =
       parse_recipe(for_training(read_recipe(options.quantizer, host)),

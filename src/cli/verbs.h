@@ -145,6 +145,6 @@ void check_output(const std::string& path, Host& host);
 // Throws Error{kInvalidArgument}.
 void check_model_output(const std::string& path, const std::string& input, Host& host);
 // Samples of a folder of images are what a preprocess file is for: refuses one that no place of them needs.
-void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples, Host& host);
+void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples);
 
 }  // namespace qdq

@@ -12,6 +12,7 @@
 #include "format/image.h"
 #include "format/json.h"
 #include "format/npz.h"
+#include "format/tar.h"
 #include "tensor/strings.h"
 
 namespace qdq {
@@ -53,35 +54,93 @@ std::string names_of(const std::vector<Input>& inputs) {
   return names;
 }
 
-// The array in the input's dtype. Only conversions that keep every value, or that go from one float to a smaller one,
-// are done unasked.
-Tensor with_dtype_of(const Input& input, const Tensor& array, const std::string& path) {
+// Only conversions that keep every value, or that go from one float to a smaller one, are done unasked.
+void check_dtype(const Input& input, DType found, const std::string& path) {
   const DType wanted = input.meta->dtype;
-  if (array.dtype() == wanted) return array;
-  const bool widens = is_integral(array.dtype()) && array.dtype() != DType::kU64 && wanted == DType::kS64;
-  QDQ_CHECK(widens || (is_floating(array.dtype()) && is_floating(wanted)), kInvalidArgument, path,
-            ": the array for input ", input.name, " holds ", to_string(array.dtype()), ", the program wants ",
-            to_string(wanted), "; convert it before it is saved");
-  return array.to(wanted);
+  const bool widens = is_integral(found) && found != DType::kU64 && wanted == DType::kS64;
+  QDQ_CHECK(found == wanted || widens || (is_floating(found) && is_floating(wanted)), kInvalidArgument, path,
+            ": the array for input ", input.name, " holds ", to_string(found), ", the program wants ",
+            to_string(wanted), "; convert it before it is saved",
+            found == DType::kU8 && is_floating(wanted)
+                ? ", or say by --preprocess FILE.json how its pixels become inputs, if it holds images"
+                : "");
 }
 
-// Batches of arrays that are already in memory.
+using Array = std::shared_ptr<const format::NpyReader>;
+
+// What one input gets in one batch: a part of an array, read when its turn comes.
+struct Part {
+  enum class Kind { kWhole, kRows, kOne };  // the array; samples along its first axis; a batch along its first axis
+  Array array;
+  Kind kind = Kind::kWhole;
+  int64_t begin = 0, end = 0;
+
+  Shape sizes() const {
+    Shape out = array->sizes();
+    if (kind == Kind::kRows) out[0] = end - begin;
+    if (kind == Kind::kOne) out.erase(out.begin());
+    return out;
+  }
+  Tensor read() const {
+    if (kind == Kind::kWhole) return array->read();
+    const Tensor rows = array->rows(begin, end);
+    return kind == Kind::kOne ? rows.select(0, 0) : rows;
+  }
+};
+using Parts = std::vector<Part>;  // one for each input
+
+// Pixels [N, H, W], [N, H, W, 1] or [N, H, W, 3] as what a model reads.
+Tensor preprocessed(const Tensor& pixels, const format::Preprocess& how, const std::string& path) {
+  const Tensor images = pixels.dim() == 3 ? pixels.unsqueeze(3) : pixels;
+  std::vector<Tensor> out(static_cast<size_t>(images.size(0)));
+  parallel_for(images.size(0), 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const Tensor image = images.select(0, i);
+      const Tensor colours =
+          image.size(2) == 3 ? image : image.expand({image.size(0), image.size(1), 3});  // grey is three equal ones
+      try {
+        out[static_cast<size_t>(i)] = format::preprocess(colours.contiguous(), how).unsqueeze(0);
+      } catch (const Error& error) {
+        fail(error.code, path, ", sample ", i, ": ", error.message);
+      }
+    }
+  });
+  return join_batches(out);
+}
+
+// Batches of arrays in files.
 class ArrayData final : public Data {
  public:
-  explicit ArrayData(std::vector<std::vector<Tensor>> batches) : batches_(std::move(batches)) {}
+  ArrayData(std::vector<Parts> batches, std::vector<DType> dtypes, std::optional<format::Preprocess> how,
+            std::string path)
+      : batches_(std::move(batches)), dtypes_(std::move(dtypes)), how_(std::move(how)), path_(std::move(path)) {}
 
   int64_t num_batches() const override { return static_cast<int64_t>(batches_.size()); }
   int64_t num_samples() const override {
     int64_t count = 0;
-    for (const auto& batch : batches_) count += batch[0].dim() > 0 ? batch[0].size(0) : 1;
+    for (const Parts& batch : batches_) {
+      const Shape sizes = batch[0].sizes();
+      count += sizes.empty() ? 1 : sizes[0];
+    }
     return count;
   }
-  std::vector<Tensor> batch(int64_t index) override { return batches_[static_cast<size_t>(index)]; }
+  std::vector<Tensor> batch(int64_t index) override {
+    std::vector<Tensor> out;
+    const Parts& parts = batches_[static_cast<size_t>(index)];
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Tensor tensor = parts[i].read();
+      out.push_back((how_ ? preprocessed(tensor, *how_, path_) : tensor).to(dtypes_[i]));
+    }
+    return out;
+  }
   const std::vector<std::string>& files() const override { return none_; }
   const std::vector<std::string>& folders() const override { return none_; }
 
  private:
-  std::vector<std::vector<Tensor>> batches_;
+  std::vector<Parts> batches_;
+  std::vector<DType> dtypes_;  // of the inputs
+  std::optional<format::Preprocess> how_;
+  std::string path_;
   std::vector<std::string> none_;
 };
 
@@ -100,12 +159,16 @@ std::optional<std::pair<int64_t, int64_t>> batch_and_input(std::string_view name
   return std::pair(*batch, *input);
 }
 
+struct NamedArray {
+  std::string name;
+  Array array;
+};
+
 // Arrays named b<batch>_i<input>; nothing if the first is named otherwise.
-std::optional<std::vector<std::vector<Tensor>>> explicit_batches(const std::vector<format::NamedTensor>& arrays,
-                                                                 const std::vector<Input>& inputs,
-                                                                 const std::string& path) {
+std::optional<std::vector<Parts>> explicit_batches(const std::vector<NamedArray>& arrays,
+                                                   const std::vector<Input>& inputs, const std::string& path) {
   if (arrays.empty() || !batch_and_input(arrays[0].name)) return {};
-  std::map<int64_t, std::vector<Tensor>> found;
+  std::map<int64_t, Parts> found;
   for (const auto& [name, array] : arrays) {
     const auto place = batch_and_input(name);
     QDQ_CHECK(place && place->second < static_cast<int64_t>(inputs.size()), kInvalidArgument, path, ": array ", name,
@@ -113,27 +176,25 @@ std::optional<std::vector<std::vector<Tensor>>> explicit_batches(const std::vect
               "); wanted names b<batch>_i<input>");
     auto& batch = found[place->first];
     batch.resize(inputs.size());
-    const auto i = static_cast<size_t>(place->second);
-    batch[i] = with_dtype_of(inputs[i], array, path);
+    batch[static_cast<size_t>(place->second)].array = array;
   }
-  std::vector<std::vector<Tensor>> batches;
+  std::vector<Parts> batches;
   for (auto& [number, batch] : found) {
     for (size_t i = 0; i < inputs.size(); ++i)
-      QDQ_CHECK(batch[i].defined(), kInvalidArgument, path, ": batch ", number, " has no array for input ",
-                inputs[i].name, " (b", number, "_i", i, ")");
+      QDQ_CHECK(batch[i].array, kInvalidArgument, path, ": batch ", number, " has no array for input ", inputs[i].name,
+                " (b", number, "_i", i, ")");
     batches.push_back(std::move(batch));
   }
   return batches;
 }
 
 // The array for each input: by the input's name, by arr_<i>, or the only one for the only input.
-std::vector<Tensor> arrays_for(const std::vector<Input>& inputs, const std::vector<format::NamedTensor>& arrays,
-                               const std::string& path) {
-  std::vector<Tensor> out;
+std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vector<NamedArray>& arrays,
+                              const std::string& path) {
+  std::vector<Array> out;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto named = [&](const std::string& name) {
-      return std::find_if(arrays.begin(), arrays.end(),
-                          [&](const format::NamedTensor& array) { return array.name == name; });
+      return std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray& array) { return array.name == name; });
     };
     auto array = named(inputs[i].name);
     if (array == arrays.end()) array = named("arr_" + std::to_string(i));
@@ -144,53 +205,75 @@ std::vector<Tensor> arrays_for(const std::vector<Input>& inputs, const std::vect
       fail(ErrorCode::kInvalidArgument, path, " has no array for input ", inputs[i].name, " of the program; it holds ",
            found.empty() ? "none" : found, "; name the arrays ", names_of(inputs), " or arr_0, arr_1, ...");
     }
-    out.push_back(with_dtype_of(inputs[i], array->tensor, path));
+    out.push_back(array->array);
   }
   return out;
 }
 
-// One input's array as one tensor a batch.
-std::vector<Tensor> cut(const Input& input, const Tensor& array, const DataOptions& options, const std::string& path) {
-  const auto rank = static_cast<int64_t>(input.meta->sizes.size());
+// One input's array as one part a batch; of `rank` axes where it holds samples.
+Parts cut(const Input& input, const Array& array, int64_t rank, const DataOptions& options, const std::string& path) {
   const auto wrong = [&](const char* why) {
     fail(ErrorCode::kInvalidArgument, path, ": the array for input ", input.name, " has shape ",
-         to_string(array.sizes()), ", the program wants ", to_string(input.meta->sizes), why);
+         to_string(array->sizes()), ", the program wants ", to_string(input.meta->sizes), why);
   };
-  std::vector<Tensor> batches;
-  if (array.dim() == rank + 1) {
-    for (int64_t i = 0; i < array.size(0); ++i) batches.push_back(array.select(0, i));
+  Parts batches;
+  if (array->dim() == rank + 1) {
+    for (int64_t i = 0; i < array->size(0); ++i) batches.push_back({array, Part::Kind::kOne, i, i + 1});
     return batches;
   }
-  if (array.dim() != rank) wrong(", or that with one axis more in front for batches");
-  if (rank == 0) return {array};
+  if (array->dim() != rank) wrong(", or that with one axis more in front for batches");
+  if (rank == 0) return {{array}};
   const auto fixed = input.meta->sizes[0].constant();
-  const int64_t count = options.limit > 0 ? std::min(options.limit, array.size(0)) : array.size(0);
+  const int64_t count = options.limit > 0 ? std::min(options.limit, array->size(0)) : array->size(0);
   const int64_t step = fixed ? *fixed : options.batch_size;
   if (fixed && (step == 0 || count % step != 0))
     wrong("; the samples do not divide into batches of that size (--limit N leaves some out)");
   for (int64_t begin = 0; begin < count; begin += step)
-    batches.push_back(array.slice(0, begin, std::min(begin + step, count)));
+    batches.push_back({array, Part::Kind::kRows, begin, std::min(begin + step, count)});
   return batches;
 }
 
 // Refuses a batch whose sizes are not those of the input, before any of the work begins.
-void check_sizes(const Input& input, const Tensor& batch, const std::string& path) {
+void check_sizes(const Input& input, const Shape& found, const std::string& path) {
   const SymShape& wanted = input.meta->sizes;
-  bool fits = static_cast<size_t>(batch.dim()) == wanted.size();
-  for (size_t i = 0; fits && i < wanted.size(); ++i)
-    fits = wanted[i].constant().value_or(batch.sizes()[i]) == batch.sizes()[i];
-  QDQ_CHECK(fits, kInvalidArgument, path, ": a batch for input ", input.name, " has shape ", to_string(batch.sizes()),
+  bool fits = found.size() == wanted.size();
+  for (size_t i = 0; fits && i < wanted.size(); ++i) fits = wanted[i].constant().value_or(found[i]) == found[i];
+  QDQ_CHECK(fits, kInvalidArgument, path, ": a batch for input ", input.name, " has shape ", to_string(found),
             ", the program wants ", to_string(wanted));
 }
 
-std::unique_ptr<Data> open_arrays(const std::vector<format::NamedTensor>& arrays, const std::vector<Input>& inputs,
-                                  const DataOptions& options, const std::string& path) {
+format::Preprocess read_preprocess(const std::string& path, Files& disk) {
+  const auto text = disk.read(path);
+  return format::parse_preprocess(format::parse_json(format::text_of(text), path), path);
+}
+
+// How many axes an array of samples has: as many as the input, but for images without an axis of channels.
+int64_t rank_of_samples(const Input& input, const Array& array, bool is_images, const std::string& path) {
+  const auto rank = static_cast<int64_t>(input.meta->sizes.size());
+  if (!is_images) return rank;
+  const bool has_channels = array->dim() == 4 && (array->size(3) == 3 || array->size(3) == 1);
+  QDQ_CHECK(array->dtype() == DType::kU8 && (has_channels || array->dim() == 3), kInvalidArgument, path, " holds ",
+            to_string(array->dtype()), to_string(array->sizes()),
+            ", and --preprocess says how images become inputs; wanted uint8 pixels [N, H, W, 3], [N, H, W, 1] or "
+            "[N, H, W], or no --preprocess");
+  return array->dim();
+}
+
+std::unique_ptr<Data> open_arrays(const std::vector<NamedArray>& arrays, const std::vector<Input>& inputs,
+                                  const DataOptions& options, const std::string& path, Files& disk) {
+  std::optional<format::Preprocess> how;
+  if (!options.preprocess.empty()) {
+    QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "--preprocess makes one input of images, the program has ",
+              inputs.size(), " (", names_of(inputs), ")");
+    how = read_preprocess(options.preprocess, disk);
+  }
   auto batches = explicit_batches(arrays, inputs, path);
   if (!batches) {
     batches.emplace();
-    const std::vector<Tensor> whole = arrays_for(inputs, arrays, path);
+    const std::vector<Array> whole = arrays_for(inputs, arrays, path);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const std::vector<Tensor> parts = cut(inputs[i], whole[i], options, path);
+      const int64_t rank = rank_of_samples(inputs[i], whole[i], how.has_value(), path);
+      const Parts parts = cut(inputs[i], whole[i], rank, options, path);
       if (i == 0) batches->resize(parts.size());
       QDQ_CHECK(parts.size() == batches->size(), kInvalidArgument, path, ": the array for input ", inputs[i].name,
                 " makes ", parts.size(), " batches, that for ", inputs[0].name, " makes ", batches->size(),
@@ -199,18 +282,35 @@ std::unique_ptr<Data> open_arrays(const std::vector<format::NamedTensor>& arrays
     }
   }
   QDQ_CHECK(!batches->empty(), kInvalidArgument, path, " holds no samples");
-  for (const std::vector<Tensor>& batch : *batches)
-    for (size_t i = 0; i < inputs.size(); ++i) check_sizes(inputs[i], batch[i], path);
+  for (const Parts& batch : *batches)
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (how) {
+        rank_of_samples(inputs[i], batch[i].array, true, path);
+        continue;
+      }
+      check_dtype(inputs[i], batch[i].array->dtype(), path);
+      check_sizes(inputs[i], batch[i].sizes(), path);
+    }
+  if (how) {
+    Part first = (*batches)[0][0];
+    if (first.kind == Part::Kind::kWhole) first.kind = Part::Kind::kRows;
+    first.end = first.begin + 1;
+    Shape sizes = preprocessed(first.read(), *how, path).sizes();
+    sizes[0] = (*batches)[0][0].sizes()[0];
+    check_sizes(inputs[0], sizes, path);
+  }
   if (options.limit > 0) {
     int64_t seen = 0;
     size_t keep = 0;
     while (keep < batches->size() && seen < options.limit) {
-      const Tensor& first = (*batches)[keep++][0];
-      seen += first.dim() > 0 ? first.size(0) : 1;
+      const Shape first = (*batches)[keep++][0].sizes();
+      seen += first.empty() ? 1 : first[0];
     }
     batches->resize(keep);
   }
-  return std::make_unique<ArrayData>(std::move(*batches));
+  std::vector<DType> dtypes;
+  for (const Input& input : inputs) dtypes.push_back(input.meta->dtype);
+  return std::make_unique<ArrayData>(std::move(*batches), std::move(dtypes), std::move(how), path);
 }
 
 // The first part of a path of several, else "".
@@ -231,14 +331,73 @@ std::vector<size_t> spread(const std::vector<std::string>& files, size_t limit) 
   return taken;
 }
 
+// Where images come from: files by their names, relative to the source's path.
+class Images {
+ public:
+  Images(std::string path, Files& disk) : path_(std::move(path)), disk_(disk) {}
+  virtual ~Images() = default;
+  // In the order of their bytes.
+  virtual std::vector<std::string> names() const = 0;
+  virtual format::Bytes read(const std::string& name) const = 0;
+  std::string path_of(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ protected:
+  std::string path_;
+  Files& disk_;
+};
+
+// The images of a folder and of the folders in it (one a class, often).
+class FolderImages final : public Images {
+ public:
+  using Images::Images;
+  std::vector<std::string> names() const override {
+    std::vector<std::string> files;
+    for (const std::string& name : disk_.list(path_)) {
+      if (is_image(name)) {
+        files.push_back(name);
+      } else if (disk_.is_folder(path_ + "/" + name)) {
+        for (const std::string& inner : disk_.list(path_ + "/" + name))
+          if (is_image(inner)) files.push_back(name + "/" + inner);
+      }
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+  format::Bytes read(const std::string& name) const override { return disk_.read(path_of(name)); }
+};
+
+// The images of a tar archive.
+class TarImages final : public Images {
+ public:
+  TarImages(std::string path, Files& disk) : Images(std::move(path), disk) {
+    for (format::TarEntry& entry : format::list_tar(format::FileSource(disk_, path_), path_))
+      members_[entry.name] = {entry.offset, entry.size};
+  }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> files;
+    for (const auto& [name, place] : members_)
+      if (is_image(name)) files.push_back(name);
+    return files;
+  }
+  format::Bytes read(const std::string& name) const override {
+    const auto found = members_.find(name);
+    QDQ_CHECK(found != members_.end(), kInvalidArgument, path_, " has no member ", name);
+    return disk_.read_part(path_, found->second.first, found->second.second);
+  }
+
+ private:
+  std::map<std::string, std::pair<uint64_t, uint64_t>> members_;  // offset and size
+};
+
 // Batches of images, read and decoded when their turn comes.
 class ImageData final : public Data {
  public:
   // `files` are sorted; `limit` of them are used.
-  ImageData(std::string folder, const std::vector<std::string>& files, size_t limit, format::Preprocess how,
-            const Input& input, int64_t batch_size, Files& disk)
-      : folder_(std::move(folder)), places_(spread(files, limit)), how_(std::move(how)), sizes_(input.meta->sizes),
-        name_(input.name), batch_size_(batch_size), disk_(disk) {
+  ImageData(std::unique_ptr<Images> images, const std::vector<std::string>& files, size_t limit, format::Preprocess how,
+            const Input& input, int64_t batch_size)
+      : images_(std::move(images)), places_(spread(files, limit)), how_(std::move(how)), sizes_(input.meta->sizes),
+        name_(input.name), batch_size_(batch_size) {
     for (const std::string& file : files)
       if (const std::string_view front = front_of(file); !front.empty()) folders_.emplace_back(front);
     std::sort(folders_.begin(), folders_.end());  // "a-b/1.png" stands before "a/1.png", "a" before "a-b"
@@ -251,13 +410,14 @@ class ImageData final : public Data {
   int64_t place_of(int64_t sample) const override { return static_cast<int64_t>(places_[static_cast<size_t>(sample)]); }
   const std::vector<std::string>& files() const override { return files_; }
   const std::vector<std::string>& folders() const override { return folders_; }
+  format::Bytes read(const std::string& name) const override { return images_->read(name); }
 
   std::vector<Tensor> batch(int64_t index) override {
     const int64_t begin = index * batch_size_, end = std::min(begin + batch_size_, num_samples());
-    const auto path_of = [&](int64_t i) { return folder_ + "/" + files_[static_cast<size_t>(i)]; };
+    const auto path_of = [&](int64_t i) { return images_->path_of(files_[static_cast<size_t>(i)]); };
     // The files are read by one thread alone. Photographs of a phone take longer to decode than many a model to run.
     std::vector<std::vector<std::byte>> bytes;
-    for (int64_t i = begin; i < end; ++i) bytes.push_back(disk_.read(path_of(i)));
+    for (int64_t i = begin; i < end; ++i) bytes.push_back(images_->read(files_[static_cast<size_t>(i)]));
     std::vector<Tensor> images(bytes.size());
     parallel_for(end - begin, 1, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) {
@@ -302,39 +462,24 @@ class ImageData final : public Data {
               to_string(sizes_), "; see resize, crop and layout in the preprocess file");
   }
 
-  std::string folder_;
+  std::unique_ptr<Images> images_;
   std::vector<size_t> places_;
   std::vector<std::string> files_, folders_;
   format::Preprocess how_;
   SymShape sizes_;
   std::string name_;
   int64_t batch_size_;
-  Files& disk_;
 };
 
-// The images of a folder and of the folders in it (one a class, often), in order of their names.
-std::vector<std::string> list_images(const std::string& folder, Files& disk) {
-  std::vector<std::string> files;
-  for (const std::string& name : disk.list(folder)) {
-    if (is_image(name)) {
-      files.push_back(name);
-    } else if (disk.is_folder(folder + "/" + name)) {
-      for (const std::string& inner : disk.list(folder + "/" + name))
-        if (is_image(inner)) files.push_back(name + "/" + inner);
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::unique_ptr<Data> open_images(const std::string& folder, const std::vector<Input>& inputs,
+std::unique_ptr<Data> open_images(std::unique_ptr<Images> images, const std::vector<Input>& inputs,
                                   const DataOptions& options, Files& disk) {
+  const std::string folder = images->path();
   QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "a folder of images feeds one input, the program has ", inputs.size(),
             " (", names_of(inputs), "); use an .npz");
   QDQ_CHECK(!options.preprocess.empty(), kInvalidArgument, folder,
-            " is a folder of images, which needs --preprocess FILE.json (resize, crop, scale, mean, std, "
+            " holds images, which needs --preprocess FILE.json (resize, crop, scale, mean, std, "
             "channel_order, layout)");
-  const std::vector<std::string> files = list_images(folder, disk);
+  const std::vector<std::string> files = images->names();
   QDQ_CHECK(!files.empty(), kInvalidArgument, folder, " holds no .jpg, .jpeg, .png or .bmp files");
   const auto found = static_cast<int64_t>(files.size());
   const int64_t count = options.limit > 0 ? std::min(options.limit, found) : found;
@@ -344,11 +489,8 @@ std::unique_ptr<Data> open_images(const std::string& folder, const std::vector<I
     QDQ_CHECK(batch_size > 0 && count % batch_size == 0, kInvalidArgument, "the ", count, " images of ", folder,
               " do not divide into batches of ", batch_size, ", which the program fixes (--limit N leaves some out)");
   }
-  const auto text = disk.read(options.preprocess);
-  auto how =
-      format::parse_preprocess(format::parse_json(format::text_of(text), options.preprocess), options.preprocess);
-  return std::make_unique<ImageData>(folder, files, static_cast<size_t>(count), std::move(how), inputs[0], batch_size,
-                                     disk);
+  return std::make_unique<ImageData>(std::move(images), files, static_cast<size_t>(count),
+                                     read_preprocess(options.preprocess, disk), inputs[0], batch_size);
 }
 
 std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) {
@@ -448,6 +590,23 @@ std::vector<int64_t> labels_of_folders(const Data& data, Classes& classes) {
   return labels;
 }
 
+// Those of WebDataset: a member KEY.cls with the number of the class beside KEY.jpg.
+std::vector<int64_t> labels_of_members(const Data& data) {
+  QDQ_CHECK(!data.files().empty(), kInvalidArgument,
+            "labels from .cls files need a .tar or a folder of images; arrays take an .npy, .npz or .csv of labels");
+  std::vector<int64_t> labels;
+  for (const std::string& file : data.files()) {
+    const std::string name = file.substr(0, file.rfind('.')) + ".cls";
+    const format::Bytes bytes = data.read(name);
+    std::string_view text = format::text_of(bytes);
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
+    const auto label = number_of(text);
+    QDQ_CHECK(label, kBadFile, name, " holds \"", text.substr(0, 60), "\", wanted the number of a class");
+    labels.push_back(*label);
+  }
+  return labels;
+}
+
 }  // namespace
 
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options,
@@ -463,12 +622,28 @@ std::unique_ptr<Data> open_data(const std::string& path, const Program& program,
               input.name, " has a fixed batch of ", fixed.value_or(0), ", so that it cannot have ", options.batch_size,
               " samples a batch");
   }
-  if (disk.is_folder(path)) return open_images(path, inputs, options, disk);
-  const auto bytes = disk.read(path);
-  if (ends_with(path, ".npz")) return open_arrays(format::read_npz(bytes, path), inputs, options, path);
-  QDQ_CHECK(ends_with(path, ".npy"), kInvalidArgument, path,
-            " is not data that qdq reads; wanted an .npz, an .npy or a folder of images");
-  return open_arrays({{"arr_0", format::read_npy(bytes, path)}}, inputs, options, path);
+  if (disk.is_folder(path)) return open_images(std::make_unique<FolderImages>(path, disk), inputs, options, disk);
+  if (ends_with(path, ".tar")) return open_images(std::make_unique<TarImages>(path, disk), inputs, options, disk);
+  const bool is_input = path == "-";
+  // A file that is not there is told first, whatever its ending.
+  std::shared_ptr<const format::ByteSource> source;
+  if (!is_input) source = std::make_shared<format::FileSource>(disk, path);
+  bool is_npz = ends_with(path, ".npz");
+  QDQ_CHECK(is_npz || is_input || ends_with(path, ".npy"), kInvalidArgument, path,
+            " is not data that qdq reads; wanted an .npz, an .npy, a folder of images or a .tar of images, or - for "
+            "arrays on the standard input");
+  if (is_input) {
+    source = std::make_shared<format::MemorySource>(format::ByteData(disk.read(path)));
+    is_npz = source->size() > 1 && source->read(0, 2).text() == "PK";
+  }
+  std::vector<NamedArray> arrays;
+  if (is_npz) {
+    for (format::NamedArray& one : format::open_npz(source, path))
+      arrays.push_back({one.name, std::make_shared<format::NpyReader>(std::move(one.array))});
+  } else {
+    arrays.push_back({"arr_0", std::make_shared<format::NpyReader>(source, 0, source->size(), path)});
+  }
+  return open_arrays(arrays, inputs, options, path, disk);
 }
 
 Classes read_classes(const std::string& path, std::optional<int64_t> count, Files& disk) {
@@ -491,9 +666,11 @@ Classes read_classes(const std::string& path, std::optional<int64_t> count, File
 
 std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Files& disk) {
   std::vector<int64_t> labels;
-  const bool by_file = path == "folders" || (ends_with(path, ".csv") && !data.files().empty());
+  const bool by_file = path == "folders" || path == "cls" || (ends_with(path, ".csv") && !data.files().empty());
   if (path == "folders") {
     labels = labels_of_folders(data, classes);
+  } else if (path == "cls") {
+    labels = labels_of_members(data);
   } else if (const auto bytes = disk.read(path); ends_with(path, ".csv")) {
     const auto lines = read_csv(format::text_of(bytes), path);
     if (by_file) labels = labels_of_files(lines, data.files(), path);
@@ -508,7 +685,7 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
     labels = integers_of((named != arrays.end() ? *named : arrays[0]).tensor, path);
   } else {
     QDQ_CHECK(ends_with(path, ".npy"), kInvalidArgument, path,
-              " is not a file of labels; wanted .npy, .npz or .csv, or the word folders");
+              " is not a file of labels; wanted .npy, .npz or .csv, or one of the words folders and cls");
     labels = integers_of(format::read_npy(bytes, path), path);
   }
   // Lists have also the labels of the samples that the limit leaves out.

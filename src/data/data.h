@@ -34,12 +34,20 @@ class Data {
   virtual const std::vector<std::string>& files() const = 0;
   // The subfolders that hold images, in the order of their names, those that the limit emptied included.
   virtual const std::vector<std::string>& folders() const = 0;
+  // The bytes of a file beside the samples, named as files() are. Throws Error{kInvalidArgument} where there are none.
+  virtual std::vector<std::byte> read(const std::string& name) const {
+    fail(ErrorCode::kInvalidArgument, "the data has no file ", name, "; it is made of arrays");
+  }
 };
 
 // Opens one of
 //   an .npz: arrays named as the program's inputs, or arr_0, arr_1, ..., or b<batch>_i<input>;
 //   an .npy: the array of the only input;
-//   a folder of images, decoded batch by batch in the order of the bytes of their names (FOLDER/FILE).
+//   a folder of images, decoded batch by batch in the order of the bytes of their names (FOLDER/FILE);
+//   a .tar of images, in the order of the bytes of their names too;
+//   "-": an .npz or an .npy that the files give under that name, the disk on its standard input.
+// All is read batch by batch, but for arrays that are compressed or in Fortran order. With options.preprocess an array
+// holds images as well: uint8 pixels [N, H, W, 3], [N, H, W, 1] or [N, H, W].
 // An array of its input's rank holds samples along the first axis, which is cut into batches of the program's own size,
 // or of batch_size where that is open. An array with one axis more holds batches along it. A limit takes images from
 // all folders in turn: the first of each, folders in the order of their names, then the second of each, and so on; the
@@ -61,7 +69,8 @@ struct Classes {
 Classes read_classes(const std::string& path, std::optional<int64_t> count, Files& files = disk());
 
 // The class of each sample: from an .npy or .npz of integers in the data's order, or a .csv with lines `file,label`,
-// which are looked up by file for images and taken in order for arrays. With "folders" for a path an image's class is
+// which are looked up by file for images and taken in order for arrays. With "cls" for a path it is the number in the
+// file or member KEY.cls beside KEY.jpg, as WebDataset has it. With "folders" for a path an image's class is
 // the folder that it lies in:
 //   with names of classes: the place of the folder's name among them;
 //   else, if all folders are named by whole numbers: that number;

@@ -190,41 +190,82 @@ void check_length(const Shape& shape, DType dtype, size_t element, size_t found,
             " has ", wanted, " bytes, found ", found);
 }
 
-}  // namespace
+bool is_wide(const std::string& descr) { return descr[1] == 'U'; }
 
-Tensor read_npy(ByteSpan bytes, const std::string& what) {
-  ByteReader in(bytes, what);
-  QDQ_CHECK(bytes.size() >= 10 && text_of(in.take(6)) == kMagic, kBadFile, what, ": this is not a .npy file");
-  const auto major = in.number<uint8_t>();
-  in.number<uint8_t>();
-  QDQ_CHECK(major >= 1 && major <= 3, kUnsupported, what, ": a .npy file of version ", int{major}, "; 1 to 3 are read");
-  const uint64_t length = major == 1 ? in.number<uint16_t>() : in.number<uint32_t>();
-  const Header header = HeaderParser(text_of(in.take(length)), what).parse();
-  const std::optional<size_t> length_of_text = length_of_texts(header.descr, what);
-  const DType dtype = length_of_text ? DType::kString : dtype_of_descr(header.descr, what);
-  const ByteSpan data = in.take(in.remaining());
-  const bool is_wide = header.descr[1] == 'U';
-  const size_t element = length_of_text ? *length_of_text * (is_wide ? sizeof(char32_t) : 1) : size_of(dtype);
-  check_length(*header.shape, dtype, element, data.size(), what);
-
-  Shape sizes = *header.shape;
-  if (*header.fortran_order) std::reverse(sizes.begin(), sizes.end());
-  const Tensor out = length_of_text
-                         ? Tensor::empty(sizes, dtype)
-                         : Tensor(std::make_shared<Storage>(data.size()), dtype, sizes, contiguous_strides(sizes), 0);
-  if (length_of_text) {
+// Bytes in C order as a tensor with bytes of its own.
+Tensor tensor_of(ByteSpan data, DType dtype, const Shape& sizes, size_t element, bool is_wide) {
+  if (dtype == DType::kString) {
+    const Tensor out = Tensor::empty(sizes, dtype);
     StringId* to = out.data<StringId>();
     for (size_t at = 0; at < data.size(); at += element) *to++ = intern(text_at(data.subspan(at, element), is_wide));
-  } else if (!data.empty()) {
-    std::memcpy(out.raw(), data.data(), data.size());
+    return out;
   }
+  const Tensor out(std::make_shared<Storage>(data.size()), dtype, sizes, contiguous_strides(sizes), 0);
+  if (!data.empty()) std::memcpy(out.raw(), data.data(), data.size());
   // Any other value than 0 and 1 in a bool is undefined behaviour.
   if (dtype == DType::kBool)
     for (size_t i = 0; i < data.size(); ++i) out.raw()[i] = data[i] == std::byte{0} ? std::byte{0} : std::byte{1};
-  if (!*header.fortran_order) return out;
+  return out;
+}
+
+}  // namespace
+
+NpyReader::NpyReader(std::shared_ptr<const ByteSource> source, uint64_t offset, uint64_t size, std::string what)
+    : source_(std::move(source)), what_(std::move(what)) {
+  // The magic, the version and the length of what follows.
+  constexpr uint64_t kFront = 12;
+  const ByteData front = source_->read(offset, std::min(size, kFront));
+  ByteReader in(front.bytes(), what_);
+  QDQ_CHECK(size >= 10 && text_of(in.take(6)) == kMagic, kBadFile, what_, ": this is not a .npy file");
+  const auto major = in.number<uint8_t>();
+  in.number<uint8_t>();
+  QDQ_CHECK(major >= 1 && major <= 3, kUnsupported, what_, ": a .npy file of version ", int{major},
+            "; 1 to 3 are read");
+  const uint64_t length = major == 1 ? in.number<uint16_t>() : in.number<uint32_t>();
+  const uint64_t begin = in.position();
+  QDQ_CHECK(length <= size - begin, kBadFile, what_, " ends too early: ", length, " bytes were expected at offset ",
+            begin, ", found ", size - begin);
+  const ByteData text = source_->read(offset + begin, length);
+  const Header header = HeaderParser(text.text(), what_).parse();
+  const std::optional<size_t> length_of_text = length_of_texts(header.descr, what_);
+  descr_ = header.descr;
+  dtype_ = length_of_text ? DType::kString : dtype_of_descr(header.descr, what_);
+  element_ = length_of_text ? *length_of_text * (is_wide(descr_) ? sizeof(char32_t) : 1) : size_of(dtype_);
+  data_offset_ = offset + begin + length;
+  data_size_ = size - begin - length;
+  sizes_ = *header.shape;
+  is_fortran_ = *header.fortran_order;
+  check_length(sizes_, dtype_, element_, data_size_, what_);
+}
+
+Tensor NpyReader::read() const { return dim() == 0 || is_fortran_ ? whole() : rows(0, size(0)); }
+
+Tensor NpyReader::whole() const {
+  Shape sizes = sizes_;
+  if (is_fortran_) std::reverse(sizes.begin(), sizes.end());
+  const ByteData data = source_->read(data_offset_, data_size_);
+  const Tensor out = tensor_of(data.bytes(), dtype_, sizes, element_, is_wide(descr_));
+  if (!is_fortran_) return out;
   std::vector<int64_t> axes(sizes.size());
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(axes.size() - 1 - i);
   return out.permute(axes).clone();
+}
+
+Tensor NpyReader::rows(int64_t begin, int64_t end) const {
+  if (is_fortran_) {
+    if (!whole_.defined()) whole_ = whole();
+    return whole_.slice(0, begin, end);
+  }
+  Shape sizes = sizes_;
+  const uint64_t row = size(0) == 0 ? 0 : data_size_ / static_cast<uint64_t>(size(0));
+  sizes[0] = end - begin;
+  const ByteData data =
+      source_->read(data_offset_ + static_cast<uint64_t>(begin) * row, static_cast<uint64_t>(end - begin) * row);
+  return tensor_of(data.bytes(), dtype_, sizes, element_, is_wide(descr_));
+}
+
+Tensor read_npy(ByteSpan bytes, const std::string& what) {
+  return NpyReader(std::make_shared<MemorySource>(bytes), 0, bytes.size(), what).read();
 }
 
 Bytes write_npy(const Tensor& tensor) {
@@ -258,15 +299,26 @@ Bytes write_npy(const Tensor& tensor) {
   return out;
 }
 
-std::vector<NamedTensor> read_npz(ByteSpan bytes, const std::string& what) {
-  const ZipReader archive(bytes, what);
-  std::vector<NamedTensor> out;
+std::vector<NamedArray> open_npz(std::shared_ptr<const ByteSource> source, const std::string& what) {
+  const ZipReader archive(source, what);
+  std::vector<NamedArray> out;
   for (const ZipEntry& entry : archive.entries()) {
     QDQ_CHECK(entry.name.ends_with(".npy"), kBadFile, what, ": the member '", entry.name,
               "' is not a .npy file, as all of a .npz file are");
-    out.push_back(
-        {entry.name.substr(0, entry.name.size() - 4), read_npy(archive.read(entry).bytes(), what + ": " + entry.name)});
+    std::string name = what + ": " + entry.name;
+    const bool is_stored = entry.method == 0;
+    const std::shared_ptr<const ByteSource> from =
+        is_stored ? source : std::make_shared<MemorySource>(archive.read(entry));
+    const uint64_t offset = is_stored ? archive.offset_of_stored(entry) : 0;
+    out.push_back({entry.name.substr(0, entry.name.size() - 4), NpyReader(from, offset, entry.size, std::move(name))});
   }
+  return out;
+}
+
+std::vector<NamedTensor> read_npz(ByteSpan bytes, const std::string& what) {
+  std::vector<NamedTensor> out;
+  for (const NamedArray& one : open_npz(std::make_shared<MemorySource>(bytes), what))
+    out.push_back({one.name, one.array.read()});
   return out;
 }
 

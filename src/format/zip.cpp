@@ -77,8 +77,8 @@ uint32_t crc_shift(uint64_t bytes) {
 
 }  // namespace
 
-uint32_t crc32(ByteSpan bytes) {
-  uint32_t crc = 0xFFFFFFFF;
+uint32_t crc32(ByteSpan bytes, uint32_t before) {
+  uint32_t crc = ~before;
   size_t i = 0;
   // Four stretches side by side, because each step of one must wait for the step before.
   if (bytes.size() >= 4096) {
@@ -100,7 +100,10 @@ uint32_t crc32(ByteSpan bytes) {
 }
 
 ZipReader::ZipReader(ByteSpan bytes, std::string what, bool is_verified)
-    : bytes_(bytes), what_(std::move(what)), is_verified_(is_verified) {
+    : ZipReader(std::make_shared<MemorySource>(bytes), std::move(what), is_verified) {}
+
+ZipReader::ZipReader(std::shared_ptr<const ByteSource> source, std::string what, bool is_verified)
+    : source_(std::move(source)), what_(std::move(what)), is_verified_(is_verified) {
   read_directory(find_directory());
   check_overlaps();
   by_name_.reserve(entries_.size());
@@ -111,30 +114,34 @@ ZipReader::ZipReader(ByteSpan bytes, std::string what, bool is_verified)
 
 // The end record stands last, but a comment of up to 65535 bytes may follow it.
 ZipReader::Directory ZipReader::find_directory() const {
-  if (bytes_.size() < kEndSize ||
-      (number_at<uint32_t>(bytes_, 0) != kLocalHeader && number_at<uint32_t>(bytes_, 0) != kEnd))
-    bad("this is not a zip archive");
-  size_t end = bytes_.size() - kEndSize;
+  const uint64_t size = source_->size();
+  if (size < kEndSize) bad("this is not a zip archive");
+  const ByteData front = source_->read(0, sizeof kLocalHeader);
+  const auto magic = number_at<uint32_t>(front.bytes(), 0);
+  if (magic != kLocalHeader && magic != kEnd) bad("this is not a zip archive");
+  const uint64_t tail_size = std::min<uint64_t>(size, kLocatorSize + kEndSize + 0xFFFF), begin = size - tail_size;
+  const ByteData tail_data = source_->read(begin, tail_size);
+  const ByteSpan tail = tail_data.bytes();
+  size_t end = tail.size() - kEndSize;
   const size_t lowest = end > 0xFFFF ? end - 0xFFFF : 0;
-  while (number_at<uint32_t>(bytes_, end) != kEnd ||
-         end + kEndSize + number_at<uint16_t>(bytes_, end + 20) > bytes_.size()) {
+  while (number_at<uint32_t>(tail, end) != kEnd || end + kEndSize + number_at<uint16_t>(tail, end + 20) > tail.size()) {
     if (end == lowest) bad("the end record of the zip archive is missing; the file was probably cut off");
     --end;
   }
-  const uint16_t disk = number_at<uint16_t>(bytes_, end + 4);
+  const uint16_t disk = number_at<uint16_t>(tail, end + 4);
   QDQ_CHECK(disk == 0 || disk == 0xFFFF, kUnsupported, what_, ": a zip archive that is split over several disks");
-  Directory directory{number_at<uint32_t>(bytes_, end + 16), number_at<uint32_t>(bytes_, end + 12),
-                      number_at<uint16_t>(bytes_, end + 10)};
-  uint64_t limit = end;
+  Directory directory{number_at<uint32_t>(tail, end + 16), number_at<uint32_t>(tail, end + 12),
+                      number_at<uint16_t>(tail, end + 10)};
+  uint64_t limit = begin + end;
   const bool wide = directory.offset == kIn64 || directory.size == kIn64 || directory.count == kCountIn64;
-  if (wide && end >= kLocatorSize && number_at<uint32_t>(bytes_, end - kLocatorSize) == kEnd64Locator) {
-    const uint64_t at = number_at<uint64_t>(bytes_, end - kLocatorSize + 8);
-    if (at > end - kLocatorSize || end - kLocatorSize - at < kEnd64Size ||
-        number_at<uint32_t>(bytes_, static_cast<size_t>(at)) != kEnd64)
+  if (wide && end >= kLocatorSize && number_at<uint32_t>(tail, end - kLocatorSize) == kEnd64Locator) {
+    const uint64_t at = number_at<uint64_t>(tail, end - kLocatorSize + 8), locator = begin + end - kLocatorSize;
+    const bool fits = at <= locator && locator - at >= kEnd64Size;
+    const ByteData record = fits ? source_->read(at, kEnd64Size) : ByteData(ByteSpan());
+    if (!fits || number_at<uint32_t>(record.bytes(), 0) != kEnd64)
       bad("the zip64 end record is not at offset ", at, ", where its locator says");
-    const size_t record = static_cast<size_t>(at);
-    directory = {number_at<uint64_t>(bytes_, record + 48), number_at<uint64_t>(bytes_, record + 40),
-                 number_at<uint64_t>(bytes_, record + 32)};
+    directory = {number_at<uint64_t>(record.bytes(), 48), number_at<uint64_t>(record.bytes(), 40),
+                 number_at<uint64_t>(record.bytes(), 32)};
     limit = at;
   }
   if (directory.offset > limit || directory.size > limit - directory.offset)
@@ -146,7 +153,8 @@ ZipReader::Directory ZipReader::find_directory() const {
 }
 
 void ZipReader::read_directory(const Directory& directory) {
-  ByteReader in(bytes_.subspan(static_cast<size_t>(directory.offset), static_cast<size_t>(directory.size)), what_);
+  const ByteData data = source_->read(directory.offset, directory.size);
+  ByteReader in(data.bytes(), what_);
   entries_.reserve(static_cast<size_t>(directory.count));
   for (uint64_t i = 0; i < directory.count; ++i) {
     const ByteSpan header = in.take(kCentralSize);
@@ -202,7 +210,10 @@ const ZipEntry* ZipReader::find(std::string_view name) const {
 // The local header repeats the directory's entry; where they differ, other readers may see another file than this one.
 ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
   const std::string where = what_ + ": the local header of '" + entry.name + "'";
-  ByteReader in(bytes_.subspan(static_cast<size_t>(entry.header_offset)), where);
+  // The name and the extra field have at most 65535 bytes each.
+  const uint64_t left = source_->size() - entry.header_offset;
+  const ByteData data = source_->read(entry.header_offset, std::min<uint64_t>(left, kLocalSize + 2 * 0xFFFF));
+  ByteReader in(data.bytes(), where);
   const ByteSpan header = in.take(kLocalSize);
   if (number_at<uint32_t>(header, 0) != kLocalHeader)
     bad("the local header of '", entry.name, "' has a wrong signature");
@@ -215,22 +226,34 @@ ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
   const uint32_t packed = number_at<uint32_t>(header, 18);
   if (!(flags & kDescriptor) && packed != kIn64 && packed != entry.compressed_size)
     bad("the local header of '", entry.name, "' says ", packed, " bytes, the directory ", entry.compressed_size);
-  if (entry.compressed_size > in.remaining())
+  if (entry.compressed_size > left - in.position())
     bad("the member '", entry.name, "' reaches beyond the end of the archive");
   return {flags, entry.header_offset + in.position()};
 }
 
-ZipData ZipReader::read(const ZipEntry& entry) const {
+uint64_t ZipReader::offset_of_stored(const ZipEntry& entry) const {
+  const Location at = locate(entry);
+  QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
+  QDQ_CHECK(entry.method == kStored, kInternal, what_, ": the member '", entry.name, "' is compressed");
+  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  uint32_t crc = 0;
+  for (uint64_t done = 0; !is_verified_ && done < entry.size; done += kPiece)
+    crc = crc32(source_->read(at.data_offset + done, std::min(kPiece, entry.size - done)).bytes(), crc);
+  if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
+  return at.data_offset;
+}
+
+ByteData ZipReader::read(const ZipEntry& entry) const {
   const Location at = locate(entry);
   QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
   QDQ_CHECK(entry.method == kStored || entry.method == kDeflated, kUnsupported, what_, ": the member '", entry.name,
             "' is compressed by method ", entry.method, "; only stored and deflated members are read");
-  const ByteSpan packed =
-      bytes_.subspan(static_cast<size_t>(at.data_offset), static_cast<size_t>(entry.compressed_size));
+  ByteData data = source_->read(at.data_offset, entry.compressed_size);
+  const ByteSpan packed = data.bytes();
   if (entry.method == kStored) {
     if (!is_verified_ && crc32(packed) != entry.crc)
       bad("the member '", entry.name, "' is damaged: its CRC does not match");
-    return ZipData(packed);
+    return data;
   }
   constexpr uint64_t kMost = std::numeric_limits<int>::max();
   QDQ_CHECK(entry.size <= kMost && entry.compressed_size <= kMost, kUnsupported, what_, ": the deflated member '",
@@ -243,10 +266,10 @@ ZipData ZipReader::read(const ZipEntry& entry) const {
       reinterpret_cast<const char*>(packed.data()), static_cast<int>(packed.size()));
   if (count != static_cast<int>(out.size()) || crc32(out) != entry.crc)
     bad("the deflated member '", entry.name, "' is damaged");
-  return ZipData(std::move(out));
+  return ByteData(std::move(out));
 }
 
-ZipData ZipReader::read(std::string_view name) const {
+ByteData ZipReader::read(std::string_view name) const {
   const ZipEntry* entry = find(name);
   if (!entry) bad("the member '", name, "' is missing");
   return read(*entry);

@@ -5,12 +5,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "format/bytes.h"
+#include "format/source.h"
 
 namespace qdq::format {
 
-// The CRC-32 of zip and PNG (polynomial 0xEDB88320).
-uint32_t crc32(ByteSpan bytes);
+// The CRC-32 of zip and PNG (polynomial 0xEDB88320). `before`: that of the bytes in front of these.
+uint32_t crc32(ByteSpan bytes, uint32_t before = 0);
 
 struct ZipEntry {
   std::string name;
@@ -21,30 +21,18 @@ struct ZipEntry {
   uint16_t method = 0;  // of compression: 0 stored, 8 deflated
 };
 
-// The bytes of a member: a view into the archive if it is stored, else bytes of its own.
-class ZipData {
- public:
-  explicit ZipData(ByteSpan view) : view_(view) {}
-  explicit ZipData(Bytes owned) : owned_(std::move(owned)), view_(owned_) {}
-  ZipData(ZipData&&) = default;
-  ZipData& operator=(ZipData&&) = default;
-  ByteSpan bytes() const { return view_; }
-  std::string_view text() const { return text_of(view_); }
-
- private:
-  Bytes owned_;
-  ByteSpan view_;
-};
-
-// Reads an archive in memory: stored and deflated members, zip64, data descriptors. The directory is checked as a whole
-// when the reader is made: members lie inside the archive and do not overlap, and a name stands there once.
+// Reads an archive, in memory or part by part: stored and deflated members, zip64, data descriptors. The directory is
+// checked as a whole when the reader is made: members lie inside the archive and do not overlap, and a name stands there
+// once.
 class ZipReader {
  public:
-  // The bytes must outlive the reader and the ZipData it gives out. `what` names the archive in errors: "model.pt2".
+  // The bytes must outlive the reader and the ByteData it gives out. `what` names the archive in errors: "model.pt2".
   // Throws Error{kBadFile} if this is not a zip archive or its directory contradicts itself, Error{kUnsupported} if it
   // is split over several disks. `is_verified`: the bytes are known to be what was written, for instance as a member of
   // another archive; then the CRCs of stored members are not computed once more.
   explicit ZipReader(ByteSpan bytes, std::string what = "the zip archive", bool is_verified = false);
+  // The same of bytes that are read when they are asked for; what it gives out has bytes of its own.
+  explicit ZipReader(std::shared_ptr<const ByteSource> source, std::string what, bool is_verified = false);
   ZipReader(ZipReader&&) = default;
   ZipReader& operator=(ZipReader&&) = default;
 
@@ -55,9 +43,11 @@ class ZipReader {
 
   // The bytes of a member, verified by its CRC. Throws Error{kBadFile} if they are damaged, Error{kUnsupported} if they
   // are encrypted or compressed otherwise than by deflate.
-  ZipData read(const ZipEntry& entry) const;
+  ByteData read(const ZipEntry& entry) const;
   // The same by name. Throws Error{kBadFile} if there is no such member.
-  ZipData read(std::string_view name) const;
+  ByteData read(std::string_view name) const;
+  // Where the bytes of a stored member lie in the archive, verified piece by piece. Throws as read() does.
+  uint64_t offset_of_stored(const ZipEntry& entry) const;
 
  private:
   struct Location {
@@ -75,7 +65,7 @@ class ZipReader {
     fail(ErrorCode::kBadFile, what_, ": ", parts...);
   }
 
-  ByteSpan bytes_;
+  std::shared_ptr<const ByteSource> source_;
   std::string what_;
   bool is_verified_;
   std::vector<ZipEntry> entries_;

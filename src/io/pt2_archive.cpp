@@ -30,12 +30,12 @@ Place::Json read_json(const ZipReader& zip, const std::string& name) {
   const ZipEntry& entry = member(zip, name);
   QDQ_CHECK(entry.size <= kMaxText, kUnsupported, name, " has ", entry.size, " bytes, qdq reads at most ", kMaxText,
             " of JSON");
-  const format::ZipData data = zip.read(entry);
+  const format::ByteData data = zip.read(entry);
   return format::parse_json(data.text(), name);
 }
 
 TensorMap read_pickled(const ZipReader& zip, const std::string& name) {
-  const format::ZipData data = zip.read(member(zip, name));
+  const format::ByteData data = zip.read(member(zip, name));
   TensorMap out;
   // torch.export.save writes nothing at all for a program without such tensors.
   if (data.bytes().empty()) return out;
@@ -47,7 +47,7 @@ TensorMap read_pickled(const ZipReader& zip, const std::string& name) {
 }
 
 TorchTensor read_one_pickled(const ZipReader& zip, const std::string& name) {
-  const format::ZipData data = zip.read(member(zip, name));
+  const format::ByteData data = zip.read(member(zip, name));
   std::vector<TorchTensor> found = format::read_torch_file(data.bytes(), name, true);
   QDQ_CHECK(found.size() == 1, kBadFile, name, " holds ", found.size(), " tensors, wanted one");
   return std::move(found[0]);

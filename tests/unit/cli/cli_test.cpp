@@ -507,7 +507,8 @@ TEST_F(CliTest, RefusesOutputsAndOptionsThatCannotBeMeant) {
       {{"convert", "model.pt2", "model.pt2"}, "model.pt2 is the model that is read"},
       {with({"quantize", "model.pt2", "-o", "x.tflite"}, calibrate), "wanted a name that ends in .onnx or .pt2"},
       {{"run", "model.pt2", "--inputs", "data.npz", "-o", "x.npy"}, "x.npy is no name for outputs"},
-      {quantize({"--preprocess", "preprocess.json"}), "data.npz holds no folder of images; leave it out"},
+      {quantize({"--preprocess", "preprocess.json"}),
+       "wanted uint8 pixels [N, H, W, 3], [N, H, W, 1] or [N, H, W], or no --preprocess"},
       {with({"quantize", "fixed.pt2", "-o", "out.pt2", "--batch-size", "4"}, calibrate), "has a fixed batch of 1"},
   };
   for (const auto& [args, part] : cases) {

@@ -104,7 +104,7 @@ TEST(ReferenceGolden, IsWrittenAndReadAsPyTorchDoes) {
   const std::vector<std::byte> bytes = save_pt2(program);
   EXPECT_TRUE(bitwise_equal(flat_output(load_pt2(bytes), inputs), expected));
   const format::ZipReader zip(bytes);
-  const format::ZipData text = zip.read(*zip.find("serialized_exported_program.json"));
+  const format::ByteData text = zip.read(*zip.find("serialized_exported_program.json"));
   const format::Json written = format::parse_json(text.text(), "the program");
   int64_t found = 0;
   for (const format::Json& node : written["graph_module"]["graph"]["nodes"]) {

@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "format/npz.h"
+#include "unit/format/expect_error.h"
 #include "unit/memory_files.h"
 
 namespace qdq {
@@ -169,6 +170,105 @@ TEST_F(DataTest, RefusesImagesWithoutPreprocessOrOfAnotherSize) {
   EXPECT_NE(refusal("img", image_program(), {"how.json", 16, 0}).find("gives an input of shape [3, 4, 4]"),
             std::string::npos);
   EXPECT_NE(refusal("img", program_with(1, true), {"how.json", 16, 0}).find("feeds one input"), std::string::npos);
+}
+
+// One member of a tar archive.
+std::string tar_member(const std::string& name, const std::string& bytes) {
+  std::string header(512, '\0');
+  const auto put = [&](size_t at, const std::string& text) { header.replace(at, text.size(), text); };
+  char size[13], sum[9];
+  std::snprintf(size, sizeof size, "%011zo", bytes.size());
+  put(0, name);
+  put(124, size);
+  put(156, "0");
+  put(257, "ustar");
+  put(148, "        ");
+  unsigned total = 0;
+  for (const char c : header) total += static_cast<unsigned char>(c);
+  std::snprintf(sum, sizeof sum, "%06o", total);
+  put(148, std::string(sum) + '\0');
+  return header + bytes + std::string((512 - bytes.size() % 512) % 512, '\0');
+}
+
+TEST_F(DataTest, ReadsShardsOfImagesWithTheirClasses) {
+  files.add("how.json", R"({"scale": 1})");
+  for (const char* name : {"img/a.bmp", "img/b.bmp"}) files.add(name, bmp());
+  files.add("shard.tar", tar_member("b.bmp", bmp()) + tar_member("b.cls", "2\n") + tar_member("a.bmp", bmp()) +
+                             tar_member("a.cls", "0") + tar_member("a.json", "{}") + std::string(1024, '\0'));
+  const DataOptions options{"how.json", 2, 0};
+  const auto shard = open("shard.tar", image_program(), options), folder = open("img", image_program(), options);
+  EXPECT_EQ(shard->files(), (std::vector<std::string>{"a.bmp", "b.bmp"}));
+  EXPECT_TRUE(bitwise_equal(shard->batch(0)[0], folder->batch(0)[0]));
+  Classes classes;
+  EXPECT_EQ(read_labels("cls", *shard, classes, files), (std::vector<int64_t>{0, 2}));
+
+  files.add("cut.tar", tar_member("b.bmp", bmp()).substr(0, 540));
+  files.add("text.tar", std::string(600, 'x'));
+  files.add("bad.tar", tar_member("a.bmp", bmp()) + tar_member("a.cls", "cat"));
+  EXPECT_NE(refusal("cut.tar", image_program(), options).find("was probably cut off"), std::string::npos);
+  EXPECT_NE(refusal("text.tar", image_program(), options).find("no tar"), std::string::npos);
+  EXPECT_NE(refusal_of_labels("cls", *open("bad.tar", image_program(), options), classes).find("wanted the number"),
+            std::string::npos);
+}
+
+TEST_F(DataTest, TakesPixelsInArraysForImages) {
+  files.add("how.json", R"({"scale": 1})");
+  for (const char* name : {"img/a.bmp", "img/b.bmp"}) files.add(name, bmp());
+  const Tensor pixels = Tensor::of<uint8_t>({2, 1, 2, 3}, {255, 0, 0, 0, 0, 255, 255, 0, 0, 0, 0, 255});
+  files.contents["pixels.npy"] = format::write_npy(pixels);
+  const DataOptions options{"how.json", 2, 0};
+  EXPECT_TRUE(bitwise_equal(open("pixels.npy", image_program(), options)->batch(0)[0],
+                            open("img", image_program(), options)->batch(0)[0]));
+  files.contents["grey.npy"] = format::write_npy(Tensor::of<uint8_t>({1, 1, 2}, {7, 9}));
+  const Tensor grey = open("grey.npy", image_program(), options)->batch(0)[0];
+  EXPECT_EQ(std::vector<float>(grey.span<float>().begin(), grey.span<float>().end()),
+            (std::vector<float>{7, 9, 7, 9, 7, 9}));
+
+  EXPECT_NE(refusal("pixels.npy", image_program()).find("say by --preprocess"), std::string::npos);
+  files.contents["floats.npy"] = format::write_npy(counting({2, 3, 1, 2}));
+  EXPECT_NE(refusal("floats.npy", image_program(), options).find("wanted uint8 pixels"), std::string::npos);
+  files.add("large.json", R"({"resize": [4, 4]})");
+  EXPECT_NE(refusal("pixels.npy", image_program(), {"large.json", 2, 0}).find("has shape [2, 3, 4, 4]"),
+            std::string::npos);
+}
+
+// What is not asked for is not read.
+TEST_F(DataTest, ReadsArraysPartByPart) {
+  struct CountingFiles : MemoryFiles {
+    std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count) override {
+      std::vector<std::byte> out = MemoryFiles::read_part(path, offset, count);
+      most = std::max<uint64_t>(most, out.size());
+      return out;
+    }
+    uint64_t most = 0;
+  } counted;
+  const Tensor all = counting({1000000, 2});
+  counted.contents["x.npy"] = format::write_npy(all);
+  counted.contents["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", all}});
+  const Program program = program_with(SymInt::symbol("s0"));
+  for (const char* path : {"x.npy", "x.npz"}) {
+    counted.most = 0;
+    const auto data = open_data(path, program, {"", 16, 0}, counted);
+    EXPECT_EQ(data->num_samples(), 1000000);
+    for (const int64_t batch : {0, 62499, 3}) {
+      const Tensor found = data->batch(batch)[0];
+      EXPECT_TRUE(bitwise_equal(found, all.slice(0, 16 * batch, 16 * batch + 16).clone())) << path << " " << batch;
+    }
+    EXPECT_LE(counted.most, uint64_t{1} << 20) << path;
+  }
+  counted.contents["x.npz"][500] ^= std::byte{1};
+  expect_error(ErrorCode::kBadFile, "its CRC does not match", [&] { open_data("x.npz", program, {}, counted); });
+}
+
+TEST_F(DataTest, ReadsTheStandardInput) {
+  const Tensor all = counting({3, 2});
+  for (const bool is_npz : {false, true}) {
+    files.contents["-"] =
+        is_npz ? format::write_npz(std::vector<format::NamedTensor>{{"x", all}}) : format::write_npy(all);
+    EXPECT_TRUE(bitwise_equal(open("-", program_with(SymInt::symbol("s0")))->batch(0)[0], all));
+  }
+  files.add("-", "text");
+  EXPECT_NE(refusal("-", program_with(SymInt::symbol("s0"))).find("this is not a .npy file"), std::string::npos);
 }
 
 TEST_F(DataTest, FindsLabelsByFileOrInOrder) {

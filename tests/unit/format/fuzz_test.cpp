@@ -85,7 +85,7 @@ void fuzz(Target target, const std::vector<Bytes>& seeds, int64_t rounds) {
 
 Bytes zip_member(const Bytes& archive, std::string_view name) {
   const ZipReader reader(archive);
-  const ZipData data = reader.read(name);
+  const ByteData data = reader.read(name);
   return {data.bytes().begin(), data.bytes().end()};
 }
 

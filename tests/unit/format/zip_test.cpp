@@ -68,7 +68,7 @@ TEST(Zip, MembersComeBackInOrder) {
       EXPECT_EQ(reader.read("folder/b.bin").bytes().size(), 10u);
       EXPECT_TRUE(reader.read("empty").bytes().empty());
       EXPECT_EQ(reader.find("absent"), nullptr);
-      const ZipData data = reader.read("folder/b.bin");
+      const ByteData data = reader.read("folder/b.bin");
       EXPECT_GE(data.bytes().data(), bytes.data()) << "a stored member must be a view";
       EXPECT_EQ(static_cast<size_t>(data.bytes().data() - bytes.data()) % alignment, 0u);
     }

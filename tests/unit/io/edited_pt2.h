@@ -39,7 +39,7 @@ inline Members members_of(const std::string& name) {
   const format::ZipReader zip(file);
   Members out;
   for (const format::ZipEntry& entry : zip.entries()) {
-    const format::ZipData data = zip.read(entry);
+    const format::ByteData data = zip.read(entry);
     out[entry.name].assign(data.bytes().begin(), data.bytes().end());
   }
   return out;
