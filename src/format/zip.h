@@ -22,8 +22,8 @@ struct ZipEntry {
 };
 
 // Reads an archive, in memory or part by part: stored and deflated members, zip64, data descriptors. The directory is
-// checked as a whole when the reader is made: members lie inside the archive and do not overlap, and a name stands there
-// once.
+// checked as a whole when the reader is made: members lie inside the archive and do not overlap, and a name stands
+// there once.
 class ZipReader {
  public:
   // The bytes must outlive the reader and the ByteData it gives out. `what` names the archive in errors: "model.pt2".
