@@ -227,7 +227,9 @@ MetaValue infer_either(const Call<TensorMeta>& call) {
   return (has_complex_argument(call) ? call.op().for_complex : call.op().for_real).infer(call);
 }
 Value eval_either(const Call<Tensor>& call) {
-  return (has_complex_argument(call) ? call.op().for_complex : call.op().for_real).eval(call);
+  if (!has_complex_argument(call)) return call.op().for_real.eval(call);
+  infer_call(call);  // refuses what has no complex64 result
+  return call.op().for_complex.eval(call);
 }
 
 struct ComplexForm {
@@ -279,10 +281,31 @@ void add_complex_ops(std::vector<OpDef>& ops) {
 void add_complex_forms(std::vector<OpDef>& ops) {
   static constexpr Family kFamilies[] = {Family::kView,  Family::kSplit, Family::kConcat,      Family::kCopy,
                                          Family::kIndex, Family::kSize,  Family::kControlFlow, Family::kCast};
-  static constexpr std::string_view kMovers[] = {
-      "repeat.default",      "flip.default",      "stack.default",    "roll.default", "resolve_conj.default",
-      "resolve_neg.default", "unfold.default",    "zeros.default",    "full.default", "zeros_like.default",
-      "ones.default",        "full_like.default", "ones_like.default"};
+  static constexpr std::string_view kMovers[] = {"repeat.default",
+                                                 "flip.default",
+                                                 "stack.default",
+                                                 "roll.default",
+                                                 "resolve_conj.default",
+                                                 "resolve_neg.default",
+                                                 "unfold.default",
+                                                 "unfold_backward.default",
+                                                 "zeros.default",
+                                                 "full.default",
+                                                 "zeros_like.default",
+                                                 "ones.default",
+                                                 "full_like.default",
+                                                 "ones_like.default",
+                                                 "copy.default",
+                                                 "copy_.default",
+                                                 "fill.Scalar",
+                                                 "fill_.Scalar",
+                                                 "zero_.default",
+                                                 "slice_scatter.default",
+                                                 "select_scatter.default",
+                                                 "where.self",
+                                                 "masked_fill.Scalar",
+                                                 "constant_pad_nd.default",
+                                                 "pad.default"};
   for (OpDef& op : ops) {
     const bool is_aten = op.target.starts_with("torch.ops.aten.");
     const std::string_view name = is_aten ? local_name(op.target) : std::string_view();

@@ -1,6 +1,7 @@
 #include "op/fourier.h"
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "op/math.h"
 
 namespace qdq {
@@ -38,9 +39,15 @@ FourierTransform::FourierTransform(int64_t length, bool is_inverse) : length_(le
             " elements is wanted; qdq transforms 1 to ", kMostLength);
   const double sign = is_inverse ? 1 : -1;
   const auto n = static_cast<size_t>(length);
-  waves_.resize(n);
   factors_ = small_factors(length);
-  if (!factors_.empty() || length == 1) {
+  const bool is_split = !factors_.empty() || length == 1;
+  QDQ_CHECK(is_split || length <= kMostLength / 2, kInvalidArgument, "a Fourier transform of ", length,
+            " elements is wanted, a number with a prime factor above ", kMostFactor,
+            "; qdq transforms such numbers up to ", kMostLength / 2);
+  constexpr uint64_t kTables = 21;  // of a convolution, whose power of two is below 4 times the length, and its rows
+  check_memory((is_split ? 1 : kTables) * n * sizeof(Complex), "a Fourier transform");
+  waves_.resize(n);
+  if (is_split) {
     for (size_t k = 0; k < n; ++k) waves_[k] = root_of_one(static_cast<int64_t>(k), length, sign);
     return;
   }

@@ -16,12 +16,13 @@ struct Complex {
 // of two (Bluestein). The order of every sum depends on the length alone.
 class FourierTransform {
  public:
-  // Throws Error{kInvalidArgument} unless 1 <= length <= kMostLength.
+  // Throws Error{kInvalidArgument} unless 1 <= length <= kMostLength, and half of that where a convolution is wanted;
+  // Error{kOutOfMemory} if its tables do not fit into memory.
   FourierTransform(int64_t length, bool is_inverse);
   // `in` and `out` are `length` numbers each, of different places.
   void run(const Complex* in, Complex* out) const;
 
-  static constexpr int64_t kMostLength = int64_t{1} << 26;
+  static constexpr int64_t kMostLength = int64_t{1} << 24;
 
  private:
   void split(const Complex* in, int64_t stride, Complex* out, int64_t length, size_t level) const;

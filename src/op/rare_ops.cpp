@@ -8,6 +8,7 @@ void add_rare_ops(std::vector<OpDef>& ops) {
   add_complex_ops(ops);
   add_composed_ops(ops);
   add_fourier_ops(ops);
+  add_frame_ops(ops);
   add_onnx_ops(ops);
   add_onnx_attention_ops(ops);
   add_onnx_recurrent_ops(ops);

@@ -1,4 +1,4 @@
-// Fourier transforms of tensors: PyTorch's three kernels, torch.fft and torch.stft made of them.
+// Fourier transforms of tensors: PyTorch's three kernels and torch.fft made of them.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -441,6 +441,33 @@ Value eval_unfold(const Call<Tensor>& call) {
   return x.as_strided(constant_shape(result_meta(call).sizes), strides, x.storage_offset());
 }
 
+// The gradient of unfold: windows laid back to where they came from, the first one first; what several have is added.
+MetaValue infer_unfold_backward(const Call<TensorMeta>& call) {
+  const TensorMeta& windows = call.tensor(0);
+  const SymShape sizes = call.syms(1);
+  QDQ_CHECK(!sizes.empty(), kUnsupported, call.op().target, " makes a tensor without axes");
+  const MetaValue back = run_op<TensorMeta>(
+      "unfold", {tensor_meta(windows.dtype, sizes), call.integer(2), call.integer(3), call.integer(4)});
+  const SymShape& wanted = back.get_if<TensorMeta>()->sizes;
+  bool is_same = windows.sizes.size() == wanted.size();
+  for (size_t i = 0; is_same && i < wanted.size(); ++i) is_same = may_be_equal(windows.sizes[i], wanted[i]);
+  QDQ_CHECK(is_same, kInvalidArgument, call.op().target, " wants windows of shape ", to_string(wanted), ", found ",
+            to_string(windows.sizes));
+  return tensor_meta(windows.dtype, sizes);
+}
+Value eval_unfold_backward(const Call<Tensor>& call) {
+  const Tensor out = empty_result(call);
+  const Tensor& windows = call.tensor(0);
+  const int64_t axis = static_cast<int64_t>(axis_of(call, 2, out.sizes().size())), size = call.integer(3),
+                step = call.integer(4);
+  for (int64_t i = 0; i < windows.size(axis); ++i) {
+    const Tensor place = out.slice(axis, i * step, i * step + size);
+    const Value window = run_op<Tensor>("movedim.int", {windows.select(axis, i), -1, axis});
+    place.copy_from(*run_op<Tensor>("add.Tensor", {place, window}).get_if<Tensor>());
+  }
+  return out;
+}
+
 MetaValue infer_as_strided(const Call<TensorMeta>& call) { return tensor_meta(call.tensor(0).dtype, call.syms(1)); }
 Value eval_as_strided(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
@@ -666,6 +693,9 @@ void add_axis_views(std::vector<OpDef>& ops) {
       eval_diagonal);
   add("aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", infer_unfold, eval_unfold);
   add("aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", infer_unfold, copied<eval_unfold>);
+  ops.push_back(
+      define("aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
+             infer_unfold_backward, eval_unfold_backward));
   add("aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
       infer_as_strided, copied<eval_as_strided>);
   add("aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", infer_narrow,

@@ -1600,6 +1600,51 @@ def complex_numbers():
         case(name, B(x), [1])
 
 
+def frames():
+    """Frames of a signal: stft and istft, and what lays frames over each other."""
+    tol = (2e-5, 2e-5)
+
+    def z(*shape):
+        return torch.complex(rand(*shape), rand(*shape))
+
+    x, window, whole = rand(2, 50), rand(12).abs() + 0.5, rand(16).abs() + 0.5
+    case("stft", B(x), 16, 4, 12, window, False, True, True, tol=tol)
+    case("stft", x[0], 16, None, None, whole, True, False, False, tol=tol)
+    case("stft", x, 15, 7, 11, None, False, None, True, tol=tol)
+    case("stft", z(2, 40), 16, None, None, whole, tol=tol)
+    case("stft", x, 16, 5, 12, torch.complex(window, window), True, tol=tol)
+    case("stft.center", B(x), 16, 4, 12, window, return_complex=True, tol=tol)
+    case("stft.center", x[0], 15, 4, None, None, True, "constant", True, return_complex=False, tol=tol)
+    case("stft.center", x, 16, 4, None, whole, False, return_complex=True, tol=tol)
+    case("istft", B(z(2, 9, 7)), 16, 4, 12, window, tol=tol)
+    case("istft", z(9, 7), 16, None, None, whole, False, True, tol=tol)
+    case("istft", z(2, 16, 7), 16, 4, None, whole, onesided=False, length=20, tol=tol)
+    case("istft", B(z(2, 8, 5)), 15, 5, None, None, length=40, tol=tol)
+    case("istft", z(2, 16, 7), 16, 4, 12, torch.complex(window, window), return_complex=True, tol=tol)
+    case("unfold_backward", B(rand(3, 4, 5)), [B(3), 11], 1, 5, 2, tol=tol)
+    case("unfold_backward", rand(4, 3, 2), [9, 3], 0, 2, 2)
+    case("unfold_backward", z(4, 3, 4), [7, 3], -2, 4, 1, tol=tol)
+
+
+def complex_moves():
+    def z(*shape):
+        return torch.complex(rand(*shape), rand(*shape))
+
+    x = z(3, 4)
+    case("copy", B(x), z(4))
+    case("copy", B(x), rand(3, 1))
+    case("copy_", z(3, 4), x)
+    case("fill.Scalar", B(x), 1.5)
+    case("fill_.Scalar", z(3), -2)
+    case("zero_", z(3))
+    case("slice_scatter", x, z(3, 2), 1, 1, 3)
+    case("select_scatter", x, z(4), 0, -1)
+    case("where.self", rand(3, 1) > 0, B(x), rand(4))
+    case("masked_fill.Scalar", x, rand(3, 4) > 0, 2)
+    case("constant_pad_nd", x, [1, 2, -1, 0], 3)
+    case("pad", B(x), [0, 3])
+
+
 def in_place_forms():
     table = (HERE.parents[1] / "src/op/op.cpp").read_text().split("kAlsoInPlace[] = {")[1].split("}")[0]
     names = re.findall(r'"(\w+)"', table)
@@ -1754,6 +1799,8 @@ def main():
     rows()
     determinants()
     complex_numbers()
+    frames()
+    complex_moves()
     schemas = {}
     for entry in cases:
         target = entry["op"]
