@@ -114,10 +114,10 @@ void Prepared::Impl::make_interpreter() {
       if (on_observed) (*on_observed)(++looks_done, looks);
       return seen;
     } catch (const Error& error) {
-      throw Error(error.code,
-                  concat(error.message, ", the values of ", observed->name(),
-                         "; look for infinite or huge numbers in the calibration data"),
-                  observed->name());
+      const std::string_view remedy = is_floating(x->dtype())
+                                          ? "; look for infinite or huge numbers in the calibration data"
+                                          : "; leave them in float";
+      throw Error(error.code, concat(error.message, ", the values of ", observed->name(), remedy), observed->name());
     }
   };
   interpreter->set_module_handler(observe, [this](const Node& node) {

@@ -8,6 +8,7 @@
 
 #include "format/json.h"
 #include "kernel/difference.h"
+#include "tensor/complex.h"
 
 namespace qdq {
 
@@ -49,8 +50,10 @@ Answer answer_of(std::span<const float> scores) {
   return answer;
 }
 
-// f32, in C order.
-Tensor floats(const Tensor& tensor) { return tensor.to(DType::kF32).contiguous(); }
+// f32, in C order; of complex numbers their two parts.
+Tensor floats(const Tensor& tensor) {
+  return (is_complex(tensor.dtype()) ? view_as_real(tensor) : tensor.to(DType::kF32)).contiguous();
+}
 
 double percent(int64_t part, size_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(std::max<size_t>(1, whole));

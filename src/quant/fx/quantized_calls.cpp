@@ -167,6 +167,17 @@ class Builder {
            is_one_of(qconfig.weight->class_name, {"PerChannelMinMaxObserver", "MovingAveragePerChannelMinMaxObserver"});
   }
 
+  // The node's operand with complex numbers, or the node itself if its result alone has them; null if there is none.
+  static const Node* complex_in(const Node& node) {
+    const auto has_complex_elements = [](const Node* value) {
+      const TensorMeta* meta = value->meta.val.tensor();
+      return meta && is_complex(meta->dtype);
+    };
+    for (const Node* input : node.input_nodes())
+      if (has_complex_elements(input)) return input;
+    return has_complex_elements(&node) ? &node : nullptr;
+  }
+
   // Why the backend cannot take a pattern with a root call, by the QConfig of its last; nothing if it can.
   std::string refusal(const QuantizedCall& root, const QuantizedCall& last) const {
     const QConfig* qconfig = last.qconfig;
@@ -216,6 +227,11 @@ class Builder {
     if (last.qconfig == nullptr && root->qconfig == nullptr) return;
     const bool is_recurrent = root->pattern->name == "recurrent";  // whose results stay float
     std::string why = last.traced.output || is_recurrent ? refusal(*root, last) : "its result is no single tensor";
+    for (const QuantizedCall* call : {root, &last})
+      for (const Node* node : call->traced.nodes)
+        if (const Node* complex = complex_in(*node); complex && why.empty())
+          why = concat(complex == node ? "its result" : concat("its operand ", complex->name()),
+                       " is complex64, which is not quantized");
     if (why.empty()) {
       root->effective = last.effective = last.qconfig;
       return;

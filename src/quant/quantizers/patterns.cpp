@@ -145,6 +145,7 @@ void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
   std::vector<QuantizationAnnotation> parts(chain.size());
   for (size_t i = 0; i < chain.size(); ++i)
     if (!set_inputs(row, row.places[i], chain[i], i == 0 ? nullptr : chain[i - 1], parts[i])) return;
+  if (!has_observable_output(row, last)) return;
   for (size_t i = 0; i < chain.size(); ++i) {
     if (row.places[i].inputs == Inputs::kFolded && chain[i] != last) {
       if (policy_.claims_folded) mark_annotated(annotations_, {chain[i]});
@@ -284,6 +285,20 @@ bool PatternAnnotator::is_observable(const PatternRow& row, const Node* node, co
          concat("its operand ", operand->name(),
                 is_float ? concat(" is too large to observe (above ", kHistcBound, ")")
                          : concat(" ", what, ", and only float32 is quantized")));
+  return false;
+}
+
+// Whether the pattern's result can be observed; else the reason is noted.
+bool PatternAnnotator::has_observable_output(const PatternRow& row, const Node* last) {
+  if (row.output == Output::kContinued) return true;
+  const TensorMeta* meta = last->meta.val.tensor();
+  std::string why;
+  if (meta && !is_floating(meta->dtype))
+    why = concat("its result is ", to_string(meta->dtype), ", and only float32 is quantized");
+  else if (row.output == Output::kLikeInput && argument_in_role(*last, &Roles::activation).is_none())
+    why = "qdq knows no input of it whose numbers its output could share";
+  if (why.empty()) return true;
+  refuse(last, row, std::move(why));
   return false;
 }
 
