@@ -180,11 +180,13 @@ struct AtenExporter {
   std::string_view name;  // "conv2d.default"
   void (*write)(AtenCall& call);
 };
-const AtenExporter* find_aten_exporter(std::string_view name);  // or null
+const AtenExporter* find_aten_exporter(std::string_view name);     // or null
+const AtenExporter* find_complex_exporter(std::string_view name);  // of calls with complex tensors, or null
 // The tables, one for each file write_*.cpp.
 std::span<const AtenExporter> element_exporters();
 std::span<const AtenExporter> layer_exporters();
 std::span<const AtenExporter> control_exporters();
+std::span<const AtenExporter> signal_exporters();
 std::span<const AtenExporter> string_exporters();
 std::span<const AtenExporter> view_exporters();
 

@@ -11,6 +11,7 @@
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/targets.h"
+#include "tensor/complex.h"
 
 namespace qdq {
 
@@ -101,6 +102,15 @@ bool writes_alone(const Node* input) {
   return false;
 }
 
+bool has_complex_numbers(const Node& node) {
+  const auto is_of_complex = [](const Node* value) {
+    const TensorMeta* meta = value->meta.val.tensor();
+    return meta && is_complex(meta->dtype);
+  };
+  const std::vector<Node*> inputs = node.input_nodes();
+  return is_of_complex(&node) || std::any_of(inputs.begin(), inputs.end(), is_of_complex);
+}
+
 }  // namespace
 
 void OnnxNames::add(const std::string& name) { list.push_back(name); }
@@ -175,7 +185,8 @@ std::string OnnxExport::value(const Node* node) {
                 node->name(), node->target());
   const auto kept = names_.find(node);
   const std::string name = kept == names_.end() ? fresh(node->target()) : kept->second;
-  graph_.initializers.emplace_back(name, program().attribute_of(*node));
+  const Tensor& tensor = program().attribute_of(*node);
+  graph_.initializers.emplace_back(name, is_complex(tensor.dtype()) ? view_as_real(tensor) : tensor);
   return values_[node] = name;
 }
 
@@ -247,6 +258,8 @@ format::OnnxValueInfo OnnxExport::info_of(std::string name, const ValueMeta& val
   if (meta == nullptr) return out;
   QDQ_CHECK(!is_float8(meta->dtype) || opset() >= kFirstWithFloat8, kUnsupported, "ONNX has ", to_string(meta->dtype),
             ", the type of ", out.name, ", from opset ", kFirstWithFloat8, " on, found ", opset());
+  QDQ_CHECK(!is_complex(meta->dtype), kUnsupported, "ONNX's operators take pairs in the place of complex numbers, and ",
+            out.name, " is complex64; let the model take and give view_as_real of it");
   out.dtype = meta->dtype;
   out.dims.emplace();
   for (const SymInt& size : meta->sizes) {
@@ -390,7 +403,9 @@ void OnnxExport::write_call(const Node& node) {
   if (op == nullptr) throw Error(ErrorCode::kUnsupported, "");
   AtenCall call(*this, node, *op);
   const std::string name = call.name();
-  const AtenExporter* exporter = find_aten_exporter(name);
+  const bool is_complex = has_complex_numbers(node);
+  const AtenExporter* exporter = is_complex ? find_complex_exporter(name) : find_aten_exporter(name);
+  if (is_complex && !exporter) throw Error(ErrorCode::kUnsupported, concat(node.target(), " of complex numbers"));
   const OnnxOperator* plain = exporter ? nullptr : find_onnx_operator_of(name);
   if (!exporter && !plain) throw Error(ErrorCode::kUnsupported, "");
   if (op->schema.arguments[0].is_mutated && !writes_alone(node.arg(0).node()))

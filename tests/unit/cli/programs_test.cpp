@@ -15,9 +15,13 @@
 #include "lower/lower.h"
 #include "op/targets.h"
 #include "quant/explain.h"
+#include "quant/fx/qconfig_mapping_quantizer.h"
 #include "quant/pt2e.h"
+#include "quant/quantizers/pattern_quantizer.h"
+#include "quant/quantizers/x86_inductor_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "source_dir.h"
+#include "tensor/complex.h"
 
 namespace qdq {
 namespace {
@@ -55,12 +59,15 @@ void expect_close(const std::vector<Tensor>& found, const std::vector<Tensor>& w
   for (size_t i = 0; i < found.size(); ++i) {
     ASSERT_EQ(to_string(found[i].dtype()), to_string(wanted[i].dtype()));
     ASSERT_EQ(to_string(found[i].sizes()), to_string(wanted[i].sizes()));
-    const Tensor a = found[i].to(DType::kF64).contiguous(), b = wanted[i].to(DType::kF64).contiguous();
+    const auto numbers = [](const Tensor& x) {
+      return (is_complex(x.dtype()) ? view_as_real(x) : x).to(DType::kF64).contiguous();
+    };
+    const Tensor a = numbers(found[i]), b = numbers(wanted[i]);
     double largest = 1;
     for (const double value : b.span<double>()) largest = std::max(largest, std::fabs(value));
     for (int64_t k = 0; k < a.numel(); ++k)
       ASSERT_LE(std::fabs(a.data<double>()[k] - b.data<double>()[k]),
-                is_floating(found[i].dtype()) ? tolerance * largest : 0.0)
+                is_floating(found[i].dtype()) || is_complex(found[i].dtype()) ? tolerance * largest : 0.0)
           << "output " << i << ", element " << k;
   }
 }
@@ -95,6 +102,8 @@ void expect_golden(const std::string& file, size_t programs) {
 
 TEST(ProgramsGolden, ControlFlow) { expect_golden("programs/control.npz", 9); }
 
+TEST(ProgramsGolden, ComplexNumbers) { expect_golden("programs/complex.npz", 12); }
+
 // ONNX's If, Loop and Scan become cond, while_loop and scan; but PyTorch wants to know how many axes a result has.
 TEST(ProgramsGolden, ControlFlowOfOnnxIsWrittenAsPyTorchs) {
   size_t written = 0;
@@ -112,8 +121,8 @@ TEST(ProgramsGolden, ControlFlowOfOnnxIsWrittenAsPyTorchs) {
   EXPECT_GE(written, 18u);
 }
 
-// A loop that ends by a condition and joins what its iterations gave has no form in PyTorch.
-TEST(ProgramsGolden, LoopsThatPyTorchDoesNotHaveAreRefused) {
+// A loop without a number of iterations that carries x and joins it; its condition holds once, or for ever.
+Program joining_loop(bool is_endless) {
   const auto tensor = [](Program& program, const char* name, DType dtype) {
     Node* input = program.graph->create(Node::Op::kPlaceholder, name, {}, {}, name);
     input->meta.val.value = TensorMeta{dtype, {}, {}, false};
@@ -123,8 +132,9 @@ TEST(ProgramsGolden, LoopsThatPyTorchDoesNotHaveAreRefused) {
   tensor(*body, "i", DType::kS64);
   Node* goes_on = tensor(*body, "condition", DType::kBool);
   Node* x = tensor(*body, "x", DType::kF32);
-  Node* ends = body->graph->call("torch.ops.aten.logical_not.default", {goes_on});
-  body->graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{ends, x, x})}, {}, "output");
+  Node* next =
+      body->graph->call(is_endless ? "torch.ops.aten.clone.default" : "torch.ops.aten.logical_not.default", {goes_on});
+  body->graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{next, x, x})}, {}, "output");
   infer_shapes(*body);
   Program program;
   Node* start = tensor(program, "start", DType::kF32);
@@ -134,14 +144,33 @@ TEST(ProgramsGolden, LoopsThatPyTorchDoesNotHaveAreRefused) {
   Node* parts = program.graph->call("operator.getitem", {loop, 1});
   program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{parts})}, {}, "output");
   infer_shapes(program);
+  return program;
+}
+
+// A loop that ends by a condition and joins what its iterations gave has no form in PyTorch.
+TEST(ProgramsGolden, LoopsThatPyTorchDoesNotHaveAreRefused) {
   try {
-    save_pt2(program);
+    save_pt2(joining_loop(false));
     ADD_FAILURE() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_EQ(
         error.message,
         "node higher_order_loop cannot be written to a .pt2 file: PyTorch has no loop that ends by a condition and "
         "joins what its iterations gave");
+  }
+}
+
+TEST(ProgramsGolden, EndlessLoopsAreRefused) {
+  const std::vector<Tensor> inputs{Tensor::scalar(1.0f)};
+  EXPECT_EQ(Interpreter(joining_loop(false), {}).run(inputs)[0].sizes(), Shape{1});
+  try {
+    Interpreter(joining_loop(true), {}).run(inputs);
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message.find("has run 131072 iterations, its condition still holds, and the model says no number "
+                                 "of them; qdq takes it for endless"),
+              std::string::npos)
+        << error.message;
   }
 }
 
@@ -161,6 +190,79 @@ TEST(ProgramsGolden, BranchesStayFloat) {
   EXPECT_EQ(left, (std::vector<std::string>{"cond/linear_1" + why, "cond/linear_1" + why}));
   const std::vector<Tensor> found = lower(load_pt2(save_pt2(converted))).run(golden.runs.at("0").inputs);
   expect_close(found, golden.runs.at("0").outputs, 0.05);
+}
+
+// Complex values stay in float, whoever asks, and that is said; what is around them becomes integers.
+TEST(ProgramsGolden, ComplexNumbersAreNotQuantized) {
+  XNNPACKQuantizer xnnpack;
+  xnnpack.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+  X86InductorQuantizer x86;
+  x86.set_global(get_default_x86_inductor_quantization_config());
+  QConfigMappingQuantizer fx(get_default_qconfig_mapping());
+  QuantizationConfig int8;
+  int8.input_activation = int8.output_activation = default_activation_spec(DType::kS8, -128, 127, false, false);
+  int8.weight = default_weight_spec(-127, 127, true, false);
+  PatternQuantizer patterns("All",
+                            {{.name = "linear", .places = {{{"aten.linear"}}}},
+                             {.name = "products", .places = {{{"aten.mul"}}}},
+                             {.name = "sizes", .places = {{{"aten.abs aten.view_as_real"}}}},
+                             {.name = "frames", .places = {{{"aten.stft"}}}},
+                             {.name = "pairs", .places = {{{"aten.view_as_complex"}}}, .output = Output::kLikeInput}});
+  patterns.set_global(int8);
+  const std::string operand = " is complex64, and only float32 is quantized";
+  const std::map<Quantizer*, std::pair<std::string, std::string>> all{
+      {&xnnpack, {"its operand stft" + operand, "its operand view_as_complex" + operand}},
+      {&x86, {"X86InductorQuantizer has no pattern for aten.mul.Tensor", ""}},
+      {&fx, {"its operand stft is complex64, which is not quantized", ""}},
+      {&patterns, {"its operand stft" + operand, "its operand view_as_complex" + operand}}};
+  const std::map<std::string, Golden> golden = read_golden("programs/complex.npz");
+  for (const auto& [quantizer, reasons] : all)
+    for (const std::string name : {"mask", "rotary", "spectral"}) {
+      SCOPED_TRACE(concat(reasons.first, " ", name));
+      const auto& run = golden.at(name).runs.at("0");
+      Prepared prepared = prepare_pt2e(load_pt2(golden.at(name).model), *quantizer);
+      prepared.run(run.inputs);
+      for (const Node* node : prepared.program().graph->nodes())
+        if (node->op() == Node::Op::kCallModule) {
+          EXPECT_EQ(to_string(node->arg(0).node()->meta.val.tensor()->dtype), "float32") << node->name();
+        }
+      const std::string& reason = name == "mask" ? reasons.first : reasons.second;
+      if (name != "spectral" && !reason.empty()) {
+        EXPECT_EQ(explain(prepared, "mul").reason, reason);
+      }
+      const Program converted = convert_pt2e(prepared);
+      expect_close(lower(load_pt2(save_pt2(converted))).run(run.inputs), run.outputs, 0.05);
+    }
+}
+
+// ONNX has pairs, DFT and STFT; what it lacks is refused by name.
+TEST(ProgramsGolden, ComplexNumbersAreWrittenToOnnxAsPairs) {
+  const std::map<std::string, Golden> all = read_golden("programs/complex.npz");
+  for (const int64_t opset : {17, 20})
+    for (const std::string name : {"rotary", "spectrogram_center", "spectrogram_frames", "transforms"}) {
+      SCOPED_TRACE(concat(name, " opset ", opset));
+      try {
+        const std::vector<std::byte> bytes = save_onnx(load_pt2(all.at(name).model), {.opset = opset});
+        expect_runs(load_onnx(bytes), all.at(name), 1e-5);
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.message;
+      }
+    }
+  const auto message_of = [&](const std::string& name) -> std::string {
+    try {
+      save_onnx(load_pt2(all.at(name).model));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+      return error.message;
+    }
+    return "nothing was refused";
+  };
+  EXPECT_EQ(message_of("complex"),
+            "ONNX's operators take pairs in the place of complex numbers, and z is complex64; let the model take and "
+            "give view_as_real of it");
+  EXPECT_EQ(message_of("mask"),
+            "the program cannot be written as an ONNX model: qdq has no ONNX form for torch.ops.aten.istft.default of "
+            "complex numbers (node istft)");
 }
 
 }  // namespace

@@ -1,0 +1,210 @@
+// ATen operators on complex numbers as ONNX ones, which know pairs: a complex tensor is written as one of real numbers
+// with a last axis of 2.
+#include <algorithm>
+#include <cmath>
+
+#include "io/onnx/export.h"
+#include "tensor/complex.h"
+
+namespace qdq {
+namespace {
+
+constexpr int64_t kFirstWithAxesAsInput = 18, kFirstWithAxisOfDft = 20;  // opsets
+
+bool is_pairs(AtenCall& call, size_t i) { return is_complex(call.meta(i).dtype); }
+// Where the parts stand in an argument's pairs.
+int64_t axis_of_parts(AtenCall& call, size_t i) { return static_cast<int64_t>(call.rank(i)); }
+
+std::string with_last_axis(AtenCall& call, const std::string& x) {
+  return call.emit("Unsqueeze", {x, call.integers_as_tensor({-1})});
+}
+std::string vector_of(AtenCall& call, float first, float second) {
+  return call.file().constant(Tensor::of<float>({2}, {first, second}), "parts");
+}
+// Real numbers [...] as pairs [..., 2], the other part being 0.
+std::string pairs_of(AtenCall& call, size_t i, bool are_imaginary = false) {
+  std::vector<int64_t> pads(2 * (call.rank(i) + 1), 0);
+  pads[are_imaginary ? call.rank(i) : pads.size() - 1] = 1;
+  const std::string x = call.cast(call.tensor(i), call.meta(i).dtype, DType::kF32);
+  return call.emit("Pad", {with_last_axis(call, x), call.integers_as_tensor(pads)});
+}
+// An operand, a tensor or a number, as pairs.
+std::string operand_as_pairs(AtenCall& call, size_t i) {
+  if (!call.arg(i).is_node()) return vector_of(call, static_cast<float>(call.number(i)), 0);
+  return is_pairs(call, i) ? call.tensor(i) : pairs_of(call, i);
+}
+// One part of pairs, with a last axis of 1.
+std::string part(AtenCall& call, size_t i, int64_t which) {
+  return call.emit("Gather", {call.tensor(i), call.integers_as_tensor({which})}, {"axis", axis_of_parts(call, i)});
+}
+
+// Fourier transforms.
+
+std::string dft(AtenCall& call, const std::string& x, int64_t axis, bool is_inverse, bool is_onesided) {
+  if (call.file().opset() < kFirstWithAxisOfDft)
+    return call.emit("DFT", {x}, {"axis", axis, "inverse", is_inverse, "onesided", is_onesided});
+  return call.emit("DFT", {x, "", call.scalar(static_cast<double>(axis), DType::kS64)},
+                   {"inverse", is_inverse, "onesided", is_onesided});
+}
+std::string scaled(AtenCall& call, const std::string& x, double factor) {
+  return factor == 1 ? x : call.emit("Mul", {x, call.scalar(factor, DType::kF32)});
+}
+// What PyTorch multiplies by, for transforms of these axes; `by` is its number of a normalization, and an inverse DFT
+// of ONNX has divided by all sizes already.
+double factor_of(AtenCall& call, const std::vector<SymInt>& sizes, int64_t by, bool is_inverse) {
+  if (by == (is_inverse ? 2 : 0)) return 1;
+  double elements = 1;
+  for (const SymInt& size : sizes) {
+    const auto known = size.constant();
+    if (!known) call.refuse("is scaled by an open size");
+    elements *= static_cast<double>(*known);
+  }
+  const double scale = by == 0 ? 1 : by == 1 ? 1 / std::sqrt(elements) : 1 / elements;
+  return is_inverse ? scale * elements : scale;
+}
+std::vector<SymInt> sizes_along(const SymShape& sizes, const std::vector<int64_t>& axes) {
+  std::vector<SymInt> out;
+  for (const int64_t axis : axes) out.push_back(sizes[static_cast<size_t>(axis)]);
+  return out;
+}
+
+void fft_of_real(AtenCall& call) {
+  const std::vector<int64_t> axes = call.axes(1, call.rank(0));
+  std::string x = dft(call, with_last_axis(call, call.tensor(0)), axes.back(), false, call.flag(3));
+  for (size_t i = axes.size() - 1; i-- > 0;) x = dft(call, x, axes[i], false, false);
+  call.same_as(scaled(call, x, factor_of(call, sizes_along(call.meta(0).sizes, axes), call.integer(2), false)));
+}
+void fft_of_complex(AtenCall& call) {
+  const std::vector<int64_t> axes = call.axes(1, call.rank(0));
+  const bool is_inverse = !call.flag(3);
+  std::string x = call.tensor(0);
+  for (const int64_t axis : axes) x = dft(call, x, axis, is_inverse, false);
+  call.same_as(scaled(call, x, factor_of(call, sizes_along(call.meta(0).sizes, axes), call.integer(2), is_inverse)));
+}
+// The missing numbers are the conjugates of those that are there; then only real parts are left.
+void fft_to_real(AtenCall& call) {
+  const std::vector<int64_t> axes = call.axes(1, call.rank(0));
+  const int64_t last = axes.back(), length = call.integer(3), missing = length - (length / 2 + 1);
+  std::string x = call.tensor(0);
+  for (size_t i = 0; i + 1 < axes.size(); ++i) x = dft(call, x, axes[i], true, false);
+  if (missing > 0) {
+    const auto one = [&](int64_t value) { return call.integers_as_tensor({value}); };
+    const std::string mirrored = call.emit("Slice", {x, one(missing), one(0), one(last), one(-1)});
+    x = call.emit("Concat", {x, call.emit("Mul", {mirrored, vector_of(call, 1, -1)})}, {"axis", last});
+  }
+  x = dft(call, x, last, true, false);
+  x = scaled(call, x, factor_of(call, sizes_along(call.result().sizes, axes), call.integer(2), true));
+  call.finish("Gather", {x, call.scalar(0, DType::kS64)}, {"axis", axis_of_parts(call, 0)});
+}
+
+// ONNX's frames stand in front of the frequencies.
+void short_time(AtenCall& call) {
+  const bool has_batch = call.rank(0) == 2;
+  const int64_t length = call.integer(1), step = call.is_none(2) ? length / 4 : call.integer(2),
+                window = call.is_none(3) ? length : call.integer(3), left = (length - window) / 2;
+  if (is_pairs(call, 0) || (!call.is_none(4) && is_pairs(call, 4))) call.refuse("has a complex signal or window");
+  if (call.is_none(4) && window < length) call.refuse("has a window shorter than its frames and no numbers of it");
+  std::string weights = call.is_none(4) ? "" : call.tensor(4);
+  if (window < length) weights = call.emit("Pad", {weights, call.integers_as_tensor({left, length - window - left})});
+  std::string x = call.tensor(0);
+  if (!has_batch) x = call.emit("Unsqueeze", {x, call.integers_as_tensor({0})});
+  x = call.emit("STFT",
+                {with_last_axis(call, x), call.scalar(static_cast<double>(step), DType::kS64), weights,
+                 call.scalar(static_cast<double>(length), DType::kS64)},
+                {"onesided", call.is_none(6) || call.flag(6)});
+  x = scaled(call, x, call.flag(5) ? 1 / std::sqrt(static_cast<double>(length)) : 1);
+  if (has_batch) return call.finish("Transpose", {x}, {"perm", std::vector<int64_t>{0, 2, 1, 3}});
+  x = call.emit("Transpose", {x}, {"perm", std::vector<int64_t>{0, 2, 1, 3}});
+  call.finish("Squeeze", {x, call.integers_as_tensor({0})});
+}
+
+// Parts, sums and products.
+
+void same_pairs(AtenCall& call) { call.same_as(call.tensor(0)); }
+template <int64_t which> void only_part(AtenCall& call) {
+  call.finish("Gather", {call.tensor(0), call.scalar(which, DType::kS64)}, {"axis", axis_of_parts(call, 0)});
+}
+void magnitude(AtenCall& call) {
+  const std::vector<int64_t> axes{axis_of_parts(call, 0)};
+  if (call.file().opset() < kFirstWithAxesAsInput)
+    return call.finish("ReduceL2", {call.tensor(0)}, {"axes", axes, "keepdims", false});
+  call.finish("ReduceL2", {call.tensor(0), call.integers_as_tensor(axes)}, {"keepdims", false});
+}
+void conjugate(AtenCall& call) { call.finish("Mul", {call.tensor(0), vector_of(call, 1, -1)}); }
+void join_parts(AtenCall& call) { call.finish("Add", {pairs_of(call, 0), pairs_of(call, 1, true)}); }
+void negate(AtenCall& call) { call.finish("Neg", {call.tensor(0)}); }
+template <bool is_difference> void add_pairs(AtenCall& call) {
+  if (call.number(2) != 1) call.refuse("has an alpha");
+  call.finish(is_difference ? "Sub" : "Add", {operand_as_pairs(call, 0), operand_as_pairs(call, 1)});
+}
+// (a + bi) z = a z + b (i z), where i z has the parts of z exchanged and one negated.
+void multiply_pairs(AtenCall& call) {
+  for (const size_t real : {size_t{0}, size_t{1}}) {
+    const size_t other = 1 - real;
+    if (!call.arg(real).is_node()) return call.finish("Mul", {call.tensor(other), call.operand(real, DType::kF32)});
+    if (!is_pairs(call, real)) {
+      const std::string numbers = call.cast(call.tensor(real), call.meta(real).dtype, DType::kF32);
+      return call.finish("Mul", {call.tensor(other), with_last_axis(call, numbers)});
+    }
+  }
+  const std::string exchanged =
+      call.emit("Gather", {call.tensor(1), call.integers_as_tensor({1, 0})}, {"axis", axis_of_parts(call, 1)});
+  const std::string turned = call.emit("Mul", {exchanged, vector_of(call, -1, 1)});
+  call.finish("Add",
+              {call.emit("Mul", {part(call, 0, 0), call.tensor(1)}), call.emit("Mul", {part(call, 0, 1), turned})});
+}
+void permute_pairs(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  std::vector<int64_t> order;
+  if (call.name() == "permute.default") {
+    order = call.axes(1, rank);
+  } else {
+    for (size_t i = 0; i < rank; ++i) order.push_back(static_cast<int64_t>(i));
+    std::swap(order[static_cast<size_t>(call.axis(1, rank))], order[static_cast<size_t>(call.axis(2, rank))]);
+  }
+  order.push_back(axis_of_parts(call, 0));
+  call.finish("Transpose", {call.tensor(0)}, {"perm", order});
+}
+
+constexpr AtenExporter kComplexExporters[] = {
+    {"_conj.default", conjugate},
+    {"_conj_physical.default", conjugate},
+    {"_fft_c2c.default", fft_of_complex},
+    {"_fft_c2r.default", fft_to_real},
+    {"_fft_r2c.default", fft_of_real},
+    {"abs.default", magnitude},
+    {"add.Tensor", add_pairs<false>},
+    {"clone.default", same_pairs},
+    {"complex.default", join_parts},
+    {"conj.default", conjugate},
+    {"conj_physical.default", conjugate},
+    {"imag.default", only_part<1>},
+    {"mul.Tensor", multiply_pairs},
+    {"neg.default", negate},
+    {"permute.default", permute_pairs},
+    {"real.default", only_part<0>},
+    {"resolve_conj.default", same_pairs},
+    {"stft.default", short_time},
+    {"sub.Tensor", add_pairs<true>},
+    {"transpose.int", permute_pairs},
+    {"view_as_complex.default", same_pairs},
+    {"view_as_real.default", same_pairs},
+};
+// What counts axes from the front writes pairs as it writes numbers.
+constexpr std::string_view kLikeNumbers[] = {"select.int", "slice.Tensor"};
+
+constexpr AtenExporter kSignalExporters[] = {{"stft.default", short_time}};
+
+}  // namespace
+
+std::span<const AtenExporter> signal_exporters() { return kSignalExporters; }
+
+const AtenExporter* find_complex_exporter(std::string_view name) {
+  if (std::find(std::begin(kLikeNumbers), std::end(kLikeNumbers), name) != std::end(kLikeNumbers))
+    return find_aten_exporter(name);
+  const auto found = std::find_if(std::begin(kComplexExporters), std::end(kComplexExporters),
+                                  [&](const AtenExporter& exporter) { return exporter.name == name; });
+  return found == std::end(kComplexExporters) ? nullptr : found;
+}
+
+}  // namespace qdq
