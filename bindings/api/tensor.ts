@@ -3,7 +3,8 @@
 import { QdqError } from "./error.js";
 import type { RawTensor } from "../wasm/qdq.js";
 
-// The array that holds the elements of each dtype; floats of 8 and 16 bits come as their bits.
+// The array that holds the elements of each dtype; floats of 8 and 16 bits come as their bits, complex numbers as their
+// real and imaginary parts in turn.
 const arrayOf = {
   float32: Float32Array,
   float64: Float64Array,
@@ -22,6 +23,7 @@ const arrayOf = {
   float8_e5m2: Uint8Array,
   float8_e4m3fnuz: Uint8Array,
   float8_e5m2fnuz: Uint8Array,
+  complex64: Float32Array,
 };
 
 export type DType = keyof typeof arrayOf | "string";
@@ -80,7 +82,8 @@ export function toRaw(value: Tensor, what: string): RawTensor {
   if (type && typeName(data) !== type.name) fail(`its data is ${typeName(data)}, ${dtype} needs ${type.name}`);
   if (!type && !isTexts(data)) fail("its data is no array of strings");
   const count = shape.reduce((product, size) => product * size, 1);
-  if (data.length !== count) fail(`shape [${shape.join(", ")}] needs ${count} elements, its data has ${data.length}`);
+  const length = dtype === "complex64" ? 2 * count : count;
+  if (data.length !== length) fail(`shape [${shape.join(", ")}] needs ${length} elements, its data has ${data.length}`);
   if (isTexts(data)) return { dtype, shape: [...shape], texts: data };
   return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
