@@ -151,6 +151,13 @@ MetaValue infer_while_loop(const Call<TensorMeta>& call) {
   return out;
 }
 
+// A loop that only its condition ends is taken for endless after so many iterations.
+constexpr int64_t kMostIterations = 1 << 17;
+void check_iterations(const Call<Tensor>& call, int64_t done) {
+  QDQ_CHECK(done < kMostIterations, kUnsupported, call.op().target, " has run ", done,
+            " iterations, its condition still holds, and the model says no number of them; qdq takes it for endless");
+}
+
 Value run_while_loop(const Call<Tensor>& call, const RunProgram& run) {
   std::vector<Value> carried = values_of(call, 2);
   const std::vector<Value> additional = values_of(call, 3);
@@ -159,7 +166,8 @@ Value run_while_loop(const Call<Tensor>& call, const RunProgram& run) {
     all.insert(all.end(), additional.begin(), additional.end());
     return all;
   };
-  for (;;) {
+  for (int64_t done = 0;; ++done) {
+    check_iterations(call, done);
     const std::vector<Value> goes_on = run(call.program(0), inputs());
     QDQ_CHECK(goes_on.size() == 1, kInvalidArgument, call.op().target, " has a condition of ", goes_on.size(),
               " results, wanted one");
@@ -218,12 +226,14 @@ Value run_loop(const Call<Tensor>& call, const RunProgram& run) {
   std::vector<Value> carried = values_of(call, 3);
   const std::vector<Value> captured = values_of(call, 4);
   const Tensor* trips = call.optional_tensor(0);
+  constexpr int64_t kNoCount = std::numeric_limits<int32_t>::max();  // exporters write the largest number then
   const int64_t count = trips ? trips->item_int() : std::numeric_limits<int64_t>::max();
   Value condition = Tensor::full({}, DType::kBool, 1);
   if (const Tensor* given = call.optional_tensor(1)) condition = *given;
   const std::vector<ValueMeta> metas = output_metas(body);
   std::vector<std::vector<Tensor>> scans(metas.size() - 1 - carried.size());
   for (int64_t i = 0; i < count && is_true(call, condition); ++i) {
+    if (count >= kNoCount) check_iterations(call, i);
     std::vector<Value> inputs = {Tensor::scalar(i), condition};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     inputs.insert(inputs.end(), captured.begin(), captured.end());

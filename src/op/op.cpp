@@ -593,6 +593,13 @@ void name_size_from_values(ValueMeta& value, const Node& call) {
 
 void infer_value(Node& call) {
   ValueMeta value = value_meta_of(infer_node(call));
+  // Refuses more elements than can be counted, so that sums of sizes stay within 64 bits.
+  if (const TensorMeta* meta = value.tensor()) {
+    Shape known;
+    for (const SymInt& size : meta->sizes)
+      if (const auto constant = size.constant()) known.push_back(*constant);
+    numel_of(known);
+  }
   name_size_from_values(value, call);
   call.meta.val = std::move(value);
 }

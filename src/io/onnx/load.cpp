@@ -97,12 +97,19 @@ void OnnxImport::read_inputs(const OnnxGraph& graph) {
               " of the ONNX model is not a tensor of known data type and number of axes");
     TensorMeta meta;
     meta.dtype = *input.dtype;
+    Shape known;
     for (const format::OnnxDimension& size : *input.dims) {
       // Some exporters write -1 where a size is open.
       QDQ_CHECK(size.value.value_or(0) >= -1, kBadFile, "the input ", input.name, " of the ONNX model has the size ",
                 size.value.value_or(0));
       const bool is_known = size.value && *size.value >= 0;
+      if (is_known) known.push_back(*size.value);
       meta.sizes.push_back(is_known ? SymInt(*size.value) : symbol_of({std::nullopt, size.param}));
+    }
+    try {
+      numel_of(known);
+    } catch (const Error& error) {
+      fail(ErrorCode::kBadFile, "the input ", input.name, " of the ONNX model cannot be: ", error.message);
     }
     QDQ_CHECK(scope().values.emplace(input.name, OnnxValue()).second, kBadFile, "the ONNX model has two inputs ",
               input.name);

@@ -480,7 +480,8 @@ void pad(OnnxCall& call) {
       if (!first || !last) call.refuse("pads by computed numbers in the mode ", mode);
       // Cut first, then pad; beyond the axis itself the pattern goes on.
       if (*first < 0 || *last < 0)
-        x = sliced(call, x, axes[i], std::max<int64_t>(0, -*first), *last < 0 ? SymInt(*last) : SymInt(INT64_MAX), 1);
+        x = sliced(call, x, axes[i], -std::clamp<int64_t>(*first, -INT64_MAX, 0),
+                   *last < 0 ? SymInt(*last) : SymInt(INT64_MAX), 1);
       before = std::max<int64_t>(0, *first);
       after = std::max<int64_t>(0, *last);
       const auto extent = call.extent(x, static_cast<size_t>(axes[i])).constant();

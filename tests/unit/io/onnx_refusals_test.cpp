@@ -25,6 +25,14 @@ format::OnnxNode node(const char* op, std::vector<std::string> inputs, std::vect
   return {"the_" + outputs[0], op, domain, std::move(inputs), std::move(outputs), {}, {}};
 }
 
+format::OnnxAttribute ints(const char* name, std::vector<int64_t> values) {
+  format::OnnxAttribute out;
+  out.name = name;
+  out.kind = format::OnnxKind::kInts;
+  out.ints = std::move(values);
+  return out;
+}
+
 void refuse(ErrorCode code, const char* words, const format::OnnxFile& file) {
   expect_error(code, words, [&] { load_onnx(format::write_onnx_file(file)); });
 }
@@ -52,6 +60,41 @@ TEST(OnnxRefusals, BrokenGraphs) {
   format::OnnxFile twice = model({node("Relu", {"x"}, {"y"})});
   twice.initializers = {{"w", Tensor::scalar(1.0f)}, {"w", Tensor::scalar(2.0f)}};
   refuse(ErrorCode::kBadFile, "two initializers w", twice);
+}
+
+// What the fuzzing found: numbers whose sums or negatives do not fit into 64 bits.
+TEST(OnnxRefusals, SizesBeyondAllCounting) {
+  format::OnnxNode pool = node("AveragePool", {"x"}, {"y"});
+  pool.attributes = {ints("kernel_shape", {9}), ints("dilations", {9}), ints("strides", {9})};
+  format::OnnxAttribute rounds_up;
+  rounds_up.name = "ceil_mode";
+  rounds_up.kind = format::OnnxKind::kInt;
+  rounds_up.i = 1;
+  pool.attributes.push_back(rounds_up);
+  format::OnnxFile file = model({pool});
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{{1, ""}, {1, ""}, {INT64_MAX, ""}};
+  refuse(ErrorCode::kBadFile,
+         "the input x of the ONNX model cannot be: the shape [1, 1, 9223372036854775807] has too many elements", file);
+  format::OnnxNode expand = node("Expand", {"x", "sizes"}, {"y"});
+  file = model({expand});
+  file.initializers.emplace_back("sizes", Tensor::of<int64_t>({3}, {INT64_MAX / 8, 1, 1}));
+  refuse(ErrorCode::kInvalidArgument,
+         "the ONNX node the_y (Expand): the shape [1152921504606846975, 4] has too many elements", file);
+}
+
+// Cuts more than there is, and says so: the axis is empty then.
+TEST(OnnxRefusals, PadsThatCutEverything) {
+  format::OnnxNode pad = node("Pad", {"x", "pads"}, {"y"});
+  format::OnnxAttribute mode;
+  mode.name = "mode";
+  mode.kind = format::OnnxKind::kString;
+  mode.s = "reflect";
+  pad.attributes = {mode};
+  format::OnnxFile file = model({pad});
+  file.initializers.emplace_back("pads", Tensor::of<int64_t>({4}, {0, INT64_MIN, 0, 0}));
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const Node* out = program.graph->output_node()->arg(0).list()[0].node();
+  EXPECT_EQ(out->meta.val.tensor()->sizes.back(), SymInt(0));
 }
 
 TEST(OnnxRefusals, SettingsNameTheNode) {
