@@ -6,6 +6,7 @@
 
 #include "border.h"
 #include "data/data.h"
+#include "exec/interpreter.h"
 #include "files.h"
 #include "format/json.h"
 #include "graph/source_partition.h"
@@ -118,16 +119,27 @@ class JavaScriptQuantizer final : public Quantizer {
   std::string_view name() const override { return name_; }
 
   void annotate(Program& program, Annotations& annotations) override {
-    annotated_now().push_back(&program);
-    const auto leave = [](void*) { annotated_now().pop_back(); };
-    const std::unique_ptr<void, decltype(leave)> when_done(this, leave);  // also when JavaScript throws
-    const auto text = callbacks_.call<std::string>("annotate", static_cast<double>(number_),
-                                                   format::print_json(graph_report(*program.graph)));
+    const auto text = ask<std::string>("annotate", program, annotations);
     write_annotations(format::parse_json(text, "the annotations of " + name_), name_, program, annotations,
                       extensions_);
   }
+  void validate(const Program& program, const Annotations& annotations) override {
+    ask<void>("validate", program, annotations);
+  }
 
  private:
+  template <class Result> Result ask(const char* method, const Program& program, const Annotations& annotations) {
+    annotated_now().push_back(&program);
+    const auto leave = [](void*) { annotated_now().pop_back(); };
+    const std::unique_ptr<void, decltype(leave)> when_done(this, leave);  // also when JavaScript throws
+    format::Json report = graph_report(*program.graph);
+    for (format::Json& node : report["nodes"]) {
+      const auto found = annotations.find(program.graph->find(node["name"].get<std::string>()));
+      if (found != annotations.end() && found->second.annotated) node["annotatedBy"] = found->second.annotator;
+    }
+    return callbacks_.call<Result>(method, static_cast<double>(number_), format::print_json(report));
+  }
+
   int64_t number_;
   std::string name_;
   val callbacks_;
@@ -254,6 +266,63 @@ val write_report(const std::string& report) {
 
 val onnx_warning(int program) {
   return guard([&] { return onnx_saturation_warning(held<Program>(program, "a program")); });
+}
+
+const Attribute& attribute_of(const Program& program, const std::string& name) {
+  const Attribute* attribute = program.find_attribute(name);
+  QDQ_CHECK(attribute != nullptr, kInvalidArgument, "the program has no tensor '", name,
+            "'; info().attributes has all");
+  return *attribute;
+}
+
+val program_tensor(int program, const std::string& name) {
+  return guard([&] { return tensor_to(attribute_of(held<Program>(program, "a program"), name).tensor); });
+}
+
+val set_program_tensor(int program, const std::string& name, const val& tensor) {
+  return guard([&] {
+    Program& changed = held<Program>(program, "a program");
+    const Tensor old = attribute_of(changed, name).tensor, now = tensor_from(tensor);
+    QDQ_CHECK(now.dtype() == old.dtype() && now.sizes() == old.sizes(), kInvalidArgument, "the tensor '", name, "' is ",
+              to_string(old.dtype()), to_string(old.sizes()), ", found ", to_string(now.dtype()),
+              to_string(now.sizes()));
+    changed.find_attribute(name)->tensor = now;
+    return val::null();
+  });
+}
+
+// Calls `on_node` with the name, the operator and the value of each node whose value is a tensor.
+val run_nodes(int program, const val& inputs, const val& on_node) {
+  return guard([&] {
+    const auto backend = make_simd_ops();
+    Interpreter interpreter(held<Program>(program, "a program"), {backend.get()});
+    interpreter.set_node_hook([&](const Node& node, const Value& value) {
+      const Tensor* tensor = value.get_if<Tensor>();
+      if (node.op() == Node::Op::kCallFunction && tensor) on_node(node.name(), node.target(), tensor_to(*tensor));
+    });
+    return tensors_to(interpreter.run(tensors_from(inputs)));
+  });
+}
+
+val describe_session(int session) {
+  return guard([&] {
+    Session& described = held<Session>(session, "a session");
+    format::Json placements = format::Json::array();
+    for (const Session::Placement& one : described.placements()) {
+      format::Json refusals = format::Json::array();
+      for (const auto& [backend, reason] : one.refusals) refusals.push_back({{"backend", backend}, {"reason", reason}});
+      placements.push_back(format::json_object({{"node", one.node},
+                                                {"target", one.target},
+                                                {"step", one.step},
+                                                {"backend", one.backend},
+                                                {"description", one.description},
+                                                {"refusals", refusals},
+                                                {"fallbacks", one.fallbacks},
+                                                {"fallbackReason", one.fallback_reason}}));
+    }
+    return format::print_json(
+        format::json_object({{"warnings", described.warnings()}, {"placements", std::move(placements)}}));
+  });
 }
 
 val generate_handles(int program) {
@@ -432,6 +501,10 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("convertPt2e", &convert);
   emscripten::function("describeQuantization", &describe_quantization);
   emscripten::function("writeReport", &write_report);
+  emscripten::function("programTensor", &program_tensor);
+  emscripten::function("setProgramTensor", &set_program_tensor);
+  emscripten::function("runNodes", &run_nodes);
+  emscripten::function("describeSession", &describe_session);
   emscripten::function("compareLayers", &compare_layers);
   emscripten::function("onnxWarning", &onnx_warning);
   emscripten::function("generateNumericDebugHandles", &generate_handles);

@@ -17,6 +17,7 @@ export type Argument =
   | readonly Argument[];
 
 export interface NodeSnapshot {
+  annotatedBy?: string; // the quantizer that annotated the node before, while a composed one asks the next
   name: string;
   op: "placeholder" | "get_attr" | "call_function" | "call_module" | "output";
   target: string;

@@ -8,6 +8,7 @@ export type { DType, Tensor, TensorData } from "./tensor.js";
 export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";
 export {
   ComposableQuantizer,
+  EmbeddingQuantizer,
   QConfigMapping,
   X86InductorQuantizer,
   XNNPACKQuantizer,
@@ -83,9 +84,10 @@ export type { ObserverReport, ObserverSummary } from "./observer.js";
 export { loadOnnx, loadPt2, saveOnnx, savePt2 } from "./file.js";
 export type { CustomOperator, OperatorArgument, TensorSignature } from "./operator.js";
 export { Program } from "./program.js";
+export { programTensor, runNodes, setProgramTensor } from "./nodes.js";
 export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./pt2e.js";
 export type { ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.js";
 export { Session, lower } from "./session.js";
-export type { LowerOptions } from "./session.js";
+export type { LowerOptions, Placement } from "./session.js";
 export { PreparedQat, Trainer, moveExportedModelToEval, prepareQatPt2e } from "./train.js";
 export type { TrainingBatch, TrainingOptions } from "./train.js";

@@ -187,6 +187,9 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
       }
       return JSON.stringify(writer.plain(annotations));
     },
+    validate(number, text) {
+      writer.quantizers[number]!.validate?.(annotatedGraph(JSON.parse(text) as GraphSnapshot));
+    },
     filter: (number, text) => Boolean(writer.filters[number]!(JSON.parse(text) as NodeSnapshot)),
     makeObserver(number, text) {
       const settings = JSON.parse(text) as ObserverSettings;

@@ -93,6 +93,8 @@ export interface QuantizationAnnotation {
 export interface Quantizer {
   readonly name?: string;
   annotate(graph: AnnotatedGraph): readonly QuantizationAnnotation[];
+  // Called when all quantizers have annotated; what it throws comes through.
+  validate?(graph: AnnotatedGraph): void;
   // The patterns that it can quantize under some setting.
   quantizationCapabilities?(): readonly (Pick<PatternCapability, "pattern" | "operators"> &
     Partial<PatternCapability>)[];
@@ -316,8 +318,18 @@ export type AnyQuantizer =
   | XNNPACKQuantizer
   | X86InductorQuantizer
   | QConfigMapping
+  | EmbeddingQuantizer
   | ComposableQuantizer
   | Recipe;
+
+// Stores the weights of embeddings as uint8, each row with its own float scale and zero point; needs no data
+// (torch/ao/quantization/quantizer/embedding_quantizer.py).
+export class EmbeddingQuantizer extends RecipeQuantizer {
+  override readonly name = "EmbeddingQuantizer";
+  protected override fields(): Record<string, unknown> {
+    return {};
+  }
+}
 
 // Asks several quantizers in order (torch/ao/quantization/quantizer/composable_quantizer.py).
 export class ComposableQuantizer {

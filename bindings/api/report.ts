@@ -99,7 +99,12 @@ export interface EvaluationReport {
   sqnr: number | null | { float: string }; // dB, of the first output; null: no error
   speed: { float: number; int8: number; batch?: number }; // milliseconds for a sample, in batches of so many
   // In percent; of classifiers
-  accuracy?: { top1?: readonly [float: number, int8: number]; agreement: number; samples: number };
+  accuracy?: {
+    top1?: readonly [float: number, int8: number];
+    top5?: readonly [float: number, int8: number];
+    agreement: number;
+    samples: number;
+  };
   // The worst: other answers than float's, then those whose scores moved most
   predictions?: readonly SamplePrediction[];
 }

@@ -6,12 +6,41 @@ import { checkOptions } from "./options.js";
 import { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
+import type { RawModule } from "../wasm/qdq.js";
 
 // A program made ready to run.
 export class Session extends Handle {
   run(inputs: readonly Tensor[]): Tensor[] {
     return unwrap(this.loader.loaded().runSession(this.handle, rawInputs(inputs))).map(fromRaw);
   }
+
+  // What this build or machine cannot do as asked, and what costs speed on it, one sentence each. Like placements() it
+  // is for `qdq` alone: `qdq/run` throws QdqError{Unsupported}.
+  warnings(): string[] {
+    return this.#description().warnings;
+  }
+  // Who runs each node. Compiles the fused steps if nothing ran yet.
+  placements(): Placement[] {
+    return this.#description().placements;
+  }
+  #description(): { warnings: string[]; placements: Placement[] } {
+    const loaded: Partial<RawModule> = this.loader.loaded();
+    if (!loaded.describeSession)
+      throw new QdqError("Unsupported", "qdq/run does not tell how a session runs; open the program with qdq");
+    return JSON.parse(unwrap(loaded.describeSession(this.handle)));
+  }
+}
+
+// Who runs a node of the program, and why others do not.
+export interface Placement {
+  node: string;
+  target: string;
+  step: string; // the fused step that it is part of, by the name of its last node; "": it runs on its own
+  backend: string;
+  description: string;
+  refusals: readonly { backend: string; reason: string }[];
+  fallbacks: number; // runs that were left to the reference loops, and why the last one was
+  fallbackReason: string;
 }
 
 export interface LowerOptions {

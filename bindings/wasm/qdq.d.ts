@@ -23,6 +23,7 @@ export interface RawObserver {
 // What C++ calls while it prepares a program: quantizers and observers by their number in the recipe.
 export interface RawCallbacks {
   annotate(quantizer: number, graph: string): string; // both JSON
+  validate(quantizer: number, graph: string): void;
   makeObserver(observer: number, settings: string): RawObserver;
   filter(filter: number, node: string): boolean;
 }
@@ -112,6 +113,14 @@ export interface RawModule extends RawRunner {
   writeReport(report: string): Answer<string>;
   compareLayers(reference: number, candidates: readonly number[]): Answer<number>;
   onnxWarning(program: number): Answer<string>;
+  programTensor(program: number, name: string): Answer<RawTensor>;
+  setProgramTensor(program: number, name: string, tensor: RawTensor): Answer<null>;
+  runNodes(
+    program: number,
+    inputs: RawTensor[],
+    onNode: (name: string, target: string, value: RawTensor) => void,
+  ): Answer<RawTensor[]>;
+  describeSession(session: number): Answer<string>;
   generateNumericDebugHandles(program: number): Answer<null>;
   addToComparison(comparison: number, inputs: RawTensor[]): Answer<null>;
   describeComparison(comparison: number, candidate: number): Answer<string>;

@@ -172,7 +172,9 @@ Json Evaluation::report(size_t kept) {
   if (!classifies_ || samples_ == 0) return out;
   const std::vector<Answer>&a = float_.answers.all(), &b = int8_.answers.all();
   out["accuracy"] = json_object({{"agreement", int8_.answers.agreement(float_.answers)}, {"samples", a.size()}});
-  if (!labels_.empty()) out["accuracy"]["top1"] = {float_.answers.top(1, labels_), int8_.answers.top(1, labels_)};
+  if (!labels_.empty())
+    for (const auto& [name, k] : {std::pair("top1", size_t{1}), std::pair("top5", size_t{5})})
+      out["accuracy"][name] = {float_.answers.top(k, labels_), int8_.answers.top(k, labels_)};
   const auto differs = [&](size_t i) { return a[i].top[0].label != b[i].top[0].label; };
   std::vector<size_t> order(a.size());
   std::iota(order.begin(), order.end(), size_t{0});

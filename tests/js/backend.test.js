@@ -177,6 +177,61 @@ describe("settings", () => {
   });
 });
 
+describe("a program looked into", () => {
+  test("tells who runs each node, and its values", () => {
+    const session = qdq.lower(program);
+    const batch = images(program, 2);
+    const [logits] = session.run([batch]);
+    const placements = session.placements();
+    expect(placements.find(({ target }) => target === "torch.ops.aten.conv2d.default")).toMatchObject({
+      backend: "simd",
+      refusals: [],
+      fallbacks: 0,
+    });
+    expect(session.warnings()).toEqual([]);
+    const values = new Map();
+    const [again] = qdq.runNodes(program, [batch], (name, target, value) => values.set(name, [target, value]));
+    expect(values.get("linear")[0]).toBe("torch.ops.aten.linear.default");
+    expect(values.get("linear")[1].data).toEqual(again.data);
+    expect(again.shape).toEqual(logits.shape);
+  });
+
+  test("gives its tensors and takes others", async () => {
+    const own = await qdq.loadPt2(model());
+    const { name, shape } = own.info().attributes.find(({ kind }) => kind === "parameter");
+    const weight = qdq.programTensor(own, name);
+    expect(weight.shape).toEqual(shape);
+    qdq.setProgramTensor(own, name, { ...weight, data: weight.data.map((value) => 2 * value) });
+    expect(qdq.programTensor(own, name).data[0]).toBe(2 * weight.data[0]);
+    expect(thrown(() => qdq.programTensor(own, "none")).message).toMatch(/the program has no tensor 'none'/);
+    expect(thrown(() => qdq.setProgramTensor(own, name, qdq.tensor([1, 2], [2]))).message).toMatch(
+      /is float32\[.*\], found float32\[2\]/,
+    );
+  });
+
+  test("quantizers see what others annotated, and validate the whole", () => {
+    const linear = new X86InductorQuantizer().setModuleType(
+      "torch.nn.Linear",
+      qdq.getDefaultX86InductorQuantizationConfig(),
+    );
+    let seen;
+    const watcher = {
+      annotate(graph) {
+        seen = graph.nodes.filter(({ annotatedBy }) => annotatedBy).map(({ target }) => target);
+        return [];
+      },
+      validate(graph) {
+        const partitions = graph.getSourcePartitions(["torch.nn.Linear"]);
+        if (partitions.length > 0) throw new Error("no linear layers, please");
+      },
+    };
+    const both = new qdq.ComposableQuantizer([linear, watcher]);
+    expect(thrown(() => qdq.preparePt2e(program, both)).message).toBe("no linear layers, please");
+    expect(seen).toContain("torch.ops.aten.linear.default");
+    expect(qdq.preparePt2e(program, new qdq.EmbeddingQuantizer()).needsData()).toBe(false);
+  });
+});
+
 describe("patterns and partitions", () => {
   let resnet;
   beforeAll(async () => {

@@ -67,6 +67,7 @@ TEST(Evaluation, PutsTheWorstSamplesFirst) {
   EXPECT_EQ(report["accuracy"]["samples"], 4);
   EXPECT_EQ(report["accuracy"]["agreement"], 75.0);
   EXPECT_EQ(report["accuracy"]["top1"], (std::vector<double>{75, 100}));
+  EXPECT_EQ(report["accuracy"]["top5"], (std::vector<double>{100, 100}));
   EXPECT_NEAR(report["sqnr"].get<double>(), 10 * std::log10((17.0 + 13 + 65 + 26) / (4 + 1 + 1)), 1e-12);
   EXPECT_EQ(report["speed"]["batch"], 2);
   EXPECT_GT(report["speed"]["float"].get<double>(), 0);
