@@ -33,7 +33,7 @@ export async function flow(calibration: Tensor[], image: Tensor): Promise<Tensor
   for (const batch of calibration) prepared.run([batch]);
   await prepared.calibrate(
     calibration.map((batch) => [batch]),
-    { signal: AbortSignal.timeout(1000), onProgress: ({ done, total }) => void (done / total) },
+    { signal: AbortSignal.timeout(1000), onProgress: ({ done, total = 1 }) => void (done / total) },
   );
   using quantized = convertPt2e(prepared, { foldQuantize: true });
   await writeFile("model.int8.pt2", savePt2(quantized));
