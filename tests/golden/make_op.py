@@ -1,6 +1,8 @@
 """Makes op/cases.json and op/data.npz: what PyTorch computes for every operator that qdq has.
 
-Run where torch is: python3 tests/golden/make_op.py [TARGET_PART]. Each line of "cases" is one call:
+Run where torch is: python3 tests/golden/make_op.py TARGET_PART... makes the cases of the operators whose target has one
+of these parts, and leaves all others as the files have them. Without parts it makes all anew, and their last bits
+differ from processor to processor. Each line of "cases" is one call:
   op, args, kwargs   {"t": i}: tensor i of "tensors"; {"t": i, "batch": true}: its dimension 0 is a batch, symbolic in
                      shape inference; {"batch": n}: an integer that is that batch; {"dtype": ..};
                      {"memory_format": ..}; numbers, strings, null, lists; {"float": "inf"}
@@ -33,6 +35,7 @@ from pt2_layout import members, write_zip
 
 warnings.simplefilter("ignore")
 HERE = pathlib.Path(__file__).resolve().parent
+PARTS = sys.argv[1:]  # of the targets whose cases are made; none: of all
 torch.manual_seed(5)
 torch.set_num_threads(1)
 inf, nan = math.inf, math.nan
@@ -53,17 +56,20 @@ def name_of(dtype):
     return str(dtype).removeprefix("torch.")
 
 
-def store(t):
-    t = t.detach()
-    wide = t.float() if t.dtype in (f16, bf16) else t.resolve_conj()
-    array = np.ascontiguousarray(wide.numpy())
-    key = (name_of(t.dtype), tuple(t.shape), array.tobytes())
+def store_array(dtype, array):
+    key = (dtype, array.shape, array.tobytes())
     if key not in known:
         flat = arrays.setdefault(str(array.dtype), [])
-        tensors.append([name_of(t.dtype), list(t.shape), sum(a.size for a in flat)])
+        tensors.append([dtype, list(array.shape), sum(a.size for a in flat)])
         flat.append(array.reshape(-1))
         known[key] = len(tensors) - 1
     return known[key]
+
+
+def store(t):
+    t = t.detach()
+    wide = t.float() if t.dtype in (f16, bf16) else t.resolve_conj()
+    return store_array(name_of(t.dtype), np.ascontiguousarray(wide.numpy()))
 
 
 def encode(v):
@@ -109,15 +115,19 @@ def find(target):
     return f
 
 
+def is_made(target):
+    return not PARTS or any(part in target for part in PARTS)
+
+
 def case(target, *args, tol=None, **kwargs):
     if "." not in target:
         target += ".default"
     if not target.startswith(("torch.ops.", "operator.")):
         target = "torch.ops." + ("" if target.startswith("quantized_decomposed") else "aten.") + target
-    if len(sys.argv) > 1 and sys.argv[1] not in target:
-        return
     args, kwargs = list(args), dict(kwargs)
     calls.setdefault(target, []).append((args, kwargs, tol))
+    if not is_made(target):
+        return
     entry = {"op": target, "args": encode(args)}
     if kwargs:
         entry["kwargs"] = encode(list(kwargs.values()))
@@ -1748,7 +1758,7 @@ def traced(op, args, kwargs, table):
 def decomposed_operators():
     """What the decomposition table of torch.export leaves of the first call of every operator here."""
     table, left = core_aten_decompositions(), set()
-    for target in [t for t in calls if t.startswith("torch.ops.aten.")]:
+    for target in [t for t in calls if t.startswith("torch.ops.aten.") and is_made(t)]:
         args, kwargs, _ = calls[target][0]
         try:
             graph = traced(find(target), args, kwargs, table)
@@ -1759,7 +1769,19 @@ def decomposed_operators():
     return sorted(f"torch.ops.{op}" for op in left if op.namespace == "aten" and not op._schema.is_mutable)
 
 
+def keep_others():
+    """All tensors, and the cases that are not made anew, from the files; what decomposition left of them."""
+    old, data = json.loads((HERE / "op/cases.json").read_text()), np.load(HERE / "op/data.npz")
+    for dtype, shape, begin in old["tensors"]:
+        flat = data["float32" if dtype in ("float16", "bfloat16") else dtype]
+        store_array(dtype, flat[begin : begin + math.prod(shape)].reshape(shape))
+    assert tensors == old["tensors"]
+    cases.extend(entry for entry in old["cases"] if not is_made(entry["op"]))
+    return old["decomposed"]
+
+
 def main():
+    decomposed = keep_others() if PARTS else []
     for make in (
         convolutions,
         products,
@@ -1796,7 +1818,8 @@ def main():
         special_names,
     ):
         make()
-    rows()
+    if not PARTS:
+        rows()
     determinants()
     complex_numbers()
     frames()
@@ -1810,7 +1833,7 @@ def main():
     with open(HERE / "op/cases.json", "w") as f:
         line = lambda v: json.dumps(v, separators=(",", ":"))
         f.write(f'{{"torch": {json.dumps(torch.__version__)},\n"core": {line(core_operators())},\n')
-        f.write(f'"decomposed": {line(decomposed_operators())},\n"schemas": {{\n')
+        f.write(f'"decomposed": {line(sorted({*decomposed, *decomposed_operators()}))},\n"schemas": {{\n')
         f.write(",\n".join(f"{line(k)}:{line(v)}" for k, v in sorted(schemas.items())))
         f.write('\n},\n"tensors": [\n' + ",\n".join(line(t) for t in tensors))
         f.write('\n],\n"cases": [\n' + ",\n".join(line(c) for c in cases) + "\n]}\n")

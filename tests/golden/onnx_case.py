@@ -1,8 +1,11 @@
 """What the scripts make_onnx*.py share: one-node ONNX models with what ONNX Runtime makes of them.
 
-A file holds, for a case NAME: NAME/model, the bytes of the model; NAME/input_0, ...; NAME/output_0, ...
+A file holds, for a case NAME: NAME/model, the bytes of the model; NAME/input_0, ...; NAME/output_0, ... A script that
+gets words makes the cases whose names have one of them, and leaves all others as the files have them; without words it
+makes all anew, and their last bits differ from processor to processor.
 """
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +36,14 @@ def run(model, inputs):
     return session.run(None, {value.name: x for value, x in zip(session.get_inputs(), inputs)})
 
 
+def is_made(name):
+    return len(sys.argv) == 1 or any(word in name for word in sys.argv[1:])
+
+
 def add(name, model, inputs, results=None):
     """A case; of what ONNX Runtime does not have, others give the results."""
+    if not is_made(name):
+        return
     outputs = results or run(model, inputs)
     cases[f"{name}/model"] = np.frombuffer(model, "uint8")
     for i, x in enumerate(inputs):
@@ -108,8 +117,12 @@ def op(
 
 def save(name):
     """Writes the cases to a file of that name and begins anew."""
-    np.savez_compressed(OUT / f"{name}.npz", **cases)
-    count = sum(key.endswith("/model") for key in cases)
+    kept = {}
+    if len(sys.argv) > 1:
+        with np.load(OUT / f"{name}.npz") as old:
+            kept = {key: old[key] for key in old.files if not is_made(key.rsplit("/", 1)[0])}
+    np.savez_compressed(OUT / f"{name}.npz", **kept, **cases)
+    count = sum(key.endswith("/model") for key in [*kept, *cases])
     size = (OUT / f"{name}.npz").stat().st_size
     print(name, count, "cases", size, "bytes; onnx", onnx.__version__, "onnxruntime", onnxruntime.__version__)
     cases.clear()
