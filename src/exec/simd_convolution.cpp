@@ -64,6 +64,20 @@ bool is_sane(const Axis& axis) {
          std::max({axis.stride, axis.padding, axis.dilation, axis.kernel, axis.in}) <= kMost;
 }
 
+// Operands that the loops take: float tensors of `axes` axes in space that are not empty, groups that divide the
+// weight, and a bias for each channel of the output. The output's channels are the weight's axis 0, of a transposed
+// convolution its axis 1 times the groups.
+bool takes_operands(const Call<Tensor>& call, int64_t axes, int64_t groups, bool is_transposed) {
+  const Tensor &x = call.tensor(0), &weight = call.tensor(1);
+  const Tensor* bias = call.optional_tensor(2);
+  if (!is_f32(x) || !is_f32(weight) || (bias && !is_f32(*bias)) || weight.dim() != axes + 2 ||
+      x.dim() != weight.dim() || x.numel() == 0 || weight.numel() == 0)
+    return false;
+  const int64_t in = is_transposed ? weight.size(0) : weight.size(1) * groups,
+                out = is_transposed ? weight.size(1) * groups : weight.size(0);
+  return groups >= 1 && weight.size(0) % groups == 0 && x.size(1) == in && (!bias || bias->sizes() == Shape{out});
+}
+
 // aten.conv3d, and aten.convolution over three axes. The slices of the input lie in a copy so that those under the
 // kernel follow each other: they are the channels of one image. A sum goes over (kd, c, kh, kw).
 class SimdVolumeConvolution : public CompiledOp {
@@ -75,13 +89,8 @@ class SimdVolumeConvolution : public CompiledOp {
     constexpr const char* kRefused = "its numbers, sizes or dtypes are not those of a convolution of volumes";
     const Tensor &x = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
-    if (!is_f32(x) || !is_f32(weight) || (bias && !is_f32(*bias)) || weight.dim() != 5 || x.dim() != 5 ||
-        x.numel() == 0 || weight.numel() == 0 || (general_ && call.boolean(6)))
-      return run_reference(call, kRefused);
     const int64_t groups = call.integer(general_ ? 8 : 6);
-    if (groups < 1 || weight.size(0) % groups != 0 || x.size(1) != weight.size(1) * groups ||
-        (bias && bias->sizes() != Shape{weight.size(0)}))
-      return run_reference(call, kRefused);
+    if (!takes_operands(call, 3, groups, false) || (general_ && call.boolean(6))) return run_reference(call, kRefused);
     Axis axes[3];
     const auto strides = call.integers(3, 3), paddings = call.integers(4, 3), dilations = call.integers(5, 3);
     for (size_t i = 0; i < 3; ++i) {
@@ -193,14 +202,11 @@ class SimdTransposedConvolution : public CompiledOp {
     constexpr const char* kRefused = "its numbers, sizes or dtypes are not those of a transposed convolution of images";
     const Tensor &x = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
-    if (!is_f32(x) || !is_f32(weight) || (bias && !is_f32(*bias)) || (weight.dim() != 3 && weight.dim() != 4) ||
-        x.dim() != weight.dim() || x.numel() == 0 || weight.numel() == 0 || (general_ && !call.boolean(6)))
+    const int64_t groups = call.integer(general_ ? 8 : 6), axes_in_space = weight.dim() - 2;
+    if (axes_in_space < 1 || axes_in_space > 2 || !takes_operands(call, axes_in_space, groups, true) ||
+        (general_ && !call.boolean(6)))
       return run_reference(call, kRefused);
-    const size_t count = static_cast<size_t>(weight.dim()) - 2;
-    const int64_t groups = call.integer(general_ ? 8 : 6);
-    if (groups < 1 || weight.size(0) % groups != 0 || x.size(1) != weight.size(0) ||
-        (bias && bias->sizes() != Shape{weight.size(1) * groups}))
-      return run_reference(call, kRefused);
+    const auto count = static_cast<size_t>(axes_in_space);
     Axis axes[2] = {{1, 1, 1, 0, 1, 1}, {}};
     const auto strides = call.integers(3, count), paddings = call.integers(4, count),
                outsides = call.integers(general_ ? 7 : 5, count), dilations = call.integers(general_ ? 5 : 7, count);

@@ -11,9 +11,9 @@ Node* cast_to(OnnxCall& call, Node* node, DType dtype) {
   return call.meta_of(node).dtype == dtype ? node : call.call("to.dtype", {node, dtype});
 }
 
-SymInt size_along(OnnxCall& call, Node* node, int64_t axis) {
-  const SymInt size = call.meta_of(node).sizes.at(static_cast<size_t>(axis));
-  call.import().know_size(size, node, axis);
+SymInt size_along(OnnxCall& call, Node* node, size_t axis) {
+  const SymInt size = call.extent(node, axis);
+  call.import().know_size(size, node, static_cast<int64_t>(axis));
   return size;
 }
 

@@ -11,7 +11,7 @@ namespace qdq {
 // The node in another dtype; itself if it has that already.
 Node* cast_to(OnnxCall& call, Node* node, DType dtype);
 // A size of a node, which can be an argument of later calls.
-SymInt size_along(OnnxCall& call, Node* node, int64_t axis);
+SymInt size_along(OnnxCall& call, Node* node, size_t axis);
 // Sizes that are computed while the model runs, where they are not known.
 SymInt add_sizes(OnnxCall& call, const SymInt& a, const SymInt& b);
 SymInt subtract_sizes(OnnxCall& call, const SymInt& a, const SymInt& b);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "io/onnx/import.h"
+#include "io/onnx/chains.h"
 #include "io/onnx/window.h"
 #include "op/targets.h"
 
@@ -122,8 +123,8 @@ void onnx_attention(OnnxCall& call) {
       scores.mask = penalties(call, call.call("logical_not.default", {scores.mask}), dtype, lowest);
   }
   if (call.integer("is_causal", 0) != 0) {
-    const SymInt queries = size_of_axis(call, heads.query, 2), keys = size_of_axis(call, heads.key, 2);
-    const SymInt past = call.has(4) ? size_of_axis(call, call.tensor(4), 2) : SymInt(0);
+    const SymInt queries = size_along(call, heads.query, 2), keys = size_along(call, heads.key, 2);
+    const SymInt past = call.has(4) ? size_along(call, call.tensor(4), 2) : SymInt(0);
     scores.is_causal = !scores.mask && past == SymInt(0);
     if (!scores.is_causal)
       scores.mask = added(call, scores.mask, penalties(call, future(call, queries, keys, past), dtype, lowest));
@@ -157,7 +158,7 @@ Scores microsoft_scores(OnnxCall& call, const Heads& heads, std::optional<size_t
   Scores scores;
   scores.scale = call.real("scale", 0);
   const DType dtype = call.meta_of(heads.query).dtype;
-  const SymInt queries = size_of_axis(call, heads.query, 2), keys = size_of_axis(call, heads.key, 2);
+  const SymInt queries = size_along(call, heads.query, 2), keys = size_along(call, heads.key, 2);
   if (mask && call.has(*mask)) scores.mask = mask_of(call, *mask, keys, dtype);
   if (call.has(bias)) scores.mask = added(call, scores.mask, call.tensor(bias));
   if (call.integer("unidirectional", 0) != 0) {
@@ -185,7 +186,7 @@ void microsoft_attention(OnnxCall& call) {
               split_heads(call, item(call, parts, 2), count)};
   SymInt past = 0;
   if (call.has(4)) {
-    past = size_of_axis(call, call.tensor(4), 3);
+    past = size_along(call, call.tensor(4), 3);
     heads.key = behind(call, call.call("select.int", {call.tensor(4), 0, 0}), heads.key);
     heads.value = behind(call, call.call("select.int", {call.tensor(4), 0, 1}), heads.value);
   }
@@ -232,7 +233,7 @@ void multi_head_attention(OnnxCall& call) {
   }
   SymInt past = 0;
   if (call.has(6)) {
-    past = size_of_axis(call, call.tensor(6), 2);
+    past = size_along(call, call.tensor(6), 2);
     heads.key = behind(call, call.tensor(6), heads.key);
     heads.value = behind(call, call.tensor(7), heads.value);
   }
@@ -308,7 +309,7 @@ void microsoft_rotary_embedding(OnnxCall& call) {
   Node* places = call.tensor(1);
   if (call.rank(1) == 1) {
     // The first place alone.
-    const SymInt length = size_of_axis(call, call.tensor(0), call.rank(0) == 3 ? 1 : 2);
+    const SymInt length = size_along(call, call.tensor(0), call.rank(0) == 3 ? 1 : 2);
     places = call.call("unsqueeze.default", {call.call("add.Tensor", {counting(call, length, false), places}), 0});
   }
   rotary_embedding(call, call.tensor(2), call.tensor(3), places);
@@ -342,7 +343,7 @@ void group_query_attention(OnnxCall& call) {
   const SymInt total = call.size(6);
   SymInt length = total;
   if (call.has(3)) {
-    const SymInt past = size_of_axis(call, call.tensor(3), 2);
+    const SymInt past = size_along(call, call.tensor(3), 2);
     if (past.is_constant() && total.is_constant()) length = std::max(*past.constant(), *total.constant());
   }
   const bool turns = call.integer("do_rotary", 0) != 0;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "io/onnx/import.h"
+#include "io/onnx/chains.h"
 #include "io/onnx/window.h"
 
 namespace qdq {
@@ -470,7 +471,7 @@ void deform_conv(OnnxCall& call) {
   if (window.axes() != 2) call.refuse("convolves over ", window.axes(), " axes, wanted 2");
   Node* input = padded_where_uneven(call, call.tensor(0), window, 0);
   const std::vector<int64_t> padding = window.padding();
-  const SymInt outputs = size_of_axis(call, weight, 0);
+  const SymInt outputs = size_along(call, weight, 0);
   Node* bias = call.has(3) ? call.tensor(3)
                            : call.call("full.default", {call.list(std::vector<SymInt>{outputs}), 0.0}, "dtype",
                                        call.meta(0).dtype);

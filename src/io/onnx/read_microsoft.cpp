@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "io/onnx/import.h"
+#include "io/onnx/chains.h"
 #include "io/onnx/window.h"
 #include "op/targets.h"
 
@@ -115,7 +116,7 @@ void bias_softmax(OnnxCall& call) {
 
 // Sizes of the last axis, over which these normalize.
 Argument last_size(OnnxCall& call, Node* x) {
-  return call.list(std::vector<SymInt>{size_of_axis(call, x, call.meta_of(x).sizes.size() - 1)});
+  return call.list(std::vector<SymInt>{size_along(call, x, call.meta_of(x).sizes.size() - 1)});
 }
 
 void refuse_statistics(OnnxCall& call) {
@@ -169,7 +170,7 @@ void skip_group_norm(OnnxCall& call) {
 
 // Words, places and segments, each from its table, normalized.
 void embed_layer_norm(OnnxCall& call) {
-  const SymInt length = size_of_axis(call, call.tensor(0), 1);
+  const SymInt length = size_along(call, call.tensor(0), 1);
   Node* sum = call.call("embedding.default", {call.tensor(2), call.tensor(0)});
   Node* places = call.has(8) ? call.call("embedding.default", {call.tensor(3), call.tensor(8)})
                              : call.call("slice.Tensor", {call.tensor(3), 0, 0, call.import().size_argument(length)});
@@ -184,7 +185,7 @@ void embed_layer_norm(OnnxCall& call) {
   if (!call.has_output(1) || call.num_uses(1) == 0) return;
   // How many words of each sample count.
   if (!call.has(7)) {
-    const std::vector<SymInt> batch = {size_of_axis(call, call.tensor(0), 0)};
+    const std::vector<SymInt> batch = {size_along(call, call.tensor(0), 0)};
     return call.set(call.call("full.default", {call.list(batch), 0}, "dtype", DType::kS32), 1);
   }
   Node* count = call.call("sum.dim_IntList", {call.tensor(7), OnnxCall::list(std::vector<int64_t>{1})});

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "io/onnx/import.h"
+#include "io/onnx/chains.h"
 #include "io/onnx/window.h"
 #include "op/targets.h"
 
@@ -95,7 +96,7 @@ Node* state(OnnxCall& call, const Recurrent& net, size_t input, int64_t hidden) 
   if (call.has(input))
     return net.batch_first ? call.call("transpose.int", {call.tensor(input), 0, 1}) : call.tensor(input);
   const std::vector<SymInt> sizes = {is_bidirectional(net) ? 2 : 1,
-                                     size_of_axis(call, call.tensor(0), net.batch_first ? 0 : 1), hidden};
+                                     size_along(call, call.tensor(0), net.batch_first ? 0 : 1), hidden};
   return call.call("full.default", {call.list(sizes), 0.0}, "dtype", call.meta(0).dtype);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "io/onnx/import.h"
+#include "io/onnx/chains.h"
 #include "io/onnx/window.h"
 
 namespace qdq {
@@ -56,10 +57,10 @@ SymInt scaled(OnnxCall& call, const SymInt& size, double scale) {
   if (!(scale > 0) || scale > 1e6) call.refuse("has the scale ", scale);
   if (const auto known = size.constant())
     return static_cast<int64_t>(std::floor(static_cast<float>(*known) * static_cast<float>(scale)));
-  if (scale == std::floor(scale)) return product_of(call, size, SymInt(static_cast<int64_t>(scale)));
+  if (scale == std::floor(scale)) return multiply_sizes(call, size, SymInt(static_cast<int64_t>(scale)));
   const double divisor = std::round(1 / scale);
   if (static_cast<float>(1 / divisor) == static_cast<float>(scale))
-    return quotient_of(call, size, static_cast<int64_t>(divisor));
+    return divide_sizes(call, size, static_cast<int64_t>(divisor));
   call.refuse("scales an axis of open size by ", scale);
 }
 
@@ -138,7 +139,7 @@ std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizedAxis axis;
     axis.axis = static_cast<size_t>(axes[i]);
-    axis.in = size_of_axis(call, input, axis.axis);
+    axis.in = size_along(call, input, axis.axis);
     if (!scales.empty()) axis.scale = scales[i];
     if (!computed.empty()) {
       axis.computed_scale = computed[i];
@@ -309,7 +310,7 @@ Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAx
   bool by_scale = !axes.empty();
   std::vector<SymInt> sizes;
   std::vector<double> scales(spatial, 1);
-  for (size_t i = 0; i < spatial; ++i) sizes.push_back(size_of_axis(call, call.tensor(0), i + 2));
+  for (size_t i = 0; i < spatial; ++i) sizes.push_back(size_along(call, call.tensor(0), i + 2));
   for (const ResizedAxis& axis : axes) {
     sizes[axis.axis - 2] = axis.out;
     if (axis.scale) scales[axis.axis - 2] = *axis.scale;
@@ -360,7 +361,7 @@ class ResizingInRun {
  private:
   Node* number(const SymInt& size) { return number_of(call_, size, DType::kF32); }
   Node* clamped(Node* place) {
-    Node* last = number(difference_of(call_, axis_.in, SymInt(1)));
+    Node* last = number(subtract_sizes(call_, axis_.in, SymInt(1)));
     return call_.call("minimum.default", {call_.call("clamp_min.default", {place, 0}), last});
   }
   Node* chosen(Node* x, Node* place) {
@@ -377,8 +378,8 @@ class ResizingInRun {
     Node* at = call_.call("arange.default", {call_.import().size_argument(axis_.out)}, "dtype", DType::kF32);
     if (how_.place == "asymmetric") return divided_by_scale(at);
     if (how_.place == "align_corners") {
-      Node* steps = call_.call("clamp_min.default", {number(difference_of(call_, axis_.out, SymInt(1))), 1});
-      Node* last = number(difference_of(call_, axis_.in, SymInt(1)));
+      Node* steps = call_.call("clamp_min.default", {number(subtract_sizes(call_, axis_.out, SymInt(1))), 1});
+      Node* last = number(subtract_sizes(call_, axis_.in, SymInt(1)));
       return call_.call("div.Tensor", {call_.call("mul.Tensor", {at, last}), steps});
     }
     Node* middle = divided_by_scale(call_.call("add.Tensor", {at, 0.5}));

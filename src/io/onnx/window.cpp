@@ -1,3 +1,4 @@
+#include "io/onnx/chains.h"
 #include "io/onnx/window.h"
 
 #include <algorithm>
@@ -29,36 +30,9 @@ std::vector<int64_t> OnnxWindow::padding() const {
   return out;
 }
 
-SymInt sum_of(OnnxCall& call, const SymInt& a, const SymInt& b) {
-  const SymInt out = a + b;
-  call.import().know_size(out, "operator.add", a, b);
-  return out;
-}
-SymInt difference_of(OnnxCall& call, const SymInt& a, const SymInt& b) {
-  const SymInt out = a - b;
-  call.import().know_size(out, "operator.sub", a, b);
-  return out;
-}
-SymInt product_of(OnnxCall& call, const SymInt& a, const SymInt& b) {
-  const SymInt out = a * b;
-  call.import().know_size(out, "operator.mul", a, b);
-  return out;
-}
-SymInt quotient_of(OnnxCall& call, const SymInt& a, int64_t b) {
-  const SymInt out = a.floor_div(SymInt(b));
-  call.import().know_size(out, "operator.floordiv", a, SymInt(b));
-  return out;
-}
-
-SymInt size_of_axis(OnnxCall& call, Node* node, size_t axis) {
-  const SymInt size = call.extent(node, axis);
-  call.import().know_size(size, node, static_cast<int64_t>(axis));
-  return size;
-}
-
 std::vector<SymInt> sizes_of(OnnxCall& call, Node* node) {
   std::vector<SymInt> out;
-  for (size_t i = 0; i < call.meta_of(node).sizes.size(); ++i) out.push_back(size_of_axis(call, node, i));
+  for (size_t i = 0; i < call.meta_of(node).sizes.size(); ++i) out.push_back(size_along(call, node, i));
   return out;
 }
 
@@ -74,7 +48,7 @@ namespace {
 void pad_to_same(OnnxCall& call, Node* input, OnnxWindow& out, bool upper) {
   for (size_t i = 0; i < out.axes(); ++i) {
     const int64_t reach = out.reach(i), stride = out.strides[i];
-    const SymInt size = size_of_axis(call, input, i + 2);
+    const SymInt size = size_along(call, input, i + 2);
     SymInt total = reach - stride;
     if (reach == 1) {
       total = 0;
@@ -84,11 +58,11 @@ void pad_to_same(OnnxCall& call, Node* input, OnnxWindow& out, bool upper) {
     } else if (stride > 1) {
       if (reach < stride) call.refuse("pads automatically along an axis whose size is open");
       // What the last stride lacks of a whole one, beside what the window reaches further.
-      const SymInt strides = quotient_of(call, sum_of(call, size, SymInt(stride - 1)), stride);
-      const SymInt lack = difference_of(call, product_of(call, strides, SymInt(stride)), size);
-      total = sum_of(call, lack, SymInt(reach - stride));
+      const SymInt strides = divide_sizes(call, add_sizes(call, size, SymInt(stride - 1)), stride);
+      const SymInt lack = subtract_sizes(call, multiply_sizes(call, strides, SymInt(stride)), size);
+      total = add_sizes(call, lack, SymInt(reach - stride));
     }
-    const SymInt half = quotient_of(call, total, 2), other = difference_of(call, total, half);
+    const SymInt half = divide_sizes(call, total, 2), other = subtract_sizes(call, total, half);
     out.begin[i] = upper ? half : other;
     out.end[i] = upper ? other : half;
   }

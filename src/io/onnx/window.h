@@ -32,13 +32,6 @@ Node* padded_where_uneven(OnnxCall& call, Node* input, OnnxWindow& window, doubl
 std::string with_axes(const char* name, size_t axes, const char* overload = "default");
 // Those of a weight [C, C, ...].
 std::vector<int64_t> spatial_sizes(OnnxCall& call, Node* weight);
-// a + b and so on, which a node can compute where it is not known.
-SymInt sum_of(OnnxCall& call, const SymInt& a, const SymInt& b);
-SymInt difference_of(OnnxCall& call, const SymInt& a, const SymInt& b);
-SymInt product_of(OnnxCall& call, const SymInt& a, const SymInt& b);
-SymInt quotient_of(OnnxCall& call, const SymInt& a, int64_t b);  // rounded down
-// The size of an axis of a node's value, which later nodes may need as a number.
-SymInt size_of_axis(OnnxCall& call, Node* node, size_t axis);
 // The sizes of all axes.
 std::vector<SymInt> sizes_of(OnnxCall& call, Node* node);
 // The element of a node with several results.
