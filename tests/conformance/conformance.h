@@ -71,14 +71,23 @@ void run_fx_case(const ConformanceCase& c);
 // Mismatch for the first failure, with the number of entries that failed.
 void for_each_entry(const nlohmann::json& entries, const std::function<void(const nlohmann::json& entry)>& body);
 
-// Batches "<letter><n>_i<input>" of an .npz file.
+// Batches "<letter><n>_i<input>" of an .npz file, floats multiplied by 1 + `move`.
 std::vector<std::vector<Tensor>> batches_of(const ConformanceCase& c, const std::string& file,
-                                            const std::string& letter);
+                                            const std::string& letter, double move = 0);
+
+// Runs a comparison that rounds in the middle of a network. A rounding that falls to the other side there moves all
+// behind it by more than any limit, and which side that is can hang on the order of a sum: PyTorch's own numbers change
+// so where its inputs are moved by a bit. So the body may agree in the whole for inputs that are as given, or moved by
+// a few bits; else the mismatch of the inputs as given is thrown.
+void run_moved(const std::function<void(double move)>& body);
 
 // Throws Mismatch unless the tensor is as near to the expected one as an entry of "limits" allows, in units of the
 // quantizer that it comes from.
 void expect_within_limits(const std::string& what, const Tensor& found, const Tensor& expected, double unit,
                           const nlohmann::json& limits);
+
+// The largest distance between elements of two tensors of one shape; infinite where one is NaN.
+double largest_difference(const Tensor& a, const Tensor& b);
 
 // Numbers of case.json, where infinities and NaN are {"float": "inf"}; a list of them, or one number as a list of
 // length 1.
