@@ -31,6 +31,7 @@ void add_complex_ops(std::vector<OpDef>& ops);
 void add_composed_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);
 void add_create_ops(std::vector<OpDef>& ops);
+void add_cummax_ops(std::vector<OpDef>& ops);
 void add_fourier_ops(std::vector<OpDef>& ops);
 void add_frame_ops(std::vector<OpDef>& ops);
 void add_higher_order_ops(std::vector<OpDef>& ops);

@@ -7,6 +7,7 @@ void add_rare_ops(std::vector<OpDef>& ops) {
   add_bag_ops(ops);
   add_complex_ops(ops);
   add_composed_ops(ops);
+  add_cummax_ops(ops);
   add_fourier_ops(ops);
   add_frame_ops(ops);
   add_onnx_ops(ops);

@@ -256,7 +256,7 @@ describe("the flow", () => {
       const fresh = qdq.preparePt2e(program, perChannel());
       fresh.loadObservers(seen);
       expect(fresh.saveObservers()).toBe(file);
-      fails(() => fresh.loadObservers(seen), /it has seen data already, .*prepare the model anew/);
+      expect(() => fresh.loadObservers(seen)).toThrow(/it has seen data already, .*prepare the model anew/);
     }
   });
 

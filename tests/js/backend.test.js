@@ -185,7 +185,7 @@ describe("a program looked into", () => {
     const placements = session.placements();
     expect(placements.find(({ target }) => target === "torch.ops.aten.conv2d.default")).toMatchObject({
       backend: "simd",
-      refusals: [],
+      refusals: [{ backend: "fusion", reason: "its input is not quantized" }],
       fallbacks: 0,
     });
     expect(session.warnings()).toEqual([]);
@@ -204,7 +204,7 @@ describe("a program looked into", () => {
     qdq.setProgramTensor(own, name, { ...weight, data: weight.data.map((value) => 2 * value) });
     expect(qdq.programTensor(own, name).data[0]).toBe(2 * weight.data[0]);
     expect(thrown(() => qdq.programTensor(own, "none")).message).toMatch(/the program has no tensor 'none'/);
-    expect(thrown(() => qdq.setProgramTensor(own, name, qdq.tensor([1, 2], [2]))).message).toMatch(
+    expect(thrown(() => qdq.setProgramTensor(own, name, qdq.tensor(Float32Array.of(1, 2), [2]))).message).toMatch(
       /is float32\[.*\], found float32\[2\]/,
     );
   });

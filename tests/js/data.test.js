@@ -93,7 +93,7 @@ describe("openData", () => {
   });
 });
 
-test("explains before data, watches calibration, compares layers and writes the report", () => {
+test("explains before data, watches calibration, compares layers and writes the report", async () => {
   const prepared = qdq.preparePt2e(program, { ...recipe, module_name: [["stem.conv.0", null]] });
   const { operators } = qdq.explain(prepared);
   expect(operators.find(({ module }) => module === "stem.conv.0")).toMatchObject({
@@ -150,9 +150,9 @@ test("explains before data, watches calibration, compares layers and writes the 
   expect(last.weight.sqnrDb).toBeGreaterThan(20);
   expect(last.worst.sample).toBeLessThan(4);
   expect(last.cosine).toBeGreaterThan(0.9);
-  const files = qdq.compareLayers(qdq.loadPt2(qdq.savePt2(program)), [
-    qdq.loadPt2(qdq.savePt2(quantized)),
-    qdq.loadOnnx(qdq.saveOnnx(quantized)),
+  const files = qdq.compareLayers(await qdq.loadPt2(qdq.savePt2(program)), [
+    await qdq.loadPt2(qdq.savePt2(quantized)),
+    await qdq.loadOnnx(qdq.saveOnnx(quantized)),
   ]);
   files.add([batch]);
   const bits = (layers) => layers.map(({ node, sqnrDb, own }) => [node, sqnrDb, own?.sqnrDb]);
