@@ -11,6 +11,7 @@
 #include "format/json.h"
 #include "op/facts.h"
 #include "op/infer.h"
+#include "op/math.h"
 #include "quant/fold_batch_norm.h"
 
 namespace qdq {
@@ -153,14 +154,17 @@ Program folded(const Program& program) {
   return out;
 }
 
+// The same digits in every build, which the C library's log10 does not give.
+double decibels(double ratio) { return 10 / 2.302585092994046 * math::log(ratio); }
+
 Json error_json(const kernel::Difference& sums, double elements) {
   const auto ratio = [](double x) { return std::isfinite(x) ? format::json_of_number(x) : Json(); };
-  return json_object({{"sqnrDb", sums.noise == 0 || sums.signal == 0
-                                     ? Json()
-                                     : format::json_of_number(10 * std::log10(sums.signal / sums.noise))},
-                      {"mse", format::json_of_number(sums.noise / elements)},
-                      {"cosine", ratio(sums.product / std::sqrt(sums.signal * sums.other))},
-                      {"maxError", format::json_of_number(sums.largest)}});
+  return json_object(
+      {{"sqnrDb",
+        sums.noise == 0 || sums.signal == 0 ? Json() : format::json_of_number(decibels(sums.signal / sums.noise))},
+       {"mse", format::json_of_number(sums.noise / elements)},
+       {"cosine", ratio(sums.product / std::sqrt(sums.signal * sums.other))},
+       {"maxError", format::json_of_number(sums.largest)}});
 }
 
 // Noise over signal, where nothing over nothing is no error: values may be all zeros.
@@ -188,7 +192,7 @@ void LayerComparison::Sums::add(const Tensor& reference, const Tensor& found, in
     if (!has_samples || !(share > worst_share)) continue;
     worst = first_sample + i;
     worst_share = share;
-    worst_db = 10 * std::log10(one.signal / one.noise);
+    worst_db = decibels(one.signal / one.noise);
   }
 }
 
