@@ -221,7 +221,11 @@ void apply(const ObserverWithArgs& observer, ObserverArgs& to) {
     else if (name == "eps") to.eps = number_of(value, name);
     else if (name == "averaging_constant") to.averaging_constant = number_of(value, name);
     else if (name == "scale") to.scale = number_of(value, name);
-    else
+    else if (name == "compute_dtype" && observer.class_name == "PlaceholderObserver") {
+      // The older spelling of is_dynamic (observer.py, PlaceholderObserver.__init__).
+      get<std::string>(value, name, "the name of a dtype");
+      to.is_dynamic = true;
+    } else
       fail(ErrorCode::kInvalidArgument, observer.class_name, " takes no argument '", name,
            "'; wanted dtype, qscheme, reduce_range, quant_min, quant_max, ch_axis, eps, is_dynamic, "
            "averaging_constant, bins, scale or zero_point");

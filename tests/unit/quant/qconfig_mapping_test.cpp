@@ -72,6 +72,14 @@ TEST(QConfig, WrongArgumentsAreNamed) {
   EXPECT_THROW((ObserverWithArgs{"MinMaxObserver", {{"quant_max", 0.5}}, nullptr}.settings()), Error);
 }
 
+TEST(QConfig, AComputeDTypeMeansDynamic) {
+  const ObserverWithArgs older{
+      "PlaceholderObserver", {{"dtype", std::string("quint8")}, {"compute_dtype", std::string("quint8")}}, nullptr};
+  EXPECT_TRUE(older.settings().is_dynamic);
+  EXPECT_THROW((ObserverWithArgs{"MinMaxObserver", {{"compute_dtype", std::string("quint8")}}, nullptr}.settings()),
+               Error);
+}
+
 // a.fc -> relu -> b.fc -> F.linear -> F.linear, a ReLU module behind the first.
 Program layers() {
   ProgramBuilder b;

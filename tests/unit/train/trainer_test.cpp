@@ -222,6 +222,51 @@ TEST(Qat, TheRewriteKeepsEpsUnlessPyTorchIsFollowed) {
   EXPECT_EQ(literals(prepare_qat_pt2e(conv_net(1e-3), strict)), std::tuple(true, 0.1, 1e-5));
 }
 
+// x -> (conv -> batch norm) twice -> add
+Program two_conv_norms() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {2, 2, 5, 5});
+  std::vector<Node*> norms;
+  for (const std::string name : {"a", "b"}) {
+    Node* conv = b.call("conv2d.default", {x, b.weight(name + ".weight", {3, 2, 3, 3})}, name);
+    Node* var = b.parameter(name + ".var", Tensor::of<float>({3}, {1.0f, 0.25f, 1.5f}));
+    norms.push_back(b.call("batch_norm.default",
+                           {conv, b.weight(name + ".gamma", {3}), b.weight(name + ".beta", {3}),
+                            b.weight(name + ".mean", {3}), var, true, 0.1, 1e-5, true},
+                           name));
+  }
+  return b.finish({b.call("add.Tensor", {norms[0], norms[1]})});
+}
+
+std::vector<std::string> order_of(const Program& program, std::string_view target) {
+  std::vector<std::string> out;
+  for (const Node* node : program.graph->nodes())
+    if (node->target().find(target) != std::string::npos) out.push_back(node->meta.module_path().value_or("?"));
+  return out;
+}
+
+// Both rewritten parts stand in front of the addition in PyTorch; here each stays where it was.
+TEST(Qat, ReadersOfRewrittenNormsNameTheOldOnesInPyTorchOnly) {
+  for (const Compat compat : {Compat::kNone, Compat::kTorch26}) {
+    XNNPACKQuantizer quantizer = qat_quantizer(compat);
+    const Prepared prepared = prepare_qat_pt2e(two_conv_norms(), quantizer);
+    int64_t never_inserted = 0;
+    for (const ObserverGroup& group : prepared.observers()) never_inserted += group.inserted_as.empty();
+    EXPECT_EQ(never_inserted, compat == Compat::kTorch26 ? 2 : 0);  // the two inputs of the addition
+  }
+}
+
+TEST(Qat, WhatMovesToInferenceBelongsToNoModuleInPyTorch) {
+  for (const Compat compat : {Compat::kNone, Compat::kTorch26}) {
+    XNNPACKQuantizer quantizer = qat_quantizer(compat);
+    Prepared prepared = prepare_qat_pt2e(two_conv_norms(), quantizer);
+    EXPECT_EQ(order_of(prepared.program(), "batch_norm"), (std::vector<std::string>{"a", "b"}));
+    move_exported_model_to_eval(prepared);
+    EXPECT_EQ(order_of(prepared.program(), "batch_norm"),
+              compat == Compat::kTorch26 ? (std::vector<std::string>{"", ""}) : (std::vector<std::string>{"a", "b"}));
+  }
+}
+
 // In inference mode the rewritten graph is the float one but for roundings, and so is the folded one that convert
 // gives.
 TEST(Qat, RewritingAndFoldingChangeTheValuesByNoMoreThanRounding) {
