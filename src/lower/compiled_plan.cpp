@@ -31,6 +31,26 @@ Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
   return copy;
 }
 
+// Sizes that were open when the graph was read may not fit together in a run.
+void check_joined(const Plan& plan, const PlanStep& step) {
+  const PlanBuffer& out = plan.buffers[step.output];
+  const auto axis = static_cast<size_t>(step.as<PlanStep::Concat>().axis);
+  int64_t joined = 0;
+  for (const size_t input : step.inputs) {
+    Shape sizes = plan.buffers[input].sizes;
+    bool fits = sizes.size() == out.sizes.size();
+    if (fits) {
+      joined += sizes[axis];
+      sizes[axis] = out.sizes[axis];
+      fits = sizes == out.sizes;
+    }
+    QDQ_CHECK(fits, kInvalidArgument, step.name, " joins a tensor of shape ", to_string(plan.buffers[input].sizes),
+              " to one of ", to_string(out.sizes), " along axis ", axis);
+  }
+  QDQ_CHECK(joined == out.sizes[axis], kInvalidArgument, step.name, " joins ", joined, " elements along axis ", axis,
+            ", wanted ", out.sizes[axis]);
+}
+
 }  // namespace
 
 void Workspace::reserve(uint64_t arena_bytes, uint64_t scratch_bytes) {
@@ -44,6 +64,7 @@ CompiledPlan::CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBacken
   check_memory(plan_.arena_bytes, "a run of the program");
   uint64_t scratch_bytes = 0;
   for (const PlanStep& step : plan_.steps) {
+    if (step.kind() == PlanStep::Kind::kConcat) check_joined(plan_, step);
     StepPlacement placement;
     std::unique_ptr<CompiledStep> compiled;
     for (const auto& backend : backends) {

@@ -54,6 +54,30 @@ TEST(Lower, EveryBackendGivesTheSameNumbers) {
   }
 }
 
+// The sizes of the graph say 1 where a run gives 2.
+TEST(Lower, RefusesToJoinWhatDoesNotFit) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  Node* y = graph.create(Node::Op::kPlaceholder, "y", {}, {}, "y");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 3, 4}, {}, false};
+  y->meta.val.value = TensorMeta{DType::kF32, {1, 2, 4}, {}, false};
+  Node* integers =
+      graph.call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {x, 0.5, 0, 0, 255, DType::kU8});
+  Node* floats = graph.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default",
+                            {integers, 0.5, 0, 0, 255, DType::kU8});
+  Node* joined = graph.call("torch.ops.aten.cat.default", {Argument(Argument::List{floats, y}), 1});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{joined})});
+  infer_shapes(program);
+  const Tensor one = Tensor::full({1, 2, 4}, DType::kF32, 1);
+  for (const std::string_view name : backend_names()) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(lower(program, {{std::string(name)}}).run({{Tensor::full({1, 3, 4}, DType::kF32, 1), one}})[0].sizes(),
+              (Shape{1, 5, 4}));
+    EXPECT_THROW(lower(program, {{std::string(name)}}).run({{Tensor::full({2, 3, 4}, DType::kF32, 1), one}}), Error);
+  }
+}
+
 TEST(Lower, NamesTheBackendsWhenOneIsUnknown) {
   try {
     lower(quantized_linear(), {{"cuda"}});
