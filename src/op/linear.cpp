@@ -9,7 +9,7 @@ namespace {
 
 // a[B, M, K] b[B, K, N], both of the same dtype; a or b may have a batch of 1 that counts for all.
 Tensor batched_product(const Tensor& a, const Tensor& b) {
-  const int64_t batch = std::max(a.size(0), b.size(0)), M = a.size(1), K = a.size(2), N = b.size(2);
+  const int64_t batch = a.size(0) == 1 ? b.size(0) : a.size(0), M = a.size(1), K = a.size(2), N = b.size(2);
   const DType dtype = a.dtype();
   return visit_wide(dtype, [&](auto type) {
     using C = typename decltype(type)::type;

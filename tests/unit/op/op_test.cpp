@@ -46,6 +46,13 @@ TEST(Op, TargetsAreUniqueAndFound) {
   EXPECT_EQ(find_op("_operator.add"), find_op("operator.add"));
 }
 
+TEST(Op, ProductsOfNoMatricesAreNone) {
+  const Tensor none = Tensor::empty({0, 2, 3}, DType::kF32), one = Tensor::full({1, 3, 4}, DType::kF32, 1);
+  EXPECT_EQ(tensor(run("torch.ops.aten.matmul.default", {none, one})).sizes(), (Shape{0, 2, 4}));
+  EXPECT_EQ(tensor(run("torch.ops.aten.matmul.default", {one, Tensor::empty({0, 4, 2}, DType::kF32)})).sizes(),
+            (Shape{0, 3, 2}));
+}
+
 TEST(Op, CallFillsDefaultsAndRefusesWhatDoesNotFit) {
   const OpDef& conv = *find_op("torch.ops.aten.conv2d.default");
   const Tensor x = Tensor::full({1, 1, 3, 3}, DType::kF32, 1), w = Tensor::full({1, 1, 2, 2}, DType::kF32, 1);
