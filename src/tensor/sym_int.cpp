@@ -123,13 +123,14 @@ std::string SymInt::to_string() const {
   for (auto it = terms_.rbegin(); it != terms_.rend(); ++it) {
     const auto& [monomial, coefficient] = *it;
     if (!out.empty()) out += coefficient < 0 ? " - " : " + ";
-    const int64_t shown = out.empty() ? coefficient : std::abs(coefficient);
+    // The sign, and the number without it, which the least one has in 64 bits without a sign alone.
+    if (out.empty() && coefficient < 0) out += "-";
+    const auto bits = static_cast<uint64_t>(coefficient), size = coefficient < 0 ? 0 - bits : bits;
     if (monomial.empty()) {
-      out += std::to_string(shown);
+      out += std::to_string(size);
       continue;
     }
-    if (shown == -1) out += "-";
-    else if (shown != 1) out += std::to_string(shown) + "*";
+    if (size != 1) out += std::to_string(size) + "*";
     for (size_t i = 0; i < monomial.size(); ++i) out += (i ? "*" : "") + monomial[i];
   }
   return out.empty() ? "0" : out;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/sym_int.h"
+
 namespace qdq {
 namespace {
 
@@ -40,6 +42,14 @@ TEST(Tensor, RefusesViewsOutsideItsStorage) {
   EXPECT_THROW(t.as_strided({2, 1LL << 62}, {1, 4}, 0), Error);
   EXPECT_NO_THROW(t.as_strided({2, 2}, {2, 1}, 0));
   EXPECT_THROW(Tensor::empty({1LL << 40, 1LL << 40}, DType::kF32), Error);
+}
+
+TEST(SymInt, TellsTheLeastNumber) {
+  EXPECT_EQ(SymInt(INT64_MIN).to_string(), "-9223372036854775808");
+  const SymInt s = SymInt::symbol("s0");
+  EXPECT_EQ((s + SymInt(INT64_MIN)).to_string(), "s0 - 9223372036854775808");
+  EXPECT_EQ((SymInt(0) - s * 2 - 3).to_string(), "-2*s0 - 3");
+  EXPECT_EQ((SymInt(1) - s).to_string(), "-s0 + 1");
 }
 
 TEST(DType, HalvesRoundHalfToEven) {
