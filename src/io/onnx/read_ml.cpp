@@ -156,12 +156,17 @@ void svm_regressor(OnnxCall& call) {
 // Scores between each pair of classes (i, j): the support vectors of i by their coefficients against j, those of j by
 // theirs against i. Each pair votes for one of its classes.
 void svm_of_pairs(OnnxCall& call, const std::vector<int64_t>& counts, int64_t classes) {
-  const int64_t vectors = std::accumulate(counts.begin(), counts.end(), int64_t{0}),
-                pairs = classes * (classes - 1) / 2;
   const std::vector<float> values = floats_of(call, "coefficients"), all = floats_of(call, "support_vectors");
   const auto given = static_cast<int64_t>(values.size()), size = static_cast<int64_t>(all.size());
-  if (static_cast<int64_t>(counts.size()) != classes || *std::min_element(counts.begin(), counts.end()) < 0 ||
-      vectors < 1 || given != vectors * (classes - 1) || size % vectors != 0)
+  int64_t vectors = 0;
+  for (const int64_t count : counts) {
+    if (count < 0 || count > size)
+      call.refuse("has ", count, " support vectors of a class, and ", size, " numbers of all");
+    vectors += count;
+  }
+  const int64_t pairs = classes * (classes - 1) / 2;
+  if (static_cast<int64_t>(counts.size()) != classes || vectors < 1 || given != vectors * (classes - 1) ||
+      size % vectors != 0)
     call.refuse("has ", size, " numbers as support_vectors and ", given, " coefficients for ", vectors, " vectors of ",
                 classes, " classes");
   const Tensor weights = Tensor::empty({pairs, vectors}, DType::kF32),

@@ -42,13 +42,14 @@ Node* along_axis(OnnxCall& call, Node* qparam, const OnnxQParams& q, int64_t axi
   if (q.block > 0) return call.call("unsqueeze.default", {qparam, axis + 1});
   if (call.meta_of(qparam).sizes.size() != 1) return qparam;
   std::vector<int64_t> sizes(rank, 1);
-  sizes[static_cast<size_t>(axis)] = -1;
+  if (rank > 0) sizes[static_cast<size_t>(axis)] = -1;
   return call.call("reshape.default", {qparam, OnnxCall::list(sizes)});
 }
 
 // The axis as [blocks, block].
 Node* in_blocks(OnnxCall& call, Node* x, const OnnxQParams& q, int64_t axis) {
   if (q.block == 0) return x;
+  if (call.meta_of(x).sizes.empty()) call.refuse("quantizes a tensor without axes in blocks");
   const auto size = call.extent(x, static_cast<size_t>(axis)).constant();
   if (!size || *size % q.block != 0)
     call.refuse("quantizes in blocks of ", q.block, " along an axis that is no multiple of them");

@@ -125,6 +125,7 @@ void stft(OnnxCall& call) {
   if (rank != 2 && rank != 3) call.refuse("has a signal of ", rank, " axes, wanted 2 or 3");
   const int64_t parts = rank == 2 ? 1 : parts_of(call, x), step = known_number(call, 1);
   if (!call.has(2) && !call.has(3)) call.refuse("has neither a window nor a length of its frames");
+  if (call.has(2) && call.rank(2) != 1) call.refuse("has a window of ", call.rank(2), " axes, wanted 1");
   const SymInt window = call.has(2) ? call.meta(2).sizes.at(0) : SymInt(known_number(call, 3));
   const int64_t length = call.has(3) ? known_number(call, 3) : window.constant().value_or(0);
   if (length < 1 || step < 1 || !(window == SymInt(length)))

@@ -97,6 +97,34 @@ TEST(OnnxRefusals, PadsThatCutEverything) {
   EXPECT_EQ(out->meta.val.tensor()->sizes.back(), SymInt(0));
 }
 
+TEST(OnnxRefusals, WhatHasNoAxes) {
+  format::OnnxFile file = model({node("QuantizeLinear", {"x", "scale", "zero_point"}, {"y"})});
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{};
+  file.inputs.push_back({"scale", DType::kF32, std::vector<format::OnnxDimension>{{3, ""}}});
+  file.initializers.emplace_back("zero_point", Tensor::of<uint8_t>({3}, {1, 2, 3}));
+  EXPECT_THROW(load_onnx(format::write_onnx_file(file)), Error);
+  file = model({node("STFT", {"x", "step", "window"}, {"y"})});
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}};
+  file.initializers.emplace_back("step", Tensor::scalar<int64_t>(1));
+  file.initializers.emplace_back("window", Tensor::scalar(1.0f));
+  refuse_to_run("has a window of 0 axes, wanted 1", file);
+}
+
+TEST(OnnxRefusals, SupportVectorsBeyondAllCounting) {
+  format::OnnxNode svm = node("SVMClassifier", {"x"}, {"y", "scores"}, "ai.onnx.ml");
+  svm.attributes = {ints("vectors_per_class", {5, INT64_MAX}), ints("classlabels_ints", {0, 1})};
+  for (const char* name : {"coefficients", "support_vectors", "rho"}) {
+    format::OnnxAttribute attribute;
+    attribute.name = name;
+    attribute.kind = format::OnnxKind::kFloats;
+    attribute.floats = {1, 2, 3, 4, 5, 6, 7, 8};
+    svm.attributes.push_back(attribute);
+  }
+  format::OnnxFile file = model({svm});
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}};
+  refuse_to_run("has 9223372036854775807 support vectors of a class, and 8 numbers of all", file);
+}
+
 TEST(OnnxRefusals, SettingsNameTheNode) {
   format::OnnxNode dropout = node("Dropout", {"x", "", "training"}, {"y"});
   format::OnnxFile file = model({dropout});
