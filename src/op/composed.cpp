@@ -498,6 +498,19 @@ template <class T> BasicValue<T> special_log_softmax(const Call<T>& call) {
   return run_op<T>("log_softmax.int", {call[0], call[1], call[2]});
 }
 
+// The normal distribution's: how likely a value is below x.
+template <class T> BasicValue<T> special_ndtr(const Call<T>& call) {
+  const auto scaled = run_op<T>("mul.Scalar", {call[0], 0x1.6a09e667f3bcdp-1});
+  return run_op<T>("mul.Scalar", {run_op<T>("add.Scalar", {run_op<T>("erf", {scaled}), 1}), 0.5});
+}
+// -x log x; 0 at 0, -inf below.
+template <class T> BasicValue<T> special_entr(const Call<T>& call) {
+  const auto product = run_op<T>("neg", {run_op<T>("mul.Tensor", {call[0], run_op<T>("log", {call[0]})})});
+  const auto with_zero = run_op<T>("masked_fill.Scalar", {product, run_op<T>("eq.Scalar", {call[0], 0}), 0.0});
+  const auto is_below = run_op<T>("lt.Scalar", {call[0], 0});
+  return run_op<T>("masked_fill.Scalar", {with_zero, is_below, -std::numeric_limits<double>::infinity()});
+}
+
 // Distances of all rows of x1 [..., P, M] to all of x2 [..., R, M].
 template <class T> T expanded_rows(const Call<T>& call, size_t i) {
   SymShape a = shape_of(call[0]), b = shape_of(call[1]);
@@ -634,6 +647,8 @@ void add_composed_ops(std::vector<OpDef>& ops) {
       "keepdim=False) -> Tensor",
       pairwise_distance, pairwise_distance);
   add("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", dist, dist);
+  add("aten::special_ndtr(Tensor self) -> Tensor", special_ndtr, special_ndtr);
+  add("aten::special_entr(Tensor self) -> Tensor", special_entr, special_entr);
   add("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", infer_cdist, eval_cdist);
   add("aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", infer_cdist, eval_cdist);
   add("aten::pdist(Tensor self, float p=2.) -> Tensor", pdist, pdist);

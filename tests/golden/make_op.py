@@ -1039,6 +1039,12 @@ def more_pointwise():
         case(name, s if wide else inside)
         case(name, (x if wide else inside).double())
         case(name, ints(5, low=1, high=4))
+    for name in ("special_ndtr", "special_entr"):
+        case(name, B(x))
+        case(name, s)
+        case(name, torch.tensor([-9.0, -3.0, -0.1, 0.0, 1e-300, 0.3, 1.0, 4.0]).double(), tol=(1e-15, 1e-12))
+        case(name, x.half())
+        case(name, torch.arange(-1, 4))
     case("erfc", torch.tensor([1.9, 2.1, 3.0, 5.0, 8.0, -4.0]).double(), tol=(1e-13, 1e-12))
     case("erfinv", torch.tensor([0.9999999, -0.99999999999]).double(), tol=(0, 1e-5))
     case("lgamma", torch.tensor([0.1, 2.5, 17.0, 123.4, -0.5, -3.7, 0.0, -2.0]))
