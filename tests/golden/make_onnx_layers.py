@@ -566,6 +566,10 @@ def microsoft():
     later = [q[:, :1], k[:, :1], v[:, :1], *old, np.int32([5, 3]), Const(np.array(6, "int32"))]
     ms("GroupQueryAttention with past", "GroupQueryAttention", *later, *turns, local_window_size=3, scale=0.4, **more)
     ms("Pad of Microsoft", "Pad", x, Const(np.int64([0, 1, 0, 0, 0, 2])), Const(np.float32(3)))
+    for metric in ("euclidean", "sqeuclidean"):
+        ms(f"CDist {metric}", "CDist", floats(4, 3), floats(5, 3), metric=metric)
+        ms(f"CDist {metric} of open sizes", "CDist", floats(4, 3), Const(floats(5, 3)), metric=metric, open_batch=True)
+    ms("CDist of doubles", "CDist", floats(2, 3).astype("float64"), floats(4, 3).astype("float64"))
     ms("Trilu of Microsoft", "Trilu", x, Const(np.int64(1)), upper=0)
 
 

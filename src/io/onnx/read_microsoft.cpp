@@ -98,6 +98,15 @@ void quick_gelu(OnnxCall& call) {
   call.set(call.call("mul.Tensor", {call.tensor(0), call.call("sigmoid.default", {scaled})}));
 }
 
+// The distances between the rows of two matrices, or their squares.
+void row_distances(OnnxCall& call) {
+  const std::string metric = call.text("metric", "sqeuclidean");
+  if (metric != "euclidean" && metric != "sqeuclidean")
+    call.refuse("has the metric '", metric, "', ONNX Runtime knows 'euclidean' and 'sqeuclidean'");
+  Node* out = call.call("cdist.default", {call.tensor(0), call.tensor(1)});
+  call.set(metric == "euclidean" ? out : call.call("square.default", {out}));
+}
+
 void bias_add(OnnxCall& call) { call.set(sum_of_inputs(call, {1, 2})); }
 
 void bias_split_gelu(OnnxCall& call) {
@@ -198,6 +207,7 @@ constexpr OnnxOperator kMicrosoftOperators[] = {
     {"com.microsoft.BiasGelu", erf_gelu, nullptr},
     {"com.microsoft.BiasSoftmax", bias_softmax, nullptr},
     {"com.microsoft.BiasSplitGelu", bias_split_gelu, nullptr},
+    {"com.microsoft.CDist", row_distances, nullptr},
     {"com.microsoft.EmbedLayerNormalization", embed_layer_norm, nullptr},
     {"com.microsoft.FastGelu", fast_gelu, nullptr},
     {"com.microsoft.FusedConv", fused_conv, nullptr},

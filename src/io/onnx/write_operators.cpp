@@ -488,10 +488,18 @@ void norm(AtenCall& call) {
                    call.axes(2, call.rank(0)), call.flag(3));
 }
 
+// (x1, x2, p, compute_mode) of two matrices; ONNX has no such operator, ONNX Runtime one.
+void distances(AtenCall& call) {
+  if (call.number(2) != 2) call.refuse("is of order ", call.number(2), ", com.microsoft.CDist of 2");
+  if (call.rank(0) != 2 || call.rank(1) != 2) call.refuse("is of batches, com.microsoft.CDist of two matrices");
+  call.finish("com.microsoft.CDist", {call.tensor(0), call.tensor(1)}, {"metric", "euclidean"});
+}
+
 constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"_softmax.default", softmax},
                                        {"_to_copy.default", cast},
                                        {"_unsafe_view.default", reshape},
+                                       {"_cdist_forward.default", distances},
                                        {"__and__.Tensor", logical},
                                        {"__or__.Tensor", logical},
                                        {"__xor__.Tensor", logical},
@@ -520,6 +528,7 @@ constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"celu.default", with_alpha},
                                        {"chunk.default", split},
                                        {"clamp.Tensor", clip},
+                                       {"cdist.default", distances},
                                        {"clamp.default", clip},
                                        {"clamp_max.default", clip},
                                        {"clamp_min.default", clip},

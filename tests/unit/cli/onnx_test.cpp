@@ -331,6 +331,17 @@ TEST(OnnxGolden, SavedOperators) {
   EXPECT_GT(saved, 150);
 }
 
+TEST(OnnxGolden, SavedDistances) {
+  const std::map<std::string, Case> all = cases("layers.npz");
+  for (const char* name : {"CDist euclidean", "CDist sqeuclidean of open sizes", "CDist of doubles"}) {
+    SCOPED_TRACE(name);
+    const Case& c = all.at(name);
+    const Program again = load_onnx(save_onnx(load_onnx(c.model)));
+    EXPECT_EQ(count(again, "aten.cdist.default"), 1);
+    expect_close(Interpreter(again, {}).run(c.inputs), c.outputs, 3e-6);
+  }
+}
+
 // Weights that are written transposed, float or int8, are not written twice.
 TEST(OnnxGolden, SavedWeightsStandOnce) {
   const Case c = cases("networks.npz").at("text");
