@@ -55,8 +55,9 @@ template <class T> BasicValue<T> window_of_frame(const Call<T>& call, const Fram
   if (missing == 0) return call[4];
   const BasicValue<T> window = call.is_none(4) ? filled<T>(dtype, framing.window, 1) : call[4];
   const DType of_zeros = dtype_in(*window.template get_if<T>());
-  return run_op<T>("cat", {typename BasicValue<T>::List{filled<T>(of_zeros, left, 0), window,
-                                                        filled<T>(of_zeros, missing - left, 0)}});
+  const typename BasicValue<T>::List parts{filled<T>(of_zeros, left, 0), window,
+                                           filled<T>(of_zeros, missing - left, 0)};
+  return run_op<T>("cat", {parts, 0});
 }
 
 // A signal [B, L] with half a frame more on both sides.
