@@ -81,13 +81,29 @@ async function readFile({ name, file }: NamedFile, progress: Progress): Promise<
   return bytes;
 }
 
+// Whether the (first) array is of uint8, by the header of the .npy file, which is the first in an .npz.
+const holdsPixels = (bytes: Uint8Array): boolean =>
+  new TextDecoder("latin1").decode(bytes.subarray(0, 512)).includes("'|u1'");
+
 // Arrays are read whole and at once, images when their turn comes.
 async function openChoice({ files, ...settings }: DataChoice, progress: Progress): Promise<Opened> {
   const inFolders = files.some(({ name }) => isImage(name) && name.includes("/"));
   const labels = settings.labels ?? (inFolders ? "folders" : undefined);
   const found = new Map(filesOf(files));
-  for (const file of files) if (/\.np[yz]$/i.test(file.name)) found.set(file.name, await readFile(file, progress));
-  const data = openData(program(), found, { ...settings, ...(labels && { labels }) });
+  const arrays: Uint8Array[] = [];
+  for (const file of files) {
+    if (!/\.np[yz]$/i.test(file.name)) continue;
+    arrays.push(await readFile(file, progress));
+    found.set(file.name, arrays.at(-1)!);
+  }
+  // The page has a preprocessing for images at all times; arrays take it if they hold pixels.
+  const isPreprocessed = arrays.length === 0 || arrays.some(holdsPixels);
+  const { preprocess, ...others } = settings;
+  const data = openData(program(), found, {
+    ...others,
+    ...(isPreprocessed && { preprocess }),
+    ...(labels && { labels }),
+  });
   if (labels === undefined) return { data };
   try {
     return { data, labels: data.labels() };
