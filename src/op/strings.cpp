@@ -382,7 +382,7 @@ Value eval_vectorizer(const Call<Tensor>& call) {
   for (int64_t r = 0; r < rows; ++r) {
     float* to = out.data<float>() + r * width;
     for (int64_t n = least; n <= std::min(most, length); ++n)
-      for (int64_t step = 1; step <= (n == 1 ? 1 : skip + 1) && step * (n - 1) < length; ++step)
+      for (int64_t step = 1; step - 1 <= (n == 1 ? 0 : skip) && step * (n - 1) < length; ++step)
         for (int64_t begin = 0; begin + step * (n - 1) < length; ++begin) {
           gram.clear();
           for (int64_t k = 0; k < n; ++k) gram.push_back(row[static_cast<size_t>(r * length + begin + k * step)]);

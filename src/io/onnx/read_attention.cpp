@@ -12,6 +12,12 @@
 namespace qdq {
 namespace {
 
+// The size of the last axis. Refuses a tensor without axes.
+const SymInt& last_size(const OnnxCall& call, const Node* node) {
+  const size_t rank = call.meta_of(node).sizes.size();
+  return call.extent(node, rank == 0 ? 0 : rank - 1);
+}
+
 // [B, N, S, E], as aten.scaled_dot_product_attention takes them.
 struct Heads {
   Node *query, *key, *value;
@@ -19,7 +25,7 @@ struct Heads {
 
 // [B, S, N E] -> [B, N, S, E]
 Node* split_heads(OnnxCall& call, Node* x, int64_t heads) {
-  const auto width = call.meta_of(x).sizes.back().constant();
+  const auto width = last_size(call, x).constant();
   if (heads < 1 || !width || *width % heads != 0) call.refuse("cannot divide its features into ", heads, " heads");
   Node* split = call.call("unflatten.int", {x, -1, OnnxCall::list(std::vector<int64_t>{heads, *width / heads})});
   return call.call("transpose.int", {split, 1, 2});
@@ -176,8 +182,8 @@ void microsoft_attention(OnnxCall& call) {
     call.refuse("rotates its heads, or shares the memory of past and present");
   const int64_t count = call.integer("num_heads", 0);
   Node* all = matrix_product(call, call.tensor(0), call.tensor(1), call.optional_tensor(2));
-  const auto width = call.meta_of(all).sizes.back().constant();
-  if (!width || *width % 3 != 0) call.refuse("has weights of the width ", call.meta_of(all).sizes.back().to_string());
+  const auto width = last_size(call, all).constant();
+  if (!width || *width % 3 != 0) call.refuse("has weights of the width ", last_size(call, all).to_string());
   const std::vector<int64_t> sizes =
       call.integers("qkv_hidden_sizes", std::vector<int64_t>{*width / 3, *width / 3, *width / 3});
   if (sizes.size() != 3) call.refuse("has ", sizes.size(), " qkv_hidden_sizes");
@@ -206,7 +212,7 @@ void multi_head_attention(OnnxCall& call) {
                : x;
   };
   const auto width_of = [&](Node* x) {
-    const auto width = call.meta_of(x).sizes.back().constant();
+    const auto width = last_size(call, x).constant();
     if (!width) call.refuse("has features of open size");
     return *width;
   };
@@ -244,7 +250,7 @@ void multi_head_attention(OnnxCall& call) {
 
 // Pairs of features turned by angles. x is [B, S, N, E] with cos and sin [B or 1, S, 1, R / 2].
 Node* rotated(OnnxCall& call, Node* x, Node* cos, Node* sin, bool interleaved) {
-  const auto half = call.meta_of(cos).sizes.back().constant(), width = call.meta_of(x).sizes.back().constant();
+  const auto half = last_size(call, cos).constant(), width = last_size(call, x).constant();
   if (!half || !width || 2 * *half > *width) call.refuse("turns more features than there are, or an open number");
   Node* turned = 2 * *half == *width ? x : call.call("slice.Tensor", {x, 3, 0, 2 * *half});
   const auto part = [&](int64_t i) {
@@ -267,7 +273,7 @@ void rotary_embedding(OnnxCall& call, Node* cos, Node* sin, Node* places) {
   Node* x = call.tensor(0);
   const bool is_flat = call.rank(0) == 3;
   if (!is_flat && call.rank(0) != 4) call.refuse("has an input of ", call.rank(0), " axes, wanted 3 or 4");
-  const auto table = call.meta_of(cos).sizes.back().constant();
+  const auto table = last_size(call, cos).constant();
   int64_t heads = call.integer("num_heads", 0);
   if (is_flat) {
     const auto width = call.extent(call.tensor(0), 2).constant();
@@ -285,9 +291,7 @@ void rotary_embedding(OnnxCall& call, Node* cos, Node* sin, Node* places) {
   }
   if (const int64_t turned = call.integer("rotary_embedding_dim", 0); turned > 0) {
     const auto cut = [&](Node* rows) {
-      return call.meta_of(rows).sizes.back() == SymInt(turned / 2)
-                 ? rows
-                 : call.call("slice.Tensor", {rows, -1, 0, turned / 2});
+      return last_size(call, rows) == SymInt(turned / 2) ? rows : call.call("slice.Tensor", {rows, -1, 0, turned / 2});
     };
     cos = cut(cos);
     sin = cut(sin);

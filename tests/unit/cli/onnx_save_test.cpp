@@ -198,6 +198,37 @@ TEST(OnnxSaturation, IsWarnedOfUnlessTheRangeIsReduced) {
   EXPECT_EQ(save_program(read(network()), "x.onnx").warning, "");
 }
 
+// The largest skip means that any two elements make a gram.
+TEST(OnnxStrings, GramsOfAnySkipAreCounted) {
+  const auto integers = [](const char* name, std::vector<int64_t> values) {
+    OnnxAttribute out = integer(name, 0);
+    out.kind = OnnxKind::kInts;
+    out.ints = std::move(values);
+    return out;
+  };
+  OnnxAttribute mode;
+  mode.name = "mode";
+  mode.kind = OnnxKind::kString;
+  mode.s = "TF";
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs = {info("x", DType::kS64, {{4, ""}})};
+  file.nodes = {node_of("count", "TfIdfVectorizer", {"x"}, {"y"})};
+  file.nodes[0].attributes = {integer("min_gram_length", 2),
+                              integer("max_gram_length", 2),
+                              integer("max_skip_count", INT64_MAX),
+                              integers("ngram_counts", {0, 0}),
+                              integers("ngram_indexes", {0}),
+                              integers("pool_int64s", {1, 4}),
+                              mode};
+  file.outputs = {info("y", DType::kF32, {{1, ""}})};
+  const Program program = read(file);
+  const auto backend = make_simd_ops();
+  Interpreter interpreter(program, {backend.get()});
+  EXPECT_EQ(interpreter.run(std::vector<Tensor>{Tensor::of<int64_t>({4}, {1, 2, 3, 4})})[0].item(), 1);
+}
+
 TEST(OnnxFloat8, IsWrittenFromOpset19On) {
   format::OnnxFile file;
   file.ir_version = 10;

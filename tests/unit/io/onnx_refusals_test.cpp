@@ -110,6 +110,19 @@ TEST(OnnxRefusals, WhatHasNoAxes) {
   refuse_to_run("has a window of 0 axes, wanted 1", file);
 }
 
+TEST(OnnxRefusals, AttentionOverNoAxes) {
+  format::OnnxNode attention = node("GroupQueryAttention", {"x", "x", "x"}, {"y"}, "com.microsoft");
+  for (const char* name : {"num_heads", "kv_num_heads"}) {
+    attention.attributes.push_back(ints(name, {}));
+    attention.attributes.back().kind = format::OnnxKind::kInt;
+    attention.attributes.back().i = 1;
+  }
+  format::OnnxFile file = model({attention});
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{};
+  // Whether it can be read is left to a run, which knows no more axes.
+  EXPECT_EQ(load_onnx(format::write_onnx_file(file)).graph->placeholders().size(), 1U);
+}
+
 TEST(OnnxRefusals, SupportVectorsBeyondAllCounting) {
   format::OnnxNode svm = node("SVMClassifier", {"x"}, {"y", "scores"}, "ai.onnx.ml");
   svm.attributes = {ints("vectors_per_class", {5, INT64_MAX}), ints("classlabels_ints", {0, 1})};
