@@ -16,6 +16,7 @@ namespace {
 std::variant<PlanStep::Form, std::string> form_of(const Node& node, ProductWeights weights) {
   const TensorMeta* in = node.arg(0).is_node() ? node.arg(0).node()->meta.val.tensor() : nullptr;
   if (in == nullptr) return "its input's shape is not known";
+  if (weights.values.numel() == 0) return "its weight is empty";
   const int64_t dim = weights.values.dim();
   if (node.is(op::kLinear)) {
     if (dim != 2) return "the weight is not a matrix";

@@ -246,9 +246,10 @@ void mean_variance_normalization(OnnxCall& call) {
 // Divides by a power of the squares' mean over neighbouring channels.
 void local_response_norm(OnnxCall& call) {
   Node* input = call.tensor(0);
-  const int64_t size = call.integer("size", 0), before = (size - 1) / 2;
+  const int64_t size = call.integer("size", 0);
   if (size < 1 || size > INT32_MAX || call.rank(0) < 3)
     call.refuse("has the size ", size, " for ", call.rank(0), " axes");
+  const int64_t before = (size - 1) / 2;
   Node* squares = call.call("mul.Tensor", {input, input});
   Node* rows = call.call("unsqueeze.default", {call.call("flatten.using_ints", {squares, 2}), 1});
   rows = call.call("pad.default", {rows, OnnxCall::list(std::vector<int64_t>{0, 0, before, size - 1 - before})});

@@ -213,9 +213,14 @@ Tensor weights_of(OnnxCall& call, const Resizing& how, const ResizedAxis& axis) 
   const Tensor weights = Tensor::empty({out, in}, DType::kF32);
   // Where the image becomes smaller, antialiasing widens the filter.
   const double width = how.antialias ? std::min(1.0, static_cast<double>(scale_of(axis))) : 1;
-  const int64_t reach = static_cast<int64_t>(std::ceil((how.mode == "linear" ? 1 : 2) / width));
+  const double wide = std::ceil((how.mode == "linear" ? 1 : 2) / width);
+  if (!(wide >= 1 && wide <= static_cast<double>(kMostWeights / out)))
+    call.refuse("resizes by ", scale_of(axis), ", which takes in ", wide, " elements");
+  const auto reach = static_cast<int64_t>(wide);
   for (int64_t o = 0; o < out; ++o) {
     const float position = position_of(how, axis, o);
+    constexpr float kFarthest = 0x1p60F;
+    if (!(std::abs(position) < kFarthest)) call.refuse("resizes from the place ", position);
     const auto low = static_cast<int64_t>(std::floor(position));
     std::vector<std::pair<int64_t, double>> taps;
     double sum = 0;

@@ -110,6 +110,30 @@ TEST(OnnxRefusals, WhatHasNoAxes) {
   refuse_to_run("has a window of 0 axes, wanted 1", file);
 }
 
+TEST(OnnxRefusals, WindowsAndPlacesBeyondAllCounting) {
+  format::OnnxNode norm = node("LRN", {"x"}, {"y"});
+  norm.attributes = {ints("size", {})};
+  norm.attributes[0].kind = format::OnnxKind::kInt;
+  norm.attributes[0].i = INT64_MIN;
+  format::OnnxFile file = model({norm});
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{{1, ""}, {2, ""}, {4, ""}};
+  refuse_to_run("has the size -9223372036854775808", file);
+
+  format::OnnxNode resize = node("Resize", {"x", "roi", "scales"}, {"y"});
+  for (const auto& [name, text] :
+       {std::pair("mode", "cubic"), std::pair("coordinate_transformation_mode", "tf_crop_and_resize")}) {
+    format::OnnxAttribute attribute;
+    attribute.name = name;
+    attribute.kind = format::OnnxKind::kString;
+    attribute.s = text;
+    resize.attributes.push_back(attribute);
+  }
+  file.nodes = {resize};
+  file.initializers.emplace_back("roi", Tensor::of<float>({6}, {0, 0, -1e30F, 1, 1, 1e30F}));
+  file.initializers.emplace_back("scales", Tensor::of<float>({3}, {1, 1, 2}));
+  refuse_to_run("resizes from the place", file);
+}
+
 TEST(OnnxRefusals, AttentionOverNoAxes) {
   format::OnnxNode attention = node("GroupQueryAttention", {"x", "x", "x"}, {"y"}, "com.microsoft");
   for (const char* name : {"num_heads", "kv_num_heads"}) {

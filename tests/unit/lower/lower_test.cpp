@@ -54,6 +54,30 @@ TEST(Lower, EveryBackendGivesTheSameNumbers) {
   }
 }
 
+// A sum of no products is 0, plus the bias.
+TEST(Lower, RunsLayersWithoutInputs) {
+  Program program;
+  Graph& graph = *program.graph;
+  const auto constant = [&](const char* name, const Tensor& tensor) {
+    Node* node = graph.get_attr(name, name);
+    node->meta.val = {TensorMeta{DType::kF32, SymShape(tensor.sizes().begin(), tensor.sizes().end()), {}, false}};
+    program.add_attribute({name, tensor, Attribute::Kind::kConstant, false, false});
+    return node;
+  };
+  Node* weight = constant("weight", Tensor::empty({3, 0}, DType::kF32));
+  Node* bias = constant("bias", Tensor::of<float>({3}, {1, 2, 3}));
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, 0}, {}, false};
+  Node* linear = graph.call("torch.ops.aten.linear.default", {x, weight, bias});
+  Node* relu = graph.call("torch.ops.aten.relu.default", {linear});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{relu})});
+  infer_shapes(program);
+  for (const std::string_view name : backend_names())
+    EXPECT_TRUE(bitwise_equal(lower(program, {{std::string(name)}}).run({{Tensor::empty({2, 0}, DType::kF32)}})[0],
+                              Tensor::of<float>({2, 3}, {1, 2, 3, 1, 2, 3})))
+        << name;
+}
+
 // The sizes of the graph say 1 where a run gives 2.
 TEST(Lower, RefusesToJoinWhatDoesNotFit) {
   Program program;
