@@ -159,17 +159,17 @@ double decibels(double ratio) { return 10 / 2.302585092994046 * math::log(ratio)
 
 Json error_json(const kernel::Difference& sums, double elements) {
   const auto ratio = [](double x) { return std::isfinite(x) ? format::json_of_number(x) : Json(); };
-  return json_object(
-      {{"sqnrDb",
-        sums.noise == 0 || sums.signal == 0 ? Json() : format::json_of_number(decibels(sums.signal / sums.noise))},
-       {"mse", format::json_of_number(sums.noise / elements)},
-       {"cosine", ratio(sums.product / std::sqrt(sums.signal * sums.other))},
-       {"maxError", format::json_of_number(sums.largest)}});
+  return json_object({{"sqnrDb", sums.noise == 0 ? Json() : format::json_of_number(decibels(sums.signal / sums.noise))},
+                      {"mse", format::json_of_number(sums.noise / elements)},
+                      {"cosine", ratio(sums.product / std::sqrt(sums.signal * sums.other))},
+                      {"maxError", format::json_of_number(sums.largest)}});
 }
 
 // Noise over signal, where nothing over nothing is no error: values may be all zeros.
 double share_of(const kernel::Difference& sums) {
-  return sums.noise == 0 ? 0 : sums.signal == 0 ? INFINITY : sums.noise / sums.signal;
+  if (sums.noise == 0) return 0;
+  const double share = sums.noise / sums.signal;
+  return share == share ? share : INFINITY;  // values that are no numbers are the worst
 }
 
 }  // namespace

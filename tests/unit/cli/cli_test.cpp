@@ -173,6 +173,16 @@ TEST_F(CliTest, ComparesModelsLayerByLayer) {
   EXPECT_EQ(run({"compare", "model.pt2", "out.pt2", "out.onnx", "--data", "data.npz", "--report", "layers.html"}), 1);
   EXPECT_NE(host.err.find("--report shows one model"), std::string::npos) << host.err;
   EXPECT_EQ(run({"compare", "model.pt2", "--data", "data.npz"}), 2);
+
+  // A candidate that differs where the reference is zero is infinitely wrong, not equal.
+  Program zeros = classifier();
+  for (const char* name : {"conv.weight", "conv.bias"}) {
+    Tensor& tensor = zeros.find_attribute(name)->tensor;
+    tensor = Tensor::full(tensor.sizes(), DType::kF32, 0);
+  }
+  host.contents["zeros.pt2"] = save_pt2(zeros);
+  ASSERT_EQ(run({"compare", "zeros.pt2", "model.pt2", "--data", "data.npz"}), 0) << host.err;
+  EXPECT_NE(host.out.find("-inf"), std::string::npos) << host.out;
 }
 
 TEST_F(CliTest, CountsAreWholeNumbersFromOne) {
