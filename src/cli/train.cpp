@@ -28,8 +28,9 @@ Json for_training(Json recipe) {
   const auto set = [](Json& config) {
     if (config.is_object() && !config.contains("config") && !config.contains("is_qat")) config["is_qat"] = true;
   };
+  if (recipe.value("quantizer", "") == "QConfigMapping") set(recipe);
   if (recipe.contains("global")) set(recipe["global"]);
-  for (const char* section : {"module_type", "operator_type", "module_name", "function_type"})
+  for (const char* section : {"module_type", "operator_type", "module_name", "function_type", "object_type"})
     if (recipe.contains(section) && recipe[section].is_array())
       for (Json& entry : recipe[section])
         if (entry.is_array() && entry.size() == 2) set(entry[1]);

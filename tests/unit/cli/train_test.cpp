@@ -72,6 +72,7 @@ TEST_F(TrainTest, TheSameSeedGivesTheSameBytesWithAnyNumberOfThreads) {
 }
 
 TEST_F(TrainTest, TakesEveryRecipe) {
+  ASSERT_EQ(run({"--epochs", "1", "--fx", "x86"}), 0) << host.err;
   ASSERT_EQ(run({"--epochs", "1", "--quantizer", "x86-inductor"}), 0) << host.err;
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [["head", null]]})");
   ASSERT_EQ(run({"--epochs", "1", "--recipe", "recipe.json"}), 0) << host.err;
