@@ -1,0 +1,192 @@
+// The labels of samples: from arrays, lines of a .csv, folders, or files beside the samples.
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "data/data.h"
+#include "data/file_names.h"
+#include "format/npz.h"
+#include "tensor/strings.h"
+
+namespace qdq {
+
+namespace {
+
+std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) {
+  QDQ_CHECK(is_integral(labels.dtype()), kInvalidArgument, path, " holds ", to_string(labels.dtype()),
+            ", labels must be integers");
+  const Tensor wide = labels.to(DType::kS64).contiguous();
+  return {wide.span<int64_t>().begin(), wide.span<int64_t>().end()};
+}
+
+struct CsvLine {
+  std::string file;
+  int64_t label;
+};
+
+std::vector<CsvLine> read_csv(std::string_view text, const std::string& path) {
+  std::vector<CsvLine> lines;
+  for (size_t number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line.empty()) continue;
+    const size_t comma = line.rfind(',');
+    std::string_view digits = comma == std::string_view::npos ? line : line.substr(comma + 1);
+    while (!digits.empty() && digits[0] == ' ') digits.remove_prefix(1);
+    int64_t label = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), label);
+    const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+    if (!is_number && number == 1) continue;  // a heading
+    QDQ_CHECK(is_number && comma != std::string_view::npos, kBadFile, path, ", line ", number, ": found \"",
+              line.substr(0, 60), "\", wanted file,label with the label as a number");
+    lines.push_back({std::string(line.substr(0, comma)), label});
+  }
+  return lines;
+}
+
+std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const std::vector<std::string>& files,
+                                     const std::string& path) {
+  std::unordered_map<std::string_view, int64_t> by_file;
+  for (const CsvLine& line : lines) by_file.emplace(line.file, line.label);
+  std::vector<int64_t> labels;
+  for (const std::string& file : files) {
+    auto found = by_file.find(file);
+    if (found == by_file.end()) found = by_file.find(std::string_view(file).substr(file.rfind('/') + 1));
+    QDQ_CHECK(found != by_file.end(), kInvalidArgument, path, " has no label for ", file, "; wanted a line ", file,
+              ",CLASS with the number of its class");
+    labels.push_back(found->second);
+  }
+  return labels;
+}
+
+// The number that a folder is named by.
+std::optional<int64_t> number_of(std::string_view name) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
+  if (error != std::errc() || end != name.data() + name.size() || value < 0) return {};
+  return value;
+}
+
+// The class that each folder stands for.
+std::unordered_map<std::string_view, int64_t> classes_of_folders(const std::vector<std::string>& folders,
+                                                                 Classes& classes) {
+  std::unordered_map<std::string_view, int64_t> out;
+  if (!classes.names.empty()) {
+    for (const std::string& folder : folders) {
+      const auto at = std::find(classes.names.begin(), classes.names.end(), folder);
+      QDQ_CHECK(at != classes.names.end(), kInvalidArgument, "the folder ", folder, " is named like none of the ",
+                classes.names.size(), " classes (", classes.names[0],
+                ", ...); wanted labels in a .csv, or folders that are named like classes");
+      out[folder] = at - classes.names.begin();
+    }
+  } else if (std::all_of(folders.begin(), folders.end(), [](const std::string& folder) { return number_of(folder); })) {
+    for (const std::string& folder : folders) out[folder] = *number_of(folder);
+  } else {
+    QDQ_CHECK(!classes.count || *classes.count == static_cast<int64_t>(folders.size()), kInvalidArgument,
+              "the images lie in ", folders.size(), " folders (", folders[0], ", ...) and the model tells ",
+              *classes.count,
+              " classes apart, so their order does not say which is which; give the names of all classes (classes.txt, "
+              "one on a line)");
+    for (size_t i = 0; i < folders.size(); ++i) out[folders[i]] = static_cast<int64_t>(i);
+    classes.names = folders;
+  }
+  return out;
+}
+
+std::vector<int64_t> labels_of_folders(const Data& data, Classes& classes) {
+  QDQ_CHECK(!data.files().empty(), kInvalidArgument,
+            "labels from folders need a folder of images; arrays take an .npy, .npz or .csv of labels");
+  std::vector<int64_t> labels;
+  std::unordered_map<std::string_view, int64_t> by_folder;
+  if (!data.folders().empty()) by_folder = classes_of_folders(data.folders(), classes);
+  for (const std::string& file : data.files()) {
+    const auto found = by_folder.find(front_of(file));
+    QDQ_CHECK(found != by_folder.end(), kInvalidArgument, file,
+              " lies in no folder that would be its class; wanted CLASS/", file);
+    labels.push_back(found->second);
+  }
+  return labels;
+}
+
+// Those of WebDataset: a member KEY.cls with the number of the class beside KEY.jpg.
+std::vector<int64_t> labels_of_members(const Data& data) {
+  QDQ_CHECK(!data.files().empty(), kInvalidArgument,
+            "labels from .cls files need a .tar or a folder of images; arrays take an .npy, .npz or .csv of labels");
+  std::vector<int64_t> labels;
+  for (const std::string& file : data.files()) {
+    const std::string name = file.substr(0, file.rfind('.')) + ".cls";
+    const format::Bytes bytes = data.read(name);
+    std::string_view text = format::text_of(bytes);
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
+    const auto label = number_of(text);
+    QDQ_CHECK(label, kBadFile, name, " holds \"", text.substr(0, 60), "\", wanted the number of a class");
+    labels.push_back(*label);
+  }
+  return labels;
+}
+
+}  // namespace
+
+Classes read_classes(const std::string& path, std::optional<int64_t> count, Files& disk) {
+  Classes classes{count, {}};
+  if (path.empty()) return classes;
+  const auto bytes = disk.read(path);
+  std::string_view text = format::text_of(bytes);
+  QDQ_CHECK(is_utf8(text), kBadFile, path, " is not text in UTF-8; wanted the name of a class on each line");
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (!line.empty()) classes.names.emplace_back(line);
+  }
+  QDQ_CHECK(!count || *count == static_cast<int64_t>(classes.names.size()), kInvalidArgument, path, " names ",
+            classes.names.size(), " classes, the model tells ", *count,
+            " apart; wanted one name on each line, in the order of the outputs");
+  return classes;
+}
+
+std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Files& disk) {
+  std::vector<int64_t> labels;
+  const bool by_file = path == "folders" || path == "cls" || (ends_with(path, ".csv") && !data.files().empty());
+  if (path == "folders") {
+    labels = labels_of_folders(data, classes);
+  } else if (path == "cls") {
+    labels = labels_of_members(data);
+  } else if (const auto bytes = disk.read(path); ends_with(path, ".csv")) {
+    const auto lines = read_csv(format::text_of(bytes), path);
+    if (by_file) labels = labels_of_files(lines, data.files(), path);
+    else
+      for (const CsvLine& line : lines) labels.push_back(line.label);
+  } else if (ends_with(path, ".npz")) {
+    const auto arrays = format::read_npz(bytes, path);
+    const auto named =
+        std::find_if(arrays.begin(), arrays.end(), [](const auto& array) { return array.name == "labels"; });
+    QDQ_CHECK(named != arrays.end() || arrays.size() == 1, kInvalidArgument, path, " holds ", arrays.size(),
+              " arrays; wanted one, or one named labels");
+    labels = integers_of((named != arrays.end() ? *named : arrays[0]).tensor, path);
+  } else {
+    QDQ_CHECK(ends_with(path, ".npy"), kInvalidArgument, path,
+              " is not a file of labels; wanted .npy, .npz or .csv, or one of the words folders and cls");
+    labels = integers_of(format::read_npy(bytes, path), path);
+  }
+  // Lists have also the labels of the samples that the limit leaves out.
+  if (!by_file) {
+    const int64_t samples = data.num_samples(), count = samples == 0 ? 0 : data.place_of(samples - 1) + 1;
+    QDQ_CHECK(static_cast<int64_t>(labels.size()) >= count, kInvalidArgument, path, " holds ", labels.size(),
+              " labels for ", count, " samples");
+    for (int64_t i = 0; i < samples; ++i)
+      labels[static_cast<size_t>(i)] = labels[static_cast<size_t>(data.place_of(i))];
+    labels.resize(static_cast<size_t>(samples));
+  }
+  for (size_t i = 0; i < labels.size(); ++i)
+    QDQ_CHECK(labels[i] >= 0 && (!classes.count || labels[i] < *classes.count), kInvalidArgument, "the label of ",
+              i < data.files().size() ? data.files()[i] : concat("sample ", i), " is ", labels[i],
+              classes.count ? concat("; the model has classes 0 to ", *classes.count - 1)
+                            : std::string("; classes are counted from 0"));
+  return labels;
+}
+
+}  // namespace qdq
