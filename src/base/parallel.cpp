@@ -2,17 +2,24 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#if defined(__linux__)
+#include <pthread.h>
+#include <time.h>
+#endif
 
 #include "base/error.h"
 
-#if defined(_OPENMP) || defined(__EMSCRIPTEN_PTHREADS__)
+#if !defined(__EMSCRIPTEN__) || defined(__EMSCRIPTEN_PTHREADS__)
 #define QDQ_HAS_THREADS 1
 #else
 #define QDQ_HAS_THREADS 0
@@ -25,49 +32,70 @@ std::atomic<int> g_num_threads{1};
 
 #if QDQ_HAS_THREADS
 thread_local bool t_inside = false;
+
+// While one lives, this thread is inside of a body.
+class Inside {
+ public:
+  Inside() { t_inside = true; }
+  ~Inside() { t_inside = false; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
 #endif
 
-#if defined(_OPENMP)
-// OpenMP's workers, which oneDNN uses as well: they spin for a while after a job, and workers of another pool would
-// wait for a processor until these give up.
-class Pool {
+#if QDQ_HAS_THREADS
+// The processor's time of some threads, in nanoseconds: what shows that one of them had no core.
+class ProcessorTime {
  public:
-  int grow(int workers) { return workers; }
-
-  void run(int64_t count, int64_t chunk, int workers, const std::function<void(int64_t, int64_t)>& body) {
-    std::atomic<int64_t> next{0};
-    std::mutex mutex;
-    std::exception_ptr error;
-#pragma omp parallel num_threads(workers + 1)
-    {
-      t_inside = true;
-      for (;;) {
-        const int64_t begin = next.fetch_add(chunk);
-        if (begin >= count) break;
-        try {
-          body(begin, std::min(begin + chunk, count));
-        } catch (...) {
-          std::lock_guard<std::mutex> lock(mutex);
-          if (!error) error = std::current_exception();
-          next = count;
-        }
-      }
-      t_inside = false;
-    }
-    if (error) std::rethrow_exception(error);
+#if defined(__linux__)
+  void add(std::thread& thread) {
+    clockid_t clock;
+    if (pthread_getcpuclockid(thread.native_handle(), &clock) == 0) clocks_.push_back(clock);
   }
+  int64_t read() const {
+    int64_t sum = 0;
+    for (const clockid_t clock : clocks_) {
+      timespec at{};
+      clock_gettime(clock, &at);
+      sum += int64_t{1000000000} * at.tv_sec + at.tv_nsec;
+    }
+    return sum;
+  }
+  static constexpr bool kIsKnown = true;
+
+ private:
+  std::vector<clockid_t> clocks_;
+#else
+  void add(std::thread&) {}
+  int64_t read() const { return 0; }
+  static constexpr bool kIsKnown = false;
+#endif
 };
-#elif QDQ_HAS_THREADS
+
+int64_t nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 // A worker looks for the next job for some microseconds before it sleeps: a network has a hundred jobs, and to wake a
 // thread takes as long as a small one of them. A job is done when its chunks are: a worker that wakes too late for one
 // is not waited for.
+//
+// Other programs may want the cores. A worker that loses its core in the middle of a chunk is waited for, which takes
+// as long as the other program keeps the core, some milliseconds. After such a wait the callers work alone for eight
+// times as long, so that it costs an eighth in the long run.
+//
+// One job runs at a time. Who comes while the workers are taken works alone.
 class Pool {
  public:
   // Starts workers until there are so many, or the host gives no more. Returns how many there are.
   int grow(int workers) {
+    const std::lock_guard<std::mutex> lock(growing_);
     while (size_ < workers) {
       try {
-        std::thread([this, index = size_] { work(index); }).detach();
+        std::thread thread([this, index = size_] { work(index); });
+        time_.add(thread);
+        thread.detach();
       } catch (const std::system_error&) {
         break;
       }
@@ -76,7 +104,16 @@ class Pool {
     return std::min(size_, workers);
   }
 
-  void run(int64_t count, int64_t chunk, int workers, const std::function<void(int64_t, int64_t)>& body) {
+  // False if nobody can help now: the caller does all itself.
+  bool run(int64_t count, int64_t chunk, int workers, const std::function<void(int64_t, int64_t)>& body) {
+    if (taken_.exchange(true)) return false;
+    if (ProcessorTime::kIsKnown && alone_until_ != 0) {
+      if (nanoseconds() < alone_until_) {
+        taken_ = false;
+        return false;
+      }
+      alone_until_ = 0;
+    }
     body_ = &body;
     count_ = count;
     chunk_ = chunk;
@@ -87,22 +124,41 @@ class Pool {
     if (sleeping_ > 0) signal(wake_);
     take_chunks();
     ++job_;  // closed: who has not come in yet stays out
-    if (!looks([this] { return inside_ == 0; })) {
-      std::unique_lock<std::mutex> lock(mutex_);
-      waiting_ = true;
-      done_.wait(lock, [this] { return inside_ == 0; });
-      waiting_ = false;
-    }
-    if (error_) std::rethrow_exception(error_);
+    if (!looks([this] { return inside_ == 0; })) wait_for_others();
+    const std::exception_ptr error = std::exchange(error_, nullptr);
+    taken_ = false;
+    if (error) std::rethrow_exception(error);
+    return true;
+  }
+
+  // Waits for workers who may be asleep; the caller's, inside of a job.
+  template <class Condition> void gather(const Condition& have_come) {
+    if (looks(have_come) || !ProcessorTime::kIsKnown) return;
+    alone_until_ = nanoseconds() + kAlone * kWorthAlone;
   }
 
  private:
+#if defined(__EMSCRIPTEN__)
   // About 30 microseconds; there is no instruction that rests a core meanwhile.
   static constexpr int kLooks = 10000;
+  static void rest() {}
+#else
+  // An instruction that rests the core takes 15 to 50 nanoseconds: 30 to 100 microseconds.
+  static constexpr int kLooks = 2000;
+  static void rest() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+  }
+#endif
+  static constexpr int64_t kAlone = 8;
 
   template <class Condition> static bool looks(const Condition& holds) {
     for (int i = 0; i < kLooks; ++i) {
       if (holds()) return true;
+      rest();
     }
     return false;
   }
@@ -111,6 +167,20 @@ class Pool {
   void signal(std::condition_variable& condition) {
     { std::lock_guard<std::mutex> lock(mutex_); }
     condition.notify_all();
+  }
+
+  void wait_for_others() {
+    const int64_t begin = nanoseconds(), worked = time_.read();
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      waiting_ = true;
+      done_.wait(lock, [this] { return inside_ == 0; });
+      waiting_ = false;
+    }
+    if (!ProcessorTime::kIsKnown) return;
+    const int64_t end = nanoseconds();
+    const int64_t lost = end - begin - (time_.read() - worked);
+    if (lost > kWorthAlone) alone_until_ = end + kAlone * lost;
   }
 
   void work(int index) {
@@ -134,7 +204,7 @@ class Pool {
   }
 
   void take_chunks() {
-    t_inside = true;
+    const Inside inside;
     for (;;) {
       const int64_t begin = next_.fetch_add(chunk_);
       if (begin >= count_) break;
@@ -146,10 +216,15 @@ class Pool {
         next_ = count_;
       }
     }
-    t_inside = false;
   }
 
+  static constexpr int64_t kWorthAlone = 30000;  // to wake the caller takes as long
+
+  std::mutex growing_;
   int size_ = 0;
+  ProcessorTime time_;
+  std::atomic<bool> taken_{false};
+  int64_t alone_until_ = 0;       // 0: not alone
   std::atomic<uint32_t> job_{0};  // odd: open
   std::atomic<uint32_t> inside_{0};
   std::atomic<int> sleeping_{0};
@@ -164,9 +239,7 @@ class Pool {
   std::condition_variable done_;
   std::exception_ptr error_;
 };
-#endif
 
-#if QDQ_HAS_THREADS
 Pool& pool() {
   static Pool* const instance = new Pool;  // its workers may outlive what the end of the process destroys
   return *instance;
@@ -192,13 +265,44 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   if (threads > 1 && count > grain && !t_inside) {
     // Four chunks a thread even out unequal work.
     const int64_t chunk = std::max(grain, (count + 4 * threads - 1) / (4 * threads));
-    pool().run(count, chunk, threads - 1, body);
-    return;
+    if (pool().run(count, chunk, threads - 1, body)) return;
+    const Inside inside;
+    return body(0, count);
   }
 #else
   (void)grain;
 #endif
   body(0, count);
+}
+
+void parallel_team(int count, const std::function<void(int, int)>& body) {
+#if QDQ_HAS_THREADS
+  const int most = std::min(count, g_num_threads.load());
+  if (most > 1 && !t_inside) {
+    const std::thread::id caller = std::this_thread::get_id();
+    std::atomic<int> come{1}, size{0};
+    const auto join = [&](int64_t, int64_t) {
+      if (std::this_thread::get_id() == caller) {
+        if (size != 0) return;
+        pool().gather([&] { return come == most; });
+        size = std::min(most, come.exchange(most));
+        body(0, size);
+        return;
+      }
+      const int index = come.fetch_add(1);
+      if (index >= most) return;
+      while (size == 0) std::this_thread::yield();
+      body(index, size);
+    };
+    // A thread takes one of so many tickets; those that are left the caller takes and leaves alone.
+    if (pool().run(most, 1, most - 1, join)) return;
+    const Inside inside;
+    return body(0, 1);
+  }
+#else
+  (void)count;
+#endif
+  body(0, 1);
 }
 
 }  // namespace qdq

@@ -29,6 +29,7 @@ using Dims = memory::dims;
 
 using onednn::engine;
 using onednn::guarded;
+using onednn::OpenMpRegions;
 using onednn::stream;
 
 memory view(const Tensor& tensor, const Dims& dims, const Dims& strides) {
@@ -177,6 +178,7 @@ class OneDnnConvolution : public CompiledOp {
       return out;
     }
     for (int64_t& d : dilation) d -= 1;  // oneDNN counts the gaps
+    const OpenMpRegions regions(OpenMpRegions::Threads::kIndependent);
     guarded([&] {
       Dims weight_dims = weight.sizes();
       if (groups > 1) weight_dims = {groups, weight.size(0) / groups, weight.size(1), weight.size(2), weight.size(3)};
@@ -196,7 +198,10 @@ class OneDnnConvolution : public CompiledOp {
       memory inner = result;
       if (result.get_desc() != primitive.desc.dst_desc()) inner = memory(primitive.desc.dst_desc(), engine());
       args[DNNL_ARG_DST] = inner;
-      primitive.run.execute(stream(), args);
+      {
+        const OpenMpRegions regions(onednn::threads_of(primitive.desc.impl_info_str()));
+        primitive.run.execute(stream(), args);
+      }
       if (inner != result) onednn::reorder(inner, result);
       stream().wait();
     });
@@ -277,23 +282,30 @@ class OneDnnMatmul : public CompiledOp {
     guarded([&] {
       const memory xm = view(x, x.sizes(), strides_of(x)), ym = view(y, y.sizes(), strides_of(y)),
                    zm = view(z, z.sizes(), strides_of(z));
-      primitive_for(xm.get_desc(), ym.get_desc(), zm.get_desc())
-          .execute(stream(), {{DNNL_ARG_SRC, xm}, {DNNL_ARG_WEIGHTS, ym}, {DNNL_ARG_DST, zm}});
+      const Matmul& primitive = primitive_for(xm.get_desc(), ym.get_desc(), zm.get_desc());
+      const OpenMpRegions regions(primitive.threads);
+      primitive.run.execute(stream(), {{DNNL_ARG_SRC, xm}, {DNNL_ARG_WEIGHTS, ym}, {DNNL_ARG_DST, zm}});
       stream().wait();
     });
     return out;
   }
 
  private:
-  const dnnl::matmul& primitive_for(const memory::desc& x, const memory::desc& y, const memory::desc& z) {
+  struct Matmul {
+    dnnl::matmul run;
+    OpenMpRegions::Threads threads;
+  };
+
+  const Matmul& primitive_for(const memory::desc& x, const memory::desc& y, const memory::desc& z) {
     Dims key = x.get_dims();
     key.push_back(y.get_dims().back());
     const auto found = primitives_.find(key);
     if (found != primitives_.end()) return found->second;
-    return primitives_.emplace(key, dnnl::matmul({engine(), x, y, z})).first->second;
+    const dnnl::matmul::primitive_desc desc(engine(), x, y, z);
+    return primitives_.emplace(key, Matmul{dnnl::matmul(desc), onednn::threads_of(desc.impl_info_str())}).first->second;
   }
 
-  std::map<Dims, dnnl::matmul> primitives_;
+  std::map<Dims, Matmul> primitives_;
 };
 
 class OneDnnOps : public OpBackend {

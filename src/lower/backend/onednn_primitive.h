@@ -11,6 +11,7 @@
 
 #include "lower/step_backend.h"
 #include "lower/backend/onednn.h"
+#include "lower/backend/onednn_openmp.h"
 
 namespace qdq::onednn {
 
@@ -84,6 +85,7 @@ class PrimitiveStep : public CompiledStep {
   std::string description() const override { return implementation_; }
 
   void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    const OpenMpRegions regions(threads_of(implementation_));
     guarded([&] {
       if (accumulated_ >= 0 && inputs[static_cast<size_t>(accumulated_)] != output)
         std::memcpy(output, inputs[static_cast<size_t>(accumulated_)], accumulated_bytes_);

@@ -142,7 +142,8 @@ class OneDnnSteps : public StepBackend {
 
   Compiled compile(const Plan& plan, const PlanStep& step) override {
     using Kind = PlanStep::Kind;
-    omp_set_num_threads(num_threads());
+    omp_set_num_threads(num_threads());  // for regions that OpenMP runs itself
+    const onednn::OpenMpRegions regions(onednn::OpenMpRegions::Threads::kIndependent);
     for (const size_t buffer : step.inputs)
       if (numel_of(plan.buffers[buffer].sizes) == 0) return "an empty input";
     if (numel_of(plan.buffers[step.output].sizes) == 0) return "an empty output";

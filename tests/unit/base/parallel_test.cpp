@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -59,6 +61,46 @@ TEST_P(ParallelFor, RethrowsAndGoesOn) {
     std::atomic<int64_t> sum{0};
     parallel_for(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
     EXPECT_EQ(sum, 64);
+  }
+}
+
+TEST_P(ParallelFor, ServesSeveralCallersAtOnce) {
+  std::atomic<int64_t> sum{0};
+  const auto call = [&] {
+    for (int repeat = 0; repeat < 200; ++repeat)
+      parallel_for(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  };
+  std::thread other(call);
+  call();
+  other.join();
+  EXPECT_EQ(sum, 2 * 200 * 64);
+}
+
+// Everybody of a team waits for all others.
+TEST_P(ParallelFor, TeamsRunAtTheSameTime) {
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    std::atomic<int> come{0}, most{0};
+    std::vector<std::atomic<int>> visits(4);
+    parallel_team(4, [&](int index, int size) {
+      ++visits[static_cast<size_t>(index)];
+      most = size;
+      ++come;
+      while (come < size) std::this_thread::yield();
+    });
+    ASSERT_GE(most, 1);
+    ASSERT_LE(most, std::min(4, num_threads()));
+    for (int i = 0; i < 4; ++i) ASSERT_EQ(visits[static_cast<size_t>(i)], i < most ? 1 : 0);
+  }
+}
+
+TEST_P(ParallelFor, TeamsInsideOfABodyAreAlone) {
+  std::atomic<int> sum{0};
+  parallel_for(20, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) parallel_team(3, [&](int index, int size) { sum += 10 * index + size; });
+  });
+  // Alone only where the loop itself has threads.
+  if (num_threads() > 1) {
+    EXPECT_EQ(sum, 20);
   }
 }
 
