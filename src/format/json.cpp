@@ -66,7 +66,8 @@ std::string mark_non_finite(std::string_view text) {
 }
 
 // Builds the value from the parser's events. nlohmann's own builder looks every key up, which is quadratic in an
-// object's size, has no limit of depth and takes the last of two equal keys.
+// object's size, has no limit of depth and takes the last of two equal keys. An object's members are gathered first:
+// one of nlohmann's that grows copies its members, with all that is in them, because their keys are constants.
 class JsonBuilder : public nlohmann::json_sax<Json> {
  public:
   JsonBuilder(std::string_view text, const std::string& what, bool marked)
@@ -93,7 +94,7 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
 
   bool key(string_t& name) override {
     Level& level = levels_.back();
-    auto& members = level.value->get_ref<Json::object_t&>();
+    Members& members = level.members;
     bool twice;
     if (members.size() < kSmallObject) {
       twice = std::any_of(members.begin(), members.end(), [&](const auto& member) { return member.first == name; });
@@ -117,8 +118,10 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
   }
 
  private:
+  using Members = std::vector<std::pair<std::string, Json>>;
   struct Level {
     Json* value;
+    Members members;
     std::unordered_set<std::string> keys;
   };
 
@@ -127,9 +130,9 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
       root_ = std::move(value);
       return &root_;
     }
-    Json& parent = *levels_.back().value;
-    Json* out = parent.is_array() ? &parent.get_ref<Json::array_t&>().emplace_back()
-                                  : &parent.get_ref<Json::object_t&>().back().second;
+    Level& level = levels_.back();
+    Json* out = level.value->is_array() ? &level.value->get_ref<Json::array_t&>().emplace_back()
+                                        : &level.members.back().second;
     *out = std::move(value);
     return out;
   }
@@ -139,10 +142,16 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
   }
   bool open(Json&& value) {
     if (levels_.size() >= kMaxJsonDepth) fail(ErrorCode::kBadFile, what_, " nests more than ", kMaxJsonDepth, " deep");
-    levels_.push_back({place(std::move(value)), {}});
+    levels_.push_back({place(std::move(value)), {}, {}});
     return true;
   }
   bool close() {
+    Level& level = levels_.back();
+    if (level.value->is_object()) {
+      auto& members = level.value->get_ref<Json::object_t&>();
+      members.reserve(level.members.size());
+      for (auto& [name, value] : level.members) members.emplace_back(std::move(name), std::move(value));
+    }
     levels_.pop_back();
     return true;
   }
