@@ -56,22 +56,30 @@ std::vector<std::vector<int64_t>> offsets_of(const memory::desc& desc) {
 }
 
 template <class T> void move_elements(const memory& from, const memory& to) {
-  const auto sources = offsets_of(from.get_desc()), targets = offsets_of(to.get_desc());
-  const memory::dims sizes = to.get_desc().get_dims();
-  const size_t last = sizes.size() - 1;
+  auto sources = offsets_of(from.get_desc()), targets = offsets_of(to.get_desc());
+  // The longest axis last, so that its loop has work: the windows of most convolutions are 1x1.
+  const auto longest = [](const std::vector<int64_t>& a, const std::vector<int64_t>& b) { return a.size() < b.size(); };
+  const auto inner = std::max_element(sources.begin(), sources.end(), longest) - sources.begin();
+  std::swap(sources[static_cast<size_t>(inner)], sources.back());
+  std::swap(targets[static_cast<size_t>(inner)], targets.back());
+  const size_t last = sources.size() - 1, length = sources[last].size();
+  const int64_t *from_inner = sources[last].data(), *to_inner = targets[last].data();
   const T* in = static_cast<const T*>(from.get_data_handle());
   T* out = static_cast<T*>(to.get_data_handle());
-  memory::dims at(sizes.size(), 0);
-  const int64_t rows = std::accumulate(sizes.begin(), sizes.end() - 1, int64_t{1}, std::multiplies<>());
-  for (int64_t row = 0; row < rows; ++row) {
+  std::vector<size_t> at(last, 0);
+  for (bool more = true; more;) {
     const T* source = in;
     T* target = out;
     for (size_t axis = 0; axis < last; ++axis) {
       source += sources[axis][at[axis]];
       target += targets[axis][at[axis]];
     }
-    for (int64_t i = 0; i < sizes[last]; ++i) target[targets[last][i]] = source[sources[last][i]];
-    for (size_t axis = last; axis-- > 0 && ++at[axis] == sizes[axis];) at[axis] = 0;
+    for (size_t i = 0; i < length; ++i) target[to_inner[i]] = source[from_inner[i]];
+    more = false;
+    for (size_t axis = last; axis-- > 0 && !more;) {
+      more = ++at[axis] < sources[axis].size();
+      if (!more) at[axis] = 0;
+    }
   }
 }
 
