@@ -19,21 +19,8 @@ struct TrainerOf {
 
 val make_trainer(int prepared, const std::string& options_text) {
   return guard([&] {
-    const format::Json json = format::parse_json(options_text, "the options of the trainer");
-    const format::Fields fields(json, "the options of the trainer");
-    TrainingOptions options;
-    const auto loss = fields.optional<std::string>("loss", "cross_entropy"),
-               optimizer = fields.optional<std::string>("optimizer", "sgd");
-    QDQ_CHECK(loss == "cross_entropy" || loss == "mse", kInvalidArgument, "there is no loss ", loss,
-              "; wanted cross_entropy or mse");
-    QDQ_CHECK(optimizer == "sgd" || optimizer == "adam", kInvalidArgument, "there is no optimizer ", optimizer,
-              "; wanted sgd or adam");
-    options.loss = loss == "mse" ? Loss::kMse : Loss::kCrossEntropy;
-    options.optimizer = optimizer == "adam" ? Optimizer::kAdam : Optimizer::kSgd;
-    options.lr = fields.optional<double>("lr", options.lr);
-    options.momentum = fields.optional<double>("momentum", options.momentum);
-    options.weight_decay = fields.optional<double>("weightDecay", options.weight_decay);
-    fields.reject_unknown();
+    const TrainingOptions options =
+        parse_training_options(format::parse_json(options_text, "the options of the trainer"));
     return keep(TrainerOf{prepared, Trainer(held<Prepared>(prepared, "a prepared program"), options)});
   });
 }
@@ -44,8 +31,45 @@ Trainer& trainer_of(int handle) {
   return kept.trainer;
 }
 
-val train_step(int trainer, const val& inputs, const val& target) {
-  return guard([&] { return trainer_of(trainer).step(tensors_from(inputs), tensor_from(target)); });
+// A tensor, or an undefined one for null.
+Tensor tensor_or_none(const val& raw) { return raw.isNull() ? Tensor() : tensor_from(raw); }
+
+val train_step(int trainer, const val& inputs, const val& target, const val& teacher) {
+  return guard(
+      [&] { return trainer_of(trainer).step(tensors_from(inputs), tensor_or_none(target), tensor_or_none(teacher)); });
+}
+
+val train_forward(int trainer, const val& inputs) {
+  return guard([&] { return tensors_to(trainer_of(trainer).forward(tensors_from(inputs))); });
+}
+
+val train_backward(int trainer, const val& grads) {
+  return guard([&] {
+    std::vector<Tensor> of_outputs;
+    for (int i = 0; i < grads["length"].as<int>(); ++i) of_outputs.push_back(tensor_or_none(grads[i]));
+    trainer_of(trainer).backward(of_outputs);
+    return val::null();
+  });
+}
+
+val train_update(int trainer) {
+  return guard([&] {
+    trainer_of(trainer).update();
+    return val::null();
+  });
+}
+
+// {name: tensor}
+val train_gradients(int trainer) {
+  return guard([&] {
+    val out = val::object();
+    for (const auto& [name, grad] : trainer_of(trainer).gradients()) out.set(name, tensor_to(grad));
+    return out;
+  });
+}
+
+val learning_rate(int trainer) {
+  return guard([&] { return trainer_of(trainer).lr(); });
 }
 
 val set_learning_rate(int trainer, double lr) {
@@ -86,6 +110,11 @@ EMSCRIPTEN_BINDINGS(qdq_train) {
   emscripten::function("moveToEval", &move_to_eval);
   emscripten::function("makeTrainer", &make_trainer);
   emscripten::function("trainStep", &train_step);
+  emscripten::function("trainForward", &train_forward);
+  emscripten::function("trainBackward", &train_backward);
+  emscripten::function("trainUpdate", &train_update);
+  emscripten::function("trainGradients", &train_gradients);
+  emscripten::function("learningRate", &learning_rate);
   emscripten::function("setLearningRate", &set_learning_rate);
   emscripten::function("trainedParameters", &trained_parameters);
   emscripten::function("switchPrepared", &switch_prepared);

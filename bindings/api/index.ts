@@ -90,4 +90,4 @@ export type { ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.
 export { Session, lower } from "./session.js";
 export type { LowerOptions, Placement } from "./session.js";
 export { PreparedQat, Trainer, moveExportedModelToEval, prepareQatPt2e } from "./train.js";
-export type { TrainingBatch, TrainingOptions } from "./train.js";
+export type { LossFunction, LrSchedule, TrainingBatch, TrainingOptions } from "./train.js";

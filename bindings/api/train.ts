@@ -5,12 +5,13 @@ import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import type { LongWork } from "./pt2e.js";
 import { Prepared, callbacks, isIterable, totalOf } from "./pt2e.js";
+import { toJson } from "./names.js";
 import { checkOptions } from "./options.js";
 import { Program } from "./program.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
 import type { Tensor } from "./tensor.js";
-import { rawInputs, tensor, toRaw } from "./tensor.js";
+import { fromRaw, rawInputs, tensor, toRaw } from "./tensor.js";
 
 // A program with fake quantizers in it. run() observes and rounds; convertPt2e() folds its batch norms.
 export class PreparedQat extends Prepared {
@@ -48,39 +49,137 @@ export function prepareQatPt2e(program: Program, quantizer: AnyQuantizer): Prepa
   return new PreparedQat(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), true)), whole);
 }
 
+// A loss of one's own: its value for a batch, and its gradient by output (float32 of the output's shape; null, or
+// missing at the end, where nothing flows back from the output).
+export type LossFunction = (
+  outputs: Tensor[],
+  batch: TrainingBatch,
+) => { loss: number; grads: readonly (Tensor | null)[] };
+
+// How the learning rate changes from step to step, as torch.optim.lr_scheduler has it.
+export interface LrSchedule {
+  // "step": times gamma after every stepSize steps (StepLR); "cosine": down to etaMin in totalSteps
+  // (CosineAnnealingLR); default "constant"
+  schedule?: "constant" | "step" | "cosine";
+  stepSize?: number;
+  gamma?: number; // default 0.1
+  totalSteps?: number; // behind the warm-up
+  etaMin?: number; // default 0
+  warmupSteps?: number; // of LinearLR in front of it; default 0
+  warmupStartFactor?: number; // what the warm-up begins with; default 1/3
+}
+
 export interface TrainingOptions {
-  loss?: "cross_entropy" | "mse"; // of the program's first output; default cross_entropy
-  optimizer?: "sgd" | "adam"; // default sgd
+  loss?: "cross_entropy" | "mse" | LossFunction; // the words: of the program's first output; default cross_entropy
+  optimizer?: "sgd" | "adam" | "adamw"; // default sgd
   lr?: number; // default 0.01; fine-tuning a trained model wants less: 3e-5 of sgd, 1e-5 of adam
   momentum?: number; // of sgd; default 0
+  nesterov?: boolean; // of sgd with momentum; default false
   weightDecay?: number; // default 0
+  betas?: readonly [number, number]; // of adam and adamw; default [0.9, 0.999]
+  eps?: number; // of adam and adamw; default 1e-8
+  schedule?: LrSchedule;
+  // The share of the loss that is the distance to the float model's output, batch.teacher, from 0 (default) to 1.
+  distillation?: number;
+  temperature?: number; // of the distillation; default 1
 }
 
 export interface TrainingBatch {
   inputs: readonly Tensor[];
-  // Classes (numbers, or an int64 tensor) for cross_entropy; a float32 tensor of the output's shape for mse.
-  target: readonly number[] | Tensor;
+  // Classes (numbers, or an int64 tensor) for cross_entropy; a float32 tensor of the output's shape for mse. Not needed
+  // where distillation is 1, or the loss is a function.
+  target?: readonly number[] | Tensor;
+  teacher?: Tensor; // the float model's first output for these inputs, for distillation
 }
 
+const optionNames = [
+  "loss",
+  "optimizer",
+  "lr",
+  "momentum",
+  "nesterov",
+  "weightDecay",
+  "betas",
+  "eps",
+  "schedule",
+  "distillation",
+  "temperature",
+];
+const scheduleNames = ["schedule", "stepSize", "gamma", "totalSteps", "etaMin", "warmupSteps", "warmupStartFactor"];
+
 export class Trainer extends Handle {
+  private readonly loss: LossFunction | undefined;
+
   // Throws QdqError{Unsupported} that lists all operators without a gradient, and QdqError{InvalidArgument} for options
   // that make no sense.
   constructor(prepared: PreparedQat, options: TrainingOptions = {}) {
-    checkOptions("Trainer", options, ["loss", "optimizer", "lr", "momentum", "weightDecay"]);
-    if (options.loss !== undefined && typeof options.loss !== "string")
-      throw new QdqError("InvalidArgument", `loss is a ${typeof options.loss}; wanted "cross_entropy" or "mse"`);
-    super(unwrap(module().makeTrainer(handleOf(prepared), JSON.stringify(options))), whole);
+    checkOptions("Trainer", options, optionNames);
+    if (options.schedule !== undefined) checkOptions("The schedule", options.schedule, scheduleNames);
+    const { loss, ...others } = options;
+    if (loss !== undefined && typeof loss !== "string" && typeof loss !== "function")
+      throw new QdqError(
+        "InvalidArgument",
+        `loss is a ${typeof loss}; wanted "cross_entropy", "mse" or a function of outputs and batch`,
+      );
+    const words = typeof loss === "string" ? { loss, ...others } : others;
+    super(unwrap(module().makeTrainer(handleOf(prepared), toJson(words))), whole);
+    this.loss = typeof loss === "function" ? loss : undefined;
   }
 
   // One step of the optimizer; returns the loss before it.
-  step({ inputs, target }: TrainingBatch): number {
+  step(batch: TrainingBatch): number {
+    if (this.loss) {
+      const { loss, grads } = this.loss(this.forward(batch.inputs), batch);
+      this.backward(grads);
+      this.update();
+      return loss;
+    }
+    const { inputs, target, teacher } = batch;
     const raw = Array.isArray(target)
       ? tensor(BigInt64Array.from(target, (label: number) => BigInt(label)))
-      : (target as Tensor);
-    return unwrap(module().trainStep(this.handle, rawInputs(inputs), toRaw(raw, "the target")));
+      : (target as Tensor | undefined);
+    return unwrap(
+      module().trainStep(
+        this.handle,
+        rawInputs(inputs),
+        raw === undefined ? null : toRaw(raw, "the target"),
+        teacher === undefined ? null : toRaw(teacher, "the teacher's output"),
+      ),
+    );
   }
 
-  // Sets the learning rate of the steps to come.
+  // The parts of a step, for any loss. forward() observes, rounds and returns the outputs; backward() takes the
+  // gradients of the loss by output and finds those of the parameters, in the place of earlier ones; update() moves the
+  // parameters by them. Each throws QdqError{InvalidArgument} where the part before it is missing.
+  forward(inputs: readonly Tensor[]): Tensor[] {
+    return unwrap(module().trainForward(this.handle, rawInputs(inputs))).map(fromRaw);
+  }
+
+  backward(grads: readonly (Tensor | null)[]): void {
+    if (!Array.isArray(grads))
+      throw new QdqError("InvalidArgument", "the gradients are not a list of tensors by output");
+    const raw = grads.map((grad: Tensor | null, i) =>
+      grad === null ? null : toRaw(grad, `the gradient of output ${i}`),
+    );
+    unwrap(module().trainBackward(this.handle, raw));
+  }
+
+  update(): void {
+    unwrap(module().trainUpdate(this.handle));
+  }
+
+  // The gradients of the last step by the parameter's name.
+  gradients(): Record<string, Tensor> {
+    const raw = unwrap(module().trainGradients(this.handle));
+    return Object.fromEntries(Object.entries(raw).map(([name, grad]) => [name, fromRaw(grad)]));
+  }
+
+  // The learning rate of the next step.
+  lr(): number {
+    return unwrap(module().learningRate(this.handle));
+  }
+
+  // Sets the learning rate that the schedule begins with, of the steps to come.
   setLr(lr: number): void {
     unwrap(module().setLearningRate(this.handle, lr));
   }

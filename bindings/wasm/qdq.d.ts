@@ -89,7 +89,12 @@ export interface RawModule extends RawRunner {
   // What of it is switched: "observer", "fake_quant" or "training".
   switchPrepared(prepared: number, what: string, enabled: boolean): Answer<null>;
   makeTrainer(prepared: number, options: string): Answer<number>;
-  trainStep(trainer: number, inputs: RawTensor[], target: RawTensor): Answer<number>;
+  trainStep(trainer: number, inputs: RawTensor[], target: RawTensor | null, teacher: RawTensor | null): Answer<number>;
+  trainForward(trainer: number, inputs: RawTensor[]): Answer<RawTensor[]>;
+  trainBackward(trainer: number, grads: (RawTensor | null)[]): Answer<null>;
+  trainUpdate(trainer: number): Answer<null>;
+  trainGradients(trainer: number): Answer<Record<string, RawTensor>>;
+  learningRate(trainer: number): Answer<number>;
   setLearningRate(trainer: number, lr: number): Answer<null>;
   trainedParameters(trainer: number): Answer<string>;
   needsData(prepared: number): Answer<boolean>;

@@ -280,7 +280,7 @@ struct CommandLine {
     verb->add_option("--data", train.data, "samples to train on: .npz, .npy, or images in a folder or a .tar")
         ->required()
         ->type_name("DATA");
-    add_label_options(*verb, train.labels, train.classes)->required();
+    add_label_options(*verb, train.labels, train.classes);
     verb->add_option("-o,--output", train.output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
     add_quantizer_options(*verb, train.quantizer);
     add_data_options(*verb, train.data_options);
@@ -291,11 +291,29 @@ struct CommandLine {
             "--bn-epochs", train.bn_epochs,
             "the first epochs, in which batch norms learn the statistics of batches (1); 0: they keep the model's")
         ->type_name("N");
-    verb->add_option("--optimizer", train.optimizer, "adam (default) or sgd")->type_name("NAME");
-    verb->add_option("--lr", train.lr, "the learning rate at the start (1e-5 of adam, 3e-5 of sgd); it falls to 0")
+    verb->add_option("--loss", train.loss, "cross_entropy (default), or mse, which wants --distill 1")
+        ->type_name("NAME");
+    verb->add_option("--optimizer", train.optimizer, "adam (default), adamw or sgd")->type_name("NAME");
+    verb->add_option("--lr", train.lr,
+                     "the learning rate at the start (by the number of batches: 1e-5 to 3e-4, of sgd three times that)")
         ->type_name("R");
+    verb->add_option("--schedule", train.schedule,
+                     "how the learning rate changes: cosine (default; down to 0), step or constant")
+        ->type_name("NAME");
+    verb->add_option("--step-epochs", train.step_epochs, "of step: after how many epochs the rate changes (1)")
+        ->type_name("N")
+        ->check(whole_number(1));
+    verb->add_option("--gamma", train.gamma, "of step: what the rate is multiplied by (0.1)")->type_name("R");
+    verb->add_option("--warmup-steps", train.warmup_steps, "the first batches, in which the rate grows evenly (0)")
+        ->type_name("N");
     verb->add_option("--momentum", train.momentum, "of sgd (0.9)")->type_name("R");
-    verb->add_option("--weight-decay", train.weight_decay, "what of each parameter is added to its gradient (0)")
+    verb->add_option("--weight-decay", train.weight_decay,
+                     "what of each parameter is added to its gradient, or of adamw taken from it (0)")
+        ->type_name("R");
+    verb->add_option("--distill", train.distillation,
+                     "the share of the loss that is the distance to the float model's output (0); 1: needs no labels")
+        ->type_name("SHARE");
+    verb->add_option("--temperature", train.temperature, "what both outputs are divided by for --distill (1)")
         ->type_name("R");
     verb->add_option("--seed", train.seed, "of the order of the samples (0); the same seed gives the same bytes")
         ->type_name("N");

@@ -57,15 +57,23 @@ struct TrainOptions {
   DataOptions data_options;
   QuantizerOptions quantizer;
   int64_t epochs = 3;
-  int64_t bn_epochs = 1;           // the first in which batch norms take in the statistics of batches
-  std::string optimizer = "adam";  // or "sgd"
-  std::optional<double> lr;        // at the start (1e-5 of Adam, 3e-5 of SGD); it falls to 0 as half a cosine
-  double momentum = 0.9;           // of SGD
+  int64_t bn_epochs = 1;               // the first in which batch norms take in the statistics of batches
+  std::string loss = "cross_entropy";  // or "mse", with `distillation` 1
+  std::string optimizer = "adam";      // "adamw" or "sgd"
+  std::optional<double> lr;            // at the start; none: default_lr()
+  std::string schedule = "cosine";     // of the learning rate: down to 0 as half a cosine; "step", "constant"
+  int64_t step_epochs = 1;             // of "step": after how many epochs the rate is multiplied by gamma
+  double gamma = 0.1;
+  int64_t warmup_steps = 0;  // the first steps, in which the rate grows
+  double momentum = 0.9;     // of SGD
   double weight_decay = 0;
-  int64_t seed = 0;  // of the order of the samples
+  double distillation = 0;  // the share of the loss that is the distance to the float model's output
+  double temperature = 1;   // of it
+  int64_t seed = 0;         // of the order of the samples
   OnnxOptions onnx;
 };
-// Trains a float model with fake quantizers in it on samples with labels, and writes the int8 model that it has become.
+// Trains a float model with fake quantizers in it on samples with labels, or without them if `distillation` is 1, and
+// writes the int8 model that it has become.
 void train(const TrainOptions& options, Host& host);
 
 // How run, evaluate and benchmark lower their models.

@@ -31,6 +31,7 @@ struct Prepared::Impl {
   bool is_qat = false;                              // made by prepare_qat_pt2e
   std::vector<QatConvBn> conv_bns;                  // what was rewritten for training
   Graph replaced;                                   // batch norms that annotations name, and the program has no more
+  std::optional<bool> training;                     // the form that it was last moved to; none: as it was prepared
   int64_t revision = 0;                             // changes with the graph, between training and inference
   std::unordered_map<std::string, size_t> modules;  // target of a call_module node -> its group
   // node name in the float graph -> last part of its module's path

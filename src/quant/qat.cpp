@@ -10,6 +10,7 @@ namespace {
 
 void move_to(Prepared& prepared, bool training) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  impl.training = training;
   if (!set_training_mode(impl.program, training, impl.compat)) return;
   impl.interpreter.reset();
   ++impl.revision;

@@ -1,12 +1,20 @@
 #include "quant/trainee.h"
 
 #include "quant/prepared_impl.h"
+#include "quant/qat.h"
 
 namespace qdq {
 
 const std::vector<OpBackend*>& Trainee::backends() const { return Prepared::Impl::of(*prepared_).backends; }
 
 int64_t Trainee::revision() const { return Prepared::Impl::of(*prepared_).revision; }
+
+std::optional<bool> Trainee::training() const { return Prepared::Impl::of(*prepared_).training; }
+
+void Trainee::set_training(bool training) {
+  if (training) move_exported_model_to_train(*prepared_);
+  else move_exported_model_to_eval(*prepared_);
+}
 
 Observer& Trainee::observer(const Node& node) const {
   const Prepared::Impl& impl = Prepared::Impl::of(*prepared_);

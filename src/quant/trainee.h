@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,13 @@ class Trainee {
   const std::vector<OpBackend*>& backends() const;
   // Another number after each change of the graph between training and inference form.
   int64_t revision() const;
+  // The form that it was last moved to, training or inference; none: as it was prepared.
+  std::optional<bool> training() const;
+  const std::vector<ObserverGroup>& observers() const { return prepared_->observers(); }
   // The observer or fake quantizer of a call_module node of program(), or of the same node of a copy.
   Observer& observer(const Node& node) const;
+  // Moves it to training or inference form.
+  void set_training(bool training);
   // The program's next runs use the new value. Whoever holds the old tensor keeps it unchanged.
   void set_parameter(const std::string& name, const Tensor& value);
 

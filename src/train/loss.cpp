@@ -1,6 +1,6 @@
 #include "train/loss.h"
 
-#include <algorithm>
+#include <cmath>
 
 #include "kernel/math.h"
 
@@ -23,20 +23,26 @@ LossAndGrad mse(const Tensor& output, const Tensor& target) {
   return out;
 }
 
+void check_classes(const Tensor& output) {
+  QDQ_CHECK(output.dim() >= 2, kInvalidArgument,
+            "cross entropy wants an output of shape [N, C] or [N, C, ...], the model's is ", to_string(output.sizes()));
+}
+
+// [N, C, ...] as [N, ..., C]: each sample's classes are a row.
+Tensor rows_of_classes(const Tensor& output) {
+  const int64_t batch = output.size(0), classes = output.size(1);
+  return output.reshape({batch, classes, output.numel() / (batch * classes)}).transpose(1, 2).contiguous();
+}
+
 LossAndGrad cross_entropy(const Tensor& output, const Tensor& target) {
+  check_classes(output);
   Shape wanted = output.sizes();
-  QDQ_CHECK(wanted.size() >= 2, kInvalidArgument,
-            "cross entropy wants an output of shape [N, C] or [N, C, ...], the model's is ", to_string(wanted));
-  const int64_t batch = wanted[0], classes = wanted[1];
+  const int64_t classes = wanted[1];
   wanted.erase(wanted.begin() + 1);
   QDQ_CHECK(target.dtype() == DType::kS64 && target.sizes() == wanted, kInvalidArgument, "the target is ",
             to_string(target.dtype()), " ", to_string(target.sizes()), "; cross entropy wants the classes as int64 ",
             to_string(wanted));
-  // Classes last, so that each sample's are a row.
-  const Tensor rows = output.reshape({batch, classes, target.numel() / std::max<int64_t>(1, batch)})
-                          .transpose(1, 2)
-                          .contiguous(),
-               labels = target.contiguous();
+  const Tensor rows = rows_of_classes(output), labels = target.contiguous();
   const int64_t samples = labels.numel();
   const Tensor logs = Tensor::empty(rows.sizes(), DType::kF32), shares = Tensor::empty(rows.sizes(), DType::kF32);
   kernel::log_softmax_f32(rows.data<float>(), samples, classes, logs.data<float>());
@@ -58,12 +64,65 @@ LossAndGrad cross_entropy(const Tensor& output, const Tensor& target) {
   return out;
 }
 
+// The logarithms of the shares that softmax gives the rows divided by the temperature.
+Tensor log_shares(const Tensor& rows, int64_t classes, float temperature) {
+  const Tensor scaled = Tensor::empty(rows.sizes(), DType::kF32), logs = Tensor::empty(rows.sizes(), DType::kF32);
+  for (int64_t i = 0; i < rows.numel(); ++i) scaled.data<float>()[i] = rows.data<float>()[i] / temperature;
+  kernel::log_softmax_f32(scaled.data<float>(), rows.numel() / classes, classes, logs.data<float>());
+  return logs;
+}
+
+Tensor exp_of(const Tensor& x) {
+  Tensor out = Tensor::empty(x.sizes(), DType::kF32);
+  kernel::exp_f32(x.data<float>(), x.numel(), out.data<float>());
+  return out;
+}
+
+void check_output(const Tensor& output) {
+  QDQ_CHECK(output.dtype() == DType::kF32 && output.numel() > 0, kInvalidArgument,
+            "training wants a float32 output that is not empty; the output is ", to_string(output.dtype()), " ",
+            to_string(output.sizes()));
+}
+
 }  // namespace
 
+Loss loss_from_name(std::string_view name) {
+  if (name == "mse") return Loss::kMse;
+  QDQ_CHECK(name == "cross_entropy", kInvalidArgument, "there is no loss ", name, "; wanted cross_entropy or mse");
+  return Loss::kCrossEntropy;
+}
+
+LossAndGrad distillation_loss_and_grad(Loss loss, const Tensor& output, const Tensor& teacher, double temperature) {
+  check_output(output);
+  QDQ_CHECK(temperature > 0 && std::isfinite(temperature), kInvalidArgument, "the temperature is ", temperature,
+            "; wanted a number above 0");
+  QDQ_CHECK(teacher.defined() && teacher.dtype() == DType::kF32 && teacher.sizes() == output.sizes(), kInvalidArgument,
+            "the float model's output must be float32 ", to_string(output.sizes()),
+            ", as that of the model that is trained");
+  if (loss == Loss::kMse) return mse(output, teacher);
+  check_classes(output);
+  const int64_t classes = output.size(1);
+  const auto degree = static_cast<float>(temperature);
+  const Tensor logs = log_shares(rows_of_classes(output), classes, degree),
+               wanted = log_shares(rows_of_classes(teacher), classes, degree), shares = exp_of(logs),
+               wanted_shares = exp_of(wanted);
+  const int64_t samples = output.numel() / classes;
+  const double weight = temperature * temperature / static_cast<double>(samples);
+  const auto slope = static_cast<float>(temperature / static_cast<double>(samples));
+  LossAndGrad out;
+  for (int64_t i = 0; i < output.numel(); ++i) {
+    const float share = wanted_shares.data<float>()[i];
+    out.loss += static_cast<double>(share) * (wanted.data<float>()[i] - logs.data<float>()[i]);
+    shares.data<float>()[i] = (shares.data<float>()[i] - share) * slope;
+  }
+  out.loss *= weight;
+  out.grad = shares.transpose(1, 2).contiguous().reshape(output.sizes());
+  return out;
+}
+
 LossAndGrad loss_and_grad(Loss loss, const Tensor& output, const Tensor& target) {
-  QDQ_CHECK(output.dtype() == DType::kF32 && output.numel() > 0 && target.defined(), kInvalidArgument,
-            "training wants a float32 output that is not empty, and a target; the output is ",
-            to_string(output.dtype()), " ", to_string(output.sizes()));
+  check_output(output);
+  QDQ_CHECK(target.defined(), kInvalidArgument, "training wants a target");
   return loss == Loss::kMse ? mse(output, target) : cross_entropy(output, target);
 }
 

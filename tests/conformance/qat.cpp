@@ -113,8 +113,8 @@ class QatFlow {
   void train(Prepared& prepared) const {
     TrainingOptions options;
     options.loss = training_.at("loss") == "mse" ? Loss::kMse : Loss::kCrossEntropy;
-    options.lr = number_of(training_.at("lr"));
-    options.momentum = number_of(training_.at("momentum"));
+    options.optimizer.lr = number_of(training_.at("lr"));
+    options.optimizer.momentum = number_of(training_.at("momentum"));
     Trainer trainer(prepared, options);
     const auto batches = batches_of(case_, "train.npz", "b", move_);
     for (size_t step = 0; step < training_.at("steps").get<size_t>(); ++step) {

@@ -49,6 +49,62 @@ test("the mean squared error wants a tensor, and a step can have another learnin
   );
 });
 
+// The mean squared error as the caller's own.
+test("any loss trains by the gradients that the caller gives", () => {
+  const target = qdq.tensor(
+    Float32Array.from({ length: 4 * 16 }, (_, i) => Math.sin(i)),
+    [4, 16],
+  );
+  const mse = ([output], batch) => {
+    const distances = output.data.map((value, i) => value - batch.target.data[i]);
+    return {
+      loss: distances.reduce((sum, one) => sum + one * one, 0) / distances.length,
+      grads: [
+        qdq.tensor(
+          distances.map((one) => (2 / distances.length) * one),
+          output.shape,
+        ),
+      ],
+    };
+  };
+  const options = { optimizer: "adamw", lr: 1e-3, weightDecay: 0.1, betas: [0.8, 0.99] };
+  const named = new qdq.Trainer(qdq.prepareQatPt2e(program, quantizer()), { ...options, loss: "mse" });
+  const own = new qdq.Trainer(qdq.prepareQatPt2e(program, quantizer()), { ...options, loss: mse });
+  for (let step = 0; step < 3; ++step) {
+    const batch = { inputs: batches[step].inputs, target };
+    expect(own.step(batch)).toBeCloseTo(named.step(batch), 5);
+  }
+  const [name] = named.parameters();
+  expect(own.gradients()[name].data.length).toBe(named.gradients()[name].data.length);
+  const [output] = own.forward(batches[0].inputs);
+  expect(thrown(() => own.backward([qdq.tensor(new Float32Array(3))])).message).toMatch(/wanted float32 \[4, 16\]/);
+  own.backward([qdq.tensor(new Float32Array(64).fill(1), output.shape)]);
+  own.update();
+  expect(thrown(() => own.update()).message).toMatch(/no new gradients/);
+});
+
+test("the learning rate follows a schedule, as torch.optim.lr_scheduler has it", () => {
+  const schedule = { schedule: "cosine", totalSteps: 4, warmupSteps: 2, warmupStartFactor: 0.5 };
+  const trainer = new qdq.Trainer(qdq.prepareQatPt2e(program, quantizer()), { lr: 1e-4, schedule });
+  const rates = [];
+  for (let step = 0; step < 5; ++step) {
+    rates.push(trainer.lr());
+    trainer.step(batches[0]);
+  }
+  [0.5, 0.75, 1, (2 + Math.SQRT2) / 4, 0.5].forEach((share, i) => expect(rates[i]).toBeCloseTo(share * 1e-4, 12));
+});
+
+test("distillation needs the float model's output and no classes", async () => {
+  const { inputs } = batches[0];
+  const [teacher] = qdq.lower(program).run(inputs);
+  const options = { optimizer: "adam", lr: 1e-3, distillation: 1, temperature: 2 };
+  const trainer = new qdq.Trainer(qdq.prepareQatPt2e(program, quantizer()), options);
+  const first = trainer.step({ inputs, teacher });
+  for (let step = 0; step < 10; ++step) trainer.step({ inputs, teacher });
+  expect(trainer.step({ inputs, teacher })).toBeLessThan(first);
+  expect(thrown(() => trainer.step({ inputs })).message).toMatch(/the float model's output must be float32 \[4, 16\]/);
+});
+
 test("training is cancelled between batches", async () => {
   const trainer = new qdq.Trainer(qdq.prepareQatPt2e(program, quantizer()), { lr: 1e-4 });
   const controller = new AbortController();
@@ -69,9 +125,11 @@ test("settings that make no sense are refused with a sentence", async () => {
     "there is no loss l1; wanted cross_entropy or mse",
   );
   expect(words(() => new qdq.Trainer(prepared, { optimizer: "lamb" }))).toBe(
-    "there is no optimizer lamb; wanted sgd or adam",
+    "there is no optimizer lamb; wanted sgd, adam or adamw",
   );
   expect(words(() => new qdq.Trainer(prepared, { rate: 1 }))).toMatch(/rate/);
+  expect(words(() => new qdq.Trainer(prepared, { loss: 1 }))).toMatch(/^loss is a number; wanted "cross_entropy"/);
+  expect(words(() => new qdq.Trainer(prepared, { schedule: { step: 1 } }))).toMatch(/has no option step/);
   expect(words(() => new qdq.Trainer(prepared, { lr: -1 }))).toMatch(/learning rate is -1/);
   const observers = new qdq.XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig());
   expect(words(() => qdq.prepareQatPt2e(program, observers))).toMatch(/is_qat/);

@@ -53,6 +53,7 @@ export async function train(images: Tensor[], labels: number[][]): Promise<numbe
   prepared.enableObserver(false);
   // @ts-expect-error: there is no such loss
   new Trainer(prepared, { loss: "l1" });
+  new Trainer(prepared, { loss: ([output]) => ({ loss: 0, grads: [output!, null] }), schedule: { stepSize: 3 } });
   return trainer.train(
     images.map((image, i) => ({ inputs: [image], target: labels[i]! })),
     { onProgress: ({ loss }) => void loss },

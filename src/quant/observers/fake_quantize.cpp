@@ -86,6 +86,23 @@ FakeQuantize::FakeQuantize(const ObserverArgs& args, std::shared_ptr<Observer> i
   if (args.qscheme == QScheme::kPerChannelAffineFloatQParams) in_force_ = {{1.0f}, {}, {0.0f}, DType::kF32};
 }
 
+void FakeQuantize::set_qparams_in_force(const QParams& qparams) {
+  const bool is_float = in_force_.zero_point_dtype == DType::kF32;
+  const size_t zero_points = is_float ? qparams.float_zero_point.size() : qparams.zero_point.size();
+  QDQ_CHECK(!qparams.scale.empty() && zero_points == qparams.scale.size(), kInvalidArgument, class_name(), " has ",
+            qparams.scale.size(), " scales and ", zero_points, " zero points; wanted one for each");
+  for (const float scale : qparams.scale)
+    QDQ_CHECK(scale > 0 && std::isfinite(scale), kInvalidArgument, class_name(), " has the scale ", scale,
+              "; wanted a number above 0");
+  for (const int64_t zero_point : qparams.zero_point)
+    QDQ_CHECK(is_float || (quant_min_ <= zero_point && zero_point <= quant_max_), kInvalidArgument, class_name(),
+              " has the zero point ", zero_point, " outside of the quantization range [", quant_min_, ", ", quant_max_,
+              "]");
+  const DType zero_point_dtype = in_force_.zero_point_dtype;
+  in_force_ = qparams;
+  in_force_.zero_point_dtype = zero_point_dtype;
+}
+
 int64_t FakeQuantize::ch_axis() const {
   return inner_->class_name().find("PerChannel") != std::string_view::npos ? args_.ch_axis : -1;
 }

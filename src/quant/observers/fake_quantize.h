@@ -56,6 +56,9 @@ class FakeQuantize : public Observer {
   int64_t ch_axis() const;
   // What forward rounds with at present: scale 1 and zero point 0 before the first batch.
   const QParams& qparams_in_force() const { return in_force_; }
+  // Takes over what another instance of the same settings rounded with. Throws Error{kInvalidArgument} if there is not
+  // one zero point for each scale, a scale is not a finite number above 0, or a zero point is no integer of the range.
+  void set_qparams_in_force(const QParams& qparams);
 
  protected:
   FakeQuantize(const ObserverArgs& args, std::shared_ptr<Observer> inner);

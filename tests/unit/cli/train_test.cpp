@@ -1,6 +1,8 @@
 // `qdq train` on files in memory.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "cli/cli.h"
 #include "format/npz.h"
 #include "io/pt2.h"
@@ -79,10 +81,47 @@ TEST_F(TrainTest, TakesEveryRecipe) {
   EXPECT_NE(host.out.find("layers quantized  1 of 2"), std::string::npos) << host.out;
 }
 
+TEST_F(TrainTest, TakesEveryOptimizerAndSchedule) {
+  std::set<std::vector<std::byte>> models;
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--optimizer", "adamw", "--weight-decay", "0.5"},
+                                             {"--optimizer", "sgd"},
+                                             {"--schedule", "constant"},
+                                             {"--schedule", "step", "--step-epochs", "2", "--gamma", "0.5"},
+                                             {"--warmup-steps", "4"}}) {
+    ASSERT_EQ(run(words), 0) << host.err;
+    models.insert(host.contents["out.pt2"]);
+  }
+  EXPECT_EQ(models.size(), 6U);
+}
+
+TEST_F(TrainTest, DistillationNeedsNoLabels) {
+  const std::vector<std::string> words{"train", "model.pt2", "--data",   "data.npz", "-o",        "out.pt2",
+                                       "--lr",  "0.01",      "--epochs", "20",       "--distill", "1"};
+  ASSERT_EQ(run_cli(words, host), 0) << host.err;
+  EXPECT_LT(loss_of(20), 0.8 * loss_of(1)) << host.out;
+  std::vector<std::string> squared = words;
+  squared.insert(squared.end(), {"--loss", "mse"});
+  host.out.clear();
+  ASSERT_EQ(run_cli(squared, host), 0) << host.err;
+  EXPECT_LT(loss_of(20), 0.8 * loss_of(1)) << host.out;
+  EXPECT_EQ(run({"--distill", "0.5", "--temperature", "4"}), 0) << host.err;
+}
+
 TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_EQ(run({"--epochs", "0"}), 2);
   EXPECT_EQ(run({"--optimizer", "rmsprop"}), 1);
-  EXPECT_EQ(host.err, "qdq: there is no optimizer rmsprop; wanted adam or sgd\n");
+  EXPECT_EQ(host.err, "qdq: there is no optimizer rmsprop; wanted sgd, adam or adamw\n");
+  EXPECT_EQ(run({"--distill", "1"}), 1);
+  EXPECT_NE(host.err.find("--labels do nothing beside --distill 1"), std::string::npos) << host.err;
+  EXPECT_EQ(run({"--loss", "mse"}), 1);
+  EXPECT_NE(host.err.find("labels are classes"), std::string::npos) << host.err;
+  const std::vector<std::string> bare{"train", "model.pt2", "--data", "data.npz", "-o", "out.pt2"};
+  host.err.clear();
+  EXPECT_EQ(run_cli(bare, host), 1);
+  EXPECT_NE(host.err.find("training wants --labels"), std::string::npos) << host.err;
+  EXPECT_EQ(run({"--schedule", "plateau"}), 1);
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {"is_qat": false}})");
   EXPECT_EQ(run({"--recipe", "recipe.json"}), 1);
   EXPECT_NE(host.err.find("give it settings with is_qat"), std::string::npos) << host.err;

@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/parallel.h"
+#include "format/npz.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
@@ -75,7 +78,7 @@ TEST(Trainer, LearnsWhatItIsShown) {
   const Tensor x = sample({4, 2, 5, 5}, 3), target = Tensor::of<int64_t>({4}, {0, 1, 2, 1});
   for (const Optimizer optimizer : {Optimizer::kSgd, Optimizer::kAdam}) {
     Prepared fresh = prepare(conv_net());
-    const std::vector<double> found = losses(fresh, {Loss::kCrossEntropy, optimizer, 0.05, 0.9}, x, target, 40);
+    const std::vector<double> found = losses(fresh, {Loss::kCrossEntropy, {optimizer, 0.05, 0.9}}, x, target, 40);
     EXPECT_LT(found.back(), 0.5 * found.front());
   }
 }
@@ -83,8 +86,8 @@ TEST(Trainer, LearnsWhatItIsShown) {
 TEST(Trainer, AnInPlaceOperatorTrainsAsItsFunctionalForm) {
   Prepared in_place = prepare(two_linears("relu_.default")), functional = prepare(two_linears());
   const Tensor x = sample({4, 3}, 1), target = sample({4, 2}, 2);
-  EXPECT_EQ(losses(in_place, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3),
-            losses(functional, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3));
+  EXPECT_EQ(losses(in_place, {Loss::kMse, {Optimizer::kSgd, 0.1}}, x, target, 3),
+            losses(functional, {Loss::kMse, {Optimizer::kSgd, 0.1}}, x, target, 3));
   EXPECT_TRUE(bitwise_equal(value_of(in_place, "a.weight"), value_of(functional, "a.weight")));
 }
 
@@ -100,8 +103,8 @@ TEST(Trainer, AnInPlaceOperatorOnWhatIsNotTrainedStays) {
   };
   const Tensor x = sample({4, 3}, 1), target = sample({4, 2}, 2);
   Prepared written = prepare(net(true)), plain = prepare(net(false));
-  EXPECT_EQ(losses(written, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3),
-            losses(plain, {Loss::kMse, Optimizer::kSgd, 0.1}, x, target, 3));
+  EXPECT_EQ(losses(written, {Loss::kMse, {Optimizer::kSgd, 0.1}}, x, target, 3),
+            losses(plain, {Loss::kMse, {Optimizer::kSgd, 0.1}}, x, target, 3));
 }
 
 // What is written over a view of a trained value has no functional form.
@@ -118,9 +121,9 @@ TEST(Trainer, RefusesToWriteOverViewsOfWhatIsTrained) {
 TEST(Trainer, TheNumberOfThreadsChangesNoBit) {
   const Tensor x = sample({4, 2, 5, 5}, 3), target = Tensor::of<int64_t>({4}, {0, 1, 2, 1});
   Prepared one = prepare(conv_net()), three = prepare(conv_net());
-  losses(one, {Loss::kCrossEntropy, Optimizer::kAdam, 0.05}, x, target, 3);
+  losses(one, {Loss::kCrossEntropy, {Optimizer::kAdam, 0.05}}, x, target, 3);
   set_num_threads(3);
-  losses(three, {Loss::kCrossEntropy, Optimizer::kAdam, 0.05}, x, target, 3);
+  losses(three, {Loss::kCrossEntropy, {Optimizer::kAdam, 0.05}}, x, target, 3);
   set_num_threads(1);
   for (const Attribute& attribute : one.program().attributes)
     EXPECT_TRUE(bitwise_equal(attribute.tensor, value_of(three, attribute.name))) << attribute.name;
@@ -149,11 +152,11 @@ TEST(Trainer, OptimizersFollowTheirFormulas) {
   const Tensor x = Tensor::of<float>({1, 1}, {1.0f}), target = Tensor::of<float>({1, 1}, {1.0f});
   XNNPACKQuantizer nothing;
   Prepared sgd = prepare_qat_pt2e(program(), nothing);
-  losses(sgd, {Loss::kMse, Optimizer::kSgd, 0.125, 0.5, 0.25}, x, target, 2);
+  losses(sgd, {Loss::kMse, {Optimizer::kSgd, 0.125, 0.5, 0.25}}, x, target, 2);
   const float g1 = 2 * (2 - 1) + 0.25f * 2, p1 = 2 - 0.125f * g1, g2 = 2 * (p1 - 1) + 0.25f * p1;
   EXPECT_FLOAT_EQ(value_of(sgd, "p").data<float>()[0], p1 - 0.125f * (0.5f * g1 + g2));
   Prepared adam = prepare_qat_pt2e(program(), nothing);
-  losses(adam, {Loss::kMse, Optimizer::kAdam, 0.125}, x, target, 1);
+  losses(adam, {Loss::kMse, {Optimizer::kAdam, 0.125}}, x, target, 1);
   // the first step of Adam is lr, whatever the gradient
   EXPECT_NEAR(value_of(adam, "p").data<float>()[0], 2 - 0.125, 1e-6);
 }
@@ -164,7 +167,7 @@ TEST(Trainer, ParametersThatShareBytesStayOne) {
   const Tensor shared = sample({3, 3}, 9);
   Node* first = b.call("linear.default", {x, b.parameter("a.weight", shared)}, "a");
   Prepared prepared = prepare(b.finish({b.call("linear.default", {first, b.parameter("b.weight", shared)}, "b")}));
-  Trainer trainer(prepared, {Loss::kMse, Optimizer::kSgd, 0.1});
+  Trainer trainer(prepared, {Loss::kMse, {Optimizer::kSgd, 0.1}});
   EXPECT_EQ(trainer.parameters(), std::vector<std::string>{"a.weight"});
   trainer.step({sample({4, 3}, 1)}, sample({4, 3}, 2));
   EXPECT_EQ(value_of(prepared, "a.weight").storage(), value_of(prepared, "b.weight").storage());
@@ -180,6 +183,162 @@ std::string message_of(const std::function<void()>& body) {
   return "";
 }
 
+// The mean squared error, taken apart.
+TEST(Trainer, AnyLossTrainsByItsGradients) {
+  const Tensor x = sample({4, 3}, 1), target = sample({4, 2}, 2);
+  const TrainingOptions options{Loss::kMse, {Optimizer::kAdamW, 0.1}};
+  Prepared whole = prepare(two_linears()), parts = prepare(two_linears());
+  Trainer by_step(whole, options), by_parts(parts, options);
+  for (int i = 0; i < 3; ++i) {
+    by_step.step({x}, target);
+    const std::vector<Tensor> outputs = by_parts.forward({x});
+    by_parts.backward({loss_and_grad(Loss::kMse, outputs[0], target).grad});
+    by_parts.update();
+  }
+  EXPECT_EQ(by_parts.num_updates(), 3);
+  for (const Attribute& attribute : whole.program().attributes)
+    EXPECT_TRUE(bitwise_equal(attribute.tensor, value_of(parts, attribute.name))) << attribute.name;
+}
+
+// The gradient of a sum of losses on two outputs is the sum of those of each.
+TEST(Trainer, EveryOutputCanHaveAGradient) {
+  const auto net = [] {
+    ProgramBuilder b;
+    Node* x = b.input("x", {4, 3});
+    Node* first = b.call("linear.default", {x, b.weight("a.weight", {2, 3})}, "a");
+    return b.finish({first, b.call("tanh.default", {first}), b.input("unused", {1})});
+  };
+  XNNPACKQuantizer nothing;
+  Prepared prepared = prepare_qat_pt2e(net(), nothing);
+  Trainer trainer(prepared, {Loss::kMse, {Optimizer::kSgd, 0.0}});
+  const Tensor x = sample({4, 3}, 1), unused = sample({1}, 4), one = Tensor::full({4, 2}, DType::kF32, 1),
+               two = Tensor::full({4, 2}, DType::kF32, 2);
+  const auto grads_of = [&](const std::vector<Tensor>& of_outputs) {
+    trainer.forward({x, unused});
+    trainer.backward(of_outputs);
+    return trainer.gradients().at("a.weight");
+  };
+  const Tensor first = grads_of({one}), second = grads_of({{}, two}), both = grads_of({one, two, {}});
+  EXPECT_GT(std::abs(second.data<float>()[0]), 1e-3f);
+  for (int64_t i = 0; i < both.numel(); ++i)
+    EXPECT_NEAR(both.data<float>()[i], first.data<float>()[i] + second.data<float>()[i], 1e-5);
+  EXPECT_NE(message_of([&] { grads_of({{}, {}, unused}); }).find("output 2 does not depend"), std::string::npos);
+}
+
+TEST(Trainer, PartsOfAStepSayWhatIsMissing) {
+  Prepared prepared = prepare(two_linears());
+  Trainer trainer(prepared, {Loss::kMse, {Optimizer::kSgd, 0.1}});
+  const Tensor x = sample({4, 3}, 1), grad = sample({4, 2}, 2);
+  EXPECT_NE(message_of([&] { trainer.backward({grad}); }).find("no forward pass"), std::string::npos);
+  EXPECT_NE(message_of([&] { trainer.update(); }).find("no new gradients"), std::string::npos);
+  trainer.forward({x});
+  EXPECT_NE(message_of([&] { trainer.backward({x}); }).find("the gradient of output 0 is float32 [4, 3]; wanted"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { trainer.backward({}); }).find("no output has a gradient"), std::string::npos);
+  EXPECT_NE(message_of([&] { trainer.backward({Tensor::full({4, 2}, DType::kF32, INFINITY)}); }).find("not finite"),
+            std::string::npos);
+  trainer.backward({grad});
+  EXPECT_NE(message_of([&] { trainer.backward({grad}); }).find("no forward pass"), std::string::npos);
+  trainer.update();
+  EXPECT_NE(message_of([&] { trainer.update(); }).find("no new gradients"), std::string::npos);
+}
+
+TEST(Trainer, TheScheduleSetsTheRateOfEachStep) {
+  Prepared prepared = prepare(two_linears());
+  TrainingOptions options{Loss::kMse, {Optimizer::kSgd, 0.5}};
+  options.schedule.schedule = LrSchedule::kStep;
+  options.schedule.step_size = 1;
+  options.schedule.gamma = 0;
+  Trainer trainer(prepared, options);
+  const Tensor x = sample({4, 3}, 1), target = sample({4, 2}, 2), start = value_of(prepared, "a.weight");
+  EXPECT_EQ(trainer.lr(), 0.5);
+  trainer.step({x}, target);
+  EXPECT_EQ(trainer.lr(), 0);
+  const Tensor once = value_of(prepared, "a.weight");
+  trainer.step({x}, target);
+  EXPECT_FALSE(bitwise_equal(start, once));
+  EXPECT_TRUE(bitwise_equal(once, value_of(prepared, "a.weight")));
+}
+
+TEST(Trainer, DistillationMixesTheTwoLosses) {
+  const Tensor x = sample({4, 3}, 1), target = Tensor::of<int64_t>({4}, {0, 1, 1, 0}), teacher = sample({4, 2}, 7);
+  const auto loss_of = [&](double share, const Tensor& on, const Tensor& from) {
+    Prepared prepared = prepare(two_linears());
+    TrainingOptions options{Loss::kCrossEntropy, {Optimizer::kSgd, 0.1}};
+    options.distillation = share;
+    options.temperature = 3;
+    Trainer trainer(prepared, options);
+    const double loss = trainer.step({x}, on, from);
+    return std::pair(loss, trainer.gradients().at("b.bias").data<float>()[0]);
+  };
+  const auto plain = loss_of(0, target, {}), distance = loss_of(1, {}, teacher), mixed = loss_of(0.25, target, teacher);
+  EXPECT_NEAR(mixed.first, 0.25 * distance.first + 0.75 * plain.first, 1e-12);
+  EXPECT_NEAR(mixed.second, 0.25f * distance.second + 0.75f * plain.second, 1e-6);
+  EXPECT_THROW(loss_of(0.5, target, {}), Error);
+  EXPECT_THROW(loss_of(0.5, {}, teacher), Error);
+  EXPECT_THROW(loss_of(1.5, target, teacher), Error);
+}
+
+// Through the bytes of a file, in the middle of a training that changes its form.
+TEST(Trainer, AnotherTrainerGoesOnFromItsStateToTheByte) {
+  const Tensor x = sample({4, 2, 5, 5}, 3), target = Tensor::of<int64_t>({4}, {0, 1, 2, 1});
+  for (const OptimizerOptions& optimizer :
+       {OptimizerOptions{Optimizer::kAdamW, 0.05}, OptimizerOptions{Optimizer::kSgd, 0.05, 0.9},
+        OptimizerOptions{Optimizer::kSgd, 0.05}})
+    for (const int break_at : {0, 1, 2, 3, 4}) {
+      TrainingOptions options{Loss::kCrossEntropy, optimizer};
+      options.schedule.warmup_steps = 3;
+      const auto train = [&](Prepared& prepared, Trainer& trainer, int from, int to) {
+        for (int step = from; step < to; ++step) {
+          if (step == 2) move_exported_model_to_eval(prepared);
+          if (step == 3) enable_observer(prepared, false);
+          trainer.step({x}, target);
+        }
+      };
+      Prepared whole = prepare(conv_net()), first = prepare(conv_net()), second = prepare(conv_net());
+      Trainer through(whole, options), until(first, options), from(second, options);
+      train(whole, through, 0, 5);
+      train(first, until, 0, break_at);
+      const format::Bytes file = format::write_npz(until.state_dict());
+      train(first, until, break_at, 5);  // what was saved stays as it was
+      from.load_state_dict(format::read_npz(file));
+      EXPECT_EQ(from.num_updates(), break_at);
+      train(second, from, break_at, 5);
+      for (const Attribute& attribute : whole.program().attributes)
+        EXPECT_TRUE(bitwise_equal(attribute.tensor, value_of(second, attribute.name))) << attribute.name << break_at;
+      EXPECT_TRUE(format::write_npz(through.state_dict()) == format::write_npz(from.state_dict()));
+      move_exported_model_to_eval(whole);
+      move_exported_model_to_eval(second);
+      EXPECT_TRUE(bitwise_equal(whole.run({x})[0], second.run({x})[0]));
+    }
+}
+
+TEST(Trainer, AStateOfAnotherTrainingIsRefused) {
+  Prepared prepared = prepare(two_linears()), other = prepare(conv_net());
+  Trainer trainer(prepared, {Loss::kMse, {Optimizer::kAdam, 0.1}}), wrong(other, {Loss::kMse, {Optimizer::kAdam, 0.1}}),
+      sgd(prepared, {Loss::kMse, {Optimizer::kSgd, 0.1}});
+  sgd.step({sample({4, 3}, 1)}, sample({4, 2}, 2));
+  const std::vector<format::NamedTensor> state = trainer.state_dict();
+  const auto refusal_of = [&](const std::vector<format::NamedTensor>& changed) {
+    return message_of([&] { trainer.load_state_dict(changed); });
+  };
+  EXPECT_EQ(refusal_of(state), "");
+  EXPECT_NE(refusal_of(wrong.state_dict()).find("the state has no parameter.a.weight"), std::string::npos);
+  EXPECT_NE(refusal_of(sgd.state_dict()).find("the state has no momentum.a.weight"), std::string::npos);
+  for (size_t i = 0; i < state.size(); ++i) {
+    std::vector<format::NamedTensor> without = state, twice = state, odd = state;
+    without.erase(without.begin() + static_cast<int64_t>(i));
+    twice.push_back(state[i]);
+    odd[i].tensor = Tensor::full({2, 2, 2}, DType::kF64, -7);
+    EXPECT_NE(refusal_of(without), "") << state[i].name;
+    EXPECT_NE(refusal_of(twice), "") << state[i].name;
+    EXPECT_NE(refusal_of(odd), "") << state[i].name;
+  }
+  std::vector<format::NamedTensor> more = state;
+  more.push_back({"more", Tensor::scalar<float>(1)});
+  EXPECT_NE(refusal_of(more).find("the state has more, which this trainer has not"), std::string::npos);
+}
+
 TEST(Trainer, NamesAllOperatorsWithoutAGradientAtOnce) {
   ProgramBuilder b;
   Node* x = b.input("x", {4, 3});
@@ -193,11 +352,11 @@ TEST(Trainer, NamesAllOperatorsWithoutAGradientAtOnce) {
 
 TEST(Trainer, SaysWhatIsWrong) {
   Prepared prepared = prepare(two_linears());
-  EXPECT_NE(message_of([&] { Trainer(prepared, {Loss::kMse, Optimizer::kSgd, -1}); }).find("learning rate is -1"),
+  EXPECT_NE(message_of([&] { Trainer(prepared, {Loss::kMse, {Optimizer::kSgd, -1}}); }).find("learning rate is -1"),
             std::string::npos);
-  EXPECT_NE(message_of([&] { Trainer(prepared, {Loss::kMse, Optimizer::kSgd, 0.1, -1}); }).find("momentum is -1"),
+  EXPECT_NE(message_of([&] { Trainer(prepared, {Loss::kMse, {Optimizer::kSgd, 0.1, -1}}); }).find("momentum is -1"),
             std::string::npos);
-  Trainer trainer(prepared, {Loss::kMse, Optimizer::kSgd, 0.1});
+  Trainer trainer(prepared, {Loss::kMse, {Optimizer::kSgd, 0.1}});
   const Tensor before = value_of(prepared, "a.weight");
   EXPECT_NE(message_of([&] { trainer.step({sample({4, 3}, 1)}, sample({4, 3}, 1)); }).find("wants float32 [4, 2]"),
             std::string::npos);
