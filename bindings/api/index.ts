@@ -7,6 +7,7 @@ export { tensor } from "./tensor.js";
 export type { DType, Tensor, TensorData } from "./tensor.js";
 export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";
 export {
+  BackendConfig,
   ComposableQuantizer,
   EmbeddingQuantizer,
   QConfigMapping,
@@ -19,6 +20,11 @@ export {
 } from "./quantizer.js";
 export type {
   AnyQuantizer,
+  BackendConfigName,
+  BackendPatternConfig,
+  ComplexPattern,
+  DTypeConfig,
+  DTypeWithConstraints,
   DerivedQuantizationSpec,
   EdgeOrNode,
   FilterFunction,
@@ -28,6 +34,7 @@ export type {
   ObserverOverride,
   ObserverSettings,
   ObserverWithArgs,
+  ObservationType,
   QConfig,
   QScheme,
   QSpec,

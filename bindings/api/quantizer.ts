@@ -262,15 +262,81 @@ export class X86InductorQuantizer extends ConfigQuantizer<X86InductorQuantizatio
 export type ObserverWithArgs = { class: string; args?: Record<string, unknown> } | null;
 // PyTorch's QConfig: one of those that have a name, or the observers of activations and weight.
 export type QConfig = { named: string } | { activation: ObserverWithArgs; weight: ObserverWithArgs };
-export type QuantizationBackend = "x86" | "fbgemm" | "qnnpack" | "onednn";
+export type QuantizationBackend = "x86" | "fbgemm" | "qnnpack" | "onednn" | "executorch";
+
+// Of torch/ao/quantization/backend_config/backend_config.py: a dtype ("quint8", "qint8", "float16", "float", ...), and
+// what an observer must promise of the numbers. A QConfig that does not is ignored, with a warning.
+export interface DTypeWithConstraints {
+  dtype: string;
+  quantMinLowerBound?: number;
+  quantMaxUpperBound?: number;
+  scaleMinLowerBound?: number;
+  scaleMaxUpperBound?: number;
+  scaleExactMatch?: number;
+  zeroPointExactMatch?: number;
+}
+export interface DTypeConfig {
+  inputDtype?: string | DTypeWithConstraints;
+  outputDtype?: string | DTypeWithConstraints;
+  weightDtype?: string | DTypeWithConstraints;
+  biasDtype?: string;
+  isDynamic?: boolean;
+}
+export type ObservationType =
+  | "OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT"
+  | "OUTPUT_SHARE_OBSERVER_WITH_INPUT"
+  | "INPUT_OUTPUT_NOT_OBSERVED";
+// The last operator, and what its inputs come from:
+// ["torch.nn.ReLU", ["operator.add", "torch.nn.Conv2d", "MatchAllNode"]].
+export type ComplexPattern = string | readonly ComplexPattern[];
+export type BackendPatternConfig = {
+  observationType?: ObservationType;
+  dtypeConfigs: readonly DTypeConfig[];
+  // The class whose weight becomes integers.
+  rootModule?: string;
+  // The class that the modules of the pattern become before all else.
+  fusedModule?: string;
+  // The observation type by how many tensors the operator reads: { 1: "OUTPUT_SHARE_OBSERVER_WITH_INPUT" }.
+  numTensorArgsToObservationType?: Readonly<Record<number, ObservationType>>;
+} & (
+  | { pattern: string | readonly [string] | readonly [string, string] | readonly [string, string, string] }
+  | { patternComplexFormat: ComplexPattern }
+);
+export type BackendConfigName = "native" | "fbgemm" | "x86" | "qnnpack" | "onednn" | "executorch" | "tensorrt";
+
+// What a backend can quantize.
+export class BackendConfig {
+  readonly name: string;
+  readonly #base: BackendConfigName | undefined;
+  readonly #configs: BackendPatternConfig[] = [];
+
+  // `base`: begins with the patterns of one of PyTorch's.
+  constructor(name: string, { base }: { base?: BackendConfigName } = {}) {
+    this.name = name;
+    this.#base = base;
+  }
+  // Takes the place of a config with the same pattern.
+  setBackendPatternConfig(config: BackendPatternConfig): this {
+    this.#configs.push(config);
+    return this;
+  }
+  setBackendPatternConfigs(configs: readonly BackendPatternConfig[]): this {
+    this.#configs.push(...configs);
+    return this;
+  }
+  toRecipe(): Record<string, unknown> {
+    return { name: this.name, ...(this.#base && { base: this.#base }), configs: this.#configs };
+  }
+}
 
 // FX graph mode's QConfigMapping (torch/ao/quantization/qconfig_mapping.py) with its policy: observers where prepare_fx
-// puts them, for the native backend. In increasing priority: global, object type, regular expression, module name,
-// order. QConfig null: such layers stay float.
+// puts them, for the native backend or the one of setBackendConfig. In increasing priority: global, object type,
+// regular expression, module name, order. QConfig null: such layers stay float.
 export class QConfigMapping extends RecipeQuantizer {
   override readonly name = "QConfigMapping";
   readonly #sections: Record<string, unknown>;
   readonly #isQat: boolean;
+  #backend: BackendConfigName | BackendConfig | undefined;
 
   // `backend`: begins with PyTorch's default mapping for it.
   constructor({ backend, isQat = false }: { backend?: QuantizationBackend; isQat?: boolean } = {}) {
@@ -279,6 +345,12 @@ export class QConfigMapping extends RecipeQuantizer {
     this.#isQat = isQat;
   }
 
+  // What the backend can run: one of PyTorch's by its name, or one of your own. Without, "native"; "executorch" for the
+  // default mapping of that name.
+  setBackendConfig(backend: BackendConfigName | BackendConfig): this {
+    this.#backend = backend;
+    return this;
+  }
   setGlobal(qconfig: QConfig | null): this {
     this.#sections.global = qconfig;
     return this;
@@ -300,7 +372,12 @@ export class QConfigMapping extends RecipeQuantizer {
   }
 
   protected override fields(): Record<string, unknown> {
-    return { qconfigMapping: this.#sections, ...(this.#isQat && { isQat: true }) };
+    const backend = this.#backend instanceof BackendConfig ? this.#backend.toRecipe() : this.#backend;
+    return {
+      qconfigMapping: this.#sections,
+      ...(this.#isQat && { isQat: true }),
+      ...(backend !== undefined && { backendConfig: backend }),
+    };
   }
   #add(section: string, ...entry: readonly unknown[]): this {
     ((this.#sections[section] ??= []) as unknown[]).push(entry);

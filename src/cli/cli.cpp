@@ -142,14 +142,15 @@ void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
           ->type_name("NAME");
   auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")
                      ->type_name("FILE.json");
-  auto* fx = verb.add_option("--fx", options.fx,
-                             "FX graph mode with PyTorch's default mapping for x86, fbgemm, qnnpack or onednn")
-                 ->type_name("BACKEND")
-                 ->check([](const std::string& name) {
-                   for (const char* known : {"x86", "fbgemm", "qnnpack", "onednn"})
-                     if (name == known) return std::string();
-                   return concat("found ", name, ", wanted x86, fbgemm, qnnpack or onednn");
-                 });
+  auto* fx =
+      verb.add_option("--fx", options.fx,
+                      "FX graph mode with PyTorch's default mapping for x86, fbgemm, qnnpack, onednn or executorch")
+          ->type_name("BACKEND")
+          ->check([](const std::string& name) {
+            for (const char* known : {"x86", "fbgemm", "qnnpack", "onednn", "executorch"})
+              if (name == known) return std::string();
+            return concat("found ", name, ", wanted x86, fbgemm, qnnpack, onednn or executorch");
+          });
   auto* dynamic = verb.add_flag("--dynamic", options.dynamic,
                                 "find the ranges of activations while the model runs; needs no samples");
   auto* weights_only = verb.add_flag("--weights-only", options.weights_only,

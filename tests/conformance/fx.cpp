@@ -24,6 +24,7 @@
 #include "quant/fx/traced_calls.h"
 #include "quant/qat.h"
 #include "recipe/recipe.h"
+#include "recipe/recipe_backend_config.h"
 #include "recipe/recipe_qconfig.h"
 
 namespace qdq {
@@ -52,6 +53,25 @@ void same_defaults(const Json& expected) {
   }
   for (const auto& [name, qconfig] : expected.at("named_qconfigs").items())
     same_json(name, plain(json_of(OptionalQConfig(named_qconfig(name)))), qconfig);
+  const Json backends = expected.value("backend_configs", Json::object());
+  for (const auto& [name, config] : backends.items()) {
+    const BackendConfig theirs = parse_backend_config(format::Json::parse(config.dump()), name);
+    const BackendConfig& ours = get_backend_config(name);
+    if (ours.name != theirs.name) differ("the backend config ", name, " is called ", ours.name);
+    if (ours.configs.size() != theirs.configs.size())
+      differ("the backend config ", name, " has ", ours.configs.size(), " patterns, PyTorch has ",
+             theirs.configs.size());
+    // Their order matters only among patterns that can end in the same operator.
+    for (const BackendPatternConfig& wanted : theirs.configs) {
+      const auto found = std::find_if(ours.configs.begin(), ours.configs.end(), [&](const auto& other) {
+        return with_recorded_names(other.pattern) == with_recorded_names(wanted.pattern);
+      });
+      if (found == ours.configs.end()) differ("the backend config ", name, " has no ", to_string(wanted.pattern));
+      BackendConfig one{name, {*found}}, other{name, {wanted}};
+      one.configs[0].pattern = other.configs[0].pattern;
+      same_json(concat(name, ", ", to_string(wanted.pattern)), plain(json_of(one)), plain(json_of(other)));
+    }
+  }
 }
 
 // Names of dtypes without the q: a program has no quantized tensor types.
@@ -143,7 +163,8 @@ class Flow {
     out["quantizer"] = "QConfigMapping";
     out["compat"] = "torch-2.6";
     out["is_qat"] = is_qat();
-    out["qconfig_mapping"] = format::Json::parse(recipe_.at("qconfig_mapping").dump());
+    for (const char* key : {"qconfig_mapping", "backend_config"})
+      if (recipe_.contains(key)) out[key] = format::Json::parse(recipe_[key].dump());
     return out;
   }
   bool is_qat() const { return recipe_.value("qat", false); }
@@ -321,10 +342,15 @@ class Flow {
       return std::any_of(graph.begin(), graph.end(),
                          [&](const Json& other) { return other.at("name") == node.at("name"); });
     };
+    // A call with two inputs that is fused belongs to the one of them that is given the other.
+    const size_t given = is_there({{"name", name}}) ? inputs_of(node_of(graph, name)).size() : 0;
+    if (given == 0) return out;
     for (const Json& node : expected_.at("traced")) {
       const std::vector<std::string> inputs = inputs_of(node);
-      if (!inputs.empty() && inputs[0] == out.back() && node.at("op") != "output" && !is_there(node))
-        out.push_back(node.at("name").get<std::string>());
+      const bool reads = inputs.size() > 1 && given > 1
+                             ? std::find(inputs.begin(), inputs.end(), out.back()) != inputs.end()
+                             : inputs.size() == 1 && inputs[0] == out.back();
+      if (reads && node.at("op") != "output" && !is_there(node)) out.push_back(node.at("name").get<std::string>());
     }
     return out;
   }

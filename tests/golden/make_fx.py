@@ -16,6 +16,7 @@ import warnings
 import numpy as np
 import torch
 import torch.nn.functional as F
+from fx_configs import backend_of, type_of
 from torch import nn
 from torch.ao.quantization import qconfig as named_qconfigs
 from torch.ao.quantization.fake_quantize import FakeQuantizeBase
@@ -180,7 +181,7 @@ def save_arrays(path, arrays):
     )
 
 
-def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.float32):
+def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.float32, backend="native"):
     torch.manual_seed(sum(map(ord, name)))
     for parameter in model.parameters():
         parameter.data.copy_(torch.randn(parameter.shape) * 0.3)
@@ -196,12 +197,13 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
     traced = QuantizationTracer([], []).trace(copy.deepcopy(model))
     is_qat = recipe.pop("qat", False)
     prepare = prepare_qat_fx if is_qat else prepare_fx
-    prepared = prepare(copy.deepcopy(model).train(is_qat), mapping, tuple(batches[0]))
+    config = {"backend_config": backend_of(backend)}
+    prepared = prepare(copy.deepcopy(model).train(is_qat), mapping, tuple(batches[0]), **config)
     for batch in batches:
         prepared(*batch)
     prepared.eval()
     arrays = {}
-    reference = convert_to_reference_fx(copy.deepcopy(prepared))
+    reference = convert_to_reference_fx(copy.deepcopy(prepared), **config)
     qparams = {}
     for node in reference.graph.nodes:
         if node.op == "get_attr":
@@ -231,7 +233,7 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
     for t, values in enumerate(outputs):
         arrays |= {f"reference_t{t}_o{o}": value for o, value in enumerate(values)}
     try:
-        lowered = convert_fx(copy.deepcopy(prepared))
+        lowered = convert_fx(copy.deepcopy(prepared), **config)
         with torch.no_grad():
             lowered_outputs = [flat(lowered(*test)) for test in tests]
         expected["lowered"] = {"engine": engine, "modules": lowered_modules(lowered, arrays)}
@@ -260,7 +262,7 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
             "mode": "fx",
             "qat": is_qat,
             "qconfig_mapping": recipe,
-            "backend_config": "native",
+            "backend_config": backend,
             "engine": engine,
         },
         "expected": expected,
@@ -884,15 +886,6 @@ def qconfig_of(entry):
         return getattr(torch.ao.quantization.observer, spec["class"]).with_args(**args)
 
     return named_qconfigs.QConfig(observer(entry["activation"]), observer(entry["weight"]))
-
-
-def type_of(name):
-    if "." not in name:
-        return name
-    value = __import__(name.split(".")[0])
-    for part in name.split(".")[1:]:
-        value = getattr(value, part)
-    return value
 
 
 def mapping_of(recipe):

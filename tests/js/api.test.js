@@ -311,6 +311,17 @@ describe("the flow", () => {
       .setObjectType("torch.nn.Linear", qconfig)
       .setModuleNameObjectTypeOrder("", "torch.add", 3, null);
     expect(new Set(classes(linears))).toEqual(new Set(["MinMaxObserver"]));
+    expect(classes(linears.setBackendConfig("tensorrt"))).toEqual([]);
+    const dtypeConfigs = [{ inputDtype: { dtype: "quint8", quantMinLowerBound: 0, quantMaxUpperBound: 100 } }];
+    const narrow = new qdq.BackendConfig("narrow").setBackendPatternConfig({
+      pattern: "torch.nn.Linear",
+      dtypeConfigs,
+    });
+    const warnings = [];
+    qdq.preparePt2e(program, linears.setBackendConfig(narrow), { onWarning: (warning) => warnings.push(warning) });
+    expect(warnings).toContainEqual(expect.stringMatching(/is ignored: its activation has integers from 0 to 127/));
+    const wide = new qdq.BackendConfig("wide", { base: "native" });
+    expect(new Set(classes(linears.setBackendConfig(wide)))).toEqual(new Set(["MinMaxObserver"]));
     const fails = (work, words) =>
       expect(thrown(work)).toMatchObject({ code: "InvalidArgument", message: expect.stringMatching(words) });
     fails(

@@ -2,6 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import {
   ComposableQuantizer,
+  BackendConfig,
   QConfigMapping,
   QdqError,
   Trainer,
@@ -99,7 +100,12 @@ export const both = new ComposableQuantizer([
   { quantizer: "XNNPACKQuantizer", global: {} },
 ]);
 
+export const accelerator = new BackendConfig("accelerator", { base: "qnnpack" }).setBackendPatternConfig({
+  pattern: ["torch.nn.Linear", "torch.nn.ReLU"],
+  dtypeConfigs: [{ inputDtype: { dtype: "qint8", scaleMinLowerBound: 2 ** -12 }, outputDtype: "qint8" }],
+});
 export const fx = new QConfigMapping({ backend: "x86" })
+  .setBackendConfig(accelerator)
   .setObjectType("torch.nn.Linear", { named: "default_dynamic_qconfig" })
   .setModuleName("head", { activation: { class: "MinMaxObserver" }, weight: null })
   .setFilterFunction((node) => node.name !== "add");

@@ -34,22 +34,6 @@ bool is_unrecorded(const TracedCall& call, const std::string& type) {
   return call.nodes[0]->meta.source_fn_stack.empty() && std::find(same.begin(), same.end(), type) != same.end();
 }
 
-// Conv2d -> ConvReLU2d, ConvBn2d, ConvBnReLU2d; Linear -> LinearReLU; BatchNorm2d -> BNReLU2d
-std::string fused_type(const QuantizedCall& call) {
-  std::string name = call.traced.type.substr(call.traced.type.rfind('.') + 1), dimensions;
-  if (name.back() == 'd') {
-    dimensions = name.substr(name.size() - 2);
-    name.resize(name.size() - 2);
-  }
-  if (name == "BatchNorm") name = "BN";
-  for (const std::string& type : call.fused) {
-    const bool is_norm = type.starts_with("torch.nn.modules.batchnorm.");
-    name += is_norm ? "Bn" : "ReLU";
-    if (is_norm && dimensions.empty()) dimensions = "1d";
-  }
-  return concat("torch.ao.nn.intrinsic.modules.fused.", name, dimensions);
-}
-
 }  // namespace
 
 CallSettings::Found CallSettings::found(const QConfigMapping::Setting& setting, const char* kind) const {
@@ -91,17 +75,15 @@ CallSettings::Found CallSettings::of_fused(const QuantizedCall& call, const Foun
   const QConfigMapping::Setting* root = by_type(type);
   if (rules_.fused_settings_must_agree) {
     const auto qconfig = [](const QConfigMapping::Setting* s) { return s ? pointer(s->qconfig) : nullptr; };
-    for (const std::string& other : call.fused) {
-      const std::string module = other == "torch.nn.functional.relu" ? "torch.nn.modules.activation.ReLU" : other;
+    for (const std::string& module : call.fused)
       QDQ_CHECK(same_qconfig(qconfig(root), qconfig(by_type(module))), kInvalidArgument, "the settings for ", type,
                 " and ", module, " differ, but in ", call.traced.path,
                 " they are fused, which PyTorch 2.6 refuses; give both the same QConfig");
-    }
     if (qconfig(root)) return found(*root, "type");
   } else if (root) {
     return found(*root, "type");
   }
-  return by_type_or(fused_type(call), global);
+  return by_type_or(call.fused_type, global);
 }
 
 // How many calls had that key before.
@@ -118,7 +100,7 @@ void CallSettings::give(QuantizedCall& call) {
   std::string parent = traced.path;
   switch (traced.kind) {
     case TracedCall::Kind::kModule:
-      out = by_name_or(traced.path, call.fused.empty() ? by_type_or(traced.type, global) : of_fused(call, global));
+      out = by_name_or(traced.path, call.fused_type.empty() ? by_type_or(traced.type, global) : of_fused(call, global));
       parent.resize(std::min(parent.size(), parent.find('.') == std::string::npos ? 0 : parent.rfind('.')));
       break;
     case TracedCall::Kind::kFunction:
@@ -141,7 +123,8 @@ void CallSettings::give(QuantizedCall& call) {
         break;
       }
   }
-  if (!std::all_of(traced.nodes.begin(), traced.nodes.end(), [&](const Node* node) { return passes_(*node); })) {
+  const auto passes = [&](const Node* node) { return !passes_ || passes_(*node); };
+  if (!std::all_of(traced.nodes.begin(), traced.nodes.end(), passes)) {
     call.reason = "the filter function, or a quantizer in front, keeps it out";
     return;
   }

@@ -146,6 +146,10 @@ constexpr BackendQConfigs kBackends[] = {
     {"qnnpack",
      {"histogram_full", "fake_full", "fused_full"},
      {"default_weight_observer", "default_weight_fake_quant", "default_fused_wt_fake_quant"}},
+    {"executorch",
+     {"histogram_qint8", "fused_qint8", "fused_qint8"},
+     {"weight_observer_range_neg_127_to_127", "fused_wt_fake_quant_range_neg_127_to_127",
+      "fused_wt_fake_quant_range_neg_127_to_127"}},
     {"onednn",
      {"histogram_full", "fake", "fused"},
      {"default_per_channel_weight_observer", "default_per_channel_weight_fake_quant",
@@ -189,7 +193,7 @@ QConfig backend_qconfig(std::string_view backend, size_t column) {
     if (known.backend == backend)
       return {named_observer(known.activation[column]), named_observer(known.weight[column])};
   fail(ErrorCode::kInvalidArgument, "there is no default qconfig for the backend '", backend,
-       "'; wanted x86, fbgemm, qnnpack or onednn");
+       "'; wanted x86, fbgemm, qnnpack, onednn or executorch");
 }
 
 double number_of(const AttributeValue& value, const std::string& name) {

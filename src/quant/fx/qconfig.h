@@ -43,7 +43,9 @@ bool is_reuse_input(const QConfig& qconfig);
 QConfig named_qconfig(std::string_view name);
 std::vector<std::string> named_qconfigs();
 
-// What a backend ("x86", "fbgemm", "qnnpack", "onednn") wants after training, and for quantization-aware training.
+// What a backend ("x86", "fbgemm", "qnnpack", "onednn") wants after training, and for quantization-aware training; and
+// "executorch", a name that PyTorch 2.6 has for backend configs alone: its default_symmetric_qnnpack_qconfig and
+// default_symmetric_qnnpack_qat_qconfig, which that backend takes.
 // Throws Error{kInvalidArgument} for another backend, or a version that PyTorch does not have (0; with QAT 0 or 1).
 QConfig get_default_qconfig(std::string_view backend = "x86", int64_t version = 0);
 QConfig get_default_qat_qconfig(std::string_view backend = "x86", int64_t version = 1);

@@ -25,6 +25,19 @@ void set(std::vector<QConfigMapping::Setting>& settings, std::string key, Option
   else found->qconfig = std::move(qconfig);
 }
 
+// The types that have settings of their own in the other default mappings, and that of the whole here
+// (qconfig_mapping.py, _get_symmetric_qnnpack_qconfig_mapping).
+constexpr const char* kOfSymmetricMappings[] = {"reshape",
+                                                "torch.nn.ConvTranspose1d",
+                                                "torch.nn.ConvTranspose2d",
+                                                "torch.nn.ConvTranspose3d",
+                                                "torch.nn.functional.conv_transpose1d",
+                                                "torch.nn.functional.conv_transpose2d",
+                                                "torch.nn.functional.conv_transpose3d",
+                                                "torch.nn.functional.layer_norm",
+                                                "torch.nn.LayerNorm",
+                                                "torch.nn.PReLU"};
+
 QConfigMapping default_mapping(const QConfig& qconfig, std::string_view backend, bool is_qat) {
   const ObserverWithArgs default_weight =
       named_observer(is_qat ? "default_weight_fake_quant" : "default_weight_observer");
@@ -49,6 +62,8 @@ QConfigMapping default_mapping(const QConfig& qconfig, std::string_view backend,
                 : (is_qat ? "fixed_qparams_fake_quant_0to1" : "default_fixed_qparams_range_0to1_observer");
     out.set_object_type(type, QConfig{named_observer(observer), default_weight});
   }
+  if (backend == "executorch")
+    for (const char* type : kOfSymmetricMappings) out.set_object_type(type, qconfig);
   return out;
 }
 

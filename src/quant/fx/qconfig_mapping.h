@@ -50,7 +50,8 @@ class QConfigMapping {
   std::vector<OrderSetting> orders_;
 };
 
-// PyTorch's defaults for a backend: "x86", "fbgemm", "qnnpack" or "onednn". Throws Error{kInvalidArgument} as
+// PyTorch's defaults for a backend: "x86", "fbgemm", "qnnpack" or "onednn"; for "executorch" PyTorch's symmetric
+// mapping of qnnpack. Throws Error{kInvalidArgument} as
 // get_default_qconfig does.
 QConfigMapping get_default_qconfig_mapping(std::string_view backend = "x86", int64_t version = 0);
 QConfigMapping get_default_qat_qconfig_mapping(std::string_view backend = "x86", int64_t version = 1);

@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kName = "QConfigMapping";
 
 constexpr size_t kNone = ~size_t{0};
+const std::string kFloat = "float32";
 
 using ObservedInput = std::pair<Node*, size_t>;  // a value, and the observer node that it is read through
 
@@ -69,21 +70,18 @@ class ObserverPlacement {
   }
 
  private:
-  static QuantizedDType dtype_of(const ObserverWithArgs& observer) {
-    return observer.class_name == "Identity" ? QuantizedDType::kFloat32 : quantized_dtype(observer.settings());
-  }
-  static bool is_quantized(QuantizedDType dtype) {
-    return dtype != QuantizedDType::kFloat32 && dtype != QuantizedDType::kAny;
+  static std::string dtype_of(const ObserverWithArgs& observer) {
+    return observer.class_name == "Identity" ? kFloat : quantized_dtype(observer.settings());
   }
 
   // In which dtype the producer of a value hands it on.
-  QuantizedDType dtype_of_output(const Node* value) const {
+  std::string dtype_of_output(const Node* value) const {
     const auto placed = placed_.find(value);
-    if (placed == placed_.end() || placed->second.call == kNone) return QuantizedDType::kFloat32;
+    if (placed == placed_.end() || placed->second.call == kNone) return kFloat;
     const QConfig* qconfig = calls_[placed->second.call].effective;
     if (qconfig == nullptr || !qconfig->activation ||
         (!rules_.trusts_settings_of_producers && placed->second.output == kNone))
-      return QuantizedDType::kFloat32;
+      return kFloat;
     return dtype_of(*qconfig->activation);
   }
 
@@ -97,9 +95,9 @@ class ObserverPlacement {
   void observe_input(size_t i, Node* value, const ObserverWithArgs& observer, bool is_first) {
     const TensorMeta* meta = value->meta.val.tensor();
     if (meta == nullptr || !is_floating(meta->dtype)) return;
-    const QuantizedDType wanted = dtype_of(observer), given = dtype_of_output(value);
+    const std::string wanted = dtype_of(observer), given = dtype_of_output(value);
     const bool is_dynamic = observer.settings().is_dynamic;
-    if (is_dynamic ? !is_first : !is_quantized(wanted) || wanted == given) return;
+    if (is_dynamic ? !is_first : wanted == kFloat || wanted == given) return;
     size_t found = kNone;
     for (const size_t known : placed_[value].for_readers) {
       if (constants_.count(value) != 0 && seen(i, value) != known) continue;
@@ -122,7 +120,7 @@ class ObserverPlacement {
     const QuantizedCall& call = calls_[i];
     const QConfig& qconfig = *call.effective;
     if (is_reuse_input(qconfig) || !qconfig.activation) return;
-    if (!rules_.observes_inputs_of_fixed_ranges && call.pattern->fixed_scale != 0) return;
+    if (!rules_.observes_inputs_of_fixed_ranges && has_fixed_range(*call.pattern)) return;
     const Node* weight = call.argument(&Roles::weight);
     const Node* bias = call.argument(&Roles::bias);
     for (size_t k = 0; k < call.traced.args.size(); ++k)
@@ -134,8 +132,12 @@ class ObserverPlacement {
 
   void observe_weight(size_t i) {
     const QuantizedCall& call = calls_[i];
-    if (!call.is_root || !call.pattern->has_weight || !call.effective->weight) return;
-    if (call.traced.kind == TracedCall::Kind::kModule && !supports(*call.pattern, *call.effective, true)) return;
+    if (!call.is_root || !call.quantizes_weight() || !call.effective->weight) return;
+    std::string broken;
+    // Broken constraints are no matter here: prepare_fx takes them, or the call would not be observed.
+    if (call.traced.kind == TracedCall::Kind::kModule && !supports(*call.pattern, *call.effective, true, broken) &&
+        broken.empty())
+      return;
     if (Node* weight = call.argument(&Roles::weight)) return observe_input(i, weight, *call.effective->weight, false);
     // A recurrent layer has several.
     for (const Node* node : call.traced.nodes)
@@ -149,7 +151,7 @@ class ObserverPlacement {
     const QuantizedCall& call = calls_[i];
     if (!call.effective->activation) return;
     const ObserverWithArgs& observer = *call.effective->activation;
-    if (!is_quantized(dtype_of(observer)) || observer.settings().is_dynamic) return;
+    if (dtype_of(observer) == kFloat || observer.settings().is_dynamic) return;
     Node* value = call.traced.output;
     if (!is_floating(value->meta.val.tensor()->dtype)) return;
     const bool reuses = is_reuse_input(*call.effective);
@@ -210,9 +212,18 @@ QConfigMappingQuantizer& QConfigMappingQuantizer::set_filter_function(NodeFilter
   return *this;
 }
 
+QConfigMappingQuantizer& QConfigMappingQuantizer::set_backend_config(BackendConfig backend) {
+  backend_ = std::move(backend);
+  return *this;
+}
+
 void QConfigMappingQuantizer::fold_batch_norms(Program& program) {
   if (!fx_rules(compat_).folds_modules_only) qdq::fold_batch_norms(program, Compat::kNone);
-  for (const ConvBn& parts : foldable_batch_norms(program, compat_)) fold_batch_norm(program, parts, Compat::kNone);
+  folded_.clear();
+  for (const ConvBn& parts : foldable_batch_norms(program, backend_, compat_)) {
+    folded_.insert(parts.conv);
+    fold_batch_norm(program, parts, Compat::kNone);
+  }
   program.graph->eliminate_dead_code();
   program.erase_unused_attributes();
 }
@@ -222,13 +233,14 @@ bool QConfigMappingQuantizer::trains_as_one(const Node& layer, const Node& norm)
 }
 
 void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotations) {
-  std::vector<QuantizedCall> calls = quantized_calls(
-      program, mapping_, compat_,
-      [&](const Node& node) {
-        const auto found = annotations.find(&node);
-        return (found == annotations.end() || !found->second.annotated) && (!filter_ || filter_(node));
-      },
-      unmatched_);
+  const FxRequest request{mapping_, backend_, compat_,
+                          [&](const Node& node) {
+                            const auto found = annotations.find(&node);
+                            return (found == annotations.end() || !found->second.annotated) &&
+                                   (!filter_ || filter_(node));
+                          },
+                          std::exchange(folded_, {})};
+  std::vector<QuantizedCall> calls = quantized_calls(program, request, unmatched_);
   fused_norms_.clear();
   for (const QuantizedCall& call : calls)
     for (const Node* node : call.traced.nodes)
@@ -260,19 +272,35 @@ void QConfigMappingQuantizer::adjust_observers(
   }
 }
 
+// The patterns of one name and length are one, with all their operators at each place.
 QuantizationCapabilities QConfigMappingQuantizer::quantization_capabilities() const {
   QuantizationCapabilities out{std::string(kName), {}, {}};
-  for (const auto& [types, pattern] : backend_patterns()) {
-    PatternCapability capability{std::string(pattern->name), {types}, false, false, true, ""};
-    for (const DTypeConfig& config : pattern->dtype_configs)
-      (config.is_dynamic ? capability.dynamic_quantization : capability.static_quantization) = true;
-    if (pattern->takes_relu)
-      capability.operators.push_back({"torch.nn.modules.activation.ReLU", "torch.nn.functional.relu"});
-    if (pattern->takes_relu) capability.note = "the relu may be missing; nobody else reads what is in front";
-    if (pattern->observation == Observation::kShared) capability.note = "output in terms of the first input";
-    if (pattern->fixed_scale != 0)
-      capability.note = "with a FixedQParamsObserver of the scale and zero point of its range";
-    out.patterns.push_back(std::move(capability));
+  for (const BackendPatternConfig& config : backend_.configs) {
+    if (config.pattern.type.starts_with("torch.ao.nn.")) continue;  // a fused class; its parts are a pattern
+    std::vector<std::string> operators;
+    for (const BackendPattern* part = &config.pattern; part != nullptr;) {
+      operators.insert(operators.begin(), recorded_name(part->type));
+      const BackendPattern* input = nullptr;
+      for (const BackendPattern& next : part->inputs)
+        if (next.type != "MatchAllNode") input = &next;
+      part = input;
+    }
+    auto same = std::find_if(out.patterns.begin(), out.patterns.end(), [&](const PatternCapability& other) {
+      return other.pattern == config.name && other.operators.size() == operators.size();
+    });
+    if (same == out.patterns.end()) {
+      same = out.patterns.insert(out.patterns.end(), {config.name, {}, false, false, true, ""});
+      same->operators.resize(operators.size());
+    }
+    for (size_t i = 0; i < operators.size(); ++i)
+      if (std::find(same->operators[i].begin(), same->operators[i].end(), operators[i]) == same->operators[i].end())
+        same->operators[i].push_back(operators[i]);
+    for (const DTypeConfig& dtypes : config.dtype_configs)
+      (dtypes.is_dynamic ? same->dynamic_quantization : same->static_quantization) = true;
+    if (operators.size() > 1) same->note = "nobody else reads what is in front of the last";
+    if (config.observation_type == ObservationType::kOutputShareObserverWithInput)
+      same->note = "output in terms of the first input";
+    if (has_fixed_range(config)) same->note = "with a FixedQParamsObserver of the scale and zero point of its range";
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// FX graph mode's policy as a quantizer: observers where prepare_fx with a QConfigMapping and the native BackendConfig
-// puts them. Semantics: torch/ao/quantization/fx/prepare.py and convert.py of PyTorch 2.6.
+// FX graph mode's policy as a quantizer: observers where prepare_fx with a QConfigMapping and a BackendConfig has them.
+// Semantics: torch/ao/quantization/fx/prepare.py and convert.py of PyTorch 2.6.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "graph/source_partition.h"
+#include "quant/fx/backend_config.h"
 #include "quant/fx/qconfig_mapping.h"
 #include "quant/quantizer.h"
 
 namespace qdq {
 
-// Takes the operators that the mapping gives a QConfig and that the native backend knows with those dtypes:
-// convolutions and linear layers (with batch norm and relu), add, mul, matmul, cat, norms, activations, embeddings by
-// their weight. A tensor is observed once, by whoever needs it first; operators that hand numbers on (pools, views,
+// Takes the operators that the mapping gives a QConfig and that the backend knows with those dtypes; the native backend
+// has convolutions and linear layers (with batch norm and relu), add, mul, matmul, cat, norms, activations, embeddings
+// by their weight. A tensor is observed once, by whoever needs it first; operators that hand numbers on (pools, views,
 // cat) share the observer of their first input. Module names and types are those that export recorded.
 //
 // With Compat::kTorch26 the result is prepare_fx's, with its oddities (docs/compatibility.md). Without, an operator
@@ -28,6 +29,9 @@ class QConfigMappingQuantizer : public Quantizer {
       : mapping_(std::move(mapping)), compat_(compat) {}
 
   const QConfigMapping& qconfig_mapping() const { return mapping_; }
+  // What the backend can run; without, the native one.
+  QConfigMappingQuantizer& set_backend_config(BackendConfig backend);
+  const BackendConfig& backend_config() const { return backend_; }
   // Nothing that the function refuses is quantized, whatever the mapping says; a pattern is taken if all its operators
   // pass.
   QConfigMappingQuantizer& set_filter_function(NodeFilter filter);
@@ -46,13 +50,16 @@ class QConfigMappingQuantizer : public Quantizer {
   void adjust_observers(const Program& program,
                         std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override;
   QuantizationCapabilities quantization_capabilities() const override;
+  // Settings that reach nothing, and QConfigs that break a constraint of the backend.
   std::vector<std::string> warnings() const override { return unmatched_; }
 
  private:
   QConfigMapping mapping_;
+  BackendConfig backend_ = get_backend_config("native");
   Compat compat_;
   NodeFilter filter_;
   std::vector<std::string> unmatched_;           // warnings of the program annotated last
+  std::unordered_set<const Node*> folded_;       // layers of it whose batch norm is gone
   std::unordered_set<const Node*> fused_norms_;  // batch norms of it that are one module with the layer in front
 };
 

@@ -15,14 +15,46 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+constexpr std::string_view kModules = "torch.nn.modules.", kAnything = "MatchAllNode";
+
+bool is_batch_norm(std::string_view type) { return type.starts_with("torch.nn.modules.batchnorm.BatchNorm"); }
+
+size_t size_of(const BackendPattern& pattern) {
+  size_t out = 1;
+  for (const BackendPattern& input : pattern.inputs) out += size_of(input);
+  return out;
+}
+
+bool has_any_input(const BackendPattern& pattern) {
+  return pattern.type == kAnything || std::any_of(pattern.inputs.begin(), pattern.inputs.end(), has_any_input);
+}
+
+// A pattern as programs name its parts.
+struct Searched {
+  const BackendPatternConfig* config;
+  BackendPattern pattern;
+  size_t size;
+};
+
+// The calls of a match, the last first.
+struct Match {
+  const Searched* of = nullptr;
+  std::vector<size_t> calls;
+  size_t root = 0;
+};
+
 class Builder {
  public:
-  Builder(const Program& program, const QConfigMapping& mapping, Compat compat, const NodeFilter& passes)
-      : mapping_(mapping), rules_(fx_rules(compat)), passes_(passes) {
+  Builder(const Program& program, const FxRequest& request)
+      : request_(request), mapping_(request.mapping), rules_(fx_rules(request.compat)) {
+    for (const BackendPatternConfig& config : request.backend.configs)
+      patterns_.push_back({&config, with_recorded_names(config.pattern), size_of(config.pattern)});
+    // The longer ones first, single operators last.
+    std::stable_sort(patterns_.begin(), patterns_.end(),
+                     [](const Searched& a, const Searched& b) { return a.size > b.size; });
     for (TracedCall& call : traced_calls(program)) {
       QuantizedCall out;
       out.traced = std::move(call);
-      out.pattern = pattern_of(out.traced);
       calls_.push_back(std::move(out));
     }
     index();
@@ -30,19 +62,14 @@ class Builder {
 
   std::vector<ConvBn> batch_norms() const {
     std::vector<ConvBn> out;
-    for (const QuantizedCall& call : calls_) {
-      const auto norm = batch_norm_behind(call.traced);
-      if (!norm) continue;
-      const TracedCall& traced = calls_[*norm].traced;
-      Node *root = call.traced.nodes[0], *node = traced.nodes[0];
-      // The last pattern of the two that end in the relu: BatchNorm2d -> ReLU.
-      const auto relu = only_user(traced);
-      if (rules_.norms_take_relus_of_transposed && call.pattern->name == "conv_transpose" && calls_[*norm].pattern &&
-          relu && is_relu(calls_[*relu].traced, false))
-        continue;
-      if (root->meta.val.tensor()->sizes.size() !=
-          (call.pattern->name == "linear" ? 2u : root->meta.val.tensor()->sizes.size()))
-        continue;
+    for (const Match& match : fusions()) {
+      const TracedCall& layer = calls_[match.root].traced;
+      const TracedCall* norm = nullptr;
+      for (const size_t i : match.calls)
+        if (i != match.root && is_batch_norm(calls_[i].traced.type)) norm = &calls_[i].traced;
+      if (norm == nullptr) continue;
+      Node *root = layer.nodes[0], *node = norm->nodes[0];
+      if (layer.type == "torch.nn.modules.linear.Linear" && root->meta.val.tensor()->sizes.size() != 2) continue;
       const bool is_constant = [&] {
         for (size_t i = 1; i <= 4; ++i)
           if (!node->arg(i).is_none() && (!node->arg(i).node() || node->arg(i).node()->op() != Node::Op::kGetAttr))
@@ -52,16 +79,25 @@ class Builder {
       }();
       if (is_constant) out.push_back({root, root->arg(1).node(), root, root->arg(2).node(), root, node});
     }
+    // In the order of the program.
+    std::reverse(out.begin(), out.end());
     return out;
   }
 
   std::vector<QuantizedCall> run(const Graph& graph, std::vector<std::string>& unmatched) {
     fuse();
     index();
-    CallSettings settings(mapping_, rules_, passes_);
+    CallSettings settings(mapping_, rules_, request_.passes);
     for (QuantizedCall& call : calls_) settings.give(call);
-    unmatched = unmatched_settings(graph, settings);
-    for (size_t i = calls_.size(); i-- > 0;) match(i);
+    warnings_ = unmatched_settings(graph, settings);
+    std::vector<bool> matched(calls_.size());
+    for (size_t i = calls_.size(); i-- > 0;) {
+      if (matched[i]) continue;
+      const Match match = pattern_ending_in(i);
+      for (const size_t part : match.calls) matched[part] = true;
+      take(i, match);
+    }
+    unmatched = std::move(warnings_);
     return std::move(calls_);
   }
 
@@ -89,16 +125,38 @@ class Builder {
     return out;
   }
 
-  const BackendPattern* pattern_of(const TracedCall& call) const {
-    const BackendPattern* pattern = find_backend_pattern(call.type);
-    if (pattern == nullptr && !rules_.knows_records_only) pattern = find_backend_pattern(computed_function(call));
-    return pattern;
-  }
-
   void index() {
     of_node_.clear();
-    for (size_t i = 0; i < calls_.size(); ++i)
+    names_.clear();
+    for (size_t i = 0; i < calls_.size(); ++i) {
       for (const Node* node : calls_[i].traced.nodes) of_node_[node] = i;
+      names_.push_back(names_of(calls_[i]));
+    }
+  }
+
+  // What patterns may call a call: by its record, and by what it computes where records are not all that counts.
+  struct Names {
+    std::vector<std::string> recorded, computed;
+    bool is(const std::string& name) const {
+      return std::find(recorded.begin(), recorded.end(), name) != recorded.end();
+    }
+    bool computes(const std::string& name) const {
+      return std::find(computed.begin(), computed.end(), name) != computed.end();
+    }
+  };
+  Names names_of(const QuantizedCall& call) const {
+    Names out;
+    const std::string& type = call.fused_type.empty() ? call.traced.type : call.fused_type;
+    const std::string last = type.substr(type.rfind('.') + 1);
+    out.recorded.push_back(type);
+    if (type.starts_with(kModules)) out.recorded.push_back("torch.nn." + last);
+    else if (call.traced.kind == TracedCall::Kind::kModule && !type.starts_with("torch.")) out.recorded.push_back(last);
+    const std::string computed =
+        rules_.knows_records_only || !call.fused_type.empty() ? "" : computed_function(call.traced);
+    if (computed.empty()) return out;
+    out.computed = equivalent_sources(type);
+    for (std::string& name : equivalent_sources(computed)) out.computed.push_back(std::move(name));
+    return out;
   }
 
   // The only call that reads the result; nothing if others do too, or the program returns it.
@@ -115,51 +173,108 @@ class Builder {
     return only;
   }
 
-  bool is_relu(const TracedCall& call, bool behind_binary) const {
-    if (call.args.size() != 1 || call.output == nullptr) return false;
-    if (is_one_of(call.type, {"torch.nn.modules.activation.ReLU", "torch.nn.functional.relu"})) return true;
-    if (call.type == "torch.relu" && behind_binary) return true;
-    return !rules_.knows_records_only && computed_function(call) == "torch.nn.functional.relu";
-  }
-
-  // The batch norm module that belongs to a convolution or linear module: Conv2d -> BatchNorm2d, Linear -> BatchNorm1d.
-  std::optional<size_t> batch_norm_behind(const TracedCall& call) const {
-    constexpr std::string_view kModules = "torch.nn.modules.";
-    if (call.kind != TracedCall::Kind::kModule || call.nodes.size() != 1) return std::nullopt;
-    const std::string& type = call.type;
-    const bool is_conv = type.starts_with(concat(kModules, "conv.Conv"));
-    if (!is_conv && type != "torch.nn.modules.linear.Linear") return std::nullopt;
-    const auto user = only_user(call);
-    const std::string wanted = concat(kModules, "batchnorm.BatchNorm", is_conv ? type.substr(type.size() - 2) : "1d");
-    const bool found = user && calls_[*user].traced.type == wanted && calls_[*user].traced.nodes.size() == 1 &&
-                       calls_[*user].traced.nodes[0]->is("torch.ops.aten.batch_norm.default");
-    return found ? user : std::nullopt;
-  }
-
-  // Modules with a relu behind become one module before anything else: Conv2d -> ReLU  =>  ConvReLU2d.
-  void fuse() {
-    std::vector<QuantizedCall> out;
-    std::vector<bool> gone(calls_.size());
-    for (size_t i = 0; i < calls_.size(); ++i) {
-      if (gone[i]) continue;
-      QuantizedCall& call = calls_[i];
-      const auto take_in = [&](size_t other) {
-        const TracedCall& behind = calls_[other].traced;
-        call.fused.push_back(behind.type);
-        call.traced.nodes.insert(call.traced.nodes.end(), behind.nodes.begin(), behind.nodes.end());
-        call.traced.output = behind.output;
-        gone[other] = true;
-      };
-      if (call.traced.kind == TracedCall::Kind::kModule && call.pattern && call.pattern->takes_relu) {
-        if (const auto norm = batch_norm_behind(call.traced)) take_in(*norm);
-        // A linear layer has either behind it, not both.
-        const auto user = only_user(call.traced);
-        if (user && is_relu(calls_[*user].traced, false) && (call.fused.empty() || call.pattern->name != "linear"))
-          take_in(*user);
-      }
-      out.push_back(std::move(call));
+  // Whether the pattern ends in call `i` (torch/ao/quantization/fx/match_utils.py, _is_match); `match` gets the calls.
+  bool find_match(size_t i, const BackendPattern& pattern, const BackendPattern& root, bool by_computation,
+                  Match& match) const {
+    const TracedCall& call = calls_[i].traced;
+    // A batch norm that was folded, of a layer whose result is added to something: others fuse alike without it.
+    if (is_batch_norm(pattern.type) && pattern.inputs.size() == 1 && has_any_input(match.of->pattern) &&
+        request_.has_folded_norm.count(call.nodes[0]) != 0)
+      return find_match(i, pattern.inputs[0], root, by_computation, match);
+    // The layer itself is the module or function that the pattern names, behind it may stand what computes the same.
+    const bool may_compute = by_computation && (&pattern != &root || pattern.inputs.empty()) &&
+                             (&pattern != &root || call.kind != TracedCall::Kind::kModule || match.calls.empty());
+    if (!names_[i].is(pattern.type) && !(may_compute && names_[i].computes(pattern.type))) return false;
+    if (is_batch_norm(pattern.type) && !match.calls.empty() &&
+        (call.nodes.size() != 1 || !call.nodes[0]->is("torch.ops.aten.batch_norm.default")))
+      return false;
+    match.calls.push_back(i);
+    if (&pattern == &root) match.root = i;
+    if (pattern.inputs.empty()) return true;
+    if (call.args.size() != pattern.inputs.size()) return false;
+    for (size_t k = 0; k < pattern.inputs.size(); ++k) {
+      if (pattern.inputs[k].type == kAnything) continue;
+      const Node* value = call.args[k].is_node() ? call.args[k].node() : nullptr;
+      const auto producer = of_node_.find(value);
+      if (producer == of_node_.end() || calls_[producer->second].traced.output != value ||
+          only_user(calls_[producer->second].traced) != i ||
+          !find_match(producer->second, pattern.inputs[k], root, by_computation, match))
+        return false;
     }
+    return true;
+  }
+
+  bool ends_in(size_t i, const Searched& searched, bool by_computation, Match& match) const {
+    match = {&searched, {}, i};
+    return find_match(i, searched.pattern, root_of(searched.pattern), by_computation, match);
+  }
+
+  // The matches of patterns that become one module, from the last to the first.
+  std::vector<Match> fusions() const {
+    std::vector<Match> out;
+    std::vector<bool> taken(calls_.size());
+    for (size_t i = calls_.size(); i-- > 0;) {
+      if (taken[i]) continue;
+      for (const Searched& searched : patterns_) {
+        Match match;
+        if (searched.config->fused_module.empty() || !ends_in(i, searched, true, match) ||
+            calls_[match.root].traced.kind != TracedCall::Kind::kModule || calls_[match.root].traced.nodes.size() != 1)
+          continue;
+        for (const size_t part : match.calls) taken[part] = true;
+        out.push_back(std::move(match));
+        break;
+      }
+    }
+    return out;
+  }
+
+  // Modules become one before anything else: Conv2d -> ReLU  =>  ConvReLU2d, in the place of the last.
+  void fuse() {
+    std::vector<bool> gone(calls_.size());
+    for (const Match& match : fusions()) {
+      QuantizedCall fused = std::move(calls_[match.root]);
+      fused.fused_type = recorded_name(match.of->config->fused_module);
+      gone[match.root] = true;
+      if (fused.fused_type == fused.traced.type) {  // such a batch norm is folded or stays
+        fused.fused_type.clear();
+        gone[match.root] = false;
+        calls_[match.root] = std::move(fused);
+        continue;
+      }
+      for (size_t k = match.calls.size(); k-- > 0;) {
+        const size_t i = match.calls[k];
+        if (i == match.root) continue;
+        const TracedCall& behind = calls_[i].traced;
+        if (behind.kind == TracedCall::Kind::kModule) fused.fused.push_back(behind.type);
+        else if (names_[i].is("torch.nn.functional.relu") || names_[i].computes("torch.nn.functional.relu"))
+          fused.fused.push_back("torch.nn.modules.activation.ReLU");
+        for (const Argument& argument : behind.args) {
+          const bool is_inside = argument.is_node() && argument.node() == fused.traced.output;
+          if (!is_inside) fused.traced.args.push_back(argument);
+        }
+        fused.traced.nodes.insert(fused.traced.nodes.end(), behind.nodes.begin(), behind.nodes.end());
+        fused.traced.output = behind.output;
+        gone[i] = true;
+      }
+      const size_t last = match.calls[0];
+      calls_[last] = std::move(fused);
+      gone[last] = false;
+    }
+    std::vector<QuantizedCall> out;
+    for (size_t i = 0; i < calls_.size(); ++i)
+      if (!gone[i]) out.push_back(std::move(calls_[i]));
     calls_ = std::move(out);
+  }
+
+  // The pattern that ends in a call; none: a match without calls.
+  Match pattern_ending_in(size_t i) const {
+    for (const bool by_computation : {false, true})
+      for (const Searched& searched : patterns_) {
+        Match match;
+        if (searched.config->fused_module.empty() && ends_in(i, searched, by_computation || searched.size > 1, match))
+          return match;
+      }
+    return {};
   }
 
   static bool is_per_channel_observer(const QConfig& qconfig) {
@@ -179,75 +294,98 @@ class Builder {
   }
 
   // Why the backend cannot take a pattern with a root call, by the QConfig of its last; nothing if it can.
-  std::string refusal(const QuantizedCall& root, const QuantizedCall& last) const {
+  std::string refusal(const QuantizedCall& root, const QuantizedCall& last) {
     const QConfig* qconfig = last.qconfig;
     if (qconfig == nullptr) return concat("the operator ", last.traced.type, " behind it has no QConfig");
     const bool is_module = root.traced.kind == TracedCall::Kind::kModule;
-    if (root.pattern->name == "conv_transpose" && is_module && is_per_channel_observer(*qconfig)) {
+    if (is_module && root.traced.type.starts_with("torch.nn.modules.conv.ConvTranspose") &&
+        is_per_channel_observer(*qconfig)) {
       QDQ_CHECK(!rules_.refuses_transposed_per_channel, kInvalidArgument, "the weight observer of ", root.traced.path,
                 " is per channel, which PyTorch 2.6 refuses for transposed convolutions; set one per tensor for ",
                 root.traced.type);
       return "weight observers per channel would go along the input channels of a transposed convolution; set one per "
              "tensor";
     }
-    if (!supports(*root.pattern, *qconfig, !is_module && root.argument(&Roles::weight)))
-      return root.pattern->fixed_scale != 0
-                 ? "its QConfig has not the fixed scale and zero point that the backend wants"
-                 : "the backend does not take it with the dtypes of its QConfig";
-    return {};
+    if (root.pattern->observation_type == ObservationType::kInputOutputNotObserved &&
+        !rules_.observes_what_is_not_observed)
+      return "the backend does not observe it";
+    std::string broken;
+    bool fits = supports(*root.pattern, *qconfig, !is_module && root.argument(&Roles::weight), broken);
+    if (fits && is_module && root.quantizes_weight() && !rules_.takes_any_range_of_module_weights) {
+      supports(*root.pattern, *qconfig, true, broken);
+      fits = broken.empty();
+    }
+    if (fits) return {};
+    if (broken.empty()) return "the backend does not take it with the dtypes of its QConfig";
+    warn(concat("the QConfig of ", is_module ? root.traced.path : root.traced.type, " is ignored: ", broken));
+    return concat("the backend ignores its QConfig: ", broken);
   }
 
-  void match(size_t i) {
+  void warn(std::string text) {
+    if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) warnings_.push_back(std::move(text));
+  }
+
+  bool shares_input(const QuantizedCall& root) const {
+    ObservationType type = root.pattern->observation_type;
+    const auto tensors = std::count_if(root.traced.args.begin(), root.traced.args.end(),
+                                       [](const Argument& argument) { return argument.is_node(); });
+    for (const auto& [count, of_count] : root.pattern->num_tensor_args_to_observation_type)
+      if (count == tensors) type = of_count;
+    return type == ObservationType::kOutputShareObserverWithInput;
+  }
+
+  void take(size_t i, const Match& match) {
     QuantizedCall& last = calls_[i];
-    if (!last.is_last) return;  // the first half of a pattern
-    QuantizedCall* root = &last;
-    if (last.fused.empty() && last.traced.args.size() == 1 && last.traced.args[0].is_node()) {
-      const auto producer = of_node_.find(last.traced.args[0].node());
-      QuantizedCall* in_front = producer == of_node_.end() ? nullptr : &calls_[producer->second];
-      if (in_front && in_front->traced.kind != TracedCall::Kind::kModule && in_front->pattern &&
-          in_front->pattern->takes_relu &&
-          is_relu(last.traced, in_front->pattern->observation == Observation::kSharedWithNumber) &&
-          only_user(in_front->traced) == i)
-        root = in_front;
-    }
-    if (root->pattern == nullptr) {
+    if (match.calls.empty()) {
       if (last.qconfig) last.reason = concat("the backend has no pattern for ", last.traced.type);
       last.qconfig = nullptr;
       return;
     }
-    if (root != &last) {
-      root->is_last = last.is_root = false;
-      last.pattern = root->pattern;
+    QuantizedCall& root = calls_[match.root];
+    root.pattern = match.of->config;
+    const bool shares = shares_input(root);
+    bool has_qconfig = false;
+    for (const size_t part : match.calls) {
+      QuantizedCall& call = calls_[part];
+      call.pattern = match.of->config;
+      call.is_root = part == match.root;
+      call.is_last = part == i;
+      call.shares_input = shares;
+      has_qconfig = has_qconfig || call.qconfig;
     }
-    size_t tensors = 0;
-    for (const Argument& argument : root->traced.args) tensors += argument.is_node();
-    const bool shares = root->pattern->observation == Observation::kShared ||
-                        (root->pattern->observation == Observation::kSharedWithNumber && tensors == 1);
-    for (QuantizedCall* call : {root, &last}) call->shares_input = shares;
-    if (last.qconfig == nullptr && root->qconfig == nullptr) return;
-    const bool is_recurrent = root->pattern->name == "recurrent";  // whose results stay float
-    std::string why = last.traced.output || is_recurrent ? refusal(*root, last) : "its result is no single tensor";
-    for (const QuantizedCall* call : {root, &last})
-      for (const Node* node : call->traced.nodes)
+    if (!has_qconfig) return;
+    // The results of a recurrent layer stay float.
+    const bool has_value = last.traced.output || last.traced.type.starts_with("torch.nn.modules.rnn.");
+    std::string why = has_value ? refusal(root, last) : "its result is no single tensor";
+    for (const size_t part : match.calls)
+      for (const Node* node : calls_[part].traced.nodes)
         if (const Node* complex = complex_in(*node); complex && why.empty())
           why = concat(complex == node ? "its result" : concat("its operand ", complex->name()),
                        " is complex64, which is not quantized");
-    if (why.empty()) {
-      root->effective = last.effective = last.qconfig;
-      return;
+    for (const size_t part : match.calls) {
+      if (why.empty()) calls_[part].effective = last.qconfig;
+      else if (calls_[part].qconfig) calls_[part].reason = why;
     }
-    for (QuantizedCall* call : {root, &last})
-      if (call->qconfig) call->reason = why;
   }
 
+  const FxRequest& request_;
   const QConfigMapping& mapping_;
   const FxRules& rules_;
-  const NodeFilter& passes_;
+  std::vector<Searched> patterns_;
   std::vector<QuantizedCall> calls_;
+  std::vector<Names> names_;  // of the calls
   std::unordered_map<const Node*, size_t> of_node_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace
+
+bool QuantizedCall::quantizes_weight() const {
+  if (traced.kind == TracedCall::Kind::kModule) return !pattern->root_module.empty();
+  // Norms keep their weight in float (torch/ao/quantization/fx/utils.py, NON_QUANTIZABLE_WEIGHT_OPS).
+  return std::none_of(traced.nodes.begin(), traced.nodes.end(),
+                      [](const Node* node) { return node->target().find("_norm.") != std::string::npos; });
+}
 
 Node* QuantizedCall::argument(int Roles::* role) const {
   for (const Node* node : traced.nodes) {
@@ -258,13 +396,14 @@ Node* QuantizedCall::argument(int Roles::* role) const {
   return nullptr;
 }
 
-std::vector<ConvBn> foldable_batch_norms(const Program& program, Compat compat) {
-  return Builder(program, QConfigMapping(), compat, [](const Node&) { return true; }).batch_norms();
+std::vector<ConvBn> foldable_batch_norms(const Program& program, const BackendConfig& backend, Compat compat) {
+  const QConfigMapping nothing;
+  return Builder(program, {nothing, backend, compat}).batch_norms();
 }
 
-std::vector<QuantizedCall> quantized_calls(const Program& program, const QConfigMapping& mapping, Compat compat,
-                                           const NodeFilter& passes, std::vector<std::string>& unmatched) {
-  return Builder(program, mapping, compat, passes).run(*program.graph, unmatched);
+std::vector<QuantizedCall> quantized_calls(const Program& program, const FxRequest& request,
+                                           std::vector<std::string>& unmatched) {
+  return Builder(program, request).run(*program.graph, unmatched);
 }
 
 }  // namespace qdq

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/source_partition.h"
@@ -16,30 +17,44 @@ namespace qdq {
 
 struct QuantizedCall {
   TracedCall traced;  // with what was fused into it
-  // the types of the modules and functions behind it that were: batch norm (in training), relu
+  // The types of the modules behind it that were: batch norm (in training), relu. A functional relu counts as its
+  // module.
   std::vector<std::string> fused;
-  const BackendPattern* pattern = nullptr;  // of the backend; null: it has none
-  const QConfig* qconfig = nullptr;         // of the mapping; null: none
+  std::string fused_type;                         // the class that they became together; empty: nothing was fused
+  const BackendPatternConfig* pattern = nullptr;  // of the backend; null: it has none
+  const QConfig* qconfig = nullptr;               // of the mapping; null: none
   // What its tensors are quantized by: the QConfig of the last call of the pattern; null if the backend does not take
   // it.
   const QConfig* effective = nullptr;
-  bool is_root = true, is_last = true;  // of its pattern, which may have two calls: a function and a relu behind
+  bool is_root = true, is_last = true;  // of its pattern, which may have several calls: a function and a relu behind
   bool shares_input = false;            // its output is observed by the observer of its first input
   std::string reason;                   // for explain()
 
   bool is_observed() const { return qconfig && effective; }
+  // Of the root of a pattern: whether its weight becomes integers.
+  bool quantizes_weight() const;
   // The node in that role of its operator (&Roles::weight); null if there is none.
   Node* argument(int Roles::* role) const;
 };
 
-// With Compat::kTorch26, types are those that export recorded, and calls that are fused must have the same setting by
-// type, as in PyTorch (else Error{kInvalidArgument}). Calls with a node that `passes` refuses get no QConfig.
-// `unmatched` gets a sentence for each setting that reaches nothing, but for types that PyTorch's default mappings
-// have.
-std::vector<QuantizedCall> quantized_calls(const Program& program, const QConfigMapping& mapping, Compat compat,
-                                           const NodeFilter& passes, std::vector<std::string>& unmatched);
+// What is asked of a program.
+struct FxRequest {
+  const QConfigMapping& mapping;  // this and the backend must outlive the calls
+  const BackendConfig& backend;
+  Compat compat = Compat::kNone;
+  NodeFilter passes{};                                // calls with a node that it refuses get no QConfig
+  std::unordered_set<const Node*> has_folded_norm{};  // layers in front of batch norms that are gone
+};
 
-// The batch norms that FX graph mode folds before all else: of modules, in inference form, with constant statistics.
-std::vector<ConvBn> foldable_batch_norms(const Program& program, Compat compat);
+// With Compat::kTorch26, types are those that export recorded, and calls that are fused must have the same setting by
+// type, as in PyTorch (else Error{kInvalidArgument}). `unmatched` gets a sentence for each setting that reaches
+// nothing,
+// but for types that PyTorch's default mappings have, and for each QConfig that breaks a constraint of the backend.
+std::vector<QuantizedCall> quantized_calls(const Program& program, const FxRequest& request,
+                                           std::vector<std::string>& unmatched);
+
+// The batch norms that FX graph mode folds before all else, as the backend fuses them: of modules, in inference form,
+// with constant statistics.
+std::vector<ConvBn> foldable_batch_norms(const Program& program, const BackendConfig& backend, Compat compat);
 
 }  // namespace qdq

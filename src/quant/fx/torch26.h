@@ -12,8 +12,6 @@ struct FxRules {
   bool knows_records_only = false;
   // Calls that are fused must have the same setting by type, or prepare_fx raises (qconfig_mapping_utils.py).
   bool fused_settings_must_agree = false;
-  // A batch norm between a transposed convolution and a relu is fused with the relu, so it is not folded (fuse.py).
-  bool norms_take_relus_of_transposed = false;
   // Weight observers per channel raise for modules of transposed convolutions (quantize_handler.py).
   bool refuses_transposed_per_channel = false;
   // A value's dtype is what the setting of its producer says, even where its output was not observed (prepare.py).
@@ -28,17 +26,22 @@ struct FxRules {
   // There are no modules for training transposed convolutions, so their weights are rounded by convert alone
   // (quantization_mappings.py, DEFAULT_QAT_MODULE_MAPPINGS).
   bool trains_transposed_in_float = false;
+  // INPUT_OUTPUT_NOT_OBSERVED is never asked for: such operators have an observer of their own (quantize_handler.py).
+  bool observes_what_is_not_observed = false;
+  // Constraints on weights are asked for where the weight is an argument, not for the weights of modules (prepare.py).
+  bool takes_any_range_of_module_weights = false;
 };
 
 inline constexpr FxRules kFxTorch26{.knows_records_only = true,
                                     .fused_settings_must_agree = true,
-                                    .norms_take_relus_of_transposed = true,
                                     .refuses_transposed_per_channel = true,
                                     .trusts_settings_of_producers = true,
                                     .observes_inputs_of_fixed_ranges = true,
                                     .folds_modules_only = true,
                                     .observes_constants_by_reader = true,
-                                    .trains_transposed_in_float = true};
+                                    .trains_transposed_in_float = true,
+                                    .observes_what_is_not_observed = true,
+                                    .takes_any_range_of_module_weights = true};
 inline constexpr FxRules kFxOwn{};
 
 inline const FxRules& fx_rules(Compat compat) { return compat == Compat::kTorch26 ? kFxTorch26 : kFxOwn; }

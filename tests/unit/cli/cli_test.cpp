@@ -145,7 +145,7 @@ TEST_F(CliTest, ShortWordsThatContradictEachOtherAreRefused) {
   };
   refuse({"--dynamic", "--weights-only"}, 2, "--dynamic excludes --weights-only");
   refuse({"--recipe", "recipe.json", "--dynamic"}, 2, "--recipe");
-  refuse({"--fx", "arm"}, 2, "found arm, wanted x86, fbgemm, qnnpack or onednn");
+  refuse({"--fx", "arm"}, 2, "found arm, wanted x86, fbgemm, qnnpack, onednn or executorch");
   refuse({"--fx", "x86", "--reduce-range"}, 1, "--reduce-range does not go with --fx");
   refuse({"--fx", "x86", "--weights-only"}, 1, "--weights-only does not go with --fx");
   refuse({"--recipe", "recipe.json", "--exclude", "conv"}, 1, "which has no place for --exclude");

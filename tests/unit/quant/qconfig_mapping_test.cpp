@@ -56,10 +56,9 @@ TEST(QConfig, NamesAreThoseOfPyTorch) {
   EXPECT_EQ(qconfig.activation->class_name, "MinMaxObserver");
   EXPECT_EQ(qconfig.activation->settings().quant_max, 127);
   EXPECT_EQ(qconfig.weight->settings().qscheme, QScheme::kPerTensorSymmetric);
-  EXPECT_EQ(quantized_dtype(qconfig.weight->settings()), QuantizedDType::kQint8);
+  EXPECT_EQ(quantized_dtype(qconfig.weight->settings()), "qint8");
   EXPECT_EQ(named_qconfig("default_symmetric_qnnpack_qconfig").activation->settings().eps, 0x1p-12);
-  EXPECT_EQ(quantized_dtype(named_qconfig("float_qparams_weight_only_qconfig_4bit").weight->settings()),
-            QuantizedDType::kQuint4x2);
+  EXPECT_EQ(quantized_dtype(named_qconfig("float_qparams_weight_only_qconfig_4bit").weight->settings()), "quint4x2");
   EXPECT_TRUE(is_reuse_input(named_qconfig("default_reuse_input_qconfig")));
   EXPECT_THROW(named_qconfig("default_qconfig_v7"), Error);
   EXPECT_THROW(get_default_qconfig("tensorrt"), Error);
@@ -104,8 +103,7 @@ std::map<std::string, std::string> observed(const QConfigMapping& mapping, Compa
   const Program program = layers();
   std::map<std::string, std::string> out;
   std::vector<std::string> unmatched;
-  for (const QuantizedCall& call :
-       quantized_calls(program, mapping, compat, [](const Node&) { return true; }, unmatched))
+  for (const QuantizedCall& call : quantized_calls(program, {mapping, get_backend_config("native"), compat}, unmatched))
     if (call.is_observed()) out[call.traced.nodes[0]->name()] = call.effective->activation->class_name;
   return out;
 }

@@ -178,6 +178,40 @@ TEST(Recipe, OrderDecidesWhichConfigIsTaken) {
                                sections + "}"));
 }
 
+TEST(Recipe, BackendConfigsOfOnesOwn) {
+  const auto with = [](const std::string& backend) {
+    return R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"global": {"named": "default_qconfig"}},
+               "backend_config": )" +
+           backend + "}";
+  };
+  const std::string dtypes = R"("dtype_configs": [{"input_dtype": {"dtype": "quint8", "quant_min_lower_bound": 0,
+      "quant_max_upper_bound": 127}, "output_dtype": "quint8", "weight_dtype": "qint8", "bias_dtype": "float"}])";
+  EXPECT_EQ(observers_of(with("\"qnnpack\"")), 3u);
+  EXPECT_EQ(observers_of(with(R"({"name": "none", "configs": []})")), 0u);
+  EXPECT_EQ(observers_of(with(R"({"configs": [{"pattern": "torch.nn.Linear", )" + dtypes + "}]}")), 2u);
+  EXPECT_EQ(observers_of(with(R"({"configs": [{"pattern": "torch.nn.Linear", "root_module": "torch.nn.Linear", )" +
+                              dtypes + "}]}")),
+            3u);
+  EXPECT_EQ(observers_of(with(R"({"base": "native", "configs": [{"pattern": "torch.nn.Linear", "dtype_configs": [
+                                  {"input_dtype": "float16"}]}]})")),
+            0u);
+  const auto config = [&](const std::string& fields) { return refusal(with(R"({"configs": [{)" + fields + "}]}")); };
+  EXPECT_NE(refusal(with("\"qnnpak\"")).find("did you mean 'qnnpack'"), std::string::npos);
+  EXPECT_NE(config(R"("pattern": "a", "dtype_configs": [{"input_dtyp": "quint8"}])").find("did you mean 'input_dtype'"),
+            std::string::npos)
+      << config(R"("pattern": "a", "dtype_configs": [{"input_dtyp": "quint8"}])");
+  EXPECT_NE(config(R"("pattern": "a", "observation_type": "SHARED", )" + dtypes).find("no observation type 'SHARED'"),
+            std::string::npos);
+  EXPECT_NE(config(R"("pattern": "a", "dtype_configs": [{"input_dtype": "quint9"}])").find("no dtype \"quint9\""),
+            std::string::npos);
+  EXPECT_NE(config(R"("pattern": [], )" + dtypes).find("wanted 1 to 3"), std::string::npos);
+  EXPECT_NE(config(R"("pattern_complex_format": [["a"]], )" + dtypes).find("must be a type, or a list"),
+            std::string::npos);
+  EXPECT_NE(config(R"("pattern": "a", "num_tensor_args_to_observation_type": {"one": "x"}, )" + dtypes)
+                .find("wanted a number of tensors"),
+            std::string::npos);
+}
+
 TEST(Recipe, RefusalsNameTheFieldAndTheNearestWord) {
   EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantiser"})").find("did you mean 'XNNPACKQuantizer'"), std::string::npos);
   EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "globl": {}})").find("globl"), std::string::npos);
