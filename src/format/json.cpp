@@ -131,8 +131,8 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
       return &root_;
     }
     Level& level = levels_.back();
-    Json* out = level.value->is_array() ? &level.value->get_ref<Json::array_t&>().emplace_back()
-                                        : &level.members.back().second;
+    Json* out =
+        level.value->is_array() ? &level.value->get_ref<Json::array_t&>().emplace_back() : &level.members.back().second;
     *out = std::move(value);
     return out;
   }
