@@ -24,7 +24,7 @@ struct Fusion {
 };
 
 struct FusionOptions {
-  bool dynamic = true;  // linear layers whose input is quantized by its own range in every run
+  bool dynamic = true;  // layers whose input is quantized by its own range in every run
   // convolutions and linear layers in f32, with a batch norm behind a convolution folded into its weights
   bool floats = false;
 };

@@ -120,12 +120,18 @@ std::variant<FloatProduct, std::string> float_product(const Program& program, No
 void emit_product(Fuser& fuser, Node& node, const PlanStep::Form& form, Node* x, const Epilogue& epilogue) {
   fuser.emit(node, epilogue, [&plans = fuser.plans, form, x](PlanStep& step) {
     step.form = form;
-    const bool reads_floats = has_float_weight(step) || step.kind() == PlanStep::Kind::kDynamicLinear;
+    const bool reads_floats = has_float_weight(step) || step.range() != nullptr;
     step.inputs = {reads_floats ? plans.read_floats(x) : plans.read(x)};
   });
 }
 
 }  // namespace
+
+std::string int8_product_obstacle(const Program& program, const Node& node) {
+  const auto found = quantized_product(program, node);
+  const std::string* reason = std::get_if<std::string>(&found);
+  return reason != nullptr ? *reason : "";
+}
 
 std::string fuse_product(Fuser& fuser, Node& node) {
   const Program& program = fuser.plans.program();
@@ -137,12 +143,15 @@ std::string fuse_product(Fuser& fuser, Node& node) {
     const PlanStep::Form* form = std::get_if<PlanStep::Form>(&found);
     if (form == nullptr) refusal = *std::get_if<std::string>(&found);
     if (dynamic != fuser.dynamic.end()) {
-      const PlanStep::Linear* linear = form == nullptr ? nullptr : std::get_if<PlanStep::Linear>(form);
-      if (linear == nullptr) return refusal;
+      if (form == nullptr) return refusal;
       const DynamicInput& input = dynamic->second;
       fuser.add_companions(node, input.nodes);
-      emit_product(fuser, node, PlanStep::DynamicLinear{linear->weights, input.range}, input.x,
-                   fuser.epilogue_of(node, true, false));
+      const PlanStep::Convolution* convolution = std::get_if<PlanStep::Convolution>(form);
+      const PlanStep::Form with_range =
+          convolution != nullptr
+              ? PlanStep::Form(PlanStep::DynamicConvolution{*convolution, input.range})
+              : PlanStep::Form(PlanStep::DynamicLinear{std::get_if<PlanStep::Linear>(form)->weights, input.range});
+      emit_product(fuser, node, with_range, input.x, fuser.epilogue_of(node, true, false));
       return {};
     }
     if (form != nullptr) {

@@ -1,9 +1,15 @@
-// Batch norms of graphs whose float convolutions run node by node.
+// Convolutions and linear layers as steps: what other rules ask of them, and batch norms of graphs whose float
+// convolutions run node by node.
 #pragma once
+
+#include <string>
 
 #include "graph/program.h"
 
 namespace qdq {
+
+// Why a conv2d or linear node cannot be a step with its weight in s8, as the graph has it quantized; empty if it can.
+std::string int8_product_obstacle(const Program& program, const Node& node);
 
 // Gives each convolution in f32 whose result a batch norm in evaluation mode alone reads a weight and a bias of its
 // own, computed in double and rounded once, that do the norm's work too.

@@ -1,6 +1,8 @@
 // Layer norms, attention, and values that are quantized by the range of their run.
+#include <algorithm>
 #include <cmath>
 
+#include "lower/fuse_products.h"
 #include "lower/fuser.h"
 #include "op/targets.h"
 
@@ -9,20 +11,26 @@ namespace qdq {
 bool take_dynamic(Fuser& fuser, Node& choose) {
   if (!choose.is(op::kChooseQParams)) return false;
   const std::optional<DynamicInput> found = dynamic_input(choose);
-  if (!found || !fuser.plans.is_readable(found->x) || float_meta(*found->x) == nullptr ||
-      float_meta(*found->x)->sizes.size() == 4)
-    return false;
-  for (const Node* linear : found->dequantize->users()) {
-    if (!linear->is(op::kLinear) || linear->arg(0).node() != found->dequantize || float_meta(*linear) == nullptr)
-      return false;
-    const auto weight = quantized_weight(fuser.plans.program(), linear->arg(1));
-    const QuantizedWeight* values = std::get_if<QuantizedWeight>(&weight);
-    if (values == nullptr || values->values.dim() != 2 ||
-        constant_bias(fuser.plans.program(), linear->arg(2)).index() != 0)
-      return false;
+  if (!found || !fuser.plans.is_readable(found->x) || float_meta(*found->x) == nullptr) return false;
+  const std::vector<Node*>& users = found->dequantize->users();
+  const bool all_are_products = std::all_of(users.begin(), users.end(), [&](const Node* product) {
+    return (product->is(op::kLinear) || product->is(op::kConv2d)) && product->arg(0).node() == found->dequantize &&
+           float_meta(*product) != nullptr && int8_product_obstacle(fuser.plans.program(), *product).empty();
+  });
+  DynamicInput input = *found;
+  if (!all_are_products) {
+    if (float_meta(*input.dequantize) == nullptr) return false;
+    PlanStep step;
+    step.form = PlanStep::DynamicRound{input.range};
+    step.name = input.dequantize->name();
+    step.inputs = {fuser.plans.read_floats(input.x)};
+    fuser.plans.add_step(std::move(step), PlanBuilder::buffer_like(*input.dequantize, DType::kF32), *input.dequantize,
+                         {input.dequantize});
+    for (const Node* node : input.nodes) fuser.plans.share_step(*node, *input.dequantize);
+    input.nodes.clear();
   }
   for (const Node* node : found->nodes) fuser.take(node);
-  fuser.dynamic.emplace(found->dequantize, *found);
+  fuser.dynamic.emplace(input.dequantize, std::move(input));
   return true;
 }
 

@@ -27,7 +27,7 @@ class Fuser {
 
   PlanBuilder plans;
   const FusionOptions options;
-  std::unordered_map<const Node*, DynamicInput> dynamic;  // by the dequantize node in front of linear layers
+  std::unordered_map<const Node*, DynamicInput> dynamic;  // by the dequantize node in front of products
 
   // What stands behind `head` along values with one user. A residual is taken where `may_add`.
   Epilogue epilogue_of(Node& head, bool may_add, bool may_round = true) const;
@@ -69,7 +69,8 @@ std::string fuse_mean(Fuser& fuser, Node& node);
 // fuse_sequences.cpp
 std::string fuse_layer_norm(Fuser& fuser, Node& node);
 std::string fuse_attention(Fuser& fuser, Node& node);
-// Takes a choose_qparams node and what quantizes by it if only linear layers read that.
+// Takes a choose_qparams node and what quantizes by it. Convolutions and linear layers quantize as they read; for all
+// else that reads it there is a step that rounds.
 //   x -> choose_qparams -> scale, zero_point;   x, scale, zero_point -> quantize -> dequantize -> linear
 bool take_dynamic(Fuser& fuser, Node& choose);
 // fuse_views.cpp: what moves no bytes, or no more than that

@@ -67,7 +67,9 @@ class MixedBf16 {
         for (size_t& input : step.inputs) input = as(input, DType::kBF16);
         if (may_be_bf16(step.output)) buffer(step.output).dtype = DType::kBF16;
         return;
-      case Kind::kDynamicLinear: return read_all_as(step, DType::kF32);
+      case Kind::kDynamicLinear:
+      case Kind::kDynamicConvolution:
+      case Kind::kDynamicRound: return read_all_as(step, DType::kF32);
       case Kind::kQuantize:
         if (step.activation.kind != Activation::Kind::kNone) read_all_as(step, DType::kF32);
         return;

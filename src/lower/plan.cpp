@@ -107,8 +107,20 @@ Shape PlanBuffer::strides() const {
   return {h * w * c, 1, w * c, c};
 }
 
+const PlanStep::Convolution* PlanStep::convolution() const {
+  if (const DynamicConvolution* dynamic = std::get_if<DynamicConvolution>(&form)) return &dynamic->convolution;
+  return std::get_if<Convolution>(&form);
+}
+
+const DynamicRange* PlanStep::range() const {
+  if (const DynamicLinear* linear = std::get_if<DynamicLinear>(&form)) return &linear->range;
+  if (const DynamicConvolution* dynamic = std::get_if<DynamicConvolution>(&form)) return &dynamic->range;
+  if (const DynamicRound* round = std::get_if<DynamicRound>(&form)) return &round->range;
+  return nullptr;
+}
+
 const ProductWeights* PlanStep::weights() const {
-  if (const Convolution* convolution = std::get_if<Convolution>(&form)) return &convolution->weights;
+  if (const Convolution* taken = convolution()) return &taken->weights;
   if (const Linear* linear = std::get_if<Linear>(&form)) return &linear->weights;
   if (const DynamicLinear* linear = std::get_if<DynamicLinear>(&form)) return &linear->weights;
   return nullptr;
@@ -121,8 +133,8 @@ bool has_float_weight(const PlanStep& step) {
 
 int32_t largest_factor(const Plan& plan, const PlanStep& step) {
   if (step.weights() == nullptr || has_float_weight(step)) return 0;
-  const PlanStep::DynamicLinear* dynamic = std::get_if<PlanStep::DynamicLinear>(&step.form);
-  return dynamic != nullptr ? dynamic->range.qmax : plan.buffers[step.inputs[0]].qparams.qmax;
+  const DynamicRange* dynamic = step.range();
+  return dynamic != nullptr ? dynamic->qmax : plan.buffers[step.inputs[0]].qparams.qmax;
 }
 
 std::string_view to_string(PlanStep::Kind kind) {
@@ -132,6 +144,8 @@ std::string_view to_string(PlanStep::Kind kind) {
     case PlanStep::Kind::kConvolution: return "convolution";
     case PlanStep::Kind::kLinear: return "linear";
     case PlanStep::Kind::kDynamicLinear: return "dynamic_linear";
+    case PlanStep::Kind::kDynamicConvolution: return "dynamic_convolution";
+    case PlanStep::Kind::kDynamicRound: return "dynamic_round";
     case PlanStep::Kind::kMaxPool: return "max_pool";
     case PlanStep::Kind::kAveragePool: return "average_pool";
     case PlanStep::Kind::kAdd: return "add";
@@ -162,7 +176,8 @@ Requantization requantization(const Plan& plan, const PlanStep& step, int64_t di
   switch (step.kind()) {
     case Kind::kConvolution:
     case Kind::kLinear:
-    case Kind::kDynamicLinear: {
+    case Kind::kDynamicLinear:
+    case Kind::kDynamicConvolution: {
       const ProductWeights& weights = *step.weights();
       const float* scales = weights.is_float() ? nullptr : weights.scales.data<float>();
       const float* bias = weights.bias.defined() ? weights.bias.data<float>() : nullptr;

@@ -25,6 +25,8 @@
 //   kDynamicLinear          acc = sum (q - zero_point) * weight
 //                           with scale, zero_point and q of the input of this run: dynamic_qparams
 //                           t = float(acc) * float(scale * weight_scale[oc]) + offset[oc]; then as kLinear
+//   kDynamicConvolution     the same sums of a convolution; taps outside the image do not count
+//   kDynamicRound           y = float(q - zero_point) * scale, and nothing behind it
 //
 // where real(x) is x itself for f32 and float(x - zero_point(x)), an exact integer, for u8; scales are in the
 // multipliers. Then
@@ -137,6 +139,15 @@ struct PlanStep {
     ProductWeights weights;
     DynamicRange range;
   };
+  // As Convolution for an f32 image, likewise.
+  struct DynamicConvolution {
+    Convolution convolution;
+    DynamicRange range;
+  };
+  // f32 to the same shape in f32, rounded to the steps that its own range gives in every run.
+  struct DynamicRound {
+    DynamicRange range;
+  };
   // u8 to u8 with equal qparams, or f32 to f32; taps outside the image do not count.
   struct MaxPool {
     Window2d window;
@@ -174,8 +185,8 @@ struct PlanStep {
   struct Attention {
     double factor = 1;
   };
-  using Form = std::variant<Quantize, Dequantize, Convolution, Linear, DynamicLinear, MaxPool, AveragePool, Add, Mul,
-                            Concat, Map, Copy, Arrange, LayerNorm, Attention>;
+  using Form = std::variant<Quantize, Dequantize, Convolution, Linear, DynamicLinear, DynamicConvolution, DynamicRound,
+                            MaxPool, AveragePool, Add, Mul, Concat, Map, Copy, Arrange, LayerNorm, Attention>;
   // The forms by name, in the order of Form.
   enum class Kind {
     kQuantize,
@@ -183,6 +194,8 @@ struct PlanStep {
     kConvolution,
     kLinear,
     kDynamicLinear,
+    kDynamicConvolution,
+    kDynamicRound,
     kMaxPool,
     kAveragePool,
     kAdd,
@@ -208,6 +221,10 @@ struct PlanStep {
   // The fields of a step whose kind() says that it has this form.
   template <class T> const T& as() const { return *std::get_if<T>(&form); }
   template <class T> T& as() { return *std::get_if<T>(&form); }
+  // How a convolution finds its taps, also of a kDynamicConvolution; null for all else.
+  const Convolution* convolution() const;
+  // Of kDynamicLinear, kDynamicConvolution and kDynamicRound; null for all else.
+  const DynamicRange* range() const;
   // Of a convolution or linear layer; null for all else.
   const ProductWeights* weights() const;
   ProductWeights* weights() { return const_cast<ProductWeights*>(std::as_const(*this).weights()); }
@@ -240,7 +257,7 @@ struct Requantization {
 // kAveragePool divides by the taps of a window: `divisor` is theirs (windows at a border may have fewer).
 Requantization requantization(const Plan& plan, const PlanStep& step, int64_t divisor = 1);
 
-// qparams of a dynamic linear layer's input whose smallest and largest elements these are, as choose_qparams.tensor has
+// qparams of a dynamic layer's input whose smallest and largest elements these are, as choose_qparams.tensor has
 // them (torch/ao/quantization/fx/_decomposed.py), in f32: the range takes in 0, scale = max(width / (qmax - qmin),
 // epsilon).
 PlanQParams dynamic_qparams(const DynamicRange& range, float min, float max);

@@ -41,10 +41,10 @@ using onednn::Compiled;
 
 // Quantizes its input by the range that it finds, then multiplies; the primitive reads scale and zero point when it
 // runs.
-class DynamicLinearStep : public CompiledStep {
+class DynamicProductStep : public CompiledStep {
  public:
-  DynamicLinearStep(std::unique_ptr<PrimitiveStep> product, DynamicRange range, int64_t count, memory scale,
-                    memory zero_point)
+  DynamicProductStep(std::unique_ptr<PrimitiveStep> product, DynamicRange range, int64_t count, memory scale,
+                     memory zero_point)
       : product_(std::move(product)), range_(range), count_(count), scale_(std::move(scale)),
         zero_point_(std::move(zero_point)) {}
   size_t scratch_bytes() const override { return quantized_bytes() + product_->scratch_bytes(); }
@@ -158,7 +158,8 @@ class OneDnnSteps : public StepBackend {
         case Kind::kLinear:
           if (is_gated(plan, step)) return gated(plan, step);
           return product(plan, step);
-        case Kind::kDynamicLinear: return dynamic_linear(plan, step);
+        case Kind::kDynamicLinear:
+        case Kind::kDynamicConvolution: return dynamic_product(plan, step);
         case Kind::kMaxPool: return moves_bytes ? Compiled("the portable kernel is faster") : max_pool(plan, step);
         case Kind::kAveragePool: return average_pool(plan, step);
         case Kind::kAdd: return is_bf16 ? onednn::bf16_binary(plan, step) : binary(plan, step);
@@ -176,6 +177,7 @@ class OneDnnSteps : public StepBackend {
         case Kind::kMul: return is_bf16 ? onednn::bf16_binary(plan, step) : Compiled("the portable kernel is faster");
         case Kind::kCopy: return copy(plan, step);
         case Kind::kMap: return "it only moves bytes";
+        case Kind::kDynamicRound: return "it only rounds";
       }
       return "an unknown kind of step";
     } catch (const dnnl::error& error) {
@@ -340,26 +342,37 @@ class OneDnnSteps : public StepBackend {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     if (step.inputs.size() > 1 && out.dtype == DType::kF32 && plan.buffers[step.inputs[1]].dtype == DType::kU8)
       return "a u8 residual of an f32 result";
-    const PlanStep::Convolution& conv = step.as<PlanStep::Convolution>();
+    const PlanStep::Convolution& conv = *step.convolution();
     const Window2d& w = conv.window;
-    const int64_t g = conv.groups, oc = conv.weights.channels();
-    const Dims kernel = onednn::weight_dims(conv);
     const Dims padding_end = padding_behind(w, in.sizes, out.sizes);
-    Product product = product_of(plan, step, g > 1 ? 3 : 1);
+    Product product = product_of(plan, step, conv.groups > 1 ? 3 : 1);
     const int32_t zero_point = in.qparams.zero_point;
     const bool is_padded = w.pad_h > 0 || w.pad_w > 0 || padding_end[0] > 0 || padding_end[1] > 0;
     if (zero_point != 0 && is_padded) product.attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
     else if (zero_point != 0) fold_zero_point(product, conv.weights, zero_point);
-    const memory::desc x = desc_of(in), y = desc_of(out), bias({oc}, memory::data_type::f32, memory::format_tag::a);
+    auto compiled = convolution_of(plan, step, product);
+    if (zero_point != 0 && is_padded) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, constant(zero_point));
+    return compiled;
+  }
+  // The primitive for an image in u8.
+  std::unique_ptr<PrimitiveStep> convolution_of(const Plan& plan, const PlanStep& step, const Product& product) {
+    PlanBuffer in = plan.buffers[step.inputs[0]];
+    in.dtype = DType::kU8;
+    const PlanBuffer& out = plan.buffers[step.output];
+    const PlanStep::Convolution& conv = *step.convolution();
+    const Window2d& w = conv.window;
+    const Dims kernel = onednn::weight_dims(conv);
+    const memory::desc x = desc_of(in), y = desc_of(out),
+                       bias({conv.weights.channels()}, memory::data_type::f32, memory::format_tag::a);
     const memory::desc weights(kernel, memory::data_type::s8, memory::format_tag::any);
     const dnnl::convolution_forward::primitive_desc desc(
         engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x, weights, bias, y,
-        {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w}, padding_end, product.attr);
+        {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
+        padding_behind(w, in.sizes, out.sizes), product.attr);
     auto compiled = step_of<dnnl::convolution_forward>(desc);
     bind_product(*compiled, plan, step, product, x, y, bias);
     const memory::desc plain(kernel, memory::data_type::s8, contiguous_strides(kernel));
     compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(conv.weights.values, plain, desc.weights_desc()));
-    if (zero_point != 0 && is_padded) compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, constant(zero_point));
     return compiled;
   }
 
@@ -367,12 +380,17 @@ class OneDnnSteps : public StepBackend {
     const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
     if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != out.dtype)
       return "a residual of another dtype than the result";
-    const ProductWeights& weights = *step.weights();
-    const int64_t oc = weights.channels(), depth = weights.depth(), rows = numel_of(in.sizes) / depth;
     Product product = product_of(plan, step, 2);
-    if (in.qparams.zero_point != 0) fold_zero_point(product, weights, in.qparams.zero_point);
+    if (in.qparams.zero_point != 0) fold_zero_point(product, *step.weights(), in.qparams.zero_point);
+    return matmul_of(plan, step, product);
+  }
+  // The primitive for rows in u8.
+  std::unique_ptr<PrimitiveStep> matmul_of(const Plan& plan, const PlanStep& step, const Product& product) {
+    const ProductWeights& weights = *step.weights();
+    const int64_t oc = weights.channels(), depth = weights.depth(),
+                  rows = numel_of(plan.buffers[step.inputs[0]].sizes) / depth;
     const memory::desc x({rows, depth}, memory::data_type::u8, memory::format_tag::ab),
-        y({rows, oc}, data_type(out.dtype), memory::format_tag::ab);
+        y({rows, oc}, data_type(plan.buffers[step.output].dtype), memory::format_tag::ab);
     const memory::desc bias({1, oc}, memory::data_type::f32, memory::format_tag::ab);
     const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, memory::data_type::s8, memory::format_tag::any},
                                             bias, y, product.attr);
@@ -383,29 +401,20 @@ class OneDnnSteps : public StepBackend {
     return compiled;
   }
 
-  Compiled dynamic_linear(const Plan& plan, const PlanStep& step) {
+  Compiled dynamic_product(const Plan& plan, const PlanStep& step) {
     if (plan.buffers[step.output].dtype != DType::kF32) return "a result that is not f32";
     if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != DType::kF32)
       return "a residual that is not f32";
-    const PlanStep::DynamicLinear& linear = step.as<PlanStep::DynamicLinear>();
-    const int64_t oc = linear.weights.channels(), depth = linear.weights.depth(),
-                  rows = numel_of(plan.buffers[step.inputs[0]].sizes) / depth;
-    Product product = product_of(plan, step, 2);
+    const PlanStep::Convolution* convolution = step.convolution();
+    Product product = product_of(plan, step, convolution == nullptr ? 2 : convolution->groups > 1 ? 3 : 1);
     product.attr.set_scales_mask(DNNL_ARG_SRC, 0);
     product.attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
-    const memory::desc x({rows, depth}, memory::data_type::u8, memory::format_tag::ab),
-        y({rows, oc}, memory::data_type::f32, memory::format_tag::ab);
-    const memory::desc bias({1, oc}, memory::data_type::f32, memory::format_tag::ab);
-    const dnnl::matmul::primitive_desc desc(engine(), x, {{depth, oc}, memory::data_type::s8, memory::format_tag::any},
-                                            bias, y, product.attr);
-    auto compiled = step_of<dnnl::matmul>(desc);
-    bind_product(*compiled, plan, step, product, x, y, bias);
-    const memory::desc plain({depth, oc}, memory::data_type::s8, Dims{1, depth});
-    compiled->bind(DNNL_ARG_WEIGHTS, weights_.get(linear.weights.values, plain, desc.weights_desc()));
+    auto compiled = convolution != nullptr ? convolution_of(plan, step, product) : matmul_of(plan, step, product);
     const memory scale = constants({1.0f}), zero_point = constant(0);
     compiled->bind(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, scale);
     compiled->bind(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, zero_point);
-    return std::make_unique<DynamicLinearStep>(std::move(compiled), linear.range, rows * depth, scale, zero_point);
+    return std::make_unique<DynamicProductStep>(std::move(compiled), *step.range(),
+                                                numel_of(plan.buffers[step.inputs[0]].sizes), scale, zero_point);
   }
 
   static Compiled pool(const Window2d& w, algorithm how, const memory::desc& x, const memory::desc& y) {

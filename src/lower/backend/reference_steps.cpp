@@ -50,7 +50,8 @@ class ReferenceStep : public CompiledStep {
       plan_.steps[0].weights()->values = rounded_to_bf16(step.weights()->values);
     const Kind kind = step.kind();
     const bool has_no_scale = kind == Kind::kMaxPool || kind == Kind::kMap || kind == Kind::kCopy ||
-                              kind == Kind::kArrange || kind == Kind::kLayerNorm || kind == Kind::kAttention;
+                              kind == Kind::kArrange || kind == Kind::kDynamicRound || kind == Kind::kLayerNorm ||
+                              kind == Kind::kAttention;
     if (!has_no_scale) to_ = requantization(plan_, this->step());
   }
 
@@ -65,6 +66,8 @@ class ReferenceStep : public CompiledStep {
       case Kind::kConvolution: return convolution();
       case Kind::kLinear: return linear();
       case Kind::kDynamicLinear: return dynamic_linear();
+      case Kind::kDynamicConvolution: return dynamic_convolution();
+      case Kind::kDynamicRound: return dynamic_round();
       case Kind::kMaxPool: return max_pool();
       case Kind::kAveragePool: return average_pool();
       case Kind::kAdd:
@@ -187,6 +190,38 @@ class ReferenceStep : public CompiledStep {
         if (inputs_.size() > 1) t = t + operand(1).real(row * channels + oc) * to_.residual_multiplier;
         finish(t, to_, row * channels + oc);
       }
+  }
+
+  // The convolution of the image that this run's range gives.
+  void dynamic_convolution() {
+    const float* x = reinterpret_cast<const float*>(inputs_[0]);
+    const PlanStep::DynamicConvolution& dynamic = step().as<PlanStep::DynamicConvolution>();
+    const auto count = static_cast<size_t>(numel_of(in(0).sizes));
+    const kernel::MinMax range = kernel::min_max_f32(x, static_cast<int64_t>(count));
+    Plan plan = plan_;
+    plan.buffers[0].dtype = DType::kU8;
+    plan.buffers[0].qparams = dynamic_qparams(dynamic.range, range.min, range.max);
+    const Requantization rounding = rounding_to(plan.buffers[0].qparams);
+    std::vector<uint8_t> image(count);
+    std::transform(x, x + count, image.begin(), [&](float value) { return quantize_result(value, rounding); });
+    plan.steps[0].form = dynamic.convolution;
+    ReferenceStep integers(plan, plan.steps[0]);
+    integers.to_.activation = to_.activation;
+    std::vector<const std::byte*> inputs(inputs_.begin(), inputs_.end());
+    inputs[0] = reinterpret_cast<const std::byte*>(image.data());
+    integers.run(inputs, output_, nullptr);
+  }
+
+  void dynamic_round() {
+    const float* x = reinterpret_cast<const float*>(inputs_[0]);
+    const int64_t count = numel_of(in(0).sizes);
+    const kernel::MinMax range = kernel::min_max_f32(x, count);
+    const PlanQParams qparams = dynamic_qparams(*step().range(), range.min, range.max);
+    const Requantization rounding = rounding_to(qparams);
+    for (int64_t i = 0; i < count; ++i)
+      write(
+          static_cast<float>(quantize_result(x[i], rounding) - qparams.zero_point) * static_cast<float>(qparams.scale),
+          i);
   }
 
   void max_pool() {

@@ -1,4 +1,4 @@
-// The steps of sequence models on the portable kernels: dynamic linear layers in integers, attention in float.
+// The steps of sequence models on the portable kernels, and dynamic layers in integers.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,34 +10,33 @@
 #include "kernel/math.h"
 #include "kernel/observe.h"
 #include "kernel/pointwise.h"
+#include "kernel/pointwise_int8.h"
 #include "kernel/quantize.h"
 #include "lower/backend/simd_steps.h"
 
 namespace qdq::simd {
 namespace {
 
-Compiled dynamic_linear(const Plan& plan, const PlanStep& step) {
+Compiled dynamic_product(const Plan& plan, const PlanStep& step) {
   const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
   if (out.dtype != DType::kF32) return "a result that is not f32";
   if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != DType::kF32) return "a residual that is not f32";
-  const PlanStep::DynamicLinear& linear = step.as<PlanStep::DynamicLinear>();
-  const int64_t oc = linear.weights.channels(), depth = linear.weights.depth(), count = numel_of(in.sizes);
-  if (depth == 0 || depth > kernel::kMaxProducts) return concat("sums of ", depth, " products");
+  const auto found = int8_product_of(plan, step);
+  if (const std::string* reason = std::get_if<std::string>(&found)) return *reason;
+  const Int8Product& product = *std::get_if<Int8Product>(&found);
+  const ProductWeights& weights = *step.weights();
+  const int64_t oc = weights.channels(), count = numel_of(in.sizes);
   Requantization numbers = requantization(plan, step);
   kernel::Requantize requantize = requantize_of(numbers, out);
   requantize.has_residual = requantize.residual_is_float = step.inputs.size() > 1;
-  kernel::PackedConvInt8 packed = kernel::pack_conv2d_int8(
-      kernel::linear_as_conv2d(depth, oc), linear.weights.values.contiguous().data<int8_t>(), 0, std::move(requantize));
-  kernel::ConvInt8Images images;
-  images.in_h = images.out_h = count / depth;
-  images.x_stride = depth;
-  images.out_stride = images.residual_stride = oc;
+  kernel::PackedConvInt8 packed =
+      kernel::pack_conv2d_int8(product.conv, weights.values.contiguous().data<int8_t>(), 0, std::move(requantize));
   const std::string description = "quantize, then " + packed.description();
-  const auto run = [=, range = linear.range, weight_scales = std::move(numbers.multiplier),
+  const auto run = [=, images = product.images, range = *step.range(), weight_scales = std::move(numbers.multiplier),
                     multiplier = std::vector<float>(static_cast<size_t>(oc))](auto inputs, std::byte* output,
                                                                               std::byte* scratch) mutable {
-    const kernel::MinMax found = kernel::min_max_f32(f32(inputs[0]), count);
-    const PlanQParams qparams = dynamic_qparams(range, found.min, found.max);
+    const kernel::MinMax least_and_most = kernel::min_max_f32(f32(inputs[0]), count);
+    const PlanQParams qparams = dynamic_qparams(range, least_and_most.min, least_and_most.max);
     kernel::quantize_f32(f32(inputs[0]), count, {qparams.scale, qparams.zero_point, qparams.qmin, qparams.qmax},
                          u8(scratch));
     for (size_t c = 0; c < multiplier.size(); ++c)
@@ -50,6 +49,21 @@ Compiled dynamic_linear(const Plan& plan, const PlanStep& step) {
     kernel::conv2d_int8(packed, call);
   };
   return made(description, run, static_cast<size_t>(count));
+}
+
+Compiled dynamic_round(const Plan& plan, const PlanStep& step) {
+  const int64_t count = numel_of(plan.buffers[step.inputs[0]].sizes);
+  const auto run = [count, range = *step.range()](auto inputs, std::byte* output, std::byte* scratch) {
+    const kernel::MinMax found = kernel::min_max_f32(f32(inputs[0]), count);
+    const PlanQParams qparams = dynamic_qparams(range, found.min, found.max);
+    kernel::quantize_f32(f32(inputs[0]), count, {qparams.scale, qparams.zero_point, qparams.qmin, qparams.qmax},
+                         u8(scratch));
+    std::array<float, 256> table;
+    for (int i = 0; i < 256; ++i)
+      table[static_cast<size_t>(i)] = static_cast<float>(i - qparams.zero_point) * static_cast<float>(qparams.scale);
+    kernel::map_u8(u8(scratch), count, table.data(), f32(output));
+  };
+  return made("round to the range of the run", run, static_cast<size_t>(count));
 }
 
 Compiled layer_norm(const Plan& plan, const PlanStep& step) {
@@ -132,11 +146,43 @@ Compiled arrange(const Plan& plan, const PlanStep& step) {
 
 }  // namespace
 
+std::variant<Int8Product, std::string> int8_product_of(const Plan& plan, const PlanStep& step) {
+  const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+  if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].channels_last != out.channels_last)
+    return "a residual in another storage order";
+  const ProductWeights& weights = *step.weights();
+  const int64_t oc = weights.channels(), depth = weights.depth();
+  Int8Product product;
+  kernel::ConvInt8Images& images = product.images;
+  if (const PlanStep::Convolution* convolution = step.convolution()) {
+    if (in.sizes.size() != 4 || !in.channels_last || !out.channels_last)
+      return "images that are not stored channels last";
+    const Window2d& w = convolution->window;
+    product.conv = {in.sizes[1], oc,      convolution->groups, w.kernel_h,  w.kernel_w, w.stride_h, w.stride_w,
+                    w.pad_h,     w.pad_w, w.dilation_h,        w.dilation_w};
+    images.batch = in.sizes[0];
+    images.in_h = in.sizes[2];
+    images.in_w = in.sizes[3];
+    images.out_h = out.sizes[2];
+    images.out_w = out.sizes[3];
+  } else {
+    product.conv = kernel::linear_as_conv2d(weights.values.size(1), oc);
+    images.in_h = images.out_h = oc == 0 ? 0 : numel_of(out.sizes) / oc;
+  }
+  if (depth == 0 || depth > kernel::kMaxProducts) return concat("sums of ", depth, " products");
+  images.x_stride = product.conv.in_channels;
+  images.out_stride = images.residual_stride = oc;
+  return product;
+}
+
 Compiled compile_sequence_step(const Plan& plan, const PlanStep& step) {
   switch (step.kind()) {
-    case PlanStep::Kind::kDynamicLinear: return dynamic_linear(plan, step);
+    case PlanStep::Kind::kDynamicLinear:
+    case PlanStep::Kind::kDynamicConvolution: return dynamic_product(plan, step);
+    case PlanStep::Kind::kDynamicRound: return dynamic_round(plan, step);
     case PlanStep::Kind::kLayerNorm: return layer_norm(plan, step);
     case PlanStep::Kind::kAttention: return attention(plan, step);
+    case PlanStep::Kind::kDequantize:
     case PlanStep::Kind::kArrange: return arrange(plan, step);
     default: return concat("a step of another kind: ", to_string(step.kind()));
   }

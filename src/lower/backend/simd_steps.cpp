@@ -87,6 +87,8 @@ class SimdSteps : public StepBackend {
       case Kind::kMap: return map(plan, step);
       case Kind::kCopy: return copy(plan, step);
       case Kind::kDynamicLinear:
+      case Kind::kDynamicConvolution:
+      case Kind::kDynamicRound:
       case Kind::kArrange:
       case Kind::kLayerNorm:
       case Kind::kAttention: return simd::compile_sequence_step(plan, step);
@@ -109,6 +111,8 @@ class SimdSteps : public StepBackend {
         kernel::convert_row(row, multiplier, count, to, output);
       });
     }
+    if (in.dtype == DType::kF32 && out.dtype == DType::kF32 && step.activation.kind == Activation::Kind::kNone)
+      return simd::compile_sequence_step(plan, step);  // no more than another order
     const int64_t channels = same_order ? 1 : out.sizes[1], pixels = same_order ? count : out.sizes[2] * out.sizes[3];
     const int64_t images = same_order ? 1 : out.sizes[0];
     if (in.dtype == DType::kU8 && out.dtype == DType::kF32 && !out.channels_last) {
@@ -144,38 +148,17 @@ class SimdSteps : public StepBackend {
     kernel::Requantize requantize = requantize_of(requantization(plan, step), out);
     if (step.inputs.size() > 1) {
       const PlanBuffer& residual = plan.buffers[step.inputs[1]];
-      if (residual.channels_last != out.channels_last) return "a residual in another storage order";
       requantize.has_residual = true;
       requantize.residual_is_float = residual.dtype == DType::kF32;
       requantize.residual_zero_point = residual.qparams.zero_point;
     }
-    kernel::Conv2d conv;
-    kernel::ConvInt8Images images;
-    const ProductWeights& weights = *step.weights();
-    const int64_t oc = weights.channels();
-    if (const auto* convolution = std::get_if<PlanStep::Convolution>(&step.form)) {
-      if (in.sizes.size() != 4 || !in.channels_last || !out.channels_last)
-        return "images that are not stored channels last";
-      const Window2d& w = convolution->window;
-      conv = {in.sizes[1], oc,      convolution->groups, w.kernel_h,  w.kernel_w, w.stride_h, w.stride_w,
-              w.pad_h,     w.pad_w, w.dilation_h,        w.dilation_w};
-      images.batch = in.sizes[0];
-      images.in_h = in.sizes[2];
-      images.in_w = in.sizes[3];
-      images.out_h = out.sizes[2];
-      images.out_w = out.sizes[3];
-    } else {
-      conv = kernel::linear_as_conv2d(weights.values.size(1), oc);
-      images.in_h = images.out_h = oc == 0 ? 0 : numel_of(out.sizes) / oc;
-    }
-    const int64_t depth = weights.depth();
-    if (depth == 0 || depth > kernel::kMaxProducts) return concat("sums of ", depth, " products");
-    images.x_stride = conv.in_channels;
-    images.out_stride = images.residual_stride = oc;
-    const auto packed = kernel::pack_conv2d_int8(conv, weights.values.contiguous().data<int8_t>(),
+    const auto found = simd::int8_product_of(plan, step);
+    if (const std::string* reason = std::get_if<std::string>(&found)) return *reason;
+    const simd::Int8Product& product = *std::get_if<simd::Int8Product>(&found);
+    const auto packed = kernel::pack_conv2d_int8(product.conv, step.weights()->values.contiguous().data<int8_t>(),
                                                  in.qparams.zero_point, std::move(requantize));
     const std::string description = packed.description();
-    return made(description, [packed, images](auto inputs, std::byte* output, std::byte*) {
+    return made(description, [packed, images = product.images](auto inputs, std::byte* output, std::byte*) {
       kernel::ConvInt8Images call = images;
       call.x = u8(inputs[0]);
       if (inputs.size() > 1) call.residual = inputs[1];

@@ -45,7 +45,15 @@ inline float* f32(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
 // The plan's numbers as the kernels take them.
 kernel::Requantize requantize_of(const Requantization& from, const PlanBuffer& out);
 
-// The steps of sequence models: kDynamicLinear, kArrange, kLayerNorm and kAttention.
+// A product in s8 as the kernels take it: a linear layer is a convolution of one column.
+struct Int8Product {
+  kernel::Conv2d conv;
+  kernel::ConvInt8Images images;  // extents and strides
+};
+std::variant<Int8Product, std::string> int8_product_of(const Plan& plan, const PlanStep& step);
+
+// The steps of sequence models and of ranges that a run finds: kDynamicLinear, kDynamicConvolution, kDynamicRound,
+// kArrange (or a kDequantize that only changes the order), kLayerNorm and kAttention.
 Compiled compile_sequence_step(const Plan& plan, const PlanStep& step);
 
 }  // namespace qdq::simd

@@ -63,6 +63,15 @@ Problem dynamic_linear(std::string name, Shape x, int64_t oc, Activation activat
   problem.step.form = Step::DynamicLinear{weights, {qmin, qmax, 0.000244140625}};
   return problem;
 }
+Problem dynamic_conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stride, int64_t pad, int64_t groups,
+                     Activation activation, int32_t qmin, int32_t qmax) {
+  Problem problem =
+      conv(std::move(name), std::move(x), oc, kernel, stride, pad, groups, activation, {}, {}, DType::kF32);
+  problem.inputs[0].dtype = DType::kF32;
+  const Step::Convolution convolution = problem.step.as<Step::Convolution>();
+  problem.step.form = Step::DynamicConvolution{convolution, {qmin, qmax, 0.000244140625}};
+  return problem;
+}
 // All operands in f32.
 Problem in_floats(Problem problem) {
   problem.name += "_floats";
@@ -142,6 +151,17 @@ std::vector<Problem> problems() {
       linear("linear_tokens", {2, 5, 48}, 96, {Act::kGelu, 0, 0, 0}, wide, {0.03, 6}),
       dynamic_linear("dynamic_linear", {3, 5, 48}, 96, kNone, 0, 255),
       dynamic_linear("dynamic_linear_gelu", {7, 65}, 33, {Act::kGelu, 0, 0, 0}, 1, 255),
+      dynamic_conv("dynamic_conv_1x1", {2, 24, 5, 5}, 40, 1, 1, 0, 1, kNone, 0, 255),
+      dynamic_conv("dynamic_conv_3x3", {1, 16, 9, 8}, 24, 3, 1, 1, 1, kRelu, 0, 255),
+      dynamic_conv("dynamic_conv_stride", {2, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu6, 1, 255),
+      dynamic_conv("dynamic_conv_narrow", {1, 16, 9, 9}, 16, 3, 1, 1, 1, kNone, 0, 127),
+      dynamic_conv("dynamic_conv_groups", {1, 32, 6, 6}, 64, 3, 1, 1, 4, kRelu, 0, 255),
+      dynamic_conv("dynamic_conv_depthwise", {1, 32, 12, 12}, 32, 3, 1, 1, 32, {Act::kSilu, 0, 0, 0}, 0, 255),
+      with_residual(dynamic_conv("dynamic_conv_sum", {1, 16, 8, 8}, 32, 3, 2, 1, 1, kRelu, 0, 255), {}, DType::kF32),
+      general("dynamic_round", Step::DynamicRound{{0, 255, 0.000244140625}}, {{{2, 5, 33}, DType::kF32}},
+              {{2, 5, 33}, DType::kF32}),
+      general("dynamic_round_image", Step::DynamicRound{{1, 255, 0.000244140625}}, {{{2, 7, 3, 5}, DType::kF32}},
+              {{2, 7, 3, 5}, DType::kF32}),
       with_residual(dynamic_linear("dynamic_linear_sum", {4, 32}, 32, kNone, 0, 255), {}, DType::kF32),
       with_residual(linear("linear_sum", {4, 32}, 32, kNone, middle, wide), middle),
       max_pool("max_pool", {{1, 16, 12, 12}}, {3, 3, 2, 2, 1, 1, 1, 1}, {1, 16, 6, 6}, {}),
@@ -345,6 +365,8 @@ double difference(const Tensor& a, const Tensor& b) {
 
 // What oneDNN leaves to others, by the reason it gives.
 const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
+    {"dynamic_round", "it only rounds"},
+    {"dynamic_round_image", "it only rounds"},
     {"average_to_other", "other qparams behind it"},
     {"average_padded", "padding that counts"},
     {"average_unpadded", "padding that counts"},
