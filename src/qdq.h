@@ -31,7 +31,8 @@
 #include "quant/quantizers/quantizers.h"
 #include "recipe/recipe.h"
 
-// prepare_pt2e, prepare_qat_pt2e, Trainer, convert_pt2e.
+// prepare_pt2e, prepare_qat_pt2e, Trainer, recover, convert_pt2e.
+#include "recover/recovery.h"
 #include "train/trainer.h"
 
 // lower, Session; evaluation and comparison beside the float model, layer by layer; reports of all that happened.

@@ -94,6 +94,8 @@ export { Program } from "./program.js";
 export { programTensor, runNodes, setProgramTensor } from "./nodes.js";
 export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./pt2e.js";
 export type { ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.js";
+export { recover } from "./recover.js";
+export type { RecoverOptions, RemedyResult } from "./recover.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions, Placement } from "./session.js";
 export { PreparedQat, Trainer, moveExportedModelToEval, prepareQatPt2e } from "./train.js";

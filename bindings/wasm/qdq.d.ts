@@ -69,7 +69,7 @@ export interface RawRunner {
   capabilities(): Answer<{ integerProducts: string; threads: number }>;
 }
 
-// The module `qdq`, which has more (bindings/quantize.cpp, bindings/train.cpp).
+// The module `qdq`, which has more (bindings/quantize.cpp, train.cpp and recover.cpp).
 export interface RawModule extends RawRunner {
   // A .pt2 file or an ONNX model; the bytes tell which.
   loadProgram(
@@ -97,6 +97,12 @@ export interface RawModule extends RawRunner {
   learningRate(trainer: number): Answer<number>;
   setLearningRate(trainer: number, lr: number): Answer<null>;
   trainedParameters(trainer: number): Answer<string>;
+  makeRecovery(
+    prepared: number,
+    batches: RawTensor[][],
+    onRecovering: (remedy: string, done: number) => void,
+  ): Answer<number>;
+  nextRemedy(recovery: number): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
   preparedWarnings(prepared: number): Answer<string>;
   moveToEval(program: number): Answer<number>;

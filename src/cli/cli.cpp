@@ -234,6 +234,8 @@ struct CommandLine {
                    "spell out the integer arithmetic in the graph");
     verb->add_flag("--no-fold-quantize", quantize.no_fold_quantize,
                    "keep float weights with a quantize operator behind them");
+    verb->add_flag("--recover", quantize.recover,
+                   "bring accuracy back on the samples: ranges, outputs and biases, without labels or training");
     verb->add_option("--backend", quantize.backend,
                      "calibrate on simd (default; all builds write the same file) or onednn")
         ->type_name("NAME");

@@ -14,6 +14,7 @@
 #include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
+#include "recover/recovery.h"
 #include "report/evaluation.h"
 #include "report/graph_report.h"
 #include "report/layer_comparison.h"
@@ -123,6 +124,32 @@ void calibrate(Prepared& prepared, Data& data, Host& host) {
   }
 }
 
+// Brings accuracy back on the samples and prints a line for each remedy.
+void recover_accuracy(Prepared& prepared, Data& data, Host& host) {
+  std::vector<Batch> batches;
+  {
+    Progress progress(host, "reading", data.num_batches(), "batches");
+    for (int64_t i = 0; i < data.num_batches(); ++i) {
+      batches.push_back(data.batch(i));
+      progress.advance();
+    }
+  }
+  double began = host.now_seconds();
+  recover(prepared, std::move(batches), [&](const RemedyResult& result) {
+    char line[120];
+    const double now = host.now_seconds();
+    if (result.changes > 0)
+      std::snprintf(line, sizeof line, "  %-16s  %6.2f -> %6.2f dB, %lld places, %s\n", result.remedy.c_str(),
+                    result.before, result.after, static_cast<long long>(result.changes),
+                    human_seconds(now - began).c_str());
+    else
+      std::snprintf(line, sizeof line, "  %-16s  %6.2f dB: no gain, not kept, %s\n", result.remedy.c_str(),
+                    result.before, human_seconds(now - began).c_str());
+    host.print(line);
+    began = now;
+  });
+}
+
 // How many layers became integers, and why the others did not.
 std::string layers_text(int64_t layers, const std::vector<LeftInFloat>& left) {
   std::string out = concat("  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers, "\n");
@@ -172,7 +199,13 @@ void quantize(const QuantizeOptions& options, Host& host) {
   QDQ_CHECK(data || !needs_data, kInvalidArgument,
             "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
             "images), or quantize dynamically");
+  QDQ_CHECK(
+      !options.recover || (data && needs_data), kInvalidArgument,
+      "--recover needs samples to recover accuracy on, and a recipe that takes ranges from them: give a folder, an "
+      ".npz or an .npy by --calibrate");
+  if (options.recover) host.print("recovering accuracy (error of the outputs on the samples)\n");
   if (data && needs_data) calibrate(prepared, *data, host);
+  if (options.recover) recover_accuracy(prepared, *data, host);
   const double calibrated = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
   const ModelFiles written = save_program(converted, options.output, options.onnx);

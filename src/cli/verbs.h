@@ -48,6 +48,7 @@ struct QuantizeOptions {
   OnnxOptions onnx;
   OnnxFixed fixed;
   bool allow_training_mode = false;  // takes a model exported in training mode in its inference form
+  bool recover = false;              // brings accuracy back after the calibration
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);

@@ -145,10 +145,17 @@ struct Interpreter::Impl {
 
   // A run: the values so far, and the range of the newest one if it is known.
   struct Run {
-    std::vector<Value> values;
+    std::vector<Value> values, outputs;
+    size_t next = 0;        // the step that comes next
+    size_t next_input = 0;  // of `inputs`
+    std::vector<Value> inputs;
+    bool in_tails = true;  // whether steps may run as the tail of others
     const Node* ranged = nullptr;
     kernel::MinMax range{};
   };
+  Run begin(std::span<const Value> inputs);
+  // Runs the next step and the steps that are its tail, and frees what nobody reads any more.
+  void advance(Run& run);
   // Runs step i and the steps behind that are its tail; returns the last one of them.
   size_t evaluate(size_t i, Run& run);
   Value answer(const Node& node, std::span<const Value> args, const Run& run) const;
@@ -306,7 +313,7 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   }
   const Call<Tensor> call = call_of(step, std::move(args), resolve);
   run.ranged = nullptr;
-  if (!step.compiled || node_hook) {
+  if (!step.compiled || node_hook || !run.in_tails) {
     values[i] = step.compiled ? step.compiled->run(call) : step.op->eval(call);
     return i;
   }
@@ -332,47 +339,97 @@ std::vector<Tensor> Interpreter::run(std::span<const Tensor> inputs) {
   return flat_tensors(run_values(std::vector<Value>(inputs.begin(), inputs.end())));
 }
 
+Interpreter::Impl::Run Interpreter::Impl::begin(std::span<const Value> inputs) {
+  QDQ_CHECK(inputs.size() == placeholders.size(), kInvalidArgument, "the program takes ", placeholders.size(), " input",
+            placeholders.size() == 1 ? "" : "s", ", found ", inputs.size());
+  std::map<std::string, int64_t> symbols;
+  for (size_t i = 0; i < inputs.size(); ++i) check_input(*placeholders[i], inputs[i], *program, symbols);
+
+  if (fitting != symbols) {
+    check_memory(least_bytes_of_results(*program, symbols), "a run of the program");
+    fitting = symbols;
+  }
+  Run run;
+  run.values.resize(steps.size());
+  run.inputs.assign(inputs.begin(), inputs.end());
+  return run;
+}
+
+void Interpreter::Impl::advance(Run& run) {
+  const size_t first = run.next;
+  size_t last = first;
+  const Node& node = *steps[first].node;
+  switch (node.op()) {
+    case Node::Op::kPlaceholder: run.values[first] = std::move(run.inputs[run.next_input++]); break;
+    case Node::Op::kGetAttr: run.values[first] = program->attribute_of(node); break;
+    case Node::Op::kOutput:
+      for (const Argument& result : node.arg(0).list())
+        run.outputs.push_back(as_output(Resolver(slots, run.values)(result)));
+      break;
+    default: last = in_node(node, [&] { return evaluate(first, run); });
+  }
+  if (node_hook) node_hook(node, run.values[last]);
+  for (size_t done = first; done <= last; ++done)
+    for (const size_t slot : steps[done].last_uses) run.values[slot] = {};
+  run.next = last + 1;
+}
+
 std::vector<Value> Interpreter::run_values(std::span<const Value> inputs) {
   Impl& impl = *impl_;
-  QDQ_CHECK(inputs.size() == impl.placeholders.size(), kInvalidArgument, "the program takes ", impl.placeholders.size(),
-            " input", impl.placeholders.size() == 1 ? "" : "s", ", found ", inputs.size());
-  std::map<std::string, int64_t> symbols;
-  for (size_t i = 0; i < inputs.size(); ++i) check_input(*impl.placeholders[i], inputs[i], *impl.program, symbols);
-
-  if (impl.fitting != symbols) {
-    check_memory(least_bytes_of_results(*impl.program, symbols), "a run of the program");
-    impl.fitting = symbols;
-  }
-
-  Impl::Run run;
-  run.values.resize(impl.steps.size());
-  std::vector<Value>& values = run.values;
-  std::vector<Value> outputs;
-  size_t next_input = 0;
-  for (size_t i = 0; i < impl.steps.size(); ++i) {
-    const size_t first = i;
-    const Node& node = *impl.steps[i].node;
-    switch (node.op()) {
-      case Node::Op::kPlaceholder: values[i] = inputs[next_input++]; break;
-      case Node::Op::kGetAttr: values[i] = impl.program->attribute_of(node); break;
-      case Node::Op::kOutput:
-        for (const Argument& result : node.arg(0).list())
-          outputs.push_back(as_output(Resolver(impl.slots, values)(result)));
-        break;
-      default: i = in_node(node, [&] { return impl.evaluate(i, run); });
-    }
-    if (impl.node_hook) impl.node_hook(node, values[i]);
-    for (size_t done = first; done <= i; ++done)
-      for (size_t slot : impl.steps[done].last_uses) values[slot] = {};
-  }
+  Impl::Run run = impl.begin(inputs);
+  while (run.next < impl.steps.size()) impl.advance(run);
   for (const BufferMutation& mutation : impl.program->buffer_mutations) {
     const Node* node = impl.program->graph->find(mutation.node);
     const Attribute* buffer = impl.program->find_attribute(mutation.buffer);
     QDQ_CHECK(node != nullptr && buffer != nullptr, kInternal, "the mutation of buffer '", mutation.buffer,
               "' names nothing");
-    if (const Tensor* value = values[impl.slots.at(node)].get_if<Tensor>()) buffer->tensor.copy_from(*value);
+    if (const Tensor* value = run.values[impl.slots.at(node)].get_if<Tensor>()) buffer->tensor.copy_from(*value);
   }
-  return outputs;
+  return std::move(run.outputs);
 }
+
+struct Interpreter::Walk::Impl {
+  Interpreter::Impl* interpreter;
+  Interpreter::Impl::Run run;
+};
+
+Interpreter::Walk::Walk(Interpreter& interpreter, std::span<const Tensor> inputs)
+    : impl_(std::make_unique<Impl>(
+          Impl{interpreter.impl_.get(), interpreter.impl_->begin(std::vector<Value>(inputs.begin(), inputs.end()))})) {
+  impl_->run.in_tails = false;
+}
+Interpreter::Walk::~Walk() = default;
+Interpreter::Walk::Walk(Walk&&) noexcept = default;
+Interpreter::Walk& Interpreter::Walk::operator=(Walk&&) noexcept = default;
+
+const Node* Interpreter::Walk::next() const {
+  const std::vector<NodeStep>& steps = impl_->interpreter->steps;
+  return impl_->run.next < steps.size() ? steps[impl_->run.next].node : nullptr;
+}
+void Interpreter::Walk::advance() {
+  QDQ_CHECK(next() != nullptr, kInternal, "a run has ended and was to go on");
+  impl_->interpreter->advance(impl_->run);
+}
+const Value& Interpreter::Walk::value(const Node& node) const {
+  return impl_->run.values[impl_->interpreter->slots.at(&node)];
+}
+void Interpreter::Walk::set_value(const Node& node, Value value) {
+  impl_->run.values[impl_->interpreter->slots.at(&node)] = std::move(value);
+}
+Value Interpreter::Walk::result_with(const Node& node, const Node& input, Value value) {
+  Interpreter::Impl& interpreter = *impl_->interpreter;
+  const NodeStep& step = interpreter.steps[interpreter.slots.at(&node)];
+  QDQ_CHECK(step.op != nullptr, kInternal, node.name(), " calls no operator");
+  std::vector<Value>& values = impl_->run.values;
+  Value& place = values[interpreter.slots.at(&input)];
+  std::swap(place, value);
+  const Resolver resolve(interpreter.slots, values);
+  std::vector<Value> args;
+  for (const Argument& argument : node.args()) args.push_back(resolve(argument));
+  const Call<Tensor> call = interpreter.call_of(step, std::move(args), resolve);
+  std::swap(place, value);
+  return in_node(node, [&] { return step.compiled ? step.compiled->run(call) : step.op->eval(call); });
+}
+std::vector<Tensor> Interpreter::Walk::outputs() const { return flat_tensors(impl_->run.outputs); }
 
 }  // namespace qdq

@@ -41,6 +41,34 @@ class Interpreter {
   // for each input and output a tensor, a Value::List of tensors or None.
   std::vector<Value> run_values(std::span<const Value> inputs);
 
+  // A run that stops behind every node, so that values can be read and replaced in between, and the attributes of nodes
+  // that come later changed. Several may be under way at once; the interpreter must outlive them. No node runs as part
+  // of another's tail. Buffers are not written.
+  class Walk {
+   public:
+    // Throws as run() does for inputs that do not fit.
+    Walk(Interpreter& interpreter, std::span<const Tensor> inputs);
+    ~Walk();
+    Walk(Walk&&) noexcept;
+    Walk& operator=(Walk&&) noexcept;
+
+    // The node that advance() runs; null behind the output node.
+    const Node* next() const;
+    void advance();
+    // The value of a node that ran, as long as a node that did not run yet reads it; else None.
+    const Value& value(const Node& node) const;
+    void set_value(const Node& node, Value value);
+    // What `node`, which comes next, gives for `value` in the place of an input; the run stays where it is. The node
+    // must call an operator.
+    Value result_with(const Node& node, const Node& input, Value value);
+    // The user outputs, flat, when next() is null.
+    std::vector<Tensor> outputs() const;
+
+   private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+  };
+
   // Who runs each call_function node, why the others refused, and how many runs the one who runs it has left to the
   // reference so far.
   struct OpPlacement {

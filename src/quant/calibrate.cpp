@@ -175,4 +175,43 @@ void Prepared::set_state(size_t index, const ObserverState& state) {
   observer.set_state(state.min_val, state.max_val, state.histogram);
 }
 
+bool Prepared::Impl::takes_range(size_t index) const {
+  const Observer& observer = *groups.at(index).observer;
+  const auto derives = [&](const ObserverGroup& group) {
+    const auto& sources = group.derived_from;
+    return &group == &groups[index]
+               ? !sources.empty()
+               : std::find(sources.begin(), sources.end(), groups[index].observer) != sources.end();
+  };
+  return !is_qat && !observer.is_fake_quantize() && quantizes_statically(observer) &&
+         observer.args().qscheme != QScheme::kPerChannelAffineFloatQParams && observer.min_val().defined() &&
+         std::none_of(groups.begin(), groups.end(), derives);
+}
+
+void Prepared::set_range(size_t index, const Tensor& min, const Tensor& max) {
+  QDQ_CHECK(impl_->takes_range(index), kInvalidArgument, "the observer ", index, " (",
+            impl_->groups[index].observer->class_name(),
+            ") takes no range; wanted one of static integers whose scale nothing fixes and nothing derives from");
+  std::shared_ptr<Observer>& observer = impl_->groups[index].observer;
+  ObserverArgs args = observer->args();
+  args.quant_min = observer->quant_min();
+  args.quant_max = observer->quant_max();
+  args.reduce_range = false;
+  const bool per_channel = is_per_channel(args.qscheme);
+  auto replacement = make_observer(per_channel ? "PerChannelMinMaxObserver" : "MinMaxObserver", args);
+  const std::vector<float> least = floats_of(min), largest = floats_of(max);
+  QDQ_CHECK(least.size() == largest.size() && !least.empty() &&
+                (!per_channel || least.size() == observer->calculate_qparams().scale.size()),
+            kInvalidArgument, "the range of observer ", index, " has ", least.size(), " least and ", largest.size(),
+            " largest values, which does not fit");
+  for (size_t i = 0; i < least.size(); ++i)
+    QDQ_CHECK(least[i] <= largest[i] && std::isfinite(least[i]) && std::isfinite(largest[i]), kInvalidArgument,
+              "the range of observer ", index, " is ", least[i], " to ", largest[i],
+              ", wanted finite numbers in order");
+  replacement->set_state(min, max, {});
+  if (impl_->of_constants.erase(observer.get()) != 0) impl_->of_constants.insert(replacement.get());
+  observer = std::move(replacement);
+  impl_->interpreter.reset();
+}
+
 }  // namespace qdq

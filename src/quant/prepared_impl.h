@@ -1,4 +1,4 @@
-// What a prepared program holds, for those who prepare, calibrate, train and convert.
+// What a prepared program holds, for those who prepare, calibrate, train, recover and convert.
 #pragma once
 
 #include <memory>
@@ -55,6 +55,8 @@ struct Prepared::Impl {
 
   // The group of an observer's call_module node; nothing for other nodes.
   std::optional<size_t> group_of_module(const Node& node) const;
+  // Whether set_range takes observers()[index].
+  bool takes_range(size_t index) const;
   void make_interpreter();
   // Lets the observers that see nothing but constants see them: one look is enough.
   void observe_constants();

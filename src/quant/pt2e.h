@@ -48,6 +48,13 @@ class Prepared {
   // state that this observer cannot have reached on this tensor, and for an observer that has seen data since.
   void set_state(size_t index, const ObserverState& state);
 
+  // Puts a MinMaxObserver (per channel a PerChannelMinMaxObserver) with this range in the place of observers()[index],
+  // with its dtype, scheme and limits: convert_pt2e takes the range whatever was seen, and a further run widens it.
+  // f32, of rank 0, or one element a channel. Throws Error{kInvalidArgument} for an observer that is no static one of
+  // integers or has fixed or derived qparams, for one from which others are derived, for fake quantizers, and for a
+  // range that is none.
+  void set_range(size_t index, const Tensor& min, const Tensor& max);
+
   const Program& program() const;
   const std::vector<ObserverGroup>& observers() const;
   const Annotations& annotations() const;  // of the annotated graph's nodes, which live on in program()

@@ -75,6 +75,40 @@ void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& aff
 
 }  // namespace
 
+Tensor fake_quantized(const Tensor& x, const QParams& qparams, const ObserverArgs& settings, IntegerRange limits,
+                      Tensor* mask) {
+  QDQ_CHECK(x.dtype() == DType::kF32 || x.dtype() == DType::kF16 || x.dtype() == DType::kBF16, kInvalidArgument,
+            "fake quantization rounds float32, float16 and bfloat16 tensors, and was given ", to_string(x.dtype()));
+  if (x.dtype() != DType::kF32) return fake_quantized(x.to(DType::kF32), qparams, settings, limits, mask).to(x.dtype());
+  const Tensor input = x.contiguous();
+  Tensor out = Tensor::empty(x.sizes(), DType::kF32);
+  if (mask != nullptr) *mask = Tensor::empty(x.sizes(), DType::kU8);
+  uint8_t* const inside = mask != nullptr ? mask->data<uint8_t>() : nullptr;
+  if (!is_per_channel(settings.qscheme)) {
+    const kernel::Affine affine{qparams.scale[0], qparams.zero_point[0], limits.min, limits.max,
+                                kernel::Scaling::kMultiply};
+    kernel::fake_quantize_f32(input.data<float>(), input.numel(), affine, out.data<float>(), inside);
+    return out;
+  }
+  kernel::ChannelAffine affine = around_axis(input, settings.ch_axis);
+  QDQ_CHECK(static_cast<int64_t>(qparams.scale.size()) == affine.channels, kInvalidArgument, "there are scales for ",
+            qparams.scale.size(), " channels, and fake quantization was given a tensor of shape ", to_string(x.sizes()),
+            " with channels along axis ", settings.ch_axis);
+  affine.scales = qparams.scale.data();
+  affine.qmin = limits.min;
+  affine.qmax = limits.max;
+  if (!qparams.float_zero_point.empty()) {
+    round_to_float_zero_points(input.data<float>(), affine, qparams.float_zero_point.data(), out.data<float>(), inside);
+    return out;
+  }
+  for (const int64_t zero_point : qparams.zero_point)
+    QDQ_CHECK(limits.min <= zero_point && zero_point <= limits.max, kInvalidArgument, "the zero point ", zero_point,
+              " lies outside of the quantization range [", limits.min, ", ", limits.max, "]");
+  affine.zero_points = qparams.zero_point.data();
+  kernel::fake_quantize_channels_f32(input.data<float>(), affine, out.data<float>(), inside);
+  return out;
+}
+
 FakeQuantize::FakeQuantize(const ObserverArgs& args) : FakeQuantize(args, make_inner(args)) {}
 
 FakeQuantize::FakeQuantize(const ObserverArgs& args, std::shared_ptr<Observer> inner)
@@ -105,40 +139,6 @@ void FakeQuantize::set_qparams_in_force(const QParams& qparams) {
 
 int64_t FakeQuantize::ch_axis() const {
   return inner_->class_name().find("PerChannel") != std::string_view::npos ? args_.ch_axis : -1;
-}
-
-Tensor FakeQuantize::rounded(const Tensor& x, Tensor* mask) const {
-  QDQ_CHECK(x.dtype() == DType::kF32 || x.dtype() == DType::kF16 || x.dtype() == DType::kBF16, kInvalidArgument,
-            class_name(), " rounds float32, float16 and bfloat16 tensors, and was given ", to_string(x.dtype()));
-  if (x.dtype() != DType::kF32) return rounded(x.to(DType::kF32), mask).to(x.dtype());
-  const Tensor input = x.contiguous();
-  Tensor out = Tensor::empty(x.sizes(), DType::kF32);
-  if (mask != nullptr) *mask = Tensor::empty(x.sizes(), DType::kU8);
-  uint8_t* const inside = mask != nullptr ? mask->data<uint8_t>() : nullptr;
-  if (!is_per_channel(args_.qscheme)) {
-    const kernel::Affine affine{in_force_.scale[0], in_force_.zero_point[0], quant_min_, quant_max_,
-                                kernel::Scaling::kMultiply};
-    kernel::fake_quantize_f32(input.data<float>(), input.numel(), affine, out.data<float>(), inside);
-    return out;
-  }
-  kernel::ChannelAffine affine = around_axis(input, args_.ch_axis);
-  QDQ_CHECK(static_cast<int64_t>(in_force_.scale.size()) == affine.channels, kInvalidArgument, class_name(),
-            " has scales for ", in_force_.scale.size(), " channels and was given a tensor of shape ",
-            to_string(x.sizes()), " with channels along axis ", args_.ch_axis);
-  affine.scales = in_force_.scale.data();
-  affine.qmin = quant_min_;
-  affine.qmax = quant_max_;
-  if (in_force_.zero_point_dtype == DType::kF32) {
-    round_to_float_zero_points(input.data<float>(), affine, in_force_.float_zero_point.data(), out.data<float>(),
-                               inside);
-    return out;
-  }
-  for (const int64_t zero_point : in_force_.zero_point)
-    QDQ_CHECK(quant_min_ <= zero_point && zero_point <= quant_max_, kInvalidArgument, "the zero point ", zero_point,
-              " lies outside of the quantization range [", quant_min_, ", ", quant_max_, "]");
-  affine.zero_points = in_force_.zero_point.data();
-  kernel::fake_quantize_channels_f32(input.data<float>(), affine, out.data<float>(), inside);
-  return out;
 }
 
 Tensor FakeQuantize::forward_with_mask(const Tensor& x, Tensor* mask) {

@@ -6,8 +6,16 @@
 
 #include "quant/observers/observer.h"
 #include "quant/observers/observer_min_max.h"
+#include "quant/observers/qparams.h"
 
 namespace qdq {
+
+// What quantizing x by these qparams and going back to floats makes of it, as FakeQuantize below has it: per channel
+// along settings.ch_axis if settings.qscheme is so. `mask`, if given, becomes a uint8 tensor of x's shape with 1 where
+// x was rounded and 0 where it was clipped. Throws Error{kInvalidArgument} for tensors that are no floats of 16 or 32
+// bits, and for channels that the qparams do not have.
+Tensor fake_quantized(const Tensor& x, const QParams& qparams, const ObserverArgs& settings, IntegerRange limits,
+                      Tensor* mask = nullptr);
 
 // An observer inside, and switches for the two things it does. min_val, max_val, histogram and calculate_qparams are
 // those of the observer inside; the scale and zero point in force are those of the last batch that was observed.
@@ -62,7 +70,9 @@ class FakeQuantize : public Observer {
 
  protected:
   FakeQuantize(const ObserverArgs& args, std::shared_ptr<Observer> inner);
-  Tensor rounded(const Tensor& x, Tensor* mask) const;
+  Tensor rounded(const Tensor& x, Tensor* mask) const {
+    return fake_quantized(x, in_force_, args_, {quant_min_, quant_max_}, mask);
+  }
 
   std::shared_ptr<Observer> inner_;
   QParams in_force_;

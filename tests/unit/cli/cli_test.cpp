@@ -69,6 +69,20 @@ struct CliTest : testing::Test {
   MemoryHost host;
 };
 
+TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  const auto plain = host.contents["out.pt2"];
+  ASSERT_EQ(run(quantize({"--recover"})), 0) << host.err;
+  EXPECT_NE(host.contents["out.pt2"], plain);
+  for (const char* remedy : {"ranges", "outputs", "bias correction"})
+    EXPECT_NE(host.out.find(concat("\n  ", remedy, " ")), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find(" dB, "), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
+  // Without samples there is nothing to judge by.
+  EXPECT_NE(run({"quantize", "model.pt2", "--dynamic", "--recover", "-o", "out.pt2"}), 0);
+  EXPECT_NE(host.err.find("--recover needs samples"), std::string::npos) << host.err;
+}
+
 TEST_F(CliTest, QuantizesAndSummarizes) {
   ASSERT_EQ(run(quantize({"--observers", "observers.json"})), 0) << host.err;
   EXPECT_EQ(host.err, "calibrating: 3 batches\n");

@@ -59,7 +59,10 @@ struct SameBytes : testing::Test {
       run({"quantize", "model.pt2", "--calibrate", "images", "--preprocess", "preprocess.json", "--limit", "20",
            "--batch-size", "7", "--quantizer", quantizer, "--observers", quantizer + ".json", "-o", file});
       run({"run", file, "--inputs", "in.npz", "--backend", "simd", "-o", quantizer + ".npz"});
-      for (const std::string& name : {file, quantizer + ".json", quantizer + ".npz"})
+      const std::string recovered = quantizer + ".recovered.pt2";
+      run({"quantize", "model.pt2", "--calibrate", "images", "--preprocess", "preprocess.json", "--limit", "20",
+           "--batch-size", "7", "--quantizer", quantizer, "--recover", "-o", recovered});
+      for (const std::string& name : {file, quantizer + ".json", quantizer + ".npz", recovered})
         out[name] = format::sha256(host.contents.at(name));
     }
     return out;

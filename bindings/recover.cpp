@@ -1,0 +1,53 @@
+// Recovery of accuracy across the border, in the module `qdq`.
+#include "recover/recovery.h"
+
+#include <emscripten/bind.h>
+
+#include "border.h"
+#include "format/json.h"
+
+namespace qdq {
+
+using emscripten::val;
+
+namespace {
+
+// A recovery, and the prepared program that it changes, which JavaScript may dispose of before it.
+struct RecoveryOf {
+  int prepared;
+  Recovery recovery;
+};
+
+// `on_recovering` is told the remedy and how far it is.
+val make_recovery(int prepared, const val& batches, const val& on_recovering) {
+  return guard([&] {
+    std::vector<Batch> read;
+    for (const val& batch : emscripten::vecFromJSArray<val>(batches)) read.push_back(tensors_from(batch));
+    return keep(RecoveryOf{
+        prepared, Recovery(held<Prepared>(prepared, "a prepared program"), std::move(read),
+                           [on_recovering](const std::string& remedy, double done) { on_recovering(remedy, done); })});
+  });
+}
+
+// The next remedy's {remedy, changes, before, after}, or "null" when all were tried.
+val next_remedy(int handle) {
+  return guard([&] {
+    RecoveryOf& kept = held<RecoveryOf>(handle, "a recovery");
+    held<Prepared>(kept.prepared, "the prepared program of this recovery");
+    const std::optional<RemedyResult> result = kept.recovery.next();
+    if (!result) return std::string("null");
+    return format::print_json(format::json_object({{"remedy", result->remedy},
+                                                   {"changes", result->changes},
+                                                   {"before", result->before},
+                                                   {"after", result->after}}));
+  });
+}
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(qdq_recover) {
+  emscripten::function("makeRecovery", &make_recovery);
+  emscripten::function("nextRemedy", &next_remedy);
+}
+
+}  // namespace qdq

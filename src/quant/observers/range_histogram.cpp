@@ -1,0 +1,139 @@
+#include "quant/observers/range_histogram.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace qdq {
+
+namespace {
+
+// The least exponent e with magnitude < kBins / 2 * 2^e.
+int exponent_for(float magnitude) {
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);  // magnitude < 2^exponent
+  constexpr int kHalfBinsLog2 = 11;
+  static_assert(RangeHistogram::kBins == int64_t{2} << kHalfBinsLog2);
+  return exponent - kHalfBinsLog2;
+}
+
+}  // namespace
+
+double RangeHistogram::width() const { return std::ldexp(1.0, exponent_); }
+double RangeHistogram::middle(int64_t bin) const { return (static_cast<double>(bin - kBins / 2) + 0.5) * width(); }
+
+void RangeHistogram::widen(int exponent) {
+  if (exponent <= exponent_) return;
+  const int shift = std::min(exponent - exponent_, 62);
+  exponent_ = exponent;
+  if (total_ == 0) return;
+  std::vector<int64_t> joined(kBins);
+  for (int64_t i = 0; i < kBins; ++i) {
+    const int64_t index = (i - kBins / 2) >> shift;  // rounds down
+    joined[static_cast<size_t>(index + kBins / 2)] += counts_[static_cast<size_t>(i)];
+  }
+  counts_ = std::move(joined);
+}
+
+void RangeHistogram::add(const Tensor& x) {
+  const FloatRange seen = finite_range_of(x);
+  if (!(seen.min <= seen.max)) return;
+  range_ = {std::min(range_.min, seen.min), std::max(range_.max, seen.max)};
+  const float magnitude = std::max(std::fabs(seen.min), std::fabs(seen.max));
+  if (magnitude > 0) widen(exponent_for(magnitude));
+  const Tensor values = x.to(DType::kF32).contiguous();
+  // A product with a power of two is exact, but for numbers far below the width of a bin.
+  const double inverse = std::ldexp(1.0, -exponent_);
+  for (const float value : values.span<float>()) {
+    if (!std::isfinite(value)) continue;
+    const auto index = static_cast<int64_t>(std::floor(static_cast<double>(value) * inverse));
+    ++counts_[static_cast<size_t>(index + kBins / 2)];
+    ++total_;
+  }
+}
+
+void RangeHistogram::merge(const RangeHistogram& other) {
+  if (other.total_ == 0) return;
+  RangeHistogram added = other;
+  widen(added.exponent_);
+  added.widen(exponent_);
+  for (size_t i = 0; i < counts_.size(); ++i) counts_[i] += added.counts_[i];
+  total_ += added.total_;
+  range_ = {std::min(range_.min, added.range_.min), std::max(range_.max, added.range_.max)};
+}
+
+namespace {
+
+double error_of(const RangeHistogram& histogram, double low, double high, double step) {
+  const double inside = step * step / 12;
+  double sum = 0;
+  const std::vector<int64_t>& counts = histogram.counts();
+  for (int64_t i = 0; i < RangeHistogram::kBins; ++i) {
+    const int64_t count = counts[static_cast<size_t>(i)];
+    if (count == 0) continue;
+    const double x = histogram.middle(i);
+    const double beyond = x < low ? low - x : x > high ? x - high : 0;
+    sum += static_cast<double>(count) * std::max(inside, beyond * beyond);
+  }
+  return sum;
+}
+
+}  // namespace
+
+FloatRange range_of_least_error(const RangeHistogram& histogram, int64_t levels, bool symmetric) {
+  const double min = std::min(0.0, static_cast<double>(histogram.range().min));
+  const double max = std::max(0.0, static_cast<double>(histogram.range().max));
+  if (histogram.total() == 0 || max == min) return {static_cast<float>(min), static_cast<float>(max)};
+  constexpr int kParts = 64;
+  const auto steps = static_cast<double>(levels);
+  if (symmetric) {
+    const double end = std::max(-min, max);
+    double best = end, least = kInf;
+    for (int i = kParts; i > 0; --i) {
+      const double bound = end * i / kParts;
+      const double error = error_of(histogram, -bound, bound, 2 * bound / steps);
+      if (error < least) {
+        least = error;
+        best = bound;
+      }
+    }
+    return {static_cast<float>(-best), static_cast<float>(best)};
+  }
+  // From the whole range one end is drawn in at a time, whichever leaves the smaller error, down to nothing.
+  int low = min < 0 ? kParts : 0, high = max > 0 ? kParts : 0;
+  const auto error_at = [&](int l, int h) {
+    const double from = min * l / kParts, to = max * h / kParts;
+    return error_of(histogram, from, to, (to - from) / steps);
+  };
+  int best_low = low, best_high = high;
+  double least = error_at(low, high);
+  while (low + high > 1) {
+    const double left = low > 0 ? error_at(low - 1, high) : kInf, right = high > 0 ? error_at(low, high - 1) : kInf;
+    const double error = std::min(left, right);
+    (left < right ? low : high) -= 1;
+    if (error >= least) continue;
+    least = error;
+    best_low = low;
+    best_high = high;
+  }
+  return {static_cast<float>(min * best_low / kParts), static_cast<float>(max * best_high / kParts)};
+}
+
+FloatRange range_of_share(const RangeHistogram& histogram, double share) {
+  const std::vector<int64_t>& counts = histogram.counts();
+  const double cut = static_cast<double>(histogram.total()) * (1 - share) / 2;
+  const auto end_from = [&](int64_t first, int64_t step) {
+    double seen = 0;
+    int64_t i = first;
+    for (; i >= 0 && i < RangeHistogram::kBins; i += step) {
+      seen += static_cast<double>(counts[static_cast<size_t>(i)]);
+      if (seen > cut) break;
+    }
+    return i;
+  };
+  const double low = histogram.middle(end_from(0, 1)) - histogram.width() / 2;
+  const double high = histogram.middle(end_from(RangeHistogram::kBins - 1, -1)) + histogram.width() / 2;
+  return {std::min(0.0f, std::max(histogram.range().min, static_cast<float>(low))),
+          std::max(0.0f, std::min(histogram.range().max, static_cast<float>(high)))};
+}
+
+}  // namespace qdq

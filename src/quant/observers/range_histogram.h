@@ -1,0 +1,47 @@
+// A histogram that does not depend on the order of what it counts, and the ranges that can be read from it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "quant/observers/observer_statistics.h"
+#include "quant/observers/qparams.h"
+
+namespace qdq {
+
+// Counts of values in bins whose width is a power of two and whose edges are its multiples. The width follows from the
+// largest magnitude alone, and bins are joined in pairs when it grows: any order and any grouping of the same values
+// gives the same counts. Exact: integers of 64 bits.
+class RangeHistogram {
+ public:
+  static constexpr int64_t kBins = 4096;  // half of them for numbers below zero
+
+  // Counts the elements, converted to f32. Infinities and NaN are passed over.
+  void add(const Tensor& x);
+  void merge(const RangeHistogram& other);
+
+  int64_t total() const { return total_; }
+  // The range of all that was counted; [inf, -inf] before.
+  const FloatRange& range() const { return range_; }
+  double width() const;  // of a bin
+  // Bin i holds the values of [(i - kBins / 2) * width, (i + 1 - kBins / 2) * width).
+  const std::vector<int64_t>& counts() const { return counts_; }
+  double middle(int64_t bin) const;
+
+ private:
+  void widen(int exponent);
+
+  std::vector<int64_t> counts_ = std::vector<int64_t>(kBins);
+  int64_t total_ = 0;
+  FloatRange range_{kInf, -kInf};
+  int exponent_ = -160;  // width = 2^exponent_; so small a width none has
+};
+
+// The range within `range` of the histogram whose integers (`levels` + 1 of them, symmetric around zero or not) leave
+// the least sum of squared errors: half a step's error for what lies inside of it (step^2 / 12), the distance for what
+// is cut off. The ends are searched among 1/64ths of the range's ends, which they share if symmetric. Zero is inside.
+FloatRange range_of_least_error(const RangeHistogram& histogram, int64_t levels, bool symmetric);
+// The range without the outermost (1 - share) of the values, half of them at each end. Zero is inside.
+FloatRange range_of_share(const RangeHistogram& histogram, double share);
+
+}  // namespace qdq

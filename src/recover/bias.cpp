@@ -1,0 +1,250 @@
+// Empirical bias correction, layer after layer.
+#include <cmath>
+#include <unordered_map>
+
+#include "kernel/activation.h"
+#include "op/facts.h"
+#include "quant/prepared_impl.h"
+#include "recover/recovery.h"
+
+namespace qdq {
+
+namespace {
+
+// The activation that alone reads the layer's value, observers aside.
+kernel::Activation activation_behind(const Node& layer) {
+  const Node* node = &layer;
+  while (node->users().size() == 1) {
+    node = node->users()[0];
+    if (node->op() == Node::Op::kCallModule) continue;
+    return activation_function(*node).value_or(kernel::Activation());
+  }
+  return {};
+}
+
+// Sums over the channels of many tensors behind an activation, in double: row by row, batch after batch.
+struct ChannelSums {
+  std::vector<double> sums;
+  double count = 0;  // of the values of one channel
+
+  // Of activation(x + shift[channel]); no shifts: of activation(x).
+  void add(const Tensor& x, int64_t axis, const kernel::Activation& activation, std::span<const float> shifts = {}) {
+    const Tensor values = x.to(DType::kF32).contiguous();
+    const int64_t channels = x.size(axis);
+    int64_t inner = 1;
+    for (int64_t i = axis + 1; i < x.dim(); ++i) inner *= x.size(i);
+    sums.resize(static_cast<size_t>(channels));
+    if (values.numel() == 0) return;
+    const int64_t rows = values.numel() / inner;
+    const auto length = static_cast<size_t>(inner);
+    std::vector<float> row(length);
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto channel = static_cast<size_t>(r % channels);
+      const float* const from = values.data<float>() + r * inner;
+      const float shift = shifts.empty() ? 0 : shifts[channel];
+      for (size_t i = 0; i < length; ++i) row[i] = from[i] + shift;
+      if (activation.kind != kernel::Activation::Kind::kNone)
+        kernel::activate_f32(activation, row.data(), inner, row.data());
+      double sum = 0;
+      for (const float value : row) sum += value;
+      sums[channel] += sum;
+    }
+    count += static_cast<double>(values.numel()) / static_cast<double>(channels);
+  }
+};
+
+// A layer whose bias is corrected, and what undoes it.
+struct Correction {
+  Node* node = nullptr;
+  int64_t axis = 0;
+  std::string bias;  // the attribute
+  kernel::Activation activation;
+  ChannelSums wanted;
+  Tensor old_value;
+  Node* added = nullptr;  // the reader of a bias of its own that it got, and the arguments from before
+  std::vector<Argument> old_args;
+  Node::Kwargs old_kwargs;
+};
+
+void undo(Prepared::Impl& impl, const Correction& correction) {
+  if (correction.added == nullptr) {
+    impl.program.find_attribute(correction.bias)->tensor = correction.old_value;
+    return;
+  }
+  correction.node->set_args(correction.old_args);
+  correction.node->set_kwargs(correction.old_kwargs);
+  impl.program.graph->erase(correction.added);
+  impl.program.erase_attribute(correction.bias);
+}
+
+// Makes the bias of a layer an attribute that it alone reads: [channels], zeros if it had none. False if something
+// computes the bias.
+bool own_bias(Prepared::Impl& impl, Correction& correction, int64_t channels) {
+  Node& layer = *correction.node;
+  const OpDef* op = op_of(layer);
+  if (op->roles.bias < 0) return false;
+  const auto index = static_cast<size_t>(op->roles.bias);
+  const Argument& given = argument_of(layer, index);
+  Node* node = given.node();
+  if (node == nullptr ? !given.is_none() : node->op() != Node::Op::kGetAttr) return false;
+  if (node != nullptr) {
+    int64_t readers = 0;
+    for (const Node* other : impl.program.graph->nodes())
+      if (other->op() == Node::Op::kGetAttr && other->target() == node->target())
+        readers += static_cast<int64_t>(other->users().size());
+    Attribute* attribute = impl.program.find_attribute(node->target());
+    if (attribute->tensor.dtype() != DType::kF32 || attribute->tensor.numel() != channels) return false;
+    correction.bias = attribute->name;
+    correction.old_value = attribute->tensor;
+    if (readers == 1) return true;
+  }
+  const Node* weight = weight_of(layer);
+  while (weight->op() == Node::Op::kCallModule) weight = weight->arg(0).node();
+  const std::string name = impl.program.unique_attribute_name(weight->target() + "_bias");
+  const Tensor zeros = Tensor::empty({channels}, DType::kF32);
+  impl.program.add_attribute(
+      {name, node ? impl.program.attribute_of(*node) : zeros, Attribute::Kind::kParameter, true, false});
+  Node* reader = nullptr;
+  {
+    const auto point = impl.program.graph->insert_before(impl.program.graph->first());
+    reader = impl.program.graph->get_attr(name, node_name_of(name));
+    reader->meta.val.value = TensorMeta{DType::kF32, {SymInt(channels)}, {}, false};
+  }
+  correction.bias = name;
+  correction.added = reader;
+  correction.old_args = layer.args();
+  correction.old_kwargs = layer.kwargs();
+  if (index < layer.args().size() || layer.kwarg(op->schema.arguments[index].name) == nullptr) {
+    layer.set_arg(index, reader);
+  } else {
+    Node::Kwargs kwargs = layer.kwargs();
+    for (auto& [key, value] : kwargs)
+      if (key == op->schema.arguments[index].name) value = reader;
+    layer.set_kwargs(std::move(kwargs));
+  }
+  return true;
+}
+
+// The shift of each channel of the node's values that gives them, behind the activation, the means that are wanted: by
+// Newton's method, whose slope is the mean slope of the activation. A channel that the activation shuts nearly always
+// stays as it is.
+Tensor shift_to_means(const std::vector<Interpreter::Walk>& walks, const Node& node, int64_t axis,
+                      const kernel::Activation& activation, const ChannelSums& wanted) {
+  const Tensor out = Tensor::empty({static_cast<int64_t>(wanted.sums.size())}, DType::kF32);
+  const std::span<float> shift = out.span<float>();
+  const auto sums_at = [&](std::span<const float> shifts) {
+    ChannelSums sums;
+    for (const Interpreter::Walk& walk : walks) sums.add(*walk.value(node).get_if<Tensor>(), axis, activation, shifts);
+    return sums;
+  };
+  const bool is_linear = activation.kind == kernel::Activation::Kind::kNone;
+  // Others than clamps cost far more to compute than they gain by a further round.
+  const int rounds = is_linear ? 1 : activation.kind == kernel::Activation::Kind::kClamp ? 4 : 2;
+  for (int round = 0; round < rounds; ++round) {
+    const ChannelSums now = sums_at(shift);
+    if (now.count == 0) break;
+    std::vector<float> ahead(shift.begin(), shift.end());
+    std::vector<double> steps(shift.size());
+    for (size_t c = 0; c < shift.size(); ++c) {
+      steps[c] = (wanted.sums[c] - now.sums[c]) / now.count;
+      ahead[c] += static_cast<float>(steps[c]);
+    }
+    const ChannelSums then = is_linear ? ChannelSums() : sums_at(ahead);
+    for (size_t c = 0; c < shift.size(); ++c) {
+      const double gain = is_linear ? steps[c] : (then.sums[c] - now.sums[c]) / now.count;
+      constexpr double kLeastSlope = 0.05;
+      if (steps[c] == 0 || !std::isfinite(steps[c]) || gain / steps[c] < kLeastSlope) continue;
+      shift[c] += static_cast<float>(steps[c] * steps[c] / gain);
+    }
+  }
+  return out;
+}
+
+// The sums that the float layers have.
+void add_wanted(Recovery& recovery, const std::vector<const Batch*>& batches, std::vector<Correction>& corrections) {
+  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  std::unordered_map<const Node*, Correction*> by_node;
+  for (Correction& correction : corrections) by_node[correction.node] = &correction;
+
+  Interpreter floats(impl.program, impl.backends);
+  floats.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
+  floats.set_node_hook([&](const Node& node, const Value& value) {
+    if (const auto found = by_node.find(&node); found != by_node.end())
+      found->second->wanted.add(*value.get_if<Tensor>(), found->second->axis, found->second->activation);
+  });
+  for (const Batch* batch : batches) {
+    recovery.tell_again();
+    floats.run(*batch);
+  }
+}
+
+void correct(Recovery& recovery, const std::vector<const Batch*>& batches, const std::vector<Correction>& corrections) {
+  Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  Simulation simulation(recovery.prepared());
+  std::vector<Interpreter::Walk> walks;
+  for (const Batch* batch : batches) walks.push_back(simulation.walk(*batch));
+  double done = 0;
+  for (const Correction& correction : corrections) {
+    recovery.tell("bias correction", done++ / static_cast<double>(corrections.size()));
+    const Node& node = *simulation.node(*correction.node);
+    for (Interpreter::Walk& walk : walks) {
+      bool ran = false;
+      while (!ran) {
+        ran = walk.next() == &node;
+        walk.advance();
+      }
+    }
+    const Tensor shift = shift_to_means(walks, node, correction.axis, correction.activation, correction.wanted);
+    const Tensor bias = impl.program.find_attribute(correction.bias)->tensor.clone();
+    for (int64_t c = 0; c < bias.numel(); ++c) bias.data<float>()[c] += shift.data<float>()[c];
+    impl.program.find_attribute(correction.bias)->tensor = bias;
+    for (Interpreter::Walk& walk : walks) {
+      const Tensor value = walk.value(node).get_if<Tensor>()->clone();
+      Shape sizes(static_cast<size_t>(value.dim()), 1);
+      sizes[static_cast<size_t>(correction.axis)] = shift.numel();
+      const Tensor by = shift.reshape(sizes).expand(value.sizes()).contiguous();
+      float* const out = value.data<float>();
+      for (int64_t i = 0; i < value.numel(); ++i) out[i] += by.data<float>()[i];
+      walk.set_value(node, value);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t correct_biases(Recovery& recovery) {
+  Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  const double before = recovery.decibels();
+  std::vector<Correction> corrections;
+  for (const QuantizedLayer& layer : quantized_layers(recovery.prepared())) {
+    const TensorMeta* value = layer.node->meta.val.tensor();
+    const auto channels = value->sizes[static_cast<size_t>(layer.channel_axis)].constant();
+    if (!channels) continue;
+    Correction correction;
+    correction.node = impl.program.graph->find(layer.node->name());
+    correction.axis = layer.channel_axis;
+    correction.activation = activation_behind(*layer.node);
+    if (own_bias(impl, correction, *channels)) corrections.push_back(std::move(correction));
+  }
+  const auto undo_all = [&] {
+    for (const Correction& correction : corrections) undo(impl, correction);
+    impl.interpreter.reset();
+    recovery.renew_simulation();
+  };
+  try {
+    constexpr uint64_t kBytes = uint64_t{1} << 30;
+    const std::vector<const Batch*> batches = recovery.some_batches(recovery.samples_within(kBytes));
+    add_wanted(recovery, batches, corrections);
+    correct(recovery, batches, corrections);
+    impl.interpreter.reset();
+    recovery.renew_simulation();
+    if (recovery.decibels() > before) return static_cast<int64_t>(corrections.size());
+  } catch (...) {
+    undo_all();
+    throw;
+  }
+  undo_all();
+  return 0;
+}
+
+}  // namespace qdq

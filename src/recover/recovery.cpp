@@ -1,0 +1,114 @@
+#include "recover/recovery.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+
+#include "exec/footprint.h"
+#include "quant/prepared_impl.h"
+
+namespace qdq {
+
+namespace {
+
+int64_t samples_of(const Batch& batch) { return batch.empty() || batch[0].dim() == 0 ? 1 : batch[0].size(0); }
+
+}  // namespace
+
+Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering)
+    : prepared_(prepared), batches_(std::move(batches)), simulation_(std::make_unique<Simulation>(prepared)),
+      on_recovering_(std::move(on_recovering)) {
+  QDQ_CHECK(!batches_.empty(), kInvalidArgument, "there are no samples to recover accuracy on");
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  QDQ_CHECK(!impl.is_qat, kInvalidArgument,
+            "the program was prepared for training, which recovers accuracy itself; wanted one of prepare_pt2e");
+  QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
+            "the program is not calibrated; run the calibration batches before accuracy is recovered");
+  Interpreter interpreter(impl.program, impl.backends);
+  interpreter.set_module_handler(
+      [](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
+  for (const Batch& batch : batches_) {
+    tell_again();
+    outputs_.push_back(interpreter.run(batch));
+  }
+}
+
+double Recovery::decibels() { return decibels(std::numeric_limits<int64_t>::max()); }
+
+double Recovery::decibels(int64_t samples) {
+  simulation_->refresh();
+  OutputError error;
+  for (const Batch* batch : some_batches(samples)) {
+    tell_again();
+    error.add(outputs_[static_cast<size_t>(batch - batches_.data())], simulation_->run(*batch));
+  }
+  return error.decibels();
+}
+
+int64_t Recovery::samples_within(uint64_t bytes) const {
+  const Program& program = prepared_.program();
+  const std::vector<Node*> placeholders = program.graph->placeholders();
+  std::map<std::string, int64_t> symbols;
+  const Batch& batch = batches_[0];
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (const TensorMeta* meta = placeholders[i]->meta.val.tensor())
+      for (size_t axis = 0; axis < meta->sizes.size(); ++axis)
+        if (!meta->sizes[axis].is_constant()) symbols[meta->sizes[axis].to_string()] = batch[i].sizes()[axis];
+  const uint64_t of_batch = std::max<uint64_t>(1, least_bytes_of_results(program, symbols));
+  return static_cast<int64_t>(bytes / of_batch) * samples_of(batch);
+}
+
+std::vector<const Batch*> Recovery::some_batches(int64_t samples) const {
+  int64_t all = 0;
+  for (const Batch& batch : batches_) all += samples_of(batch);
+  const auto count = static_cast<int64_t>(batches_.size());
+  samples = std::min(samples, all);
+  const int64_t wanted = std::clamp<int64_t>((samples * count + all - 1) / std::max<int64_t>(all, 1), 1, count);
+  std::vector<const Batch*> out;
+  for (int64_t i = 0; i < wanted; ++i) out.push_back(&batches_[static_cast<size_t>(i * count / wanted)]);
+  return out;
+}
+
+void Recovery::renew_simulation() { simulation_ = std::make_unique<Simulation>(prepared_); }
+
+void Recovery::tell(const std::string& remedy, double done) {
+  told_ = remedy;
+  told_done_ = done;
+  tell_again();
+}
+
+void Recovery::tell_again() {
+  if (on_recovering_) on_recovering_(told_, told_done_);
+}
+
+std::optional<RemedyResult> Recovery::next() {
+  struct Remedy {
+    const char* name;
+    int64_t (*apply)(Recovery&);
+  };
+  constexpr Remedy kRemedies[] = {
+      {"ranges", choose_ranges}, {"outputs", release_outputs}, {"bias correction", correct_biases}};
+  if (next_remedy_ == std::size(kRemedies)) return std::nullopt;
+  if (!decibels_) decibels_ = decibels();
+  const Remedy& remedy = kRemedies[next_remedy_];
+  tell(remedy.name, 0);
+  RemedyResult result{remedy.name, remedy.apply(*this), *decibels_, *decibels_};
+  if (result.changes > 0) decibels_ = result.after = decibels();
+  ++next_remedy_;
+  return result;
+}
+
+std::vector<RemedyResult> recover(Prepared& prepared, std::vector<Batch> batches,
+                                  const std::function<void(const RemedyResult&)>& on_remedy,
+                                  OnRecovering on_recovering) {
+  Recovery recovery(prepared, std::move(batches), std::move(on_recovering));
+  std::vector<RemedyResult> out;
+  while (std::optional<RemedyResult> result = recovery.next()) {
+    if (on_remedy) on_remedy(*result);
+    out.push_back(std::move(*result));
+  }
+  return out;
+}
+
+}  // namespace qdq

@@ -1,0 +1,93 @@
+// What the remedies share: a calibrated program, its samples, and a measure of what a change brought.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quant/pt2e.h"
+#include "recover/output_error.h"
+#include "recover/simulation.h"
+
+namespace qdq {
+
+using Batch = std::vector<Tensor>;
+
+// Called between pieces of work, which take well below a second, with what is being done and how far it is, 0 to 1.
+// Work that is to end gives up by what it throws.
+using OnRecovering = std::function<void(const std::string& remedy, double done)>;
+
+// What a remedy brought.
+struct RemedyResult {
+  std::string remedy;            // "ranges", "outputs", "bias correction"
+  int64_t changes = 0;           // places; 0: it did not help and was not kept
+  double before = 0, after = 0;  // Recovery::decibels
+};
+
+// A prepared program with samples that it is judged on. The float outputs are computed once.
+class Recovery {
+ public:
+  // `prepared` must outlive this. Throws Error{kNotCalibrated} if it needs data first, Error{kInvalidArgument} if it
+  // was prepared for training or there are no batches, and what a run throws for batches that do not fit.
+  Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
+
+  // Applies the next of the remedies below, in the order that costs least: ranges, outputs, bias correction. Each is
+  // kept if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is as it was before
+  // this call.
+  std::optional<RemedyResult> next();
+
+  Prepared& prepared() { return prepared_; }
+  const std::vector<Batch>& batches() const { return batches_; }
+  Simulation& simulation() { return *simulation_; }
+  // After a remedy has added nodes to the prepared program.
+  void renew_simulation();
+  // Some of the batches, spread over all, with about `samples` samples: enough for what is measured layer by layer.
+  std::vector<const Batch*> some_batches(int64_t samples) const;
+  // About how many samples may be under way at once for their values to take so many bytes.
+  int64_t samples_within(uint64_t bytes) const;
+  // OutputError of the program as it now is, on all batches, or on some_batches(samples).
+  double decibels();
+  double decibels(int64_t samples);
+  void tell(const std::string& remedy, double done);
+  void tell_again();  // what was told last, between pieces of the same work
+
+ private:
+  Prepared& prepared_;
+  std::vector<Batch> batches_;
+  std::vector<std::vector<Tensor>> outputs_;  // of the float program
+  std::unique_ptr<Simulation> simulation_;
+  size_t next_remedy_ = 0;
+  std::optional<double> decibels_;  // behind the last remedy
+  OnRecovering on_recovering_;
+  std::string told_ = "ranges";
+  double told_done_ = 0;
+};
+
+// The remedies. Each changes the prepared program and returns how many places; 0 if the outputs did not come nearer to
+// the float ones and nothing changed.
+
+// Takes out the observers behind the last layers that multiply (convolutions, linear layers, matrix products): what is
+// left there, a pool, a concatenation of boxes and scores, a softmax, runs in float on unrounded values.
+int64_t release_outputs(Recovery& recovery);
+
+// Gives each observer of activations the range that serves the outputs: what its class found, the whole range, that of
+// the least squared error, or one without 1e-5 to 2e-3 of the values (range_histogram.h); each cut to what the clamp
+// behind it lets through. What an operator behind the observer computes from 16 samples tells which range serves it;
+// the outputs for 32 samples tell whether this choice or one rule for all is better, and where they differ most, which
+// of both.
+int64_t choose_ranges(Recovery& recovery);
+
+// Moves the bias of every quantized layer so that each channel has the float layer's mean on the samples, behind the
+// activation if one follows: layer after layer, each behind those that are corrected. A layer without a bias gets one.
+// Takes as many of the samples as fit into 1 GB with what one layer hands to the next.
+int64_t correct_biases(Recovery& recovery);
+
+// All remedies, one after the other; `on_remedy`, if given, is told of each at once. The same samples give the same
+// bytes in every build, with any number of threads.
+std::vector<RemedyResult> recover(Prepared& prepared, std::vector<Batch> batches,
+                                  const std::function<void(const RemedyResult&)>& on_remedy = {},
+                                  OnRecovering on_recovering = {});
+
+}  // namespace qdq

@@ -1,0 +1,115 @@
+#include "recover/simulation.h"
+
+#include "op/facts.h"
+#include "quant/observers/fake_quantize.h"
+#include "quant/prepared_impl.h"
+
+namespace qdq {
+
+std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared) {
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  std::vector<QuantizedLayer> out;
+  for (const Node* node : impl.program.graph->nodes()) {
+    const Node* weight = weight_of(*node);
+    const bool convolves = is_a(*node, Family::kConvolution) || is_a(*node, Family::kTransposedConvolution);
+    if (weight == nullptr || !(convolves || is_a(*node, Family::kLinear))) continue;
+    const auto group = impl.group_of_module(*weight);
+    if (!group || impl.of_constants.count(impl.groups[*group].observer.get()) == 0) continue;
+    const TensorMeta* value = node->meta.val.tensor();
+    if (value == nullptr || value->sizes.empty()) continue;
+    out.push_back({node, *group, convolves ? 1 : static_cast<int64_t>(value->sizes.size()) - 1});
+  }
+  return out;
+}
+
+Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepared.program().clone(&copies_)) {
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  rounders_.resize(impl.groups.size());
+  for (const Node* node : prepared.program().graph->nodes()) {
+    const auto group = impl.group_of_module(*node);
+    if (!group) continue;
+    Node* copy = copies_.at(node);
+    if (impl.of_constants.count(impl.groups[*group].observer.get()) == 0) {
+      observer_of_[copy] = *group;
+      continue;
+    }
+    const std::string name = program_.unique_attribute_name("rounded");
+    program_.add_attribute({name, impl.program.attribute_of(*node->arg(0).node())});
+    Node* constant = nullptr;
+    {
+      const auto point = program_.graph->insert_before(copy);
+      constant = program_.graph->get_attr(name);
+      constant->meta.val = copy->meta.val;
+    }
+    copy->replace_all_uses_with(constant);
+    program_.graph->erase(copy);
+    copies_.erase(node);
+    constants_.push_back({node->arg(0).node(), name, *group, {}, nullptr});
+  }
+  program_.graph->eliminate_dead_code();
+  std::unordered_map<const Node*, bool> left;
+  for (const Node* node : program_.graph->nodes()) left[node] = true;
+  std::erase_if(copies_, [&](const auto& pair) { return left.count(pair.second) == 0; });
+  interpreter_ = std::make_unique<Interpreter>(program_, impl.backends);
+  interpreter_->set_module_handler([this](const Node& node, std::span<const Value> args, const kernel::MinMax*) {
+    const Rounder& rounder = rounders_[observer_of_.at(&node)];
+    return rounder.rounds && bypassed_.count(&node) == 0 ? Value(rounded(rounder, *args[0].get_if<Tensor>())) : args[0];
+  });
+  refresh();
+}
+
+void Simulation::set_rounding(size_t observer, bool rounds) {
+  if (std::exchange(rounders_[observer].rounds, rounds) != rounds) refresh();
+}
+
+void Simulation::bypass(const Node& module) { bypassed_.insert(copies_.at(&module)); }
+
+void Simulation::refresh() {
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared_);
+  for (size_t i = 0; i < rounders_.size(); ++i) {
+    const std::shared_ptr<Observer>& observer = impl.groups[i].observer;
+    if (rounders_[i].observer == observer) continue;
+    rounders_[i].observer = observer;
+    if (quantizes_statically(*observer)) rounders_[i].qparams = observer->calculate_qparams_or_default();
+  }
+  for (Attribute& attribute : program_.attributes)
+    if (const Attribute* original = impl.program.find_attribute(attribute.name)) attribute.tensor = original->tensor;
+  for (Constant& constant : constants_) {
+    const Tensor& value = impl.program.attribute_of(*constant.observed);
+    const Rounder& rounder = rounders_[constant.observer];
+    const Observer* by = rounder.rounds ? rounder.observer.get() : nullptr;
+    if (constant.source.defined() && constant.source.raw() == value.raw() && constant.rounded_by == by) continue;
+    constant.source = value;
+    constant.rounded_by = by;
+    program_.find_attribute(constant.attribute)->tensor = by ? rounded(rounder, value) : value;
+  }
+}
+
+// What convert_pt2e would put in the place of the observer.
+Tensor Simulation::rounded(const Rounder& rounder, const Tensor& x) const {
+  const Observer& observer = *rounder.observer;
+  const IntegerRange limits{observer.quant_min(), observer.quant_max()};
+  if (quantizes_statically(observer)) return fake_quantized(x, rounder.qparams, observer.args(), limits);
+  if (observer.args().dtype == DType::kF16) return x.to(DType::kF16).to(x.dtype());
+  if (!observer.args().is_dynamic || x.numel() == 0) return x;
+  const FloatRange range = range_of(x);
+  const QParams qparams = qparams_of_range(std::span(&range.min, 1), std::span(&range.max, 1), observer.args(), limits);
+  return fake_quantized(x, qparams, observer.args(), limits);
+}
+
+std::vector<Tensor> Simulation::run(const std::vector<Tensor>& inputs) { return interpreter_->run(inputs); }
+Interpreter::Walk Simulation::walk(const std::vector<Tensor>& inputs) {
+  return Interpreter::Walk(*interpreter_, inputs);
+}
+
+const Node* Simulation::node(const Node& of_prepared) const {
+  const auto found = copies_.find(&of_prepared);
+  return found == copies_.end() ? nullptr : found->second;
+}
+
+std::optional<size_t> Simulation::observer_of(const Node& node) const {
+  const auto found = observer_of_.find(&node);
+  return found == observer_of_.end() ? std::nullopt : std::optional<size_t>(found->second);
+}
+
+}  // namespace qdq

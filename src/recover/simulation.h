@@ -1,0 +1,72 @@
+// A calibrated program in floats that rounds wherever its int8 form would.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "exec/interpreter.h"
+#include "quant/pt2e.h"
+
+namespace qdq {
+
+// A layer whose weight is a constant that becomes integers.
+struct QuantizedLayer {
+  const Node* node;        // in the prepared program
+  size_t weight_observer;  // among Prepared::observers()
+  int64_t channel_axis;    // of its result
+};
+// In the order of the graph.
+std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared);
+
+// Each observer of the prepared program rounds what it sees by its present qparams, as the quantize and dequantize in
+// its place would; constants are rounded once. The numbers are those of the converted program run node by node.
+class Simulation {
+ public:
+  // The prepared program must outlive this, keep its nodes, and be calibrated.
+  explicit Simulation(Prepared& prepared);
+
+  // Whether an observer rounds (all do at first) or hands its values on.
+  void set_rounding(size_t observer, bool rounds);
+  // From now on the observer that this call_module node of the prepared program calls rounds nothing there.
+  void bypass(const Node& module);
+  // Takes in what changed in the prepared program: the range of an observer, the value of a parameter.
+  void refresh();
+
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+  Interpreter::Walk walk(const std::vector<Tensor>& inputs);
+  // The node that stands for one of the prepared program; null for the observers of constants.
+  const Node* node(const Node& of_prepared) const;
+  // The observer that a node of the simulation's program stands for; nothing for other nodes.
+  std::optional<size_t> observer_of(const Node& node) const;
+
+ private:
+  struct Constant {
+    const Node* observed;   // the get_attr in the prepared program
+    std::string attribute;  // of program_: the rounded value
+    size_t observer;
+    Tensor source;                         // what was rounded last
+    const Observer* rounded_by = nullptr;  // null: it is the source
+  };
+  struct Rounder {
+    std::shared_ptr<Observer> observer;
+    QParams qparams;
+    bool rounds = true;
+  };
+  Tensor rounded(const Rounder& rounder, const Tensor& x) const;
+
+  Prepared& prepared_;
+  std::unordered_map<const Node*, Node*> copies_;  // from the prepared program's nodes
+  Program program_;
+  std::unordered_map<const Node*, size_t> observer_of_;  // of a call_module node of program_
+  std::unordered_set<const Node*> bypassed_;             // of those
+  std::vector<Constant> constants_;
+  std::vector<Rounder> rounders_;
+  std::unique_ptr<Interpreter> interpreter_;
+};
+
+}  // namespace qdq

@@ -1,0 +1,227 @@
+// Accuracy that comes back: the simulation that everything is judged by, and each remedy.
+#include "recover/recovery.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/parallel.h"
+#include "exec/op_backend.h"
+#include "op/facts.h"
+#include "quant/quantizers/x86_inductor_quantizer.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
+#include "unit/quant/program_builder.h"
+
+namespace qdq {
+namespace {
+
+XNNPACKQuantizer xnnpack() {
+  XNNPACKQuantizer quantizer;
+  SymmetricConfigOptions options;
+  options.is_per_channel = true;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  return quantizer;
+}
+
+// x[4, 3, 8, 8] -> conv -> relu6 -> conv (no bias) -> relu -> mean -> linear -> [4, 5]. The first convolution's values
+// reach far beyond the 6 that relu6 lets through, and its rows are of very different sizes.
+Program network() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {4, 3, 8, 8});
+  Node* first = b.call("conv2d.default", {x, b.weight("first.weight", {8, 3, 3, 3}), b.weight("first.bias", {8})});
+  Node* clipped = b.call("hardtanh.default", {first, 0.0, 6.0});
+  Node* second = b.call("conv2d.default", {clipped, b.weight("second.weight", {6, 8, 3, 3})});
+  Node* relu = b.call("relu.default", {second});
+  Node* mean = b.call("mean.dim", {relu, Argument::List{2, 3}});
+  Program program =
+      b.finish({b.call("linear.default", {mean, b.weight("last.weight", {5, 6}), b.weight("last.bias", {5})})});
+  Tensor weight = program.find_attribute("first.weight")->tensor;
+  for (int64_t i = 0; i < weight.numel(); ++i) weight.data<float>()[i] *= i / 27 == 0 ? 40.0f : 1.0f;
+  return program;
+}
+
+std::vector<Batch> batches(int count = 4) {
+  std::vector<Batch> out;
+  for (int i = 0; i < count; ++i) out.push_back({sample({4, 3, 8, 8}, static_cast<uint32_t>(i) + 1)});
+  return out;
+}
+
+Prepared calibrated(Program program, Quantizer& quantizer) {
+  Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  for (const Batch& batch : batches()) prepared.run(batch);
+  return prepared;
+}
+
+std::vector<Tensor> run_node_by_node(const Program& program, const Batch& inputs) {
+  const auto backend = make_simd_ops();
+  return Interpreter(program, {backend.get()}).run(inputs);
+}
+
+double decibels_of(const Program& quantized) {
+  OutputError error;
+  for (const Batch& batch : batches())
+    error.add(run_node_by_node(network(), batch), run_node_by_node(quantized, batch));
+  return error.decibels();
+}
+
+TEST(Simulation, GivesTheBitsOfTheConvertedProgram) {
+  XNNPACKQuantizer xnnpack_quantizer = xnnpack();
+  X86InductorQuantizer x86;
+  x86.set_global(get_default_x86_inductor_quantization_config());
+  for (Quantizer* quantizer : std::initializer_list<Quantizer*>{&xnnpack_quantizer, &x86}) {
+    Prepared prepared = calibrated(network(), *quantizer);
+    Simulation simulation(prepared);
+    const Program converted = convert_pt2e(prepared);
+    for (const Batch& batch : batches())
+      EXPECT_TRUE(bitwise_equal(simulation.run(batch)[0], run_node_by_node(converted, batch)[0]));
+  }
+}
+
+TEST(Simulation, RoundsNothingWhereItIsToldSo) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  Simulation simulation(prepared);
+  for (size_t i = 0; i < prepared.observers().size(); ++i) simulation.set_rounding(i, false);
+  const Batch batch = batches()[0];
+  EXPECT_TRUE(bitwise_equal(simulation.run(batch)[0], run_node_by_node(network(), batch)[0]));
+}
+
+TEST(Simulation, RoundsDynamicallyAsTheConvertedProgramDoes) {
+  XNNPACKQuantizer quantizer;
+  SymmetricConfigOptions options;
+  options.is_dynamic = true;
+  options.is_per_channel = true;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  Prepared prepared = prepare_pt2e(network(), quantizer);
+  Simulation simulation(prepared);
+  const Program converted = convert_pt2e(prepared);
+  const Batch batch = batches()[0];
+  EXPECT_TRUE(bitwise_equal(simulation.run(batch)[0], run_node_by_node(converted, batch)[0]));
+}
+
+TEST(OutputError, CountsEveryChannelTheSame) {
+  // Two channels of which one is a thousand times the other, which is lost: a plain ratio would hardly see it.
+  const Tensor x = Tensor::of<float>({1, 4, 2}, {1000, 1, -1000, -1, 500, 2, -500, -2});
+  const Tensor y = Tensor::of<float>({1, 4, 2}, {1000, 0, -1000, 0, 500, 0, -500, 0});
+  OutputError error;
+  error.add({x}, {y});
+  EXPECT_NEAR(error.decibels(), 10 * std::log10(2.0), 1e-9);
+  OutputError none;
+  none.add({x}, {x});
+  EXPECT_EQ(none.decibels(), 200);
+}
+
+TEST(OutputError, RefusesOutputsThatDoNotFit) {
+  OutputError error;
+  EXPECT_THROW(error.add({sample({2, 3}, 1)}, {}), Error);
+  EXPECT_THROW(error.add({sample({2, 3}, 1)}, {sample({3, 2}, 1)}), Error);
+}
+
+TEST(ChooseRanges, CutsWhatTheClampBehindCutsAnyway) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  const double before = recovery.decibels();
+  EXPECT_GT(choose_ranges(recovery), 0);
+  EXPECT_GT(recovery.decibels(), before);
+  for (const ObserverGroup& group : prepared.observers())
+    for (const EdgeOrNode& at : group.covers)
+      if (const auto* node = std::get_if<Node*>(&at); node && (*node)->name() == "conv2d") {
+        EXPECT_GE(group.observer->min_val().item(), 0);
+        EXPECT_LE(group.observer->max_val().item(), 6);
+      }
+}
+
+TEST(CorrectBiases, GivesEveryChannelItsMean) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  ASSERT_EQ(correct_biases(recovery), 3);
+  // The last layer's means are the outputs'.
+  std::vector<double> wanted(5), found(5);
+  for (const Batch& batch : batches()) {
+    const Tensor x = run_node_by_node(network(), batch)[0], y = recovery.simulation().run(batch)[0];
+    for (size_t i = 0; i < 20; ++i) {
+      wanted[i % 5] += x.span<float>()[i] / 16;
+      found[i % 5] += y.span<float>()[i] / 16;
+    }
+  }
+  // What is rounded behind the layer moves the mean by less than a step.
+  double step = 0;
+  for (const ObserverGroup& group : prepared.observers())
+    for (const EdgeOrNode& at : group.covers)
+      if (const auto* node = std::get_if<Node*>(&at); node && (*node)->name() == "linear")
+        step = group.observer->calculate_qparams().scale[0];
+  ASSERT_GT(step, 0);
+  for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(found[i], wanted[i], step / 2);
+}
+
+TEST(CorrectBiases, LeavesTheProgramAsItWasIfItIsCancelled) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  const Program before = convert_pt2e(prepared);
+  int calls = 0;
+  Recovery recovery(prepared, batches(), [&](const std::string& remedy, double done) {
+    if (remedy == "bias correction" && done > 0 && ++calls == 2) throw Error(ErrorCode::kCancelled, "enough");
+  });
+  EXPECT_THROW(correct_biases(recovery), Error);
+  const Program after = convert_pt2e(prepared);
+  EXPECT_EQ(to_text(*after.graph), to_text(*before.graph));
+  ASSERT_EQ(after.attributes.size(), before.attributes.size());
+  for (size_t i = 0; i < after.attributes.size(); ++i)
+    EXPECT_TRUE(bitwise_equal(after.attributes[i].tensor, before.attributes[i].tensor));
+}
+
+TEST(ReleaseOutputs, LeavesWhatFollowsTheLastLayerUnrounded) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  choose_ranges(recovery);
+  EXPECT_EQ(release_outputs(recovery), 1);
+  const Program converted = convert_pt2e(prepared);
+  const Node* output = converted.graph->output_node()->arg(0).list()[0].node();
+  EXPECT_TRUE(is_a(*output, Family::kLinear));
+}
+
+TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared plain = calibrated(network(), quantizer), prepared = calibrated(network(), quantizer);
+  const double before = decibels_of(convert_pt2e(plain));
+  std::vector<std::string> told;
+  const std::vector<RemedyResult> results =
+      recover(prepared, batches(), [&](const RemedyResult& result) { told.push_back(result.remedy); });
+  EXPECT_EQ(told, (std::vector<std::string>{"ranges", "outputs", "bias correction"}));
+  EXPECT_DOUBLE_EQ(results[0].before, before);
+  for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i].before, results[i - 1].after);
+  for (const RemedyResult& result : results) EXPECT_GE(result.after, result.before);
+  EXPECT_GT(results.back().after, before + 6);
+  EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), results.back().after);
+}
+
+TEST(Recover, GivesTheSameBytesWithAnyNumberOfThreads) {
+  const auto recovered = [](int threads) {
+    set_num_threads(threads);
+    XNNPACKQuantizer quantizer = xnnpack();
+    Prepared prepared = calibrated(network(), quantizer);
+    recover(prepared, batches());
+    set_num_threads(1);
+    return convert_pt2e(prepared);
+  };
+  const Program one = recovered(1), three = recovered(3);
+  EXPECT_EQ(to_text(*one.graph), to_text(*three.graph));
+  ASSERT_EQ(one.attributes.size(), three.attributes.size());
+  for (size_t i = 0; i < one.attributes.size(); ++i)
+    EXPECT_TRUE(bitwise_equal(one.attributes[i].tensor, three.attributes[i].tensor));
+}
+
+TEST(Recover, RefusesWhatItCannotJudge) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared fresh = prepare_pt2e(network(), quantizer);
+  EXPECT_THROW(recover(fresh, batches()), Error);
+  Prepared prepared = calibrated(network(), quantizer);
+  EXPECT_THROW(recover(prepared, {}), Error);
+  EXPECT_THROW(recover(prepared, {{sample({4, 3, 8, 7}, 1)}}), Error);
+}
+
+}  // namespace
+}  // namespace qdq
