@@ -35,7 +35,9 @@
 #include "recover/recovery.h"
 #include "train/trainer.h"
 
-// lower, Session; evaluation and comparison beside the float model, layer by layer; reports of all that happened.
+// lower, Session, step backends of one's own; evaluation and comparison beside the float model, layer by layer; reports
+// of all that happened.
 #include "lower/lower.h"
+#include "lower/step_backend.h"
 #include "quant/numeric_debug.h"
 #include "report/reports.h"

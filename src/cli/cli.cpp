@@ -419,6 +419,11 @@ struct CommandLine {
     verb->add_flag("--capabilities", inspect.capabilities, "list the patterns that the quantizer knows")
         ->excludes(graph)
         ->excludes(explain);
+    verb->add_option("--lowered", inspect.lowered,
+                     "write the fused calls that run the model to FILE.json, their tensors beside it as .npz")
+        ->type_name("FILE.json")
+        ->excludes(graph)
+        ->excludes(explain);
     add_quantizer_options(*verb, inspect.quantizer);
   }
 

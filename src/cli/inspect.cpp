@@ -10,6 +10,7 @@
 #include "quant/explain.h"
 #include "report/explanation_report.h"
 #include "report/graph_report.h"
+#include "report/lowered_graph.h"
 
 #include "format/json.h"
 
@@ -153,6 +154,11 @@ void inspect(const InspectOptions& options, Host& host) {
     const Prepared prepared = prepare_pt2e(std::move(program), *quantizer);
     for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
     host.print(options.json ? format::print_json(explanation_report(prepared), 1) + "\n" : explanation_table(prepared));
+    return;
+  }
+  if (!options.lowered.empty()) {
+    check_output(options.lowered, host);
+    save_lowered_graph(lowered_graph(lower(program)), options.lowered, host.files);
     return;
   }
   if (options.json) {

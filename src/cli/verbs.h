@@ -134,6 +134,7 @@ struct InspectOptions {
   bool graph = false;
   bool explain = false;       // what the quantizer would do with every operator, and why
   bool capabilities = false;  // what the quantizer can do; needs no model
+  std::string lowered;        // the file that gets the fused calls that run it
   QuantizerOptions quantizer;
 };
 // Prints what a model is made of, or what a quantizer would make of it.

@@ -59,7 +59,7 @@ void Workspace::reserve(uint64_t arena_bytes, uint64_t scratch_bytes) {
     scratch_ = storage_of(scratch_bytes);
 }
 
-CompiledPlan::CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBackend>> backends, Workspace& workspace)
+CompiledPlan::CompiledPlan(Plan plan, std::span<const std::shared_ptr<StepBackend>> backends, Workspace& workspace)
     : plan_(std::move(plan)), workspace_(&workspace), addresses_(plan_.buffers.size(), nullptr) {
   check_memory(plan_.arena_bytes, "a run of the program");
   uint64_t scratch_bytes = 0;

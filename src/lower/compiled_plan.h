@@ -27,7 +27,7 @@ class Workspace {
 class CompiledPlan {
  public:
   // Asks the backends in order for every step of a specialized plan; one of them must take everything.
-  CompiledPlan(Plan plan, std::span<const std::unique_ptr<StepBackend>> backends, Workspace& workspace);
+  CompiledPlan(Plan plan, std::span<const std::shared_ptr<StepBackend>> backends, Workspace& workspace);
 
   // Who runs a step.
   struct StepPlacement {

@@ -142,7 +142,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 struct Session::Impl {
   Program program;
   std::vector<std::unique_ptr<OpBackend>> backends;
-  std::vector<std::unique_ptr<StepBackend>> step_backends;
+  std::vector<std::shared_ptr<StepBackend>> step_backends;
   Fusion fusion;
   Workspace workspace;
   std::list<Specialization> specializations;  // the latest first
@@ -169,8 +169,8 @@ struct Session::Impl {
     }
   }
 
-  void use_bf16() {
-    const std::string obstacle = step_backends.front()->bf16_obstacle();
+  void use_bf16(const StepBackend& first) {
+    const std::string obstacle = first.bf16_obstacle();
     if (!obstacle.empty()) {
       warnings.push_back(concat("bfloat16 was asked for, but ", obstacle, "; what is not quantized stays float32"));
       return;
@@ -182,8 +182,8 @@ struct Session::Impl {
         fate.step = moved[static_cast<size_t>(fate.plan)][fate.step];
   }
   // Says which int8 layers the first backend will leave to slower ones.
-  void warn_of_saturation() {
-    const std::string obstacle = step_backends.front()->int8_obstacle();
+  void warn_of_saturation(const StepBackend& first) {
+    const std::string obstacle = first.int8_obstacle();
     if (obstacle.empty()) return;
     size_t count = 0;
     for (const Plan& plan : fusion.plans)
@@ -304,18 +304,26 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
               "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; "
               "leave bf16 out for float32");
   }
+  // Requests and warnings are about the backends of the build; those given are asked first for every step.
+  std::vector<std::shared_ptr<StepBackend>> all = options.step_backends;
+  QDQ_CHECK(std::none_of(all.begin(), all.end(), [](const auto& one) { return one == nullptr; }), kInvalidArgument,
+            "a step backend that was given is null");
+  const bool gives_floats = std::any_of(all.begin(), all.end(), [](const auto& one) { return one->has_floats(); });
+  all.insert(all.end(), impl_->step_backends.begin(), impl_->step_backends.end());
+  const std::shared_ptr<StepBackend> first = impl_->step_backends.empty() ? nullptr : impl_->step_backends.front();
+  impl_->step_backends = std::move(all);
   if (options.fuse && impl_->has_steps(PlanStep::Kind::kConvolution) && impl_->has_steps(PlanStep::Kind::kLinear) &&
       impl_->knows_shapes()) {
     // Steps that the wanted backends refuse fall to the portable kernels, then to the plain loops.
     if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end())
       impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());
-    const bool floats = impl_->step_backends.front()->has_floats();
+    const bool floats = gives_floats || (first && first->has_floats());
     impl_->fusion =
         fuse_program(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
     if (!floats) fold_norms_into_weights(impl_->program);
-    if (options.bf16) impl_->use_bf16();
-    impl_->warn_of_saturation();
+    if (options.bf16) impl_->use_bf16(*first);
+    if (first) impl_->warn_of_saturation(*first);
   }
   fold_constants(impl_->program);
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);
@@ -381,6 +389,8 @@ void Session::run_repeated(std::span<const Tensor> inputs, size_t repeats, std::
 const std::vector<std::string>& Session::warnings() const { return impl_->warnings; }
 
 const Program& Session::program() const { return impl_->program; }
+
+const std::vector<Plan>& Session::plans() const { return impl_->fusion.plans; }
 
 std::vector<Session::Placement> Session::placements() {
   Impl& impl = *impl_;

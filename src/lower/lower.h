@@ -12,7 +12,9 @@
 
 namespace qdq {
 
-class OpBackend;  // exec/op_backend.h
+class OpBackend;    // exec/op_backend.h
+class StepBackend;  // lower/step_backend.h
+struct Plan;        // lower/plan.h
 
 // Float convolutions, linear layers and matrix products as PyTorch 2.6 runs them on one thread of this processor: on
 // oneDNN and on OpenBLAS, in the same order of summation. A calibration on this backend therefore finds PyTorch's
@@ -41,6 +43,9 @@ struct LowerOptions {
   // Whether what is not quantized is computed in bfloat16, as lower/mixed_bf16.h says (with int8 layers: PyTorch's
   // int8-mixed-bf16). Where the processor has no instructions for it floats stay f32, and Session::warnings() says so.
   bool bf16 = false;
+  // Backends of one's own, asked for every fused step before those of the build, in this order. What they refuse goes
+  // to the next; sessions of this option share them, so that they must bear calls from the threads that run sessions.
+  std::vector<std::shared_ptr<StepBackend>> step_backends{};
 };
 
 // A program made ready to run again and again. It owns its program.
@@ -74,6 +79,8 @@ class Session {
 
   // What is run: the plans' nodes are calls of "plan_<i>".
   const Program& program() const;
+  // The plans by number, with symbolic sizes: fused calls in their order, their weights, and the qparams of all values.
+  const std::vector<Plan>& plans() const;
 
   // Who runs a node of the program that was lowered, and why the others refused.
   struct Placement {

@@ -5,5 +5,6 @@
 #include "report/explanation_report.h"
 #include "report/graph_report.h"
 #include "report/layer_comparison.h"
+#include "report/lowered_graph.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"

@@ -1,4 +1,5 @@
 #include "lower/lower.h"
+#include "lower/step_backend.h"
 #include "op/op.h"
 
 #include <gmock/gmock.h>
@@ -100,6 +101,48 @@ TEST(Lower, RefusesToJoinWhatDoesNotFit) {
               (Shape{1, 5, 4}));
     EXPECT_THROW(lower(program, {{std::string(name)}}).run({{Tensor::full({2, 3, 4}, DType::kF32, 1), one}}), Error);
   }
+}
+
+// Takes linear layers in f32 and gives minus their result; refuses all else.
+class NegativeLinear : public StepBackend {
+ public:
+  class Step : public CompiledStep {
+   public:
+    explicit Step(std::unique_ptr<CompiledStep> inner, int64_t count) : inner_(std::move(inner)), count_(count) {}
+    size_t scratch_bytes() const override { return inner_->scratch_bytes(); }
+    void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+      inner_->run(inputs, output, scratch);
+      for (int64_t i = 0; i < count_; ++i) reinterpret_cast<float*>(output)[i] *= -1;
+    }
+    std::string description() const override { return "negative"; }
+
+   private:
+    std::unique_ptr<CompiledStep> inner_;
+    int64_t count_;
+  };
+  std::string_view name() const override { return "negative"; }
+  bool has(PlanStep::Kind kind) const override { return kind == PlanStep::Kind::kLinear; }
+  bool has_floats() const override { return true; }
+  std::variant<std::unique_ptr<CompiledStep>, std::string> compile(const Plan& plan, const PlanStep& step) override {
+    if (step.kind() != PlanStep::Kind::kLinear) return "only linear layers";
+    auto inner = std::get<std::unique_ptr<CompiledStep>>(make_reference_steps()->compile(plan, step));
+    return std::make_unique<Step>(std::move(inner), numel_of(plan.buffers[step.output].sizes));
+  }
+};
+
+TEST(Lower, AsksBackendsOfOnesOwnFirst) {
+  const Program program = quantized_linear();
+  const Tensor x = Tensor::of<float>({1, 4}, {1, 2, 3, 4});
+  LowerOptions options{.backends = {"simd"}, .step_backends = {std::make_shared<NegativeLinear>()}};
+  Session session = lower(program, options);
+  EXPECT_TRUE(bitwise_equal(session.run({{x}})[0], Tensor::of<float>({1, 3}, {5, 4.5, 3.25})));
+  ASSERT_EQ(session.plans().size(), 1u);
+  bool is_placed = false;
+  for (const Session::Placement& placement : session.placements())
+    is_placed = is_placed || (placement.backend == "negative" && placement.description == "negative");
+  EXPECT_TRUE(is_placed);
+  options.step_backends = {nullptr};
+  EXPECT_THROW(lower(program, options), Error);
 }
 
 TEST(Lower, NamesTheBackendsWhenOneIsUnknown) {
