@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { getSystemErrorMap } from "node:util";
-import { hasRelaxedSimd } from "../bindings/api/engine.js";
+import { hasExactByteProducts } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
@@ -95,7 +95,8 @@ const wanted = Number(/(?:^|\0)--threads[=\0](\d+)(?:\0|$)/.exec(process.argv.sl
 const threads = Math.min(Math.max(wanted, 1), mostThreads);
 
 async function run(): Promise<number> {
-  const compiled = await WebAssembly.compile(readFileSync(fileURLToPath(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl)));
+  const file = hasExactByteProducts() ? relaxedWasmUrl : wasmUrl;
+  const compiled = await WebAssembly.compile(readFileSync(fileURLToPath(file)));
   const module = await instantiateWithThreads(createQdqCli, compiled, threads, workerUrl, startWorker);
   return module.runCli(process.argv.slice(2), host);
 }

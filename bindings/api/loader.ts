@@ -1,6 +1,6 @@
 // Brings a WASM module on the first load and shares it from then on. There are two: the one of `qdq`, which does
 // everything, and the one of `qdq/run`.
-import { hasRelaxedSimd } from "./engine.js";
+import { hasExactByteProducts, hasRelaxedSimd } from "./engine.js";
 import { instantiate, instantiateWithThreads } from "./instantiate.js";
 import type { CreateWithThreads, StartWorker } from "./instantiate.js";
 import type { Answer, Instantiation, RawRunner } from "../wasm/qdq.js";
@@ -139,12 +139,12 @@ export class Loader<M extends RawRunner = RawRunner> {
       }
     }
     const { wasmUrl, relaxedWasmUrl } = this.single;
-    return instantiate(this.single.default, await this.#compile(hasRelaxedSimd() ? relaxedWasmUrl : wasmUrl));
+    return instantiate(this.single.default, await this.#compile(hasExactByteProducts() ? relaxedWasmUrl : wasmUrl));
   }
 
   async #instantiateWithThreads(threads: number, compiled?: WebAssembly.Module): Promise<M> {
     const glue = await this.withThreads();
-    compiled ??= await this.#compile(hasRelaxedSimd() ? glue.relaxedWasmUrl : glue.wasmUrl);
+    compiled ??= await this.#compile(hasExactByteProducts() ? glue.relaxedWasmUrl : glue.wasmUrl);
     return instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, this.#door!.startWorker);
   }
 
