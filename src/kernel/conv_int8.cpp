@@ -34,7 +34,7 @@ constexpr int64_t kStageSlack = 64;
 // Multiply-adds below which waking threads costs more than it gains.
 constexpr int64_t kSerialWork = int64_t{1} << 18;
 
-// Whether dot_road() may be kMatchedBytes.
+// Whether dot_road() may be kMatchedBytes; where it may, depthwise convolutions only have 16-bit products.
 #if defined(__wasm__)
 constexpr bool kMayMatch = false;
 #else
@@ -421,7 +421,7 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
   p.x_zero_point = x_zero_point;
   p.requantize = std::move(requantize);
   p.depthwise = is_depthwise(conv);
-  if (p.depthwise && road == DotRoad::kMatchedBytes) p.road = road = DotRoad::kPairs;
+  if (p.depthwise && kMayMatch) p.road = road = DotRoad::kPairs;
   if (p.depthwise) {
     p.run_count = divide_up(taps, depthwise_taps(road));
     p.padded_channels = round_up(conv.out_channels, kFinishChannels);
