@@ -206,6 +206,9 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (options.recover) host.print("recovering accuracy (error of the outputs on the samples)\n");
   if (data && needs_data) calibrate(prepared, *data, host);
   if (options.recover) recover_accuracy(prepared, *data, host);
+  if (data && needs_data)
+    for (const std::string& warning : lost_outputs(prepared, data->batch(0)))
+      host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double calibrated = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
   const ModelFiles written = save_program(converted, options.output, options.onnx);

@@ -416,19 +416,20 @@ const Value& Interpreter::Walk::value(const Node& node) const {
 void Interpreter::Walk::set_value(const Node& node, Value value) {
   impl_->run.values[impl_->interpreter->slots.at(&node)] = std::move(value);
 }
-Value Interpreter::Walk::result_with(const Node& node, const Node& input, Value value) {
+Value Interpreter::Walk::result_with(std::vector<std::pair<const Node*, Value>> others) {
   Interpreter::Impl& interpreter = *impl_->interpreter;
-  const NodeStep& step = interpreter.steps[interpreter.slots.at(&node)];
-  QDQ_CHECK(step.op != nullptr, kInternal, node.name(), " calls no operator");
-  std::vector<Value>& values = impl_->run.values;
-  Value& place = values[interpreter.slots.at(&input)];
-  std::swap(place, value);
-  const Resolver resolve(interpreter.slots, values);
+  const NodeStep& step = interpreter.steps[impl_->run.next];
+  QDQ_CHECK(step.op != nullptr, kInternal, step.node->name(), " calls no operator");
+  const auto exchange = [&] {
+    for (auto& [input, value] : others) std::swap(impl_->run.values[interpreter.slots.at(input)], value);
+  };
+  exchange();
+  const Resolver resolve(interpreter.slots, impl_->run.values);
   std::vector<Value> args;
-  for (const Argument& argument : node.args()) args.push_back(resolve(argument));
+  for (const Argument& argument : step.node->args()) args.push_back(resolve(argument));
   const Call<Tensor> call = interpreter.call_of(step, std::move(args), resolve);
-  std::swap(place, value);
-  return in_node(node, [&] { return step.compiled ? step.compiled->run(call) : step.op->eval(call); });
+  exchange();
+  return in_node(*step.node, [&] { return step.compiled ? step.compiled->run(call) : step.op->eval(call); });
 }
 std::vector<Tensor> Interpreter::Walk::outputs() const { return flat_tensors(impl_->run.outputs); }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/op_backend.h"
@@ -58,9 +59,9 @@ class Interpreter {
     // The value of a node that ran, as long as a node that did not run yet reads it; else None.
     const Value& value(const Node& node) const;
     void set_value(const Node& node, Value value);
-    // What `node`, which comes next, gives for `value` in the place of an input; the run stays where it is. The node
+    // What the node that comes next gives for other values of some of its inputs; the run stays where it is. The node
     // must call an operator.
-    Value result_with(const Node& node, const Node& input, Value value);
+    Value result_with(std::vector<std::pair<const Node*, Value>> others);
     // The user outputs, flat, when next() is null.
     std::vector<Tensor> outputs() const;
 

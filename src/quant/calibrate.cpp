@@ -197,6 +197,7 @@ void Prepared::set_range(size_t index, const Tensor& min, const Tensor& max) {
   args.quant_min = observer->quant_min();
   args.quant_max = observer->quant_max();
   args.reduce_range = false;
+  args.eps = 0x1p-40;
   const bool per_channel = is_per_channel(args.qscheme);
   auto replacement = make_observer(per_channel ? "PerChannelMinMaxObserver" : "MinMaxObserver", args);
   const std::vector<float> least = floats_of(min), largest = floats_of(max);

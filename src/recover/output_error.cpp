@@ -26,6 +26,9 @@ ChannelExtents channels_of_output(const Shape& sizes) {
   return {product(0, axis), sizes[axis], product(axis + 1, rank)};
 }
 
+// A channel that is lost may not hide the others, but still tells whether it comes nearer.
+double damped(double share) { return share <= 1 ? share : 1 + math::log(share); }
+
 }  // namespace
 
 void OutputError::add(const std::vector<Tensor>& reference, const std::vector<Tensor>& found) {
@@ -57,31 +60,53 @@ void OutputError::add(const std::vector<Tensor>& reference, const std::vector<Te
   }
 }
 
+namespace {
+
+constexpr double kNothingDiffers = 200;
+
+double decibels_of(double share) {
+  constexpr double kLn10 = 2.302585092994046;
+  return share == 0 ? kNothingDiffers : std::min(kNothingDiffers, -10 / kLn10 * math::log(share));
+}
+
+}  // namespace
+
+// Noise over signal of an output; nothing if it had no elements or is zero in both programs.
+std::optional<double> OutputError::share_of(const std::vector<Sums>& sums) {
+  const auto signal_of = [](const Sums& sum) { return std::max(0.0, sum.squares - sum.sum * sum.sum / sum.count); };
+  double signal = 0, squares = 0, noise = 0;
+  int64_t channels = 0;
+  for (const Sums& sum : sums) {
+    if (sum.count == 0) continue;
+    signal += signal_of(sum);
+    squares += sum.squares;
+    noise += sum.noise;
+    ++channels;
+  }
+  if (channels == 0 || (squares == 0 && noise == 0)) return std::nullopt;
+  // An output that never changes says nothing but whether the quantized one changes it.
+  constexpr double kNothing = 1e-12, kFaint = 0.01;
+  if (!(signal > kNothing * squares)) return damped(noise / std::max(squares, 1e-30));
+  const double faint = kFaint * signal / static_cast<double>(channels);
+  double out = 0;
+  for (const Sums& sum : sums)
+    if (sum.count != 0) out += damped(sum.noise / (signal_of(sum) + faint));
+  return out / static_cast<double>(channels) * (1 + kFaint);
+}
+
 double OutputError::decibels() const {
   double share = 0;
   int64_t outputs = 0;
-  for (const std::vector<Sums>& sums : outputs_) {
-    double of_output = 0;
-    int64_t channels = 0;
-    for (const Sums& sum : sums) {
-      if (sum.count == 0) continue;
-      const double signal = sum.squares - sum.sum * sum.sum / sum.count;
-      // A channel that never changes says nothing, unless the quantized one changes it.
-      if (!(signal > 1e-12 * sum.squares)) {
-        if (sum.noise <= 1e-6 * sum.squares) continue;
-        of_output += std::min(1.0, sum.noise / std::max(sum.squares, 1e-30));
-      } else {
-        of_output += std::min(1.0, sum.noise / signal);
-      }
-      ++channels;
+  for (const std::vector<Sums>& sums : outputs_)
+    if (const auto of_output = share_of(sums)) {
+      share += *of_output;
+      ++outputs;
     }
-    if (channels == 0) continue;
-    share += of_output / static_cast<double>(channels);
-    ++outputs;
-  }
-  constexpr double kNothingDiffers = 200, kLn10 = 2.302585092994046;
-  if (outputs == 0 || share == 0) return kNothingDiffers;
-  return std::min(kNothingDiffers, -10 / kLn10 * math::log(share / static_cast<double>(outputs)));
+  return outputs == 0 ? kNothingDiffers : decibels_of(share / static_cast<double>(outputs));
+}
+
+double OutputError::decibels(size_t output) const {
+  return output < outputs_.size() ? decibels_of(share_of(outputs_[output]).value_or(0)) : kNothingDiffers;
 }
 
 }  // namespace qdq

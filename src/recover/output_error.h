@@ -1,6 +1,7 @@
 // How far the outputs of a quantized program are from the float ones, as one number.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -14,14 +15,18 @@ class OutputError {
  public:
   // Throws Error{kInvalidArgument} if the outputs do not have the same number and sizes.
   void add(const std::vector<Tensor>& reference, const std::vector<Tensor>& found);
-  // 10 log10 of signal over noise, the mean over channels of min(1, noise / signal) taken for their quotient; the
-  // signal is the sum of squares around the channel's mean. 200 where nothing differs.
+  // 10 log10 of signal over noise, where the quotient of noise and signal is the mean of those of all outputs, and of
+  // an output that of its channels (1 + log of it where it is above 1). The signal is the sum of squares around the
+  // channel's mean and 1 % of the mean signal of the output's channels, so that what hardly ever speaks (a class that
+  // no sample has) counts less. 200 where nothing differs.
   double decibels() const;
+  double decibels(size_t output) const;  // of one output
 
  private:
   struct Sums {
     double count = 0, sum = 0, squares = 0, noise = 0;
   };
+  static std::optional<double> share_of(const std::vector<Sums>& sums);
   std::vector<std::vector<Sums>> outputs_;  // by output and channel
 };
 

@@ -97,12 +97,12 @@ void add_errors(Interpreter::Walk& walk, const Simulation& simulation, const Pre
     RangeChoice* choice = observer ? choice_of[*observer] : nullptr;
     const Tensor* x = walk.value(*input).get_if<Tensor>();
     if (choice == nullptr || x == nullptr || x->numel() == 0) continue;
-    const Value exact = walk.result_with(node, *input, *x);
+    const Value exact = walk.result_with({});
     const Tensor* y = exact.get_if<Tensor>();
     if (y == nullptr || y->dtype() != DType::kF32) continue;
     for (size_t i = 0; i < choice->ranges.size(); ++i) {
       const Tensor rounded = rounded_within(*x, *impl.groups[*observer].observer, choice->ranges[i]);
-      const Tensor found = walk.result_with(node, *input, rounded).get_if<Tensor>()->contiguous();
+      const Tensor found = walk.result_with({{input, rounded}}).get_if<Tensor>()->contiguous();
       const kernel::Difference difference =
           kernel::difference_f32(y->contiguous().data<float>(), found.data<float>(), found.numel());
       if (difference.signal > 0) choice->errors[i] += difference.noise / difference.signal;

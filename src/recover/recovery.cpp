@@ -6,6 +6,7 @@
 #include <map>
 
 #include "exec/footprint.h"
+#include "op/facts.h"
 #include "quant/prepared_impl.h"
 
 namespace qdq {
@@ -87,8 +88,11 @@ std::optional<RemedyResult> Recovery::next() {
     const char* name;
     int64_t (*apply)(Recovery&);
   };
-  constexpr Remedy kRemedies[] = {
-      {"ranges", choose_ranges}, {"outputs", release_outputs}, {"bias correction", correct_biases}};
+  constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales},
+                                  {"equalization", equalize},
+                                  {"ranges", choose_ranges},
+                                  {"outputs", release_outputs},
+                                  {"bias correction", correct_biases}};
   if (next_remedy_ == std::size(kRemedies)) return std::nullopt;
   if (!decibels_) decibels_ = decibels();
   const Remedy& remedy = kRemedies[next_remedy_];
@@ -97,6 +101,30 @@ std::optional<RemedyResult> Recovery::next() {
   if (result.changes > 0) decibels_ = result.after = decibels();
   ++next_remedy_;
   return result;
+}
+
+std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch) {
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  const auto is_unknown = [](const Node* node) {
+    return node->op() == Node::Op::kCallFunction && op_of(*node) == nullptr;
+  };
+  const std::vector<Node*> nodes = impl.program.graph->nodes();
+  if (impl.is_qat || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
+  Interpreter floats(impl.program, impl.backends);
+  floats.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
+  const std::vector<Tensor> outputs = floats.run(batch);
+  OutputError error;
+  error.add(outputs, Simulation(prepared).run(batch));
+  std::vector<std::string> out;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (error.decibels(i) > 0.5) continue;
+    const std::string name =
+        i < impl.program.output_names.size() ? "'" + impl.program.output_names[i] + "'" : std::to_string(i);
+    out.push_back(concat("the output ", name,
+                         " is lost in integers: it has more noise than signal on the first samples; recover accuracy "
+                         "(--recover), try another recipe, or compare layer by layer (qdq compare)"));
+  }
+  return out;
 }
 
 std::vector<RemedyResult> recover(Prepared& prepared, std::vector<Batch> batches,

@@ -21,7 +21,7 @@ using OnRecovering = std::function<void(const std::string& remedy, double done)>
 
 // What a remedy brought.
 struct RemedyResult {
-  std::string remedy;            // "ranges", "outputs", "bias correction"
+  std::string remedy;            // "weight scales", "equalization", "ranges", "outputs" or "bias correction"
   int64_t changes = 0;           // places; 0: it did not help and was not kept
   double before = 0, after = 0;  // Recovery::decibels
 };
@@ -33,8 +33,8 @@ class Recovery {
   // was prepared for training or there are no batches, and what a run throws for batches that do not fit.
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
 
-  // Applies the next of the remedies below, in the order that costs least: ranges, outputs, bias correction. Each is
-  // kept if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is as it was before
+  // Applies the next of the remedies below: weight scales, equalization, ranges, outputs, bias correction. Each is kept
+  // if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is as it was before
   // this call.
   std::optional<RemedyResult> next();
 
@@ -61,12 +61,24 @@ class Recovery {
   size_t next_remedy_ = 0;
   std::optional<double> decibels_;  // behind the last remedy
   OnRecovering on_recovering_;
-  std::string told_ = "ranges";
+  std::string told_ = "weight scales";
   double told_done_ = 0;
 };
 
 // The remedies. Each changes the prepared program and returns how many places; 0 if the outputs did not come nearer to
 // the float ones and nothing changed.
+
+// Lets the scales of weights go below the recipe's eps (2^-12 in XNNPACK's and X86's recipes, as in PyTorch), which
+// drowns weights that a batch norm of large variance was folded into.
+int64_t free_weight_scales(Recovery& recovery);
+
+// Gives a part of what the channels of a layer or norm differ by to the layers that alone read it, through activations
+// and pools that do not mind: the one's rows are divided, the others' columns multiplied (cross-layer equalization;
+// SmoothQuant where the first is a layer norm or RMS norm). The factor of a channel is range^alpha / weight^(1 -
+// alpha), of the largest value on the samples and of the largest weight that reads it; alpha is the one of 0.25, 0.5,
+// 0.75 and 1 that leaves the smallest error behind the layers on 16 samples, or nothing changes. What the float
+// program computes stays the same but for its rounding. Kept if the outputs gain 1 dB.
+int64_t equalize(Recovery& recovery);
 
 // Takes out the observers behind the last layers that multiply (convolutions, linear layers, matrix products): what is
 // left there, a pool, a concatenation of boxes and scores, a softmax, runs in float on unrounded values.
@@ -83,6 +95,10 @@ int64_t choose_ranges(Recovery& recovery);
 // activation if one follows: layer after layer, each behind those that are corrected. A layer without a bias gets one.
 // Takes as many of the samples as fit into 1 GB with what one layer hands to the next.
 int64_t correct_biases(Recovery& recovery);
+
+// A sentence for each output of a calibrated program that its int8 form loses, which is known from one batch: less
+// signal than noise. None for a program prepared for training, or with operators that qdq does not have.
+std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch);
 
 // All remedies, one after the other; `on_remedy`, if given, is told of each at once. The same samples give the same
 // bytes in every build, with any number of threads.

@@ -39,7 +39,13 @@ test("recovery brings the outputs nearer and says by how much", async () => {
     onRemedy: (result) => told.push(result),
   });
   expect(told).toEqual(results);
-  expect(results.map(({ remedy }) => remedy)).toEqual(["ranges", "outputs", "bias correction"]);
+  expect(results.map(({ remedy }) => remedy)).toEqual([
+    "weight scales",
+    "equalization",
+    "ranges",
+    "outputs",
+    "bias correction",
+  ]);
   expect(results.at(-1).after).toBeGreaterThan(results[0].before + 1);
   expect(stages).toContain("ranges");
   expect(qdq.savePt2(qdq.convertPt2e(prepared)).length).toBeGreaterThan(0);
@@ -59,11 +65,11 @@ test("a cancelled recovery keeps the remedies before", async () => {
     }),
   );
   expect(error.code).toBe("Cancelled");
-  expect(results.map(({ remedy }) => remedy)).toEqual(["ranges", "outputs"]);
-  // What stayed is what those two give.
+  expect(results.map(({ remedy }) => remedy)).toEqual(["weight scales", "equalization", "ranges", "outputs"]);
+  // What stayed is what those four give.
   const other = await calibrated();
   const again = await qdq.recover(other, batches, {});
-  expect(again.slice(0, 2)).toEqual(results);
+  expect(again.slice(0, 4)).toEqual(results);
   results = await qdq.recover(prepared, batches);
   expect(results.at(-1).after).toBeCloseTo(again.at(-1).after, 1);
 });

@@ -3,7 +3,7 @@
 const { readFileSync } = require("node:fs");
 const { brotliCompressSync, constants } = require("node:zlib");
 
-const whole = { raw: 2_920_000, brotli: 860_000 };
+const whole = { raw: 3_100_000, brotli: 910_000 };
 const run = { raw: 1_160_000, brotli: 345_000 };
 const runWithThreads = { raw: 1_180_000, brotli: 353_000 };
 const limits = {

@@ -99,13 +99,18 @@ TEST(Simulation, RoundsDynamicallyAsTheConvertedProgramDoes) {
   EXPECT_TRUE(bitwise_equal(simulation.run(batch)[0], run_node_by_node(converted, batch)[0]));
 }
 
-TEST(OutputError, CountsEveryChannelTheSame) {
-  // Two channels of which one is a thousand times the other, which is lost: a plain ratio would hardly see it.
+TEST(OutputError, CountsEveryChannelThatSpeaksTheSame) {
   const Tensor x = Tensor::of<float>({1, 4, 2}, {1000, 1, -1000, -1, 500, 2, -500, -2});
   const Tensor y = Tensor::of<float>({1, 4, 2}, {1000, 0, -1000, 0, 500, 0, -500, 0});
   OutputError error;
   error.add({x}, {y});
-  EXPECT_NEAR(error.decibels(), 10 * std::log10(2.0), 1e-9);
+  // The lost channel is faint: its signal is 10 of 1.25 million in each.
+  EXPECT_GT(error.decibels(), 10);
+  const Tensor equal = Tensor::of<float>({1, 4, 2}, {1, 1, -1, -1, 2, 2, -2, -2});
+  const Tensor half = Tensor::of<float>({1, 4, 2}, {1, 0, -1, 0, 2, 0, -2, 0});
+  OutputError lost;
+  lost.add({equal}, {half});
+  EXPECT_NEAR(lost.decibels(), 10 * std::log10(2.0), 0.01);
   OutputError none;
   none.add({x}, {x});
   EXPECT_EQ(none.decibels(), 200);
@@ -172,6 +177,72 @@ TEST(CorrectBiases, LeavesTheProgramAsItWasIfItIsCancelled) {
     EXPECT_TRUE(bitwise_equal(after.attributes[i].tensor, before.attributes[i].tensor));
 }
 
+// x[8, 16] -> layer norm -> linear -> relu -> linear -> [8, 4]; of channels that are made larger by up to 1000 in the
+// norm and in the first linear layer, and as much smaller in the weights that read them.
+Program damaged() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 16});
+  Node* norm =
+      b.call("layer_norm.default", {x, Argument::List{16}, b.weight("norm.weight", {16}), b.weight("norm.bias", {16})});
+  Node* first = b.call("linear.default", {norm, b.weight("first.weight", {12, 16}), b.weight("first.bias", {12})});
+  Node* relu = b.call("relu.default", {first});
+  Program program =
+      b.finish({b.call("linear.default", {relu, b.weight("second.weight", {4, 12}), b.weight("second.bias", {4})})});
+  const auto scale = [&](const std::string& name, int64_t axis, float power) {
+    const Tensor tensor = program.find_attribute(name)->tensor;
+    const int64_t columns = tensor.dim() > 1 ? tensor.size(1) : 1;
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      const int64_t channel = axis == 0 ? i / columns : i % columns;
+      tensor.data<float>()[i] *= std::pow(10.0f, power * static_cast<float>(channel % 4));
+    }
+  };
+  for (const char* name : {"norm.weight", "norm.bias", "first.weight", "first.bias"}) scale(name, 0, 1);
+  for (const char* name : {"first.weight", "second.weight"}) scale(name, 1, -1);
+  return program;
+}
+
+std::vector<Batch> rows() { return {{sample({8, 16}, 1)}, {sample({8, 16}, 2)}, {sample({8, 16}, 3)}}; }
+
+TEST(Equalize, RepairsChannelsOfVeryDifferentSizes) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(damaged(), quantizer);
+  for (const Batch& batch : rows()) prepared.run(batch);
+  Recovery recovery(prepared, rows());
+  const double before = recovery.decibels();
+  EXPECT_EQ(equalize(recovery), 2);
+  EXPECT_GT(recovery.decibels(), before + 10);
+  // The float program computes what it did.
+  for (const Batch& batch : rows()) {
+    const Tensor x = run_node_by_node(damaged(), batch)[0], y = prepared.run(batch)[0];
+    for (size_t i = 0; i < 32; ++i) EXPECT_NEAR(y.span<float>()[i], x.span<float>()[i], 1e-4);
+  }
+}
+
+TEST(Equalize, LeavesWhatNeedsItNotAsItIs) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  const Program before = convert_pt2e(prepared);
+  Recovery recovery(prepared, batches());
+  EXPECT_EQ(equalize(recovery), 0);
+  const Program after = convert_pt2e(prepared);
+  for (size_t i = 0; i < after.attributes.size(); ++i)
+    EXPECT_TRUE(bitwise_equal(after.attributes[i].tensor, before.attributes[i].tensor));
+}
+
+TEST(FreeWeightScales, SavesWeightsThatEpsDrowns) {
+  Program program = network();
+  for (const auto& [name, by] : {std::pair("second.weight", 1e-4f), std::pair("last.weight", 1e4f)}) {
+    const Tensor weight = program.find_attribute(name)->tensor;
+    for (int64_t i = 0; i < weight.numel(); ++i) weight.data<float>()[i] *= by;
+  }
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(std::move(program), quantizer);
+  EXPECT_EQ(lost_outputs(prepared, batches()[0]).size(), 1U);
+  Recovery recovery(prepared, batches());
+  EXPECT_EQ(free_weight_scales(recovery), 1);
+  EXPECT_TRUE(lost_outputs(prepared, batches()[0]).empty());
+}
+
 TEST(ReleaseOutputs, LeavesWhatFollowsTheLastLayerUnrounded) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(network(), quantizer);
@@ -190,7 +261,7 @@ TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {
   std::vector<std::string> told;
   const std::vector<RemedyResult> results =
       recover(prepared, batches(), [&](const RemedyResult& result) { told.push_back(result.remedy); });
-  EXPECT_EQ(told, (std::vector<std::string>{"ranges", "outputs", "bias correction"}));
+  EXPECT_EQ(told, (std::vector<std::string>{"weight scales", "equalization", "ranges", "outputs", "bias correction"}));
   EXPECT_DOUBLE_EQ(results[0].before, before);
   for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i].before, results[i - 1].after);
   for (const RemedyResult& result : results) EXPECT_GE(result.after, result.before);
