@@ -329,6 +329,43 @@ export class BackendConfig {
   }
 }
 
+// A module that is quantized on its own, as one unit, with the names inside of it.
+export interface StandaloneModule {
+  module: string; // its path, or its class: "net.Block", or "Block" wherever it lies
+  qconfigMapping?: QConfigMapping | null; // without: the QConfig that the whole has for it
+  prepareCustomConfig?: PrepareCustomConfig | null;
+  backendConfig?: BackendConfigName | BackendConfig | null;
+}
+// Of torch/ao/quantization/fx/custom_config.py.
+export interface PrepareCustomConfig {
+  standaloneModuleName?: readonly StandaloneModule[];
+  standaloneModuleClass?: readonly StandaloneModule[];
+  // Left alone: nothing in them is quantized.
+  nonTraceableModuleName?: readonly string[];
+  nonTraceableModuleClass?: readonly string[];
+  // Inputs that come, and outputs that go, as uint8.
+  inputQuantizedIdxs?: readonly number[];
+  outputQuantizedIdxs?: readonly number[];
+}
+
+const backendRecipe = (backend: BackendConfigName | BackendConfig | null | undefined): unknown =>
+  backend instanceof BackendConfig ? backend.toRecipe() : backend;
+
+function customRecipe(custom: PrepareCustomConfig): Record<string, unknown> {
+  const standalone = (entries: readonly StandaloneModule[] = []) =>
+    entries.map(({ module, qconfigMapping, prepareCustomConfig, backendConfig }) => ({
+      module,
+      qconfigMapping: qconfigMapping?.toRecipe()["qconfigMapping"],
+      prepareCustomConfig: prepareCustomConfig && customRecipe(prepareCustomConfig),
+      backendConfig: backendRecipe(backendConfig),
+    }));
+  return {
+    ...custom,
+    standaloneModuleName: standalone(custom.standaloneModuleName),
+    standaloneModuleClass: standalone(custom.standaloneModuleClass),
+  };
+}
+
 // FX graph mode's QConfigMapping (torch/ao/quantization/qconfig_mapping.py) with its policy: observers where prepare_fx
 // puts them, for the native backend or the one of setBackendConfig. In increasing priority: global, object type,
 // regular expression, module name, order. QConfig null: such layers stay float.
@@ -337,6 +374,7 @@ export class QConfigMapping extends RecipeQuantizer {
   readonly #sections: Record<string, unknown>;
   readonly #isQat: boolean;
   #backend: BackendConfigName | BackendConfig | undefined;
+  #custom: PrepareCustomConfig | undefined;
 
   // `backend`: begins with PyTorch's default mapping for it.
   constructor({ backend, isQat = false }: { backend?: QuantizationBackend; isQat?: boolean } = {}) {
@@ -349,6 +387,10 @@ export class QConfigMapping extends RecipeQuantizer {
   // default mapping of that name.
   setBackendConfig(backend: BackendConfigName | BackendConfig): this {
     this.#backend = backend;
+    return this;
+  }
+  setPrepareCustomConfig(custom: PrepareCustomConfig): this {
+    this.#custom = custom;
     return this;
   }
   setGlobal(qconfig: QConfig | null): this {
@@ -372,11 +414,12 @@ export class QConfigMapping extends RecipeQuantizer {
   }
 
   protected override fields(): Record<string, unknown> {
-    const backend = this.#backend instanceof BackendConfig ? this.#backend.toRecipe() : this.#backend;
+    const backend = backendRecipe(this.#backend);
     return {
       qconfigMapping: this.#sections,
       ...(this.#isQat && { isQat: true }),
       ...(backend !== undefined && { backendConfig: backend }),
+      ...(this.#custom && { prepareCustomConfig: customRecipe(this.#custom) }),
     };
   }
   #add(section: string, ...entry: readonly unknown[]): this {

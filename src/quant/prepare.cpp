@@ -202,6 +202,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);
   impl->warnings = quantizer.warnings();
+  impl->interface = quantizer.quantized_interface();
   leave_unknown_in_float(impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
   if (impl->compat == Compat::kNone) resolve_axes(*impl->program.graph, impl->annotations);

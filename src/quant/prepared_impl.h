@@ -28,6 +28,7 @@ struct Prepared::Impl {
   Compat compat = Compat::kNone;
   std::vector<ObserverGroup> groups;
   std::vector<std::string> warnings;                // the quantizer's
+  QuantizedInterface interface;                     // the quantizer's
   bool is_qat = false;                              // made by prepare_qat_pt2e
   std::vector<QatConvBn> conv_bns;                  // what was rewritten for training
   Graph replaced;                                   // batch norms that annotations name, and the program has no more

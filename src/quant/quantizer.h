@@ -10,6 +10,7 @@
 
 #include "graph/program.h"
 #include "quant/annotation.h"
+#include "quant/quantized_interface.h"
 #include "quant/compat.h"
 #include "quant/spec.h"
 
@@ -60,6 +61,8 @@ class Quantizer {
   }
   // The patterns that it can quantize under some setting. Default: none are listed.
   virtual QuantizationCapabilities quantization_capabilities() const { return {std::string(name()), {}, {}}; }
+  // Which inputs and outputs of the converted program are integers. Default: none.
+  virtual QuantizedInterface quantized_interface() const { return {}; }
   // The settings that the quantizer could not apply, one sentence each. Default: none.
   virtual std::vector<std::string> warnings() const { return {}; }
   // Called when all observers exist and none is in the graph yet, one entry for each annotated edge and node, in order

@@ -15,8 +15,7 @@
 #include "quant/quantizers/pattern_quantizer.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
-#include "recipe/recipe_backend_config.h"
-#include "recipe/recipe_qconfig.h"
+#include "recipe/recipe_fx.h"
 
 namespace qdq {
 
@@ -364,15 +363,7 @@ std::unique_ptr<Quantizer> x86_of(const Fields& fields, Compat compat, const Rec
 }
 
 std::unique_ptr<Quantizer> qconfig_mapping_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
-  const auto mapping = fields.required<Json>("qconfig_mapping");
-  const bool is_qat = fields.optional<bool>("is_qat", false);
-  auto quantizer = std::make_unique<QConfigMappingQuantizer>(
-      parse_qconfig_mapping(mapping, fields.where("qconfig_mapping"), is_qat), compat);
-  const std::string where = fields.where("backend_config");
-  if (const Json* backend = fields.find("backend_config"))
-    quantizer->set_backend_config(parse_backend_config(*backend, where));
-  else if (mapping.value("default", Json()) == "executorch")
-    quantizer->set_backend_config(get_backend_config("executorch"));
+  std::unique_ptr<QConfigMappingQuantizer> quantizer = parse_fx(fields, compat);
   quantizer->set_filter_function(filter_of(fields, extensions));
   return quantizer;
 }

@@ -25,6 +25,7 @@
 #include "quant/qat.h"
 #include "recipe/recipe.h"
 #include "recipe/recipe_backend_config.h"
+#include "recipe/recipe_fx.h"
 #include "recipe/recipe_qconfig.h"
 
 namespace qdq {
@@ -135,6 +136,7 @@ class Flow {
   }
 
   void run() {
+    if (has_quantized_interface()) return run_with_integers();
     if (recipe_.contains("expanded")) same_json("the mapping", plain(json_of(mapping())), recipe_["expanded"]);
     find_calls();
     Prepared prepared = prepare();
@@ -158,12 +160,72 @@ class Flow {
   }
 
  private:
+  PrepareCustomConfig custom_config() const {
+    const Json custom = recipe_.value("prepare_custom_config", Json::object());
+    return parse_prepare_custom_config(format::Json::parse(custom.dump()), "the recipe");
+  }
+  bool has_quantized_interface() const {
+    const PrepareCustomConfig custom = custom_config();
+    return !custom.input_quantized_indexes.empty() || !custom.output_quantized_indexes.empty();
+  }
+
+  // Programs that take and give integers. PyTorch's carry their qparams with them; here the observer of the input has
+  // found them, as the case's script did.
+  void run_with_integers() {
+    find_calls();
+    Prepared prepared = prepare();
+    for (const auto& batch : batches_of(case_, "calib.npz", "b", move_)) prepared.run(batch);
+    const Program converted = convert_pt2e(prepared);
+    program_ = &converted;
+    same_weights(expected_.at("reference").at("modules"));
+    for (const int64_t index : custom_config().input_quantized_indexes)
+      if (converted.graph->placeholders().at(static_cast<size_t>(index))->meta.val.tensor()->dtype != DType::kU8)
+        differ("input ", index, " is no uint8");
+    std::vector<const Node*> results;
+    converted.graph->output_node()->arg(0).for_each_node([&](const Node* node) { results.push_back(node); });
+    if (!custom_config().output_quantized_indexes.empty())
+      for (const Node* result : results)
+        if (result->meta.val.tensor()->dtype != DType::kU8) differ("output ", result->name(), " is no uint8");
+    Interpreter interpreter(converted, {});
+    const auto tests = batches_of(case_, "test.npz", "t", move_);
+    for (size_t t = 0; t < tests.size(); ++t) {
+      std::vector<Tensor> inputs = tests[t];
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const Node* input = converted.graph->placeholders()[i];
+        if (input->meta.val.tensor()->dtype == DType::kU8) inputs[i] = integers_of(inputs[i], *input->users()[0]);
+      }
+      std::vector<Tensor> outputs = interpreter.run(inputs);
+      for (size_t o = 0; o < outputs.size(); ++o)
+        if (outputs[o].dtype() == DType::kU8) outputs[o] = reals_of(outputs[o], *results[o]);
+      same_output("the reference model", "reference", t, outputs,
+                  case_.json()["tolerances"].at("reference_outputs").at("limits"));
+    }
+  }
+  // By the scale and zero point of a quantize or dequantize operator.
+  static Tensor integers_of(const Tensor& values, const Node& by) {
+    const Tensor out = Tensor::empty(values.sizes(), DType::kU8);
+    const auto inverse = static_cast<float>(1 / by.arg(1).number().value());
+    const auto zero_point = static_cast<float>(by.arg(2).number().value());
+    const Tensor dense = values.contiguous();
+    for (size_t i = 0; i < out.span<uint8_t>().size(); ++i)
+      out.span<uint8_t>()[i] =
+          static_cast<uint8_t>(std::clamp(std::nearbyint(dense.span<float>()[i] * inverse) + zero_point, 0.0f, 255.0f));
+    return out;
+  }
+  static Tensor reals_of(const Tensor& values, const Node& by) {
+    const Tensor out = Tensor::empty(values.sizes(), DType::kF32), dense = values.contiguous();
+    for (size_t i = 0; i < out.span<float>().size(); ++i)
+      out.span<float>()[i] = static_cast<float>(
+          (static_cast<double>(dense.span<uint8_t>()[i]) - by.arg(2).number().value()) * by.arg(1).number().value());
+    return out;
+  }
+
   format::Json recipe() const {
     format::Json out;
     out["quantizer"] = "QConfigMapping";
     out["compat"] = "torch-2.6";
     out["is_qat"] = is_qat();
-    for (const char* key : {"qconfig_mapping", "backend_config"})
+    for (const char* key : {"qconfig_mapping", "backend_config", "prepare_custom_config"})
       if (recipe_.contains(key)) out[key] = format::Json::parse(recipe_[key].dump());
     return out;
   }
@@ -275,7 +337,10 @@ class Flow {
   // where the trace does it, and as often: a program does not tell, and what observes them sees them in that order.
   void find_calls() {
     const std::unordered_set<const Node*> constants = untraced_constants(float_);
-    std::vector<TracedCall> calls = traced_calls(float_);
+    const PrepareCustomConfig custom = custom_config();
+    const TracerScope scope{
+        "", "", [&](const std::string& path, const std::string& type) { return custom.is_non_traceable(path, type); }};
+    std::vector<TracedCall> calls = traced_calls(float_, scope);
     const std::vector<Node*> placeholders = float_.graph->placeholders();
     std::vector<std::pair<Node*, Node*>> moves;
     std::set<const Node*> taken;

@@ -45,6 +45,21 @@ TEST(FxGolden, ARefusalIsExpectedWhereTheCaseSaysSo) {
   }
 }
 
+TEST(FxGolden, CustomConfigsMatter) {
+  for (const char* name : {"standalone_float", "standalone_quantized", "standalone_backend", "standalone_pair",
+                           "non_traceable_name", "non_traceable_class", "quantized_input", "quantized_both"}) {
+    MemoryFiles files;
+    std::ostringstream out;
+    add_folder(concat(kSourceDir, "/tests/golden/fx/", name), files);
+    const auto& bytes = files.contents.at("fx/case.json");
+    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const size_t at = text.find("\"prepare_custom_config\": ");
+    ASSERT_NE(at, std::string::npos) << name;
+    files.add("fx/case.json", text.insert(at + 1, "not_"));
+    EXPECT_EQ(run_conformance("fx", files, out), 1) << name;
+  }
+}
+
 // A case whose facts are changed must fail: the comparison looks.
 TEST(FxGolden, SeesEveryKindOfDifference) {
   const std::string folder = std::string(kSourceDir) + "/tests/golden/fx/modules_conv";

@@ -1,6 +1,7 @@
 """PyTorch's backend configs and custom configs out of the JSON of recipes, and back."""
 
 import json
+import sys
 
 import torch
 import torch.ao.quantization.quantize_fx  # makes the modules below complete
@@ -8,6 +9,7 @@ from torch.ao.quantization import backend_config as configs
 from torch.ao.quantization.backend_config import BackendConfig, BackendPatternConfig, DTypeConfig, DTypeWithConstraints
 from torch.ao.quantization.backend_config.qnnpack import get_qnnpack_backend_config
 from torch.ao.quantization.backend_config.x86 import get_x86_backend_config
+from torch.ao.quantization.fx.custom_config import PrepareCustomConfig
 from torch.ao.quantization.utils import MatchAllNode
 
 READY = {
@@ -138,3 +140,31 @@ def json_of_backend(backend):
             }
         out.setdefault(json.dumps(entry["pattern_complex_format"]), {}).update(entry)
     return {"name": backend.name, "configs": list(out.values())}
+
+
+def custom_of(entry, mapping_of, batch):
+    """A PrepareCustomConfig out of the JSON of a recipe."""
+    out = PrepareCustomConfig()
+    for key, add in (
+        ("standalone_module_name", out.set_standalone_module_name),
+        ("standalone_module_class", out.set_standalone_module_class),
+    ):
+        for module in entry.get(key, []):
+            mapping, custom = module.get("qconfig_mapping"), module.get("prepare_custom_config")
+            add(
+                module["module"] if key.endswith("name") else class_of(module["module"]),
+                None if mapping is None else mapping_of(mapping),
+                batch,
+                None if custom is None else custom_of(custom, mapping_of, batch),
+                backend_of(module["backend_config"]) if "backend_config" in module else None,
+            )
+    out.set_non_traceable_module_names(entry.get("non_traceable_module_name", []))
+    out.set_non_traceable_module_classes([class_of(name) for name in entry.get("non_traceable_module_class", [])])
+    out.set_input_quantized_indexes(entry.get("input_quantized_idxs", []))
+    out.set_output_quantized_indexes(entry.get("output_quantized_idxs", []))
+    return out
+
+
+def class_of(name):
+    """A class of the script that runs."""
+    return getattr(sys.modules["__main__"], name.rsplit(".", 1)[-1])

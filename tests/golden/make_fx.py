@@ -16,7 +16,7 @@ import warnings
 import numpy as np
 import torch
 import torch.nn.functional as F
-from fx_configs import backend_of, type_of
+from fx_configs import backend_of, custom_of, type_of
 from torch import nn
 from torch.ao.quantization import qconfig as named_qconfigs
 from torch.ao.quantization.fake_quantize import FakeQuantizeBase
@@ -53,15 +53,57 @@ def json_of(value):
     return {"other": str(value)}
 
 
-def graph_of(graph):
+def inlined(graph_module, sub_graph):
+    """The nodes of a graph with those of standalone modules in the place of their calls: (name, node, names of the
+    nodes that it reads, what stands in front of its target)."""
+    out, names = [], {}
+    for node in graph_module.graph.nodes:
+        sub = sub_graph(node) if node.op == "call_module" else None
+        if sub is None:
+            names[node] = node.name
+            out.append((node.name, node, names, ""))
+            continue
+        inner_names, inputs = {}, list(node.args)
+        for inner in sub.graph.nodes:
+            if inner.op == "placeholder":
+                inner_names[inner] = names[inputs.pop(0)]
+            elif inner.op == "output":
+                names[node] = inner_names[inner.args[0]]
+            else:
+                inner_names[inner] = f"{node.name}_{inner.name}"
+                out.append((inner_names[inner], inner, inner_names, f"{node.target}."))
+    return out
+
+
+def sub_graph_of(model):
+    """Standalone modules are graphs of their own in a model that was prepared or converted."""
+
+    def get(node):
+        module = model.get_submodule(node.target)
+        return module if isinstance(module, torch.fx.GraphModule) else None
+
+    return get
+
+
+def renamed(value, names):
+    if isinstance(value, dict):
+        if set(value) == {"node"}:
+            return {"node": names[value["node"]]}
+        return {key: renamed(item, names) for key, item in value.items()}
+    return [renamed(item, names) for item in value] if isinstance(value, list) else value
+
+
+def graph_with_standalone(model, sub_graph):
     out = []
-    for node in graph.nodes:
-        entry = {"name": node.name, "op": node.op, "target": text_of(node.target)}
-        if node.args:
-            entry["args"] = json_of(node.args)
-        if node.kwargs:
-            entry["kwargs"] = {key: json_of(value) for key, value in node.kwargs.items()}
-        out.append(entry | {"users": [user.name for user in node.users]})
+    for name, node, names, prefix in inlined(model, sub_graph):
+        by_name = {inner.name: new for inner, new in names.items()}
+        is_named = node.op in ("call_module", "get_attr")
+        entry = {"name": name, "op": node.op, "target": (prefix if is_named else "") + text_of(node.target)}
+        for key, value in (("args", node.args), ("kwargs", node.kwargs)):
+            if value:
+                plain = {k: json_of(v) for k, v in value.items()} if key == "kwargs" else json_of(value)
+                entry[key] = renamed(plain, by_name)
+        out.append(entry)
     return out
 
 
@@ -93,17 +135,17 @@ def state_of(module):
 
 def observers_of(prepared):
     groups = {}
-    for node in prepared.graph.nodes:
-        if node.op == "call_module" and _is_activation_post_process(prepared.get_submodule(node.target)):
-            groups.setdefault(id(prepared.get_submodule(node.target)), []).append(node)
+    for name, node, _, prefix in inlined(prepared, sub_graph_of(prepared)):
+        if node.op == "call_module" and _is_activation_post_process(prepared.get_submodule(prefix + node.target)):
+            module = prepared.get_submodule(prefix + node.target)
+            groups.setdefault(id(module), (module, []))[1].append(name)
     out = []
-    for number, nodes in enumerate(groups.values()):
-        module = prepared.get_submodule(nodes[0].target)
+    for number, (module, names) in enumerate(groups.values()):
         out.append(
             {
                 "id": number,
                 **observer_of(module),
-                "inserted_as": [node.name for node in nodes],
+                "inserted_as": names,
                 "state": state_of(module),
             }
         )
@@ -181,7 +223,7 @@ def save_arrays(path, arrays):
     )
 
 
-def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.float32, backend="native"):
+def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.float32, backend="native", custom=None):
     torch.manual_seed(sum(map(ord, name)))
     for parameter in model.parameters():
         parameter.data.copy_(torch.randn(parameter.shape) * 0.3)
@@ -194,29 +236,54 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
     batches = [[make(s) for s in shapes] for _ in range(2)]
     tests = [[make(s) for s in shapes] for _ in range(2)]
     torch.backends.quantized.engine = engine
-    traced = QuantizationTracer([], []).trace(copy.deepcopy(model))
+    config = {"backend_config": backend_of(backend)}
+    custom_config = custom_of(custom or {}, mapping_of, tuple(batches[0]))
+    alone, alone_classes = custom_config.standalone_module_names, tuple(custom_config.standalone_module_classes)
+    traced_model = copy.deepcopy(model)
+    traced = torch.fx.GraphModule(
+        traced_model,
+        QuantizationTracer(
+            [*alone, *custom_config.non_traceable_module_names],
+            [*alone_classes, *custom_config.non_traceable_module_classes],
+        ).trace(traced_model),
+    )
+
+    def traced_sub_graph(node):
+        module = model.get_submodule(node.target)
+        if node.target in alone or isinstance(module, alone_classes):
+            return torch.fx.GraphModule(module, QuantizationTracer([], []).trace(module))
+        return None
+
     is_qat = recipe.pop("qat", False)
     prepare = prepare_qat_fx if is_qat else prepare_fx
-    config = {"backend_config": backend_of(backend)}
-    prepared = prepare(copy.deepcopy(model).train(is_qat), mapping, tuple(batches[0]), **config)
+    prepared = prepare(
+        copy.deepcopy(model).train(is_qat),
+        mapping,
+        tuple(batches[0]),
+        prepare_custom_config=custom_config,
+        **config,
+    )
     for batch in batches:
         prepared(*batch)
     prepared.eval()
     arrays = {}
     reference = convert_to_reference_fx(copy.deepcopy(prepared), **config)
     qparams = {}
-    for node in reference.graph.nodes:
+    for node_name, node, _, prefix in inlined(reference, sub_graph_of(reference)):
         if node.op == "get_attr":
             value = reference
-            for part in node.target.split("."):
+            for part in (prefix + node.target).split("."):
                 value = getattr(value, part)
             if value.numel() < 64:
-                qparams[node.name] = {"dtype": str(value.dtype)[6:], "value": numbers(value)}
+                qparams[node_name] = {"dtype": str(value.dtype)[6:], "value": numbers(value)}
     expected = {
-        "traced": graph_of(traced),
-        "prepared": {"observers": observers_of(prepared), "graph": graph_of(prepared.graph)},
+        "traced": graph_with_standalone(traced, traced_sub_graph),
+        "prepared": {
+            "observers": observers_of(prepared),
+            "graph": graph_with_standalone(prepared, sub_graph_of(prepared)),
+        },
         "reference": {
-            "graph": graph_of(reference.graph),
+            "graph": graph_with_standalone(reference, sub_graph_of(reference)),
             "qparams": qparams,
             "modules": reference_modules(reference, arrays),
         },
@@ -227,15 +294,28 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
             for name, module in prepared.named_modules()
             if name.endswith("weight_fake_quant")
         }
+    quantized = custom_config.input_quantized_indexes
+
+    def given(inputs, model):
+        """Integers by the range of the calibration, in the place of the inputs that are wanted so."""
+        out = list(inputs)
+        for index in quantized:
+            observer = mapping.global_qconfig.activation()
+            for batch in batches:
+                observer(batch[index])
+            scale, zero_point = observer.calculate_qparams()
+            out[index] = torch.quantize_per_tensor(out[index], scale.item(), zero_point.item(), torch.quint8)
+        return [value.dequantize() if value.is_quantized else value for value in flat(model(*out))]
+
     with torch.no_grad():
-        outputs = [flat(reference(*test)) for test in tests]
+        outputs = [given(test, reference) for test in tests]
     expected["outputs"] = units_of(reference, outputs[0])
     for t, values in enumerate(outputs):
         arrays |= {f"reference_t{t}_o{o}": value for o, value in enumerate(values)}
     try:
         lowered = convert_fx(copy.deepcopy(prepared), **config)
         with torch.no_grad():
-            lowered_outputs = [flat(lowered(*test)) for test in tests]
+            lowered_outputs = [given(test, lowered) for test in tests]
         expected["lowered"] = {"engine": engine, "modules": lowered_modules(lowered, arrays)}
         for t, values in enumerate(lowered_outputs):
             arrays |= {f"lowered_t{t}_o{o}": value for o, value in enumerate(values)}
@@ -263,6 +343,7 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
             "qat": is_qat,
             "qconfig_mapping": recipe,
             "backend_config": backend,
+            **({"prepare_custom_config": custom} if custom else {}),
             "engine": engine,
         },
         "expected": expected,

@@ -320,6 +320,11 @@ describe("the flow", () => {
     const warnings = [];
     qdq.preparePt2e(program, linears.setBackendConfig(narrow), { onWarning: (warning) => warnings.push(warning) });
     expect(warnings).toContainEqual(expect.stringMatching(/is ignored: its activation has integers from 0 to 127/));
+    const io = new qdq.QConfigMapping()
+      .setGlobal(qconfig)
+      .setPrepareCustomConfig({ inputQuantizedIdxs: [0], standaloneModuleName: [{ module: "none" }] });
+    expect(qdq.preparePt2e(program, io).observers().length).toBeGreaterThan(0);
+    fails(() => classes(io.setPrepareCustomConfig({ inputQuantizedIdxs: [7] })), /there is no input 7/);
     const wide = new qdq.BackendConfig("wide", { base: "native" });
     expect(new Set(classes(linears.setBackendConfig(wide)))).toEqual(new Set(["MinMaxObserver"]));
     const fails = (work, words) =>

@@ -106,6 +106,7 @@ export const accelerator = new BackendConfig("accelerator", { base: "qnnpack" })
 });
 export const fx = new QConfigMapping({ backend: "x86" })
   .setBackendConfig(accelerator)
+  .setPrepareCustomConfig({ standaloneModuleName: [{ module: "body", qconfigMapping: new QConfigMapping() }] })
   .setObjectType("torch.nn.Linear", { named: "default_dynamic_qconfig" })
   .setModuleName("head", { activation: { class: "MinMaxObserver" }, weight: null })
   .setFilterFunction((node) => node.name !== "add");

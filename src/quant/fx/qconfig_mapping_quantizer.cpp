@@ -22,6 +22,19 @@ const std::string kFloat = "float32";
 
 using ObservedInput = std::pair<Node*, size_t>;  // a value, and the observer node that it is read through
 
+constexpr const char* kInteger = "quint8";  // what input_quantized_indexes and output_quantized_indexes speak of
+using Dtypes = std::unordered_map<const Node*, std::string>;
+
+// An input of a module by its number, in the order in which it reads them; null: it has fewer.
+Node* input_of(const QuantizedCall& call, int64_t index) {
+  std::vector<Node*> inputs;
+  for (const Argument& argument : call.traced.args)
+    argument.for_each_node([&](Node* node) {
+      if (std::find(inputs.begin(), inputs.end(), node) == inputs.end()) inputs.push_back(node);
+    });
+  return index >= 0 && static_cast<size_t>(index) < inputs.size() ? inputs[static_cast<size_t>(index)] : nullptr;
+}
+
 // What is known of a node and its value; numbers are those of calls and of observer nodes.
 struct Placed {
   size_t call = kNone;
@@ -33,16 +46,45 @@ struct Placed {
 // Puts observers around the calls in their order, as insert_observers_for_model does.
 class ObserverPlacement {
  public:
-  ObserverPlacement(const Program& program, const std::vector<QuantizedCall>& calls, const FxRules& rules)
-      : calls_(calls), rules_(rules) {
+  // `given`: the dtypes of values that come from outside, or out of standalone modules, otherwise than in float.
+  ObserverPlacement(const Program& program, const std::vector<QuantizedCall>& calls, const FxRules& rules, Dtypes given)
+      : calls_(calls), rules_(rules), given_(std::move(given)) {
     if (rules.observes_constants_by_reader) constants_ = untraced_constants(program);
     for (size_t i = 0; i < calls.size(); ++i)
       for (Node* node : calls[i].traced.nodes) placed_[node].call = i;
     seen_.resize(calls.size());
   }
 
+  // Observes an input of the program that comes as integers as its first reader would.
+  void observe_given(Node* value, int64_t index) {
+    for (const QuantizedCall& call : calls_) {
+      const auto reads = [&](const Argument& argument) {
+        bool found = false;
+        argument.for_each_node([&](const Node* node) { found = found || node == value; });
+        return found;
+      };
+      const std::vector<Argument>& args = call.traced.args;
+      if (!call.is_observed() || !call.is_root || std::none_of(args.begin(), args.end(), reads)) continue;
+      if (!call.effective->activation || dtype_of(*call.effective->activation) != kInteger) continue;
+      placed_[value].output = insert(*call.effective->activation);
+      given_[value] = kInteger;
+      return;
+    }
+    fail(ErrorCode::kInvalidArgument, "input ", index, " ('", value->name(),
+         "') cannot come as integers: nothing that reads it is quantized to quint8; leave its index out");
+  }
+
+  // The dtypes of values that are observed as outputs.
+  Dtypes outputs() const {
+    Dtypes out;
+    for (const auto& [value, placed] : placed_)
+      if (placed.output != kNone) out[value] = dtype_of(*modules_[module_of_[placed.output]]);
+    return out;
+  }
+
   void run() {
     for (size_t i = 0; i < calls_.size(); ++i) {
+      if (calls_[i].standalone != nullptr) observe_standalone(i);
       if (!calls_[i].is_observed()) continue;
       if (calls_[i].is_root) observe_inputs(i);
       observe_weight(i);
@@ -63,6 +105,8 @@ class ObserverPlacement {
       const auto placed = placed_.find(node);
       if (placed == placed_.end() || (placed->second.edges.empty() && placed->second.output == kNone)) continue;
       QuantizationAnnotation& annotation = annotations[node];
+      annotation.annotated = true;
+      annotation.allow_implicit_sharing = false;
       for (const auto& [value, observer] : placed->second.edges)
         annotation.set_input(value, spec(observer, Edge{value, node}));
       if (placed->second.output != kNone) annotation.output_qspec = spec(placed->second.output, node);
@@ -76,6 +120,7 @@ class ObserverPlacement {
 
   // In which dtype the producer of a value hands it on.
   std::string dtype_of_output(const Node* value) const {
+    if (const auto given = given_.find(value); given != given_.end()) return given->second;
     const auto placed = placed_.find(value);
     if (placed == placed_.end() || placed->second.call == kNone) return kFloat;
     const QConfig* qconfig = calls_[placed->second.call].effective;
@@ -114,6 +159,18 @@ class ObserverPlacement {
           std::none_of(edges.begin(), edges.end(), is_same))
         edges.emplace_back(value, found);
     }
+  }
+
+  // The inputs that the module takes as integers; all else is its own matter.
+  void observe_standalone(size_t i) {
+    const QuantizedCall& call = calls_[i];
+    if (!call.qconfig || !call.qconfig->activation || dtype_of(*call.qconfig->activation) == kFloat) return;
+    if (call.standalone->prepare_custom_config)
+      for (const int64_t index : call.standalone->prepare_custom_config->input_quantized_indexes)
+        if (Node* value = input_of(call, index)) observe_input(i, value, *call.qconfig->activation, false);
+    // PyTorch takes its result to be quantized as its own setting says, whatever is inside.
+    if (rules_.trusts_settings_of_producers && call.traced.output)
+      given_[call.traced.output] = dtype_of(*call.qconfig->activation);
   }
 
   void observe_inputs(size_t i) {
@@ -198,6 +255,7 @@ class ObserverPlacement {
 
   const std::vector<QuantizedCall>& calls_;
   const FxRules& rules_;
+  Dtypes given_;
   std::unordered_set<const Node*> constants_;     // of which every reader has an observer of its own
   std::vector<const ObserverWithArgs*> modules_;  // observer instances
   std::vector<size_t> module_of_;                 // of every observer node; sharing changes it
@@ -212,6 +270,16 @@ QConfigMappingQuantizer& QConfigMappingQuantizer::set_filter_function(NodeFilter
   return *this;
 }
 
+QConfigMappingQuantizer& QConfigMappingQuantizer::set_prepare_custom_config(PrepareCustomConfig custom) {
+  custom_ = std::move(custom);
+  return *this;
+}
+
+QuantizedInterface QConfigMappingQuantizer::quantized_interface() const {
+  // PyTorch counts output nodes, of which a graph has one for all results.
+  return {custom_.input_quantized_indexes, custom_.output_quantized_indexes, compat_ == Compat::kTorch26};
+}
+
 QConfigMappingQuantizer& QConfigMappingQuantizer::set_backend_config(BackendConfig backend) {
   backend_ = std::move(backend);
   return *this;
@@ -220,7 +288,7 @@ QConfigMappingQuantizer& QConfigMappingQuantizer::set_backend_config(BackendConf
 void QConfigMappingQuantizer::fold_batch_norms(Program& program) {
   if (!fx_rules(compat_).folds_modules_only) qdq::fold_batch_norms(program, Compat::kNone);
   folded_.clear();
-  for (const ConvBn& parts : foldable_batch_norms(program, backend_, compat_)) {
+  for (const ConvBn& parts : foldable_batch_norms(program, {mapping_, backend_, custom_, compat_})) {
     folded_.insert(parts.conv);
     fold_batch_norm(program, parts, Compat::kNone);
   }
@@ -232,24 +300,47 @@ bool QConfigMappingQuantizer::trains_as_one(const Node& layer, const Node& norm)
   return fused_norms_.count(&norm) != 0 || (compat_ == Compat::kNone && Quantizer::trains_as_one(layer, norm));
 }
 
-void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotations) {
-  const FxRequest request{mapping_, backend_, compat_,
-                          [&](const Node& node) {
-                            const auto found = annotations.find(&node);
-                            return (found == annotations.end() || !found->second.annotated) &&
-                                   (!filter_ || filter_(node));
-                          },
-                          std::exchange(folded_, {})};
-  std::vector<QuantizedCall> calls = quantized_calls(program, request, unmatched_);
-  fused_norms_.clear();
+namespace {
+
+// Annotates the program, or the inside of a standalone module. `given` as for ObserverPlacement; returns the dtypes of
+// values that are observed as outputs.
+Dtypes annotate_calls(Program& program, const FxRequest& request, Dtypes given, Annotations& annotations,
+                      std::unordered_set<const Node*>& fused_norms, std::vector<std::string>& unmatched) {
+  std::vector<std::string> warnings;
+  const std::vector<QuantizedCall> calls = quantized_calls(program, request, warnings);
+  unmatched.insert(unmatched.end(), warnings.begin(), warnings.end());
   for (const QuantizedCall& call : calls)
     for (const Node* node : call.traced.nodes)
-      if (node != call.traced.nodes[0] && node->is(op::kBatchNorm)) fused_norms_.insert(node);
-  ObserverPlacement placement(program, calls, fx_rules(compat_));
+      if (node != call.traced.nodes[0] && node->is(op::kBatchNorm)) fused_norms.insert(node);
+  for (const QuantizedCall& call : calls) {
+    if (call.standalone == nullptr) continue;
+    QConfigMapping own;
+    const FxRequest inside =
+        request_inside(request, call, call.qconfig ? OptionalQConfig(*call.qconfig) : OptionalQConfig(), own);
+    Dtypes inputs;
+    for (const int64_t index : inside.custom.input_quantized_indexes) {
+      const Node* value = input_of(call, index);
+      QDQ_CHECK(value != nullptr, kInvalidArgument, "the standalone module ", inside.path, " has no input ", index,
+                " to come as integers");
+      inputs[value] = kInteger;
+    }
+    for (auto& [value, dtype] : annotate_calls(program, inside, std::move(inputs), annotations, fused_norms, unmatched))
+      if (value == call.traced.output) given[value] = dtype;
+  }
+  ObserverPlacement placement(program, calls, fx_rules(request.compat), std::move(given));
+  if (request.key.empty()) {
+    const std::vector<Node*> placeholders = program.graph->placeholders();
+    for (const int64_t index : request.custom.input_quantized_indexes) {
+      QDQ_CHECK(index >= 0 && static_cast<size_t>(index) < placeholders.size(), kInvalidArgument, "there is no input ",
+                index, " to come as integers; the program has ", placeholders.size());
+      placement.observe_given(placeholders[static_cast<size_t>(index)], index);
+    }
+  }
   placement.run();
   placement.annotate(*program.graph, annotations);
   for (const QuantizedCall& call : calls)
     for (Node* node : call.traced.nodes) {
+      if (call.standalone != nullptr) continue;
       const std::string pattern(call.pattern ? call.pattern->name : "");
       annotations.note(node, {std::string(kName), pattern, call.is_observed(), call.reason});
       if (!call.is_observed()) continue;
@@ -258,6 +349,20 @@ void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotation
       annotation.allow_implicit_sharing = false;
       annotation.annotator = concat(kName, " ", pattern);
     }
+  return placement.outputs();
+}
+
+}  // namespace
+
+void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotations) {
+  const auto passes = [&](const Node& node) {
+    const auto found = annotations.find(&node);
+    return (found == annotations.end() || !found->second.annotated) && (!filter_ || filter_(node));
+  };
+  fused_norms_.clear();
+  unmatched_.clear();
+  annotate_calls(program, {mapping_, backend_, custom_, compat_, "", "", passes, std::exchange(folded_, {})}, {},
+                 annotations, fused_norms_, unmatched_);
 }
 
 void QConfigMappingQuantizer::adjust_observers(

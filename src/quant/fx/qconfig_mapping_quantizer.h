@@ -10,6 +10,7 @@
 
 #include "graph/source_partition.h"
 #include "quant/fx/backend_config.h"
+#include "quant/fx/prepare_custom_config.h"
 #include "quant/fx/qconfig_mapping.h"
 #include "quant/quantizer.h"
 
@@ -32,6 +33,10 @@ class QConfigMappingQuantizer : public Quantizer {
   // What the backend can run; without, the native one.
   QConfigMappingQuantizer& set_backend_config(BackendConfig backend);
   const BackendConfig& backend_config() const { return backend_; }
+  // Standalone modules, modules that are left alone, inputs and outputs as integers. With Compat::kTorch26 the output
+  // index 0 means all outputs that are quantized, as in PyTorch.
+  QConfigMappingQuantizer& set_prepare_custom_config(PrepareCustomConfig custom);
+  QuantizedInterface quantized_interface() const override;
   // Nothing that the function refuses is quantized, whatever the mapping says; a pattern is taken if all its operators
   // pass.
   QConfigMappingQuantizer& set_filter_function(NodeFilter filter);
@@ -56,6 +61,7 @@ class QConfigMappingQuantizer : public Quantizer {
  private:
   QConfigMapping mapping_;
   BackendConfig backend_ = get_backend_config("native");
+  PrepareCustomConfig custom_;
   Compat compat_;
   NodeFilter filter_;
   std::vector<std::string> unmatched_;           // warnings of the program annotated last

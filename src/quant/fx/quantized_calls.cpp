@@ -52,13 +52,21 @@ class Builder {
     // The longer ones first, single operators last.
     std::stable_sort(patterns_.begin(), patterns_.end(),
                      [](const Searched& a, const Searched& b) { return a.size > b.size; });
-    for (TracedCall& call : traced_calls(program)) {
+    const PrepareCustomConfig& custom = request.custom;
+    const TracerScope scope{request.key, request.path, [&](const std::string& path, const std::string& type) {
+                              return custom.is_non_traceable(path, type) || custom.standalone(path, type) != nullptr;
+                            }};
+    for (TracedCall& call : traced_calls(program, scope)) {
       QuantizedCall out;
       out.traced = std::move(call);
+      if (out.traced.kind == TracedCall::Kind::kModule)
+        out.standalone = custom.standalone(out.traced.path, out.traced.type);
       calls_.push_back(std::move(out));
     }
     index();
   }
+
+  const std::vector<QuantizedCall>& calls() const { return calls_; }
 
   std::vector<ConvBn> batch_norms() const {
     std::vector<ConvBn> out;
@@ -177,6 +185,7 @@ class Builder {
   bool find_match(size_t i, const BackendPattern& pattern, const BackendPattern& root, bool by_computation,
                   Match& match) const {
     const TracedCall& call = calls_[i].traced;
+    if (calls_[i].standalone != nullptr) return false;
     // A batch norm that was folded, of a layer whose result is added to something: others fuse alike without it.
     if (is_batch_norm(pattern.type) && pattern.inputs.size() == 1 && has_any_input(match.of->pattern) &&
         request_.has_folded_norm.count(call.nodes[0]) != 0)
@@ -337,6 +346,7 @@ class Builder {
   void take(size_t i, const Match& match) {
     QuantizedCall& last = calls_[i];
     if (match.calls.empty()) {
+      if (last.standalone) return;
       if (last.qconfig) last.reason = concat("the backend has no pattern for ", last.traced.type);
       last.qconfig = nullptr;
       return;
@@ -396,9 +406,31 @@ Node* QuantizedCall::argument(int Roles::* role) const {
   return nullptr;
 }
 
-std::vector<ConvBn> foldable_batch_norms(const Program& program, const BackendConfig& backend, Compat compat) {
-  const QConfigMapping nothing;
-  return Builder(program, {nothing, backend, compat}).batch_norms();
+FxRequest request_inside(const FxRequest& request, const QuantizedCall& call, const OptionalQConfig& qconfig,
+                         QConfigMapping& own) {
+  static const PrepareCustomConfig kNothing;
+  const PrepareCustomConfig::StandaloneModule& entry = *call.standalone;
+  if (!entry.qconfig_mapping) own.set_global(qconfig);
+  return {entry.qconfig_mapping ? *entry.qconfig_mapping : own,
+          entry.backend_config ? *entry.backend_config : request.backend,
+          entry.prepare_custom_config ? *entry.prepare_custom_config : kNothing,
+          request.compat,
+          call.traced.key,
+          request.path.empty() ? call.traced.path : concat(request.path, ".", call.traced.path),
+          request.passes,
+          request.has_folded_norm};
+}
+
+std::vector<ConvBn> foldable_batch_norms(const Program& program, const FxRequest& request) {
+  const Builder builder(program, request);
+  std::vector<ConvBn> out = builder.batch_norms();
+  for (const QuantizedCall& call : builder.calls()) {
+    if (call.standalone == nullptr) continue;
+    QConfigMapping own;
+    const std::vector<ConvBn> inside = foldable_batch_norms(program, request_inside(request, call, {}, own));
+    out.insert(out.end(), inside.begin(), inside.end());
+  }
+  return out;
 }
 
 std::vector<QuantizedCall> quantized_calls(const Program& program, const FxRequest& request,

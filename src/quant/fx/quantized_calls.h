@@ -10,6 +10,7 @@
 #include "op/op.h"
 #include "quant/fx/backend_config.h"
 #include "quant/fold_batch_norm.h"
+#include "quant/fx/prepare_custom_config.h"
 #include "quant/fx/qconfig_mapping.h"
 #include "quant/fx/traced_calls.h"
 
@@ -20,7 +21,9 @@ struct QuantizedCall {
   // The types of the modules behind it that were: batch norm (in training), relu. A functional relu counts as its
   // module.
   std::vector<std::string> fused;
-  std::string fused_type;                         // the class that they became together; empty: nothing was fused
+  std::string fused_type;  // the class that they became together; empty: nothing was fused
+  // Of a module that is quantized on its own: it has no pattern. Null: it is none.
+  const PrepareCustomConfig::StandaloneModule* standalone = nullptr;
   const BackendPatternConfig* pattern = nullptr;  // of the backend; null: it has none
   const QConfig* qconfig = nullptr;               // of the mapping; null: none
   // What its tensors are quantized by: the QConfig of the last call of the pattern; null if the backend does not take
@@ -39,9 +42,11 @@ struct QuantizedCall {
 
 // What is asked of a program.
 struct FxRequest {
-  const QConfigMapping& mapping;  // this and the backend must outlive the calls
+  const QConfigMapping& mapping;  // this, the backend and the custom config must outlive the calls
   const BackendConfig& backend;
+  const PrepareCustomConfig& custom;
   Compat compat = Compat::kNone;
+  std::string key{}, path{};                          // of the standalone module whose inside is meant; empty: all
   NodeFilter passes{};                                // calls with a node that it refuses get no QConfig
   std::unordered_set<const Node*> has_folded_norm{};  // layers in front of batch norms that are gone
 };
@@ -55,6 +60,11 @@ std::vector<QuantizedCall> quantized_calls(const Program& program, const FxReque
 
 // The batch norms that FX graph mode folds before all else, as the backend fuses them: of modules, in inference form,
 // with constant statistics.
-std::vector<ConvBn> foldable_batch_norms(const Program& program, const BackendConfig& backend, Compat compat);
+std::vector<ConvBn> foldable_batch_norms(const Program& program, const FxRequest& request);
+
+// The request for the inside of a standalone module; `qconfig` is what the whole has for the module. The mapping is
+// kept in `own` where the entry has none.
+FxRequest request_inside(const FxRequest& request, const QuantizedCall& call, const OptionalQConfig& qconfig,
+                         QConfigMapping& own);
 
 }  // namespace qdq

@@ -11,15 +11,6 @@ namespace qdq {
 
 namespace {
 
-// The outermost module that the tracer does not look into; null if there is none.
-const ModuleStackEntry* leaf_module(const Node& node) {
-  for (const ModuleStackEntry& entry : node.meta.nn_module_stack)
-    if (!entry.path.empty() && (entry.type.starts_with("torch.nn.") || entry.type.starts_with("torch.ao.nn.")) &&
-        entry.type != "torch.nn.modules.container.Sequential")
-      return &entry;
-  return nullptr;
-}
-
 // "getattr(L['fn'], '0')", as a model that is a Sequential itself records its parts, is "0".
 std::string plain_path(const std::string& path) {
   if (path.find("L['") == std::string::npos) return path;
@@ -34,24 +25,61 @@ std::string plain_path(const std::string& path) {
   return out.starts_with("L[") && end != std::string::npos ? out.substr(std::min(out.size(), end + 2)) : out;
 }
 
+// What the tracer knows of the modules around a node: the part of the stack inside of its scope.
+class Stack {
+ public:
+  Stack(const Node& node, const TracerScope& scope) : scope_(scope), entries_(node.meta.nn_module_stack) {
+    if (scope.key.empty()) return;
+    while (first_ < entries_.size() && entries_[first_].key != scope.key) ++first_;
+    is_inside_ = first_ < entries_.size();
+  }
+  bool is_inside() const { return is_inside_; }
+  bool empty() const { return first_ == entries_.size(); }
+  const ModuleStackEntry& innermost() const { return entries_.back(); }
+
+  std::string path_of(const ModuleStackEntry& entry) const {
+    const std::string path = plain_path(entry.path);
+    if (scope_.path.empty()) return path;
+    return path.size() > scope_.path.size() ? path.substr(scope_.path.size() + 1) : "";
+  }
+  // The outermost module that the tracer does not look into; null if there is none.
+  const ModuleStackEntry* leaf() const {
+    for (size_t i = first_ + (scope_.key.empty() ? 0 : 1); i < entries_.size(); ++i) {
+      const ModuleStackEntry& entry = entries_[i];
+      const bool is_of_torch = (entry.type.starts_with("torch.nn.") || entry.type.starts_with("torch.ao.nn.")) &&
+                               entry.type != "torch.nn.modules.container.Sequential";
+      if (!entry.path.empty() && (is_of_torch || (scope_.is_leaf && scope_.is_leaf(path_of(entry), entry.type))))
+        return &entry;
+    }
+    return nullptr;
+  }
+
+ private:
+  const TracerScope& scope_;
+  const std::vector<ModuleStackEntry>& entries_;
+  size_t first_ = 0;
+  bool is_inside_ = true;
+};
+
 // What stays together: the call of a module, or of a function, by the names that export gave them.
-std::string key_of(const Node& node) {
-  if (const ModuleStackEntry* leaf = leaf_module(node)) return concat("module ", leaf->key);
+std::string key_of(const Node& node, const Stack& stack) {
+  if (const ModuleStackEntry* leaf = stack.leaf()) return concat("module ", leaf->key);
   if (node.meta.source_fn_stack.empty()) return concat("node ", node.name());
   return concat("function ", node.meta.source_fn_stack.front().first);
 }
 
-TracedCall call_of(const Node& node) {
+TracedCall call_of(const Node& node, const Stack& stack) {
   TracedCall out;
-  if (const ModuleStackEntry* leaf = leaf_module(node)) {
+  if (const ModuleStackEntry* leaf = stack.leaf()) {
     out.kind = TracedCall::Kind::kModule;
     out.type = out.module_type = leaf->type;
-    out.path = plain_path(leaf->path);
+    out.key = leaf->key;
+    out.path = stack.path_of(*leaf);
     return out;
   }
-  if (!node.meta.nn_module_stack.empty()) {
-    out.path = plain_path(node.meta.nn_module_stack.back().path);
-    out.module_type = node.meta.nn_module_stack.back().type;
+  if (!stack.empty()) {
+    out.path = stack.path_of(stack.innermost());
+    out.module_type = stack.innermost().type;
   }
   out.type = node.meta.source_fn_stack.empty() ? function_of_operator(node.target())
                                                : node.meta.source_fn_stack.front().second;
@@ -95,13 +123,13 @@ void find_borders(TracedCall& call) {
 
 }  // namespace
 
-std::unordered_set<const Node*> untraced_constants(const Program& program) {
+std::unordered_set<const Node*> untraced_constants(const Program& program, const TracerScope& scope) {
   std::unordered_set<const Node*> out;
   for (const Node* node : program.graph->nodes()) {
     if (node->op() == Node::Op::kGetAttr) {
       const Attribute* attribute = program.find_attribute(node->target());
       if (attribute != nullptr && attribute->kind != Attribute::Kind::kParameter) out.insert(node);
-    } else if (node->op() == Node::Op::kCallFunction && leaf_module(*node) == nullptr) {
+    } else if (node->op() == Node::Op::kCallFunction && Stack(*node, scope).leaf() == nullptr) {
       const std::vector<Node*> inputs = node->input_nodes();
       if (!inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](Node* input) { return out.count(input); }))
         out.insert(node);
@@ -110,17 +138,22 @@ std::unordered_set<const Node*> untraced_constants(const Program& program) {
   return out;
 }
 
-std::vector<TracedCall> traced_calls(const Program& program) {
-  const std::unordered_set<const Node*> constants = untraced_constants(program);
+std::vector<TracedCall> traced_calls(const Program& program, const TracerScope& scope) {
+  const std::unordered_set<const Node*> constants = untraced_constants(program, scope);
   std::vector<TracedCall> out;
   std::unordered_map<const Node*, size_t> of_node;
   std::string last;
   for (Node* node : program.graph->nodes()) {
     if (node->op() != Node::Op::kCallFunction || constants.count(node)) continue;
+    const Stack stack(*node, scope);
+    if (!stack.is_inside()) {
+      last.clear();
+      continue;
+    }
     const auto producer = node->is("operator.getitem") ? of_node.find(node->arg(0).node()) : of_node.end();
     if (producer == of_node.end()) {
-      const std::string key = key_of(*node);
-      if (out.empty() || key != last) out.push_back(call_of(*node));
+      const std::string key = key_of(*node, stack);
+      if (out.empty() || key != last) out.push_back(call_of(*node, stack));
       last = key;
     }
     const size_t call = producer == of_node.end() ? out.size() - 1 : producer->second;

@@ -103,7 +103,9 @@ std::map<std::string, std::string> observed(const QConfigMapping& mapping, Compa
   const Program program = layers();
   std::map<std::string, std::string> out;
   std::vector<std::string> unmatched;
-  for (const QuantizedCall& call : quantized_calls(program, {mapping, get_backend_config("native"), compat}, unmatched))
+  const PrepareCustomConfig custom;
+  for (const QuantizedCall& call :
+       quantized_calls(program, {mapping, get_backend_config("native"), custom, compat}, unmatched))
     if (call.is_observed()) out[call.traced.nodes[0]->name()] = call.effective->activation->class_name;
   return out;
 }

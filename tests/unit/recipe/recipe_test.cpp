@@ -212,6 +212,21 @@ TEST(Recipe, BackendConfigsOfOnesOwn) {
             std::string::npos);
 }
 
+TEST(Recipe, CustomConfigs) {
+  const auto with = [](const std::string& custom) {
+    return R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"global": {"named": "default_qconfig"}},
+               "prepare_custom_config": )" +
+           custom + "}";
+  };
+  EXPECT_EQ(observers_of(with("{}")), 3u);
+  EXPECT_NE(refusal(with(R"({"input_quantized_idx": [0]})")).find("did you mean 'input_quantized_idxs'"),
+            std::string::npos);
+  EXPECT_NE(refusal(with(R"({"preserved_attributes": ["a"]})")).find("Python objects"), std::string::npos);
+  EXPECT_NE(refusal(with(R"({"standalone_module_name": [{"module": "fc", "backend_config": "x"}]})"))
+                .find("no backend config 'x'"),
+            std::string::npos);
+}
+
 TEST(Recipe, RefusalsNameTheFieldAndTheNearestWord) {
   EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantiser"})").find("did you mean 'XNNPACKQuantizer'"), std::string::npos);
   EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "globl": {}})").find("globl"), std::string::npos);
