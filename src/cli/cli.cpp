@@ -318,7 +318,19 @@ struct CommandLine {
         ->type_name("SHARE");
     verb->add_option("--temperature", train.temperature, "what both outputs are divided by for --distill (1)")
         ->type_name("R");
-    verb->add_option("--seed", train.seed, "of the order of the samples (0); the same seed gives the same bytes")
+    verb->add_option(
+            "--augment", train.augment,
+            "changes images at random in each epoch, as {\"crop\": 4, \"flip\": 0.5, \"brightness\": 0.2} says")
+        ->type_name("FILE.json");
+    verb->add_option("--checkpoint", train.checkpoint,
+                     "a file that is written after each epoch; a training that finds it goes on from there, and ends "
+                     "with the same bytes as if it had never stopped")
+        ->type_name("FILE");
+    verb->add_option("--checkpoint-steps", train.checkpoint_steps, "write it after every N batches too")
+        ->type_name("N")
+        ->check(whole_number(1));
+    verb->add_option("--seed", train.seed,
+                     "of the order of the samples and of --augment (0); the same seed gives the same bytes")
         ->type_name("N");
     add_onnx_options(*verb, train.onnx);
   }

@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/version.h"
 #include "cli/progress.h"
+#include "cli/training_checkpoint.h"
 #include "cli/training_samples.h"
 #include "cli/verbs.h"
+#include "data/augment.h"
 #include "exec/interpreter.h"
 #include "format/json.h"
+#include "format/sha256.h"
 #include "io/model.h"
 #include "quant/explain.h"
 #include "recipe/recipe.h"
@@ -107,17 +111,79 @@ std::vector<int64_t> labels_of(const TrainOptions& options, const Program& progr
   return read_labels(options.labels, data, classes, host.files);
 }
 
+// Images changed at random, where the options say so.
+class Augmenter {
+ public:
+  Augmenter(const TrainOptions& options, Host& host) : seed_(static_cast<uint64_t>(options.seed)) {
+    if (options.augment.empty()) return;
+    how_ = parse_augmentation(read_json(options.augment, host), options.augment);
+    if (!options.data_options.preprocess.empty())
+      preprocess_ =
+          format::parse_preprocess(read_json(options.data_options.preprocess, host), options.data_options.preprocess);
+  }
+  // The inputs of the batch; those that are images, float32 with four axes, are changed.
+  std::vector<Tensor> operator()(const TrainingSamples::Batch& batch, int64_t epoch) const {
+    std::vector<Tensor> out = batch.inputs;
+    if (!how_) return out;
+    bool any = false;
+    for (Tensor& input : out) {
+      if (input.dtype() != DType::kF32 || input.dim() != 4) continue;
+      input = augment(input, *how_, preprocess_, seed_, static_cast<uint64_t>(epoch), batch.samples);
+      any = true;
+    }
+    QDQ_CHECK(any, kInvalidArgument, "--augment changes images, and the model has no float32 input of four axes");
+    return out;
+  }
+
+ private:
+  static Json read_json(const std::string& path, Host& host) {
+    const std::vector<std::byte> bytes = host.files.read(path);
+    return format::parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  }
+  std::optional<Augmentation> how_;
+  format::Preprocess preprocess_;
+  uint64_t seed_;
+};
+
+// A hash of all that decides what a training ends with.
+std::string identity_of(const TrainOptions& options, const TrainingOptions& training, const Json& recipe,
+                        const TrainingSamples& samples, Host& host) {
+  std::string text = concat(QDQ_VERSION, "|", format::sha256(host.files.read(options.model)), "|",
+                            format::print_json(recipe), "|", samples.fingerprint(), "|");
+  for (const std::string& file : {options.augment, options.data_options.preprocess})
+    text += file.empty() ? "-" : format::sha256(host.files.read(file));
+  const OptimizerOptions& optimizer = training.optimizer;
+  for (const double number :
+       {static_cast<double>(options.epochs), static_cast<double>(options.bn_epochs), static_cast<double>(options.seed),
+        static_cast<double>(training.loss), static_cast<double>(optimizer.optimizer), optimizer.lr, optimizer.momentum,
+        optimizer.weight_decay, static_cast<double>(training.schedule.schedule), training.schedule.gamma,
+        static_cast<double>(training.schedule.step_size), static_cast<double>(training.schedule.warmup_steps),
+        training.distillation, training.temperature})
+    text += concat("|", format::print_json(number));
+  return format::sha256({reinterpret_cast<const std::byte*>(text.data()), text.size()});
+}
+
+std::string loss_text(double loss) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.4f", loss);
+  return text;
+}
+
 }  // namespace
 
 void train(const TrainOptions& options, Host& host) {
   const double began = host.now_seconds();
   check_model_output(options.output, options.model, host);
+  check_output(options.checkpoint, host);
+  QDQ_CHECK(options.checkpoint_steps == 0 || !options.checkpoint.empty(), kInvalidArgument,
+            "--checkpoint-steps needs --checkpoint, the file to write");
   check_preprocess(options.data_options, {options.data});
   training_options(options, 1);  // refuses words that make no sense before there is anything to wait for
   Model model = load_model(options.model, host.files);
+  const Augmenter augmented(options, host);
+  const Json recipe = for_training(read_recipe(options.quantizer, host));
   const std::unique_ptr<Quantizer> quantizer =
-      parse_recipe(for_training(read_recipe(options.quantizer, host)),
-                   options.quantizer.recipe.empty() ? "the quantizer" : options.quantizer.recipe);
+      parse_recipe(recipe, options.quantizer.recipe.empty() ? "the quantizer" : options.quantizer.recipe);
   const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
   const std::vector<int64_t> labels = labels_of(options, model.program, *data, host);
   std::optional<Teacher> teacher;
@@ -128,29 +194,59 @@ void train(const TrainOptions& options, Host& host) {
   TrainingSamples samples(*data, labels, host);
   const TrainingOptions training = training_options(options, samples.num_batches());
   Trainer trainer(prepared, training);
-  uint64_t order = static_cast<uint64_t>(options.seed);
-  samples.shuffle(order);
-  calibrate(prepared, samples, host);
-  move_exported_model_to_train(prepared);
+  TrainingPlace place;
+  place.shuffle = static_cast<uint64_t>(options.seed);
+  std::string identity;
+  std::optional<TrainingPlace> left_at;
+  if (!options.checkpoint.empty()) {
+    identity = identity_of(options, training, recipe, samples, host);
+    left_at = load_checkpoint(options.checkpoint, identity, trainer, host.files);
+  }
+  if (left_at) {
+    place = *left_at;
+    samples.set_order(place.order);
+    host.print_error(
+        concat("going on from ", options.checkpoint, ": epoch ", place.epoch + 1, ", batch ", place.batch + 1, "\n"));
+  } else {
+    samples.shuffle(place.shuffle);
+    calibrate(prepared, samples, host);
+    move_exported_model_to_train(prepared);
+  }
+  const auto keep_place = [&] {
+    if (options.checkpoint.empty()) return;
+    place.order = samples.order();
+    save_checkpoint(options.checkpoint, identity, trainer, place, host.files);
+  };
 
-  std::string out;
   // In the last third ranges and statistics stay, so that the weights settle for those that the int8 model will have.
-  const int64_t frozen_from = options.epochs - options.epochs / 3;
-  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    if (epoch == frozen_from) enable_observer(prepared, false);
-    if (epoch == std::min(frozen_from, options.bn_epochs)) move_exported_model_to_eval(prepared);
-    samples.shuffle(order);
-    Progress progress(host, concat("epoch ", epoch + 1, " of ", options.epochs), samples.num_batches(), "batches");
-    double loss = 0;
-    for (int64_t i = 0; i < samples.num_batches(); ++i) {
-      const TrainingSamples::Batch batch = samples.batch(i);
-      loss += trainer.step(batch.inputs, batch.target, teacher ? teacher->output(batch.inputs) : Tensor());
+  const int64_t frozen_from = options.epochs - options.epochs / 3, batches = samples.num_batches();
+  while (place.epoch < options.epochs) {
+    if (place.batch == 0) {
+      if (place.epoch == frozen_from) enable_observer(prepared, false);
+      if (place.epoch == std::min(frozen_from, options.bn_epochs)) move_exported_model_to_eval(prepared);
+      samples.shuffle(place.shuffle);
+    }
+    Progress progress(host, concat("epoch ", place.epoch + 1, " of ", options.epochs), batches - place.batch,
+                      "batches");
+    while (place.batch < batches) {
+      const TrainingSamples::Batch batch = samples.batch(place.batch);
+      const std::vector<Tensor> inputs = augmented(batch, place.epoch);
+      place.loss += trainer.step(inputs, batch.target, teacher ? teacher->output(inputs) : Tensor());
+      ++place.batch;
+      if (options.checkpoint_steps > 0 && place.batch < batches &&
+          trainer.num_updates() % options.checkpoint_steps == 0)
+        keep_place();
       progress.advance();
     }
-    char text[64];
-    std::snprintf(text, sizeof text, "%.4f", loss / static_cast<double>(samples.num_batches()));
-    out += concat("  epoch ", epoch + 1, "  loss ", text, "\n");
+    place.epoch_losses.push_back(place.loss / static_cast<double>(batches));
+    place.batch = 0;
+    place.loss = 0;
+    ++place.epoch;
+    keep_place();
   }
+  std::string out;
+  for (size_t epoch = 0; epoch < place.epoch_losses.size(); ++epoch)
+    out += concat("  epoch ", epoch + 1, "  loss ", loss_text(place.epoch_losses[epoch]), "\n");
   move_exported_model_to_eval(prepared);
   const Program converted = convert_pt2e(prepared);
   const ModelFiles written = save_program(converted, options.output, options.onnx);

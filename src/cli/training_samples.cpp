@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "cli/progress.h"
+#include "format/sha256.h"
 
 namespace qdq {
 namespace {
@@ -51,6 +52,17 @@ void TrainingSamples::shuffle(uint64_t& state) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     std::swap(order_[i], order_[static_cast<size_t>((state >> 33) % (i + 1))]);
   }
+}
+
+std::string TrainingSamples::fingerprint() const {
+  std::string out;
+  const auto add = [&](const Tensor& tensor) {
+    out += concat(to_string(tensor.dtype()), to_string(tensor.sizes()),
+                  format::sha256({reinterpret_cast<const std::byte*>(tensor.raw()), tensor.nbytes()}));
+  };
+  for (const Tensor& input : inputs_) add(input);
+  if (labels_.defined()) add(labels_);
+  return out;
 }
 
 void TrainingSamples::set_order(std::vector<int64_t> order) {

@@ -1,7 +1,9 @@
 // The samples of a training: all in memory, taken in an order that changes from epoch to epoch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cli/host.h"
@@ -26,6 +28,8 @@ class TrainingSamples {
   // A new order (Fisher and Yates), which the state of a 64-bit congruential generator gives: the state becomes
   // 6364136223846793005 state + 1442695040888963407, and its upper 31 bits modulo the places left choose one.
   void shuffle(uint64_t& state);
+  // A hash of all samples and labels.
+  std::string fingerprint() const;
   // The order: places in the data.
   const std::vector<int64_t>& order() const { return order_; }
   // Throws Error{kInvalidArgument} if it is no order of these samples.

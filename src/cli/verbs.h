@@ -68,9 +68,12 @@ struct TrainOptions {
   int64_t warmup_steps = 0;  // the first steps, in which the rate grows
   double momentum = 0.9;     // of SGD
   double weight_decay = 0;
-  double distillation = 0;  // the share of the loss that is the distance to the float model's output
-  double temperature = 1;   // of it
-  int64_t seed = 0;         // of the order of the samples
+  double distillation = 0;       // the share of the loss that is the distance to the float model's output
+  double temperature = 1;        // of it
+  std::string augment;           // a JSON file that says how images are changed at random; empty: not at all
+  std::string checkpoint;        // where the training is kept, and gone on from if the file is there; empty: nowhere
+  int64_t checkpoint_steps = 0;  // after how many batches it is written too; 0: after each epoch alone
+  int64_t seed = 0;              // of the order of the samples, and of how images are changed
   OnnxOptions onnx;
 };
 // Trains a float model with fake quantizers in it on samples with labels, or without them if `distillation` is 1, and

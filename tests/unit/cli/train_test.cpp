@@ -109,6 +109,83 @@ TEST_F(TrainTest, DistillationNeedsNoLabels) {
   EXPECT_EQ(run({"--distill", "0.5", "--temperature", "4"}), 0) << host.err;
 }
 
+// A host whose every write of the checkpoint may be the last thing that happens before the program is killed.
+struct KilledHost : MemoryHost {
+  void write(const std::string& path, std::span<const std::byte> bytes) override {
+    MemoryHost::write(path, bytes);
+    if (path == "checkpoint" && ++written == kill_at) fail(ErrorCode::kIo, "killed");
+  }
+  int written = 0, kill_at = 0;
+};
+
+TEST_F(TrainTest, AKilledTrainingGoesOnToTheSameBytes) {
+  host.add("augment.json", R"({"crop": 1, "flip": 0.5, "brightness": 0.1})");
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--checkpoint-steps", "2"}, {"--optimizer", "sgd"}, {"--optimizer", "adamw", "--distill", "0.5"}}) {
+    std::vector<std::string> args{"train",       "model.pt2", "--data",    "data.npz",    "--labels", "labels.csv",
+                                  "-o",          "out.pt2",   "--lr",      "0.01",        "--epochs", "4",
+                                  "--bn-epochs", "2",         "--augment", "augment.json"};
+    args.insert(args.end(), words.begin(), words.end());
+    host.out.clear();
+    ASSERT_EQ(run_cli(args, host), words[0] == "--checkpoint-steps" ? 1 : 0) << host.err;
+    if (words[0] == "--checkpoint-steps") {
+      EXPECT_NE(host.err.find("--checkpoint-steps needs --checkpoint"), std::string::npos) << host.err;
+      std::vector<std::string> without(args.begin(), args.end() - 2);
+      ASSERT_EQ(run_cli(without, host), 0) << host.err;
+    }
+    const std::vector<std::byte> whole = host.contents["out.pt2"];
+    const std::string told = host.out.substr(0, host.out.find("  time"));
+    args.insert(args.end(), {"--checkpoint", "checkpoint"});
+    for (const int kill_at : {1, 2, 3}) {
+      KilledHost killed;
+      killed.contents = host.contents;
+      killed.contents.erase("out.pt2");
+      killed.kill_at = kill_at;
+      int runs = 1;
+      for (; run_cli(args, killed) != 0; ++runs) {
+        ASSERT_NE(killed.err.find("killed"), std::string::npos) << killed.err;
+        EXPECT_FALSE(killed.contents.contains("out.pt2"));
+        killed.err.clear();
+        killed.written = 0;
+      }
+      EXPECT_GT(runs, 1);
+      EXPECT_TRUE(whole == killed.contents["out.pt2"]) << kill_at;
+      EXPECT_NE(killed.err.find("going on from checkpoint: epoch "), std::string::npos) << killed.err;
+      EXPECT_EQ(killed.out.substr(0, killed.out.find("  time")), told);
+    }
+  }
+}
+
+TEST_F(TrainTest, ACheckpointOfAnotherTrainingIsRefused) {
+  ASSERT_EQ(run({"--checkpoint", "kept"}), 0) << host.err;
+  ASSERT_EQ(run({"--checkpoint", "kept"}), 0) << host.err;  // nothing is left to do
+  for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
+           {"--seed", "1"}, {"--epochs", "4"}, {"--optimizer", "sgd"}, {"--fx", "x86"}, {"--weight-decay", "1"}}) {
+    std::vector<std::string> words{"--checkpoint", "kept"};
+    words.insert(words.end(), other.begin(), other.end());
+    EXPECT_EQ(run(words), 1) << other[0];
+    EXPECT_NE(host.err.find("kept is the checkpoint of another training"), std::string::npos) << host.err;
+  }
+  host.contents["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", sample({12, 2, 6, 6}, 5)}});
+  EXPECT_EQ(run({"--checkpoint", "kept"}), 1);
+  host.add("kept", "no archive");
+  EXPECT_EQ(run({"--checkpoint", "kept"}), 1);
+  host.contents["kept"] = format::write_npz(std::vector<format::NamedTensor>{{"x", sample({2}, 5)}});
+  EXPECT_EQ(run({"--checkpoint", "kept"}), 1);
+  EXPECT_NE(host.err.find("kept has no run.identity, so it is no checkpoint"), std::string::npos) << host.err;
+}
+
+TEST_F(TrainTest, AugmentationChangesWhatIsLearnt) {
+  ASSERT_EQ(run({}), 0) << host.err;
+  const std::vector<std::byte> plain = host.contents["out.pt2"];
+  host.add("augment.json", R"({"flip": 0.5})");
+  ASSERT_EQ(run({"--augment", "augment.json"}), 0) << host.err;
+  EXPECT_FALSE(plain == host.contents["out.pt2"]);
+  host.add("augment.json", R"({"flop": 0.5})");
+  EXPECT_EQ(run({"--augment", "augment.json"}), 1);
+  EXPECT_NE(host.err.find("unknown field 'flop' in augment.json"), std::string::npos) << host.err;
+}
+
 TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_EQ(run({"--epochs", "0"}), 2);
   EXPECT_EQ(run({"--optimizer", "rmsprop"}), 1);
