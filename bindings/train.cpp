@@ -2,6 +2,7 @@
 #include <emscripten/bind.h>
 
 #include "border.h"
+#include "data/augment.h"
 #include "format/json.h"
 #include "train/trainer.h"
 
@@ -68,6 +69,44 @@ val train_gradients(int trainer) {
   });
 }
 
+val train_state(int trainer) {
+  return guard([&] {
+    val out = val::object();
+    for (const format::NamedTensor& entry : trainer_of(trainer).state_dict())
+      out.set(entry.name, tensor_to(entry.tensor));
+    return out;
+  });
+}
+
+val load_train_state(int trainer, const val& state) {
+  return guard([&] {
+    std::vector<format::NamedTensor> entries;
+    for (const val& name : emscripten::vecFromJSArray<val>(val::global("Object").call<val>("keys", state)))
+      entries.push_back({name.as<std::string>(), tensor_from(state[name])});
+    trainer_of(trainer).load_state_dict(entries);
+    return val::null();
+  });
+}
+
+val augment_images(const val& images, const std::string& how, const std::string& preprocess_text, double seed,
+                   double epoch, const val& sample_numbers) {
+  return guard([&] {
+    std::vector<int64_t> samples;
+    for (const double number : emscripten::convertJSArrayToNumberVector<double>(sample_numbers))
+      samples.push_back(static_cast<int64_t>(number));
+    return tensor_to(augment(tensor_from(images), parse_augmentation(format::parse_json(how, "the augmentation")),
+                             format::parse_preprocess(format::parse_json(preprocess_text, "the preprocessing")),
+                             static_cast<uint64_t>(seed), static_cast<uint64_t>(epoch), samples));
+  });
+}
+
+val learn_qparams_of(int prepared, bool use_grad_scaling) {
+  return guard([&] {
+    learn_qparams(held<Prepared>(prepared, "a prepared program"), use_grad_scaling);
+    return val::null();
+  });
+}
+
 val learning_rate(int trainer) {
   return guard([&] { return trainer_of(trainer).lr(); });
 }
@@ -83,12 +122,13 @@ val trained_parameters(int trainer) {
   return guard([&] { return format::print_json(format::Json(trainer_of(trainer).parameters())); });
 }
 
-// `what`: "observer", "fake_quant" or "training".
+// `what`: "observer", "fake_quant", "param_learning" or "training".
 val switch_prepared(int prepared, const std::string& what, bool enabled) {
   return guard([&] {
     Prepared& changed = held<Prepared>(prepared, "a prepared program");
     if (what == "observer") enable_observer(changed, enabled);
     else if (what == "fake_quant") enable_fake_quant(changed, enabled);
+    else if (what == "param_learning") enable_param_learning(changed, enabled);
     else if (enabled) move_exported_model_to_train(changed);
     else move_exported_model_to_eval(changed);
     return val::null();
@@ -114,6 +154,10 @@ EMSCRIPTEN_BINDINGS(qdq_train) {
   emscripten::function("trainBackward", &train_backward);
   emscripten::function("trainUpdate", &train_update);
   emscripten::function("trainGradients", &train_gradients);
+  emscripten::function("trainState", &train_state);
+  emscripten::function("loadTrainState", &load_train_state);
+  emscripten::function("augmentImages", &augment_images);
+  emscripten::function("learnQparams", &learn_qparams_of);
   emscripten::function("learningRate", &learning_rate);
   emscripten::function("setLearningRate", &set_learning_rate);
   emscripten::function("trainedParameters", &trained_parameters);

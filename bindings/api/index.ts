@@ -100,5 +100,12 @@ export { recover } from "./recover.js";
 export type { RecoverOptions, RemedyResult } from "./recover.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions, Placement } from "./session.js";
-export { PreparedQat, Trainer, moveExportedModelToEval, prepareQatPt2e } from "./train.js";
-export type { LossFunction, LrSchedule, TrainingBatch, TrainingOptions } from "./train.js";
+export { PreparedQat, Trainer, augment, moveExportedModelToEval, prepareQatPt2e } from "./train.js";
+export type {
+  AugmentOptions,
+  Augmentation,
+  LossFunction,
+  LrSchedule,
+  TrainingBatch,
+  TrainingOptions,
+} from "./train.js";

@@ -25,6 +25,18 @@ export class PreparedQat extends Prepared {
     unwrap(module().switchPrepared(this.handle, "fake_quant", enabled));
   }
 
+  // Puts learnable fake quantizers (PyTorch's _LearnableFakeQuantize) in the place of those that make integers with a
+  // scale of their own. For use before there is a Trainer; they estimate their scales until enableParamLearning().
+  learnQparams({ useGradScaling = false }: { useGradScaling?: boolean } = {}): void {
+    unwrap(module().learnQparams(this.handle, useGradScaling));
+  }
+
+  // Whether scales and zero points are learnt with the weights (LSQ); enabled, the learnable fake quantizers round and
+  // their observers are off.
+  enableParamLearning(enabled = true): void {
+    unwrap(module().switchPrepared(this.handle, "param_learning", enabled));
+  }
+
   // Batch norms take in the statistics of batches (move_exported_model_to_train).
   train(): void {
     unwrap(module().switchPrepared(this.handle, "training", true));
@@ -78,6 +90,7 @@ export interface TrainingOptions {
   weightDecay?: number; // default 0
   betas?: readonly [number, number]; // of adam and adamw; default [0.9, 0.999]
   eps?: number; // of adam and adamw; default 1e-8
+  qparamsLr?: number; // the factor of the rate that learnt scales and zero points have; default 1
   schedule?: LrSchedule;
   // The share of the loss that is the distance to the float model's output, batch.teacher, from 0 (default) to 1.
   distillation?: number;
@@ -101,6 +114,7 @@ const optionNames = [
   "weightDecay",
   "betas",
   "eps",
+  "qparamsLr",
   "schedule",
   "distillation",
   "temperature",
@@ -174,6 +188,21 @@ export class Trainer extends Handle {
     return Object.fromEntries(Object.entries(raw).map(([name, grad]) => [name, fromRaw(grad)]));
   }
 
+  // All that training has made so far, under names of their own; plain data, which IndexedDB keeps as it is.
+  stateDict(): Record<string, Tensor> {
+    const raw = unwrap(module().trainState(this.handle));
+    return Object.fromEntries(Object.entries(raw).map(([name, value]) => [name, fromRaw(value)]));
+  }
+
+  // Goes on where another trainer of the same program, quantizer and options was, to the byte. Throws
+  // QdqError{InvalidArgument} for another's state; this trainer is of no use then.
+  loadStateDict(state: Readonly<Record<string, Tensor>>): void {
+    if (typeof state !== "object" || state === null)
+      throw new QdqError("InvalidArgument", "the state is no object of tensors; wanted what stateDict() returned");
+    const raw = Object.entries(state).map(([name, value]) => [name, toRaw(value, `the state's ${name}`)] as const);
+    unwrap(module().loadTrainState(this.handle, Object.fromEntries(raw)));
+  }
+
   // The learning rate of the next step.
   lr(): number {
     return unwrap(module().learningRate(this.handle));
@@ -211,4 +240,33 @@ export class Trainer extends Handle {
     }
     return sum / done;
   }
+}
+
+// How images are changed at random, as torchvision's RandomCrop, RandomHorizontalFlip and ColorJitter do it.
+export interface Augmentation {
+  crop?: number | readonly [number, number]; // the padding of each side, or above and left
+  flip?: number | boolean; // how likely; true: 0.5
+  brightness?: number;
+  contrast?: number;
+  saturation?: number;
+}
+
+export interface AugmentOptions {
+  seed?: number; // default 0
+  epoch?: number; // default 0
+  // The number of each image among all samples; it, the seed and the epoch choose what happens. Default 0, 1, 2, ...
+  samples?: readonly number[];
+  preprocess?: object; // what the images were made with, as the fields of --preprocess; gives black and white
+}
+
+// The images, float32 [N, C, H, W] or [N, H, W, C], changed at random: the same in every build.
+export function augment(images: Tensor, how: Augmentation, options: AugmentOptions = {}): Tensor {
+  checkOptions("augment", options, ["seed", "epoch", "samples", "preprocess"]);
+  const { seed = 0, epoch = 0, samples, preprocess = {} } = options;
+  const numbers = samples ?? Array.from({ length: images.shape[0] ?? 0 }, (_, i) => i);
+  for (const number of [seed, epoch, ...numbers])
+    if (!Number.isSafeInteger(number) || number < 0)
+      throw new QdqError("InvalidArgument", `a seed, epoch or sample is ${number}; wanted a whole number from 0`);
+  const raw = toRaw(images, "the images");
+  return fromRaw(unwrap(module().augmentImages(raw, toJson(how), toJson(preprocess), seed, epoch, numbers)));
 }

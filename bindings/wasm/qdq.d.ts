@@ -86,7 +86,7 @@ export interface RawModule extends RawRunner {
     onObserved: ((done: number, total: number) => void) | undefined,
   ): Answer<RawTensor[]>;
   loadObservers(prepared: number, report: string): Answer<null>;
-  // What of it is switched: "observer", "fake_quant" or "training".
+  // What of it is switched: "observer", "fake_quant", "param_learning" or "training".
   switchPrepared(prepared: number, what: string, enabled: boolean): Answer<null>;
   makeTrainer(prepared: number, options: string): Answer<number>;
   trainStep(trainer: number, inputs: RawTensor[], target: RawTensor | null, teacher: RawTensor | null): Answer<number>;
@@ -95,6 +95,17 @@ export interface RawModule extends RawRunner {
   trainUpdate(trainer: number): Answer<null>;
   trainGradients(trainer: number): Answer<Record<string, RawTensor>>;
   learningRate(trainer: number): Answer<number>;
+  trainState(trainer: number): Answer<Record<string, RawTensor>>;
+  loadTrainState(trainer: number, state: Record<string, RawTensor>): Answer<null>;
+  learnQparams(prepared: number, useGradScaling: boolean): Answer<null>;
+  augmentImages(
+    images: RawTensor,
+    how: string,
+    preprocess: string,
+    seed: number,
+    epoch: number,
+    samples: readonly number[],
+  ): Answer<RawTensor>;
   setLearningRate(trainer: number, lr: number): Answer<null>;
   trainedParameters(trainer: number): Answer<string>;
   makeRecovery(

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "quant/observers/learnable_fake_quantize.h"
 #include "quant/prepared_impl.h"
 
 namespace qdq {
@@ -39,6 +40,38 @@ void enable_observer(Prepared& prepared, bool enabled) {
 
 void enable_fake_quant(Prepared& prepared, bool enabled) {
   for (const ObserverGroup& group : prepared.observers()) group.observer->enable_fake_quant(enabled);
+}
+
+void learn_qparams(Prepared& prepared, bool use_grad_scaling) {
+  Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  std::unordered_set<const Observer*> kept = impl.of_constants;
+  for (const ObserverGroup& group : impl.groups)
+    for (const std::shared_ptr<Observer>& source : group.derived_from) kept.insert(source.get());
+  for (ObserverGroup& group : impl.groups) {
+    const Observer& old = *group.observer;
+    if (kept.count(&old) || !old.is_fake_quantize() || old.is_learnable() || !quantizes_statically(old) ||
+        old.class_name() == "FixedQParamsFakeQuantize" || old.args().qscheme == QScheme::kPerChannelAffineFloatQParams)
+      continue;
+    const auto& fake = static_cast<const FakeQuantize&>(old);
+    ObserverArgs args = old.args();
+    args.use_grad_scaling = use_grad_scaling;
+    args.inner_class = fake.inner().class_name();
+    const auto learnable = std::make_shared<LearnableFakeQuantize>(args);
+    if (old.calibrated()) learnable->take_over(fake);
+    learnable->enable_observer(fake.observer_enabled());
+    learnable->enable_fake_quant(fake.fake_quant_enabled());
+    group.observer = learnable;
+  }
+}
+
+void enable_param_learning(Prepared& prepared, bool enabled) {
+  for (const ObserverGroup& group : prepared.observers()) {
+    if (!group.observer->is_learnable()) continue;
+    group.observer->enable_param_learning(enabled);
+    if (!enabled) continue;
+    group.observer->enable_fake_quant(true);
+    group.observer->enable_observer(false);
+  }
 }
 
 void move_exported_model_to_train(Prepared& prepared) { move_to(prepared, true); }

@@ -25,6 +25,15 @@ Prepared prepare_qat_pt2e(Program program, Quantizer& quantizer, std::vector<OpB
 void enable_observer(Prepared& prepared, bool enabled = true);
 void enable_fake_quant(Prepared& prepared, bool enabled = true);
 
+// Puts a LearnableFakeQuantize (quant/observers/learnable_fake_quantize.h) in the place of every fake quantizer that
+// makes integers with a scale of its own: all but dynamic ones, those with fixed or float qparams, and those that
+// others derive theirs from. What was seen stays. For use before there is a Trainer. The new ones estimate until
+// enable_param_learning.
+void learn_qparams(Prepared& prepared, bool use_grad_scaling = false);
+// Whether the learnable ones learn: enabled, they round and their observers are off, as PyTorch's
+// enable_param_learning has it; else they only stop to learn.
+void enable_param_learning(Prepared& prepared, bool enabled = true);
+
 // Batch norms and dropouts in training or inference form (torch/ao/quantization/pt2e/export_utils.py). Like there,
 // Compat::kTorch26 gives all batch norms that change the eps 1e-5 and the momentum 0.1, and the dropouts the
 // probability 0.5.

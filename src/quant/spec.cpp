@@ -50,10 +50,12 @@ std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   args.is_dynamic = spec.is_dynamic;
   args.eps = ctr.eps;
   args.reduce_range = ctr.reduce_range;
+  args.use_grad_scaling = ctr.use_grad_scaling;
   if (ctr.averaging_constant) args.averaging_constant = *ctr.averaging_constant;
   if (ctr.bins) args.bins = *ctr.bins;
   // PyTorch hands the axis only to classes that are called so.
-  if (per_channel_class || ctr.custom) args.ch_axis = spec.ch_axis.value_or(0);
+  if (per_channel_class || ctr.custom || ctr.class_name == "_LearnableFakeQuantize")
+    args.ch_axis = spec.ch_axis.value_or(0);
   if (ctr.custom) return ctr.custom(args);
   args.inner_class = ctr.inner_class;
   return make_observer(ctr.class_name, args);

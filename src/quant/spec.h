@@ -35,6 +35,7 @@ struct ObserverCtr {
   std::optional<double> averaging_constant;
   std::optional<int64_t> bins;
   bool reduce_range = false;
+  bool use_grad_scaling = false;  // of _LearnableFakeQuantize
   // FX graph mode's quantized tensor types: integers then go to the ends of the dtype, whatever the limits of the
   // observer.
   QDType qdtype = QDType::kPlain;

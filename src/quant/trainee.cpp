@@ -11,6 +11,11 @@ int64_t Trainee::revision() const { return Prepared::Impl::of(*prepared_).revisi
 
 std::optional<bool> Trainee::training() const { return Prepared::Impl::of(*prepared_).training; }
 
+const std::string& Trainee::observer_name(const Node& node) const {
+  const Prepared::Impl& impl = Prepared::Impl::of(*prepared_);
+  return impl.groups[impl.group_of_module(node).value()].inserted_as.at(0);
+}
+
 void Trainee::set_training(bool training) {
   if (training) move_exported_model_to_train(*prepared_);
   else move_exported_model_to_eval(*prepared_);

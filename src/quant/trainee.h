@@ -24,6 +24,8 @@ class Trainee {
   const std::vector<ObserverGroup>& observers() const { return prepared_->observers(); }
   // The observer or fake quantizer of a call_module node of program(), or of the same node of a copy.
   Observer& observer(const Node& node) const;
+  // The first call_module node of what shares its instance, by which it is known.
+  const std::string& observer_name(const Node& node) const;
   // Moves it to training or inference form.
   void set_training(bool training);
   // The program's next runs use the new value. Whoever holds the old tensor keeps it unchanged.

@@ -80,6 +80,7 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
     if (args.find("averaging_constant")) out.averaging_constant = args.required<double>("averaging_constant");
     out.bins = optional_integer(args, "bins");
     out.reduce_range = args.optional<bool>("reduce_range", false);
+    out.use_grad_scaling = args.optional<bool>("use_grad_scaling", false);
     if (args.find("observer")) {
       const Fields inner = args.object("observer");
       out.inner_class = inner.required<std::string>("class");

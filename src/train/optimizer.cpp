@@ -69,6 +69,8 @@ void check_optimizer(const OptimizerOptions& options) {
             "; neither may be negative");
   QDQ_CHECK(!options.nesterov || (options.optimizer == Optimizer::kSgd && options.momentum > 0), kInvalidArgument,
             "nesterov is for sgd with a momentum above 0");
+  QDQ_CHECK(options.qparams_lr >= 0 && std::isfinite(options.qparams_lr), kInvalidArgument,
+            "the factor of the learning rate of learnt scales is ", options.qparams_lr, "; it must not be negative");
   for (const double beta : {options.beta1, options.beta2})
     QDQ_CHECK(beta >= 0 && beta < 1, kInvalidArgument, "a beta of Adam is ", beta, "; wanted one from 0 to below 1");
   QDQ_CHECK(options.eps >= 0 && std::isfinite(options.eps), kInvalidArgument, "the eps of Adam is ", options.eps,

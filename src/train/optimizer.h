@@ -22,6 +22,7 @@ struct OptimizerOptions {
   double momentum = 0;  // of kSgd
   double weight_decay = 0;
   bool nesterov = false;                          // of kSgd with momentum: p -= lr (g + momentum v)
+  double qparams_lr = 1;                          // the factor of the rate that learnt scales and zero points have
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // of kAdam and kAdamW
 };
 // Throws Error{kInvalidArgument} if an option is out of range.

@@ -40,6 +40,9 @@ void add_observer(State& state, const std::string& name, const ObserverGroup& gr
   else add(state, name + "zero_point", Tensor::of<int64_t>({count}, std::span<const int64_t>(in_force.zero_point)));
   add(state, name + "observer_enabled", number(fake->observer_enabled()));
   add(state, name + "fake_quant_enabled", number(fake->fake_quant_enabled()));
+  if (observer.is_learnable())
+    add(state, name + "learning_enabled",
+        number(static_cast<const LearnableFakeQuantize&>(observer).learning_enabled()));
 }
 
 // The entries by name, each of which somebody must ask for.
@@ -104,6 +107,7 @@ void load_observer(Entries& entries, const std::string& name, const ObserverGrou
   fake->set_qparams_in_force(qparams);
   fake->enable_observer(entries.number_of(name + "observer_enabled", 0, 1) != 0);
   fake->enable_fake_quant(entries.number_of(name + "fake_quant_enabled", 0, 1) != 0);
+  if (fake->is_learnable()) fake->enable_param_learning(entries.number_of(name + "learning_enabled", 0, 1) != 0);
 }
 
 }  // namespace
@@ -116,7 +120,7 @@ std::vector<format::NamedTensor> Trainer::state_dict() const {
   add(out, "training", number(training ? *training : -1));
   for (const TrainedParameter& parameter : impl.parameters) {
     const std::string& name = parameter.names[0];
-    add(out, "parameter." + name, impl.prepared.program().find_attribute(name)->tensor);
+    add(out, "parameter." + name, impl.value_of(parameter));
     add(out, "steps." + name, number(parameter.state.steps));
     if (parameter.state.momentum.defined()) add(out, "momentum." + name, parameter.state.momentum.clone());
     if (parameter.state.square.defined()) add(out, "square." + name, parameter.state.square.clone());
@@ -136,17 +140,22 @@ void Trainer::load_state_dict(std::span<const format::NamedTensor> state) {
   if (training >= 0) impl.prepared.set_training(training != 0);
   const OptimizerOptions& optimizer = impl.options.optimizer;
   const bool is_sgd = optimizer.optimizer == Optimizer::kSgd;
-  for (TrainedParameter& parameter : impl.parameters) {
+  const auto load_parameter = [&](TrainedParameter& parameter) {
     const std::string& name = parameter.names[0];
-    const Shape sizes = impl.prepared.program().find_attribute(name)->tensor.sizes();
+    // A learnt scale has as many channels as the observer has seen, which another one may not have yet.
+    const Shape sizes = parameter.learnable != nullptr
+                            ? Shape{static_cast<int64_t>(parameter.learnable->qparams_in_force().scale.size())}
+                            : impl.value_of(parameter).sizes();
     impl.set_value(parameter, entries.of("parameter." + name, DType::kF32, sizes).clone());
     parameter.state = {};
     parameter.state.steps = entries.number_of("steps." + name, 0, int64_t{1} << 53);
-    if (parameter.state.steps == 0) continue;
+    if (parameter.state.steps == 0) return;
     if (!is_sgd || optimizer.momentum != 0)
       parameter.state.momentum = entries.of("momentum." + name, DType::kF32, sizes).clone();
     if (!is_sgd) parameter.state.square = entries.of("square." + name, DType::kF32, sizes).clone();
-  }
+  };
+  for (TrainedParameter& parameter : impl.parameters)
+    if (parameter.learnable == nullptr) load_parameter(parameter);
   for (const Attribute& attribute : impl.prepared.program().attributes) {
     if (!is_buffer(attribute)) continue;
     const Tensor value = entries.of("buffer." + attribute.name, attribute.tensor.dtype(), attribute.tensor.sizes());
@@ -155,6 +164,8 @@ void Trainer::load_state_dict(std::span<const format::NamedTensor> state) {
   }
   for (size_t i = 0; i < impl.prepared.observers().size(); ++i)
     load_observer(entries, concat("observer.", i, "."), impl.prepared.observers()[i]);
+  for (TrainedParameter& parameter : impl.parameters)
+    if (parameter.learnable != nullptr) load_parameter(parameter);
   entries.reject_unknown();
   impl.gradients.clear();
   impl.has_gradients = false;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "quant/observers/observer.h"
+#include "quant/observers/learnable_fake_quantize.h"
 #include "train/backward.h"
 #include "train/functional.h"
 
@@ -42,6 +42,12 @@ Tensor masked(const Tensor& grad, const Tensor& mask) {
   return out;
 }
 
+bool learns_qparams(const Observer& observer) {
+  if (!observer.is_learnable()) return false;
+  const auto& learnable = static_cast<const LearnableFakeQuantize&>(observer);
+  return learnable.learning_enabled() && learnable.fake_quant_enabled();
+}
+
 }  // namespace
 
 Tape::Tape(Prepared& prepared, std::unordered_set<std::string> trained)
@@ -75,6 +81,7 @@ void Tape::find_flow() {
   std::map<std::string, std::string> missing;  // operator -> nodes
   for (const Node* node : order_) {
     if (node->op() == Node::Op::kGetAttr && trained_.count(node->target())) differentiable_.insert(node);
+    if (node->op() == Node::Op::kCallModule && prepared_.observer(*node).is_learnable()) differentiable_.insert(node);
     const std::vector<Node*> inputs = node->input_nodes();
     if (std::none_of(inputs.begin(), inputs.end(), [&](const Node* input) { return differentiable_.count(input) > 0; }))
       continue;
@@ -103,8 +110,11 @@ void Tape::find_flow() {
 Value Tape::observe(const Node& node, std::span<const Value> args) {
   const Tensor& x = *args[0].get_if<Tensor>();
   Tensor mask;
-  Tensor out = prepared_.observer(node).forward_with_mask(x, differentiable_.count(&node) ? &mask : nullptr);
+  Observer& observer = prepared_.observer(node);
+  const bool learns = learns_qparams(observer) && x.numel() > 0;
+  Tensor out = observer.forward_with_mask(x, differentiable_.count(&node) && !learns ? &mask : nullptr);
   if (mask.defined()) masks_[&node] = mask;
+  if (learns) learnt_[&node] = contiguous_f32(x);
   return out;
 }
 
@@ -113,9 +123,26 @@ void Tape::keep(const Node& node, const Value& value) {
   else if (node.op() != Node::Op::kOutput) values_[&node] = shape_of(value);
 }
 
+// The gradient of what a fake quantizer saw; those of its qparams go to gradients_.
+Tensor Tape::backward_of_learnt(const Node& node, const Tensor& x, const Tensor& grad) {
+  const auto& observer = static_cast<const LearnableFakeQuantize&>(prepared_.observer(node));
+  const LearnableFakeQuantize::Grads grads = observer.backward(x, grad);
+  const std::string& name = prepared_.observer_name(node);
+  add_gradient(name + ".scale", grads.scale);
+  if (!is_symmetric(observer.args().qscheme)) add_gradient(name + ".zero_point", grads.zero_point);
+  return grads.x;
+}
+
+void Tape::add_gradient(const std::string& name, const Tensor& grad) {
+  Tensor& sum = gradients_[name];
+  sum = sum.defined() ? add_tensors(sum, grad) : grad;
+}
+
 // The gradients of the node's arguments by position among them, keyword arguments behind.
 std::vector<Value> Tape::backward_of(const Node& node, const Value& grad) {
   if (node.op() == Node::Op::kCallModule) {
+    if (const auto seen = learnt_.find(&node); seen != learnt_.end())
+      return {backward_of_learnt(node, seen->second, contiguous_f32(*grad.get_if<Tensor>()))};
     const auto mask = masks_.find(&node);
     return {mask == masks_.end() ? grad : masked(*grad.get_if<Tensor>(), mask->second)};
   }
@@ -166,6 +193,7 @@ std::vector<Tensor> Tape::forward(const std::vector<Tensor>& inputs) {
   if (revision_ != prepared_.revision()) compile();
   values_.clear();
   masks_.clear();
+  learnt_.clear();
   is_recorded_ = false;
   std::vector<Tensor> outputs = interpreter_->run(inputs);
   QDQ_CHECK(!outputs.empty(), kInvalidArgument, "the program has no output to train on");
@@ -179,7 +207,7 @@ std::map<std::string, Tensor> Tape::backward(const std::vector<Tensor>& of_outpu
   QDQ_CHECK(of_outputs.size() <= outputs_.size(), kInvalidArgument, "there are gradients of ", of_outputs.size(),
             " outputs, and the program has ", outputs_.size());
   std::unordered_map<const Node*, Value> grads;
-  std::map<std::string, Tensor> found_grads;
+  gradients_.clear();
   const std::function<void(const Argument&, const Value&)> accumulate = [&](const Argument& argument, const Value& of) {
     if (of.is_none()) return;
     if (argument.is_list()) {
@@ -207,9 +235,7 @@ std::map<std::string, Tensor> Tape::backward(const std::vector<Tensor>& of_outpu
     const Node* node = order_[i];
     const auto found = grads.find(node);
     if (found != grads.end() && node->op() == Node::Op::kGetAttr) {
-      Tensor& sum = found_grads[node->target()];
-      const Tensor one = contiguous_f32(*found->second.get_if<Tensor>());
-      sum = sum.defined() ? add_tensors(sum, one) : one;
+      add_gradient(node->target(), contiguous_f32(*found->second.get_if<Tensor>()));
     } else if (found != grads.end() && differentiable_.count(node)) {
       const Value of = std::move(found->second);
       try {
@@ -224,8 +250,9 @@ std::map<std::string, Tensor> Tape::backward(const std::vector<Tensor>& of_outpu
     grads.erase(node);
     values_.erase(node);
     masks_.erase(node);
+    learnt_.erase(node);
   }
-  return found_grads;
+  return std::move(gradients_);
 }
 
 void Tape::set_parameter(const std::string& name, const Tensor& value) {

@@ -23,10 +23,10 @@ class Tape {
 
   // Runs a batch and keeps the values that the way back reads. Throws what a run throws.
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs);
-  // The gradients of the trained attributes by name, from those of the outputs of the last forward(): undefined where
-  // nothing flows back from an output, and missing ones at the end count as such. Uses up what forward() kept. Throws
-  // Error{kInvalidArgument} if there was no forward() since, a gradient does not fit its output, or an output that has
-  // one depends on nothing that is trained.
+  // The gradients of the trained attributes, and of learnt scales and zero points ("OBSERVER.scale"), by name, from
+  // those of the outputs of the last forward(): undefined where nothing flows back from an output, and missing ones at
+  // the end count as such. Uses up what forward() kept. Throws Error{kInvalidArgument} if there was no forward() since,
+  // a gradient does not fit its output, or an output that has one depends on nothing that is trained.
   std::map<std::string, Tensor> backward(const std::vector<Tensor>& grads);
   // The next forward() uses the value.
   void set_parameter(const std::string& name, const Tensor& value);
@@ -37,6 +37,8 @@ class Tape {
   Value observe(const Node& node, std::span<const Value> args);
   void keep(const Node& node, const Value& value);
   std::vector<Value> backward_of(const Node& node, const Value& grad);
+  Tensor backward_of_learnt(const Node& node, const Tensor& x, const Tensor& grad);
+  void add_gradient(const std::string& name, const Tensor& grad);
 
   Trainee prepared_;
   std::unordered_set<std::string> trained_;
@@ -53,7 +55,9 @@ class Tape {
   // What one forward pass left.
   bool is_recorded_ = false;
   std::unordered_map<const Node*, Value> values_;
-  std::unordered_map<const Node*, Tensor> masks_;  // of fake quantizers that rounded
+  std::unordered_map<const Node*, Tensor> masks_;   // of fake quantizers that rounded
+  std::unordered_map<const Node*, Tensor> learnt_;  // what those saw whose qparams are learnt
+  std::map<std::string, Tensor> gradients_;         // found so far
 };
 
 }  // namespace qdq

@@ -53,9 +53,28 @@ LossAndGrad loss_of(const TrainingOptions& options, const Tensor& output, const 
 }  // namespace
 
 Trainer::Impl::Impl(Prepared& of, const TrainingOptions& with)
-    : prepared(of), options(with), parameters(parameters_of(of.program())), tape(of, names_of(parameters)) {}
+    : prepared(of), options(with), parameters(parameters_of(of.program())), tape(of, names_of(parameters)) {
+  for (const ObserverGroup& group : of.observers()) {
+    if (!group.observer->is_learnable() || group.inserted_as.empty()) continue;
+    auto* learnable = static_cast<LearnableFakeQuantize*>(group.observer.get());
+    parameters.push_back({{group.inserted_as[0] + ".scale"}, learnable, false, {}});
+    if (!is_symmetric(learnable->args().qscheme))
+      parameters.push_back({{group.inserted_as[0] + ".zero_point"}, learnable, true, {}});
+  }
+}
+
+Tensor Trainer::Impl::value_of(const TrainedParameter& parameter) const {
+  if (parameter.learnable != nullptr)
+    return parameter.is_zero_point ? parameter.learnable->zero_point() : parameter.learnable->scale();
+  return prepared.program().find_attribute(parameter.names[0])->tensor.contiguous();
+}
 
 void Trainer::Impl::set_value(const TrainedParameter& parameter, const Tensor& value) {
+  if (parameter.learnable != nullptr) {
+    if (parameter.is_zero_point) parameter.learnable->set_zero_point(value);
+    else parameter.learnable->set_scale(value);
+    return;
+  }
   for (const std::string& name : parameter.names) {
     const Tensor& like = prepared.program().find_attribute(name)->tensor;
     const Tensor shaped = like.sizes() == value.sizes() ? value : value.reshape(like.sizes());
@@ -85,11 +104,12 @@ void Trainer::Impl::update() {
   for (TrainedParameter& parameter : parameters) {
     const auto found = gradients.find(parameter.names[0]);
     if (found == gradients.end()) continue;
-    const Tensor old = prepared.program().find_attribute(parameter.names[0])->tensor.contiguous();
+    const Tensor old = value_of(parameter);
     // New bytes each time: whoever holds the old ones, a cache of packed weights or the caller's own program, keeps
     // them.
     set_value(parameter,
-              optimizer_step(options.optimizer, lr, old, found->second.reshape(old.sizes()), parameter.state));
+              optimizer_step(options.optimizer, parameter.learnable != nullptr ? lr * options.optimizer.qparams_lr : lr,
+                             old, found->second.reshape(old.sizes()), parameter.state));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "quant/observers/learnable_fake_quantize.h"
 #include "quant/trainee.h"
 #include "train/optimizer.h"
 #include "train/tape.h"
@@ -12,9 +13,11 @@
 
 namespace qdq {
 
-// Parameters that share their bytes are one.
+// Parameters that share their bytes are one; so is a learnt scale or zero point, which is called "OBSERVER.scale".
 struct TrainedParameter {
   std::vector<std::string> names;
+  LearnableFakeQuantize* learnable = nullptr;  // of a learnt one
+  bool is_zero_point = false;                  // of it
   OptimizerState state;
 };
 
@@ -30,6 +33,7 @@ struct Trainer::Impl {
   Impl(Prepared& of, const TrainingOptions& with);
   void backward(const std::vector<Tensor>& grads);
   void update();
+  Tensor value_of(const TrainedParameter& parameter) const;
   void set_value(const TrainedParameter& parameter, const Tensor& value);
 };
 

@@ -47,6 +47,7 @@ TrainingOptions parse_training_options(const format::Json& json) {
   QDQ_CHECK(betas.size() == 2, kInvalidArgument, "betas has ", betas.size(), " numbers; wanted the two of Adam");
   optimizer.beta1 = betas[0];
   optimizer.beta2 = betas[1];
+  optimizer.qparams_lr = fields.optional<double>("qparams_lr", optimizer.qparams_lr);
   optimizer.eps = fields.optional<double>("eps", optimizer.eps);
   if (const format::Json* schedule = fields.find("schedule")) out.schedule = parse_schedule(*schedule);
   out.distillation = fields.optional<double>("distillation", out.distillation);

@@ -22,8 +22,8 @@ struct TrainingOptions {
 void check_training_options(const TrainingOptions& options);
 
 // The options of an object with any of loss, optimizer, lr, momentum, weight_decay, nesterov, betas (two numbers), eps,
-// distillation, temperature, and schedule: an object with any of schedule, step_size, gamma, total_steps, eta_min,
-// warmup_steps, warmup_start_factor. Throws Error{kInvalidArgument} for other fields and words.
+// qparams_lr, distillation, temperature, and schedule: an object with any of schedule, step_size, gamma, total_steps,
+// eta_min, warmup_steps, warmup_start_factor. Throws Error{kInvalidArgument} for other fields and words.
 TrainingOptions parse_training_options(const format::Json& json);
 
 }  // namespace qdq

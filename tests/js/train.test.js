@@ -105,6 +105,45 @@ test("distillation needs the float model's output and no classes", async () => {
   expect(thrown(() => trainer.step({ inputs })).message).toMatch(/the float model's output must be float32 \[4, 16\]/);
 });
 
+// The second goes on where the first was, with learnt scales too.
+test("a training goes on from its state to the byte", () => {
+  const made = () => {
+    const prepared = qdq.prepareQatPt2e(program, quantizer());
+    prepared.learnQparams();
+    return { prepared, trainer: new qdq.Trainer(prepared, { optimizer: "adamw", lr: 1e-3, qparamsLr: 0.01 }) };
+  };
+  const [whole, second] = [made(), made()];
+  whole.prepared.run(batches[0].inputs);
+  whole.prepared.enableParamLearning();
+  for (const batch of batches) whole.trainer.step(batch);
+  const state = structuredClone(whole.trainer.stateDict());
+  second.trainer.loadStateDict(state);
+  for (const { trainer } of [whole, second]) for (const batch of batches) trainer.step(batch);
+  const bytes = ({ prepared }) => {
+    prepared.eval();
+    return qdq.savePt2(qdq.convertPt2e(prepared));
+  };
+  expect(Buffer.compare(bytes(whole), bytes(second))).toBe(0);
+  expect(whole.trainer.parameters().some((name) => name.endsWith(".scale"))).toBe(true);
+  const { updates, ...rest } = state;
+  expect(updates.data[0]).toBe(3n);
+  expect(thrown(() => second.trainer.loadStateDict(rest)).message).toMatch(/the state has no updates/);
+});
+
+test("images are changed by seed, epoch and sample alone", () => {
+  const [image] = batches[0].inputs;
+  const how = { crop: 2, flip: true, brightness: 0.2, saturation: 0.1 };
+  const options = { seed: 3, epoch: 1, preprocess: { mean: 0.5, std: 0.215 } };
+  const changed = qdq.augment(image, how, options);
+  expect(changed.shape).toEqual(image.shape);
+  expect(changed.data).not.toEqual(image.data);
+  expect(qdq.augment(image, how, options).data).toEqual(changed.data);
+  expect(qdq.augment(image, how, { ...options, epoch: 2 }).data).not.toEqual(changed.data);
+  expect(qdq.augment(image, {}, options).data).toEqual(image.data);
+  expect(thrown(() => qdq.augment(image, { flop: 1 })).message).toMatch(/unknown field 'flop'/);
+  expect(thrown(() => qdq.augment(image, how, { seed: -1 })).message).toMatch(/is -1/);
+});
+
 test("training is cancelled between batches", async () => {
   const trainer = new qdq.Trainer(qdq.prepareQatPt2e(program, quantizer()), { lr: 1e-4 });
   const controller = new AbortController();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "quant/observers/fake_quantize.h"
+#include "quant/observers/learnable_fake_quantize.h"
 #include "quant/observers/observer_histogram.h"
 #include "quant/observers/observer_min_max.h"
 #include "quant/observers/qparams.h"
@@ -118,6 +119,7 @@ constexpr std::array kClasses = {
     ObserverClass{"FakeQuantize", make<FakeQuantize>},
     ObserverClass{"FixedQParamsFakeQuantize", make<FixedQParamsFakeQuantize>},
     ObserverClass{"FusedMovingAvgObsFakeQuantize", make<FusedMovingAvgObsFakeQuantize>},
+    ObserverClass{"_LearnableFakeQuantize", make<LearnableFakeQuantize>},
 };
 
 struct DTypeName {

@@ -43,8 +43,9 @@ struct ObserverArgs {
   bool is_dynamic = false;
   double averaging_constant = 0.01;
   int64_t bins = 2048;
-  double scale = 0;         // FixedQParamsObserver
-  int64_t zero_point = 0;   // FixedQParamsObserver
+  double scale = 0;               // FixedQParamsObserver
+  int64_t zero_point = 0;         // FixedQParamsObserver
+  bool use_grad_scaling = false;  // _LearnableFakeQuantize
   std::string inner_class;  // fake quantizers: the class inside; empty: MovingAverageMinMaxObserver, as in PyTorch
 };
 
@@ -131,6 +132,9 @@ class Observer {
   virtual bool is_fake_quantize() const { return false; }
   virtual void enable_observer(bool enabled) { (void)enabled; }
   virtual void enable_fake_quant(bool enabled) { (void)enabled; }
+  // Whether it is a LearnableFakeQuantize, and the switch that those have: whether training moves their qparams.
+  virtual bool is_learnable() const { return false; }
+  virtual void enable_param_learning(bool enabled) { (void)enabled; }
 
  protected:
   explicit Observer(ObserverArgs args) : args_(std::move(args)) {}

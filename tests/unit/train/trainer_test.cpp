@@ -9,7 +9,7 @@
 
 #include "base/parallel.h"
 #include "format/npz.h"
-#include "quant/observers/fake_quantize.h"
+#include "quant/observers/learnable_fake_quantize.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
 
@@ -311,6 +311,71 @@ TEST(Trainer, AnotherTrainerGoesOnFromItsStateToTheByte) {
       move_exported_model_to_eval(second);
       EXPECT_TRUE(bitwise_equal(whole.run({x})[0], second.run({x})[0]));
     }
+}
+
+// The fake quantizers' scales move with the weights, reach the converted program, and go on from a state.
+TEST(Trainer, LearnsScalesWithTheWeights) {
+  const Tensor x = sample({4, 2, 5, 5}, 3), target = Tensor::of<int64_t>({4}, {0, 1, 2, 1});
+  const TrainingOptions options{Loss::kCrossEntropy, {Optimizer::kAdam, 0.002}};
+  const auto made = [&] {
+    Prepared prepared = prepare(conv_net());
+    learn_qparams(prepared);
+    return prepared;
+  };
+  const auto estimate = [&](Prepared& prepared) {
+    prepared.run({x});
+    enable_param_learning(prepared);
+  };
+  Prepared learnt = made(), again = made();
+  estimate(learnt);
+  Trainer trainer(learnt, options), other(again, options);
+  const std::vector<std::string> names = trainer.parameters();
+  const auto scales = std::count_if(names.begin(), names.end(), [](const auto& n) { return n.ends_with(".scale"); });
+  EXPECT_EQ(scales, static_cast<int64_t>(learnt.observers().size()));
+  const auto scale_of = [](const Prepared& prepared, size_t i) {
+    return prepared.observers()[i].observer->calculate_qparams().scale;
+  };
+  const std::vector<float> before = scale_of(learnt, 0);
+  std::vector<double> found;
+  for (int step = 0; step < 20; ++step) found.push_back(trainer.step({x}, target));
+  EXPECT_LT(found.back(), found.front());
+  EXPECT_NE(scale_of(learnt, 0), before);
+  for (const auto& name : names) EXPECT_TRUE(trainer.gradients().count(name)) << name;
+  other.load_state_dict(format::read_npz(format::write_npz(trainer.state_dict())));
+  EXPECT_EQ(trainer.step({x}, target), other.step({x}, target));
+  for (size_t i = 0; i < learnt.observers().size(); ++i) EXPECT_EQ(scale_of(learnt, i), scale_of(again, i));
+  enable_param_learning(learnt, false);
+  const std::vector<float> kept = scale_of(learnt, 0);
+  trainer.step({x}, target);
+  EXPECT_EQ(scale_of(learnt, 0), kept);
+  move_exported_model_to_eval(learnt);
+  const Tensor rounded = learnt.run({x})[0];
+  const Program converted = convert_pt2e(learnt);
+  const Tensor folded = Interpreter(converted, {}).run(std::vector{x})[0];
+  const double unit = learnt.observers().back().observer->calculate_qparams().scale[0];
+  for (int64_t i = 0; i < rounded.numel(); ++i)
+    EXPECT_NEAR(folded.data<float>()[i], rounded.data<float>()[i], 1.01 * unit);
+}
+
+// A step of the scale by hand: the gradient that its own fake quantizer gives, of a program that is nothing else.
+TEST(Trainer, AScaleMovesByItsGradient) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {4, 3});
+  Prepared prepared = prepare(b.finish({b.call("linear.default", {x, b.weight("a.weight", {2, 3})}, "a")}));
+  learn_qparams(prepared);
+  const Tensor in = sample({4, 3}, 1), grad = sample({4, 2}, 5);
+  prepared.run({in});
+  enable_param_learning(prepared);
+  Trainer trainer(prepared, {Loss::kMse, {Optimizer::kSgd, 0.125}});
+  const ObserverGroup& last = prepared.observers().back();
+  auto& fake = static_cast<LearnableFakeQuantize&>(*last.observer);
+  const Tensor before = fake.scale();
+  trainer.forward({in});
+  trainer.backward({grad});
+  const Tensor& found = trainer.gradients().at(last.inserted_as[0] + ".scale");
+  EXPECT_GT(std::abs(found.data<float>()[0]), 1e-3f);
+  trainer.update();
+  EXPECT_FLOAT_EQ(fake.scale().data<float>()[0], before.data<float>()[0] - 0.125f * found.data<float>()[0]);
 }
 
 TEST(Trainer, AStateOfAnotherTrainingIsRefused) {
