@@ -167,6 +167,11 @@ void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
   dynamic->excludes(weights_only);
 }
 
+void add_qat_option(CLI::App& verb, QuantizerOptions& options) {
+  verb.add_flag("--qat", options.qat,
+                "as qdq train prepares the model: fake quantizers, batch norms rounded with their convolutions");
+}
+
 // The verbs write their options into this and, when the words are read, say what is to be done.
 struct CommandLine {
   explicit CommandLine(Host& host) : host(host) {
@@ -229,6 +234,7 @@ struct CommandLine {
         ->required()
         ->type_name("OUT");
     add_quantizer_options(*verb, quantize.quantizer);
+    add_qat_option(*verb, quantize.quantizer);
     add_data_options(*verb, quantize.data_options);
     verb->add_flag("--reference-representation", quantize.use_reference_representation,
                    "spell out the integer arithmetic in the graph");
@@ -276,6 +282,7 @@ struct CommandLine {
   void add_train() {
     CLI::App* verb =
         this->verb("train", "make an int8 model by quantization-aware training on samples with labels", [this] {
+          train.quantizer.qat = true;
           qdq::train(train, host);
           return kDone;
         });
@@ -317,6 +324,9 @@ struct CommandLine {
                      "the share of the loss that is the distance to the float model's output (0); 1: needs no labels")
         ->type_name("SHARE");
     verb->add_option("--temperature", train.temperature, "what both outputs are divided by for --distill (1)")
+        ->type_name("R");
+    verb->add_flag("--lsq", train.lsq, "learn scales and zero points with the weights (LSQ)");
+    verb->add_option("--lsq-lr", train.lsq_lr, "of --lsq: by which factor of the learning rate (0.01)")
         ->type_name("R");
     verb->add_option(
             "--augment", train.augment,
@@ -437,6 +447,7 @@ struct CommandLine {
         ->excludes(graph)
         ->excludes(explain);
     add_quantizer_options(*verb, inspect.quantizer);
+    add_qat_option(*verb, inspect.quantizer);
   }
 
   void add_convert() {

@@ -8,6 +8,7 @@
 #include "io/model.h"
 #include "op/facts.h"
 #include "quant/explain.h"
+#include "quant/qat.h"
 #include "report/explanation_report.h"
 #include "report/graph_report.h"
 #include "report/lowered_graph.h"
@@ -151,7 +152,8 @@ void inspect(const InspectOptions& options, Host& host) {
   auto [program, file_bytes] = load_model(options.model, host.files, false);
   if (options.explain) {
     const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
-    const Prepared prepared = prepare_pt2e(std::move(program), *quantizer);
+    const Prepared prepared = options.quantizer.qat ? prepare_qat_pt2e(std::move(program), *quantizer)
+                                                    : prepare_pt2e(std::move(program), *quantizer);
     for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
     host.print(options.json ? format::print_json(explanation_report(prepared), 1) + "\n" : explanation_table(prepared));
     return;

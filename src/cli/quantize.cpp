@@ -189,7 +189,9 @@ void quantize(const QuantizeOptions& options, Host& host) {
   std::vector<OpBackend*> backends;
   if (backend) backends.push_back(backend.get());
   backends.push_back(portable.get());
-  Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer, backends);
+  Prepared prepared = options.quantizer.qat ? prepare_qat_pt2e(std::move(model.program), *quantizer, backends)
+                                            : prepare_pt2e(std::move(model.program), *quantizer, backends);
+  if (options.quantizer.qat) move_exported_model_to_eval(prepared);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double prepared_at = host.now_seconds();
   if (from_statistics)

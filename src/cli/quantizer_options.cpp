@@ -73,12 +73,32 @@ void exclude(Json& recipe, const std::string& name, const std::string& what) {
 
 }  // namespace
 
+namespace {
+
+// The recipe with is_qat in all settings that do not say: nobody trains with observers that do not round.
+Json for_training(Json recipe) {
+  const auto set = [](Json& config) {
+    if (config.is_object() && !config.contains("config") && !config.contains("is_qat")) config["is_qat"] = true;
+  };
+  if (recipe.value("quantizer", "") == "QConfigMapping") set(recipe);
+  if (recipe.contains("global")) set(recipe["global"]);
+  for (const char* section : {"module_type", "operator_type", "module_name", "function_type", "object_type"})
+    if (recipe.contains(section) && recipe[section].is_array())
+      for (Json& entry : recipe[section])
+        if (entry.is_array() && entry.size() == 2) set(entry[1]);
+  if (recipe.contains("quantizers") && recipe["quantizers"].is_array())
+    for (Json& part : recipe["quantizers"]) part = for_training(std::move(part));
+  return recipe;
+}
+
+}  // namespace
+
 Json read_recipe(const QuantizerOptions& options, Host& host) {
   const bool is_file = !options.recipe.empty();
   Json recipe = is_file ? format::parse_json(format::text_of(host.files.read(options.recipe)), options.recipe)
                         : recipe_of_words(options);
   for (const std::string& name : options.exclude) exclude(recipe, name, is_file ? options.recipe : "the quantizer");
-  return recipe;
+  return options.qat ? for_training(std::move(recipe)) : recipe;
 }
 
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {

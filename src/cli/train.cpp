@@ -25,22 +25,6 @@ namespace {
 
 using format::Json;
 
-// The recipe with is_qat in all settings that do not say: nobody trains with observers that do not round.
-Json for_training(Json recipe) {
-  const auto set = [](Json& config) {
-    if (config.is_object() && !config.contains("config") && !config.contains("is_qat")) config["is_qat"] = true;
-  };
-  if (recipe.value("quantizer", "") == "QConfigMapping") set(recipe);
-  if (recipe.contains("global")) set(recipe["global"]);
-  for (const char* section : {"module_type", "operator_type", "module_name", "function_type", "object_type"})
-    if (recipe.contains(section) && recipe[section].is_array())
-      for (Json& entry : recipe[section])
-        if (entry.is_array() && entry.size() == 2) set(entry[1]);
-  if (recipe.contains("quantizers") && recipe["quantizers"].is_array())
-    for (Json& part : recipe["quantizers"]) part = for_training(std::move(part));
-  return recipe;
-}
-
 // What the observers see first: the float model on all samples. Their averages are slow, and training is short.
 void calibrate(Prepared& prepared, const TrainingSamples& samples, Host& host) {
   move_exported_model_to_eval(prepared);
@@ -73,6 +57,7 @@ TrainingOptions training_options(const TrainOptions& options, int64_t batches) {
   training.schedule.step_size = options.step_epochs * batches;
   training.schedule.gamma = options.gamma;
   training.distillation = options.distillation;
+  training.optimizer.qparams_lr = options.lsq_lr;
   training.temperature = options.temperature;
   check_training_options(training);
   return training;
@@ -158,7 +143,7 @@ std::string identity_of(const TrainOptions& options, const TrainingOptions& trai
         static_cast<double>(training.loss), static_cast<double>(optimizer.optimizer), optimizer.lr, optimizer.momentum,
         optimizer.weight_decay, static_cast<double>(training.schedule.schedule), training.schedule.gamma,
         static_cast<double>(training.schedule.step_size), static_cast<double>(training.schedule.warmup_steps),
-        training.distillation, training.temperature})
+        training.distillation, training.temperature, static_cast<double>(options.lsq), options.lsq_lr})
     text += concat("|", format::print_json(number));
   return format::sha256({reinterpret_cast<const std::byte*>(text.data()), text.size()});
 }
@@ -181,7 +166,7 @@ void train(const TrainOptions& options, Host& host) {
   training_options(options, 1);  // refuses words that make no sense before there is anything to wait for
   Model model = load_model(options.model, host.files);
   const Augmenter augmented(options, host);
-  const Json recipe = for_training(read_recipe(options.quantizer, host));
+  const Json recipe = read_recipe(options.quantizer, host);
   const std::unique_ptr<Quantizer> quantizer =
       parse_recipe(recipe, options.quantizer.recipe.empty() ? "the quantizer" : options.quantizer.recipe);
   const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
@@ -191,6 +176,7 @@ void train(const TrainOptions& options, Host& host) {
 
   Prepared prepared = prepare_qat_pt2e(std::move(model.program), *quantizer);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
+  if (options.lsq) learn_qparams(prepared);
   TrainingSamples samples(*data, labels, host);
   const TrainingOptions training = training_options(options, samples.num_batches());
   Trainer trainer(prepared, training);
@@ -210,6 +196,7 @@ void train(const TrainOptions& options, Host& host) {
   } else {
     samples.shuffle(place.shuffle);
     calibrate(prepared, samples, host);
+    if (options.lsq) enable_param_learning(prepared);
     move_exported_model_to_train(prepared);
   }
   const auto keep_place = [&] {

@@ -24,6 +24,7 @@ struct QuantizerOptions {
   bool dynamic = false;              // ranges of activations are found while the model runs
   bool weights_only = false;         // weights become integers, activations stay float
   bool reduce_range = false;         // so that u8 * s8 does not saturate on processors without VNNI
+  bool qat = false;                  // settings with is_qat where they do not say: fake quantizers
   std::vector<std::string> exclude;  // modules, or types such as torch.nn.Linear, that stay float
 };
 // The recipe that the options mean. Throws Error{kInvalidArgument} for an unknown quantizer, for words that contradict
@@ -70,6 +71,8 @@ struct TrainOptions {
   double weight_decay = 0;
   double distillation = 0;       // the share of the loss that is the distance to the float model's output
   double temperature = 1;        // of it
+  bool lsq = false;              // scales and zero points are learnt with the weights
+  double lsq_lr = 0.01;          // by which factor of the learning rate
   std::string augment;           // a JSON file that says how images are changed at random; empty: not at all
   std::string checkpoint;        // where the training is kept, and gone on from if the file is there; empty: nowhere
   int64_t checkpoint_steps = 0;  // after how many batches it is written too; 0: after each epoch alone

@@ -186,6 +186,38 @@ TEST_F(TrainTest, AugmentationChangesWhatIsLearnt) {
   EXPECT_NE(host.err.find("unknown field 'flop' in augment.json"), std::string::npos) << host.err;
 }
 
+TEST_F(TrainTest, ScalesAreLearntAndKept) {
+  ASSERT_EQ(run({"--epochs", "4"}), 0) << host.err;
+  const std::vector<std::byte> plain = host.contents["out.pt2"];
+  ASSERT_EQ(run({"--epochs", "4", "--lsq"}), 0) << host.err;
+  const std::vector<std::byte> learnt = host.contents["out.pt2"];
+  EXPECT_FALSE(plain == learnt);
+  EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
+  KilledHost killed;
+  killed.contents = host.contents;
+  killed.kill_at = 2;
+  const std::vector<std::string> args{"train",      "model.pt2", "--data",  "data.npz",     "--labels",
+                                      "labels.csv", "-o",        "out.pt2", "--lr",         "0.01",
+                                      "--epochs",   "4",         "--lsq",   "--checkpoint", "checkpoint"};
+  EXPECT_EQ(run_cli(args, killed), 1);
+  ASSERT_EQ(run_cli(args, killed), 0) << killed.err;
+  EXPECT_TRUE(learnt == killed.contents["out.pt2"]);
+}
+
+// `--qat` on other verbs: what training begins with.
+TEST_F(TrainTest, OtherVerbsPrepareAsTrainingDoes) {
+  const std::vector<std::string> quantize{"quantize", "model.pt2", "--calibrate", "data.npz",      "-o",
+                                          "qat.pt2",  "--qat",     "--observers", "observers.json"};
+  ASSERT_EQ(run_cli(quantize, host), 0) << host.err;
+  const auto& observers = host.contents["observers.json"];
+  const std::string text(reinterpret_cast<const char*>(observers.data()), observers.size());
+  EXPECT_NE(text.find("FusedMovingAvgObsFakeQuantize"), std::string::npos) << text;
+  for (const Node* node : load_pt2(host.contents["qat.pt2"]).graph->nodes())
+    EXPECT_FALSE(node->is("torch.ops.aten.batch_norm.default"));
+  const std::vector<std::string> inspect{"inspect", "model.pt2", "--explain", "--qat"};
+  EXPECT_EQ(run_cli(inspect, host), 0) << host.err;
+}
+
 TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_EQ(run({"--epochs", "0"}), 2);
   EXPECT_EQ(run({"--optimizer", "rmsprop"}), 1);
