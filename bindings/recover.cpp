@@ -5,6 +5,7 @@
 
 #include "border.h"
 #include "format/json.h"
+#include "recover/sensitivity.h"
 
 namespace qdq {
 
@@ -43,11 +44,30 @@ val next_remedy(int handle) {
   });
 }
 
+// {all, operators: [{node, module, op, own, alone, without}]} in dB.
+val sensitivities_of(int handle) {
+  return guard([&] {
+    RecoveryOf& kept = held<RecoveryOf>(handle, "a recovery");
+    held<Prepared>(kept.prepared, "the prepared program of this recovery");
+    double all = 0;
+    format::Json operators = format::Json::array();
+    for (const Sensitivity& each : sensitivities(kept.recovery, &all))
+      operators.push_back(format::json_object({{"node", each.node},
+                                               {"module", each.module},
+                                               {"op", each.op},
+                                               {"own", each.own},
+                                               {"alone", each.alone},
+                                               {"without", each.without}}));
+    return format::print_json(format::json_object({{"all", all}, {"operators", operators}}));
+  });
+}
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(qdq_recover) {
   emscripten::function("makeRecovery", &make_recovery);
   emscripten::function("nextRemedy", &next_remedy);
+  emscripten::function("sensitivities", &sensitivities_of);
 }
 
 }  // namespace qdq

@@ -33,6 +33,7 @@
 
 // prepare_pt2e, prepare_qat_pt2e, Trainer, recover, convert_pt2e.
 #include "recover/recovery.h"
+#include "recover/sensitivity.h"
 #include "train/trainer.h"
 
 // lower, Session, step backends of one's own; evaluation and comparison beside the float model, layer by layer; reports

@@ -114,6 +114,7 @@ export interface RawModule extends RawRunner {
     onRecovering: (remedy: string, done: number) => void,
   ): Answer<number>;
   nextRemedy(recovery: number): Answer<string>;
+  sensitivities(recovery: number): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
   preparedWarnings(prepared: number): Answer<string>;
   moveToEval(program: number): Answer<number>;

@@ -183,6 +183,7 @@ struct CommandLine {
     add_run();
     add_evaluate();
     add_compare();
+    add_sensitivity();
     add_benchmark();
     add_inspect();
     add_convert();
@@ -326,8 +327,7 @@ struct CommandLine {
     verb->add_option("--temperature", train.temperature, "what both outputs are divided by for --distill (1)")
         ->type_name("R");
     verb->add_flag("--lsq", train.lsq, "learn scales and zero points with the weights (LSQ)");
-    verb->add_option("--lsq-lr", train.lsq_lr, "of --lsq: by which factor of the learning rate (0.01)")
-        ->type_name("R");
+    verb->add_option("--lsq-lr", train.lsq_lr, "of --lsq: by which factor of the learning rate (0.01)")->type_name("R");
     verb->add_option(
             "--augment", train.augment,
             "changes images at random in each epoch, as {\"crop\": 4, \"flip\": 0.5, \"brightness\": 0.2} says")
@@ -399,6 +399,22 @@ struct CommandLine {
         ->type_name("FILE.html");
     verb->add_flag("--json", compare.json, "print JSON");
     add_data_options(*verb, compare.data_options);
+  }
+
+  void add_sensitivity() {
+    CLI::App* verb = this->verb("sensitivity", "which operators of a float model would cost most as integers", [this] {
+      qdq::sensitivity(sensitivity, host);
+      return kDone;
+    });
+    verb->add_option("MODEL", sensitivity.model, "the float model (.pt2 or .onnx)")->required();
+    verb->add_option("--calibrate", sensitivity.data,
+                     "samples to calibrate on and to judge by: .npz, .npy, or images in a folder or a .tar")
+        ->required()
+        ->type_name("DATA");
+    add_quantizer_options(*verb, sensitivity.quantizer);
+    add_data_options(*verb, sensitivity.data_options);
+    verb->add_option("--most", sensitivity.most, "rows to show (20); 0: all")->type_name("N")->check(whole_number(0));
+    verb->add_flag("--json", sensitivity.json, "print JSON");
   }
 
   void add_benchmark() {
@@ -479,6 +495,7 @@ struct CommandLine {
   TrainOptions train;
   RunOptions run;
   CompareOptions compare;
+  SensitivityOptions sensitivity;
   EvaluateOptions evaluate;
   BenchmarkOptions benchmark;
   InspectOptions inspect;

@@ -123,6 +123,16 @@ struct CompareOptions {
 // Prints how far the values of each operator are from those of the reference, and what it adds itself.
 void compare(const CompareOptions& options, Host& host);
 
+struct SensitivityOptions {
+  std::string model, data;
+  DataOptions data_options;
+  QuantizerOptions quantizer;
+  int64_t most = 20;  // rows of the table; 0: all
+  bool json = false;
+};
+// Prints what each operator costs that would compute with integers, the most expensive first.
+void sensitivity(const SensitivityOptions& options, Host& host);
+
 struct BenchmarkOptions {
   std::vector<std::string> models;
   SessionOptions session;

@@ -398,6 +398,19 @@ Interpreter::Walk::Walk(Interpreter& interpreter, std::span<const Tensor> inputs
           Impl{interpreter.impl_.get(), interpreter.impl_->begin(std::vector<Value>(inputs.begin(), inputs.end()))})) {
   impl_->run.in_tails = false;
 }
+Interpreter::Walk::Walk(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Interpreter::Walk Interpreter::Walk::clone() const {
+  auto copy = std::make_unique<Impl>(*impl_);
+  const std::vector<NodeStep>& steps = copy->interpreter->steps;
+  // Operators in place may write to all but the program's own tensors, whose packed forms are known by their bytes.
+  for (size_t i = 0; i < copy->run.next; ++i)
+    if (const Tensor* value = copy->run.values[i].get_if<Tensor>();
+        value != nullptr && value->defined() && steps[i].node->op() != Node::Op::kGetAttr)
+      copy->run.values[i] = value->clone();
+  return Walk(std::move(copy));
+}
+
 Interpreter::Walk::~Walk() = default;
 Interpreter::Walk::Walk(Walk&&) noexcept = default;
 Interpreter::Walk& Interpreter::Walk::operator=(Walk&&) noexcept = default;

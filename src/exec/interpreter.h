@@ -53,6 +53,9 @@ class Interpreter {
     Walk(Walk&&) noexcept;
     Walk& operator=(Walk&&) noexcept;
 
+    // Another run that stands where this one does, with values of its own.
+    Walk clone() const;
+
     // The node that advance() runs; null behind the output node.
     const Node* next() const;
     void advance();
@@ -67,6 +70,7 @@ class Interpreter {
 
    private:
     struct Impl;
+    explicit Walk(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
   };
 

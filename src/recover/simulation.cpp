@@ -53,6 +53,7 @@ Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepa
   interpreter_ = std::make_unique<Interpreter>(program_, impl.backends);
   interpreter_->set_module_handler([this](const Node& node, std::span<const Value> args, const kernel::MinMax*) {
     const Rounder& rounder = rounders_[observer_of_.at(&node)];
+    if (const Tensor* x = args[0].get_if<Tensor>()) seen_[&node] = *x;
     return rounder.rounds && bypassed_.count(&node) == 0 ? Value(rounded(rounder, *args[0].get_if<Tensor>())) : args[0];
   });
   refresh();
@@ -105,6 +106,21 @@ Interpreter::Walk Simulation::walk(const std::vector<Tensor>& inputs) {
 const Node* Simulation::node(const Node& of_prepared) const {
   const auto found = copies_.find(&of_prepared);
   return found == copies_.end() ? nullptr : found->second;
+}
+
+std::optional<size_t> Simulation::observer_behind(const Node& input) const {
+  for (const Constant& constant : constants_)
+    if (input.op() == Node::Op::kGetAttr && input.target() == constant.attribute) return constant.observer;
+  return observer_of(input);
+}
+
+Tensor Simulation::rounded(size_t observer, const Tensor& x) const { return rounded(rounders_[observer], x); }
+
+Tensor Simulation::unrounded(const Node& input) const {
+  for (const Constant& constant : constants_)
+    if (input.op() == Node::Op::kGetAttr && input.target() == constant.attribute) return constant.source;
+  const auto found = seen_.find(&input);
+  return found == seen_.end() ? Tensor() : found->second;
 }
 
 std::optional<size_t> Simulation::observer_of(const Node& node) const {

@@ -41,8 +41,13 @@ class Simulation {
   Interpreter::Walk walk(const std::vector<Tensor>& inputs);
   // The node that stands for one of the prepared program; null for the observers of constants.
   const Node* node(const Node& of_prepared) const;
-  // The observer that a node of the simulation's program stands for; nothing for other nodes.
+  // The observer of activations that a node of the simulation's program stands for; nothing for other nodes.
   std::optional<size_t> observer_of(const Node& node) const;
+  // A value that operators of the simulation's program read through an observer, or a constant that one saw.
+  std::optional<size_t> observer_behind(const Node& input) const;
+  // What the observer makes of a value; and the value that it saw last at this input, as it was.
+  Tensor rounded(size_t observer, const Tensor& x) const;
+  Tensor unrounded(const Node& input) const;
 
  private:
   struct Constant {
@@ -64,6 +69,7 @@ class Simulation {
   Program program_;
   std::unordered_map<const Node*, size_t> observer_of_;  // of a call_module node of program_
   std::unordered_set<const Node*> bypassed_;             // of those
+  std::unordered_map<const Node*, Tensor> seen_;         // what it saw last
   std::vector<Constant> constants_;
   std::vector<Rounder> rounders_;
   std::unique_ptr<Interpreter> interpreter_;

@@ -82,3 +82,15 @@ test("recovery refuses what it cannot judge", async () => {
   expect((await rejected(qdq.recover(prepared, 3))).message).toContain("wanted [[tensor, ...], ...]");
   expect((await rejected(qdq.recover(prepared, batches, { onRemdy: 1 }))).message).toContain("onRemedy");
 });
+
+test("sensitivities tell what every operator costs", async () => {
+  const prepared = await calibrated();
+  const { all, operators } = await qdq.sensitivities(prepared, batches, {});
+  const convolutions = operators.filter(({ op }) => op.startsWith("aten.conv2d"));
+  expect(convolutions.length).toBeGreaterThan(3);
+  for (const { own, alone, without } of convolutions) {
+    expect(own).toBeGreaterThan(10);
+    expect(alone).toBeGreaterThan(all);
+    expect(without).toBeGreaterThan(0);
+  }
+});

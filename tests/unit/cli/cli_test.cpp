@@ -83,6 +83,22 @@ TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
   EXPECT_NE(host.err.find("--recover needs samples"), std::string::npos) << host.err;
 }
 
+TEST_F(CliTest, TellsHowSensitiveTheOperatorsAre) {
+  ASSERT_EQ(run({"sensitivity", "model.pt2", "--calibrate", "data.npz", "--most", "1"}), 0) << host.err;
+  EXPECT_NE(host.out.find("operators in integers: "), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("own dB  alone dB  without dB  node\n"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("more; --most 0 shows all"), std::string::npos) << host.out;
+  ASSERT_EQ(run({"sensitivity", "model.pt2", "--calibrate", "data.npz", "--json"}), 0) << host.err;
+  const auto report = format::parse_json(host.out, "the report");
+  std::vector<std::string> ops;
+  for (const auto& each : report["operators"]) {
+    ops.push_back(each["op"].get<std::string>());
+    EXPECT_GE(each["alone"].get<double>(), report["all"].get<double>() - 1) << ops.back();
+  }
+  for (const char* op : {"aten.conv2d.default", "aten.linear.default"})
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), op), 1) << op;
+}
+
 TEST_F(CliTest, QuantizesAndSummarizes) {
   ASSERT_EQ(run(quantize({"--observers", "observers.json"})), 0) << host.err;
   EXPECT_EQ(host.err, "calibrating: 3 batches\n");

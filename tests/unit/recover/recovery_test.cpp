@@ -1,9 +1,11 @@
 // Accuracy that comes back: the simulation that everything is judged by, and each remedy.
 #include "recover/recovery.h"
+#include "recover/sensitivity.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "base/parallel.h"
 #include "exec/op_backend.h"
@@ -252,6 +254,36 @@ TEST(ReleaseOutputs, LeavesWhatFollowsTheLastLayerUnrounded) {
   const Program converted = convert_pt2e(prepared);
   const Node* output = converted.graph->output_node()->arg(0).list()[0].node();
   EXPECT_TRUE(is_a(*output, Family::kLinear));
+}
+
+TEST(Sensitivities, TellWhichOperatorCosts) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  double all = 0;
+  const std::vector<Sensitivity> found = sensitivities(recovery, &all);
+  EXPECT_DOUBLE_EQ(all, recovery.decibels());
+  std::map<std::string, Sensitivity> by_node;
+  for (const Sensitivity& each : found) by_node[each.node] = each;
+  ASSERT_TRUE(by_node.count("conv2d") && by_node.count("hardtanh") && by_node.count("linear"));
+  EXPECT_EQ(by_node["conv2d"].op, "aten.conv2d.default");
+  // The integers reach over what the clamp cuts, before it and behind it: those who read them bear the error, which
+  // goes as far as the outputs. To spare one of the two the rounding is in vain, for the other rounds the same way.
+  for (const char* layer : {"conv2d", "linear"}) {
+    EXPECT_LT(by_node["hardtanh"].own, by_node[layer].own) << layer;
+    EXPECT_LT(by_node["hardtanh"].alone, by_node[layer].alone) << layer;
+    EXPECT_LT(by_node["conv2d_1"].alone, by_node[layer].alone) << layer;
+  }
+  EXPECT_DOUBLE_EQ(by_node["hardtanh"].without, all);
+  EXPECT_GT(by_node["conv2d"].without, all);
+}
+
+TEST(Sensitivities, OfAProgramWithoutRoundingAreNone) {
+  XNNPACKQuantizer quantizer;
+  Prepared prepared = prepare_pt2e(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  double all = 0;
+  EXPECT_TRUE(sensitivities(recovery, &all).empty());
 }
 
 TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {

@@ -1,0 +1,67 @@
+// `qdq sensitivity`: what each operator would cost as integers.
+#include "recover/sensitivity.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "format/json.h"
+#include "io/model.h"
+
+namespace qdq {
+
+void sensitivity(const SensitivityOptions& options, Host& host) {
+  check_preprocess(options.data_options, {options.data});
+  Model model = load_model(options.model, host.files);
+  const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
+  const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
+  Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer);
+  for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
+  std::vector<Batch> batches;
+  {
+    Progress progress(host, "calibrating", data->num_batches(), "batches");
+    for (int64_t i = 0; i < data->num_batches(); ++i) {
+      batches.push_back(data->batch(i));
+      prepared.run(batches.back());
+      progress.advance();
+    }
+  }
+  constexpr int64_t kParts = 100;
+  Progress progress(host, "leaving out one at a time", kParts, "parts");
+  int64_t shown = 0;
+  Recovery recovery(prepared, std::move(batches), [&](const std::string&, double done) {
+    for (; static_cast<double>(shown) < done * static_cast<double>(kParts); ++shown) progress.advance();
+  });
+  double all = 0;
+  std::vector<Sensitivity> found = sensitivities(recovery, &all);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Sensitivity& a, const Sensitivity& b) { return a.alone < b.alone; });
+  if (options.json) {
+    format::Json operators = format::Json::array();
+    for (const Sensitivity& each : found)
+      operators.push_back(format::json_object({{"node", each.node},
+                                               {"module", each.module},
+                                               {"op", each.op},
+                                               {"own", each.own},
+                                               {"alone", each.alone},
+                                               {"without", each.without}}));
+    host.print(format::print_json(format::json_object({{"all", all}, {"operators", operators}}), 1) + "\n");
+    return;
+  }
+  char line[120];
+  std::snprintf(line, sizeof line, "%zu operators in integers: %.1f dB of signal over noise of the outputs\n",
+                found.size(), all);
+  std::string out = line;
+  out += "  own dB  alone dB  without dB  node\n";
+  const size_t rows = options.most > 0 ? std::min(found.size(), static_cast<size_t>(options.most)) : found.size();
+  for (size_t i = 0; i < rows; ++i) {
+    const Sensitivity& each = found[i];
+    std::snprintf(line, sizeof line, "  %6.1f  %8.1f  %10.1f  ", each.own, each.alone, each.without);
+    out += concat(line, each.node, each.module.empty() ? "" : " in " + each.module, " (", each.op, ")\n");
+  }
+  if (rows < found.size()) out += concat("  and ", found.size() - rows, " more; --most 0 shows all\n");
+  host.print(out);
+}
+
+}  // namespace qdq
