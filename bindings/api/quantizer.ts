@@ -355,7 +355,7 @@ function customRecipe(custom: PrepareCustomConfig): Record<string, unknown> {
   const standalone = (entries: readonly StandaloneModule[] = []) =>
     entries.map(({ module, qconfigMapping, prepareCustomConfig, backendConfig }) => ({
       module,
-      qconfigMapping: qconfigMapping?.toRecipe()["qconfigMapping"],
+      qconfigMapping: qconfigMapping?.toRecipe().qconfigMapping,
       prepareCustomConfig: prepareCustomConfig && customRecipe(prepareCustomConfig),
       backendConfig: backendRecipe(backendConfig),
     }));

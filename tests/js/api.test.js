@@ -324,11 +324,11 @@ describe("the flow", () => {
       .setGlobal(qconfig)
       .setPrepareCustomConfig({ inputQuantizedIdxs: [0], standaloneModuleName: [{ module: "none" }] });
     expect(qdq.preparePt2e(program, io).observers().length).toBeGreaterThan(0);
+    const fails = (work, words) =>
+      expect(thrown(work)).toMatchObject({ code: "InvalidArgument", message: expect.stringMatching(words) });
     fails(() => classes(io.setPrepareCustomConfig({ inputQuantizedIdxs: [7] })), /there is no input 7/);
     const wide = new qdq.BackendConfig("wide", { base: "native" });
     expect(new Set(classes(linears.setBackendConfig(wide)))).toEqual(new Set(["MinMaxObserver"]));
-    const fails = (work, words) =>
-      expect(thrown(work)).toMatchObject({ code: "InvalidArgument", message: expect.stringMatching(words) });
     fails(
       () => classes(new qdq.QConfigMapping().setGlobal({ named: "best_qconfig" })),
       /there is no qconfig 'best_qconfig'/,
