@@ -41,7 +41,7 @@ TEST(RangeHistogram, EveryValueIsInItsBin) {
   EXPECT_EQ(histogram.total(), 5);
   EXPECT_EQ(histogram.width(), 1.0 / 256);  // the least power of two with 2048 bins beyond 4
   const auto count_at = [&](double value) {
-    return histogram.counts()[static_cast<size_t>(std::floor(value / histogram.width())) + 2048];
+    return histogram.counts()[static_cast<size_t>(static_cast<int64_t>(std::floor(value / histogram.width())) + 2048)];
   };
   EXPECT_EQ(count_at(-4.0), 1);
   EXPECT_EQ(count_at(-0.001), 1);
