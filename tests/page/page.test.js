@@ -100,6 +100,18 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(problems).toEqual([]);
 });
 
+test("recovers accuracy to the bytes of the command line, and says what it brought", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  await takeExample(page);
+  await page.getByLabel("Recover accuracy").check();
+  await quantize(page);
+  expect(await text(page, "#progress-text")).toMatch(/Signal to noise of the outputs: \d.* dB, recovered \d.* dB \(/);
+  const file = path.join(scratch, "cli.recovered.pt2");
+  quantizeExample(file, "--recover");
+  expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
+  expect(problems).toEqual([]);
+});
+
 test("writes a report that stands alone, as the command line does", async () => {
   const { page, problems } = await openPage(browser, server.url);
   await takeExample(page);

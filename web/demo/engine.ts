@@ -59,8 +59,8 @@ export class Engine {
         if (method === "open" || method === "openData")
           this.#told.set(method === "open" ? "model" : String(args[0]), { ...request, id: 0 });
         if (method === "quantize") {
-          const { observers } = value as ReturnType<Methods["quantize"]>;
-          this.#told.set("result", { id: 0, method: "restore", args: [...args, observers] });
+          const { file } = value as ReturnType<Methods["quantize"]>;
+          this.#told.set("result", { id: 0, method: "restore", args: [args[0], file] });
         }
         resolve(value as ReturnType<Methods[M]>);
       };

@@ -8,6 +8,7 @@ import type {
   ObserverSummary,
   ProgramInfo,
   QuantizationReport,
+  RemedyResult,
 } from "qdq";
 import type { Recipe, Report } from "qdq";
 
@@ -51,6 +52,7 @@ export interface Quantized {
   samples: number;
   report: QuantizationReport;
   observers: string; // what they saw, as JSON
+  remedies?: readonly RemedyResult[]; // where accuracy was recovered
 }
 
 // What a recipe would do, and whether it can do it without calibration data.
@@ -71,7 +73,7 @@ export interface Stage {
   stage: string;
   done: number;
   total: number; // 0 where it is not known
-  unit?: "bytes"; // else batches
+  unit?: "bytes" | "percent"; // else batches
   expected?: number; // seconds that the whole stage may take, known before it has run for long
   observers?: readonly ObserverSummary[];
 }
@@ -83,8 +85,8 @@ export interface Methods {
   openData(use: "calibration" | "test", choice: DataChoice): DataInfo;
   preview(choice: DataChoice, index: number): Picture;
   explain(recipe: Recipe): Explained;
-  quantize(recipe: Recipe): Quantized;
-  restore(recipe: Recipe, observers: string): void; // makes an earlier result again of its statistics
+  quantize(recipe: Recipe, recovers: boolean): Quantized;
+  restore(recipe: Recipe, file: Blob): void; // takes an earlier result back
   compare(): LayerError[];
   evaluate(use: "calibration" | "test"): Evaluation;
   report(report: Report): string;

@@ -3,7 +3,7 @@ import { observerGallery } from "../../src/report/html/charts.js";
 import { h } from "../../src/report/html/dom.js";
 import type { Engine, Work } from "./engine.js";
 import { byId, formatSeconds, problemLine } from "./page.js";
-import type { Equipment } from "./protocol.js";
+import type { Equipment, Quantized } from "./protocol.js";
 import { canQuantize, lastRun, measuringData } from "./state.js";
 import type { Run, State, Store } from "./state.js";
 import { workLine } from "./work.js";
@@ -20,6 +20,18 @@ function equipmentText({ threads, isolated }: Equipment): string {
   return `Computes with one thread: ${why}.`;
 }
 
+// What the remedies brought together, and which of them helped.
+function recoveredText(remedies: Quantized["remedies"]): string {
+  if (!remedies || remedies.length === 0) return "";
+  const decibels = (value: number): string => `${value.toFixed(1)} dB`;
+  const kept = remedies.filter(({ changes }) => changes > 0).map(({ remedy }) => remedy);
+  const from = remedies[0]!.before;
+  const to = remedies.at(-1)!.after;
+  return kept.length === 0
+    ? ` Nothing brought the outputs nearer to float than ${decibels(from)}.`
+    : ` Signal to noise of the outputs: ${decibels(from)}, recovered ${decibels(to)} (${kept.join(", ")}).`;
+}
+
 export function quantizeStep(store: Store): void {
   const start = h(
     "button",
@@ -30,6 +42,16 @@ export function quantizeStep(store: Store): void {
     "button",
     { id: "measure", type: "button", hidden: true, onclick: () => void measure() },
     "Measure the last result",
+  );
+  const recovers = h("input", { id: "recover", type: "checkbox" });
+  const recoversLabel = h(
+    "label",
+    {
+      title:
+        "Equalized channels, better ranges, corrected biases: whatever brings the outputs nearer to the float model's",
+    },
+    recovers,
+    " Recover accuracy",
   );
   const gallery = observerGallery();
   const histograms = h(
@@ -50,7 +72,13 @@ export function quantizeStep(store: Store): void {
     gallery.show(observers);
   });
   const equipment = h("p", { id: "equipment", class: "told" });
-  byId("quantize").append(h("div", { class: "controls" }, start, again), equipment, line.element, problem, histograms);
+  byId("quantize").append(
+    h("div", { class: "controls" }, start, recoversLabel, again),
+    equipment,
+    line.element,
+    problem,
+    histograms,
+  );
 
   let told = ""; // of what is missing
 
@@ -103,14 +131,17 @@ export function quantizeStep(store: Store): void {
   const quantize = (): Promise<void> =>
     work("Preparing", async (engine, how) => {
       const { recipe } = store.state;
-      const quantized = await engine.call("quantize", [recipe], how);
+      const quantized = await engine.call("quantize", [recipe, recovers.checked], how);
       // The model can be saved as soon as it is there; what is measured on it comes after.
       if (engine === store.state.engine) store.update({ runs: [...store.state.runs, { recipe, quantized }] });
       gallery.show(quantized.report.observers);
       await measureLast(engine, how);
       const { calibrate, convert } = quantized.seconds;
       if (quantized.samples > 0)
-        return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
+        return (
+          `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.` +
+          recoveredText(quantized.remedies)
+        );
       const measured = measuringData(store.state) ? "" : " Drop data to measure the result on.";
       return `Done: converted in ${formatSeconds(calibrate + convert)}; this recipe needs no calibration.${measured}`;
     });

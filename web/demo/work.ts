@@ -12,6 +12,12 @@ export interface WorkLine {
   tell(text: string): void;
 }
 
+function farText({ done, total, unit }: Stage): string {
+  if (unit === "percent") return `${Math.floor(done)} %`;
+  if (unit === "bytes") return `${formatBytes(done)} of ${formatBytes(total)}`;
+  return `batch ${Math.min(total, Math.floor(done) + 1)} of ${total}`;
+}
+
 // `id` names the text ("ID-text") and the button ("ID-cancel"); `watch` is told of every stage too.
 export function workLine(id: string, watch: (stage: Stage) => void = () => {}): WorkLine {
   const bar = h("progress", { hidden: true, "aria-label": "progress" });
@@ -32,7 +38,7 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
     let began = performance.now();
     let last = began; // when the stage last moved
     const show = (): void => {
-      const { done, total, unit, expected } = stage;
+      const { done, total, expected } = stage;
       const now = performance.now();
       if (total > 0) {
         bar.max = total;
@@ -47,10 +53,7 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
           : done === 0 && so >= 1
             ? `, ${formatSeconds(so)} so far`
             : "";
-      const far = unit
-        ? `${formatBytes(done)} of ${formatBytes(total)}`
-        : `batch ${Math.min(total, Math.floor(done) + 1)} of ${total}`;
-      tell(`${stage.stage}${total > 0 ? `: ${far}` : ""}${time}`);
+      tell(`${stage.stage}${total > 0 ? `: ${farText(stage)}` : ""}${time}`);
     };
     const begin = (name: string): void => {
       began = performance.now();

@@ -9,10 +9,11 @@ import {
   loadPt2,
   openData,
   preparePt2e,
+  recover,
   savePt2,
 } from "qdq";
 import { quantizationReport, reportHtml } from "qdq";
-import type { Data, Files, LayerError, Prepared, Program, Recipe, Tensor } from "qdq";
+import type { Data, Files, LayerError, Prepared, Program, Recipe, RemedyResult, Tensor } from "qdq";
 import { formatBytes } from "../../src/report/html/dom.js";
 import { isImage } from "./page.js";
 import type {
@@ -40,6 +41,21 @@ function become(prepared: Prepared, quantized: Program): void {
   result?.prepared.dispose();
   result?.quantized.dispose();
   result = { prepared, quantized };
+}
+
+// Stages of 100 percent, told a few times a second.
+async function recoverAccuracy(prepared: Prepared, data: Data, progress: Progress): Promise<RemedyResult[]> {
+  let told = 0;
+  function* batches(): Generator<Tensor[]> {
+    for (let i = 0; i < data.numBatches; ++i) yield data.batch(i);
+  }
+  return recover(prepared, batches(), {
+    onProgress({ stage, done }) {
+      if (performance.now() < told + 250) return;
+      told = performance.now();
+      progress({ stage: `Recovering accuracy: ${stage}`, done: 100 * done, total: 100, unit: "percent" });
+    },
+  });
 }
 
 interface Opened {
@@ -184,7 +200,7 @@ const methods: Handlers = {
     return { ...explain(prepared), needsData: prepared.needsData() };
   },
 
-  async quantize(progress, recipe): Promise<Quantized> {
+  async quantize(progress, recipe, recovers): Promise<Quantized> {
     const began = performance.now();
     const prepared = preparePt2e(program(), recipe);
     try {
@@ -210,6 +226,8 @@ const methods: Handlers = {
       }
       const calibrated = performance.now();
       if (data) secondsPerSample = (calibrated - began) / 1000 / data.numSamples;
+      const remedies = data && recovers ? await recoverAccuracy(prepared, data, progress) : undefined;
+      const recovered = performance.now();
       progress({ stage: "Converting", done: 0, total: 0 });
       const quantized = convertPt2e(prepared);
       const bytes = savePt2(quantized) as Uint8Array<ArrayBuffer>;
@@ -217,9 +235,10 @@ const methods: Handlers = {
       const answer = {
         file: new Blob([bytes], { type: "application/octet-stream" }),
         samples: data?.numSamples ?? 0,
-        seconds: { calibrate: (calibrated - began) / 1000, convert: (converted - calibrated) / 1000 },
+        seconds: { calibrate: (calibrated - began) / 1000, convert: (converted - recovered) / 1000 },
         report: quantizationReport(prepared, quantized),
         observers: prepared.saveObservers(),
+        ...(remedies && { remedies }),
       };
       become(prepared, quantized);
       return answer;
@@ -228,10 +247,9 @@ const methods: Handlers = {
     }
   },
 
-  async restore(_progress, recipe, observers): Promise<void> {
-    const prepared = preparePt2e(program(), recipe);
-    prepared.loadObservers(observers);
-    become(prepared, convertPt2e(prepared));
+  async restore(_progress, recipe, file): Promise<void> {
+    const quantized = await loadPt2(new Uint8Array(await file.arrayBuffer()));
+    become(preparePt2e(program(), recipe), quantized);
   },
 
   async compare(progress): Promise<LayerError[]> {
