@@ -139,8 +139,8 @@ void recover_accuracy(Prepared& prepared, Data& data, Host& host) {
     char line[120];
     const double now = host.now_seconds();
     if (result.changes > 0)
-      std::snprintf(line, sizeof line, "  %-16s  %6.2f -> %6.2f dB, %lld places, %s\n", result.remedy.c_str(),
-                    result.before, result.after, static_cast<long long>(result.changes),
+      std::snprintf(line, sizeof line, "  %-16s  %6.2f -> %6.2f dB, %lld place%s, %s\n", result.remedy.c_str(),
+                    result.before, result.after, static_cast<long long>(result.changes), result.changes == 1 ? "" : "s",
                     human_seconds(now - began).c_str());
     else
       std::snprintf(line, sizeof line, "  %-16s  %6.2f dB: no gain, not kept, %s\n", result.remedy.c_str(),
