@@ -226,25 +226,20 @@ int64_t correct_biases(Recovery& recovery) {
     correction.activation = activation_behind(*layer.node);
     if (own_bias(impl, correction, *channels)) corrections.push_back(std::move(correction));
   }
-  const auto undo_all = [&] {
+  Undo undo_all([&] {
     for (const Correction& correction : corrections) undo(impl, correction);
     impl.interpreter.reset();
-    recovery.renew_simulation();
-  };
-  try {
-    constexpr uint64_t kBytes = uint64_t{1} << 30;
-    const std::vector<const Batch*> batches = recovery.some_batches(recovery.samples_within(kBytes));
-    add_wanted(recovery, batches, corrections);
-    correct(recovery, batches, corrections);
-    impl.interpreter.reset();
-    recovery.renew_simulation();
-    if (recovery.decibels() > before) return static_cast<int64_t>(corrections.size());
-  } catch (...) {
-    undo_all();
-    throw;
-  }
-  undo_all();
-  return 0;
+    recovery.forget_simulation();
+  });
+  constexpr uint64_t kBytes = uint64_t{1} << 30;
+  const std::vector<const Batch*> some = recovery.some_batches(recovery.samples_within(kBytes));
+  add_wanted(recovery, some, corrections);
+  correct(recovery, some, corrections);
+  impl.interpreter.reset();
+  recovery.forget_simulation();
+  if (!(recovery.decibels() > before)) return 0;
+  undo_all.keep();
+  return static_cast<int64_t>(corrections.size());
 }
 
 }  // namespace qdq

@@ -383,41 +383,32 @@ int64_t equalize(Recovery& recovery) {
   BeforeEqualizing before;
   for (const ObserverGroup& group : impl.groups) before.observers.push_back(group.observer);
   before.of_constants = impl.of_constants;
-  const auto restore = [&] {
+  Undo undo([&] {
     for (auto at = before.constants.rbegin(); at != before.constants.rend(); ++at)
       impl.program.find_attribute(at->first)->tensor = at->second;
     for (size_t i = 0; i < impl.groups.size(); ++i) impl.groups[i].observer = before.observers[i];
-    impl.of_constants = before.of_constants;
+    impl.of_constants.swap(before.of_constants);
     impl.interpreter.reset();
-    recovery.simulation().refresh();
-  };
-  try {
-    std::vector<size_t> touched;
-    int64_t changed = 0;
-    for (const Seam& seam : seams) {
-      const auto best = std::min_element(seam.errors.begin(), seam.errors.end());
-      constexpr double kWorthIt = 0.9;
-      if (seam.min.empty() || !(*best < kWorthIt * seam.plain)) continue;
-      apply_seam(recovery, before, seam, kAlphas[best - seam.errors.begin()]);
-      touched.insert(touched.end(), seam.observers.begin(), seam.observers.end());
-      ++changed;
-    }
-    if (changed == 0) return 0;
-    observe_again(recovery, touched, true);
-    const double whole = recovery.decibels();
-    observe_again(recovery, touched, false);
-    const double least = recovery.decibels();
-    if (whole > least) observe_again(recovery, touched, true);
-    if (std::max(whole, least) > decibels + kLeastGain) {
-      recovery.simulation().refresh();
-      return changed;
-    }
-  } catch (...) {
-    restore();
-    throw;
+  });
+  std::vector<size_t> touched;
+  int64_t changed = 0;
+  for (const Seam& seam : seams) {
+    const auto best = std::min_element(seam.errors.begin(), seam.errors.end());
+    constexpr double kWorthIt = 0.9;
+    if (seam.min.empty() || !(*best < kWorthIt * seam.plain)) continue;
+    apply_seam(recovery, before, seam, kAlphas[best - seam.errors.begin()]);
+    touched.insert(touched.end(), seam.observers.begin(), seam.observers.end());
+    ++changed;
   }
-  restore();
-  return 0;
+  if (changed == 0) return 0;
+  observe_again(recovery, touched, true);
+  const double whole = recovery.decibels();
+  observe_again(recovery, touched, false);
+  const double least = recovery.decibels();
+  if (whole > least) observe_again(recovery, touched, true);
+  if (!(std::max(whole, least) > decibels + kLeastGain)) return 0;
+  undo.keep();
+  return changed;
 }
 
 }  // namespace qdq

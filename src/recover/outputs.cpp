@@ -33,11 +33,9 @@ int64_t release_outputs(Recovery& recovery) {
       behind.push_back(node);
   if (behind.empty()) return 0;
   const double before = recovery.decibels();
+  const Undo forget([&] { recovery.forget_simulation(); });
   for (const Node* node : behind) recovery.simulation().bypass(*node);
-  if (!(recovery.decibels() > before)) {
-    recovery.renew_simulation();
-    return 0;
-  }
+  if (!(recovery.decibels() > before)) return 0;
   for (Node* node : behind) {
     std::erase(impl.groups[*impl.group_of_module(*node)].inserted_as, node->name());
     impl.modules.erase(node->target());
@@ -45,7 +43,6 @@ int64_t release_outputs(Recovery& recovery) {
     impl.program.graph->erase(node);
   }
   impl.interpreter.reset();
-  recovery.renew_simulation();
   return static_cast<int64_t>(behind.size());
 }
 

@@ -225,20 +225,14 @@ int64_t choose_ranges(Recovery& recovery) {
 
   std::vector<std::shared_ptr<Observer>> original;
   for (const RangeChoice& choice : choices) original.push_back(impl.groups[choice.observer].observer);
-  const auto restore = [&] {
+  Undo undo([&] {
     for (size_t i = 0; i < choices.size(); ++i) impl.groups[choices[i].observer].observer = original[i];
-    recovery.simulation().refresh();
-  };
-  try {
-    const double before = recovery.decibels();
-    apply_choice(prepared, choices, best_choice(recovery, choices));
-    if (recovery.decibels() > before) return static_cast<int64_t>(choices.size());
-  } catch (...) {
-    restore();
-    throw;
-  }
-  restore();
-  return 0;
+  });
+  const double before = recovery.decibels();
+  apply_choice(prepared, choices, best_choice(recovery, choices));
+  if (!(recovery.decibels() > before)) return 0;
+  undo.keep();
+  return static_cast<int64_t>(choices.size());
 }
 
 }  // namespace qdq

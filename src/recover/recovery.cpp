@@ -18,8 +18,7 @@ int64_t samples_of(const Batch& batch) { return batch.empty() || batch[0].dim() 
 }  // namespace
 
 Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering)
-    : prepared_(prepared), batches_(std::move(batches)), simulation_(std::make_unique<Simulation>(prepared)),
-      on_recovering_(std::move(on_recovering)) {
+    : prepared_(prepared), batches_(std::move(batches)), on_recovering_(std::move(on_recovering)) {
   QDQ_CHECK(!batches_.empty(), kInvalidArgument, "there are no samples to recover accuracy on");
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   QDQ_CHECK(!impl.is_qat, kInvalidArgument,
@@ -38,11 +37,12 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
 double Recovery::decibels() { return decibels(std::numeric_limits<int64_t>::max()); }
 
 double Recovery::decibels(int64_t samples) {
-  simulation_->refresh();
+  Simulation& simulation = this->simulation();
+  simulation.refresh();
   OutputError error;
   for (const Batch* batch : some_batches(samples)) {
     tell_again();
-    error.add(outputs_[static_cast<size_t>(batch - batches_.data())], simulation_->run(*batch));
+    error.add(outputs_[static_cast<size_t>(batch - batches_.data())], simulation.run(*batch));
   }
   return error.decibels();
 }
@@ -71,7 +71,10 @@ std::vector<const Batch*> Recovery::some_batches(int64_t samples) const {
   return out;
 }
 
-void Recovery::renew_simulation() { simulation_ = std::make_unique<Simulation>(prepared_); }
+Simulation& Recovery::simulation() {
+  if (!simulation_) simulation_ = std::make_unique<Simulation>(prepared_);
+  return *simulation_;
+}
 
 void Recovery::tell(const std::string& remedy, double done) {
   told_ = remedy;

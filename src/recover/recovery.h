@@ -40,9 +40,9 @@ class Recovery {
 
   Prepared& prepared() { return prepared_; }
   const std::vector<Batch>& batches() const { return batches_; }
-  Simulation& simulation() { return *simulation_; }
-  // After a remedy has added nodes to the prepared program.
-  void renew_simulation();
+  Simulation& simulation();
+  // After a remedy has changed the nodes of the prepared program.
+  void forget_simulation() noexcept { simulation_.reset(); }
   // Some of the batches, spread over all, with about `samples` samples: enough for what is measured layer by layer.
   std::vector<const Batch*> some_batches(int64_t samples) const;
   // About how many samples may be under way at once for their values to take so many bytes.
@@ -63,6 +63,22 @@ class Recovery {
   OnRecovering on_recovering_;
   std::string told_ = "weight scales";
   double told_done_ = 0;
+};
+
+// Undoes what a remedy did when it goes, unless that is to be kept. A destructor runs where JavaScript's exceptions
+// pass, which a catch does not see. `undo` must not throw.
+class Undo {
+ public:
+  explicit Undo(std::function<void()> undo) : undo_(std::move(undo)) {}
+  ~Undo() {
+    if (undo_) undo_();
+  }
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+  void keep() { undo_ = nullptr; }
+
+ private:
+  std::function<void()> undo_;
 };
 
 // The remedies. Each changes the prepared program and returns how many places; 0 if the outputs did not come nearer to
