@@ -78,7 +78,7 @@ class Disk final : public Files {
     if (!file || fseeko(file.get(), static_cast<off_t>(offset), SEEK_SET) != 0)
       fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
     std::vector<std::byte> bytes(static_cast<size_t>(count));
-    bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));
+    if (!bytes.empty()) bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));
     if (std::ferror(file.get())) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
     return bytes;
   }
@@ -87,7 +87,8 @@ class Disk final : public Files {
     const std::string part = path + "." + std::to_string(getpid()) + ".part";
     File file(std::fopen(part.c_str(), "wb"));
     if (!file) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason_of(errno));
-    const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
+    // Nothing may have no address.
+    const bool written = bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
     const bool closed = std::fclose(file.release()) == 0;
     if (!written || !closed || std::rename(part.c_str(), path.c_str()) != 0) {
       const std::string reason = reason_of(errno);

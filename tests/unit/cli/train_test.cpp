@@ -212,8 +212,8 @@ TEST_F(TrainTest, OtherVerbsPrepareAsTrainingDoes) {
   const auto& observers = host.contents["observers.json"];
   const std::string text(reinterpret_cast<const char*>(observers.data()), observers.size());
   EXPECT_NE(text.find("FusedMovingAvgObsFakeQuantize"), std::string::npos) << text;
-  for (const Node* node : load_pt2(host.contents["qat.pt2"]).graph->nodes())
-    EXPECT_FALSE(node->is("torch.ops.aten.batch_norm.default"));
+  const Program prepared = load_pt2(host.contents["qat.pt2"]);
+  for (const Node* node : prepared.graph->nodes()) EXPECT_FALSE(node->is("torch.ops.aten.batch_norm.default"));
   const std::vector<std::string> inspect{"inspect", "model.pt2", "--explain", "--qat"};
   EXPECT_EQ(run_cli(inspect, host), 0) << host.err;
 }
