@@ -201,13 +201,14 @@ void quantize(const QuantizeOptions& options, Host& host) {
   QDQ_CHECK(data || !needs_data, kInvalidArgument,
             "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
             "images), or quantize dynamically");
-  QDQ_CHECK(
-      !options.recover || (data && needs_data), kInvalidArgument,
-      "--recover needs samples to recover accuracy on, and a recipe that takes ranges from them: give a folder, an "
-      ".npz or an .npy by --calibrate");
-  if (options.recover) host.print("recovering accuracy (error of the outputs on the samples)\n");
+  QDQ_CHECK(!options.recover || data, kInvalidArgument,
+            "--recover needs samples to recover accuracy on: give a folder, an .npz or an .npy by --calibrate");
+  const bool recovers = options.recover && needs_data;
+  if (options.recover && !recovers)
+    host.print_error("qdq: warning: --recover does nothing: this recipe takes no ranges from samples in this model\n");
+  if (recovers) host.print("recovering accuracy (error of the outputs on the samples)\n");
   if (data && needs_data) calibrate(prepared, *data, host);
-  if (options.recover) recover_accuracy(prepared, *data, host);
+  if (recovers) recover_accuracy(prepared, *data, host);
   if (data && needs_data)
     for (const std::string& warning : lost_outputs(prepared, data->batch(0)))
       host.print_error(concat("qdq: warning: ", warning, "\n"));

@@ -142,7 +142,9 @@ Tensor shift_to_means(const std::vector<Interpreter::Walk>& walks, const Node& n
   const int rounds = is_linear ? 1 : activation.kind == kernel::Activation::Kind::kClamp ? 4 : 2;
   for (int round = 0; round < rounds; ++round) {
     const ChannelSums now = sums_at(shift);
-    if (now.count == 0) break;
+    // Of fewer values a mean says more of these samples than of the layer.
+    constexpr double kFewest = 8;
+    if (now.count < kFewest) break;
     std::vector<float> ahead(shift.begin(), shift.end());
     std::vector<double> steps(shift.size());
     for (size_t c = 0; c < shift.size(); ++c) {

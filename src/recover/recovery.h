@@ -109,7 +109,8 @@ int64_t choose_ranges(Recovery& recovery);
 
 // Moves the bias of every quantized layer so that each channel has the float layer's mean on the samples, behind the
 // activation if one follows: layer after layer, each behind those that are corrected. A layer without a bias gets one.
-// Takes as many of the samples as fit into 1 GB with what one layer hands to the next.
+// A layer that gives fewer than 8 values a channel on all samples stays as it is. Takes as many of the samples as fit
+// into 1 GB with what one layer hands to the next.
 int64_t correct_biases(Recovery& recovery);
 
 // A sentence for each output of a calibrated program that its int8 form loses, which is known from one batch: less

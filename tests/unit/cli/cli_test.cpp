@@ -81,6 +81,8 @@ TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
   // Without samples there is nothing to judge by.
   EXPECT_NE(run({"quantize", "model.pt2", "--dynamic", "--recover", "-o", "out.pt2"}), 0);
   EXPECT_NE(host.err.find("--recover needs samples"), std::string::npos) << host.err;
+  ASSERT_EQ(run(quantize({"--dynamic", "--recover"})), 0) << host.err;
+  EXPECT_NE(host.err.find("--recover does nothing"), std::string::npos) << host.err;
 }
 
 TEST_F(CliTest, TellsHowSensitiveTheOperatorsAre) {
