@@ -5,7 +5,7 @@
 
 #include "border.h"
 #include "format/json.h"
-#include "recover/sensitivity.h"
+#include "report/sensitivity_report.h"
 
 namespace qdq {
 
@@ -50,15 +50,8 @@ val sensitivities_of(int handle) {
     RecoveryOf& kept = held<RecoveryOf>(handle, "a recovery");
     held<Prepared>(kept.prepared, "the prepared program of this recovery");
     double all = 0;
-    format::Json operators = format::Json::array();
-    for (const Sensitivity& each : sensitivities(kept.recovery, &all))
-      operators.push_back(format::json_object({{"node", each.node},
-                                               {"module", each.module},
-                                               {"op", each.op},
-                                               {"own", each.own},
-                                               {"alone", each.alone},
-                                               {"without", each.without}}));
-    return format::print_json(format::json_object({{"all", all}, {"operators", operators}}));
+    const std::vector<Sensitivity> found = sensitivities(kept.recovery, &all);
+    return format::print_json(sensitivity_report(found, all));
   });
 }
 

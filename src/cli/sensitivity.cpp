@@ -8,6 +8,7 @@
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "io/model.h"
+#include "report/sensitivity_report.h"
 
 namespace qdq {
 
@@ -38,15 +39,7 @@ void sensitivity(const SensitivityOptions& options, Host& host) {
   std::stable_sort(found.begin(), found.end(),
                    [](const Sensitivity& a, const Sensitivity& b) { return a.alone < b.alone; });
   if (options.json) {
-    format::Json operators = format::Json::array();
-    for (const Sensitivity& each : found)
-      operators.push_back(format::json_object({{"node", each.node},
-                                               {"module", each.module},
-                                               {"op", each.op},
-                                               {"own", each.own},
-                                               {"alone", each.alone},
-                                               {"without", each.without}}));
-    host.print(format::print_json(format::json_object({{"all", all}, {"operators", operators}}), 1) + "\n");
+    host.print(format::print_json(sensitivity_report(found, all), 1) + "\n");
     return;
   }
   char line[120];

@@ -164,12 +164,10 @@ Tensor shift_to_means(const std::vector<Interpreter::Walk>& walks, const Node& n
 
 // The sums that the float layers have.
 void add_wanted(Recovery& recovery, const std::vector<const Batch*>& batches, std::vector<Correction>& corrections) {
-  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   std::unordered_map<const Node*, Correction*> by_node;
   for (Correction& correction : corrections) by_node[correction.node] = &correction;
 
-  Interpreter floats(impl.program, impl.backends);
-  floats.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
+  Interpreter floats = float_interpreter(recovery.prepared());
   floats.set_node_hook([&](const Node& node, const Value& value) {
     if (const auto found = by_node.find(&node); found != by_node.end())
       found->second->wanted.add(*value.get_if<Tensor>(), found->second->axis, found->second->activation);

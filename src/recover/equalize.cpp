@@ -7,7 +7,6 @@
 #include "kernel/difference.h"
 #include "op/facts.h"
 #include "op/math.h"
-#include "op/targets.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/observers/range_histogram.h"
 #include "quant/prepared_impl.h"
@@ -50,14 +49,12 @@ std::optional<OwnConstant> own_constant(const Prepared::Impl& impl, const Node* 
 struct Reader {
   const Node* node;
   const Node* input;  // as the layer reads it: an observer, mostly
-  const Node* weight_input;
   OwnConstant weight;
   int64_t groups = 1;  // of a convolution: weight [rows, channels / groups, ...]
 };
 
 // Channels that can be scaled: what makes them, and who reads them.
 struct Seam {
-  const Node* producer;
   OwnConstant weight;
   std::optional<OwnConstant> bias;
   int64_t axis;  // of the values
@@ -96,7 +93,7 @@ std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, co
   if (!(convolves ? axis == 1 : is_linear(node) && axis == rank - 1) || input_of(node) != &input) return std::nullopt;
   const auto weight = own_constant(impl, weight_of(node));
   if (!weight) return std::nullopt;
-  Reader out{&node, &input, weight_of(node), *weight};
+  Reader out{&node, &input, *weight};
   if (!convolves) return out;
   const OpDef* op = op_of(node);
   const auto& arguments = op->schema.arguments;
@@ -118,7 +115,7 @@ std::optional<Seam> seam_behind(const Prepared::Impl& impl, const Node& producer
   const Tensor& values = impl.program.find_attribute(weight->name)->tensor;
   if (values.dim() == 0 || (norms && (values.dim() != 1 || producer.target().find("group_norm") != std::string::npos)))
     return std::nullopt;
-  Seam seam{&producer, *weight, std::nullopt, convolves ? 1 : rank - 1, values.size(0), {}, {}, {}, {}};
+  Seam seam{*weight, std::nullopt, convolves ? 1 : rank - 1, values.size(0), {}, {}, {}, {}};
   const Node* bias = bias_of(producer);
   if (bias != nullptr && !(seam.bias = own_constant(impl, bias))) return std::nullopt;
   if (bias != nullptr && seam.bias->observer) return std::nullopt;
@@ -254,12 +251,10 @@ void add_errors_of(Seam& seam, const Reader& reader, const Simulation& exact, co
 }
 
 void observe_channels(Recovery& recovery, std::vector<Seam>& seams) {
-  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   std::map<const Node*, std::vector<Seam*>> by_input;
   for (Seam& seam : seams)
     for (const Reader& reader : seam.readers) by_input[reader.input].push_back(&seam);
-  Interpreter floats(impl.program, impl.backends);
-  floats.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
+  Interpreter floats = float_interpreter(recovery.prepared());
   floats.set_node_hook([&](const Node& node, const Value& value) {
     const auto found = by_input.find(&node);
     const Tensor* x = value.get_if<Tensor>();

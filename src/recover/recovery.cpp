@@ -25,9 +25,7 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
             "the program was prepared for training, which recovers accuracy itself; wanted one of prepare_pt2e");
   QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
             "the program is not calibrated; run the calibration batches before accuracy is recovered");
-  Interpreter interpreter(impl.program, impl.backends);
-  interpreter.set_module_handler(
-      [](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
+  Interpreter interpreter = float_interpreter(prepared);
   for (const Batch& batch : batches_) {
     tell_again();
     outputs_.push_back(interpreter.run(batch));
@@ -60,9 +58,14 @@ int64_t Recovery::samples_within(uint64_t bytes) const {
   return static_cast<int64_t>(bytes / of_batch) * samples_of(batch);
 }
 
-std::vector<const Batch*> Recovery::some_batches(int64_t samples) const {
+int64_t Recovery::num_samples() const {
   int64_t all = 0;
   for (const Batch& batch : batches_) all += samples_of(batch);
+  return all;
+}
+
+std::vector<const Batch*> Recovery::some_batches(int64_t samples) const {
+  const int64_t all = num_samples();
   const auto count = static_cast<int64_t>(batches_.size());
   samples = std::min(samples, all);
   const int64_t wanted = std::clamp<int64_t>((samples * count + all - 1) / std::max<int64_t>(all, 1), 1, count);
@@ -113,9 +116,7 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch) {
   };
   const std::vector<Node*> nodes = impl.program.graph->nodes();
   if (impl.is_qat || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
-  Interpreter floats(impl.program, impl.backends);
-  floats.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
-  const std::vector<Tensor> outputs = floats.run(batch);
+  const std::vector<Tensor> outputs = float_interpreter(prepared).run(batch);
   OutputError error;
   error.add(outputs, Simulation(prepared).run(batch));
   std::vector<std::string> out;

@@ -40,6 +40,7 @@ class Recovery {
 
   Prepared& prepared() { return prepared_; }
   const std::vector<Batch>& batches() const { return batches_; }
+  int64_t num_samples() const;  // of all batches, along the first axis of the first input
   Simulation& simulation();
   // After a remedy has changed the nodes of the prepared program.
   void forget_simulation() noexcept { simulation_.reset(); }

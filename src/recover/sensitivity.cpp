@@ -46,6 +46,7 @@ std::vector<Sensitivity> sensitivities(Recovery& recovery, double* all) {
   const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   Simulation exact(recovery.prepared()), rounding(recovery.prepared());
   for (size_t i = 0; i < impl.groups.size(); ++i) exact.set_rounding(i, false);
+  rounding.keep_unrounded();
   std::vector<Suspect> suspects;
   std::vector<const Node*> nodes;
   for (const Node* node : impl.program.graph->nodes()) {
@@ -61,8 +62,7 @@ std::vector<Sensitivity> sensitivities(Recovery& recovery, double* all) {
   if (suspects.empty()) return {};
 
   constexpr int64_t kRuns = 20, kFewest = 4;
-  int64_t samples = 0;
-  for (const Batch& batch : recovery.batches()) samples += batch.empty() || batch[0].dim() == 0 ? 1 : batch[0].size(0);
+  const int64_t samples = recovery.num_samples();
   const auto count = static_cast<int64_t>(suspects.size());
   OutputError together;
   double done = 0;

@@ -22,6 +22,13 @@ std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared) {
   return out;
 }
 
+Interpreter float_interpreter(const Prepared& prepared) {
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  Interpreter out(impl.program, impl.backends);
+  out.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
+  return out;
+}
+
 Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepared.program().clone(&copies_)) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   rounders_.resize(impl.groups.size());
@@ -53,7 +60,7 @@ Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepa
   interpreter_ = std::make_unique<Interpreter>(program_, impl.backends);
   interpreter_->set_module_handler([this](const Node& node, std::span<const Value> args, const kernel::MinMax*) {
     const Rounder& rounder = rounders_[observer_of_.at(&node)];
-    if (const Tensor* x = args[0].get_if<Tensor>()) seen_[&node] = *x;
+    if (const Tensor* x = args[0].get_if<Tensor>(); keeps_unrounded_ && x) seen_[&node] = *x;
     return rounder.rounds && bypassed_.count(&node) == 0 ? Value(rounded(rounder, *args[0].get_if<Tensor>())) : args[0];
   });
   refresh();

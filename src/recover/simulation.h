@@ -23,6 +23,9 @@ struct QuantizedLayer {
 // In the order of the graph.
 std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared);
 
+// Runs a prepared program in floats: observers hand their values on and see nothing.
+Interpreter float_interpreter(const Prepared& prepared);
+
 // Each observer of the prepared program rounds what it sees by its present qparams, as the quantize and dequantize in
 // its place would; constants are rounded once. The numbers are those of the converted program run node by node.
 class Simulation {
@@ -45,6 +48,8 @@ class Simulation {
   std::optional<size_t> observer_of(const Node& node) const;
   // A value that operators of the simulation's program read through an observer, or a constant that one saw.
   std::optional<size_t> observer_behind(const Node& input) const;
+  // Keeps, from now on, what observers of activations see, for unrounded(): the values of a whole run.
+  void keep_unrounded() { keeps_unrounded_ = true; }
   // What the observer makes of a value; and the value that it saw last at this input, as it was.
   Tensor rounded(size_t observer, const Tensor& x) const;
   Tensor unrounded(const Node& input) const;
@@ -69,7 +74,8 @@ class Simulation {
   Program program_;
   std::unordered_map<const Node*, size_t> observer_of_;  // of a call_module node of program_
   std::unordered_set<const Node*> bypassed_;             // of those
-  std::unordered_map<const Node*, Tensor> seen_;         // what it saw last
+  bool keeps_unrounded_ = false;
+  std::unordered_map<const Node*, Tensor> seen_;  // by observers, last
   std::vector<Constant> constants_;
   std::vector<Rounder> rounders_;
   std::unique_ptr<Interpreter> interpreter_;

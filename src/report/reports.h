@@ -8,3 +8,4 @@
 #include "report/lowered_graph.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"
+#include "report/sensitivity_report.h"
