@@ -57,6 +57,18 @@ loadPt2(new Uint8Array(100)).then(
 END
 [ "$(node broken.cjs)" = "true BadFile true" ] || fail "a broken file did not give a QdqError to a CommonJS script"
 
+# A strict consumer compiles, with or without the names of browsers.
+project=$OLDPWD
+cp "$project/tests/js/consumer.ts" consumer.ts
+compile() {
+  printf '{"compilerOptions": {"strict": true, "exactOptionalPropertyTypes": true, "noEmit": true, "target": "ES2022",
+    %s}, "files": ["consumer.ts"]}\n' "$1" >tsconfig.json
+  "$project/node_modules/.bin/tsc" >out.txt || fail "a strict consumer does not compile with $1: $(cat out.txt)"
+}
+compile '"module": "NodeNext", "lib": ["ES2022", "DOM"], "types": []'
+compile '"module": "ES2022", "moduleResolution": "Bundler", "lib": ["ES2022", "DOM"], "types": []'
+compile '"module": "NodeNext", "lib": ["ES2022"], "types": ["node"], "typeRoots": ["'"$project"'/node_modules/@types"]'
+
 data=(--calibrate "$shapes/calibration" --preprocess "$shapes/preprocess.json")
 npx --no qdq quantize "$shapes/model.pt2" "${data[@]}" --limit 8 -o npx.int8.pt2 >out.txt 2>err.txt ||
   fail "npx could not quantize: $(cat err.txt)"

@@ -4,62 +4,95 @@ import { handleOf, module, unwrap } from "./module.js";
 import { fromJson } from "./names.js";
 import type { Program } from "./program.js";
 
+/** A pattern that a quantizer knows. */
 export interface PatternCapability {
+  /** Its name, as explain() gives it. */
   pattern: string;
-  operators: readonly (readonly string[])[]; // in order, with the alternatives at each place
+  /** In order, with the alternatives at each place. */
+  operators: readonly (readonly string[])[];
+  /** Whether it is taken where activations are quantized with data. */
   static: boolean;
+  /** Whether it is taken where activations are quantized while the model runs. */
   dynamic: boolean;
+  /** Whether it is taken in quantization-aware training. */
   qat: boolean;
+  /** A condition in words; empty if there is none. */
   note: string;
 }
+/** What a quantizer can do, whatever its settings are. */
 export interface QuantizationCapabilities {
+  /** Its name. */
   quantizer: string;
+  /** The patterns that it takes, in the order in which it tries them. */
   patterns: readonly PatternCapability[];
-  parts: readonly QuantizationCapabilities[]; // of a composed quantizer
+  /** Of a composed quantizer. */
+  parts: readonly QuantizationCapabilities[];
 }
 
-// The nodes that came from one call of a module or function, by their names.
+/** The nodes that came from one call of a module or function, by their names. */
 export interface SourcePartition {
+  /** The module's class or the function that was asked for. */
   source: string;
+  /** The nodes of the partition, in the order of the graph. */
   nodes: readonly string[];
+  /** Nodes outside of it that it reads. */
   inputNodes: readonly string[];
+  /** Its nodes that others read. */
   outputNodes: readonly string[];
+  /** Its parameters: the names of the nodes that read them. */
   params: readonly string[];
 }
 
-// A pattern as data: inputs stand for anything, nodes for calls of the same operator with the same constants.
-//   { inputs: ["x"], outputs: ["relu"],
-//     nodes: [{ name: "relu", target: "torch.ops.aten.relu.default", args: [{ node: "x" }] }] }
+/**
+ * A pattern as data: inputs stand for anything, nodes for calls of the same operator with the same constants.
+ *   { inputs: ["x"], outputs: ["relu"],
+ *     nodes: [{ name: "relu", target: "torch.ops.aten.relu.default", args: [{ node: "x" }] }] }
+ */
 export interface PatternSpec {
+  /** Names that stand for any value. */
   inputs: readonly string[];
+  /** The calls of the pattern, each behind those that it reads. */
   nodes: readonly {
     name: string;
-    target: string; // without its overload ("torch.ops.aten.clamp") it stands for all of them
-    // JavaScript has one kind of number: 1 is an integer, { float: 1 } is not
+    /** Without its overload ("torch.ops.aten.clamp") it stands for all of them. */
+    target: string;
+    /** JavaScript has one kind of number: 1 is an integer, { float: 1 } is not. */
     args: readonly (Argument | { float: number })[];
     kwargs?: Readonly<Record<string, Argument | { float: number }>>;
   }[];
+  /** The nodes whose values leave the pattern. */
   outputs: readonly string[];
 }
-// An exported function, whose last result may be a dictionary of names, or a pattern as data.
+/** An exported function, whose last result may be a dictionary of names, or a pattern as data. */
 export type Pattern = Program | PatternSpec;
 
+/** How matchPattern compares. */
 export interface MatchOptions {
-  ignoreLiterals?: boolean; // constants of the pattern match anything; default false
-  removeOverlappingMatches?: boolean; // default true
+  /** Constants of the pattern match anything; default false. */
+  ignoreLiterals?: boolean;
+  /** Default true. */
+  removeOverlappingMatches?: boolean;
 }
+/** A place where a pattern was found. */
 export interface Match {
-  nameNodeMap: Readonly<Record<string, string | null>>; // null where a constant stands
-  placeholderNodes: readonly Argument[]; // what stands for the pattern's inputs, in order
+  /** Null where a constant stands. */
+  nameNodeMap: Readonly<Record<string, string | null>>;
+  /** What stands for the pattern's inputs, in order. */
+  placeholderNodes: readonly Argument[];
+  /** The nodes that give the pattern's outputs, in order. */
   returningNodes: readonly string[];
 }
 
-// What a program or, while a quantizer annotates, its graph can be asked.
+/** What a program or, while a quantizer annotates, its graph can be asked. */
 export interface Matching {
+  /** As the function {@link getSourcePartitions}, of this graph. */
   getSourcePartitions(sources: readonly string[]): SourcePartition[];
+  /** As the function {@link findSequentialPartitions}, of this graph. */
   findSequentialPartitions(sources: readonly string[]): SourcePartition[][];
+  /** As the function {@link matchPattern}, of this graph. */
   matchPattern(pattern: Pattern, options?: MatchOptions): Match[];
 }
+/** The graph that a quantizer annotates: its nodes as data, and what it can be asked. */
 export interface AnnotatedGraph extends GraphSnapshot, Matching {}
 
 function matchingOf(handle: number): Matching {
@@ -76,20 +109,29 @@ function matchingOf(handle: number): Matching {
   };
 }
 
-// The graph that is being annotated, as a quantizer gets it.
+/**
+ * The graph that is being annotated, as a quantizer gets it.
+ * @internal
+ */
 export const annotatedGraph = (snapshot: GraphSnapshot): AnnotatedGraph => ({ ...snapshot, ...matchingOf(-1) });
 
-// The partitions of the wanted sources ("torch.nn.Conv2d", "torch.nn.functional.linear", "operator.add")
-// (torch/fx/passes/utils/source_matcher_utils.py).
+/**
+ * The partitions of the wanted sources ("torch.nn.Conv2d", "torch.nn.functional.linear", "operator.add")
+ * (torch/fx/passes/utils/source_matcher_utils.py).
+ */
 export const getSourcePartitions = (program: Program, sources: readonly string[]): SourcePartition[] =>
   matchingOf(handleOf(program)).getSourcePartitions(sources);
 
-// Chains of partitions, one for each source or an equivalent of it, in which every next one uses the one before
-// (torch/ao/quantization/pt2e/graph_utils.py). Throws QdqError{InvalidArgument} if two of the sources are equivalent.
+/**
+ * Chains of partitions, one for each source or an equivalent of it, in which every next one uses the one before
+ * (torch/ao/quantization/pt2e/graph_utils.py). Throws QdqError{InvalidArgument} if two of the sources are equivalent.
+ */
 export const findSequentialPartitions = (program: Program, sources: readonly string[]): SourcePartition[][] =>
   matchingOf(handleOf(program)).findSequentialPartitions(sources);
 
-// The places where a pattern is found, with names for their nodes
-// (torch/fx/passes/utils/matcher_with_name_node_map_utils.py, SubgraphMatcherWithNameNodeMap).
+/**
+ * The places where a pattern is found, with names for their nodes
+ * (torch/fx/passes/utils/matcher_with_name_node_map_utils.py, SubgraphMatcherWithNameNodeMap).
+ */
 export const matchPattern = (program: Program, pattern: Pattern, options: MatchOptions = {}): Match[] =>
   matchingOf(handleOf(program)).matchPattern(pattern, options);

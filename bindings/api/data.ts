@@ -9,33 +9,45 @@ import type { Tensor } from "./tensor.js";
 import { fromRaw } from "./tensor.js";
 import type { RawHost } from "../wasm/qdq.js";
 
-// Files by name ("cats/001.png"): their bytes, or a function that reads them when their turn comes.
+/** Files by name ("cats/001.png"): their bytes, or a function that reads them when their turn comes. */
 export type Files = ReadonlyMap<string, Uint8Array | (() => Uint8Array)>;
 
+/** How openData reads files. */
 export interface DataSettings {
-  // How images become inputs, the JSON of --preprocess: resize, crop, scale, mean, std, channel_order, layout,
-  // grayscale, filter.
+  /**
+   * How images become inputs, the JSON of --preprocess: resize, crop, scale, mean, std, channel_order, layout,
+   * grayscale, filter.
+   */
   preprocess?: Record<string, unknown>;
-  batchSize?: number; // samples a batch, where the program leaves it open; default 16
-  limit?: number; // the largest number of samples: the first ones of an array, or equally many images of each folder
-  // The file that holds the classes: .csv with lines file,label, or .npy or .npz of integers; or "folders": the class
-  // of an image is the folder that it lies in (qdq evaluate --labels folders).
+  /** Samples a batch, where the program leaves it open; default 16. */
+  batchSize?: number;
+  /** The largest number of samples: the first ones of an array, or equally many images of each folder. */
+  limit?: number;
+  /**
+   * The file that holds the classes: .csv with lines file,label, or .npy or .npz of integers; or "folders": the class
+   * of an image is the folder that it lies in (qdq evaluate --labels folders).
+   */
   labels?: string;
-  // The names of all classes in their order, as the folders are named.
+  /** The names of all classes in their order, as the folders are named. */
   classes?: readonly string[];
 }
 
-// Batches of a program's inputs, decoded when they are asked for.
+/** Batches of a program's inputs, decoded when they are asked for. */
 export class Data extends Handle {
+  /** The number of batches. */
   readonly numBatches: number;
+  /** The number of samples in all batches. */
   readonly numSamples: number;
-  // The files behind the samples in their order; empty for arrays.
+  /** The files behind the samples in their order; empty for arrays. */
   readonly files: readonly string[];
-  // The folders that hold images, in the order of their names, those that the limit emptied included.
+  /** The folders that hold images, in the order of their names, those that the limit emptied included. */
   readonly folders: readonly string[];
   readonly #settings: DataSettings;
 
-  // openData makes it.
+  /**
+   * openData makes it.
+   * @internal
+   */
   constructor(handle: number, settings: DataSettings = {}) {
     super(handle, whole);
     this.#settings = settings;
@@ -46,19 +58,23 @@ export class Data extends Handle {
     this.folders = folders;
   }
 
-  // The inputs of one batch. Throws QdqError for a file that cannot be read or decoded.
+  /** The inputs of one batch. Throws QdqError for a file that cannot be read or decoded. */
   batch(index: number): Tensor[] {
     return unwrap(module().dataBatch(this.handle, index)).map(fromRaw);
   }
 
-  // The class of each sample. Throws QdqError naming the first sample without a label or with one that is no class of
-  // the model, or if the data was opened without the setting `labels`.
+  /**
+   * The class of each sample. Throws QdqError naming the first sample without a label or with one that is no class of
+   * the model, or if the data was opened without the setting `labels`.
+   */
   labels(): number[] {
     return this.#told().labels;
   }
 
-  // The names of the classes: those of the setting `classes`, or of the folders if their order is that of the classes;
-  // else none.
+  /**
+   * The names of the classes: those of the setting `classes`, or of the folders if their order is that of the classes;
+   * else none.
+   */
   classes(): string[] {
     return this.#settings.labels === undefined ? [...(this.#settings.classes ?? [])] : this.#told().classes;
   }
@@ -71,6 +87,7 @@ export class Data extends Handle {
     return JSON.parse(unwrap(module().dataLabels(this.handle, path, classes.length > 0 ? classesPath : "")));
   }
 
+  /** All batches in order, each a list of the program's inputs. */
   *[Symbol.iterator](): Generator<Tensor[]> {
     for (let i = 0; i < this.numBatches; ++i) yield this.batch(i);
   }
@@ -81,9 +98,11 @@ const root = "data/";
 const preprocessPath = "preprocess.json";
 const classesPath = "classes.txt";
 
-// Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp; `preprocess` says how they become
-// inputs), as the command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not fit the program's
-// inputs.
+/**
+ * Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp; `preprocess` says how they become
+ * inputs), as the command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not fit the program's
+ * inputs.
+ */
 export function openData(program: Program, files: Files, settings: DataSettings = {}): Data {
   if (typeof files?.keys !== "function" || typeof files.get !== "function") {
     throw new QdqError("InvalidArgument", 'the files are no Map; wanted new Map([["cats/001.png", bytes], ...])');

@@ -4,17 +4,22 @@ import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
 import { checkOptions } from "./options.js";
 import { Program, bytesOf } from "./program.js";
 
-// Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call brings the WASM
-// module.
+/**
+ * Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call brings the WASM
+ * module. Throws QdqError{BadFile} for a file that is broken, QdqError{Unsupported} for one with operators that qdq
+ * does not have, and QdqError{InvalidArgument} for what are no bytes.
+ */
 export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
   return load(bytesOf(bytes, "loadPt2"));
 }
 
-// The same under the name that fits an ONNX file, of any opset. `files` holds what the model keeps beside itself,
-// by the names that it gives: { "model.onnx.data": bytes }. `fix` makes inputs and open sizes constants, by the names
-// that the file gives them, and an array is the shape of an input: { sr: 16000, batch: 1, x: [1, 512] }. The program
-// does not have an input whose value is fixed, and what hangs on it is computed at once. Throws
-// QdqError{InvalidArgument} for a name that the model does not have, and a value or a shape that it cannot have.
+/**
+ * The same under the name that fits an ONNX file, of any opset. `files` holds what the model keeps beside itself, by
+ * the names that it gives: { "model.onnx.data": bytes }. `fix` makes inputs and open sizes constants, by the names that
+ * the file gives them, and an array is the shape of an input: { sr: 16000, batch: 1, x: [1, 512] }. The program does
+ * not have an input whose value is fixed, and what hangs on it is computed at once. Throws QdqError{InvalidArgument}
+ * for a name that the model does not have, and a value or a shape that it cannot have.
+ */
 export async function loadOnnx(
   bytes: Uint8Array | ArrayBuffer,
   files?: Record<string, Uint8Array | ArrayBuffer>,
@@ -42,14 +47,16 @@ async function load(
   return new Program(unwrap((await loadModule()).loadProgram(bytes, files, fixed)), whole);
 }
 
-// The bytes of a file that torch.export.load reads.
+/** The bytes of a file that torch.export.load reads. */
 export function savePt2(program: Program): Uint8Array {
   return unwrap(module().savePt2(handleOf(program)));
 }
 
-// The bytes of an ONNX model of opset 17, or of another up to 21: of a quantized program a QDQ model that ONNX Runtime
-// runs. `onWarning` is called if ONNX Runtime's sums can saturate on processors without VNNI. Throws
-// QdqError{Unsupported} that lists what ONNX cannot say.
+/**
+ * The bytes of an ONNX model of opset 17, or of another up to 21: of a quantized program a QDQ model that ONNX Runtime
+ * runs. `onWarning` is called if ONNX Runtime's sums can saturate on processors without VNNI. Throws
+ * QdqError{Unsupported} that lists what ONNX cannot say.
+ */
 export function saveOnnx(
   program: Program,
   options: { opset?: number; onWarning?: (warning: string) => void } = {},

@@ -1,7 +1,7 @@
 // Pictures of programs as plain data: what inspect shows and what a quantizer written in JavaScript reads.
 import type { DType } from "./tensor.js";
 
-// An argument of a node: a constant, another node, or a list of arguments.
+/** An argument of a node: a constant, another node, or a list of arguments. */
 export type Argument =
   | null
   | boolean
@@ -14,41 +14,99 @@ export type Argument =
   | { layout: string }
   | { device: string }
   | { float: "inf" | "-inf" | "nan" }
+  | { graph: string }
   | readonly Argument[];
 
+/** A node of a graph as plain data. */
 export interface NodeSnapshot {
-  annotatedBy?: string; // the quantizer that annotated the node before, while a composed one asks the next
+  /** The quantizer that annotated the node before, while a composed one asks the next. */
+  annotatedBy?: string;
+  /** Its name, unique in the graph. */
   name: string;
+  /** What kind of node it is, in the words of torch.fx. */
   op: "placeholder" | "get_attr" | "call_function" | "call_module" | "output";
+  /** The operator ("torch.ops.aten.conv2d.default"), or the name of the attribute that it reads. */
   target: string;
+  /** Its positional arguments. */
   args: readonly Argument[];
+  /** Its arguments by name. */
   kwargs: Readonly<Record<string, Argument>>;
+  /** The names of the nodes that read its value. */
   users: readonly string[];
-  module?: string; // the path of the module it came from, "" for the root
-  type?: string; // that module's type: "torch.nn.modules.conv.Conv2d"
-  source?: string; // the module or function that it came from, where the export recorded it
-  dtype?: DType; // of its value, if that is a tensor
-  shape?: readonly (number | string)[]; // sizes; a symbolic one as text: "s0"
-}
-
-export interface GraphSnapshot {
-  nodes: readonly NodeSnapshot[];
-}
-
-export interface ValueInfo {
-  name: string;
+  /** The path of the module it came from, "" for the root. */
+  module?: string;
+  /** That module's type: "torch.nn.modules.conv.Conv2d". */
+  type?: string;
+  /** Its number for compareLayers, where it has one (generateNumericDebugHandles). */
+  debugHandle?: number;
+  /** The module or function that it came from, where the export recorded it. */
+  source?: string;
+  /** Of its value, if that is a tensor. */
   dtype?: DType;
+  /** Sizes; a symbolic one as text: "s0". */
   shape?: readonly (number | string)[];
 }
 
+/** A graph as plain data. */
+export interface GraphSnapshot {
+  /** All nodes, each behind those that it reads. */
+  nodes: readonly NodeSnapshot[];
+}
+
+/** An input or output of a program. */
+export interface ValueInfo {
+  /** The name of its node. */
+  name: string;
+  /** Its dtype; missing where it is no tensor. */
+  dtype?: DType;
+  /** Its sizes, a symbolic one as text ("s0"); missing where it is no tensor. */
+  shape?: readonly (number | string)[];
+}
+
+/** A parameter, buffer or constant of a program. */
+export interface AttributeInfo {
+  /** Its name: "features.0.weight". */
+  name: string;
+  /** What it is. */
+  kind: "parameter" | "buffer" | "constant";
+  /** The dtype of its elements. */
+  dtype: DType;
+  /** Its sizes. */
+  shape: readonly number[];
+  /** Its size in memory. */
+  bytes: number;
+}
+
+/** A node that quantizes a value, or gives a weight that is stored in integers. */
+export interface QParamsInfo {
+  /** The node's name. */
+  node: string;
+  /** The value, or the weight. */
+  of: string;
+  /** The dtype of the integers. */
+  dtype: DType;
+  /** The least integer. */
+  quantMin: number;
+  /** The largest integer. */
+  quantMax: number;
+  /** Its scale, or one for each channel; empty where it is chosen at run time. */
+  scale: readonly (number | { float: string })[];
+  /** The integer that stands for 0, or one for each channel. */
+  zeroPoint: readonly number[];
+}
+
+/** What a program holds, as plain data. */
 export interface ProgramInfo extends GraphSnapshot {
+  /** The version of PyTorch that exported it; empty if it is from elsewhere. */
+  torchVersion: string;
+  /** The dialect of its operators, in PyTorch's words: "TRAINING", "ATEN". */
+  dialect: string;
+  /** Its inputs in order. */
   inputs: readonly ValueInfo[];
+  /** Its outputs in order. */
   outputs: readonly ValueInfo[];
-  attributes: readonly {
-    name: string;
-    dtype: DType;
-    shape: readonly number[];
-    bytes: number;
-    kind: "parameter" | "buffer" | "constant";
-  }[];
+  /** Its parameters, buffers and constants. */
+  attributes: readonly AttributeInfo[];
+  /** The scales and zero points in it. */
+  qparams: readonly QParamsInfo[];
 }

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // Things that live in WASM memory until they are disposed of: programs, prepared programs, sessions.
 import { QdqError } from "./error.js";
 import type { Loader } from "./loader.js";
@@ -10,19 +11,32 @@ const forgotten = new FinalizationRegistry<{ handle: number; loader: Loader }>((
   loader.loaded().dispose(handle),
 );
 
+/**
+ * Something that lives in the memory of the WASM module: a program, a prepared program, a session, data. It is freed by
+ * dispose(), at the end of the block that declares it with `using`, or when the engine collects it.
+ */
 export abstract class Handle {
   #handle: number | undefined;
 
-  // `loader` brought the module that the thing lives in.
-  constructor(
-    handle: number,
-    readonly loader: Loader,
-  ) {
+  /** @internal */
+  readonly loader: Loader;
+
+  /**
+   * `loader` brought the module that the thing lives in.
+   * @internal
+   */
+  constructor(handle: number, loader: Loader) {
+    if (typeof handle !== "number")
+      throw new QdqError("InvalidArgument", `a ${new.target.name} is not made with new; a function of qdq gives it`);
+    this.loader = loader;
     this.#handle = handle;
     forgotten.register(this, { handle, loader }, this);
   }
 
-  // The number by which C++ knows this object. Throws QdqError{InvalidArgument} after dispose().
+  /**
+   * The number by which C++ knows this object. Throws QdqError{InvalidArgument} after dispose().
+   * @internal
+   */
   get handle(): number {
     if (this.#handle === undefined) {
       throw new QdqError("InvalidArgument", `this ${this.constructor.name} has been disposed of`);
@@ -30,7 +44,7 @@ export abstract class Handle {
     return this.#handle;
   }
 
-  // Frees the memory now; a second call does nothing.
+  /** Frees the memory now; a second call does nothing. */
   dispose(): void {
     if (this.#handle === undefined) return;
     forgotten.unregister(this);
@@ -38,13 +52,17 @@ export abstract class Handle {
     this.#handle = undefined;
   }
 
+  /** The same as dispose(), for `using`. */
   [Symbol.dispose](): void {
     this.dispose();
   }
 }
 
-// The number of an object in a module. What is none, as JavaScript may give, is 0, which C++ refuses in words. Throws
-// QdqError{InvalidArgument} if the object lives in another module.
+/**
+ * The number of an object in a module. What is none, as JavaScript may give, is 0, which C++ refuses in words. Throws
+ * QdqError{InvalidArgument} if the object lives in another module.
+ * @internal
+ */
 export function handleIn(loader: Loader, object: Handle): number {
   const found = object as Handle | null | undefined;
   if (found?.loader && found.loader !== loader) {

@@ -2,29 +2,24 @@
 export { QdqError } from "./error.js";
 export type { ErrorCode } from "./error.js";
 export { capabilities, configure, registerOperator } from "./module.js";
-export type { Capabilities, Configuration } from "./loader.js";
+export type { Capabilities, Configuration } from "./configuration.js";
 export { tensor } from "./tensor.js";
-export type { DType, Tensor, TensorData } from "./tensor.js";
-export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";
+export type { DType, DTypeOf, Tensor, TensorArrays, TensorData } from "./tensor.js";
+export type {
+  Argument,
+  AttributeInfo,
+  GraphSnapshot,
+  NodeSnapshot,
+  ProgramInfo,
+  QParamsInfo,
+  ValueInfo,
+} from "./graph.js";
+export type { Handle } from "./handle.js";
 export {
-  BackendConfig,
-  ComposableQuantizer,
-  EmbeddingQuantizer,
-  QConfigMapping,
-  X86InductorQuantizer,
-  XNNPACKQuantizer,
-  getDefaultQConfigMapping,
-  getDefaultQatQConfigMapping,
   getDefaultX86InductorQuantizationConfig,
   getSymmetricQuantizationConfig,
-} from "./quantizer.js";
+} from "./qspec.js";
 export type {
-  AnyQuantizer,
-  BackendConfigName,
-  BackendPatternConfig,
-  ComplexPattern,
-  DTypeConfig,
-  DTypeWithConstraints,
   DerivedQuantizationSpec,
   EdgeOrNode,
   FilterFunction,
@@ -33,25 +28,53 @@ export type {
   ObserverCtr,
   ObserverOverride,
   ObserverSettings,
-  ObserverWithArgs,
-  ObservationType,
-  PrepareCustomConfig,
-  QConfig,
   QScheme,
   QSpec,
   QuantizationAnnotation,
-  QuantizationBackend,
   QuantizationConfig,
   QuantizationSpec,
-  Quantizer,
-  Recipe,
   SharedQuantizationSpec,
-  StandaloneModule,
   SymmetricQuantizationConfig,
   SymmetricQuantizationOptions,
   X86InductorQuantizationConfig,
   X86InductorQuantizationOptions,
-} from "./quantizer.js";
+} from "./qspec.js";
+export { BackendConfig } from "./qconfig.js";
+export type {
+  BackendConfigName,
+  BackendPatternConfig,
+  ComplexPattern,
+  DTypeConfig,
+  DTypeWithConstraints,
+  ObservationType,
+  ObserverWithArgs,
+  QConfig,
+  QuantizationBackend,
+} from "./qconfig.js";
+export type {
+  AnnotationRecipe,
+  BackendConfigRecipe,
+  Compat,
+  ComposableRecipe,
+  ConfigRecipe,
+  EmbeddingRecipe,
+  FxRecipe,
+  InSnakeCase,
+  PatternRecipe,
+  PatternRow,
+  PrepareCustomConfigRecipe,
+  QConfigMappingRecipe,
+  Recipe,
+  RecipeFields,
+  StandaloneModuleRecipe,
+  X86InductorRecipe,
+  XNNPACKRecipe,
+} from "./recipe.js";
+export { EmbeddingQuantizer, X86InductorQuantizer, XNNPACKQuantizer } from "./recipe-quantizer.js";
+export { QConfigMapping, getDefaultQConfigMapping, getDefaultQatQConfigMapping } from "./qconfig-mapping.js";
+export type { PrepareCustomConfig, StandaloneModule } from "./qconfig-mapping.js";
+export { ComposableQuantizer } from "./quantizer.js";
+export type { AnyQuantizer, Quantizer } from "./quantizer.js";
 export { Data, openData } from "./data.js";
 export type { DataSettings, Files } from "./data.js";
 export {

@@ -6,36 +6,13 @@ import type { CreateWithThreads, StartWorker } from "./instantiate.js";
 import type { Answer, Instantiation, RawRunner } from "../wasm/qdq.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
+import type { Capabilities, Configuration } from "./configuration.js";
 import { checkOptions } from "./options.js";
 
-export interface Configuration {
-  // The module's bytes, or where they are; by default the file beside this package that suits the engine and the
-  // threads best.
-  wasm?: Uint8Array | ArrayBuffer | URL | string;
-  // Threads to use, the caller's included; results never depend on it. By default one in Node, and in a page that is
-  // cross-origin isolated up to four, as many as the machine has processors; without isolation a page has one.
-  threads?: number;
-  // The bytes that the module's memory may grow to, at most the 4 GB of WebAssembly, which are the default. Work that
-  // is known to need more is refused before it begins, with QdqError{OutOfMemory}.
-  maxMemory?: number;
-}
-
-// What the loaded module works with.
-export interface Capabilities {
-  // The file of the module: qdq.wasm, qdq-relaxed.wasm, qdq-threads.wasm or qdq-threads-relaxed.wasm (of qdq/run
-  // qdq-run.wasm and so on), unless configure() named another.
-  module: string;
-  // Whether the engine has relaxed SIMD.
-  relaxedSimd: boolean;
-  // The instruction that multiplies integers: "16-bit dot product", or an 8-bit one that is exact on this engine.
-  integerProducts: string;
-  threads: number;
-}
-
-// What differs between Node and browsers.
+/** What differs between Node and browsers. */
 export interface Door {
   read(url: URL | string): Promise<Uint8Array | ArrayBuffer>;
-  // How many threads there are to be, of those that are wanted.
+  /** How many threads there are to be, of those that are wanted. */
   threads(wanted: number | undefined): number;
   startWorker: StartWorker;
 }
@@ -66,19 +43,19 @@ export class Loader<M extends RawRunner = RawRunner> {
   #loaded: M | undefined;
   #moduleName = "";
 
-  // `entry`: what programs import, "qdq" or "qdq/run".
+  /** `entry`: what programs import, "qdq" or "qdq/run". */
   constructor(
     readonly entry: string,
     readonly single: Glue<M>,
     readonly withThreads: () => Promise<GlueWithThreads<M>>,
   ) {}
 
-  // Called by a door before anything else.
+  /** Called by a door before anything else. */
   open(door: Door): void {
     this.#door = door;
   }
 
-  // Sets what the first load uses. Throws QdqError{InvalidArgument} after it.
+  /** Sets what the first load uses. Throws QdqError{InvalidArgument} after it. */
   configure(settings: Configuration): void {
     if (this.#loading) throw new QdqError("InvalidArgument", "configure() came after the first load; call it before");
     checkOptions("configure", settings, ["threads", "maxMemory", "wasm"]);
@@ -91,7 +68,7 @@ export class Loader<M extends RawRunner = RawRunner> {
     this.#configuration = { ...settings };
   }
 
-  // The module, loaded if it is not yet. A failed load is tried again by the next call.
+  /** The module, loaded if it is not yet. A failed load is tried again by the next call. */
   load(): Promise<M> {
     this.#loading ??= this.#bring().catch((error: unknown) => {
       this.#loading = undefined;
@@ -100,14 +77,14 @@ export class Loader<M extends RawRunner = RawRunner> {
     return this.#loading;
   }
 
-  // The module, which a load has brought; a handle exists only after one.
+  /** The module, which a load has brought; a handle exists only after one. */
   loaded(): M {
     if (!this.#loaded)
       throw new QdqError("InvalidArgument", "nothing is loaded yet; every path begins with await loadPt2(bytes)");
     return this.#loaded;
   }
 
-  // Loads the module if it is not loaded yet, and says what it works with.
+  /** Loads the module if it is not loaded yet, and says what it works with. */
   async capabilities(): Promise<Capabilities> {
     const { integerProducts, threads } = unwrap((await this.load()).capabilities());
     return { module: this.#moduleName, relaxedSimd: hasRelaxedSimd(), integerProducts, threads };
@@ -172,7 +149,7 @@ export class Loader<M extends RawRunner = RawRunner> {
   }
 }
 
-// The result of a call, or its error thrown.
+/** The result of a call, or its error thrown. */
 export function unwrap<T>(answer: Answer<T>): T {
   if (answer.error === undefined) return answer.value;
   const { code, message, node, op } = answer.error;

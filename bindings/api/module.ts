@@ -4,30 +4,44 @@ import type { RawModule } from "../wasm/qdq.js";
 import { handleIn } from "./handle.js";
 import type { Handle } from "./handle.js";
 import { Loader } from "./loader.js";
-import type { Capabilities, Configuration } from "./loader.js";
+import type { Capabilities, Configuration } from "./configuration.js";
 import { registerIn } from "./operator.js";
 import type { CustomOperator } from "./operator.js";
 
+/** @internal */
 export { unwrap } from "./loader.js";
 
+/** @internal */
 export const whole = new Loader<RawModule>(
   "qdq",
   { default: createQdq, wasmUrl, relaxedWasmUrl, mark },
   () => import("../wasm/qdq-threads.js"),
 );
 
+/**
+ * Chooses the module, its threads and its memory. Call it before the first load. Throws QdqError{InvalidArgument} after
+ * it, and for a setting that makes no sense.
+ */
 export const configure = (settings: Configuration): void => whole.configure(settings);
+/** Loads the module if it is not loaded yet, and says what it works with. */
 export const capabilities = (): Promise<Capabilities> => whole.capabilities();
+/** @internal */
 export const loadModule = (): Promise<RawModule> => whole.load();
-// A declaration, since CommonJS modules have a variable of this name already.
+/**
+ * A declaration, since CommonJS modules have a variable of this name already.
+ * @internal
+ */
 export function module(): RawModule {
   return whole.loaded();
 }
-// Brings an operator that qdq does not have, for models that are loaded from now on, in every flow: calibration,
-// evaluation, sessions. `schema` is as torch.library.define has it: "my_domain::blur(Tensor x, float sigma=1.0) ->
-// Tensor". The operator Blur of ONNX's domain com.example is "com_example::Blur": its inputs are the positional
-// arguments, its attributes those of the same names. Throws QdqError{InvalidArgument} if the schema cannot be read, or
-// the name is taken.
+/**
+ * Brings an operator that qdq does not have, for models that are loaded from now on, in every flow: calibration,
+ * evaluation, sessions. `schema` is as torch.library.define has it: "my_domain::blur(Tensor x, float sigma=1.0) ->
+ * Tensor". The operator Blur of ONNX's domain com.example is "com_example::Blur": its inputs are the positional
+ * arguments, its attributes those of the same names. Throws QdqError{InvalidArgument} if the schema cannot be read, or
+ * the name is taken.
+ */
 export const registerOperator = (schema: string, operator: CustomOperator): Promise<void> =>
   registerIn(whole, schema, operator);
+/** @internal */
 export const handleOf = (object: Handle): number => handleIn(whole, object);

@@ -1,32 +1,52 @@
 // Observers of a prepared program as plain data.
-import type { EdgeOrNode, QScheme } from "./quantizer.js";
+import type { EdgeOrNode, QScheme } from "./qspec.js";
 import type { DType } from "./tensor.js";
 
-// One observer and everything that shares it: what the command line's --observers writes, in JavaScript's names.
+/** One observer and everything that shares it: what the command line's --observers writes, in JavaScript's names. */
 export interface ObserverReport {
+  /** Its number in the prepared program. */
   id: number;
+  /** Its class: "HistogramObserver". */
   class: string;
+  /** The edges and nodes whose values it observes. */
   covers: readonly EdgeOrNode[];
+  /** The names of the nodes that it stands in the graph as. */
   insertedAs: readonly string[];
   [field: string]: unknown;
 }
 
-// An observer in short. What needs data is missing before it was seen.
+/** An observer in short. What needs data is missing before it was seen. */
 export interface ObserverSummary {
+  /** Its number in the prepared program. */
   id: number;
+  /** Its class: "HistogramObserver". */
   class: string;
+  /** The dtype of the integers. */
   dtype: DType;
+  /** How integers stand for floats. */
   qscheme: QScheme;
+  /** The least integer. */
   quantMin: number;
+  /** The largest integer. */
   quantMax: number;
-  covers: readonly (readonly string[])[]; // [node] or [producer, consumer]
+  /** [node] or [producer, consumer]. */
+  covers: readonly (readonly string[])[];
+  /** The number of its scales: 1, or one for each channel. */
   channels: number;
-  min?: number; // the range that it saw
+  /** The range that it saw. */
+  min?: number;
+  /** The largest value that it saw. */
   max?: number;
-  counts?: readonly number[]; // its histogram from min to max
-  low?: number; // the range that its integers reach
+  /** Its histogram from min to max. */
+  counts?: readonly number[];
+  /** The range that its integers reach. */
+  low?: number;
+  /** The largest value that its integers reach. */
   high?: number;
-  scale?: number; // where there is one for the whole tensor
+  /** Where there is one for the whole tensor. */
+  scale?: number;
+  /** The integer that stands for 0, where there is one for the whole tensor. */
   zeroPoint?: number;
-  clipped?: number; // the share of the values that lies outside of [low, high]
+  /** The share of the values that lies outside of [low, high]. */
+  clipped?: number;
 }

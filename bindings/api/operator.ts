@@ -6,20 +6,25 @@ import type { Loader } from "./loader.js";
 import { fromRaw, toRaw } from "./tensor.js";
 import type { DType, Tensor } from "./tensor.js";
 
-// What is known of a tensor before anything runs. Sizes that depend on the inputs' are given as text and may be handed
-// on as they are.
+/**
+ * What is known of a tensor before anything runs. Sizes that depend on the inputs' are given as text and may be handed
+ * on as they are.
+ */
 export interface TensorSignature {
+  /** The dtype of its elements. */
   dtype: DType;
+  /** Its sizes. */
   shape: readonly (number | string)[];
 }
 
-// An argument of a call, in the order of the schema, defaults filled in. T: a tensor, or what is known of one.
+/** An argument of a call, in the order of the schema, defaults filled in. T: a tensor, or what is known of one. */
 export type OperatorArgument<T> = T | number | boolean | string | null | readonly OperatorArgument<T>[];
 
+/** An operator written in JavaScript, for registerOperator. */
 export interface CustomOperator {
-  // The result's dtype and shape; a list for several results.
+  /** The result's dtype and shape; a list for several results. */
   infer(args: readonly OperatorArgument<TensorSignature>[]): TensorSignature | readonly TensorSignature[];
-  // The result, which must be what `infer` says.
+  /** The result, which must be what `infer` says. */
   evaluate(args: readonly OperatorArgument<Tensor>[]): Tensor | readonly Tensor[];
 }
 
@@ -32,7 +37,10 @@ function tensorsIn(value: RawValue<RawTensor>): OperatorArgument<Tensor> {
 
 const list = <T>(value: T | readonly T[]): readonly T[] => (Array.isArray(value) ? value : [value]) as readonly T[];
 
-// Brings the operator into a module; registerOperator of both entries says what holds.
+/**
+ * Brings the operator into a module; registerOperator of both entries says what holds.
+ * @internal
+ */
 export async function registerIn<M extends RawRunner>(
   loader: Loader<M>,
   schema: string,

@@ -5,15 +5,18 @@ import { Handle } from "./handle.js";
 import { unwrap } from "./loader.js";
 import { fromJson } from "./names.js";
 
-// A graph of ATen calls with its tensors (torch.export.ExportedProgram).
+/** A graph of ATen calls with its tensors (torch.export.ExportedProgram). */
 export class Program extends Handle {
-  // Nodes, inputs, outputs and attributes as plain data.
+  /** Nodes, inputs, outputs and attributes as plain data. */
   info(): ProgramInfo {
     return fromJson(unwrap(this.loader.loaded().describeProgram(this.handle)));
   }
 }
 
-// Buffers of another window or realm are buffers too.
+/**
+ * Buffers of another window or realm are buffers too.
+ * @internal
+ */
 export function bytesOf(bytes: Uint8Array | ArrayBuffer, name: string): Uint8Array {
   if (ArrayBuffer.isView(bytes)) return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const kind = Object.prototype.toString.call(bytes).slice("[object ".length, -1);

@@ -1,6 +1,7 @@
 // The PyTorch 2 Export flow: prepare, calibrate, convert.
 import { QdqError } from "./error.js";
-import type { ObserverSettings, AnyQuantizer } from "./quantizer.js";
+import type { ObserverSettings } from "./qspec.js";
+import type { AnyQuantizer } from "./quantizer.js";
 import { ComposableQuantizer, RecipeWriter, isCustom, nameOf } from "./quantizer.js";
 import { annotatedGraph } from "./backend.js";
 import type { QuantizationCapabilities } from "./backend.js";
@@ -15,41 +16,55 @@ import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
 import type { RawCallbacks } from "../wasm/qdq.js";
 
-// What long work tells while it runs.
+/** What long work tells while it runs. */
 export interface Progress {
+  /** What is being done: "calibrate", "train", or a remedy of recover(). */
   stage: string;
+  /** How many batches are done; of recover() the share from 0 to 1. */
   done: number;
-  total?: number; // missing where it is not known
+  /** Missing where it is not known. */
+  total?: number;
+  /** The node that it is at. */
   node?: string;
-  loss?: number; // of a batch, while training
+  /** Of a batch, while training. */
+  loss?: number;
 }
+/** How long work is watched and ended. */
 export interface LongWork {
+  /** Called after every batch. */
   onProgress?: (progress: Progress) => void;
+  /** Ends the work when it is aborted, with QdqError{Cancelled}. */
   signal?: AbortSignal;
 }
 
-// A program with observers in it; running it calibrates them.
+/** A program with observers in it; running it calibrates them. */
 export class Prepared extends Handle {
-  // Runs one batch, the inputs in the order of the program's; returns the float outputs. `onObserved` is called after
-  // each observer has seen its tensor, with how many have in this batch and how many will.
+  /**
+   * Runs one batch, the inputs in the order of the program's; returns the float outputs. `onObserved` is called after
+   * each observer has seen its tensor, with how many have in this batch and how many will.
+   */
   run(inputs: readonly Tensor[], onObserved?: (done: number, total: number) => void): Tensor[] {
     return unwrap(module().runPrepared(this.handle, rawInputs(inputs), onObserved)).map(fromRaw);
   }
 
-  // Whether converting needs data first. A recipe that quantizes dynamically needs none.
+  /** Whether converting needs data first. A recipe that quantizes dynamically needs none. */
   needsData(): boolean {
     return unwrap(module().needsData(this.handle));
   }
 
-  // Takes over what the observers of another program saw that was prepared from the same model by the same recipe: its
-  // observers(), or the text that saveObservers() or --observers wrote. So converting needs no data. Throws
-  // QdqError{InvalidArgument} if they do not fit.
+  /**
+   * Takes over what the observers of another program saw that was prepared from the same model by the same recipe: its
+   * observers(), or the text that saveObservers() or --observers wrote. So converting needs no data. Throws
+   * QdqError{InvalidArgument} if they do not fit.
+   */
   loadObservers(report: readonly ObserverReport[] | string): void {
     unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : toJson(report ?? null)));
   }
 
-  // Runs all batches, each a list of inputs, and lets other work run between them. Throws QdqError{Cancelled} once the
-  // signal is aborted; the batches before that count.
+  /**
+   * Runs all batches, each a list of inputs, and lets other work run between them. Throws QdqError{Cancelled} once the
+   * signal is aborted; the batches before that count.
+   */
   async calibrate(
     batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
     work: LongWork = {},
@@ -71,37 +86,45 @@ export class Prepared extends Handle {
     }
   }
 
-  // Settings of the quantizer that had no effect, one sentence each: names that the program does not have, configs that
-  // do not go together.
+  /**
+   * Settings of the quantizer that had no effect, one sentence each: names that the program does not have, configs that
+   * do not go together.
+   */
   warnings(): string[] {
     return JSON.parse(unwrap(module().preparedWarnings(this.handle)));
   }
 
-  // What the observers have seen so far, in histograms of 64 bins, and the ranges that follow from it; cheap enough to
-  // show while calibration runs.
+  /**
+   * What the observers have seen so far, in histograms of 64 bins, and the ranges that follow from it; cheap enough to
+   * show while calibration runs.
+   */
   calibration(): ObserverSummary[] {
     return fromJson(unwrap(module().describeCalibration(this.handle)));
   }
 
-  // Every observer instance: class, settings, what it saw, what it covers.
+  /** Every observer instance: class, settings, what it saw, what it covers. */
   observers(): ObserverReport[] {
     return fromJson(unwrap(module().describePrepared(this.handle)));
   }
 
-  // The same as the text of a file, which `qdq quantize --observers` writes and --calibrate reads.
+  /** The same as the text of a file, which `qdq quantize --observers` writes and --calibrate reads. */
   saveObservers(): string {
     return `${JSON.stringify(JSON.parse(unwrap(module().describePrepared(this.handle))), null, 1)}\n`;
   }
 }
 
+/** The options of preparePt2e. */
 export interface PrepareOptions {
+  /** Called with each of the prepared program's warnings(). */
   onWarning?: (warning: string) => void;
 }
 
-// Puts observers where the quantizer wants them. The program is left as it was.
-// Throws QdqError{InvalidArgument} where PyTorch refuses the annotations; what a callback throws comes through
-// unchanged. Unless the quantizer follows PyTorch 2.6, also for a program that is quantized already or was exported in
-// training mode (moveExportedModelToEval). `onWarning` is called with each of the warnings().
+/**
+ * Puts observers where the quantizer wants them. The program is left as it was. Throws QdqError{InvalidArgument} where
+ * PyTorch refuses the annotations; what a callback throws comes through unchanged. Unless the quantizer follows PyTorch
+ * 2.6, also for a program that is quantized already or was exported in training mode (moveExportedModelToEval).
+ * `onWarning` is called with each of the warnings().
+ */
 export function preparePt2e(program: Program, quantizer: AnyQuantizer, options: PrepareOptions = {}): Prepared {
   checkOptions("preparePt2e", options, ["onWarning"]);
   const writer = new RecipeWriter();
@@ -114,10 +137,12 @@ export function preparePt2e(program: Program, quantizer: AnyQuantizer, options: 
   return prepared;
 }
 
-// What a quantizer can do, pattern by pattern, whatever its settings are. Of one written in JavaScript what its own
-// quantizationCapabilities() tells; what is left out there is as in C++: static and with QAT, not dynamic, without a
-// note. Throws QdqError{InvalidArgument} for a pattern without a name or a list of alternative operators for each
-// place.
+/**
+ * What a quantizer can do, pattern by pattern, whatever its settings are. Of one written in JavaScript what its own
+ * quantizationCapabilities() tells; what is left out there is as in C++: static and with QAT, not dynamic, without a
+ * note. Throws QdqError{InvalidArgument} for a pattern without a name or a list of alternative operators for each
+ * place.
+ */
 export async function quantizationCapabilities(quantizer: AnyQuantizer): Promise<QuantizationCapabilities> {
   if (quantizer instanceof ComposableQuantizer) {
     return {
@@ -146,25 +171,34 @@ export async function quantizationCapabilities(quantizer: AnyQuantizer): Promise
   return fromJson(unwrap(wasm.quantizationCapabilities(recipe, callbacks(writer))));
 }
 
+/** The options of convertPt2e. */
 export interface ConvertOptions {
-  foldQuantize?: boolean; // store weights as integers; default true
-  useReferenceRepresentation?: boolean; // integer arithmetic spelled out; default false
+  /** Store weights as integers; default true. */
+  foldQuantize?: boolean;
+  /** Integer arithmetic spelled out; default false. */
+  useReferenceRepresentation?: boolean;
 }
 
-// The quantized program: observers have become quantize/dequantize pairs, weights integers. `prepared` is left as it
-// was. Throws QdqError{NotCalibrated} naming the observers that have seen no data.
+/**
+ * The quantized program: observers have become quantize/dequantize pairs, weights integers. `prepared` is left as it
+ * was. Throws QdqError{NotCalibrated} naming the observers that have seen no data.
+ */
 export function convertPt2e(prepared: Prepared, options: ConvertOptions = {}): Program {
   checkOptions("convertPt2e", options, ["foldQuantize", "useReferenceRepresentation"]);
   const { foldQuantize = true, useReferenceRepresentation = false } = options;
   return new Program(unwrap(module().convertPt2e(handleOf(prepared), foldQuantize, useReferenceRepresentation)), whole);
 }
 
-// {total} of batches whose number the list tells: an array's, or that of openData.
+/**
+ * {total} of batches whose number the list tells: an array's, or that of openData.
+ * @internal
+ */
 export function totalOf(batches: object): { total?: number } {
   if (Array.isArray(batches)) return { total: batches.length };
   return "numBatches" in batches && typeof batches.numBatches === "number" ? { total: batches.numBatches } : {};
 }
 
+/** @internal */
 export const isIterable = (value: unknown): boolean =>
   value !== null && typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value);
 
@@ -173,7 +207,10 @@ const isListOfStrings = (value: unknown): boolean =>
 
 const listOf = (value: number | readonly number[]): readonly number[] => (typeof value === "number" ? [value] : value);
 
-// What C++ calls for the quantizers and observers that the writer has met.
+/**
+ * What C++ calls for the quantizers and observers that the writer has met.
+ * @internal
+ */
 export function callbacks(writer: RecipeWriter): RawCallbacks {
   return {
     annotate(number, text) {

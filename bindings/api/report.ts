@@ -8,29 +8,44 @@ import { fromJson } from "./names.js";
 import type { ObserverSummary } from "./observer.js";
 import type { Program } from "./program.js";
 import type { Prepared } from "./pt2e.js";
-import type { EdgeOrNode, Recipe } from "./quantizer.js";
+import type { EdgeOrNode } from "./qspec.js";
+import type { Recipe } from "./recipe.js";
 import type { DType, Tensor } from "./tensor.js";
 import { rawInputs } from "./tensor.js";
 
-// What one quantizer decided about an operator.
+/** What one quantizer decided about an operator. */
 export interface Decision {
+  /** The quantizer's name. */
   quantizer: string;
+  /** The name of the pattern, or "". */
   pattern: string;
+  /** Whether it took the operator. */
   taken: boolean;
+  /** Why, in words. */
   reason: string;
 }
 
+/** What becomes of one operator, and why. */
 export interface Explanation extends Omit<Decision, "taken"> {
+  /** The name of the node. */
   node: string;
-  module: string; // "" for the root
-  op: string; // "aten.conv2d.default"
+  /** The path of the module that it came from, "" for the root. */
+  module: string;
+  /** The operator: "aten.conv2d.default". */
+  op: string;
+  /** Whether it computes on integers, is part of an operator that does, or stays float. */
   outcome: "quantized" | "fused" | "float";
+  /** What the tensors around it become, in words. */
   tensors: readonly (EdgeOrNode & { becomes: string })[];
+  /** What each quantizer said of it. */
   decisions: readonly Decision[];
 }
 
+/** What becomes of every operator, and why. */
 export interface ExplanationReport {
+  /** All operators in the order of the graph. */
   operators: readonly Explanation[];
+  /** Edges whose two ends were annotated differently. */
   conflicts: readonly {
     edge: readonly [string, string];
     producerAnnotator: string;
@@ -39,90 +54,136 @@ export interface ExplanationReport {
   }[];
 }
 
-// How far values y are from those of the reference, x. null: no error at all, or none that a number could say.
+/** How far values y are from those of the reference, x. null: no error at all, or none that a number could say. */
 export interface ValueError {
-  sqnrDb: number | null | { float: string }; // 10 log10(sum x^2 / sum (x - y)^2)
+  /** The ratio of signal to noise in dB: 10 log10(sum x^2 / sum (x - y)^2). */
+  sqnrDb: number | null | { float: string };
+  /** The mean of (x - y)^2. */
   mse: number | { float: string };
+  /** The cosine of the angle between x and y. */
   cosine: number | null;
+  /** The largest |x - y|. */
   maxError: number | { float: string };
 }
-// The error of an operator's value behind all layers so far.
+/** The error of an operator's value behind all layers so far. */
 export interface LayerError extends ValueError {
+  /** The name of the node. */
   node: string;
+  /** The path of the module that it came from, "" for the root. */
   module: string;
+  /** The operator: "aten.conv2d.default". */
   op: string;
-  candidateNode?: string; // where the candidate calls it otherwise
-  quantized: boolean; // whether the value went through integers
-  worst?: { sample: number; sqnrDb: number | { float: string } }; // the sample with the largest error
-  own?: ValueError; // what the layer adds when it reads the reference's values
-  weight?: ValueError; // of layers with a weight
+  /** The name of the candidate's node, where it is another. */
+  candidateNode?: string;
+  /** Whether the value went through integers. */
+  quantized: boolean;
+  /** The sample with the largest error. */
+  worst?: { sample: number; sqnrDb: number | { float: string } };
+  /** What the layer adds when it reads the reference's values. */
+  own?: ValueError;
+  /** The error of the weight, of layers that have one. */
+  weight?: ValueError;
 }
 
-// A quantized value after conversion.
+/** A quantized value after conversion. */
 export interface ConvertedQParams {
-  of: string; // the value's name, or that of a folded weight
-  by: readonly string[]; // who reads it, if it is a folded weight
+  /** The value's name, or that of a folded weight. */
+  of: string;
+  /** Who reads it, if it is a folded weight. */
+  by: readonly string[];
+  /** The dtype of the integers. */
   dtype: DType;
+  /** The least integer. */
   quantMin: number;
+  /** The largest integer. */
   quantMax: number;
-  channels: number; // 0: chosen at run time
-  scale: readonly number[]; // one, or the least and the largest of the channels
-  zeroPoint: readonly number[]; // that of the first channel
+  /** The number of scales; 0 where they are chosen at run time. */
+  channels: number;
+  /** One, or the least and the largest of the channels. */
+  scale: readonly number[];
+  /** That of the first channel. */
+  zeroPoint: readonly number[];
 }
 
+/** How many layers became integers, which did not and why, and what the observers saw. */
 export interface QuantizationReport extends ExplanationReport {
+  /** The number of layers with a weight, and of those that are quantized. */
   layers: { total: number; quantized: number };
+  /** The layers that stay float, with the reason. */
   left: readonly { node: string; module: string; op: string; reason: string }[];
+  /** What the observers saw. */
   observers: readonly ObserverSummary[];
+  /** The scales and zero points of the converted program. */
   qparams: readonly ConvertedQParams[];
 }
 
-// A class, and its share of all: as softmax gives it, or the score itself where the scores are shares already.
+/** A class, and its share of all: as softmax gives it, or the score itself where the scores are shares already. */
 export interface Choice {
+  /** The number of the class. */
   class: number;
+  /** Its share of all, from 0 to 1. */
   share: number | { float: string };
 }
 
-// What both models say of one sample: their first choices.
+/** What both models say of one sample: their first choices. */
 export interface SamplePrediction {
-  sample: number; // counted from 0, in the order of the data
+  /** Counted from 0, in the order of the data. */
+  sample: number;
+  /** The right class, if it is known. */
   label?: number;
+  /** The float model's first choices, best first. */
   float: readonly Choice[];
+  /** The quantized model's first choices, best first. */
   int8: readonly Choice[];
-  moved: number | { float: string }; // sum (x - y)^2 / sum x^2 of the scores
+  /** How far the scores moved: sum (x - y)^2 / sum x^2. */
+  moved: number | { float: string };
+  /** The file of the sample. */
   file?: string;
-  image?: string; // a data: URL
+  /** A picture of the sample, as a data: URL. */
+  image?: string;
 }
 
-// A float program beside its quantized form, on the samples that were added.
+/** A float program beside its quantized form, on the samples that were added. */
 export interface EvaluationReport {
-  sqnr: number | null | { float: string }; // dB, of the first output; null: no error
-  speed: { float: number; int8: number; batch?: number }; // milliseconds for a sample, in batches of so many
-  // In percent; of classifiers
+  /** The ratio of signal to noise of the first output in dB; null: no error. */
+  sqnr: number | null | { float: string };
+  /** Milliseconds for a sample, in batches of so many. */
+  speed: { float: number; int8: number; batch?: number };
+  /** Shares of the samples in percent; of classifiers alone. */
   accuracy?: {
     top1?: readonly [float: number, int8: number];
     top5?: readonly [float: number, int8: number];
     agreement: number;
     samples: number;
   };
-  // The worst: other answers than float's, then those whose scores moved most
+  /** The worst: other answers than float's, then those whose scores moved most. */
   predictions?: readonly SamplePrediction[];
 }
 
-// What the file of reportHtml shows; each field may be missing.
+/** What the file of reportHtml shows; each field may be missing. */
 export interface Report extends Partial<QuantizationReport>, Partial<EvaluationReport> {
+  /** The model's name. */
   model?: string;
-  nodes?: readonly NodeSnapshot[]; // of the float program, for the graph
+  /** The nodes of the float program, which the graph shows. */
+  nodes?: readonly NodeSnapshot[];
+  /** The sizes of the two files. */
   bytes?: readonly [before: number, after: number];
+  /** The recipe that it was quantized by. */
   recipe?: Recipe;
-  samples?: number; // that it was calibrated on
+  /** The number of samples that it was calibrated on. */
+  samples?: number;
+  /** The error of each operator, of a LayerComparison. */
   errors?: readonly LayerError[];
-  classes?: readonly string[]; // their names
+  /** The names of the classes. */
+  classes?: readonly string[];
 }
 
-// For every operator, or for one, whether the quantizer takes it, by which pattern and why (or why not), and what its
-// tensors become. Needs no data. Throws QdqError{InvalidArgument} if there is no operator of that name.
+/**
+ * For every operator, or for one, whether the quantizer takes it, by which pattern and why (or why not), and what its
+ * tensors become. Needs no data. Throws QdqError{InvalidArgument} if there is no operator of that name.
+ */
 export function explain(prepared: Prepared): ExplanationReport;
+/** The same for the operator of that name. */
 export function explain(prepared: Prepared, node: string): Explanation;
 export function explain(prepared: Prepared, node?: string): ExplanationReport | Explanation {
   const report = fromJson<ExplanationReport>(unwrap(module().explain(handleOf(prepared))));
@@ -136,28 +197,32 @@ export function explain(prepared: Prepared, node?: string): ExplanationReport | 
   return found;
 }
 
-// How far the value of each operator is from the reference's, summed over the batches that were added.
+/** How far the value of each operator is from the reference's, summed over the batches that were added. */
 export class LayerComparison extends Handle {
-  // Runs the reference once and each candidate twice on one batch, without fused kernels.
+  /** Runs the reference once and each candidate twice on one batch, without fused kernels. */
   add(inputs: readonly Tensor[]): void {
     unwrap(module().addToComparison(this.handle, rawInputs(inputs)));
   }
-  // Of the candidate of that number; largest error first.
+  /** Of the candidate of that number; largest error first. */
   layers(candidate = 0): LayerError[] {
     return fromJson(unwrap(module().describeComparison(this.handle, candidate)));
   }
 }
 
-// Numbers the operators of a program that have no debug handle yet, upwards from the largest one there. preparePt2e and
-// convertPt2e hand them on, and .pt2 files keep them, so that compareLayers finds the operators again
-// (torch/ao/quantization/pt2e/_numeric_debugger.py).
+/**
+ * Numbers the operators of a program that have no debug handle yet, upwards from the largest one there. preparePt2e and
+ * convertPt2e hand them on, and .pt2 files keep them, so that compareLayers finds the operators again
+ * (torch/ao/quantization/pt2e/_numeric_debugger.py).
+ */
 export function generateNumericDebugHandles(program: Program): void {
   unwrap(module().generateNumericDebugHandles(handleOf(program)));
 }
 
-// Compares one program or several with a reference, a float program or a prepared one, operator by operator: programs
-// from files of any kind, whose operators are found by debug handle, by the names that ONNX files give their values, or
-// by the names of nodes. Throws QdqError{InvalidArgument} if nothing in a candidate belongs to the reference.
+/**
+ * Compares one program or several with a reference, a float program or a prepared one, operator by operator: programs
+ * from files of any kind, whose operators are found by debug handle, by the names that ONNX files give their values, or
+ * by the names of nodes. Throws QdqError{InvalidArgument} if nothing in a candidate belongs to the reference.
+ */
 export function compareLayers(
   reference: Program | Prepared,
   candidates: Program | readonly Program[],
@@ -166,19 +231,21 @@ export function compareLayers(
   return new LayerComparison(unwrap(module().compareLayers(handleOf(reference), programs.map(handleOf))), whole);
 }
 
-// Runs both programs batch by batch, each made ready as lower() does.
+/** Runs both programs batch by batch, each made ready as lower() does. */
 export class Evaluation extends Handle {
-  // One batch; the first axis counts samples.
+  /** One batch; the first axis counts samples. */
   add(inputs: readonly Tensor[]): void {
     unwrap(module().addToEvaluation(this.handle, rawInputs(inputs)));
   }
-  // Speed is measured on batches of a size that came before; if there are none, this runs the first batch once more.
+  /**
+   * Speed is measured on batches of a size that came before; if there are none, this runs the first batch once more.
+   */
   report(): EvaluationReport {
     return fromJson(unwrap(module().describeEvaluation(this.handle)));
   }
 }
 
-// `labels`: the class of each sample in order, if they are known.
+/** `labels`: the class of each sample in order, if they are known. */
 export function evaluate(program: Program, quantized: Program, labels: readonly number[] = []): Evaluation {
   return new Evaluation(
     unwrap(module().evaluate(handleOf(program), handleOf(quantized), JSON.stringify(labels ?? null))),
@@ -186,12 +253,12 @@ export function evaluate(program: Program, quantized: Program, labels: readonly 
   );
 }
 
-// How many layers became integers, which did not and why, and what the observers saw.
+/** How many layers became integers, which did not and why, and what the observers saw. */
 export function quantizationReport(prepared: Prepared, quantized: Program): QuantizationReport {
   return fromJson(unwrap(module().describeQuantization(handleOf(prepared), handleOf(quantized))));
 }
 
-// A self-contained HTML file that shows the report, as `qdq quantize --report` writes it.
+/** A self-contained HTML file that shows the report, as `qdq quantize --report` writes it. */
 export function reportHtml(report: Report): string {
   if (typeof report !== "object" || report === null)
     throw new QdqError("InvalidArgument", `the report is ${report}, wanted an object`);

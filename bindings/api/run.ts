@@ -1,6 +1,6 @@
 // The public API of `qdq/run`: it opens programs, quantized or float, and runs them.
 import { unwrap } from "./loader.js";
-import type { Capabilities, Configuration } from "./loader.js";
+import type { Capabilities, Configuration } from "./configuration.js";
 import { registerIn } from "./operator.js";
 import type { CustomOperator } from "./operator.js";
 import { Program, bytesOf } from "./program.js";
@@ -8,25 +8,40 @@ import { runner } from "./run-module.js";
 
 export { QdqError } from "./error.js";
 export type { ErrorCode } from "./error.js";
-export type { Argument, GraphSnapshot, NodeSnapshot, ProgramInfo, ValueInfo } from "./graph.js";
-export type { Capabilities, Configuration } from "./loader.js";
+export type {
+  Argument,
+  AttributeInfo,
+  GraphSnapshot,
+  NodeSnapshot,
+  ProgramInfo,
+  QParamsInfo,
+  ValueInfo,
+} from "./graph.js";
+export type { Capabilities, Configuration } from "./configuration.js";
 export type { CustomOperator, OperatorArgument, TensorSignature } from "./operator.js";
 export { Program } from "./program.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions } from "./session.js";
 export { tensor } from "./tensor.js";
-export type { DType, Tensor, TensorData } from "./tensor.js";
+export type { DType, DTypeOf, Tensor, TensorArrays, TensorData } from "./tensor.js";
 
+/**
+ * Chooses the module, its threads and its memory. Call it before the first load. Throws QdqError{InvalidArgument} after
+ * it, and for a setting that makes no sense.
+ */
 export const configure = (settings: Configuration): void => runner.configure(settings);
+/** Loads the module if it is not loaded yet, and says what it works with. */
 export const capabilities = (): Promise<Capabilities> => runner.capabilities();
 
-// Brings an operator that qdq does not have, for programs that are loaded from now on. `schema` is as
-// torch.library.define has it: "my_domain::blur(Tensor x, float sigma=1.0) -> Tensor". Throws QdqError{InvalidArgument}
-// if it cannot be read, or the name is taken.
+/**
+ * Brings an operator that qdq does not have, for programs that are loaded from now on. `schema` is as
+ * torch.library.define has it: "my_domain::blur(Tensor x, float sigma=1.0) -> Tensor". Throws QdqError{InvalidArgument}
+ * if it cannot be read, or the name is taken.
+ */
 export const registerOperator = (schema: string, operator: CustomOperator): Promise<void> =>
   registerIn(runner, schema, operator);
 
-// Reads a program that torch.export.save or savePt2() of `qdq` wrote. The first call brings the WASM module.
+/** Reads a program that torch.export.save or savePt2() of `qdq` wrote. The first call brings the WASM module. */
 export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
   const file = bytesOf(bytes, "loadPt2");
   return new Program(unwrap((await runner.load()).loadPt2(file)), runner);

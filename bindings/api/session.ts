@@ -8,18 +8,24 @@ import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
 import type { RawModule } from "../wasm/qdq.js";
 
-// A program made ready to run.
+/** A program made ready to run. */
 export class Session extends Handle {
+  /**
+   * Runs the program on one batch: its inputs in their order, of the dtypes and shapes of info().inputs. Returns the
+   * outputs in their order. Throws QdqError{InvalidArgument} for inputs that do not fit.
+   */
   run(inputs: readonly Tensor[]): Tensor[] {
     return unwrap(this.loader.loaded().runSession(this.handle, rawInputs(inputs))).map(fromRaw);
   }
 
-  // What this build or machine cannot do as asked, and what costs speed on it, one sentence each. Like placements() it
-  // is for `qdq` alone: `qdq/run` throws QdqError{Unsupported}.
+  /**
+   * What this build or machine cannot do as asked, and what costs speed on it, one sentence each. Like placements() it
+   * is for `qdq` alone: `qdq/run` throws QdqError{Unsupported}.
+   */
   warnings(): string[] {
     return this.#description().warnings;
   }
-  // Who runs each node. Compiles the fused steps if nothing ran yet.
+  /** Who runs each node. Compiles the fused steps if nothing ran yet. */
   placements(): Placement[] {
     return this.#description().placements;
   }
@@ -31,26 +37,37 @@ export class Session extends Handle {
   }
 }
 
-// Who runs a node of the program, and why others do not.
+/** Who runs a node of the program, and why others do not. */
 export interface Placement {
+  /** The name of the node. */
   node: string;
+  /** Its operator. */
   target: string;
-  step: string; // the fused step that it is part of, by the name of its last node; "": it runs on its own
+  /** The fused step that it is part of, by the name of its last node; "": it runs on its own. */
+  step: string;
+  /** The backend that runs it. */
   backend: string;
+  /** The kernel, in words. */
   description: string;
+  /** The backends in front of it that refused, and why. */
   refusals: readonly { backend: string; reason: string }[];
-  fallbacks: number; // runs that were left to the reference loops, and why the last one was
+  /** Runs that were left to the reference loops, and why the last one was. */
+  fallbacks: number;
+  /** Why the last such run was left to them. */
   fallbackReason: string;
 }
 
+/** The options of lower(). */
 export interface LowerOptions {
+  /** Who runs the steps: the fast kernels (default), or the plain loops that define the results. */
   backend?: "simd" | "reference";
-  // What is not quantized in bfloat16, which native builds have. Here it throws QdqError{Unsupported}.
+  /** What is not quantized in bfloat16, which native builds have. Here it throws QdqError{Unsupported}. */
   bf16?: boolean;
-  fuse?: boolean; // false: node by node, with no fused steps; default true
+  /** False: node by node, with no fused steps; default true. */
+  fuse?: boolean;
 }
 
-// A program, float or quantized, made ready to run.
+/** A program, float or quantized, made ready to run. */
 export function lower(program: Program, options: LowerOptions = {}): Session {
   if (!(program instanceof Program))
     throw new QdqError("InvalidArgument", "this is not a program, or it has been disposed of");

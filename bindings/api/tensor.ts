@@ -3,8 +3,96 @@
 import { QdqError } from "./error.js";
 import type { RawTensor } from "../wasm/qdq.js";
 
-// The array that holds the elements of each dtype; floats of 8 and 16 bits come as their bits, complex numbers as their
-// real and imaginary parts in turn.
+/**
+ * The array that holds the elements of each dtype; floats of 8 and 16 bits come as their bits, complex numbers as their
+ * real and imaginary parts in turn.
+ */
+export interface TensorArrays {
+  /** 32-bit floats. */
+  float32: Float32Array;
+  /** 64-bit floats. */
+  float64: Float64Array;
+  /** 8-bit integers from -128 to 127. */
+  int8: Int8Array;
+  /** 8-bit integers from 0 to 255. */
+  uint8: Uint8Array;
+  /** 16-bit integers. */
+  int16: Int16Array;
+  /** 16-bit integers from 0. */
+  uint16: Uint16Array;
+  /** 32-bit integers. */
+  int32: Int32Array;
+  /** 32-bit integers from 0. */
+  uint32: Uint32Array;
+  /** 64-bit integers. */
+  int64: BigInt64Array;
+  /** 64-bit integers from 0. */
+  uint64: BigUint64Array;
+  /** 0 or 1 in a byte. */
+  bool: Uint8Array;
+  /** The bits of half-precision floats. */
+  float16: Uint16Array;
+  /** The upper halves of 32-bit floats. */
+  bfloat16: Uint16Array;
+  // biome-ignore-start lint/style/useNamingConvention: PyTorch's names
+  /** The bits of 8-bit floats with 4 bits of exponent. */
+  float8_e4m3fn: Uint8Array;
+  /** The bits of 8-bit floats with 5 bits of exponent. */
+  float8_e5m2: Uint8Array;
+  /** The bits of 8-bit floats with 4 bits of exponent, without infinities and -0. */
+  float8_e4m3fnuz: Uint8Array;
+  /** The bits of 8-bit floats with 5 bits of exponent, without infinities and -0. */
+  float8_e5m2fnuz: Uint8Array;
+  // biome-ignore-end lint/style/useNamingConvention: PyTorch's names
+  /** Real and imaginary parts in turn. */
+  complex64: Float32Array;
+  /** Strings. */
+  string: readonly string[];
+}
+
+/** The type of a tensor's elements, in PyTorch's words. */
+export type DType = keyof TensorArrays;
+/** The elements of a tensor in C order. */
+export type TensorData = TensorArrays[DType];
+
+/**
+ * A tensor as plain data. `Tensor<"float32">` is one whose data is a Float32Array; of a tensor of any dtype the check
+ * `tensor.dtype === "float32"` tells it.
+ */
+export type Tensor<D extends DType = DType> = {
+  [K in D]: {
+    /** The type of the elements. */
+    dtype: K;
+    /** The sizes, outermost first; empty for a single number. */
+    shape: readonly number[];
+    /** The elements in C order. */
+    data: TensorArrays[K];
+  };
+}[D];
+
+/** The dtype that tensor() gives to an array. */
+export type DTypeOf<Data extends TensorData> = Data extends readonly string[]
+  ? "string"
+  : Data extends Float32Array
+    ? "float32"
+    : Data extends Float64Array
+      ? "float64"
+      : Data extends Int8Array
+        ? "int8"
+        : Data extends Uint8Array
+          ? "uint8"
+          : Data extends Int16Array
+            ? "int16"
+            : Data extends Uint16Array
+              ? "uint16"
+              : Data extends Int32Array
+                ? "int32"
+                : Data extends Uint32Array
+                  ? "uint32"
+                  : Data extends BigInt64Array
+                    ? "int64"
+                    : "uint64";
+
 const arrayOf = {
   float32: Float32Array,
   float64: Float64Array,
@@ -26,35 +114,21 @@ const arrayOf = {
   complex64: Float32Array,
 };
 
-export type DType = keyof typeof arrayOf | "string";
-export type TensorData =
-  | Float32Array
-  | Float64Array
-  | Int8Array
-  | Uint8Array
-  | Int16Array
-  | Uint16Array
-  | Int32Array
-  | Uint32Array
-  | BigInt64Array
-  | BigUint64Array
-  | readonly string[];
-
-export interface Tensor {
-  dtype: DType;
-  shape: readonly number[];
-  data: TensorData;
-}
-
 // The name of an array's type, whichever window or realm it was made in: "Float32Array".
 const typeName = (data: unknown): string => Object.prototype.toString.call(data).slice("[object ".length, -1);
 
 const isTexts = (data: unknown): data is readonly string[] =>
   Array.isArray(data) && data.every((text) => typeof text === "string");
 
-// A tensor of the typed array's own dtype: tensor(new Float32Array([1, 2]), [2]); of strings for an array of them.
-// Shape: one axis unless given.
-export function tensor(data: TensorData, shape: readonly number[] = [data.length]): Tensor {
+/**
+ * A tensor of the typed array's own dtype: tensor(new Float32Array([1, 2]), [2]); of strings for an array of them.
+ * `shape`: the sizes, one axis unless given; run() checks that they fit. Throws QdqError{InvalidArgument} for what is
+ * neither a typed array nor an array of strings.
+ */
+export function tensor<Data extends TensorData>(
+  data: Data,
+  shape: readonly number[] = [data.length],
+): Tensor<DTypeOf<Data>> {
   const dtype = isTexts(data)
     ? "string"
     : (Object.keys(arrayOf) as (keyof typeof arrayOf)[]).find((name) => typeName(data) === arrayOf[name].name);
@@ -63,10 +137,13 @@ export function tensor(data: TensorData, shape: readonly number[] = [data.length
       "InvalidArgument",
       "a tensor was made of something that is neither a typed array nor an array of strings",
     );
-  return { dtype, shape: [...shape], data };
+  return { dtype, shape: [...shape], data } as unknown as Tensor<DTypeOf<Data>>;
 }
 
-// Throws QdqError{InvalidArgument} if dtype, shape and data do not agree.
+/**
+ * Throws QdqError{InvalidArgument} if dtype, shape and data do not agree.
+ * @internal
+ */
 export function toRaw(value: Tensor, what: string): RawTensor {
   const fail = (why: string): never => {
     throw new QdqError("InvalidArgument", `${what} is not a tensor: ${why}; wanted {dtype, shape, data}`);
@@ -88,16 +165,22 @@ export function toRaw(value: Tensor, what: string): RawTensor {
   return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
 
-// The bytes must start on an element's boundary of a buffer of their own, as those do that WASM hands out.
+/**
+ * The bytes must start on an element's boundary of a buffer of their own, as those do that WASM hands out.
+ * @internal
+ */
 export function fromRaw(raw: RawTensor): Tensor {
   if (raw.texts) return { dtype: "string", shape: raw.shape, data: raw.texts };
   const dtype = raw.dtype as keyof typeof arrayOf;
   const type = arrayOf[dtype];
   const { buffer, byteOffset, byteLength } = raw.bytes as Uint8Array<ArrayBuffer>;
-  return { dtype, shape: raw.shape, data: new type(buffer, byteOffset, byteLength / type.BYTES_PER_ELEMENT) };
+  return { dtype, shape: raw.shape, data: new type(buffer, byteOffset, byteLength / type.BYTES_PER_ELEMENT) } as Tensor;
 }
 
-// The inputs of one run as they cross the border. Throws QdqError{InvalidArgument}.
+/**
+ * The inputs of one run as they cross the border. Throws QdqError{InvalidArgument}.
+ * @internal
+ */
 export function rawInputs(inputs: readonly Tensor[]): RawTensor[] {
   if (!Array.isArray(inputs))
     throw new QdqError("InvalidArgument", "the inputs are not a list of tensors; wanted run([tensor, ...])");

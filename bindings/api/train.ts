@@ -13,96 +13,131 @@ import { RecipeWriter } from "./quantizer.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs, tensor, toRaw } from "./tensor.js";
 
-// A program with fake quantizers in it. run() observes and rounds; convertPt2e() folds its batch norms.
+/** A program with fake quantizers in it. run() observes and rounds; convertPt2e() folds its batch norms. */
 export class PreparedQat extends Prepared {
-  // Whether the fake quantizers take in what passes.
+  /** Whether the fake quantizers take in what passes. */
   enableObserver(enabled = true): void {
     unwrap(module().switchPrepared(this.handle, "observer", enabled));
   }
 
-  // Whether they round it.
+  /** Whether they round it. */
   enableFakeQuant(enabled = true): void {
     unwrap(module().switchPrepared(this.handle, "fake_quant", enabled));
   }
 
-  // Puts learnable fake quantizers (PyTorch's _LearnableFakeQuantize) in the place of those that make integers with a
-  // scale of their own. For use before there is a Trainer; they estimate their scales until enableParamLearning().
+  /**
+   * Puts learnable fake quantizers (PyTorch's _LearnableFakeQuantize) in the place of those that make integers with a
+   * scale of their own. For use before there is a Trainer; they estimate their scales until enableParamLearning().
+   */
   learnQparams({ useGradScaling = false }: { useGradScaling?: boolean } = {}): void {
     unwrap(module().learnQparams(this.handle, useGradScaling));
   }
 
-  // Whether scales and zero points are learnt with the weights (LSQ); enabled, the learnable fake quantizers round and
-  // their observers are off.
+  /**
+   * Whether scales and zero points are learnt with the weights (LSQ); enabled, the learnable fake quantizers round and
+   * their observers are off.
+   */
   enableParamLearning(enabled = true): void {
     unwrap(module().switchPrepared(this.handle, "param_learning", enabled));
   }
 
-  // Batch norms take in the statistics of batches (move_exported_model_to_train).
+  /** Batch norms take in the statistics of batches (move_exported_model_to_train). */
   train(): void {
     unwrap(module().switchPrepared(this.handle, "training", true));
   }
 
-  // Batch norms keep the statistics that they have (move_exported_model_to_eval).
+  /** Batch norms keep the statistics that they have (move_exported_model_to_eval). */
   eval(): void {
     unwrap(module().switchPrepared(this.handle, "training", false));
   }
 }
 
-// A program that was exported in training mode in its inference form: batch norms use their running statistics,
-// dropouts do nothing. The program itself is left as it was.
+/**
+ * A program that was exported in training mode in its inference form: batch norms use their running statistics,
+ * dropouts do nothing. The program itself is left as it was.
+ */
 export const moveExportedModelToEval = (program: Program): Program =>
   new Program(unwrap(module().moveToEval(handleOf(program))), whole);
 
-// Puts fake quantizers where the quantizer wants them, whose settings have isQat, and rewrites convolutions in front of
-// batch norms so that their weights are rounded as they will be when folded. The program is left as it was.
+/**
+ * Puts fake quantizers where the quantizer wants them, whose settings have isQat, and rewrites convolutions in front of
+ * batch norms so that their weights are rounded as they will be when folded. The program is left as it was.
+ */
 export function prepareQatPt2e(program: Program, quantizer: AnyQuantizer): PreparedQat {
   const writer = new RecipeWriter();
   const recipe = JSON.stringify(writer.quantizer(quantizer));
   return new PreparedQat(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), true)), whole);
 }
 
-// A loss of one's own: its value for a batch, and its gradient by output (float32 of the output's shape; null, or
-// missing at the end, where nothing flows back from the output).
+/**
+ * A loss of one's own: its value for a batch, and its gradient by output (float32 of the output's shape; null, or
+ * missing at the end, where nothing flows back from the output).
+ */
 export type LossFunction = (
   outputs: Tensor[],
   batch: TrainingBatch,
 ) => { loss: number; grads: readonly (Tensor | null)[] };
 
-// How the learning rate changes from step to step, as torch.optim.lr_scheduler has it.
+/** How the learning rate changes from step to step, as torch.optim.lr_scheduler has it. */
 export interface LrSchedule {
-  // "step": times gamma after every stepSize steps (StepLR); "cosine": down to etaMin in totalSteps
-  // (CosineAnnealingLR); default "constant"
+  /**
+   * "step": times gamma after every stepSize steps (StepLR); "cosine": down to etaMin in totalSteps
+   * (CosineAnnealingLR); default "constant".
+   */
   schedule?: "constant" | "step" | "cosine";
+  /** Of "step": the steps between two changes of the rate. */
   stepSize?: number;
-  gamma?: number; // default 0.1
-  totalSteps?: number; // behind the warm-up
-  etaMin?: number; // default 0
-  warmupSteps?: number; // of LinearLR in front of it; default 0
-  warmupStartFactor?: number; // what the warm-up begins with; default 1/3
+  /** Default 0.1. */
+  gamma?: number;
+  /** Behind the warm-up. */
+  totalSteps?: number;
+  /** Default 0. */
+  etaMin?: number;
+  /** Of LinearLR in front of it; default 0. */
+  warmupSteps?: number;
+  /** What the warm-up begins with; default 1/3. */
+  warmupStartFactor?: number;
 }
 
+/** The options of a Trainer. */
 export interface TrainingOptions {
-  loss?: "cross_entropy" | "mse" | LossFunction; // the words: of the program's first output; default cross_entropy
-  optimizer?: "sgd" | "adam" | "adamw"; // default sgd
-  lr?: number; // default 0.01; fine-tuning a trained model wants less: 3e-5 of sgd, 1e-5 of adam
-  momentum?: number; // of sgd; default 0
-  nesterov?: boolean; // of sgd with momentum; default false
-  weightDecay?: number; // default 0
-  betas?: readonly [number, number]; // of adam and adamw; default [0.9, 0.999]
-  eps?: number; // of adam and adamw; default 1e-8
-  qparamsLr?: number; // the factor of the rate that learnt scales and zero points have; default 1
+  /** The words: of the program's first output; default cross_entropy. */
+  loss?: "cross_entropy" | "mse" | LossFunction;
+  /** Default sgd. */
+  optimizer?: "sgd" | "adam" | "adamw";
+  /** Default 0.01; fine-tuning a trained model wants less: 3e-5 of sgd, 1e-5 of adam. */
+  lr?: number;
+  /** Of sgd; default 0. */
+  momentum?: number;
+  /** Of sgd with momentum; default false. */
+  nesterov?: boolean;
+  /** Default 0. */
+  weightDecay?: number;
+  /** Of adam and adamw; default [0.9, 0.999]. */
+  betas?: readonly [number, number];
+  /** Of adam and adamw; default 1e-8. */
+  eps?: number;
+  /** The factor of the rate that learnt scales and zero points have; default 1. */
+  qparamsLr?: number;
+  /** How the learning rate changes; by default it does not. */
   schedule?: LrSchedule;
-  // The share of the loss that is the distance to the float model's output, batch.teacher, from 0 (default) to 1.
+  /** The share of the loss that is the distance to the float model's output, batch.teacher, from 0 (default) to 1. */
   distillation?: number;
-  temperature?: number; // of the distillation; default 1
+  /** Of the distillation; default 1. */
+  temperature?: number;
 }
 
+/** The samples of one step. */
 export interface TrainingBatch {
+  /** The program's inputs in their order. */
   inputs: readonly Tensor[];
-  // Classes (numbers, or an int64 tensor) for cross_entropy; a float32 tensor of the output's shape for mse. Not needed
-  // where distillation is 1, or the loss is a function.
+  /**
+   * Classes (numbers, or an int64 tensor) for cross_entropy; a float32 tensor of the output's shape for mse. Not needed
+   * where distillation is 1, or the loss is a function.
+   */
   target?: readonly number[] | Tensor;
-  teacher?: Tensor; // the float model's first output for these inputs, for distillation
+  /** The float model's first output for these inputs, for distillation. */
+  teacher?: Tensor;
 }
 
 const optionNames = [
@@ -121,11 +156,14 @@ const optionNames = [
 ];
 const scheduleNames = ["schedule", "stepSize", "gamma", "totalSteps", "etaMin", "warmupSteps", "warmupStartFactor"];
 
+/** Trains a prepared program, step by step. */
 export class Trainer extends Handle {
   private readonly loss: LossFunction | undefined;
 
-  // Throws QdqError{Unsupported} that lists all operators without a gradient, and QdqError{InvalidArgument} for options
-  // that make no sense.
+  /**
+   * Throws QdqError{Unsupported} that lists all operators without a gradient, and QdqError{InvalidArgument} for options
+   * that make no sense.
+   */
   constructor(prepared: PreparedQat, options: TrainingOptions = {}) {
     checkOptions("Trainer", options, optionNames);
     if (options.schedule !== undefined) checkOptions("The schedule", options.schedule, scheduleNames);
@@ -140,7 +178,7 @@ export class Trainer extends Handle {
     this.loss = typeof loss === "function" ? loss : undefined;
   }
 
-  // One step of the optimizer; returns the loss before it.
+  /** One step of the optimizer; returns the loss before it. */
   step(batch: TrainingBatch): number {
     if (this.loss) {
       const { loss, grads } = this.loss(this.forward(batch.inputs), batch);
@@ -162,13 +200,16 @@ export class Trainer extends Handle {
     );
   }
 
-  // The parts of a step, for any loss. forward() observes, rounds and returns the outputs; backward() takes the
-  // gradients of the loss by output and finds those of the parameters, in the place of earlier ones; update() moves the
-  // parameters by them. Each throws QdqError{InvalidArgument} where the part before it is missing.
+  /**
+   * The parts of a step, for any loss. forward() observes, rounds and returns the outputs; backward() takes the
+   * gradients of the loss by output and finds those of the parameters, in the place of earlier ones; update() moves the
+   * parameters by them. Each throws QdqError{InvalidArgument} where the part before it is missing.
+   */
   forward(inputs: readonly Tensor[]): Tensor[] {
     return unwrap(module().trainForward(this.handle, rawInputs(inputs))).map(fromRaw);
   }
 
+  /** Takes the gradients of the loss by output, and finds those of the parameters. */
   backward(grads: readonly (Tensor | null)[]): void {
     if (!Array.isArray(grads))
       throw new QdqError("InvalidArgument", "the gradients are not a list of tensors by output");
@@ -178,24 +219,27 @@ export class Trainer extends Handle {
     unwrap(module().trainBackward(this.handle, raw));
   }
 
+  /** Moves the parameters by their gradients. */
   update(): void {
     unwrap(module().trainUpdate(this.handle));
   }
 
-  // The gradients of the last step by the parameter's name.
+  /** The gradients of the last step by the parameter's name. */
   gradients(): Record<string, Tensor> {
     const raw = unwrap(module().trainGradients(this.handle));
     return Object.fromEntries(Object.entries(raw).map(([name, grad]) => [name, fromRaw(grad)]));
   }
 
-  // All that training has made so far, under names of their own; plain data, which IndexedDB keeps as it is.
+  /** All that training has made so far, under names of their own; plain data, which IndexedDB keeps as it is. */
   stateDict(): Record<string, Tensor> {
     const raw = unwrap(module().trainState(this.handle));
     return Object.fromEntries(Object.entries(raw).map(([name, value]) => [name, fromRaw(value)]));
   }
 
-  // Goes on where another trainer of the same program, quantizer and options was, to the byte. Throws
-  // QdqError{InvalidArgument} for another's state; this trainer is of no use then.
+  /**
+   * Goes on where another trainer of the same program, quantizer and options was, to the byte. Throws
+   * QdqError{InvalidArgument} for another's state; this trainer is of no use then.
+   */
   loadStateDict(state: Readonly<Record<string, Tensor>>): void {
     if (typeof state !== "object" || state === null)
       throw new QdqError("InvalidArgument", "the state is no object of tensors; wanted what stateDict() returned");
@@ -203,23 +247,25 @@ export class Trainer extends Handle {
     unwrap(module().loadTrainState(this.handle, Object.fromEntries(raw)));
   }
 
-  // The learning rate of the next step.
+  /** The learning rate of the next step. */
   lr(): number {
     return unwrap(module().learningRate(this.handle));
   }
 
-  // Sets the learning rate that the schedule begins with, of the steps to come.
+  /** Sets the learning rate that the schedule begins with, of the steps to come. */
   setLr(lr: number): void {
     unwrap(module().setLearningRate(this.handle, lr));
   }
 
-  // The names of the parameters that are trained.
+  /** The names of the parameters that are trained. */
   parameters(): string[] {
     return JSON.parse(unwrap(module().trainedParameters(this.handle)));
   }
 
-  // A step for each batch; returns the mean of the losses. Between two batches other work gets its turn. Throws
-  // QdqError{Cancelled} when the signal says so; what was learned until then stays.
+  /**
+   * A step for each batch; returns the mean of the losses. Between two batches other work gets its turn. Throws
+   * QdqError{Cancelled} when the signal says so; what was learned until then stays.
+   */
   async train(batches: Iterable<TrainingBatch> | AsyncIterable<TrainingBatch>, work: LongWork = {}): Promise<number> {
     if (!isIterable(batches)) {
       throw new QdqError(
@@ -242,24 +288,35 @@ export class Trainer extends Handle {
   }
 }
 
-// How images are changed at random, as torchvision's RandomCrop, RandomHorizontalFlip and ColorJitter do it.
+/** How images are changed at random, as torchvision's RandomCrop, RandomHorizontalFlip and ColorJitter do it. */
 export interface Augmentation {
-  crop?: number | readonly [number, number]; // the padding of each side, or above and left
-  flip?: number | boolean; // how likely; true: 0.5
+  /** The padding of each side, or above and left. */
+  crop?: number | readonly [number, number];
+  /** How likely; true: 0.5. */
+  flip?: number | boolean;
+  /** How far brightness may change: a factor from 1 - x to 1 + x. */
   brightness?: number;
+  /** How far contrast may change, likewise. */
   contrast?: number;
+  /** How far saturation may change, likewise. */
   saturation?: number;
 }
 
+/** The options of augment(). */
 export interface AugmentOptions {
-  seed?: number; // default 0
-  epoch?: number; // default 0
-  // The number of each image among all samples; it, the seed and the epoch choose what happens. Default 0, 1, 2, ...
+  /** Default 0. */
+  seed?: number;
+  /** Default 0. */
+  epoch?: number;
+  /**
+   * The number of each image among all samples; it, the seed and the epoch choose what happens. Default 0, 1, 2, ...
+   */
   samples?: readonly number[];
-  preprocess?: object; // what the images were made with, as the fields of --preprocess; gives black and white
+  /** What the images were made with, as the fields of --preprocess; gives black and white. */
+  preprocess?: object;
 }
 
-// The images, float32 [N, C, H, W] or [N, H, W, C], changed at random: the same in every build.
+/** The images, float32 [N, C, H, W] or [N, H, W, C], changed at random: the same in every build. */
 export function augment(images: Tensor, how: Augmentation, options: AugmentOptions = {}): Tensor {
   checkOptions("augment", options, ["seed", "epoch", "samples", "preprocess"]);
   const { seed = 0, epoch = 0, samples, preprocess = {} } = options;

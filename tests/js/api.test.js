@@ -14,6 +14,11 @@ beforeAll(async () => {
 });
 
 // The bytes are never touched, so that the system gives them without having them.
+test("what lives in WASM is not made with new", () => {
+  for (const type of [qdq.Program, qdq.Prepared, qdq.Session, qdq.Evaluation])
+    expect(() => new type()).toThrow(`a ${type.name} is not made with new; a function of qdq gives it`);
+});
+
 test("a file that cannot fit is refused before it is copied", async () => {
   await expect(qdq.loadPt2(new Uint8Array(4_294_950_000))).rejects.toMatchObject({
     code: "OutOfMemory",

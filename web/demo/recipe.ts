@@ -4,8 +4,11 @@ import type { Recipe } from "qdq";
 export type Setting = Record<string, unknown> | null; // null: stays float
 type Entry = [name: string, setting: Setting];
 
+// The page edits recipes of any kind by the names of their fields.
+const fieldsOf = (recipe: Recipe): Record<string, unknown> => ({ ...recipe });
+
 const entries = (recipe: Recipe, section: string): Entry[] =>
-  ((recipe[section] as Entry[] | undefined) ?? []).map(([name, setting]) => [name, setting]);
+  ((fieldsOf(recipe)[section] as Entry[] | undefined) ?? []).map(([name, setting]) => [name, setting]);
 
 // The recipe with the setting of a module or a type; undefined takes it out, so that the rest of the recipe decides.
 export function withSetting(
@@ -16,8 +19,8 @@ export function withSetting(
 ): Recipe {
   const others = entries(recipe, section).filter(([other]) => other !== name);
   const list = setting === undefined ? others : [...others, [name, setting]];
-  const { [section]: _, ...rest } = recipe;
-  return (list.length > 0 ? { ...rest, [section]: list } : rest) as Recipe;
+  const { [section]: _, ...rest } = fieldsOf(recipe);
+  return (list.length > 0 ? { ...rest, [section]: list } : rest) as unknown as Recipe;
 }
 
 export const settingOf = (recipe: Recipe, section: "module_name" | "module_type", name: string): Setting | undefined =>
@@ -25,12 +28,12 @@ export const settingOf = (recipe: Recipe, section: "module_name" | "module_type"
 
 // The recipe with one field of its global setting changed; a value that is the default is left out.
 export function withGlobal(recipe: Recipe, field: string, value: boolean): Recipe {
-  const { [field]: _, ...rest } = (recipe.global as Record<string, unknown> | undefined) ?? {};
-  return { ...recipe, global: value ? { ...rest, [field]: true } : rest };
+  const { [field]: _, ...rest } = (fieldsOf(recipe).global as Record<string, unknown> | undefined) ?? {};
+  return { ...recipe, global: value ? { ...rest, [field]: true } : rest } as unknown as Recipe;
 }
 
 export const globalOf = (recipe: Recipe, field: string): boolean =>
-  (recipe.global as Record<string, unknown> | undefined)?.[field] === true;
+  (fieldsOf(recipe).global as Record<string, unknown> | undefined)?.[field] === true;
 
 interface Choice {
   label: string;
@@ -70,7 +73,7 @@ export function choicesFor({ quantizer }: Recipe): readonly Choice[] {
 }
 
 // A recipe or a preprocessing as JSON with one line for each layer, so that a diff shows a layer as a line.
-export function settingsText(settings: Readonly<Record<string, unknown>>): string {
+export function settingsText(settings: object): string {
   const lines = Object.entries(settings).map(([key, value]) => {
     const list =
       Array.isArray(value) && Array.isArray(value[0])
