@@ -197,10 +197,11 @@ val save(int program) {
   return guard([&] { return bytes_to(save_pt2(held<Program>(program, "a program"))); });
 }
 
-val save_as_onnx(int program, int opset) {
+val save_as_onnx(int program, int opset, bool signed_activations) {
   return guard([&] {
     OnnxOptions options;
     options.opset = opset;
+    options.signed_activations = signed_activations;
     return bytes_to(save_onnx(held<Program>(program, "a program"), options));
   });
 }

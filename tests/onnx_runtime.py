@@ -10,9 +10,9 @@ own.
 
 MODELS and DATA are the folders of tests/real_models.py; every stage takes --only NAME. What is made goes to build/onnx.
 Exit status 1 if a float model's outputs differ from those of MODELS/NAME/model.onnx by more than rounding, or a
-quantized one gives another class than qdq in more than 2 samples of 100, and in more than 2 of 100 beyond those in
-which ONNX Runtime differs from itself without its optimizations: sums that end a last bit apart fall on two sides of a
-step, and some networks carry that to the end.
+quantized one runs less in integers than it says (tests/onnx_integers.py), gives another class than qdq in more than 2
+samples of 100, and in more than 2 of 100 beyond those in which ONNX Runtime differs from itself without its
+optimizations: sums that end a last bit apart fall on two sides of a step, and some networks carry that to the end.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from onnx_integers import count
 from real_models import BATCH, NAMES, QUANTIZERS, ROOT, load_data
 
 WORK = ROOT / "build" / "onnx"
@@ -110,6 +111,10 @@ def check(name, models, folder, _):
             f"mean difference {error:.1e} of the largest output",
             flush=True,
         )
+        found, wanted, total = count(folder / f"{short}.onnx")
+        print(f"  {name} {short}: {found} of {total} convolutions and products in integers, quantized are {wanted}")
+        if found != wanted:
+            failures.append(f"{name} {short}: {wanted - found} quantized convolutions or products run in float")
         if same < min(SAME_TOP1, itself - (1 - SAME_TOP1)):
             failures.append(f"{name} {short}: ONNX Runtime answers otherwise")
 

@@ -54,16 +54,16 @@ export function savePt2(program: Program): Uint8Array {
 
 /**
  * The bytes of an ONNX model of opset 17, or of another up to 21: of a quantized program a QDQ model that ONNX Runtime
- * runs. `onWarning` is called if ONNX Runtime's sums can saturate on processors without VNNI. Throws
- * QdqError{Unsupported} that lists what ONNX cannot say.
+ * runs, with int8 activations as uint8 of the same numbers unless `signedActivations`. `onWarning` is called if ONNX
+ * Runtime's sums can saturate on processors without VNNI. Throws QdqError{Unsupported} that lists what ONNX cannot say.
  */
 export function saveOnnx(
   program: Program,
-  options: { opset?: number; onWarning?: (warning: string) => void } = {},
+  options: { opset?: number; signedActivations?: boolean; onWarning?: (warning: string) => void } = {},
 ): Uint8Array {
-  checkOptions("saveOnnx", options, ["opset", "onWarning"]);
-  const { opset = 17, onWarning } = options;
+  checkOptions("saveOnnx", options, ["opset", "signedActivations", "onWarning"]);
+  const { opset = 17, signedActivations = false, onWarning } = options;
   const warning = onWarning ? unwrap(module().onnxWarning(handleOf(program))) : "";
   if (warning) onWarning?.(warning);
-  return unwrap(module().saveOnnx(handleOf(program), opset));
+  return unwrap(module().saveOnnx(handleOf(program), opset, signedActivations));
 }

@@ -78,7 +78,7 @@ export interface RawModule extends RawRunner {
     fixed: Record<string, number | number[]>,
   ): Answer<number>;
   savePt2(program: number): Answer<Uint8Array>;
-  saveOnnx(program: number, opset: number): Answer<Uint8Array>;
+  saveOnnx(program: number, opset: number, signedActivations: boolean): Answer<Uint8Array>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks, isQat: boolean): Answer<number>;
   runPrepared(
     prepared: number,

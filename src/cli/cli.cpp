@@ -264,6 +264,8 @@ struct CommandLine {
     verb.add_option("--onnx-opset", options.opset, "the opset of an .onnx file that is written, 17 (default) to 21")
         ->type_name("N");
     verb.add_flag("--onnx-data", options.external_data, "keep its tensors in a file beside it, OUT.data");
+    verb.add_flag("--onnx-signed-activations", options.signed_activations,
+                  "write int8 activations as int8; else as uint8, the same numbers, for ONNX Runtime on x86");
   }
 
   void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {

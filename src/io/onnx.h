@@ -46,11 +46,14 @@ bool looks_like_onnx(std::span<const std::byte> bytes);
 struct OnnxOptions {
   int64_t opset = 17;          // 17 to 21
   bool external_data = false;  // tensors in a file beside the model, where those of more than two gigabytes always are
+  // int8 activations as they are; else as uint8 with zero points that are 128 more, which stand for the same numbers
+  bool signed_activations = false;
 };
 
 // An ONNX model; one of opset 17 is run by ONNX Runtime since 1.12. Quantized programs become QDQ models:
-// QuantizeLinear and DequantizeLinear around the operators, int8 and uint8 activations, int8 weights per channel or per
-// tensor as initializers, and the bias of a convolution or a two-dimensional linear as int32 with the product of both
+// QuantizeLinear and DequantizeLinear around the operators, uint8 activations, int8 ones as well with 128 added, for
+// which ONNX Runtime has its x86 kernels (signed_activations: as they are), int8 weights per channel or per tensor as
+// initializers, and the bias of a convolution or a two-dimensional linear as int32 with the product of both
 // scales, rounded half to even, as integer kernels want it (where it fits, else float). 16-bit activations are
 // QuantizeLinear of com.microsoft before opset 21. A range narrower than the data type's becomes a Clip in front;
 // ranges chosen at run time become DynamicQuantizeLinear; other floats than float32 are converted on the way to

@@ -147,6 +147,16 @@ describe("the flow", () => {
       expect.stringMatching(/^3 layers multiply 8-bit activations by 8-bit weights; .*--reduce/),
     ]);
     const again = await qdq.loadPt2(bytes); // by its bytes
+    const quantizedTo = (model) =>
+      new Set(
+        model
+          .info()
+          .nodes.filter((node) => /\.quantize_per_tensor/.test(node.target))
+          .map((node) => node.dtype),
+      );
+    expect(quantizedTo(again)).toEqual(new Set(["uint8"]));
+    const asSigned = qdq.saveOnnx(qdq.convertPt2e(prepared), { signedActivations: true });
+    expect(quantizedTo(await qdq.loadOnnx(asSigned))).toEqual(new Set(["int8"]));
     const targets = again.info().nodes.map((node) => node.target);
     expect(targets.filter((target) => /dequantize_per_channel/.test(target)).length).toBe(3);
     const [logits] = qdq.lower(again).run([batch]);

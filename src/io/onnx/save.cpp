@@ -8,6 +8,7 @@
 #include "io/onnx.h"
 #include "io/onnx/export.h"
 #include "io/onnx/import.h"
+#include "io/onnx/unsigned_activations.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/targets.h"
@@ -632,6 +633,7 @@ namespace {
 format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   Program complete = program.clone();
   complete.graph->eliminate_dead_code();
+  if (!options.signed_activations) make_activations_unsigned(complete);
   // Whoever read a file knows more of its open sizes than the operators tell, which take them for as large as they can
   // be: what a file says of an output is believed by those who read it.
   for (Node* node : complete.graph->nodes()) {

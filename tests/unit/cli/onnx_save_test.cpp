@@ -9,6 +9,7 @@
 #include "io/model.h"
 #include "io/onnx.h"
 #include "io/pt2.h"
+#include "lower/lower.h"
 #include "quant/pt2e.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/cli/memory_host.h"
@@ -161,6 +162,91 @@ TEST(OnnxQuantized, ConvertsOtherFloatsOnTheWay) {
   }
   EXPECT_EQ(quantizers, 2);
   EXPECT_EQ(dtypes.at("logits"), dtype);
+}
+
+// The network with a constant behind it that is added, as integers beside those of an activation.
+format::OnnxFile with_offset() {
+  format::OnnxFile out = network();
+  out.nodes[1].outputs = {"relu"};
+  out.nodes.push_back(node_of("Add_2", "Add", {"relu", "offset"}, {"logits"}));
+  out.initializers.emplace_back("offset", ramp({1, 4, 1}));
+  return out;
+}
+
+// The data types of zero points by the tensor that the quantize or dequantize node reads: "weight", "bias" and
+// "constant" of those that lie in the file, by their sizes, else its name.
+std::map<std::string, DType> zero_points(const format::OnnxFile& file, const std::string& op) {
+  std::map<std::string, Tensor> stored;
+  for (const auto& [name, tensor] : file.initializers) stored[name] = tensor;
+  std::map<std::string, DType> out;
+  for (const format::OnnxNode& node : file.nodes) {
+    if (node.op_type != op) continue;
+    const auto found = stored.find(node.inputs[0]);
+    const std::string name = found == stored.end()                     ? node.inputs[0]
+                             : found->second.dim() == 1                ? "bias"
+                             : found->second.sizes() == Shape{4, 3, 3} ? "weight"
+                                                                       : "constant";
+    out[name] = stored.at(node.inputs[2]).dtype();
+  }
+  return out;
+}
+
+TEST(OnnxActivations, OfInt8AreWrittenAsUint8OfTheSameNumbers) {
+  const Tensor input = ramp({2, 3, 9});
+  const Program program = quantized(with_offset(), input);
+  const format::OnnxFile as_unsigned = saved(program), as_signed = saved(program, {.signed_activations = true});
+  for (const auto& [file, wanted] : {std::pair(&as_unsigned, DType::kU8), std::pair(&as_signed, DType::kS8)}) {
+    const auto quantizers = zero_points(*file, "QuantizeLinear"), dequantizers = zero_points(*file, "DequantizeLinear");
+    EXPECT_EQ(quantizers.size(), 3u);  // the input, what the Relu and what the Add gives
+    for (const auto& [name, dtype] : quantizers) EXPECT_EQ(dtype, wanted) << name;
+    EXPECT_EQ(dequantizers.size(), 6u);  // those, the weight, the bias and the constant
+    EXPECT_TRUE(dequantizers.contains("weight") && dequantizers.contains("bias") && dequantizers.contains("constant"));
+    for (const auto& [name, dtype] : dequantizers)
+      EXPECT_EQ(dtype, name == "bias" ? DType::kS32 : name == "weight" ? DType::kS8 : wanted) << name;
+  }
+  const std::vector<Tensor> inputs = {input};
+  const Program first = read(as_unsigned), second = read(as_signed);
+  const Tensor wanted = Interpreter(second, {}).run(inputs)[0];
+  EXPECT_TRUE(bitwise_equal(Interpreter(first, {}).run(inputs)[0], wanted));
+  EXPECT_TRUE(bitwise_equal(lower(first).run(inputs)[0], lower(second).run(inputs)[0]));
+  // The program that was saved is as it was.
+  EXPECT_EQ(zero_points(saved(program, {.signed_activations = true}), "QuantizeLinear"),
+            zero_points(as_signed, "QuantizeLinear"));
+}
+
+TEST(OnnxActivations, NarrowRangesStayClipped) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = true, .act_qmin = -60, .act_qmax = 50}));
+  Prepared prepared = prepare_pt2e(read(network()), quantizer);
+  prepared.run(std::vector<Tensor>{ramp({2, 3, 9})});
+  const Program program = convert_pt2e(prepared);
+  const Tensor wide = ramp({2, 3, 9});
+  for (int64_t i = 0; i < wide.numel(); ++i) wide.data<float>()[i] *= 3;
+  const std::vector<Tensor> inputs = {wide};
+  const Program first = read(saved(program)), second = read(saved(program, {.signed_activations = true}));
+  EXPECT_TRUE(bitwise_equal(Interpreter(first, {}).run(inputs)[0], Interpreter(second, {}).run(inputs)[0]));
+}
+
+// Weights that are quantized while the model runs stay int8, and so do integers that leave the program.
+TEST(OnnxActivations, WeightsAndIntegersThatLeaveStayInt8) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config({}));
+  Prepared prepared = prepare_pt2e(read(network()), quantizer);
+  prepared.run(std::vector<Tensor>{ramp({2, 3, 9})});
+  Program program = convert_pt2e(prepared, {.fold_quantize = false});
+  const auto dtype_of = [](const format::OnnxFile& file, const std::string& name) {
+    return zero_points(file, "QuantizeLinear").at(name);
+  };
+  EXPECT_EQ(dtype_of(saved(program), "quantize_per_tensor_default_part"), DType::kS8);  // clipped
+  EXPECT_EQ(dtype_of(saved(program), "input.1"), DType::kU8);
+  Node* output = program.graph->output_node();
+  Node* integers = output->arg(0).list()[0].node()->arg(0).node();
+  ASSERT_TRUE(integers->target().find(".quantize_per_tensor") != std::string::npos);
+  output->set_arg(0, Argument(Argument::List{output->arg(0).list()[0], integers}));
+  program.output_names.clear();
+  const format::OnnxFile file = saved(program);
+  EXPECT_EQ(*file.outputs[1].dtype, DType::kS8);
+  EXPECT_EQ(dtype_of(file, "input.1"), DType::kU8);
 }
 
 TEST(OnnxOpset, IsWhatIsAskedFor) {
