@@ -57,6 +57,13 @@ loadPt2(new Uint8Array(100)).then(
 END
 [ "$(node broken.cjs)" = "true BadFile true" ] || fail "a broken file did not give a QdqError to a CommonJS script"
 
+# Links of the README and of what it links to lead to files of the package.
+for page in node_modules/qdq/README.md node_modules/qdq/docs/*.md; do
+  for link in $(grep -o '](\([^)#:]*\)[#)]' "$page" | sed 's/^](//; s/[#)]$//'); do
+    [ -z "$link" ] || [ -e "$(dirname "$page")/$link" ] || fail "$page links to $link, which the package does not have"
+  done
+done
+
 # A strict consumer compiles, with or without the names of browsers.
 project=$OLDPWD
 cp "$project/tests/js/consumer.ts" consumer.ts

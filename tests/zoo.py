@@ -412,7 +412,7 @@ PyTorch loads and runs the int8 files.
 - *steps*: the largest difference between qdq's and PyTorch's outputs of the same int8 file in quantization steps of the
   output; 2 or less passes, or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen,
   float64), or what PyTorch's output moves by when one activation of each tensor is rounded the other way
-  ([tests/zoo.py](../tests/zoo.py) says why).
+  (`tests/zoo.py` says why).
 
 | {" | ".join(head)} |
 |{"---|" * len(head)}

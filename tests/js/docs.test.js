@@ -1,5 +1,17 @@
 // The JSON and the code in the documents do what the documents say.
-const { readFileSync, readdirSync } = require("node:fs");
+const { execFileSync } = require("node:child_process");
+const {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} = require("node:fs");
+const { tmpdir } = require("node:os");
 const path = require("node:path");
 const ts = require("typescript");
 const { folder, images, model, qdq } = require("./shapes.js");
@@ -15,7 +27,7 @@ beforeAll(async () => {
   program = await qdq.loadPt2(model());
 });
 
-test.each(["README.md", "docs/recipes.md"])("the recipes of %s quantize a model", (file) => {
+test.each(["docs/command-line.md", "docs/recipes.md"])("the recipes of %s quantize a model", (file) => {
   const recipes = blocks(file);
   expect(recipes.length).toBeGreaterThan(0);
   for (const recipe of recipes) {
@@ -49,8 +61,8 @@ function runBlock(code, scope) {
   return new AsyncFunction(...Object.keys(names), body)(...Object.values(names));
 }
 
-test.each(["README.md", "docs/web.md"])("the code of %s runs", async (file) => {
-  const text = readFileSync(path.join(root, file), "utf8");
+test("the code of docs/web.md runs", async () => {
+  const text = readFileSync(path.join(root, "docs/web.md"), "utf8");
   const code = [...text.matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, block]) => block);
   expect(code.length).toBeGreaterThan(0);
   const written = new Map();
@@ -95,4 +107,48 @@ test("the preprocessing of docs/data.md makes inputs of an image", () => {
   // The example's model takes a smaller crop.
   const data = qdq.openData(program, new Map([["000.png", image]]), { preprocess: { ...preprocess, crop: 40 } });
   expect(data.batch(0)[0].shape).toEqual([1, 3, 40, 40]);
+});
+
+describe("README.md", () => {
+  const text = readFileSync(path.join(root, "README.md"), "utf8");
+  const block = (language, which = 0) =>
+    [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```/gm)].filter(([, name]) => name === language)[which][2];
+  let work;
+  beforeAll(() => {
+    work = mkdtempSync(path.join(tmpdir(), "qdq-readme-"));
+    writeFileSync(path.join(work, "model.onnx"), qdq.saveOnnx(program));
+    cpSync(path.join(folder, "calibration"), path.join(work, "images"), { recursive: true });
+    rmSync(path.join(work, "images/labels.csv"), { force: true });
+    cpSync(path.join(folder, "preprocess.json"), path.join(work, "preprocess.json"));
+    mkdirSync(path.join(work, "node_modules"));
+    symlinkSync(root, path.join(work, "node_modules/qdq"));
+  });
+  afterAll(() => rmSync(work, { recursive: true }));
+  const run = (...args) =>
+    execFileSync(process.execPath, args, { cwd: work, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+
+  test("its command prints what it shows, but for the time", () => {
+    const [command, ...output] = block("").trimEnd().split("\n");
+    const words = command.replace("$ npx qdq ", "").split(" ");
+    const shown = (lines) => lines.map((line) => line.replace(/[\d.]+ m?s$/, "TIME"));
+    expect(
+      shown(
+        run(path.join(root, "dist/cjs/node/cli.js"), ...words)
+          .trimEnd()
+          .split("\n"),
+      ),
+    ).toEqual(shown(output));
+  });
+
+  test("its script runs in this Node and writes the same model as its command", () => {
+    const command = readFileSync(path.join(work, "model.int8.onnx"));
+    rmSync(path.join(work, "model.int8.onnx"));
+    writeFileSync(path.join(work, "quantize.mjs"), block("js"));
+    expect(run("quantize.mjs")).toBe("float32 [ 16, 16 ]\n");
+    expect(readFileSync(path.join(work, "model.int8.onnx")).equals(command)).toBe(true);
+  });
+
+  test("its picture is small", () => {
+    expect(statSync(path.join(root, "docs/page.png")).size).toBeLessThan(150_000);
+  });
 });

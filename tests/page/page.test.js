@@ -82,6 +82,15 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   expect(await text(page, "#layers")).toBe("21 of 21");
   expect(await page.locator("#predictions figure").count()).toBe(24);
   expect(await page.locator("#histograms svg").count()).toBeGreaterThan(20);
+  // The picture of README.md: QDQ_PICTURE=docs/page.png ./dev test page
+  if (process.env.QDQ_PICTURE) {
+    await page.setViewportSize({ width: 1240, height: 760 });
+    await page.evaluate(() => {
+      for (const details of document.querySelectorAll("#quantize details")) details.open = false;
+      document.querySelector("#result").scrollIntoView();
+    });
+    await page.screenshot({ path: process.env.QDQ_PICTURE });
+  }
 
   // What is saved is good for the command line: recipe and statistics give the same model without data.
   const statistics = (await downloaded(page, "#save-observers")).bytes;
