@@ -2,14 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <system_error>
 
+#include "base/disk_output.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/large_pages.h"
@@ -20,13 +19,6 @@ namespace qdq {
 namespace {
 
 namespace fs = std::filesystem;
-
-// In words as Node has them.
-std::string reason_of(int error) {
-  std::string reason = std::strerror(error);
-  reason[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(reason[0])));
-  return reason;
-}
 
 using File = std::unique_ptr<FILE, decltype([](FILE* file) { std::fclose(file); })>;
 
@@ -56,10 +48,13 @@ class Disk final : public Files {
         break;
       }
     }
-    // Pipes have no size, and a file may have grown.
+    // Pipes have no size, devices no end, and a file may have grown.
     std::byte more[4096];
-    while (const size_t count = std::fread(more, 1, sizeof more, file.get()))
+    while (const size_t count = std::fread(more, 1, sizeof more, file.get())) {
+      // Both the old and the new bytes are there while the vector grows.
+      if (bytes.size() + count > bytes.capacity()) check_memory(3 * uint64_t{bytes.size()}, "reading " + path);
       bytes.insert(bytes.end(), more, more + count);
+    }
     if (std::ferror(file.get())) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
     return bytes;
   }
@@ -83,19 +78,23 @@ class Disk final : public Files {
     return bytes;
   }
 
-  void write(const std::string& path, std::span<const std::byte> bytes) override {
-    const std::string part = path + "." + std::to_string(getpid()) + ".part";
-    File file(std::fopen(part.c_str(), "wb"));
-    if (!file) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason_of(errno));
-    // Nothing may have no address.
-    const bool written = bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
-    const bool closed = std::fclose(file.release()) == 0;
-    if (!written || !closed || std::rename(part.c_str(), path.c_str()) != 0) {
-      const std::string reason = reason_of(errno);
-      std::remove(part.c_str());
-      fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
-    }
+  std::vector<std::byte> read_beside(const std::string& beside, const std::string& name) override {
+    const fs::path folder = fs::path(beside).parent_path(), path = folder / name;
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    const fs::path home = error ? fs::path() : fs::canonical(folder.empty() ? "." : folder, error);
+    const auto refuse = [&](const std::string& reason) {
+      fail(ErrorCode::kIo, "cannot read ", path.string(), ": ", reason);
+    };
+    if (error) refuse(reason_of(error.value()));
+    if (std::mismatch(home.begin(), home.end(), real.begin(), real.end()).first != home.end())
+      refuse(concat("links lead to ", real.string(), ", which is not in the folder of ", beside,
+                    "; put a copy of the file there"));
+    if (!fs::is_regular_file(real, error)) refuse("it is no ordinary file");
+    return read(real.string());
   }
+
+  void write(const std::string& path, std::span<const std::byte> bytes) override { write_file(path, bytes); }
 
   std::vector<std::string> list(const std::string& folder) override {
     std::error_code error;
@@ -121,6 +120,10 @@ class Disk final : public Files {
 };
 
 }  // namespace
+
+std::vector<std::byte> Files::read_beside(const std::string& beside, const std::string& name) {
+  return read(beside.substr(0, beside.find_last_of("/\\") + 1) + name);
+}
 
 uint64_t Files::size_of(const std::string& path) { return read(path).size(); }
 

@@ -19,7 +19,12 @@ class Files {
   // Throws Error{kIo}.
   virtual uint64_t size_of(const std::string& path);
   virtual std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count);
-  // Puts the bytes where a reader sees either the old file or the whole new one. Throws Error{kIo}.
+  // The bytes of a file that another file names: the one called `name`, "weights.data" or "data/weights.bin", in the
+  // folder of the file `beside`. Of the disk an ordinary file that lies in that folder or deeper, whichever way links
+  // lead. Throws Error{kIo}.
+  virtual std::vector<std::byte> read_beside(const std::string& beside, const std::string& name);
+  // Puts the bytes where a reader sees either the old file or the whole new one; the disk's write_file
+  // (base/disk_output.h) says what becomes of links, FIFOs and devices. Throws Error{kIo}.
   virtual void write(const std::string& path, std::span<const std::byte> bytes) = 0;
   // The names of files and folders in a folder, in any order. Throws Error{kIo}.
   virtual std::vector<std::string> list(const std::string& folder) = 0;

@@ -50,7 +50,7 @@ Model load_model(const std::string& path, Files& files, bool to_run, const OnnxF
   std::map<std::string, std::vector<std::byte>> beside;  // the files that an ONNX model keeps its tensors in
   const auto external = [&](const std::string& location) -> format::ByteSpan {
     const auto [file, is_new] = beside.try_emplace(location);
-    if (is_new) file->second = files.read(path.substr(0, path.find_last_of("/\\") + 1) + location);
+    if (is_new) file->second = files.read_beside(path, location);
     if (is_new) file_bytes += file->second.size();
     return file->second;
   };

@@ -1,13 +1,24 @@
 // Files of the operating system.
 #include <gtest/gtest.h>
 #include <unistd.h>
+#ifndef __EMSCRIPTEN__
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#endif
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "unit/base/limited_memory.h"
 
 namespace qdq {
 namespace {
@@ -63,6 +74,155 @@ TEST_F(DiskTest, RefusesWithPathAndReason) {
             "cannot write " + folder + "/none/a: no such file or directory");
   EXPECT_FALSE(disk().is_file(folder + "/none"));
   EXPECT_FALSE(disk().is_folder(folder + "/none"));
+}
+
+TEST_F(DiskTest, WritesThroughSymbolicLinks) {
+  const fs::path target = fs::path(folder) / "deep" / "target.bin", link = fs::path(folder) / "link.bin";
+  fs::create_directories(target.parent_path());
+  fs::create_symlink("deep/target.bin", link);
+  for (const char* text : {"new", "newer"}) {
+    disk().write(link.string(), bytes_of(text));
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_EQ(disk().read(target.string()), bytes_of(text));
+  }
+  fs::create_symlink("circle", fs::path(folder) / "circle");
+  EXPECT_EQ(refusal([&] { disk().write(folder + "/circle", {}); }),
+            "cannot write " + folder + "/circle: too many levels of symbolic links");
+}
+
+TEST_F(DiskTest, KeepsThePermissionsOfWhatItReplaces) {
+  const std::string path = folder + "/a.bin";
+  disk().write(path, bytes_of("old"));
+  const auto mode = fs::perms::owner_read | fs::perms::owner_write;
+  fs::permissions(path, mode);
+  disk().write(path, bytes_of("new"));
+  EXPECT_EQ(fs::status(path).permissions(), mode);
+  EXPECT_EQ(disk().read(path), bytes_of("new"));
+}
+
+#ifndef __EMSCRIPTEN__
+TEST_F(DiskTest, WritesToPipesAndReplacesNoFolderSocketOrDevice) {
+  const std::string pipe = folder + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::vector<std::byte> bytes = bytes_of(std::string(300000, 'x'));
+  std::vector<std::byte> read;
+  std::thread reader([&] { read = disk().read(pipe); });
+  disk().write(pipe, bytes);
+  reader.join();
+  EXPECT_EQ(read, bytes);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  // A reader that goes away is an error and not the end of the process.
+  const int opened = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  std::thread leaver([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    close(opened);
+  });
+  EXPECT_EQ(refusal([&] { disk().write(pipe, bytes); }), "cannot write " + pipe + ": broken pipe");
+  leaver.join();
+
+  EXPECT_EQ(refusal([&] { disk().write(folder, bytes); }),
+            "cannot write " + folder + ": it is a folder, a file was wanted");
+  EXPECT_EQ(refusal([&] { disk().write("/dev/null", bytes); }),
+            "cannot write /dev/null: it is a device, a file was wanted");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST_F(DiskTest, RemovesWhatEndedProcessesLeft) {
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  ASSERT_EQ(waitpid(ended, nullptr, 0), ended);
+  const auto part = [&](const std::string& pid) { return folder + "/a.bin." + pid + ".part"; };
+  const auto old = fs::file_time_type::clock::now() - std::chrono::minutes(2);
+  const std::string stale = part(std::to_string(ended)), own = part(std::to_string(getpid())), words = part("1x");
+  const std::string running = part(std::to_string(getppid())), other = folder + "/b.bin.1.part";
+  for (const std::string& path : {stale, own, words, running, other}) {
+    std::ofstream(path) << "half";
+    fs::last_write_time(path, old);
+  }
+  disk().write(folder + "/a.bin", bytes_of("whole"));
+  for (const std::string& path : {stale, own}) EXPECT_FALSE(fs::exists(path)) << path;
+  for (const std::string& path : {words, running, other}) EXPECT_TRUE(fs::exists(path)) << path;
+  std::ofstream(stale) << "half";
+  disk().write(folder + "/a.bin", bytes_of("whole"));
+  EXPECT_TRUE(fs::exists(stale)) << "another machine may still write it";
+}
+
+// A process may write so many bytes to a file; a full disk fails at the same calls.
+TEST_F(DiskTest, LeavesTheOldFileAndNothingElseWhereTheNewOneDoesNotFit) {
+  const std::string path = folder + "/a.bin";
+  disk().write(path, bytes_of("old"));
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{100000, 100000};
+    std::signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string said = refusal([&] { disk().write(path, bytes_of(std::string(200000, 'x'))); });
+    _exit(said == "cannot write " + path + ": file too large" ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(disk().read(path), bytes_of("old"));
+  EXPECT_EQ(disk().list(folder), std::vector<std::string>{"a.bin"});
+}
+
+TEST_F(DiskTest, LeavesWholeFilesAloneWhereverAWriterIsKilled) {
+  const std::string path = folder + "/a.bin";
+  const std::vector<std::byte> a(3000000, std::byte{'a'}), b(3000000, std::byte{'b'});
+  disk().write(path, a);
+  for (int i = 0; i < 40; ++i) {
+    const pid_t child = fork();
+    if (child == 0)
+      for (;;) {
+        disk().write(path, b);
+        disk().write(path, a);
+      }
+    std::this_thread::sleep_for(std::chrono::microseconds(500 + 617 * i % 9000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const std::vector<std::byte> found = disk().read(path);
+    EXPECT_TRUE(found == a || found == b) << i;
+  }
+}
+
+TEST_F(DiskTest, EndsReadingWhatHasNoEnd) {
+  const LimitedMemory limited(10'000'000);
+  try {
+    disk().read("/dev/zero");
+    FAIL() << "it has no end";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kOutOfMemory);
+    EXPECT_TRUE(error.message.starts_with("reading /dev/zero needs at least ")) << error.message;
+  }
+}
+#endif
+
+TEST_F(DiskTest, ReadsBesideAFileOnlyWhatLiesInItsFolder) {
+  const fs::path home = fs::path(folder) / "home";
+  fs::create_directories(home / "data");
+  fs::create_directories(fs::path(folder) / "outside");
+  const std::string model = (home / "model.onnx").string();
+  for (const fs::path& path : {home / "a.bin", home / "data" / "b.bin", fs::path(folder) / "outside" / "c.bin"})
+    std::ofstream(path) << path.filename().string();
+  fs::create_symlink("data/b.bin", home / "inner.bin");
+  fs::create_symlink("../outside/c.bin", home / "outer.bin");
+  fs::create_directory_symlink("../outside", home / "linked");
+  EXPECT_EQ(disk().read_beside(model, "a.bin"), bytes_of("a.bin"));
+  EXPECT_EQ(disk().read_beside(model, "data/b.bin"), bytes_of("b.bin"));
+  EXPECT_EQ(disk().read_beside(model, "inner.bin"), bytes_of("b.bin"));
+  for (const char* name : {"outer.bin", "linked/c.bin"}) {
+    const std::string said = refusal([&] { disk().read_beside(model, name); });
+    EXPECT_TRUE(said.starts_with("cannot read " + (home / name).string() + ": links lead to ")) << said;
+    EXPECT_TRUE(said.ends_with("which is not in the folder of " + model + "; put a copy of the file there")) << said;
+  }
+#ifndef __EMSCRIPTEN__
+  ASSERT_EQ(mkfifo((home / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(refusal([&] { disk().read_beside(model, "pipe"); }),
+            "cannot read " + (home / "pipe").string() + ": it is no ordinary file");
+#endif
+  EXPECT_EQ(refusal([&] { disk().read_beside(model, "none"); }),
+            "cannot read " + (home / "none").string() + ": no such file or directory");
 }
 
 }  // namespace

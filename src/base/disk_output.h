@@ -1,0 +1,20 @@
+// How a file of the disk is written: whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace qdq {
+
+// An error of the operating system in words as Node has them: "no such file or directory".
+std::string reason_of(int error);
+
+// Puts the bytes where a reader sees either the old file or the whole new one. A symbolic link stays, and the file that
+// it names is written; an existing file keeps its permissions. A FIFO gets the bytes as a stream, once somebody reads
+// it. The bytes are gathered in a file without a name where the file system has such, so that nothing is left behind by
+// a process that is killed; elsewhere in PATH.PID.part, which the next write of PATH removes if PID has ended.
+// Throws Error{kIo} with path and reason, for folders, devices and sockets too, which are never replaced.
+void write_file(const std::string& path, std::span<const std::byte> bytes);
+
+}  // namespace qdq
