@@ -1,13 +1,12 @@
 #include "base/memory.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/error.h"
 
 #ifdef __EMSCRIPTEN__
 #include <malloc.h>
-#else
-#include <atomic>
 #endif
 
 namespace qdq {
@@ -18,9 +17,11 @@ std::string size_text(uint64_t bytes) {
                             : concat(bytes / 1'000'000 + (bytes % 1'000'000 >= 500'000 ? 1 : 0), " MB");
 }
 
+constexpr uint64_t kAddresses = uint64_t{1} << 32;
+
 std::optional<MemoryLimit> limit_of_addresses() {
 #ifdef __EMSCRIPTEN__
-  return MemoryLimit(uint64_t{1} << 32, "that WebAssembly has; use smaller batches, or the native program");
+  return MemoryLimit(kAddresses, "that WebAssembly has; use smaller batches, or the native program");
 #else
   return std::nullopt;
 #endif
@@ -32,6 +33,9 @@ std::optional<MemoryLimit>& limit_in_force() {
 }
 
 #ifdef __EMSCRIPTEN__
+// The bytes of the limit in force, for who may not allocate.
+std::atomic<uint64_t> limit_bytes{kAddresses};
+
 // The allocator counts everything that is in use.
 uint64_t memory_in_use() { return static_cast<uint32_t>(mallinfo().uordblks); }
 #else
@@ -49,13 +53,16 @@ uint64_t left_of(const MemoryLimit& limit) { return limit.bytes - std::min(limit
 }  // namespace
 
 MemoryLimit::MemoryLimit(uint64_t bytes, std::string_view rest)
-    : bytes(bytes), words(concat(bytes == uint64_t{1} << 32 ? "4 GB" : size_text(bytes), " ", rest)) {}
+    : bytes(bytes), words(concat(bytes == kAddresses ? "4 GB" : size_text(bytes), " ", rest)) {}
 
 const std::optional<MemoryLimit>& memory_limit() { return limit_in_force(); }
 
 void set_memory_limit(std::optional<MemoryLimit> limit) {
   const std::optional<MemoryLimit> highest = limit_of_addresses();
   limit_in_force() = limit && (!highest || limit->bytes < highest->bytes) ? std::move(limit) : highest;
+#ifdef __EMSCRIPTEN__
+  limit_bytes = limit_in_force()->bytes;
+#endif
 }
 
 std::string memory_in_words() {
@@ -79,10 +86,11 @@ void check_memory(uint64_t bytes, std::string_view what) {
 void take_memory(uint64_t) {}
 void give_memory_back(uint64_t) {}
 
-// Asked by the module's glue (bindings/memory.js) before its memory grows.
+// Asked by the module's glue (bindings/memory.js) before its memory grows: in the midst of an allocation, so nothing
+// here may allocate.
 extern "C" uint32_t qdq_memory_limit() {
   constexpr uint64_t kPage = 65536, kMost = (uint64_t{1} << 32) - kPage;
-  return static_cast<uint32_t>(std::min(memory_limit()->bytes, kMost) / kPage * kPage);
+  return static_cast<uint32_t>(std::min(limit_bytes.load(), kMost) / kPage * kPage);
 }
 #else
 void take_memory(uint64_t bytes) {
