@@ -136,10 +136,17 @@ const Annotations& Prepared::annotations() const { return impl_->annotations; }
 const std::vector<std::string>& Prepared::warnings() const { return impl_->warnings; }
 
 std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs, const OnObserved& on_observed) {
+  impl_->check_idle();
   check_inputs(impl_->program, inputs);
   if (!impl_->interpreter) impl_->make_interpreter();
   impl_->looks_done = 0;
   impl_->on_observed = on_observed ? &on_observed : nullptr;
+  impl_->is_running = true;
+  const auto stop = [](Impl* impl) {
+    impl->is_running = false;
+    impl->on_observed = nullptr;
+  };
+  const std::unique_ptr<Impl, decltype(stop)> when_done(impl_.get(), stop);  // also when a callback throws
   return impl_->interpreter->run(inputs);
 }
 
@@ -151,6 +158,7 @@ bool Prepared::needs_data() const {
 }
 
 void Prepared::set_state(size_t index, const ObserverState& state) {
+  impl_->check_idle();
   const ObserverGroup& group = impl_->groups.at(index);
   Observer& observer = *group.observer;
   const std::vector<float> least = floats_of(state.min_val), largest = floats_of(state.max_val);
@@ -189,6 +197,7 @@ bool Prepared::Impl::takes_range(size_t index) const {
 }
 
 void Prepared::set_range(size_t index, const Tensor& min, const Tensor& max) {
+  impl_->check_idle();
   QDQ_CHECK(impl_->takes_range(index), kInvalidArgument, "the observer ", index, " (",
             impl_->groups[index].observer->class_name(),
             ") takes no range; wanted one of static integers whose scale nothing fixes and nothing derives from");

@@ -340,6 +340,7 @@ class StackTraces {
 
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  impl.check_idle();
   impl.interpreter.reset();  // frees the packed weights; another run makes it again
   release_kept_blocks();
   std::unordered_map<const Node*, Node*> copies;

@@ -49,6 +49,13 @@ struct Prepared::Impl {
   std::unordered_map<const Node*, FloatRange> clamps;
   int64_t looks = 0, looks_done = 0;        // of observers at values of one batch
   const OnObserved* on_observed = nullptr;  // while a batch runs, if somebody wants to know
+  bool is_running = false;
+
+  // Throws Error{kInvalidArgument} while a batch runs: a callback must not take away what it runs on.
+  void check_idle() const {
+    QDQ_CHECK(!is_running, kInvalidArgument,
+              "the prepared program is running; run() must return before it runs again, is changed or is converted");
+  }
 
   static Prepared prepare(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends, bool is_qat);
   static Impl& of(Prepared& prepared) { return *prepared.impl_; }

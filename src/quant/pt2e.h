@@ -36,7 +36,7 @@ class Prepared {
   // Runs one batch through the float program and its observers; returns the float outputs. Memory is bounded by one
   // batch. Throws Error{kInvalidArgument} if the inputs do not fit, or hold NaN (naming the input).
   // `on_observed`, if given, is called after each observer has seen its tensor, with how many have in this batch and
-  // how many will.
+  // how many will. What runs, changes or converts this program meanwhile is refused with Error{kInvalidArgument}.
   using OnObserved = std::function<void(int64_t done, int64_t total)>;
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, const OnObserved& on_observed = {});
 

@@ -11,6 +11,7 @@ namespace {
 
 void move_to(Prepared& prepared, bool training) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  impl.check_idle();
   impl.training = training;
   if (!set_training_mode(impl.program, training, impl.compat)) return;
   impl.interpreter.reset();
@@ -44,6 +45,7 @@ void enable_fake_quant(Prepared& prepared, bool enabled) {
 
 void learn_qparams(Prepared& prepared, bool use_grad_scaling) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  impl.check_idle();
   std::unordered_set<const Observer*> kept = impl.of_constants;
   for (const ObserverGroup& group : impl.groups)
     for (const std::shared_ptr<Observer>& source : group.derived_from) kept.insert(source.get());

@@ -28,6 +28,7 @@ Observer& Trainee::observer(const Node& node) const {
 
 void Trainee::set_parameter(const std::string& name, const Tensor& value) {
   Prepared::Impl& impl = Prepared::Impl::of(*prepared_);
+  impl.check_idle();
   impl.program.find_attribute(name)->tensor = value;
   impl.interpreter.reset();  // it runs a copy that has the old value
 }

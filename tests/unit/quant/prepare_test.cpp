@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "quant/pt2e.h"
+#include "quant/qat.h"
 #include "quant/observer_map.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/base/limited_memory.h"
@@ -265,6 +266,28 @@ TEST(Prepare, RefusesNaNNamingTheInput) {
   Tensor x = sample({2, 3}, 1);
   x.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_NE(message_of([&] { prepared.run({x}); }).find("'x' holds NaN"), std::string::npos);
+}
+
+// Packed weights and values would go while they are read.
+TEST(Prepare, ACallbackCannotRunChangeOrConvertWhatRuns) {
+  Prepared prepared =
+      prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
+  const Tensor x = sample({2, 3}, 1);
+  const auto of_range = Tensor::scalar(1.0f);
+  int looks = 0;
+  const auto misuse = [&](int64_t, int64_t) {
+    ++looks;
+    for (const std::function<void()>& work : std::vector<std::function<void()>>{
+             [&] { prepared.run({x}); }, [&] { convert_pt2e(prepared); }, [&] { prepared.set_state(0, {}); },
+             [&] { prepared.set_range(0, of_range, of_range); }, [&] { move_exported_model_to_eval(prepared); }})
+      expect_error(ErrorCode::kInvalidArgument, "the prepared program is running; run() must return before", work);
+    EXPECT_EQ(prepared.observers().size(), 1u) << "which a callback may look at";
+  };
+  prepared.run({x}, misuse);
+  EXPECT_EQ(looks, 1);
+  EXPECT_THROW(prepared.run({x}, [](int64_t, int64_t) { throw Error(ErrorCode::kCancelled, "enough"); }), Error);
+  prepared.run({x});
+  convert_pt2e(prepared);
 }
 
 TEST(Prepare, RunGivesTheFloatOutputsAndObserves) {
