@@ -1,6 +1,7 @@
 #include "lower/lower.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <list>
 #include <map>
@@ -151,6 +152,14 @@ struct Session::Impl {
   std::vector<Timing>* timings = nullptr;
   size_t repeats = 0;  // of every step, for run_repeated(); 0: an ordinary run
   double last_time = 0;
+  std::atomic<bool> is_running{false};
+
+  // Marks the session as running. Throws Error{kInvalidArgument} if it is: its workspace is that of one run.
+  void begin_run() {
+    QDQ_CHECK(!is_running.exchange(true), kInvalidArgument,
+              "the session is running; run() must return before another thread or an operator that it runs uses it: "
+              "lower the program once for each");
+  }
 
   bool has_steps(PlanStep::Kind kind) const {
     return std::any_of(step_backends.begin(), step_backends.end(), [&](const auto& one) { return one->has(kind); });
@@ -343,6 +352,9 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
 }
 
 std::vector<Value> Session::run_values(std::span<const Value> inputs) {
+  impl_->begin_run();
+  const auto end_run = [](Impl* impl) { impl->is_running = false; };
+  const std::unique_ptr<Impl, decltype(end_run)> when_done(impl_.get(), end_run);
   impl_->select(impl_->symbols_of(inputs));
   return impl_->interpreter->run_values(inputs);
 }

@@ -56,7 +56,8 @@ class Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  // As Interpreter::run. Integer steps are compiled at the first run with inputs of new sizes.
+  // As Interpreter::run. Integer steps are compiled at the first run with inputs of new sizes. One run at a time:
+  // throws Error{kInvalidArgument} where another thread, or an operator that is running, runs this session already.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   // As Interpreter::run_values, for programs that take or give lists of tensors.
   std::vector<Value> run_values(std::span<const Value> inputs);
