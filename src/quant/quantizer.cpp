@@ -7,6 +7,19 @@
 
 namespace qdq {
 
+namespace {
+
+// Throws Error{kInvalidArgument} if the tensor that is observed there has no such axis.
+void check_axis(const EdgeOrNode& at, int64_t axis) {
+  const Node* of = std::holds_alternative<Edge>(at) ? std::get<Edge>(at).first : std::get<Node*>(at);
+  const TensorMeta* meta = of->meta.val.tensor();
+  const auto rank = meta ? static_cast<int64_t>(meta->sizes.size()) : INT64_MAX;
+  QDQ_CHECK(0 <= axis && axis < rank, kInvalidArgument, "an observer override gives ", to_string(at), " the ch_axis ",
+            axis, ", but ", of->name(), " has ", rank, " axes, counted from 0");
+}
+
+}  // namespace
+
 void Quantizer::fold_batch_norms(Program& program) { qdq::fold_batch_norms(program, compat()); }
 
 bool Quantizer::trains_as_one(const Node& layer, const Node&) const {
@@ -21,7 +34,10 @@ void Quantizer::adjust_observers(const Program& program,
                                     [&](const auto& entry) { return entry.first == at && entry.second; });
     QDQ_CHECK(found != observers.end(), kInvalidArgument, "an observer override names ", to_string(at),
               ", which no quantizer observes");
-    for (const auto& [name, value] : override.attributes) found->second->set_attribute(name, value);
+    for (const auto& [name, value] : override.attributes) {
+      found->second->set_attribute(name, value);
+      if (name == "ch_axis") check_axis(at, found->second->args().ch_axis);
+    }
     found->second->check_settings();
   }
 }

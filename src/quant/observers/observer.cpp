@@ -185,8 +185,10 @@ void Observer::set_attribute(std::string_view name, const AttributeValue& value)
     return *number;
   };
   const auto number = [&]() -> double {
-    if (const auto* real = std::get_if<double>(&value)) return *real;
-    return static_cast<double>(integer());
+    if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
+    const auto* real = std::get_if<double>(&value);
+    QDQ_CHECK(real, kInvalidArgument, "the attribute ", name, " of ", class_name(), " must be a number");
+    return *real;
   };
   const auto text = [&]() -> const std::string& {
     const auto* name_of_value = std::get_if<std::string>(&value);
@@ -216,7 +218,12 @@ void Observer::check_settings() const {
             args_.eps, ", wanted a number that is not negative");
   QDQ_CHECK(args_.averaging_constant >= 0 && args_.averaging_constant <= 1, kInvalidArgument, class_name(),
             " cannot work with averaging_constant ", args_.averaging_constant, ", wanted 0 to 1");
-  if (!is_integral(args_.dtype)) return;
+  if (!is_integral(args_.dtype)) {
+    const bool has_qparams = min_val().defined() || class_name().find("FixedQParams") != std::string_view::npos;
+    QDQ_CHECK(!has_qparams, kInvalidArgument, class_name(), " cannot work with dtype ", dtype_name(args_),
+              ", wanted integers; to leave a tensor in float, give it no spec");
+    return;
+  }
   const IntegerRange all = limits_of(args_.dtype);
   QDQ_CHECK(all.min <= quant_min_ && quant_min_ <= quant_max_ && quant_max_ <= all.max, kInvalidArgument, class_name(),
             " cannot work with quant_min ", quant_min_, " and quant_max ", quant_max_, " in ", to_string(args_.dtype),

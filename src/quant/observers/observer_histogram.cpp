@@ -323,6 +323,7 @@ void HistogramObserver::make_bins() {
 void HistogramObserver::set_attribute(std::string_view name, const AttributeValue& value) {
   QDQ_CHECK(!calibrated(), kInvalidArgument, "HistogramObserver has seen data, so that its ", name, " stays");
   Observer::set_attribute(name, value);
+  QDQ_CHECK(!args_.is_dynamic, kInvalidArgument, "HistogramObserver does not support dynamic quantization");
   make_bins();
 }
 

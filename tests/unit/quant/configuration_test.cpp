@@ -367,6 +367,12 @@ TEST(ObserverOverrides, RefuseWhatIsNotThere) {
            {"bins", int64_t{0}, "takes 1 to 65536 bins"},
            {"eps", std::nan(""), "cannot work with eps nan"},
            {"eps", -1.0, "cannot work with eps -1"},
+           {"eps", std::string("small"), "the attribute eps of HistogramObserver must be a number"},
+           {"dtype", std::string("float32"), "cannot work with dtype float32, wanted integers"},
+           {"dtype", std::string("bool"), "cannot work with dtype bool, wanted integers"},
+           {"ch_axis", int64_t{5}, "gives linear the ch_axis 5, but linear has 2 axes"},
+           {"ch_axis", int64_t{-1}, "the ch_axis -1, but linear has 2 axes"},
+           {"is_dynamic", true, "HistogramObserver does not support dynamic quantization"},
            {"averaging_constant", 2.0, "cannot work with averaging_constant 2"},
            {"quant_max", int64_t{300}, "quant_max 300 in int8, which holds -128 to 127"},
            {"quant_min", int64_t{128}, "quant_min 128"}})
