@@ -83,6 +83,8 @@ Conv read_conv(const Call<T>& call, const ConvArguments& at, bool transposed, co
 
 MetaValue infer_with(const Call<TensorMeta>& call, const ConvArguments& places, bool transposed) {
   const TensorMeta &x = call.tensor(0), &weight = call.tensor(1);
+  QDQ_CHECK(weight.dtype == x.dtype, kInvalidArgument, call.op().target, " on ", to_string(x.dtype),
+            " wants a weight of the same dtype, found ", to_string(weight.dtype));
   const Conv conv = read_conv(call, places, transposed, weight.sizes);
   const size_t axes = weight.sizes.size() - 2;
   const bool batched = x.sizes.size() == axes + 2;

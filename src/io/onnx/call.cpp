@@ -1,5 +1,6 @@
 // One ONNX node as its importer sees it: inputs, attributes, and the calls that it becomes.
 #include <algorithm>
+#include <cmath>
 
 #include "io/onnx/import.h"
 #include "io/onnx/node_order.h"
@@ -174,6 +175,7 @@ int64_t OnnxCall::integer(std::string_view name, int64_t if_none) const {
 }
 double OnnxCall::real(std::string_view name, double if_none) const {
   const OnnxAttribute* found = attribute(name);
+  if (found && name == "epsilon" && !std::isfinite(found->f)) refuse("has the epsilon ", found->f);
   return found ? static_cast<double>(found->f) : if_none;
 }
 std::string OnnxCall::text(std::string_view name, std::string_view if_none) const {

@@ -393,8 +393,13 @@ void squeeze(OnnxCall& call) {
   Argument::List others;
   bool has_open = false;
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
-    if (is_named(axis)) has_open |= !sizes[axis].is_constant();
-    else others.push_back(call.import().size_argument(sizes[axis]));
+    if (is_named(axis)) {
+      const std::optional<int64_t> size = sizes[axis].constant();
+      if (size.value_or(1) != 1) call.refuse("removes axis ", axis, ", whose size is ", *size, ", wanted 1");
+      has_open |= !size;
+    } else {
+      others.push_back(call.import().size_argument(sizes[axis]));
+    }
   }
   if (has_open) return call.set(call.call("reshape.default", {call.tensor(0), Argument(std::move(others))}));
   if (axes->size() == 1) return call.set(call.call("squeeze.dim", {call.tensor(0), axes->front()}));
@@ -406,6 +411,8 @@ void unsqueeze(OnnxCall& call) {
   std::vector<int64_t> axes = call.has(1) ? call.integers(1) : call.integers("axes", {});
   for (int64_t& axis : axes) axis = call.axis(axis, call.rank(0) + axes.size());
   std::sort(axes.begin(), axes.end());
+  const auto twice = std::adjacent_find(axes.begin(), axes.end());
+  if (twice != axes.end()) call.refuse("adds axis ", *twice, " twice");
   for (const int64_t axis : axes) out = call.call("unsqueeze.default", {out, axis});
   if (axes.empty()) return call.same_as_input(0);
   call.set(out);

@@ -73,6 +73,8 @@ void pad_to_same(OnnxCall& call, Node* input, OnnxWindow& out, bool upper) {
 OnnxWindow window_of(OnnxCall& call, Node* input, const std::vector<int64_t>& kernel) {
   const size_t axes = kernel.size();
   if (axes < 1 || axes > 3) call.refuse("has a window of ", axes, " axes, wanted 1 to 3");
+  const std::vector<int64_t> told = call.integers("kernel_shape", kernel);
+  if (told != kernel) call.refuse("has the kernel_shape ", to_string(told), " and a weight for ", to_string(kernel));
   OnnxWindow out;
   out.kernel = kernel;
   out.strides = call.integers("strides", std::vector<int64_t>(axes, 1));

@@ -1,6 +1,8 @@
 // What load_onnx refuses, and what it says then.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "io/pt2.h"
@@ -160,6 +162,53 @@ TEST(OnnxRefusals, SupportVectorsBeyondAllCounting) {
   format::OnnxFile file = model({svm});
   file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}};
   refuse_to_run("has 9223372036854775807 support vectors of a class, and 8 numbers of all", file);
+}
+
+// What other readers refuse, and would run here as something else.
+TEST(OnnxRefusals, WeightsAndWindowsThatDoNotFit) {
+  const auto convolution = [](Tensor weight, std::vector<int64_t> kernel_shape) {
+    format::OnnxNode conv = node("Conv", {"x", "w"}, {"y"});
+    if (!kernel_shape.empty()) conv.attributes = {ints("kernel_shape", std::move(kernel_shape))};
+    format::OnnxFile file = model({conv});
+    file.inputs[0].dims = std::vector<format::OnnxDimension>{{1, ""}, {2, ""}, {8, ""}, {8, ""}};
+    file.initializers.emplace_back("w", std::move(weight));
+    return file;
+  };
+  const Tensor weight = Tensor::full({4, 2, 3, 3}, DType::kF32, 1);
+  load_onnx(format::write_onnx_file(convolution(weight, {3, 3})));
+  for (const DType dtype : {DType::kS64, DType::kBool, DType::kF64})
+    refuse(ErrorCode::kInvalidArgument, "on float32 wants a weight of the same dtype",
+           convolution(weight.to(dtype), {}));
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{5, 5}, {-3, -3}, {3}})
+    refuse_to_run("has the kernel_shape", convolution(weight, shape));
+}
+
+TEST(OnnxRefusals, AxesThatAreNotToBeAddedOrRemoved) {
+  const auto with_axes = [](const char* op, std::vector<int64_t> axes) {
+    format::OnnxFile file = model({node(op, {"x", "axes"}, {"y"})});
+    file.inputs[0].dims = std::vector<format::OnnxDimension>{{1, ""}, {3, ""}};
+    const auto count = static_cast<int64_t>(axes.size());
+    file.initializers.emplace_back("axes", Tensor::of<int64_t>({count}, std::span<const int64_t>(axes)));
+    return file;
+  };
+  load_onnx(format::write_onnx_file(with_axes("Squeeze", {0})));
+  refuse_to_run("removes axis 1, whose size is 3, wanted 1", with_axes("Squeeze", {1}));
+  load_onnx(format::write_onnx_file(with_axes("Unsqueeze", {1, 2})));
+  refuse_to_run("adds axis 1 twice", with_axes("Unsqueeze", {1, 1}));
+  refuse_to_run("adds axis 1 twice", with_axes("Unsqueeze", {1, -3}));
+}
+
+TEST(OnnxRefusals, NumbersThatAreNone) {
+  format::OnnxNode norm = node("LayerNormalization", {"x", "w"}, {"y"});
+  format::OnnxAttribute epsilon;
+  epsilon.name = "epsilon";
+  epsilon.kind = format::OnnxKind::kFloat;
+  epsilon.f = std::nanf("");
+  norm.attributes = {epsilon};
+  format::OnnxFile file = model({norm});
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}};
+  file.initializers.emplace_back("w", Tensor::full({4}, DType::kF32, 1));
+  refuse_to_run("has the epsilon nan", file);
 }
 
 TEST(OnnxRefusals, SettingsNameTheNode) {
