@@ -54,6 +54,22 @@ TEST(Footprint, CountsWhatIsMadeOfNoTensor) {
   EXPECT_EQ(least_bytes_of_results(program, {}), 5'000'000'000u);
 }
 
+// Forty doublings of a small file's tensor; a view of as many elements takes nothing.
+TEST(Footprint, CountsWhatIsJoined) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt(16), SymInt(1)}, {}, false};
+  Node* wide = graph.call("torch.ops.aten.expand.default", {x, Argument::List{16, int64_t{1} << 40}}, {}, "wide");
+  Node* joined = x;
+  for (int i = 0; i < 40; ++i)
+    joined = graph.call("torch.ops.aten.cat.default", {Argument::List{joined, joined}, 0}, {}, concat("cat_", i));
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{wide, joined})});
+  infer_shapes(program);
+  const uint64_t largest = uint64_t{64} << 40;
+  EXPECT_EQ(least_bytes_of_results(program, {}), largest + largest / 2);
+}
+
 TEST(Footprint, ARunThatCannotFitIsRefusedBeforeItBegins) {
   const LimitedMemory limit(4'000'000'000);
   const Program program = square();
