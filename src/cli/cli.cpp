@@ -303,7 +303,8 @@ struct CommandLine {
     verb->add_option(
             "--bn-epochs", train.bn_epochs,
             "the first epochs, in which batch norms learn the statistics of batches (1); 0: they keep the model's")
-        ->type_name("N");
+        ->type_name("N")
+        ->check(whole_number(0));
     verb->add_option("--loss", train.loss, "cross_entropy (default), or mse, which wants --distill 1")
         ->type_name("NAME");
     verb->add_option("--optimizer", train.optimizer, "adam (default), adamw or sgd")->type_name("NAME");

@@ -220,6 +220,7 @@ TEST_F(TrainTest, OtherVerbsPrepareAsTrainingDoes) {
 
 TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_EQ(run({"--epochs", "0"}), 2);
+  EXPECT_EQ(run({"--bn-epochs", "-1"}), 2);
   EXPECT_EQ(run({"--optimizer", "rmsprop"}), 1);
   EXPECT_EQ(host.err, "qdq: there is no optimizer rmsprop; wanted sgd, adam or adamw\n");
   EXPECT_EQ(run({"--distill", "1"}), 1);
