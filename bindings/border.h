@@ -39,13 +39,19 @@ void dispose(int handle);
 
 template <class T> int keep(T thing) { return keep_thing(std::make_unique<Kept<T>>(std::move(thing))); }
 
-// Throws Error{kInvalidArgument} if the handle stands for nothing, or for something else; `what` it should be, with its
-// article.
+// Notes that the call that is under way works with a thing, until it ends. Throws Error{kInvalidArgument} if a call
+// that waits for a callback works with it too, unless both only read it.
+void use_thing(int handle, bool only_reads, const char* what);
+
+// What the handle stands for; a const T is only read. Throws Error{kInvalidArgument} if it stands for nothing, or for
+// something else, or if use_thing does; `what` it should be, with its article.
 template <class T> T& held(int handle, const char* what) {
+  using Held = std::remove_const_t<T>;
   Thing* thing = find_thing(handle);
-  QDQ_CHECK(thing != nullptr && thing->kind == &kind_of<T>, kInvalidArgument, "this is not ", what,
+  QDQ_CHECK(thing != nullptr && thing->kind == &kind_of<Held>, kInvalidArgument, "this is not ", what,
             ", or it has been disposed of");
-  return static_cast<Kept<T>*>(thing)->value;
+  use_thing(handle, std::is_const_v<T>, what);
+  return static_cast<Kept<Held>*>(thing)->value;
 }
 
 // Whether the handle stands for such a thing.

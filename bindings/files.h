@@ -19,8 +19,13 @@ class JavaScriptFiles final : public Files {
   explicit JavaScriptFiles(emscripten::val host) : host_(std::move(host)) {}
 
   std::vector<std::byte> read(const std::string& path) override {
-    const emscripten::val answer = host_.call<emscripten::val>("readFile", path);
+    const emscripten::val answer = host_.call<emscripten::val>("readFile", path, most());
     refuse(answer, "cannot read ", path);
+    return bytes_from(answer);
+  }
+  std::vector<std::byte> read_beside(const std::string& beside, const std::string& name) override {
+    const emscripten::val answer = host_.call<emscripten::val>("readBeside", beside, name, most());
+    refuse(answer, "cannot read ", name);
     return bytes_from(answer);
   }
   uint64_t size_of(const std::string& path) override {
@@ -47,6 +52,8 @@ class JavaScriptFiles final : public Files {
   bool is_file(const std::string& path) override { return host_.call<std::string>("kind", path) == "file"; }
 
  private:
+  // The bytes that a file may have, so that one without an end is not read to its end.
+  static double most() { return static_cast<double>(*available_memory()); }
   static void refuse(const emscripten::val& answer, const char* what, const std::string& path) {
     if (answer.isString()) fail(ErrorCode::kIo, what, path, ": ", answer.as<std::string>());
   }

@@ -47,7 +47,7 @@ std::vector<const Program*>& annotated_now() {
 constexpr int kAnnotatedNow = -1;
 
 const Program& program_of(int handle) {
-  if (handle != kAnnotatedNow) return held<Program>(handle, "a program");
+  if (handle != kAnnotatedNow) return held<const Program>(handle, "a program");
   QDQ_CHECK(!annotated_now().empty(), kInvalidArgument,
             "this graph could be asked only while annotate() was running; ask the program instead");
   return *annotated_now().back();
@@ -194,7 +194,7 @@ val load_either(const val& bytes, const val& files, const val& fixed) {
 }
 
 val save(int program) {
-  return guard([&] { return bytes_to(save_pt2(held<Program>(program, "a program"))); });
+  return guard([&] { return bytes_to(save_pt2(held<const Program>(program, "a program"))); });
 }
 
 val save_as_onnx(int program, int opset, bool signed_activations) {
@@ -202,7 +202,7 @@ val save_as_onnx(int program, int opset, bool signed_activations) {
     OnnxOptions options;
     options.opset = opset;
     options.signed_activations = signed_activations;
-    return bytes_to(save_onnx(held<Program>(program, "a program"), options));
+    return bytes_to(save_onnx(held<const Program>(program, "a program"), options));
   });
 }
 
@@ -210,7 +210,7 @@ val prepare(int program, const std::string& recipe, const val& callbacks, bool i
   return guard([&] {
     const auto quantizer =
         parse_recipe(format::parse_json(recipe, "the recipe"), "the recipe", extensions_of(callbacks));
-    Program copy = held<Program>(program, "a program").clone();
+    Program copy = held<const Program>(program, "a program").clone();
     return keep(is_qat ? prepare_qat_pt2e(std::move(copy), *quantizer) : prepare_pt2e(std::move(copy), *quantizer));
   });
 }
@@ -234,30 +234,34 @@ val load_observers_of(int prepared, const std::string& report) {
 }
 
 val needs_data(int prepared) {
-  return guard([&] { return held<Prepared>(prepared, "a prepared program").needs_data(); });
+  return guard([&] { return held<const Prepared>(prepared, "a prepared program").needs_data(); });
 }
 
 val prepared_warnings(int prepared) {
-  return guard(
-      [&] { return format::print_json(format::Json(held<Prepared>(prepared, "a prepared program").warnings())); });
+  return guard([&] {
+    return format::print_json(format::Json(held<const Prepared>(prepared, "a prepared program").warnings()));
+  });
 }
 
 val describe_prepared(int prepared) {
-  return guard([&] { return format::print_json(observers_report(held<Prepared>(prepared, "a prepared program"))); });
+  return guard(
+      [&] { return format::print_json(observers_report(held<const Prepared>(prepared, "a prepared program"))); });
 }
 
 val explain_prepared(int prepared) {
-  return guard([&] { return format::print_json(explanation_report(held<Prepared>(prepared, "a prepared program"))); });
+  return guard(
+      [&] { return format::print_json(explanation_report(held<const Prepared>(prepared, "a prepared program"))); });
 }
 
 val describe_calibration(int prepared) {
-  return guard([&] { return format::print_json(calibration_report(held<Prepared>(prepared, "a prepared program"))); });
+  return guard(
+      [&] { return format::print_json(calibration_report(held<const Prepared>(prepared, "a prepared program"))); });
 }
 
 val describe_quantization(int prepared, int program) {
   return guard([&] {
-    return format::print_json(
-        quantization_report(held<Prepared>(prepared, "a prepared program"), held<Program>(program, "a program")));
+    return format::print_json(quantization_report(held<const Prepared>(prepared, "a prepared program"),
+                                                  held<const Program>(program, "a program")));
   });
 }
 
@@ -266,7 +270,7 @@ val write_report(const std::string& report) {
 }
 
 val onnx_warning(int program) {
-  return guard([&] { return onnx_saturation_warning(held<Program>(program, "a program")); });
+  return guard([&] { return onnx_saturation_warning(held<const Program>(program, "a program")); });
 }
 
 const Attribute& attribute_of(const Program& program, const std::string& name) {
@@ -277,7 +281,7 @@ const Attribute& attribute_of(const Program& program, const std::string& name) {
 }
 
 val program_tensor(int program, const std::string& name) {
-  return guard([&] { return tensor_to(attribute_of(held<Program>(program, "a program"), name).tensor); });
+  return guard([&] { return tensor_to(attribute_of(held<const Program>(program, "a program"), name).tensor); });
 }
 
 val set_program_tensor(int program, const std::string& name, const val& tensor) {
@@ -296,7 +300,7 @@ val set_program_tensor(int program, const std::string& name, const val& tensor) 
 val run_nodes(int program, const val& inputs, const val& on_node) {
   return guard([&] {
     const auto backend = make_simd_ops();
-    Interpreter interpreter(held<Program>(program, "a program"), {backend.get()});
+    Interpreter interpreter(held<const Program>(program, "a program"), {backend.get()});
     interpreter.set_node_hook([&](const Node& node, const Value& value) {
       const Tensor* tensor = value.get_if<Tensor>();
       if (node.op() == Node::Op::kCallFunction && tensor) on_node(node.name(), node.target(), tensor_to(*tensor));
@@ -338,9 +342,9 @@ val compare_layers(int reference, const val& candidates) {
   return guard([&] {
     std::vector<const Program*> programs;
     for (const int program : emscripten::convertJSArrayToNumberVector<int>(candidates))
-      programs.push_back(&held<Program>(program, "a program"));
-    const Program& floats = holds<Prepared>(reference) ? held<Prepared>(reference, "a prepared program").program()
-                                                       : held<Program>(reference, "a program");
+      programs.push_back(&held<const Program>(program, "a program"));
+    const Program& floats = holds<Prepared>(reference) ? held<const Prepared>(reference, "a prepared program").program()
+                                                       : held<const Program>(reference, "a program");
     return keep(LayerComparison(floats, programs));
   });
 }
@@ -354,7 +358,7 @@ val add_to_comparison(int comparison, const val& inputs) {
 
 val describe_comparison(int comparison, int candidate) {
   return guard([&] {
-    const auto& held_one = held<LayerComparison>(comparison, "a comparison");
+    const auto& held_one = held<const LayerComparison>(comparison, "a comparison");
     QDQ_CHECK(candidate >= 0 && static_cast<size_t>(candidate) < held_one.num_candidates(), kInvalidArgument,
               "there is no candidate ", candidate, " in the comparison, which has ", held_one.num_candidates());
     return format::print_json(held_one.json(static_cast<size_t>(candidate)));
@@ -364,7 +368,8 @@ val describe_comparison(int comparison, int candidate) {
 val evaluate(int program, int quantized, const std::string& labels) {
   return guard([&] {
     const auto known = format::json_as<std::vector<int64_t>>(format::parse_json(labels, "the labels"), "the labels");
-    return keep(Evaluation(held<Program>(program, "a program"), held<Program>(quantized, "a program"), known));
+    return keep(
+        Evaluation(held<const Program>(program, "a program"), held<const Program>(quantized, "a program"), known));
   });
 }
 
@@ -386,7 +391,7 @@ val open_data_of(int program, const std::string& path, const std::string& prepro
   return guard([&] {
     DataOptions options{preprocess, static_cast<int64_t>(batch_size), static_cast<int64_t>(limit)};
     auto files = std::make_unique<JavaScriptFiles>(host);
-    const Program& opened = held<Program>(program, "a program");
+    const Program& opened = held<const Program>(program, "a program");
     auto data = open_data(path, opened, options, *files);
     return keep(DataOfHost{std::move(files), std::move(data), count_classes(opened)});
   });
@@ -394,7 +399,7 @@ val open_data_of(int program, const std::string& path, const std::string& prepro
 
 val describe_data(int data) {
   return guard([&] {
-    const Data& opened = *held<DataOfHost>(data, "data").data;
+    const Data& opened = *held<const DataOfHost>(data, "data").data;
     return format::print_json(format::json_object({{"batches", opened.num_batches()},
                                                    {"samples", opened.num_samples()},
                                                    {"files", opened.files()},
@@ -476,8 +481,8 @@ val match_pattern(int program, const val& pattern, bool ignore_literals, bool re
 
 val convert(int prepared, bool fold_quantize, bool use_reference_representation) {
   return guard([&] {
-    return keep(
-        convert_pt2e(held<Prepared>(prepared, "a prepared program"), {use_reference_representation, fold_quantize}));
+    return keep(convert_pt2e(held<const Prepared>(prepared, "a prepared program"),
+                             {use_reference_representation, fold_quantize}));
   });
 }
 

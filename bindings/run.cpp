@@ -27,11 +27,16 @@ std::map<int, std::unique_ptr<Thing>>& things() {
   return things;
 }
 
-// That C++ works; what is disposed of meanwhile waits.
+// That C++ works; what is disposed of meanwhile waits. A call from a callback is inside of another.
 class Busy {
  public:
-  Busy() { ++depth_; }
+  Busy() : outer_(uses_of_outer_) {
+    ++depth_;
+    uses_of_outer_ = uses().size();
+  }
   ~Busy() {
+    uses().resize(uses_of_outer_);
+    uses_of_outer_ = outer_;
     if (--depth_ > 0) return;
     for (const int handle : put_off()) things().erase(handle);
     put_off().clear();
@@ -44,7 +49,24 @@ class Busy {
     else things().erase(handle);
   }
 
+  static void use(int handle, bool only_reads, const char* what) {
+    for (size_t i = 0; i < uses_of_outer_; ++i)
+      QDQ_CHECK(uses()[i].handle != handle || (uses()[i].only_reads && only_reads), kInvalidArgument,
+                "a callback cannot use ", what, " that the work uses which has called it; wait until that has ended");
+    uses().push_back({handle, only_reads});
+  }
+
  private:
+  struct Use {
+    int handle;
+    bool only_reads;
+  };
+  static std::vector<Use>& uses() {
+    static std::vector<Use> uses;
+    return uses;
+  }
+  const size_t outer_;
+  static inline size_t uses_of_outer_ = 0;  // the first of uses(), of the calls that wait for this one
   static std::vector<int>& put_off() {
     static std::vector<int> handles;
     return handles;
@@ -78,6 +100,7 @@ Thing* find_thing(int handle) {
 }
 
 void dispose(int handle) { Busy::dispose(handle); }
+void use_thing(int handle, bool only_reads, const char* what) { Busy::use(handle, only_reads, what); }
 
 val answer_of(val (*call)(void*), void* body) {
   const Busy busy;
@@ -159,7 +182,7 @@ val load(const val& bytes) {
 }
 
 val describe_program(int program) {
-  return guard([&] { return format::print_json(program_report(held<Program>(program, "a program"))); });
+  return guard([&] { return format::print_json(program_report(held<const Program>(program, "a program"))); });
 }
 
 val lower_program(int program, const std::string& backend, bool bf16, bool fuse) {
@@ -168,7 +191,7 @@ val lower_program(int program, const std::string& backend, bool bf16, bool fuse)
     if (!backend.empty()) options.backends = {backend};
     options.bf16 = bf16;
     options.fuse = fuse;
-    return keep(lower(held<Program>(program, "a program"), options));
+    return keep(lower(held<const Program>(program, "a program"), options));
   });
 }
 

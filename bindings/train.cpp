@@ -138,7 +138,7 @@ val switch_prepared(int prepared, const std::string& what, bool enabled) {
 // Another program, in inference form.
 val move_to_eval(int program) {
   return guard([&] {
-    Program moved = held<Program>(program, "a program").clone();
+    Program moved = held<const Program>(program, "a program").clone();
     move_exported_model_to_eval(moved);
     return keep(std::move(moved));
   });

@@ -41,7 +41,8 @@ function(qdq_module file factory optimization libraries)
   set(glue ${CMAKE_CURRENT_SOURCE_DIR}/bindings/memory.js)
   target_link_libraries(${target} PRIVATE ${libraries} embind)
   target_link_options(${target} PRIVATE ${optimization} -sMODULARIZE=1 -sEXPORT_NAME=${factory} -sENVIRONMENT=web,worker
-    -sFILESYSTEM=0 -sDYNAMIC_EXECUTION=0 -sINCOMING_MODULE_JS_API=instantiateWasm "SHELL:--js-library ${glue}")
+    -sFILESYSTEM=0 -sDYNAMIC_EXECUTION=0 -sINCOMING_MODULE_JS_API=instantiateWasm
+    -sEXPORTED_RUNTIME_METHODS=stackSave,stackRestore "SHELL:--js-library ${glue}")
   if(MODULE_RELAXED)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:qdq_relaxed>)
   endif()

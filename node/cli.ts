@@ -1,33 +1,15 @@
 #!/usr/bin/env node
 // `npx qdq`: the command line as a WASM module, with files and console from Node.
-import {
-  closeSync,
-  openSync,
-  readFileSync,
-  readSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync, writeSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { getSystemErrorMap } from "node:util";
 import { hasExactByteProducts } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
+import { readBeside, readWhole, reasonOf, writeWhole } from "./files.js";
 import { mostThreads, startWorker } from "./thread.js";
 
-// The result of the work, or why it could not be done. What the system says comes without its number and the call that
-// it answered.
-const reasonOf = (error: unknown): string => {
-  const { code, errno, message } = error as NodeJS.ErrnoException;
-  if (code === "EISDIR") return "it is a folder, a file was wanted";
-  return getSystemErrorMap().get(errno ?? 0)?.[1] ?? message;
-};
-
+// The result of the work, or why it could not be done.
 const attempt = <T>(work: () => T): T | string => {
   try {
     return work();
@@ -51,7 +33,8 @@ function write(descriptor: number, text: string): void {
 }
 
 const host: RawHost = {
-  readFile: (path) => attempt(() => readFileSync(path === "-" ? 0 : path)),
+  readFile: (path, most) => attempt(() => readWhole(path === "-" ? 0 : path, most)),
+  readBeside: (beside, name, most) => attempt(() => readBeside(beside, name, most)),
   sizeOf: (path) => attempt(() => statSync(path).size),
   readPart: (path, offset, count) =>
     attempt(() => {
@@ -69,16 +52,11 @@ const host: RawHost = {
         closeSync(descriptor);
       }
     }),
-  writeFile(path, bytes) {
-    const part = `${path}.${process.pid}.part`;
-    const failed = attempt(() => {
-      writeFileSync(part, bytes);
-      renameSync(part, path);
+  writeFile: (path, bytes) =>
+    attempt(() => {
+      writeWhole(path, bytes);
       return "";
-    });
-    if (failed) rmSync(part, { force: true });
-    return failed;
-  },
+    }),
   listFolder: (path) => attempt(() => readdirSync(path)),
   kind(path) {
     const stat = attempt(() => statSync(path));

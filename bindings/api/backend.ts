@@ -2,7 +2,8 @@
 import type { Argument, GraphSnapshot } from "./graph.js";
 import { handleOf, module, unwrap } from "./module.js";
 import { fromJson } from "./names.js";
-import type { Program } from "./program.js";
+import { checkNames, checkOptions, jsonOf } from "./options.js";
+import { Program } from "./program.js";
 
 /** A pattern that a quantizer knows. */
 export interface PatternCapability {
@@ -97,13 +98,18 @@ export interface AnnotatedGraph extends GraphSnapshot, Matching {}
 
 function matchingOf(handle: number): Matching {
   return {
-    getSourcePartitions: (sources) => fromJson(unwrap(module().getSourcePartitions(handle, [...sources]))),
-    findSequentialPartitions: (sources) => fromJson(unwrap(module().findSequentialPartitions(handle, [...sources]))),
-    matchPattern(pattern, { ignoreLiterals = false, removeOverlappingMatches = true } = {}) {
-      const wanted =
-        typeof pattern === "object" && pattern !== null && "handle" in pattern
-          ? pattern.handle
-          : JSON.stringify(pattern ?? null);
+    getSourcePartitions(sources) {
+      checkNames(sources, "the sources");
+      return fromJson(unwrap(module().getSourcePartitions(handle, [...sources])));
+    },
+    findSequentialPartitions(sources) {
+      checkNames(sources, "the sources");
+      return fromJson(unwrap(module().findSequentialPartitions(handle, [...sources])));
+    },
+    matchPattern(pattern, options = {}) {
+      checkOptions("matchPattern", options, ["ignoreLiterals", "removeOverlappingMatches"]);
+      const { ignoreLiterals = false, removeOverlappingMatches = true } = options;
+      const wanted = pattern instanceof Program ? handleOf(pattern) : jsonOf(() => pattern, "the pattern");
       return fromJson(unwrap(module().matchPattern(handle, wanted, ignoreLiterals, removeOverlappingMatches)));
     },
   };

@@ -160,6 +160,7 @@ function hostOf(files: Files, settings: DataSettings): RawHost {
   };
   return {
     readFile,
+    readBeside: () => "data is read alone",
     sizeOf(path) {
       const bytes = kept(path);
       return typeof bytes === "string" ? bytes : bytes.length;

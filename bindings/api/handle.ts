@@ -44,6 +44,11 @@ export abstract class Handle {
     return this.#handle;
   }
 
+  /** The same of anything that JavaScript may give, 0 for what is no such object, which C++ refuses in words. */
+  static numberOf(object: unknown): number {
+    return typeof object === "object" && object !== null && #handle in object ? (object as Handle).handle : 0;
+  }
+
   /** Frees the memory now; a second call does nothing. */
   dispose(): void {
     if (this.#handle === undefined) return;
@@ -59,18 +64,18 @@ export abstract class Handle {
 }
 
 /**
- * The number of an object in a module. What is none, as JavaScript may give, is 0, which C++ refuses in words. Throws
- * QdqError{InvalidArgument} if the object lives in another module.
+ * The number of an object in a module, 0 for what is none. Throws QdqError{InvalidArgument} if the object lives in
+ * another module, or was disposed of.
  * @internal
  */
 export function handleIn(loader: Loader, object: Handle): number {
-  const found = object as Handle | null | undefined;
-  if (found?.loader && found.loader !== loader) {
+  const number = Handle.numberOf(object);
+  if (number !== 0 && object.loader !== loader) {
     throw new QdqError(
       "InvalidArgument",
-      `this ${found.constructor.name} is of ${found.loader.entry}, whose module has a memory of its own; ` +
+      `this ${object.constructor.name} is of ${object.loader.entry}, whose module has a memory of its own; ` +
         `load the file once more with loadPt2 of ${loader.entry}`,
     );
   }
-  return found?.handle ?? 0;
+  return number;
 }

@@ -1,5 +1,6 @@
 // Brings a WASM module on the first load and shares it from then on. There are two: the one of `qdq`, which does
 // everything, and the one of `qdq/run`.
+import { guarded } from "./border.js";
 import { hasExactByteProducts, hasRelaxedSimd } from "./engine.js";
 import { instantiate, instantiateWithThreads } from "./instantiate.js";
 import type { CreateWithThreads, StartWorker } from "./instantiate.js";
@@ -7,7 +8,7 @@ import type { Answer, Instantiation, RawRunner } from "../wasm/qdq.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
 import type { Capabilities, Configuration } from "./configuration.js";
-import { checkOptions } from "./options.js";
+import { checkOptions, shown } from "./options.js";
 
 /** What differs between Node and browsers. */
 export interface Door {
@@ -62,7 +63,7 @@ export class Loader<M extends RawRunner = RawRunner> {
     for (const name of ["threads", "maxMemory"] as const) {
       const value = settings[name];
       if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1)) {
-        throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number of at least 1`);
+        throw new QdqError("InvalidArgument", `${name} is ${shown(value)}, it must be a whole number of at least 1`);
       }
     }
     this.#configuration = { ...settings };
@@ -93,7 +94,7 @@ export class Loader<M extends RawRunner = RawRunner> {
   async #bring(): Promise<M> {
     const { threads: wanted, maxMemory } = this.#configuration;
     const threads = this.#door!.threads(wanted);
-    const made = await this.#instantiate(threads);
+    const made = guarded(await this.#instantiate(threads));
     unwrap(made.setThreads(threads));
     if (maxMemory !== undefined) unwrap(made.setMaxMemory(maxMemory));
     return (this.#loaded = made);

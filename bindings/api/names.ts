@@ -1,5 +1,7 @@
 // Names of fields: snake_case in JSON, as PyTorch, recipes and C++ write them, and camelCase in JavaScript.
 
+import { jsonOf } from "./options.js";
+
 // What these hold is named by a model, or by PyTorch: arguments of its functions, nodes of a pattern, a recipe.
 const verbatim = new Set(["args", "kwargs", "name_node_map", "recipe"]);
 
@@ -18,4 +20,4 @@ function renamed(value: unknown, rename: (key: string) => string): unknown {
 export const fromJson = <T>(text: string): T => renamed(JSON.parse(text), camelCase) as T;
 
 // The same objects as JSON for C++.
-export const toJson = (value: unknown): string => JSON.stringify(renamed(value, snakeCase));
+export const toJson = (value: unknown): string => jsonOf(() => renamed(value, snakeCase), "what was given");

@@ -3,6 +3,7 @@ import type { RawRunner, RawSignature, RawTensor, RawValue } from "../wasm/qdq.j
 import { QdqError } from "./error.js";
 import { unwrap } from "./loader.js";
 import type { Loader } from "./loader.js";
+import { shown } from "./options.js";
 import { fromRaw, toRaw } from "./tensor.js";
 import type { DType, Tensor } from "./tensor.js";
 
@@ -37,6 +38,17 @@ function tensorsIn(value: RawValue<RawTensor>): OperatorArgument<Tensor> {
 
 const list = <T>(value: T | readonly T[]): readonly T[] => (Array.isArray(value) ? value : [value]) as readonly T[];
 
+function checkedSignature(signature: TensorSignature, schema: string): RawSignature {
+  const { dtype, shape } = (signature ?? {}) as Partial<TensorSignature>;
+  const isSize = (size: unknown) => typeof size === "number" || typeof size === "string";
+  if (typeof dtype === "string" && Array.isArray(shape) && Array.from(shape).every(isSize))
+    return { dtype, shape: [...shape] };
+  throw new QdqError(
+    "InvalidArgument",
+    `infer() of ${schema} gave ${shown(signature)}, wanted {dtype: "float32", shape: [2, 3]}`,
+  );
+}
+
 /**
  * Brings the operator into a module; registerOperator of both entries says what holds.
  * @internal
@@ -46,17 +58,21 @@ export async function registerIn<M extends RawRunner>(
   schema: string,
   operator: CustomOperator,
 ): Promise<void> {
+  if (typeof schema !== "string")
+    throw new QdqError(
+      "InvalidArgument",
+      `an operator's schema is ${shown(schema)}, wanted "my::blur(Tensor x) -> Tensor"`,
+    );
   if (typeof operator?.infer !== "function" || typeof operator?.evaluate !== "function") {
     throw new QdqError("InvalidArgument", `the operator ${schema} lacks a function infer or evaluate`);
   }
   const callbacks = {
     infer: (args: RawValue<RawSignature>[]): RawSignature[] =>
-      list(operator.infer(args as OperatorArgument<TensorSignature>[])).map(({ dtype, shape }) => ({
-        dtype,
-        shape: [...shape],
-      })),
+      Array.from(list(operator.infer(args as OperatorArgument<TensorSignature>[])), (signature) =>
+        checkedSignature(signature, schema),
+      ),
     evaluate: (args: RawValue<RawTensor>[]): RawTensor[] =>
-      list(operator.evaluate(args.map(tensorsIn))).map((result) => toRaw(result, `the result of ${schema}`)),
+      Array.from(list(operator.evaluate(args.map(tensorsIn))), (result) => toRaw(result, `the result of ${schema}`)),
   };
   unwrap((await loader.load()).registerOperator(schema, callbacks));
 }

@@ -16,6 +16,34 @@ export function checkOptions(of: string, options: object, known: readonly string
   }
 }
 
+// Any value in a message.
+export function shown(value: unknown): string {
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value !== "object" || value === null) return String(value);
+  try {
+    return JSON.stringify(value) ?? "an object";
+  } catch {
+    return "an object that is no plain data";
+  }
+}
+
+// Plain data as JSON. Throws QdqError{InvalidArgument} for what has none: BigInts, objects that hold themselves. What
+// getters throw comes through.
+export function jsonOf(make: () => unknown, what: string): string {
+  try {
+    return JSON.stringify(make()) ?? "null";
+  } catch (error) {
+    if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
+    throw new QdqError("InvalidArgument", `${what} is no plain data: ${error.message}`);
+  }
+}
+
+// Throws QdqError{InvalidArgument} if the value is no array of strings.
+export function checkNames(value: unknown, what: string): void {
+  if (!Array.isArray(value) || !Array.from(value).every((each) => typeof each === "string"))
+    throw new QdqError("InvalidArgument", `${what} are ${shown(value)}, wanted an array of strings`);
+}
+
 const nameOf = (value: unknown): string =>
   value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
 

@@ -18,9 +18,13 @@ export class Program extends Handle {
  * @internal
  */
 export function bytesOf(bytes: Uint8Array | ArrayBuffer, name: string): Uint8Array {
-  if (ArrayBuffer.isView(bytes)) return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const kind = Object.prototype.toString.call(bytes).slice("[object ".length, -1);
-  if (/^(Shared)?ArrayBuffer$/.test(kind)) return new Uint8Array(bytes);
+  try {
+    if (ArrayBuffer.isView(bytes)) return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    if (/^(Shared)?ArrayBuffer$/.test(kind)) return new Uint8Array(bytes);
+  } catch {
+    throw new QdqError("InvalidArgument", `the bytes that ${name} was given have gone to a worker, with their buffer`);
+  }
   const file = name === "loadOnnx" ? "an ONNX" : "a .pt2";
   throw new QdqError(
     "InvalidArgument",

@@ -10,7 +10,7 @@ import { Handle } from "./handle.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
 import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
-import { checkOptions } from "./options.js";
+import { checkOptions, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
@@ -44,6 +44,8 @@ export class Prepared extends Handle {
    * each observer has seen its tensor, with how many have in this batch and how many will.
    */
   run(inputs: readonly Tensor[], onObserved?: (done: number, total: number) => void): Tensor[] {
+    if (onObserved !== undefined && typeof onObserved !== "function")
+      throw new QdqError("InvalidArgument", `onObserved is ${shown(onObserved)}, wanted a function`);
     return unwrap(module().runPrepared(this.handle, rawInputs(inputs), onObserved)).map(fromRaw);
   }
 
@@ -58,7 +60,7 @@ export class Prepared extends Handle {
    * QdqError{InvalidArgument} if they do not fit.
    */
   loadObservers(report: readonly ObserverReport[] | string): void {
-    unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : toJson(report ?? null)));
+    unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : toJson(report)));
   }
 
   /**
@@ -128,7 +130,7 @@ export interface PrepareOptions {
 export function preparePt2e(program: Program, quantizer: AnyQuantizer, options: PrepareOptions = {}): Prepared {
   checkOptions("preparePt2e", options, ["onWarning"]);
   const writer = new RecipeWriter();
-  const recipe = JSON.stringify(writer.quantizer(quantizer));
+  const recipe = jsonOf(() => writer.quantizer(quantizer), "the quantizer");
   const prepared = new Prepared(
     unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)),
     whole,
@@ -167,7 +169,7 @@ export async function quantizationCapabilities(quantizer: AnyQuantizer): Promise
   }
   const wasm = await loadModule();
   const writer = new RecipeWriter();
-  const recipe = JSON.stringify(writer.quantizer(quantizer));
+  const recipe = jsonOf(() => writer.quantizer(quantizer), "the quantizer");
   return fromJson(unwrap(wasm.quantizationCapabilities(recipe, callbacks(writer))));
 }
 
@@ -205,6 +207,9 @@ export const isIterable = (value: unknown): boolean =>
 const isListOfStrings = (value: unknown): boolean =>
   Array.isArray(value) && value.every((each) => typeof each === "string");
 
+const isNumbers = (value: unknown): boolean =>
+  typeof value === "number" || (Array.isArray(value) && Array.from(value).every((each) => typeof each === "number"));
+
 const listOf = (value: number | readonly number[]): readonly number[] => (typeof value === "number" ? [value] : value);
 
 /**
@@ -222,7 +227,7 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
           `annotate() of ${nameOf(quantizer)} did not return a list of annotations`,
         );
       }
-      return JSON.stringify(writer.plain(annotations));
+      return jsonOf(() => writer.plain(annotations), `what annotate() of ${nameOf(quantizer)} returned`);
     },
     validate(number, text) {
       writer.quantizers[number]!.validate?.(annotatedGraph(JSON.parse(text) as GraphSnapshot));
@@ -239,7 +244,13 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
         name: type && type !== "Object" ? type : "JavaScriptObserver",
         forward: (tensor) => observer.forward(fromRaw(tensor)),
         calculateQparams() {
-          const { scale, zeroPoint } = observer.calculateQparams();
+          const { scale, zeroPoint } = observer.calculateQparams() ?? {};
+          if (!isNumbers(scale) || !isNumbers(zeroPoint))
+            throw new QdqError(
+              "InvalidArgument",
+              `calculateQparams() of ${type} gave the scale ${shown(scale)} and the zeroPoint ${shown(zeroPoint)}, ` +
+                "wanted numbers or arrays of them",
+            );
           return toJson({ scale: listOf(scale), zeroPoint: listOf(zeroPoint) });
         },
       };

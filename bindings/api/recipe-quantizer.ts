@@ -7,6 +7,7 @@ import type {
   SymmetricQuantizationConfig,
   X86InductorQuantizationConfig,
 } from "./qspec.js";
+import { shown } from "./options.js";
 import type { Compat, Recipe } from "./recipe.js";
 
 /** A quantizer whose policy stands in C++; its methods only collect a recipe. */
@@ -25,6 +26,8 @@ export abstract class RecipeQuantizer {
    * pass.
    */
   setFilterFunction(filter: FilterFunction): this {
+    if (typeof filter !== "function")
+      throw new QdqError("InvalidArgument", `the filter of ${this.name} is ${shown(filter)}, wanted a function`);
     this.#filter = filter;
     return this;
   }
@@ -34,6 +37,8 @@ export abstract class RecipeQuantizer {
   }
   /** Sets attributes of single observers. */
   setObserverOverrides(overrides: readonly ObserverOverride[]): this {
+    if (!Array.isArray(overrides))
+      throw new QdqError("InvalidArgument", `the overrides of ${this.name} are ${shown(overrides)}, wanted an array`);
     this.#overrides = [...overrides];
     return this;
   }
@@ -88,10 +93,10 @@ export abstract class ConfigQuantizer<Config extends { kind: string }> extends R
 
   #settings(config: Config | QuantizationConfig | null): unknown {
     if (config === null) return null;
-    if (typeof config !== "object") {
+    if (typeof config !== "object" || Array.isArray(config)) {
       throw new QdqError(
         "InvalidArgument",
-        `a setting of ${this.name} is ${config}, wanted a quantization config, or null for float`,
+        `a setting of ${this.name} is ${shown(config)}, wanted a quantization config, or null for float`,
       );
     }
     const { kind: _, ...settings } = config;

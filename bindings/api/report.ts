@@ -6,6 +6,7 @@ import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { fromJson } from "./names.js";
 import type { ObserverSummary } from "./observer.js";
+import { jsonOf } from "./options.js";
 import type { Program } from "./program.js";
 import type { Prepared } from "./pt2e.js";
 import type { EdgeOrNode } from "./qspec.js";
@@ -248,7 +249,13 @@ export class Evaluation extends Handle {
 /** `labels`: the class of each sample in order, if they are known. */
 export function evaluate(program: Program, quantized: Program, labels: readonly number[] = []): Evaluation {
   return new Evaluation(
-    unwrap(module().evaluate(handleOf(program), handleOf(quantized), JSON.stringify(labels ?? null))),
+    unwrap(
+      module().evaluate(
+        handleOf(program),
+        handleOf(quantized),
+        jsonOf(() => labels, "the labels"),
+      ),
+    ),
     whole,
   );
 }
@@ -262,5 +269,5 @@ export function quantizationReport(prepared: Prepared, quantized: Program): Quan
 export function reportHtml(report: Report): string {
   if (typeof report !== "object" || report === null)
     throw new QdqError("InvalidArgument", `the report is ${report}, wanted an object`);
-  return unwrap(module().writeReport(JSON.stringify(report)));
+  return unwrap(module().writeReport(jsonOf(() => report, "the report")));
 }

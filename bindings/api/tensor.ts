@@ -1,6 +1,7 @@
 // Tensors as plain data: a dtype, a shape and a typed array in C order, or an array of strings. They are copied into
 // and out of WASM.
 import { QdqError } from "./error.js";
+import { shown } from "./options.js";
 import type { RawTensor } from "../wasm/qdq.js";
 
 /**
@@ -114,11 +115,18 @@ const arrayOf = {
   complex64: Float32Array,
 };
 
-// The name of an array's type, whichever window or realm it was made in: "Float32Array".
-const typeName = (data: unknown): string => Object.prototype.toString.call(data).slice("[object ".length, -1);
+const nameOfTypedArray = Object.getOwnPropertyDescriptor(
+  Object.getPrototypeOf(Uint8Array.prototype),
+  Symbol.toStringTag,
+)!.get!;
+
+// The name of a typed array's type, whichever window or realm it was made in: "Float32Array"; of all else what it is.
+const typeName = (data: unknown): string =>
+  (nameOfTypedArray.call(data) as string | undefined) ??
+  (typeof data === "object" && data !== null ? "no typed array" : shown(data));
 
 const isTexts = (data: unknown): data is readonly string[] =>
-  Array.isArray(data) && data.every((text) => typeof text === "string");
+  Array.isArray(data) && Array.from(data).every((text) => typeof text === "string");
 
 /**
  * A tensor of the typed array's own dtype: tensor(new Float32Array([1, 2]), [2]); of strings for an array of them.
@@ -148,13 +156,13 @@ export function toRaw(value: Tensor, what: string): RawTensor {
   const fail = (why: string): never => {
     throw new QdqError("InvalidArgument", `${what} is not a tensor: ${why}; wanted {dtype, shape, data}`);
   };
-  const { dtype, shape, data } = value ?? fail(`it is ${value}`);
-  const type = dtype === "string" ? undefined : arrayOf[dtype];
+  const { dtype, shape, data } = value ?? fail(`it is ${shown(value)}`);
+  const type = dtype !== "string" && Object.hasOwn(arrayOf, dtype) ? arrayOf[dtype] : undefined;
   if (!type && dtype !== "string") {
-    fail(`its dtype is ${JSON.stringify(dtype)}, which is none of ${Object.keys(arrayOf).join(", ")}, string`);
+    fail(`its dtype is ${shown(dtype)}, which is none of ${Object.keys(arrayOf).join(", ")}, string`);
   }
-  if (!Array.isArray(shape) || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
-    fail(`its shape is ${JSON.stringify(shape)}`);
+  if (!Array.isArray(shape) || !Array.from(shape).every((size) => Number.isSafeInteger(size) && size >= 0)) {
+    fail(`its shape is ${shown(shape)}`);
   }
   if (type && typeName(data) !== type.name) fail(`its data is ${typeName(data)}, ${dtype} needs ${type.name}`);
   if (!type && !isTexts(data)) fail("its data is no array of strings");
@@ -162,7 +170,11 @@ export function toRaw(value: Tensor, what: string): RawTensor {
   const length = dtype === "complex64" ? 2 * count : count;
   if (data.length !== length) fail(`shape [${shape.join(", ")}] needs ${length} elements, its data has ${data.length}`);
   if (isTexts(data)) return { dtype, shape: [...shape], texts: data };
-  return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
+  try {
+    return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
+  } catch {
+    return fail("its buffer is detached, as those are that were sent to a worker");
+  }
 }
 
 /**
@@ -184,5 +196,5 @@ export function fromRaw(raw: RawTensor): Tensor {
 export function rawInputs(inputs: readonly Tensor[]): RawTensor[] {
   if (!Array.isArray(inputs))
     throw new QdqError("InvalidArgument", "the inputs are not a list of tensors; wanted run([tensor, ...])");
-  return inputs.map((input: Tensor, i) => toRaw(input, `input ${i}`));
+  return Array.from(inputs, (input: Tensor, i) => toRaw(input, `input ${i}`));
 }

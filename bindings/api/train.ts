@@ -6,7 +6,7 @@ import { handleOf, module, unwrap, whole } from "./module.js";
 import type { LongWork } from "./pt2e.js";
 import { Prepared, callbacks, isIterable, totalOf } from "./pt2e.js";
 import { toJson } from "./names.js";
-import { checkOptions } from "./options.js";
+import { checkOptions, jsonOf } from "./options.js";
 import { Program } from "./program.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
@@ -29,7 +29,9 @@ export class PreparedQat extends Prepared {
    * Puts learnable fake quantizers (PyTorch's _LearnableFakeQuantize) in the place of those that make integers with a
    * scale of their own. For use before there is a Trainer; they estimate their scales until enableParamLearning().
    */
-  learnQparams({ useGradScaling = false }: { useGradScaling?: boolean } = {}): void {
+  learnQparams(options: { useGradScaling?: boolean } = {}): void {
+    checkOptions("learnQparams", options, ["useGradScaling"]);
+    const { useGradScaling = false } = options;
     unwrap(module().learnQparams(this.handle, useGradScaling));
   }
 
@@ -65,7 +67,7 @@ export const moveExportedModelToEval = (program: Program): Program =>
  */
 export function prepareQatPt2e(program: Program, quantizer: AnyQuantizer): PreparedQat {
   const writer = new RecipeWriter();
-  const recipe = JSON.stringify(writer.quantizer(quantizer));
+  const recipe = jsonOf(() => writer.quantizer(quantizer), "the quantizer");
   return new PreparedQat(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), true)), whole);
 }
 

@@ -30,7 +30,9 @@ export interface RawCallbacks {
 
 // Methods that can fail answer with a string that says why.
 export interface RawHost {
-  readFile(path: string): Uint8Array | string;
+  readFile(path: string, most: number): Uint8Array | string; // refused if it has more bytes than `most`
+  // The file called `name` in the folder of the file `beside`, an ordinary one that no link keeps elsewhere.
+  readBeside(beside: string, name: string, most: number): Uint8Array | string;
   sizeOf(path: string): number | string;
   readPart(path: string, offset: number, count: number): Uint8Array | string; // fewer bytes where the file ends
   writeFile(path: string, bytes: Uint8Array): string;
@@ -67,6 +69,9 @@ export interface RawRunner {
   setThreads(count: number): Answer<null>;
   setMaxMemory(bytes: number): Answer<null>;
   capabilities(): Answer<{ integerProducts: string; threads: number }>;
+  // Where the stack of C++ ends.
+  stackSave(): number;
+  stackRestore(stack: number): void;
 }
 
 // The module `qdq`, which has more (bindings/quantize.cpp, train.cpp and recover.cpp).

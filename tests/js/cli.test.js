@@ -1,5 +1,5 @@
 // The command line in Node: what it prints, how it ends, and that it writes what the native program writes.
-const { spawnSync } = require("node:child_process");
+const { spawn, spawnSync } = require("node:child_process");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
@@ -269,4 +269,76 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
     });
     expect(qdq("quantize", "--help").stdout).toMatch(/--calibrate/);
   });
+});
+
+test("outputs go through links and pipes, keep permissions, and replace no folder or device", () => {
+  for (const [name, qdq] of Object.entries(builds)) {
+    const out = `${name}.outputs`;
+    fs.mkdirSync(at(out));
+    fs.writeFileSync(at(`${out}/old.pt2`), "old", { mode: 0o600 });
+    fs.symlinkSync("old.pt2", at(`${out}/link.pt2`));
+    expect(qdq("convert", modelPath, `${out}/link.pt2`)).toMatchObject({ status: 0, stderr: "" });
+    expect(fs.lstatSync(at(`${out}/link.pt2`)).isSymbolicLink()).toBe(true);
+    const written = fs.statSync(at(`${out}/old.pt2`));
+    expect(written.mode & 0o777).toBe(0o600);
+    expect(written.size).toBeGreaterThan(1_000_000);
+
+    // Two minutes old and of a process that has ended; the process 1 has not.
+    for (const pid of [1, 4_000_000]) {
+      fs.writeFileSync(at(`${out}/old.pt2.${pid}.part`), "half");
+      fs.utimesSync(at(`${out}/old.pt2.${pid}.part`), 1, Date.now() / 1000 - 120);
+    }
+    expect(qdq("convert", modelPath, `${out}/old.pt2`)).toMatchObject({ status: 0, stderr: "" });
+    expect(fs.readdirSync(at(out)).sort()).toEqual(["link.pt2", "old.pt2", "old.pt2.1.part"]);
+
+    spawnSync("mkfifo", [at(`${out}/pipe.pt2`)]);
+    const read = spawn("cat", [at(`${out}/pipe.pt2`)], {
+      stdio: ["ignore", fs.openSync(at(`${out}/read`), "w"), "ignore"],
+    });
+    expect(qdq("convert", modelPath, `${out}/pipe.pt2`)).toMatchObject({ status: 0, stderr: "" });
+    expect(fs.statSync(at(`${out}/pipe.pt2`)).isFIFO()).toBe(true);
+    read.kill();
+
+    fs.symlinkSync("/dev/null", at(`${out}/device.pt2`));
+    expect(qdq("convert", modelPath, `${out}/device.pt2`)).toMatchObject({
+      status: 1,
+      stderr: `qdq: cannot write ${out}/device.pt2: it is a device, a file was wanted\n`,
+    });
+    expect(fs.statSync("/dev/null").isCharacterDevice()).toBe(true);
+  }
+});
+
+test("what an ONNX model keeps in other files stays in its folder", () => {
+  fs.mkdirSync(at("beside"));
+  const converted = builds.npx("convert", modelPath, "beside/model.onnx", "--onnx-data");
+  expect(converted).toMatchObject({ status: 0, stderr: "" });
+  for (const qdq of Object.values(builds)) {
+    expect(qdq("inspect", "beside/model.onnx")).toMatchObject({ status: 0, stderr: "" });
+    fs.renameSync(at("beside/model.onnx.data"), at("outside.data"));
+    fs.symlinkSync("../outside.data", at("beside/model.onnx.data"));
+    const { status, stderr } = qdq("inspect", "beside/model.onnx");
+    expect(status).toBe(1);
+    expect(stderr).toMatch(
+      /cannot read .*model\.onnx\.data: links lead to .*outside\.data, which is not in the folder of/,
+    );
+    fs.rmSync(at("beside/model.onnx.data"));
+    spawnSync("mkfifo", [at("beside/model.onnx.data")]);
+    expect(qdq("inspect", "beside/model.onnx").stderr).toMatch(/model\.onnx\.data: it is no ordinary file/);
+    fs.rmSync(at("beside/model.onnx.data"));
+    fs.renameSync(at("outside.data"), at("beside/model.onnx.data"));
+  }
+});
+
+test("a file without an end is read no further than memory reaches", () => {
+  for (const qdq of Object.values(builds)) {
+    const { status, stderr } = qdq("inspect", "/dev/zero", "--max-memory", "50MB");
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^qdq: .*\/dev\/zero.* (49|50) MB/);
+  }
+});
+
+// The allocator waited for itself when memory grew for the stacks of so many threads.
+test("as many threads as there can be", () => {
+  for (const threads of ["16", "64"])
+    expect(builds.npx("inspect", modelPath, "--threads", threads)).toMatchObject({ status: 0, stderr: "" });
 });

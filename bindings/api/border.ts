@@ -1,0 +1,37 @@
+// The functions of a module as the API calls them.
+import { QdqError } from "./error.js";
+import type { RawRunner } from "../wasm/qdq.js";
+
+type Call = (...args: unknown[]) => unknown;
+
+// A copy whose functions throw QdqError{InvalidArgument} where the glue would throw errors of its own, and give the
+// stack back that C++ leaves when a callback throws through it.
+export function guarded<M extends RawRunner>(module: M): M {
+  const copy: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(module)) {
+    // Classes, which are the glue's, have capitals.
+    copy[name] = typeof value === "function" && /^[a-z]/.test(name) ? guard(module, name, value as Call) : value;
+  }
+  return copy as unknown as M;
+}
+
+function guard(module: RawRunner, name: string, call: Call): Call {
+  return (...args) => {
+    for (const arg of args) {
+      if (typeof arg === "symbol" || typeof arg === "bigint")
+        throw new QdqError("InvalidArgument", `${name} was given a ${typeof arg}, which it does not take`);
+    }
+    const stack = module.stackSave();
+    try {
+      return call(...args);
+    } catch (error) {
+      module.stackRestore(stack);
+      if ((error as Error | null)?.name === "BindingError")
+        throw new QdqError(
+          "InvalidArgument",
+          `${name} was given something of another kind: ${(error as Error).message}`,
+        );
+      throw error;
+    }
+  };
+}

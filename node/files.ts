@@ -1,0 +1,141 @@
+// Files of npx as src/base/disk.cpp reads and writes them natively.
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { getSystemErrorMap } from "node:util";
+
+// What the system says comes without its number and the call that it answered.
+export function reasonOf(error: unknown): string {
+  const { code, errno, message } = error as NodeJS.ErrnoException;
+  if (code === "EISDIR") return "it is a folder, a file was wanted";
+  return getSystemErrorMap().get(errno ?? 0)?.[1] ?? message;
+}
+
+const piece = 1 << 20;
+
+// All bytes of a file, or of a descriptor, which may be a pipe or a device. Throws if there are more than `most`.
+export function readWhole(path: string | number, most: number): Uint8Array {
+  const descriptor = typeof path === "number" ? path : openSync(path, "r");
+  try {
+    const size = fstatSync(descriptor).size;
+    const check = (bytes: number) => {
+      if (bytes > most) throw new Error(`it has more than the ${Math.floor(most / 1e6)} MB of memory that are left`);
+    };
+    check(size);
+    let bytes = Buffer.alloc(size + 1);
+    let done = 0;
+    for (;;) {
+      if (done === bytes.length) {
+        check(done);
+        bytes = Buffer.concat([bytes], Math.max(2 * done, piece));
+      }
+      const count = readAgain(descriptor, bytes.subarray(done, done + 2 ** 30));
+      if (count === 0) return bytes.subarray(0, done);
+      done += count;
+    }
+  } finally {
+    if (typeof path !== "number") closeSync(descriptor);
+  }
+}
+
+// A terminal or a pipe that has nothing yet may answer EAGAIN, and Windows says of a pipe's end that it is an error.
+function readAgain(descriptor: number, bytes: Uint8Array): number {
+  for (;;) {
+    try {
+      return readSync(descriptor, bytes);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === "EOF") return 0;
+      if (code !== "EAGAIN") throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
+}
+
+// The file called `name` in the folder of the file `beside`. Throws for one that links keep elsewhere, and for what is
+// no ordinary file.
+export function readBeside(beside: string, name: string, most: number): Uint8Array {
+  const real = realpathSync(join(dirname(beside), name));
+  const inside = relative(realpathSync(dirname(beside)), real);
+  if (inside === ".." || inside.startsWith(`..${sep}`) || isAbsolute(inside))
+    throw new Error(`links lead to ${real}, which is not in the folder of ${beside}; put a copy of the file there`);
+  if (!statSync(real).isFile()) throw new Error("it is no ordinary file");
+  return readWhole(real, most);
+}
+
+// The name behind all symbolic links, which may be of a file that is not there yet.
+function behindLinks(path: string): string {
+  let name = path;
+  for (let links = 0; lstatSync(name, { throwIfNoEntry: false })?.isSymbolicLink(); links += 1) {
+    if (links === 40) throw new Error("too many symbolic links encountered");
+    name = resolve(dirname(name), readlinkSync(name));
+  }
+  return name;
+}
+
+// Node has no files without names, so a process that is killed leaves NAME.PID.part, which the next write of NAME
+// removes. One that another machine or container may still write, which has processes of its own, is younger than a
+// minute.
+function removeStaleParts(file: string): void {
+  const parts = /^\.([1-9]\d*)\.part$/;
+  const name = basename(file);
+  for (const entry of readdirSync(dirname(file))) {
+    const part = entry.startsWith(name) ? parts.exec(entry.slice(name.length)) : null;
+    if (!part) continue;
+    const path = join(dirname(file), entry);
+    const stat = lstatSync(path, { throwIfNoEntry: false });
+    if (stat?.isFile() && Date.now() - stat.mtimeMs > 60_000 && hasEnded(Number(part[1])))
+      rmSync(path, { force: true });
+  }
+}
+
+function hasEnded(process_: number): boolean {
+  if (process_ === process.pid) return true;
+  try {
+    process.kill(process_, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
+  }
+}
+
+// Puts the bytes where a reader sees either the old file or the whole new one. A symbolic link stays, and the file that
+// it names is written; an existing file keeps its permissions. A FIFO gets the bytes as a stream. Throws for folders,
+// devices and sockets.
+export function writeWhole(path: string, bytes: Uint8Array): void {
+  const old = statSync(path, { throwIfNoEntry: false });
+  if (old?.isDirectory()) throw new Error("it is a folder, a file was wanted");
+  if (old?.isFIFO()) {
+    writeFileSync(path, bytes);
+    return;
+  }
+  if (old && !old.isFile()) throw new Error(`it is a ${old.isSocket() ? "socket" : "device"}, a file was wanted`);
+  if (old) accessSync(path, constants.W_OK);
+  const file = behindLinks(path);
+  removeStaleParts(file);
+  const part = `${file}.${process.pid}.part`;
+  try {
+    rmSync(part, { force: true });
+    writeFileSync(part, bytes, { flag: "wx" });
+    if (old) chmodSync(part, old.mode & 0o777);
+    renameSync(part, file);
+  } catch (error) {
+    rmSync(part, { force: true });
+    throw error;
+  }
+}

@@ -1,0 +1,203 @@
+// What JavaScript may do wrong: every misuse is a QdqError with a sentence, and leaves what it was given as it was.
+const { qdq, images, model, thrown } = require("./shapes.js");
+
+const quantizer = () => new qdq.XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig());
+
+let program;
+let x;
+beforeAll(async () => {
+  program = await qdq.loadPt2(model());
+  x = images(program, 1);
+});
+
+function refused(work, words) {
+  const error = thrown(work);
+  expect(error).toBeInstanceOf(qdq.QdqError);
+  expect(error.message).toMatch(words);
+  expect(error.code).toBe("InvalidArgument");
+}
+
+// A buffer that went to a worker.
+function detached(array) {
+  structuredClone(array.buffer, { transfer: [array.buffer] });
+  return array;
+}
+
+test("a callback cannot use what the work that called it uses", () => {
+  const prepared = qdq.preparePt2e(program, quantizer());
+  const misuses = [() => prepared.run([x]), () => qdq.convertPt2e(prepared)];
+  let looks = 0;
+  prepared.run([x], () => {
+    looks += 1;
+    if (looks > 1) return;
+    for (const misuse of misuses) refused(misuse, /^a callback cannot use a prepared program that the work uses/);
+    expect(program.info().nodes.length).toBeGreaterThan(0);
+  });
+  expect(looks).toBeGreaterThan(1);
+  expect(qdq.convertPt2e(prepared).info().nodes.length).toBeGreaterThan(0);
+});
+
+test("a prepared program that is trained, too", () => {
+  const qat = new qdq.XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isQat: true }));
+  const prepared = qdq.prepareQatPt2e(program, qat);
+  prepared.run([x], () => {
+    refused(() => prepared.eval(), /^a callback cannot use a prepared program/);
+    refused(() => prepared.learnQparams(), /^a callback cannot use a prepared program/);
+  });
+});
+
+test("an operator cannot run the session that runs it", async () => {
+  const session = {};
+  let calls = 0;
+  await qdq.registerOperator("misuse::again(Tensor x) -> Tensor", {
+    infer: ([input]) => input,
+    evaluate([input]) {
+      calls += 1;
+      if (session.made && calls === 1) refused(() => session.made.run([input]), /a session that the work uses/);
+      return input;
+    },
+  });
+  session.made = qdq.lower(await qdq.loadOnnx(modelOf("again")));
+  const input = qdq.tensor(new Float32Array([-1, 2]), [2]);
+  calls = 0;
+  expect([...session.made.run([input])[0].data]).toEqual([-1, 2]);
+  expect(calls).toBe(1);
+});
+
+// Each left 32 bytes of the stack behind, of which there are a million.
+test("100,000 exceptions of callbacks leave the module as it was", async () => {
+  const boom = new Error("boom");
+  let throws = false;
+  await qdq.registerOperator("misuse::boom(Tensor x) -> Tensor", {
+    infer: ([input]) => input,
+    evaluate([input]) {
+      if (throws) throw boom;
+      return input;
+    },
+  });
+  const session = qdq.lower(await qdq.loadOnnx(modelOf("boom")));
+  const input = qdq.tensor(new Float32Array([-1, 2]), [2]);
+  throws = true;
+  for (let i = 0; i < 100_000; i += 1) {
+    const error = thrown(() => session.run([input]));
+    if (error !== boom) throw error;
+  }
+  throws = false;
+  expect([...session.run([input])[0].data]).toEqual([-1, 2]);
+  expect(qdq.lower(program).run([x]).length).toBe(1);
+});
+
+test("tensors that are none", () => {
+  const session = qdq.lower(program);
+  const { data, shape } = x;
+  for (const [input, words] of [
+    [{ ...x, data: detached(new Float32Array(data)) }, /needs \d+ elements, its data has 0/],
+    [{ dtype: "float32", shape: [0], data: detached(new Float32Array(1)) }, /its buffer is detached/],
+    [
+      { dtype: "float32", shape, data: { [Symbol.toStringTag]: "Float32Array", length: data.length } },
+      /no typed array/,
+    ],
+    [{ dtype: "float32", shape: [1n], data }, /its shape is/],
+    [{ dtype: "float32", shape: Array(4), data }, /its shape is \[null,null,null,null\]/],
+    [{ dtype: 1n, shape, data }, /its dtype is 1n/],
+    [{ dtype: Symbol("f"), shape, data }, /its dtype is Symbol\(f\)/],
+    [{ dtype: "constructor", shape, data }, /its dtype is constructor/],
+    [Symbol("x"), /input 0 is not a tensor/],
+    [1n, /input 0 is not a tensor/],
+    [undefined, /input 0 is not a tensor: it is undefined/],
+  ])
+    refused(() => session.run([input]), words);
+  refused(() => session.run(Array(1)), /input 0 is not a tensor: it is undefined/);
+  refused(() => session.run(new Set([x])), /not a list of tensors/);
+  refused(() => qdq.tensor(Symbol("x")), /neither a typed array/);
+  expect(session.run([x]).length).toBe(1);
+});
+
+test("handles that are none", () => {
+  for (const wrong of [
+    Symbol("p"),
+    1n,
+    { handle: 1n },
+    { handle: Symbol("p") },
+    { handle: 1 },
+    [],
+    null,
+    undefined,
+    "p",
+  ]) {
+    refused(() => qdq.preparePt2e(wrong, quantizer()), /this is not a program/);
+    refused(() => qdq.convertPt2e(wrong), /this is not a prepared program/);
+    refused(() => qdq.lower(wrong), /this is not a program/);
+    refused(() => qdq.savePt2(wrong), /this is not a program/);
+  }
+  refused(() => qdq.preparePt2e(Object.create(qdq.Program.prototype), quantizer()), /this is not a program/);
+});
+
+test("bytes whose buffer has gone", async () => {
+  const bytes = detached(new Uint8Array(model()));
+  for (const work of [() => qdq.loadPt2(bytes), () => qdq.loadOnnx(bytes), () => qdq.loadPt2(Symbol("b"))])
+    await expect(work()).rejects.toThrow(qdq.QdqError);
+});
+
+test("settings that are none", () => {
+  for (const wrong of [[], class {}, Symbol("s"), 1n, "all"])
+    refused(() => quantizer().setGlobal(wrong), /a setting of XNNPACKQuantizer is/);
+  refused(() => quantizer().setFilterFunction("all"), /the filter of XNNPACKQuantizer is all, wanted a function/);
+  refused(() => quantizer().setObserverOverrides({}), /the overrides of XNNPACKQuantizer are/);
+  refused(() => qdq.preparePt2e(program, quantizer(), []), /an array as its options/);
+  refused(() => qdq.lower(program, class {}), /a function as its options/);
+  refused(
+    () => qdq.preparePt2e(program, { quantizer: "XNNPACKQuantizer", global: 1n }),
+    /the quantizer is no plain data/,
+  );
+  const circle = { quantizer: "XNNPACKQuantizer" };
+  circle.global = circle;
+  refused(() => qdq.preparePt2e(program, circle), /the quantizer is no plain data/);
+  const prepared = qdq.preparePt2e(program, quantizer());
+  refused(() => prepared.run([x], "done"), /onObserved is done, wanted a function/);
+  refused(() => prepared.loadObservers([1n]), /is no plain data/);
+});
+
+test("names that are none", () => {
+  for (const wrong of [Symbol("s"), 5, "torch.nn.Conv2d", [5], Array(1), [Symbol("s")]]) {
+    refused(() => qdq.getSourcePartitions(program, wrong), /the sources are .*, wanted an array of strings/);
+    refused(() => qdq.findSequentialPartitions(program, wrong), /the sources are .*, wanted an array of strings/);
+  }
+  refused(() => qdq.matchPattern(program, { inputs: [1n] }), /the pattern is no plain data/);
+  refused(() => qdq.programTensor(program, Symbol("t")), /programTensor was given a symbol/);
+  refused(() => qdq.programTensor(program, 5), /programTensor was given something of another kind/);
+  refused(() => qdq.saveOnnx(program, { opset: 17n }), /saveOnnx was given a bigint/);
+});
+
+test("operators and observers that answer with something else", async () => {
+  await expect(qdq.registerOperator(Symbol("s"), {})).rejects.toThrow(/an operator's schema is Symbol\(s\)/);
+  await qdq.registerOperator("misuse::nothing(Tensor x) -> Tensor", {
+    infer: () => null,
+    evaluate: ([input]) => input,
+  });
+  await expect(qdq.loadOnnx(modelOf("nothing"))).rejects.toThrow(/infer\(\) of misuse::nothing.* gave null, wanted/);
+  const observer = () => ({ forward() {}, calculateQparams: () => null });
+  const spec = { spec: "quantization", dtype: "int8", observer };
+  const custom = { annotate: () => [{ node: "conv2d", inputs: [["x", spec]] }] };
+  const prepared = qdq.preparePt2e(program, custom);
+  prepared.run([x]);
+  refused(() => qdq.convertPt2e(prepared), /gave the scale undefined and the zeroPoint undefined/);
+});
+
+// A model of one node of the domain `misuse`: y = name(x) for float32[2].
+function modelOf(name) {
+  const bytes = (text) => [...new TextEncoder().encode(text)];
+  const field = (number, content) => [(number << 3) | 2, content.length, ...content];
+  const int = (number, value) => [number << 3, value];
+  const type = field(1, [...int(1, 1), ...field(2, field(1, int(1, 2)))]);
+  const value = (called) => [...field(1, bytes(called)), ...field(2, type)];
+  const node = [
+    ...field(1, bytes("x")),
+    ...field(2, bytes("y")),
+    ...field(4, bytes(name)),
+    ...field(7, bytes("misuse")),
+  ];
+  const graph = [...field(1, node), ...field(2, bytes("g")), ...field(11, value("x")), ...field(12, value("y"))];
+  const opset = (domain) => field(8, [...field(1, bytes(domain)), ...int(2, 17)]);
+  return Uint8Array.from([...int(1, 8), ...field(7, graph), ...opset(""), ...opset("misuse")]);
+}
