@@ -59,9 +59,9 @@ END
 
 # Links of the README and of what it links to lead to files of the package.
 for page in node_modules/qdq/README.md node_modules/qdq/docs/*.md; do
-  for link in $(grep -o '](\([^)#:]*\)[#)]' "$page" | sed 's/^](//; s/[#)]$//'); do
+  while read -r link; do
     [ -z "$link" ] || [ -e "$(dirname "$page")/$link" ] || fail "$page links to $link, which the package does not have"
-  done
+  done < <(grep -o '](\([^)#:]*\)[#)]' "$page" | sed 's/^](//; s/[#)]$//')
 done
 
 # A strict consumer compiles, with or without the names of browsers.

@@ -4,9 +4,24 @@ import { QdqError } from "../bindings/api/error.js";
 import type { Door } from "../bindings/api/loader.js";
 import type { ThreadWorker } from "../bindings/wasm/qdq-threads.js";
 
+// Vite's development server joins the scripts of a package in a folder of its own and leaves its other files where they
+// are, so that a script looks for them at the top of the page.
+const unmoved = (url: URL): URL => new URL(`node_modules/qdq/dist/${url.pathname.replace(/.*\//, "")}`, url);
+const moved = new Set<string>();
+
+const isFile = ({ status, headers }: Response): boolean =>
+  status !== 404 && !headers.get("content-type")?.startsWith("text/html");
+
 export const door: Door = {
   async read(url) {
     const response = await fetch(url);
+    if (!isFile(response) && url instanceof URL) {
+      const other = await fetch(unmoved(url)).catch(() => undefined);
+      if (other && isFile(other)) {
+        moved.add(new URL(".", url).href);
+        return other.arrayBuffer();
+      }
+    }
     if (!response.ok) throw new QdqError("Io", `cannot fetch ${url}: the server answered ${response.status}`);
     return response.arrayBuffer();
   },
@@ -17,8 +32,9 @@ export const door: Door = {
   // A worker from a blob has the policies of the page; one from a file those of the server's answer, which may lack the
   // page's isolation, and the file may be on another host.
   startWorker(script, failed) {
+    const place = moved.has(new URL(".", script).href) ? unmoved(script) : script;
     const source = URL.createObjectURL(
-      new Blob([`importScripts(${JSON.stringify(script.href)});`], { type: "text/javascript" }),
+      new Blob([`importScripts(${JSON.stringify(place.href)});`], { type: "text/javascript" }),
     );
     const worker = new Worker(source, { name: "em-pthread" });
     const thread: ThreadWorker = {

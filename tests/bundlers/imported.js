@@ -1,0 +1,2 @@
+// The others import it as a file.
+export { default as place } from "qdq/qdq.wasm";

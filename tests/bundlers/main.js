@@ -1,0 +1,15 @@
+// The page that every bundler makes: opens a model, runs it and writes what came out as its title.
+import { configure, loadPt2, lower, tensor } from "qdq";
+import { place } from "./place.js";
+
+const report = (text) => {
+  document.title = text;
+};
+try {
+  if (place) configure({ wasm: place });
+  const model = await (await fetch("model.pt2")).arrayBuffer();
+  const [scores] = lower(await loadPt2(model)).run([tensor(new Float32Array(3 * 40 * 40).fill(0.5), [1, 3, 40, 40])]);
+  report(`${scores.dtype} ${scores.shape} ${scores.data.every(Number.isFinite)}`);
+} catch (error) {
+  report(`failed: ${error.message}`);
+}
