@@ -16,6 +16,16 @@ printf '{"private": true}\n' >package.json
 npm install --silent --no-audit --no-fund "$folder"/qdq-*.tgz
 [ "$(ls node_modules)" = qdq ] || fail "the package brought others with it: $(ls node_modules)"
 
+# What is in it is listed, and nothing runs on installation.
+cat >supply.cjs <<'END'
+const { components } = require("./node_modules/qdq/dist/sbom.cdx.json");
+const { dependencies = {}, scripts = {} } = require("./node_modules/qdq/package.json");
+const runs = Object.keys(scripts).filter((name) => /install|prepare/.test(name));
+console.log(components.map(({ name }) => name).join(), Object.keys(dependencies).length, runs.length);
+END
+[ "$(node supply.cjs)" = "highway,xsimd,protozero,nlohmann-json,CLI11,stb,emscripten 0 0" ] ||
+  fail "the list of what the package is made of is another: $(node supply.cjs)"
+
 cat >quantize.mjs <<'END'
 import { readFile, writeFile } from "node:fs/promises";
 import {
