@@ -1,6 +1,7 @@
 // Recipes: JSON that says what to quantize and how, the same for the command line, C++ and JavaScript.
 import type { BackendConfigName, BackendPatternConfig, QConfig, QuantizationBackend } from "./qconfig.js";
 import type {
+  FixedQParamsQuantizationSpec,
   ObserverOverride,
   QuantizationAnnotation,
   QuantizationConfig,
@@ -142,9 +143,11 @@ export interface PatternRow {
   /** One to four places, each read by the next: the operator, or those that fit there. */
   operators: readonly (string | readonly string[])[];
   /** How the first operator's inputs are quantized; default "quantized". */
-  inputs?: "quantized" | "like_producer" | "handed_on";
-  /** How the last operator's output is quantized; default "quantized". */
-  output?: "quantized" | "like_input";
+  inputs?: "quantized" | "like_producer" | "handed_on" | "behind_quantized";
+  /** How the last operator's output is quantized; default "quantized". A spec of a range that is known: a sigmoid's. */
+  output?: "quantized" | "like_input" | "float" | FixedQParamsQuantizationSpec;
+  /** Whether operands must be float32, and single numbers not so large that histograms fail on them. */
+  onlyFloat32?: boolean;
   /** For which configs the row is; default static and qat. */
   modes?: readonly ("static" | "dynamic" | "qat")[];
   /** A condition in words. */

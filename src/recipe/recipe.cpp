@@ -422,18 +422,29 @@ T named_value(const Fields& fields, const std::string& key, const std::pair<std:
   fail(ErrorCode::kInvalidArgument, fields.where(key), " is '", name, "'; wanted one of ", names);
 }
 
-// {"name", "operators": [name or [name, ...], ...], "inputs"?, "output"?, "modes"?, "note"?}. The texts of the row live
-// in `texts`.
+// {"name", "operators": [name or [name, ...], ...], "inputs"?, "output"?, "modes"?, "only_float32"?, "note"?}. The
+// texts of the row live in `texts`.
 PatternRow pattern_row_of(const Json& json, const std::string& where, std::deque<std::string>& texts) {
-  constexpr std::pair<std::string_view, Inputs> kInputs[] = {
-      {"quantized", Inputs::kQuantized}, {"like_producer", Inputs::kLikeProducer}, {"handed_on", Inputs::kHandedOn}};
-  constexpr std::pair<std::string_view, Output> kOutputs[] = {{"quantized", Output::kQuantized},
-                                                              {"like_input", Output::kLikeInput}};
+  constexpr std::pair<std::string_view, Inputs> kInputs[] = {{"quantized", Inputs::kQuantized},
+                                                             {"like_producer", Inputs::kLikeProducer},
+                                                             {"handed_on", Inputs::kHandedOn},
+                                                             {"behind_quantized", Inputs::kBehindQuantized}};
+  constexpr std::pair<std::string_view, Output> kOutputs[] = {
+      {"quantized", Output::kQuantized}, {"like_input", Output::kLikeInput}, {"float", Output::kFloat}};
   const Fields fields(json, where);
   PatternRow row;
   row.name = texts.emplace_back(fields.required<std::string>("name"));
   row.note = texts.emplace_back(fields.optional<std::string>("note", ""));
-  row.output = named_value(fields, "output", kOutputs);
+  row.only_float32 = fields.optional<bool>("only_float32", false);
+  if (const Json* output = fields.find("output"); output && output->is_object()) {
+    const NamedQSpec spec = spec_of(*output, fields.where("output"), {});
+    const auto* fixed = std::get_if<FixedQParamsQuantizationSpec>(&spec);
+    QDQ_CHECK(fixed, kInvalidArgument, fields.where("output"),
+              " must be quantized, like_input, float or a spec of the kind \"fixed_qparams\"");
+    row.fixed_output = *fixed;
+  } else {
+    row.output = named_value(fields, "output", kOutputs);
+  }
   const auto places = fields.required<std::vector<Json>>("operators");
   QDQ_CHECK(!places.empty() && places.size() <= row.places.size(), kInvalidArgument, fields.where("operators"), " has ",
             places.size(), " places; wanted 1 to ", row.places.size());

@@ -138,6 +138,7 @@ void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
   if (!is_one_of(*first, row.places[0].operators)) return;  // a record of its source may say what it is not
   if (skip(row, row.first_decides ? PatternChain{first} : PatternChain(chain.rbegin(), chain.rend()))) return;
   if (config() == nullptr) return leave_float(chain);
+  if (row.places[0].inputs == Inputs::kBehindQuantized && !is_behind_quantized(row, first)) return;
   if (row.places[0].inputs == Inputs::kHandedOn) {
     hand_on(first, row);
     return;
@@ -155,9 +156,21 @@ void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
     for (auto& [input, spec] : parts[i].input_qspec_map) written.set_input(input, std::move(spec));
   }
   QuantizationAnnotation& end = annotations_[last];
-  if (row.output != Output::kContinued) end.output_qspec = spec_of_output(row, last);
+  if (row.output != Output::kContinued && row.output != Output::kFloat) end.output_qspec = spec_of_output(row, last);
   end.is_output_of_quantized_pattern = row.output == Output::kContinued || row.output == Output::kQuantizedAndContinued;
   if (policy_.claims_parameters) mark_annotated(annotations_, {weight_of(*first), bias_of(*first)});
+}
+
+// Whether the output of one of the producers is quantized, and no operand is a number; else the reason is noted.
+bool PatternAnnotator::is_behind_quantized(const PatternRow& row, Node* first) {
+  const Argument& input = argument_in_role(*first, &Roles::activation);
+  std::vector<Node*> read = operands(*first, nullptr);
+  if (input.is_list()) input.for_each_node([&](Node* node) { read.push_back(node); });
+  const auto is_quantized = [&](const Node* operand) { return is_quantized_output(annotations_, operand); };
+  if (is_binary(*first) && read.size() < 2) refuse(first, row, "one of its operands is a number, which stays float");
+  else if (std::any_of(read.begin(), read.end(), is_quantized)) return true;
+  else refuse(first, row, "the output of none of its producers is quantized");
+  return false;
 }
 
 // Whether others than the next operator of the pattern need the value, so that the two cannot be one.
@@ -290,7 +303,7 @@ bool PatternAnnotator::is_observable(const PatternRow& row, const Node* node, co
 
 // Whether the pattern's result can be observed; else the reason is noted.
 bool PatternAnnotator::has_observable_output(const PatternRow& row, const Node* last) {
-  if (row.output == Output::kContinued) return true;
+  if (row.output == Output::kContinued || row.output == Output::kFloat) return true;
   const TensorMeta* meta = last->meta.val.tensor();
   std::string why;
   if (meta && !is_floating(meta->dtype))
@@ -317,8 +330,9 @@ bool PatternAnnotator::set_inputs(const PatternRow& row, const PatternPlace& pla
   }
   for (Node* operand : operands(*node, in_front)) {
     if (!is_observable(row, node, operand)) return false;
-    const bool is_shared = place.inputs == Inputs::kLikeProducer && is_annotated(annotations_, {operand}) &&
-                           is_quantized_output(annotations_, operand);
+    const bool may_share = place.inputs == Inputs::kLikeProducer || place.inputs == Inputs::kBehindQuantized;
+    const bool is_shared =
+        may_share && is_annotated(annotations_, {operand}) && is_quantized_output(annotations_, operand);
     to.set_input(operand, is_shared ? QSpec(SharedQuantizationSpec{operand}) : spec);
   }
   if (is_norm(*node)) return true;
@@ -328,6 +342,7 @@ bool PatternAnnotator::set_inputs(const PatternRow& row, const PatternPlace& pla
 }
 
 QSpec PatternAnnotator::spec_of_output(const PatternRow& row, Node* last) const {
+  if (row.fixed_output) return *row.fixed_output;
   if (row.output != Output::kLikeInput) return config()->output_qspec();
   const Argument& input = argument_in_role(*last, &Roles::activation);
   return SharedQuantizationSpec{Edge{input.is_list() ? input.list()[0].node() : input.node(), last}};

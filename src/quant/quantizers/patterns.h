@@ -31,8 +31,10 @@ enum class Inputs : uint8_t {
   kQuantized,
   kLikeProducer,  // as kQuantized, but in the terms of their producer where its output is quantized
   kHandedOn,      // in the terms of their producer, whose output must be quantized
-  kFloat,         // nothing: they stay float
-  kFolded,        // nothing; between two others it is a batch norm, of which conversion leaves nothing
+  // As kLikeProducer, where the output of one of the producers at least is quantized, and no operand is a number.
+  kBehindQuantized,
+  kFloat,   // nothing: they stay float
+  kFolded,  // nothing; between two others it is a batch norm, of which conversion leaves nothing
 };
 
 // Who else may read the value that an operator takes from the one in front of it.
@@ -49,6 +51,7 @@ struct PatternPlace {
 enum class Output : uint8_t {
   kQuantized,  // by the config's spec for outputs
   kLikeInput,  // shared with the first input
+  kFloat,      // not at all: who reads it quantizes it, or nobody does
   kContinued,  // not at all, but marked so that X86InductorQuantizer continues quantization behind it
   kQuantizedAndContinued,
 };
@@ -63,6 +66,7 @@ struct PatternRow {
   std::string_view name;
   std::array<PatternPlace, 4> places;  // the first one that names no operators ends the pattern
   Output output = Output::kQuantized;
+  std::optional<FixedQParamsQuantizationSpec> fixed_output = std::nullopt;  // if given, the output's in place of that
   uint8_t modes = kStatic | kQat;
   std::string_view note = {};  // a condition in words, for quantization_capabilities()
   bool says_note = false;      // which stands in reasons too
@@ -143,6 +147,7 @@ class PatternAnnotator {
  private:
   std::vector<PatternChain> chains(const PatternRow& row, size_t length) const;
   void take(const PatternRow& row, const PatternChain& chain);
+  bool is_behind_quantized(const PatternRow& row, Node* first);
   bool is_read_by_others(const PatternRow& row, const PatternChain& chain, size_t place);
   bool has_operands(const PatternPlace& place, const Node& node, const Node* in_front) const;
   bool parameters_are_taken(const PatternRow& row, const PatternChain& members);

@@ -48,10 +48,36 @@ TEST(Recipe, PatternsOfABackend) {
   };
   says(R"([{"name": "linear", "operators": ["aten.linear"], "output_": "quantized"}])", "output_");
   says(R"([{"name": "linear", "operators": ["aten.linear"], "output": "s8"}])", "wanted one of quantized, like_input");
+  says(R"([{"name": "linear", "operators": ["aten.linear"], "output": {"spec": "shared", "with": {"node": "x"}}}])",
+       "or a spec of the kind \"fixed_qparams\"");
   says(R"([{"name": "linear", "operators": ["aten.linear"], "modes": ["qta"]}])", "wanted static, dynamic or qat");
   says(R"([{"name": "linear", "operators": []}])", "has 0 places; wanted 1 to 4");
   says(R"([{"name": "linear", "operators": ["aten.liner"]}])", "which qdq does not have");
   EXPECT_NE(refusal(head + R"("compat": "torch-2.6", "patterns": []})").find("leave it out"), std::string::npos);
+}
+
+// x -> sigmoid -> add of y; z = linear(x): what its rows say of inputs and outputs.
+TEST(Recipe, PatternsSayHowOutputsAreQuantized) {
+  const auto prepared = [](const std::string& rows) {
+    ProgramBuilder b;
+    Node* weight = b.weight("fc.weight", {4, 4});
+    Node *x = b.input("x", {2, 4}), *y = b.input("y", {2, 4});
+    Node* linear = b.call("linear.default", {x, weight}, "fc", "torch.nn.modules.linear.Linear");
+    Node* sigmoid = b.call("sigmoid.default", {linear}, "", "");
+    Node* sum = b.call("add.Tensor", {sigmoid, y}, "", "");
+    Node* more = b.call("add.Tensor", {sum, 2}, "", "");
+    const auto quantizer = parse(R"({"quantizer": "PatternQuantizer", "global": {}, "patterns": )" + rows + "}");
+    return prepare_pt2e(b.finish({more}), *quantizer);
+  };
+  const std::string linear = R"({"name": "linear", "operators": ["aten.linear"], "output": "float"})";
+  const std::string add = R"({"name": "add", "operators": ["aten.add"], "inputs": "behind_quantized"})";
+  EXPECT_EQ(prepared("[" + linear + "]").observers().size(), 2u);               // the input and the weight
+  EXPECT_EQ(prepared("[" + linear + ", " + add + "]").observers().size(), 2u);  // nothing quantized in front of the add
+  const Prepared fixed = prepared("[" + linear + R"(, {"name": "sigmoid", "operators": ["aten.sigmoid"], "output":
+      {"spec": "fixed_qparams", "dtype": "uint8", "scale": 0.00390625, "zero_point": 0}}, )" +
+                                  add + "]");
+  // and the sigmoid's input and output, the other operand and the sum; not the addition of a number
+  EXPECT_EQ(fixed.observers().size(), 6u);
 }
 
 TEST(Recipe, MakesEveryQuantizer) {
