@@ -3,9 +3,9 @@
   python3 tests/onnx_integers.py FILE.onnx...
       in a Python with onnx and onnxruntime
 
-What a file calls quantized is a Conv, MatMul or Gemm whose inputs DequantizeLinear gives, turned around perhaps. What
-runs in integers is told by the graph that ONNX Runtime writes once it is optimized (session option
-optimized_model_filepath, level extended).
+What a file calls quantized is a Conv, MatMul or Gemm whose inputs DequantizeLinear gives, turned around perhaps, and
+an operator of integers. What runs in integers is told by the graph that ONNX Runtime writes once it is optimized
+(session option optimized_model_filepath, level extended).
 Exit status 1 if the two numbers differ.
 """
 
@@ -33,7 +33,9 @@ def called_quantized(path):
         if node.op_type == "DequantizeLinear" or (node.op_type in MOVES and node.input[0] in dequantized):
             dequantized.update(node.output)
     products = [node for node in graph.node if node.op_type in PRODUCTS]
-    return sum(all(name in dequantized for name in node.input[:2]) for node in products), len(products)
+    in_integers = sum(node.op_type in IN_INTEGERS for node in graph.node)
+    between = sum(all(name in dequantized for name in node.input[:2]) for node in products)
+    return between + in_integers, len(products) + in_integers
 
 
 def optimized(path):

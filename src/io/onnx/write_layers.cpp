@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "io/onnx/export.h"
+#include "io/onnx/integer_layers.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -15,43 +16,13 @@ std::vector<int64_t> both_sides(const std::vector<int64_t>& padding) {
   return out;
 }
 
-// The tensor of a get_attr node; undefined for others.
-Tensor known(AtenCall& call, const Node* node) {
-  return node && node->op() == Node::Op::kGetAttr ? call.file().program().attribute_of(*node) : Tensor();
-}
-
-// Integers that lie in the file and their scales, behind a dequantize node.
-struct StoredWeight {
-  Tensor integers, scales;
-  int64_t axis = 0;  // of several scales
-};
-StoredWeight stored_weight(AtenCall& call, const Node* node) {
-  StoredWeight out;
-  if (node == nullptr) return out;
-  if (node->is(op::kDequantize)) {
-    out.integers = known(call, node->arg(0).node());
-    out.scales = Tensor::full({}, DType::kF32, node->arg(1).number().value_or(0));
-    if (node->arg(2).integer() != 0) out.integers = Tensor();
-  } else if (node->is(op::kDequantizeChannels)) {
-    const Tensor scales = known(call, node->arg(1).node()), zero_points = known(call, node->arg(2).node());
-    if (!scales.defined() || !zero_points.defined()) return out;
-    const Tensor zeros = zero_points.to(DType::kS64).contiguous();
-    if (std::any_of(zeros.data<int64_t>(), zeros.data<int64_t>() + zeros.numel(), [](int64_t z) { return z != 0; }))
-      return out;
-    out.integers = known(call, node->arg(0).node());
-    out.scales = scales.to(DType::kF32).contiguous();
-    out.axis = *node->arg(3).integer();
-  }
-  return out;
-}
-
 // The bias of a layer between a dequantized input and a dequantized weight of symmetric integers is int32 with the
 // product of the scales, as integer kernels add it to their sums; elsewhere, and where it does not fit, it is what it
 // is.
 std::string bias(AtenCall& call, size_t i, size_t output_axis) {
   if (call.is_none(i)) return {};
   const Node *input = call.arg(0).node(), *node = call.arg(i).node();
-  const Tensor values = known(call, node);
+  const Tensor values = stored_tensor(call, node);
   const StoredWeight weight = stored_weight(call, call.arg(1).node());
   const bool fits_input = input && input->is(op::kDequantize) && input->arg(1).number();
   if (!values.defined() || values.dtype() != DType::kF32 || !weight.integers.defined() || !fits_input)
@@ -122,7 +93,7 @@ std::string transposed(AtenCall& call, const Node* weight) {
   const auto turned = [&](const Tensor& tensor, const Node* node) {
     return file.constant(tensor.transpose(0, 1).contiguous(), node->target() + "_t");
   };
-  if (const Tensor tensor = known(call, weight); tensor.defined()) return turned(tensor, weight);
+  if (const Tensor tensor = stored_tensor(call, weight); tensor.defined()) return turned(tensor, weight);
   const StoredWeight quantized = stored_weight(call, weight);
   if (!quantized.integers.defined())
     return call.emit("Transpose", {file.value(weight)}, {"perm", std::vector<int64_t>{1, 0}});
@@ -138,6 +109,7 @@ std::string transposed(AtenCall& call, const Node* weight) {
 
 void linear(AtenCall& call) {
   if (call.rank(1) != 2) call.refuse("has a weight of ", call.rank(1), " axes");
+  if (write_dynamic_linear(call) || write_linear_of_blocks(call)) return;
   if (call.rank(0) == 2) return call.finish("Gemm", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, {"transB", 1});
   const std::string weight = transposed(call, call.arg(1).node());
   if (call.is_none(2)) return call.finish("MatMul", {call.tensor(0), weight});
@@ -418,7 +390,7 @@ void per_channel(AtenCall& call) {
   const DType dtype = call.arg(6).as<DType>();
   const bool quantizes = call.name().starts_with("quantize");
   const std::string op = quantizer(call, quantizes ? "QuantizeLinear" : "DequantizeLinear", dtype);
-  const Tensor scales = known(call, call.arg(1).node()), zero_points = known(call, call.arg(2).node());
+  const Tensor scales = stored_tensor(call, call.arg(1).node()), zero_points = stored_tensor(call, call.arg(2).node());
   if (!scales.defined() || (!call.is_none(2) && !zero_points.defined()))
     call.refuse("has scales or zero points that are known only when it runs");
   const std::string name = call.node().name();
@@ -449,8 +421,8 @@ void per_channel(AtenCall& call) {
 // quant_min, quant_max, dtype, group_size, output_dtype)
 void per_channel_group(AtenCall& call) {
   const DType dtype = call.arg(5).as<DType>();
-  const Tensor integers = known(call, call.arg(0).node()), scales = known(call, call.arg(1).node());
-  const Tensor zeros = call.is_none(2) ? Tensor() : known(call, call.arg(2).node());
+  const Tensor integers = stored_tensor(call, call.arg(0).node()), scales = stored_tensor(call, call.arg(1).node());
+  const Tensor zeros = call.is_none(2) ? Tensor() : stored_tensor(call, call.arg(2).node());
   if (!integers.defined() || !scales.defined() || (!call.is_none(2) && !zeros.defined()))
     call.refuse("has integers, scales or zero points that are known only when it runs");
   const int64_t groups = scales.numel();

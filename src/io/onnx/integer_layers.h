@@ -1,0 +1,28 @@
+// Layers whose weights are integers that lie in the file.
+#pragma once
+
+#include "io/onnx/export.h"
+
+namespace qdq {
+
+// The tensor of a get_attr node; undefined for others.
+Tensor stored_tensor(AtenCall& call, const Node* node);
+
+// Integers that lie in the file and their scales, behind a dequantize node without zero points.
+struct StoredWeight {
+  Tensor integers, scales;
+  int64_t axis = 0;  // of several scales
+};
+StoredWeight stored_weight(AtenCall& call, const Node* node);
+
+// A linear layer of int8 weights whose input is quantized by the range that it turns out to have:
+// DynamicQuantizeLinear, MatMulInteger, Cast and Mul, as ONNX Runtime joins them to DynamicQuantizeMatMul or
+// MatMulIntegerToFloat (onnxruntime/core/optimizer/matmul_integer_to_float.cc, dynamic_quantize_matmul_fusion.cc). The
+// sums are those of integers, which the float product of both rounds. False, and nothing written, if it is none.
+bool write_dynamic_linear(AtenCall& call);
+
+// A linear layer with weights of 4 bits in blocks of 16 to 256 along its rows: com.microsoft.MatMulNBits
+// (docs/ContribOperators.md of microsoft/onnxruntime). False if it is none.
+bool write_linear_of_blocks(AtenCall& call);
+
+}  // namespace qdq

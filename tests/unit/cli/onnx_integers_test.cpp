@@ -1,0 +1,155 @@
+// Linear layers that are written as products of integers, and read back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "exec/interpreter.h"
+#include "format/onnx_file.h"
+#include "io/onnx.h"
+#include "quant/pt2e.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
+
+namespace qdq {
+namespace {
+
+using format::OnnxFile;
+
+format::OnnxNode node_of(const std::string& op, std::vector<std::string> inputs, const std::string& output) {
+  format::OnnxNode out;
+  out.name = output;
+  out.op_type = op;
+  out.inputs = std::move(inputs);
+  out.outputs = {output};
+  return out;
+}
+
+format::OnnxValueInfo info(const std::string& name, std::vector<format::OnnxDimension> dims) {
+  format::OnnxValueInfo out;
+  out.name = name;
+  out.dtype = DType::kF32;
+  out.dims = std::move(dims);
+  return out;
+}
+
+Tensor ramp(const Shape& sizes) {
+  const Tensor out = Tensor::empty(sizes, DType::kF32);
+  for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = static_cast<float>(i * 11 % 29) / 9 - 1.5F;
+  return out;
+}
+
+int64_t count(const OnnxFile& file, const std::string& op) {
+  return std::count_if(file.nodes.begin(), file.nodes.end(), [&](const auto& node) { return node.op_type == op; });
+}
+
+Tensor run(const Program& program, const Tensor& input) {
+  return Interpreter(program, {}).run(std::vector<Tensor>{input})[0];
+}
+
+float largest_difference(const Tensor& a, const Tensor& b) {
+  float out = 0;
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  for (int64_t i = 0; i < x.numel(); ++i) out = std::max(out, std::abs(x.data<float>()[i] - y.data<float>()[i]));
+  return out;
+}
+
+// x [2, 3, 8] -> MatMul and Add -> MatMul, the second without a bias.
+OnnxFile two_layers() {
+  OnnxFile out;
+  out.ir_version = 8;
+  out.opsets = {{"", 17}};
+  out.inputs = {info("x", {{2, ""}, {3, ""}, {8, ""}})};
+  out.initializers = {{"w0", ramp({8, 6})}, {"b0", ramp({6})}, {"w1", ramp({6, 4})}};
+  out.nodes = {node_of("MatMul", {"x", "w0"}, "product"), node_of("Add", {"product", "b0"}, "sum"),
+               node_of("MatMul", {"sum", "w1"}, "y")};
+  out.outputs = {info("y", {{2, ""}, {3, ""}, {4, ""}})};
+  return out;
+}
+
+TEST(OnnxIntegers, DynamicLinearLayersAreMatMulInteger) {
+  const Tensor input = ramp({2, 3, 8});
+  for (const bool is_per_channel : {false, true}) {
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = is_per_channel, .is_dynamic = true}));
+    Prepared prepared = prepare_pt2e(load_onnx(format::write_onnx_file(two_layers())), quantizer);
+    const Program converted = convert_pt2e(prepared);
+    const std::vector<std::byte> bytes = save_onnx(converted);
+    const OnnxFile file = format::read_onnx_file(bytes);
+    EXPECT_EQ(count(file, "MatMulInteger"), 2);
+    EXPECT_EQ(count(file, "DynamicQuantizeLinear"), 2);
+    for (const char* op : {"MatMul", "DequantizeLinear"}) EXPECT_EQ(count(file, op), 0) << op;
+    for (const auto& [name, tensor] : file.initializers)
+      EXPECT_TRUE(tensor.dim() < 2 || tensor.dtype() == DType::kS8) << name;
+    const Tensor wanted = run(converted, input), found = run(load_onnx(bytes), input);
+    EXPECT_LT(largest_difference(found, wanted), 1e-4F);
+    EXPECT_GT(largest_difference(run(load_onnx(format::write_onnx_file(two_layers())), input), wanted), 1e-4F);
+  }
+}
+
+// y = x w' with weights of 4 bits in three blocks of 16.
+OnnxFile of_blocks(bool has_zeros) {
+  constexpr int64_t kRows = 5, kDepth = 48, kBlock = 16, kBlocks = kDepth / kBlock;
+  const Tensor bytes = Tensor::empty({kRows, kBlocks, kBlock / 2}, DType::kU8),
+               zeros = Tensor::empty({kRows * ((kBlocks + 1) / 2)}, DType::kU8);
+  for (int64_t i = 0; i < bytes.numel(); ++i) bytes.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
+  for (int64_t i = 0; i < zeros.numel(); ++i) zeros.data<uint8_t>()[i] = static_cast<uint8_t>(i % 2 ? 0x07 : 0x95);
+  OnnxFile out;
+  out.ir_version = 8;
+  out.opsets = {{"", 17}, {"com.microsoft", 1}};
+  out.inputs = {info("x", {{2, ""}, {kDepth, ""}})};
+  out.initializers = {{"w", bytes}, {"scale", ramp({kRows * kBlocks})}};
+  out.nodes = {node_of("MatMulNBits", {"x", "w", "scale"}, "y")};
+  if (has_zeros) {
+    out.initializers.emplace_back("zeros", zeros);
+    out.nodes[0].inputs.push_back("zeros");
+  }
+  out.nodes[0].domain = "com.microsoft";
+  for (const auto& [name, value] : {std::pair("K", kDepth), std::pair("N", kRows), std::pair("bits", int64_t{4}),
+                                    std::pair("block_size", kBlock)}) {
+    format::OnnxAttribute attribute;
+    attribute.name = name;
+    attribute.kind = format::OnnxKind::kInt;
+    attribute.i = value;
+    out.nodes[0].attributes.push_back(attribute);
+  }
+  out.outputs = {info("y", {{2, ""}, {kRows, ""}})};
+  return out;
+}
+
+TEST(OnnxIntegers, BlocksOfFourBitsComeBackAsTheyWere) {
+  for (const bool has_zeros : {false, true}) {
+    SCOPED_TRACE(has_zeros);
+    const OnnxFile given = of_blocks(has_zeros);
+    const Program program = load_onnx(format::write_onnx_file(given));
+    const std::vector<std::byte> bytes = save_onnx(program);
+    const OnnxFile file = format::read_onnx_file(bytes);
+    ASSERT_EQ(file.nodes.size(), 1u);
+    const format::OnnxNode& node = file.nodes[0];
+    EXPECT_EQ(node.op_type, "MatMulNBits");
+    EXPECT_EQ(node.domain, "com.microsoft");
+    ASSERT_EQ(node.inputs.size(), has_zeros ? 4u : 3u);
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      const auto found = std::find_if(file.initializers.begin(), file.initializers.end(),
+                                      [&](const auto& initializer) { return initializer.first == node.inputs[i]; });
+      ASSERT_NE(found, file.initializers.end());
+      EXPECT_TRUE(bitwise_equal(found->second, given.initializers[i - 1].second)) << i;
+    }
+    const Tensor input = ramp({2, 48});
+    EXPECT_TRUE(bitwise_equal(run(load_onnx(bytes), input), run(program, input)));
+  }
+}
+
+// Integers that do not fit four bits are written as they were before.
+TEST(OnnxIntegers, BlocksOfMoreBitsAreDequantized) {
+  const Program program = load_onnx(format::write_onnx_file(of_blocks(false)));
+  for (Node* node : program.graph->nodes())
+    if (node->target().find("dequantize_per_channel_group") != std::string::npos) {
+      node->set_arg(3, -128);
+      node->set_arg(4, 127);
+    }
+  const OnnxFile file = format::read_onnx_file(save_onnx(program));
+  EXPECT_EQ(count(file, "MatMulNBits"), 0);
+  EXPECT_EQ(count(file, "DequantizeLinear"), 1);
+}
+
+}  // namespace
+}  // namespace qdq
