@@ -28,6 +28,8 @@ export interface RecipeFields {
   observerOverrides?: readonly ObserverOverride[];
   /** Whether PyTorch's graph is wanted to the node. */
   compat?: Compat;
+  /** Whether MergeableHistogramObserver takes the place of HistogramObserver, so that calibrations of parts merge. */
+  mergeable?: boolean;
 }
 
 /** A recipe whose settings are configs of layers. */

@@ -26,4 +26,9 @@ void min_max_channels_f32(const float* x, int64_t outer, int64_t channels, int64
 // hi with a finite difference, and 1 <= bins <= 65536.
 void histogram_f32(const float* x, int64_t n, float lo, float hi, int64_t bins, bool all_inside, uint64_t* counts);
 
+// counts[floor(x / width) + bins / 2] += 1 for each element, exactly: no rounding moves an element into another bin.
+// width is a power of two from 2^-126 to 2^126, bins is even and at most 65536, and all elements must be in the bins:
+// one that is not, which is a caller's mistake, counts in the outermost, and a NaN in any.
+void count_multiples_f32(const float* x, int64_t n, float width, int64_t bins, uint64_t* counts);
+
 }  // namespace qdq::kernel

@@ -20,7 +20,14 @@
 #define QDQ_KERNEL_HISTOGRAM_TABLES
 namespace qdq::kernel {
 inline constexpr size_t kTables = 4;
-}
+// Bins between lo and hi, where all elements are or not; and bins of a width that is a power of two around zero.
+enum class BinsOf { kInside, kAnywhere, kMultiples };
+struct Binning {
+  float lo, hi;   // kMultiples: not looked at
+  float inverse;  // kMultiples: 1 / width
+  int64_t bins;
+};
+}  // namespace qdq::kernel
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -79,23 +86,33 @@ void min_max_columns(const float* x, int64_t n, float* min, float* max) {
 
 // Adds to kTables tables of stride elements each; the slot `bins` takes what is to be skipped. Where all elements lie
 // inside, none is looked at twice.
-template <bool kInside>  // NOLINTNEXTLINE(readability-function-size): one loop, unrolled by hand
-void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
+template <BinsOf kBins>  // NOLINTNEXTLINE(readability-function-size): one loop, unrolled by hand
+void histogram_run(const float* x, int64_t n, const Binning& how, uint32_t* tables, size_t stride) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const size_t lanes = hn::Lanes(d);
-  const auto low = hn::Set(d, lo), high = hn::Set(d, hi), all = hn::Set(d, static_cast<float>(bins));
-  const auto width = hn::Set(d, hi - lo), last = hn::Set(d, static_cast<float>(bins - 1));
+  const int64_t bins = how.bins;
+  const auto high = hn::Set(d, how.hi), all = hn::Set(d, static_cast<float>(bins));
+  const auto width = hn::Set(d, how.hi - how.lo), last = hn::Set(d, static_cast<float>(bins - 1));
+  const auto inverse = hn::Set(d, how.inverse), half = hn::Set(d, static_cast<float>(bins / 2));
+  // The value that is met most often, the least one of a relu, and its bin.
+  const auto low = hn::Set(d, kBins == BinsOf::kMultiples ? 0.0f : how.lo);
+  const size_t bin_of_low = kBins == BinsOf::kMultiples ? static_cast<size_t>(bins / 2) : 0;
   // The low bits of a whole number from 0 on that this was added to are that number: the quickest conversion where
   // engines must saturate.
   const auto rounder = hn::Set(d, 8388608.0f);
   const auto bin_of = [&](auto v) HWY_ATTR {
-    auto position = hn::Min(hn::Div(hn::Mul(hn::Sub(v, low), all), width), last);
-    if constexpr (kInside) {
-      // Not below 0, so that a caller's mistake stays within the tables.
-      position = hn::Max(position, hn::Zero(d));
+    auto position = hn::Zero(d);
+    if constexpr (kBins == BinsOf::kMultiples) {
+      // Exact but for products below the least float, which end as -0 or 0: what is below zero is in a bin below zero.
+      const auto whole = hn::Floor(hn::Mul(v, inverse));
+      const auto below = hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Min(whole, hn::Set(d, -1.0f)), whole);
+      position = hn::Max(hn::Min(hn::Add(below, half), last), hn::Zero(d));
     } else {
-      position = hn::IfThenElse(hn::And(hn::Ge(v, low), hn::Le(v, high)), position, all);
+      position = hn::Min(hn::Div(hn::Mul(hn::Sub(v, low), all), width), last);
+      // Not below 0, so that a caller's mistake stays within the tables.
+      if constexpr (kBins == BinsOf::kInside) position = hn::Max(position, hn::Zero(d));
+      else position = hn::IfThenElse(hn::And(hn::Ge(v, low), hn::Le(v, high)), position, all);
     }
     return hn::Xor(hn::BitCast(di, hn::Add(hn::Floor(position), rounder)), hn::BitCast(di, rounder));
   };
@@ -133,7 +150,7 @@ void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, 
       }
       found = i;
     }
-    table[0][0] += static_cast<uint32_t>(i - found);
+    table[0][bin_of_low] += static_cast<uint32_t>(i - found);
     if (i < chunk) {
       HWY_ALIGN float rest[HWY_MAX_LANES_D(decltype(d))] = {};
       std::copy(x + i, x + chunk, rest);
@@ -149,11 +166,14 @@ void histogram_run(const float* x, int64_t n, float lo, float hi, int64_t bins, 
   }
 }
 
-void histogram_inside(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
-  histogram_run<true>(x, n, lo, hi, bins, tables, stride);
+void histogram_inside(const float* x, int64_t n, const Binning& how, uint32_t* tables, size_t stride) {
+  histogram_run<BinsOf::kInside>(x, n, how, tables, stride);
 }
-void histogram_anywhere(const float* x, int64_t n, float lo, float hi, int64_t bins, uint32_t* tables, size_t stride) {
-  histogram_run<false>(x, n, lo, hi, bins, tables, stride);
+void histogram_anywhere(const float* x, int64_t n, const Binning& how, uint32_t* tables, size_t stride) {
+  histogram_run<BinsOf::kAnywhere>(x, n, how, tables, stride);
+}
+void histogram_multiples(const float* x, int64_t n, const Binning& how, uint32_t* tables, size_t stride) {
+  histogram_run<BinsOf::kMultiples>(x, n, how, tables, stride);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -167,11 +187,29 @@ HWY_EXPORT(min_max_run);
 HWY_EXPORT(min_max_columns);
 HWY_EXPORT(histogram_inside);
 HWY_EXPORT(histogram_anywhere);
+HWY_EXPORT(histogram_multiples);
 
 // Elements below which waking threads costs more than it saves.
 constexpr int64_t kGrain = int64_t{1} << 17;
 // A 32-bit count cannot overflow within a run of so many elements.
 constexpr int64_t kRun = int64_t{1} << 31;
+
+using CountRun = void (*)(const float* x, int64_t n, const Binning& how, uint32_t* tables, size_t stride);
+
+void count(CountRun run, const float* x, int64_t n, const Binning& how, uint64_t* counts) {
+  const size_t slots = static_cast<size_t>(how.bins) + 1;
+  std::mutex mutex;
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    std::vector<uint32_t> tables(kTables * slots);
+    for (int64_t at = begin; at < end; at += kRun) {
+      std::fill(tables.begin(), tables.end(), 0u);
+      run(x + at, std::min(kRun, end - at), how, tables.data(), slots);
+      std::lock_guard<std::mutex> lock(mutex);
+      for (size_t t = 0; t < kTables; ++t)
+        for (size_t b = 0; b + 1 < slots; ++b) counts[b] += tables[t * slots + b];
+    }
+  });
+}
 
 }  // namespace
 
@@ -211,19 +249,12 @@ void min_max_channels_f32(const float* x, int64_t outer, int64_t channels, int64
 }
 
 void histogram_f32(const float* x, int64_t n, float lo, float hi, int64_t bins, bool all_inside, uint64_t* counts) {
-  const auto run = all_inside ? HWY_DYNAMIC_POINTER(histogram_inside) : HWY_DYNAMIC_POINTER(histogram_anywhere);
-  const size_t slots = static_cast<size_t>(bins) + 1;
-  std::mutex mutex;
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    std::vector<uint32_t> tables(kTables * slots);
-    for (int64_t at = begin; at < end; at += kRun) {
-      std::fill(tables.begin(), tables.end(), 0u);
-      run(x + at, std::min(kRun, end - at), lo, hi, bins, tables.data(), slots);
-      std::lock_guard<std::mutex> lock(mutex);
-      for (size_t t = 0; t < kTables; ++t)
-        for (size_t b = 0; b + 1 < slots; ++b) counts[b] += tables[t * slots + b];
-    }
-  });
+  count(all_inside ? HWY_DYNAMIC_POINTER(histogram_inside) : HWY_DYNAMIC_POINTER(histogram_anywhere), x, n,
+        {lo, hi, 0, bins}, counts);
+}
+
+void count_multiples_f32(const float* x, int64_t n, float width, int64_t bins, uint64_t* counts) {
+  count(HWY_DYNAMIC_POINTER(histogram_multiples), x, n, {0, 0, 1 / width, bins}, counts);
 }
 
 }  // namespace qdq::kernel

@@ -12,6 +12,7 @@
 #include "quant/fx/qconfig_mapping_quantizer.h"
 #include "quant/quantizers/annotation_quantizer.h"
 #include "quant/quantizers/composable_quantizer.h"
+#include "quant/quantizers/mergeable_quantizer.h"
 #include "quant/quantizers/pattern_quantizer.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
@@ -530,6 +531,7 @@ std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& w
                          : "did you mean '" + nearest + "'?");
   }
   out->set_observer_overrides(overrides_of(fields));
+  if (fields.optional<bool>("mergeable", false)) out = std::make_unique<MergeableQuantizer>(std::move(out));
   fields.reject_unknown();
   return out;
 }

@@ -1,6 +1,7 @@
 // Observers as JSON, and from there into another prepared program.
 #include "report/observers_report.h"
 
+#include <algorithm>
 #include <map>
 
 #include "format/json.h"
@@ -9,6 +10,7 @@
 namespace qdq {
 
 using format::Json;
+using format::json_as;
 using format::json_object;
 
 namespace {
@@ -104,6 +106,13 @@ void load_observers(Prepared& prepared, const Json& report, const std::string& w
       const Json& value = (*state)[name];
       const std::string where = concat(name, " of observer ", i, " in ", what);
       if (!value.is_array()) return Tensor::scalar(static_cast<float>(format::number_of_json(value, where)));
+      const bool is_whole = std::all_of(value.begin(), value.end(), [](const Json& each) {
+        return each.is_number_integer() && each.get<int64_t>() >= 0;
+      });
+      if (is_whole && !value.empty()) {
+        const auto counts = json_as<std::vector<int64_t>>(value, where);
+        return Tensor::of<int64_t>({std::ssize(counts)}, std::span<const int64_t>(counts));
+      }
       std::vector<float> values;
       for (const Json& each : value) values.push_back(static_cast<float>(format::number_of_json(each, where)));
       return Tensor::of<float>({static_cast<int64_t>(values.size())}, std::span<const float>(values));

@@ -7,6 +7,7 @@
 #include "format/json.h"
 #include "op/facts.h"
 #include "quant/explain.h"
+#include "quant/observers/observer_statistics.h"
 #include "report/explanation_report.h"
 #include "report/graph_report.h"
 #include "report/html/template.h"
@@ -33,15 +34,20 @@ std::pair<double, double> reach(const Observer& observer, double scale, double z
   return {(low - zero_point - 0.5) * scale, (high - zero_point + 0.5) * scale};
 }
 
-void add_counts(Json& out, const Tensor& histogram, double min, double max, double low, double high, int64_t bins) {
-  const Tensor flat = histogram.to(DType::kF64).contiguous();
+// The counts as `bins` from min to max, and the share of them outside of [low, high].
+void add_counts(Json& out, const Observer& observer, double min, double max, double low, double high, int64_t bins) {
+  const Tensor flat = observer.histogram().to(DType::kF64).contiguous();
+  const FloatRange edges = observer.histogram_range();
   const std::span<const double> counts = flat.span<double>();
   if (counts.empty()) return;
   std::vector<double> sums(static_cast<size_t>(std::min<int64_t>(bins, static_cast<int64_t>(counts.size()))));
   double total = 0, outside = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
-    const double middle = min + (max - min) * (static_cast<double>(i) + 0.5) / static_cast<double>(counts.size());
-    sums[i * sums.size() / counts.size()] += counts[i];
+    if (counts[i] == 0) continue;
+    const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(counts.size());
+    const double middle = edges.min + (static_cast<double>(edges.max) - static_cast<double>(edges.min)) * share;
+    const double place = (max > min ? (middle - min) / (max - min) : share) * static_cast<double>(sums.size());
+    sums[static_cast<size_t>(std::clamp<double>(place, 0, static_cast<double>(sums.size() - 1)))] += counts[i];
     total += counts[i];
     if (middle < low || middle > high) outside += counts[i];
   }
@@ -90,8 +96,7 @@ Json observer_json(const ObserverGroup& group, int64_t bins) {
     out["scale"] = qparams.scale[0];
     out["zeroPoint"] = qparams.zero_point[0];
   }
-  if (out.contains("min") && observer.histogram().defined())
-    add_counts(out, observer.histogram(), min, max, low, high, bins);
+  if (out.contains("min") && observer.histogram().defined()) add_counts(out, observer, min, max, low, high, bins);
   return out;
 }
 

@@ -9,7 +9,9 @@
 #include "quant/observers/fake_quantize.h"
 #include "quant/observers/learnable_fake_quantize.h"
 #include "quant/observers/observer_histogram.h"
+#include "quant/observers/observer_mergeable_histogram.h"
 #include "quant/observers/observer_min_max.h"
+#include "quant/observers/observer_statistics.h"
 #include "quant/observers/qparams.h"
 
 namespace qdq {
@@ -23,6 +25,7 @@ class FixedQParamsObserver final : public Observer {
     quant_max_ = args.quant_max.value_or(255);
   }
   std::string_view class_name() const override { return "FixedQParamsObserver"; }
+  std::string_view mergeable_class() const override { return class_name(); }
   Tensor forward(const Tensor& x) override { return x; }
   QParams calculate_qparams() const override {
     QParams out{{static_cast<float>(args_.scale)}, {args_.zero_point}, {}};
@@ -39,6 +42,7 @@ class BlindObserver final : public Observer {
     quant_max_ = args.quant_max.value_or(0);
   }
   std::string_view class_name() const override { return class_name_; }
+  std::string_view mergeable_class() const override { return class_name(); }
   Tensor forward(const Tensor& x) override { return x; }
   QParams calculate_qparams() const override {
     fail(ErrorCode::kInvalidArgument, class_name_,
@@ -74,6 +78,7 @@ class DerivedObserver final : public Observer {
     quant_max_ = args.quant_max.value_or(0);
   }
   std::string_view class_name() const override { return "_DerivedObserverOrFakeQuantize"; }
+  std::string_view mergeable_class() const override { return class_name(); }
   Tensor forward(const Tensor& x) override { return x; }
   QParams calculate_qparams() const override { return derive_(derived_from_); }
   bool calibrated() const override {
@@ -111,6 +116,7 @@ constexpr std::array kClasses = {
     ObserverClass{"PerChannelMinMaxObserver", make_min_max<false, true>},
     ObserverClass{"MovingAveragePerChannelMinMaxObserver", make_min_max<true, true>},
     ObserverClass{"HistogramObserver", make<HistogramObserver>},
+    ObserverClass{"MergeableHistogramObserver", make<MergeableHistogramObserver>},
     ObserverClass{"FixedQParamsObserver", make<FixedQParamsObserver>},
     ObserverClass{"PlaceholderObserver", make_placeholder},
     ObserverClass{"NoopObserver", make_noop},
@@ -233,6 +239,10 @@ void Observer::check_settings() const {
             kInvalidArgument, class_name(), " cannot work with scale ", args_.scale, ", wanted a float above zero");
   QDQ_CHECK(quant_min_ <= args_.zero_point && args_.zero_point <= quant_max_, kInvalidArgument, class_name(),
             " cannot work with zero_point ", args_.zero_point, ", wanted ", quant_min_, " to ", quant_max_);
+}
+
+FloatRange Observer::histogram_range() const {
+  return {static_cast<float>(min_val().item()), static_cast<float>(max_val().item())};
 }
 
 void Observer::set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) {

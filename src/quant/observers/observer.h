@@ -92,6 +92,9 @@ class Observer {
   // it was clipped, which is the derivative of a fake quantizer that PyTorch takes; it stays undefined where x itself
   // is returned.
   virtual Tensor forward_with_mask(const Tensor& x, Tensor* mask);
+  // The class whose statistics do not depend on the order of the data, so that those of parts can be merged: its own
+  // name, or that of the class to use in its place; empty if there is none.
+  virtual std::string_view mergeable_class() const { return {}; }
   // Whether a second look at the same tensor changes nothing, so that one look at a constant is enough.
   virtual bool is_idempotent() const { return false; }
   // Throws Error{kNotCalibrated} if no data was seen where PyTorch would only warn and return scale 1,
@@ -122,9 +125,12 @@ class Observer {
   virtual Tensor min_val() const { return {}; }
   virtual Tensor max_val() const { return {}; }
   virtual Tensor histogram() const { return {}; }
+  // From the first edge of the histogram's bins to the last. By default min_val and max_val.
+  virtual FloatRange histogram_range() const;
   virtual std::vector<Tensor> recorded() const { return {}; }  // RecordingObserver: copies of all it saw
-  // Takes over what another instance of the same class and settings saw: its min_val, max_val and histogram, f32,
-  // undefined where there are none. Throws Error{kInvalidArgument} if they are not the statistics of such an instance.
+  // Takes over what another instance of the same class and settings saw: its min_val, max_val and histogram, of the
+  // dtypes that those have, undefined where there are none. Throws Error{kInvalidArgument} if they are not the
+  // statistics of such an instance.
   virtual void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram);
 
   // Whether it is a FakeQuantize (quant/observers/fake_quantize.h), and the switches that those have: whether it takes
@@ -145,7 +151,7 @@ class Observer {
 
 // The constructor of a class by PyTorch's name: MinMaxObserver, MovingAverageMinMaxObserver, PerChannelMinMaxObserver,
 // MovingAveragePerChannelMinMaxObserver, HistogramObserver, FixedQParamsObserver, PlaceholderObserver, NoopObserver,
-// ...
+// ..., and MergeableHistogramObserver, which PyTorch does not have.
 // Throws Error{kInvalidArgument} listing the known names, or where PyTorch's constructor refuses the settings.
 std::shared_ptr<Observer> make_observer(std::string_view class_name, const ObserverArgs& args);
 std::vector<std::string_view> observer_class_names();

@@ -37,6 +37,7 @@ class HistogramObserver final : public Observer {
   explicit HistogramObserver(const ObserverArgs& args);
 
   std::string_view class_name() const override { return "HistogramObserver"; }
+  std::string_view mergeable_class() const override { return "MergeableHistogramObserver"; }
   // Throws Error{kInvalidArgument} if the data holds NaN or is of an integer dtype.
   Tensor forward(const Tensor& x) override;
   bool wants_range() const override { return true; }

@@ -18,6 +18,9 @@ class MinMaxObserver final : public Observer {
   MinMaxObserver(const ObserverArgs& args, bool moving_average, bool per_channel);
 
   std::string_view class_name() const override;
+  std::string_view mergeable_class() const override {
+    return per_channel_ ? "PerChannelMinMaxObserver" : "MinMaxObserver";
+  }
   Tensor forward(const Tensor& x) override;
   bool wants_range() const override { return !per_channel_; }
   Tensor forward_with_range(const Tensor& x, const FloatRange& range) override;

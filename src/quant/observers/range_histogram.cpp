@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernel/observe.h"
+
 namespace qdq {
 
 namespace {
@@ -34,31 +36,80 @@ void RangeHistogram::widen(int exponent) {
   counts_ = std::move(joined);
 }
 
-void RangeHistogram::add(const Tensor& x) {
-  const FloatRange seen = finite_range_of(x);
+RangeHistogram::RangeHistogram(const FloatRange& range, std::vector<int64_t> counts)
+    : counts_(std::move(counts)), range_(range) {
+  QDQ_CHECK(std::ssize(counts_) == kBins, kInvalidArgument, "a histogram of ", kBins, " bins was given ",
+            counts_.size(), " counts");
+  int64_t least = 0, most = 0;
+  for (const int64_t count : counts_) {
+    least = std::min(least, count);
+    most = std::max(most, count);
+    // Nothing overflows: what is above kMost in a bin is refused below.
+    total_ += std::min(count, kMost);
+  }
+  QDQ_CHECK(least >= 0 && most <= kMost && total_ <= kMost, kInvalidArgument, "a histogram counts ",
+            least < 0 ? least : std::max(most, total_), " values, wanted 0 to 2^50");
+  if (total_ == 0) {
+    QDQ_CHECK(range.min == kInf && range.max == -kInf, kInvalidArgument,
+              "a histogram that counted nothing has the range ", range.min, " to ", range.max);
+    return;
+  }
+  QDQ_CHECK(std::isfinite(range.min) && std::isfinite(range.max) && range.min <= range.max, kInvalidArgument,
+            "a histogram has the range ", range.min, " to ", range.max, ", wanted finite numbers in order");
+  if (const float magnitude = std::max(std::fabs(range.min), std::fabs(range.max)); magnitude > 0)
+    exponent_ = exponent_for(magnitude);
+  const auto is_counted = [](int64_t count) { return count != 0; };
+  const auto first = std::find_if(counts_.begin(), counts_.end(), is_counted) - counts_.begin();
+  const auto last = counts_.rend() - std::find_if(counts_.rbegin(), counts_.rend(), is_counted) - 1;
+  QDQ_CHECK(first == bin_of(range.min) && last == bin_of(range.max), kInvalidArgument,
+            "a histogram counts values in bins ", first, " to ", last, ", and its range ", range.min, " to ", range.max,
+            " is that of bins ", bin_of(range.min), " to ", bin_of(range.max));
+}
+
+int64_t RangeHistogram::bin_of(float value) const {
+  return static_cast<int64_t>(std::floor(std::ldexp(static_cast<double>(value), -exponent_))) + kBins / 2;
+}
+
+void RangeHistogram::add(const Tensor& x) { add(x, range_of(x)); }
+
+void RangeHistogram::add(const Tensor& x, const FloatRange& range) {
+  const bool all_finite = range.min != -kInf && range.max != kInf;
+  const FloatRange seen = all_finite ? range : finite_range_of(x);
   if (!(seen.min <= seen.max)) return;
-  range_ = {std::min(range_.min, seen.min), std::max(range_.max, seen.max)};
+  // Which of -0 and 0 comes first must not show.
+  range_ = {std::min(range_.min, seen.min + 0.0f), std::max(range_.max, seen.max + 0.0f)};
   const float magnitude = std::max(std::fabs(seen.min), std::fabs(seen.max));
   if (magnitude > 0) widen(exponent_for(magnitude));
   const Tensor values = x.to(DType::kF32).contiguous();
-  // A product with a power of two is exact, but for numbers far below the width of a bin.
-  const double inverse = std::ldexp(1.0, -exponent_);
-  for (const float value : values.span<float>()) {
-    if (!std::isfinite(value)) continue;
-    const auto index = static_cast<int64_t>(std::floor(static_cast<double>(value) * inverse));
-    ++counts_[static_cast<size_t>(index + kBins / 2)];
-    ++total_;
+  std::span<const float> counted = values.span<float>();
+  std::vector<float> finite;
+  if (!all_finite) {
+    std::copy_if(counted.begin(), counted.end(), std::back_inserter(finite), [](float v) { return std::isfinite(v); });
+    counted = finite;
   }
+  total_ += std::ssize(counted);
+  constexpr int kExponentsOfFloats = 126;
+  if (exponent_ < -kExponentsOfFloats) {
+    for (const float value : counted) ++counts_[static_cast<size_t>(bin_of(value))];
+    return;
+  }
+  std::vector<uint64_t> added(kBins);
+  kernel::count_multiples_f32(counted.data(), std::ssize(counted), static_cast<float>(width()), kBins, added.data());
+  for (size_t i = 0; i < added.size(); ++i) counts_[i] += static_cast<int64_t>(added[i]);
 }
 
 void RangeHistogram::merge(const RangeHistogram& other) {
   if (other.total_ == 0) return;
-  RangeHistogram added = other;
-  widen(added.exponent_);
-  added.widen(exponent_);
-  for (size_t i = 0; i < counts_.size(); ++i) counts_[i] += added.counts_[i];
-  total_ += added.total_;
-  range_ = {std::min(range_.min, added.range_.min), std::max(range_.max, added.range_.max)};
+  widen(other.exponent_);
+  if (other.exponent_ < exponent_) {
+    RangeHistogram wider = other;
+    wider.widen(exponent_);
+    merge(wider);
+    return;
+  }
+  for (size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  total_ += other.total_;
+  range_ = {std::min(range_.min, other.range_.min), std::max(range_.max, other.range_.max)};
 }
 
 namespace {

@@ -14,27 +14,39 @@ namespace qdq {
 // gives the same counts. Exact: integers of 64 bits.
 class RangeHistogram {
  public:
-  static constexpr int64_t kBins = 4096;  // half of them for numbers below zero
+  static constexpr int64_t kBins = 4096;              // half of them for numbers below zero
+  static constexpr int64_t kMost = int64_t{1} << 50;  // values that a state may count, so that all sums are exact
+  static constexpr int kLeastExponent = -160;         // before anything but zeros is counted; so small a width none has
 
-  // Counts the elements, converted to f32. Infinities and NaN are passed over.
+  RangeHistogram() = default;
+  // One that has counted so: `counts` for each of the kBins bins, whose width follows from the range. Throws
+  // Error{kInvalidArgument} if no values in that range are counted so: a negative count, a bin outside of the range, or
+  // none of the least or the largest value; or more than kMost.
+  RangeHistogram(const FloatRange& range, std::vector<int64_t> counts);
+
+  // Counts the elements, converted to f32. Infinities are passed over, and a tensor that holds NaN.
   void add(const Tensor& x);
+  // The same where range_of(x) is known.
+  void add(const Tensor& x, const FloatRange& range);
   void merge(const RangeHistogram& other);
 
   int64_t total() const { return total_; }
   // The range of all that was counted; [inf, -inf] before.
   const FloatRange& range() const { return range_; }
-  double width() const;  // of a bin
+  double width() const;  // of a bin, 2^exponent()
+  int exponent() const { return exponent_; }
   // Bin i holds the values of [(i - kBins / 2) * width, (i + 1 - kBins / 2) * width).
   const std::vector<int64_t>& counts() const { return counts_; }
   double middle(int64_t bin) const;
 
  private:
   void widen(int exponent);
+  int64_t bin_of(float value) const;
 
   std::vector<int64_t> counts_ = std::vector<int64_t>(kBins);
   int64_t total_ = 0;
   FloatRange range_{kInf, -kInf};
-  int exponent_ = -160;  // width = 2^exponent_; so small a width none has
+  int exponent_ = kLeastExponent;
 };
 
 // The range within `range` of the histogram whose integers (`levels` + 1 of them, symmetric around zero or not) leave

@@ -180,5 +180,32 @@ TEST(Histogram, EdgesFallAsInPyTorch) {
   EXPECT_EQ(counts, (std::vector<uint64_t>{1, 0, 0, 2}));
 }
 
+// The bins of a power of two are those that double arithmetic, which is exact here, finds.
+TEST(Multiples, EveryElementIsCountedInItsBin) {
+  constexpr int64_t kBins = 4096;
+  Random random(11);
+  for (const int64_t n : {0, 1, 7, 64, 255, 256, 257, 100000, 1 << 19}) {
+    auto x = random.floats(n);
+    for (int64_t i = 0; i < n; i += 3) at(x, i) = std::max(at(x, i), 0.0f);
+    if (n > 100) {
+      at(x, 5) = -0.0f;
+      at(x, 6) = -std::numeric_limits<float>::denorm_min();
+      at(x, 7) = std::numeric_limits<float>::denorm_min();
+      at(x, 8) = -1e-30f;
+    }
+    for (const int exponent : {-8, 3, 30, 100}) {
+      std::vector<float> scaled = x;
+      if (exponent == 30)
+        for (float& value : scaled) value *= 0x1p40f;
+      const float width = std::ldexp(1.0f, exponent);
+      std::vector<uint64_t> counts(kBins), wanted(kBins);
+      for (const float value : scaled)
+        ++at(wanted, static_cast<int64_t>(std::floor(static_cast<double>(value) / width)) + kBins / 2);
+      count_multiples_f32(scaled.data(), n, width, kBins, counts.data());
+      EXPECT_EQ(counts, wanted) << n << " elements, width 2^" << exponent;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace qdq::kernel

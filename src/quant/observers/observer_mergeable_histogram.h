@@ -1,0 +1,44 @@
+// MergeableHistogramObserver: a histogram whose parts can be merged, and PyTorch's search in it.
+#pragma once
+
+#include <optional>
+
+#include "quant/observers/observer.h"
+#include "quant/observers/range_histogram.h"
+
+namespace qdq {
+
+// Counts in the bins of a RangeHistogram, so that the order of the data and how it is divided among processes change
+// nothing; PyTorch has no such class. Its range is found as HistogramObserver finds it: by the same search for the
+// least squared error (search_histogram), over the bins from the least to the largest value that was seen, 1024 to 4096
+// of them where zero is among the values; and is cut at those two values. Infinite elements are not counted.
+class MergeableHistogramObserver final : public Observer {
+ public:
+  // Throws Error{kInvalidArgument} for per-channel schemes, dynamic quantization, or a number of bins other than the
+  // default: it chooses them itself.
+  explicit MergeableHistogramObserver(const ObserverArgs& args);
+
+  std::string_view class_name() const override { return "MergeableHistogramObserver"; }
+  std::string_view mergeable_class() const override { return class_name(); }
+  // Throws Error{kInvalidArgument} if the data holds NaN or is of an integer dtype.
+  Tensor forward(const Tensor& x) override;
+  bool wants_range() const override { return true; }
+  Tensor forward_with_range(const Tensor& x, const FloatRange& range) override;
+  QParams calculate_qparams() const override;
+  QParams qparams_after(const Tensor& x) const override;
+  bool calibrated() const override { return histogram_.total() > 0; }
+  void set_attribute(std::string_view name, const AttributeValue& value) override;
+  Tensor min_val() const override { return Tensor::scalar(histogram_.range().min); }
+  Tensor max_val() const override { return Tensor::scalar(histogram_.range().max); }
+  // int64, the counts of all bins of the RangeHistogram.
+  Tensor histogram() const override;
+  FloatRange histogram_range() const override;
+  void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) override;
+
+ private:
+  RangeHistogram histogram_;
+  int64_t dst_bins_;
+  mutable std::optional<FloatRange> found_;  // until more data comes
+};
+
+}  // namespace qdq

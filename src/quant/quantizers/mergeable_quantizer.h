@@ -1,0 +1,40 @@
+// MergeableQuantizer: any quantizer, with observers whose statistics can be merged.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quant/quantizer.h"
+
+namespace qdq {
+
+// What another quantizer does, but for one thing: where its specs ask for a HistogramObserver, they get a
+// MergeableHistogramObserver, so that calibrations of parts of the data can be merged. PyTorch has no such quantizer.
+class MergeableQuantizer final : public Quantizer {
+ public:
+  explicit MergeableQuantizer(std::unique_ptr<Quantizer> quantizer) : quantizer_(std::move(quantizer)) {}
+  std::string_view name() const override { return quantizer_->name(); }
+  Compat compat() const override { return quantizer_->compat(); }
+  void fold_batch_norms(Program& program) override { quantizer_->fold_batch_norms(program); }
+  bool trains_as_one(const Node& layer, const Node& norm) const override {
+    return quantizer_->trains_as_one(layer, norm);
+  }
+  void transform_for_annotation(Program& program) override { quantizer_->transform_for_annotation(program); }
+  void annotate(Program& program, Annotations& annotations) override;
+  void validate(const Program& program, const Annotations& annotations) override {
+    quantizer_->validate(program, annotations);
+  }
+  QuantizationCapabilities quantization_capabilities() const override {
+    return quantizer_->quantization_capabilities();
+  }
+  QuantizedInterface quantized_interface() const override { return quantizer_->quantized_interface(); }
+  std::vector<std::string> warnings() const override { return quantizer_->warnings(); }
+  void adjust_observers(const Program& program,
+                        std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override;
+
+ private:
+  std::unique_ptr<Quantizer> quantizer_;
+};
+
+}  // namespace qdq
