@@ -402,6 +402,7 @@ val describe_data(int data) {
     const Data& opened = *held<const DataOfHost>(data, "data").data;
     return format::print_json(format::json_object({{"batches", opened.num_batches()},
                                                    {"samples", opened.num_samples()},
+                                                   {"id", opened.id()},
                                                    {"files", opened.files()},
                                                    {"folders", opened.folders()}}));
   });

@@ -4,7 +4,7 @@
 # and one with threads; the command line always can have threads. That makes ten links of the same objects.
 # bindings/pack.mjs makes an ES module and a CommonJS module of the glue.
 set(run_library qdq_io qdq_lower qdq_report)
-set(library ${run_library} qdq_train qdq_recover qdq_recipe qdq_data)
+set(library ${run_library} qdq_train qdq_recover qdq_state qdq_recipe qdq_data)
 
 # embind has thread-local variables, so its users are compiled once for one thread and once for many.
 function(qdq_bindings target libraries)
@@ -15,7 +15,7 @@ endfunction()
 qdq_bindings(qdq_run_bindings "${run_library}" bindings/run.cpp)
 qdq_bindings(qdq_run_ops "${run_library}" bindings/run_ops.cpp)
 set(quantize ${CMAKE_CURRENT_SOURCE_DIR}/bindings/quantize.cpp ${CMAKE_CURRENT_SOURCE_DIR}/bindings/train.cpp
-  ${CMAKE_CURRENT_SOURCE_DIR}/bindings/recover.cpp)
+  ${CMAKE_CURRENT_SOURCE_DIR}/bindings/recover.cpp ${CMAKE_CURRENT_SOURCE_DIR}/bindings/state.cpp)
 if(QDQ_UNITY)
   qdq_join(quantize bindings ${quantize})
 endif()

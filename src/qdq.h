@@ -31,9 +31,12 @@
 #include "quant/quantizers/quantizers.h"
 #include "recipe/recipe.h"
 
-// prepare_pt2e, prepare_qat_pt2e, Trainer, recover, convert_pt2e.
+// prepare_pt2e, prepare_qat_pt2e, Trainer, recover, convert_pt2e; for calibrations in parts state_of, merge_states and
+// load_state.
 #include "recover/recovery.h"
 #include "recover/sensitivity.h"
+#include "state/calibration_state.h"
+#include "state/state_file.h"
 #include "train/trainer.h"
 
 // lower, Session, step backends of one's own; evaluation and comparison beside the float model, layer by layer; reports

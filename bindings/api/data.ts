@@ -5,6 +5,7 @@ import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { checkOptions } from "./options.js";
 import type { Program } from "./program.js";
+import type { PartOfData } from "./state.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw } from "./tensor.js";
 import type { RawHost } from "../wasm/qdq.js";
@@ -38,6 +39,11 @@ export class Data extends Handle {
   readonly numBatches: number;
   /** The number of samples in all batches. */
   readonly numSamples: number;
+  /**
+   * A SHA-256 that tells the samples from others, wherever they lie: by the names of images, the ends of arrays' files
+   * and the preprocessing.
+   */
+  readonly id: string;
   /** The files behind the samples in their order; empty for arrays. */
   readonly files: readonly string[];
   /** The folders that hold images, in the order of their names, those that the limit emptied included. */
@@ -51,11 +57,20 @@ export class Data extends Handle {
   constructor(handle: number, settings: DataSettings = {}) {
     super(handle, whole);
     this.#settings = settings;
-    const { batches, samples, files, folders } = JSON.parse(unwrap(module().describeData(handle)));
+    const { batches, samples, id, files, folders } = JSON.parse(unwrap(module().describeData(handle)));
+    this.id = id;
     this.numBatches = batches;
     this.numSamples = samples;
     this.files = files;
     this.folders = folders;
+  }
+
+  /**
+   * The K-th of N parts of the batches, for calibrating in parts: "3/16", counted from 1. Throws
+   * QdqError{InvalidArgument} for a shard that is none.
+   */
+  shard(shard: string): DataShard {
+    return new DataShard(this, String(shard));
   }
 
   /** The inputs of one batch. Throws QdqError for a file that cannot be read or decoded. */
@@ -90,6 +105,36 @@ export class Data extends Handle {
   /** All batches in order, each a list of the program's inputs. */
   *[Symbol.iterator](): Generator<Tensor[]> {
     for (let i = 0; i < this.numBatches; ++i) yield this.batch(i);
+  }
+}
+
+/** The batches of a shard: for prepared.calibrate(), and for prepared.state(), which it tells what was seen. */
+export class DataShard implements PartOfData {
+  /** The same as of all the data, as the numbers below. */
+  readonly id: string;
+  /** The number of samples of all the data. */
+  readonly numSamples: number;
+  /** The number of batches of all the data. */
+  readonly numBatches: number;
+  readonly #data: Data;
+  readonly #begin: number;
+  readonly #end: number;
+
+  /** data.shard() makes it. */
+  constructor(
+    data: Data,
+    /** Which one it is: "3/16". */
+    readonly shard: string,
+  ) {
+    ({ id: this.id, numSamples: this.numSamples, numBatches: this.numBatches } = data);
+    this.#data = data;
+    const { begin, end } = JSON.parse(unwrap(module().batchesOfShard(data.numBatches, shard)));
+    this.#begin = begin;
+    this.#end = end;
+  }
+
+  *[Symbol.iterator](): Generator<Tensor[]> {
+    for (let i = this.#begin; i < this.#end; ++i) yield this.#data.batch(i);
   }
 }
 

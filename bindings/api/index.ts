@@ -75,7 +75,7 @@ export { QConfigMapping, getDefaultQConfigMapping, getDefaultQatQConfigMapping }
 export type { PrepareCustomConfig, StandaloneModule } from "./qconfig-mapping.js";
 export { ComposableQuantizer } from "./quantizer.js";
 export type { AnyQuantizer, Quantizer } from "./quantizer.js";
-export { Data, openData } from "./data.js";
+export { Data, DataShard, openData } from "./data.js";
 export type { DataSettings, Files } from "./data.js";
 export {
   Evaluation,
@@ -119,6 +119,8 @@ export { Program } from "./program.js";
 export { programTensor, runNodes, setProgramTensor } from "./nodes.js";
 export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./pt2e.js";
 export type { ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.js";
+export { mergeStates } from "./state.js";
+export type { MergeOptions, PartOfData } from "./state.js";
 export { recover, sensitivities } from "./recover.js";
 export type { RecoverOptions, RemedyResult, Sensitivity } from "./recover.js";
 export { Session, lower } from "./session.js";

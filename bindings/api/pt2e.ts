@@ -12,6 +12,7 @@ import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
 import { checkOptions, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
+import type { PartOfData } from "./state.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
 import type { RawCallbacks } from "../wasm/qdq.js";
@@ -61,6 +62,26 @@ export class Prepared extends Handle {
    */
   loadObservers(report: readonly ObserverReport[] | string): void {
     unwrap(module().loadObservers(this.handle, typeof report === "string" ? report : toJson(report)));
+  }
+
+  /**
+   * What the observers saw, as the text that `qdq calibrate` writes, the same bytes for the same program and data;
+   * mergeStates merges such texts. `part` says which shard of which data it was: data.shard("3/16"), or an object of
+   * one's own; without it all of data without a name. Throws QdqError{InvalidArgument}, naming the class to use in its
+   * place, for an observer whose statistics depend on the order of the data (prepare with `mergeable`).
+   */
+  state(part: PartOfData = { id: "", numSamples: 0, numBatches: 0, shard: "1/1" }): string {
+    const { id, numSamples: samples, numBatches: batches, shard } = part;
+    return unwrap(module().saveState(this.handle, JSON.stringify({ id, samples, batches, shard })));
+  }
+
+  /**
+   * Takes over the merged state of all shards, so that converting needs no data: what state(), mergeStates(),
+   * `qdq calibrate` or `qdq merge` gave of the same model and recipe. Throws QdqError{InvalidArgument} if it is another
+   * one's, or of some shards only, QdqError{BadFile} if it is none.
+   */
+  loadState(state: string): void {
+    unwrap(module().loadState(this.handle, String(state)));
   }
 
   /**
@@ -119,6 +140,11 @@ export class Prepared extends Handle {
 export interface PrepareOptions {
   /** Called with each of the prepared program's warnings(). */
   onWarning?: (warning: string) => void;
+  /**
+   * Puts MergeableHistogramObserver in the place of HistogramObserver, so that the states of parts of the data merge;
+   * default false.
+   */
+  mergeable?: boolean;
 }
 
 /**
@@ -128,9 +154,10 @@ export interface PrepareOptions {
  * `onWarning` is called with each of the warnings().
  */
 export function preparePt2e(program: Program, quantizer: AnyQuantizer, options: PrepareOptions = {}): Prepared {
-  checkOptions("preparePt2e", options, ["onWarning"]);
+  checkOptions("preparePt2e", options, ["onWarning", "mergeable"]);
   const writer = new RecipeWriter();
-  const recipe = jsonOf(() => writer.quantizer(quantizer), "the quantizer");
+  const mergeable = options.mergeable ? { mergeable: true } : {};
+  const recipe = jsonOf(() => Object.assign({}, writer.quantizer(quantizer), mergeable), "the quantizer");
   const prepared = new Prepared(
     unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)),
     whole,

@@ -74,7 +74,7 @@ export interface RawRunner {
   stackRestore(stack: number): void;
 }
 
-// The module `qdq`, which has more (bindings/quantize.cpp, train.cpp and recover.cpp).
+// The module `qdq`, which has more (bindings/quantize.cpp, train.cpp, recover.cpp and state.cpp).
 export interface RawModule extends RawRunner {
   // A .pt2 file or an ONNX model; the bytes tell which.
   loadProgram(
@@ -91,6 +91,10 @@ export interface RawModule extends RawRunner {
     onObserved: ((done: number, total: number) => void) | undefined,
   ): Answer<RawTensor[]>;
   loadObservers(prepared: number, report: string): Answer<null>;
+  saveState(prepared: number, part: string): Answer<string>;
+  loadState(prepared: number, state: string): Answer<null>;
+  mergeStates(states: readonly string[], partial: boolean): Answer<string>;
+  batchesOfShard(batches: number, shard: string): Answer<string>;
   // What of it is switched: "observer", "fake_quant", "param_learning" or "training".
   switchPrepared(prepared: number, what: string, enabled: boolean): Answer<null>;
   makeTrainer(prepared: number, options: string): Answer<number>;

@@ -179,6 +179,8 @@ struct CommandLine {
     app.get_formatter()->label("SUBCOMMAND", "VERB");
     app.set_version_flag("--version", "qdq " QDQ_VERSION);
     add_quantize();
+    add_calibrate();
+    add_merge();
     add_train();
     add_run();
     add_evaluate();
@@ -228,8 +230,8 @@ struct CommandLine {
     verb->add_option("MODEL", quantize.model, "the float model (.pt2 or .onnx)")->required();
     verb->add_option(
             "--calibrate", quantize.data,
-            "samples to calibrate on: .npz, .npy, or images in a folder or a .tar, or the .json of --observers; "
-            "a recipe that quantizes dynamically needs none")
+            "samples to calibrate on: .npz, .npy, or images in a folder or a .tar; or the .json of calibrate, merge or "
+            "--observers; a recipe that quantizes dynamically needs none")
         ->type_name("DATA");
     verb->add_option("-o,--output", quantize.output, "the model to write (.pt2 or .onnx)")
         ->required()
@@ -258,6 +260,41 @@ struct CommandLine {
     add_fix_option(*verb, quantize.fixed);
     verb->add_flag("--allow-training-mode", quantize.allow_training_mode,
                    "take a model that was exported in training mode in its inference form");
+  }
+
+  void add_calibrate() {
+    CLI::App* verb =
+        this->verb("calibrate", "write what observers see of a shard of the samples, to be merged", [this] {
+          qdq::calibrate(calibrate, host);
+          return kDone;
+        });
+    verb->add_option("MODEL", calibrate.model, "the float model (.pt2 or .onnx)")->required();
+    verb->add_option("--data", calibrate.data, "samples to calibrate on: .npz, .npy, or images in a folder or a .tar")
+        ->required()
+        ->type_name("DATA");
+    verb->add_option("--shard", calibrate.shard,
+                     "calibrate on the K-th of N parts of the batches, counted from 1 (1/1: all)")
+        ->type_name("K/N");
+    verb->add_option("-o,--output", calibrate.output, "where to write what was seen")
+        ->required()
+        ->type_name("PART.json");
+    add_quantizer_options(*verb, calibrate.quantizer);
+    add_data_options(*verb, calibrate.data_options);
+    add_fix_option(*verb, calibrate.fixed);
+    verb->add_flag("--allow-training-mode", calibrate.allow_training_mode,
+                   "take a model that was exported in training mode in its inference form");
+  }
+
+  void add_merge() {
+    CLI::App* verb = this->verb("merge", "merge what calibrate wrote of all shards, for quantize --calibrate", [this] {
+      qdq::merge(merge, host);
+      return kDone;
+    });
+    verb->add_option("PART", merge.parts, "the parts, in any order; of a folder all files *.json in it")->required();
+    verb->add_option("-o,--output", merge.output, "the merged statistics; the same bytes as those of one process")
+        ->required()
+        ->type_name("OUT.json");
+    verb->add_flag("--partial", merge.partial, "merge although shards are missing; what is written is a part again");
   }
 
   void add_onnx_options(CLI::App& verb, OnnxOptions& options) {
@@ -495,6 +532,8 @@ struct CommandLine {
   }
 
   QuantizeOptions quantize;
+  CalibrateOptions calibrate;
+  MergeOptions merge;
   TrainOptions train;
   RunOptions run;
   CompareOptions compare;

@@ -20,6 +20,7 @@
 #include "report/layer_comparison.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"
+#include "state/state_file.h"
 
 namespace qdq {
 
@@ -176,8 +177,14 @@ void quantize(const QuantizeOptions& options, Host& host) {
   }
   if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
     host.print_error("qdq: warning: the model was not exported in training mode; --allow-training-mode does nothing\n");
-  const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
   const bool from_statistics = options.data.ends_with(".json");
+  const auto read = from_statistics ? host.files.read(options.data) : format::Bytes();
+  const format::Json statistics =
+      from_statistics ? format::parse_json(format::text_of(read), options.data) : format::Json();
+  const bool from_state = is_state(statistics);
+  const format::Json recipe = read_recipe(options.quantizer, host);
+  const std::unique_ptr<Quantizer> quantizer =
+      open_recipe(from_state ? mergeable_recipe(recipe) : recipe, options.quantizer);
   const bool from_samples = !options.data.empty() && !from_statistics;
   const std::unique_ptr<Data> data =
       from_samples ? open_data(options.data, model.program, options.data_options, host.files) : nullptr;
@@ -194,9 +201,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (options.quantizer.qat) move_exported_model_to_eval(prepared);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double prepared_at = host.now_seconds();
-  if (from_statistics)
-    load_observers(prepared, format::parse_json(format::text_of(host.files.read(options.data)), options.data),
-                   options.data);
+  if (from_state) load_state(prepared, parse_state(format::text_of(read), options.data), options.data);
+  else if (from_statistics) load_observers(prepared, statistics, options.data);
   const bool needs_data = prepared.needs_data();
   QDQ_CHECK(data || !needs_data, kInvalidArgument,
             "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "

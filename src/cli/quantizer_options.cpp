@@ -1,4 +1,7 @@
 // From the words on the command line to a recipe and its quantizer.
+#include <algorithm>
+#include <functional>
+
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "recipe/recipe.h"
@@ -101,8 +104,21 @@ Json read_recipe(const QuantizerOptions& options, Host& host) {
   return options.qat ? for_training(std::move(recipe)) : recipe;
 }
 
+Json mergeable_recipe(Json recipe) {
+  const std::function<bool(const Json&)> names_histogram = [&](const Json& json) {
+    if (json.is_string()) return json.get_ref<const std::string&>() == "HistogramObserver";
+    return json.is_structured() && std::any_of(json.begin(), json.end(), names_histogram);
+  };
+  if (recipe.is_object() && !recipe.contains("mergeable") && !names_histogram(recipe)) recipe["mergeable"] = true;
+  return recipe;
+}
+
+std::unique_ptr<Quantizer> open_recipe(const Json& recipe, const QuantizerOptions& options) {
+  return parse_recipe(recipe, options.recipe.empty() ? "the quantizer" : options.recipe);
+}
+
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {
-  return parse_recipe(read_recipe(options, host), options.recipe.empty() ? "the quantizer" : options.recipe);
+  return open_recipe(read_recipe(options, host), options);
 }
 
 }  // namespace qdq

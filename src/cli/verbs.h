@@ -30,11 +30,17 @@ struct QuantizerOptions {
 // The recipe that the options mean. Throws Error{kInvalidArgument} for an unknown quantizer, for words that contradict
 // each other, and for a recipe that has no place for what is excluded.
 format::Json read_recipe(const QuantizerOptions& options, Host& host);
+// The recipe with observers whose statistics can be merged; as it is if it names a HistogramObserver itself, or says
+// what "mergeable" is to be.
+format::Json mergeable_recipe(format::Json recipe);
 // Its quantizer. Throws Error{kInvalidArgument} also for a recipe that makes no sense.
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host);
+// The same of a recipe that read_recipe gave.
+std::unique_ptr<Quantizer> open_recipe(const format::Json& recipe, const QuantizerOptions& options);
 
 struct QuantizeOptions {
-  // `data`: samples, or the statistics (.json) that an earlier run wrote to `observers`; may be empty
+  // `data`: samples, or the statistics (.json) that an earlier run wrote to `observers`, or calibrate or merge; may be
+  // empty
   std::string model, data, output;
   DataOptions data_options;
   QuantizerOptions quantizer;
@@ -53,6 +59,25 @@ struct QuantizeOptions {
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
+
+struct CalibrateOptions {
+  std::string model, data, output;
+  std::string shard = "1/1";  // which part of the batches: the K-th of N, counted from 1, as K/N
+  DataOptions data_options;
+  QuantizerOptions quantizer;
+  OnnxFixed fixed;
+  bool allow_training_mode = false;
+};
+// Calibrates on a shard of the data and writes what the observers saw.
+void calibrate(const CalibrateOptions& options, Host& host);
+
+struct MergeOptions {
+  std::vector<std::string> parts;  // files, and folders whose files *.json are meant
+  std::string output;
+  bool partial = false;  // shards may be missing
+};
+// Merges what calibrations of shards saw into one file, the same bytes as if one process had seen all of it.
+void merge(const MergeOptions& options, Host& host);
 
 struct TrainOptions {
   std::string model, data, labels, classes, output;

@@ -12,6 +12,7 @@
 #include "format/image.h"
 #include "format/json.h"
 #include "format/npz.h"
+#include "format/sha256.h"
 #include "format/tar.h"
 
 namespace qdq {
@@ -99,8 +100,9 @@ Tensor preprocessed(const Tensor& pixels, const format::Preprocess& how, const s
 class ArrayData final : public Data {
  public:
   ArrayData(std::vector<Parts> batches, std::vector<DType> dtypes, std::optional<format::Preprocess> how,
-            std::string path)
-      : batches_(std::move(batches)), dtypes_(std::move(dtypes)), how_(std::move(how)), path_(std::move(path)) {}
+            std::string path, std::string id)
+      : batches_(std::move(batches)), dtypes_(std::move(dtypes)), how_(std::move(how)), path_(std::move(path)),
+        id_(std::move(id)) {}
 
   int64_t num_batches() const override { return static_cast<int64_t>(batches_.size()); }
   int64_t num_samples() const override {
@@ -120,6 +122,7 @@ class ArrayData final : public Data {
     }
     return out;
   }
+  std::string id() const override { return id_; }
   const std::vector<std::string>& files() const override { return none_; }
   const std::vector<std::string>& folders() const override { return none_; }
 
@@ -127,7 +130,7 @@ class ArrayData final : public Data {
   std::vector<Parts> batches_;
   std::vector<DType> dtypes_;  // of the inputs
   std::optional<format::Preprocess> how_;
-  std::string path_;
+  std::string path_, id_;
   std::vector<std::string> none_;
 };
 
@@ -229,9 +232,25 @@ void check_sizes(const Input& input, const Shape& found, const std::string& path
             ", the program wants ", to_string(wanted));
 }
 
-format::Preprocess read_preprocess(const std::string& path, Files& disk) {
-  const auto text = disk.read(path);
-  return format::parse_preprocess(format::parse_json(format::text_of(text), path), path);
+// How images become inputs, and the JSON that says so.
+struct ReadPreprocess {
+  format::Preprocess how;
+  std::string text;
+};
+
+ReadPreprocess read_preprocess(const std::string& path, Files& disk) {
+  const format::Json json = format::parse_json(format::text_of(disk.read(path)), path);
+  return {format::parse_preprocess(json, path), format::print_json(json)};
+}
+
+std::string sha256_of(std::string_view text) { return format::sha256(format::bytes_of(text)); }
+
+// Data::id of arrays.
+std::string id_of(const format::ByteSource& source, const std::string& preprocess) {
+  constexpr uint64_t kEnd = 4096;
+  const uint64_t size = source.size(), count = std::min(kEnd, size);
+  const format::ByteData head = source.read(0, count), tail = source.read(size - count, count);
+  return sha256_of(concat(size, " ", format::sha256(head.bytes()), format::sha256(tail.bytes()), preprocess));
 }
 
 // How many axes an array of samples has: as many as the input, but for images without an axis of channels.
@@ -247,12 +266,16 @@ int64_t rank_of_samples(const Input& input, const Array& array, bool is_images, 
 }
 
 std::unique_ptr<Data> open_arrays(const std::vector<NamedArray>& arrays, const std::vector<Input>& inputs,
-                                  const DataOptions& options, const std::string& path, Files& disk) {
+                                  const DataOptions& options, const std::string& path, const format::ByteSource& source,
+                                  Files& disk) {
   std::optional<format::Preprocess> how;
+  std::string preprocess;
   if (!options.preprocess.empty()) {
     QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "--preprocess makes one input of images, the program has ",
               inputs.size(), " (", names_of(inputs), ")");
-    how = read_preprocess(options.preprocess, disk);
+    ReadPreprocess read = read_preprocess(options.preprocess, disk);
+    how = std::move(read.how);
+    preprocess = std::move(read.text);
   }
   auto batches = explicit_batches(arrays, inputs, path);
   if (!batches) {
@@ -297,7 +320,8 @@ std::unique_ptr<Data> open_arrays(const std::vector<NamedArray>& arrays, const s
   }
   std::vector<DType> dtypes;
   for (const Input& input : inputs) dtypes.push_back(input.meta->dtype);
-  return std::make_unique<ArrayData>(std::move(*batches), std::move(dtypes), std::move(how), path);
+  return std::make_unique<ArrayData>(std::move(*batches), std::move(dtypes), std::move(how), path,
+                                     id_of(source, preprocess));
 }
 
 // The places of as many of the sorted files as the limit says, evenly over the folders (data.h says how).
@@ -375,10 +399,10 @@ class TarImages final : public Images {
 class ImageData final : public Data {
  public:
   // `files` are sorted; `limit` of them are used.
-  ImageData(std::unique_ptr<Images> images, const std::vector<std::string>& files, size_t limit, format::Preprocess how,
+  ImageData(std::unique_ptr<Images> images, const std::vector<std::string>& files, size_t limit, ReadPreprocess how,
             const Input& input, int64_t batch_size)
-      : images_(std::move(images)), places_(spread(files, limit)), how_(std::move(how)), sizes_(input.meta->sizes),
-        name_(input.name), batch_size_(batch_size) {
+      : images_(std::move(images)), places_(spread(files, limit)), how_(std::move(how.how)),
+        preprocess_(std::move(how.text)), sizes_(input.meta->sizes), name_(input.name), batch_size_(batch_size) {
     for (const std::string& file : files)
       if (const std::string_view front = front_of(file); !front.empty()) folders_.emplace_back(front);
     std::sort(folders_.begin(), folders_.end());  // "a-b/1.png" stands before "a/1.png", "a" before "a-b"
@@ -392,6 +416,11 @@ class ImageData final : public Data {
   const std::vector<std::string>& files() const override { return files_; }
   const std::vector<std::string>& folders() const override { return folders_; }
   format::Bytes read(const std::string& name) const override { return images_->read(name); }
+  std::string id() const override {
+    std::string text = preprocess_;
+    for (const std::string& file : files_) text += "\n" + file;
+    return sha256_of(text);
+  }
 
   std::vector<Tensor> batch(int64_t index) override {
     const int64_t begin = index * batch_size_, end = std::min(begin + batch_size_, num_samples());
@@ -447,6 +476,7 @@ class ImageData final : public Data {
   std::vector<size_t> places_;
   std::vector<std::string> files_, folders_;
   format::Preprocess how_;
+  std::string preprocess_;
   SymShape sizes_;
   std::string name_;
   int64_t batch_size_;
@@ -510,7 +540,7 @@ std::unique_ptr<Data> open_data(const std::string& path, const Program& program,
   } else {
     arrays.push_back({"arr_0", std::make_shared<format::NpyReader>(source, 0, source->size(), path)});
   }
-  return open_arrays(arrays, inputs, options, path, disk);
+  return open_arrays(arrays, inputs, options, path, *source, disk);
 }
 
 Tensor join_batches(const std::vector<Tensor>& parts) {

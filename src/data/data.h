@@ -28,6 +28,10 @@ class Data {
   virtual int64_t num_samples() const = 0;
   // One tensor for each input of the program. Throws what reading and decoding throw.
   virtual std::vector<Tensor> batch(int64_t index) = 0;
+  // A SHA-256 that tells the samples from others, wherever they lie: of images their names and the preprocessing, of
+  // arrays the size of their file and its first and last 4096 bytes (where an .npz has the checksums of all), and the
+  // preprocessing.
+  virtual std::string id() const = 0;
   // The index that a sample would have without the limit.
   virtual int64_t place_of(int64_t sample) const { return sample; }
   // The files behind the samples, relative to the folder; empty for arrays.

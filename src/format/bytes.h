@@ -35,6 +35,8 @@ template <class T> void append_number(Bytes& out, T value) {
 
 // The bytes in base64 (RFC 4648), padded.
 std::string base64(ByteSpan bytes);
+// And back. Throws Error{kBadFile}, naming `what`, for text that base64() does not write.
+Bytes base64_bytes(std::string_view text, std::string_view what);
 
 // Reads a span from its front to its end; every read is checked.
 class ByteReader {

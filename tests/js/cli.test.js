@@ -342,3 +342,24 @@ test("as many threads as there can be", () => {
   for (const threads of ["16", "64"])
     expect(builds.npx("inspect", modelPath, "--threads", threads)).toMatchObject({ status: 0, stderr: "" });
 });
+
+test("parts that both builds calibrated merge into the bytes of one process", () => {
+  const data = ["--data", ...calibration.slice(1)];
+  const run = (build, ...args) => {
+    const { status, stderr } = builds[build](...args);
+    expect({ status, stderr: stderr.replace(/^.*takes the place of HistogramObserver.*\n/m, "") }).toEqual({
+      status: 0,
+      stderr: expect.not.stringMatching(/warning/),
+    });
+  };
+  for (const [k, build] of ["npx", "native", "npx"].entries())
+    run(build, "calibrate", modelPath, ...data, "--shard", `${k + 1}/3`, "-o", `part${k + 1}.json`);
+  run("native", "calibrate", modelPath, ...data, "-o", "whole.json");
+  const whole = fs.readFileSync(at("whole.json"), "utf8");
+  for (const build of ["npx", "native"]) {
+    run(build, "merge", "part3.json", "part1.json", "part2.json", "-o", `${build}.merged.json`);
+    expect(fs.readFileSync(at(`${build}.merged.json`), "utf8")).toBe(whole);
+    run(build, "quantize", modelPath, "--calibrate", `${build}.merged.json`, "-o", `${build}.merged.pt2`);
+  }
+  expect(fs.readFileSync(at("npx.merged.pt2")).equals(fs.readFileSync(at("native.merged.pt2")))).toBe(true);
+});

@@ -1,0 +1,106 @@
+// `qdq calibrate` and `qdq merge`: calibration in parts, and the parts together.
+#include <algorithm>
+
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "format/bytes.h"
+#include "format/json.h"
+#include "io/model.h"
+#include "quant/pt2e.h"
+#include "quant/qat.h"
+#include "state/state_file.h"
+
+namespace qdq {
+
+void calibrate(const CalibrateOptions& options, Host& host) {
+  const double began = host.now_seconds();
+  check_output(options.output, host);
+  check_preprocess(options.data_options, {options.data});
+  const Shards shards = parse_shards(options.shard, "--shard");
+  const int64_t k = shards.ranges[0].first;
+  QDQ_CHECK(shards.ranges.size() == 1 && shards.ranges[0].second == k, kInvalidArgument, "--shard is ", options.shard,
+            "; one process calibrates one shard: wanted 3/16 or such");
+  Model model = load_model(options.model, host.files, false, options.fixed);
+  check_ops(*model.program.graph);
+  if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
+    host.print_error("qdq: warning: the model was not exported in training mode; --allow-training-mode does nothing\n");
+  const format::Json recipe = read_recipe(options.quantizer, host);
+  const std::unique_ptr<Quantizer> quantizer = open_recipe(mergeable_recipe(recipe), options.quantizer);
+  const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
+  Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer);
+  for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
+  check_mergeable(prepared);
+  QDQ_CHECK(prepared.needs_data(), kInvalidArgument,
+            "this recipe takes no ranges from samples in this model, so there is nothing to calibrate; quantize it "
+            "without --calibrate");
+  const auto is_histogram = [](const ObserverGroup& group) {
+    return group.observer->class_name() == "MergeableHistogramObserver";
+  };
+  const std::vector<ObserverGroup>& observers = prepared.observers();
+  if (!recipe.contains("mergeable") && recipe.dump().find("MergeableHistogramObserver") == std::string::npos &&
+      std::any_of(observers.begin(), observers.end(), is_histogram))
+    host.print_error(
+        "qdq: warning: MergeableHistogramObserver takes the place of HistogramObserver, whose histogram depends on the "
+        "order of the batches; scales differ a little from those of quantize --calibrate on the samples\n");
+  const auto [begin, end] = batches_of_shard(data->num_batches(), k, shards.of);
+  {
+    Progress progress(host, "calibrating", end - begin, "batches");
+    for (int64_t i = begin; i < end; ++i) {
+      prepared.run(data->batch(i));
+      progress.advance();
+    }
+  }
+  const CalibrationState state = state_of(prepared, {data->id(), data->num_samples(), data->num_batches()}, shards);
+  const std::string text = print_state(state);
+  host.files.write(options.output, format::bytes_of(text));
+  host.print(concat("wrote ", options.output, "\n  shard             ", to_string(shards), ": ", end - begin, " of ",
+                    data->num_batches(), " batches (", data->num_samples(), " samples in all)\n  observers         ",
+                    state.observers.size(), "\n  size              ", human_bytes(text.size()),
+                    "\n  time              ", human_seconds(host.now_seconds() - began), "\n"));
+}
+
+namespace {
+
+// The files that are meant: folders stand for the .json files in them.
+std::vector<std::string> part_files(const std::vector<std::string>& words, Files& files) {
+  std::vector<std::string> out;
+  for (const std::string& word : words) {
+    if (!files.is_folder(word)) {
+      out.push_back(word);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const std::string& name : files.list(word))
+      if (name.ends_with(".json")) inside.push_back(word + "/" + name);
+    QDQ_CHECK(!inside.empty(), kInvalidArgument, "the folder ", word, " has no parts; wanted *.json of qdq calibrate");
+    std::sort(inside.begin(), inside.end());
+    out.insert(out.end(), inside.begin(), inside.end());
+  }
+  return out;
+}
+
+}  // namespace
+
+void merge(const MergeOptions& options, Host& host) {
+  const double began = host.now_seconds();
+  check_output(options.output, host);
+  const std::vector<std::string> files = part_files(options.parts, host.files);
+  StateMerger merger;
+  {
+    Progress progress(host, "merging", std::ssize(files), "parts");
+    for (const std::string& file : files) {
+      merger.add(parse_state(format::text_of(host.files.read(file)), file), file);
+      progress.advance();
+    }
+  }
+  const CalibrationState state = merger.finish(options.partial);
+  const std::string text = print_state(state);
+  host.files.write(options.output, format::bytes_of(text));
+  host.print(concat("wrote ", options.output, "\n  parts             ", files.size(), "\n  shards            ",
+                    state.shards.all() ? std::string("all") : to_string(state.shards), "\n  samples           ",
+                    state.data.samples, state.shards.all() ? "" : " in all", "\n  size              ",
+                    human_bytes(text.size()), "\n  time              ", human_seconds(host.now_seconds() - began),
+                    "\n"));
+}
+
+}  // namespace qdq

@@ -1,0 +1,220 @@
+#include "state/state_file.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "format/bytes.h"
+#include "format/json.h"
+
+namespace qdq {
+
+namespace {
+
+using format::Fields;
+using format::Json;
+using format::json_object;
+
+constexpr std::string_view kFormat = "qdq calibration state 1";
+constexpr int64_t kMostBatches = int64_t{1} << 40;
+
+void append_leb128(format::Bytes& out, uint64_t value) {
+  for (; value >= 128; value >>= 7) out.push_back(static_cast<std::byte>(value | 128));
+  out.push_back(static_cast<std::byte>(value));
+}
+
+std::string packed(const std::vector<int64_t>& counts) {
+  format::Bytes out;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    append_leb128(out, static_cast<uint64_t>(counts[i]));
+    if (counts[i] != 0) continue;
+    size_t end = i + 1;
+    while (end < counts.size() && counts[end] == 0) ++end;
+    append_leb128(out, end - i - 1);
+    i = end - 1;
+  }
+  return format::base64(out);
+}
+
+std::vector<int64_t> unpacked(std::string_view text, const std::string& what) {
+  const format::Bytes bytes = format::base64_bytes(text, what);
+  std::vector<int64_t> out(static_cast<size_t>(RangeHistogram::kBins));
+  size_t at = 0, bin = 0;
+  const auto number = [&] {
+    uint64_t value = 0;
+    for (int shift = 0; at < bytes.size() && shift < 56; shift += 7) {
+      const auto byte = std::to_integer<uint64_t>(bytes[at++]);
+      value |= (byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+    fail(ErrorCode::kBadFile, what, " ends within a number, or has one above 2^56");
+  };
+  while (at < bytes.size()) {
+    const uint64_t count = number();
+    const uint64_t places = count == 0 ? number() + 1 : 1;
+    QDQ_CHECK(places <= out.size() - bin, kBadFile, what, " has more than ", out.size(), " counts");
+    if (count != 0) out[bin] = static_cast<int64_t>(count);
+    bin += static_cast<size_t>(places);
+  }
+  QDQ_CHECK(bin == out.size(), kBadFile, what, " has ", bin, " counts, wanted ", out.size());
+  return out;
+}
+
+Json values_json(const ObserverStatistics& seen, const std::vector<float>& values) {
+  if (seen.class_name != "PerChannelMinMaxObserver") return format::json_of_number(values[0]);
+  Json out = Json::array();
+  for (const float value : values) out.push_back(format::json_of_number(value));
+  return out;
+}
+
+std::vector<float> values_of(const Json& json, const std::string& what) {
+  const auto number = [&](const Json& value) { return static_cast<float>(format::number_of_json(value, what)); };
+  if (!json.is_array()) return {number(json)};
+  std::vector<float> out;
+  for (const Json& value : json) out.push_back(number(value));
+  return out;
+}
+
+Json seen_batches(const CalibrationState& state) {
+  Json out = Json::array();
+  for (const auto& [first, last] : state.shards.ranges) {
+    const int64_t begin = batches_of_shard(state.data.batches, first, state.shards.of).first;
+    const int64_t end = batches_of_shard(state.data.batches, last, state.shards.of).second;
+    out.push_back(Json::array({begin, end}));
+  }
+  return out;
+}
+
+// JSON text, and the histograms that were taken out of it: a mark with the place in the list stands for each. Most of a
+// part is histograms, and a reader of JSON takes ten times as long to walk through their characters.
+struct LiftedText {
+  std::string text;
+  std::vector<std::string_view> histograms;
+};
+constexpr char kMark = '#';  // which base64 has not
+
+LiftedText lifted(std::string_view text) {
+  // Such quotes cannot stand inside of a JSON string, so that this is a field; anything else is for the reader of JSON.
+  constexpr std::string_view kField = "\"histogram\": \"";
+  LiftedText out;
+  for (size_t at = 0;;) {
+    const size_t found = text.find(kField, at);
+    const size_t begin = found + kField.size();
+    const size_t end = found == std::string_view::npos ? found : text.find('"', begin);
+    if (end == std::string_view::npos) {
+      out.text += text.substr(at);
+      return out;
+    }
+    out.text += text.substr(at, begin - at);
+    out.text += concat(std::string(1, kMark), out.histograms.size());
+    out.histograms.push_back(text.substr(begin, end - begin));
+    at = end;
+  }
+}
+
+// What stands for a histogram in the JSON, or the histogram itself. Each may be asked for once.
+std::string_view histogram_of(const std::string& field, std::vector<std::string_view>& histograms,
+                              const std::string& what) {
+  if (field.empty() || field[0] != kMark) return field;
+  const auto place = static_cast<size_t>(std::strtoull(field.c_str() + 1, nullptr, 10));
+  QDQ_CHECK(place < histograms.size() && histograms[place].data() != nullptr, kBadFile, what, " is no base64");
+  return std::exchange(histograms[place], std::string_view());
+}
+
+ObserverStatistics parse_observer(const Json& json, std::vector<std::string_view>& histograms,
+                                  const std::string& what) {
+  const Fields fields(json, what);
+  ObserverStatistics out{fields.required<int64_t>("id"), fields.required<std::string>("class"), {}, {}, {}};
+  const bool has_histogram = out.class_name == "MergeableHistogramObserver";
+  const bool per_channel = out.class_name == "PerChannelMinMaxObserver";
+  QDQ_CHECK(has_histogram || per_channel || out.class_name == "MinMaxObserver", kInvalidArgument, what, " is a ",
+            out.class_name, ", whose statistics do not merge");
+  if (const Json* min = fields.find("min_val")) {
+    const Json* max = fields.find("max_val");
+    QDQ_CHECK(max != nullptr, kBadFile, what, " has min_val without max_val");
+    out.min = values_of(*min, "min_val of " + what);
+    out.max = values_of(*max, "max_val of " + what);
+    QDQ_CHECK(!out.min.empty() && out.min.size() == out.max.size() && (per_channel || out.min.size() == 1), kBadFile,
+              what, " has ", out.min.size(), " least and ", out.max.size(), " largest values",
+              per_channel ? "" : ", wanted one of each");
+    for (size_t i = 0; i < out.min.size(); ++i)
+      QDQ_CHECK(!(out.min[i] > out.max[i]), kBadFile, what, " has the range ", out.min[i], " to ", out.max[i]);
+    if (has_histogram) {
+      const std::string name = "the histogram of " + what;
+      const auto field = fields.required<std::string>("histogram");
+      std::vector<int64_t> counts = unpacked(histogram_of(field, histograms, name), name);
+      try {
+        out.histogram.emplace(FloatRange{out.min[0], out.max[0]}, std::move(counts));
+      } catch (const Error& error) {
+        fail(ErrorCode::kBadFile, what, ": ", error.message);
+      }
+    }
+  }
+  fields.reject_unknown();
+  return out;
+}
+
+}  // namespace
+
+std::string print_state(const CalibrationState& state) {
+  Json observers = Json::array();
+  for (const ObserverStatistics& seen : state.observers) {
+    Json entry = json_object({{"id", seen.id}, {"class", seen.class_name}});
+    if (!seen.min.empty()) {
+      entry["min_val"] = values_json(seen, seen.min);
+      entry["max_val"] = values_json(seen, seen.max);
+      if (seen.histogram) entry["histogram"] = packed(seen.histogram->counts());
+    }
+    observers.push_back(std::move(entry));
+  }
+  const Json data =
+      json_object({{"id", state.data.id}, {"samples", state.data.samples}, {"batches", state.data.batches}});
+  const Json out = json_object({{"format", kFormat},
+                                {"qdq", state.version},
+                                {"program", state.program},
+                                {"recipe", state.recipe},
+                                {"data", data},
+                                {"shards", to_string(state.shards)},
+                                {"seen", seen_batches(state)},
+                                {"observers", observers}});
+  return format::print_json(out, 1) + "\n";
+}
+
+bool is_state(const Json& json) { return json.is_object() && json.contains("format") && json["format"].is_string(); }
+
+namespace {
+
+CalibrationState parse_lifted(const Json& json, std::vector<std::string_view> histograms, const std::string& what) {
+  const Fields fields(json, what);
+  const auto found = fields.optional<std::string>("format", "");
+  QDQ_CHECK(found == kFormat, kBadFile, what, " is no calibration state: its format is '", found, "', wanted '",
+            kFormat, "', which qdq calibrate and qdq merge write");
+  CalibrationState out;
+  out.version = fields.required<std::string>("qdq");
+  out.program = fields.required<std::string>("program");
+  out.recipe = fields.required<std::string>("recipe");
+  const Fields data = fields.object("data");
+  out.data = {data.required<std::string>("id"), data.required<int64_t>("samples"), data.required<int64_t>("batches")};
+  data.reject_unknown();
+  QDQ_CHECK(out.data.samples >= 0 && out.data.batches >= 0 && out.data.batches <= kMostBatches, kBadFile, what,
+            " is of ", out.data.samples, " samples in ", out.data.batches, " batches");
+  out.shards = parse_shards(fields.required<std::string>("shards"), fields.where("shards"));
+  const Json seen = seen_batches(out);
+  QDQ_CHECK(fields.required<Json>("seen") == seen, kBadFile, what, " saw the batches ",
+            fields.required<Json>("seen").dump(), ", those of its shards ", to_string(out.shards), " are ",
+            seen.dump());
+  const Json* observers = fields.find("observers");
+  QDQ_CHECK(observers != nullptr && observers->is_array(), kBadFile, what, " has no list of observers");
+  for (size_t i = 0; i < observers->size(); ++i)
+    out.observers.push_back(parse_observer((*observers)[i], histograms, concat("observer ", i, " of ", what)));
+  fields.reject_unknown();
+  return out;
+}
+
+}  // namespace
+
+CalibrationState parse_state(std::string_view text, const std::string& what) {
+  LiftedText read = lifted(text);
+  return parse_lifted(format::parse_json(read.text, what), std::move(read.histograms), what);
+}
+
+}  // namespace qdq
