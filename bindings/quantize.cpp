@@ -14,6 +14,7 @@
 #include "io/onnx.h"
 #include "io/pattern.h"
 #include "io/pt2.h"
+#include "profile/runtime_verdicts.h"
 #include "quant/numeric_debug.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
@@ -203,6 +204,17 @@ val save_as_onnx(int program, int opset, bool signed_activations) {
     options.opset = opset;
     options.signed_activations = signed_activations;
     return bytes_to(save_onnx(held<const Program>(program, "a program"), options));
+  });
+}
+
+val runtime_profile_of(const std::string& name, bool is_dynamic) {
+  return guard([&] { return format::print_json(profile_report(runtime_profile(name), is_dynamic)); });
+}
+
+val runtime_report(int program, const std::string& name) {
+  return guard([&] {
+    const RuntimeProfile& profile = runtime_profile(name);
+    return format::print_json(verdicts_report(runtime_verdicts(held<Program>(program, "a program"), profile), profile));
   });
 }
 
@@ -493,6 +505,8 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("loadProgram", &load_either);
   emscripten::function("savePt2", &save);
   emscripten::function("saveOnnx", &save_as_onnx);
+  emscripten::function("runtimeProfile", &runtime_profile_of);
+  emscripten::function("runtimeReport", &runtime_report);
   emscripten::function("preparePt2e", &prepare);
   emscripten::function("runPrepared", &run_prepared);
   emscripten::function("loadObservers", &load_observers_of);

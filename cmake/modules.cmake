@@ -4,7 +4,7 @@
 # and one with threads; the command line always can have threads. That makes ten links of the same objects.
 # bindings/pack.mjs makes an ES module and a CommonJS module of the glue.
 set(run_library qdq_io qdq_lower qdq_report)
-set(library ${run_library} qdq_train qdq_recover qdq_state qdq_recipe qdq_data)
+set(library ${run_library} qdq_train qdq_recover qdq_state qdq_recipe qdq_profile qdq_data)
 
 # embind has thread-local variables, so its users are compiled once for one thread and once for many.
 function(qdq_bindings target libraries)

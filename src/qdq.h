@@ -29,6 +29,7 @@
 // What is quantized and how: quantizers, recipes that name them, specs, observers, patterns, explain().
 #include "quant/explain.h"
 #include "quant/quantizers/quantizers.h"
+#include "profile/runtime_verdicts.h"
 #include "recipe/recipe.h"
 
 // prepare_pt2e, prepare_qat_pt2e, Trainer, recover, convert_pt2e; for calibrations in parts state_of, merge_states and

@@ -114,6 +114,8 @@ export type {
 } from "./backend.js";
 export type { ObserverReport, ObserverSummary } from "./observer.js";
 export { loadOnnx, loadPt2, saveOnnx, savePt2 } from "./file.js";
+export { runtimeProfile, runtimeReport } from "./profile.js";
+export type { RuntimeName, RuntimeProfile, RuntimeReport, RuntimeVerdict } from "./profile.js";
 export type { CustomOperator, OperatorArgument, TensorSignature } from "./operator.js";
 export { Program } from "./program.js";
 export { programTensor, runNodes, setProgramTensor } from "./nodes.js";

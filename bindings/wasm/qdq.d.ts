@@ -82,6 +82,8 @@ export interface RawModule extends RawRunner {
     files: Record<string, Uint8Array> | undefined,
     fixed: Record<string, number | number[]>,
   ): Answer<number>;
+  runtimeProfile(name: string, isDynamic: boolean): Answer<string>;
+  runtimeReport(program: number, name: string): Answer<string>;
   savePt2(program: number): Answer<Uint8Array>;
   saveOnnx(program: number, opset: number, signedActivations: boolean): Answer<Uint8Array>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks, isQat: boolean): Answer<number>;

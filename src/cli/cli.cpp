@@ -136,7 +136,8 @@ CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string&
       ->type_name("LABELS");
 }
 
-void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
+// The option that names a runtime, which does not go with all that others add.
+CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
   auto* quantizer =
       verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")
           ->type_name("NAME");
@@ -151,6 +152,10 @@ void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
               if (name == known) return std::string();
             return concat("found ", name, ", wanted x86, fbgemm, qnnpack, onednn or executorch");
           });
+  auto* runtime = verb.add_option("--for", options.runtime,
+                                  "by the profile of the runtime that is to run it: ort, ort-web, transformers.js, "
+                                  "webnn, openvino, qnn, executorch or x86 (without VNNI)")
+                      ->type_name("RUNTIME");
   auto* dynamic = verb.add_flag("--dynamic", options.dynamic,
                                 "find the ranges of activations while the model runs; needs no samples");
   auto* weights_only = verb.add_flag("--weights-only", options.weights_only,
@@ -163,13 +168,15 @@ void add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
       ->type_name("NAME")
       ->allow_extra_args(false);
   for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range}) recipe->excludes(other);
+  for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range}) runtime->excludes(other);
   quantizer->excludes(fx);
   dynamic->excludes(weights_only);
+  return runtime;
 }
 
-void add_qat_option(CLI::App& verb, QuantizerOptions& options) {
-  verb.add_flag("--qat", options.qat,
-                "as qdq train prepares the model: fake quantizers, batch norms rounded with their convolutions");
+CLI::Option* add_qat_option(CLI::App& verb, QuantizerOptions& options) {
+  return verb.add_flag("--qat", options.qat,
+                       "as qdq train prepares the model: fake quantizers, batch norms rounded with their convolutions");
 }
 
 // The verbs write their options into this and, when the words are read, say what is to be done.
@@ -236,8 +243,8 @@ struct CommandLine {
     verb->add_option("-o,--output", quantize.output, "the model to write (.pt2 or .onnx)")
         ->required()
         ->type_name("OUT");
-    add_quantizer_options(*verb, quantize.quantizer);
-    add_qat_option(*verb, quantize.quantizer);
+    CLI::Option* runtime = add_quantizer_options(*verb, quantize.quantizer);
+    runtime->excludes(add_qat_option(*verb, quantize.quantizer));
     add_data_options(*verb, quantize.data_options);
     verb->add_flag("--reference-representation", quantize.use_reference_representation,
                    "spell out the integer arithmetic in the graph");
@@ -256,7 +263,7 @@ struct CommandLine {
     verb->add_option("--test", quantize.test, "samples that the report shows both models on (those of --calibrate)")
         ->type_name("DATA");
     add_label_options(*verb, quantize.labels, quantize.classes);
-    add_onnx_options(*verb, quantize.onnx);
+    for (CLI::Option* fixed : add_onnx_options(*verb, quantize.onnx)) runtime->excludes(fixed);
     add_fix_option(*verb, quantize.fixed);
     verb->add_flag("--allow-training-mode", quantize.allow_training_mode,
                    "take a model that was exported in training mode in its inference form");
@@ -297,12 +304,16 @@ struct CommandLine {
     verb->add_flag("--partial", merge.partial, "merge although shards are missing; what is written is a part again");
   }
 
-  void add_onnx_options(CLI::App& verb, OnnxOptions& options) {
-    verb.add_option("--onnx-opset", options.opset, "the opset of an .onnx file that is written, 17 (default) to 21")
-        ->type_name("N");
+  // Gives those that a profile fixes.
+  std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options) {
+    auto* opset =
+        verb.add_option("--onnx-opset", options.opset, "the opset of an .onnx file that is written, 17 (default) to 21")
+            ->type_name("N");
     verb.add_flag("--onnx-data", options.external_data, "keep its tensors in a file beside it, OUT.data");
-    verb.add_flag("--onnx-signed-activations", options.signed_activations,
-                  "write int8 activations as int8; else as uint8, the same numbers, for ONNX Runtime on x86");
+    auto* are_signed =
+        verb.add_flag("--onnx-signed-activations", options.signed_activations,
+                      "write int8 activations as int8; else as uint8, the same numbers, for ONNX Runtime on x86");
+    return {opset, are_signed};
   }
 
   void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
@@ -332,7 +343,7 @@ struct CommandLine {
         ->type_name("DATA");
     add_label_options(*verb, train.labels, train.classes);
     verb->add_option("-o,--output", train.output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
-    add_quantizer_options(*verb, train.quantizer);
+    verb->remove_option(add_quantizer_options(*verb, train.quantizer));  // profiles have no rows for batch norms
     add_data_options(*verb, train.data_options);
     verb->add_option("--epochs", train.epochs, "how often each sample is seen (3)")
         ->type_name("N")
@@ -502,8 +513,9 @@ struct CommandLine {
         ->type_name("FILE.json")
         ->excludes(graph)
         ->excludes(explain);
-    add_quantizer_options(*verb, inspect.quantizer);
-    add_qat_option(*verb, inspect.quantizer);
+    CLI::Option* runtime = add_quantizer_options(*verb, inspect.quantizer);
+    runtime->excludes(add_qat_option(*verb, inspect.quantizer));
+    runtime->excludes(graph);
   }
 
   void add_convert() {

@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "io/model.h"
+#include "profile/runtime_verdicts.h"
 #include "op/facts.h"
 #include "quant/explain.h"
 #include "quant/qat.h"
@@ -140,6 +141,26 @@ std::string capabilities_table(const QuantizationCapabilities& capabilities) {
   return out;
 }
 
+// One line an operator, those that stay float last of their kind with the reason.
+std::string verdicts_table(const std::vector<RuntimeVerdict>& verdicts, const RuntimeProfile& profile) {
+  size_t name_width = 0, op_width = 0;
+  for (const RuntimeVerdict& verdict : verdicts) {
+    name_width = std::max(name_width, verdict.node.size());
+    op_width = std::max(op_width, verdict.op.size());
+  }
+  const auto padded = [](const std::string& text, size_t width) {
+    return text + std::string(width - text.size() + 2, ' ');
+  };
+  std::string out;
+  for (const RuntimeVerdict& verdict : verdicts)
+    out +=
+        concat(padded(verdict.node, name_width), padded(verdict.op, op_width),
+               verdict.in_integers ? concat("integers  ", verdict.kernel) : concat("float     ", verdict.reason), "\n");
+  const ProductCount count = count_products(verdicts);
+  return concat(out, count.in_integers, " of ", count.total, " convolutions and matrix products in integers by ",
+                profile.runtime, "\n");
+}
+
 }  // namespace
 
 void inspect(const InspectOptions& options, Host& host) {
@@ -156,6 +177,13 @@ void inspect(const InspectOptions& options, Host& host) {
                                                     : prepare_pt2e(std::move(program), *quantizer);
     for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
     host.print(options.json ? format::print_json(explanation_report(prepared), 1) + "\n" : explanation_table(prepared));
+    return;
+  }
+  if (!options.quantizer.runtime.empty()) {
+    const RuntimeProfile& profile = runtime_profile(options.quantizer.runtime);
+    const std::vector<RuntimeVerdict> verdicts = runtime_verdicts(program, profile);
+    host.print(options.json ? format::print_json(verdicts_report(verdicts, profile), 1) + "\n"
+                            : verdicts_table(verdicts, profile));
     return;
   }
   if (!options.lowered.empty()) {

@@ -11,6 +11,7 @@
 #include "format/json.h"
 #include "io/model.h"
 #include "lower/lower.h"
+#include "profile/runtime_verdicts.h"
 #include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
@@ -161,10 +162,21 @@ std::string layers_text(int64_t layers, const std::vector<LeftInFloat>& left) {
   return out;
 }
 
+// How many products the runtime runs in integers, and what else its user has to know.
+std::string verdicts_line(const Program& converted, const RuntimeProfile& profile) {
+  const ProductCount count = count_products(runtime_verdicts(converted, profile));
+  std::string out = concat("  in integers       ", count.in_integers, " of ", count.total,
+                           count.total == 1 ? " product" : " products", " by ", profile.runtime, "\n");
+  if (!profile.note.empty()) out += concat("  note              ", profile.note, "\n");
+  return out;
+}
+
 }  // namespace
 
 void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
+  OnnxOptions onnx = options.onnx;
+  const RuntimeProfile* profile = apply_profile(options.quantizer, options.output, onnx);
   check_model_output(options.output, options.model, host);
   for (const std::string& output : {options.observers, options.report}) check_output(output, host);
   check_preprocess(options.data_options, {options.data, options.test});
@@ -220,7 +232,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
       host.print_error(concat("qdq: warning: ", warning, "\n"));
   const double calibrated = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
-  const ModelFiles written = save_program(converted, options.output, options.onnx);
+  const ModelFiles written = save_program(converted, options.output, onnx);
   const std::string observers =
       options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
 
@@ -231,7 +243,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
     host.files.write(options.report, format::bytes_of(report));
   }
   written.write(host.files);
-  if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
+  const bool can_saturate = profile == nullptr || profile->saturates || !options.output.ends_with(".onnx");
+  if (!written.warning.empty() && can_saturate) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
 
   std::string out = concat("wrote ", options.output, "\n");
   if (data && !needs_data) out += "  not calibrated: the recipe needs no samples\n";
@@ -242,6 +255,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared))
                                                          : left_in_float(prepared, converted);
   out += layers_text(count_layers(prepared.program()), left);
+  if (profile) out += verdicts_line(converted, *profile);
   const double ratio = static_cast<double>(model.file_bytes) / static_cast<double>(written.size());
   char change[48];
   std::snprintf(change, sizeof change, "%.2f times %s", std::max(ratio, 1 / ratio), ratio < 1 ? "larger" : "smaller");

@@ -4,6 +4,7 @@
 
 #include "cli/verbs.h"
 #include "format/json.h"
+#include "profile/runtime_profile.h"
 #include "recipe/recipe.h"
 
 namespace qdq {
@@ -38,6 +39,7 @@ Json weights_only_recipe(const std::string& name, bool reduce_range) {
 }
 
 Json recipe_of_words(const QuantizerOptions& options) {
+  if (!options.runtime.empty()) return recipe_of(runtime_profile(options.runtime), options.dynamic);
   if (!options.fx.empty()) return fx_recipe(options);
   const std::string& wanted = options.quantizer;
   const bool is_xnnpack = wanted.empty() || wanted == "xnnpack" || wanted == "XNNPACKQuantizer";
@@ -115,6 +117,16 @@ Json mergeable_recipe(Json recipe) {
 
 std::unique_ptr<Quantizer> open_recipe(const Json& recipe, const QuantizerOptions& options) {
   return parse_recipe(recipe, options.recipe.empty() ? "the quantizer" : options.recipe);
+}
+
+const RuntimeProfile* apply_profile(const QuantizerOptions& options, const std::string& output, OnnxOptions& onnx) {
+  if (options.runtime.empty()) return nullptr;
+  const RuntimeProfile& profile = runtime_profile(options.runtime);
+  check_ending(profile, output);
+  const bool is_beside = onnx.external_data;
+  onnx = profile.onnx;
+  onnx.external_data = is_beside;
+  return &profile;
 }
 
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host) {

@@ -11,6 +11,7 @@
 #include "format/json_fwd.h"
 #include "io/onnx.h"
 #include "lower/lower.h"
+#include "profile/runtime_profile.h"
 #include "quant/quantizer.h"
 
 namespace qdq {
@@ -21,6 +22,7 @@ struct QuantizerOptions {
   std::string quantizer;             // "xnnpack" (or none), "x86-inductor", or a quantizer's class name
   std::string fx;                    // used instead: FX graph mode with the default mapping of this backend
   std::string recipe;                // used instead: a JSON file
+  std::string runtime;               // used instead: the profile of this name
   bool dynamic = false;              // ranges of activations are found while the model runs
   bool weights_only = false;         // weights become integers, activations stay float
   bool reduce_range = false;         // so that u8 * s8 does not saturate on processors without VNNI
@@ -37,6 +39,10 @@ format::Json mergeable_recipe(format::Json recipe);
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host);
 // The same of a recipe that read_recipe gave.
 std::unique_ptr<Quantizer> open_recipe(const format::Json& recipe, const QuantizerOptions& options);
+
+// The profile that `options` names; null if none. Sets how ONNX files are written for it, and checks the ending of the
+// file that is written. Throws Error{kInvalidArgument}.
+const RuntimeProfile* apply_profile(const QuantizerOptions& options, const std::string& output, OnnxOptions& onnx);
 
 struct QuantizeOptions {
   // `data`: samples, or the statistics (.json) that an earlier run wrote to `observers`, or calibrate or merge; may be

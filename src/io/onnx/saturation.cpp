@@ -43,8 +43,8 @@ std::string onnx_saturation_warning(const Program& program) {
   return concat(
       layers, layers == 1 ? " layer multiplies" : " layers multiply",
       " 8-bit activations by 8-bit weights; on processors without VNNI, ONNX Runtime's sums of them saturate, "
-      "which costs accuracy there. Quantize with --reduce-range (in a recipe: \"reduce_range\": true) if the "
-      "file is to run on such processors");
+      "which costs accuracy there. Quantize with --for x86 or --reduce-range (in a recipe: \"reduce_range\": "
+      "true) if the file is to run on such processors");
 }
 
 }  // namespace qdq

@@ -1,0 +1,75 @@
+// Profiles of runtimes: how to quantize for each, and what it would run in integers.
+import { handleOf, loadModule, module, unwrap } from "./module.js";
+import { fromJson } from "./names.js";
+import { checkOptions } from "./options.js";
+import type { Program } from "./program.js";
+import type { Recipe } from "./recipe.js";
+
+/** The runtimes that have a profile. "x86": ONNX Runtime on processors without VNNI, too. */
+export type RuntimeName = "ort" | "ort-web" | "transformers.js" | "webnn" | "openvino" | "qnn" | "executorch" | "x86";
+
+/** How to quantize for a runtime: its recipe, and how its file is written. */
+export interface RuntimeProfile {
+  /** The name of the profile. */
+  name: RuntimeName;
+  /** The runtime in words. */
+  runtime: string;
+  /** The kind of file that it reads. */
+  file: ".onnx" | ".pt2";
+  /** For preparePt2e(), or a file of --recipe. */
+  recipe: Recipe;
+  /** For saveOnnx(). */
+  onnx: { opset: number; signedActivations: boolean };
+  /** What else its user has to know, or "". */
+  note: string;
+}
+
+/** What a runtime makes of an operator. */
+export interface RuntimeVerdict {
+  /** The name of the node. */
+  node: string;
+  /** How many convolutions and matrix products it is: attention is two. */
+  products: number;
+  /** The path of the module that it came from, "" for the root. */
+  module: string;
+  /** The operator: "aten.conv2d.default". */
+  op: string;
+  /** What it computes with. */
+  runs: "integers" | "float";
+  /** What the runtime calls it in integers: "QLinearConv". */
+  kernel?: string;
+  /** Why it stays float. */
+  reason?: string;
+}
+
+/** What a runtime would run in integers of a program. */
+export interface RuntimeReport {
+  /** The name of the profile. */
+  profile: RuntimeName;
+  /** The runtime in words. */
+  runtime: string;
+  /** How many convolutions and matrix products run in integers, and how many there are. */
+  products: { inIntegers: number; total: number };
+  /** All of them, and the other operators beside quantized values, in the order of the graph. */
+  operators: readonly RuntimeVerdict[];
+}
+
+/**
+ * The profile of a runtime. `isDynamic`: ranges of activations are found while the model runs. Throws
+ * QdqError{InvalidArgument} for a name that there is not, and where the runtime does not compute so.
+ */
+export async function runtimeProfile(
+  name: RuntimeName,
+  options: { isDynamic?: boolean } = {},
+): Promise<RuntimeProfile> {
+  checkOptions("runtimeProfile", options, ["isDynamic"]);
+  return fromJson(unwrap((await loadModule()).runtimeProfile(name, options.isDynamic ?? false)));
+}
+
+/**
+ * What the runtime would run in integers of a quantized program, what it would not, and why. What qdq quantized is
+ * judged as it is saved for the profile, what was read from an ONNX file as it stands there.
+ */
+export function runtimeReport(program: Program, name: RuntimeName): RuntimeReport {
+  return fromJson(unwrap(module().runtimeReport(handleOf(program), name)));
+}

@@ -1,0 +1,39 @@
+// Profiles of runtimes.
+const { readFileSync } = require("node:fs");
+const { images, qdq, thrown } = require("./shapes.js");
+
+const names = ["ort", "ort-web", "transformers.js", "webnn", "openvino", "qnn", "executorch", "x86"];
+const vision = () => qdq.loadOnnx(readFileSync("tests/golden/onnx/vision.onnx"));
+
+test("profiles are data: a recipe, and how the file is written", async () => {
+  for (const name of names) {
+    const profile = await qdq.runtimeProfile(name);
+    expect(profile.name).toBe(name);
+    expect(profile.file).toBe(name === "executorch" ? ".pt2" : ".onnx");
+    expect(profile.onnx).toEqual({ opset: 17, signedActivations: name === "webnn" });
+    expect(qdq.preparePt2e(await vision(), profile.recipe).needsData()).toBe(name !== "transformers.js");
+  }
+  await expect(qdq.runtimeProfile("tflite")).rejects.toMatchObject({ code: "InvalidArgument" });
+  await expect(qdq.runtimeProfile("webnn", { isDynamic: true })).rejects.toMatchObject({
+    message: expect.stringMatching(/does not find ranges while it runs/),
+  });
+});
+
+test("a quantized program runs in integers where its profile says so", async () => {
+  const { recipe, onnx } = await qdq.runtimeProfile("ort");
+  const program = await vision();
+  const before = qdq.runtimeReport(program, "ort");
+  expect(before.products.inIntegers).toBe(0);
+  expect(before.operators.every(({ runs, reason }) => runs === "float" && reason)).toBe(true);
+  const prepared = qdq.preparePt2e(program, recipe);
+  prepared.run([images(program, 4)]);
+  const quantized = qdq.convertPt2e(prepared);
+  const after = qdq.runtimeReport(quantized, "ort");
+  expect(after.products.inIntegers).toBe(after.products.total);
+  expect(after.operators).toContainEqual(expect.objectContaining({ runs: "integers", kernel: "QLinearConv" }));
+  const read = await qdq.loadOnnx(qdq.saveOnnx(quantized, onnx));
+  expect(qdq.runtimeReport(read, "ort").products).toEqual(after.products);
+  expect(thrown(() => qdq.runtimeReport(read, "ortweb"))).toMatchObject({
+    message: expect.stringMatching(/did you mean ort-web/),
+  });
+});

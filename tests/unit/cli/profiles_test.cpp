@@ -1,0 +1,229 @@
+// Profiles of runtimes: what they quantize and how, and what is said of files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/cli.h"
+#include "format/json.h"
+#include "format/npz.h"
+#include "format/onnx_file.h"
+#include "io/model.h"
+#include "op/targets.h"
+#include "profile/runtime_verdicts.h"
+#include "quant/pt2e.h"
+#include "recipe/recipe.h"
+#include "unit/cli/memory_host.h"
+#include "unit/format/expect_error.h"
+
+namespace qdq {
+namespace {
+
+using format::OnnxAttribute;
+using format::OnnxKind;
+
+format::OnnxNode node_of(const std::string& op, std::vector<std::string> inputs, const std::string& output) {
+  format::OnnxNode out;
+  out.name = output;
+  out.op_type = op;
+  out.inputs = std::move(inputs);
+  out.outputs = {output};
+  return out;
+}
+
+Tensor ramp(const Shape& sizes) {
+  const Tensor out = Tensor::empty(sizes, DType::kF32);
+  for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = static_cast<float>(i * 7 % 23) / 8 - 1;
+  return out;
+}
+
+// x [2, 3, 6, 6]: a convolution with a ReLU6, one without, their sum, a gate, a pool and a matrix product.
+std::vector<std::byte> network() {
+  format::OnnxFile out;
+  out.ir_version = 8;
+  out.opsets = {{"", 17}};
+  format::OnnxValueInfo x;
+  x.name = "x";
+  x.dtype = DType::kF32;
+  x.dims = std::vector<format::OnnxDimension>{{2, ""}, {3, ""}, {6, ""}, {6, ""}};
+  out.inputs = {x};
+  const Tensor low = Tensor::scalar(0.0F), high = Tensor::scalar(6.0F);
+  out.initializers = {{"w0", ramp({4, 3, 1, 1})},
+                      {"b0", ramp({4})},
+                      {"w1", ramp({4, 4, 1, 1})},
+                      {"b1", ramp({4})},
+                      {"fc", ramp({4, 5})},
+                      {"fcb", ramp({5})},
+                      {"low", low},
+                      {"high", high}};
+  out.nodes = {node_of("Conv", {"x", "w0", "b0"}, "conv0"),     node_of("Clip", {"conv0", "low", "high"}, "clip"),
+               node_of("Conv", {"clip", "w1", "b1"}, "conv1"),  node_of("Add", {"conv1", "clip"}, "sum"),
+               node_of("Sigmoid", {"conv1"}, "gate"),           node_of("Mul", {"sum", "gate"}, "gated"),
+               node_of("GlobalAveragePool", {"gated"}, "pool"), node_of("Flatten", {"pool"}, "flat"),
+               node_of("Gemm", {"flat", "fc", "fcb"}, "y")};
+  format::OnnxValueInfo y;
+  y.name = "y";
+  y.dtype = DType::kF32;
+  y.dims = std::vector<format::OnnxDimension>{{2, ""}, {5, ""}};
+  out.outputs = {y};
+  return format::write_onnx_file(out);
+}
+
+class Profiles : public testing::Test {
+ protected:
+  Profiles() {
+    host.contents["m.onnx"] = network();
+    host.contents["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", ramp({2, 3, 6, 6})}});
+  }
+  int run(std::vector<std::string> words) {
+    host.out.clear();
+    host.err.clear();
+    return run_cli(words, host);
+  }
+  std::string quantized(const std::string& profile, std::vector<std::string> more = {}) {
+    const std::string file = profile + std::string(runtime_profile(profile).ending);
+    std::vector<std::string> words = {"quantize", "m.onnx", "--calibrate", "x.npz", "--for", profile, "-o", file};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(run(words), 0) << profile << ": " << host.err;
+    return file;
+  }
+  MemoryHost host;
+};
+
+TEST_F(Profiles, MakeRecipesThatAreRead) {
+  for (const RuntimeProfile& profile : runtime_profiles()) {
+    const std::string name(profile.name);
+    EXPECT_NE(parse_recipe(recipe_of(profile), name), nullptr);
+    if (profile.can_dynamic) {
+      EXPECT_NE(parse_recipe(recipe_of(profile, true), name), nullptr);
+    } else {
+      expect_error(ErrorCode::kInvalidArgument, "leave out --dynamic", [&] { recipe_of(profile, true); });
+    }
+    const format::Json report = profile_report(profile);
+    EXPECT_EQ(report["name"], name);
+    EXPECT_EQ(report["onnx"]["opset"], 17);
+  }
+  expect_error(ErrorCode::kInvalidArgument, "did you mean openvino", [] { runtime_profile("openvin"); });
+  expect_error(ErrorCode::kInvalidArgument, "wanted ort, ort-web, transformers.js, webnn, openvino, qnn",
+               [] { runtime_profile("tensorrt"); });
+}
+
+TEST_F(Profiles, QuantizeAllThatTheirRuntimesRunInIntegers) {
+  for (const RuntimeProfile& profile : runtime_profiles()) {
+    if (profile.is_dynamic) continue;
+    SCOPED_TRACE(profile.name);
+    const std::string file = quantized(std::string(profile.name));
+    EXPECT_NE(host.out.find("in integers       3 of 3 products by " + std::string(profile.runtime)), std::string::npos)
+        << host.out;
+    EXPECT_EQ(host.err.find("saturate") != std::string::npos, profile.saturates) << host.err;
+    ASSERT_EQ(run({"inspect", file, "--for", std::string(profile.name), "--json"}), 0) << host.err;
+    const format::Json report = format::parse_json(host.out, "inspect");
+    EXPECT_EQ(report["products"]["in_integers"], 3);
+    EXPECT_EQ(report["products"]["total"], 3);
+    if (profile.ending != ".onnx") continue;
+    std::map<std::string, Tensor> stored;
+    const format::OnnxFile saved = format::read_onnx_file(host.contents[file]);
+    for (const auto& [name, tensor] : saved.initializers) stored[name] = tensor;
+    std::map<std::string, std::string> producers;  // the operator that gives a value
+    for (const format::OnnxNode& node : saved.nodes) producers[node.outputs[0]] = node.op_type;
+    int64_t gates = 0;
+    for (const format::OnnxNode& node : saved.nodes) {
+      if (node.op_type == "QuantizeLinear") {
+        EXPECT_EQ(stored.at(node.inputs[2]).dtype(), profile.activations);
+      }
+      if (node.op_type == "QuantizeLinear" && producers[node.inputs[0]] == "Sigmoid") {
+        ++gates;
+        EXPECT_EQ(profile.name != "openvino" ? stored.at(node.inputs[1]).item() : 1.0 / 256, 1.0 / 256);
+      }
+      if (node.op_type != "DequantizeLinear" || !stored.contains(node.inputs[0])) continue;
+      const Tensor integers = stored.at(node.inputs[0]);
+      if (integers.dtype() != DType::kS8) continue;
+      const bool by_channel = !profile.is_by_channel_in_convolutions_alone || integers.dim() == 4;
+      EXPECT_EQ(stored.at(node.inputs[1]).numel() > 1, by_channel);
+      const std::span<const int8_t> values = integers.span<int8_t>();
+      EXPECT_GE(*std::min_element(values.begin(), values.end()), profile.weight_min);
+      EXPECT_EQ(*std::max_element(values.begin(), values.end()), profile.weight_max);
+    }
+    EXPECT_EQ(gates, 1);
+  }
+}
+
+TEST_F(Profiles, WithoutVnniAreWarnedOf) {
+  quantized("ort");
+  EXPECT_NE(host.err.find("Quantize with --for x86 or --reduce-range"), std::string::npos) << host.err;
+  quantized("x86");
+  EXPECT_EQ(host.err.find("warning"), std::string::npos) << host.err;
+}
+
+TEST_F(Profiles, RefuseWhatDoesNotGoWithThem) {
+  const auto says = [&](std::vector<std::string> words, int status, const std::string& part) {
+    words.insert(words.begin(), {"quantize", "m.onnx", "--calibrate", "x.npz"});
+    EXPECT_EQ(run(words), status);
+    EXPECT_NE(host.err.find(part), std::string::npos) << host.err;
+  };
+  says({"--for", "ort", "-o", "a.pt2"}, 1, "reads a .onnx file, and the output is a.pt2; give it that ending");
+  says({"--for", "executorch", "-o", "a.onnx"}, 1, "reads a .pt2 file");
+  says({"--for", "tflite", "-o", "a.onnx"}, 1, "there is no profile 'tflite'");
+  says({"--for", "webnn", "--dynamic", "-o", "a.onnx"}, 1, "leave out --dynamic");
+  for (const std::string option : {"--reduce-range", "--weights-only", "--onnx-signed-activations", "--qat"})
+    says({"--for", "ort", option, "-o", "a.onnx"}, 2, option);
+}
+
+// The verdict on an operator by its place in the graph.
+std::map<std::string, RuntimeVerdict> verdicts_of(const Program& program, const std::string& profile) {
+  std::map<std::string, RuntimeVerdict> out;
+  for (const RuntimeVerdict& verdict : runtime_verdicts(program, runtime_profile(profile))) out[verdict.node] = verdict;
+  return out;
+}
+
+TEST_F(Profiles, SayWhyAnOperatorStaysFloat) {
+  const Program floats = load_onnx(host.contents["m.onnx"]);
+  for (const auto& [name, verdict] : verdicts_of(floats, "ort")) {
+    EXPECT_FALSE(verdict.in_integers) << name;
+    EXPECT_NE(verdict.reason.find("is not quantized"), std::string::npos) << verdict.reason;
+  }
+  // Others' recipes: XNNPACK's has activations of int8, and its ReLU6 stands for itself.
+  ASSERT_EQ(run({"quantize", "m.onnx", "--calibrate", "x.npz", "-o", "s8.onnx", "--onnx-signed-activations"}), 0);
+  const Program as_signed = load_onnx(host.contents["s8.onnx"]);
+  const auto ort = verdicts_of(as_signed, "ort");
+  int64_t in_float = 0;
+  for (const auto& [name, verdict] : ort) {
+    in_float += verdict.products > 0 && !verdict.in_integers;
+    if (verdict.products > 0 && !verdict.in_integers) {
+      EXPECT_NE(verdict.reason.find("is int8 and has several readers"), std::string::npos) << verdict.reason;
+    }
+  }
+  EXPECT_EQ(in_float, 1);  // the convolution whose input the addition reads, too
+  // What is read of a file whose activations are uint8.
+  const Program for_ort = load_onnx(host.contents[quantized("ort")]);
+  for (const auto& [name, verdict] : verdicts_of(for_ort, "webnn"))
+    if (verdict.products > 0) {
+      EXPECT_NE(verdict.reason.find("is uint8, wanted int8"), std::string::npos) << name;
+    }
+  for (const auto& [name, verdict] : verdicts_of(for_ort, "transformers.js"))
+    if (verdict.op == "aten.linear.default") {
+      EXPECT_NE(verdict.reason.find("this profile finds them while the model runs"), std::string::npos);
+    }
+  // A result that others read as float.
+  Program program = load_onnx(host.contents["ort.onnx"]);
+  Node* output = program.graph->output_node();
+  const std::vector<Node*> nodes = program.graph->nodes();
+  Node* conv = *std::find_if(nodes.begin(), nodes.end(), [](const Node* node) {
+    return node->target().find("conv2d") != std::string::npos && node->users()[0]->is(op::kQuantize);
+  });
+  output->set_arg(0, Argument(Argument::List{output->arg(0).list()[0], conv}));
+  EXPECT_NE(verdicts_of(program, "ort").at(conv->name()).reason.find("others read its result"), std::string::npos);
+  EXPECT_NE(verdicts_of(program, "qnn").at(conv->name()).reason.find("others read its result"), std::string::npos);
+}
+
+TEST_F(Profiles, ComputeDynamicallyWhereTheRuntimeDoes) {
+  const std::string file = quantized("ort", {"--dynamic"});
+  EXPECT_NE(host.out.find("in integers       1 of 3 products"), std::string::npos) << host.out;
+  const format::OnnxFile saved = format::read_onnx_file(host.contents[file]);
+  EXPECT_EQ(std::count_if(saved.nodes.begin(), saved.nodes.end(),
+                          [](const auto& node) { return node.op_type == "DynamicQuantizeLinear"; }),
+            1);
+}
+
+}  // namespace
+}  // namespace qdq
