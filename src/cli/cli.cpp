@@ -573,21 +573,21 @@ std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, 
 
 int run_cli(std::span<const std::string> args, Host& given_host) {
   ReadableHost host(given_host);
-  CommandLine line(host);
   try {
-    // CLI11 takes the words from the back.
-    line.app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-  } catch (const CLI::CallForHelp&) {
-    host.print(line.app.help());
-    return kDone;
-  } catch (const CLI::CallForVersion&) {
-    host.print(line.app.version() + "\n");
-    return kDone;
-  } catch (const CLI::ParseError& error) {
-    host.print_error(concat("qdq: ", wrong_usage(line.app, args, error), "\n"));
-    return kWrongUsage;
-  }
-  try {
+    CommandLine line(host);
+    try {
+      // CLI11 takes the words from the back.
+      line.app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    } catch (const CLI::CallForHelp&) {
+      host.print(line.app.help());
+      return kDone;
+    } catch (const CLI::CallForVersion&) {
+      host.print(line.app.version() + "\n");
+      return kDone;
+    } catch (const CLI::ParseError& error) {
+      host.print_error(concat("qdq: ", wrong_usage(line.app, args, error), "\n"));
+      return kWrongUsage;
+    }
     set_num_threads(line.threads);
     set_memory_limit(line.memory_limit());
     return line.work();

@@ -167,6 +167,26 @@ TEST_F(DiskTest, LeavesTheOldFileAndNothingElseWhereTheNewOneDoesNotFit) {
   EXPECT_EQ(disk().list(folder), std::vector<std::string>{"a.bin"});
 }
 
+TEST_F(DiskTest, SaysThatThereAreNoDescriptors) {
+  const std::string path = folder + "/a.bin";
+  disk().write(path, bytes_of("old"));
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{0, 0};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    const std::string written = refusal([&] { disk().write(path, bytes_of("new")); });
+    const std::string read = refusal([&] { disk().read(path); });
+    _exit(written == "cannot write " + path + ": too many open files" &&
+                  read == "cannot read " + path + ": too many open files"
+              ? 0
+              : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(disk().read(path), bytes_of("old"));
+}
+
 TEST_F(DiskTest, LeavesWholeFilesAloneWhereverAWriterIsKilled) {
   const std::string path = folder + "/a.bin";
   const std::vector<std::byte> a(3000000, std::byte{'a'}), b(3000000, std::byte{'b'});

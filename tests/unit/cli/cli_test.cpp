@@ -237,6 +237,7 @@ TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
   EXPECT_EQ(host.contents["out.pt2"], host.contents["plain.pt2"]);
   const std::string html(format::text_of(host.contents["report.html"]));
   EXPECT_EQ(html.find("http"), html.find("http-equiv")) << "it names another host";
+  EXPECT_EQ(html.find("unsafe-inline"), std::string::npos);
   const std::string begin = "id=\"report\">";
   const size_t at = html.find(begin) + begin.size();
   const auto report = format::parse_json(html.substr(at, html.find("</script>", at) - at), "the report");
