@@ -59,6 +59,10 @@ std::string failure_of(const std::function<void()>& body) {
     std::string where;
     if (!error.node.empty()) where += " (node " + error.node + ")";
     return concat(to_string(error.code), ": ", error.message, where);
+  } catch (const nlohmann::json::exception& error) {
+    return concat("BadFile: a JSON file of the case is not as cases have it: ", error.what());
+  } catch (const std::out_of_range& error) {
+    return concat("BadFile: something that the case names is not there: ", error.what());
   } catch (const std::exception& error) {
     const std::string text = error.what();
     return text.empty() ? "an exception without a message" : text;
