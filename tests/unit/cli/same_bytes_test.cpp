@@ -33,6 +33,11 @@ std::vector<std::byte> bytes_of_file(const fs::path& path) {
   return {begin, begin + bytes.size()};
 }
 
+// The first half of the hashes of what every build and processor finds: all that observers saw, and the scales that
+// follow. They change with what is written there, and then here, on purpose.
+const std::map<std::string, std::string> kRecorded = {{"x86-inductor.json", "32972cc52e78fc04277ade99078f434f"},
+                                                      {"xnnpack.json", "30ca46b86a539df047f78ab89434991a"}};
+
 struct SameBytes : testing::Test {
   SameBytes() {
     host.contents["model.pt2"] = bytes_of_file(kShapes / "model.pt2");
@@ -73,6 +78,7 @@ struct SameBytes : testing::Test {
 
 TEST_F(SameBytes, WithAnyNumberOfThreadsOnEveryInstructionSet) {
   const auto wanted = hashes("1");
+  for (const auto& [name, hash] : kRecorded) EXPECT_EQ(wanted.at(name).substr(0, hash.size()), hash) << name;
   EXPECT_EQ(hashes("2"), wanted) << "with 2 threads";
   EXPECT_EQ(hashes("3"), wanted) << "with 3 threads";
 #if !defined(__EMSCRIPTEN__)
