@@ -1,0 +1,128 @@
+// Random int8 networks: the plain loops of the reference steps and the portable kernels give the same integers, with
+// any number of threads. ctest runs this on each instruction set that the processor has.
+// QDQ_FUZZ_SEED and QDQ_FUZZ_ROUNDS make it another or a longer one.
+#include <gtest/gtest.h>
+
+#include "base/parallel.h"
+#include "lower/lower.h"
+#include "lower/step_backend.h"
+#include "unit/fuzz_random.h"
+#include "unit/lower/graph_builder.h"
+
+namespace qdq {
+namespace {
+
+using List = Argument::List;
+
+struct Value8 {
+  Node* node;
+  int64_t channels, height, width;
+};
+
+class RandomNetwork {
+ public:
+  explicit RandomNetwork(Random& random) : random_(random) {}
+
+  // From x: float32[batch, channels, side, side].
+  Program make(Shape& input) {
+    const int64_t channels = 1 + below(5), side = 5 + below(9);
+    input = {1, channels, side, side};
+    values_.push_back({rounded(g_.input(input)), channels, side, side});
+    for (int64_t layers = 2 + below(6); layers > 0; --layers) values_.push_back(layer());
+    const Value8 last = values_.back();
+    Node* flat = last.node;
+    int64_t features = last.channels;
+    if (below(2) == 0) {
+      flat = rounded(g_.call("torch.ops.aten.adaptive_avg_pool2d.default", {flat, List{1, 1}}));
+    } else {
+      features *= last.height * last.width;
+    }
+    flat = g_.call("torch.ops.aten.flatten.using_ints", {flat, 1});
+    return g_.done({rounded(g_.call("torch.ops.aten.linear.default", {flat, g_.weight({1 + below(9), features})}))});
+  }
+
+ private:
+  int64_t below(int64_t count) { return static_cast<int64_t>(random_.below(static_cast<uint64_t>(count))); }
+
+  // To unsigned or signed integers of some scale and zero point.
+  Node* rounded(Node* x) {
+    const bool is_signed = below(3) == 0;
+    const double scale = 0.01 + 0.005 * static_cast<double>(below(9));
+    const int zero_point = static_cast<int>(below(4) == 0 ? below(256) : 128) - (is_signed ? 128 : 0);
+    return g_.round(x, scale, zero_point, is_signed ? DType::kS8 : DType::kU8);
+  }
+
+  Node* activated(Node* x) {
+    switch (below(4)) {
+      case 0: return g_.call("torch.ops.aten.relu.default", {x});
+      case 1: return g_.call("torch.ops.aten.hardtanh.default", {x, 0.0, 6.0});
+      default: return x;
+    }
+  }
+
+  Value8 convolution(const Value8& x) {
+    const int64_t kernel = x.height >= 3 && x.width >= 3 ? 1 + 2 * below(2) : 1;
+    const int pad = static_cast<int>(below(2) * (kernel / 2));
+    const bool is_depthwise = below(3) == 0;
+    const int64_t outputs = is_depthwise ? x.channels : 1 + below(20);
+    Node* conv = g_.conv(x.node, {outputs, is_depthwise ? 1 : x.channels, kernel, kernel}, pad,
+                         static_cast<int>(is_depthwise ? x.channels : 1));
+    const int64_t lost = kernel - 1 - 2 * pad;
+    return {rounded(activated(conv)), outputs, x.height - lost, x.width - lost};
+  }
+
+  Value8 layer() {
+    const Value8 x = values_[static_cast<size_t>(below(static_cast<int64_t>(values_.size())))];
+    switch (below(6)) {
+      case 0:
+        if (x.height < 3 || x.width < 3) return convolution(x);
+        return {rounded(g_.call("torch.ops.aten.max_pool2d.default", {x.node, List{2, 2}, List{2, 2}})), x.channels,
+                x.height / 2, x.width / 2};
+      case 1:
+      case 2:
+        for (const Value8& y : values_) {
+          if (y.height != x.height || y.width != x.width || y.node == x.node) continue;
+          if (below(2) == 0)
+            return {rounded(g_.call("torch.ops.aten.cat.default", {List{x.node, y.node}, 1})), x.channels + y.channels,
+                    x.height, x.width};
+          if (y.channels == x.channels)
+            return {rounded(activated(g_.call("torch.ops.aten.add.Tensor", {x.node, y.node}))), x.channels, x.height,
+                    x.width};
+        }
+        return convolution(x);
+      default: return convolution(x);
+    }
+  }
+
+  Random& random_;
+  GraphBuilder g_;
+  std::vector<Value8> values_;
+};
+
+TEST(FuzzDifferential, PlainLoopsAndKernelsGiveTheSameIntegers) {
+  const auto seed = static_cast<uint64_t>(setting("QDQ_FUZZ_SEED", 20261123));
+  const int64_t rounds = setting("QDQ_FUZZ_ROUNDS", 60);
+  Random random(seed);
+  int64_t compared = 0;
+  for (int64_t round = 0; round < rounds; ++round) {
+    SCOPED_TRACE(concat("QDQ_FUZZ_SEED=", seed, ", round ", round));
+    Shape sizes;
+    const Program program = RandomNetwork(random).make(sizes);
+    LowerOptions plain_loops{{"simd"}};
+    plain_loops.step_backends = {make_reference_steps()};
+    Session reference = lower(program.clone(), plain_loops), simd = lower(program.clone(), {{"simd"}});
+    for (const int64_t batch : {1, 3}) {
+      sizes[0] = batch;
+      const Tensor x = random_tensor(sizes, static_cast<unsigned>(17 * round + batch));
+      set_num_threads(static_cast<int>(batch));
+      const Tensor wanted = reference.run({{x}})[0].contiguous();
+      ASSERT_TRUE(bitwise_equal(simd.run({{x}})[0].contiguous(), wanted)) << "simd";
+      compared += wanted.numel();
+    }
+  }
+  set_num_threads(1);
+  EXPECT_GT(compared, rounds);
+}
+
+}  // namespace
+}  // namespace qdq
