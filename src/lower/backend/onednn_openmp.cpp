@@ -90,6 +90,12 @@ OpenMpRegions::Threads threads_of(std::string_view implementation) {
 }  // namespace qdq::onednn
 
 #define QDQ_OPENMP extern "C" __attribute__((visibility("default")))
+// GCC's header promises that these throw nothing, clang's does not.
+#ifdef __clang__
+#define QDQ_NOTHROW
+#else
+#define QDQ_NOTHROW noexcept
+#endif
 
 QDQ_OPENMP void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags) {
   if (qdq::onednn::t_regions != qdq::onednn::kForeign || qdq::onednn::t_share.size > 0) {
@@ -111,25 +117,25 @@ QDQ_OPENMP void GOMP_barrier() noexcept {
   next();
 }
 
-QDQ_OPENMP int omp_get_thread_num() noexcept {
+QDQ_OPENMP int omp_get_thread_num() QDQ_NOTHROW {
   if (qdq::onednn::t_share.size > 0) return qdq::onednn::t_share.index;
   static auto* const next = qdq::onednn::next_function<int()>("omp_get_thread_num");
   return next();
 }
 
-QDQ_OPENMP int omp_get_num_threads() noexcept {
+QDQ_OPENMP int omp_get_num_threads() QDQ_NOTHROW {
   if (qdq::onednn::t_share.size > 0) return qdq::onednn::t_share.size;
   static auto* const next = qdq::onednn::next_function<int()>("omp_get_num_threads");
   return next();
 }
 
-QDQ_OPENMP int omp_in_parallel() noexcept {
+QDQ_OPENMP int omp_in_parallel() QDQ_NOTHROW {
   if (qdq::onednn::t_share.size > 0) return qdq::onednn::t_share.size > 1 ? 1 : 0;
   static auto* const next = qdq::onednn::next_function<int()>("omp_in_parallel");
   return next();
 }
 
-QDQ_OPENMP int omp_get_max_threads() noexcept {
+QDQ_OPENMP int omp_get_max_threads() QDQ_NOTHROW {
   if (qdq::onednn::t_share.size > 0) return 1;
   if (qdq::onednn::t_regions != qdq::onednn::kForeign) return qdq::num_threads();
   static auto* const next = qdq::onednn::next_function<int()>("omp_get_max_threads");
