@@ -6,6 +6,14 @@
 
 #include "format/bytes.h"
 
+// Begins the function of a target: what libFuzzer calls, or, where many are linked into one program that replays the
+// corpus (fuzz/replay_test.cpp), a function of the target's name.
+#ifdef QDQ_FUZZ_REPLAY
+#define QDQ_FUZZ_TARGET(name) int fuzz_##name
+#else
+#define QDQ_FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput
+#endif
+
 namespace qdq::fuzz {
 
 inline format::ByteSpan input(const uint8_t* data, size_t size) { return std::as_bytes(std::span(data, size)); }

@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+QDQ_FUZZ_TARGET(image)(const uint8_t* data, size_t size) {
   qdq::fuzz::refusable([&] { qdq::format::decode_image(qdq::fuzz::input(data, size)); });
   return 0;
 }

@@ -4,7 +4,7 @@
 #include "format/image.h"
 #include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+QDQ_FUZZ_TARGET(json)(const uint8_t* data, size_t size) {
   using namespace qdq;
   fuzz::refusable([&] {
     const format::Json json = format::parse_json(format::text_of(fuzz::input(data, size)), "the input");

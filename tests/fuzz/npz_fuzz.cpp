@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+QDQ_FUZZ_TARGET(npz)(const uint8_t* data, size_t size) {
   using namespace qdq;
   fuzz::refusable([&] {
     const Tensor array = format::read_npy(fuzz::input(data, size));

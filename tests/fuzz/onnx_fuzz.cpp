@@ -4,7 +4,7 @@
 #include "fuzz/fuzz.h"
 #include "io/pt2.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+QDQ_FUZZ_TARGET(onnx)(const uint8_t* data, size_t size) {
   qdq::fuzz::refusable([&] {
     const qdq::Program program = qdq::load_onnx(qdq::fuzz::input(data, size));
     qdq::verify_program(program);

@@ -5,7 +5,7 @@
 #include "format/zip.h"
 #include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+QDQ_FUZZ_TARGET(pickle)(const uint8_t* data, size_t size) {
   using namespace qdq;
   using namespace qdq::format;
   fuzz::refusable([&] { write_pickle(read_pickle(fuzz::input(data, size))); });

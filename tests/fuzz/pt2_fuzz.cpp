@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+QDQ_FUZZ_TARGET(pt2)(const uint8_t* data, size_t size) {
   qdq::fuzz::refusable([&] {
     const qdq::Program program = qdq::load_pt2(qdq::fuzz::input(data, size));
     std::vector<std::byte> saved;

@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+QDQ_FUZZ_TARGET(torch_file)(const uint8_t* data, size_t size) {
   qdq::fuzz::refusable([&] { qdq::format::read_torch_file(qdq::fuzz::input(data, size)); });
   return 0;
 }

@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+QDQ_FUZZ_TARGET(zip)(const uint8_t* data, size_t size) {
   qdq::fuzz::refusable([&] {
     const qdq::format::ZipReader archive(qdq::fuzz::input(data, size));
     for (const auto& entry : archive.entries()) qdq::fuzz::refusable([&] { archive.read(entry); });
