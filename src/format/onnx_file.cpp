@@ -451,6 +451,7 @@ OnnxValueInfo read_value_info(Message message) {
   while (message.next()) {
     if (message.field() == 1) out.name = message.text();
     else if (message.field() == 2) out.type = read_type(message.message("type"), out);
+    else if (message.field() == 3) out.doc_string = message.text();
     else message.skip();
   }
   return out;
@@ -468,6 +469,7 @@ void read_graph(Message message, OnnxGraph& out) {
         out.initializers.emplace_back(std::move(tensor.name), std::move(tensor.tensor));
         break;
       }
+      case 10: out.doc_string = message.text(); break;
       case 11: out.inputs.push_back(read_value_info(message.message("input"))); break;
       case 12: out.outputs.push_back(read_value_info(message.message("output"))); break;
       case 13: out.values.push_back(read_value_info(message.message("value"))); break;
@@ -514,6 +516,9 @@ void read_model(Message message, OnnxFile& out) {
       case 1: out.ir_version = message.integer(); break;
       case 2: out.producer_name = message.text(); break;
       case 3: out.producer_version = message.text(); break;
+      case 4: out.domain = message.text(); break;
+      case 5: out.model_version = message.integer(); break;
+      case 6: out.model_doc_string = message.text(); break;
       case 7:
         QDQ_CHECK(!has_graph, kBadFile, "the ONNX file has two graphs");
         has_graph = true;
@@ -586,6 +591,7 @@ void write_attribute(Writer out, const OnnxAttribute& attribute, const DataFile&
 
 void write_value_info(Writer out, const OnnxValueInfo& value) {
   out.add_string(1, value.name);
+  if (!value.doc_string.empty()) out.add_string(3, value.doc_string);
   Writer type(out, 2);
   Writer tensor(type, 1);
   if (value.dtype) tensor.add_int64(1, onnx_number(*value.dtype));
@@ -621,6 +627,7 @@ void write_graph(Writer out, const OnnxGraph& graph, const DataFile& data) {
     }
   }
   out.add_string(2, graph.name);
+  if (!graph.doc_string.empty()) out.add_string(10, graph.doc_string);
   for (const auto& [name, tensor] : graph.initializers) write_tensor(Writer(out, 5), name, tensor, data);
   for (const OnnxValueInfo& input : graph.inputs) write_value_info(Writer(out, 11), input);
   for (const OnnxValueInfo& output : graph.outputs) write_value_info(Writer(out, 12), output);
@@ -677,6 +684,9 @@ Bytes write_onnx_file(const OnnxFile& file, const std::string& data_name, Bytes*
     model.add_int64(1, file.ir_version);
     model.add_string(2, file.producer_name);
     model.add_string(3, file.producer_version);
+    if (!file.domain.empty()) model.add_string(4, file.domain);
+    if (file.model_version != 0) model.add_int64(5, file.model_version);
+    if (!file.model_doc_string.empty()) model.add_string(6, file.model_doc_string);
     write_graph(Writer(model, 7), file, {data_name, data});
     for (const auto& [domain, version] : file.opsets) {
       Writer opset(model, 8);

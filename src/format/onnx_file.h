@@ -75,10 +75,11 @@ struct OnnxValueInfo {
   std::optional<std::vector<OnnxDimension>> dims;  // nothing: not even the number of axes is known
   Type type = Type::kTensor;
   bool has_four_bits = false;
+  std::string doc_string;
 };
 
 struct OnnxGraph {
-  std::string name;
+  std::string name, doc_string;
   std::vector<OnnxNode> nodes;
   std::vector<std::pair<std::string, Tensor>> initializers;
   std::vector<OnnxValueInfo> inputs, outputs;  // old files list initializers among the inputs too
@@ -102,7 +103,8 @@ struct OnnxFunction {
 
 struct OnnxFile : OnnxGraph {
   int64_t ir_version = 0;
-  std::string producer_name, producer_version;
+  std::string producer_name, producer_version, domain, model_doc_string;
+  int64_t model_version = 0;
   OnnxOpsets opsets;
   std::vector<OnnxFunction> functions;
   std::vector<std::pair<std::string, std::string>> metadata;  // metadata_props, in the file's order

@@ -68,6 +68,7 @@ Program Program::clone(std::unordered_map<const Node*, Node*>* copies) const {
   out.symbol_names = symbol_names;
   out.output_names = output_names;
   out.metadata = metadata;
+  out.notes = notes;
   out.dialect = dialect;
   out.torch_version = torch_version;
   return out;

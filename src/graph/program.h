@@ -41,6 +41,15 @@ struct ValueRange {
   std::optional<int64_t> min, max;
 };
 
+// What an ONNX file says of itself in words.
+struct OnnxNotes {
+  std::string doc_string, domain;
+  int64_t model_version = 0;
+  std::string graph_name, graph_doc_string;
+  std::map<std::string, std::string> value_doc_strings;  // of inputs and outputs, by their names in the file
+  bool operator==(const OnnxNotes&) const = default;
+};
+
 // Copying is explicit (clone), moving is cheap. The output node's args()[0] is the flat list of user outputs.
 class Program {
  public:
@@ -58,7 +67,8 @@ class Program {
   std::map<std::string, std::string> symbol_names;
   std::vector<std::string> output_names;
   std::vector<std::pair<std::string, std::string>> metadata;  // and what it says of itself (metadata_props)
-  std::string dialect = "TRAINING";                           // the file's verifier: "TRAINING" or "ATEN"
+  OnnxNotes notes;
+  std::string dialect = "TRAINING";  // the file's verifier: "TRAINING" or "ATEN"
   std::string torch_version;
 
   const Attribute* find_attribute(std::string_view name) const;  // or null

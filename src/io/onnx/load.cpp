@@ -432,6 +432,10 @@ Program OnnxImport::run() {
       program().output_names.push_back(concat(file_.outputs[i].name, "_", k));
   }
   program().metadata = file_.metadata;
+  program().notes = {file_.model_doc_string, file_.domain, file_.model_version, file_.name, file_.doc_string, {}};
+  for (const auto* values : {&file_.inputs, &file_.outputs})
+    for (const format::OnnxValueInfo& value : *values)
+      if (!value.doc_string.empty()) program().notes.value_doc_strings[value.name] = value.doc_string;
   write_outputs(outputs);
   return finish_frame();
 }

@@ -458,7 +458,8 @@ format::OnnxFile OnnxExport::run(const Program& program) {
   QDQ_CHECK(program.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
             program.buffer_mutations[0].buffer, ", which an ONNX model cannot");
   file_->symbols = program.symbol_names;
-  graph_.name = "main";
+  graph_.name = program.notes.graph_name.empty() ? "main" : program.notes.graph_name;
+  graph_.doc_string = program.notes.graph_doc_string;
   std::vector<std::string> inputs, names;
   for (const Node* node : program.graph->placeholders()) {
     const std::string& name = node->meta.extra_of(kOnnxValue);
@@ -503,6 +504,14 @@ format::OnnxFile OnnxExport::run(const Program& program) {
   out.opsets = {{"", opset()}};
   for (const auto& [domain, version] : file_->domains) out.opsets.emplace_back(domain, version);
   out.metadata = program.metadata;
+  out.domain = program.notes.domain;
+  out.model_version = program.notes.model_version;
+  out.model_doc_string = program.notes.doc_string;
+  for (auto* values : {&out.inputs, &out.outputs})
+    for (format::OnnxValueInfo& value : *values)
+      if (const auto found = program.notes.value_doc_strings.find(value.name);
+          found != program.notes.value_doc_strings.end())
+        value.doc_string = found->second;
   return out;
 }
 

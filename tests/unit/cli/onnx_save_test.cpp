@@ -98,7 +98,24 @@ TEST(OnnxNames, ComeBack) {
 }
 
 TEST(OnnxNames, OfAQuantizedModelAreThoseOfTheFile) {
-  const format::OnnxFile again = saved(quantized(network(), ramp({2, 3, 9})));
+  format::OnnxFile file = network();
+  file.name = "a network";
+  file.doc_string = "what it is";
+  file.model_doc_string = "what it is for";
+  file.domain = "com.example";
+  file.model_version = 7;
+  file.inputs[0].doc_string = "sound";
+  file.outputs[0].doc_string = "words";
+  const format::OnnxFile again = saved(quantized(file, ramp({2, 3, 9})));
+  EXPECT_EQ(again.name, "a network");
+  EXPECT_EQ(again.doc_string, "what it is");
+  EXPECT_EQ(again.model_doc_string, "what it is for");
+  EXPECT_EQ(again.domain, "com.example");
+  EXPECT_EQ(again.model_version, 7);
+  EXPECT_EQ(again.inputs[0].doc_string, "sound");
+  EXPECT_EQ(again.outputs[0].doc_string, "words");
+  EXPECT_EQ((*again.inputs[0].dims)[0].param, "batch");
+  EXPECT_EQ((*again.outputs[0].dims)[0].param, "batch");
   EXPECT_EQ(again.inputs[0].name, "input.1");
   EXPECT_EQ(again.outputs[0].name, "logits");
   EXPECT_EQ(again.metadata.size(), 2u);
