@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
+#include <memory>
+#include <new>
 #include <numeric>
 
 #include <stb/stb_image.h>
 
 #include "base/large_pages.h"
 #include "tensor/strings.h"
+
+// Of stb_image_write (stb.cpp), whose header does not declare it: the bytes as a zlib stream, to be given to free().
+extern "C" unsigned char* stbi_zlib_compress(unsigned char* data, int size, int* packed_size, int quality);
 
 namespace qdq::format {
 
@@ -289,19 +295,36 @@ void ZipWriter::expect(size_t members, uint64_t bytes) {
   prefer_large_pages(out_.data(), out_.capacity());
 }
 
-void ZipWriter::add(std::string_view name, ByteSpan data) {
+void ZipWriter::add(std::string_view name, ByteSpan data) { add(name, data, data, kStored); }
+
+void ZipWriter::add_deflated(std::string_view name, ByteSpan data) {
+  constexpr size_t kMost = size_t{1} << 30;
+  constexpr int kQuality = 8, kZlibHeader = 2, kZlibTrailer = 4;
+  if (data.empty() || data.size() >= kMost) return add(name, data);
+  int size = 0;
+  // It only reads what it is given, though its type does not say so.
+  auto* const bytes = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(data.data()));
+  const std::unique_ptr<unsigned char, decltype([](unsigned char* packed) { std::free(packed); })> zlib(
+      stbi_zlib_compress(bytes, static_cast<int>(data.size()), &size, kQuality));
+  if (!zlib) throw std::bad_alloc();
+  const auto packed = static_cast<size_t>(size - kZlibHeader - kZlibTrailer);
+  if (packed >= data.size()) return add(name, data);
+  add(name, data, {reinterpret_cast<const std::byte*>(zlib.get()) + kZlibHeader, packed}, kDeflated);
+}
+
+void ZipWriter::add(std::string_view name, ByteSpan data, ByteSpan packed, uint16_t method) {
   QDQ_CHECK(!name.empty() && name.size() <= 0xFFFF, kInvalidArgument,
             "a zip member needs a name of 1 to 65535 bytes, found ", name.size());
   QDQ_CHECK(by_name_.emplace(name, entries_.size()).second, kInvalidArgument, "the zip member '", name,
             "' was added twice");
-  const ZipEntry entry{std::string(name), data.size(), data.size(), out_.size(), crc32(data), kStored};
+  const ZipEntry entry{std::string(name), data.size(), packed.size(), out_.size(), crc32(data), method};
   const bool wide = options_.always_zip64 || entry.size >= kIn64;
   Bytes extra;
   if (wide) {
     append_number(extra, kZip64Extra);
     append_number(extra, uint16_t{16});
     append_number(extra, entry.size);
-    append_number(extra, entry.size);
+    append_number(extra, entry.compressed_size);
   }
   if (options_.alignment > 1) {
     const size_t start = out_.size() + kLocalSize + name.size() + extra.size() + 4;
@@ -310,21 +333,21 @@ void ZipWriter::add(std::string_view name, ByteSpan data) {
     append_number(extra, static_cast<uint16_t>(padding));
     extra.resize(extra.size() + padding, std::byte{'Z'});
   }
-  const uint32_t size = wide ? kIn64 : static_cast<uint32_t>(entry.size);
+  const auto in_32 = [&](uint64_t size) { return wide ? kIn64 : static_cast<uint32_t>(size); };
   append_number(out_, kLocalHeader);
   append_number(out_, static_cast<uint16_t>(wide ? 45 : 20));
   append_number(out_, kUtf8);
-  append_number(out_, kStored);
+  append_number(out_, entry.method);
   append_number(out_, uint16_t{0});
   append_number(out_, kDate1980);
   append_number(out_, entry.crc);
-  append_number(out_, size);
-  append_number(out_, size);
+  append_number(out_, in_32(entry.compressed_size));
+  append_number(out_, in_32(entry.size));
   append_number(out_, static_cast<uint16_t>(name.size()));
   append_number(out_, static_cast<uint16_t>(extra.size()));
   append(out_, bytes_of(name));
   append(out_, extra);
-  append(out_, data);
+  append(out_, packed);
   entries_.push_back(entry);
 }
 
@@ -335,17 +358,17 @@ void append_central_header(Bytes& out, const ZipEntry& entry, bool always_zip64)
   const bool wide_offset = always_zip64 || entry.header_offset >= kIn64;
   const size_t extra = (wide_size ? 16 : 0) + (wide_offset ? 8 : 0);
   const uint16_t version = extra ? 45 : 20;
-  const uint32_t size = wide_size ? kIn64 : static_cast<uint32_t>(entry.size);
+  const auto in_32 = [&](uint64_t size) { return wide_size ? kIn64 : static_cast<uint32_t>(size); };
   append_number(out, kCentralHeader);
   append_number(out, version);
   append_number(out, version);
   append_number(out, kUtf8);
-  append_number(out, kStored);
+  append_number(out, entry.method);
   append_number(out, uint16_t{0});
   append_number(out, kDate1980);
   append_number(out, entry.crc);
-  append_number(out, size);
-  append_number(out, size);
+  append_number(out, in_32(entry.compressed_size));
+  append_number(out, in_32(entry.size));
   append_number(out, static_cast<uint16_t>(entry.name.size()));
   append_number(out, static_cast<uint16_t>(extra ? extra + 4 : 0));
   for (int zero = 0; zero < 5; ++zero) append_number(out, uint16_t{0});  // comment, disk, attributes
@@ -355,7 +378,7 @@ void append_central_header(Bytes& out, const ZipEntry& entry, bool always_zip64)
   append_number(out, kZip64Extra);
   append_number(out, static_cast<uint16_t>(extra));
   if (wide_size) append_number(out, entry.size);
-  if (wide_size) append_number(out, entry.size);
+  if (wide_size) append_number(out, entry.compressed_size);
   if (wide_offset) append_number(out, entry.header_offset);
 }
 

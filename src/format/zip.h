@@ -73,7 +73,7 @@ class ZipReader {
   std::unordered_map<std::string_view, size_t> by_name_;
 };
 
-// Writes an archive of stored members. Equal input gives equal bytes: all dates are 1980-01-01.
+// Writes an archive. Equal input gives equal bytes: all dates are 1980-01-01.
 class ZipWriter {
  public:
   struct Options {
@@ -91,10 +91,15 @@ class ZipWriter {
   void expect(size_t members, uint64_t bytes);
   // Throws Error{kInvalidArgument} if the name is empty, too long (65535 bytes) or was added before.
   void add(std::string_view name, ByteSpan data);
+  // The same, deflated where that is smaller; members of a gigabyte and more are stored.
+  void add_deflated(std::string_view name, ByteSpan data);
   // The whole archive. The writer is empty afterwards.
   Bytes finish();
 
  private:
+  // `packed`: the member's bytes as they stand in the archive.
+  void add(std::string_view name, ByteSpan data, ByteSpan packed, uint16_t method);
+
   Options options_;
   Bytes out_;
   std::vector<ZipEntry> entries_;

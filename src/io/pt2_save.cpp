@@ -133,7 +133,7 @@ class ProgramWriter {
     const std::string exported = format::print_json(exported_program());
     const format::Bytes state = format::write_torch_file(state_), constants = format::write_torch_file(constants_);
     zip.expect(5, uint64_t{exported.size()} + state.size() + constants.size());
-    zip.add(kProgramMember, format::bytes_of(exported));
+    zip.add_deflated(kProgramMember, format::bytes_of(exported));
     zip.add(kStateMember, state);
     zip.add(kConstantsMember, constants);
     zip.add(kExampleInputsMember, {});

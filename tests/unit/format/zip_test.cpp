@@ -38,6 +38,30 @@ size_t find(const Bytes& bytes, std::string_view what) {
   return at;
 }
 
+TEST(ZipWriter, DeflatesWhatGetsSmaller) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += concat("{\"name\": \"node_", i % 97, "\"}, ");
+  Bytes noise(3000);
+  uint32_t state = 1;
+  for (std::byte& byte : noise) byte = static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24);
+  for (const bool wide : {false, true}) {
+    ZipWriter writer({wide ? size_t{64} : size_t{1}, wide});
+    writer.add_deflated("text.json", bytes_of(text));
+    writer.add_deflated("noise.bin", noise);
+    writer.add_deflated("empty", {});
+    writer.add("behind", bytes_of("it"));
+    const Bytes archive = writer.finish();
+    const ZipReader reader(archive);
+    EXPECT_LT(reader.find("text.json")->compressed_size, text.size() / 10);
+    EXPECT_EQ(reader.find("text.json")->size, text.size());
+    EXPECT_EQ(reader.find("noise.bin")->method, 0);
+    EXPECT_EQ(text_of(reader.read("text.json").bytes()), text);
+    EXPECT_EQ(text_of(reader.read("noise.bin").bytes()), text_of(noise));
+    EXPECT_EQ(reader.find("empty")->size, 0U);
+    EXPECT_EQ(text_of(reader.read("behind").bytes()), "it");
+  }
+}
+
 TEST(Zip, Crc32IsThatOfTheStandard) {
   EXPECT_EQ(crc32(bytes_of("123456789")), 0xCBF43926u);
   EXPECT_EQ(crc32({}), 0u);
