@@ -17,6 +17,8 @@ class JavaScriptHost final : public Host {
   void print(const std::string& text) override { host_.call<void>("print", text); }
   void print_error(const std::string& text) override { host_.call<void>("printError", text); }
   bool error_is_terminal() override { return host_["errorIsTerminal"].as<bool>(); }
+  std::string date() override { return host_["date"].as<std::string>(); }
+  bool error_has_colors() override { return host_["errorHasColors"].as<bool>(); }
   double now_seconds() override { return emscripten::val::global("performance").call<double>("now") / 1000; }
 
  private:

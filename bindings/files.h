@@ -43,6 +43,9 @@ class JavaScriptFiles final : public Files {
     const auto reason = host_.call<std::string>("writeFile", path, bytes_to(bytes));
     if (!reason.empty()) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
   }
+  std::string why_not_written(const std::string& folder) override {
+    return host_.call<std::string>("whyNotWritten", folder);
+  }
   std::vector<std::string> list(const std::string& folder) override {
     const emscripten::val answer = host_.call<emscripten::val>("listFolder", folder);
     refuse(answer, "cannot list ", folder);

@@ -1,6 +1,16 @@
 #!/usr/bin/env node
 // `npx qdq`: the command line as a WASM module, with files and console from Node.
-import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync, writeSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  openSync,
+  readFileSync,
+  readSync,
+  readdirSync,
+  statSync,
+  writeSync,
+} from "node:fs";
 import { fileURLToPath } from "node:url";
 import { hasExactByteProducts } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
@@ -57,6 +67,11 @@ const host: RawHost = {
       writeWhole(path, bytes);
       return "";
     }),
+  whyNotWritten: (folder) =>
+    attempt(() => {
+      accessSync(folder || ".", constants.W_OK | constants.X_OK);
+      return "";
+    }),
   listFolder: (path) => attempt(() => readdirSync(path)),
   kind(path) {
     const stat = attempt(() => statSync(path));
@@ -65,6 +80,11 @@ const host: RawHost = {
   print: (text) => write(1, text),
   printError: (text) => write(2, text),
   errorIsTerminal: process.stderr.isTTY === true,
+  errorHasColors: process.stderr.isTTY === true && process.stderr.hasColors(),
+  // SOURCE_DATE_EPOCH makes files the same at any time.
+  date: new Date(process.env.SOURCE_DATE_EPOCH ? Number(process.env.SOURCE_DATE_EPOCH) * 1000 : Date.now())
+    .toISOString()
+    .slice(0, 10),
 };
 
 // The workers of threads are there before the module reads its command line, so their number is looked up here; what is

@@ -215,10 +215,13 @@ function hostOf(files: Files, settings: DataSettings): RawHost {
       return typeof bytes === "string" ? bytes : bytes.subarray(offset, offset + count);
     },
     writeFile: () => "data is only read",
+    whyNotWritten: () => "data is only read",
     listFolder: (path) => [...(folders.get(path) ?? [])],
     kind: (path) => (folders.has(path) ? "folder" : find(path) ? "file" : ""),
     print() {},
     printError() {},
     errorIsTerminal: false,
+    errorHasColors: false,
+    date: "",
   };
 }

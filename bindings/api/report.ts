@@ -114,6 +114,8 @@ export interface QuantizationReport extends ExplanationReport {
   left: readonly { node: string; module: string; op: string; reason: string }[];
   /** What the observers saw. */
   observers: readonly ObserverSummary[];
+  /** What speaks against the samples of the calibration, a sentence each; missing if nothing does. */
+  dataWarnings?: readonly string[];
   /** The scales and zero points of the converted program. */
   qparams: readonly ConvertedQParams[];
 }
@@ -157,6 +159,8 @@ export interface EvaluationReport {
     agreement: number;
     samples: number;
   };
+  /** What speaks against the float model's answers having to do with the samples; missing if nothing does. */
+  warnings?: readonly string[];
   /** The worst: other answers than float's, then those whose scores moved most. */
   predictions?: readonly SamplePrediction[];
 }
@@ -165,6 +169,8 @@ export interface EvaluationReport {
 export interface Report extends Partial<QuantizationReport>, Partial<EvaluationReport> {
   /** The model's name. */
   model?: string;
+  /** When, by what, by which command and on what the report was made. */
+  made?: { date?: string; by?: string; command?: string; machine?: string };
   /** The nodes of the float program, which the graph shows. */
   nodes?: readonly NodeSnapshot[];
   /** The sizes of the two files. */

@@ -36,11 +36,14 @@ export interface RawHost {
   sizeOf(path: string): number | string;
   readPart(path: string, offset: number, count: number): Uint8Array | string; // fewer bytes where the file ends
   writeFile(path: string, bytes: Uint8Array): string;
+  whyNotWritten(folder: string): string; // "" if nothing speaks against it
   listFolder(path: string): string[] | string;
   kind(path: string): "file" | "folder" | "";
   print(text: string): void;
   printError(text: string): void;
   errorIsTerminal: boolean;
+  errorHasColors: boolean;
+  date: string; // of today: "2026-11-23"
 }
 
 // What is known of a tensor before anything runs.

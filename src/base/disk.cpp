@@ -96,6 +96,10 @@ class Disk final : public Files {
 
   void write(const std::string& path, std::span<const std::byte> bytes) override { write_file(path, bytes); }
 
+  std::string why_not_written(const std::string& folder) override {
+    return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0 ? "" : reason_of(errno);
+  }
+
   std::vector<std::string> list(const std::string& folder) override {
     std::error_code error;
     std::vector<std::string> names;

@@ -26,6 +26,9 @@ class Files {
   // Puts the bytes where a reader sees either the old file or the whole new one; the disk's write_file
   // (base/disk_output.h) says what becomes of links, FIFOs and devices. Throws Error{kIo}.
   virtual void write(const std::string& path, std::span<const std::byte> bytes) = 0;
+  // Why nothing can be written to a folder, "" for the one that the program is in, as far as that is known before it is
+  // tried; empty if nothing speaks against it.
+  virtual std::string why_not_written(const std::string& /*folder*/) { return {}; }
   // The names of files and folders in a folder, in any order. Throws Error{kIo}.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
   virtual bool is_folder(const std::string& path) = 0;

@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -16,6 +17,8 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/readable.h"
+#include "cli/describe.h"
+#include "cli/machine.h"
 #include "cli/verbs.h"
 #include "format/json.h"
 
@@ -33,13 +36,27 @@ class ReadableHost final : public Host {
   void print(const std::string& text) override { host_.print(readable(text)); }
   void print_error(const std::string& text) override {
     // A progress bar is qdq's own words and begins with a carriage return.
-    host_.print_error(text.starts_with('\r') ? text : message(text));
+    host_.print_error(text.starts_with('\r') ? text : colored(message(text)));
   }
+  bool error_has_colors() override { return host_.error_has_colors(); }
+  bool is_quiet() override { return quiet; }
+  std::string date() override { return host_.date(); }
   bool error_is_terminal() override { return host_.error_is_terminal(); }
   double now_seconds() override { return host_.now_seconds(); }
   std::optional<uint64_t> machine_memory() override { return host_.machine_memory(); }
 
+  bool quiet = false;
+
  private:
+  // Warnings begin in yellow, errors in red.
+  std::string colored(const std::string& text) {
+    if (!host_.error_has_colors()) return text;
+    for (const auto& [word, color] : {std::pair("qdq: warning:", "33"), std::pair("qdq:", "31")})
+      if (text.starts_with(word))
+        return concat("\033[", color, "m", word, "\033[0m", text.substr(std::string_view(word).size()));
+    return text;
+  }
+
   static std::string message(std::string text) {
     const bool ends = text.ends_with('\n');
     if (ends) text.pop_back();
@@ -181,10 +198,10 @@ CLI::Option* add_qat_option(CLI::App& verb, QuantizerOptions& options) {
 
 // The verbs write their options into this and, when the words are read, say what is to be done.
 struct CommandLine {
-  explicit CommandLine(Host& host) : host(host) {
+  explicit CommandLine(ReadableHost& host) : host(host) {
     app.require_subcommand(1);
     app.get_formatter()->label("SUBCOMMAND", "VERB");
-    app.set_version_flag("--version", "qdq " QDQ_VERSION);
+    app.set_version_flag("--version", [] { return concat("qdq ", QDQ_VERSION, " (", machine_text(), ")"); });
     add_quantize();
     add_calibrate();
     add_merge();
@@ -196,6 +213,7 @@ struct CommandLine {
     add_benchmark();
     add_inspect();
     add_convert();
+    add_descriptions();
     // of this alone: verbs inherit what is there when they are added
     app.footer("qdq VERB --help lists what a verb takes.");
   }
@@ -207,6 +225,7 @@ struct CommandLine {
     verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")
         ->type_name("N")
         ->check(whole_number(1, 1024));
+    verb->add_flag("-q,--quiet", host.quiet, "print only results that were asked for, warnings and errors");
     verb->add_option("--max-memory", max_memory,
                      "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
         ->type_name("SIZE")
@@ -267,6 +286,11 @@ struct CommandLine {
     add_fix_option(*verb, quantize.fixed);
     verb->add_flag("--allow-training-mode", quantize.allow_training_mode,
                    "take a model that was exported in training mode in its inference form");
+    add_json_flag(*verb, quantize.json);
+  }
+
+  static void add_json_flag(CLI::App& verb, bool& json) {
+    verb.add_flag("--json", json, "print what was done as JSON");
   }
 
   void add_calibrate() {
@@ -394,6 +418,7 @@ struct CommandLine {
                      "of the order of the samples and of --augment (0); the same seed gives the same bytes")
         ->type_name("N");
     add_onnx_options(*verb, train.onnx);
+    add_json_flag(*verb, train.json);
   }
 
   static void add_session_options(CLI::App& verb, SessionOptions& options) {
@@ -414,12 +439,13 @@ struct CommandLine {
     verb->add_option("-o,--output", run.output, "where to write output_0, output_1, ... (.npz)")
         ->required()
         ->type_name("OUT.npz");
+    add_json_flag(*verb, run.json);
     add_session_options(*verb, run.session);
     add_data_options(*verb, run.data_options);
   }
 
   void add_evaluate() {
-    CLI::App* verb = this->verb("evaluate", "top-1 and top-5 of classifiers, side by side", [this] {
+    CLI::App* verb = this->verb("evaluate", "how often models are right, and agree with the first", [this] {
       qdq::evaluate(evaluate, host);
       return kDone;
     });
@@ -427,7 +453,7 @@ struct CommandLine {
     verb->add_option("--data", evaluate.data, "samples: .npz, .npy, or images in a folder or a .tar")
         ->required()
         ->type_name("DATA");
-    add_label_options(*verb, evaluate.labels, evaluate.classes)->required();
+    add_label_options(*verb, evaluate.labels, evaluate.classes);
     add_session_options(*verb, evaluate.session);
     verb->add_flag("--json", evaluate.json, "print JSON");
     add_data_options(*verb, evaluate.data_options);
@@ -527,10 +553,33 @@ struct CommandLine {
     verb->add_option("OUT", convert.output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
     add_onnx_options(*verb, convert.onnx);
     add_fix_option(*verb, convert.fixed);
+    add_json_flag(*verb, convert.json);
   }
 
-  Host& host;
-  CLI::App app{"Post-training int8 quantization of PyTorch models (.pt2, .onnx)", "qdq"};
+  // The command line's own words, for a shell and for `man`.
+  void add_descriptions() {
+    CLI::App* completion = app.add_subcommand("completion", "print what completes qdq's words in a shell");
+    completion->add_option("SHELL", shell, "bash, zsh or fish")->required()->check([](const std::string& name) {
+      return name == "bash" || name == "zsh" || name == "fish" ? "" : "found " + name + ", wanted bash, zsh or fish";
+    });
+    completion->callback([this] {
+      work = [this] {
+        host.print(completions(app, shell));
+        return kDone;
+      };
+    });
+    app.add_subcommand("man", "print the manual page: qdq man | man -l -")->callback([this] {
+      work = [this] {
+        host.print(man_page(app));
+        return kDone;
+      };
+    });
+    for (const char* name : {"completion", "man"}) app.get_subcommand(name)->group("Descriptions");
+  }
+
+  ReadableHost& host;
+  CLI::App app{"Int8 quantization of PyTorch and ONNX models (.pt2, .onnx)", "qdq"};
+  std::string shell;
   std::function<int()> work;
   int threads = 1;
   std::string max_memory;
@@ -556,9 +605,27 @@ struct CommandLine {
   ConvertFileOptions convert;
 };
 
+// The first word that looks like an option and is none of the verb's, and the nearest that is; empty if all are known.
+std::string unknown_option(const CLI::App& verb, std::span<const std::string> args) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : verb.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (const std::string& word : args) {
+    const std::string name = word.substr(0, word.find('='));
+    if (word == "--") break;
+    if (!name.starts_with("--") || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string meant = nearest_word(name, known);
+    return concat("qdq ", verb.get_name(), " has no option ", one_line(name),
+                  meant.empty() ? "" : ", did you mean " + meant + "?", "; see qdq ", verb.get_name(), " --help");
+  }
+  return {};
+}
+
 // What is wrong with the words, and where to read on.
 std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
+  if (!chosen.empty())
+    if (const std::string unknown = unknown_option(*chosen[0], args); !unknown.empty()) return unknown;
   if (!chosen.empty()) return concat(one_line(error.what()), "; see qdq ", chosen[0]->get_name(), " --help");
   if (args.empty() || args[0].starts_with("-")) return concat(one_line(error.what()), "; see qdq --help");
   std::vector<std::string> verbs;
@@ -569,12 +636,33 @@ std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, 
                 "; see qdq --help");
 }
 
+// `qdq help` is `qdq --help`, `qdq help quantize` is `qdq quantize --help`.
+std::vector<std::string> with_help(std::span<const std::string> args) {
+  std::vector<std::string> words(args.begin(), args.end());
+  if (words.empty() || words[0] != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+// The words as a report shows them: without the folders that files lie in.
+std::string command_of(std::span<const std::string> args) {
+  std::string out = "qdq";
+  for (std::string word : args) {
+    while (word.size() > 1 && word.ends_with('/')) word.pop_back();
+    out += " " + word.substr(word.find_last_of("/\\") + 1);
+  }
+  return out;
+}
+
 }  // namespace
 
-int run_cli(std::span<const std::string> args, Host& given_host) {
+int run_cli(std::span<const std::string> given_args, Host& given_host) {
+  const std::vector<std::string> args = with_help(given_args);
   ReadableHost host(given_host);
   try {
     CommandLine line(host);
+    line.quantize.command = command_of(args);
     try {
       // CLI11 takes the words from the back.
       line.app.parse(std::vector<std::string>(args.rbegin(), args.rend()));

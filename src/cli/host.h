@@ -16,8 +16,13 @@ struct Host {
   virtual void print(const std::string& text) = 0;        // to the standard output
   virtual void print_error(const std::string& text) = 0;  // to the standard error output
   virtual bool error_is_terminal() = 0;                   // whether a progress bar would be seen
-  virtual double now_seconds() = 0;                       // since any fixed moment
+  // Whether colors are seen and wanted there: a terminal that has them, and no NO_COLOR in the environment.
+  virtual bool error_has_colors() { return false; }
+  virtual bool is_quiet() { return false; }  // whether only errors, warnings and results are wanted
+  virtual double now_seconds() = 0;          // since any fixed moment
 
+  // The day, as 2026-11-23; empty where it shall not be known, so that files come out the same.
+  virtual std::string date() { return {}; }
   // The bytes of memory that the machine has for this program, where somebody knows.
   virtual std::optional<uint64_t> machine_memory() { return std::nullopt; }
 

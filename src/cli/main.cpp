@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/cli.h"
@@ -22,6 +25,20 @@ class NativeHost final : public qdq::Host {
   void print(const std::string& text) override { std::fwrite(text.data(), 1, text.size(), stdout); }
   void print_error(const std::string& text) override { std::fwrite(text.data(), 1, text.size(), stderr); }
   bool error_is_terminal() override { return isatty(STDERR_FILENO) != 0; }
+  bool error_has_colors() override {
+    const char* const without = std::getenv("NO_COLOR");  // https://no-color.org
+    const char* const terminal = std::getenv("TERM");
+    return error_is_terminal() && (without == nullptr || *without == 0) &&
+           (terminal == nullptr || std::string_view(terminal) != "dumb");
+  }
+  // SOURCE_DATE_EPOCH makes files the same at any time (https://reproducible-builds.org/specs/source-date-epoch).
+  std::string date() override {
+    const char* const given = std::getenv("SOURCE_DATE_EPOCH");
+    const std::time_t now = given != nullptr ? static_cast<std::time_t>(std::atoll(given)) : std::time(nullptr);
+    char text[16];
+    std::tm day{};
+    return gmtime_r(&now, &day) != nullptr && std::strftime(text, sizeof text, "%Y-%m-%d", &day) > 0 ? text : "";
+  }
   // A container may have less than the machine.
   std::optional<uint64_t> machine_memory() override {
     const auto machine = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));

@@ -17,6 +17,7 @@ constexpr int64_t kBarWidth = 30;
 
 Progress::Progress(Host& host, std::string stage, int64_t total, std::string unit)
     : host_(host), stage_(std::move(stage)), unit_(std::move(unit)), total_(total), began_(host.now_seconds()) {
+  if (host_.is_quiet()) return;
   if (host_.error_is_terminal()) draw();
   else host_.print_error(concat(stage_, ": ", total_, " ", unit_, "\n"));
 }
@@ -27,7 +28,9 @@ Progress::~Progress() {
 
 void Progress::advance() {
   ++done_;
-  if (host_.error_is_terminal() && (done_ == total_ || host_.now_seconds() - drawn_ >= kRedrawSeconds)) draw();
+  if (!host_.is_quiet() && host_.error_is_terminal() &&
+      (done_ == total_ || host_.now_seconds() - drawn_ >= kRedrawSeconds))
+    draw();
 }
 
 void Progress::draw() {

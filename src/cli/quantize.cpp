@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/version.h"
+#include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "exec/op_backend.h"
@@ -77,6 +79,8 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
     }
   }
   format::Json out = evaluation.report();
+  for (const format::Json& warning : out.value("warnings", format::Json::array()))
+    host.print_error(concat("qdq: warning: ", warning.get<std::string>(), "\n"));
   const std::vector<std::string>& files = data.files();
   if (out.contains("predictions")) {
     for (format::Json& sample : out["predictions"]) {
@@ -92,12 +96,21 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
   return out;
 }
 
+// When, by what and on what a report was made. Folders are left out, which are nobody's business.
+format::Json made_by(const std::string& command, Host& host) {
+  format::Json out = {{"by", "qdq " QDQ_VERSION}, {"machine", machine_text()}};
+  if (const std::string date = host.date(); !date.empty()) out["date"] = date;
+  if (!command.empty()) out["command"] = command;
+  return out;
+}
+
 // The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without
 // fused kernels: those of the calibration, if there are any, else those shown.
 std::string report_of(const QuantizeOptions& options, const Shown& shown, const Prepared& prepared,
                       const Program& converted, Data* calibration, std::pair<uint64_t, uint64_t> bytes, Host& host) {
   constexpr int64_t kSamples = 16;
   format::Json report = quantization_report(prepared, converted);
+  report["made"] = made_by(options.command, host);
   report["model"] = options.model.substr(options.model.find_last_of("/\\") + 1);  // where it lies is nobody's business
   report.update(graph_report(*shown.program.graph));
   report["recipe"] = read_recipe(options.quantizer, host);
@@ -126,8 +139,9 @@ void calibrate(Prepared& prepared, Data& data, Host& host) {
   }
 }
 
-// Brings accuracy back on the samples and prints a line for each remedy.
-void recover_accuracy(Prepared& prepared, Data& data, Host& host) {
+// Brings accuracy back on the samples and prints a line for each remedy; returns them.
+format::Json recover_accuracy(Prepared& prepared, Data& data, bool json, Host& host) {
+  format::Json out = format::Json::array();
   std::vector<Batch> batches;
   {
     Progress progress(host, "reading", data.num_batches(), "batches");
@@ -140,6 +154,11 @@ void recover_accuracy(Prepared& prepared, Data& data, Host& host) {
   recover(prepared, std::move(batches), [&](const RemedyResult& result) {
     char line[120];
     const double now = host.now_seconds();
+    out.push_back({{"remedy", result.remedy},
+                   {"changes", result.changes},
+                   {"before", format::json_of_number(result.before)},
+                   {"after", format::json_of_number(result.after)},
+                   {"seconds", now - began}});
     if (result.changes > 0)
       std::snprintf(line, sizeof line, "  %-16s  %6.2f -> %6.2f dB, %lld place%s, %s\n", result.remedy.c_str(),
                     result.before, result.after, static_cast<long long>(result.changes), result.changes == 1 ? "" : "s",
@@ -147,9 +166,10 @@ void recover_accuracy(Prepared& prepared, Data& data, Host& host) {
     else
       std::snprintf(line, sizeof line, "  %-16s  %6.2f dB: no gain, not kept, %s\n", result.remedy.c_str(),
                     result.before, human_seconds(now - began).c_str());
-    host.print(line);
+    if (!json && !host.is_quiet()) host.print(line);
     began = now;
   });
+  return out;
 }
 
 // How many layers became integers, and why the others did not.
@@ -224,9 +244,15 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const bool recovers = options.recover && needs_data;
   if (options.recover && !recovers)
     host.print_error("qdq: warning: --recover does nothing: this recipe takes no ranges from samples in this model\n");
-  if (recovers) host.print("recovering accuracy (error of the outputs on the samples)\n");
-  if (data && needs_data) calibrate(prepared, *data, host);
-  if (recovers) recover_accuracy(prepared, *data, host);
+  const bool tells = !options.json && !host.is_quiet();
+  if (recovers && tells) host.print("recovering accuracy (error of the outputs on the samples)\n");
+  if (data && needs_data) {
+    calibrate(prepared, *data, host);
+    for (const std::string& doubt : doubts_about_calibration(prepared))
+      host.print_error(concat("qdq: warning: ", doubt, "\n"));
+  }
+  format::Json recovery;
+  if (recovers) recovery = recover_accuracy(prepared, *data, options.json, host);
   if (data && needs_data)
     for (const std::string& warning : lost_outputs(prepared, data->batch(0)))
       host.print_error(concat("qdq: warning: ", warning, "\n"));
@@ -254,15 +280,28 @@ void quantize(const QuantizeOptions& options, Host& host) {
   // Integers spelled out no longer tell which layers they belong to.
   const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared))
                                                          : left_in_float(prepared, converted);
-  out += layers_text(count_layers(prepared.program()), left);
+  const int64_t layers = count_layers(prepared.program());
+  out += layers_text(layers, left);
   if (profile) out += verdicts_line(converted, *profile);
   const double ratio = static_cast<double>(model.file_bytes) / static_cast<double>(written.size());
   char change[48];
   std::snprintf(change, sizeof change, "%.2f times %s", std::max(ratio, 1 / ratio), ratio < 1 ? "larger" : "smaller");
   out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(written.size()), " (",
                 change, ")\n");
-  out += concat("  time              ", human_seconds(host.now_seconds() - began), "\n");
-  host.print(out);
+  const double seconds = host.now_seconds() - began;
+  out += concat("  time              ", human_seconds(seconds), "\n");
+  format::Json fields = {{"output", options.output},
+                         {"bytes", {{"before", model.file_bytes}, {"after", written.size()}}},
+                         {"layers", {{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}}},
+                         {"left", format::Json::array()},
+                         {"seconds", seconds}};
+  for (const LeftInFloat& node : left)
+    fields["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
+  if (data && needs_data)
+    fields["calibration"] = {
+        {"samples", data->num_samples()}, {"batches", data->num_batches()}, {"seconds", calibrated - prepared_at}};
+  if (recovers) fields["recovery"] = recovery;
+  print_summary(out, fields, options.json, host);
 }
 
 }  // namespace qdq

@@ -1,15 +1,17 @@
 // `qdq run` and `qdq evaluate`: models at work.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/npz.h"
+#include "format/json.h"
 #include "io/model.h"
+#include "kernel/difference.h"
 #include "lower/lower.h"
 #include "report/evaluation.h"
-
-#include "format/json.h"
 
 namespace qdq {
 
@@ -18,48 +20,107 @@ namespace {
 struct Score {
   std::string model;
   uint64_t bytes = 0;
-  double top1 = 0, top5 = 0, agreement = 0;  // percent
-  double seconds = 0;                        // in the model
+  double top1 = 0, top5 = 0;  // percent
+  double seconds = 0;         // in the model
   Answers answers;
+  double signal = 0, noise = 0;  // of the first output, beside the first model's
+  bool classifies = true;
 };
 
-Score evaluate_one(const std::string& model, const EvaluateOptions& options, Host& host) {
-  const auto [program, file_bytes] = load_model(model, host.files);
-  Session session = open_session(program, options.session, host);
-  const auto data = open_data(options.data, program, options.data_options, host.files);
-  Classes classes = read_classes(options.classes, count_classes(program), host.files);
-  const std::vector<int64_t> labels = read_labels(options.labels, *data, classes, host.files);
-  Score score;
-  score.model = model;
-  score.bytes = file_bytes;
-  Progress progress(host, "evaluating " + model, data->num_batches(), "batches");
-  for (int64_t i = 0; i < data->num_batches(); ++i) {
-    const std::vector<Tensor> inputs = data->batch(i);
-    const double began = host.now_seconds();
-    const std::vector<Tensor> outputs = session.run(inputs);
-    score.seconds += host.now_seconds() - began;
-    score.answers.add(outputs, model);
-    progress.advance();
+// A model at work, with the data as it wants them.
+struct Evaluated {
+  Evaluated(const std::string& model, const EvaluateOptions& options, Host& host)
+      : file(load_model(model, host.files)), session(open_session(file.program, options.session, host)),
+        data(open_data(options.data, file.program, options.data_options, host.files)) {
+    score.model = model;
+    score.bytes = file.file_bytes;
   }
-  const size_t samples = score.answers.all().size();
-  QDQ_CHECK(samples == labels.size(), kInvalidArgument, model, " gave ", samples, " predictions for ", labels.size(),
-            " samples");
-  score.top1 = score.answers.top(1, labels);
-  score.top5 = score.answers.top(5, labels);
-  return score;
+
+  std::vector<Tensor> run(int64_t batch, Host& host) {
+    const std::vector<Tensor> inputs = data->batch(batch);
+    const double began = host.now_seconds();
+    std::vector<Tensor> outputs = session.run(inputs);
+    score.seconds += host.now_seconds() - began;
+    return outputs;
+  }
+
+  Model file;
+  Session session;
+  std::unique_ptr<Data> data;
+  Score score;
+};
+
+// Adds the error of a batch's first output; models whose first outputs are of other shapes have none.
+void add_error(const Tensor& reference, const Tensor& output, Score& score) {
+  const bool comparable = is_floating(reference.dtype()) && is_floating(output.dtype());
+  if (!comparable || reference.sizes() != output.sizes()) {
+    score.signal = NAN;
+    return;
+  }
+  const Tensor x = reference.to(DType::kF32).contiguous(), y = output.to(DType::kF32).contiguous();
+  const kernel::Difference difference =
+      kernel::difference_f32(x.span<float>().data(), y.span<float>().data(), x.numel());
+  score.signal += difference.signal;
+  score.noise += difference.noise;
 }
 
-std::string table(const std::vector<Score>& scores) {
+// All models on the same batches in turn.
+void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, Host& host) {
+  const int64_t batches = models[0].data->num_batches();
+  for (const Evaluated& model : models)
+    QDQ_CHECK(model.data->num_batches() == batches && model.data->num_samples() == models[0].data->num_samples(),
+              kInvalidArgument, model.score.model, " takes ", model.data->num_samples(), " samples in ",
+              model.data->num_batches(), " batches, ", models[0].score.model, " ", models[0].data->num_samples(),
+              " in ", batches, "; give --batch-size, or export both with an open batch size");
+  Progress progress(host, "evaluating", batches, "batches");
+  for (int64_t i = 0; i < batches; ++i) {
+    Tensor reference;
+    for (Evaluated& model : models) {
+      const std::vector<Tensor> outputs = model.run(i, host);
+      Score& score = model.score;
+      score.classifies = score.classifies && !outputs.empty() && is_classification(outputs[0]);
+      if (has_labels || score.classifies) score.answers.add(outputs, score.model);
+      if (!reference.defined()) reference = outputs.at(0);
+      add_error(reference, outputs.at(0), score);
+    }
+    progress.advance();
+  }
+}
+
+// dB beside the first model; nothing where nothing differs, or nothing can be compared.
+std::optional<double> sqnr(const Score& score) {
+  if (std::isnan(score.signal) || score.noise == 0) return std::nullopt;
+  return 10 * std::log10(score.signal / score.noise);
+}
+
+// The columns that there are: of classifiers agreement and ties, with labels top-1 and top-5.
+std::string table(const std::vector<Evaluated>& models, bool has_labels) {
   size_t width = 5;
-  for (const Score& score : scores) width = std::max(width, score.model.size());
-  std::string out =
-      concat("model", std::string(width - 5, ' '), "     top-1     top-5    agree     ties       size      time\n");
-  for (const Score& score : scores) {
-    char line[96];
-    std::snprintf(line, sizeof line, "  %6.2f %%  %6.2f %%  %5.1f %%  %5.1f %%  %9s  %8s\n", score.top1, score.top5,
-                  score.agreement, score.answers.ties(), human_bytes(score.bytes).c_str(),
+  for (const Evaluated& model : models) width = std::max(width, model.score.model.size());
+  bool classifies = true;
+  for (const Evaluated& model : models) classifies = classifies && model.score.classifies;
+  std::string out = concat("model", std::string(width - 5, ' '), has_labels ? "     top-1     top-5" : "",
+                           classifies ? "    agree     ties" : "", "       SQNR       size      time\n");
+  for (const Evaluated& model : models) {
+    const Score& score = model.score;
+    char part[64];
+    out += score.model + std::string(width - score.model.size(), ' ');
+    if (has_labels) {
+      std::snprintf(part, sizeof part, "  %6.2f %%  %6.2f %%", score.top1, score.top5);
+      out += part;
+    }
+    if (classifies) {
+      std::snprintf(part, sizeof part, "  %5.1f %%  %5.1f %%", score.answers.agreement(models[0].score.answers),
+                    score.answers.ties());
+      out += part;
+    }
+    const auto decibels = sqnr(score);
+    if (decibels) std::snprintf(part, sizeof part, "  %6.1f dB", *decibels);
+    else std::snprintf(part, sizeof part, "  %9s", std::isnan(score.signal) ? "-" : "equal");
+    out += part;
+    std::snprintf(part, sizeof part, "  %9s  %8s\n", human_bytes(score.bytes).c_str(),
                   human_seconds(score.seconds).c_str());
-    out += score.model + std::string(width - score.model.size(), ' ') + line;
+    out += part;
   }
   return out;
 }
@@ -73,6 +134,9 @@ void check_output(const std::string& path, Host& host) {
   const std::string folder = end == std::string::npos || end == 0 ? "" : path.substr(0, end);
   QDQ_CHECK(folder.empty() || host.files.is_folder(folder), kIo, "cannot write ", path, ": there is no folder ",
             folder);
+  if (host.files.is_file(path)) return;  // which may be a pipe; others tell when they are written
+  const std::string reason = host.files.why_not_written(end == 0 ? "/" : folder);
+  QDQ_CHECK(reason.empty(), kIo, "cannot write ", path, ": ", reason);
 }
 
 void check_model_output(const std::string& path, const std::string& input, Host& host) {
@@ -125,39 +189,71 @@ void run(const RunOptions& options, Host& host) {
   }
   std::vector<format::NamedTensor> arrays;
   std::string shapes;
+  format::Json outputs = format::Json::array();
   for (size_t o = 0; o < parts.size(); ++o) {
     arrays.push_back({"output_" + std::to_string(o), join_batches(parts[o])});
     shapes += concat("  ", arrays[o].name, ": ", to_string(arrays[o].tensor.dtype()),
                      to_string(arrays[o].tensor.sizes()), "\n");
+    outputs.push_back({{"name", arrays[o].name},
+                       {"dtype", to_string(arrays[o].tensor.dtype())},
+                       {"shape", arrays[o].tensor.sizes()}});
   }
   host.files.write(options.output, format::write_npz(arrays));
-  host.print(concat("wrote ", options.output, "\n", shapes));
+  print_summary(concat("wrote ", options.output, "\n", shapes), {{"output", options.output}, {"outputs", outputs}},
+                options.json, host);
 }
 
 void evaluate(const EvaluateOptions& options, Host& host) {
-  std::vector<Score> scores;
-  for (const std::string& model : options.models) {
-    scores.push_back(evaluate_one(model, options, host));
-    const size_t samples = scores.back().answers.all().size(), before = scores[0].answers.all().size();
-    QDQ_CHECK(samples == before, kInvalidArgument, model, " was evaluated on ", samples, " samples, ", scores[0].model,
-              " on ", before);
-    scores.back().agreement = scores.back().answers.agreement(scores[0].answers);
+  const bool has_labels = !options.labels.empty();
+  QDQ_CHECK(has_labels || options.models.size() > 1, kInvalidArgument, "there is nothing to judge ", options.models[0],
+            " by: give --labels, the samples' classes, or the float model in front of it");
+  std::vector<Evaluated> models;
+  for (const std::string& model : options.models) models.emplace_back(model, options, host);
+  std::vector<std::vector<int64_t>> labels;
+  for (const Evaluated& model : models) {
+    if (!has_labels) break;
+    Classes classes = read_classes(options.classes, count_classes(model.file.program), host.files);
+    labels.push_back(read_labels(options.labels, *model.data, classes, host.files));
   }
+  evaluate_batches(models, has_labels, host);
+  for (size_t i = 0; i < models.size(); ++i) {
+    Score& score = models[i].score;
+    if (!has_labels) continue;
+    const size_t samples = score.answers.all().size();
+    QDQ_CHECK(samples == labels[i].size(), kInvalidArgument, score.model, " gave ", samples, " predictions for ",
+              labels[i].size(), " samples");
+    score.top1 = score.answers.top(1, labels[i]);
+    score.top5 = score.answers.top(5, labels[i]);
+  }
+  if (models[0].score.classifies)
+    for (const std::string& doubt :
+         doubts_about(models[0].score.answers, has_labels ? labels[0] : std::vector<int64_t>(),
+                      count_classes(models[0].file.program)))
+      host.print_error(concat("qdq: warning: ", models[0].score.model, " ", doubt, "\n"));
   if (!options.json) {
-    host.print(table(scores));
+    host.print(table(models, has_labels));
     return;
   }
   format::Json out = format::Json::array();
-  for (const Score& score : scores)
-    out.push_back({{"model", score.model},
-                   {"top1", score.top1},
-                   {"top5", score.top5},
-                   {"agreement", score.agreement},
-                   {"ties", score.answers.ties()},
-                   {"samples", score.answers.all().size()},
-                   {"bytes", score.bytes},
-                   {"seconds", score.seconds}});
+  for (const Evaluated& model : models) {
+    const Score& score = model.score;
+    format::Json row = {{"model", score.model}};
+    if (has_labels) row.update({{"top1", score.top1}, {"top5", score.top5}});
+    if (score.classifies)
+      row.update({{"agreement", score.answers.agreement(models[0].score.answers)}, {"ties", score.answers.ties()}});
+    const auto decibels = sqnr(score);
+    row.update({{"sqnr", decibels ? format::json_of_number(*decibels) : format::Json()},
+                {"samples", model.data->num_samples()},
+                {"bytes", score.bytes},
+                {"seconds", score.seconds}});
+    out.push_back(std::move(row));
+  }
   host.print(format::print_json(out, 1) + "\n");
+}
+
+void print_summary(const std::string& text, const format::Json& fields, bool json, Host& host) {
+  if (json) host.print(format::print_json(fields, 1) + "\n");
+  else if (!host.is_quiet()) host.print(text);
 }
 
 }  // namespace qdq

@@ -191,8 +191,9 @@ void train(const TrainOptions& options, Host& host) {
   if (left_at) {
     place = *left_at;
     samples.set_order(place.order);
-    host.print_error(
-        concat("going on from ", options.checkpoint, ": epoch ", place.epoch + 1, ", batch ", place.batch + 1, "\n"));
+    if (!host.is_quiet())
+      host.print_error(
+          concat("going on from ", options.checkpoint, ": epoch ", place.epoch + 1, ", batch ", place.batch + 1, "\n"));
   } else {
     samples.shuffle(place.shuffle);
     calibrate(prepared, samples, host);
@@ -243,11 +244,23 @@ void train(const TrainOptions& options, Host& host) {
   const int64_t layers = count_layers(converted);
   char rate[32];
   std::snprintf(rate, sizeof rate, "%.2g", training.optimizer.lr);
-  host.print(concat("wrote ", options.output, "\n  trained on ", data->num_samples(), " samples\n", out,
-                    "  learning rate     ", rate, "\n  layers quantized  ", layers - static_cast<int64_t>(left.size()),
-                    " of ", layers, "\n  size              ", human_bytes(model.file_bytes), " -> ",
-                    human_bytes(written.size()), "\n  time              ", human_seconds(host.now_seconds() - began),
-                    "\n"));
+  const double seconds = host.now_seconds() - began;
+  const int64_t quantized = layers - static_cast<int64_t>(left.size());
+  const std::string text = concat("wrote ", options.output, "\n  trained on ", data->num_samples(), " samples\n", out,
+                                  "  learning rate     ", rate, "\n  layers quantized  ", quantized, " of ", layers,
+                                  "\n  size              ", human_bytes(model.file_bytes), " -> ",
+                                  human_bytes(written.size()), "\n  time              ", human_seconds(seconds), "\n");
+  Json losses = Json::array();
+  for (const double loss : place.epoch_losses) losses.push_back(format::json_of_number(loss));
+  print_summary(text,
+                {{"output", options.output},
+                 {"bytes", {{"before", model.file_bytes}, {"after", written.size()}}},
+                 {"layers", {{"total", layers}, {"quantized", quantized}}},
+                 {"samples", data->num_samples()},
+                 {"losses", losses},
+                 {"lr", training.optimizer.lr},
+                 {"seconds", seconds}},
+                options.json, host);
 }
 
 }  // namespace qdq

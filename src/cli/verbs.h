@@ -62,6 +62,8 @@ struct QuantizeOptions {
   OnnxFixed fixed;
   bool allow_training_mode = false;  // takes a model exported in training mode in its inference form
   bool recover = false;              // brings accuracy back after the calibration
+  bool json = false;
+  std::string command;  // the words themselves, which the report shows; may be empty
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
@@ -109,6 +111,7 @@ struct TrainOptions {
   int64_t checkpoint_steps = 0;  // after how many batches it is written too; 0: after each epoch alone
   int64_t seed = 0;              // of the order of the samples, and of how images are changed
   OnnxOptions onnx;
+  bool json = false;
 };
 // Trains a float model with fake quantizers in it on samples with labels, or without them if `distillation` is 1, and
 // writes the int8 model that it has become.
@@ -127,19 +130,21 @@ struct RunOptions {
   std::string model, inputs, output;
   DataOptions data_options;
   SessionOptions session;
+  bool json = false;
 };
 // Runs a model and writes output_0, output_1, ...; batches are joined along the first axis.
 void run(const RunOptions& options, Host& host);
 
 struct EvaluateOptions {
   std::vector<std::string> models;
-  std::string data, labels;
-  std::string classes;  // a file with the names of the classes, which folders are called by; empty: none
+  std::string data, labels;  // labels may be empty
+  std::string classes;       // a file with the names of the classes, which folders are called by; empty: none
   DataOptions data_options;
   SessionOptions session;
   bool json = false;
 };
-// Prints top-1 and top-5 of each model, and how often it agrees with the first.
+// Prints top-1 and top-5 of each model where there are labels, how often it agrees with the first, and how far its
+// outputs are from the first one's.
 void evaluate(const EvaluateOptions& options, Host& host);
 
 struct CompareOptions {
@@ -191,9 +196,13 @@ struct ConvertFileOptions {
   std::string input, output;
   OnnxOptions onnx;
   OnnxFixed fixed;
+  bool json = false;
 };
 // Writes a model as another kind of file.
 void convert(const ConvertFileOptions& options, Host& host);
+
+// Prints what a verb did: the text, or with `json` the fields. Nothing of the text where the host is quiet.
+void print_summary(const std::string& text, const format::Json& fields, bool json, Host& host);
 
 // Throws Error{kIo} if a file cannot be written there, as far as that is known before it is tried; nothing for an empty
 // path. For outputs of long work before it begins.

@@ -73,8 +73,9 @@ struct Classes {
 Classes read_classes(const std::string& path, std::optional<int64_t> count, Files& files = disk());
 
 // The class of each sample: from an .npy or .npz of integers in the data's order, or a .csv with lines `file,label`,
-// which are looked up by file for images and taken in order for arrays. With "cls" for a path it is the number in the
-// file or member KEY.cls beside KEY.jpg, as WebDataset has it. With "folders" for a path an image's class is
+// which are looked up by file for images and taken in order for arrays. The label is a number, or one of the names of
+// classes; further columns may stand behind it, or names in front of a number. With "cls" for a path it is the number
+// in the file or member KEY.cls beside KEY.jpg, as WebDataset has it. With "folders" for a path an image's class is
 // the folder that it lies in:
 //   with names of classes: the place of the folder's name among them;
 //   else, if all folders are named by whole numbers: that number;

@@ -21,28 +21,55 @@ std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) 
   return {wide.span<int64_t>().begin(), wide.span<int64_t>().end()};
 }
 
+// `file,label`, with columns behind it, or `file,name,label`.
 struct CsvLine {
-  std::string file;
+  std::vector<std::string> files;  // what the file may be called: what stands before the first comma, or the last
   int64_t label;
 };
 
-std::vector<CsvLine> read_csv(std::string_view text, const std::string& path) {
+std::optional<int64_t> integer_of(std::string_view text) {
+  while (!text.empty() && text[0] == ' ') text.remove_prefix(1);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+// A class by its number, or by its name where names are known.
+std::optional<int64_t> class_of(std::string_view text, const Classes& classes) {
+  if (const auto number = integer_of(text)) return number;
+  while (!text.empty() && text[0] == ' ') text.remove_prefix(1);
+  const auto at = std::find(classes.names.begin(), classes.names.end(), text);
+  if (at == classes.names.end()) return {};
+  return at - classes.names.begin();
+}
+
+std::vector<CsvLine> read_csv(std::string_view text, const std::string& path, const Classes& classes) {
   std::vector<CsvLine> lines;
   for (size_t number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (line.empty()) continue;
-    const size_t comma = line.rfind(',');
-    std::string_view digits = comma == std::string_view::npos ? line : line.substr(comma + 1);
-    while (!digits.empty() && digits[0] == ' ') digits.remove_prefix(1);
-    int64_t label = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), label);
-    const bool is_number = error == std::errc() && end == digits.data() + digits.size();
-    if (!is_number && number == 1) continue;  // a heading
-    QDQ_CHECK(is_number && comma != std::string_view::npos, kBadFile, path, ", line ", number, ": found \"",
-              line.substr(0, 60), "\", wanted file,label with the label as a number");
-    lines.push_back({std::string(line.substr(0, comma)), label});
+    const size_t first = line.find(','), last = line.rfind(',');
+    const bool has_columns = first != std::string_view::npos;
+    std::optional<int64_t> label;
+    std::vector<std::string> files;
+    if (has_columns) {
+      label = class_of(line.substr(last + 1), classes);
+      files.emplace_back(line.substr(0, last));
+      if (first != last) {
+        files.emplace_back(line.substr(0, first));
+        const std::string_view behind = line.substr(first + 1);
+        if (!label) label = class_of(behind.substr(0, behind.find(',')), classes);
+      }
+    }
+    if (!label && number == 1 && !integer_of(line)) continue;  // a heading
+    QDQ_CHECK(label, kBadFile, path, ", line ", number, ": found \"", line.substr(0, 60),
+              "\", wanted file,label with the label as a number",
+              classes.names.empty() ? ", or as a name of a class that --classes FILE.txt has"
+                                    : concat(", or as one of the ", classes.names.size(), " names of classes"));
+    lines.push_back({std::move(files), *label});
   }
   return lines;
 }
@@ -50,7 +77,8 @@ std::vector<CsvLine> read_csv(std::string_view text, const std::string& path) {
 std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const std::vector<std::string>& files,
                                      const std::string& path) {
   std::unordered_map<std::string_view, int64_t> by_file;
-  for (const CsvLine& line : lines) by_file.emplace(line.file, line.label);
+  for (const CsvLine& line : lines)
+    for (const std::string& file : line.files) by_file.emplace(file, line.label);
   std::vector<int64_t> labels;
   for (const std::string& file : files) {
     auto found = by_file.find(file);
@@ -64,10 +92,8 @@ std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const st
 
 // The number that a folder is named by.
 std::optional<int64_t> number_of(std::string_view name) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
-  if (error != std::errc() || end != name.data() + name.size() || value < 0) return {};
-  return value;
+  const auto value = integer_of(name);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 // The class that each folder stands for.
@@ -156,7 +182,7 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
   } else if (path == "cls") {
     labels = labels_of_members(data);
   } else if (const auto bytes = disk.read(path); ends_with(path, ".csv")) {
-    const auto lines = read_csv(format::text_of(bytes), path);
+    const auto lines = read_csv(format::text_of(bytes), path, classes);
     if (by_file) labels = labels_of_files(lines, data.files(), path);
     else
       for (const CsvLine& line : lines) labels.push_back(line.label);

@@ -75,7 +75,7 @@ struct OnnxValueInfo {
   std::optional<std::vector<OnnxDimension>> dims;  // nothing: not even the number of axes is known
   Type type = Type::kTensor;
   bool has_four_bits = false;
-  std::string doc_string;
+  std::string doc_string = {};
 };
 
 struct OnnxGraph {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 
 #include "format/json.h"
@@ -19,10 +20,6 @@ namespace {
 
 constexpr size_t kChoices = 5;
 constexpr size_t kShown = 3;
-
-bool is_classification(const Tensor& output) {
-  return output.dim() == 2 && output.size(1) >= 1 && is_floating(output.dtype());
-}
 
 Answer answer_of(std::span<const float> scores) {
   // The best so far in order; a class that equals one of them goes behind it.
@@ -69,6 +66,32 @@ Json choices_json(const Answer& answer) {
 
 }  // namespace
 
+bool is_classification(const Tensor& output) {
+  return output.dim() == 2 && output.size(1) >= 1 && is_floating(output.dtype());
+}
+
+std::vector<std::string> doubts_about(const Answers& answers, std::span<const int64_t> labels,
+                                      std::optional<int64_t> classes) {
+  constexpr size_t kEnough = 16;
+  const std::vector<Answer>& all = answers.all();
+  if (all.size() < kEnough || classes.value_or(2) < 2) return {};
+  const std::string remedy = "; is the preprocessing the one that the model was trained with?";
+  const auto is_first = [&](const Answer& answer) { return answer.top[0].label == all[0].top[0].label; };
+  const bool has_others =
+      labels.empty() || std::any_of(labels.begin(), labels.end(), [&](int64_t label) { return label != labels[0]; });
+  if (has_others && std::all_of(all.begin(), all.end(), is_first))
+    return {concat("gives all ", all.size(), " samples the class ", all[0].top[0].label, remedy)};
+  if (labels.empty() || !classes) return {};
+  // Two standard deviations above chance are no accident.
+  const double top1 = answers.top(1, labels), chance = 100.0 / static_cast<double>(*classes);
+  const double spread = std::sqrt(chance * (100 - chance) / static_cast<double>(all.size()));
+  if (top1 > chance + 2 * spread) return {};
+  char text[96];
+  std::snprintf(text, sizeof text, "is right about %.1f %% of the samples, where chance is right about %.1f %%", top1,
+                chance);
+  return {text + remedy};
+}
+
 std::optional<int64_t> count_classes(const Program& program) {
   std::vector<const Node*> outputs;
   program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { outputs.push_back(node); });
@@ -114,7 +137,8 @@ double Answers::agreement(const Answers& other) const {
 }
 
 Evaluation::Evaluation(const Program& float_program, const Program& quantized, std::vector<int64_t> labels)
-    : float_{lower(float_program), {}}, int8_{lower(quantized), {}}, labels_(std::move(labels)) {}
+    : float_{lower(float_program), {}}, int8_{lower(quantized), {}}, labels_(std::move(labels)),
+      classes_(count_classes(float_program)) {}
 
 std::vector<Tensor> Evaluation::run(Contender& model, const std::vector<Tensor>& inputs, bool timed) {
   using Clock = std::chrono::steady_clock;
@@ -175,6 +199,10 @@ Json Evaluation::report(size_t kept) {
   if (!labels_.empty())
     for (const auto& [name, k] : {std::pair("top1", size_t{1}), std::pair("top5", size_t{5})})
       out["accuracy"][name] = {float_.answers.top(k, labels_), int8_.answers.top(k, labels_)};
+  Json warnings = Json::array();
+  for (const std::string& doubt : doubts_about(float_.answers, labels_, classes_))
+    warnings.push_back("The float model " + doubt);
+  if (!warnings.empty()) out["warnings"] = std::move(warnings);
   const auto differs = [&](size_t i) { return a[i].top[0].label != b[i].top[0].label; };
   std::vector<size_t> order(a.size());
   std::iota(order.begin(), order.end(), size_t{0});

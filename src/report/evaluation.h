@@ -27,6 +27,9 @@ struct Answer {
   std::vector<Choice> top;
 };
 
+// Whether a model's output is that of a classifier: floats [N, classes].
+bool is_classification(const Tensor& output);
+
 // The answers of one model, sample by sample.
 class Answers {
  public:
@@ -48,6 +51,12 @@ class Answers {
   std::vector<Answer> answers_;
 };
 
+// What speaks against a float classifier's answers having to do with the samples, one sentence each without its
+// subject: it gives all of them one class, or is right about as often as by chance. Mostly the preprocessing is not the
+// model's. Of 16 samples or more; `labels` may be empty.
+std::vector<std::string> doubts_about(const Answers& answers, std::span<const int64_t> labels,
+                                      std::optional<int64_t> classes);
+
 // A float program beside its quantized form, each on the best backends of the build.
 class Evaluation {
  public:
@@ -62,7 +71,8 @@ class Evaluation {
   // int8], "top5"?: [float, int8]} in percent and "predictions": [{"sample", "label"?, "float": [{"class", "share"}],
   // "int8": [...], "moved"}]}, the `kept` worst samples: first those to which int8 and float give different answers,
   // then those whose scores moved most (sum (x - y)^2 / sum x^2). Only batches of a size that came before are timed,
-  // since a session is compiled for each new size. If there are none, the first batch is run once more.
+  // since a session is compiled for each new size. If there are none, the first batch is run once more. "warnings" are
+  // those of doubts_about() the float program, whole sentences.
   format::Json report(size_t kept = 24);
 
  private:
@@ -75,6 +85,7 @@ class Evaluation {
 
   Contender float_, int8_;
   std::vector<int64_t> labels_;
+  std::optional<int64_t> classes_;
   std::vector<double> moved_;
   std::vector<Tensor> first_;  // the inputs of the first batch
   std::vector<Shape> met_;     // sizes of the first input that sessions are compiled for

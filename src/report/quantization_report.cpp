@@ -137,6 +137,32 @@ Json converted_qparams_report(const Program& converted) {
   return out;
 }
 
+std::vector<std::string> doubts_about_calibration(const Prepared& prepared) {
+  std::vector<std::string> out;
+  std::vector<const Node*> told;
+  for (const ObserverGroup& group : prepared.observers()) {
+    const Observer& observer = *group.observer;
+    const auto is_zero = [](const Tensor& value) {
+      if (!value.defined() || value.numel() == 0 || !is_floating(value.dtype())) return false;
+      const Tensor flat = value.to(DType::kF32).contiguous();
+      const std::span<const float> values = flat.span<float>();
+      return std::all_of(values.begin(), values.end(), [](float x) { return x == 0; });
+    };
+    if (!observer.calibrated() || !is_zero(observer.min_val()) || !is_zero(observer.max_val())) continue;
+    for (const EdgeOrNode& place : group.covers) {
+      const Edge* edge = std::get_if<Edge>(&place);
+      const Node* node = edge ? edge->first : std::get<Node*>(place);
+      if (node->op() != Node::Op::kPlaceholder || std::find(told.begin(), told.end(), node) != told.end()) continue;
+      told.push_back(node);
+      out.push_back(
+          concat("the input ", node->name(),
+                 " is zero in all samples of the calibration, so the ranges say nothing of the model at work; "
+                 "calibrate on samples like those that it will meet"));
+    }
+  }
+  return out;
+}
+
 Json quantization_report(const Prepared& prepared, const Program& converted) {
   Json out = explanation_report(prepared);
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
@@ -148,6 +174,7 @@ Json quantization_report(const Prepared& prepared, const Program& converted) {
         json_object({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}}));
   out["observers"] = calibration_report(prepared);
   out["qparams"] = converted_qparams_report(converted);
+  if (const auto doubts = doubts_about_calibration(prepared); !doubts.empty()) out["dataWarnings"] = doubts;
   return out;
 }
 

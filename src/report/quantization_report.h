@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "format/json_fwd.h"
 #include "quant/pt2e.h"
@@ -21,14 +22,18 @@ format::Json calibration_report(const Prepared& prepared, int64_t bins = 64);
 // none where they are chosen at run time.
 format::Json converted_qparams_report(const Program& converted);
 
-// {layers: {total, quantized}, left: [{node, module, op, reason}], operators, conflicts, observers, qparams}: how many
-// layers became integers, which did not and why, what became of each operator (explanation_report), what the observers
-// saw and what came of it.
+// What speaks against the samples of the calibration, one sentence each: an input that is zero in all of them.
+std::vector<std::string> doubts_about_calibration(const Prepared& prepared);
+
+// {layers: {total, quantized}, left: [{node, module, op, reason}], operators, conflicts, observers, qparams,
+// dataWarnings?}: how many layers became integers, which did not and why, what became of each operator
+// (explanation_report), what the observers saw and what came of it, and doubts_about_calibration().
 format::Json quantization_report(const Prepared& prepared, const Program& converted);
 
 // A self-contained HTML file that shows a report. Every field may be missing: those of quantization_report; model,
-// nodes (graph_report of the float program), bytes ([before, after]), recipe, samples, errors (LayerComparison::json);
-// those of Evaluation::report with a file and an image (a data: URL) for each prediction; and classes (their names).
+// made ({date, by, command, machine}), nodes (graph_report of the float program), bytes ([before, after]), recipe,
+// samples, errors (LayerComparison::json); those of Evaluation::report with a file and an image (a data: URL) for each
+// prediction; and classes (their names).
 std::string report_html(const format::Json& report);
 
 }  // namespace qdq

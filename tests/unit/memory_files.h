@@ -24,6 +24,9 @@ class MemoryFiles : public Files {
     QDQ_CHECK(!full, kIo, "cannot write ", path, ": the disk is full");
     contents[path].assign(bytes.begin(), bytes.end());
   }
+  std::string why_not_written(const std::string& folder) override {
+    return locked.contains(folder) ? "permission denied" : "";
+  }
   std::vector<std::string> list(const std::string& folder) override {
     std::set<std::string> names;
     for (const auto& [file, bytes] : contents)
@@ -45,6 +48,7 @@ class MemoryFiles : public Files {
 
   std::map<std::string, std::vector<std::byte>> contents;
   std::map<std::string, int> reads;
+  std::set<std::string> locked;  // folders that take no files
   bool full = false;
 };
 

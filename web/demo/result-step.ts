@@ -1,7 +1,7 @@
 // Step 5: what quantization did, and what to take home.
 import type { Report } from "qdq";
 import { cards, formatBytes, h, row, scrollTable } from "../../src/report/html/dom.js";
-import { errorTable, leftInFloat, predictionCards, summaryOf } from "../../src/report/html/result-view.js";
+import { errorTable, leftInFloat, predictionCards, summaryOf, warningsOf } from "../../src/report/html/result-view.js";
 import { byId, download, isImage } from "./page.js";
 import type { Run, State, Store } from "./state.js";
 import { lastRun } from "./state.js";
@@ -27,6 +27,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
     return {
       ...quantized.report,
       model: state.name,
+      made: { date: new Date().toISOString().slice(0, 10), by: "the page of qdq", machine: "WebAssembly" },
       nodes: state.model!.program.nodes,
       recipe,
       bytes: [state.model!.bytes, quantized.file.size],
@@ -105,6 +106,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
     const button = (id: string, label: string, act: () => void, props = {}): HTMLElement =>
       h("button", { type: "button", id, onclick: act, ...props }, label);
     body.replaceChildren(
+      warningsOf(report),
       cards(summaryOf(report)),
       h(
         "div",

@@ -2,7 +2,8 @@
 import { observerGallery } from "./charts.js";
 import { cards, h, row, scrollTable } from "./dom.js";
 import { graphView } from "./graph-view.js";
-import { errorTable, leftInFloat, operatorCell, outcomeCell, predictionCards, summaryOf } from "./result-view.js";
+import { errorTable, leftInFloat, madeOf, operatorCell } from "./result-view.js";
+import { outcomeCell, predictionCards, summaryOf, warningsOf } from "./result-view.js";
 
 /** @type {import("qdq").Report} */
 const report = JSON.parse(document.getElementById("report")?.textContent ?? "{}");
@@ -19,7 +20,8 @@ const section = (title, text, ...content) =>
 
 if (report.model) document.title = `Quantization of ${report.model}`;
 main.append(
-  h("header", {}, h("h1", {}, document.title)),
+  h("header", {}, h("h1", {}, document.title), madeOf(report)),
+  warningsOf(report),
   cards(summaryOf(report)),
   leftInFloat(report.left ?? []) || "",
 );

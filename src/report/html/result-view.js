@@ -34,6 +34,32 @@ export const outcomeCell = (outcome) => ({
 });
 
 /**
+ * What speaks against the samples and the float model's answers to them, or "" if nothing does.
+ * @param {Report} report
+ */
+export function warningsOf({ warnings = [], dataWarnings = [] }) {
+  const all = [...dataWarnings, ...warnings].map((text) => `${text[0]?.toUpperCase()}${text.slice(1)}.`);
+  return all.length === 0
+    ? ""
+    : h("ul", { class: "warnings", role: "alert" }, ...all.map((text) => h("li", {}, text.replace("?.", "?"))));
+}
+
+/**
+ * When, by what and from what a report was made, or "" if it does not tell.
+ * @param {Report} report
+ */
+export function madeOf({ made }) {
+  if (!made) return "";
+  const { date, by, command, machine } = made;
+  return h(
+    "p",
+    { class: "made" },
+    [date, by, machine].filter(Boolean).join(" · "),
+    command ? h("code", {}, command) : "",
+  );
+}
+
+/**
  * The cards of a report's summary, for cards() of dom.js.
  * @param {Report} report
  */

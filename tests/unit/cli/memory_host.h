@@ -15,10 +15,12 @@ class MemoryHost : public MemoryFiles, public Host {
   void print(const std::string& text) override { out += text; }
   void print_error(const std::string& text) override { err += text; }
   bool error_is_terminal() override { return terminal; }
+  bool error_has_colors() override { return colors; }
+  std::string date() override { return day; }
   double now_seconds() override { return clock += 0.125; }
 
-  std::string out, err;
-  bool terminal = false;
+  std::string out, err, day;
+  bool terminal = false, colors = false;
   double clock = 0;
 };
 

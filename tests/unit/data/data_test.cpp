@@ -292,6 +292,18 @@ TEST_F(DataTest, FindsLabelsByFileOrInOrder) {
   Classes seven{7, {}};
   EXPECT_NE(refusal_of_labels("labels.csv", *images, seven).find("label of b.bmp is 7; the model has classes 0 to 6"),
             std::string::npos);
+  // Names of classes, columns behind the label, and a name in front of its number.
+  Classes named{3, {"cat", "dog", "owl"}};
+  files.add("names.csv", "file,label\na.bmp,owl\nb.bmp,cat\n");
+  EXPECT_EQ(read_labels("names.csv", *images, named, files), (std::vector<int64_t>{2, 0}));
+  files.add("columns.csv", "file,label,name\na.bmp,2,an owl\nb.bmp,0,a cat\n");
+  EXPECT_EQ(read_labels("columns.csv", *images, unknown, files), (std::vector<int64_t>{2, 0}));
+  files.add("front.csv", "a.bmp,an owl,2\nb.bmp,a cat,0\n");
+  EXPECT_EQ(read_labels("front.csv", *images, unknown, files), (std::vector<int64_t>{2, 0}));
+  EXPECT_NE(refusal_of_labels("names.csv", *images, unknown).find("a name of a class that --classes FILE.txt has"),
+            std::string::npos);
+  files.add("unknown.csv", "a.bmp,owl\nb.bmp,bat\n");
+  EXPECT_NE(refusal_of_labels("unknown.csv", *images, named).find("line 2: found \"b.bmp,bat\""), std::string::npos);
   files.add("negative.csv", "a.bmp,-1\nb.bmp,0\n");
   EXPECT_NE(refusal_of_labels("negative.csv", *images, unknown).find("counted from 0"), std::string::npos);
 }

@@ -1,0 +1,205 @@
+// What the command line says and takes beside its work: help, JSON, quiet, colors, completions, the manual, doubts.
+#include <algorithm>
+
+#include "format/json.h"
+#include "unit/cli/cli_fixture.h"
+
+namespace qdq {
+namespace {
+
+using format::Json;
+
+struct WordsTest : CliTest {
+  bool says(const std::string& part) const { return host.err.find(part) != std::string::npos; }
+  Json printed() const { return format::parse_json(host.out, "the output"); }
+};
+
+TEST_F(WordsTest, HelpIsAVerbToo) {
+  ASSERT_EQ(run({"help"}), 0);
+  const std::string all = host.out;
+  ASSERT_EQ(run({"--help"}), 0);
+  EXPECT_EQ(host.out, all);
+  ASSERT_EQ(run({"help", "quantize"}), 0);
+  EXPECT_NE(host.out.find("--calibrate"), std::string::npos);
+}
+
+TEST_F(WordsTest, MisspeltOptionsAreMetWithTheNearest) {
+  for (const auto& [args, meant] :
+       {std::pair(std::vector<std::string>{"quantize", "model.pt2", "--calibrte", "data.npz"}, "--calibrate"),
+        std::pair(quantize({"--recove"}), "--recover"),
+        std::pair(std::vector<std::string>{"evaluate", "--label=labels.csv"}, "--labels")}) {
+    EXPECT_EQ(run(args), 2);
+    EXPECT_TRUE(says(concat("did you mean ", meant, "?"))) << host.err;
+    EXPECT_EQ(std::count(host.err.begin(), host.err.end(), '\n'), 1) << host.err;
+  }
+  EXPECT_EQ(run(quantize({"--zzzzzzzzzzzz"})), 2);
+  EXPECT_TRUE(says("qdq quantize has no option --zzzzzzzzzzzz; see qdq quantize --help")) << host.err;
+}
+
+TEST_F(WordsTest, VersionTellsBuildAndProcessor) {
+  ASSERT_EQ(run({"--version"}), 0);
+  EXPECT_TRUE(host.out.starts_with("qdq 0.1.0 (")) << host.out;
+  EXPECT_NE(host.out.find("; integers by "), std::string::npos) << host.out;
+}
+
+TEST_F(WordsTest, QuantizeTellsInJsonWhatItDid) {
+  host.add("r.json",
+           R"({"quantizer": "XNNPACKQuantizer", "global": {}, "operator_type": [["torch.ops.aten.linear", null]]})");
+  ASSERT_EQ(run(quantize({"--json", "--recover", "--recipe", "r.json"})), 0) << host.err;
+  const Json out = printed();
+  EXPECT_EQ(out["output"], "out.pt2");
+  EXPECT_EQ(out["bytes"]["before"], host.contents["model.pt2"].size());
+  EXPECT_EQ(out["bytes"]["after"], host.contents["out.pt2"].size());
+  EXPECT_EQ(out["calibration"]["samples"], 10);
+  EXPECT_EQ(out["calibration"]["batches"], 3);
+  EXPECT_EQ(out["layers"], (Json{{"total", 2}, {"quantized", 1}}));
+  ASSERT_EQ(out["left"].size(), 1U);
+  EXPECT_EQ(out["left"][0]["node"], "linear_default");
+  EXPECT_FALSE(out["recovery"].empty());
+  EXPECT_GT(out["seconds"].get<double>(), 0);
+}
+
+TEST_F(WordsTest, RunConvertAndTrainTellInJsonWhatTheyDid) {
+  ASSERT_EQ(run({"run", "model.pt2", "--inputs", "data.npz", "-o", "out.npz", "--json"}), 0) << host.err;
+  EXPECT_EQ(printed()["outputs"], (Json{{{"name", "output_0"}, {"dtype", "float32"}, {"shape", {10, 3}}}}));
+  ASSERT_EQ(run({"convert", "model.pt2", "model.onnx", "--json"}), 0) << host.err;
+  EXPECT_EQ(printed()["bytes"]["after"], host.contents["model.onnx"].size());
+  ASSERT_EQ(run({"train", "model.pt2", "--data", "data.npz", "--labels", "labels.csv", "-o", "t.pt2", "--json",
+                 "--epochs", "2"}),
+            0)
+      << host.err;
+  EXPECT_EQ(printed()["losses"].size(), 2U);
+  EXPECT_EQ(printed()["samples"], 10);
+}
+
+TEST_F(WordsTest, QuietSaysNothingOfWhatWentWell) {
+  ASSERT_EQ(run(quantize({"--quiet", "--recover"})), 0) << host.err;
+  EXPECT_EQ(host.out, "");
+  EXPECT_EQ(host.err.find("calibrating"), std::string::npos) << host.err;
+  ASSERT_EQ(run({"convert", "model.pt2", "m.onnx", "-q", "--json"}), 0) << host.err;
+  EXPECT_EQ(printed()["output"], "m.onnx");
+  EXPECT_EQ(run({"convert", "none.pt2", "m.onnx", "-q"}), 1);
+  EXPECT_TRUE(says("none.pt2")) << host.err;
+}
+
+TEST_F(WordsTest, WarningsAndErrorsHaveColorsWhereTheyAreWanted) {
+  EXPECT_EQ(run({"convert", "none.pt2", "m.onnx"}), 1);
+  EXPECT_TRUE(host.err.starts_with("qdq: ")) << host.err;
+  host.colors = true;
+  EXPECT_EQ(run({"convert", "none.pt2", "m.onnx"}), 1);
+  EXPECT_TRUE(host.err.starts_with("\033[31mqdq:\033[0m ")) << host.err;
+  EXPECT_EQ(run(quantize({"--allow-training-mode"})), 0);
+  EXPECT_TRUE(says("\033[33mqdq: warning:\033[0m ")) << host.err;
+}
+
+TEST_F(WordsTest, AFolderThatTakesNoFilesIsNoticedBeforeTheWork) {
+  host.add("out/other.txt", "");
+  host.locked = {"out", ""};
+  for (std::vector<std::string> args :
+       {std::vector<std::string>{"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out/m.pt2"},
+        std::vector<std::string>{"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "m.pt2"},
+        std::vector<std::string>{"run", "model.pt2", "--inputs", "data.npz", "-o", "out/a.npz"}}) {
+    host.reads.clear();
+    EXPECT_EQ(run(args), 1);
+    EXPECT_TRUE(says("permission denied")) << host.err;
+    EXPECT_EQ(host.reads["model.pt2"], 0);
+  }
+}
+
+TEST_F(WordsTest, CompletionsAndTheManualNameEveryVerbAndOption) {
+  const std::vector<std::string> verbs{"quantize",    "train",     "run",     "evaluate", "compare",
+                                       "sensitivity", "benchmark", "inspect", "convert",  "completion"};
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    ASSERT_EQ(run({"completion", shell}), 0) << host.err;
+    texts.emplace_back(shell, host.out);
+  }
+  ASSERT_EQ(run({"man"}), 0);
+  texts.emplace_back("man", host.out);
+  for (const auto& [name, text] : texts) {
+    for (const std::string& verb : verbs) EXPECT_NE(text.find(verb), std::string::npos) << name << " " << verb;
+    for (const char* option : {"calibrate", "max-memory", "threads", "quiet", "checkpoint"})
+      EXPECT_NE(text.find(name == "man" && option == std::string("max-memory") ? "max\\-memory" : option),
+                std::string::npos)
+          << name << " " << option;
+  }
+  EXPECT_EQ(run({"completion", "tcsh"}), 2);
+  EXPECT_TRUE(says("bash, zsh or fish")) << host.err;
+}
+
+TEST_F(WordsTest, EvaluatesWithoutLabelsBesideTheFirstModel) {
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  ASSERT_EQ(run({"evaluate", "model.pt2", "out.pt2", "--data", "data.npz", "--json"}), 0) << host.err;
+  const Json out = printed();
+  ASSERT_EQ(out.size(), 2U);
+  EXPECT_FALSE(out[0].contains("top1"));
+  EXPECT_EQ(out[0]["agreement"], 100.0);
+  EXPECT_TRUE(out[0]["sqnr"].is_null());
+  EXPECT_GT(out[1]["sqnr"].get<double>(), 10);
+  EXPECT_LT(out[1]["sqnr"].get<double>(), 80);
+  ASSERT_EQ(run({"evaluate", "model.pt2", "out.pt2", "--data", "data.npz"}), 0) << host.err;
+  EXPECT_EQ(host.out.find("top-1"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("SQNR"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find(" dB"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("equal"), std::string::npos) << host.out;
+  EXPECT_EQ(run({"evaluate", "model.pt2", "--data", "data.npz"}), 1);
+  EXPECT_TRUE(says("nothing to judge model.pt2 by")) << host.err;
+}
+
+TEST_F(WordsTest, DoubtsAFloatModelThatGivesOneClassOrIsNearChance) {
+  const Tensor one = noise({1, 2, 4, 4}, 5), same = Tensor::empty({20, 2, 4, 4}, DType::kF32);
+  for (size_t i = 0; i < 20; ++i) std::copy_n(one.span<float>().data(), 32, same.span<float>().data() + 32 * i);
+  host.contents["same.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", same}});
+  std::string labels;
+  for (int i = 0; i < 20; ++i) labels += concat(i, ",", i % 3, "\n");
+  host.add("twenty.csv", labels);
+  ASSERT_EQ(run({"evaluate", "model.pt2", "--data", "same.npz", "--labels", "twenty.csv"}), 0) << host.err;
+  EXPECT_TRUE(says("warning: model.pt2 gives all 20 samples the class ")) << host.err;
+  ASSERT_EQ(run(quantize({"--report", "r.html", "--test", "same.npz", "--labels", "twenty.csv"})), 0) << host.err;
+  EXPECT_TRUE(says("warning: The float model gives all 20 samples the class ")) << host.err;
+
+  host.contents["noise.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", noise({60, 2, 4, 4}, 6)}});
+  ASSERT_EQ(run({"run", "model.pt2", "--inputs", "noise.npz", "-o", "a.npz"}), 0) << host.err;
+  const auto scores = format::read_npz(host.contents["a.npz"]);
+  std::string right, wrong;
+  for (int i = 0; i < 60; ++i) {
+    const float* row = scores[0].tensor.span<float>().data() + 3 * i;
+    const auto best = std::max_element(row, row + 3) - row;
+    right += concat(i, ",", best, "\n");
+    wrong += concat(i, ",", (best + 1 + i % 2) % 3, "\n");
+  }
+  host.add("right.csv", right);
+  host.add("wrong.csv", wrong);
+  ASSERT_EQ(run({"evaluate", "model.pt2", "--data", "noise.npz", "--labels", "wrong.csv"}), 0) << host.err;
+  EXPECT_TRUE(says("is right about 0.0 % of the samples, where chance is right about 33.3 %")) << host.err;
+  ASSERT_EQ(run({"evaluate", "model.pt2", "--data", "noise.npz", "--labels", "right.csv"}), 0) << host.err;
+  EXPECT_FALSE(says("warning")) << host.err;
+}
+
+TEST_F(WordsTest, DoubtsSamplesThatAreZero) {
+  const Tensor zeros = noise({10, 2, 4, 4}, 1, 0);
+  host.contents["zeros.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", zeros}});
+  ASSERT_EQ(run({"quantize", "model.pt2", "--calibrate", "zeros.npz", "-o", "out.pt2"}), 0) << host.err;
+  EXPECT_TRUE(says("the input x is zero in all samples of the calibration")) << host.err;
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  EXPECT_FALSE(says("zero in all samples")) << host.err;
+}
+
+TEST_F(WordsTest, AReportTellsWhenAndHowItWasMade) {
+  host.day = "2026-11-23";
+  host.add("folder/note.txt", "");
+  ASSERT_EQ(run(quantize({"--report", "folder/r.html"})), 0) << host.err;
+  const std::vector<std::byte>& bytes = host.contents["folder/r.html"];
+  const std::string page(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t at = page.find("\"made\":");
+  ASSERT_NE(at, std::string::npos);
+  const std::string made = page.substr(at, page.find('}', at) - at);
+  EXPECT_NE(made.find("\"date\":\"2026-11-23\""), std::string::npos) << made;
+  EXPECT_NE(made.find("\"by\":\"qdq 0.1.0\""), std::string::npos) << made;
+  EXPECT_NE(made.find("qdq quantize model.pt2 --calibrate data.npz -o out.pt2 --batch-size 4 --report r.html"),
+            std::string::npos)
+      << made;
+}
+
+}  // namespace
+}  // namespace qdq
