@@ -2,6 +2,6 @@
 import { whole } from "../bindings/api/module.js";
 import { door } from "./door.js";
 
-whole.open(door);
+whole.open(door, () => import("../bindings/wasm/qdq-threads.js"));
 
 export * from "../bindings/api/index.js";

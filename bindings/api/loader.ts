@@ -39,6 +39,7 @@ const isPlace = (source: Source): source is URL | string => source instanceof UR
 
 export class Loader<M extends RawRunner = RawRunner> {
   #door: Door | undefined;
+  #withThreads: (() => Promise<GlueWithThreads<M>>) | undefined;
   #configuration: Configuration = {};
   #loading: Promise<M> | undefined;
   #loaded: M | undefined;
@@ -48,12 +49,15 @@ export class Loader<M extends RawRunner = RawRunner> {
   constructor(
     readonly entry: string,
     readonly single: Glue<M>,
-    readonly withThreads: () => Promise<GlueWithThreads<M>>,
   ) {}
 
-  /** Called by a door before anything else. */
-  open(door: Door): void {
+  /**
+   * Called by a door before anything else. `withThreads` brings the glue of the module with threads; without it there
+   * is one thread.
+   */
+  open(door: Door, withThreads?: () => Promise<GlueWithThreads<M>>): void {
     this.#door = door;
+    this.#withThreads = withThreads;
   }
 
   /** Sets what the first load uses. Throws QdqError{InvalidArgument} after it. */
@@ -109,7 +113,7 @@ export class Loader<M extends RawRunner = RawRunner> {
       const shared = WebAssembly.Module.imports(compiled).some(({ kind }) => kind === "memory");
       return shared ? this.#instantiateWithThreads(threads, compiled) : instantiate(this.single.default, compiled);
     }
-    if (threads > 1) {
+    if (threads > 1 && this.#withThreads) {
       try {
         return await this.#instantiateWithThreads(threads);
       } catch {
@@ -121,7 +125,8 @@ export class Loader<M extends RawRunner = RawRunner> {
   }
 
   async #instantiateWithThreads(threads: number, compiled?: WebAssembly.Module): Promise<M> {
-    const glue = await this.withThreads();
+    const glue = await this.#withThreads?.();
+    if (!glue) throw new QdqError("InvalidArgument", "the module of configure({ wasm }) has threads, and here is one");
     compiled ??= await this.#compile(hasExactByteProducts() ? glue.relaxedWasmUrl : glue.wasmUrl);
     return instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, this.#door!.startWorker);
   }

@@ -12,11 +12,7 @@ import type { CustomOperator } from "./operator.js";
 export { unwrap } from "./loader.js";
 
 /** @internal */
-export const whole = new Loader<RawModule>(
-  "qdq",
-  { default: createQdq, wasmUrl, relaxedWasmUrl, mark },
-  () => import("../wasm/qdq-threads.js"),
-);
+export const whole = new Loader<RawModule>("qdq", { default: createQdq, wasmUrl, relaxedWasmUrl, mark });
 
 /**
  * Chooses the module, its threads and its memory. Call it before the first load. Throws QdqError{InvalidArgument} after

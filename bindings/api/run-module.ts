@@ -2,8 +2,4 @@
 import createQdqRun, { mark, relaxedWasmUrl, wasmUrl } from "../wasm/qdq-run.js";
 import { Loader } from "./loader.js";
 
-export const runner = new Loader(
-  "qdq/run",
-  { default: createQdqRun, wasmUrl, relaxedWasmUrl, mark },
-  () => import("../wasm/qdq-run-threads.js"),
-);
+export const runner = new Loader("qdq/run", { default: createQdqRun, wasmUrl, relaxedWasmUrl, mark });

@@ -100,6 +100,25 @@ test("the code of docs/web.md runs", async () => {
   for (const bytes of written.values()) expect(bytes.length).toBeLessThan(model().length / 2);
 });
 
+test("the code of docs/web.md on workers runs", async () => {
+  const text = readFileSync(path.join(root, "docs/web.md"), "utf8");
+  const [, code] = /^```js\n(import \{ openSession[\s\S]*?)^```/m.exec(text);
+  const door = require("../../dist/cjs/node/async.js");
+  const shapes = [];
+  const scope = {
+    ...door,
+    bytes: model(),
+    recipe: { quantizer: "XNNPACKQuantizer", global: { isPerChannel: true } },
+    batches: [[images(program, 4)]],
+    image: images(program, 1),
+    AbortSignal,
+    console: { log: (shape) => shapes.push([...shape]) },
+  };
+  const AsyncFunction = (async () => {}).constructor;
+  await new AsyncFunction(...Object.keys(scope), code.replace(/^import .*\n/, ""))(...Object.values(scope));
+  expect(shapes).toEqual([[1, 16]]);
+});
+
 test("the preprocessing of docs/data.md makes inputs of an image", () => {
   const [preprocess, ...more] = blocks("docs/data.md");
   expect(more).toEqual([]);

@@ -1,0 +1,52 @@
+// What the worker of the asynchronous door does.
+import type { FromAsyncWorker, ToAsyncWorker } from "./async.js";
+import { QdqError } from "./error.js";
+import { loadPt2, saveOnnx, savePt2 } from "./file.js";
+import { configure } from "./module.js";
+import type { Prepared } from "./pt2e.js";
+import { convertPt2e, preparePt2e } from "./pt2e.js";
+import type { Recipe } from "./recipe.js";
+import type { LowerOptions, Session } from "./session.js";
+import { lower } from "./session.js";
+import type { Tensor } from "./tensor.js";
+
+let session: Session | undefined;
+let prepared: Prepared | undefined;
+
+const methods: Record<string, (...args: never[]) => unknown> = {
+  async open(model: Uint8Array, options: LowerOptions, threads: number | undefined) {
+    if (threads !== undefined) configure({ threads });
+    const program = await loadPt2(model);
+    const { inputs, outputs } = program.info();
+    session = lower(program, options);
+    program.dispose();
+    const names = (values: readonly { name: string }[]): string[] => values.map(({ name }) => name);
+    return { inputs: names(inputs), outputs: names(outputs) };
+  },
+  run: (inputs: readonly Tensor[]) => session!.run(inputs),
+  async prepare(model: Uint8Array, recipe: Recipe, threads: number | undefined) {
+    if (threads !== undefined) configure({ threads });
+    const program = await loadPt2(model);
+    prepared = preparePt2e(program, recipe);
+    program.dispose();
+  },
+  calibrate(batch: readonly Tensor[]) {
+    prepared!.run(batch);
+  },
+  convert(format: "pt2" | "onnx") {
+    const quantized = convertPt2e(prepared!);
+    return format === "onnx" ? saveOnnx(quantized) : savePt2(quantized);
+  },
+};
+
+/** @internal */
+export async function answerAsync({ id, method, args }: ToAsyncWorker): Promise<FromAsyncWorker> {
+  try {
+    return { id, value: await methods[method]!(...(args as never[])) };
+  } catch (error) {
+    const { message } = error as Error;
+    if (!(error instanceof QdqError)) return { id, error: { message } };
+    const { code, node, op } = error;
+    return { id, error: { code, message, ...(node !== undefined && { node }), ...(op !== undefined && { op }) } };
+  }
+}

@@ -1,0 +1,219 @@
+// The asynchronous door: models run and are quantized in a worker, so that whoever asks goes on with other work.
+import { QdqError } from "./error.js";
+import type { ErrorCode } from "./error.js";
+import { checkOptions } from "./options.js";
+import type { AnyQuantizer } from "./quantizer.js";
+import { RecipeWriter } from "./quantizer.js";
+import type { LowerOptions } from "./session.js";
+import type { Tensor } from "./tensor.js";
+
+/** What goes to the worker and comes back. */
+export type ToAsyncWorker = { id: number; method: string; args: unknown[] };
+/** An answer of the worker. */
+export type FromAsyncWorker =
+  | { id: number; value: unknown }
+  | { id: number; error: { code?: ErrorCode; message: string; node?: string; op?: string } };
+
+/** A worker as this door uses it; Node's and a browser's differ. */
+export interface AsyncWorker {
+  /** Sends a message; what it holds is copied. */
+  post(message: ToAsyncWorker): void;
+  /** Ends the worker at once, whatever it does. */
+  terminate(): void;
+}
+/** Starts the worker's script. */
+export type StartAsyncWorker = (
+  onMessage: (message: FromAsyncWorker) => void,
+  onError: (reason: unknown) => void,
+) => AsyncWorker;
+
+/** Ends work in the middle: the promise is rejected with the signal's reason. */
+export interface Abortable {
+  /** The signal; an abort ends the worker. */
+  signal?: AbortSignal;
+}
+
+/** The options of openSession. */
+export interface AsyncSessionOptions extends LowerOptions, Abortable {
+  /** Threads of the session, in Node; default one. */
+  threads?: number;
+}
+
+/** The options of quantizeModel. */
+export interface AsyncQuantizeOptions extends Abortable {
+  /** A recipe or a class of this package. What is written in JavaScript cannot go to a worker. */
+  quantizer: AnyQuantizer;
+  /** The samples, a list of inputs for each batch; a quantizer that needs none works without. */
+  calibration?: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>;
+  /** The kind of file to write; default "pt2". */
+  format?: "pt2" | "onnx";
+  /** Threads to use, in Node; default one. */
+  threads?: number;
+  /** Called behind each batch of the calibration. */
+  onProgress?: (progress: { done: number }) => void;
+}
+
+// Questions to a worker, answered in their order.
+class Remote {
+  readonly #worker: AsyncWorker;
+  readonly #waiting = new Map<number, { resolve: (value: unknown) => void; reject: (reason: unknown) => void }>();
+  #last = 0;
+  #ended: { reason: unknown } | undefined;
+
+  constructor(start: StartAsyncWorker) {
+    this.#worker = start(
+      (message) => {
+        const asked = this.#waiting.get(message.id);
+        this.#waiting.delete(message.id);
+        if ("value" in message) return asked?.resolve(message.value);
+        const { code, message: text, node, op } = message.error;
+        asked?.reject(
+          new QdqError(code ?? "Internal", text, {
+            ...(node !== undefined && { node }),
+            ...(op !== undefined && { op }),
+          }),
+        );
+      },
+      (reason) => this.end(new QdqError("Internal", `the worker broke: ${(reason as Error)?.message ?? reason}`)),
+    );
+  }
+
+  call<T>(method: string, ...args: unknown[]): Promise<T> {
+    if (this.#ended) return Promise.reject(this.#ended.reason);
+    return new Promise<unknown>((resolve, reject) => {
+      const id = ++this.#last;
+      this.#waiting.set(id, { resolve, reject });
+      try {
+        this.#worker.post({ id, method, args });
+      } catch (error) {
+        this.#waiting.delete(id);
+        reject(new QdqError("InvalidArgument", `this cannot go to a worker: ${(error as Error).message}`));
+      }
+    }) as Promise<T>;
+  }
+
+  // Ends the worker; whoever waits, or asks later, gets the reason.
+  end(reason: unknown): void {
+    if (this.#ended) return;
+    this.#ended = { reason };
+    this.#worker.terminate();
+    for (const { reject } of this.#waiting.values()) reject(reason);
+    this.#waiting.clear();
+  }
+
+  // Runs `work`, which the signal ends together with the worker.
+  async until<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    const stop = (): void => this.end(signal?.reason);
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { once: true });
+    try {
+      return await work();
+    } finally {
+      signal?.removeEventListener("abort", stop);
+    }
+  }
+}
+
+/** A model that runs in a worker of its own. */
+export class AsyncSession {
+  /** The names of the inputs in their order. */
+  readonly inputNames: readonly string[];
+  /** The names of the outputs in their order. */
+  readonly outputNames: readonly string[];
+  readonly #remote: Remote;
+
+  /** @internal */
+  constructor(remote: Remote, names: { inputs: readonly string[]; outputs: readonly string[] }) {
+    this.#remote = remote;
+    this.inputNames = names.inputs;
+    this.outputNames = names.outputs;
+  }
+
+  /**
+   * Runs the model on one batch: its inputs in their order, or by their names. Returns the outputs by their names.
+   * Calls are answered in their order. An abort ends the session, and rejects with the signal's reason. Throws
+   * QdqError{InvalidArgument} for inputs that do not fit.
+   */
+  async run(
+    inputs: readonly Tensor[] | Readonly<Record<string, Tensor>>,
+    options: Abortable = {},
+  ): Promise<Record<string, Tensor>> {
+    checkOptions("run", options, ["signal"]);
+    const feeds = Array.isArray(inputs) ? inputs : this.#inOrder(inputs as Readonly<Record<string, Tensor>>);
+    const outputs = await this.#remote.until(options.signal, () => this.#remote.call<Tensor[]>("run", feeds));
+    return Object.fromEntries(outputs.map((output, i) => [this.outputNames[i] ?? `output_${i}`, output]));
+  }
+
+  /** Ends the worker; calls that wait are rejected with QdqError{Cancelled}. */
+  dispose(): void {
+    this.#remote.end(new QdqError("Cancelled", "the session has been disposed of"));
+  }
+
+  #inOrder(feeds: Readonly<Record<string, Tensor>>): Tensor[] {
+    if (typeof feeds !== "object" || feeds === null)
+      throw new QdqError("InvalidArgument", "the inputs are neither a list of tensors nor an object of them by name");
+    for (const name of Object.keys(feeds))
+      if (!this.inputNames.includes(name))
+        throw new QdqError("InvalidArgument", `the model has no input ${name}; it has ${this.inputNames.join(", ")}`);
+    return this.inputNames.map((name) => {
+      const tensor = feeds[name];
+      if (tensor === undefined) throw new QdqError("InvalidArgument", `the input ${name} is missing`);
+      return tensor;
+    });
+  }
+}
+
+/** @internal */
+export async function openSessionIn(
+  start: StartAsyncWorker,
+  model: Uint8Array | ArrayBuffer,
+  options: AsyncSessionOptions,
+): Promise<AsyncSession> {
+  checkOptions("openSession", options, ["signal", "threads", "backend", "bf16", "fuse"]);
+  const { signal, threads, ...lowering } = options;
+  const remote = new Remote(start);
+  try {
+    const names = await remote.until(signal, () =>
+      remote.call<{ inputs: string[]; outputs: string[] }>("open", model, lowering, threads),
+    );
+    return new AsyncSession(remote, names);
+  } catch (error) {
+    remote.end(error);
+    throw error;
+  }
+}
+
+/** @internal */
+export async function quantizeModelIn(
+  start: StartAsyncWorker,
+  model: Uint8Array | ArrayBuffer,
+  options: AsyncQuantizeOptions,
+): Promise<Uint8Array> {
+  checkOptions("quantizeModel", options, ["quantizer", "calibration", "format", "threads", "onProgress", "signal"]);
+  const { quantizer, calibration = [], format = "pt2", threads, onProgress, signal } = options;
+  const writer = new RecipeWriter();
+  const recipe = writer.quantizer(quantizer);
+  if (writer.quantizers.length + writer.observers.length + writer.filters.length > 0)
+    throw new QdqError(
+      "InvalidArgument",
+      "a quantizer, observer or filter written in JavaScript cannot go to a worker; " +
+        "call preparePt2e in a worker of your own",
+    );
+  if (format !== "pt2" && format !== "onnx")
+    throw new QdqError("InvalidArgument", `format is ${format}, wanted "pt2" or "onnx"`);
+  const remote = new Remote(start);
+  try {
+    return await remote.until(signal, async () => {
+      await remote.call("prepare", model, recipe, threads);
+      let done = 0;
+      for await (const batch of calibration) {
+        await remote.call("calibrate", batch);
+        done += 1;
+        onProgress?.({ done });
+      }
+      return remote.call<Uint8Array>("convert", format);
+    });
+  } finally {
+    remote.end(new QdqError("Cancelled", "the model is written"));
+  }
+}

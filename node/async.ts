@@ -1,0 +1,55 @@
+// `qdq/async` in Node: models run and are quantized in worker threads.
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { openSessionIn, quantizeModelIn } from "../bindings/api/async.js";
+import type {
+  AsyncQuantizeOptions,
+  AsyncSession,
+  AsyncSessionOptions,
+  StartAsyncWorker,
+} from "../bindings/api/async.js";
+import { wasmUrl } from "../bindings/wasm/qdq.js";
+
+export { AsyncSession } from "../bindings/api/async.js";
+export type { Abortable, AsyncQuantizeOptions, AsyncSessionOptions } from "../bindings/api/async.js";
+export { QdqError } from "../bindings/api/error.js";
+export type { ErrorCode } from "../bindings/api/error.js";
+export { tensor } from "../bindings/api/tensor.js";
+export type { DType, Tensor, TensorData } from "../bindings/api/tensor.js";
+
+// The worker's script is an ES module, whoever starts it. It ends with the last that waits for it.
+const start: StartAsyncWorker = (onMessage, onError) => {
+  const worker = new Worker(fileURLToPath(new URL("esm/node/async-worker.js", wasmUrl)), { execArgv: [] });
+  let waiting = 0;
+  worker.on("message", (message) => {
+    waiting -= 1;
+    if (waiting === 0) worker.unref();
+    onMessage(message);
+  });
+  worker.on("error", onError);
+  return {
+    post(message) {
+      worker.postMessage(message);
+      waiting += 1;
+      worker.ref();
+    },
+    terminate: () => void worker.terminate(),
+  };
+};
+
+/**
+ * Opens a model, .pt2 or .onnx, in a worker. Running it there lets this thread go on, and an abort ends it in the
+ * middle.
+ * A program ends though sessions are open; dispose() ends a worker before. Throws what loadPt2 and lower throw.
+ */
+export const openSession = (
+  model: Uint8Array | ArrayBuffer,
+  options: AsyncSessionOptions = {},
+): Promise<AsyncSession> => openSessionIn(start, model, options);
+
+/**
+ * Quantizes a model in a worker that ends with it, and returns the bytes of the file. Throws what loadPt2, preparePt2e,
+ * convertPt2e and saveOnnx throw; after an abort the signal's reason.
+ */
+export const quantizeModel = (model: Uint8Array | ArrayBuffer, options: AsyncQuantizeOptions): Promise<Uint8Array> =>
+  quantizeModelIn(start, model, options);

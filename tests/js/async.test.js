@@ -1,0 +1,88 @@
+// The asynchronous door: a worker works while this thread goes on, and ends when it is told to.
+const { execFile } = require("node:child_process");
+const path = require("node:path");
+const { promisify } = require("node:util");
+const door = require("../../dist/cjs/node/async.js");
+const { images, model, qdq } = require("./shapes.js");
+
+const recipe = { quantizer: "XNNPACKQuantizer", global: { isPerChannel: true } };
+let program;
+let batches;
+beforeAll(async () => {
+  program = await qdq.loadPt2(model());
+  batches = [1, 2].map((seed) => [images(program, 16, seed)]);
+});
+
+test("a session gives the outputs of lower(), by name and in order", async () => {
+  const session = await door.openSession(model());
+  expect(session.inputNames).toEqual(["x"]);
+  expect(session.outputNames).toHaveLength(1);
+  const [image] = batches[0];
+  const [expected] = qdq.lower(program).run([image]);
+  const [name] = session.outputNames;
+  // Jest has arrays of its own.
+  const plain = ({ dtype, shape, data }) => ({ dtype, shape, data: [...data] });
+  for (const inputs of [[image], { x: image }])
+    expect(plain((await session.run(inputs))[name])).toEqual(plain(expected));
+  await expect(session.run({ y: image })).rejects.toThrow("the model has no input y; it has x");
+  await expect(session.run({})).rejects.toThrow("the input x is missing");
+  await expect(session.run([])).rejects.toMatchObject({ name: "QdqError", code: "InvalidArgument" });
+  session.dispose();
+  await expect(session.run([image])).rejects.toMatchObject({ code: "Cancelled" });
+});
+
+test("quantizes to the bytes of the synchronous door while timers of this thread go on", async () => {
+  const prepared = qdq.preparePt2e(program, recipe);
+  for (const batch of batches) prepared.run(batch);
+  const quantized = qdq.convertPt2e(prepared);
+  let ticks = 0;
+  const timer = setInterval(() => (ticks += 1), 5);
+  const told = [];
+  const options = { quantizer: recipe, calibration: batches, onProgress: ({ done }) => told.push(done) };
+  const pt2 = await door.quantizeModel(model(), options);
+  clearInterval(timer);
+  expect(ticks).toBeGreaterThan(5);
+  expect(told).toEqual([1, 2]);
+  expect(Buffer.from(pt2).equals(Buffer.from(qdq.savePt2(quantized)))).toBe(true);
+  const onnx = await door.quantizeModel(model(), {
+    quantizer: new qdq.XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isPerChannel: true })),
+    calibration: batches,
+    format: "onnx",
+  });
+  expect(Buffer.from(onnx).equals(Buffer.from(qdq.saveOnnx(quantized)))).toBe(true);
+});
+
+test("an abort ends the worker in the middle, with the signal's reason", async () => {
+  const controller = new AbortController();
+  const reason = new Error("the user left");
+  const endless = (function* () {
+    for (;;) yield batches[0];
+  })();
+  const options = { quantizer: recipe, calibration: endless, signal: controller.signal };
+  const work = door.quantizeModel(model(), { ...options, onProgress: () => controller.abort(reason) });
+  await expect(work).rejects.toBe(reason);
+  await expect(door.openSession(model(), { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+});
+
+test("errors come back as they are", async () => {
+  await expect(door.openSession(new Uint8Array(100))).rejects.toMatchObject({ name: "QdqError", code: "BadFile" });
+  await expect(door.openSession(model(), { thread: 2 })).rejects.toThrow("did you mean threads?");
+  await expect(door.quantizeModel(model(), { quantizer: recipe })).rejects.toMatchObject({ code: "NotCalibrated" });
+  await expect(door.quantizeModel(model(), { quantizer: { annotate: () => [] } })).rejects.toThrow(
+    "written in JavaScript cannot go to a worker",
+  );
+});
+
+test("an ES module uses it too, and its process ends with an open session", async () => {
+  const script = `
+    import { readFileSync } from "node:fs";
+    import { openSession, tensor } from "./dist/esm/node/async.js";
+    const session = await openSession(readFileSync("examples/shapes/model.pt2"));
+    const outputs = await session.run({ x: tensor(new Float32Array(4800), [1, 3, 40, 40]) });
+    console.log(Object.values(outputs)[0].shape.join());`;
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], {
+    cwd: path.join(__dirname, "../.."),
+    timeout: 30000,
+  });
+  expect(stdout).toBe("1,16\n");
+});
