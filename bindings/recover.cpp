@@ -1,5 +1,5 @@
 // Recovery of accuracy across the border, in the module `qdq`.
-#include "recover/recovery.h"
+#include "recover/precision.h"
 
 #include <emscripten/bind.h>
 
@@ -55,12 +55,40 @@ val sensitivities_of(int handle) {
   });
 }
 
+// {reached, before, after, operators: [{node, module}], trials: [{operatorsInFloat, score}]}. `score` gets the outputs
+// of all batches and gives a number.
+val reach_score_of(int handle, const val& score, double wanted) {
+  return guard([&] {
+    RecoveryOf& kept = held<RecoveryOf>(handle, "a recovery");
+    held<Prepared>(kept.prepared, "the prepared program of this recovery");
+    const PrecisionResult result = reach_score(
+        kept.recovery,
+        [&](const std::vector<std::vector<Tensor>>& outputs) {
+          val batches = val::array();
+          for (const std::vector<Tensor>& batch : outputs) batches.call<void>("push", tensors_to(batch));
+          return score(batches).as<double>();
+        },
+        wanted);
+    format::Json operators = format::Json::array(), trials = format::Json::array();
+    for (size_t i = 0; i < result.nodes.size(); ++i)
+      operators.push_back({{"node", result.nodes[i]}, {"module", result.modules[i]}});
+    for (const PrecisionTrial& trial : result.trials)
+      trials.push_back({{"operatorsInFloat", trial.operators_in_float}, {"score", trial.score}});
+    return format::print_json(format::json_object({{"reached", result.reached},
+                                                   {"before", result.before},
+                                                   {"after", result.after},
+                                                   {"operators", operators},
+                                                   {"trials", trials}}));
+  });
+}
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(qdq_recover) {
   emscripten::function("makeRecovery", &make_recovery);
   emscripten::function("nextRemedy", &next_remedy);
   emscripten::function("sensitivities", &sensitivities_of);
+  emscripten::function("reachScore", &reach_score_of);
 }
 
 }  // namespace qdq

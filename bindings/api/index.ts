@@ -123,8 +123,8 @@ export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./
 export type { ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.js";
 export { mergeStates } from "./state.js";
 export type { MergeOptions, PartOfData } from "./state.js";
-export { recover, sensitivities } from "./recover.js";
-export type { RecoverOptions, RemedyResult, Sensitivity } from "./recover.js";
+export { reachScore, recover, sensitivities } from "./recover.js";
+export type { PrecisionResult, RecoverOptions, RemedyResult, Sensitivity } from "./recover.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions, Placement } from "./session.js";
 export { PreparedQat, Trainer, augment, moveExportedModelToEval, prepareQatPt2e } from "./train.js";

@@ -5,8 +5,9 @@ import { handleOf, module, unwrap, whole } from "./module.js";
 import { checkOptions } from "./options.js";
 import type { LongWork, Prepared } from "./pt2e.js";
 import { isIterable } from "./pt2e.js";
+import type { RawTensor } from "../wasm/qdq.js";
 import type { Tensor } from "./tensor.js";
-import { rawInputs } from "./tensor.js";
+import { fromRaw, rawInputs } from "./tensor.js";
 
 /**
  * What a remedy brought: `changes` places of the program, 0 if it did not help and was not kept; the ratio of signal to
@@ -14,7 +15,7 @@ import { rawInputs } from "./tensor.js";
  */
 export interface RemedyResult {
   /** What was done. */
-  remedy: "weight scales" | "equalization" | "ranges" | "outputs" | "bias correction";
+  remedy: "weight scales" | "equalization" | "ranges" | "outputs" | "rounding" | "bias correction";
   /** How many places of the program changed; 0 if it did not help and was not kept. */
   changes: number;
   /** The outputs' ratio of signal to noise before, in dB. */
@@ -58,8 +59,9 @@ async function begin(
 /**
  * Brings the outputs of a calibrated program nearer to the float model's, without labels and without training: scales
  * of weights go below the recipe's eps, channels of very different sizes are equalized, ranges of activations are
- * chosen by what they do to the results, what stands behind the last layers is no longer rounded, and every layer's
- * bias takes back the mean error of its channels. Each remedy is kept if it helps. The batches, those of the
+ * chosen by what they do to the results, what stands behind the last layers is no longer rounded, weights of 5 bits or
+ * fewer become the integers that serve their layer, not each the nearest, and every layer's bias takes back the mean
+ * error of its channels. Each remedy is kept if it helps. The batches, those of the
  * calibration or others, are kept in memory. The same samples give the same bytes as `qdq quantize --recover`.
  * `onProgress` is called many times a second with {stage: the remedy, done: 0 to 1}; when the signal is aborted, from
  * there or between two remedies, QdqError{Cancelled} is thrown, and the remedies before stay. Throws
@@ -125,6 +127,58 @@ export async function sensitivities(
   const recovery = await begin(prepared, batches, options);
   try {
     return JSON.parse(unwrap(module().sensitivities(recovery.handle)));
+  } finally {
+    recovery.dispose();
+  }
+}
+
+/** What reachScore() did. */
+export interface PrecisionResult {
+  /** Whether the score is reached; if not, nothing changed. */
+  reached: boolean;
+  /** The score before. */
+  before: number;
+  /** The score after. */
+  after: number;
+  /** What is in float now, the most harmful first. */
+  operators: {
+    /** The name of the node. */
+    node: string;
+    /** The path of its module, "" for the root. */
+    module: string;
+  }[];
+  /** The programs that were tried, by how many operators are in float in each. */
+  trials: { operatorsInFloat: number; score: number }[];
+}
+
+/**
+ * Leaves operators of a calibrated program in float, as few as make `score` give at least `wanted`: first those whose
+ * rounding alone harms the outputs most. `score` gets the outputs of the quantized program for every batch, in order,
+ * and gives a number, of which more is better: a top-1, an F1, a negated perplexity. It is called once for each of the
+ * about 2 log2 n programs that are tried; what it throws ends the work, and the program stays as it was. Call it behind
+ * recover(), which costs no speed. Throws QdqError{InvalidArgument} for a score that is no number.
+ */
+export async function reachScore(
+  prepared: Prepared,
+  batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
+  score: (outputs: Tensor[][]) => number,
+  wanted: number,
+  options: LongWork = {},
+): Promise<PrecisionResult> {
+  checkOptions("reachScore", options, ["onProgress", "signal"]);
+  if (typeof score !== "function")
+    throw new QdqError("InvalidArgument", `the score is ${typeof score}; wanted a function of the outputs`);
+  if (typeof wanted !== "number" || Number.isNaN(wanted))
+    throw new QdqError("InvalidArgument", `the score to reach is ${String(wanted)}; wanted a number`);
+  const recovery = await begin(prepared, batches, options);
+  const scoreOf = (outputs: RawTensor[][]) => {
+    const found: unknown = score(outputs.map((batch) => batch.map(fromRaw)));
+    if (typeof found !== "number" || Number.isNaN(found))
+      throw new QdqError("InvalidArgument", `the score function gave ${String(found)}; wanted a number`);
+    return found;
+  };
+  try {
+    return JSON.parse(unwrap(module().reachScore(recovery.handle, scoreOf, wanted)));
   } finally {
     recovery.dispose();
   }

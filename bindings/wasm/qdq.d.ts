@@ -129,6 +129,7 @@ export interface RawModule extends RawRunner {
   ): Answer<number>;
   nextRemedy(recovery: number): Answer<string>;
   sensitivities(recovery: number): Answer<string>;
+  reachScore(recovery: number, score: (outputs: RawTensor[][]) => number, wanted: number): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
   preparedWarnings(prepared: number): Answer<string>;
   moveToEval(program: number): Answer<number>;

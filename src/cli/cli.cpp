@@ -184,8 +184,13 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
                   "leave this module in float, or all of a type: features.0, torch.nn.Linear; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range}) recipe->excludes(other);
-  for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range}) runtime->excludes(other);
+  auto* weight_bits = verb.add_option("--weight-bits", options.weight_bits,
+                                      "bits of the weights' integers (8): 2 to 8; give few --recover")
+                          ->check(CLI::Range(2, 8))
+                          ->type_name("N");
+  weight_bits->excludes(reduce_range);
+  for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range, weight_bits}) recipe->excludes(other);
+  for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range, weight_bits}) runtime->excludes(other);
   quantizer->excludes(fx);
   dynamic->excludes(weights_only);
   return runtime;
@@ -251,7 +256,8 @@ struct CommandLine {
           for (const auto& [option, value] :
                {std::pair("--test", &quantize.test), std::pair("--labels", &quantize.labels),
                 std::pair("--classes", &quantize.classes)})
-            if (!value->empty()) throw CLI::RequiresError(option, "--report");
+            if (!value->empty() && !(quantize.target_drop && option != std::string_view("--test")))
+              throw CLI::RequiresError(option, "--report");
         });
     verb->add_option("MODEL", quantize.model, "the float model (.pt2 or .onnx)")->required();
     verb->add_option(
@@ -271,6 +277,14 @@ struct CommandLine {
                    "keep float weights with a quantize operator behind them");
     verb->add_flag("--recover", quantize.recover,
                    "bring accuracy back on the samples: ranges, outputs and biases, without labels or training");
+    auto* agreement = verb->add_option("--target-agreement", quantize.target_agreement,
+                                       "leave operators in float until so many % of the samples of --calibrate get the "
+                                       "float model's answer")
+                          ->type_name("PERCENT");
+    verb->add_option("--target-drop", quantize.target_drop,
+                     "the same until top-1 on the --labels of these samples is at most so many points below float's")
+        ->excludes(agreement)
+        ->type_name("POINTS");
     verb->add_option("--backend", quantize.backend,
                      "calibrate on simd (default; all builds write the same file) or onednn")
         ->type_name("NAME");

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
+#include "cli/quantize_recovery.h"
 #include "cli/verbs.h"
 #include "exec/op_backend.h"
 #include "format/bytes.h"
@@ -119,7 +120,8 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   if (!shown.data) return report_html(report);
   report.update(evaluation_of(shown, converted, host));
   Data& data = calibration ? *calibration : *shown.data;
-  LayerComparison errors(prepared.program(), {&converted});
+  const FloatProgram floats(prepared);
+  LayerComparison errors(floats.program(), {&converted});
   const int64_t batches =
       std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));
   Progress progress(host, "comparing layers", batches, "batches");
@@ -137,39 +139,6 @@ void calibrate(Prepared& prepared, Data& data, Host& host) {
     prepared.run(data.batch(i));
     progress.advance();
   }
-}
-
-// Brings accuracy back on the samples and prints a line for each remedy; returns them.
-format::Json recover_accuracy(Prepared& prepared, Data& data, bool json, Host& host) {
-  format::Json out = format::Json::array();
-  std::vector<Batch> batches;
-  {
-    Progress progress(host, "reading", data.num_batches(), "batches");
-    for (int64_t i = 0; i < data.num_batches(); ++i) {
-      batches.push_back(data.batch(i));
-      progress.advance();
-    }
-  }
-  double began = host.now_seconds();
-  recover(prepared, std::move(batches), [&](const RemedyResult& result) {
-    char line[120];
-    const double now = host.now_seconds();
-    out.push_back({{"remedy", result.remedy},
-                   {"changes", result.changes},
-                   {"before", format::json_of_number(result.before)},
-                   {"after", format::json_of_number(result.after)},
-                   {"seconds", now - began}});
-    if (result.changes > 0)
-      std::snprintf(line, sizeof line, "  %-16s  %6.2f -> %6.2f dB, %lld place%s, %s\n", result.remedy.c_str(),
-                    result.before, result.after, static_cast<long long>(result.changes), result.changes == 1 ? "" : "s",
-                    human_seconds(now - began).c_str());
-    else
-      std::snprintf(line, sizeof line, "  %-16s  %6.2f dB: no gain, not kept, %s\n", result.remedy.c_str(),
-                    result.before, human_seconds(now - began).c_str());
-    if (!json && !host.is_quiet()) host.print(line);
-    began = now;
-  });
-  return out;
 }
 
 // How many layers became integers, and why the others did not.
@@ -239,20 +208,17 @@ void quantize(const QuantizeOptions& options, Host& host) {
   QDQ_CHECK(data || !needs_data, kInvalidArgument,
             "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
             "images), or quantize dynamically");
-  QDQ_CHECK(!options.recover || data, kInvalidArgument,
-            "--recover needs samples to recover accuracy on: give a folder, an .npz or an .npy by --calibrate");
-  const bool recovers = options.recover && needs_data;
-  if (options.recover && !recovers)
-    host.print_error("qdq: warning: --recover does nothing: this recipe takes no ranges from samples in this model\n");
-  const bool tells = !options.json && !host.is_quiet();
-  if (recovers && tells) host.print("recovering accuracy (error of the outputs on the samples)\n");
+  const bool wanted = wants_recovery(options, data != nullptr), recovers = wanted && needs_data;
+  if (wanted && !recovers)
+    host.print_error(concat("qdq: warning: ", recovery_word(options),
+                            " does nothing: this recipe takes no ranges from samples in this model\n"));
   if (data && needs_data) {
     calibrate(prepared, *data, host);
     for (const std::string& doubt : doubts_about_calibration(prepared))
       host.print_error(concat("qdq: warning: ", doubt, "\n"));
   }
   format::Json recovery;
-  if (recovers) recovery = recover_accuracy(prepared, *data, options.json, host);
+  if (recovers) recovery = recover_accuracy(options, prepared, *data, host);
   if (data && needs_data)
     for (const std::string& warning : lost_outputs(prepared, data->batch(0)))
       host.print_error(concat("qdq: warning: ", warning, "\n"));

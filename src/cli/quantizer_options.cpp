@@ -16,6 +16,8 @@ using format::Json;
 Json fx_recipe(const QuantizerOptions& options) {
   QDQ_CHECK(!options.reduce_range, kInvalidArgument,
             "--reduce-range does not go with --fx: the mappings of x86 and fbgemm reduce the range already");
+  QDQ_CHECK(options.weight_bits == 8, kInvalidArgument,
+            "--weight-bits does not go with --fx: its backends take weights of 8 bits");
   QDQ_CHECK(!options.weights_only, kInvalidArgument,
             "--weights-only does not go with --fx: the backends of FX graph mode take weights alone only of "
             "embeddings, by a --recipe with float_qparams_weight_only_qconfig");
@@ -25,11 +27,12 @@ Json fx_recipe(const QuantizerOptions& options) {
 }
 
 // Weights as both quantizers have them, and embeddings as PyTorch's EmbeddingQuantizer has them.
-Json weights_only_recipe(const std::string& name, bool reduce_range) {
+Json weights_only_recipe(const std::string& name, const QuantizerOptions& options) {
+  const int64_t most = options.reduce_range ? 64 : int64_t{1} << (options.weight_bits - 1);
   const Json weight = {{"spec", "quantization"},
                        {"dtype", "int8"},
-                       {"quant_min", reduce_range ? -64 : -127},
-                       {"quant_max", reduce_range ? 63 : 127},
+                       {"quant_min", most == 128 ? -127 : -most},
+                       {"quant_max", most - 1},
                        {"qscheme", "per_channel_symmetric"},
                        {"ch_axis", 0},
                        {"observer", {{"class", "PerChannelMinMaxObserver"}}}};
@@ -46,11 +49,19 @@ Json recipe_of_words(const QuantizerOptions& options) {
   QDQ_CHECK(is_xnnpack || wanted == "x86-inductor" || wanted == "X86InductorQuantizer", kInvalidArgument,
             "there is no quantizer ", wanted, "; wanted xnnpack or x86-inductor, or a --recipe");
   const std::string name = is_xnnpack ? "XNNPACKQuantizer" : "X86InductorQuantizer";
-  if (options.weights_only) return weights_only_recipe(name, options.reduce_range);
+  if (options.weights_only) return weights_only_recipe(name, options);
   Json config = Json::object();
   if (is_xnnpack) config["is_per_channel"] = true;
   if (options.dynamic) config["is_dynamic"] = true;
   if (options.reduce_range) config["reduce_range"] = true;
+  if (options.weight_bits != 8) {
+    QDQ_CHECK(
+        is_xnnpack, kInvalidArgument,
+        "--weight-bits goes with --quantizer xnnpack; X86's weights have 8 bits but in a --recipe that gives their "
+        "quant_min and quant_max");
+    config["weight_qmin"] = -(int64_t{1} << (options.weight_bits - 1));
+    config["weight_qmax"] = (int64_t{1} << (options.weight_bits - 1)) - 1;
+  }
   return {{"quantizer", name}, {"global", config}};
 }
 

@@ -26,6 +26,7 @@ struct QuantizerOptions {
   bool dynamic = false;              // ranges of activations are found while the model runs
   bool weights_only = false;         // weights become integers, activations stay float
   bool reduce_range = false;         // so that u8 * s8 does not saturate on processors without VNNI
+  int64_t weight_bits = 8;           // of the integers of weights, 2 to 8; stored as int8
   bool qat = false;                  // settings with is_qat where they do not say: fake quantizers
   std::vector<std::string> exclude;  // modules, or types such as torch.nn.Linear, that stay float
 };
@@ -64,6 +65,9 @@ struct QuantizeOptions {
   bool recover = false;              // brings accuracy back after the calibration
   bool json = false;
   std::string command;  // the words themselves, which the report shows; may be empty
+  // Leaves operators in float until so many percent of the samples get the float model's answer, or until the top-1 on
+  // the calibration samples' `labels` is at most so many points below the float model's.
+  std::optional<double> target_agreement, target_drop;
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);

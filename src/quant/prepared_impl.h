@@ -38,6 +38,8 @@ struct Prepared::Impl {
   // node name in the float graph -> last part of its module's path
   std::unordered_map<std::string, std::string> scopes;
   std::unordered_set<const Observer*> of_constants;  // see one constant only; one look is enough
+  // What weights and biases were before recovery of accuracy changed them for the sake of better integers.
+  std::unordered_map<std::string, Tensor> float_constants;
   std::unique_ptr<OpBackend> own_backend;
   std::vector<OpBackend*> backends;
   Program calibrated;  // what calibration runs

@@ -5,6 +5,7 @@
 #include "kernel/activation.h"
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
+#include "recover/layers.h"
 #include "recover/recovery.h"
 
 namespace qdq {
@@ -55,75 +56,12 @@ struct ChannelSums {
 
 // A layer whose bias is corrected, and what undoes it.
 struct Correction {
-  Node* node = nullptr;
-  int64_t axis = 0;
-  std::string bias;  // the attribute
+  const Node* node;
+  int64_t axis;
+  OwnBias bias;
   kernel::Activation activation;
-  ChannelSums wanted;
-  Tensor old_value;
-  Node* added = nullptr;  // the reader of a bias of its own that it got, and the arguments from before
-  std::vector<Argument> old_args;
-  Node::Kwargs old_kwargs;
+  ChannelSums wanted{};
 };
-
-void undo(Prepared::Impl& impl, const Correction& correction) {
-  if (correction.added == nullptr) {
-    impl.program.find_attribute(correction.bias)->tensor = correction.old_value;
-    return;
-  }
-  correction.node->set_args(correction.old_args);
-  correction.node->set_kwargs(correction.old_kwargs);
-  impl.program.graph->erase(correction.added);
-  impl.program.erase_attribute(correction.bias);
-}
-
-// Makes the bias of a layer an attribute that it alone reads: [channels], zeros if it had none. False if something
-// computes the bias.
-bool own_bias(Prepared::Impl& impl, Correction& correction, int64_t channels) {
-  Node& layer = *correction.node;
-  const OpDef* op = op_of(layer);
-  if (op->roles.bias < 0) return false;
-  const auto index = static_cast<size_t>(op->roles.bias);
-  const Argument& given = argument_of(layer, index);
-  Node* node = given.node();
-  if (node == nullptr ? !given.is_none() : node->op() != Node::Op::kGetAttr) return false;
-  if (node != nullptr) {
-    int64_t readers = 0;
-    for (const Node* other : impl.program.graph->nodes())
-      if (other->op() == Node::Op::kGetAttr && other->target() == node->target())
-        readers += static_cast<int64_t>(other->users().size());
-    Attribute* attribute = impl.program.find_attribute(node->target());
-    if (attribute->tensor.dtype() != DType::kF32 || attribute->tensor.numel() != channels) return false;
-    correction.bias = attribute->name;
-    correction.old_value = attribute->tensor;
-    if (readers == 1) return true;
-  }
-  const Node* weight = weight_of(layer);
-  while (weight->op() == Node::Op::kCallModule) weight = weight->arg(0).node();
-  const std::string name = impl.program.unique_attribute_name(weight->target() + "_bias");
-  const Tensor zeros = Tensor::empty({channels}, DType::kF32);
-  impl.program.add_attribute(
-      {name, node ? impl.program.attribute_of(*node) : zeros, Attribute::Kind::kParameter, true, false});
-  Node* reader = nullptr;
-  {
-    const auto point = impl.program.graph->insert_before(impl.program.graph->first());
-    reader = impl.program.graph->get_attr(name, node_name_of(name));
-    reader->meta.val.value = TensorMeta{DType::kF32, {SymInt(channels)}, {}, false};
-  }
-  correction.bias = name;
-  correction.added = reader;
-  correction.old_args = layer.args();
-  correction.old_kwargs = layer.kwargs();
-  if (index < layer.args().size() || layer.kwarg(op->schema.arguments[index].name) == nullptr) {
-    layer.set_arg(index, reader);
-  } else {
-    Node::Kwargs kwargs = layer.kwargs();
-    for (auto& [key, value] : kwargs)
-      if (key == op->schema.arguments[index].name) value = reader;
-    layer.set_kwargs(std::move(kwargs));
-  }
-  return true;
-}
 
 // The shift of each channel of the node's values that gives them, behind the activation, the means that are wanted: by
 // Newton's method, whose slope is the mean slope of the activation. A channel that the activation shuts nearly always
@@ -165,9 +103,9 @@ Tensor shift_to_means(const std::vector<Interpreter::Walk>& walks, const Node& n
 // The sums that the float layers have.
 void add_wanted(Recovery& recovery, const std::vector<const Batch*>& batches, std::vector<Correction>& corrections) {
   std::unordered_map<const Node*, Correction*> by_node;
-  for (Correction& correction : corrections) by_node[correction.node] = &correction;
+  for (Correction& correction : corrections) by_node[recovery.floats().node(*correction.node)] = &correction;
 
-  Interpreter floats = float_interpreter(recovery.prepared());
+  Interpreter floats = recovery.floats().interpreter();
   floats.set_node_hook([&](const Node& node, const Value& value) {
     if (const auto found = by_node.find(&node); found != by_node.end())
       found->second->wanted.add(*value.get_if<Tensor>(), found->second->axis, found->second->activation);
@@ -195,9 +133,9 @@ void correct(Recovery& recovery, const std::vector<const Batch*>& batches, const
       }
     }
     const Tensor shift = shift_to_means(walks, node, correction.axis, correction.activation, correction.wanted);
-    const Tensor bias = impl.program.find_attribute(correction.bias)->tensor.clone();
+    const Tensor bias = impl.program.find_attribute(correction.bias.name)->tensor.clone();
     for (int64_t c = 0; c < bias.numel(); ++c) bias.data<float>()[c] += shift.data<float>()[c];
-    impl.program.find_attribute(correction.bias)->tensor = bias;
+    impl.program.find_attribute(correction.bias.name)->tensor = bias;
     for (Interpreter::Walk& walk : walks) {
       const Tensor value = walk.value(node).get_if<Tensor>()->clone();
       Shape sizes(static_cast<size_t>(value.dim()), 1);
@@ -215,19 +153,17 @@ void correct(Recovery& recovery, const std::vector<const Batch*>& batches, const
 int64_t correct_biases(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   const double before = recovery.decibels();
+  recovery.floats();
   std::vector<Correction> corrections;
   for (const QuantizedLayer& layer : quantized_layers(recovery.prepared())) {
     const TensorMeta* value = layer.node->meta.val.tensor();
     const auto channels = value->sizes[static_cast<size_t>(layer.channel_axis)].constant();
     if (!channels) continue;
-    Correction correction;
-    correction.node = impl.program.graph->find(layer.node->name());
-    correction.axis = layer.channel_axis;
-    correction.activation = activation_behind(*layer.node);
-    if (own_bias(impl, correction, *channels)) corrections.push_back(std::move(correction));
+    if (auto bias = own_bias(impl, *layer.node, *channels))
+      corrections.push_back({layer.node, layer.channel_axis, std::move(*bias), activation_behind(*layer.node)});
   }
   Undo undo_all([&] {
-    for (const Correction& correction : corrections) undo(impl, correction);
+    for (const Correction& correction : corrections) undo(impl, correction.bias);
     impl.interpreter.reset();
     recovery.forget_simulation();
   });
@@ -239,6 +175,7 @@ int64_t correct_biases(Recovery& recovery) {
   recovery.forget_simulation();
   if (!(recovery.decibels() > before)) return 0;
   undo_all.keep();
+  for (const Correction& correction : corrections) keep(impl, correction.bias);
   return static_cast<int64_t>(corrections.size());
 }
 

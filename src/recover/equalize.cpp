@@ -10,6 +10,7 @@
 #include "quant/observers/fake_quantize.h"
 #include "quant/observers/range_histogram.h"
 #include "quant/prepared_impl.h"
+#include "recover/layers.h"
 #include "recover/recovery.h"
 
 namespace qdq {
@@ -19,31 +20,6 @@ namespace {
 constexpr double kAlphas[] = {0.25, 0.5, 0.75, 1};
 // In dB: less is not worth other weights.
 constexpr double kLeastGain = 1;
-
-// A constant that one node alone reads, perhaps through an observer.
-struct OwnConstant {
-  std::string name;
-  std::optional<size_t> observer;
-};
-
-std::optional<OwnConstant> own_constant(const Prepared::Impl& impl, const Node* argument) {
-  OwnConstant out;
-  for (; argument != nullptr; argument = argument->arg(0).node()) {
-    if (argument->users().size() != 1) return std::nullopt;
-    if (argument->op() == Node::Op::kGetAttr) break;
-    out.observer = impl.group_of_module(*argument);
-    if (!out.observer || impl.groups[*out.observer].inserted_as.size() != 1 || !impl.takes_range(*out.observer) ||
-        impl.of_constants.count(impl.groups[*out.observer].observer.get()) == 0)
-      return std::nullopt;
-  }
-  if (argument == nullptr) return std::nullopt;
-  out.name = argument->target();
-  int64_t readers = 0;
-  for (const Node* node : impl.program.graph->nodes())
-    readers += node->op() == Node::Op::kGetAttr && node->target() == out.name;
-  const bool plain = impl.program.attribute_of(*argument).dtype() == DType::kF32;
-  return readers == 1 && plain ? std::optional(out) : std::nullopt;
-}
 
 // A layer that reads the channels along an axis of its input: which channel each element of its weight reads.
 struct Reader {
@@ -78,15 +54,6 @@ bool passes_scales(const Node& node, int64_t axis) {
           std::isinf(function->high));
 }
 
-bool is_plain_convolution(const Node& node) {
-  const OpDef* op = op_of(node);
-  return op != nullptr && op->family == Family::kConvolution && op->spatial_axes > 0;
-}
-bool is_linear(const Node& node) {
-  const OpDef* op = op_of(node);
-  return op != nullptr && op->family == Family::kLinear && op->roles.weight_axis == 0;
-}
-
 std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, const Node& input, int64_t axis,
                                 int64_t rank) {
   const bool convolves = is_plain_convolution(node);
@@ -95,12 +62,7 @@ std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, co
   if (!weight) return std::nullopt;
   Reader out{&node, &input, *weight};
   if (!convolves) return out;
-  const OpDef* op = op_of(node);
-  const auto& arguments = op->schema.arguments;
-  const auto groups =
-      std::find_if(arguments.begin(), arguments.end(), [](const auto& a) { return a.name == "groups"; });
-  if (groups == arguments.end()) return std::nullopt;
-  out.groups = argument_of(node, static_cast<size_t>(groups - arguments.begin())).integer().value_or(0);
+  out.groups = argument_called(node, "groups").integer().value_or(0);
   return out.groups > 0 ? std::optional(out) : std::nullopt;
 }
 
@@ -367,6 +329,7 @@ void apply_seam(Recovery& recovery, BeforeEqualizing& before, const Seam& seam, 
 
 int64_t equalize(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  if (!impl.float_constants.empty()) return 0;  // what is rounded already cannot be shared out
   std::vector<Seam> seams;
   for (const Node* node : impl.program.graph->nodes())
     if (auto seam = seam_behind(impl, *node)) seams.push_back(std::move(*seam));

@@ -32,6 +32,8 @@ int64_t release_outputs(Recovery& recovery) {
         group && before_layers.count(node) == 0 && impl.of_constants.count(impl.groups[*group].observer.get()) == 0)
       behind.push_back(node);
   if (behind.empty()) return 0;
+  recovery.set_rounding_to_few(false);
+  const Undo round_weights([&] { recovery.set_rounding_to_few(true); });
   const double before = recovery.decibels();
   const Undo forget([&] { recovery.forget_simulation(); });
   for (const Node* node : behind) recovery.simulation().bypass(*node);

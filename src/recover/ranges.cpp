@@ -221,6 +221,8 @@ int64_t choose_ranges(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   std::vector<RangeChoice> choices = observed_choices(recovery);
   if (choices.empty()) return 0;
+  recovery.set_rounding_to_few(false);
+  const Undo round_weights([&] { recovery.set_rounding_to_few(true); });
   measure_locally(recovery, choices);
 
   std::vector<std::shared_ptr<Observer>> original;

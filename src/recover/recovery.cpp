@@ -25,7 +25,8 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
             "the program was prepared for training, which recovers accuracy itself; wanted one of prepare_pt2e");
   QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
             "the program is not calibrated; run the calibration batches before accuracy is recovered");
-  Interpreter interpreter = float_interpreter(prepared);
+  const FloatProgram floats(prepared);
+  Interpreter interpreter = floats.interpreter();
   for (const Batch& batch : batches_) {
     tell_again();
     outputs_.push_back(interpreter.run(batch));
@@ -75,8 +76,21 @@ std::vector<const Batch*> Recovery::some_batches(int64_t samples) const {
 }
 
 Simulation& Recovery::simulation() {
-  if (!simulation_) simulation_ = std::make_unique<Simulation>(prepared_);
+  if (!simulation_) {
+    simulation_ = std::make_unique<Simulation>(prepared_);
+    if (!rounds_to_few_) simulation_->set_rounding_to_few(false);
+  }
   return *simulation_;
+}
+
+void Recovery::set_rounding_to_few(bool rounds) {
+  rounds_to_few_ = rounds;
+  if (simulation_) simulation_->set_rounding_to_few(rounds);
+}
+
+const FloatProgram& Recovery::floats() {
+  if (!floats_) floats_ = std::make_unique<FloatProgram>(prepared_);
+  return *floats_;
 }
 
 void Recovery::tell(const std::string& remedy, double done) {
@@ -94,11 +108,9 @@ std::optional<RemedyResult> Recovery::next() {
     const char* name;
     int64_t (*apply)(Recovery&);
   };
-  constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales},
-                                  {"equalization", equalize},
-                                  {"ranges", choose_ranges},
-                                  {"outputs", release_outputs},
-                                  {"bias correction", correct_biases}};
+  constexpr Remedy kRemedies[] = {
+      {"weight scales", free_weight_scales}, {"equalization", equalize},  {"ranges", choose_ranges},
+      {"outputs", release_outputs},          {"rounding", round_weights}, {"bias correction", correct_biases}};
   if (next_remedy_ == std::size(kRemedies)) return std::nullopt;
   if (!decibels_) decibels_ = decibels();
   const Remedy& remedy = kRemedies[next_remedy_];
@@ -116,7 +128,8 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch) {
   };
   const std::vector<Node*> nodes = impl.program.graph->nodes();
   if (impl.is_qat || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
-  const std::vector<Tensor> outputs = float_interpreter(prepared).run(batch);
+  const FloatProgram floats(prepared);
+  const std::vector<Tensor> outputs = floats.interpreter().run(batch);
   OutputError error;
   error.add(outputs, Simulation(prepared).run(batch));
   std::vector<std::string> out;

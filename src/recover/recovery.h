@@ -21,8 +21,8 @@ using OnRecovering = std::function<void(const std::string& remedy, double done)>
 
 // What a remedy brought.
 struct RemedyResult {
-  std::string remedy;            // "weight scales", "equalization", "ranges", "outputs" or "bias correction"
-  int64_t changes = 0;           // places; 0: it did not help and was not kept
+  std::string remedy;   // "weight scales", "equalization", "ranges", "outputs", "rounding" or "bias correction"
+  int64_t changes = 0;  // places; 0: it did not help and was not kept
   double before = 0, after = 0;  // Recovery::decibels
 };
 
@@ -33,15 +33,18 @@ class Recovery {
   // was prepared for training or there are no batches, and what a run throws for batches that do not fit.
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
 
-  // Applies the next of the remedies below: weight scales, equalization, ranges, outputs, bias correction. Each is kept
-  // if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is as it was before
+  // Applies the next of the remedies below: weight scales, equalization, ranges, outputs, rounding, bias correction. Each is
+  // kept if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is as it was before
   // this call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
   const std::vector<Batch>& batches() const { return batches_; }
+  const std::vector<std::vector<Tensor>>& outputs() const { return outputs_; }  // of the float program, by batch
   int64_t num_samples() const;  // of all batches, along the first axis of the first input
   Simulation& simulation();
+  // The float program; asked for before weights or biases change.
+  const FloatProgram& floats();
   // After a remedy has changed the nodes of the prepared program.
   void forget_simulation() noexcept { simulation_.reset(); }
   // Some of the batches, spread over all, with about `samples` samples: enough for what is measured layer by layer.
@@ -51,6 +54,9 @@ class Recovery {
   // OutputError of the program as it now is, on all batches, or on some_batches(samples).
   double decibels();
   double decibels(int64_t samples);
+  // Whether decibels() and simulation() round weights of few integers, as they do at first: what activations need shows
+  // best beside float weights, which the remedy "rounding" comes near to.
+  void set_rounding_to_few(bool rounds);
   void tell(const std::string& remedy, double done);
   void tell_again();  // what was told last, between pieces of the same work
 
@@ -59,6 +65,8 @@ class Recovery {
   std::vector<Batch> batches_;
   std::vector<std::vector<Tensor>> outputs_;  // of the float program
   std::unique_ptr<Simulation> simulation_;
+  std::unique_ptr<FloatProgram> floats_;
+  bool rounds_to_few_ = true;
   size_t next_remedy_ = 0;
   std::optional<double> decibels_;  // behind the last remedy
   OnRecovering on_recovering_;
@@ -107,6 +115,16 @@ int64_t release_outputs(Recovery& recovery);
 // the outputs for 32 samples tell whether this choice or one rule for all is better, and where they differ most, which
 // of both.
 int64_t choose_ranges(Recovery& recovery);
+
+// Rounds weights of 5 bits or fewer for what layers make of them, not each to the nearest: layer after layer, each on
+// what those before it give, the integers q of a row that give the smallest sum of (w x - q s x')^2 over places of the
+// samples, where x is what the float layer reads and x' what this one does (Nagel et al. 2020, Up or Down?; Frantar et
+// al. 2022, GPTQ, have x = x'). Every weight in turn takes the integer that is best beside the others, first in one
+// pass that hands each error on, then until none changes; the mean square of x' holds them near w. Each channel, or the
+// whole weight, gets the scale between 0.4 and 1 of the whole range's that serves it best. Where the layer has a bias
+// of its own it takes back the mean error. Transposed convolutions, and weights that several layers read, stay as they
+// are.
+int64_t round_weights(Recovery& recovery);
 
 // Moves the bias of every quantized layer so that each channel has the float layer's mean on the samples, behind the
 // activation if one follows: layer after layer, each behind those that are corrected. A layer without a bias gets one.

@@ -1,32 +1,41 @@
 #include "recover/simulation.h"
 
-#include "op/facts.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/prepared_impl.h"
 
 namespace qdq {
 
-std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared) {
-  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
-  std::vector<QuantizedLayer> out;
-  for (const Node* node : impl.program.graph->nodes()) {
-    const Node* weight = weight_of(*node);
-    const bool convolves = is_a(*node, Family::kConvolution) || is_a(*node, Family::kTransposedConvolution);
-    if (weight == nullptr || !(convolves || is_a(*node, Family::kLinear))) continue;
-    const auto group = impl.group_of_module(*weight);
-    if (!group || impl.of_constants.count(impl.groups[*group].observer.get()) == 0) continue;
-    const TensorMeta* value = node->meta.val.tensor();
-    if (value == nullptr || value->sizes.empty()) continue;
-    out.push_back({node, *group, convolves ? 1 : static_cast<int64_t>(value->sizes.size()) - 1});
-  }
+namespace {
+
+Interpreter float_interpreter_of(const Program& program, const std::vector<OpBackend*>& backends) {
+  Interpreter out(program, backends);
+  out.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
   return out;
 }
 
+}  // namespace
+
 Interpreter float_interpreter(const Prepared& prepared) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
-  Interpreter out(impl.program, impl.backends);
-  out.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
-  return out;
+  return float_interpreter_of(impl.program, impl.backends);
+}
+
+FloatProgram::FloatProgram(const Prepared& prepared)
+    : program_(prepared.program().clone(&copies_)), backends_(Prepared::Impl::of(prepared).backends) {
+  for (const auto& [name, value] : Prepared::Impl::of(prepared).float_constants)
+    program_.find_attribute(name)->tensor = value;
+}
+
+Interpreter FloatProgram::interpreter() const { return float_interpreter_of(program_, backends_); }
+
+const Node* FloatProgram::node(const Node& of_prepared) const {
+  const auto found = copies_.find(&of_prepared);
+  return found == copies_.end() ? nullptr : found->second;
+}
+
+bool has_few_integers(const Observer& observer) {
+  constexpr int64_t kMost = 31;
+  return quantizes_statically(observer) && observer.quant_max() - observer.quant_min() <= kMost;
 }
 
 Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepared.program().clone(&copies_)) {
@@ -68,6 +77,12 @@ Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepa
 
 void Simulation::set_rounding(size_t observer, bool rounds) {
   if (std::exchange(rounders_[observer].rounds, rounds) != rounds) refresh();
+}
+
+void Simulation::set_rounding_to_few(bool rounds) {
+  for (const Constant& constant : constants_)
+    if (Rounder& rounder = rounders_[constant.observer]; has_few_integers(*rounder.observer)) rounder.rounds = rounds;
+  refresh();
 }
 
 void Simulation::bypass(const Node& module) { bypassed_.insert(copies_.at(&module)); }

@@ -14,17 +14,27 @@
 
 namespace qdq {
 
-// A layer whose weight is a constant that becomes integers.
-struct QuantizedLayer {
-  const Node* node;        // in the prepared program
-  size_t weight_observer;  // among Prepared::observers()
-  int64_t channel_axis;    // of its result
-};
-// In the order of the graph.
-std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared);
-
 // Runs a prepared program in floats: observers hand their values on and see nothing.
 Interpreter float_interpreter(const Prepared& prepared);
+
+// A prepared program as it was when this was made, in floats, with the weights and biases from before remedies changed
+// them for the sake of better integers.
+class FloatProgram {
+ public:
+  explicit FloatProgram(const Prepared& prepared);
+  // This must outlive it.
+  Interpreter interpreter() const;
+  const Node* node(const Node& of_prepared) const;  // null for one that the prepared program got later
+  const Program& program() const { return program_; }
+
+ private:
+  std::unordered_map<const Node*, Node*> copies_;
+  Program program_;
+  std::vector<OpBackend*> backends_;
+};
+
+// 5 bits or fewer: which integers the values become is worth choosing (round_weights in recovery.h).
+bool has_few_integers(const Observer& observer);
 
 // Each observer of the prepared program rounds what it sees by its present qparams, as the quantize and dequantize in
 // its place would; constants are rounded once. The numbers are those of the converted program run node by node.
@@ -35,6 +45,8 @@ class Simulation {
 
   // Whether an observer rounds (all do at first) or hands its values on.
   void set_rounding(size_t observer, bool rounds);
+  // The same for the observers of weights that have few integers.
+  void set_rounding_to_few(bool rounds);
   // From now on the observer that this call_module node of the prepared program calls rounds nothing there.
   void bypass(const Node& module);
   // Takes in what changed in the prepared program: the range of an observer, the value of a parameter.

@@ -44,6 +44,7 @@ test("recovery brings the outputs nearer and says by how much", async () => {
     "equalization",
     "ranges",
     "outputs",
+    "rounding",
     "bias correction",
   ]);
   expect(results.at(-1).after).toBeGreaterThan(results[0].before + 1);
@@ -65,15 +66,21 @@ test("a cancelled recovery keeps the remedies before", async () => {
     }),
   );
   expect(error.code).toBe("Cancelled");
-  expect(results.map(({ remedy }) => remedy)).toEqual(["weight scales", "equalization", "ranges", "outputs"]);
-  // What stayed is what those four give.
+  expect(results.map(({ remedy }) => remedy)).toEqual([
+    "weight scales",
+    "equalization",
+    "ranges",
+    "outputs",
+    "rounding",
+  ]);
+  // What stayed is what those give.
   const other = await calibrated();
   const again = await qdq.recover(other, batches, {});
-  expect(again.slice(0, 4)).toEqual(results);
+  expect(again.slice(0, 5)).toEqual(results);
   // It can be taken up again.
   results = await qdq.recover(prepared, batches);
-  expect(results[0].before).toBe(again[3].after);
-  expect(results.at(-1).after).toBeGreaterThan(again[3].after);
+  expect(results[0].before).toBe(again[4].after);
+  expect(results.at(-1).after).toBeGreaterThan(again[4].after);
 });
 
 test("recovery refuses what it cannot judge", async () => {
@@ -95,4 +102,56 @@ test("sensitivities tell what every operator costs", async () => {
     expect(alone).toBeGreaterThan(all);
     expect(without).toBeGreaterThan(0);
   }
+});
+
+test("weights of 4 bits are rounded for the outputs, and a score of one's own chooses what stays float", async () => {
+  const few = new qdq.XNNPACKQuantizer().setGlobal(
+    qdq.getSymmetricQuantizationConfig({ isPerChannel: true, weightQmin: -8, weightQmax: 7 }),
+  );
+  const prepared = qdq.preparePt2e(program, few);
+  await prepared.calibrate(batches);
+  const results = await qdq.recover(prepared, batches);
+  const rounding = results.find(({ remedy }) => remedy === "rounding");
+  expect(rounding.changes).toBeGreaterThan(3);
+  expect(rounding.after).toBeGreaterThan(rounding.before + 3);
+  // Its float program is still the one from before.
+  const session = qdq.lower(program);
+  const wanted = batches.map((batch) => session.run(batch)[0].data);
+  let calls = 0;
+  const score = (outputs) => {
+    calls += 1;
+    let signal = 0;
+    let noise = 0;
+    outputs.forEach(([{ data }], i) => {
+      data.forEach((value, j) => {
+        signal += wanted[i][j] ** 2;
+        noise += (wanted[i][j] - value) ** 2;
+      });
+    });
+    return 10 * Math.log10(signal / noise);
+  };
+  const { before } = await qdq.reachScore(prepared, batches, score, -100);
+  expect(calls).toBe(1);
+  const found = await qdq.reachScore(prepared, batches, score, before + 1);
+  expect(found.reached).toBe(true);
+  expect(found.before).toBe(before);
+  expect(found.after).toBeGreaterThanOrEqual(before + 1);
+  expect(found.operators.length).toBeGreaterThan(0);
+  expect(found.trials[0]).toEqual({ operatorsInFloat: 0, score: before });
+  const out = await qdq.reachScore(prepared, batches, score, 1000);
+  expect(out.reached).toBe(false);
+  expect(out.operators).toEqual([]);
+  const thrown = await rejected(
+    qdq.reachScore(
+      prepared,
+      batches,
+      () => {
+        throw new Error("mine");
+      },
+      1000,
+    ),
+  );
+  expect(thrown.message).toBe("mine");
+  expect((await rejected(qdq.reachScore(prepared, batches, () => "no", 1))).message).toContain("wanted a number");
+  expect((await rejected(qdq.reachScore(prepared, batches, score, "99"))).message).toContain("wanted a number");
 });

@@ -30,6 +30,47 @@ TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
   EXPECT_NE(host.err.find("--recover does nothing"), std::string::npos) << host.err;
 }
 
+TEST_F(CliTest, GivesWeightsFewerBits) {
+  ASSERT_EQ(run(quantize({"--weight-bits", "4"})), 0) << host.err;
+  int64_t weights = 0;
+  for (const Attribute& attribute : load_pt2(host.contents["out.pt2"]).attributes) {
+    if (attribute.tensor.dtype() != DType::kS8) continue;
+    ++weights;
+    for (const int8_t value : attribute.tensor.span<int8_t>()) EXPECT_TRUE(value >= -8 && value <= 7) << int{value};
+  }
+  EXPECT_EQ(weights, 2);
+  EXPECT_EQ(run(quantize({"--weight-bits", "9"})), 2);
+  EXPECT_EQ(run(quantize({"--weight-bits", "4", "--reduce-range"})), 2);
+  EXPECT_NE(run(quantize({"--weight-bits", "4", "--quantizer", "x86-inductor"})), 0);
+  EXPECT_NE(host.err.find("goes with --quantizer xnnpack"), std::string::npos) << host.err;
+  EXPECT_NE(run(quantize({"--weight-bits", "4", "--fx", "x86"})), 0);
+  EXPECT_NE(host.err.find("--weight-bits does not go with --fx"), std::string::npos) << host.err;
+}
+
+TEST_F(CliTest, LeavesOperatorsInFloatForATarget) {
+  const std::vector<std::string> target = {"--weight-bits", "2", "--target-agreement", "100"};
+  ASSERT_EQ(run(quantize(target)), 0) << host.err;
+  EXPECT_NE(host.out.find("choosing the precision (agreement on the samples)"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("   0 in float"), std::string::npos) << host.out;
+  ASSERT_EQ(run(quantize({"--weight-bits", "2", "--target-agreement", "100", "--json"})), 0) << host.err;
+  const auto fields = format::parse_json(host.out, "the summary");
+  const auto& precision = fields["recovery"]["precision"];
+  EXPECT_EQ(precision["reached"], true) << host.out;
+  EXPECT_EQ(precision["after"], 100);
+  ASSERT_LT(precision["before"].get<double>(), 100) << "nothing was to be done";
+  EXPECT_GT(precision["operators"].size(), 0U);
+  EXPECT_NE(host.out.find("so that the outputs reach the target"), std::string::npos) << host.out;
+
+  for (const auto& [words, what] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--target-agreement", "101"}, "wanted a percentage"},
+           {{"--target-drop", "-1", "--labels", "folders"}, "0 or more"},
+           {{"--target-drop", "1"}, "needs the --labels"},
+           {{"--target-drop", "1", "--target-agreement", "99"}, "excludes"}}) {
+    EXPECT_NE(run(quantize(words)), 0) << what;
+    EXPECT_NE(host.err.find(what), std::string::npos) << host.err;
+  }
+}
+
 TEST_F(CliTest, TellsHowSensitiveTheOperatorsAre) {
   ASSERT_EQ(run({"sensitivity", "model.pt2", "--calibrate", "data.npz", "--most", "1"}), 0) << host.err;
   EXPECT_NE(host.out.find("operators in integers: "), std::string::npos) << host.out;

@@ -1,5 +1,6 @@
 // Accuracy that comes back: the simulation that everything is judged by, and each remedy.
 #include "recover/recovery.h"
+#include "recover/precision.h"
 #include "recover/sensitivity.h"
 
 #include <gtest/gtest.h>
@@ -17,10 +18,14 @@
 namespace qdq {
 namespace {
 
-XNNPACKQuantizer xnnpack() {
+XNNPACKQuantizer xnnpack(int64_t weight_bits = 8) {
   XNNPACKQuantizer quantizer;
   SymmetricConfigOptions options;
   options.is_per_channel = true;
+  if (weight_bits < 8) {
+    options.weight_qmin = -(int64_t{1} << (weight_bits - 1));
+    options.weight_qmax = -options.weight_qmin - 1;
+  }
   quantizer.set_global(get_symmetric_quantization_config(options));
   return quantizer;
 }
@@ -64,6 +69,13 @@ double decibels_of(const Program& quantized) {
   for (const Batch& batch : batches())
     error.add(run_node_by_node(network(), batch), run_node_by_node(quantized, batch));
   return error.decibels();
+}
+
+void expect_same(const Program& found, const Program& wanted) {
+  EXPECT_EQ(to_text(*found.graph), to_text(*wanted.graph));
+  ASSERT_EQ(found.attributes.size(), wanted.attributes.size());
+  for (size_t i = 0; i < found.attributes.size(); ++i)
+    EXPECT_TRUE(bitwise_equal(found.attributes[i].tensor, wanted.attributes[i].tensor));
 }
 
 TEST(Simulation, GivesTheBitsOfTheConvertedProgram) {
@@ -172,11 +184,129 @@ TEST(CorrectBiases, LeavesTheProgramAsItWasIfItIsCancelled) {
     if (remedy == "bias correction" && done > 0 && ++calls == 2) throw Error(ErrorCode::kCancelled, "enough");
   });
   EXPECT_THROW(correct_biases(recovery), Error);
-  const Program after = convert_pt2e(prepared);
-  EXPECT_EQ(to_text(*after.graph), to_text(*before.graph));
-  ASSERT_EQ(after.attributes.size(), before.attributes.size());
-  for (size_t i = 0; i < after.attributes.size(); ++i)
-    EXPECT_TRUE(bitwise_equal(after.attributes[i].tensor, before.attributes[i].tensor));
+  expect_same(convert_pt2e(prepared), before);
+}
+
+TEST(RoundWeights, ServesTheLayersNotEachWeight) {
+  XNNPACKQuantizer quantizer = xnnpack(4);
+  Prepared prepared = calibrated(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  const double before = recovery.decibels();
+  EXPECT_EQ(round_weights(recovery), 3);
+  EXPECT_GT(recovery.decibels(), before + 3);
+  // The integers that were chosen are those that convert writes.
+  const Program converted = convert_pt2e(prepared);
+  EXPECT_DOUBLE_EQ(decibels_of(converted), recovery.decibels());
+  int64_t weights = 0;
+  for (const Attribute& attribute : converted.attributes) {
+    if (attribute.tensor.dtype() != DType::kS8) continue;
+    ++weights;
+    for (const int8_t value : attribute.tensor.span<int8_t>()) {
+      EXPECT_GE(value, -8);
+      EXPECT_LE(value, 7);
+    }
+  }
+  EXPECT_EQ(weights, 3);
+}
+
+// A linear layer whose inputs are one number, seen twice: the error of one weight is to be taken back by the other.
+TEST(RoundWeights, HandsErrorsOn) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {16, 4});
+  Program program = b.finish({b.call("linear.default", {x, b.weight("weight", {1, 4}), b.weight("bias", {1})})});
+  const Tensor weight = program.find_attribute("weight")->tensor;
+  // In steps of 1 / 7.5, of which 8 are 16 / 15: 7.5, 2.4, 2.4 and 2.4.
+  const float values[] = {1, 0.32f, 0.32f, 0.32f};
+  std::copy(std::begin(values), std::end(values), weight.data<float>());
+  std::vector<Batch> same;
+  for (uint32_t seed = 1; seed < 5; ++seed) {
+    Tensor batch = sample({16, 4}, seed);
+    for (int64_t i = 0; i < 16; ++i)
+      for (int64_t j = 2; j < 4; ++j) batch.data<float>()[i * 4 + j] = batch.data<float>()[i * 4 + 1];
+    same.push_back({batch});
+  }
+  XNNPACKQuantizer quantizer = xnnpack(4);
+  Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  for (const Batch& batch : same) prepared.run(batch);
+  Recovery recovery(prepared, same);
+  ASSERT_EQ(round_weights(recovery), 1);
+  const Tensor found = prepared.program().find_attribute("weight")->tensor;
+  // To the nearest each of the three is 2 steps of 0.133, together 0.8 instead of 0.96.
+  const float* w = found.data<float>();
+  EXPECT_NEAR(w[1] + w[2] + w[3], 0.96, 0.07);
+}
+
+TEST(RoundWeights, LeavesEightBitsAlone) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  const Program before = convert_pt2e(prepared);
+  Recovery recovery(prepared, batches());
+  EXPECT_EQ(round_weights(recovery), 0);
+  expect_same(convert_pt2e(prepared), before);
+}
+
+TEST(RoundWeights, LeavesTheProgramAsItWasIfItIsCancelled) {
+  XNNPACKQuantizer quantizer = xnnpack(4);
+  Prepared prepared = calibrated(network(), quantizer);
+  const Program before = convert_pt2e(prepared);
+  int calls = 0;
+  Recovery recovery(prepared, batches(), [&](const std::string& remedy, double done) {
+    if (remedy == "rounding" && done > 0 && ++calls == 2) throw Error(ErrorCode::kCancelled, "enough");
+  });
+  EXPECT_THROW(round_weights(recovery), Error);
+  expect_same(convert_pt2e(prepared), before);
+}
+
+// The score of outputs: their ratio of signal to noise.
+OutputScore decibels_to(const Recovery& recovery) {
+  return [&recovery](const std::vector<std::vector<Tensor>>& outputs) {
+    OutputError error;
+    for (size_t i = 0; i < outputs.size(); ++i) error.add(recovery.outputs()[i], outputs[i]);
+    return error.decibels();
+  };
+}
+
+TEST(ReachScore, LeavesAsFewOperatorsInFloatAsItTakes) {
+  XNNPACKQuantizer quantizer = xnnpack(4);
+  Prepared prepared = calibrated(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  const double wanted = recovery.decibels() + 4;
+  const PrecisionResult result = reach_score(recovery, decibels_to(recovery), wanted);
+  ASSERT_TRUE(result.reached);
+  EXPECT_GE(result.after, wanted);
+  const auto count = static_cast<int64_t>(result.nodes.size());
+  EXPECT_GT(count, 0);
+  for (const PrecisionTrial& trial : result.trials)
+    EXPECT_EQ(trial.score >= wanted, trial.operators_in_float >= count) << trial.operators_in_float;
+  EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), result.after);
+}
+
+TEST(ReachScore, GivesFloatOperatorsTheirWeightsBack) {
+  XNNPACKQuantizer quantizer = xnnpack(4);
+  Prepared prepared = calibrated(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  choose_ranges(recovery);
+  ASSERT_EQ(release_outputs(recovery), 1);
+  ASSERT_EQ(round_weights(recovery), 3);
+  correct_biases(recovery);
+  const PrecisionResult result = reach_score(recovery, decibels_to(recovery), 200);
+  ASSERT_TRUE(result.reached);
+  EXPECT_EQ(result.after, 200);
+  const Program converted = convert_pt2e(prepared);
+  for (const Batch& batch : batches())
+    EXPECT_TRUE(bitwise_equal(run_node_by_node(converted, batch)[0], run_node_by_node(network(), batch)[0]));
+}
+
+TEST(ReachScore, ChangesNothingIfTheScoreIsOutOfReach) {
+  XNNPACKQuantizer quantizer = xnnpack(4);
+  Prepared prepared = calibrated(network(), quantizer);
+  const Program before = convert_pt2e(prepared);
+  Recovery recovery(prepared, batches());
+  const PrecisionResult result = reach_score(recovery, decibels_to(recovery), 201);
+  EXPECT_FALSE(result.reached);
+  EXPECT_TRUE(result.nodes.empty());
+  EXPECT_EQ(result.after, result.before);
+  expect_same(convert_pt2e(prepared), before);
 }
 
 // x[8, 16] -> layer norm -> linear -> relu -> linear -> [8, 4]; of channels that are made larger by up to 1000 in the
@@ -293,7 +423,8 @@ TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {
   std::vector<std::string> told;
   const std::vector<RemedyResult> results =
       recover(prepared, batches(), [&](const RemedyResult& result) { told.push_back(result.remedy); });
-  EXPECT_EQ(told, (std::vector<std::string>{"weight scales", "equalization", "ranges", "outputs", "bias correction"}));
+  EXPECT_EQ(told, (std::vector<std::string>{"weight scales", "equalization", "ranges", "outputs", "rounding",
+                                            "bias correction"}));
   EXPECT_DOUBLE_EQ(results[0].before, before);
   for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i].before, results[i - 1].after);
   for (const RemedyResult& result : results) EXPECT_GE(result.after, result.before);
@@ -302,19 +433,17 @@ TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {
 }
 
 TEST(Recover, GivesTheSameBytesWithAnyNumberOfThreads) {
-  const auto recovered = [](int threads) {
-    set_num_threads(threads);
-    XNNPACKQuantizer quantizer = xnnpack();
-    Prepared prepared = calibrated(network(), quantizer);
-    recover(prepared, batches());
-    set_num_threads(1);
-    return convert_pt2e(prepared);
-  };
-  const Program one = recovered(1), three = recovered(3);
-  EXPECT_EQ(to_text(*one.graph), to_text(*three.graph));
-  ASSERT_EQ(one.attributes.size(), three.attributes.size());
-  for (size_t i = 0; i < one.attributes.size(); ++i)
-    EXPECT_TRUE(bitwise_equal(one.attributes[i].tensor, three.attributes[i].tensor));
+  for (const int64_t weight_bits : {4, 8}) {
+    const auto recovered = [&](int threads) {
+      set_num_threads(threads);
+      XNNPACKQuantizer quantizer = xnnpack(weight_bits);
+      Prepared prepared = calibrated(network(), quantizer);
+      recover(prepared, batches());
+      set_num_threads(1);
+      return convert_pt2e(prepared);
+    };
+    expect_same(recovered(1), recovered(3));
+  }
 }
 
 TEST(Recover, RefusesWhatItCannotJudge) {

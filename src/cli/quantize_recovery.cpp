@@ -1,0 +1,138 @@
+#include "cli/quantize_recovery.h"
+
+#include <cstdio>
+#include <optional>
+
+#include "cli/progress.h"
+#include "recover/precision.h"
+#include "report/evaluation.h"
+
+namespace qdq {
+
+namespace {
+
+using format::Json;
+
+std::vector<Batch> all_batches(Data& data, Host& host) {
+  std::vector<Batch> out;
+  Progress progress(host, "reading", data.num_batches(), "batches");
+  for (int64_t i = 0; i < data.num_batches(); ++i) {
+    out.push_back(data.batch(i));
+    progress.advance();
+  }
+  return out;
+}
+
+Json apply_remedies(Recovery& recovery, bool tells, Host& host) {
+  if (tells) host.print("recovering accuracy (error of the outputs on the samples)\n");
+  Json out = Json::array();
+  double began = host.now_seconds();
+  while (const std::optional<RemedyResult> result = recovery.next()) {
+    const double now = host.now_seconds();
+    out.push_back({{"remedy", result->remedy},
+                   {"changes", result->changes},
+                   {"before", format::json_of_number(result->before)},
+                   {"after", format::json_of_number(result->after)},
+                   {"seconds", now - began}});
+    char line[120];
+    if (result->changes > 0)
+      std::snprintf(line, sizeof line, "  %-16s  %6.2f -> %6.2f dB, %lld place%s, %s\n", result->remedy.c_str(),
+                    result->before, result->after, static_cast<long long>(result->changes),
+                    result->changes == 1 ? "" : "s", human_seconds(now - began).c_str());
+    else
+      std::snprintf(line, sizeof line, "  %-16s  %6.2f dB: no gain, not kept, %s\n", result->remedy.c_str(),
+                    result->before, human_seconds(now - began).c_str());
+    if (tells) host.print(line);
+    began = now;
+  }
+  return out;
+}
+
+// What --target-agreement and --target-drop ask for.
+struct Target {
+  OutputScore score;
+  double wanted;
+  std::string of;  // what the score is
+};
+
+// Throws for outputs that are no classes, and for labels that are missing or do not fit.
+Target target_of(const QuantizeOptions& options, const Recovery& recovery, const Data& data, const Program& program,
+                 Host& host) {
+  const auto answers_of = [](const std::vector<std::vector<Tensor>>& outputs, const char* model) {
+    Answers out;
+    for (const std::vector<Tensor>& batch : outputs) out.add(batch, model);
+    return out;
+  };
+  const Answers floats = answers_of(recovery.outputs(), "the float model");
+  if (options.target_agreement)
+    return {[=](const auto& outputs) { return answers_of(outputs, "the int8 model").agreement(floats); },
+            *options.target_agreement, "agreement"};
+  Classes classes = read_classes(options.classes, count_classes(program), host.files);
+  const std::vector<int64_t> labels = read_labels(options.labels, data, classes, host.files);
+  return {[=](const auto& outputs) { return answers_of(outputs, "the int8 model").top(1, labels); },
+          floats.top(1, labels) - *options.target_drop, "top-1"};
+}
+
+Json reach_target(const Target& target, Recovery& recovery, bool tells, Host& host) {
+  const double began = host.now_seconds();
+  if (tells) host.print(concat("choosing the precision (", target.of, " on the samples)\n"));
+  const PrecisionResult result = reach_score(recovery, target.score, target.wanted);
+  Json trials = Json::array(), operators = Json::array();
+  char line[120];
+  for (const PrecisionTrial& trial : result.trials) {
+    std::snprintf(line, sizeof line, "  %4lld in float      %6.2f %%\n",
+                  static_cast<long long>(trial.operators_in_float), trial.score);
+    if (tells) host.print(line);
+    trials.push_back({{"operators_in_float", trial.operators_in_float}, {"score", trial.score}});
+  }
+  if (!result.reached) {
+    std::snprintf(line, sizeof line, "%.2f %%; all stay in integers\n", target.wanted);
+    host.print_error(
+        concat("qdq: warning: not even with all operators in float that can be does the ", target.of, " reach ", line));
+  }
+  for (size_t i = 0; i < result.nodes.size(); ++i) {
+    if (tells)
+      host.print(concat("    ", result.nodes[i], result.modules[i].empty() ? "" : " in " + result.modules[i], "\n"));
+    operators.push_back({{"node", result.nodes[i]}, {"module", result.modules[i]}});
+  }
+  if (tells) host.print(concat("  time              ", human_seconds(host.now_seconds() - began), "\n"));
+  return {{"reached", result.reached}, {"before", result.before}, {"after", result.after},
+          {"operators", operators},    {"trials", trials},        {"seconds", host.now_seconds() - began}};
+}
+
+}  // namespace
+
+std::string recovery_word(const QuantizeOptions& options) {
+  if (options.recover) return "--recover";
+  return options.target_drop ? "--target-drop" : "--target-agreement";
+}
+
+bool wants_recovery(const QuantizeOptions& options, bool has_samples) {
+  const auto &agreement = options.target_agreement, &drop = options.target_drop;
+  if (!options.recover && !agreement && !drop) return false;
+  QDQ_CHECK(has_samples, kInvalidArgument, recovery_word(options),
+            " needs samples to judge by: give a folder, an .npz or an .npy by --calibrate");
+  QDQ_CHECK(!drop || !options.labels.empty(), kInvalidArgument,
+            "--target-drop needs the --labels of the samples; without labels use --target-agreement");
+  QDQ_CHECK(!drop || options.test.empty(), kInvalidArgument,
+            "--target-drop judges by the samples of --calibrate and their --labels; leave out --test");
+  QDQ_CHECK(!agreement || (*agreement > 0 && *agreement <= 100), kInvalidArgument, "--target-agreement is ",
+            agreement.value_or(0), "; wanted a percentage above 0");
+  QDQ_CHECK(!drop || *drop >= 0, kInvalidArgument, "--target-drop is ", drop.value_or(0),
+            "; wanted points of top-1, 0 or more");
+  return true;
+}
+
+Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& data, Host& host) {
+  const bool tells = !options.json && !host.is_quiet();
+  Recovery recovery(prepared, all_batches(data, host));
+  std::optional<Target> target;  // refused before the work begins
+  if (options.target_agreement || options.target_drop)
+    target = target_of(options, recovery, data, prepared.program(), host);
+  Json out = Json::object();
+  if (options.recover) out["remedies"] = apply_remedies(recovery, tells, host);
+  if (target) out["precision"] = reach_target(*target, recovery, tells, host);
+  return out;
+}
+
+}  // namespace qdq
