@@ -672,9 +672,9 @@ std::string command_of(std::span<const std::string> args) {
 }  // namespace
 
 int run_cli(std::span<const std::string> given_args, Host& given_host) {
-  const std::vector<std::string> args = with_help(given_args);
   ReadableHost host(given_host);
   try {
+    const std::vector<std::string> args = with_help(given_args);
     CommandLine line(host);
     line.quantize.command = command_of(args);
     try {

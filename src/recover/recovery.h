@@ -33,9 +33,9 @@ class Recovery {
   // was prepared for training or there are no batches, and what a run throws for batches that do not fit.
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
 
-  // Applies the next of the remedies below: weight scales, equalization, ranges, outputs, rounding, bias correction. Each is
-  // kept if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is as it was before
-  // this call.
+  // Applies the next of the remedies below: weight scales, equalization, ranges, outputs, rounding, bias correction.
+  // Each is kept if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is as it was
+  // before this call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
