@@ -86,8 +86,10 @@ TEST_F(DiskTest, WritesThroughSymbolicLinks) {
     EXPECT_EQ(disk().read(target.string()), bytes_of(text));
   }
   fs::create_symlink("circle", fs::path(folder) / "circle");
-  EXPECT_EQ(refusal([&] { disk().write(folder + "/circle", {}); }),
-            "cannot write " + folder + "/circle: too many levels of symbolic links");
+  // The rest are the system's words, which differ between C libraries.
+  const std::string message = refusal([&] { disk().write(folder + "/circle", {}); });
+  EXPECT_TRUE(message.starts_with("cannot write " + folder + "/circle: ")) << message;
+  EXPECT_NE(message.find("symbolic link"), std::string::npos) << message;
 }
 
 TEST_F(DiskTest, KeepsThePermissionsOfWhatItReplaces) {
