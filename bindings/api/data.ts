@@ -20,7 +20,7 @@ export interface DataSettings {
    * grayscale, filter.
    */
   preprocess?: Record<string, unknown>;
-  /** Samples a batch, where the program leaves it open; default 16. */
+  /** Samples per batch, where the program leaves it open; default 16. */
   batchSize?: number;
   /** The largest number of samples: the first ones of an array, or equally many images of each folder. */
   limit?: number;

@@ -108,8 +108,8 @@ export function dataStep(store: Store): DataStep {
     h(
       "div",
       { class: "controls" },
-      h("label", {}, "Samples a batch ", batchSize),
-      h("label", {}, "Use only so many (0: all) ", limit),
+      h("label", {}, "Samples per batch ", batchSize),
+      h("label", {}, "Limit (0: all samples) ", limit),
     ),
     pictures,
     images,

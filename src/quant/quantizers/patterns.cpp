@@ -271,11 +271,11 @@ bool PatternAnnotator::hand_on(Node* node, const PatternRow& row) {
   Node* input = input_of(*node);
   if (input == nullptr) return false;
   if (!is_quantized_output(annotations_, input)) {
-    refuse(node, row, concat("the output of ", input->name(), " is not quantized: nothing to hand on"));
+    refuse(node, row, concat("the output of ", input->name(), " is not quantized: there is nothing to pass on"));
     return false;
   }
   QuantizationAnnotation& written =
-      write(node, row, concat("it hands on the numbers of ", input->name(), " in the same terms"));
+      write(node, row, concat("it passes on the values of ", input->name(), " with the same scale and zero point"));
   written.set_input(input, SharedQuantizationSpec{input});
   written.output_qspec = SharedQuantizationSpec{input};
   return true;

@@ -92,9 +92,9 @@ void hand_on(PatternAnnotator& annotator, const PatternRow& row, Node* node) {
     if (!is_end_of_pattern(annotator.annotations(), inputs[i]))
       return annotator.refuse(node, row,
                               concat("its input ", inputs[i]->name(),
-                                     " does not come from a quantized operator: ", "there is nothing to hand on"));
+                                     " does not come from a quantized operator: ", "there is nothing to pass on"));
   QuantizationAnnotation& annotation =
-      annotator.write(node, row, "it hands on the numbers of a quantized operator, in the same terms");
+      annotator.write(node, row, "it passes on the values of a quantized operator with the same scale and zero point");
   annotation.set_input(inputs[0], annotator.config()->input_qspec());
   for (size_t i = 1; i < count; ++i) annotation.set_input(inputs[i], SharedQuantizationSpec{Edge{inputs[0], node}});
   annotation.is_output_of_quantized_pattern = true;

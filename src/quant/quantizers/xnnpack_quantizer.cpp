@@ -68,12 +68,12 @@ constexpr PatternRow kRows[] = {
     {.name = "cat",
      .places = {{{"aten.cat.default"}}},
      .output = Output::kLikeInput,
-     .note = "all inputs and the output in the same terms",
+     .note = "all inputs and the output have the same scale and zero point",
      .says_note = true},
     // Behind the patterns of all settings.
     {.name = "propagation",
      .places = {{{.operators = kKeepsNumbers, .inputs = Inputs::kHandedOn}}},
-     .note = "behind an operator whose output is quantized, in the same terms"},
+     .note = "behind an operator whose output is quantized, with the same scale and zero point"},
 };
 constexpr std::span kPatterns = std::span(kRows).first(std::size(kRows) - 1);
 constexpr const PatternRow& kPropagation = kRows[std::size(kRows) - 1];

@@ -127,7 +127,7 @@ export const errorTable = (errors, choose) =>
     ),
     scrollTable(
       "errors by layer",
-      ["Operator", "SQNR", "", "Own", "Mean squared error", "Goes on as"],
+      ["Operator", "SQNR", "", "Own", "Mean squared error", "Output"],
       errors.map((error) => {
         const decibels = decibelsOf(error);
         return row(

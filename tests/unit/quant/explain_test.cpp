@@ -72,7 +72,7 @@ TEST(Explain, PatternsAndTheirMembers) {
   EXPECT_EQ(becomes(conv, "conv2d"), "no such tensor");
   expect_says(relu, Outcome::kQuantized, "conv_relu", "computed together with conv2d");
   const Explanation pool = explain(prepared, "max_pool2d");
-  expect_says(pool, Outcome::kQuantized, "propagation", "hands on the numbers of relu");
+  expect_says(pool, Outcome::kQuantized, "propagation", "passes on the values of relu");
   EXPECT_NE(becomes(pool, "max_pool2d").find("shared with "), std::string::npos);
   expect_says(explain(prepared, "softmax"), Outcome::kFloat, "", "no pattern for aten.softmax.int");
   EXPECT_EQ(explain(prepared).size(), 6u);
@@ -84,7 +84,7 @@ TEST(Explain, TheMiddleOfAPatternIsFused) {
   const Prepared prepared = prepare_pt2e(classifier(), quantizer);
   expect_says(explain(prepared, "conv2d"), Outcome::kQuantized, "conv2d_unary", "together with relu");
   expect_says(explain(prepared, "relu"), Outcome::kFused, "conv2d_unary", "computed together with conv2d");
-  expect_says(explain(prepared, "flatten"), Outcome::kQuantized, "propagation", "hands on");
+  expect_says(explain(prepared, "flatten"), Outcome::kQuantized, "propagation", "passes on");
 }
 
 // Their weights are most of such a model, so the summary must not pass them over.

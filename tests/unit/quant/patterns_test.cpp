@@ -46,8 +46,8 @@ TEST(PatternQuantizer, TheOneOfTheDocument) {
   expect("conv2d", "conv_add_relu", "the global setting asks for it, together with add and relu_");
   expect("add", "conv_add_relu", "it is computed together with conv2d");
   expect("relu_", "conv_add_relu", "it is computed together with conv2d");
-  expect("max_pool2d", "moves numbers", "it hands on the numbers of relu_ in the same terms");
-  expect("flatten", "moves numbers", "it hands on the numbers of max_pool2d in the same terms");
+  expect("max_pool2d", "moves numbers", "it passes on the values of relu_ with the same scale and zero point");
+  expect("flatten", "moves numbers", "it passes on the values of max_pool2d with the same scale and zero point");
   expect("linear", "linear", "the global setting asks for it");
   expect("softmax", "", "AcceleratorQuantizer has no pattern for aten.softmax.int");
   const QuantizationAnnotation& add = prepared.annotations().at(prepared.program().graph->find("add"));
