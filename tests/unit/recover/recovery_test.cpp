@@ -209,13 +209,13 @@ TEST(RoundWeights, ServesTheLayersNotEachWeight) {
   EXPECT_EQ(weights, 3);
 }
 
-// A linear layer whose inputs are one number, seen twice: the error of one weight is to be taken back by the other.
+// Three inputs of the linear layer are always the same number: what counts is the sum of their weights.
 TEST(RoundWeights, HandsErrorsOn) {
   ProgramBuilder b;
   Node* x = b.input("x", {16, 4});
   Program program = b.finish({b.call("linear.default", {x, b.weight("weight", {1, 4}), b.weight("bias", {1})})});
   const Tensor weight = program.find_attribute("weight")->tensor;
-  // In steps of 1 / 7.5, of which 8 are 16 / 15: 7.5, 2.4, 2.4 and 2.4.
+  // The step is 2 / 15, so that the weights are 7.5, 2.4, 2.4 and 2.4 steps.
   const float values[] = {1, 0.32f, 0.32f, 0.32f};
   std::copy(std::begin(values), std::end(values), weight.data<float>());
   std::vector<Batch> same;
