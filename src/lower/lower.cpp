@@ -148,6 +148,7 @@ struct Session::Impl {
   Workspace workspace;
   std::list<Specialization> specializations;  // the latest first
   std::unique_ptr<Interpreter> interpreter;
+  std::optional<Program> unfused;  // what was fused, if it has open sizes
   std::vector<std::string> warnings;
   std::vector<Timing>* timings = nullptr;
   size_t repeats = 0;  // of every step, for run_repeated(); 0: an ordinary run
@@ -227,6 +228,17 @@ struct Session::Impl {
     return symbols;
   }
 
+  // Open sizes may turn out not to fit each other: x[s0, s1] * w[3, 3] says that s1 is 3, and no step looks at it again.
+  // Throws what infer_shapes() says of the graph as it was before steps took nodes out of it.
+  void check_sizes(const std::map<std::string, int64_t>& symbols) const {
+    Program sized = unfused->clone();
+    for (Node* input : sized.graph->placeholders())
+      if (TensorMeta* meta = std::get_if<TensorMeta>(&input->meta.val.value))
+        for (SymInt& size : meta->sizes)
+          if (const std::optional<int64_t> value = size.evaluate(symbols)) size = SymInt(*value);
+    infer_shapes(sized);
+  }
+
   void select(std::map<std::string, int64_t> symbols) {
     if (fusion.plans.empty()) return;
     const auto has_them = [&](const Specialization& one) { return one.symbols == symbols; };
@@ -235,6 +247,7 @@ struct Session::Impl {
       specializations.splice(specializations.begin(), specializations, known);
       return;
     }
+    if (unfused) check_sizes(symbols);
     specializations.push_front({std::move(symbols), {}});
     specializations.front().plans.resize(fusion.plans.size());
     if (specializations.size() > kMaxSpecializations) specializations.pop_back();
@@ -328,6 +341,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
       impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());
     const bool floats = gives_floats || (first && first->has_floats());
+    if (!impl_->symbols_at_export().empty()) impl_->unfused = impl_->program.clone();
     impl_->fusion =
         fuse_program(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
     if (!floats) fold_norms_into_weights(impl_->program);

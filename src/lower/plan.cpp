@@ -251,21 +251,6 @@ AverageWindow average_window(const PlanStep::AveragePool& pool, const Shape& ima
   return out;
 }
 
-// Open sizes are known only here to fit each other or not: x[s0, s1] + y[s0, 3] says that s1 is 3 or 1.
-static void check_operands(const Plan& plan, const PlanStep& step) {
-  if (step.kind() != PlanStep::Kind::kAdd && step.kind() != PlanStep::Kind::kMul) return;
-  const Shape& out = plan.buffers[step.output].sizes;
-  for (const auto input : step.inputs) {
-    const PlanBuffer& operand = plan.buffers[input];
-    const size_t rank = operand.sizes.size();
-    bool fits = rank <= out.size();
-    for (size_t i = 0; fits && i < rank; ++i)
-      fits = operand.sizes[i] == 1 || operand.sizes[i] == out[out.size() - rank + i];
-    QDQ_CHECK(fits, kInvalidArgument, operand.name, " has the sizes ", to_string(operand.sizes),
-              ", which cannot be broadcast to ", to_string(out), " of ", plan.buffers[step.output].name);
-  }
-}
-
 Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols) {
   Plan out = plan;
   for (PlanBuffer& buffer : out.buffers) {
@@ -282,7 +267,6 @@ Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols)
     buffer.view_strides.clear();
     for (const SymInt& stride : buffer.symbolic_view_strides) buffer.view_strides.push_back(evaluated(stride));
   }
-  for (const PlanStep& step : out.steps) check_operands(out, step);
   ArenaPlanner(out).run();
   return out;
 }

@@ -55,6 +55,26 @@ TEST(Lower, EveryBackendGivesTheSameNumbers) {
   }
 }
 
+// Found by the fuzzer: steps believed that open sizes fit, and read behind what there was.
+TEST(Lower, RefusesInputsWhoseOpenSizesDoNotFitTheLayers) {
+  Program program = quantized_linear();
+  Node* x = program.graph->placeholders()[0];
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), SymInt::symbol("s1")}, {}, false};
+  infer_shapes(program);
+  Session session = lower(program);
+  EXPECT_EQ(session.run({{Tensor::full({2, 4}, DType::kF32, 1)}})[0].sizes(), (Shape{2, 3}));
+  for (const int64_t width : {3, 5}) {
+    try {
+      session.run({{Tensor::full({2, width}, DType::kF32, 1)}});
+      FAIL() << width;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, ErrorCode::kInvalidArgument) << error.message;
+      EXPECT_EQ(error.node, "linear") << error.message;
+    }
+  }
+  EXPECT_EQ(session.run({{Tensor::full({1, 4}, DType::kF32, 1)}})[0].sizes(), (Shape{1, 3}));
+}
+
 // A sum of no products is 0, plus the bias.
 TEST(Lower, RunsLayersWithoutInputs) {
   Program program;
