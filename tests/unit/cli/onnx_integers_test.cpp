@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "exec/interpreter.h"
+#include "unit/cli/onnx_node.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "quant/pt2e.h"
@@ -13,15 +14,6 @@ namespace qdq {
 namespace {
 
 using format::OnnxFile;
-
-format::OnnxNode node_of(const std::string& op, std::vector<std::string> inputs, const std::string& output) {
-  format::OnnxNode out;
-  out.name = output;
-  out.op_type = op;
-  out.inputs = std::move(inputs);
-  out.outputs = {output};
-  return out;
-}
 
 format::OnnxValueInfo info(const std::string& name, std::vector<format::OnnxDimension> dims) {
   format::OnnxValueInfo out;
@@ -59,8 +51,8 @@ OnnxFile two_layers() {
   out.opsets = {{"", 17}};
   out.inputs = {info("x", {{2, ""}, {3, ""}, {8, ""}})};
   out.initializers = {{"w0", ramp({8, 6})}, {"b0", ramp({6})}, {"w1", ramp({6, 4})}};
-  out.nodes = {node_of("MatMul", {"x", "w0"}, "product"), node_of("Add", {"product", "b0"}, "sum"),
-               node_of("MatMul", {"sum", "w1"}, "y")};
+  out.nodes = {onnx_node("MatMul", {"x", "w0"}, "product"), onnx_node("Add", {"product", "b0"}, "sum"),
+               onnx_node("MatMul", {"sum", "w1"}, "y")};
   out.outputs = {info("y", {{2, ""}, {3, ""}, {4, ""}})};
   return out;
 }
@@ -97,7 +89,7 @@ OnnxFile of_blocks(bool has_zeros) {
   out.opsets = {{"", 17}, {"com.microsoft", 1}};
   out.inputs = {info("x", {{2, ""}, {kDepth, ""}})};
   out.initializers = {{"w", bytes}, {"scale", ramp({kRows * kBlocks})}};
-  out.nodes = {node_of("MatMulNBits", {"x", "w", "scale"}, "y")};
+  out.nodes = {onnx_node("MatMulNBits", {"x", "w", "scale"}, "y")};
   if (has_zeros) {
     out.initializers.emplace_back("zeros", zeros);
     out.nodes[0].inputs.push_back("zeros");

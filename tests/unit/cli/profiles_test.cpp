@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/cli.h"
+#include "unit/cli/onnx_node.h"
 #include "format/json.h"
 #include "format/npz.h"
 #include "format/onnx_file.h"
@@ -21,15 +22,6 @@ namespace {
 
 using format::OnnxAttribute;
 using format::OnnxKind;
-
-format::OnnxNode node_of(const std::string& op, std::vector<std::string> inputs, const std::string& output) {
-  format::OnnxNode out;
-  out.name = output;
-  out.op_type = op;
-  out.inputs = std::move(inputs);
-  out.outputs = {output};
-  return out;
-}
 
 Tensor ramp(const Shape& sizes) {
   const Tensor out = Tensor::empty(sizes, DType::kF32);
@@ -56,11 +48,11 @@ std::vector<std::byte> network() {
                       {"fcb", ramp({5})},
                       {"low", low},
                       {"high", high}};
-  out.nodes = {node_of("Conv", {"x", "w0", "b0"}, "conv0"),     node_of("Clip", {"conv0", "low", "high"}, "clip"),
-               node_of("Conv", {"clip", "w1", "b1"}, "conv1"),  node_of("Add", {"conv1", "clip"}, "sum"),
-               node_of("Sigmoid", {"conv1"}, "gate"),           node_of("Mul", {"sum", "gate"}, "gated"),
-               node_of("GlobalAveragePool", {"gated"}, "pool"), node_of("Flatten", {"pool"}, "flat"),
-               node_of("Gemm", {"flat", "fc", "fcb"}, "y")};
+  out.nodes = {onnx_node("Conv", {"x", "w0", "b0"}, "conv0"),     onnx_node("Clip", {"conv0", "low", "high"}, "clip"),
+               onnx_node("Conv", {"clip", "w1", "b1"}, "conv1"),  onnx_node("Add", {"conv1", "clip"}, "sum"),
+               onnx_node("Sigmoid", {"conv1"}, "gate"),           onnx_node("Mul", {"sum", "gate"}, "gated"),
+               onnx_node("GlobalAveragePool", {"gated"}, "pool"), onnx_node("Flatten", {"pool"}, "flat"),
+               onnx_node("Gemm", {"flat", "fc", "fcb"}, "y")};
   format::OnnxValueInfo y;
   y.name = "y";
   y.dtype = DType::kF32;

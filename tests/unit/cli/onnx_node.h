@@ -1,0 +1,22 @@
+// A node of an ONNX graph, as tests of the command line build them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/onnx_file.h"
+
+namespace qdq {
+
+// Called by the name of its only output.
+inline format::OnnxNode onnx_node(const std::string& op, std::vector<std::string> inputs, const std::string& output) {
+  format::OnnxNode out;
+  out.name = output;
+  out.op_type = op;
+  out.inputs = std::move(inputs);
+  out.outputs = {output};
+  return out;
+}
+
+}  // namespace qdq
