@@ -228,7 +228,7 @@ struct Session::Impl {
     return symbols;
   }
 
-  // Open sizes may turn out not to fit each other: x[s0, s1] * w[3, 3] says that s1 is 3, and no step looks at it again.
+  // Open sizes may turn out not to fit each other: x[s0, s1] * w[3, 3] says that s1 is 3, and no step looks again.
   // Throws what infer_shapes() says of the graph as it was before steps took nodes out of it.
   void check_sizes(const std::map<std::string, int64_t>& symbols) const {
     Program sized = unfused->clone();
