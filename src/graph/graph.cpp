@@ -56,14 +56,21 @@ Argument Argument::map_nodes(const std::function<Node*(Node*)>& replacement) con
   return out;
 }
 
-std::string_view without_frame(std::string_view path) {
-  constexpr std::string_view kEnd = "']";
-  if (!path.starts_with("L['")) return path;
-  const size_t end = path.find(kEnd);
-  if (end == std::string_view::npos) return path;
-  path.remove_prefix(end + kEnd.size());
-  if (path.starts_with('.')) path.remove_prefix(1);
-  return path;
+std::string without_frame(std::string_view path) {
+  constexpr std::string_view kGet = "getattr(", kFrame = "L['", kEnd = "']", kNext = ", '", kLast = "')";
+  std::string_view inner = path;
+  while (inner.starts_with(kGet)) inner.remove_prefix(kGet.size());
+  if (!inner.starts_with(kFrame)) return std::string(path);
+  const size_t end = inner.find(kEnd);
+  if (end == std::string_view::npos) return std::string(path);
+  inner.remove_prefix(end + kEnd.size());
+  std::string out;
+  while (!inner.empty()) {
+    if (inner.starts_with(kNext)) out += '.', inner.remove_prefix(kNext.size());
+    else if (inner.starts_with(kLast)) inner.remove_prefix(kLast.size());
+    else out += inner[0], inner.remove_prefix(1);
+  }
+  return out.starts_with('.') ? out.substr(1) : out;
 }
 
 const std::string& NodeMeta::extra_of(std::string_view key) const {

@@ -106,8 +106,8 @@ struct ValueMeta {
 };
 
 // A module's path without the frame that torch.export recorded in front of it: "L['self'].layer1" and
-// "L['model'].layer1" are "layer1".
-std::string_view without_frame(std::string_view path);
+// "getattr(L['model'].layer1, '0')" are "layer1" and "layer1.0".
+std::string without_frame(std::string_view path);
 
 struct ModuleStackEntry {
   std::string key;   // "L__self___layer1"

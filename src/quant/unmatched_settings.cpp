@@ -9,6 +9,23 @@
 
 namespace qdq {
 
+namespace {
+
+// The name that was probably meant; if none is near, the one whose last part is: "torch.nn.Linaer" may be
+// "torch.nn.modules.linear.Linear".
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  const std::string whole = nearest_word(name, known);
+  const size_t dot = name.rfind('.');
+  if (!whole.empty() || dot == std::string_view::npos) return whole;
+  std::vector<std::string> parts;
+  for (const std::string& each : known) parts.push_back(each.substr(each.rfind('.') + 1));
+  const std::string part = nearest_word(name.substr(dot + 1), parts);
+  const auto found = std::find(parts.begin(), parts.end(), part);
+  return found == parts.end() ? std::string() : known[static_cast<size_t>(found - parts.begin())];
+}
+
+}  // namespace
+
 ProgramNames::ProgramNames(const Graph& graph) {
   std::unordered_set<std::string> seen_modules, seen_types, seen_operators;
   const auto add = [](std::vector<std::string>& to, std::unordered_set<std::string>& seen, const std::string& name) {
@@ -27,7 +44,7 @@ ProgramNames::ProgramNames(const Graph& graph) {
 }
 
 std::string unmatched_setting(std::string_view kind, std::string_view name, const std::vector<std::string>& known) {
-  const std::string meant = nearest_word(name, known);
+  const std::string meant = nearest_name(name, known);
   std::string out = concat("the setting for ", kind, " ", name, " reaches nothing: the program has no such ", kind);
   if (!meant.empty()) return concat(out, "; did you mean ", meant, "?");
   if (known.empty()) return concat(out, ", and tells no ", kind, " at all");

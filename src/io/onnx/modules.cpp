@@ -55,7 +55,7 @@ std::vector<ModuleStackEntry> module_stack_of(const format::OnnxNode& node) {
   std::vector<ModuleStackEntry> out;
   // The last of each is the node's own name and target.
   for (size_t i = 0; i + 1 < scopes.size() && i + 1 < classes.size(); ++i) {
-    const std::string path(without_frame(scopes[i]));
+    const std::string path = without_frame(scopes[i]);
     out.push_back({key_of(path), path, classes[i]});
   }
   if (!out.empty()) return out;

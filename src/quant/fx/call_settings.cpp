@@ -53,6 +53,15 @@ const QConfigMapping::Setting* CallSettings::by_type(const std::string& type, co
   return nullptr;
 }
 
+const QConfigMapping::Setting* CallSettings::by_operator(const QuantizedCall& call) const {
+  const std::vector<Node*>& nodes = call.traced.nodes;
+  if (rules_.knows_records_only || (nodes.size() != 1 && call.fused_type.empty())) return nullptr;
+  const std::string& target = nodes[0]->target();
+  for (const QConfigMapping::Setting& s : mapping_.object_types())
+    if (target.substr(0, target.rfind('.')) == s.key) return &s;
+  return nullptr;
+}
+
 CallSettings::Found CallSettings::by_type_or(const std::string& type, Found fallback, const TracedCall* call) const {
   const QConfigMapping::Setting* setting = by_type(type, call);
   return setting ? found(*setting, "type") : fallback;
@@ -98,19 +107,23 @@ void CallSettings::give(QuantizedCall& call) {
   const Found global{pointer(mapping_.global()), mapping_.global() ? "the global setting" : ""};
   Found out = global;
   std::string parent = traced.path;
-  switch (traced.kind) {
-    case TracedCall::Kind::kModule:
-      out = by_name_or(traced.path, call.fused_type.empty() ? by_type_or(traced.type, global) : of_fused(call, global));
-      parent.resize(std::min(parent.size(), parent.find('.') == std::string::npos ? 0 : parent.rfind('.')));
-      break;
-    case TracedCall::Kind::kFunction:
-      out = by_name_or(traced.path, by_type_or(traced.module_type, by_type_or(traced.type, global, &traced)));
-      break;
-    case TracedCall::Kind::kMethod:
-      out = by_name_or(traced.path, by_type_or(traced.module_type,
-                                               by_name_or(traced.path, by_type_or(traced.type, global, &traced))));
-      break;
-  }
+  if (traced.kind == TracedCall::Kind::kModule)
+    parent.resize(std::min(parent.size(), parent.find('.') == std::string::npos ? 0 : parent.rfind('.')));
+  const QConfigMapping::Setting* of_operator = by_operator(call);
+  if (of_operator != nullptr) out = by_name_or(traced.path, found(*of_operator, "operator"));
+  else switch (traced.kind) {
+      case TracedCall::Kind::kModule:
+        out =
+            by_name_or(traced.path, call.fused_type.empty() ? by_type_or(traced.type, global) : of_fused(call, global));
+        break;
+      case TracedCall::Kind::kFunction:
+        out = by_name_or(traced.path, by_type_or(traced.module_type, by_type_or(traced.type, global, &traced)));
+        break;
+      case TracedCall::Kind::kMethod:
+        out = by_name_or(traced.path, by_type_or(traced.module_type,
+                                                 by_name_or(traced.path, by_type_or(traced.type, global, &traced))));
+        break;
+    }
   if (traced.kind != TracedCall::Kind::kMethod) {
     const int64_t order =
         mapping_.module_name_object_type_orders().empty() ? 0 : count(concat(parent, " ", traced.type));

@@ -35,6 +35,8 @@ class CallSettings {
   const QConfigMapping::Setting* by_type(const std::string& type, const TracedCall* call = nullptr) const;
   Found by_type_or(const std::string& type, Found fallback, const TracedCall* call = nullptr) const;
   Found by_name_or(const std::string& path, Found fallback) const;
+  // The setting that names the one operator of a call, "torch.ops.aten.linear"; null if there is none.
+  const QConfigMapping::Setting* by_operator(const QuantizedCall& call) const;
   Found of_fused(const QuantizedCall& call, const Found& global) const;
   int64_t count(std::string key);
 

@@ -27,8 +27,8 @@ class QConfigMapping {
   };
 
   QConfigMapping& set_global(OptionalQConfig qconfig);
-  // A module class ("torch.nn.Linear"), a function ("torch.nn.functional.linear", "operator.add") or the name of a
-  // method ("reshape").
+  // A module class ("torch.nn.Linear"), a function ("torch.nn.functional.linear", "operator.add"), the name of a method
+  // ("reshape") or an operator ("torch.ops.aten.linear"), which counts before the others.
   QConfigMapping& set_object_type(const std::string& object_type, OptionalQConfig qconfig);
   // Throws Error{kInvalidArgument} for what is no regular expression, or uses what qdq's do not have (see
   // module_name_regex.h).

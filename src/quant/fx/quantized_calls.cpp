@@ -113,7 +113,8 @@ class Builder {
   std::vector<std::string> unmatched_settings(const Graph& graph, const CallSettings& settings) const {
     const ProgramNames names(graph);
     std::vector<std::string> out, types = names.module_types;
-    for (const QuantizedCall& call : calls_) types.push_back(call.traced.type);
+    for (const QuantizedCall& call : calls_)
+      if (std::find(types.begin(), types.end(), call.traced.type) == types.end()) types.push_back(call.traced.type);
     for (const QConfigMapping::Setting& s : mapping_.module_names())
       if (!settings.has_met(s)) out.push_back(unmatched_setting("module", s.key, names.modules));
     for (const QConfigMapping::Setting& s : mapping_.module_name_regexes())

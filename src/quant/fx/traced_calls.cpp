@@ -11,20 +11,6 @@ namespace qdq {
 
 namespace {
 
-// "getattr(L['fn'], '0')", as a model that is a Sequential itself records its parts, is "0".
-std::string plain_path(const std::string& path) {
-  if (path.find("L['") == std::string::npos) return path;
-  std::string out;
-  for (size_t i = 0; i < path.size(); ++i) {
-    constexpr std::string_view kGet = "getattr(", kNext = ", ";
-    if (path.compare(i, kGet.size(), kGet) == 0) i += kGet.size() - 1;
-    else if (path.compare(i, kNext.size(), kNext) == 0) out += '.', ++i;
-    else if (path[i] != '\'' && path[i] != ')') out += path[i];
-  }
-  const size_t end = out.find(']');
-  return out.starts_with("L[") && end != std::string::npos ? out.substr(std::min(out.size(), end + 2)) : out;
-}
-
 // What the tracer knows of the modules around a node: the part of the stack inside of its scope.
 class Stack {
  public:
@@ -38,9 +24,8 @@ class Stack {
   const ModuleStackEntry& innermost() const { return entries_.back(); }
 
   std::string path_of(const ModuleStackEntry& entry) const {
-    const std::string path = plain_path(entry.path);
-    if (scope_.path.empty()) return path;
-    return path.size() > scope_.path.size() ? path.substr(scope_.path.size() + 1) : "";
+    if (scope_.path.empty()) return entry.path;
+    return entry.path.size() > scope_.path.size() ? entry.path.substr(scope_.path.size() + 1) : "";
   }
   // The outermost module that the tracer does not look into; null if there is none.
   const ModuleStackEntry* leaf() const {

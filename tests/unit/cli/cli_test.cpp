@@ -596,6 +596,9 @@ TEST_F(CliTest, WarnsOfSettingsThatReachNothing) {
            {R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86", "module_name": [["heda", null]],
                "module_name_regex": [["zz.*", null]], "object_type": [["torch.nn.Frob", null]]}})",
             "the setting for modules like zz.* reaches nothing"},
+           {R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86",
+               "object_type": [["torch.ops.aten.liner", null], ["other.linaer", null]]}})",
+            "other.linaer reaches nothing: the program has no such type; did you mean"},
        })
     EXPECT_NE(warnings_of(recipe).find(warning), std::string::npos) << host.err;
   // Every spelling of an operator is taken by both.
@@ -607,6 +610,10 @@ TEST_F(CliTest, WarnsOfSettingsThatReachNothing) {
         EXPECT_EQ(warnings_of(recipe.c_str()), "calibrating: 3 batches\n") << recipe;
         EXPECT_NE(host.out.find("layers quantized  1 of 2"), std::string::npos) << recipe << host.out;
       }
+  EXPECT_EQ(warnings_of(R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86",
+                "object_type": [["torch.ops.aten.linear", null]]}})"),
+            "calibrating: 3 batches\n");
+  EXPECT_NE(host.out.find("layers quantized  1 of 2"), std::string::npos) << host.out;
 }
 
 TEST_F(CliTest, RefusesATrainingModeUnlessItIsAllowed) {

@@ -62,6 +62,9 @@ TEST(Graph, PathsOfModulesHaveNoFrame) {
   EXPECT_EQ(without_frame("L['self'].layer1.0"), "layer1.0");
   EXPECT_EQ(without_frame("L['model'].layer1"), "layer1");
   EXPECT_EQ(without_frame("L['s']"), "");
+  EXPECT_EQ(without_frame("getattr(L['s'].layer1, '0')"), "layer1.0");
+  EXPECT_EQ(without_frame("getattr(getattr(L['fn'], '0').parts, '12').conv"), "0.parts.12.conv");
+  EXPECT_EQ(without_frame("getattr(x, '0')"), "getattr(x, '0')");
   EXPECT_EQ(without_frame("layer1.0"), "layer1.0");
   EXPECT_EQ(without_frame("L['open"), "L['open");
 }
