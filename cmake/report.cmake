@@ -2,9 +2,10 @@
 # the sources need. A browser gets the modules as one script, so their names differ and the order is that of their
 # imports.
 set(report ${CMAKE_CURRENT_SOURCE_DIR}/src/report/html)
-set(scripts dom charts graph-layout graph-view result-view report)
+set(scripts dom charts graph-layout graph-minimap graph-gestures graph-view result-view report)
 list(TRANSFORM scripts REPLACE "(.+)" "${report}/\\1.js")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts} ${report}/index.html ${report}/style.css)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts} ${report}/index.html ${report}/tokens.css
+  ${report}/style.css)
 set(QDQ_REPORT_SCRIPT "")
 foreach(script ${scripts})
   file(READ ${script} text)
@@ -19,7 +20,9 @@ if(QDQ_REPORT_SCRIPT MATCHES "\n[^\n]*(import |export |from \"\\./)[^\n]*")
   message(FATAL_ERROR "src/report/html: imports and exports must begin a line and end on it, so that modules can be "
     "joined; found:${CMAKE_MATCH_0}")
 endif()
+file(READ ${report}/tokens.css tokens)
 file(READ ${report}/style.css QDQ_REPORT_STYLE)
+string(PREPEND QDQ_REPORT_STYLE "${tokens}")
 # The SHA-256 of a text in base64, by which a Content-Security-Policy allows it.
 function(qdq_hash text out)
   set(letters ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/)

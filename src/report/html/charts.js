@@ -96,7 +96,7 @@ export function observerGallery() {
     { "aria-label": "order of the observers", onchange: () => turn(0) },
     ...["in the order of the graph", "most clipped first", "widest range first"].map((name) => h("option", {}, name)),
   );
-  const before = h("button", { type: "button", onclick: () => turn(first - perPage) }, "Before");
+  const before = h("button", { type: "button", onclick: () => turn(first - perPage) }, "Previous");
   const next = h("button", { type: "button", onclick: () => turn(first + perPage) }, "Next");
   const where = h("span", { class: "where", role: "status" });
   const figures = h("div", { class: "observers" });

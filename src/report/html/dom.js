@@ -56,8 +56,12 @@ export const formatBytes = (count) =>
  */
 export const formatNumber = (value) => (value === undefined ? "–" : String(Number(value.toPrecision(4))));
 
-/** @param {readonly (number | string)[] | undefined} shape */
-export const formatShape = (shape) => (shape ? `[${shape.join(", ")}]` : "");
+/**
+ * "[s0, 3, 224]"; a size that is computed from others is "?", for its formula fills lines.
+ * @param {readonly (number | string)[] | undefined} shape
+ */
+export const formatShape = (shape) =>
+  shape ? `[${shape.map((size) => (/^\w+$/.test(String(size)) ? size : "?")).join(", ")}]` : "";
 
 /** @param {string} op of the form aten.conv2d.default, or a target */
 export const shortOperator = (op) => op.replace(/^(torch\.ops\.)?(aten\.)?/, "").replace(/\.default$/, "");
@@ -75,7 +79,7 @@ export const scrollTable = (label, heads, rows) =>
     h(
       "table",
       {},
-      h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))),
+      h("thead", {}, h("tr", {}, ...heads.map((head) => (head === "" ? h("td") : h("th", { scope: "col" }, head))))),
       h("tbody", {}, ...rows),
     ),
   );
@@ -103,6 +107,6 @@ export const cards = (entries) =>
     "dl",
     { class: "cards" },
     ...entries.map(([name, value, note, id]) =>
-      h("div", {}, h("dt", {}, name), h("dd", { id }, value), note && h("small", {}, note)),
+      h("div", {}, h("dt", {}, name), h("dd", {}, h("b", { id }, value), note && h("small", {}, note))),
     ),
   );

@@ -16,8 +16,10 @@ import { shortOperator } from "./dom.js";
  *   groupOf: ReadonlyMap<string, string | undefined>, inputs: ReadonlyMap<string, readonly string[]> }} Model
  */
 /**
- * An operator or a closed group. id: a node's name, or "group:" and a path; x: of the middle; y: of the top.
- * @typedef {{ id: string, group?: Group, node?: NodeSnapshot, x: number, y: number, members: string[] }} Box
+ * An operator or a closed group. id: a node's name, or "group:" and a path; x: of the middle; y: of the top; column:
+ * long graphs go on at the top of the next, which begins at `left`.
+ * @typedef {{ id: string, group?: Group, node?: NodeSnapshot, x: number, y: number, column: number, left: number,
+ *   members: string[] }} Box
  */
 /** @typedef {{ group: Group, x: number, y: number, width: number, height: number }} Frame */
 /**
@@ -149,12 +151,72 @@ function boxesOf(model, open) {
   for (const node of model.nodes.values()) {
     const closed = ancestors(model, model.groupOf.get(node.name)).find(({ path }) => !open.has(path));
     const id = closed ? `group:${closed.path}` : node.name;
-    const box = boxes.get(id) ?? { id, ...(closed ? { group: closed } : { node }), x: 0, y: 0, members: [] };
+    const box = boxes.get(id) ?? {
+      id,
+      ...(closed ? { group: closed } : { node }),
+      x: 0,
+      y: 0,
+      column: 0,
+      left: 0,
+      members: [],
+    };
     box.members.push(node.name);
     boxes.set(id, box);
     boxOf.set(node.name, box);
   }
   return { boxes: [...boxes.values()], boxOf };
+}
+
+/**
+ * Breaks rows into columns beside each other, together about as wide as a screen: a deep network is no thread.
+ * @param {readonly (readonly Box[])[]} rows
+ */
+function wrapRows(rows) {
+  const xs = rows.flat().map(({ x }) => x);
+  const width =
+    xs.reduce((most, x) => Math.max(most, x), 0) - xs.reduce((least, x) => Math.min(least, x), 0) + boxWidth;
+  const pitch = boxHeight + gapY;
+  const columns = rows.length < 14 ? 1 : Math.max(1, Math.round(Math.sqrt((1.6 * rows.length * pitch) / width)));
+  const perColumn = Math.ceil(rows.length / columns);
+  let left = 40;
+  for (let column = 0; column < columns; ++column) {
+    const inside = rows.slice(column * perColumn, (column + 1) * perColumn);
+    const boxes = inside.flat();
+    const least = boxes.reduce((most, { x }) => Math.min(most, x), Infinity) - boxWidth / 2;
+    inside.forEach((row, y) => {
+      for (const box of row) {
+        box.x += left - least;
+        box.y = y * pitch;
+        box.column = column;
+        box.left = left;
+      }
+    });
+    left = boxes.reduce((most, { x }) => Math.max(most, x), left) + boxWidth / 2 + 70;
+  }
+}
+
+/**
+ * The frames around what the open groups hold, one for each column.
+ * @param {Model} model
+ * @param {ReadonlySet<string>} open
+ * @param {ReadonlyMap<string, Box>} boxOf
+ */
+function framesOf(model, open, boxOf) {
+  return [...open]
+    .flatMap((path) => model.groups.get(path) ?? [])
+    .sort((a, b) => a.depth - b.depth)
+    .flatMap((group) => {
+      const inside = [...new Set(group.nodes.flatMap((name) => boxOf.get(name) ?? []))];
+      const margin = 14 - Math.min(10, 3 * group.depth);
+      return [...new Set(inside.map(({ column }) => column))].map((column) => {
+        const here = inside.filter((box) => box.column === column);
+        const x = here.reduce((least, box) => Math.min(least, box.x), Infinity) - boxWidth / 2 - margin;
+        const y = here.reduce((least, box) => Math.min(least, box.y), Infinity) - margin;
+        const right = here.reduce((most, box) => Math.max(most, box.x), 0) + boxWidth / 2 + margin;
+        const bottom = here.reduce((most, box) => Math.max(most, box.y), 0) + boxHeight + margin;
+        return { group, x, y, width: right - x, height: bottom - y };
+      });
+    });
 }
 
 /**
@@ -185,7 +247,7 @@ export function layoutOf(model, open) {
     rowOf.set(box, row);
     (rows[row] ??= []).push(box);
   }
-  rows.forEach((row, y) => {
+  rows.forEach((row) => {
     const wish = new Map(
       row.map((box) => {
         const above = [...(before.get(box) ?? [])];
@@ -196,33 +258,15 @@ export function layoutOf(model, open) {
     const middle = [...wish.values()].reduce((a, b) => a + b, 0) / row.length;
     row.forEach((box, i) => {
       box.x = middle + (i - (row.length - 1) / 2) * (boxWidth + gapX);
-      box.y = y * (boxHeight + gapY);
     });
   });
-  const left = boxes.reduce((least, { x }) => Math.min(least, x), 0) - boxWidth / 2 - 40;
-  for (const box of boxes) box.x -= left;
-  const frames = [...open]
-    .flatMap((path) => model.groups.get(path) ?? [])
-    .sort((a, b) => a.depth - b.depth)
-    .map((group) => {
-      const inside = [...new Set(group.nodes.flatMap((name) => boxOf.get(name) ?? []))];
-      const margin = 14 - Math.min(10, 3 * group.depth);
-      const x = Math.min(...inside.map((box) => box.x)) - boxWidth / 2 - margin;
-      const y = Math.min(...inside.map((box) => box.y)) - margin;
-      return {
-        group,
-        x,
-        y,
-        width: Math.max(...inside.map((box) => box.x)) + boxWidth / 2 + margin - x,
-        height: Math.max(...inside.map((box) => box.y)) + boxHeight + margin - y,
-      };
-    });
+  wrapRows(rows);
   return {
     boxes,
     edges: [...before].flatMap(([to, froms]) => [...froms].map((from) => /** @type {const} */ ([from, to]))),
-    frames,
+    frames: framesOf(model, open, boxOf),
     boxOf,
     width: boxes.reduce((most, { x }) => Math.max(most, x), 0) + boxWidth / 2 + 40,
-    height: rows.length * (boxHeight + gapY),
+    height: boxes.reduce((most, { y }) => Math.max(most, y), 0) + boxHeight + gapY,
   };
 }

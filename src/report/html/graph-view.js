@@ -2,7 +2,9 @@
 // value moves, and a box that is selected tells all that is known of it.
 import { observerFigure } from "./charts.js";
 import { formatNumber, formatShape, h, svg } from "./dom.js";
+import { listenForGestures } from "./graph-gestures.js";
 import { ancestors, boxHeight, boxWidth, layoutOf, modelOf, openAtFirst, titleOf } from "./graph-layout.js";
+import { bareBoxes, graphMinimap } from "./graph-minimap.js";
 
 /** @typedef {import("./graph-layout.js").Box} Box */
 /** @typedef {import("./graph-layout.js").Layout} Layout */
@@ -19,10 +21,11 @@ export const decibelsOf = (error) => (typeof error?.sqnrDb === "number" ? error.
 /**
  * show(nodes) takes another model, know(facts) what is known of its operators, select(name) selects an operator or a
  * module by its name and brings it into view. `settingFor` may add to the facts of an operator or module what can be
- * changed about it.
+ * changed about it; `onSelect` is called with the name of the operator or module that is selected.
  * @param {(module: string) => Child} [settingFor]
+ * @param {(name: string) => void} [onSelect]
  */
-export function graphView(settingFor = () => undefined) {
+export function graphView(settingFor = () => undefined, onSelect = () => undefined) {
   let model = modelOf([]);
   /** @type {Set<string>} */
   let open = new Set();
@@ -37,7 +40,16 @@ export function graphView(settingFor = () => undefined) {
   /** @type {Map<string, import("qdq").LayerError>} */
   let errors = new Map();
 
+  // Of a large graph only what is near the part to be seen is drawn, and from afar bare boxes.
+  /** @type {{ x: number, y: number, width: number, height: number, isFar: boolean } | undefined} */
+  let drawnPart;
+  const isLarge = () => layout.boxes.length > 400;
+
   const scene = svg("g");
+  const minimap = graphMinimap((x, y) => {
+    view = { ...view, x: canvas.clientWidth / 2 - x * view.scale, y: canvas.clientHeight / 2 - y * view.scale };
+    place();
+  });
   const canvas = svg(
     "svg",
     {
@@ -89,9 +101,9 @@ export function graphView(settingFor = () => undefined) {
       names,
       button("+", "zoom in", () => zoom(1.3)),
       button("−", "zoom out", () => zoom(1 / 1.3)),
-      button("Fit", "see all of the graph", () => fitAll()),
-      button("Open all", "open all modules", () => reopen(new Set(model.groups.keys()))),
-      button("Close all", "close all modules", () => reopen(new Set())),
+      button("Fit", "Fit all of the graph into view", () => fitAll()),
+      button("Open all", "Open all modules", () => reopen(new Set(model.groups.keys()))),
+      button("Close all", "Close all modules", () => reopen(new Set())),
     ),
     h(
       "div",
@@ -104,7 +116,7 @@ export function graphView(settingFor = () => undefined) {
         ["folded", "folded away"],
       ].map(([kind, label]) => h("span", { class: kind }, label)),
     ),
-    h("div", { class: "split" }, canvas, details),
+    h("div", { class: "split" }, h("div", { class: "drawing" }, canvas, minimap.element), details),
   );
 
   /**
@@ -127,6 +139,14 @@ export function graphView(settingFor = () => undefined) {
     const y1 = from.y + boxHeight;
     const x2 = to.x;
     const y2 = to.y - 2;
+    // Into another column by the gap before it.
+    if (from.column !== to.column) {
+      const gap = to.left - 30;
+      return (
+        `M${x1} ${y1}C${x1} ${y1 + 24} ${gap} ${y1 + 24} ${gap} ${y1 - 12}V${y2 + 4}` +
+        `C${gap} ${y2 - 24} ${x2} ${y2 - 24} ${x2} ${y2}`
+      );
+    }
     const bend = Math.max(14, (y2 - y1) / 2);
     // A way past other boxes of the column bows out of it.
     const passes = y2 - y1 > boxHeight && Math.abs(x1 - x2) < boxWidth;
@@ -149,12 +169,14 @@ export function graphView(settingFor = () => undefined) {
         : node?.module || node?.name || "";
     const worst = Math.min(...members.map((name) => decibelsOf(errors.get(name)) ?? Infinity));
     const error = Number.isFinite(worst) ? `${worst.toFixed(0)} dB` : "";
+    // The label says it all, uncut.
+    const silent = { "aria-hidden": "true" };
     const shape = svg(
       "g",
       {
         class: `box ${kind}${group ? " closed" : ""}`,
         transform: `translate(${x - boxWidth / 2} ${y})`,
-        tabindex: 0,
+        tabindex: id === stop() ? 0 : -1,
         role: "button",
         "data-box": id,
         "aria-label": `${title}, ${second}, ${kind}${error && `, ${error}`}`,
@@ -163,10 +185,10 @@ export function graphView(settingFor = () => undefined) {
       },
       svg("title", {}, `${title}\n${second}`),
       svg("rect", { width: boxWidth, height: boxHeight, rx: 7 }),
-      svg("text", { x: 10, y: 19, class: "title" }, short(title, group ? 19 : 22)),
-      svg("text", { x: 10, y: 36, class: "second" }, short(second, error ? 20 : 26)),
-      error && svg("text", { x: boxWidth - 8, y: 36, class: "second", "text-anchor": "end" }, error),
-      group && svg("text", { x: boxWidth - 18, y: 20, class: "title" }, "+"),
+      svg("text", { ...silent, x: 10, y: 19, class: "title" }, short(title, group ? 19 : 22)),
+      svg("text", { ...silent, x: 10, y: 36, class: "second" }, short(second, error ? 20 : 26)),
+      error && svg("text", { ...silent, x: boxWidth - 8, y: 36, class: "second", "text-anchor": "end" }, error),
+      group && svg("text", { ...silent, x: boxWidth - 18, y: 20, class: "title" }, "+"),
     );
     shape.addEventListener("click", () => select(id));
     shape.addEventListener("dblclick", () => group && toggle(group.path));
@@ -174,22 +196,78 @@ export function graphView(settingFor = () => undefined) {
     return shape;
   }
 
-  function draw() {
+  // The box that the Tab key comes to; arrow keys lead on from there.
+  const stop = () => (selected !== undefined && shownBoxes.has(selected) ? selected : firstShown);
+  /** @type {Set<string>} */
+  let shownBoxes = new Set();
+  /** @type {string | undefined} */
+  let firstShown;
+
+  // The part of the scene that is to be seen, and as much again on each side if `margin` is 1.
+  const seen = (margin = 0) => {
+    const width = canvas.clientWidth / view.scale;
+    const height = canvas.clientHeight / view.scale;
+    return {
+      x: -view.x / view.scale - margin * width,
+      y: -view.y / view.scale - margin * height,
+      width: (1 + 2 * margin) * width,
+      height: (1 + 2 * margin) * height,
+    };
+  };
+
+  function drawPart() {
     const focused = document.activeElement?.getAttribute("data-box");
-    scene.replaceChildren(
-      ...layout.frames.map(({ group, x, y, width, height }) =>
-        svg("rect", { class: "frame", x, y, width, height, rx: 10 }, svg("title", {}, group.path)),
-      ),
-      ...layout.edges.map((edge) => svg("path", { class: "edge-line", d: line(edge), "marker-end": "url(#arrow)" })),
-      ...layout.boxes.map(drawn),
+    const part = seen(0.5);
+    const isFar = isLarge() && view.scale < 0.3;
+    drawnPart = { ...part, isFar };
+    /** @param {{ x: number, y: number }} box */
+    const isNear = ({ x, y }) =>
+      !isLarge() ||
+      (x > part.x - boxWidth &&
+        x < part.x + part.width + boxWidth &&
+        y > part.y - boxHeight &&
+        y < part.y + part.height);
+    const boxes = layout.boxes.filter(isNear);
+    const edges = layout.edges.filter(([from, to]) => isNear(from) || isNear(to));
+    shownBoxes = new Set(boxes.map(({ id }) => id));
+    firstShown = boxes[0]?.id;
+    const frames = layout.frames.map(({ group, x, y, width, height }) =>
+      svg("rect", { class: "frame", x, y, width, height, rx: 10 }, svg("title", {}, group.path)),
     );
-    if (focused) shapeOf(focused)?.focus();
+    if (isFar)
+      scene.replaceChildren(
+        svg("path", { class: "edge-line", d: edges.map(line).join("") }),
+        ...bareBoxes(boxes, kindOf),
+      );
+    else
+      scene.replaceChildren(
+        ...frames,
+        ...edges.map((edge) => svg("path", { class: "edge-line", d: line(edge), "marker-end": "url(#arrow)" })),
+        ...boxes.map(drawn),
+      );
+    if (focused) shapeOf(focused)?.focus({ preventScroll: true });
+  }
+  function draw() {
+    minimap.show(layout, kindOf);
+    drawPart();
     place();
   }
 
   /** @param {string} id */
   const shapeOf = (id) => /** @type {SVGElement | null} */ (scene.querySelector(`[data-box="${CSS.escape(id)}"]`));
-  const place = () => scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
+  function place() {
+    const now = seen();
+    scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
+    minimap.frame(now);
+    const old = drawnPart;
+    const isInside =
+      old &&
+      now.x >= old.x &&
+      now.y >= old.y &&
+      now.x + now.width <= old.x + old.width &&
+      now.y + now.height <= old.y + old.height;
+    if (isLarge() && !(isInside && old.isFar === view.scale < 0.3)) drawPart();
+  }
 
   /** @param {number} factor */
   function zoom(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
@@ -293,10 +371,16 @@ export function graphView(settingFor = () => undefined) {
 
   /** @param {string} id */
   function select(id) {
-    if (selected !== undefined) shapeOf(selected)?.setAttribute("aria-pressed", "false");
+    for (const shape of scene.querySelectorAll("[aria-pressed=true], [tabindex='0']")) {
+      shape.setAttribute("aria-pressed", "false");
+      shape.setAttribute("tabindex", "-1");
+    }
     selected = id;
-    shapeOf(id)?.setAttribute("aria-pressed", "true");
+    const shape = shapeOf(id);
+    shape?.setAttribute("aria-pressed", "true");
+    shape?.setAttribute("tabindex", "0");
     tell();
+    onSelect(id.replace(/^group:/, ""));
   }
 
   /** @param {string} name */
@@ -451,46 +535,32 @@ export function graphView(settingFor = () => undefined) {
       [...details.querySelectorAll("select")].find((pick) => pick.getAttribute("aria-label") === focused)?.focus();
   }
 
-  // Drag to move, wheel to zoom, two fingers to do both.
-  /** @type {Map<number, { x: number, y: number }>} */
-  const fingers = new Map();
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      // A wheel over a graph that nobody touched scrolls the page.
-      if (
-        !event.ctrlKey &&
-        document.activeElement !== canvas &&
-        !canvas.contains(document.activeElement) &&
-        !event.shiftKey
-      )
-        return;
-      event.preventDefault();
-      const { left, top } = canvas.getBoundingClientRect();
-      zoom(Math.exp(-event.deltaY / 400), event.clientX - left, event.clientY - top);
-    },
-    { passive: false },
-  );
-  canvas.addEventListener("pointerdown", (event) =>
-    fingers.set(event.pointerId, { x: event.clientX, y: event.clientY }),
-  );
-  canvas.addEventListener("pointermove", (event) => {
-    const from = fingers.get(event.pointerId);
-    if (!from) return;
-    const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
-    if (other) {
-      /** @param {{ x: number, y: number }} at */
-      const length = (at) => Math.hypot(at.x - other.x, at.y - other.y) || 1;
-      const { left, top } = canvas.getBoundingClientRect();
-      zoom(length({ x: event.clientX, y: event.clientY }) / length(from), other.x - left, other.y - top);
-    } else {
-      view = { ...view, x: view.x + event.clientX - from.x, y: view.y + event.clientY - from.y };
-      place();
-    }
-    fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+  listenForGestures(canvas, zoom, (dx, dy) => {
+    view = { ...view, x: view.x + dx, y: view.y + dy };
+    place();
   });
-  for (const end of ["pointerup", "pointercancel", "pointerleave"])
-    canvas.addEventListener(end, (event) => fingers.delete(/** @type {PointerEvent} */ (event).pointerId));
+  // From afar boxes are no elements of their own.
+  canvas.addEventListener("click", (event) => {
+    if (!drawnPart?.isFar) return;
+    const { left, top } = canvas.getBoundingClientRect();
+    const x = (event.clientX - left - view.x) / view.scale;
+    const y = (event.clientY - top - view.y) / view.scale;
+    const hit = layout.boxes.find((box) => Math.abs(x - box.x) <= boxWidth / 2 && y >= box.y && y <= box.y + boxHeight);
+    if (!hit) return;
+    view.scale = 0.7;
+    select(hit.id);
+    center(hit.id);
+  });
+  // A drawing that was hidden has no size before it is shown.
+  let hadWidth = 0;
+  new ResizeObserver(() => {
+    const width = canvas.clientWidth;
+    if (hadWidth === 0 && width > 0) {
+      begin();
+      if (selected !== undefined) center(selected);
+    } else if (width > 0) place();
+    hadWidth = width;
+  }).observe(canvas);
 
   return {
     element,

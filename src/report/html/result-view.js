@@ -127,7 +127,7 @@ export const errorTable = (errors, choose) =>
     ),
     scrollTable(
       "errors by layer",
-      ["Operator", "SQNR", "", "Own", "Mean squared error", "Output"],
+      ["Operator", "SQNR", "As a bar", "Own", "Mean squared error", "Output"],
       errors.map((error) => {
         const decibels = decibelsOf(error);
         return row(
