@@ -95,8 +95,13 @@ async function openPage(browser, url, options = {}) {
 async function takeExample(page) {
   await page.click("#example");
   await page.waitForSelector("#test-summary:not(:empty)");
-  await page.waitForSelector("#recipe tbody tr");
+  await page.waitForSelector("#layers-view tbody tr");
+  // The focus moves to Quantize when all is there.
+  await page.waitForSelector("#start:focus:not([disabled])");
 }
+
+// Shows a view.
+const openTab = (page, name) => page.click(`[role=tab][data-tab=${name}]`);
 
 // Clicks Quantize and waits for the result after `before` earlier ones.
 async function quantize(page) {
@@ -124,6 +129,7 @@ module.exports = {
   npxQdq,
   npy,
   openPage,
+  openTab,
   plainServer,
   qdq,
   quantize,

@@ -8,6 +8,7 @@ const {
   npxQdq,
   npy,
   openPage,
+  openTab,
   plainServer,
   qdq,
   quantize,
@@ -35,6 +36,12 @@ const images = (folder, count) =>
     .slice(0, count)
     .map((name) => path.join(shapes, folder, name));
 const text = (page, selector) => page.textContent(selector);
+// Whether the middle of an element lies in the window.
+async function expectInSight(page, selector) {
+  const { y, height } = await page.locator(selector).boundingBox();
+  expect(y + height / 2).toBeGreaterThan(0);
+  expect(y + height / 2).toBeLessThan(page.viewportSize().height);
+}
 // What the command line makes of the example.
 const example = (file) => [
   "quantize",
@@ -85,10 +92,6 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   // The picture of README.md: QDQ_PICTURE=docs/page.png ./dev test page
   if (process.env.QDQ_PICTURE) {
     await page.setViewportSize({ width: 1240, height: 760 });
-    await page.evaluate(() => {
-      for (const details of document.querySelectorAll("#quantize details")) details.open = false;
-      document.querySelector("#result").scrollIntoView();
-    });
     await page.screenshot({ path: process.env.QDQ_PICTURE });
   }
 
@@ -197,7 +200,7 @@ test("takes dropped files, leaves a layer float at a click, and writes the comma
     },
     readFileSync(path.join(shapes, "model.pt2"), "base64"),
   );
-  await page.waitForSelector("#recipe tbody tr");
+  await page.waitForSelector("#layers-view tbody tr");
   expect(await text(page, "#model-name")).toBe("dropped.pt2");
 
   const data = path.join(scratch, "noise.npy");
@@ -223,6 +226,7 @@ test("takes dropped files, leaves a layer float at a click, and writes the comma
   qdq("quantize", "model.pt2", "--calibrate", data, "--recipe", recipeFile, "-o", file);
   expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
 
+  await openTab(page, "layers");
   await page.getByLabel("setting of stem.conv.0").first().selectOption("as the recipe says");
   expect(await page.locator("#recipe-diff .removed").count()).toBeGreaterThan(0);
   await page.selectOption("#diff-against", "the default recipe");
@@ -238,6 +242,7 @@ test("takes dropped files, leaves a layer float at a click, and writes the comma
   await page.getByLabel("setting of torch.nn.modules.linear.Linear").selectOption("as the recipe says");
 
   // The same settings at the graph, for a layer and for all of a module.
+  await openTab(page, "graph");
   await page.fill("#graph-search", "conv2d_8");
   await page
     .locator("#node-details")
@@ -294,10 +299,13 @@ test("quantizes without data where the recipe needs none, and measures the resul
   await page.waitForSelector("#measure:not([hidden])");
   await page.click("#measure");
   await page.waitForFunction(() =>
-    document.querySelector("#progress-text").textContent.startsWith("Done: the last result is measured"),
+    document.querySelector("#progress-text").textContent.startsWith("Done: the result is measured"),
   );
   expect(await text(page, "#result")).toContain("on 16 labelled samples");
-  expect(await page.getByLabel("errors by layer").locator("tbody tr").count()).toBeGreaterThan(20);
+  expect(await page.getByLabel("errors by layer").locator("tbody tr").count()).toBe(8);
+  await openTab(page, "layers");
+  expect(await page.locator("#layers-view tbody tr").count()).toBeGreaterThan(20);
+  expect(await page.locator("#layers-view meter").count()).toBeGreaterThan(0);
   await page.uncheck("#is_dynamic");
   await page.waitForFunction(
     () => document.querySelector("#progress-text").textContent === "Drop calibration data first.",
@@ -315,7 +323,7 @@ test("takes the same few samples of every folder as both command lines", async (
     copyFileSync(file, path.join(into, path.basename(file)));
   });
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
-  await page.waitForSelector("#recipe tbody tr");
+  await page.waitForSelector("#layers-view tbody tr");
   await page.setInputFiles("#calibration-files-folder", folder);
   await page.waitForSelector("#calibration-summary:not(:empty)");
   await page.setInputFiles("#calibration-files", path.join(shapes, "preprocess.json"));
@@ -342,7 +350,6 @@ test("takes the same few samples of every folder as both command lines", async (
   expect(bytesOf(qdq, folder, "12").equals(bytes)).toBe(false);
 
   // Numbers may be written as people write them.
-  await page.click(".preprocess summary");
   expect(await page.getByLabel("Scale", { exact: true }).inputValue()).toBe("1/255");
   for (const [name, words] of [
     ["Scale", "1/128"],
@@ -375,7 +382,7 @@ test("takes the folders of images for their classes", async () => {
     copyFileSync(path.join(shapes, "test", file), path.join(folder, names[label], file));
   }
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
-  await page.waitForSelector("#recipe tbody tr");
+  await page.waitForSelector("#layers-view tbody tr");
   await page.setInputFiles("#calibration-files-folder", path.join(shapes, "calibration"));
   await page.waitForSelector("#calibration-summary:not(:empty)");
   await page.setInputFiles("#calibration-files", path.join(shapes, "preprocess.json"));
@@ -409,6 +416,7 @@ test("takes the folders of images for their classes", async () => {
 test("cancels in the middle and can begin again", async () => {
   const { page, problems } = await openPage(browser, server.url);
   await takeExample(page);
+  await page.click(".intake summary");
   await page.fill("#batch-size", "1");
   await page.press("#batch-size", "Enter");
   await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("128 batches"));
@@ -451,7 +459,7 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
   expect(await page.isHidden("#data")).toBe(true);
 
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
-  await page.waitForSelector("#recipe tbody tr");
+  await page.waitForSelector("#layers-view tbody tr");
   const others = ["calibration/labels.csv", "preprocess.json"].map((file) => path.join(shapes, file));
   await page.setInputFiles("#calibration-files", [...images("calibration", 24), ...others]);
   await page.waitForSelector("#calibration-summary:not(:empty)");
@@ -472,11 +480,11 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
     expect(await page.locator("#top1").count()).toBe(0);
     // The model is measured without being quantized again, and what was measured already is not.
     await page.click("#measure");
-    await told("progress-text", "Done: the last result is measured");
+    await told("progress-text", "Done: the result is measured");
     expect(await page.isVisible("#top1")).toBe(true);
     expect(await page.isHidden("#measure")).toBe(true);
   }
-  await page.getByLabel("save the model of result 1").click();
+  await page.getByLabel("Save: Result 1", { exact: true }).click();
   expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(3);
 
   // What came of a calibration that is cancelled is the earlier result, which other data can still be measured on.
@@ -487,9 +495,9 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
   expect(await text(page, "#top1")).toBe(top1);
   await page.setInputFiles("#test-files", [...images("test", 16), path.join(shapes, "test/labels.csv")]);
   await page.waitForSelector("#measure:not([hidden])");
-  expect(await text(page, "#measure")).toBe("Measure the last result on this data");
+  expect(await text(page, "#measure")).toBe("Measure this result on this data");
   await page.click("#measure");
-  await told("progress-text", "Done: the last result is measured");
+  await told("progress-text", "Done: the result is measured");
   expect(await text(page, "#result")).toContain("on 16 labelled samples");
   expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(3);
   expect(problems).toEqual([]);
@@ -524,7 +532,7 @@ test("says what is wrong with broken files and goes on", async () => {
   expect(await page.isHidden("#data")).toBe(true);
 
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
-  await page.waitForSelector("#recipe tbody tr");
+  await page.waitForSelector("#layers-view tbody tr");
   await refused("#calibration-files", buffer("a.npy", "no array"), "a.npy");
   expect(await page.isDisabled("#start")).toBe(true);
   await refused("#calibration-files", buffer("preprocess.json", "{"), "preprocess.json is not JSON");
@@ -568,7 +576,7 @@ test("works by keyboard alone, names every control, and fits a phone in the dark
   });
   // Tab until what has the focus is the element; whoever can see must see where it is.
   const walkTo = async (selector) => {
-    for (let i = 0; i < 200; ++i) {
+    for (let i = 0; i < 400; ++i) {
       await page.keyboard.press("Tab");
       if (await page.evaluate((selector) => document.activeElement.matches(selector), selector)) return;
     }
@@ -578,11 +586,15 @@ test("works by keyboard alone, names every control, and fits a phone in the dark
   expect(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle)).toBe("solid");
   await page.keyboard.press("Enter");
   await page.waitForSelector("#test-summary:not(:empty)");
-  await page.waitForSelector("#recipe tbody tr");
-  for (const place of ["#calibration-files", "#calibration-files-folder", "#test-files", "#batch-size", ".thumbnail"])
-    await walkTo(place);
+  await page.waitForSelector("#layers-view tbody tr");
+  await page.waitForSelector("#start:focus:not([disabled])");
+  await walkTo(".thumbnail");
   await page.keyboard.press("Enter");
-  await walkTo("#recipe td select");
+  await walkTo(".intake summary");
+  await page.keyboard.press("Enter");
+  for (const place of ["#calibration-files", "#calibration-files-folder", "#test-files", "#batch-size"])
+    await walkTo(place);
+  await walkTo("#layers-view td select");
   // One letter: the choice draws the table anew, and what is typed after it would choose again.
   await page.keyboard.press("f");
   await page.waitForSelector("td.outcome.float");
@@ -590,9 +602,16 @@ test("works by keyboard alone, names every control, and fits a phone in the dark
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.querySelector("#progress-text").textContent.startsWith("Done"));
   expect(await text(page, "#layers")).toBe("20 of 21");
+  // The verdict has the focus and is in sight, as is the button.
+  expect(await page.evaluate(() => document.activeElement.id)).toBe("verdict");
+  for (const place of ["#verdict", "#start"]) await expectInSight(page, place);
   await walkTo("#save-model");
   const [saved] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("Enter")]);
   expect(saved.suggestedFilename()).toBe("model.int8.pt2");
+  await walkTo("[role=tab]");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  expect(await page.evaluate(() => document.activeElement.id)).toBe("tab-graph");
   await walkTo("#graph-search");
   await page.keyboard.type("conv2d_8");
   expect(await text(page, "#node-details")).toContain("torch.ops.aten.conv2d.default");
@@ -617,6 +636,7 @@ test("works by keyboard alone, names every control, and fits a phone in the dark
 test("shows the graph: modules open and close, operators are found and tell all that is known of them", async () => {
   const { page, problems } = await openPage(browser, server.url);
   await takeExample(page);
+  await openTab(page, "graph");
   const boxes = () => page.locator("#graph .box").count();
   await page.getByLabel("close all modules").click();
   const closed = await boxes();
@@ -645,16 +665,19 @@ test("shows the graph: modules open and close, operators are found and tell all 
   ])
     expect(before).toContain(part);
   await quantize(page);
+  await openTab(page, "graph");
   const after = await text(page, "#node-details");
   expect(after).toMatch(/SQNR\d+\.\d dB/);
   expect(after).toMatch(/scale [\d.e-]+, zero point -?\d+/);
   expect(await page.locator("#graph .box.bad, #graph .box.middling").count()).toBeGreaterThan(0);
   // From the table of errors into the graph, and from one operator to the next.
+  await openTab(page, "result");
   await page.getByLabel("errors by layer").getByRole("button").nth(3).click();
   await page.locator("#node-details dd .link").first().click();
   expect(await page.locator("#graph .box[aria-pressed=true]").count()).toBe(1);
 
   // All observers, a page at a time.
+  await openTab(page, "observers");
   const where = () => text(page, "#histograms .where");
   expect(await where()).toBe("1 to 24 of 44");
   await page.click("#histograms button:has-text('Next')");
@@ -681,7 +704,7 @@ testModels(`quantizes trained models to the bytes of the command line${missing}`
     const file = path.join(scratch, `${name}.pt2`);
     const { page, problems } = await openPage(browser, server.url);
     await page.setInputFiles("#model-file", model);
-    await page.waitForSelector("#recipe tbody tr");
+    await page.waitForSelector("#layers-view tbody tr");
     await page.setInputFiles("#calibration-files", data);
     await page.waitForSelector("#calibration-summary:not(:empty)");
     await quantize(page);
@@ -719,7 +742,7 @@ testModels(`quantizes a trained model on photographs, and measures it on others$
   writeFileSync(how, '{"resize": 224, "crop": 224, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}');
   const { page, problems } = await openPage(browser, server.url);
   await page.setInputFiles("#model-file", model);
-  await page.waitForSelector("#recipe tbody tr");
+  await page.waitForSelector("#layers-view tbody tr");
   await page.setInputFiles("#calibration-files-folder", calibration);
   await page.waitForSelector("#calibration-summary:not(:empty)");
   await page.setInputFiles("#calibration-files", how);

@@ -1,13 +1,13 @@
-// Step 2: the data to calibrate on, how images become inputs, and data to measure on.
+// The data to calibrate on, how images become inputs, and data to measure on.
 import { h } from "../../src/report/html/dom.js";
 import { dropZone } from "./files.js";
-import { byId, isImage, problemLine } from "./page.js";
+import { byId, isImage, isNarrow, problemLine } from "./page.js";
 import type { DataChoice, NamedFile } from "./protocol.js";
 import { settingsText } from "./recipe.js";
 import type { Store } from "./state.js";
 import { workLine } from "./work.js";
 
-const thumbnails = 24;
+const thumbnails = 12;
 
 // The presets that most models were trained with.
 const presets: Record<string, Record<string, unknown>> = {
@@ -65,6 +65,7 @@ export function dataStep(store: Store): DataStep {
     "details",
     { class: "preprocess", hidden: true },
     h("summary", {}, "How images become inputs"),
+    h("p", { class: "guessed" }, "Use what the model was trained with; another preprocessing makes it guess."),
     h(
       "div",
       { class: "columns" },
@@ -73,7 +74,10 @@ export function dataStep(store: Store): DataStep {
     ),
   );
 
-  byId("data").append(
+  const intake = h(
+    "details",
+    { class: "intake", open: true },
+    h("summary", {}, "Add or change data"),
     h(
       "p",
       {},
@@ -101,19 +105,14 @@ export function dataStep(store: Store): DataStep {
         true,
       ),
     ),
-    work.element,
-    problem,
-    summary.calibration,
-    summary.test,
     h(
       "div",
       { class: "controls" },
       h("label", {}, "Samples per batch ", batchSize),
       h("label", {}, "Limit (0: all samples) ", limit),
     ),
-    pictures,
-    images,
   );
+  byId("data").append(work.element, problem, summary.calibration, summary.test, pictures, images, intake);
 
   function setPreprocess(json: string): void {
     try {
@@ -264,8 +263,11 @@ export function dataStep(store: Store): DataStep {
       } catch (error) {
         return fail(`${how.name} is not JSON: ${(error as Error).message}`);
       }
-    } else if (use === "calibration" && !chosen.calibration)
+    } else if (use === "calibration" && !chosen.calibration) {
       preprocess = guess(store.state.model?.program.inputs[0]?.shape);
+      // A guess decides the accuracy: whoever knows better must see it.
+      images.open = true;
+    }
     showControls();
     if (data.length === 0 && !labels) {
       if (how || classes) return again();
@@ -277,6 +279,8 @@ export function dataStep(store: Store): DataStep {
     const taken = { data: data.length > 0 ? all : [...there, labels!], labels: labels?.name };
     if (await open(use, taken)) return;
     chosen[use] = taken;
+    // A small screen has room for what comes next alone, a large one for what may still come.
+    if (isNarrow() || (chosen.calibration && chosen.test)) intake.open = false;
     if (use === "calibration") {
       showThumbnails();
       void showPreview(0);
@@ -332,6 +336,7 @@ export function dataStep(store: Store): DataStep {
       delete chosen.calibration;
       delete chosen.test;
       byId("data").hidden = !state.model;
+      intake.open = true;
       showThumbnails();
     }
     for (const use of ["calibration", "test"] as const) {

@@ -62,6 +62,7 @@ export class Engine {
           const { file } = value as ReturnType<Methods["quantize"]>;
           this.#told.set("result", { id: 0, method: "restore", args: [args[0], file] });
         }
+        if (method === "restore") this.#told.set("result", { ...request, id: 0 });
         resolve(value as ReturnType<Methods[M]>);
       };
       this.#calls.set(id, { request, resolve: done, reject, onProgress: work.onProgress });

@@ -1,34 +1,58 @@
-// Step 6: the graph of the model, with what the recipe and the last result say of it, and the settings of its layers.
+// The view of the graph, with what the recipe and the shown result say of it, and the settings of its layers.
 import { h } from "../../src/report/html/dom.js";
 import { graphView } from "../../src/report/html/graph-view.js";
 import { layerSetting } from "./layer-setting.js";
 import { byId } from "./page.js";
 import type { Store } from "./state.js";
-import { lastRun } from "./state.js";
+import { shownRun } from "./state.js";
 
 // Answers what shows an operator in the graph.
 export function graphStep(store: Store): (node: string) => void {
-  const graph = graphView((module) => layerSetting(store, "module_name", module));
+  let shownNode = "";
+  const graph = graphView(
+    (module) => layerSetting(store, "module_name", module),
+    (node) => {
+      shownNode = node;
+      if (node !== store.state.node) store.update({ node });
+    },
+  );
   byId("graph").append(
+    h("h2", {}, "Graph"),
     h(
       "p",
       {},
-      "Boxes are operators, and modules that are closed; a module opens with a double click, Enter or its button. " +
-        "Colours tell what an operator becomes, and after quantizing how much its value moves.",
+      "A box is an operator, or a module that is closed; a double click, Enter or its button opens a module. " +
+        "Colours show what an operator becomes, and after quantizing how much its value moves.",
     ),
     graph.element,
   );
+  // A graph that nobody looks at is drawn when somebody does.
+  let isStale = false;
   store.listen((state, changed) => {
-    byId("graph").hidden = !state.model;
-    if (!state.model) return;
-    if (changed.has("model")) graph.show(state.model.program.nodes);
-    if (!changed.has("model") && !changed.has("explanation") && !changed.has("runs")) return;
-    const run = lastRun(state);
-    graph.know({
-      ...(state.explanation && { operators: state.explanation.operators }),
-      ...(run && { observers: run.quantized.report.observers, qparams: run.quantized.report.qparams }),
-      ...(run?.errors && { errors: run.errors }),
-    });
+    if (changed.has("model")) {
+      shownNode = "";
+      graph.show(state.model?.program.nodes ?? []);
+    }
+    if (["model", "explanation", "runs", "shown"].some((field) => changed.has(field as keyof typeof state)))
+      isStale = true;
+    if (state.tab !== "graph" || !state.model) return;
+    if (isStale) {
+      isStale = false;
+      const run = shownRun(state);
+      graph.know({
+        ...(state.explanation && { operators: state.explanation.operators }),
+        ...(run && { observers: run.quantized.report.observers, qparams: run.quantized.report.qparams }),
+        ...(run?.errors && { errors: run.errors }),
+      });
+    }
+    if (state.node !== shownNode) {
+      shownNode = state.node;
+      if (state.node !== "") queueMicrotask(() => graph.select(state.node));
+    }
   });
-  return graph.select;
+  return (node) => {
+    shownNode = node;
+    store.update({ tab: "graph", node });
+    graph.select(node);
+  };
 }

@@ -1,18 +1,23 @@
-// Step 1: a model comes in.
+// A model comes in, with what it keeps in other files.
 import { cards, formatBytes, formatShape, h } from "../../src/report/html/dom.js";
 import { Engine } from "./engine.js";
 import { dropZone, loadExample } from "./files.js";
 import { byId, problemLine } from "./page.js";
+import type { Place } from "./address.js";
 import type { NamedFile } from "./protocol.js";
 import type { Store } from "./state.js";
 import { defaultRecipe } from "./state.js";
 import { workLine } from "./work.js";
 
-// `takeData` is given files that came along with the model.
+// What is data, or tells about data; all else beside an ONNX model may hold its weights.
+const isData = (name: string): boolean => /\.(jpe?g|png|bmp|np[yz]|csv|json|txt)$/i.test(name);
+
+// `takeData` is given files that came along with the model. Answers what opens the example, in a state that an address
+// tells.
 export function modelStep(
   store: Store,
   takeData: (use: "calibration" | "test", files: readonly NamedFile[]) => Promise<void>,
-): void {
+): (place?: Place) => Promise<void> {
   const facts = h("div", {});
   const { element: problem, fail } = problemLine();
   const work = workLine("open");
@@ -20,18 +25,27 @@ export function modelStep(
   let spare: Engine | undefined = new Engine();
   let opening = 0;
 
-  async function open(model: NamedFile): Promise<boolean> {
+  // An ONNX model that wants files which are not there yet.
+  let waiting: NamedFile | undefined;
+
+  async function open(
+    model: NamedFile,
+    beside: readonly NamedFile[] = [],
+    place?: Place,
+    isExample = false,
+  ): Promise<boolean> {
     const turn = ++opening;
     fail("");
     const engine = spare ?? new Engine();
     spare = undefined;
     try {
-      const info = await work.run(`Reading ${model.name}`, (how) => engine.call("open", [model], how));
+      const info = await work.run(`Reading ${model.name}`, (how) => engine.call("open", [model, beside], how));
       if (!info || turn !== opening) {
         engine.dispose();
         return false;
       }
       store.state.engine?.dispose();
+      waiting = undefined;
       store.update({
         engine,
         name: model.name,
@@ -39,7 +53,13 @@ export function modelStep(
         calibration: undefined,
         test: undefined,
         classes: [],
-        recipe: defaultRecipe,
+        isExample,
+        recipe: place?.recipe ?? defaultRecipe,
+        target: undefined,
+        tab: place?.tab ?? "layers",
+        node: place?.node ?? "",
+        find: place?.find ?? "",
+        shown: undefined,
         explanation: undefined,
         explanationError: undefined,
         runs: [],
@@ -49,6 +69,7 @@ export function modelStep(
       return true;
     } catch (error) {
       engine.dispose();
+      if (/\.onnx$/i.test(model.name)) waiting = model;
       fail(`${model.name} could not be opened: ${(error as Error).message}`);
       byId("status").textContent = "";
       return false;
@@ -56,18 +77,22 @@ export function modelStep(
   }
 
   async function take(files: readonly NamedFile[]): Promise<void> {
-    const model = files.find(({ name }) => /\.(pt2|onnx)$/.test(name));
+    const named = files.find(({ name }) => /\.(pt2|onnx)$/i.test(name));
+    // Weights that are dropped after their model belong to it.
+    const model = named ?? (files.some(({ name }) => !isData(name)) ? waiting : undefined);
     if (!model)
       return fail(
         `none of the ${files.length} files is a model; wanted a .pt2 that torch.export.save wrote, or an .onnx`,
       );
-    if (await open(model)) {
-      const data = files.filter((file) => file !== model);
+    const others = files.filter((file) => file !== model);
+    const beside = /\.onnx$/i.test(model.name) ? others.filter(({ name }) => !isData(name)) : [];
+    if (await open(model, beside)) {
+      const data = others.filter(({ name }) => isData(name));
       if (data.length > 0) await takeData("calibration", data);
     }
   }
 
-  async function example(): Promise<void> {
+  async function example(place?: Place): Promise<void> {
     button.disabled = true;
     try {
       const files = await loadExample();
@@ -76,9 +101,11 @@ export function modelStep(
           .filter(({ name }) => name.startsWith(`${folder}/`))
           .map(({ name, file }) => ({ name: name.slice(folder.length + 1), file }));
       const shared = files.filter(({ name }) => name === "preprocess.json" || name === "classes.txt");
-      if (await open(files.find(({ name }) => name === "model.pt2")!)) {
+      if (await open(files.find(({ name }) => name === "model.pt2")!, [], place, true)) {
         await takeData("calibration", [...under("calibration"), ...shared]);
         await takeData("test", [...under("test"), ...shared]);
+        // The button that had the focus is gone; the next one is Quantize.
+        if (document.activeElement === document.body) byId("start").focus({ preventScroll: true });
       }
     } catch (error) {
       fail((error as Error).message);
@@ -89,22 +116,18 @@ export function modelStep(
 
   const button = h("button", { id: "example", type: "button", onclick: () => void example() }, "Try the example");
   byId("model").append(
+    dropZone(
+      "model-file",
+      "Drop an .onnx or .pt2 model",
+      "or choose one, with its data files if it has any",
+      "",
+      (files) => void take(files),
+    ),
     h(
       "div",
-      { class: "row" },
-      dropZone(
-        "model-file",
-        "Drop a .pt2 or .onnx model",
-        "or choose one that torch.export.save wrote",
-        ".pt2,.onnx",
-        (files) => void take(files),
-      ),
-      h(
-        "div",
-        { class: "aside" },
-        button,
-        h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB)."),
-      ),
+      { class: "try" },
+      button,
+      h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB)."),
     ),
     work.element,
     problem,
@@ -114,7 +137,7 @@ export function modelStep(
   store.listen(({ model, name }, changed) => {
     if (!changed.has("model") || !model) return;
     const { nodes, attributes, inputs, outputs } = model.program;
-    const weights = attributes.filter(({ kind }) => kind === "parameter").reduce((sum, { bytes }) => sum + bytes, 0);
+    const weights = attributes.reduce((sum, { bytes }) => sum + bytes, 0);
     const values = (list: typeof inputs): string =>
       list.map((value) => `${value.name} ${value.dtype ?? ""}${formatShape(value.shape)}`).join(", ");
     facts.replaceChildren(
@@ -122,10 +145,11 @@ export function modelStep(
         ["Model", name, "", "model-name"],
         ["Size", formatBytes(model.bytes), "", "model-size"],
         ["Operators", String(nodes.filter(({ op }) => op === "call_function").length), "", "model-operators"],
-        ["Parameters", formatBytes(weights)],
+        ["Weights and constants", formatBytes(weights)],
         ["Inputs", values(inputs)],
         ["Outputs", values(outputs)],
       ]),
     );
   });
+  return example;
 }

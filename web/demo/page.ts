@@ -7,6 +7,9 @@ export function byId(id: string): HTMLElement {
   return element;
 }
 
+// Whether what is chosen stands above the views rather than beside them; the same width stands in style.css.
+export const isNarrow = (): boolean => matchMedia("(max-width: 60rem)").matches;
+
 export const formatSeconds = (seconds: number): string =>
   seconds >= 90
     ? `${Math.round(seconds / 60)} min`

@@ -6,9 +6,13 @@ import type {
   ExplanationReport,
   LayerError,
   ObserverSummary,
+  PrecisionResult,
   ProgramInfo,
   QuantizationReport,
   RemedyResult,
+  RuntimeName,
+  RuntimeProfile,
+  RuntimeReport,
 } from "qdq";
 import type { Recipe, Report } from "qdq";
 
@@ -43,11 +47,30 @@ export interface Picture {
 
 export interface ModelInfo {
   program: ProgramInfo;
-  bytes: number;
+  bytes: number; // with what the model keeps beside itself
+  kind: ModelKind;
+}
+export type ModelKind = ".pt2" | ".onnx";
+
+export interface QuantizeOptions {
+  recovers: boolean; // whether accuracy is recovered after the calibration
+  wanted?: number; // leave so many operators in float that the score is at least this
+  target?: RuntimeName; // the runtime that the file is for
+  kind: ModelKind; // of the file that is wanted
+}
+
+// What leaving operators in float brought.
+export interface Reached extends PrecisionResult {
+  wanted: number;
+  unit: "%" | "dB"; // of the scores: the share of equal answers, or the ratio of signal to noise
 }
 
 export interface Quantized {
   file: Blob; // the .pt2
+  onnx?: Blob; // the .onnx, where that is wanted
+  onnxProblem?: string; // why there is none
+  runtime?: RuntimeReport; // what the target runs in integers
+  reached?: Reached; // where operators were left in float for the score
   seconds: { calibrate: number; convert: number };
   samples: number;
   report: QuantizationReport;
@@ -81,11 +104,13 @@ export interface Stage {
 // The worker's methods: arguments and answers.
 export interface Methods {
   warm(): Equipment; // brings the WASM module while the person still looks for a file
-  open(file: NamedFile): ModelInfo;
+  open(file: NamedFile, beside: readonly NamedFile[]): ModelInfo; // beside: what an ONNX model keeps in other files
   openData(use: "calibration" | "test", choice: DataChoice): DataInfo;
   preview(choice: DataChoice, index: number): Picture;
   explain(recipe: Recipe): Explained;
-  quantize(recipe: Recipe, recovers: boolean): Quantized;
+  profile(name: RuntimeName): RuntimeProfile;
+  quantize(recipe: Recipe, options: QuantizeOptions): Quantized;
+  onnxOf(file: Blob, target: RuntimeName | undefined): Blob; // a .pt2 as .onnx
   restore(recipe: Recipe, file: Blob): void; // takes an earlier result back
   compare(): LayerError[];
   evaluate(use: "calibration" | "test"): Evaluation;

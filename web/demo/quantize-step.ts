@@ -1,12 +1,16 @@
-// Step 4: calibrate and convert, with progress, time left, cancel, and histograms that grow.
-import { observerGallery } from "../../src/report/html/charts.js";
+// Calibrate and convert, with progress, time left and cancel; the button and the last verdict are always in sight.
+import type { ObserverSummary } from "qdq";
 import { h } from "../../src/report/html/dom.js";
 import type { Engine, Work } from "./engine.js";
 import { byId, formatSeconds, problemLine } from "./page.js";
-import type { Equipment, Quantized } from "./protocol.js";
-import { canQuantize, lastRun, measuringData } from "./state.js";
+import type { Equipment, Quantized, QuantizeOptions } from "./protocol.js";
+import { canQuantize, isUnmeasured, measuringData, shownRun } from "./state.js";
 import type { Run, State, Store } from "./state.js";
+import { verdictOf } from "./verdict.js";
 import { workLine } from "./work.js";
+
+// The runtimes that read .pt2 files; all others read .onnx.
+const pt2Targets = ["executorch"];
 
 // With what the page computes, and why it has one thread where it has one.
 function equipmentText({ threads, isolated }: Equipment): string {
@@ -32,7 +36,18 @@ function recoveredText(remedies: Quantized["remedies"]): string {
     : ` Signal to noise of the outputs: ${decibels(from)}, recovered ${decibels(to)} (${kept.join(", ")}).`;
 }
 
-export function quantizeStep(store: Store): void {
+// What leaving operators in float brought.
+function reachedText(reached: Quantized["reached"]): string {
+  if (!reached) return "";
+  const { unit, wanted, operators } = reached;
+  const after = `${reached.after.toFixed(1)} ${unit}`;
+  if (!reached.reached) return ` No choice of operators in float reaches ${wanted} ${unit}; int8 has ${after}.`;
+  const count = operators.length === 1 ? "one operator" : `${operators.length} operators`;
+  return ` ${operators.length === 0 ? "Without any operator" : `With ${count}`} in float the outputs reach ${after}.`;
+}
+
+// `showObservers` is given what the observers see while a calibration runs.
+export function quantizeStep(store: Store, showObservers: (observers: readonly ObserverSummary[]) => void): void {
   const start = h(
     "button",
     { id: "start", type: "button", class: "primary", onclick: () => void quantize() },
@@ -41,7 +56,7 @@ export function quantizeStep(store: Store): void {
   const again = h(
     "button",
     { id: "measure", type: "button", hidden: true, onclick: () => void measure() },
-    "Measure the last result",
+    "Measure this result",
   );
   const recovers = h("input", { id: "recover", type: "checkbox" });
   const recoversLabel = h(
@@ -53,52 +68,61 @@ export function quantizeStep(store: Store): void {
     recovers,
     " Recover accuracy",
   );
-  const gallery = observerGallery();
-  const histograms = h(
-    "details",
-    { id: "histograms", open: true, hidden: true },
-    h("summary", {}, "What the observers see"),
-    h(
-      "p",
-      {},
-      "Dashed lines are the ends of what the integers reach; values beyond them are clipped. Heights are logarithmic.",
-    ),
-    gallery.element,
-  );
+  const wanted = h("input", {
+    id: "wanted",
+    type: "number",
+    min: "0",
+    max: "200",
+    step: "0.1",
+    placeholder: "off",
+    title: "Operators stay float, as few as needed; percent of equal answers, or dB where the model does not classify",
+  });
+  const verdict = h("a", { id: "dock-verdict", href: "#tab=result", hidden: true });
+  verdict.addEventListener("click", (event) => {
+    event.preventDefault();
+    showResult();
+  });
   const { element: problem, fail } = problemLine();
   const line = workLine("progress", ({ observers }) => {
-    if (!observers) return;
-    histograms.hidden = false;
-    gallery.show(observers);
+    if (observers) showObservers(observers);
   });
   const equipment = h("p", { id: "equipment", class: "told" });
-  byId("quantize").append(
-    h("div", { class: "controls" }, start, recoversLabel, again),
-    equipment,
-    line.element,
-    problem,
-    histograms,
+  byId("recipe").append(
+    h(
+      "details",
+      { id: "after-calibration", open: true },
+      h("summary", {}, "After the calibration"),
+      h("div", { class: "controls" }, recoversLabel),
+      h("label", { class: "choice" }, "Keep at least this score (%, dB) ", wanted),
+    ),
   );
+  byId("quantize").append(h("div", { class: "controls" }, start, again, verdict), line.element, problem, equipment);
+
+  // Brings the result into view, and the focus to its verdict.
+  function showResult(): void {
+    store.update({ tab: "result" });
+    const title = document.getElementById("verdict");
+    title?.focus({ preventScroll: true });
+    byId("views").scrollIntoView({ block: "start" });
+  }
 
   let told = ""; // of what is missing
 
-  // What is not measured yet on the data that is there.
-  const missing = (state: State): boolean => {
-    const run = lastRun(state);
-    const data = measuringData(state);
-    return run !== undefined && data !== undefined && (!run.errors || run.evaluatedOn !== data);
-  };
+  // The run whose model the worker holds.
+  let held = 0;
 
-  // Measures the last result: the errors of its layers, and both models on the test data.
-  async function measureLast(engine: Engine, how: Work): Promise<void> {
-    const know = (more: Partial<Run>): void => {
-      const { runs } = store.state;
-      if (engine === store.state.engine) store.update({ runs: [...runs.slice(0, -1), { ...runs.at(-1)!, ...more }] });
-    };
+  // Measures the shown result: the errors of its layers, and both models on the test data.
+  async function measureShown(engine: Engine, how: Work): Promise<void> {
     const data = measuringData(store.state);
-    if (!data) return;
-    if (!lastRun(store.state)?.errors) know({ errors: await engine.call("compare", [], how) });
-    if (lastRun(store.state)?.evaluatedOn === data) return;
+    const run = shownRun(store.state);
+    if (!data || !run) return;
+    const know = (more: Partial<Run>): void => {
+      if (engine === store.state.engine) store.updateRun(run.id, more);
+    };
+    if (held !== run.id) await engine.call("restore", [run.recipe, run.quantized.file], how);
+    held = run.id;
+    if (!run.errors) know({ errors: await engine.call("compare", [], how) });
+    if (run.evaluatedOn === data) return;
     const evaluation = await engine.call("evaluate", [store.state.test ? "test" : "calibration"], how);
     know({ evaluation, evaluatedOn: data });
   }
@@ -116,7 +140,7 @@ export function quantizeStep(store: Store): void {
       if (last !== undefined) {
         line.tell(last);
         byId("status").textContent = last;
-      } else if (missing(store.state)) {
+      } else if (isUnmeasured(store.state)) {
         const there =
           store.state.runs.length > before ? "The int8 model is there" : "The earlier result is there still";
         line.tell(`Cancelled. ${there}; Measure finds out the rest, without quantizing again.`);
@@ -128,19 +152,35 @@ export function quantizeStep(store: Store): void {
     }
   }
 
+  function options(): QuantizeOptions {
+    const { target, model } = store.state;
+    const score = wanted.valueAsNumber;
+    return {
+      recovers: recovers.checked,
+      ...(Number.isFinite(score) && { wanted: score }),
+      ...(target && { target }),
+      kind: target ? (pt2Targets.includes(target) ? ".pt2" : ".onnx") : model!.kind,
+    };
+  }
+
   const quantize = (): Promise<void> =>
     work("Preparing", async (engine, how) => {
-      const { recipe } = store.state;
-      const quantized = await engine.call("quantize", [recipe, recovers.checked], how);
+      const { recipe, target } = store.state;
+      const quantized = await engine.call("quantize", [recipe, options()], how);
       // The model can be saved as soon as it is there; what is measured on it comes after.
-      if (engine === store.state.engine) store.update({ runs: [...store.state.runs, { recipe, quantized }] });
-      gallery.show(quantized.report.observers);
-      await measureLast(engine, how);
+      if (engine === store.state.engine) {
+        held = (store.state.runs.at(-1)?.id ?? 0) + 1;
+        const run = { id: held, name: "", recipe, quantized, ...(target && { target }) };
+        store.update({ runs: [...store.state.runs, run], shown: held, tab: "result" });
+      }
+      await measureShown(engine, how);
+      if (engine === store.state.engine && store.state.tab === "result") showResult();
       const { calibrate, convert } = quantized.seconds;
       if (quantized.samples > 0)
         return (
           `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.` +
-          recoveredText(quantized.remedies)
+          recoveredText(quantized.remedies) +
+          reachedText(quantized.reached)
         );
       const measured = measuringData(store.state) ? "" : " Drop data to measure the result on.";
       return `Done: converted in ${formatSeconds(calibrate + convert)}; this recipe needs no calibration.${measured}`;
@@ -148,18 +188,29 @@ export function quantizeStep(store: Store): void {
 
   const measure = (): Promise<void> =>
     work("Measuring", async (engine, how) => {
-      await measureLast(engine, how);
-      return "Done: the last result is measured.";
+      await measureShown(engine, how);
+      return "Done: the result is measured.";
     });
+
+  function showVerdict(state: State): void {
+    const run = shownRun(state);
+    verdict.hidden = !run;
+    if (!run) return;
+    const { level, title } = verdictOf(run.evaluation, run.errors, run.quantized.report.dataWarnings);
+    verdict.className = `button ${level}`;
+    verdict.textContent = title.replace(/:.*/, "");
+    verdict.setAttribute("aria-label", `Show the result: ${title}`);
+  }
 
   store.listen((state, changed) => {
     const { engine, model, explanation, busy } = state;
     byId("quantize").hidden = !model;
     start.disabled = busy || !canQuantize(state);
-    again.hidden = busy || !missing(state);
-    again.textContent = lastRun(state)?.evaluation ? "Measure the last result on this data" : "Measure the last result";
+    again.hidden = busy || !isUnmeasured(state);
+    again.textContent = shownRun(state)?.evaluation ? "Measure this result on this data" : "Measure this result";
+    if (changed.has("runs") || changed.has("shown") || changed.has("model")) showVerdict(state);
     if (changed.has("model")) {
-      histograms.hidden = true;
+      held = 0;
       fail("");
     }
     if (changed.has("engine") && engine)

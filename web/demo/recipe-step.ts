@@ -1,13 +1,24 @@
-// Step 3: what is quantized and how, layer by layer, with the reason for each.
-import type { Recipe } from "qdq";
-import { formatBytes, formatShape, h, row, scrollTable } from "../../src/report/html/dom.js";
-import { decibelsOf } from "../../src/report/html/graph-view.js";
-import { operatorCell, outcomeCell } from "../../src/report/html/result-view.js";
+// What is quantized and how: the quantizer or the runtime, its settings, the JSON, and changes that can be taken back.
+import type { Recipe, RuntimeName } from "qdq";
+import { h } from "../../src/report/html/dom.js";
 import { layerSetting } from "./layer-setting.js";
 import { byId, download, problemLine } from "./page.js";
-import { diffLines, globalOf, settingsText, withGlobal } from "./recipe.js";
+import { globalOf, settingsText, withGlobal } from "./recipe.js";
+import { diffView } from "./recipe-diff.js";
 import type { State, Store } from "./state.js";
-import { defaultRecipe, lastRun } from "./state.js";
+import { defaultRecipe } from "./state.js";
+import { undoButtons } from "./undo.js";
+
+const runtimes: Record<RuntimeName, string> = {
+  ort: "ONNX Runtime",
+  "ort-web": "ONNX Runtime Web",
+  "transformers.js": "transformers.js",
+  webnn: "WebNN in Chromium",
+  openvino: "OpenVINO",
+  qnn: "Qualcomm QNN",
+  executorch: "ExecuTorch with XNNPACK",
+  x86: "ONNX Runtime on any x86-64",
+};
 
 const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<string, string> }> = {
   XNNPACKQuantizer: {
@@ -28,24 +39,20 @@ const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<
   },
 };
 
-// `choose` shows an operator in the graph.
-export function recipeStep(store: Store, choose: (node: string) => void): void {
+export function recipeStep(store: Store): void {
   const { element: problem, fail } = problemLine();
   const select = h("select", {
     id: "quantizer",
-    onchange: () => store.update({ recipe: quantizers[select.value]?.fresh ?? store.state.recipe }),
+    onchange: () => store.update({ recipe: quantizers[select.value]?.fresh ?? store.state.recipe, target: undefined }),
   });
+  const target = h(
+    "select",
+    { id: "target", onchange: () => void aim(target.value as RuntimeName | "") },
+    h("option", { value: "" }, "any runtime"),
+    ...Object.entries(runtimes).map(([name, title]) => h("option", { value: name }, title)),
+  );
   const fields = h("div", { class: "controls" });
   const types = h("div", { class: "controls" });
-  const filter = h("input", {
-    type: "search",
-    id: "layer-filter",
-    placeholder: "find a layer",
-    "aria-label": "find a layer",
-    oninput: () => showTable(store.state),
-  });
-  const counts = h("p", { id: "explained" });
-  const table = h("div", {});
   const text = h("textarea", {
     id: "recipe-json",
     rows: 10,
@@ -53,7 +60,7 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
     "aria-label": "the recipe as JSON",
     onchange: () => apply(text.value),
   });
-  const diff = h("pre", { class: "diff", id: "recipe-diff" });
+  const diff = h("pre", { class: "diff", id: "recipe-diff", tabindex: "0" });
   const against = h("select", { id: "diff-against", onchange: () => showDiff(store.state) });
   const load = h("input", {
     type: "file",
@@ -67,13 +74,12 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
   });
 
   byId("recipe").append(
-    h("div", { class: "controls" }, h("label", {}, "Quantizer ", select)),
+    undoButtons(store),
+    h("label", { class: "choice" }, "For ", target),
+    h("label", { class: "choice" }, "Quantizer ", select),
     fields,
-    h("details", {}, h("summary", {}, "Types of layers"), types),
     problem,
-    counts,
-    h("div", { class: "controls" }, filter),
-    table,
+    h("details", {}, h("summary", {}, "Types of layers"), types),
     h(
       "details",
       { id: "recipe-details" },
@@ -106,9 +112,21 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
     ),
   );
 
+  // Takes the recipe of a runtime's profile.
+  async function aim(name: RuntimeName | ""): Promise<void> {
+    const { engine } = store.state;
+    if (name === "" || !engine) return store.update({ target: undefined });
+    try {
+      const { recipe } = await engine.call("profile", [name]);
+      store.update({ recipe, target: name });
+    } catch (error) {
+      fail((error as Error).message);
+    }
+  }
+
   function apply(json: string): void {
     try {
-      store.update({ recipe: JSON.parse(json) as Recipe });
+      store.update({ recipe: JSON.parse(json) as Recipe, target: undefined });
     } catch (error) {
       fail(`the recipe is not JSON: ${(error as Error).message}`);
     }
@@ -164,61 +182,17 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
     text.rows = Math.min(16, text.value.split("\n").length + 1);
   }
 
-  function weightsOf({ model }: State, module: string): { bytes: number; shape: string } | undefined {
-    const weight = model?.program.attributes.find(({ name }) => name === `${module}.weight`);
-    return weight && { bytes: weight.bytes, shape: formatShape(weight.shape) };
-  }
-
   // The recipes that there are to compare with; the last result is chosen anew whenever there is one more.
   function showRecipes({ runs }: State): void {
     against.replaceChildren(
       h("option", {}, "the default recipe"),
-      ...runs.map((_, i) => h("option", {}, `the recipe of result ${i + 1}`)),
+      ...runs.map(({ id }) => h("option", {}, `the recipe of result ${id}`)),
     );
     against.selectedIndex = runs.length;
   }
   function showDiff({ runs, recipe }: State): void {
     const before = runs[against.selectedIndex - 1]?.recipe ?? defaultRecipe;
-    diff.replaceChildren(
-      ...diffLines(settingsText(before), settingsText(recipe)).map(({ sign, text: line }) =>
-        h("span", { class: sign === "+" ? "added" : sign === "-" ? "removed" : "same" }, `${sign} ${line}\n`),
-      ),
-    );
-  }
-
-  function showTable(state: State): void {
-    const operators = state.explanation?.operators ?? [];
-    const wanted = filter.value.toLowerCase();
-    const shown = operators.filter(({ node, module, op }) => `${node} ${module} ${op}`.toLowerCase().includes(wanted));
-    const errors = new Map(lastRun(state)?.errors?.map((error) => [error.node, error]));
-    const top = table.firstElementChild?.scrollTop ?? 0;
-    const focused = document.activeElement?.getAttribute("aria-label");
-    table.replaceChildren(
-      scrollTable(
-        "layers",
-        ["Operator", "Weights", "Becomes", "Setting", "SQNR", "Because"],
-        shown.map((operator) => {
-          const weights = weightsOf(state, operator.module);
-          const decibels = decibelsOf(errors.get(operator.node));
-          const line = row(
-            operatorCell(operator, choose),
-            {
-              class: "n",
-              content: weights ? h("span", {}, formatBytes(weights.bytes), h("small", {}, weights.shape)) : "",
-            },
-            outcomeCell(operator.outcome),
-            operator.module && layerSetting(store, "module_name", operator.module),
-            { class: "n", content: decibels === undefined ? "" : `${decibels.toFixed(1)} dB` },
-            { class: "reason", content: operator.reason },
-          );
-          line.dataset.node = operator.node;
-          return line;
-        }),
-      ),
-    );
-    table.firstElementChild!.scrollTop = top;
-    if (focused)
-      [...table.querySelectorAll("select")].find((pick) => pick.getAttribute("aria-label") === focused)?.focus();
+    diff.replaceChildren(...diffView(before, recipe));
   }
 
   store.listen((state, changed) => {
@@ -228,17 +202,8 @@ export function recipeStep(store: Store, choose: (node: string) => void): void {
       showControls(state);
       void ask(state);
     }
-    if (changed.has("explanationError") || changed.has("explanation")) {
-      fail(state.explanationError ?? "");
-      const operators = state.explanation?.operators ?? [];
-      const count = (outcome: string): number => operators.filter((operator) => operator.outcome === outcome).length;
-      counts.textContent =
-        `${count("quantized")} ${count("quantized") === 1 ? "operator" : "operators"} on int8` +
-        `${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ` +
-        `${count("float")} ${count("float") === 1 ? "stays" : "stay"} float.` +
-        (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
-    }
-    if (changed.has("explanation") || changed.has("runs")) showTable(state);
+    if (changed.has("explanationError")) fail(state.explanationError ?? "");
+    if (changed.has("target") || changed.has("model")) target.value = state.target ?? "";
     if (changed.has("runs") || changed.has("model")) showRecipes(state);
     if (changed.has("recipe") || changed.has("runs") || changed.has("model")) showDiff(state);
   });

@@ -1,80 +1,66 @@
-// Step 5: what quantization did, and what to take home.
+// The view of a result: its verdict in words, the figures, what to take home, and all results of the session.
 import type { Report } from "qdq";
-import { cards, formatBytes, h, row, scrollTable } from "../../src/report/html/dom.js";
-import { errorTable, leftInFloat, predictionCards, summaryOf, warningsOf } from "../../src/report/html/result-view.js";
-import { byId, download, isImage } from "./page.js";
+import { cards, h } from "../../src/report/html/dom.js";
+import { errorTable, leftInFloat, summaryOf, warningsOf } from "../../src/report/html/result-view.js";
+import { byId, download } from "./page.js";
+import { dataUrl, imageOf } from "./pictures.js";
+import { withSetting } from "./recipe.js";
+import { runsTable } from "./runs-table.js";
 import type { Run, State, Store } from "./state.js";
-import { lastRun } from "./state.js";
+import { shownRun } from "./state.js";
+import { verdictOf, verdictView } from "./verdict.js";
+
+const worst = 8; // layers that the result lists; the view of the layers has all
+
+// All that is known of a run; the pictures of its predictions are given by `image`.
+export function reportOf(
+  state: State,
+  { quantized, errors, evaluation, recipe }: Run,
+  image: (file: string) => string | undefined = () => undefined,
+): Report {
+  const predictions = evaluation?.predictions?.map((sample) => {
+    const picture = image(sample.file ?? "");
+    return { ...sample, ...(picture && { image: picture }) };
+  });
+  return {
+    ...quantized.report,
+    model: state.name,
+    made: { date: new Date().toISOString().slice(0, 10), by: "the page of qdq", machine: "WebAssembly" },
+    nodes: state.model!.program.nodes,
+    recipe,
+    bytes: [state.model!.bytes, (quantized.onnx ?? quantized.file).size],
+    ...(quantized.samples > 0 && { samples: quantized.samples }),
+    ...(errors && { errors }),
+    ...evaluation,
+    ...(evaluation && { classes: evaluation.classes.length > 0 ? evaluation.classes : state.classes }),
+    ...(predictions && { predictions }),
+  };
+}
 
 // `choose` shows an operator in the graph.
 export function resultStep(store: Store, choose: (node: string) => void): void {
   const body = h("div", {});
   byId("result").append(body);
+  const stem = (): string => store.state.name.replace(/^.*\//, "").replace(/\.(pt2|onnx)$/i, "");
+  const tell = (text: string): void => {
+    byId("status").textContent = text;
+    byId("save-problem").textContent = text;
+  };
 
-  const imageOf = (run: Run, file: string): Blob | undefined =>
-    isImage(file) ? run.evaluatedOn?.choice.files.find(({ name }) => name === file)?.file : undefined;
-
-  // All that is known of a run; the pictures of its predictions are given by `image`.
-  function reportOf(
-    state: State,
-    { quantized, errors, evaluation, recipe }: Run,
-    image: (file: string) => string | undefined,
-  ): Report {
-    const predictions = evaluation?.predictions?.map((sample) => {
-      const picture = image(sample.file ?? "");
-      return { ...sample, ...(picture && { image: picture }) };
-    });
-    return {
-      ...quantized.report,
-      model: state.name,
-      made: { date: new Date().toISOString().slice(0, 10), by: "the page of qdq", machine: "WebAssembly" },
-      nodes: state.model!.program.nodes,
-      recipe,
-      bytes: [state.model!.bytes, quantized.file.size],
-      ...(quantized.samples > 0 && { samples: quantized.samples }),
-      ...(errors && { errors }),
-      ...evaluation,
-      ...(evaluation && { classes: evaluation.classes.length > 0 ? evaluation.classes : state.classes }),
-      ...(predictions && { predictions }),
-    };
+  function savePt2(run: Run): void {
+    download(`${stem()}.int8.pt2`, run.quantized.file, "application/octet-stream");
   }
-
-  function history(state: State): HTMLElement | null {
-    if (state.runs.length < 2) return null;
-    const percent = (value: number | undefined): string => (value === undefined ? "–" : `${value.toFixed(1)} %`);
-    return h(
-      "div",
-      {},
-      h("h3", {}, "All results of this session"),
-      scrollTable(
-        "results",
-        ["", "Size", "Layers", "Top-1", "As float", "SQNR", ""],
-        state.runs.map((run, i) =>
-          row(
-            String(i + 1),
-            formatBytes(run.quantized.file.size),
-            `${run.quantized.report.layers.quantized} of ${run.quantized.report.layers.total}`,
-            percent(run.evaluation?.accuracy?.top1?.[1]),
-            percent(run.evaluation?.accuracy?.agreement),
-            typeof run.evaluation?.sqnr === "number" ? `${run.evaluation.sqnr.toFixed(1)} dB` : "–",
-            h(
-              "span",
-              { class: "controls" },
-              h("button", { type: "button", onclick: () => store.update({ recipe: run.recipe }) }, "Take this recipe"),
-              h(
-                "button",
-                { type: "button", "aria-label": `save the model of result ${i + 1}`, onclick: () => saveModel(run) },
-                "Save",
-              ),
-            ),
-          ),
-        ),
-      ),
-    );
+  // Of a result that was not asked for as .onnx, the file is made when somebody wants it.
+  async function saveOnnx(run: Run): Promise<void> {
+    try {
+      const { onnx, file } = run.quantized;
+      const bytes = onnx ?? (await store.state.engine!.call("onnxOf", [file, run.target]));
+      download(`${stem()}.int8.onnx`, bytes, "application/octet-stream");
+      tell("");
+    } catch (error) {
+      tell(`There is no .onnx of this result: ${(error as Error).message}`);
+    }
   }
-
-  const stem = (): string => store.state.name.replace(/\.(pt2|onnx)$/, "");
-  const saveModel = (run: Run): void => download(`${stem()}.int8.pt2`, run.quantized.file, "application/octet-stream");
 
   async function saveReport(run: Run): Promise<void> {
     const { state } = store;
@@ -87,31 +73,27 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       const report = reportOf(state, run, (file) => pictures.get(file));
       download(`${stem()}.report.html`, await state.engine!.call("report", [report]), "text/html");
     } catch (error) {
-      byId("status").textContent = `The report could not be saved: ${(error as Error).message}`;
+      tell(`The report could not be saved: ${(error as Error).message}`);
     }
   }
 
-  let urls: string[] = [];
-  function show(state: State, run: Run): void {
-    urls.forEach((url) => URL.revokeObjectURL(url));
-    urls = [];
-    const report = reportOf(state, run, (file) => {
-      const image = imageOf(run, file);
-      const url = image && URL.createObjectURL(image);
-      if (url) urls.push(url);
-      return url;
-    });
-    const { predictions = [], classes = [] } = report;
-    const { errors } = run;
-    const button = (id: string, label: string, act: () => void, props = {}): HTMLElement =>
-      h("button", { type: "button", id, onclick: act, ...props }, label);
-    body.replaceChildren(
-      warningsOf(report),
-      cards(summaryOf(report)),
+  // The file that fits the model or its runtime comes first.
+  function saveButtons(run: Run): HTMLElement {
+    const button = (id: string, label: string, act: () => void, isFirst = false): HTMLElement =>
+      h("button", { type: "button", id, onclick: act, class: isFirst && "primary" }, label);
+    const isOnnx = run.quantized.onnx !== undefined;
+    const files = [
+      button("save-model", "Save the int8 model (.pt2)", () => savePt2(run), !isOnnx),
+      button("save-onnx", "Save the int8 model (.onnx)", () => void saveOnnx(run), isOnnx),
+    ];
+    const { onnxProblem } = run.quantized;
+    return h(
+      "div",
+      {},
       h(
         "div",
         { class: "controls" },
-        button("save-model", "Save the int8 model (.pt2)", () => saveModel(run), { class: "primary" }),
+        ...(isOnnx ? files.reverse() : files),
         button("save-report", "Report (.html)", () => void saveReport(run)),
         button("save-observers", "Calibration statistics (.json)", () =>
           download(`${stem()}.observers.json`, run.quantized.observers, "application/json"),
@@ -120,41 +102,52 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
           download("recipe.json", `${JSON.stringify(run.recipe, null, 2)}\n`, "application/json"),
         ),
       ),
-      history(state) ?? "",
-      leftInFloat(run.quantized.report.left) || "",
-      errors ? h("div", {}, h("h3", {}, "Where accuracy is lost"), errorTable(errors, choose)) : "",
-      predictions.length > 0
-        ? h(
-            "div",
-            {},
-            h("h3", {}, "Predictions side by side"),
-            h(
-              "p",
-              {},
-              "The worst first: where int8 answers otherwise than float (framed), then where its scores moved most.",
-            ),
-            predictionCards(predictions, classes),
-          )
-        : "",
+      h(
+        "p",
+        { id: "save-problem", class: "told" },
+        onnxProblem ? `There is no .onnx of this result: ${onnxProblem}` : "",
+      ),
     );
   }
 
-  // A small picture of a file for the report, which stands alone.
-  async function dataUrl(image: Blob): Promise<string> {
-    const bitmap = await createImageBitmap(image);
-    const size = 96;
-    const scale = Math.min(1, size / Math.max(bitmap.width, bitmap.height));
-    const canvas = h("canvas", {
-      width: Math.max(1, Math.round(bitmap.width * scale)),
-      height: Math.max(1, Math.round(bitmap.height * scale)),
-    });
-    canvas.getContext("2d")!.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
-    return canvas.toDataURL("image/jpeg", 0.85);
+  function runtimeText({ quantized: { runtime } }: Run): HTMLElement | string {
+    if (!runtime) return "";
+    const { inIntegers, total } = runtime.products;
+    return h(
+      "p",
+      { id: "runtime" },
+      `${runtime.runtime} would run ${inIntegers} of ${total} convolutions and matrix products in integers.`,
+    );
+  }
+
+  function show(state: State): void {
+    const run = shownRun(state);
+    if (!run) {
+      const steps = "Drop data and press Quantize. The verdict, the figures and the files to save appear here.";
+      body.replaceChildren(h("h2", {}, "Nothing is quantized yet"), h("p", {}, steps));
+      return;
+    }
+    const report = reportOf(state, run);
+    const leave = (module: string): void =>
+      store.update({ recipe: withSetting(store.state.recipe, "module_name", module, null) });
+    const { errors } = run;
+    const focused = document.activeElement?.id;
+    body.replaceChildren(
+      verdictView(verdictOf(run.evaluation, errors, report.dataWarnings), choose, leave),
+      warningsOf(report),
+      cards(summaryOf(report)),
+      runtimeText(run),
+      saveButtons(run),
+      runsTable(store, savePt2),
+      leftInFloat(run.quantized.report.left) || "",
+      errors
+        ? h("div", {}, h("h3", {}, "Where accuracy is lost most"), errorTable(errors.slice(0, worst), choose))
+        : "",
+    );
+    if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus();
   }
 
   store.listen((state, changed) => {
-    const run = lastRun(state);
-    byId("result").hidden = !run;
-    if (changed.has("runs") && run) show(state, run);
+    if (changed.has("runs") || changed.has("shown") || changed.has("model")) show(state);
   });
 }

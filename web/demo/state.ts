@@ -1,5 +1,5 @@
 // What the page knows, and who wants to hear of it.
-import type { LayerError, Recipe } from "qdq";
+import type { LayerError, Recipe, RuntimeName } from "qdq";
 import type { Engine } from "./engine.js";
 import type { DataChoice, DataInfo, Evaluation, Explained, ModelInfo, Quantized } from "./protocol.js";
 
@@ -9,25 +9,37 @@ export interface Chosen {
 }
 
 export interface Run {
+  id: number; // counts the results of the page from 1
+  name: string; // that the person gave
   recipe: Recipe;
+  target?: RuntimeName;
   quantized: Quantized;
   errors?: readonly LayerError[];
   evaluation?: Evaluation;
   evaluatedOn?: Chosen; // the data of the evaluation
 }
 
+export const tabNames = ["result", "layers", "graph", "observers", "predictions", "compare", "pareto"] as const;
+export type Tab = (typeof tabNames)[number];
+
 export interface State {
   engine?: Engine;
   name: string; // of the model's file
   model?: ModelInfo;
+  isExample: boolean;
   calibration?: Chosen;
   test?: Chosen;
   classes: readonly string[];
   recipe: Recipe;
+  target?: RuntimeName; // the runtime whose profile the recipe is
   explanation?: Explained;
   explanationError?: string;
   busy: boolean; // whether long work is under way
   runs: readonly Run[]; // the latest is last
+  shown?: number; // the id of the run that the views show
+  tab: Tab;
+  node: string; // the operator or module that the graph shows, or ""
+  find: string; // what the table of layers is searched for
 }
 
 type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
@@ -35,7 +47,17 @@ type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
 export const defaultRecipe: Recipe = { quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } };
 
 export class Store {
-  state: State = { name: "", classes: [], recipe: defaultRecipe, busy: false, runs: [] };
+  state: State = {
+    name: "",
+    isExample: false,
+    classes: [],
+    recipe: defaultRecipe,
+    busy: false,
+    runs: [],
+    tab: "layers",
+    node: "",
+    find: "",
+  };
   readonly #listeners: Listener[] = [];
 
   listen(listener: Listener): void {
@@ -48,6 +70,11 @@ export class Store {
     const changed = new Set(Object.keys(changes) as (keyof State)[]);
     for (const listener of this.#listeners) listener(this.state, changed);
   }
+
+  // Changes what is known of one run.
+  updateRun(id: number, changes: Partial<Run>): void {
+    this.update({ runs: this.state.runs.map((run) => (run.id === id ? { ...run, ...changes } : run)) });
+  }
 }
 
 // The data that results are measured on.
@@ -55,4 +82,11 @@ export const measuringData = ({ test, calibration }: State): Chosen | undefined 
 // Whether there is all that quantizing takes.
 export const canQuantize = ({ calibration, explanation }: State): boolean =>
   calibration !== undefined || explanation?.needsData === false;
-export const lastRun = (state: State): Run | undefined => state.runs.at(-1);
+// The run that the views show.
+export const shownRun = ({ runs, shown }: State): Run | undefined => runs.find(({ id }) => id === shown) ?? runs.at(-1);
+// What is not measured yet on the data that is there.
+export function isUnmeasured(state: State): boolean {
+  const run = shownRun(state);
+  const data = measuringData(state);
+  return run !== undefined && data !== undefined && (!run.errors || run.evaluatedOn !== data);
+}

@@ -6,14 +6,20 @@ import {
   convertPt2e,
   evaluate,
   explain,
+  loadOnnx,
   loadPt2,
+  lower,
   openData,
   preparePt2e,
+  reachScore,
   recover,
+  runtimeProfile,
+  runtimeReport,
+  saveOnnx,
   savePt2,
 } from "qdq";
 import { quantizationReport, reportHtml } from "qdq";
-import type { Data, Files, LayerError, Prepared, Program, Recipe, RemedyResult, Tensor } from "qdq";
+import type { Data, Files, LayerError, Prepared, Program, Recipe, RemedyResult, RuntimeName, Tensor } from "qdq";
 import { formatBytes } from "../../src/report/html/dom.js";
 import { isImage } from "./page.js";
 import type {
@@ -28,7 +34,8 @@ import type {
   NamedFile,
   Picture,
 } from "./protocol.js";
-import type { Quantized, Stage, ToWorker } from "./protocol.js";
+import type { Quantized, QuantizeOptions, Reached, Stage, ToWorker } from "./protocol.js";
+import { scoreBeside } from "./score.js";
 
 type Progress = (stage: Stage) => void;
 
@@ -43,19 +50,47 @@ function become(prepared: Prepared, quantized: Program): void {
   result = { prepared, quantized };
 }
 
+function* batchesOf(data: Data): Generator<Tensor[]> {
+  for (let i = 0; i < data.numBatches; ++i) yield data.batch(i);
+}
+
 // Stages of 100 percent, told a few times a second.
-async function recoverAccuracy(prepared: Prepared, data: Data, progress: Progress): Promise<RemedyResult[]> {
+function inPercent(progress: Progress, title: string): (work: { stage: string; done: number }) => void {
   let told = 0;
-  function* batches(): Generator<Tensor[]> {
-    for (let i = 0; i < data.numBatches; ++i) yield data.batch(i);
+  return ({ stage, done }) => {
+    if (performance.now() < told + 250) return;
+    told = performance.now();
+    progress({ stage: `${title}: ${stage}`, done: 100 * done, total: 100, unit: "percent" });
+  };
+}
+const recoverAccuracy = (prepared: Prepared, data: Data, progress: Progress): Promise<RemedyResult[]> =>
+  recover(prepared, batchesOf(data), { onProgress: inPercent(progress, "Recovering accuracy") });
+
+// Leaves operators in float until the outputs are near enough to the float model's.
+async function reach(prepared: Prepared, data: Data, wanted: number, progress: Progress): Promise<Reached> {
+  progress({ stage: "Running the float model", done: 0, total: 0 });
+  using session = lower(program());
+  const { score, unit } = scoreBeside([...batchesOf(data)].map((batch) => session.run(batch)));
+  const onProgress = inPercent(progress, "Choosing what stays float");
+  return { ...(await reachScore(prepared, batchesOf(data), score, wanted, { onProgress })), wanted, unit };
+}
+
+const blobOf = (bytes: Uint8Array): Blob =>
+  new Blob([bytes as Uint8Array<ArrayBuffer>], { type: "application/octet-stream" });
+
+// The .onnx of a quantized program, as its runtime wants it.
+async function onnxFor(quantized: Program, target: RuntimeName | undefined): Promise<Blob> {
+  return blobOf(saveOnnx(quantized, target ? (await runtimeProfile(target)).onnx : {}));
+}
+
+// The same, or why there is none.
+async function triedOnnx(quantized: Program, { kind, target }: QuantizeOptions): Promise<Partial<Quantized>> {
+  if (kind !== ".onnx") return {};
+  try {
+    return { onnx: await onnxFor(quantized, target) };
+  } catch (error) {
+    return { onnxProblem: (error as Error).message };
   }
-  return recover(prepared, batches(), {
-    onProgress({ stage, done }) {
-      if (performance.now() < told + 250) return;
-      told = performance.now();
-      progress({ stage: `Recovering accuracy: ${stage}`, done: 100 * done, total: 100, unit: "percent" });
-    },
-  });
 }
 
 interface Opened {
@@ -164,12 +199,28 @@ const methods: Handlers = {
     return { ...(await capabilities()), isolated: crossOriginIsolated };
   },
 
-  async open(progress, file): Promise<ModelInfo> {
+  async open(progress, file, beside): Promise<ModelInfo> {
     const bytes = await readFile(file, progress);
+    // A model names its files from where it stands.
+    const folder = file.name.slice(0, file.name.lastIndexOf("/") + 1);
+    const others: Record<string, Uint8Array> = {};
+    for (const each of beside)
+      if (each.name.startsWith(folder)) others[each.name.slice(folder.length)] = await readFile(each, progress);
     progress({ stage: `Opening ${file.name}`, done: 0, total: 0 });
-    const loaded = await loadPt2(bytes);
-    model = { program: loaded, bytes: bytes.length };
-    return { program: loaded.info(), bytes: bytes.length };
+    const loaded = beside.length > 0 ? await loadOnnx(bytes, others) : await loadPt2(bytes);
+    const size = Object.values(others).reduce((sum, { length }) => sum + length, bytes.length);
+    model = { program: loaded, bytes: size };
+    return { program: loaded.info(), bytes: size, kind: /\.onnx$/i.test(file.name) ? ".onnx" : ".pt2" };
+  },
+
+  async profile(_progress, name) {
+    return runtimeProfile(name);
+  },
+
+  async onnxOf(progress, file, target): Promise<Blob> {
+    progress({ stage: "Writing the ONNX file", done: 0, total: 0 });
+    using quantized = await loadPt2(new Uint8Array(await file.arrayBuffer()));
+    return onnxFor(quantized, target);
   },
 
   async openData(progress, use, choice): Promise<DataInfo> {
@@ -200,7 +251,7 @@ const methods: Handlers = {
     return { ...explain(prepared), needsData: prepared.needsData() };
   },
 
-  async quantize(progress, recipe, recovers): Promise<Quantized> {
+  async quantize(progress, recipe, options): Promise<Quantized> {
     const began = performance.now();
     const prepared = preparePt2e(program(), recipe);
     try {
@@ -226,14 +277,19 @@ const methods: Handlers = {
       }
       const calibrated = performance.now();
       if (data) secondsPerSample = (calibrated - began) / 1000 / data.numSamples;
-      const remedies = data && recovers ? await recoverAccuracy(prepared, data, progress) : undefined;
+      const remedies = data && options.recovers ? await recoverAccuracy(prepared, data, progress) : undefined;
+      const { wanted, target } = options;
+      const reached = data && wanted !== undefined ? await reach(prepared, data, wanted, progress) : undefined;
       const recovered = performance.now();
       progress({ stage: "Converting", done: 0, total: 0 });
       const quantized = convertPt2e(prepared);
-      const bytes = savePt2(quantized) as Uint8Array<ArrayBuffer>;
+      const file = blobOf(savePt2(quantized));
       const converted = performance.now();
       const answer = {
-        file: new Blob([bytes], { type: "application/octet-stream" }),
+        file,
+        ...(await triedOnnx(quantized, options)),
+        ...(target && { runtime: runtimeReport(quantized, target) }),
+        ...(reached && { reached }),
         samples: data?.numSamples ?? 0,
         seconds: { calibrate: (calibrated - began) / 1000, convert: (converted - recovered) / 1000 },
         report: quantizationReport(prepared, quantized),

@@ -1,0 +1,281 @@
+// The page as a workbench: its first screen, verdicts, tabs and address, results side by side, and what can be reached.
+const { readFileSync } = require("node:fs");
+const path = require("node:path");
+const {
+  downloaded,
+  launch,
+  npy,
+  openPage,
+  openTab,
+  qdq,
+  quantize,
+  root,
+  scratch,
+  serve,
+  shapes,
+  takeExample,
+} = require("./page.js");
+
+let server;
+let browser;
+beforeAll(async () => {
+  server = await serve();
+  browser = await launch();
+});
+afterAll(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+const text = (page, selector) => page.textContent(selector);
+const buffer = (name, content) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(content) });
+const isInSight = (page, selector) =>
+  page.locator(selector).evaluate((element) => {
+    const { top, bottom } = element.getBoundingClientRect();
+    return top >= 0 && bottom <= innerHeight;
+  });
+
+// What axe finds; its source runs as a script of the tests, which the page's policy does not bind.
+const axe = readFileSync(path.join(root, "node_modules/axe-core/axe.min.js"), "utf8");
+async function findings(page) {
+  if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const rules = { "target-size": { enabled: true } };
+    const { violations } = await globalThis.axe.run(document, { rules, resultTypes: ["violations"] });
+    return violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${target.join(" ")}`));
+  });
+}
+
+test("the first screen shows what will come: three steps, the example, and what it gives", async () => {
+  const { page, problems } = await openPage(browser, server.url, { viewport: { width: 1280, height: 800 } });
+  expect(await page.locator("#welcome li").count()).toBe(3);
+  for (const place of ["#example", "#preview .verdict", "#model .drop"])
+    expect([place, await isInSight(page, place)]).toEqual([place, true]);
+  const promised = {
+    verdict: await page.locator("#preview .verdict > *").allTextContents(),
+    cards: await page.locator("#preview .cards > div").allTextContents(),
+    layers: await page.locator("#preview .bars > div").allTextContents(),
+  };
+  await takeExample(page);
+  expect(await isInSight(page, "#start")).toBe(true);
+  await quantize(page);
+  const [title, reason, layer] = promised.verdict;
+  const verdict = await text(page, "#result .verdict");
+  for (const part of [title, reason, layer.trim()]) expect(verdict).toContain(part);
+  const cards = await page.locator("#result .cards > div").allTextContents();
+  expect(cards.slice(0, promised.cards.length)).toEqual(promised.cards);
+  const rows = await page.getByLabel("errors by layer").locator("tbody tr").all();
+  for (const [i, line] of promised.layers.entries()) {
+    const [, name, decibels] = /^(.*?)(\d\d\.\d dB)$/.exec(line);
+    expect(await rows[i].textContent()).toContain(name);
+    expect(await rows[i].textContent()).toContain(decibels);
+  }
+  // The result is in sight without scrolling, and has the focus.
+  for (const place of ["#verdict", "#start", "#save-model"]) expect(await isInSight(page, place)).toBe(true);
+  expect(await page.evaluate(() => document.activeElement.id)).toBe("verdict");
+  expect(problems).toEqual([]);
+});
+
+test("the verdict says what is broken and which data says nothing", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  const levelOf = () => page.getAttribute("#result .verdict", "data-level");
+  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.waitForSelector("#layers-view tbody tr");
+  // Samples that are all zero.
+  await page.setInputFiles("#calibration-files", buffer("zero.npy", npy([4, 3, 40, 40], new Array(4 * 4800).fill(0))));
+  await page.waitForSelector("#start:not([disabled])");
+  await quantize(page);
+  expect(await levelOf()).not.toBe("good");
+  expect(await text(page, "#result .warnings")).toMatch(/zero/);
+  expect(await text(page, "#verdict")).toBe("Check the data first: these figures say little");
+  // Calibrated on next to nothing, measured on noise: the ranges are far too small.
+  let seed = 7;
+  const noise = () => (seed = (seed * 16807) % 2147483647) / 1073741823.5 - 1;
+  const tiny = Array.from({ length: 4 * 4800 }, () => noise() * 1e-4);
+  const loud = Array.from({ length: 64 * 4800 }, () => 2 * noise());
+  await page.setInputFiles("#calibration-files", buffer("tiny.npy", npy([4, 3, 40, 40], tiny)));
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("4 samples"));
+  await page.setInputFiles("#test-files", buffer("loud.npy", npy([64, 3, 40, 40], loud)));
+  await page.waitForSelector("#test-summary:not(:empty)");
+  await quantize(page);
+  expect([await levelOf(), await text(page, "#verdict"), await text(page, "#sqnr")]).toEqual([
+    "broken",
+    "Broken: the int8 model does not answer as the float model does",
+    expect.any(String),
+  ]);
+  expect(problems).toEqual([]);
+});
+
+test("the address carries tab, search and recipe; back, forward and undo go through them", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  await takeExample(page);
+  const tab = () => page.getAttribute("[role=tab][aria-selected=true]", "data-tab");
+  await openTab(page, "graph");
+  await openTab(page, "compare");
+  await page.goBack();
+  expect(await tab()).toBe("graph");
+  expect(await page.isVisible("#graph")).toBe(true);
+  await page.goBack();
+  expect(await tab()).toBe("layers");
+  await page.goForward();
+  await page.goForward();
+  expect(await tab()).toBe("compare");
+
+  await openTab(page, "layers");
+  const setting = () => page.getByLabel("setting of head.0").first();
+  const chosen = () => setting().locator("option:checked").textContent();
+  await setting().selectOption("float");
+  await page.waitForSelector("td.outcome.float");
+  await setting().selectOption("int8 per tensor");
+  expect(await chosen()).toBe("int8 per tensor");
+  await page.click("#undo");
+  expect(await chosen()).toBe("float");
+  await page.keyboard.press("Control+z");
+  expect(await chosen()).toBe("as the recipe says");
+  expect(await page.isDisabled("#undo")).toBe(true);
+  await page.click("#redo");
+  expect(await chosen()).toBe("float");
+  await page.goBack();
+  expect(await chosen()).toBe("as the recipe says");
+  await page.goForward();
+  expect(await chosen()).toBe("float");
+  await page.fill("#layer-filter", "head");
+  await page.waitForFunction(() => document.querySelectorAll("#layers-view tbody tr").length < 8);
+
+  // The address alone leads there, in another tab too.
+  const other = await openPage(browser, page.url());
+  await other.page.waitForSelector("#start:not([disabled])");
+  expect(await other.page.inputValue("#layer-filter")).toBe("head");
+  expect(await other.page.getByLabel("setting of head.0").first().locator("option:checked").textContent()).toBe(
+    "float",
+  );
+  expect(await other.page.locator("#layers-view tbody tr").count()).toBeLessThan(8);
+  expect([...problems, ...other.problems]).toEqual([]);
+});
+
+test("results stand side by side: named, shown, compared, deleted; a reload asks first", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  const asked = [];
+  page.on("dialog", (dialog) => {
+    asked.push(dialog.type());
+    void dialog.dismiss();
+  });
+  await takeExample(page);
+  await quantize(page);
+  await page.click("#leave-float");
+  await quantize(page);
+  await page.selectOption("#quantizer", "X86InductorQuantizer");
+  await page.waitForFunction(() => document.querySelector("#undo").disabled === false);
+  await quantize(page);
+  const names = ["all on int8", "one in float", "x86"];
+  for (const [i, name] of names.entries()) {
+    await page.getByLabel(`name of result ${i + 1}`).fill(name);
+    await page.getByLabel(`name of result ${i + 1}`).press("Enter");
+  }
+  const rows = page.getByLabel("results").locator("tbody tr");
+  expect(await rows.count()).toBe(3);
+  expect(await rows.nth(1).textContent()).toContain("1 in float");
+
+  await openTab(page, "compare");
+  await page.selectOption("#compare-a", "all on int8");
+  await page.selectOption("#compare-b", "one in float");
+  expect(await page.getByLabel("figures").locator("th").allTextContents()).toEqual(["Figure", ...names.slice(0, 2)]);
+  expect(await page.locator("#compare .added").allTextContents()).toEqual([
+    expect.stringContaining('"global"'),
+    expect.stringContaining('"module_name"'),
+    expect.stringContaining('["separable2.0",null]'),
+    expect.stringContaining("]"),
+  ]);
+  expect(await page.getByLabel("layers that moved").locator("tbody tr").count()).toBeGreaterThan(5);
+
+  await openTab(page, "pareto");
+  expect(await page.locator(".dot").count()).toBe(3);
+  await page.locator(".dot", { hasText: "all on int8" }).first().press("Enter");
+  expect(await page.locator("tr.chosen input").inputValue()).toBe("all on int8");
+  expect(await text(page, "#layers")).toBe("21 of 21");
+
+  // An earlier result can still be saved, as .onnx too.
+  const model = await downloaded(page, "#save-model");
+  const wanted = path.join(scratch, "first.int8.pt2");
+  const how = ["--calibrate", "calibration", "--preprocess", "preprocess.json", "--recipe", "recipe.json"];
+  qdq("quantize", "model.pt2", ...how, "-o", wanted);
+  expect(model.bytes.equals(readFileSync(wanted))).toBe(true);
+  const onnx = await downloaded(page, "#save-onnx");
+  const converted = path.join(scratch, "first.int8.onnx");
+  qdq("convert", wanted, converted);
+  expect([onnx.name, onnx.bytes.equals(readFileSync(converted))]).toEqual(["model.int8.onnx", true]);
+
+  await page.getByLabel("Delete: x86").click();
+  expect(await rows.count()).toBe(2);
+  await page.evaluate(() => setTimeout(() => location.reload()));
+  await page.waitForTimeout(500);
+  expect(asked).toEqual(["beforeunload"]);
+  expect(await rows.count()).toBe(2);
+  expect(problems).toEqual([]);
+});
+
+test("takes an ONNX model, gives .onnx by default, and quantizes for a runtime", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  const model = path.join(scratch, "shapes.onnx");
+  qdq("convert", "model.pt2", model);
+  await page.setInputFiles("#model-file", model);
+  await page.waitForSelector("#layers-view tbody tr");
+  await page.setInputFiles("#calibration-files-folder", path.join(shapes, "calibration"));
+  await page.waitForSelector("#start:not([disabled])");
+  await page.setInputFiles("#calibration-files", path.join(shapes, "preprocess.json"));
+  await page.waitForFunction(() => document.querySelector("#preprocess").value.includes("0.5"));
+  const out = path.join(scratch, "shapes.int8.onnx");
+  const how = ["--calibrate", "calibration", "--preprocess", "preprocess.json"];
+  for (const target of ["", "ort-web"]) {
+    await page.selectOption("#target", target);
+    if (target) await page.waitForFunction(() => !document.querySelector("#undo").disabled);
+    await quantize(page);
+    qdq("quantize", model, ...how, ...(target ? ["--for", target] : []), "-o", out);
+    expect(await page.locator("#save-onnx.primary").count()).toBe(1);
+    const saved = await downloaded(page, "#save-onnx");
+    expect([target, saved.name, saved.bytes.equals(readFileSync(out))]).toEqual([target, "shapes.int8.onnx", true]);
+  }
+  expect(await text(page, "#runtime")).toMatch(/^ONNX Runtime Web.* would run \d+ of \d+ convolutions/);
+  expect(problems).toEqual([]);
+});
+
+test("leaves as few operators in float as a score needs, and shows what each trial brought", async () => {
+  const { page, problems } = await openPage(browser, server.url);
+  await takeExample(page);
+  await page.fill("#wanted", "98");
+  await quantize(page);
+  expect(await text(page, "#progress-text")).toMatch(
+    /With \S+ operators? in float the outputs reach (9[89]|100)\.\d %\./,
+  );
+  await openTab(page, "pareto");
+  expect(await page.locator("#trials tbody tr").count()).toBeGreaterThan(2);
+  expect(await text(page, "#trials")).toContain("In float now: ");
+  expect(problems).toEqual([]);
+});
+
+test.each([
+  [1280, "light"],
+  [1280, "dark"],
+  [320, "dark"],
+])("axe finds nothing in any state at %i pixels, %s, and nothing scrolls sideways", async (width, colorScheme) => {
+  const found = [];
+  const { page, problems } = await openPage(browser, server.url, { viewport: { width, height: 800 }, colorScheme });
+  const look = async (state) => {
+    for (const finding of await findings(page)) found.push(`${state}: ${finding}`);
+    const wide = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+    if (wide > 0) found.push(`${state} scrolls sideways by ${wide}`);
+  };
+  await look("empty");
+  await takeExample(page);
+  await page.evaluate(() => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+  });
+  await look("opened");
+  await quantize(page);
+  for (const tab of ["result", "layers", "graph", "observers", "predictions", "compare", "pareto"]) {
+    await openTab(page, tab);
+    await look(tab);
+  }
+  expect(found).toEqual([]);
+  expect(problems).toEqual([]);
+});

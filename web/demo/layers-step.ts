@@ -1,0 +1,124 @@
+// The view of all operators: what each becomes and why, its setting, and its error once there is a result.
+import type { Explanation, LayerError } from "qdq";
+import { sqnrMeter } from "../../src/report/html/charts.js";
+import { formatBytes, formatNumber, formatShape, h, row } from "../../src/report/html/dom.js";
+import { decibelsOf } from "../../src/report/html/graph-view.js";
+import { operatorCell, outcomeCell } from "../../src/report/html/result-view.js";
+import { layerSetting } from "./layer-setting.js";
+import { byId } from "./page.js";
+import type { State, Store } from "./state.js";
+import { shownRun } from "./state.js";
+import { virtualTable } from "./virtual-table.js";
+
+interface Line {
+  operator: Explanation;
+  error: LayerError | undefined;
+}
+
+const orders: Record<string, (a: Line, b: Line) => number> = {
+  "in the order of the graph": () => 0,
+  "largest error first": (a, b) => (decibelsOf(a.error) ?? Infinity) - (decibelsOf(b.error) ?? Infinity),
+  "most noise of its own first": (a, b) =>
+    (decibelsOf(a.error?.own) ?? Infinity) - (decibelsOf(b.error?.own) ?? Infinity),
+};
+const decibels = (value: number | undefined): { class: string; content: string } => ({
+  class: "n",
+  content: value === undefined ? "–" : `${value.toFixed(1)} dB`,
+});
+
+// `choose` shows an operator in the graph.
+export function layersStep(store: Store, choose: (node: string) => void): void {
+  const filter = h("input", {
+    type: "search",
+    id: "layer-filter",
+    placeholder: "find a layer",
+    "aria-label": "find a layer",
+    oninput: () => store.update({ find: filter.value }),
+  });
+  const order = h(
+    "select",
+    { id: "layer-order", "aria-label": "order of the layers", onchange: () => show(store.state) },
+    ...Object.keys(orders).map((name) => h("option", {}, name)),
+  );
+  const found = h("span", { class: "where", role: "status" });
+  const counts = h("p", { id: "explained" });
+  const weights = new Map<string, { bytes: number; shape: string }>();
+  const heads = [
+    "Operator",
+    "Becomes",
+    "Setting",
+    "SQNR",
+    "As a bar",
+    "Own noise",
+    "Squared error",
+    "Weights",
+    "Because",
+  ];
+  const table = virtualTable<Line>("layers", heads, ({ operator, error }) => {
+    const weight = weights.get(operator.module);
+    const line = row(
+      operatorCell(operator, choose),
+      outcomeCell(operator.outcome),
+      operator.module && layerSetting(store, "module_name", operator.module),
+      decibels(decibelsOf(error)),
+      error && decibelsOf(error) !== undefined ? sqnrMeter(decibelsOf(error)) : "",
+      decibels(decibelsOf(error?.own)),
+      { class: "n", content: typeof error?.mse === "number" ? formatNumber(error.mse) : "–" },
+      {
+        class: "n",
+        content: weight ? h("span", {}, formatBytes(weight.bytes), h("small", {}, weight.shape)) : "",
+      },
+      { class: "reason", content: h("span", { class: "clip", title: operator.reason }, operator.reason) },
+    );
+    line.dataset.node = operator.node;
+    return line;
+  });
+  byId("layers-view").append(
+    h("h2", {}, "Layers"),
+    counts,
+    h("div", { class: "controls" }, filter, order, found),
+    table.element,
+    h(
+      "p",
+      {},
+      "SQNR is the ratio of signal to quantization noise of an operator's value: 20 dB is an error of a tenth, 40 dB " +
+        "of a hundredth. Own noise is what the operator itself adds to the float model's values.",
+    ),
+  );
+
+  function show(state: State): void {
+    const operators = state.explanation?.operators ?? [];
+    const wanted = state.find.toLowerCase();
+    const errors = new Map(shownRun(state)?.errors?.map((error) => [error.node, error]));
+    const lines = operators
+      .filter(({ node, module, op }) => `${node} ${module} ${op}`.toLowerCase().includes(wanted))
+      .map((operator) => ({ operator, error: errors.get(operator.node) }))
+      .sort(orders[order.value]);
+    found.textContent = wanted ? `${lines.length} of ${operators.length}` : "";
+    table.element.firstElementChild!.classList.toggle("unmeasured", errors.size === 0);
+    table.show(lines);
+  }
+
+  store.listen((state, changed) => {
+    const isVisible = state.tab === "layers";
+    if (filter.value !== state.find) filter.value = state.find;
+    if (changed.has("model")) {
+      weights.clear();
+      for (const { name, bytes, shape } of state.model?.program.attributes ?? []) {
+        const module = /^(.*)\.weight$/.exec(name)?.[1];
+        if (module !== undefined) weights.set(module, { bytes, shape: formatShape(shape) });
+      }
+    }
+    if (changed.has("explanation")) {
+      const operators = state.explanation?.operators ?? [];
+      const count = (outcome: string): number => operators.filter((operator) => operator.outcome === outcome).length;
+      counts.textContent =
+        `${count("quantized")} ${count("quantized") === 1 ? "operator" : "operators"} on int8` +
+        `${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ` +
+        `${count("float")} ${count("float") === 1 ? "stays" : "stay"} float.` +
+        (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
+    }
+    const isNews = ["explanation", "runs", "shown", "find", "tab"] as const;
+    if (isVisible && isNews.some((field) => changed.has(field))) show(state);
+  });
+}
