@@ -4,9 +4,9 @@
 #include <map>
 #include <optional>
 
-#include "kernel/difference.h"
 #include "op/facts.h"
 #include "op/math.h"
+#include "op/targets.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/observers/range_histogram.h"
 #include "quant/prepared_impl.h"
@@ -25,42 +25,92 @@ constexpr double kLeastGain = 1;
 struct Reader {
   const Node* node;
   const Node* input;  // as the layer reads it: an observer, mostly
+  int64_t axis;       // of the channels there
   OwnConstant weight;
   int64_t groups = 1;  // of a convolution: weight [rows, channels / groups, ...]
 };
 
 // Channels that can be scaled: what makes them, and who reads them.
 struct Seam {
+  const Node* producer;
   OwnConstant weight;
   std::optional<OwnConstant> bias;
-  int64_t axis;  // of the values
+  int64_t axis;  // of the channels where they are produced
   int64_t channels = 0;
   std::vector<Reader> readers;
-  std::vector<size_t> observers;  // that the values pass
-  std::vector<float> min, max;    // of each channel, where the readers read it
-  double plain = 0;               // error as it is, and for each alpha
+  std::vector<size_t> observers;     // that the values pass
+  FloatRange clamps{-kInf, kInf};    // what all clamps behind the producer let through
+  std::vector<float> min{}, max{};   // of each channel, where the readers read it
+  std::vector<float> low{}, high{};  // of each channel, as it is produced; if there are clamps
+  double plain = 0;                  // error as it is, and for each alpha
   std::vector<double> errors = std::vector<double>(std::size(kAlphas));
 };
 
-// Whether f(s x) = s f(x) for s > 0, channel by channel.
-bool passes_scales(const Node& node, int64_t axis) {
-  if (is_a(node, Family::kDropout) || is_a(node, Family::kCopy)) return true;
-  if (is_a(node, Family::kMaxPool) || is_a(node, Family::kAveragePool)) return axis == 1;
-  const auto function = activation_function(node);
-  if (!function) return false;
-  using Kind = kernel::Activation::Kind;
-  return function->kind == Kind::kLeakyRelu ||
-         (function->kind == Kind::kClamp && (function->low == 0 || std::isinf(function->low)) &&
-          std::isinf(function->high));
+// Whether the rows of x, which a reshaping gives other sizes, stay together: the axis that the channels have then.
+std::optional<int64_t> axis_behind_reshape(const SymShape& from, int64_t axis, const SymShape& to) {
+  const auto inner_of = [](const SymShape& sizes, size_t first) {
+    SymInt out = 1;
+    for (size_t i = first; i < sizes.size(); ++i) out = out * sizes[i];
+    return out;
+  };
+  const auto at = static_cast<size_t>(axis);
+  for (size_t i = 0; i < to.size(); ++i)
+    if (to[i] == from[at] && inner_of(to, i + 1) == inner_of(from, at + 1)) return static_cast<int64_t>(i);
+  return std::nullopt;
 }
 
-std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, const Node& input, int64_t axis,
-                                int64_t rank) {
+bool pads_zeros_behind(const Node& node, int64_t axis, int64_t rank) {
+  const Argument& pad = argument_of(node, 1);
+  if (!pad.is_list() || rank - static_cast<int64_t>(pad.list().size() / 2) <= axis) return false;
+  // Others than constants are values of the tensor; only aten.pad says by a word which of both it takes.
+  const Schema& schema = op_of(node)->schema;
+  if (schema.index_of("mode") && !(argument_called(node, "mode") == Argument("constant"))) return true;
+  if (!schema.index_of("value")) return true;
+  const Argument& value = argument_called(node, "value");
+  return value.is_none() || value.number() == 0.0;
+}
+
+// If f(s x) = s f(x) for s > 0, channel by channel, as long as x and s x lie within `clamps`, which are narrowed: the
+// axis that the channels have in f(x).
+std::optional<int64_t> axis_behind(const Node& node, int64_t axis, FloatRange& clamps) {
+  const Node* input = node.args().empty() ? nullptr : node.arg(0).node();
+  const TensorMeta *from = input == nullptr ? nullptr : input->meta.val.tensor(), *to = node.meta.val.tensor();
+  if (from == nullptr || to == nullptr) return std::nullopt;
+  const auto if_passes = [&](bool passes) { return passes ? std::optional(axis) : std::nullopt; };
+  const auto rank = static_cast<int64_t>(from->sizes.size());
+  if (is_a(node, Family::kDropout) || is_a(node, Family::kCopy)) return axis;
+  if (is_a(node, Family::kMaxPool) || is_a(node, Family::kAveragePool)) return if_passes(axis == 1);
+  if (is_a(node, Family::kPad)) return if_passes(pads_zeros_behind(node, axis, rank));
+  if (is_form_of(node, op::kFlatten) || is_form_of(node, op::kReshape) || is_form_of(node, op::kView))
+    return axis_behind_reshape(from->sizes, axis, to->sizes);
+  if (is_form_of(node, op::kMeanDim)) {
+    const Argument& axes = argument_of(node, 1);
+    bool spares = axes.is_list() && axis == 1;
+    if (axes.is_list())
+      for (const Argument& one : axes.list()) {
+        const int64_t at = one.integer().value_or(0);
+        spares = spares && (at < 0 ? at + rank : at) > axis;
+      }
+    return if_passes(spares);
+  }
+  const auto function = activation_function(node);
+  if (!function) return std::nullopt;
+  using Kind = kernel::Activation::Kind;
+  if (function->kind != Kind::kClamp) return if_passes(function->kind == Kind::kLeakyRelu);
+  if (function->low < 0) clamps.min = std::max(clamps.min, static_cast<float>(function->low));
+  if (function->high > 0) clamps.max = std::min(clamps.max, static_cast<float>(function->high));
+  return if_passes(function->low <= 0 && function->high > 0);
+}
+
+std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, const Node& input, int64_t axis) {
+  const TensorMeta* value = input.meta.val.tensor();
+  if (value == nullptr) return std::nullopt;
+  const auto rank = static_cast<int64_t>(value->sizes.size());
   const bool convolves = is_plain_convolution(node);
   if (!(convolves ? axis == 1 : is_linear(node) && axis == rank - 1) || input_of(node) != &input) return std::nullopt;
   const auto weight = own_constant(impl, weight_of(node));
   if (!weight) return std::nullopt;
-  Reader out{&node, &input, *weight};
+  Reader out{&node, &input, axis, *weight};
   if (!convolves) return out;
   out.groups = argument_called(node, "groups").integer().value_or(0);
   return out.groups > 0 ? std::optional(out) : std::nullopt;
@@ -77,26 +127,31 @@ std::optional<Seam> seam_behind(const Prepared::Impl& impl, const Node& producer
   const Tensor& values = impl.program.find_attribute(weight->name)->tensor;
   if (values.dim() == 0 || (norms && (values.dim() != 1 || producer.target().find("group_norm") != std::string::npos)))
     return std::nullopt;
-  Seam seam{*weight, std::nullopt, convolves ? 1 : rank - 1, values.size(0), {}, {}, {}, {}};
+  Seam seam{&producer, *weight, std::nullopt, convolves ? 1 : rank - 1, values.size(0), {}, {}};
   const Node* bias = bias_of(producer);
   if (bias != nullptr && !(seam.bias = own_constant(impl, bias))) return std::nullopt;
   if (bias != nullptr && seam.bias->observer) return std::nullopt;
   if (norms && value->sizes.back() != SymInt(seam.channels)) return std::nullopt;
-  std::vector<const Node*> open = {&producer};
-  for (size_t i = 0; i < open.size(); ++i)
-    for (const Node* user : open[i]->users()) {
+  std::vector<std::pair<const Node*, int64_t>> open = {{&producer, seam.axis}};
+  for (size_t i = 0; i < open.size(); ++i) {
+    const auto [read, axis] = open[i];
+    for (const Node* user : read->users()) {
       const auto observer = impl.group_of_module(*user);
       if (observer && (!impl.takes_range(*observer) || is_per_channel(impl.groups[*observer].observer->args().qscheme)))
         return std::nullopt;
       if (observer) seam.observers.push_back(*observer);
-      if (observer || (passes_scales(*user, seam.axis) && user->arg(0).node() == open[i])) {
-        open.push_back(user);
+      const bool reads = !user->args().empty() && user->arg(0).node() == read;
+      if (const auto behind = observer ? std::optional(axis)
+                              : reads  ? axis_behind(*user, axis, seam.clamps)
+                                       : std::nullopt) {
+        open.emplace_back(user, *behind);
         continue;
       }
-      auto reader = reader_of(impl, *user, *open[i], seam.axis, rank);
+      auto reader = reader_of(impl, *user, *read, axis);
       if (!reader) return std::nullopt;
       seam.readers.push_back(std::move(*reader));
     }
+  }
   if (seam.readers.empty() || seam.observers.empty()) return std::nullopt;
   return seam;
 }
@@ -134,6 +189,17 @@ Tensor divided_along(const Tensor& x, int64_t axis, const std::vector<float>& by
   return out;
 }
 
+bool has_clamps(const Seam& seam) { return seam.clamps.min > -kInf || seam.clamps.max < kInf; }
+
+// The least factor that keeps a channel within the clamps on the samples; nothing if they cut it as it is.
+std::optional<double> least_factor(const Seam& seam, size_t channel) {
+  if (!has_clamps(seam)) return 0;
+  const double low = static_cast<double>(seam.low[channel]) / static_cast<double>(seam.clamps.min);
+  const double high = static_cast<double>(seam.high[channel]) / static_cast<double>(seam.clamps.max);
+  const double least = std::max({low, high, 0.0});
+  return least < 1 ? std::optional(least) : std::nullopt;
+}
+
 std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, double alpha) {
   const auto channels = static_cast<size_t>(seam.channels);
   std::vector<double> largest(channels);
@@ -145,21 +211,27 @@ std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, doub
     }
   }
   std::vector<double> factors(channels, 0);
-  double middle = 0;
-  int64_t known = 0;
+  // Channels that a clamp cuts stay as they are, so the others come to their size.
+  double middle = 0, middle_of_cut = 0;
+  int64_t known = 0, cut = 0;
   for (size_t c = 0; c < channels; ++c) {
     const double range = std::max(std::fabs(seam.min[c]), std::fabs(seam.max[c]));
     if (!(range > 0) || !(largest[c] > 0)) continue;
     factors[c] = alpha * math::log(range) - (1 - alpha) * math::log(largest[c]);
     middle += factors[c];
     ++known;
+    if (least_factor(seam, c)) continue;
+    middle_of_cut += factors[c];
+    ++cut;
   }
-  if (known > 0) middle /= static_cast<double>(known);
+  if (cut > 0) middle = middle_of_cut / static_cast<double>(cut);
+  else if (known > 0) middle /= static_cast<double>(known);
   // A channel that carries nothing keeps its size; others move by at most a factor of 2^20.
   constexpr double kMost = 13.86;
   std::vector<float> out(channels, 1.0f);
   for (size_t c = 0; c < channels; ++c)
-    if (factors[c] != 0) out[c] = static_cast<float>(math::exp(std::clamp(factors[c] - middle, -kMost, kMost)));
+    if (const auto least = least_factor(seam, c); least && factors[c] != 0)
+      out[c] = static_cast<float>(std::max(*least, math::exp(std::clamp(factors[c] - middle, -kMost, kMost))));
   return out;
 }
 
@@ -177,10 +249,33 @@ Tensor rounded_weight(const Tensor& weight, const Observer& observer) {
   return fake_quantized(weight, qparams_of_range(ranges.min, ranges.max, args, limits), args, limits);
 }
 
-double share_of_noise(const Tensor& exact, const Tensor& found) {
+// The mean over the channels of noise over signal, each at most 1: what a channel of small numbers loses counts as much
+// as what one of large numbers does, since the next layer may make it large.
+double share_of_noise(const Tensor& exact, const Tensor& found, int64_t axis) {
   const Tensor x = exact.contiguous(), y = found.contiguous();
-  const kernel::Difference difference = kernel::difference_f32(x.data<float>(), y.data<float>(), x.numel());
-  return difference.signal > 0 ? difference.noise / difference.signal : 0;
+  int64_t inner = 1;
+  for (int64_t i = axis + 1; i < x.dim(); ++i) inner *= x.size(i);
+  struct Sums {
+    double signal = 0, noise = 0;
+  };
+  std::vector<Sums> channels(static_cast<size_t>(x.size(axis)));
+  for (int64_t row = 0; row * inner < x.numel(); ++row) {
+    Sums& sums = channels[static_cast<size_t>(row) % channels.size()];
+    for (int64_t i = row * inner; i < (row + 1) * inner; ++i) {
+      const auto value = static_cast<double>(x.data<float>()[i]);
+      const double off = value - static_cast<double>(y.data<float>()[i]);
+      sums.signal += value * value;
+      sums.noise += off * off;
+    }
+  }
+  double share = 0;
+  int64_t speaking = 0;
+  for (const Sums& sums : channels) {
+    if (!(sums.signal > 0)) continue;
+    share += std::min(1.0, sums.noise / sums.signal);
+    ++speaking;
+  }
+  return speaking > 0 ? share / static_cast<double>(speaking) : 0;
 }
 
 // A reader that comes next in a walk, in exact numbers.
@@ -192,7 +287,7 @@ void add_errors_of(Seam& seam, const Reader& reader, const Simulation& exact, co
   const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
   const auto observer = impl.group_of_module(*reader.input);
   const auto result = [&](const std::vector<float>& by) {
-    Tensor values = divided_along(x, seam.axis, by), scaled = with_columns_scaled(reader, weight, by);
+    Tensor values = divided_along(x, reader.axis, by), scaled = with_columns_scaled(reader, weight, by);
     if (observer) {
       FloatRange range{0, 0};
       for (size_t c = 0; c < by.size(); ++c)
@@ -207,31 +302,39 @@ void add_errors_of(Seam& seam, const Reader& reader, const Simulation& exact, co
     return *walk.result_with({{&input, values}, {weight_node, scaled}}).get_if<Tensor>();
   };
   const Tensor wanted = *walk.result_with({{weight_node, weight}}).get_if<Tensor>();
-  seam.plain += share_of_noise(wanted, result(std::vector<float>(static_cast<size_t>(seam.channels), 1.0f)));
+  const int64_t axis = is_linear(*reader.node) ? wanted.dim() - 1 : 1;
+  seam.plain += share_of_noise(wanted, result(std::vector<float>(static_cast<size_t>(seam.channels), 1.0f)), axis);
   for (size_t i = 0; i < std::size(kAlphas); ++i)
-    seam.errors[i] += share_of_noise(wanted, result(factors_of(impl, seam, kAlphas[i])));
+    seam.errors[i] += share_of_noise(wanted, result(factors_of(impl, seam, kAlphas[i])), axis);
+}
+
+void widen(std::vector<float>& min, std::vector<float>& max, const Tensor& x, int64_t axis) {
+  const ChannelRanges ranges = channel_ranges_of(x, axis);
+  if (min.empty()) {
+    min = ranges.min;
+    max = ranges.max;
+  }
+  for (size_t c = 0; c < min.size(); ++c) {
+    min[c] = std::min(min[c], ranges.min[c]);
+    max[c] = std::max(max[c], ranges.max[c]);
+  }
 }
 
 void observe_channels(Recovery& recovery, std::vector<Seam>& seams) {
-  std::map<const Node*, std::vector<Seam*>> by_input;
-  for (Seam& seam : seams)
-    for (const Reader& reader : seam.readers) by_input[reader.input].push_back(&seam);
+  std::map<const Node*, std::vector<std::pair<Seam*, int64_t>>> by_input;
+  std::map<const Node*, Seam*> clamped;
+  for (Seam& seam : seams) {
+    for (const Reader& reader : seam.readers) by_input[reader.input].emplace_back(&seam, reader.axis);
+    if (has_clamps(seam)) clamped[seam.producer] = &seam;
+  }
   Interpreter floats = float_interpreter(recovery.prepared());
   floats.set_node_hook([&](const Node& node, const Value& value) {
-    const auto found = by_input.find(&node);
     const Tensor* x = value.get_if<Tensor>();
-    if (found == by_input.end() || x == nullptr || x->numel() == 0) return;
-    for (Seam* seam : found->second) {
-      const ChannelRanges ranges = channel_ranges_of(*x, seam->axis);
-      if (seam->min.empty()) {
-        seam->min = ranges.min;
-        seam->max = ranges.max;
-      }
-      for (size_t c = 0; c < seam->min.size(); ++c) {
-        seam->min[c] = std::min(seam->min[c], ranges.min[c]);
-        seam->max[c] = std::max(seam->max[c], ranges.max[c]);
-      }
-    }
+    if (x == nullptr || x->numel() == 0) return;
+    if (const auto seam = clamped.find(&node); seam != clamped.end())
+      widen(seam->second->low, seam->second->high, *x, seam->second->axis);
+    if (const auto found = by_input.find(&node); found != by_input.end())
+      for (const auto& [seam, axis] : found->second) widen(seam->min, seam->max, *x, axis);
   });
   for (const Batch& batch : recovery.batches()) {
     recovery.tell_again();

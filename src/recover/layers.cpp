@@ -31,6 +31,23 @@ bool is_linear(const Node& node) {
   return op != nullptr && op->family == Family::kLinear && op->roles.weight_axis == 0;
 }
 
+bool multiplies_tensors(const Node& node) {
+  for (const Family family : {Family::kConvolution, Family::kTransposedConvolution, Family::kLinear, Family::kMatmul,
+                              Family::kAttention, Family::kRecurrent, Family::kEmbedding, Family::kControlFlow})
+    if (is_a(node, family)) return true;
+  return false;
+}
+
+void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules) {
+  for (Node* node : modules) {
+    std::erase(impl.groups[*impl.group_of_module(*node)].inserted_as, node->name());
+    impl.modules.erase(node->target());
+    node->replace_all_uses_with(node->arg(0).node());
+    impl.program.graph->erase(node);
+  }
+  impl.interpreter.reset();
+}
+
 const Argument& argument_called(const Node& node, std::string_view name) {
   const auto& arguments = op_of(node)->schema.arguments;
   const auto found = std::find_if(arguments.begin(), arguments.end(), [&](const auto& a) { return a.name == name; });

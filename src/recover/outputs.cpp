@@ -1,23 +1,11 @@
 // What stands behind the last layers need not be rounded.
 #include <unordered_set>
 
-#include "op/facts.h"
 #include "quant/prepared_impl.h"
+#include "recover/layers.h"
 #include "recover/recovery.h"
 
 namespace qdq {
-
-namespace {
-
-// Whether integers make the operator faster by much: it multiplies.
-bool multiplies_tensors(const Node& node) {
-  for (const Family family : {Family::kConvolution, Family::kTransposedConvolution, Family::kLinear, Family::kMatmul,
-                              Family::kAttention, Family::kRecurrent, Family::kEmbedding, Family::kControlFlow})
-    if (is_a(node, family)) return true;
-  return false;
-}
-
-}  // namespace
 
 int64_t release_outputs(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
@@ -38,13 +26,7 @@ int64_t release_outputs(Recovery& recovery) {
   const Undo forget([&] { recovery.forget_simulation(); });
   for (const Node* node : behind) recovery.simulation().bypass(*node);
   if (!(recovery.decibels() > before)) return 0;
-  for (Node* node : behind) {
-    std::erase(impl.groups[*impl.group_of_module(*node)].inserted_as, node->name());
-    impl.modules.erase(node->target());
-    node->replace_all_uses_with(node->arg(0).node());
-    impl.program.graph->erase(node);
-  }
-  impl.interpreter.reset();
+  erase_observers(impl, behind);
   return static_cast<int64_t>(behind.size());
 }
 

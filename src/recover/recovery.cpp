@@ -108,9 +108,13 @@ std::optional<RemedyResult> Recovery::next() {
     const char* name;
     int64_t (*apply)(Recovery&);
   };
-  constexpr Remedy kRemedies[] = {
-      {"weight scales", free_weight_scales}, {"equalization", equalize},  {"ranges", choose_ranges},
-      {"outputs", release_outputs},          {"rounding", round_weights}, {"bias correction", correct_biases}};
+  constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales},
+                                  {"equalization", equalize},
+                                  {"ranges", choose_ranges},
+                                  {"sums", release_sums},
+                                  {"outputs", release_outputs},
+                                  {"rounding", round_weights},
+                                  {"bias correction", correct_biases}};
   if (next_remedy_ == std::size(kRemedies)) return std::nullopt;
   if (!decibels_) decibels_ = decibels();
   const Remedy& remedy = kRemedies[next_remedy_];

@@ -21,7 +21,7 @@ using OnRecovering = std::function<void(const std::string& remedy, double done)>
 
 // What a remedy brought.
 struct RemedyResult {
-  std::string remedy;   // "weight scales", "equalization", "ranges", "outputs", "rounding" or "bias correction"
+  std::string remedy;   // "weight scales", "equalization", "ranges", "sums", "outputs", "rounding" or "bias correction"
   int64_t changes = 0;  // places; 0: it did not help and was not kept
   double before = 0, after = 0;  // Recovery::decibels
 };
@@ -33,9 +33,9 @@ class Recovery {
   // was prepared for training or there are no batches, and what a run throws for batches that do not fit.
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
 
-  // Applies the next of the remedies below: weight scales, equalization, ranges, outputs, rounding, bias correction.
-  // Each is kept if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is as it was
-  // before this call.
+  // Applies the next of the remedies below: weight scales, equalization, ranges, sums, outputs, rounding, bias
+  // correction. Each is kept if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is
+  // as it was before this call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
@@ -101,13 +101,20 @@ int64_t free_weight_scales(Recovery& recovery);
 // and pools that do not mind: the one's rows are divided, the others' columns multiplied (cross-layer equalization;
 // SmoothQuant where the first is a layer norm or RMS norm). The factor of a channel is range^alpha / weight^(1 -
 // alpha), of the largest value on the samples and of the largest weight that reads it; alpha is the one of 0.25, 0.5,
-// 0.75 and 1 that leaves the smallest error behind the layers on 16 samples, or nothing changes. What the float
-// program computes stays the same but for its rounding. Kept if the outputs gain 1 dB.
+// 0.75 and 1 that leaves the smallest error behind the layers on 16 samples, every channel's counted the same, or
+// nothing changes. A channel that a clamp (ReLU6) cuts on the samples keeps its size, and the others stay within the
+// clamp. What the float program computes on the samples stays the same but for its rounding. Kept if the outputs gain
+// 1 dB.
 int64_t equalize(Recovery& recovery);
 
 // Takes out the observers behind the last layers that multiply (convolutions, linear layers, matrix products): what is
 // left there, a pool, a concatenation of boxes and scores, a softmax, runs in float on unrounded values.
 int64_t release_outputs(Recovery& recovery);
+
+// Takes out the observers that no layer (convolution, linear layer, matrix product) reads, if the outputs gain 3 dB: of
+// residual sums where a few channels are far larger than the others, of what layer norms read. Those go first behind
+// which channels lose most, and as many as come within 0.5 dB of taking out all.
+int64_t release_sums(Recovery& recovery);
 
 // Gives each observer of activations the range that serves the outputs: what its class found, the whole range, that of
 // the least squared error, or one without 1e-5 to 2e-3 of the values (range_histogram.h); each cut to what the clamp

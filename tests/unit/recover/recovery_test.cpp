@@ -350,6 +350,58 @@ TEST(Equalize, RepairsChannelsOfVeryDifferentSizes) {
   }
 }
 
+// x[4, 3, 8, 8] -> conv -> relu6 -> pad -> depthwise conv -> relu6 -> mean or pool -> flatten -> linear -> [4, 5]. The
+// first channel of each convolution is cut by the relu6 behind it; the others are made smaller by up to 1000, and as
+// much larger in the weights that read them.
+Program damaged_network(bool by_mean) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {4, 3, 8, 8});
+  Node* first = b.call("conv2d.default", {x, b.weight("first.weight", {8, 3, 3, 3}), b.weight("first.bias", {8})});
+  Node* clipped = b.call("hardtanh.default", {first, 0.0, 6.0});
+  Node* padded = b.call("pad.default", {clipped, Argument::List{0, 1, 0, 1}});
+  Node* second = b.call("conv2d.default", {padded, b.weight("second.weight", {8, 1, 3, 3}), b.weight("bias", {8}),
+                                           Argument::List{1, 1}, Argument::List{0, 0}, Argument::List{1, 1}, 8});
+  Node* again = b.call("hardtanh.default", {second, 0.0, 6.0});
+  Node* flat =
+      by_mean ? b.call("mean.dim", {again, Argument::List{-1, -2}})
+              : b.call("flatten.using_ints", {b.call("adaptive_avg_pool2d.default", {again, Argument::List{1, 1}}), 1});
+  Program program =
+      b.finish({b.call("linear.default", {flat, b.weight("last.weight", {5, 8}), b.weight("last.bias", {5})})});
+  const auto scale = [&](const std::string& name, float power, int64_t inner, int64_t channels) {
+    const Tensor tensor = program.find_attribute(name)->tensor;
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      const int64_t channel = i / inner % channels;
+      tensor.data<float>()[i] *= std::pow(10.0f, power * static_cast<float>(channel % 4));
+      if (channel == 0 && power < 0) tensor.data<float>()[i] *= 40;
+    }
+  };
+  for (const auto& [name, inner] : {std::pair("first.weight", 27), {"first.bias", 1}}) scale(name, -1, inner, 8);
+  scale("second.weight", 1, 9, 8);
+  for (const auto& [name, inner] : {std::pair("second.weight", 9), {"bias", 1}}) scale(name, -1, inner, 8);
+  scale("last.weight", 1, 1, 8);
+  return program;
+}
+
+TEST(Equalize, KeepsWithinClamps) {
+  for (const bool by_mean : {false, true}) {
+    XNNPACKQuantizer quantizer = xnnpack();
+    Prepared prepared = calibrated(damaged_network(by_mean), quantizer);
+    Recovery recovery(prepared, batches());
+    EXPECT_EQ(equalize(recovery), 2);
+    for (const Batch& batch : batches()) {
+      const Tensor x = run_node_by_node(damaged_network(by_mean), batch)[0];
+      const Tensor y = float_interpreter(prepared).run(batch)[0];
+      for (size_t i = 0; i < 20; ++i) EXPECT_NEAR(y.span<float>()[i], x.span<float>()[i], 2e-4);
+    }
+    // What the clamps cut has ranges that drown the rest, which is for another remedy to mend.
+    choose_ranges(recovery);
+    Prepared plain = calibrated(damaged_network(by_mean), quantizer);
+    Recovery without(plain, batches());
+    choose_ranges(without);
+    EXPECT_GT(recovery.decibels(), without.decibels() + 10);
+  }
+}
+
 TEST(Equalize, LeavesWhatNeedsItNotAsItIs) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(network(), quantizer);
@@ -373,6 +425,53 @@ TEST(FreeWeightScales, SavesWeightsThatEpsDrowns) {
   Recovery recovery(prepared, batches());
   EXPECT_EQ(free_weight_scales(recovery), 1);
   EXPECT_TRUE(lost_outputs(prepared, batches()[0]).empty());
+}
+
+// x[8, 16] -> x + linear(x) -> layer norm -> linear -> [8, 4], where two channels of the sum are a thousand times as
+// large as the others, and the layer norm makes them alike.
+Program with_massive_channels() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 16});
+  Node* layer = b.call("linear.default", {x, b.weight("a.weight", {16, 16}), b.weight("a.bias", {16})});
+  Node* sum = b.call("add.Tensor", {x, layer});
+  Node* norm = b.call("layer_norm.default",
+                      {sum, Argument::List{16}, b.weight("norm.weight", {16}), b.weight("norm.bias", {16})});
+  Program program =
+      b.finish({b.call("linear.default", {norm, b.weight("b.weight", {4, 16}), b.weight("b.bias", {4})})});
+  const auto scale = [&](const std::string& name, float massive, float others) {
+    const Tensor tensor = program.find_attribute(name)->tensor;
+    const int64_t inner = tensor.numel() / 16;
+    for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data<float>()[i] *= i / inner < 2 ? massive : others;
+  };
+  scale("a.weight", 1000, 1);
+  scale("norm.weight", 1, 1000);
+  return program;
+}
+
+TEST(ReleaseSums, LeavesSumsOfMassiveChannelsUnrounded) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(with_massive_channels(), quantizer);
+  for (const Batch& batch : rows()) prepared.run(batch);
+  Recovery recovery(prepared, rows());
+  const double before = recovery.decibels();
+  const int64_t released = release_sums(recovery);
+  EXPECT_GT(released, 0);
+  EXPECT_GT(recovery.decibels(), before + 3);
+  const Program converted = convert_pt2e(prepared);
+  for (const Node* node : converted.graph->nodes())
+    if (is_a(*node, Family::kAdd)) {
+      EXPECT_FALSE(is_a(*node->users()[0], Family::kQuantize));
+    }
+}
+
+TEST(ReleaseSums, KeepsIntegersThatServe) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  Recovery recovery(prepared, batches());
+  choose_ranges(recovery);
+  const Program chosen = convert_pt2e(prepared);
+  EXPECT_EQ(release_sums(recovery), 0);
+  expect_same(convert_pt2e(prepared), chosen);
 }
 
 TEST(ReleaseOutputs, LeavesWhatFollowsTheLastLayerUnrounded) {
@@ -423,7 +522,7 @@ TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {
   std::vector<std::string> told;
   const std::vector<RemedyResult> results =
       recover(prepared, batches(), [&](const RemedyResult& result) { told.push_back(result.remedy); });
-  EXPECT_EQ(told, (std::vector<std::string>{"weight scales", "equalization", "ranges", "outputs", "rounding",
+  EXPECT_EQ(told, (std::vector<std::string>{"weight scales", "equalization", "ranges", "sums", "outputs", "rounding",
                                             "bias correction"}));
   EXPECT_DOUBLE_EQ(results[0].before, before);
   for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i].before, results[i - 1].after);
