@@ -109,6 +109,7 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
       "div",
       { class: "legend" },
       ...[
+        ["int8", "int8, not measured"],
         ["good", "int8, 30 dB or more"],
         ["middling", "15 to 30 dB"],
         ["bad", "below 15 dB"],
@@ -129,6 +130,7 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
     // Preparing leaves no trace of a batch norm that it folds.
     if (outcomes.every((outcome) => outcome === undefined)) return explanations.size > 0 ? "folded" : "float";
     if (!outcomes.some((outcome) => outcome === "quantized" || outcome === "fused")) return "float";
+    if (errors.size === 0) return "int8";
     const worst = Math.min(...members.map((name) => decibelsOf(errors.get(name)) ?? Infinity));
     return worst < 15 ? "bad" : worst < 30 ? "middling" : "good";
   }
@@ -169,8 +171,7 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
         : node?.module || node?.name || "";
     const worst = Math.min(...members.map((name) => decibelsOf(errors.get(name)) ?? Infinity));
     const error = Number.isFinite(worst) ? `${worst.toFixed(0)} dB` : "";
-    // The label says it all, uncut.
-    const silent = { "aria-hidden": "true" };
+    // The title is the name of the box, uncut.
     const shape = svg(
       "g",
       {
@@ -179,16 +180,15 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
         tabindex: id === stop() ? 0 : -1,
         role: "button",
         "data-box": id,
-        "aria-label": `${title}, ${second}, ${kind}${error && `, ${error}`}`,
         "aria-expanded": group && "false",
         "aria-pressed": String(id === selected),
       },
-      svg("title", {}, `${title}\n${second}`),
+      svg("title", {}, `${title}\n${second}\n${kind}${error && `, ${error}`}`),
       svg("rect", { width: boxWidth, height: boxHeight, rx: 7 }),
-      svg("text", { ...silent, x: 10, y: 19, class: "title" }, short(title, group ? 19 : 22)),
-      svg("text", { ...silent, x: 10, y: 36, class: "second" }, short(second, error ? 20 : 26)),
-      error && svg("text", { ...silent, x: boxWidth - 8, y: 36, class: "second", "text-anchor": "end" }, error),
-      group && svg("text", { ...silent, x: boxWidth - 18, y: 20, class: "title" }, "+"),
+      svg("text", { x: 10, y: 19, class: "title" }, short(title, group ? 19 : 22)),
+      svg("text", { x: 10, y: 36, class: "second" }, short(second, error ? 20 : 26)),
+      error && svg("text", { x: boxWidth - 8, y: 36, class: "second", "text-anchor": "end" }, error),
+      group && svg("text", { x: boxWidth - 18, y: 20, class: "title" }, "+"),
     );
     shape.addEventListener("click", () => select(id));
     shape.addEventListener("dblclick", () => group && toggle(group.path));
