@@ -1,14 +1,11 @@
 // The setting of a layer, of all layers in a module, or of all layers of a type, as a choice.
 import { h } from "../../src/report/html/dom.js";
 import { choicesFor, settingOf, withSetting } from "./recipe.js";
+import type { Section } from "./recipe.js";
 import type { Store } from "./state.js";
 
 // Nothing where the recipe's quantizer has no such settings.
-export function layerSetting(
-  store: Store,
-  section: "module_name" | "module_type",
-  name: string,
-): HTMLElement | undefined {
+export function layerSetting(store: Store, section: Section, name: string): HTMLElement | undefined {
   const { recipe } = store.state;
   const choices = choicesFor(recipe);
   if (choices.length === 0) return undefined;

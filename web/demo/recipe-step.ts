@@ -166,13 +166,16 @@ export function recipeStep(store: Store): void {
         return h("label", {}, box, ` ${label}`);
       }),
     );
-    const names = [
-      ...new Set((model?.program.nodes ?? []).map(({ type }) => type).filter((type) => type !== undefined)),
-    ].sort();
+    const nodes = (model?.program.nodes ?? []).filter(({ op }) => op === "call_function");
+    const typed = nodes.map(({ type }) => type).filter((type) => type !== undefined);
+    // A model without modules has operators alone.
+    const section = typed.length > 0 ? "module_type" : "operator_type";
+    const operators = nodes.map(({ target }) => target.replace(/\.\w+$/, ""));
+    const names = [...new Set(typed.length > 0 ? typed : operators)].sort();
     const focused = document.activeElement?.getAttribute("aria-label");
     types.replaceChildren(
       ...(known ? names : []).map((name) =>
-        h("label", { title: name }, `${name.split(".").at(-1)} `, layerSetting(store, "module_type", name)),
+        h("label", { title: name }, `${name.split(".").at(-1)} `, layerSetting(store, section, name)),
       ),
     );
     if (focused)

@@ -2,6 +2,7 @@
 import type { Recipe } from "qdq";
 
 export type Setting = Record<string, unknown> | null; // null: stays float
+export type Section = "module_name" | "module_type" | "operator_type";
 type Entry = [name: string, setting: Setting];
 
 // The page edits recipes of any kind by the names of their fields.
@@ -11,19 +12,14 @@ const entries = (recipe: Recipe, section: string): Entry[] =>
   ((fieldsOf(recipe)[section] as Entry[] | undefined) ?? []).map(([name, setting]) => [name, setting]);
 
 // The recipe with the setting of a module or a type; undefined takes it out, so that the rest of the recipe decides.
-export function withSetting(
-  recipe: Recipe,
-  section: "module_name" | "module_type",
-  name: string,
-  setting: Setting | undefined,
-): Recipe {
+export function withSetting(recipe: Recipe, section: Section, name: string, setting: Setting | undefined): Recipe {
   const others = entries(recipe, section).filter(([other]) => other !== name);
   const list = setting === undefined ? others : [...others, [name, setting]];
   const { [section]: _, ...rest } = fieldsOf(recipe);
   return (list.length > 0 ? { ...rest, [section]: list } : rest) as unknown as Recipe;
 }
 
-export const settingOf = (recipe: Recipe, section: "module_name" | "module_type", name: string): Setting | undefined =>
+export const settingOf = (recipe: Recipe, section: Section, name: string): Setting | undefined =>
   entries(recipe, section).find(([other]) => other === name)?.[1];
 
 // The recipe with one field of its global setting changed; a value that is the default is left out.

@@ -12,13 +12,15 @@ const types = {
   ".wasm": "application/wasm",
   ".json": "application/json",
   ".svg": "image/svg+xml",
+  ".webmanifest": "application/manifest+json",
 };
 // The page has a policy of its own, and its worker inherits that; this one adds that nobody may frame the page.
 // Isolation makes clocks finer and allows threads; the page works without.
 const headers = {
   "content-security-policy":
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' blob: data:; " +
-    "connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-embedder-policy": "require-corp",
   "cache-control": "no-cache",
@@ -31,8 +33,10 @@ export async function serve(folder, port = 0) {
       const path = normalize(decodeURIComponent(new URL(url, "http://localhost").pathname));
       const file = join(folder, path.endsWith("/") ? `${path}index.html` : path);
       const bytes = await readFile(file);
+      // Files of assets/ have a hash in their names.
+      const keep = /[\\/]assets[\\/]/.test(file) && { "cache-control": "public, max-age=31536000, immutable" };
       response
-        .writeHead(200, { ...headers, "content-type": types[extname(file)] ?? "application/octet-stream" })
+        .writeHead(200, { ...headers, ...keep, "content-type": types[extname(file)] ?? "application/octet-stream" })
         .end(bytes);
     } catch {
       response.writeHead(404, { "content-type": "text/plain" }).end("there is no such file\n");

@@ -2,14 +2,14 @@
 import { h, scrollTable } from "../../src/report/html/dom.js";
 
 const most = 120; // rows that are simply all there
-const spare = 12; // rows beyond either edge
+const spare = 6; // rows beyond either edge
 
 export interface VirtualTable<T> {
   element: HTMLElement;
   show(items: readonly T[]): void;
 }
 
-// `draw` makes the row of an item. All rows of a long table have the height of --row.
+// `draw` makes the row of an item. All rows of a long table are 3.5rem high (style.css).
 export function virtualTable<T>(
   label: string,
   heads: readonly string[],
@@ -18,7 +18,7 @@ export function virtualTable<T>(
   const box = scrollTable(label, heads, []);
   const table = box.querySelector("table")!;
   const body = table.tBodies[0]!;
-  const gap = (): HTMLTableRowElement => h("tr", { class: "gap", "aria-hidden": "true" }, h("td", { colSpan: 99 }));
+  const gap = (): HTMLTableRowElement => h("tr", { class: "gap", "aria-hidden": "true" }, h("td"));
   const [above, below] = [gap(), gap()];
   let items: readonly T[] = [];
   const rows = new Map<number, HTMLTableRowElement>();
