@@ -5,7 +5,6 @@
 #include <deque>
 #include <map>
 
-#include "base/nearest_word.h"
 #include "format/bytes.h"
 #include "format/json.h"
 #include "lower/lower.h"
@@ -17,6 +16,7 @@
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "recipe/recipe_fx.h"
+#include "recipe/recipe_schema.h"
 
 namespace qdq {
 
@@ -51,10 +51,7 @@ std::optional<QScheme> qscheme_of(const Fields& fields) {
 }
 
 Compat compat_of(const Fields& fields) {
-  const auto name = fields.optional<std::string>("compat", "qdq");
-  QDQ_CHECK(name == "qdq" || name == "torch-2.6", kInvalidArgument, fields.where("compat"), " is '", name,
-            "'; wanted 'qdq' or 'torch-2.6'");
-  return name == "torch-2.6" ? Compat::kTorch26 : Compat::kNone;
+  return fields.optional<std::string>("compat", "qdq") == "torch-2.6" ? Compat::kTorch26 : Compat::kNone;
 }
 
 // specs
@@ -71,10 +68,6 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
     return out;
   }
   out.class_name = fields.required<std::string>("class");
-  const std::vector<std::string_view> known = observer_class_names();
-  QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument,
-            fields.where("class"), " is '", out.class_name, "', which qdq does not have; did you mean '",
-            nearest_word(out.class_name, std::vector<std::string>(known.begin(), known.end())), "'?");
   if (fields.find("args")) {
     const Fields args = fields.object("args");
     out.eps = args.optional<double>("eps", out.eps);
@@ -105,8 +98,6 @@ NamedEdgeOrNode edge_or_node_of(const Json& json, const std::string& where) {
   NamedEdgeOrNode out;
   if (fields.find("edge")) {
     const auto edge = fields.required<std::vector<std::string>>("edge");
-    QDQ_CHECK(edge.size() == 2, kInvalidArgument, fields.where("edge"), " has ", edge.size(),
-              " names; wanted the producer and the consumer");
     out = {edge[0], edge[1]};
   } else {
     out = {fields.required<std::string>("node"), ""};
@@ -131,9 +122,7 @@ NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExten
     spec.is_dynamic = fields.optional<bool>("is_dynamic", false);
     out = std::move(spec);
   } else if (kind == "shared") {
-    const Json* with = non_null(fields, "with");
-    QDQ_CHECK(with, kInvalidArgument, where, " shares, but has no field 'with' that says with what");
-    out = NamedSharedSpec{edge_or_node_of(*with, fields.where("with"))};
+    out = NamedSharedSpec{edge_or_node_of(fields.required<Json>("with"), fields.where("with"))};
   } else if (kind == "fixed_qparams") {
     FixedQParamsQuantizationSpec spec;
     spec.dtype = dtype_of(fields);
@@ -144,7 +133,7 @@ NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExten
     spec.qscheme = qscheme_of(fields);
     fields.find("is_dynamic");
     out = spec;
-  } else if (kind == "derived") {
+  } else {
     NamedDerivedSpec spec;
     for (const Json& from : fields.required<std::vector<Json>>("from"))
       spec.from.push_back(edge_or_node_of(from, fields.where("from")));
@@ -154,11 +143,7 @@ NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExten
     spec.spec.quant_max = optional_integer(fields, "quant_max");
     spec.spec.qscheme = qscheme_of(fields);
     spec.spec.ch_axis = optional_integer(fields, "ch_axis");
-    derive_rule(spec.spec.rule);
     out = std::move(spec);
-  } else {
-    fail(ErrorCode::kInvalidArgument, fields.where("spec"), " is '", kind,
-         "'; wanted quantization, shared, fixed_qparams or derived");
   }
   fields.reject_unknown();
   return out;
@@ -166,7 +151,6 @@ NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExten
 
 std::vector<NamedAnnotation> annotations_of(const Json& list, const std::string& what,
                                             const RecipeExtensions& extensions) {
-  QDQ_CHECK(list.is_array(), kInvalidArgument, what, " must be a list");
   std::vector<NamedAnnotation> out;
   for (const Json& entry : list) {
     const Fields fields(entry, concat("entry ", out.size(), " of ", what));
@@ -174,10 +158,7 @@ std::vector<NamedAnnotation> annotations_of(const Json& list, const std::string&
     annotation.node = fields.required<std::string>("node");
     const std::string where = "the annotation of " + annotation.node;
     if (const Json* inputs = non_null(fields, "inputs")) {
-      QDQ_CHECK(inputs->is_array(), kInvalidArgument, fields.where("inputs"), " must be a list of [producer, spec]");
       for (const Json& input : *inputs) {
-        QDQ_CHECK(input.is_array() && input.size() == 2 && input[0].is_string(), kInvalidArgument,
-                  fields.where("inputs"), " must be a list of [producer, spec]");
         const auto producer = input[0].get<std::string>();
         annotation.inputs.emplace_back(
             producer, spec_of(input[1], concat("the spec of (", producer, ", ", annotation.node, ")"), extensions));
@@ -208,10 +189,7 @@ std::optional<QuantizationConfig> explicit_config_of(const Fields& fields, const
     found = found || value;
     if (value == nullptr || value->is_null()) continue;
     const NamedQSpec spec = spec_of(*value, fields.where(name), extensions);
-    const auto* plain = std::get_if<QuantizationSpec>(&spec);
-    QDQ_CHECK(plain, kInvalidArgument, fields.where(name),
-              " must be of the kind \"quantization\": a config speaks of no particular node");
-    *place = *plain;
+    *place = std::get<QuantizationSpec>(spec);
   }
   if (!found) return std::nullopt;
   out.is_qat = fields.optional<bool>("is_qat", false);
@@ -223,8 +201,6 @@ std::optional<QuantizationConfig> explicit_config_of(const Fields& fields, const
 bool reduce_range_of(const Fields& fields) {
   const Json* value = fields.find("reduce_range");
   if (value == nullptr || !value->is_string()) return fields.optional<bool>("reduce_range", false);
-  QDQ_CHECK(*value == "auto", kInvalidArgument, fields.where("reduce_range"), " is ", value->dump(),
-            "; wanted true, false or \"auto\" (where this processor's int8 products saturate)");
   return int8_products_saturate();
 }
 
@@ -242,7 +218,9 @@ std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const st
   options.weight_qmin = fields.optional<int64_t>("weight_qmin", options.weight_qmin);
   options.weight_qmax = fields.optional<int64_t>("weight_qmax", options.weight_qmax);
   options.reduce_range = reduce_range_of(fields);
-  QDQ_CHECK(!options.reduce_range || (!fields.find("weight_qmin") && !fields.find("weight_qmax")), kInvalidArgument,
+  // "auto" is refused on every processor alike.
+  const bool may_reduce = options.reduce_range || (fields.find("reduce_range") && json.at("reduce_range").is_string());
+  QDQ_CHECK(!may_reduce || (!fields.find("weight_qmin") && !fields.find("weight_qmax")), kInvalidArgument,
             fields.where("reduce_range"), " means weights in -64..63; leave out weight_qmin and weight_qmax beside it");
   fields.reject_unknown();
   return get_symmetric_quantization_config(options);
@@ -253,9 +231,6 @@ std::optional<QuantizationConfig> x86_config_of(const Json& json, const std::str
   if (json.is_null()) return std::nullopt;
   const Fields fields(json, where);
   if (fields.find("config")) {
-    const auto name = fields.required<std::string>("config");
-    QDQ_CHECK(name == "linear_dynamic_fp16", kInvalidArgument, fields.where("config"), " is '", name,
-              "'; the only named config is linear_dynamic_fp16");
     fields.reject_unknown();
     return get_x86_inductor_linear_dynamic_fp16_config();
   }
@@ -287,9 +262,6 @@ void apply_sections(const Fields& fields, const ReadConfig& read, std::vector<Se
                                     "module_type", "operator_type", "module_name"};
   if (fields.find("order")) {
     const auto first = fields.required<std::vector<std::string>>("order");
-    for (const std::string& name : first)
-      QDQ_CHECK(std::any_of(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; }),
-                kInvalidArgument, fields.where("order"), " names '", name, "', which is no section of this recipe");
     std::vector<std::string> rest;
     for (const std::string& name : order)
       if (std::find(first.begin(), first.end(), name) == first.end()) rest.push_back(name);
@@ -305,12 +277,8 @@ void apply_sections(const Fields& fields, const ReadConfig& read, std::vector<Se
       section->set("", read(*value, fields.where(name)));
       continue;
     }
-    QDQ_CHECK(value->is_array(), kInvalidArgument, fields.where(name), " must be a list of [name, config]");
-    for (const Json& entry : *value) {
-      QDQ_CHECK(entry.is_array() && entry.size() == 2 && entry[0].is_string(), kInvalidArgument, fields.where(name),
-                " must be a list of [name, config]");
+    for (const Json& entry : *value)
       section->set(entry[0].get<std::string>(), read(entry[1], concat("the config of ", entry[0].get<std::string>())));
-    }
   }
 }
 
@@ -376,8 +344,6 @@ std::vector<ObserverOverride> overrides_of(const Fields& fields) {
   if (!fields.find("observer_overrides")) return out;
   for (const Json& entry : fields.required<std::vector<Json>>("observer_overrides")) {
     const std::string where = concat("entry ", out.size(), " of ", fields.where("observer_overrides"));
-    QDQ_CHECK(entry.is_object() && entry.contains("attributes"), kInvalidArgument, where,
-              " must name a \"node\" or an \"edge\", and give \"attributes\" to set");
     Json place = entry;
     place.erase("attributes");
     ObserverOverride override{edge_or_node_of(place, where), {}};
@@ -398,29 +364,20 @@ std::vector<ObserverOverride> overrides_of(const Fields& fields) {
 
 std::unique_ptr<Quantizer> annotations_quantizer_of(const Fields& fields, Compat compat,
                                                     const RecipeExtensions& extensions) {
-  bool convert_scalars = false;
-  if (fields.find("transform")) {
-    const auto transform = fields.required<std::string>("transform");
-    QDQ_CHECK(transform == "convert_scalars_to_attrs", kInvalidArgument, fields.where("transform"), " is '", transform,
-              "'; the only transform is convert_scalars_to_attrs");
-    convert_scalars = true;
-  }
+  const bool convert_scalars = fields.optional<std::string>("transform", "") == "convert_scalars_to_attrs";
   const Json empty = Json::array();
   const Json* list = fields.find("annotations");
   return std::make_unique<AnnotationQuantizer>(
       annotations_of(list ? *list : empty, fields.where("annotations"), extensions), convert_scalars, compat);
 }
 
-// The value of the first table entry of that name. Throws Error{kInvalidArgument} that lists the names.
+// The value of the table's entry of that name, or of its first one.
 template <class T, size_t n>
 T named_value(const Fields& fields, const std::string& key, const std::pair<std::string_view, T> (&known)[n]) {
   const auto name = fields.optional<std::string>(key, std::string(known[0].first));
-  std::string names;
-  for (const auto& [word, value] : known) {
+  for (const auto& [word, value] : known)
     if (word == name) return value;
-    names += concat(names.empty() ? "" : ", ", word);
-  }
-  fail(ErrorCode::kInvalidArgument, fields.where(key), " is '", name, "'; wanted one of ", names);
+  fail(ErrorCode::kInternal, fields.where(key), " is '", name, "', which the parser does not know");
 }
 
 // {"name", "operators": [name or [name, ...], ...], "inputs"?, "output"?, "modes"?, "only_float32"?, "note"?}. The
@@ -439,16 +396,13 @@ PatternRow pattern_row_of(const Json& json, const std::string& where, std::deque
   row.only_float32 = fields.optional<bool>("only_float32", false);
   if (const Json* output = fields.find("output"); output && output->is_object()) {
     const NamedQSpec spec = spec_of(*output, fields.where("output"), {});
-    const auto* fixed = std::get_if<FixedQParamsQuantizationSpec>(&spec);
-    QDQ_CHECK(fixed, kInvalidArgument, fields.where("output"),
-              " must be quantized, like_input, float or a spec of the kind \"fixed_qparams\"");
-    row.fixed_output = *fixed;
+    row.fixed_output = std::get<FixedQParamsQuantizationSpec>(spec);
   } else {
     row.output = named_value(fields, "output", kOutputs);
   }
   const auto places = fields.required<std::vector<Json>>("operators");
-  QDQ_CHECK(!places.empty() && places.size() <= row.places.size(), kInvalidArgument, fields.where("operators"), " has ",
-            places.size(), " places; wanted 1 to ", row.places.size());
+  QDQ_CHECK(places.size() <= row.places.size(), kInternal, "the schema of recipes allows more than ", row.places.size(),
+            " places");
   for (size_t i = 0; i < places.size(); ++i) {
     std::string& words = texts.emplace_back();
     const auto names = places[i].is_array() ? json_as<std::vector<std::string>>(places[i], fields.where("operators"))
@@ -459,11 +413,8 @@ PatternRow pattern_row_of(const Json& json, const std::string& where, std::deque
   row.places[0].inputs = named_value(fields, "inputs", kInputs);
   if (fields.find("modes")) {
     row.modes = 0;
-    for (const auto& mode : fields.required<std::vector<std::string>>("modes")) {
-      QDQ_CHECK(mode == "static" || mode == "dynamic" || mode == "qat", kInvalidArgument, fields.where("modes"),
-                " names '", mode, "'; wanted static, dynamic or qat");
+    for (const auto& mode : fields.required<std::vector<std::string>>("modes"))
       row.modes |= mode == "static" ? kStatic : mode == "dynamic" ? kDynamic : kQat;
-    }
     if ((row.modes & kDynamic) != 0 && (row.modes & kQat) != 0) row.modes |= kDynamicQat;
   }
   fields.reject_unknown();
@@ -472,8 +423,7 @@ PatternRow pattern_row_of(const Json& json, const std::string& where, std::deque
 
 std::unique_ptr<Quantizer> pattern_quantizer_of(const Fields& fields, Compat compat,
                                                 const RecipeExtensions& extensions) {
-  QDQ_CHECK(compat == Compat::kNone, kInvalidArgument, "a PatternQuantizer cannot have \"compat\": \"torch-2.6\", ",
-            "since PyTorch has no such quantizer; leave it out");
+  QDQ_CHECK(compat == Compat::kNone, kInternal, "a PatternQuantizer has PyTorch's matching");
   std::deque<std::string> texts;
   std::vector<PatternRow> rows;
   for (const Json& pattern : fields.required<std::vector<Json>>("patterns"))
@@ -506,8 +456,15 @@ std::unique_ptr<Quantizer> composable_of(const Fields& fields, const std::string
 
 std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& what,
                                         const RecipeExtensions& extensions) {
-  const Fields fields(recipe, what);
-  const auto name = fields.required<std::string>("quantizer");
+  const auto name = Fields(recipe, what).required<std::string>("quantizer");
+  const bool is_javascript = name == "JavaScript" && extensions.quantizer;
+  if (!is_javascript) {
+    check_quantizer(name, what);
+    check_form(recipe, name, what);
+  }
+  const Json plain = without_comments(recipe);
+  const Fields fields(plain, what);
+  for (const char* read_above : {"quantizer", "$schema"}) fields.find(read_above);
   const Compat compat = compat_of(fields);
   std::unique_ptr<Quantizer> out;
   if (name == "XNNPACKQuantizer") out = xnnpack_of(fields, compat, extensions);
@@ -517,19 +474,10 @@ std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& w
   else if (name == "EmbeddingQuantizer") out = std::make_unique<EmbeddingQuantizer>(compat);
   else if (name == "AnnotationQuantizer") out = annotations_quantizer_of(fields, compat, extensions);
   else if (name == "ComposableQuantizer") out = composable_of(fields, what, extensions);
-  else if (name == "JavaScript" && extensions.quantizer)
+  else if (is_javascript)
     out = extensions.quantizer(fields.required<int64_t>("number"),
                                fields.optional<std::string>("name", "a JavaScript quantizer"));
-  if (!out) {
-    const std::vector<std::string> known = {"XNNPACKQuantizer",   "X86InductorQuantizer", "QConfigMapping",
-                                            "EmbeddingQuantizer", "ComposableQuantizer",  "AnnotationQuantizer",
-                                            "PatternQuantizer"};
-    const std::string nearest = nearest_word(name, known);
-    fail(ErrorCode::kInvalidArgument, "there is no quantizer '", name, "', which ", what, " names; ",
-         nearest.empty() ? "wanted XNNPACKQuantizer, X86InductorQuantizer, QConfigMapping, EmbeddingQuantizer, "
-                           "ComposableQuantizer, AnnotationQuantizer or PatternQuantizer"
-                         : "did you mean '" + nearest + "'?");
-  }
+  QDQ_CHECK(out, kInternal, "nothing makes the quantizer ", name);
   out->set_observer_overrides(overrides_of(fields));
   if (fields.optional<bool>("mergeable", false)) out = std::make_unique<MergeableQuantizer>(std::move(out));
   fields.reject_unknown();
@@ -600,6 +548,7 @@ Pattern parse_pattern(const Json& json, const std::string& what) {
 
 void write_annotations(const Json& annotations, const std::string& quantizer, Program& program, Annotations& out,
                        const RecipeExtensions& extensions) {
+  check_form(annotations, "Annotations", "the annotations of " + quantizer);
   std::vector<NamedAnnotation> named = annotations_of(annotations, "the annotations of " + quantizer, extensions);
   AnnotationQuantizer(std::move(named), false, Compat::kNone, quantizer).annotate(program, out);
 }

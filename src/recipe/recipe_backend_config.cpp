@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "format/json.h"
+#include "recipe/recipe_schema.h"
 
 namespace qdq {
 
@@ -91,7 +92,6 @@ BackendPatternConfig pattern_config_of(const Json& json, const std::string& what
   out.fused_module = fields.optional<std::string>("fused_module", "");
   if (const Json* types = fields.find("num_tensor_args_to_observation_type")) {
     const std::string place = fields.where("num_tensor_args_to_observation_type");
-    QDQ_CHECK(types->is_object(), kInvalidArgument, place, " must be an object: {\"1\": observation type, ...}");
     for (const auto& [count, type] : types->items()) {
       int64_t number = 0;
       const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), number);
@@ -142,6 +142,7 @@ Json json_of_pattern(const BackendPattern& pattern) {
 }  // namespace
 
 BackendConfig parse_backend_config(const Json& json, const std::string& what) {
+  check_form(json, "BackendConfig", what);
   if (json.is_string()) return get_backend_config(json.get<std::string>());
   const Fields fields(json, what);
   BackendConfig out;

@@ -4,6 +4,7 @@
 #include "format/json.h"
 #include "recipe/recipe_backend_config.h"
 #include "recipe/recipe_qconfig.h"
+#include "recipe/recipe_schema.h"
 
 namespace qdq {
 
@@ -51,9 +52,6 @@ PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, 
   out.non_traceable_module_classes = fields.optional("non_traceable_module_class", no_names);
   out.input_quantized_indexes = fields.optional("input_quantized_idxs", no_indexes);
   out.output_quantized_indexes = fields.optional("output_quantized_idxs", no_indexes);
-  for (const char* key : {"preserved_attributes", "float_to_observed_custom_module_class"})
-    QDQ_CHECK(!fields.find(key), kInvalidArgument, fields.where(key),
-              " speaks of Python objects, which an exported program does not have; leave it out");
   fields.reject_unknown();
   return out;
 }
@@ -61,6 +59,7 @@ PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, 
 }  // namespace
 
 PrepareCustomConfig parse_prepare_custom_config(const Json& json, const std::string& what, bool is_qat) {
+  check_form(json, "PrepareCustomConfig", what);
   return custom_config_of(json, what, is_qat, 0);
 }
 

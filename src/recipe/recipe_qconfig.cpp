@@ -1,10 +1,8 @@
 // Reading and writing QConfigs.
 #include "recipe/recipe_qconfig.h"
 
-#include <algorithm>
-
-#include "base/nearest_word.h"
 #include "format/json.h"
+#include "recipe/recipe_schema.h"
 
 namespace qdq {
 
@@ -18,14 +16,8 @@ ObserverWithArgs parse_observer(const Json& json, const std::string& what) {
   const Fields fields(json, what);
   ObserverWithArgs out;
   out.class_name = fields.required<std::string>("class");
-  std::vector<std::string> known = {"Identity"};
-  for (const std::string_view name : observer_class_names()) known.emplace_back(name);
-  QDQ_CHECK(std::find(known.begin(), known.end(), out.class_name) != known.end(), kInvalidArgument,
-            fields.where("class"), " is '", out.class_name, "', which qdq does not have; did you mean '",
-            nearest_word(out.class_name, known), "'?");
   if (const Json* args = fields.find("args")) {
     const std::string where = fields.where("args");
-    QDQ_CHECK(args->is_object(), kInvalidArgument, where, " must be an object of arguments");
     for (const auto& [name, value] : args->items()) {
       if (name == "observer")
         out.observer =
@@ -53,24 +45,12 @@ Json json_of_observer(const std::optional<ObserverWithArgs>& observer) {
   return out;
 }
 
-// The entries of a section: lists whose first `texts` items are names and whose last is a qconfig.
-std::vector<std::vector<Json>> entries(const Fields& fields, const char* section, size_t items) {
-  std::vector<std::vector<Json>> out;
-  const Json* list = fields.find(section);
-  if (list == nullptr) return out;
-  QDQ_CHECK(list->is_array(), kInvalidArgument, fields.where(section), " must be a list");
-  for (const Json& entry : *list) {
-    QDQ_CHECK(entry.is_array() && entry.size() == items && entry[0].is_string(), kInvalidArgument, "entry ", out.size(),
-              " of ", fields.where(section), " must be a list of ", items, ": ",
-              items == 2 ? "a name and a QConfig" : "a module's name, a type, a number and a QConfig");
-    out.emplace_back(entry.begin(), entry.end());
-  }
-  return out;
+// The entries of a section: lists whose first items are names and whose last is a qconfig.
+std::vector<std::vector<Json>> entries(const Fields& fields, const char* section) {
+  return fields.optional(section, std::vector<std::vector<Json>>());
 }
 
-}  // namespace
-
-OptionalQConfig parse_qconfig(const Json& json, const std::string& what) {
+OptionalQConfig qconfig_of(const Json& json, const std::string& what) {
   if (json.is_null()) return std::nullopt;
   const Fields fields(json, what);
   QConfig out;
@@ -87,7 +67,15 @@ OptionalQConfig parse_qconfig(const Json& json, const std::string& what) {
   return out;
 }
 
+}  // namespace
+
+OptionalQConfig parse_qconfig(const Json& json, const std::string& what) {
+  check_form(json, "QConfig", what);
+  return qconfig_of(json, what);
+}
+
 QConfigMapping parse_qconfig_mapping(const Json& json, const std::string& what, bool is_qat) {
+  check_form(json, "Mapping", what);
   const Fields fields(json, what);
   QConfigMapping out;
   if (fields.find("default")) {
@@ -95,21 +83,21 @@ QConfigMapping parse_qconfig_mapping(const Json& json, const std::string& what, 
     out = is_qat ? get_default_qat_qconfig_mapping(backend, fields.optional<int64_t>("version", 1))
                  : get_default_qconfig_mapping(backend, fields.optional<int64_t>("version", 0));
   }
-  if (const Json* global = fields.find("global")) out.set_global(parse_qconfig(*global, fields.where("global")));
+  if (const Json* global = fields.find("global")) out.set_global(qconfig_of(*global, fields.where("global")));
   using Set = QConfigMapping& (QConfigMapping::*)(const std::string&, OptionalQConfig);
   for (const auto& [section, set] :
        {std::pair<const char*, Set>("object_type", &QConfigMapping::set_object_type),
         std::pair<const char*, Set>("module_name_regex", &QConfigMapping::set_module_name_regex),
         std::pair<const char*, Set>("module_name", &QConfigMapping::set_module_name)})
-    for (const std::vector<Json>& entry : entries(fields, section, 2)) {
+    for (const std::vector<Json>& entry : entries(fields, section)) {
       const auto key = entry[0].get<std::string>();
-      (out.*set)(key, parse_qconfig(entry[1], concat("the qconfig of ", key)));
+      (out.*set)(key, qconfig_of(entry[1], concat("the qconfig of ", key)));
     }
-  for (const std::vector<Json>& entry : entries(fields, "module_name_object_type_order", 4)) {
+  for (const std::vector<Json>& entry : entries(fields, "module_name_object_type_order")) {
     const std::string where = fields.where("module_name_object_type_order");
     const auto type = json_as<std::string>(entry[1], where);
     out.set_module_name_object_type_order(entry[0].get<std::string>(), type, json_as<int64_t>(entry[2], where),
-                                          parse_qconfig(entry[3], concat("the qconfig of a call of ", type)));
+                                          qconfig_of(entry[3], concat("the qconfig of a call of ", type)));
   }
   fields.reject_unknown();
   return out;

@@ -106,6 +106,12 @@ ObservationType observation_type_from_name(std::string_view name) {
        " or ", names[2]);
 }
 
+std::vector<std::string_view> observation_type_names() {
+  std::vector<std::string_view> out;
+  for (const auto& [name, type] : kObservationTypes) out.push_back(name);
+  return out;
+}
+
 std::string quantized_dtype(const ObserverArgs& settings) {
   if (settings.qdtype == QDType::kQuint4x2) return "quint4x2";
   switch (settings.dtype) {

@@ -24,6 +24,7 @@ enum class ObservationType {
 std::string_view to_string(ObservationType type);  // "OUTPUT_SHARE_OBSERVER_WITH_INPUT"
 // Throws Error{kInvalidArgument} for a name that is none of the three.
 ObservationType observation_type_from_name(std::string_view name);
+std::vector<std::string_view> observation_type_names();
 
 // The dtype of a QConfig's observer as backends name it: "quint8", "qint8", "quint4x2", "float16", "float32". Plain
 // integers count as PyTorch's quantized types on them.

@@ -325,6 +325,12 @@ std::vector<std::string> named_qconfigs() {
   return out;
 }
 
+std::vector<std::string_view> qconfig_backend_names() {
+  std::vector<std::string_view> out;
+  for (const BackendQConfigs& known : kBackends) out.push_back(known.backend);
+  return out;
+}
+
 QConfig get_default_qconfig(std::string_view backend, int64_t version) {
   QDQ_CHECK(version == 0, kInvalidArgument, "get_default_qconfig has version 0 alone, not ", version);
   return backend_qconfig(backend, 0);

@@ -50,6 +50,9 @@ std::vector<std::string> named_qconfigs();
 QConfig get_default_qconfig(std::string_view backend = "x86", int64_t version = 0);
 QConfig get_default_qat_qconfig(std::string_view backend = "x86", int64_t version = 1);
 
+// The backends that these two know.
+std::vector<std::string_view> qconfig_backend_names();
+
 // One of PyTorch's named observers: "default_weight_observer", "default_fixed_qparams_range_0to1_observer", ...
 ObserverWithArgs named_observer(std::string_view name);
 

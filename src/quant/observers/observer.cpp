@@ -166,6 +166,12 @@ void set_dtype(ObserverArgs& args, std::string_view name) {
   args.qdtype = QDType::kPlain;
 }
 
+std::vector<std::string_view> quantized_dtype_names() {
+  std::vector<std::string_view> out;
+  for (const DTypeName& known : kQDTypes) out.push_back(known.name);
+  return out;
+}
+
 ObserverArgs default_observer_args(std::string_view class_name) {
   ObserverArgs args;
   set_dtype(args, class_name == "PlaceholderObserver" ? "float32"

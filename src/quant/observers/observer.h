@@ -23,6 +23,7 @@ enum class QScheme {
 };
 std::string_view to_string(QScheme scheme);        // "per_tensor_affine"
 QScheme qscheme_from_name(std::string_view name);  // throws Error{kInvalidArgument}
+std::vector<std::string_view> qscheme_names();
 bool is_per_channel(QScheme scheme);
 bool is_symmetric(QScheme scheme);
 
@@ -54,6 +55,8 @@ ObserverArgs default_observer_args(std::string_view class_name);
 // "int8", "quint8", "quint4x2", ... of dtype and qdtype, and back. Throws Error{kInvalidArgument} for an unknown name.
 std::string dtype_name(const ObserverArgs& args);
 void set_dtype(ObserverArgs& args, std::string_view name);
+// The names that are none of DType's: "quint8", "qint8", ...
+std::vector<std::string_view> quantized_dtype_names();
 
 // Scales are float32 values. zero_point is float for per_channel_affine_float_qparams, else an integer.
 struct QParams {

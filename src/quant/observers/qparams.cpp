@@ -80,6 +80,12 @@ QScheme qscheme_from_name(std::string_view name) {
   fail(ErrorCode::kInvalidArgument, "there is no quantization scheme \"", name, "\"; known are ", known_names);
 }
 
+std::vector<std::string_view> qscheme_names() {
+  std::vector<std::string_view> out;
+  for (const auto& [scheme, name] : kSchemeNames) out.push_back(name);
+  return out;
+}
+
 bool is_per_channel(QScheme scheme) {
   return scheme != QScheme::kPerTensorAffine && scheme != QScheme::kPerTensorSymmetric;
 }

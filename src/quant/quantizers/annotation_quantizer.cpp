@@ -58,14 +58,22 @@ QParams largest_scale(const Sources& sources) {
   return out;
 }
 
+constexpr std::pair<std::string_view, QParams (*)(const Sources&)> kDeriveRules[] = {
+    {"product_of_scales", product_of_scales}, {"copy_first", copy_first}, {"largest_scale", largest_scale}};
+
 }  // namespace
 
 std::function<QParams(const Sources&)> derive_rule(const std::string& rule) {
-  if (rule == "product_of_scales") return product_of_scales;
-  if (rule == "copy_first") return copy_first;
-  if (rule == "largest_scale") return largest_scale;
+  for (const auto& [name, function] : kDeriveRules)
+    if (name == rule) return function;
   fail(ErrorCode::kInvalidArgument, "a derived spec names the rule '", rule,
        "'; the rules are product_of_scales, copy_first and largest_scale");
+}
+
+std::vector<std::string_view> derive_rule_names() {
+  std::vector<std::string_view> out;
+  for (const auto& [name, function] : kDeriveRules) out.push_back(name);
+  return out;
 }
 
 void AnnotationQuantizer::transform_for_annotation(Program& program) {

@@ -57,5 +57,6 @@ class AnnotationQuantizer : public Quantizer {
 // (qparams of the first observer), "largest_scale" (the largest scale, zero point 0). Throws Error{kInvalidArgument}
 // for another name.
 std::function<QParams(const std::vector<std::shared_ptr<Observer>>&)> derive_rule(const std::string& rule);
+std::vector<std::string_view> derive_rule_names();
 
 }  // namespace qdq

@@ -6,6 +6,8 @@
 #include "format/json.h"
 #include "lower/lower.h"
 #include "quant/pt2e.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
+#include "recipe/recipe_schema.h"
 #include "unit/quant/program_builder.h"
 
 namespace qdq {
@@ -47,11 +49,11 @@ TEST(Recipe, PatternsOfABackend) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   says(R"([{"name": "linear", "operators": ["aten.linear"], "output_": "quantized"}])", "output_");
-  says(R"([{"name": "linear", "operators": ["aten.linear"], "output": "s8"}])", "wanted one of quantized, like_input");
+  says(R"([{"name": "linear", "operators": ["aten.linear"], "output": "s8"}])", "wanted quantized, like_input, float");
   says(R"([{"name": "linear", "operators": ["aten.linear"], "output": {"spec": "shared", "with": {"node": "x"}}}])",
-       "or a spec of the kind \"fixed_qparams\"");
-  says(R"([{"name": "linear", "operators": ["aten.linear"], "modes": ["qta"]}])", "wanted static, dynamic or qat");
-  says(R"([{"name": "linear", "operators": []}])", "has 0 places; wanted 1 to 4");
+       "or a spec of the kind 'fixed_qparams'");
+  says(R"([{"name": "linear", "operators": ["aten.linear"], "modes": ["qta"]}])", "is 'qta'; did you mean 'qat'?");
+  says(R"([{"name": "linear", "operators": []}])", "has 0 items; wanted 1 to 4");
   says(R"([{"name": "linear", "operators": ["aten.liner"]}])", "which qdq does not have");
   EXPECT_NE(refusal(head + R"("compat": "torch-2.6", "patterns": []})").find("leave it out"), std::string::npos);
 }
@@ -226,9 +228,11 @@ TEST(Recipe, BackendConfigsOfOnesOwn) {
   EXPECT_NE(config(R"("pattern": "a", "dtype_configs": [{"input_dtyp": "quint8"}])").find("did you mean 'input_dtype'"),
             std::string::npos)
       << config(R"("pattern": "a", "dtype_configs": [{"input_dtyp": "quint8"}])");
-  EXPECT_NE(config(R"("pattern": "a", "observation_type": "SHARED", )" + dtypes).find("no observation type 'SHARED'"),
-            std::string::npos);
-  EXPECT_NE(config(R"("pattern": "a", "dtype_configs": [{"input_dtype": "quint9"}])").find("no dtype \"quint9\""),
+  EXPECT_NE(
+      config(R"("pattern": "a", "observation_type": "SHARED", )" + dtypes).find("is 'SHARED'; wanted one of OUTPUT"),
+      std::string::npos);
+  EXPECT_NE(config(R"("pattern": "a", "dtype_configs": [{"input_dtype": "quint9"}])")
+                .find("is 'quint9'; did you mean 'quint8'?"),
             std::string::npos);
   EXPECT_NE(config(R"("pattern": [], )" + dtypes).find("wanted 1 to 3"), std::string::npos);
   EXPECT_NE(config(R"("pattern_complex_format": [["a"]], )" + dtypes).find("must be a type, or a list"),
@@ -248,9 +252,56 @@ TEST(Recipe, CustomConfigs) {
   EXPECT_NE(refusal(with(R"({"input_quantized_idx": [0]})")).find("did you mean 'input_quantized_idxs'"),
             std::string::npos);
   EXPECT_NE(refusal(with(R"({"preserved_attributes": ["a"]})")).find("Python objects"), std::string::npos);
-  EXPECT_NE(refusal(with(R"({"standalone_module_name": [{"module": "fc", "backend_config": "x"}]})"))
-                .find("no backend config 'x'"),
+  EXPECT_NE(refusal(with(R"({"standalone_module_name": [{"module": "fc", "backend_config": "x"}]})")).find("is 'x'; "),
             std::string::npos);
+}
+
+TEST(Recipe, CommentsAndTheirSchemaSayNothing) {
+  EXPECT_EQ(observers_of(R"({"$schema": "recipe.schema.json", "$comment": "ours", "quantizer": "XNNPACKQuantizer",
+                             "global": {"$comment": {"is_dynamic": "no samples"}, "is_dynamic": true},
+                             "module_name": [["head", {"$comment": 1}]]})"),
+            2u);
+  EXPECT_NE(refusal(R"({"quantizer": "XNNPACKQuantizer", "global": {"$schema": "x"}})").find("unknown field '$schema'"),
+            std::string::npos);
+}
+
+TEST(Recipe, ACommentedRecipeHasAllFieldsAndMeansTheSame) {
+  for (const std::string text :
+       {R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": true}})",
+        R"({"quantizer": "X86InductorQuantizer", "global": {"reduce_range": true}, "mergeable": true})",
+        R"({"quantizer": "XNNPACKQuantizer"})", R"({"quantizer": "X86InductorQuantizer"})",
+        R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86"}})",
+        R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "executorch"}})",
+        R"({"quantizer": "ComposableQuantizer", "compat": "torch-2.6", "quantizers": [
+            {"quantizer": "XNNPACKQuantizer", "module_name": [["fc", {}]]}]})",
+        R"({"quantizer": "EmbeddingQuantizer"})", R"({"quantizer": "AnnotationQuantizer"})",
+        R"({"quantizer": "PatternQuantizer", "patterns": [{"name": "fc", "operators": ["aten.linear"]}]})",
+        R"({"quantizer": "ComposableQuantizer", "quantizers": [{"quantizer": "XNNPACKQuantizer", "global": {}}]})"}) {
+    const format::Json plain = format::parse_json(text, "recipe.json"), full = commented_recipe(plain);
+    EXPECT_TRUE(full.contains("compat") && full.contains("observer_overrides")) << full;
+    for (const auto& [key, value] : full.items())
+      EXPECT_TRUE(key == "$comment" || !full["$comment"][key].get<std::string>().empty()) << text << " " << key;
+    const auto observers = [](const format::Json& recipe) {
+      const auto quantizer = parse_recipe(recipe, "recipe.json");
+      const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
+      std::string out;
+      for (const auto& observed : prepared.observers())
+        out += concat(observed.observer->class_name(), " ", to_string(observed.observer->args().qscheme), " ",
+                      observed.observer->quant_min(), " ", observed.observer->quant_max(), "; ");
+      return out;
+    };
+    EXPECT_EQ(observers(full), observers(plain)) << text;
+  }
+  // The defaults of the schema are those of the parser.
+  const auto config = [](const char* text) {
+    return commented_recipe(format::parse_json(text, "recipe.json"))["global"];
+  };
+  const SymmetricConfigOptions symmetric;
+  const format::Json global = config(R"({"quantizer": "XNNPACKQuantizer", "global": {}})");
+  EXPECT_EQ(global["act_qmin"], symmetric.act_qmin);
+  EXPECT_EQ(global["act_qmax"], symmetric.act_qmax);
+  EXPECT_EQ(global["weight_qmin"], symmetric.weight_qmin);
+  EXPECT_EQ(global["weight_qmax"], symmetric.weight_qmax);
 }
 
 TEST(Recipe, RefusalsNameTheFieldAndTheNearestWord) {
