@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "cli/command_line.h"
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "io/model.h"
@@ -240,6 +241,22 @@ void benchmark(const BenchmarkOptions& options, Host& host) {
     if (options.profile) host.print(profile_table(one));
     if (options.explain) host.print(explanation(one));
   }
+}
+
+void add_benchmark(CommandLine& line) {
+  const auto options = std::make_shared<BenchmarkOptions>();
+  CLI::App* verb = line.verb("benchmark", "how fast models run, and where the time goes",
+                             [options](Host& host) { benchmark(*options, host); });
+  verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx); they take turns")->required();
+  verb->add_option("--batch", options->batch, "samples a run (1)")->type_name("N");
+  verb->add_option("--runs", options->runs, "runs of each model (50)")->type_name("N");
+  add_session_options(*verb, options->session);
+  verb->add_flag("--profile", options->profile,
+                 "the time of every step; of convolutions, linear layers and attention also the share that their "
+                 "kernel takes alone, repeated "
+                 "on data in the cache (limit), and operations a second");
+  verb->add_flag("--explain", options->explain, "who runs each node, who refused it and why");
+  verb->add_flag("--json", options->json, "print JSON");
 }
 
 }  // namespace qdq

@@ -1,6 +1,7 @@
 // `qdq calibrate` and `qdq merge`: calibration in parts, and the parts together.
 #include <algorithm>
 
+#include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/bytes.h"
@@ -101,6 +102,36 @@ void merge(const MergeOptions& options, Host& host) {
                     state.data.samples, state.shards.all() ? "" : " in all", "\n  size              ",
                     human_bytes(text.size()), "\n  time              ", human_seconds(host.now_seconds() - began),
                     "\n"));
+}
+
+void add_calibrate(CommandLine& line) {
+  const auto options = std::make_shared<CalibrateOptions>();
+  CLI::App* verb = line.verb("calibrate", "write what observers see of a shard of the samples, to be merged",
+                             [options](Host& host) { calibrate(*options, host); });
+  verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
+  verb->add_option("--data", options->data, "samples to calibrate on: .npz, .npy, or images in a folder or a .tar")
+      ->required()
+      ->type_name("DATA");
+  verb->add_option("--shard", options->shard,
+                   "calibrate on the K-th of N parts of the batches, counted from 1 (1/1: all)")
+      ->type_name("K/N");
+  verb->add_option("-o,--output", options->output, "where to write what was seen")->required()->type_name("PART.json");
+  add_quantizer_options(*verb, options->quantizer);
+  add_data_options(*verb, options->data_options);
+  add_fix_option(*verb, options->fixed);
+  verb->add_flag("--allow-training-mode", options->allow_training_mode,
+                 "take a model that was exported in training mode in its inference form");
+}
+
+void add_merge(CommandLine& line) {
+  const auto options = std::make_shared<MergeOptions>();
+  CLI::App* verb = line.verb("merge", "merge what calibrate wrote of all shards, for quantize --calibrate",
+                             [options](Host& host) { merge(*options, host); });
+  verb->add_option("PART", options->parts, "the parts, in any order; of a folder all files *.json in it")->required();
+  verb->add_option("-o,--output", options->output, "the merged statistics; the same bytes as those of one process")
+      ->required()
+      ->type_name("OUT.json");
+  verb->add_flag("--partial", options->partial, "merge although shards are missing; what is written is a part again");
 }
 
 }  // namespace qdq

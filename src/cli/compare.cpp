@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/bytes.h"
@@ -116,6 +117,24 @@ void compare(const CompareOptions& options, Host& host) {
                    {"unmatched", {comparison.unmatched_in_reference(i), comparison.unmatched_in_candidate(i)}}});
   const Json out = {{"reference", options.reference}, {"samples", data->num_samples()}, {"candidates", all}};
   host.print(format::print_json(out, 1) + "\n");
+}
+
+void add_compare(CommandLine& line) {
+  const auto options = std::make_shared<CompareOptions>();
+  CLI::App* verb = line.verb("compare", "which operators move values, beside a float model",
+                             [options](Host& host) { compare(*options, host); });
+  verb->add_option("REFERENCE", options->reference, "the model to compare with (.pt2 or .onnx)")->required();
+  verb->add_option("MODEL", options->candidates, "models made of it, from any tool (.pt2 or .onnx)")->required();
+  verb->add_option("--data", options->data, "samples: .npz, .npy, or images in a folder or a .tar")
+      ->required()
+      ->type_name("DATA");
+  verb->add_option("--most", options->most, "rows to show of each model (20); 0: all")
+      ->type_name("N")
+      ->check(whole_number(0));
+  verb->add_option("--report", options->report, "write an HTML file with the errors in the model's graph")
+      ->type_name("FILE.html");
+  verb->add_flag("--json", options->json, "print JSON");
+  add_data_options(*verb, options->data_options);
 }
 
 }  // namespace qdq

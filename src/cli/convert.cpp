@@ -1,4 +1,5 @@
 // `qdq convert`: a model as another kind of file.
+#include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/json.h"
@@ -16,6 +17,17 @@ void convert(const ConvertFileOptions& options, Host& host) {
                        human_bytes(written.size()), "\n"),
                 {{"output", options.output}, {"bytes", {{"before", model.file_bytes}, {"after", written.size()}}}},
                 options.json, host);
+}
+
+void add_convert(CommandLine& line) {
+  const auto options = std::make_shared<ConvertFileOptions>();
+  CLI::App* verb =
+      line.verb("convert", "write a model as .pt2 or .onnx", [options](Host& host) { convert(*options, host); });
+  verb->add_option("IN", options->input, "the model (.pt2 or .onnx)")->required();
+  verb->add_option("OUT", options->output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
+  add_onnx_options(*verb, options->onnx);
+  add_fix_option(*verb, options->fixed);
+  add_json_flag(*verb, options->json);
 }
 
 }  // namespace qdq

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "io/model.h"
@@ -216,6 +217,36 @@ void inspect(const InspectOptions& options, Host& host) {
   out += "operators\n" + operators(*program.graph);
   if (const std::string table = qparams_table(program); !table.empty()) out += "quantized values\n" + table;
   host.print(out);
+}
+
+void add_inspect(CommandLine& line) {
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::App* verb = line.verb(
+      "inspect", "show what a model is made of", [options](Host& host) { inspect(*options, host); },
+      [options] {
+        const bool needs_quantizer = options->explain || options->capabilities;
+        if (options->model.empty() && !options->capabilities) throw CLI::RequiredError("MODEL");
+        if (!options->model.empty() && options->capabilities) throw CLI::ExcludesError("--capabilities", "MODEL");
+        if (!options->quantizer.recipe.empty() && !needs_quantizer)
+          throw CLI::RequiresError("--recipe", "--explain or --capabilities");
+      });
+  verb->add_option("MODEL", options->model, "the model (.pt2 or .onnx); not needed with --capabilities");
+  auto* graph = verb->add_flag("--graph", options->graph, "print the graph as PyTorch does");
+  verb->add_flag("--json", options->json, "print everything as JSON")->excludes(graph);
+  auto* explain =
+      verb->add_flag("--explain", options->explain, "tell for every operator whether the quantizer takes it, and why")
+          ->excludes(graph);
+  verb->add_flag("--capabilities", options->capabilities, "list the patterns that the quantizer knows")
+      ->excludes(graph)
+      ->excludes(explain);
+  verb->add_option("--lowered", options->lowered,
+                   "write the fused calls that run the model to FILE.json, their tensors beside it as .npz")
+      ->type_name("FILE.json")
+      ->excludes(graph)
+      ->excludes(explain);
+  CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
+  runtime->excludes(add_qat_option(*verb, options->quantizer));
+  runtime->excludes(graph);
 }
 
 }  // namespace qdq

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/version.h"
+#include "cli/command_line.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/quantize_recovery.h"
@@ -268,6 +269,64 @@ void quantize(const QuantizeOptions& options, Host& host) {
         {"samples", data->num_samples()}, {"batches", data->num_batches()}, {"seconds", calibrated - prepared_at}};
   if (recovers) fields["recovery"] = recovery;
   print_summary(out, fields, options.json, host);
+}
+
+void add_quantize(CommandLine& line) {
+  const auto options = std::make_shared<QuantizeOptions>();
+  CLI::App* verb = line.verb(
+      "quantize", "make a calibrated int8 model from a float one",
+      [&line, options](Host& host) {
+        options->command = line.command;
+        quantize(*options, host);
+      },
+      [options] {
+        if (!options->report.empty()) return;
+        for (const auto& [option, value] :
+             {std::pair("--test", &options->test), std::pair("--labels", &options->labels),
+              std::pair("--classes", &options->classes)})
+          if (!value->empty() && !(options->target_drop && option != std::string_view("--test")))
+            throw CLI::RequiresError(option, "--report");
+      });
+  verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
+  verb->add_option(
+          "--calibrate", options->data,
+          "samples to calibrate on: .npz, .npy, or images in a folder or a .tar; or the .json of calibrate, merge or "
+          "--observers; a recipe that quantizes dynamically needs none")
+      ->type_name("DATA");
+  verb->add_option("-o,--output", options->output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
+  CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
+  runtime->excludes(add_qat_option(*verb, options->quantizer));
+  add_data_options(*verb, options->data_options);
+  verb->add_flag("--reference-representation", options->use_reference_representation,
+                 "spell out the integer arithmetic in the graph");
+  verb->add_flag("--no-fold-quantize", options->no_fold_quantize,
+                 "keep float weights with a quantize operator behind them");
+  verb->add_flag("--recover", options->recover,
+                 "bring accuracy back on the samples: ranges, outputs and biases, without labels or training");
+  auto* agreement = verb->add_option("--target-agreement", options->target_agreement,
+                                     "leave operators in float until so many % of the samples of --calibrate get the "
+                                     "float model's answer")
+                        ->type_name("PERCENT");
+  verb->add_option("--target-drop", options->target_drop,
+                   "the same until top-1 on the --labels of these samples is at most so many points below float's")
+      ->excludes(agreement)
+      ->type_name("POINTS");
+  verb->add_option("--backend", options->backend,
+                   "calibrate on simd (default; all builds write the same file) or onednn")
+      ->type_name("NAME");
+  verb->add_option("--observers", options->observers, "write every observer: class, settings, state, what it covers")
+      ->type_name("FILE.json");
+  verb->add_option("--report", options->report,
+                   "write what became of each layer, its error and what was observed, as a page")
+      ->type_name("FILE.html");
+  verb->add_option("--test", options->test, "samples that the report shows both models on (those of --calibrate)")
+      ->type_name("DATA");
+  add_label_options(*verb, options->labels, options->classes);
+  for (CLI::Option* fixed : add_onnx_options(*verb, options->onnx)) runtime->excludes(fixed);
+  add_fix_option(*verb, options->fixed);
+  verb->add_flag("--allow-training-mode", options->allow_training_mode,
+                 "take a model that was exported in training mode in its inference form");
+  add_json_flag(*verb, options->json);
 }
 
 }  // namespace qdq

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/npz.h"
@@ -254,6 +255,35 @@ void evaluate(const EvaluateOptions& options, Host& host) {
 void print_summary(const std::string& text, const format::Json& fields, bool json, Host& host) {
   if (json) host.print(format::print_json(fields, 1) + "\n");
   else if (!host.is_quiet()) host.print(text);
+}
+
+void add_run(CommandLine& line) {
+  const auto options = std::make_shared<RunOptions>();
+  CLI::App* verb = line.verb("run", "run a model", [options](Host& host) { run(*options, host); });
+  verb->add_option("MODEL", options->model, "the model (.pt2 or .onnx)")->required();
+  verb->add_option("--inputs", options->inputs, "its inputs: .npz, .npy, or images in a folder or a .tar")
+      ->required()
+      ->type_name("IN");
+  verb->add_option("-o,--output", options->output, "where to write output_0, output_1, ... (.npz)")
+      ->required()
+      ->type_name("OUT.npz");
+  add_json_flag(*verb, options->json);
+  add_session_options(*verb, options->session);
+  add_data_options(*verb, options->data_options);
+}
+
+void add_evaluate(CommandLine& line) {
+  const auto options = std::make_shared<EvaluateOptions>();
+  CLI::App* verb = line.verb("evaluate", "how often models are right, and agree with the first",
+                             [options](Host& host) { evaluate(*options, host); });
+  verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx)")->required();
+  verb->add_option("--data", options->data, "samples: .npz, .npy, or images in a folder or a .tar")
+      ->required()
+      ->type_name("DATA");
+  add_label_options(*verb, options->labels, options->classes);
+  add_session_options(*verb, options->session);
+  verb->add_flag("--json", options->json, "print JSON");
+  add_data_options(*verb, options->data_options);
 }
 
 }  // namespace qdq

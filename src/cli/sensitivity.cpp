@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/json.h"
@@ -55,6 +56,21 @@ void sensitivity(const SensitivityOptions& options, Host& host) {
   }
   if (rows < found.size()) out += concat("  and ", found.size() - rows, " more; --most 0 shows all\n");
   host.print(out);
+}
+
+void add_sensitivity(CommandLine& line) {
+  const auto options = std::make_shared<SensitivityOptions>();
+  CLI::App* verb = line.verb("sensitivity", "which operators of a float model would cost most as integers",
+                             [options](Host& host) { sensitivity(*options, host); });
+  verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
+  verb->add_option("--calibrate", options->data,
+                   "samples to calibrate on and to judge by: .npz, .npy, or images in a folder or a .tar")
+      ->required()
+      ->type_name("DATA");
+  add_quantizer_options(*verb, options->quantizer);
+  add_data_options(*verb, options->data_options);
+  verb->add_option("--most", options->most, "rows to show (20); 0: all")->type_name("N")->check(whole_number(0));
+  verb->add_flag("--json", options->json, "print JSON");
 }
 
 }  // namespace qdq

@@ -1,4 +1,4 @@
-// The verbs of the command line, each with the options that cli.cpp reads for it.
+// The verbs of the command line, each with its options.
 #pragma once
 
 #include <memory>
@@ -195,6 +195,14 @@ struct InspectOptions {
 };
 // Prints what a model is made of, or what a quantizer would make of it.
 void inspect(const InspectOptions& options, Host& host);
+
+struct RecipeOptions {
+  std::string model;  // whose modules the comments name; may be empty
+  QuantizerOptions quantizer;
+  bool schema = false;  // prints the schema instead
+};
+// Prints the recipe that the options mean with every field and what it says, or the schema of recipes.
+void recipe(const RecipeOptions& options, Host& host);
 
 struct ConvertFileOptions {
   std::string input, output;

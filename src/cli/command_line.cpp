@@ -1,0 +1,64 @@
+#include "cli/command_line.h"
+
+#include <utility>
+
+#include "base/version.h"
+#include "cli/describe.h"
+#include "cli/machine.h"
+
+namespace qdq {
+
+CommandLine::CommandLine(ReadableHost& host, std::string command) : host(host), command(std::move(command)) {
+  app.require_subcommand(1);
+  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.set_version_flag("--version", [] { return concat("qdq ", QDQ_VERSION, " (", machine_text(), ")"); });
+  for (const auto add : {add_quantize, add_calibrate, add_merge, add_train, add_run, add_evaluate, add_compare,
+                         add_sensitivity, add_benchmark, add_inspect, add_recipe, add_convert})
+    add(*this);
+  add_descriptions();
+  // of this alone: verbs inherit what is there when they are added
+  app.footer("qdq VERB --help lists what a verb takes.");
+}
+
+CLI::App* CommandLine::verb(const char* name, const char* description, std::function<void(Host&)> body,
+                            std::function<void()> check) {
+  CLI::App* verb = app.add_subcommand(name, description)->group("Verbs");
+  verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
+  verb->add_flag("-q,--quiet", host.quiet, "print only results that were asked for, warnings and errors");
+  verb->add_option("--max-memory", max_memory_,
+                   "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
+      ->type_name("SIZE")
+      ->check([](const std::string& text) {
+        return bytes_in(text) ? "" : "found " + text + ", wanted a size such as 500MB, 1.5GB or 2GiB";
+      });
+  verb->callback([this, body = std::move(body), check = std::move(check)] {
+    if (check) check();
+    work = body;
+  });
+  return verb;
+}
+
+// The command line's own words, for a shell and for `man`.
+void CommandLine::add_descriptions() {
+  CLI::App* completion = app.add_subcommand("completion", "print what completes qdq's words in a shell");
+  completion->add_option("SHELL", shell_, "bash, zsh or fish")->required()->check([](const std::string& name) {
+    return name == "bash" || name == "zsh" || name == "fish" ? "" : "found " + name + ", wanted bash, zsh or fish";
+  });
+  completion->callback([this] { work = [this](Host& to) { to.print(completions(app, shell_)); }; });
+  app.add_subcommand("man", "print the manual page: qdq man | man -l -")->callback([this] {
+    work = [this](Host& to) { to.print(man_page(app)); };
+  });
+  for (const char* name : {"completion", "man"}) app.get_subcommand(name)->group("Descriptions");
+}
+
+std::optional<MemoryLimit> CommandLine::memory_limit() const {
+  if (!max_memory_.empty())
+    return MemoryLimit(*bytes_in(max_memory_), "that --max-memory allows; use smaller batches, or allow more");
+  const std::optional<uint64_t> machine = host.machine_memory();
+  if (!machine) return std::nullopt;
+  return MemoryLimit(*machine, "that this machine has; use smaller batches, or allow more by --max-memory");
+}
+
+}  // namespace qdq

@@ -1,0 +1,179 @@
+#include "cli/options.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "base/error.h"
+
+namespace qdq {
+
+namespace {
+
+// "sr=16000" is 16000 of sr, "x=1,3,224,224" the shape of x; true and false are 1 and 0.
+void add_fixed(const std::string& word, OnnxFixed& fixed) {
+  const auto wrong = [&] {
+    return CLI::ValidationError("--fix", concat("found ", one_line(word),
+                                                ", wanted NAME=NUMBER such as batch=1, or "
+                                                "NAME=SIZE,SIZE,..., the shape of an input, such as x=1,3,224,224"));
+  };
+  const size_t sign = word.rfind('=');
+  if (sign == std::string::npos || sign == 0 || sign + 1 == word.size()) throw wrong();
+  const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
+  if (fixed.values.count(name) || fixed.shapes.count(name))
+    throw CLI::ValidationError("--fix", concat(one_line(name), " is given twice"));
+  const char* at = value.c_str();
+  char* end = nullptr;
+  if (value == "true" || value == "false") fixed.values[name] = value == "true";
+  else if (value.find(',') == std::string::npos) {
+    fixed.values[name] = std::strtod(at, &end);
+    if (*end != 0) throw wrong();
+  } else {
+    std::vector<int64_t>& sizes = fixed.shapes[name];
+    for (; *at != 0; at = *end == ',' ? end + 1 : end) {
+      sizes.push_back(std::strtoll(at, &end, 10));
+      if (end == at || (*end != ',' && *end != 0)) throw wrong();
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<uint64_t> bytes_in(const std::string& text) {
+  char* unit = nullptr;
+  const double number = std::strtod(text.c_str(), &unit);
+  if (!(number >= 1)) return std::nullopt;
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  for (const auto& [name, bytes] : kUnits)
+    if (std::string_view(unit) == name && number * bytes < 0x1p63) return static_cast<uint64_t>(number * bytes);
+  return std::nullopt;
+}
+
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n' || c == '\r') c = ' ';
+  return text;
+}
+
+std::function<std::string(const std::string&)> whole_number(int64_t lowest, int64_t highest) {
+  return [=](const std::string& text) -> std::string {
+    int64_t number = 0;
+    if (CLI::detail::lexical_cast(text, number) && number >= lowest && number <= highest) return "";
+    const std::string end =
+        highest == INT64_MAX ? concat("of at least ", lowest) : concat("from ", lowest, " to ", highest);
+    return concat("found ", text, ", wanted a whole number ", end);
+  };
+}
+
+void add_data_options(CLI::App& verb, DataOptions& options) {
+  verb.add_option("--preprocess", options.preprocess,
+                  "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")
+      ->type_name("FILE.json");
+  verb.add_option_function<int64_t>(
+          "--batch-size",
+          [&options](int64_t size) {
+            options.batch_size = size;
+            options.is_batch_size_wanted = true;
+          },
+          "samples a batch, where the model leaves it open (16)")
+      ->type_name("N")
+      ->check(whole_number(1));
+  verb.add_option("--limit", options.limit,
+                  "use only N samples: the first, of images in folders as many of each folder as can be")
+      ->type_name("N")
+      ->check(whole_number(1));
+}
+
+CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
+  verb.add_option("--classes", classes,
+                  "the names of the classes, one on a line; folders of --labels folders are called so")
+      ->type_name("FILE.txt");
+  return verb
+      .add_option("--labels", labels,
+                  "the samples' classes: .npy, .npz, .csv (file,label), or a word: folders, each image lies in one, or "
+                  "cls, KEY.cls beside KEY.jpg")
+      ->type_name("LABELS");
+}
+
+CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
+  auto* quantizer =
+      verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")
+          ->type_name("NAME");
+  auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")
+                     ->type_name("FILE.json");
+  auto* fx =
+      verb.add_option("--fx", options.fx,
+                      "FX graph mode with PyTorch's default mapping for x86, fbgemm, qnnpack, onednn or executorch")
+          ->type_name("BACKEND")
+          ->check([](const std::string& name) {
+            for (const char* known : {"x86", "fbgemm", "qnnpack", "onednn", "executorch"})
+              if (name == known) return std::string();
+            return concat("found ", name, ", wanted x86, fbgemm, qnnpack, onednn or executorch");
+          });
+  auto* runtime = verb.add_option("--for", options.runtime,
+                                  "by the profile of the runtime that is to run it: ort, ort-web, transformers.js, "
+                                  "webnn, openvino, qnn, executorch or x86 (without VNNI)")
+                      ->type_name("RUNTIME");
+  auto* dynamic = verb.add_flag("--dynamic", options.dynamic,
+                                "find the ranges of activations while the model runs; needs no samples");
+  auto* weights_only = verb.add_flag("--weights-only", options.weights_only,
+                                     "store weights as int8 and compute in float; needs no samples");
+  auto* reduce_range =
+      verb.add_flag("--reduce-range", options.reduce_range,
+                    "spend a bit less, for runtimes whose int8 products saturate on processors without VNNI");
+  verb.add_option("--exclude", options.exclude,
+                  "leave this module in float, or all of a type: features.0, torch.nn.Linear; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  auto* weight_bits = verb.add_option("--weight-bits", options.weight_bits,
+                                      "bits of the weights' integers (8): 2 to 8; give few --recover")
+                          ->check(CLI::Range(2, 8))
+                          ->type_name("N");
+  weight_bits->excludes(reduce_range);
+  for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range, weight_bits}) recipe->excludes(other);
+  for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range, weight_bits}) runtime->excludes(other);
+  quantizer->excludes(fx);
+  dynamic->excludes(weights_only);
+  return runtime;
+}
+
+CLI::Option* add_qat_option(CLI::App& verb, QuantizerOptions& options) {
+  return verb.add_flag("--qat", options.qat,
+                       "as qdq train prepares the model: fake quantizers, batch norms rounded with their convolutions");
+}
+
+std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options) {
+  auto* opset =
+      verb.add_option("--onnx-opset", options.opset, "the opset of an .onnx file that is written, 17 (default) to 21")
+          ->type_name("N");
+  verb.add_flag("--onnx-data", options.external_data, "keep its tensors in a file beside it, OUT.data");
+  auto* are_signed =
+      verb.add_flag("--onnx-signed-activations", options.signed_activations,
+                    "write int8 activations as int8; else as uint8, the same numbers, for ONNX Runtime on x86");
+  return {opset, are_signed};
+}
+
+void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
+  verb.add_option_function<std::vector<std::string>>(
+          "--fix",
+          [&fixed](const std::vector<std::string>& words) {
+            for (const std::string& word : words) add_fixed(word, fixed);
+          },
+          "make an input or an open size of an ONNX model constant, or an input's shape: --fix sr=16000 --fix "
+          "batch=1 "
+          "--fix x=1,3,224,224")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_session_options(CLI::App& verb, SessionOptions& options) {
+  verb.add_option("--backend", options.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
+  verb.add_flag("--node-by-node", options.node_by_node, "run the graph as it stands, without fused steps");
+  verb.add_flag("--bf16", options.bf16, "what is not quantized in bfloat16 (native builds, processors that have it)");
+}
+
+void add_json_flag(CLI::App& verb, bool& json) { verb.add_flag("--json", json, "print what was done as JSON"); }
+
+}  // namespace qdq

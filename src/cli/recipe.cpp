@@ -1,0 +1,67 @@
+// `qdq recipe`: a recipe to begin with, and the schema of recipes.
+#include <algorithm>
+
+#include "cli/command_line.h"
+#include "cli/verbs.h"
+#include "format/json.h"
+#include "io/model.h"
+#include "recipe/recipe_schema.h"
+
+namespace qdq {
+
+namespace {
+
+using format::Json;
+
+void add_once(std::vector<std::string>& list, std::string name) {
+  if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(std::move(name));
+}
+
+// "torch.nn.modules.conv.Conv2d" -> "torch.nn.Conv2d", as recipes name classes.
+std::string public_class(const std::string& type) {
+  return type.starts_with("torch.nn.modules.") ? "torch.nn." + type.substr(type.rfind('.') + 1) : type;
+}
+
+// What the sections of a recipe can name in a model.
+Json names_in(const Program& program) {
+  std::vector<std::string> modules, classes, operators;
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction) continue;
+    if (const std::string target(node->target()); target.starts_with("torch.ops.aten."))
+      add_once(operators, target.substr(0, target.rfind('.')));
+    const std::optional<std::string> path = node->meta.module_path();
+    if (!path || path->empty()) continue;
+    add_once(modules, *path);
+    if (!node->meta.nn_module_stack.empty()) add_once(classes, public_class(node->meta.nn_module_stack.back().type));
+  }
+  return format::json_object({{"modules", modules}, {"classes of modules", classes}, {"operators", operators}});
+}
+
+}  // namespace
+
+void recipe(const RecipeOptions& options, Host& host) {
+  if (options.schema) {
+    host.print(format::print_json(recipe_schema(), 1) + "\n");
+    return;
+  }
+  const Json given = read_recipe(options.quantizer, host);
+  open_recipe(given, options.quantizer);
+  Json out = {{"$schema", given.value("$schema", "./recipe.schema.json")}};
+  out.update(commented_recipe(given));
+  if (!options.model.empty())
+    out["$comment"]["names in " + options.model] = names_in(load_model(options.model, host.files, false).program);
+  host.print(format::print_json(out, 1) + "\n");
+}
+
+void add_recipe(CommandLine& line) {
+  const auto options = std::make_shared<RecipeOptions>();
+  CLI::App* verb = line.verb("recipe", "print a recipe with every field and what it says, to begin with",
+                             [options](Host& host) { recipe(*options, host); });
+  verb->add_option("MODEL", options->model, "a model (.pt2 or .onnx) whose modules and operators are listed in it");
+  CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
+  runtime->excludes(add_qat_option(*verb, options->quantizer));
+  verb->add_flag("--schema", options->schema,
+                 "print the JSON Schema of recipes instead, by which editors complete and check them");
+}
+
+}  // namespace qdq
