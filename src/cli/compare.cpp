@@ -12,6 +12,7 @@
 #include "report/graph_report.h"
 #include "report/layer_comparison.h"
 #include "report/quantization_report.h"
+#include "report/svg_chart.h"
 
 namespace qdq {
 
@@ -48,16 +49,38 @@ std::string names(const std::vector<std::string>& all) {
   return all.size() > kShown ? concat(out, " and ", all.size() - kShown, " more") : out;
 }
 
-std::string table(const LayerComparison& comparison, size_t candidate, const CompareOptions& options) {
+// The layers of a model, the largest own error first.
+Json worst_first(const LayerComparison& comparison, size_t candidate) {
   Json layers = comparison.json(candidate);
   std::stable_sort(layers.begin(), layers.end(), [](const Json& a, const Json& b) { return own_db(a) < own_db(b); });
+  return layers;
+}
+
+size_t num_shown(const Json& layers, int64_t most) {
+  return most > 0 ? std::min<size_t>(layers.size(), static_cast<size_t>(most)) : layers.size();
+}
+
+std::string chart(const LayerComparison& comparison, const CompareOptions& options) {
+  const Json layers = worst_first(comparison, 0);
+  const auto db = [](const Json& error) -> std::optional<double> {
+    const Json value = error.is_object() ? error.value("sqnrDb", Json()) : Json();
+    return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+  };
+  std::vector<ErrorBar> bars;
+  for (size_t i = 0; i < num_shown(layers, options.most); ++i)
+    bars.push_back({layers[i]["node"].get<std::string>(), db(layers[i].value("own", Json())), db(layers[i])});
+  return error_chart(concat("Errors of ", file_name(options.candidates[0]), " beside ", file_name(options.reference)),
+                     bars);
+}
+
+std::string table(const LayerComparison& comparison, size_t candidate, const CompareOptions& options) {
+  const Json layers = worst_first(comparison, candidate);
   std::string out = concat(options.candidates[candidate], " beside ", options.reference, ": ", layers.size(),
                            " operators, the largest own error first\n");
   const std::vector<std::string> lost = comparison.unmatched_in_reference(candidate);
   if (!lost.empty()) out += concat("  without a counterpart: ", names(lost), "\n");
   out += "  own dB  all dB  weight dB  cosine  largest error  worst sample  node\n";
-  const size_t shown =
-      options.most > 0 ? std::min<size_t>(layers.size(), static_cast<size_t>(options.most)) : layers.size();
+  const size_t shown = num_shown(layers, options.most);
   for (size_t i = 0; i < shown; ++i) {
     const Json& layer = layers[i];
     const Json worst = layer.value("worst", Json());
@@ -78,11 +101,11 @@ std::string table(const LayerComparison& comparison, size_t candidate, const Com
 }  // namespace
 
 void compare(const CompareOptions& options, Host& host) {
-  check_output(options.report, host);
+  for (const std::string& output : {options.report, options.chart}) check_output(output, host);
   check_preprocess(options.data_options, {options.data});
-  QDQ_CHECK(options.report.empty() || options.candidates.size() == 1, kInvalidArgument,
-            "--report shows one model beside its reference, found ", options.candidates.size(),
-            "; give it for each alone");
+  for (const auto& [option, path] : {std::pair("--report", &options.report), std::pair("--chart", &options.chart)})
+    QDQ_CHECK(path->empty() || options.candidates.size() == 1, kInvalidArgument, option,
+              " shows one model beside its reference, found ", options.candidates.size(), "; give it for each alone");
   const Model reference = load_model(options.reference, host.files);
   std::vector<Model> candidates;
   for (const std::string& path : options.candidates) candidates.push_back(load_model(path, host.files));
@@ -99,11 +122,13 @@ void compare(const CompareOptions& options, Host& host) {
   }
   if (!options.report.empty()) {
     Json report = graph_report(*reference.program.graph);
-    report["model"] = options.candidates[0].substr(options.candidates[0].find_last_of("/\\") + 1);
+    report["made"] = made_by(options.command, host);
+    report["model"] = file_name(options.candidates[0]);
     report["bytes"] = {reference.file_bytes, candidates[0].file_bytes};
     report["errors"] = comparison.json();
     host.files.write(options.report, format::bytes_of(report_html(report)));
   }
+  if (!options.chart.empty()) host.files.write(options.chart, format::bytes_of(chart(comparison, options)));
   if (!options.json) {
     std::string out;
     for (size_t i = 0; i < candidates.size(); ++i) out += (i == 0 ? "" : "\n") + table(comparison, i, options);
@@ -121,8 +146,11 @@ void compare(const CompareOptions& options, Host& host) {
 
 void add_compare(CommandLine& line) {
   const auto options = std::make_shared<CompareOptions>();
-  CLI::App* verb = line.verb("compare", "which operators move values, beside a float model",
-                             [options](Host& host) { compare(*options, host); });
+  CLI::App* verb =
+      line.verb("compare", "which operators move values, beside a float model", [&line, options](Host& host) {
+        options->command = line.command;
+        compare(*options, host);
+      });
   verb->add_option("REFERENCE", options->reference, "the model to compare with (.pt2 or .onnx)")->required();
   verb->add_option("MODEL", options->candidates, "models made of it, from any tool (.pt2 or .onnx)")->required();
   verb->add_option("--data", options->data, "samples: .npz, .npy, or images in a folder or a .tar")
@@ -133,6 +161,8 @@ void add_compare(CommandLine& line) {
       ->check(whole_number(0));
   verb->add_option("--report", options->report, "write an HTML file with the errors in the model's graph")
       ->type_name("FILE.html");
+  verb->add_option("--chart", options->chart, "write the errors of the layers that the table shows as a picture")
+      ->type_name("FILE.svg");
   verb->add_flag("--json", options->json, "print JSON");
   add_data_options(*verb, options->data_options);
 }

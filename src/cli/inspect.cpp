@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <span>
 
 #include "cli/command_line.h"
 #include "cli/progress.h"
@@ -14,6 +15,7 @@
 #include "report/explanation_report.h"
 #include "report/graph_report.h"
 #include "report/lowered_graph.h"
+#include "report/svg_chart.h"
 
 #include "format/json.h"
 
@@ -92,6 +94,21 @@ std::string qparams_table(const Program& program) {
     out += line;
   }
   return out;
+}
+
+// The histograms of its tensors that have more than a channel's worth of numbers, in the order of the file.
+std::string weights_chart(const Program& program, const std::string& model) {
+  constexpr int64_t kLeast = 16;
+  std::vector<Histogram> histograms;
+  std::map<const Storage*, bool> seen;
+  for (const Attribute& attribute : program.attributes) {
+    if (attribute.tensor.dim() < 2 || attribute.tensor.numel() < kLeast) continue;
+    if (!seen.emplace(attribute.tensor.storage().get(), true).second) continue;
+    Histogram histogram = histogram_of(attribute.name, attribute.tensor);
+    if (!histogram.counts.empty()) histograms.push_back(std::move(histogram));
+  }
+  QDQ_CHECK(!histograms.empty(), kInvalidArgument, model, " has no weights of two axes or more to draw");
+  return histogram_chart(concat("Weights of ", file_name(model)), histograms);
 }
 
 // One line an operator, and one for each of its tensors.
@@ -187,6 +204,12 @@ void inspect(const InspectOptions& options, Host& host) {
                             : verdicts_table(verdicts, profile));
     return;
   }
+  if (!options.chart.empty()) {
+    check_output(options.chart, host);
+    const std::string chart = weights_chart(program, options.model);
+    host.files.write(options.chart, std::as_bytes(std::span(chart)));
+    return;
+  }
   if (!options.lowered.empty()) {
     check_output(options.lowered, host);
     save_lowered_graph(lowered_graph(lower(program)), options.lowered, host.files);
@@ -242,6 +265,10 @@ void add_inspect(CommandLine& line) {
   verb->add_option("--lowered", options->lowered,
                    "write the fused calls that run the model to FILE.json, their tensors beside it as .npz")
       ->type_name("FILE.json")
+      ->excludes(graph)
+      ->excludes(explain);
+  verb->add_option("--chart", options->chart, "write the histograms of its weights as a picture")
+      ->type_name("FILE.svg")
       ->excludes(graph)
       ->excludes(explain);
   CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);

@@ -3,9 +3,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "base/version.h"
 #include "cli/command_line.h"
-#include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/quantize_recovery.h"
 #include "cli/verbs.h"
@@ -98,14 +96,6 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
   return out;
 }
 
-// When, by what and on what a report was made. Folders are left out, which are nobody's business.
-format::Json made_by(const std::string& command, Host& host) {
-  format::Json out = {{"by", "qdq " QDQ_VERSION}, {"machine", machine_text()}};
-  if (const std::string date = host.date(); !date.empty()) out["date"] = date;
-  if (!command.empty()) out["command"] = command;
-  return out;
-}
-
 // The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without
 // fused kernels: those of the calibration, if there are any, else those shown.
 std::string report_of(const QuantizeOptions& options, const Shown& shown, const Prepared& prepared,
@@ -113,7 +103,7 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   constexpr int64_t kSamples = 16;
   format::Json report = quantization_report(prepared, converted);
   report["made"] = made_by(options.command, host);
-  report["model"] = options.model.substr(options.model.find_last_of("/\\") + 1);  // where it lies is nobody's business
+  report["model"] = file_name(options.model);
   report.update(graph_report(*shown.program.graph));
   report["recipe"] = read_recipe(options.quantizer, host);
   report["bytes"] = {bytes.first, bytes.second};

@@ -157,8 +157,10 @@ struct CompareOptions {
   std::string data;
   DataOptions data_options;
   std::string report;  // an HTML file with the errors in the graph; empty: none
+  std::string chart;   // an SVG file with the errors as bars; empty: none
   int64_t most = 20;   // rows of a table; 0: all
   bool json = false;
+  std::string command;  // the words themselves, which the report shows; may be empty
 };
 // Prints how far the values of each operator are from those of the reference, and what it adds itself.
 void compare(const CompareOptions& options, Host& host);
@@ -191,6 +193,7 @@ struct InspectOptions {
   bool explain = false;       // what the quantizer would do with every operator, and why
   bool capabilities = false;  // what the quantizer can do; needs no model
   std::string lowered;        // the file that gets the fused calls that run it
+  std::string chart;          // the SVG file that gets the histograms of its weights
   QuantizerOptions quantizer;
 };
 // Prints what a model is made of, or what a quantizer would make of it.
@@ -215,6 +218,11 @@ void convert(const ConvertFileOptions& options, Host& host);
 
 // Prints what a verb did: the text, or with `json` the fields. Nothing of the text where the host is quiet.
 void print_summary(const std::string& text, const format::Json& fields, bool json, Host& host);
+
+// When, by what and on what a report was made. `command` may be empty.
+format::Json made_by(const std::string& command, Host& host);
+// The path without its folders, which are nobody's business.
+std::string file_name(const std::string& path);
 
 // Throws Error{kIo} if a file cannot be written there, as far as that is known before it is tried; nothing for an empty
 // path. For outputs of long work before it begins.

@@ -1,6 +1,7 @@
 // What the command line says and takes beside its work: help, JSON, quiet, colors, completions, the manual, doubts.
 #include <algorithm>
 
+#include "format/bytes.h"
 #include "format/json.h"
 #include "unit/cli/cli_fixture.h"
 
@@ -12,6 +13,7 @@ using format::Json;
 struct WordsTest : CliTest {
   bool says(const std::string& part) const { return host.err.find(part) != std::string::npos; }
   Json printed() const { return format::parse_json(host.out, "the output"); }
+  std::string drawn(const std::string& file) { return std::string(format::text_of(host.contents[file])); }
 };
 
 TEST_F(WordsTest, HelpIsAVerbToo) {
@@ -70,6 +72,31 @@ TEST_F(WordsTest, RunConvertAndTrainTellInJsonWhatTheyDid) {
       << host.err;
   EXPECT_EQ(printed()["losses"].size(), 2U);
   EXPECT_EQ(printed()["samples"], 10);
+}
+
+TEST_F(WordsTest, ChartsAreWritten) {
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  ASSERT_EQ(run({"compare", "model.pt2", "out.pt2", "--data", "data.npz", "--chart", "errors.svg"}), 0) << host.err;
+  EXPECT_TRUE(drawn("errors.svg").starts_with("<svg ")) << drawn("errors.svg");
+  EXPECT_NE(drawn("errors.svg").find("Errors of out.pt2 beside model.pt2"), std::string::npos);
+  ASSERT_EQ(run({"inspect", "model.pt2", "--chart", "weights.svg"}), 0) << host.err;
+  EXPECT_NE(drawn("weights.svg").find("float32, "), std::string::npos);
+  ASSERT_EQ(run({"inspect", "out.pt2", "--chart", "weights.svg"}), 0) << host.err;
+  EXPECT_NE(drawn("weights.svg").find("int8, "), std::string::npos);
+}
+
+TEST_F(WordsTest, RecipesArePrintedWithWhatTheySay) {
+  ASSERT_EQ(run({"recipe", "model.pt2"}), 0) << host.err;
+  const Json recipe = printed();
+  EXPECT_EQ(recipe["global"]["is_per_channel"], true);
+  EXPECT_EQ(recipe["$comment"]["names in model.pt2"]["operators"][0], "torch.ops.aten.linear");
+  host.add("r.json", host.out);
+  ASSERT_EQ(run(quantize({"--recipe", "r.json"})), 0) << host.err;
+  const auto by_recipe = host.contents["out.pt2"];
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  EXPECT_EQ(host.contents["out.pt2"], by_recipe);
+  ASSERT_EQ(run({"recipe", "--schema"}), 0) << host.err;
+  EXPECT_EQ(printed()["$schema"], "http://json-schema.org/draft-07/schema#");
 }
 
 TEST_F(WordsTest, QuietSaysNothingOfWhatWentWell) {
