@@ -1,6 +1,7 @@
 // Completes dist/ after tsc, with all modules or with those that are named as arguments ("qdq-cli-relaxed"): puts the
 // WASM modules and their glue where the ES module build and the CommonJS build find them. Emscripten's glue is one
 // classic script, which workers run and CommonJS requires; only ES modules need a copy of their own, with exports.
+import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const built = process.env.QDQ_WASM_DIR ?? "build/wasm";
@@ -61,3 +62,8 @@ for (const { name, factory, program, threads } of all) {
     copyFileSync(`bindings/wasm/${name}.d.ts`, `dist/${folder}/bindings/wasm/${name}.d.ts`);
   }
 }
+// The schema of recipes, as the command line prints it.
+writeFileSync(
+  "dist/recipe.schema.json",
+  execFileSync(process.execPath, ["dist/cjs/node/cli.js", "recipe", "--schema"]),
+);

@@ -24,6 +24,10 @@ type Setting<Config> = readonly [name: string, config: Config];
 
 /** The fields that every recipe may have. */
 export interface RecipeFields {
+  /** Where an editor finds the schema of recipes, `qdq/recipe.schema.json`; qdq does not read it. */
+  $schema?: string;
+  /** Whatever its author wants to say. Every object of a recipe may have it; qdq does not read it. */
+  $comment?: unknown;
   /** Attributes of single observers. */
   observerOverrides?: readonly ObserverOverride[];
   /** Whether PyTorch's graph is wanted to the node. */
