@@ -13,3 +13,4 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/qdqConfigVersion.cmake CO
 configure_file(cmake/qdq.pc.in ${PROJECT_BINARY_DIR}/qdq.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/qdqConfig.cmake ${PROJECT_BINARY_DIR}/qdqConfigVersion.cmake DESTINATION ${package})
 install(FILES ${PROJECT_BINARY_DIR}/qdq.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+include(cmake/package.cmake)
