@@ -73,7 +73,8 @@ export function recipePage(schema) {
     for (const [field, value] of Object.entries(shape.properties)) {
       if (field === "$comment") continue;
       const needed = shape.required?.includes(field) ? "needed" : "";
-      const otherwise = value.default === undefined ? needed : code(JSON.stringify(value.default).replaceAll(",", ", "));
+      const otherwise =
+        value.default === undefined ? needed : code(JSON.stringify(value.default).replaceAll(",", ", "));
       out.push(`| ${code(field)} | ${kindOf(value)} | ${otherwise} | ${plain(value.description ?? "")} |`);
     }
   }

@@ -3,7 +3,8 @@
 const { readFileSync } = require("node:fs");
 const { brotliCompressSync, constants } = require("node:zlib");
 
-const whole = { raw: 3_180_000, brotli: 939_000 };
+// With the schema by which recipes are checked, 32 kB with what each field says.
+const whole = { raw: 3_260_000, brotli: 952_000 };
 const run = { raw: 1_162_000, brotli: 350_000 };
 const runWithThreads = { raw: 1_180_000, brotli: 357_000 };
 const limits = {

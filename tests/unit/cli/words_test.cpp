@@ -89,7 +89,7 @@ TEST_F(WordsTest, RecipesArePrintedWithWhatTheySay) {
   ASSERT_EQ(run({"recipe", "model.pt2"}), 0) << host.err;
   const Json recipe = printed();
   EXPECT_EQ(recipe["global"]["is_per_channel"], true);
-  EXPECT_EQ(recipe["$comment"]["names in model.pt2"]["operators"][0], "torch.ops.aten.linear");
+  EXPECT_EQ(recipe["$comment"]["names in model.pt2"]["operators"][0], "torch.ops.aten.conv2d");
   host.add("r.json", host.out);
   ASSERT_EQ(run(quantize({"--recipe", "r.json"})), 0) << host.err;
   const auto by_recipe = host.contents["out.pt2"];
