@@ -19,6 +19,12 @@ class JavaScriptHost final : public Host {
   bool error_is_terminal() override { return host_["errorIsTerminal"].as<bool>(); }
   std::string date() override { return host_["date"].as<std::string>(); }
   bool error_has_colors() override { return host_["errorHasColors"].as<bool>(); }
+  CommandResult run_on_outputs(const std::string& command, std::span<const std::byte> npz) override {
+    const emscripten::val view(emscripten::typed_memory_view(npz.size(), reinterpret_cast<const uint8_t*>(npz.data())));
+    const emscripten::val result = host_.call<emscripten::val>("runOnOutputs", command, view);
+    QDQ_CHECK(!result.isString(), kIo, "cannot run ", command, ": ", result.as<std::string>());
+    return {result["status"].as<int>(), result["printed"].as<std::string>()};
+  }
   double now_seconds() override { return emscripten::val::global("performance").call<double>("now") / 1000; }
 
  private:

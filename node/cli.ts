@@ -1,16 +1,22 @@
 #!/usr/bin/env node
 // `npx qdq`: the command line as a WASM module, with files and console from Node.
+import { spawnSync } from "node:child_process";
 import {
   accessSync,
   closeSync,
   constants,
+  mkdtempSync,
   openSync,
   readFileSync,
   readSync,
   readdirSync,
+  rmSync,
   statSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
+import { constants as osConstants, tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { hasExactByteProducts } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
@@ -79,6 +85,23 @@ const host: RawHost = {
   },
   print: (text) => write(1, text),
   printError: (text) => write(2, text),
+  runOnOutputs: (command, npz) =>
+    attempt(() => {
+      const folder = mkdtempSync(join(tmpdir(), "qdq-"));
+      try {
+        const path = join(folder, "outputs.npz");
+        writeFileSync(path, npz);
+        const { status, signal, stdout, error } = spawnSync(command.replaceAll("{outputs}", path), {
+          shell: true,
+          stdio: ["ignore", "pipe", "inherit"],
+          encoding: "utf8",
+        });
+        if (error) throw error;
+        return { status: status ?? 128 + osConstants.signals[signal ?? "SIGTERM"], printed: stdout };
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    }),
   errorIsTerminal: process.stderr.isTTY === true,
   errorHasColors: process.stderr.isTTY === true && process.stderr.hasColors(),
   // SOURCE_DATE_EPOCH makes files the same at any time.

@@ -43,6 +43,8 @@ export interface RawHost {
   printError(text: string): void;
   errorIsTerminal: boolean;
   errorHasColors: boolean;
+  // Has the shell run a command in which {outputs} stands for a file with these bytes; only the command line does.
+  runOnOutputs?(command: string, npz: Uint8Array): { status: number; printed: string } | string;
   date: string; // of today: "2026-11-23"
 }
 

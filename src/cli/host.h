@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/files.h"
@@ -25,6 +26,16 @@ struct Host {
   virtual std::string date() { return {}; }
   // The bytes of memory that the machine has for this program, where somebody knows.
   virtual std::optional<uint64_t> machine_memory() { return std::nullopt; }
+
+  // What a command of the user's printed to its standard output, and how it ended.
+  struct CommandResult {
+    int status = 0;
+    std::string printed;
+  };
+  // Has the system's shell run a command line in which {outputs} stands for the path of an .npz with these bytes, which
+  // is gone afterwards. Throws Error{kUnsupported} where there is no shell, Error{kIo} if the file cannot be written or
+  // the shell does not start.
+  virtual CommandResult run_on_outputs(const std::string& command, std::span<const std::byte> npz);
 
   Files& files;
 };

@@ -1,19 +1,23 @@
 // The native program: a Host made of the operating system around run_cli.
+#include <sys/wait.h>
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "cli/cli.h"
 
 namespace {
@@ -46,6 +50,30 @@ class NativeHost final : public qdq::Host {
     unsigned long long container = 0;
     const File file(std::fopen("/sys/fs/cgroup/memory.max", "r"));
     return file && std::fscanf(file.get(), "%llu", &container) == 1 ? std::min<uint64_t>(machine, container) : machine;
+  }
+  CommandResult run_on_outputs(const std::string& command, std::span<const std::byte> npz) override {
+    const char* const folder = std::getenv("TMPDIR");
+    std::string path = std::string(folder != nullptr && *folder != 0 ? folder : "/tmp") + "/qdq-XXXXXX.npz";
+    constexpr int kEnding = 4;
+    const int descriptor = mkstemps(path.data(), kEnding);
+    QDQ_CHECK(descriptor >= 0, kIo, "cannot make a file in ", folder != nullptr ? folder : "/tmp",
+              " for the outputs: ", std::strerror(errno));
+    const std::unique_ptr<std::string, decltype([](std::string* name) { unlink(name->c_str()); })> remove(&path);
+    close(descriptor);
+    files.write(path, npz);
+    std::string line = command;
+    constexpr std::string_view kWord = "{outputs}";
+    for (size_t at = line.find(kWord); at != std::string::npos; at = line.find(kWord, at + path.size()))
+      line.replace(at, kWord.size(), path);
+    std::fflush(nullptr);
+    FILE* const pipe = popen(line.c_str(), "r");
+    QDQ_CHECK(pipe != nullptr, kIo, "cannot start the shell for ", command, ": ", std::strerror(errno));
+    CommandResult out;
+    char part[4096];
+    while (const size_t count = std::fread(part, 1, sizeof part, pipe)) out.printed.append(part, count);
+    const int status = pclose(pipe);
+    out.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return out;
   }
   double now_seconds() override {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -85,6 +85,15 @@ void add_data_options(CLI::App& verb, DataOptions& options) {
       ->check(whole_number(1));
 }
 
+CLI::Option* add_metric_option(CLI::App& verb, std::string& metric) {
+  return verb
+      .add_option(
+          "--metric", metric,
+          "a command that prints what outputs are worth, more is better: it reads {outputs}, an .npz, and, as it "
+          "likes, {labels}, the file of --labels")
+      ->type_name("COMMAND");
+}
+
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
   verb.add_option("--classes", classes,
                   "the names of the classes, one on a line; folders of --labels folders are called so")

@@ -23,6 +23,7 @@ std::function<std::string(const std::string&)> whole_number(int64_t lowest, int6
 
 void add_data_options(CLI::App& verb, DataOptions& options);
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes);
+CLI::Option* add_metric_option(CLI::App& verb, std::string& metric);
 // Gives the option that names a runtime, which does not go with all that others add.
 CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options);
 CLI::Option* add_qat_option(CLI::App& verb, QuantizerOptions& options);

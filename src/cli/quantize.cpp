@@ -274,7 +274,8 @@ void add_quantize(CommandLine& line) {
         for (const auto& [option, value] :
              {std::pair("--test", &options->test), std::pair("--labels", &options->labels),
               std::pair("--classes", &options->classes)})
-          if (!value->empty() && !(options->target_drop && option != std::string_view("--test")))
+          if (!value->empty() &&
+              !((options->target_drop || options->target_metric) && option != std::string_view("--test")))
             throw CLI::RequiresError(option, "--report");
       });
   verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
@@ -301,6 +302,14 @@ void add_quantize(CommandLine& line) {
                    "the same until top-1 on the --labels of these samples is at most so many points below float's")
       ->excludes(agreement)
       ->type_name("POINTS");
+  CLI::Option* metric = add_metric_option(*verb, options->metric);
+  CLI::Option* target = verb->add_option("--target-metric", options->target_metric,
+                                         "the same until --metric gives this number or more for these samples")
+                            ->excludes(agreement)
+                            ->excludes("--target-drop")
+                            ->needs(metric)
+                            ->type_name("NUMBER");
+  metric->needs(target);
   verb->add_option("--backend", options->backend,
                    "calibrate on simd (default; all builds write the same file) or onednn")
       ->type_name("NAME");

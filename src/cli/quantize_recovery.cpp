@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "cli/metric.h"
 #include "cli/progress.h"
 #include "recover/precision.h"
 #include "report/evaluation.h"
@@ -48,16 +49,20 @@ Json apply_remedies(Recovery& recovery, bool tells, Host& host) {
   return out;
 }
 
-// What --target-agreement and --target-drop ask for.
+// What --target-agreement, --target-drop and --target-metric ask for.
 struct Target {
   OutputScore score;
   double wanted;
   std::string of;  // what the score is
+  bool is_percentage = true;
 };
 
 // Throws for outputs that are no classes, and for labels that are missing or do not fit.
 Target target_of(const QuantizeOptions& options, const Recovery& recovery, const Data& data, const Program& program,
                  Host& host) {
+  if (options.target_metric)
+    return {[&options, &host](const auto& outputs) { return measure(options.metric, options.labels, outputs, host); },
+            *options.target_metric, "metric", false};
   const auto answers_of = [](const std::vector<std::vector<Tensor>>& outputs, const char* model) {
     Answers out;
     for (const std::vector<Tensor>& batch : outputs) out.add(batch, model);
@@ -78,17 +83,20 @@ Json reach_target(const Target& target, Recovery& recovery, bool tells, Host& ho
   if (tells) host.print(concat("choosing the precision (", target.of, " on the samples)\n"));
   const PrecisionResult result = reach_score(recovery, target.score, target.wanted);
   Json trials = Json::array(), operators = Json::array();
-  char line[120];
+  const auto words_of = [&](double score) {
+    char text[40];
+    std::snprintf(text, sizeof text, target.is_percentage ? "%6.2f %%" : "%6g", score);
+    return std::string(text);
+  };
+  char line[40];
   for (const PrecisionTrial& trial : result.trials) {
-    std::snprintf(line, sizeof line, "  %4lld in float      %6.2f %%\n",
-                  static_cast<long long>(trial.operators_in_float), trial.score);
-    if (tells) host.print(line);
+    std::snprintf(line, sizeof line, "  %4lld in float      ", static_cast<long long>(trial.operators_in_float));
+    if (tells) host.print(concat(line, words_of(trial.score), "\n"));
     trials.push_back({{"operators_in_float", trial.operators_in_float}, {"score", trial.score}});
   }
   if (!result.reached) {
-    std::snprintf(line, sizeof line, "%.2f %%; all stay in integers\n", target.wanted);
-    host.print_error(
-        concat("qdq: warning: not even with all operators in float that can be does the ", target.of, " reach ", line));
+    host.print_error(concat("qdq: warning: not even with all operators in float that can be does the ", target.of,
+                            " reach ", words_of(target.wanted), "; all stay in integers\n"));
   }
   for (size_t i = 0; i < result.nodes.size(); ++i) {
     if (tells)
@@ -104,18 +112,21 @@ Json reach_target(const Target& target, Recovery& recovery, bool tells, Host& ho
 
 std::string recovery_word(const QuantizeOptions& options) {
   if (options.recover) return "--recover";
+  if (options.target_metric) return "--target-metric";
   return options.target_drop ? "--target-drop" : "--target-agreement";
 }
 
 bool wants_recovery(const QuantizeOptions& options, bool has_samples) {
   const auto &agreement = options.target_agreement, &drop = options.target_drop;
-  if (!options.recover && !agreement && !drop) return false;
+  if (!options.recover && !agreement && !drop && !options.target_metric) return false;
   QDQ_CHECK(has_samples, kInvalidArgument, recovery_word(options),
             " needs samples to judge by: give a folder, an .npz or an .npy by --calibrate");
   QDQ_CHECK(!drop || !options.labels.empty(), kInvalidArgument,
             "--target-drop needs the --labels of the samples; without labels use --target-agreement");
-  QDQ_CHECK(!drop || options.test.empty(), kInvalidArgument,
-            "--target-drop judges by the samples of --calibrate and their --labels; leave out --test");
+  if (options.target_metric) check_metric(options.metric, options.labels);
+  QDQ_CHECK(!(drop || options.target_metric) || options.test.empty(), kInvalidArgument,
+            drop ? "--target-drop" : "--target-metric",
+            " judges by the samples of --calibrate and their --labels; leave out --test");
   QDQ_CHECK(!agreement || (*agreement > 0 && *agreement <= 100), kInvalidArgument, "--target-agreement is ",
             agreement.value_or(0), "; wanted a percentage above 0");
   QDQ_CHECK(!drop || *drop >= 0, kInvalidArgument, "--target-drop is ", drop.value_or(0),
@@ -127,7 +138,7 @@ Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& 
   const bool tells = !options.json && !host.is_quiet();
   Recovery recovery(prepared, all_batches(data, host));
   std::optional<Target> target;  // refused before the work begins
-  if (options.target_agreement || options.target_drop)
+  if (options.target_agreement || options.target_drop || options.target_metric)
     target = target_of(options, recovery, data, prepared.program(), host);
   Json out = Json::object();
   if (options.recover) out["remedies"] = apply_remedies(recovery, tells, host);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/command_line.h"
+#include "cli/metric.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/npz.h"
@@ -24,6 +25,8 @@ struct Score {
   double top1 = 0, top5 = 0;  // percent
   double seconds = 0;         // in the model
   Answers answers;
+  std::vector<std::vector<Tensor>> outputs;  // of all batches, for a metric
+  std::optional<double> metric;
   double signal = 0, noise = 0;  // of the first output, beside the first model's
   bool classifies = true;
 };
@@ -66,7 +69,7 @@ void add_error(const Tensor& reference, const Tensor& output, Score& score) {
 }
 
 // All models on the same batches in turn.
-void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, Host& host) {
+void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, bool keeps_outputs, Host& host) {
   const int64_t batches = models[0].data->num_batches();
   for (const Evaluated& model : models)
     QDQ_CHECK(model.data->num_batches() == batches && model.data->num_samples() == models[0].data->num_samples(),
@@ -83,6 +86,7 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, Host& hos
       if (has_labels || score.classifies) score.answers.add(outputs, score.model);
       if (!reference.defined()) reference = outputs.at(0);
       add_error(reference, outputs.at(0), score);
+      if (keeps_outputs) score.outputs.push_back(outputs);
     }
     progress.advance();
   }
@@ -101,7 +105,8 @@ std::string table(const std::vector<Evaluated>& models, bool has_labels) {
   bool classifies = true;
   for (const Evaluated& model : models) classifies = classifies && model.score.classifies;
   std::string out = concat("model", std::string(width - 5, ' '), has_labels ? "     top-1     top-5" : "",
-                           classifies ? "    agree     ties" : "", "       SQNR       size      time\n");
+                           classifies ? "    agree     ties" : "", models[0].score.metric ? "      metric" : "",
+                           "       SQNR       size      time\n");
   for (const Evaluated& model : models) {
     const Score& score = model.score;
     char part[64];
@@ -113,6 +118,10 @@ std::string table(const std::vector<Evaluated>& models, bool has_labels) {
     if (classifies) {
       std::snprintf(part, sizeof part, "  %5.1f %%  %5.1f %%", score.answers.agreement(models[0].score.answers),
                     score.answers.ties());
+      out += part;
+    }
+    if (score.metric) {
+      std::snprintf(part, sizeof part, "  %10.6g", *score.metric);
       out += part;
     }
     const auto decibels = sqnr(score);
@@ -205,9 +214,12 @@ void run(const RunOptions& options, Host& host) {
 }
 
 void evaluate(const EvaluateOptions& options, Host& host) {
-  const bool has_labels = !options.labels.empty();
-  QDQ_CHECK(has_labels || options.models.size() > 1, kInvalidArgument, "there is nothing to judge ", options.models[0],
-            " by: give --labels, the samples' classes, or the float model in front of it");
+  const bool measures = !options.metric.empty();
+  if (measures) check_metric(options.metric, options.labels);
+  const bool has_labels = !options.labels.empty() && !measures;
+  QDQ_CHECK(has_labels || measures || options.models.size() > 1, kInvalidArgument, "there is nothing to judge ",
+            options.models[0],
+            " by: give --labels, the samples' classes, a --metric, or the float model in front of it");
   std::vector<Evaluated> models;
   for (const std::string& model : options.models) models.emplace_back(model, options, host);
   std::vector<std::vector<int64_t>> labels;
@@ -216,7 +228,11 @@ void evaluate(const EvaluateOptions& options, Host& host) {
     Classes classes = read_classes(options.classes, count_classes(model.file.program), host.files);
     labels.push_back(read_labels(options.labels, *model.data, classes, host.files));
   }
-  evaluate_batches(models, has_labels, host);
+  evaluate_batches(models, has_labels, measures, host);
+  for (Evaluated& model : models) {
+    if (measures) model.score.metric = measure(options.metric, options.labels, model.score.outputs, host);
+    model.score.outputs.clear();
+  }
   for (size_t i = 0; i < models.size(); ++i) {
     Score& score = models[i].score;
     if (!has_labels) continue;
@@ -239,6 +255,7 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   for (const Evaluated& model : models) {
     const Score& score = model.score;
     format::Json row = {{"model", score.model}};
+    if (score.metric) row["metric"] = *score.metric;
     if (has_labels) row.update({{"top1", score.top1}, {"top5", score.top5}});
     if (score.classifies)
       row.update({{"agreement", score.answers.agreement(models[0].score.answers)}, {"ties", score.answers.ties()}});
@@ -281,6 +298,7 @@ void add_evaluate(CommandLine& line) {
       ->required()
       ->type_name("DATA");
   add_label_options(*verb, options->labels, options->classes);
+  add_metric_option(*verb, options->metric);
   add_session_options(*verb, options->session);
   verb->add_flag("--json", options->json, "print JSON");
   add_data_options(*verb, options->data_options);

@@ -67,7 +67,8 @@ struct QuantizeOptions {
   std::string command;  // the words themselves, which the report shows; may be empty
   // Leaves operators in float until so many percent of the samples get the float model's answer, or until the top-1 on
   // the calibration samples' `labels` is at most so many points below the float model's.
-  std::optional<double> target_agreement, target_drop;
+  std::optional<double> target_agreement, target_drop, target_metric;
+  std::string metric;  // a command (cli/metric.h); empty: none
 };
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
@@ -143,12 +144,13 @@ struct EvaluateOptions {
   std::vector<std::string> models;
   std::string data, labels;  // labels may be empty
   std::string classes;       // a file with the names of the classes, which folders are called by; empty: none
+  std::string metric;        // a command (cli/metric.h), which then is the one to read the labels; empty: none
   DataOptions data_options;
   SessionOptions session;
   bool json = false;
 };
-// Prints top-1 and top-5 of each model where there are labels, how often it agrees with the first, and how far its
-// outputs are from the first one's.
+// Prints top-1 and top-5 of each model where there are labels, what a metric of the user's says of it, how often it
+// agrees with the first, and how far its outputs are from the first one's.
 void evaluate(const EvaluateOptions& options, Host& host);
 
 struct CompareOptions {

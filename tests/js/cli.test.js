@@ -186,6 +186,29 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
     expect(JSON.parse(qdq("inspect", modelPath, "--json").stdout).nodes.at(-1).op).toBe("output");
   });
 
+  test("measures by a command", () => {
+    fs.writeFileSync(
+      at("measure.mjs"),
+      `import { readFileSync } from "node:fs";
+       const archive = readFileSync(process.argv[2]), labels = readFileSync(process.argv[3], "utf8");
+       console.log(process.argv[2]);
+       console.log(archive.length / 1e6 + labels.split("\\n").length);`,
+    );
+    const evaluate = (command) =>
+      qdq(
+        ...["evaluate", modelPath, "--data", path.join(folder, "test"), "--limit", "20", "--json"],
+        ...["--preprocess", path.join(folder, "preprocess.json")],
+        ...["--labels", path.join(folder, "test/labels.csv"), "--metric", command],
+      );
+    const { status, stdout, stderr } = evaluate(`"${process.execPath}" measure.mjs {outputs} {labels}`);
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    expect(JSON.parse(stdout)[0].metric).toBeGreaterThan(100);
+    const failed = evaluate("exit 3 # {outputs}");
+    expect(failed.status).toBe(1);
+    expect(failed.stderr).toMatch(/the command of --metric, exit 3 # \{outputs\}, ended with status 3; wanted 0\n$/);
+    expect(fs.readdirSync(os.tmpdir()).filter((name) => /^qdq-\w{6}\.npz$/.test(name))).toEqual([]);
+  });
+
   test.each([
     ["a missing model", ["inspect", "none.pt2"], /^qdq: cannot read none.pt2: no such file or directory\n$/],
     ["a folder as a model", ["inspect", "."], /^qdq: cannot read \.: it is a folder, a file was wanted\n$/],

@@ -6,7 +6,7 @@ const { brotliCompressSync, constants } = require("node:zlib");
 // With the schema by which recipes are checked, 32 kB with what each field says.
 const whole = { raw: 3_260_000, brotli: 952_000 };
 const run = { raw: 1_162_000, brotli: 350_000 };
-const runWithThreads = { raw: 1_180_000, brotli: 357_000 };
+const runWithThreads = { raw: 1_182_000, brotli: 357_000 };
 const limits = {
   "qdq.wasm": whole,
   "qdq-relaxed.wasm": whole,

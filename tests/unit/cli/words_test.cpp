@@ -173,6 +173,45 @@ TEST_F(WordsTest, EvaluatesWithoutLabelsBesideTheFirstModel) {
   EXPECT_TRUE(says("nothing to judge model.pt2 by")) << host.err;
 }
 
+TEST_F(WordsTest, MeasuresByACommand) {
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  const std::vector<std::string> evaluate = {"evaluate", "model.pt2", "out.pt2", "--data", "data.npz", "--json"};
+  const auto with = [&](const std::string& command, std::vector<std::string> more = {}) {
+    std::vector<std::string> args = evaluate;
+    args.insert(args.end(), {"--metric", command});
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  ASSERT_EQ(run(with("mean {outputs} {labels}", {"--labels", "it's mine.csv"})), 0) << host.err;
+  const Json out = printed();
+  EXPECT_NEAR(out[0]["metric"].get<double>(), out[1]["metric"].get<double>(), 0.1);
+  EXPECT_FALSE(out[0].contains("top1"));  // the command reads the labels
+  EXPECT_EQ(host.commands, std::vector<std::string>(2, "mean {outputs} 'it'\\''s mine.csv'"));
+  EXPECT_EQ(run({"evaluate", "out.pt2", "--data", "data.npz", "--metric", "mean {outputs}"}), 0) << host.err;
+  EXPECT_NE(host.out.find("metric"), std::string::npos) << host.out;
+
+  for (const auto& [command, wanted] :
+       {std::pair("mean", "write {outputs} there"), std::pair("mean {outputs} {labels}", "give their file by --labels"),
+        std::pair("median {outputs}", "ended with status 127; wanted 0"),
+        std::pair("mean {outputs} silent", "printed is ''; wanted a number")}) {
+    EXPECT_EQ(run(with(command)), 1);
+    EXPECT_TRUE(says(wanted)) << host.err;
+  }
+}
+
+TEST_F(WordsTest, LeavesOperatorsInFloatUntilACommandIsContent) {
+  // More than any program has: all stay in integers, and a warning says so.
+  ASSERT_EQ(run(quantize({"--target-metric", "1e9", "--metric", "mean {outputs}"})), 0) << host.err;
+  EXPECT_NE(host.out.find("choosing the precision (metric on the samples)"), std::string::npos) << host.out;
+  EXPECT_TRUE(says("does the metric reach  1e+09; all stay in integers")) << host.err;
+  ASSERT_EQ(run(quantize({"--target-metric", "-1e9", "--metric", "mean {outputs}"})), 0) << host.err;
+  EXPECT_FALSE(says("reach")) << host.err;
+  EXPECT_EQ(run(quantize({"--target-metric", "1"})), 2);
+  EXPECT_EQ(run(quantize({"--metric", "mean {outputs}"})), 2);
+  EXPECT_EQ(run(quantize({"--target-metric", "1", "--metric", "mean"})), 1);
+  EXPECT_TRUE(says("write {outputs} there")) << host.err;
+}
+
 TEST_F(WordsTest, DoubtsAFloatModelThatGivesOneClassOrIsNearChance) {
   const Tensor one = noise({1, 2, 4, 4}, 5), same = Tensor::empty({20, 2, 4, 4}, DType::kF32);
   for (size_t i = 0; i < 20; ++i) std::copy_n(one.span<float>().data(), 32, same.span<float>().data() + 32 * i);
