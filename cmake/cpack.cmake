@@ -1,6 +1,7 @@
 # Read by cpack for each kind of package. The tarball brings its libraries; the .deb names the packages that have them.
 if(CPACK_GENERATOR STREQUAL "TGZ")
   list(APPEND CPACK_COMPONENTS_ALL bundle)
+  set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
 elseif(CPACK_GENERATOR STREQUAL "DEB")
   file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${CPACK_QDQ_PROGRAM} RESOLVED_DEPENDENCIES_VAR libraries)
   set(packages "")
