@@ -190,7 +190,10 @@ test("results stand side by side: named, shown, compared, deleted; a reload asks
   expect(await page.getByLabel("layers that moved").locator("tbody tr").count()).toBeGreaterThan(5);
 
   await openTab(page, "pareto");
-  expect(await page.locator(".dot").count()).toBe(3);
+  // Three results and the float model.
+  expect(await page.locator(".dot").allTextContents()).toEqual(
+    [...names, "the float model"].map((name) => expect.stringContaining(name)),
+  );
   await page.locator(".dot", { hasText: "all on int8" }).first().press("Enter");
   expect(await page.locator("tr.chosen input").inputValue()).toBe("all on int8");
   expect(await text(page, "#layers")).toBe("21 of 21");
@@ -320,6 +323,12 @@ test("a model of 2000 operators: rows are few, scroll to the end, and the graph 
   await page.setInputFiles("#model-file", [buffer("again.onnx", model), buffer("deep.data", weights)]);
   await page.waitForFunction(() => document.querySelector("#model-name").textContent === "again.onnx");
   await page.waitForSelector("#layers-view tbody tr:not(.gap)");
+  // Without modules there are settings by operator.
+  await page.getByText("Types of layers").click();
+  await page.getByLabel("setting of torch.ops.aten.conv2d").selectOption("float");
+  await page.waitForSelector("td.outcome.float");
+  await page.click("#undo");
+  await page.waitForSelector("td.outcome.quantized");
   const rows = page.locator("#layers-view tbody tr:not(.gap)");
   expect(await page.getAttribute("#layers-view table", "aria-rowcount")).toBe("2001");
   expect(await rows.count()).toBeLessThan(60);

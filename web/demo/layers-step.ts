@@ -1,7 +1,7 @@
 // The view of all operators: what each becomes and why, its setting, and its error once there is a result.
 import type { Explanation, LayerError } from "qdq";
 import { sqnrMeter } from "../../src/report/html/charts.js";
-import { formatBytes, formatNumber, formatShape, h, row } from "../../src/report/html/dom.js";
+import { formatBytes, formatShape, h, row } from "../../src/report/html/dom.js";
 import { decibelsOf } from "../../src/report/html/graph-view.js";
 import { operatorCell, outcomeCell } from "../../src/report/html/result-view.js";
 import { layerSetting } from "./layer-setting.js";
@@ -43,17 +43,7 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
   const found = h("span", { class: "where", role: "status" });
   const counts = h("p", { id: "explained" });
   const weights = new Map<string, { bytes: number; shape: string }>();
-  const heads = [
-    "Operator",
-    "Becomes",
-    "Setting",
-    "SQNR",
-    "As a bar",
-    "Own noise",
-    "Squared error",
-    "Weights",
-    "Because",
-  ];
+  const heads = ["Operator", "Becomes", "Setting", "SQNR", "As a bar", "Own noise", "Weights", "Because"];
   const table = virtualTable<Line>("layers", heads, ({ operator, error }) => {
     const weight = weights.get(operator.module);
     const line = row(
@@ -63,7 +53,6 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
       decibels(decibelsOf(error)),
       error && decibelsOf(error) !== undefined ? sqnrMeter(decibelsOf(error)) : "",
       decibels(decibelsOf(error?.own)),
-      { class: "n", content: typeof error?.mse === "number" ? formatNumber(error.mse) : "–" },
       {
         class: "n",
         content: weight ? h("span", {}, formatBytes(weight.bytes), h("small", {}, weight.shape)) : "",

@@ -2,7 +2,7 @@
 import { cards, formatBytes, formatShape, h } from "../../src/report/html/dom.js";
 import { Engine } from "./engine.js";
 import { dropZone, loadExample } from "./files.js";
-import { byId, problemLine } from "./page.js";
+import { byId, problemLine, whenIdle } from "./page.js";
 import type { Place } from "./address.js";
 import type { NamedFile } from "./protocol.js";
 import type { Store } from "./state.js";
@@ -21,9 +21,12 @@ export function modelStep(
   const facts = h("div", {});
   const { element: problem, fail } = problemLine();
   const work = workLine("open");
-  // A worker that brings its module while the person still looks for a file.
-  let spare: Engine | undefined = new Engine();
   let opening = 0;
+  // A worker that brings its module while the person still looks for a file.
+  let spare: Engine | undefined;
+  whenIdle(() => {
+    if (!store.state.model && opening === 0) spare = new Engine();
+  });
 
   // An ONNX model that wants files which are not there yet.
   let waiting: NamedFile | undefined;

@@ -10,6 +10,13 @@ export function byId(id: string): HTMLElement {
 // Whether what is chosen stands above the views rather than beside them; the same width stands in style.css.
 export const isNarrow = (): boolean => matchMedia("(max-width: 60rem)").matches;
 
+// Does what can wait until the page is there and the browser has nothing else to do.
+export function whenIdle(act: () => void): void {
+  const wait = (): void => void ("requestIdleCallback" in window ? requestIdleCallback(act) : setTimeout(act, 200));
+  if (document.readyState === "complete") wait();
+  else addEventListener("load", wait, { once: true });
+}
+
 export const formatSeconds = (seconds: number): string =>
   seconds >= 90
     ? `${Math.round(seconds / 60)} min`

@@ -75,17 +75,28 @@ function chart(
   );
 }
 
+interface Quality {
+  value: number;
+  float?: number; // of the float model
+  unit: string;
+  name: string;
+}
+
 // The number of a result of which more is better: top-1, else equal answers, else dB.
-function qualityOf({ evaluation }: Run): { value: number; unit: string; name: string } | undefined {
-  if (evaluation?.accuracy?.top1) return { value: evaluation.accuracy.top1[1], unit: "%", name: "Top-1" };
-  if (evaluation?.accuracy) return { value: evaluation.accuracy.agreement, unit: "%", name: "Same answer as float" };
+function qualityOf({ evaluation }: Run): Quality | undefined {
+  if (evaluation?.accuracy?.top1) {
+    const [float, value] = evaluation.accuracy.top1;
+    return { value, float, unit: "%", name: "Top-1" };
+  }
+  if (evaluation?.accuracy)
+    return { value: evaluation.accuracy.agreement, float: 100, unit: "%", name: "Same answer as float" };
   return typeof evaluation?.sqnr === "number" ? { value: evaluation.sqnr, unit: "dB", name: "SQNR" } : undefined;
 }
 
 function resultsChart(state: State, choose: (id: number) => void): HTMLElement {
   const qualities = state.runs.map((run) => qualityOf(run));
   const name = qualities.find((quality) => quality)?.name;
-  const points = state.runs.flatMap((run, i) => {
+  const points: Point[] = state.runs.flatMap((run, i) => {
     const quality = qualities[i];
     return quality && quality.name === name
       ? [{ name: nameOf(run), x: run.quantized.file.size, y: quality.value, id: run.id }]
@@ -93,7 +104,9 @@ function resultsChart(state: State, choose: (id: number) => void): HTMLElement {
   });
   if (!name || points.length === 0)
     return h("p", {}, "Quantize and measure with several recipes: each result becomes a point, size against accuracy.");
-  const unit = qualities.find((quality) => quality)!.unit;
+  const { unit, float } = qualities.find((quality) => quality)!;
+  // What all results are measured by, where it has a score of its own.
+  if (float !== undefined) points.push({ name: "the float model", x: state.model!.bytes, y: float });
   const names = { x: "Size", y: `${name} (${unit})`, ofX: formatBytes, ofY: (y: number) => `${y.toFixed(1)} ${unit}` };
   return h(
     "div",

@@ -167,7 +167,7 @@ export function recipeStep(store: Store): void {
       }),
     );
     const nodes = (model?.program.nodes ?? []).filter(({ op }) => op === "call_function");
-    const typed = nodes.map(({ type }) => type).filter((type) => type !== undefined);
+    const typed = nodes.map(({ type }) => type ?? "").filter(Boolean);
     // A model without modules has operators alone.
     const section = typed.length > 0 ? "module_type" : "operator_type";
     const operators = nodes.map(({ target }) => target.replace(/\.\w+$/, ""));
