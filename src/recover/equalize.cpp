@@ -46,17 +46,66 @@ struct Seam {
   std::vector<double> errors = std::vector<double>(std::size(kAlphas));
 };
 
-// Whether the rows of x, which a reshaping gives other sizes, stay together: the axis that the channels have then.
-std::optional<int64_t> axis_behind_reshape(const SymShape& from, int64_t axis, const SymShape& to) {
-  const auto inner_of = [](const SymShape& sizes, size_t first) {
-    SymInt out = 1;
-    for (size_t i = first; i < sizes.size(); ++i) out = out * sizes[i];
-    return out;
+// The axes of a value along which its channels lie, the outermost first: one, or those that a view cut it into.
+using Axes = std::vector<int64_t>;
+
+// The axes that they have behind a reshaping, if those of `from` lie beside each other.
+std::optional<Axes> axes_behind_reshape(const SymShape& from, const Axes& axes, const SymShape& to) {
+  SymInt channels = 1, inner = 1, passed = 1;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != axes[0] + static_cast<int64_t>(i)) return std::nullopt;
+    channels = channels * from[static_cast<size_t>(axes[i])];
+  }
+  for (size_t i = static_cast<size_t>(axes.back()) + 1; i < from.size(); ++i) inner = inner * from[i];
+  size_t end = to.size();
+  while (end > 0 && !(passed == inner && to[end - 1] != SymInt(1))) passed = passed * to[--end];
+  Axes out;
+  SymInt found = 1;
+  while (end > 0 && !(found == channels)) {
+    found = found * to[--end];
+    out.insert(out.begin(), static_cast<int64_t>(end));
+  }
+  return found == channels && !out.empty() ? std::optional(out) : std::nullopt;
+}
+
+// The axes that those of `value` have in a product or in attention that weighs its rows.
+std::optional<Axes> axes_behind_weighing(const Node& node, const Node& value, const Axes& axes) {
+  const bool attends = is_form_of(node, op::kAttention);
+  const size_t operand = attends ? 2 : 1;
+  if (node.args().size() <= operand || node.arg(operand).node() != &value) return std::nullopt;
+  for (size_t i = 0; i < operand; ++i)
+    if (node.arg(i).node() == &value) return std::nullopt;
+  const std::string& name = op_of(node)->schema.arguments[1].name;
+  if (!attends && name != "other" && name != "mat2") return std::nullopt;
+  const SymShape &from = value.meta.val.tensor()->sizes, &to = node.meta.val.tensor()->sizes;
+  const bool fits =
+      from.size() == to.size() && from.size() >= 2 && std::all_of(axes.begin(), axes.end(), [&](int64_t axis) {
+        const auto at = static_cast<size_t>(axis);
+        return at + 2 != from.size() && from[at] == to[at];
+      });
+  return fits ? std::optional(axes) : std::nullopt;
+}
+
+std::optional<Axes> axes_behind_permutation(const Node& node, const Axes& axes, int64_t rank) {
+  std::vector<int64_t> order;  // the axis of the value that each of the result is
+  const auto axis_in = [&](const Argument& argument) {
+    const int64_t axis = argument.integer().value_or(0);
+    return axis < 0 ? axis + rank : axis;
   };
-  const auto at = static_cast<size_t>(axis);
-  for (size_t i = 0; i < to.size(); ++i)
-    if (to[i] == from[at] && inner_of(to, i + 1) == inner_of(from, at + 1)) return static_cast<int64_t>(i);
-  return std::nullopt;
+  if (is_form_of(node, op::kTranspose)) {
+    for (int64_t i = 0; i < rank; ++i) order.push_back(i);
+    std::swap(order.at(static_cast<size_t>(axis_in(argument_of(node, 1)))),
+              order.at(static_cast<size_t>(axis_in(argument_of(node, 2)))));
+  } else if (argument_of(node, 1).is_list()) {
+    for (const Argument& axis : argument_of(node, 1).list()) order.push_back(axis_in(axis));
+  }
+  Axes out;
+  for (const int64_t axis : axes) {
+    const auto found = std::find(order.begin(), order.end(), axis);
+    if (found == order.end()) return std::nullopt;
+    out.push_back(found - order.begin());
+  }
+  return out;
 }
 
 bool pads_zeros_behind(const Node& node, int64_t axis, int64_t rank) {
@@ -71,18 +120,22 @@ bool pads_zeros_behind(const Node& node, int64_t axis, int64_t rank) {
 }
 
 // If f(s x) = s f(x) for s > 0, channel by channel, as long as x and s x lie within `clamps`, which are narrowed: the
-// axis that the channels have in f(x).
-std::optional<int64_t> axis_behind(const Node& node, int64_t axis, FloatRange& clamps) {
-  const Node* input = node.args().empty() ? nullptr : node.arg(0).node();
-  const TensorMeta *from = input == nullptr ? nullptr : input->meta.val.tensor(), *to = node.meta.val.tensor();
-  if (from == nullptr || to == nullptr) return std::nullopt;
-  const auto if_passes = [&](bool passes) { return passes ? std::optional(axis) : std::nullopt; };
+// axes that the channels have in f(x).
+std::optional<Axes> axes_behind(const Node& node, const Node& x, const Axes& axes, FloatRange& clamps) {
+  const TensorMeta *from = x.meta.val.tensor(), *to = node.meta.val.tensor();
+  if (from == nullptr || to == nullptr || op_of(node) == nullptr) return std::nullopt;
+  if (is_a(node, Family::kMatmul) || is_form_of(node, op::kAttention)) return axes_behind_weighing(node, x, axes);
+  if (node.args().empty() || node.arg(0).node() != &x) return std::nullopt;
+  const int64_t axis = axes.size() == 1 ? axes[0] : -1;
+  const auto if_passes = [&](bool passes) { return passes ? std::optional(axes) : std::nullopt; };
   const auto rank = static_cast<int64_t>(from->sizes.size());
-  if (is_a(node, Family::kDropout) || is_a(node, Family::kCopy)) return axis;
+  if (is_a(node, Family::kDropout) || is_a(node, Family::kCopy)) return axes;
   if (is_a(node, Family::kMaxPool) || is_a(node, Family::kAveragePool)) return if_passes(axis == 1);
-  if (is_a(node, Family::kPad)) return if_passes(pads_zeros_behind(node, axis, rank));
-  if (is_form_of(node, op::kFlatten) || is_form_of(node, op::kReshape) || is_form_of(node, op::kView))
-    return axis_behind_reshape(from->sizes, axis, to->sizes);
+  if (is_a(node, Family::kPad)) return if_passes(axis >= 0 && pads_zeros_behind(node, axis, rank));
+  for (const std::string_view target : {op::kFlatten, op::kReshape, op::kView, op::kUnsafeView})
+    if (is_form_of(node, target)) return axes_behind_reshape(from->sizes, axes, to->sizes);
+  if (is_form_of(node, op::kTranspose) || is_form_of(node, op::kPermute))
+    return axes_behind_permutation(node, axes, rank);
   if (is_form_of(node, op::kMeanDim)) {
     const Argument& axes = argument_of(node, 1);
     bool spares = axes.is_list() && axis == 1;
@@ -132,22 +185,19 @@ std::optional<Seam> seam_behind(const Prepared::Impl& impl, const Node& producer
   if (bias != nullptr && !(seam.bias = own_constant(impl, bias))) return std::nullopt;
   if (bias != nullptr && seam.bias->observer) return std::nullopt;
   if (norms && value->sizes.back() != SymInt(seam.channels)) return std::nullopt;
-  std::vector<std::pair<const Node*, int64_t>> open = {{&producer, seam.axis}};
+  std::vector<std::pair<const Node*, Axes>> open = {{&producer, Axes{seam.axis}}};
   for (size_t i = 0; i < open.size(); ++i) {
-    const auto [read, axis] = open[i];
+    const auto [read, axes] = open[i];
     for (const Node* user : read->users()) {
       const auto observer = impl.group_of_module(*user);
       if (observer && (!impl.takes_range(*observer) || is_per_channel(impl.groups[*observer].observer->args().qscheme)))
         return std::nullopt;
       if (observer) seam.observers.push_back(*observer);
-      const bool reads = !user->args().empty() && user->arg(0).node() == read;
-      if (const auto behind = observer ? std::optional(axis)
-                              : reads  ? axis_behind(*user, axis, seam.clamps)
-                                       : std::nullopt) {
-        open.emplace_back(user, *behind);
+      if (auto behind = observer ? std::optional(axes) : axes_behind(*user, *read, axes, seam.clamps)) {
+        open.emplace_back(user, std::move(*behind));
         continue;
       }
-      auto reader = reader_of(impl, *user, *read, axis);
+      auto reader = axes.size() == 1 ? reader_of(impl, *user, *read, axes[0]) : std::nullopt;
       if (!reader) return std::nullopt;
       seam.readers.push_back(std::move(*reader));
     }

@@ -97,23 +97,23 @@ class Undo {
 // drowns weights that a batch norm of large variance was folded into.
 int64_t free_weight_scales(Recovery& recovery);
 
-// Gives a part of what the channels of a layer or norm differ by to the layers that alone read it, through activations
-// and pools that do not mind: the one's rows are divided, the others' columns multiplied (cross-layer equalization;
-// SmoothQuant where the first is a layer norm or RMS norm). The factor of a channel is range^alpha / weight^(1 -
-// alpha), of the largest value on the samples and of the largest weight that reads it; alpha is the one of 0.25, 0.5,
-// 0.75 and 1 that leaves the smallest error behind the layers on 16 samples, every channel's counted the same, or
-// nothing changes. A channel that a clamp (ReLU6) cuts on the samples keeps its size, and the others stay within the
-// clamp. What the float program computes on the samples stays the same but for its rounding. Kept if the outputs gain
-// 1 dB.
+// Gives a part of what the channels of a layer or norm differ by to the layers that alone read it, through activations,
+// pools, views and attention that do not mind: the one's rows are divided, the others' columns multiplied (cross-layer
+// equalization; SmoothQuant where the first is a layer norm or RMS norm). The factor of a channel is range^alpha /
+// weight^(1 - alpha), of the largest value on the samples and of the largest weight that reads it; alpha is the one of
+// 0.25, 0.5, 0.75 and 1 that leaves the smallest error behind the layers on 16 samples, every channel's counted the
+// same, or nothing changes. A channel that a clamp (ReLU6) cuts on the samples keeps its size, and the others stay
+// within the clamp. What the float program computes on the samples stays the same but for its rounding. Kept if the
+// outputs gain 1 dB.
 int64_t equalize(Recovery& recovery);
 
 // Takes out the observers behind the last layers that multiply (convolutions, linear layers, matrix products): what is
 // left there, a pool, a concatenation of boxes and scores, a softmax, runs in float on unrounded values.
 int64_t release_outputs(Recovery& recovery);
 
-// Takes out the observers that no layer (convolution, linear layer, matrix product) reads, if the outputs gain 3 dB: of
-// residual sums where a few channels are far larger than the others, of what layer norms read. Those go first behind
-// which channels lose most, and as many as come within 0.5 dB of taking out all.
+// Takes out the observers that no layer (convolution, linear layer, matrix product) reads, if the outputs are below
+// 30 dB and gain 3: of residual sums where a few channels are far larger than the others, of what layer norms read.
+// Those go first behind which channels lose most, and as many as come within 0.5 dB of taking out all.
 int64_t release_sums(Recovery& recovery);
 
 // Gives each observer of activations the range that serves the outputs: what its class found, the whole range, that of

@@ -13,6 +13,8 @@ namespace {
 
 // In dB: less is not worth sums in float.
 constexpr double kWorthFloats = 3;
+// In dB: outputs that are as near are near enough.
+constexpr double kNearEnough = 30;
 // In dB: as much may be lost again by those that are rounded after all.
 constexpr double kSpare = 0.5;
 
@@ -73,7 +75,9 @@ int64_t release_sums(Recovery& recovery) {
     for (size_t i = 0; i < count; ++i) recovery.simulation().bypass(*nodes[i]);
     return recovery.decibels(kSamples);
   };
-  const double before = decibels_without(0), most = decibels_without(nodes.size());
+  const double before = decibels_without(0);
+  if (before > kNearEnough) return 0;
+  const double most = decibels_without(nodes.size());
   if (!(most > before + kWorthFloats)) return 0;
   size_t few = 0, enough = nodes.size();
   while (few + 1 < enough) {

@@ -402,6 +402,54 @@ TEST(Equalize, KeepsWithinClamps) {
   }
 }
 
+// x[8, 6, 16] -> q, k, v of two heads -> attention -> linear -> [8, 6, 4], written as exporters do; channels of v are
+// made larger by up to 1000, and as much smaller in the weight behind the attention.
+Program damaged_attention(bool composed) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 6, 16});
+  const auto heads = [&](const std::string& name) {
+    Node* y = b.call("linear.default", {x, b.weight(name + ".weight", {16, 16}), b.weight(name + ".bias", {16})});
+    return b.call("transpose.int", {b.call("view.default", {y, Argument::List{8, 6, 2, 8}}), 1, 2});
+  };
+  Node *q = heads("q"), *k = heads("key"), *v = heads("value");
+  Node* mixed = nullptr;
+  if (composed) {
+    mixed = b.call("scaled_dot_product_attention.default", {q, k, v});
+  } else {
+    Node* scores = b.call("matmul.default", {q, b.call("transpose.int", {k, -2, -1})});
+    mixed = b.call("matmul.default", {b.call("softmax.int", {scores, -1}), v});
+  }
+  Node* back = b.call("permute.default", {mixed, Argument::List{0, 2, 1, 3}});
+  Node* flat = b.call("reshape.default", {b.call("clone.default", {back}), Argument::List{8, 6, 16}});
+  Program program =
+      b.finish({b.call("linear.default", {flat, b.weight("out.weight", {4, 16}), b.weight("out.bias", {4})})});
+  const auto scale = [&](const std::string& name, int64_t inner, float power) {
+    const Tensor tensor = program.find_attribute(name)->tensor;
+    for (int64_t i = 0; i < tensor.numel(); ++i)
+      tensor.data<float>()[i] *= std::pow(10.0f, power * static_cast<float>(i / inner % 4));
+  };
+  scale("value.weight", 16, 1);
+  scale("value.bias", 1, 1);
+  scale("out.weight", 1, -1);
+  return program;
+}
+
+TEST(Equalize, GoesThroughAttention) {
+  for (const bool composed : {false, true}) {
+    const std::vector<Batch> batches = {{sample({8, 6, 16}, 1)}, {sample({8, 6, 16}, 2)}};
+    XNNPACKQuantizer quantizer = xnnpack();
+    Prepared prepared = prepare_pt2e(damaged_attention(composed), quantizer);
+    for (const Batch& batch : batches) prepared.run(batch);
+    Recovery recovery(prepared, batches);
+    const double before = recovery.decibels();
+    EXPECT_EQ(equalize(recovery), 1);
+    EXPECT_GT(recovery.decibels(), before + 10);
+    const Tensor x = run_node_by_node(damaged_attention(composed), batches[0])[0];
+    const Tensor y = float_interpreter(prepared).run(batches[0])[0];
+    for (size_t i = 0; i < 8 * 6 * 4; ++i) EXPECT_NEAR(y.span<float>()[i], x.span<float>()[i], 2e-4);
+  }
+}
+
 TEST(Equalize, LeavesWhatNeedsItNotAsItIs) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(network(), quantizer);
