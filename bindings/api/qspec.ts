@@ -11,7 +11,8 @@ export type QScheme =
   | "per_tensor_symmetric"
   | "per_channel_affine"
   | "per_channel_symmetric"
-  | "per_channel_affine_float_qparams";
+  | "per_channel_affine_float_qparams"
+  | "per_token_affine";
 
 /** A use of a tensor (producer, consumer) or a node's output, by the names of nodes. */
 export type EdgeOrNode = { edge: readonly [string, string] } | { node: string };

@@ -173,7 +173,7 @@ void Prepared::set_state(size_t index, const ObserverState& state) {
               "its least value ", least[i], " is not below its largest, ", largest[i]);
   for (const float count : floats_of(state.histogram))
     QDQ_CHECK(count >= 0 && std::isfinite(count), kInvalidArgument, "its histogram counts ", count, " values");
-  if (is_per_channel(observer.args().qscheme))
+  if (is_per_channel(observer.args().qscheme) && observer.args().group_size == 0)
     for (const std::string& name : group.inserted_as) {
       const Node* of = impl_->program.graph->find(name)->arg(0).node();
       const auto channels = channels_of(*of, observer.args().ch_axis);
@@ -208,7 +208,10 @@ void Prepared::set_range(size_t index, const Tensor& min, const Tensor& max) {
   args.reduce_range = false;
   args.eps = 0x1p-40;
   const bool per_channel = is_per_channel(args.qscheme);
-  auto replacement = make_observer(per_channel ? "PerChannelMinMaxObserver" : "MinMaxObserver", args);
+  auto replacement = make_observer(args.group_size != 0 ? "PerGroupMinMaxObserver"
+                                   : per_channel        ? "PerChannelMinMaxObserver"
+                                                        : "MinMaxObserver",
+                                   args);
   const std::vector<float> least = floats_of(min), largest = floats_of(max);
   QDQ_CHECK(least.size() == largest.size() && !least.empty() &&
                 (!per_channel || least.size() == observer->calculate_qparams().scale.size()),

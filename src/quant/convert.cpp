@@ -97,14 +97,44 @@ class Replacer {
     return node;
   }
 
+  // The module that the buffers of a tensor's qparams are named by.
+  std::string scope_of(const Node& input) const {
+    const auto found = prepared_.scopes.find(input.name());
+    return found == prepared_.scopes.end() ? "" : found->second;
+  }
+
+  // A weight in groups along its rows: (scales, zero points, quant_min, quant_max, dtype, group_size[, output_dtype]).
+  Node* quantize_groups(const Observer& observer, Node* input, const QParams& qparams) {
+    const TensorMeta* meta = input->meta.val.tensor();
+    const DType dtype = observer.args().dtype, own = meta ? meta->dtype : DType::kF32;
+    const auto count = static_cast<int64_t>(qparams.scale.size());
+    const int64_t rows = meta && !meta->sizes.empty() ? meta->sizes[0].constant().value_or(1) : 1;
+    const Shape sizes = {rows, rows == 0 ? 0 : count / rows};
+    const std::string scope = scope_of(*input);
+    std::vector<Argument> args = {input};
+    args.emplace_back(buffer(scope + "_scale_", Tensor::of<float>(sizes, std::span<const float>(qparams.scale))));
+    args.emplace_back(buffer(scope + "_zero_point_",
+                             Tensor::of<int64_t>(sizes, std::span<const int64_t>(qparams.zero_point)).to(DType::kS32)));
+    for (const Argument& rest : {Argument(observer.quant_min()), Argument(observer.quant_max()), Argument(dtype),
+                                 Argument(observer.args().group_size)})
+      args.push_back(rest);
+    Node* q = graph_.call(decomposed("quantize_per_channel_group.default"), std::vector<Argument>(args));
+    q->meta.val = with_dtype(input->meta.val, dtype);
+    args[0] = q;
+    args.emplace_back(own);
+    Node* dq = graph_.call(std::string(op::kDequantizeGroups), std::move(args));
+    dq->meta.val = with_dtype(input->meta.val, own);
+    return dq;
+  }
+
   Node* quantize(const Observer& observer, Node* input) {
     const QParams qparams = qparams_of(observer, input);
     const DType dtype = observer.args().dtype;
+    if (observer.args().group_size != 0) return quantize_groups(observer, input, qparams);
     const bool per_channel = is_per_channel(observer.args().qscheme);
     std::vector<Argument> rest;  // everything behind the tensor
     if (per_channel) {
-      const auto found = prepared_.scopes.find(input->name());
-      const std::string scope = found == prepared_.scopes.end() ? "" : found->second;
+      const std::string scope = scope_of(*input);
       const int64_t channels = static_cast<int64_t>(qparams.scale.size());
       rest.push_back(buffer(scope + "_scale_", Tensor::of<float>({channels}, std::span<const float>(qparams.scale))));
       const Tensor zero_points = qparams.float_zero_point.empty()
@@ -175,24 +205,58 @@ class Replacer {
     return dq;
   }
 
+  static void set_choice(Node* choose, Node* scale, Node* zero_point, const SymShape& sizes) {
+    const ValueMeta scale_meta{TensorMeta{DType::kF64, sizes, {}, false}},
+        zero_meta{TensorMeta{DType::kS64, sizes, {}, false}};
+    choose->meta.val.value = std::vector<ValueMeta>{scale_meta, zero_meta};
+    scale->meta.val = scale_meta;
+    zero_point->meta.val = zero_meta;
+  }
+
+  // A scale and a zero point for each row along the last axis, as torchao's Int8DynActInt4WeightQuantizer has them.
+  Node* quantize_tokens(const Observer& observer, Node* input) {
+    const DType dtype = observer.args().dtype;
+    const TensorMeta* meta = input->meta.val.tensor();
+    QDQ_CHECK(dtype == DType::kS8 && meta && meta->dtype == DType::kF32 && !meta->sizes.empty(), kUnsupported,
+              "the dynamic spec of ", input->name(), " asks for ", to_string(dtype),
+              " per token; PyTorch has that for int8 of float32 tensors with axes");
+    const int64_t least = observer.args().quant_min.value_or(min_of(dtype)),
+                  most = observer.args().quant_max.value_or(max_of(dtype));
+    QDQ_CHECK(least == min_of(dtype) && most == max_of(dtype), kUnsupported, "the dynamic spec of ", input->name(),
+              " asks for integers from ", least, " to ", most, " per token; PyTorch's operator chooses among ",
+              min_of(dtype), " to ", max_of(dtype));
+    Node* choose = graph_.call(std::string(op::kChooseQParamsPerToken), {input, dtype});
+    Node* scale = graph_.call(std::string(op::kGetItem), {choose, 0});
+    Node* zero_point = graph_.call(std::string(op::kGetItem), {choose, 1});
+    SymShape sizes = meta->sizes;
+    sizes.back() = SymInt(1);
+    set_choice(choose, scale, zero_point, sizes);
+    std::vector<Argument> args = {input, scale, zero_point, least, most, dtype};
+    Node* q = graph_.call(decomposed("quantize_per_token.default"), std::vector<Argument>(args));
+    q->meta.val = with_dtype(input->meta.val, dtype);
+    args[0] = q;
+    args.emplace_back(DType::kF32);
+    Node* dq = graph_.call(decomposed("dequantize_per_token.default"), std::move(args));
+    dq->meta.val = with_dtype(input->meta.val, DType::kF32);
+    return dq;
+  }
+
   Node* quantize_dynamically(const Observer& observer, Node* input) {
     const ObserverArgs& settings = observer.args();
     QDQ_CHECK(settings.dtype == DType::kU8 || settings.dtype == DType::kS8, kUnsupported, "the dynamic spec of ",
               input->name(), " asks for ", to_string(settings.dtype), "; dynamic quantization knows int8 and uint8");
+    if (settings.qscheme == QScheme::kPerTokenAffine) return quantize_tokens(observer, input);
     const bool symmetric = settings.qscheme == QScheme::kPerTensorSymmetric;
     QDQ_CHECK(symmetric || settings.qscheme == QScheme::kPerTensorAffine, kUnsupported, "the dynamic spec of ",
-              input->name(), " asks for ", to_string(settings.qscheme), "; dynamic quantization is per tensor");
+              input->name(), " asks for ", to_string(settings.qscheme),
+              "; dynamic quantization is per tensor or per token");
     // A fake quantizer does not hand on its observer's eps; PyTorch then takes that of float32.
     const double eps = observer.is_fake_quantize() ? ObserverArgs().eps : settings.eps;
     Node* choose = graph_.call(decomposed(symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
                                {input, observer.quant_min(), observer.quant_max(), eps, settings.dtype});
     Node* scale = graph_.call(std::string(op::kGetItem), {choose, 0});
     Node* zero_point = graph_.call(std::string(op::kGetItem), {choose, 1});
-    const ValueMeta scale_meta{TensorMeta{DType::kF64, {SymInt(1)}, {}, false}},
-        zero_meta{TensorMeta{DType::kS64, {SymInt(1)}, {}, false}};
-    choose->meta.val.value = std::vector<ValueMeta>{scale_meta, zero_meta};
-    scale->meta.val = scale_meta;
-    zero_point->meta.val = zero_meta;
+    set_choice(choose, scale, zero_point, {SymInt(1)});
     return pair(input, "quantize_per_tensor.tensor",
                 {scale, zero_point, observer.quant_min(), observer.quant_max(), settings.dtype}, settings.dtype);
   }
@@ -222,7 +286,7 @@ bool is_dynamic_affine(const Node& dequantize) {
   if (quantize == nullptr || !is_quantize(*quantize)) return false;
   const Node* scale = quantize->arg(1).node();
   const Node* choose = scale && scale->is(op::kGetItem) ? scale->arg(0).node() : nullptr;
-  return choose && choose->is(op::kChooseQParams);
+  return choose && (choose->is(op::kChooseQParams) || choose->is(op::kChooseQParamsPerToken));
 }
 
 // Gives every annotated user of a dequantize one of its own, so that backends find dq -> op -> q without branches

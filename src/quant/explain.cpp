@@ -38,7 +38,8 @@ std::string describe(const Observer& observer) {
   if (is_floating(args.dtype)) return dtype;  // a placeholder that rounds to float16
   std::string out =
       concat(dtype, " [", observer.quant_min(), ", ", observer.quant_max(), "] ", to_string(args.qscheme));
-  if (is_per_channel(args.qscheme)) out += concat(" along axis ", args.ch_axis);
+  if (args.group_size != 0) out += concat(" in groups of ", args.group_size);
+  else if (is_per_channel(args.qscheme)) out += concat(" along axis ", args.ch_axis);
   return out + (args.is_dynamic ? ", qparams chosen at run time" : concat(" by ", observer.class_name()));
 }
 

@@ -48,7 +48,7 @@ class Prepared {
   // state that this observer cannot have reached on this tensor, and for an observer that has seen data since.
   void set_state(size_t index, const ObserverState& state);
 
-  // Puts a MinMaxObserver (per channel a PerChannelMinMaxObserver) with this range in the place of observers()[index],
+  // Puts a MinMaxObserver (PerChannelMinMaxObserver, PerGroupMinMaxObserver) with this range in for observers()[index],
   // with its dtype, scheme and limits: convert_pt2e takes the range whatever was seen, and a further run widens it. The
   // scale follows from the range alone, down to 2^-40, whatever eps the recipe has.
   // f32, of rank 0, or one element a channel. Throws Error{kInvalidArgument} for an observer that is no static one of

@@ -40,7 +40,8 @@ void check_spec(const QSpec& spec, const std::string& where) {
 
 std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   const ObserverCtr& ctr = spec.observer;
-  const bool per_channel_class = ctr.class_name.find("PerChannel") != std::string::npos;
+  const bool per_channel_class =
+      ctr.class_name.find("PerChannel") != std::string::npos || ctr.class_name.find("PerGroup") != std::string::npos;
   ObserverArgs args;
   args.dtype = spec.dtype;
   args.qdtype = ctr.qdtype;
@@ -49,6 +50,7 @@ std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   args.quant_max = spec.quant_max;
   args.is_dynamic = spec.is_dynamic;
   args.eps = ctr.eps;
+  args.group_size = ctr.group_size;
   args.reduce_range = ctr.reduce_range;
   args.use_grad_scaling = ctr.use_grad_scaling;
   if (ctr.averaging_constant) args.averaging_constant = *ctr.averaging_constant;

@@ -73,6 +73,7 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
     out.eps = args.optional<double>("eps", out.eps);
     if (args.find("averaging_constant")) out.averaging_constant = args.required<double>("averaging_constant");
     out.bins = optional_integer(args, "bins");
+    out.group_size = args.optional<int64_t>("group_size", 0);
     out.reduce_range = args.optional<bool>("reduce_range", false);
     out.use_grad_scaling = args.optional<bool>("use_grad_scaling", false);
     if (args.find("observer")) {

@@ -27,6 +27,7 @@ Json settings_json(const Observer& observer) {
   const std::string_view name = observer.class_name();
   if (is_per_channel(args.qscheme)) out["ch_axis"] = args.ch_axis;
   if (name.find("MovingAverage") != std::string_view::npos) out["averaging_constant"] = args.averaging_constant;
+  if (args.group_size != 0) out["group_size"] = args.group_size;
   if (name == "HistogramObserver") out["bins"] = args.bins;
   return out;
 }

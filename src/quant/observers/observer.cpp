@@ -11,6 +11,7 @@
 #include "quant/observers/observer_histogram.h"
 #include "quant/observers/observer_mergeable_histogram.h"
 #include "quant/observers/observer_min_max.h"
+#include "quant/observers/observer_per_group.h"
 #include "quant/observers/observer_statistics.h"
 #include "quant/observers/qparams.h"
 
@@ -94,6 +95,9 @@ class DerivedObserver final : public Observer {
 template <bool kMovingAverage, bool kPerChannel> std::shared_ptr<Observer> make_min_max(const ObserverArgs& args) {
   return std::make_shared<MinMaxObserver>(args, kMovingAverage, kPerChannel);
 }
+template <bool kByError> std::shared_ptr<Observer> make_per_group(const ObserverArgs& args) {
+  return std::make_shared<PerGroupObserver>(args, kByError);
+}
 template <class T> std::shared_ptr<Observer> make(const ObserverArgs& args) { return std::make_shared<T>(args); }
 std::shared_ptr<Observer> make_placeholder(const ObserverArgs& args) {
   return std::make_shared<BlindObserver>(args, "PlaceholderObserver");
@@ -115,6 +119,8 @@ constexpr std::array kClasses = {
     ObserverClass{"MovingAverageMinMaxObserver", make_min_max<true, false>},
     ObserverClass{"PerChannelMinMaxObserver", make_min_max<false, true>},
     ObserverClass{"MovingAveragePerChannelMinMaxObserver", make_min_max<true, true>},
+    ObserverClass{"PerGroupMinMaxObserver", make_per_group<false>},
+    ObserverClass{"PerGroupMSEObserver", make_per_group<true>},
     ObserverClass{"HistogramObserver", make<HistogramObserver>},
     ObserverClass{"MergeableHistogramObserver", make<MergeableHistogramObserver>},
     ObserverClass{"FixedQParamsObserver", make<FixedQParamsObserver>},
@@ -178,6 +184,7 @@ ObserverArgs default_observer_args(std::string_view class_name) {
                   : class_name == "NoopObserver"      ? "float16"
                                                       : "quint8");
   if (class_name.find("PerChannel") != std::string_view::npos) args.qscheme = QScheme::kPerChannelAffine;
+  if (class_name.find("PerGroup") != std::string_view::npos) args.qscheme = QScheme::kPerChannelSymmetric;
   if (class_name == "FixedQParamsObserver" || class_name == "FusedMovingAvgObsFakeQuantize") {
     args.quant_min = 0;
     args.quant_max = 255;

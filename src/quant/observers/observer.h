@@ -19,7 +19,8 @@ enum class QScheme {
   kPerTensorSymmetric,
   kPerChannelAffine,
   kPerChannelSymmetric,
-  kPerChannelAffineFloatQParams
+  kPerChannelAffineFloatQParams,
+  kPerTokenAffine  // a scale for each row along the last axis, found while the model runs; PyTorch has no name for it
 };
 std::string_view to_string(QScheme scheme);        // "per_tensor_affine"
 QScheme qscheme_from_name(std::string_view name);  // throws Error{kInvalidArgument}
@@ -44,6 +45,7 @@ struct ObserverArgs {
   bool is_dynamic = false;
   double averaging_constant = 0.01;
   int64_t bins = 2048;
+  int64_t group_size = 0;         // PerGroup classes
   double scale = 0;               // FixedQParamsObserver
   int64_t zero_point = 0;         // FixedQParamsObserver
   bool use_grad_scaling = false;  // _LearnableFakeQuantize
@@ -154,7 +156,7 @@ class Observer {
 
 // The constructor of a class by PyTorch's name: MinMaxObserver, MovingAverageMinMaxObserver, PerChannelMinMaxObserver,
 // MovingAveragePerChannelMinMaxObserver, HistogramObserver, FixedQParamsObserver, PlaceholderObserver, NoopObserver,
-// ..., and MergeableHistogramObserver, which PyTorch does not have.
+// ..., and MergeableHistogramObserver, PerGroupMinMaxObserver and PerGroupMSEObserver, which PyTorch does not have.
 // Throws Error{kInvalidArgument} listing the known names, or where PyTorch's constructor refuses the settings.
 std::shared_ptr<Observer> make_observer(std::string_view class_name, const ObserverArgs& args);
 std::vector<std::string_view> observer_class_names();

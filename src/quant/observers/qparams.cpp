@@ -10,12 +10,13 @@
 namespace qdq {
 namespace {
 
-constexpr std::array<std::pair<QScheme, std::string_view>, 5> kSchemeNames = {{
+constexpr std::array<std::pair<QScheme, std::string_view>, 6> kSchemeNames = {{
     {QScheme::kPerTensorAffine, "per_tensor_affine"},
     {QScheme::kPerTensorSymmetric, "per_tensor_symmetric"},
     {QScheme::kPerChannelAffine, "per_channel_affine"},
     {QScheme::kPerChannelSymmetric, "per_channel_symmetric"},
     {QScheme::kPerChannelAffineFloatQParams, "per_channel_affine_float_qparams"},
+    {QScheme::kPerTokenAffine, "per_token_affine"},
 }};
 
 bool is_observable(const ObserverArgs& args) {
@@ -87,7 +88,8 @@ std::vector<std::string_view> qscheme_names() {
 }
 
 bool is_per_channel(QScheme scheme) {
-  return scheme != QScheme::kPerTensorAffine && scheme != QScheme::kPerTensorSymmetric;
+  return scheme == QScheme::kPerChannelAffine || scheme == QScheme::kPerChannelSymmetric ||
+         scheme == QScheme::kPerChannelAffineFloatQParams;
 }
 
 bool is_symmetric(QScheme scheme) {
