@@ -24,15 +24,16 @@ Program load_program(std::span<const std::byte> bytes, const format::OnnxExterna
 }
 
 void ModelFiles::write(Files& files) const {
-  if (!data.empty()) files.write(path + ".data", data);
+  if (!data.empty()) files.write(path.substr(0, path.find_last_of("/\\") + 1) + data_name, data);
   files.write(path, model);
 }
 
 ModelFiles save_program(const Program& program, const std::string& path, const OnnxOptions& options) {
-  ModelFiles out{path, {}, {}, {}};
+  ModelFiles out{path, {}, {}, {}, {}};
   const std::string name = path.substr(path.find_last_of("/\\") + 1);
   if (path.ends_with(".onnx")) {
-    out.model = save_onnx(program, options, name + ".data", out.data);
+    out.data_name = name + options.data_ending;
+    out.model = save_onnx(program, options, out.data_name, out.data);
     out.warning = onnx_saturation_warning(program);
     return out;
   }

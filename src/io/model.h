@@ -22,10 +22,11 @@ Program load_program(std::span<const std::byte> bytes, const format::OnnxExterna
                      const OnnxFixed& fixed = {});
 
 // A program as a file of the kind that its path's ending says: .onnx, or else .pt2; and beside it, of an ONNX model
-// that keeps its tensors there, the one of that name with ".data" behind.
+// that keeps its tensors there, the one of that name with OnnxOptions::data_ending behind.
 struct ModelFiles {
   std::string path;
   std::vector<std::byte> model, data;
+  std::string data_name;  // of the file beside it
   // One sentence, or "": that PyTorch does not load this .pt2 file, for want of operators; or onnx_saturation_warning.
   std::string warning;
   uint64_t size() const { return model.size() + data.size(); }

@@ -48,6 +48,13 @@ struct OnnxOptions {
   bool external_data = false;  // tensors in a file beside the model, where those of more than two gigabytes always are
   // int8 activations as they are; else as uint8 with zero points that are 128 more, which stand for the same numbers
   bool signed_activations = false;
+  std::string data_ending = ".data";  // behind the model's name, of the file that keeps the tensors
+  // int8 weights of products of integers as uint8 with zero points of 128, which stand for the same numbers
+  bool unsigned_weights = false;
+  // float32 within the model as float16; inputs and outputs stay as they are
+  bool float16 = false;
+  // float weights of linear layers as the 16 numbers of NF4 in blocks of 64: com.microsoft.MatMulBnb4
+  bool bnb4 = false;
 };
 
 // An ONNX model; one of opset 17 is run by ONNX Runtime since 1.12. Quantized programs become QDQ models:

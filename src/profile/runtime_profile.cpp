@@ -40,9 +40,12 @@ constexpr RuntimeRule kOnnxRuntime[] = {
     {"resize", "aten.upsample_nearest1d aten.upsample_nearest2d", IntegerForm::kSameTerms, "Resize"},
     {"move", kMoves, IntegerForm::kSameTerms}};
 
-// Its dynamic form: DynamicQuantizeLinear and MatMulInteger (operators/matmul.py of its quantization tools).
+// Its dynamic form: DynamicQuantizeLinear and MatMulInteger or ConvInteger (operators/matmul.py, conv.py and
+// gather.py of its quantization tools).
 constexpr RuntimeRule kOnnxRuntimeDynamic[] = {
-    {"linear", "aten.linear", IntegerForm::kOpenLayer, "DynamicQuantizeMatMul"}};
+    {"linear", "aten.linear", IntegerForm::kOpenLayer, "DynamicQuantizeMatMul"},
+    {kConvolution, "aten.conv1d aten.conv2d aten.conv3d", IntegerForm::kOpenLayer, "ConvInteger"},
+    {"embedding", "aten.embedding", IntegerForm::kTable, "Gather"}};
 
 // WebNN as Chromium builds it for LiteRT: CanFuseQuantizeAndGetOutput of services/webnn/tflite/graph_builder_tflite.cc
 // asks for activations and weights of one data type, for a bias, for scales that are one number, and for the ranges of
@@ -273,7 +276,7 @@ std::string patterns_of(const RuntimeProfile& profile, bool is_dynamic, bool is_
   for (const RuntimeRule& rule : profile.rules) {
     if (!is_meant(rule, which)) continue;
     if (!is_dynamic) add_rows(profile, rule, rows);
-    else if (rule.form == IntegerForm::kOpenLayer)
+    else if (rule.form == IntegerForm::kOpenLayer || rule.form == IntegerForm::kTable)
       add_row(rows, rule.name, words(rule.operators), R"(, "modes": ["dynamic"], "output": "float")");
   }
   // Once more, for what stands behind an operator that only the first turn has found.
@@ -320,15 +323,22 @@ Json recipe_of(const RuntimeProfile& profile, bool is_dynamic) {
   return format::parse_json(text_of(profile, is_dynamic), std::string(profile.name));
 }
 
+Json onnx_report(const OnnxOptions& options) {
+  return format::json_object({{"opset", options.opset},
+                              {"signed_activations", options.signed_activations},
+                              {"unsigned_weights", options.unsigned_weights},
+                              {"float16", options.float16},
+                              {"bnb4", options.bnb4}});
+}
+
 Json profile_report(const RuntimeProfile& profile, bool is_dynamic) {
   using format::json_object;
-  return json_object(
-      {{"name", profile.name},
-       {"runtime", profile.runtime},
-       {"file", profile.ending},
-       {"recipe", recipe_of(profile, is_dynamic)},
-       {"onnx", json_object({{"opset", profile.onnx.opset}, {"signed_activations", profile.onnx.signed_activations}})},
-       {"note", profile.note}});
+  return json_object({{"name", profile.name},
+                      {"runtime", profile.runtime},
+                      {"file", profile.ending},
+                      {"recipe", recipe_of(profile, is_dynamic)},
+                      {"onnx", onnx_report(profile.onnx)},
+                      {"note", profile.note}});
 }
 
 void check_ending(const RuntimeProfile& profile, std::string_view path) {

@@ -23,6 +23,7 @@ enum class IntegerForm : uint8_t {
   kProduct,    // of two tensors; the result may be float
   kElements,   // all inputs and the result are integers of one data type
   kSameTerms,  // and of one scale and zero point: what moves numbers, or chooses among them
+  kTable,      // its weight alone, whose rows are looked up
 };
 
 struct RuntimeRule {
@@ -69,7 +70,10 @@ const RuntimeProfile& runtime_profile(std::string_view name);
 // while the model runs. Throws Error{kInvalidArgument} if the runtime does not compute so.
 format::Json recipe_of(const RuntimeProfile& profile, bool is_dynamic = false);
 
-// {name, runtime, file, recipe, onnx: {opset, signed_activations}, note}: the profile as data.
+// How ONNX files are written, as data: {opset, signed_activations, unsigned_weights, float16, bnb4}.
+format::Json onnx_report(const OnnxOptions& options);
+
+// {name, runtime, file, recipe, onnx, note}: the profile as data.
 format::Json profile_report(const RuntimeProfile& profile, bool is_dynamic = false);
 
 // Throws Error{kInvalidArgument} unless the path ends as the runtime's files do.

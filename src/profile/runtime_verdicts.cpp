@@ -111,6 +111,7 @@ class Judge {
 
   std::string why_float(const Node& node, const RuntimeRule& rule) const {
     const bool is_layer = rule.form == IntegerForm::kLayer || rule.form == IntegerForm::kOpenLayer;
+    if (rule.form == IntegerForm::kTable) return why_not_its_weight(node);
     const std::vector<const Node*> inputs = activations(node);
     if (op_of(node)->roles.other >= 0 && inputs.size() < 2) return "one of its operands is a number";
     bool is_dynamic = false;

@@ -62,7 +62,8 @@ class OnnxExport {
   // The whole file.
   format::OnnxFile run(const Program& program);
 
-  int64_t opset() const { return file_->opset; }
+  int64_t opset() const { return file_->options.opset; }
+  const OnnxOptions& options() const { return file_->options; }
   const Program& program() const { return *program_; }  // that is being written
   // The name of a node's value; an attribute becomes an initializer when it is asked for.
   std::string value(const Node* node);
@@ -97,7 +98,7 @@ class OnnxExport {
  private:
   // What all graphs of a file share.
   struct File {
-    int64_t opset = 0;
+    OnnxOptions options;
     std::map<std::string, int64_t> taken, taken_by_nodes;  // name -> suffixes given
     std::map<std::string, std::string> symbols;            // s0 -> batch
     std::map<std::string, int64_t> domains;
@@ -174,6 +175,11 @@ class AtenCall {
   const Node& node_;
   const OpDef& op_;
 };
+
+// Sets the sizes and the data type of a call from its inputs. Whoever read a file knows more of its open sizes than the
+// operators tell, which take them for as large as they can be: what a file says of an output is believed by those who
+// read it.
+void infer_anew(Node& node);
 
 // An ATen operator that ONNX has or can spell.
 struct AtenExporter {

@@ -21,6 +21,19 @@ StoredWeight stored_weight(AtenCall& call, const Node* node);
 // sums are those of integers, which the float product of both rounds. False, and nothing written, if it is none.
 bool write_dynamic_linear(AtenCall& call);
 
+// The same of a convolution: DynamicQuantizeLinear, ConvInteger, Cast and Mul. Its weights are uint8 with zero points
+// of 128 in any case: ONNX Runtime has ConvInteger for those alone (core/providers/cpu/quantization/conv_integer.cc).
+bool write_dynamic_convolution(AtenCall& call, const OnnxAttributes& attributes);
+
+// Rows of a table of int8 that lies in the file: Gather, Cast and Mul, so that the table is not dequantized as a whole.
+bool write_embedding_of_integers(AtenCall& call);
+
+// Where OnnxOptions::bnb4 asks for it, a linear layer of float32 weights that lie in the file: com.microsoft.MatMulBnb4
+// with the numbers of NF4 (QLoRA: Efficient Finetuning of Quantized LLMs, appendix E) in blocks of 64 along the rows,
+// which begin anew with no row. Each weight takes the nearest of the 16 numbers times the block's largest magnitude; of
+// two as near, the lower one.
+bool write_linear_of_normal_floats(AtenCall& call);
+
 // A linear layer with weights of 4 bits in blocks of 16 to 256 along its rows: com.microsoft.MatMulNBits
 // (docs/ContribOperators.md of microsoft/onnxruntime). False if it is none.
 bool write_linear_of_blocks(AtenCall& call);

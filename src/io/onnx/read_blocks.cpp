@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "io/onnx/import.h"
+#include "io/onnx/normal_floats.h"
 #include "io/onnx/quantized.h"
 #include "io/onnx/window.h"
 
@@ -152,13 +153,6 @@ void gather_block_quantized(OnnxCall& call) {
   out = call.call("flatten.using_ints", {out, at, at + 1});
   call.set(dtype == DType::kF32 ? out : call.call("to.dtype", {out, dtype}));
 }
-
-// The numbers that four bits stand for in bitsandbytes: floats of four bits, and "normal floats".
-constexpr float kFloat4[] = {0.0f,  5.208333333e-03f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
-                             -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f};
-constexpr float kNormalFloat4[] = {-1.0f,        -0.69619280f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
-                                   -0.09105004f, 0.0f,         0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
-                                   0.44070983f,  0.56261700f,  0.72295684f,  1.0f};
 
 // A, B packed with the first element in the upper bits, the largest magnitude of each block.
 void matmul_bnb4(OnnxCall& call) {

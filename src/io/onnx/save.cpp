@@ -7,6 +7,7 @@
 
 #include "io/onnx.h"
 #include "io/onnx/export.h"
+#include "io/onnx/float16.h"
 #include "io/onnx/import.h"
 #include "io/onnx/unsigned_activations.h"
 #include "op/facts.h"
@@ -144,7 +145,7 @@ void OnnxAttributes::add(const char* name, std::shared_ptr<const format::OnnxGra
 OnnxExport::OnnxExport(const OnnxOptions& options) : file_(std::make_shared<File>()) {
   QDQ_CHECK(options.opset >= kFirstWritten && options.opset <= kLastWritten, kInvalidArgument,
             "ONNX models are written in opset ", kFirstWritten, " to ", kLastWritten, ", found ", options.opset);
-  file_->opset = options.opset;
+  file_->options = options;
 }
 OnnxExport::OnnxExport(OnnxExport& around) : file_(around.file_), written_(around.written_) {
   graph_.name = fresh("graph");
@@ -515,6 +516,20 @@ format::OnnxFile OnnxExport::run(const Program& program) {
   return out;
 }
 
+void infer_anew(Node& node) {
+  const ValueMeta before = node.meta.val;
+  const std::vector<Node*> inputs = node.input_nodes();
+  // Behind an operator that qdq does not have nothing follows from the inputs.
+  if (std::any_of(inputs.begin(), inputs.end(), [](const Node* n) { return n->meta.val.value.index() == 0; })) return;
+  infer_value(node);
+  if (node.meta.val.value.index() == 0) node.meta.val = before;
+  auto* found = std::get_if<TensorMeta>(&node.meta.val.value);
+  const TensorMeta* known = before.tensor();
+  if (!found || !known || found->sizes.size() != known->sizes.size()) return;
+  for (size_t i = 0; i < known->sizes.size(); ++i)
+    if (!known->sizes[i].is_constant()) found->sizes[i] = known->sizes[i];
+}
+
 std::string AtenCall::name() const { return std::string(local_name(plain_form(op_).target)); }
 
 const Argument& AtenCall::arg(size_t i) const { return argument_of(node_, i); }
@@ -643,24 +658,11 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   Program complete = program.clone();
   complete.graph->eliminate_dead_code();
   if (!options.signed_activations) make_activations_unsigned(complete);
-  // Whoever read a file knows more of its open sizes than the operators tell, which take them for as large as they can
-  // be: what a file says of an output is believed by those who read it.
   for (Node* node : complete.graph->nodes()) {
     if (node->op() == Node::Op::kGetAttr) node->meta.val.value = meta_of(complete.attribute_of(*node));
-    if (node->op() != Node::Op::kCallFunction || find_op(node->target()) == nullptr) continue;
-    const ValueMeta before = node->meta.val;
-    const std::vector<Node*> inputs = node->input_nodes();
-    // Behind an operator that qdq does not have nothing follows from the inputs.
-    if (std::any_of(inputs.begin(), inputs.end(), [](const Node* n) { return n->meta.val.value.index() == 0; }))
-      continue;
-    infer_value(*node);
-    if (node->meta.val.value.index() == 0) node->meta.val = before;
-    auto* found = std::get_if<TensorMeta>(&node->meta.val.value);
-    const TensorMeta* known = before.tensor();
-    if (!found || !known || found->sizes.size() != known->sizes.size()) continue;
-    for (size_t i = 0; i < known->sizes.size(); ++i)
-      if (!known->sizes[i].is_constant()) found->sizes[i] = known->sizes[i];
+    if (node->op() == Node::Op::kCallFunction && find_op(node->target()) != nullptr) infer_anew(*node);
   }
+  if (options.float16) make_floats_half(complete);
   return OnnxExport(options).run(complete);
 }
 

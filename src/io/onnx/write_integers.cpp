@@ -1,8 +1,10 @@
-// Linear layers as products of integers.
+// Layers whose weights are integers, or other numbers of few bits.
 #include "io/onnx/integer_layers.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "io/onnx/normal_floats.h"
 #include "op/facts.h"
 #include "op/targets.h"
 
@@ -71,34 +73,124 @@ bool lies_within(const Tensor& integers, int64_t low, int64_t high) {
   return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value >= low && value <= high; });
 }
 
+// int8 as uint8 with zero points of 128.
+constexpr int64_t kMiddleOf8 = 128;
+Tensor without_sign(const Tensor& integers) {
+  const Tensor in = integers.contiguous(), out = Tensor::empty(in.sizes(), DType::kU8);
+  for (int64_t i = 0; i < out.numel(); ++i)
+    out.data<uint8_t>()[i] = static_cast<uint8_t>(in.data<int8_t>()[i] + kMiddleOf8);
+  return out;
+}
+
+// A layer of int8 weights whose input is quantized by the range that it turns out to have; no choice where it is none.
+struct DynamicLayer {
+  const Node *input = nullptr, *choice = nullptr, *weight = nullptr;
+  StoredWeight stored;
+};
+DynamicLayer dynamic_layer_of(AtenCall& call) {
+  DynamicLayer out{call.arg(0).node(), nullptr, call.arg(1).node(), {}};
+  if (!out.input || !out.input->is(op::kDequantizeByTensors) || call.meta(0).dtype != DType::kF32) return out;
+  out.stored = stored_weight(call, out.weight);
+  const bool is_by_row = out.stored.integers.defined() && (out.stored.scales.numel() == 1 || out.stored.axis == 0);
+  if (is_by_row && out.stored.integers.dtype() == DType::kS8) out.choice = choice_of(*out.input);
+  return out;
+}
+
+// The layer's integer product, perhaps of weights without sign; the scales of its rows, of this shape; and the bias.
+void finish_dynamic_layer(AtenCall& call, const DynamicLayer& layer, const char* op, const Tensor& weight,
+                          bool is_unsigned, const Shape& channels, const OnnxAttributes& attributes = {}) {
+  OnnxExport& file = call.file();
+  const std::string name = layer.weight->arg(0).node()->target();
+  OnnxNames inputs = {file.value(layer.input->arg(0).node())};
+  inputs.list.push_back(file.constant(is_unsigned ? without_sign(weight) : weight, name + "_integers"));
+  inputs.list.push_back(file.item(layer.choice, 1));
+  if (is_unsigned) inputs.list.push_back(call.scalar(kMiddleOf8, DType::kU8));
+  const std::string product = call.cast(call.emit(op, inputs, attributes), DType::kS32, DType::kF32);
+  const Tensor& scales = layer.stored.scales;
+  const std::string by_row = file.constant(scales.reshape(scales.numel() == 1 ? Shape{} : channels), name + "_scale");
+  const std::string scale = call.emit("Mul", {file.item(layer.choice, 0), by_row});
+  if (call.is_none(2)) return call.finish("Mul", {product, scale});
+  std::string bias = call.tensor(2);
+  if (channels.size() > 1) bias = call.emit("Reshape", {bias, call.integers_as_tensor(channels)});
+  call.finish("Add", {call.emit("Mul", {product, scale}), bias});
+}
+
 }  // namespace
 
 bool write_dynamic_linear(AtenCall& call) {
-  const Node* input = call.arg(0).node();
-  if (input == nullptr || !input->is(op::kDequantizeByTensors) || call.meta(0).dtype != DType::kF32) return false;
-  const Node *choice = choice_of(*input), *weight = call.arg(1).node();
+  const DynamicLayer layer = dynamic_layer_of(call);
+  if (layer.choice == nullptr) return false;
+  const Tensor& integers = layer.stored.integers;
+  finish_dynamic_layer(call, layer, "MatMulInteger", integers.transpose(0, 1).contiguous(),
+                       call.file().options().unsigned_weights, {integers.size(0)});
+  return true;
+}
+
+bool write_dynamic_convolution(AtenCall& call, const OnnxAttributes& attributes) {
+  const DynamicLayer layer = dynamic_layer_of(call);
+  if (layer.choice == nullptr) return false;
+  const Tensor& integers = layer.stored.integers;
+  Shape channels(static_cast<size_t>(integers.dim()) - 1, 1);
+  channels[0] = integers.size(0);
+  finish_dynamic_layer(call, layer, "ConvInteger", integers.contiguous(), true, channels, attributes);
+  return true;
+}
+
+bool write_embedding_of_integers(AtenCall& call) {
+  const Node* weight = call.arg(0).node();
   const StoredWeight stored = stored_weight(call, weight);
-  if (!choice || !stored.integers.defined() || stored.integers.dtype() != DType::kS8 ||
+  if (!stored.integers.defined() || stored.integers.dtype() != DType::kS8 || stored.integers.dim() != 2 ||
       (stored.scales.numel() != 1 && stored.axis != 0))
     return false;
   OnnxExport& file = call.file();
-  const std::string name = weight->arg(0).node()->target();
-  const std::string scales =
-      file.constant(stored.scales.numel() == 1 ? stored.scales.reshape({}) : stored.scales, name + "_scale");
-  const std::string product =
-      call.emit("MatMulInteger",
-                {file.value(input->arg(0).node()),
-                 file.constant(stored.integers.transpose(0, 1).contiguous(), name + "_t"), file.item(choice, 1)});
-  const std::string floats = call.cast(product, DType::kS32, DType::kF32);
-  finish_with_bias(call, "Mul", {floats, call.emit("Mul", {file.item(choice, 0), scales})});
+  const std::string name = weight->arg(0).node()->target(), indices = call.tensor(1);
+  const bool is_by_row = stored.scales.numel() != 1;
+  const Tensor scales = stored.scales.reshape(is_by_row ? Shape{stored.scales.numel(), 1} : Shape{});
+  const auto rows_of = [&](const Tensor& table, const char* ending) {
+    return call.emit("Gather", {file.constant(table.contiguous(), name + ending), indices}, {"axis", 0});
+  };
+  const std::string floats = call.cast(rows_of(stored.integers, ""), DType::kS8, DType::kF32);
+  const std::string scale = is_by_row ? rows_of(scales, "_scale") : file.constant(scales, name + "_scale");
+  const DType dtype = call.result().dtype;
+  if (dtype == DType::kF32) call.finish("Mul", {floats, scale});
+  else call.finish("Cast", {call.emit("Mul", {floats, scale})}, {"to", format::onnx_number(dtype)});
+  return true;
+}
+
+bool write_linear_of_normal_floats(AtenCall& call) {
+  const Tensor weight = stored_tensor(call, call.arg(1).node());
+  if (!call.file().options().bnb4 || !weight.defined() || weight.dtype() != DType::kF32 || weight.numel() == 0 ||
+      call.meta(0).dtype != DType::kF32)
+    return false;
+  constexpr int64_t kBlock = 64, kUpper = 4;
+  constexpr size_t kNumbers = std::size(kNormalFloat4);
+  const Tensor values = weight.contiguous();
+  const int64_t count = values.numel(), blocks = (count + kBlock - 1) / kBlock;
+  const Tensor packed = Tensor::full({(count + 1) / 2}, DType::kU8, 0), largest = Tensor::empty({blocks}, DType::kF32);
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t end = std::min(count, (block + 1) * kBlock);
+    float most = 0;
+    for (int64_t i = block * kBlock; i < end; ++i) most = std::max(most, std::fabs(values.data<float>()[i]));
+    largest.data<float>()[block] = most;
+    for (int64_t i = block * kBlock; i < end; ++i) {
+      const float part = most == 0 ? 0 : values.data<float>()[i] / most;
+      size_t code = 0;
+      while (code + 1 < kNumbers && part > (kNormalFloat4[code] + kNormalFloat4[code + 1]) / 2) ++code;
+      packed.data<uint8_t>()[i / 2] |= static_cast<uint8_t>(code << (i % 2 == 0 ? kUpper : 0));
+    }
+  }
+  OnnxExport& file = call.file();
+  const std::string name = call.arg(1).node()->target();
+  finish_with_bias(call, "com.microsoft.MatMulBnb4",
+                   {call.tensor(0), file.constant(packed, name + "_nf4"), file.constant(largest, name + "_absmax")},
+                   {"K", weight.size(1), "N", weight.size(0), "block_size", kBlock, "quant_type", 1});
   return true;
 }
 
 bool write_linear_of_blocks(AtenCall& call) {
   const Node* weight = call.arg(1).node();
-  if (!weight || weight->op() != Node::Op::kCallFunction || call.meta(0).dtype != DType::kF32 ||
-      local_name(weight->target()) != "dequantize_per_channel_group.default")
-    return false;
+  const DType floats = call.meta(0).dtype;
+  if (!weight || !weight->is(op::kDequantizeGroups) || (floats != DType::kF32 && floats != DType::kF16)) return false;
   // (input, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype)
   const Tensor integers = stored_tensor(call, weight->arg(0).node()),
                scales = stored_tensor(call, weight->arg(1).node());
@@ -118,7 +210,7 @@ bool write_linear_of_blocks(AtenCall& call) {
   const std::string name = weight->arg(0).node()->target();
   OnnxNames inputs = {call.tensor(0),
                       file.constant(halves_of(integers, rows, low).reshape({rows, blocks, block / 2}), name + "_4bit"),
-                      file.constant(scales.to(DType::kF32).reshape({rows * blocks}).contiguous(), name + "_scale")};
+                      file.constant(scales.to(floats).reshape({rows * blocks}).contiguous(), name + "_scale")};
   // Without zero points they are the middle.
   const bool is_middle = has_zeros ? lies_within(zeros, low + kMiddle, low + kMiddle) : low == -kMiddle;
   if (!is_middle) {

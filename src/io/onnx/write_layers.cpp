@@ -58,6 +58,7 @@ void conv(AtenCall& call) {
   if (call.arg(4).is<std::string>())
     attributes.add("auto_pad", call.arg(4) == Argument("same") ? "SAME_UPPER" : "VALID");
   else attributes.add("pads", both_sides(call.integers(4, axes)));
+  if (write_dynamic_convolution(call, attributes)) return;
   call.finish("Conv", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, attributes);
 }
 
@@ -109,7 +110,7 @@ std::string transposed(AtenCall& call, const Node* weight) {
 
 void linear(AtenCall& call) {
   if (call.rank(1) != 2) call.refuse("has a weight of ", call.rank(1), " axes");
-  if (write_dynamic_linear(call) || write_linear_of_blocks(call)) return;
+  if (write_dynamic_linear(call) || write_linear_of_blocks(call) || write_linear_of_normal_floats(call)) return;
   if (call.rank(0) == 2) return call.finish("Gemm", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, {"transB", 1});
   const std::string weight = transposed(call, call.arg(1).node());
   if (call.is_none(2)) return call.finish("MatMul", {call.tensor(0), weight});

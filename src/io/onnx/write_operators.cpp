@@ -332,7 +332,10 @@ void flip(AtenCall& call) {
 void select(AtenCall& call) {
   call.finish("Gather", {call.tensor(0), call.operand(2, DType::kS64)}, {"axis", call.axis(1, call.rank(0))});
 }
-void embedding(AtenCall& call) { call.finish("Gather", {call.tensor(0), call.tensor(1)}, {"axis", 0}); }
+void embedding(AtenCall& call) {
+  if (write_embedding_of_integers(call)) return;
+  call.finish("Gather", {call.tensor(0), call.tensor(1)}, {"axis", 0});
+}
 void index_select(AtenCall& call) {
   call.finish("Gather", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
 }

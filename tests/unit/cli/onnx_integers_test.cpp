@@ -8,7 +8,9 @@
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "quant/pt2e.h"
+#include "profile/transformers_js.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
+#include "recipe/recipe.h"
 
 namespace qdq {
 namespace {
@@ -128,6 +130,157 @@ TEST(OnnxIntegers, BlocksOfFourBitsComeBackAsTheyWere) {
     const Tensor input = ramp({2, 48});
     EXPECT_TRUE(bitwise_equal(run(load_onnx(bytes), input), run(program, input)));
   }
+}
+
+// What transformers.js gets of a program for this dtype.
+OnnxFile transformers_js(const std::vector<std::byte>& floats, std::string_view dtype, std::vector<std::byte>& bytes) {
+  Program program = load_onnx(floats);
+  const TransformersJsFile file = transformers_js_file(program, dtype);
+  if (!file.recipe.is_null()) {
+    const auto quantizer = parse_recipe(file.recipe, "the recipe");
+    program = convert_pt2e(prepare_pt2e(std::move(program), *quantizer));
+  }
+  bytes = save_onnx(program, file.onnx);
+  return format::read_onnx_file(bytes);
+}
+
+const Tensor& initializer(const OnnxFile& file, const std::string& name) {
+  for (const auto& [known, tensor] : file.initializers)
+    if (known == name) return tensor;
+  static const Tensor none;
+  ADD_FAILURE() << "no initializer " << name;
+  return none;
+}
+
+format::OnnxNode node_of(const OnnxFile& file, const std::string& op) {
+  return *std::find_if(file.nodes.begin(), file.nodes.end(), [&](const auto& node) { return node.op_type == op; });
+}
+
+// x [1, 2, 6, 6] -> Conv with padding and a bias.
+std::vector<std::byte> a_convolution() {
+  OnnxFile out;
+  out.ir_version = 8;
+  out.opsets = {{"", 17}};
+  out.inputs = {info("x", {{1, ""}, {2, ""}, {6, ""}, {6, ""}})};
+  out.initializers = {{"w", ramp({4, 2, 3, 3})}, {"b", ramp({4})}};
+  out.nodes = {onnx_node("Conv", {"x", "w", "b"}, "y")};
+  format::OnnxAttribute pads;
+  pads.name = "pads";
+  pads.kind = format::OnnxKind::kInts;
+  pads.ints = {1, 1, 1, 1};
+  out.nodes[0].attributes = {pads};
+  out.outputs = {info("y", {{1, ""}, {4, ""}, {6, ""}, {6, ""}})};
+  return format::write_onnx_file(out);
+}
+
+TEST(OnnxIntegers, DynamicConvolutionsAreConvIntegerOfUnsignedWeights) {
+  const Tensor input = ramp({1, 2, 6, 6});
+  const Tensor exact = run(load_onnx(a_convolution()), input);
+  for (const char* dtype : {"q8", "int8", "uint8"}) {
+    SCOPED_TRACE(dtype);
+    std::vector<std::byte> bytes;
+    const OnnxFile file = transformers_js(a_convolution(), dtype, bytes);
+    ASSERT_EQ(count(file, "ConvInteger"), 1);
+    EXPECT_EQ(count(file, "Conv"), 0);
+    const format::OnnxNode node = node_of(file, "ConvInteger");
+    ASSERT_EQ(node.inputs.size(), 4u);
+    EXPECT_EQ(initializer(file, node.inputs[1]).dtype(), DType::kU8);
+    EXPECT_EQ(initializer(file, node.inputs[3]).item_int(), 128);
+    const float off = largest_difference(run(load_onnx(bytes), input), exact);
+    EXPECT_GT(off, 0);
+    EXPECT_LT(off, 0.25F);
+  }
+}
+
+TEST(OnnxIntegers, WeightsOfProductsMayBeUnsigned) {
+  const std::vector<std::byte> floats = format::write_onnx_file(two_layers());
+  std::vector<std::byte> signed_bytes, unsigned_bytes, eight;
+  const OnnxFile with_sign = transformers_js(floats, "int8", signed_bytes),
+                 without = transformers_js(floats, "uint8", unsigned_bytes), q8 = transformers_js(floats, "q8", eight);
+  EXPECT_EQ(initializer(with_sign, node_of(with_sign, "MatMulInteger").inputs[1]).dtype(), DType::kS8);
+  EXPECT_EQ(initializer(without, node_of(without, "MatMulInteger").inputs[1]).dtype(), DType::kU8);
+  EXPECT_EQ(eight, signed_bytes) << "without convolutions q8 is int8";
+  const Tensor input = ramp({2, 3, 8});
+  EXPECT_TRUE(bitwise_equal(run(load_onnx(unsigned_bytes), input), run(load_onnx(signed_bytes), input)));
+}
+
+TEST(OnnxIntegers, RowsOfTablesAreLookedUpAsIntegers) {
+  OnnxFile floats;
+  floats.ir_version = 8;
+  floats.opsets = {{"", 17}};
+  format::OnnxValueInfo ids = info("ids", {{2, ""}, {3, ""}});
+  ids.dtype = DType::kS64;
+  floats.inputs = {ids};
+  floats.initializers = {{"table", ramp({7, 4})}};
+  floats.nodes = {onnx_node("Gather", {"table", "ids"}, "y")};
+  floats.outputs = {info("y", {{2, ""}, {3, ""}, {4, ""}})};
+  std::vector<std::byte> bytes;
+  const OnnxFile file = transformers_js(format::write_onnx_file(floats), "q8", bytes);
+  EXPECT_EQ(count(file, "Gather"), 2) << "integers and scales";
+  EXPECT_EQ(count(file, "DequantizeLinear"), 0) << "the whole table";
+  const Tensor input = Tensor::of<int64_t>({2, 3}, {0, 6, 3, 1, 1, 5});
+  const Tensor exact = run(load_onnx(format::write_onnx_file(floats)), input), found = run(load_onnx(bytes), input);
+  EXPECT_GT(largest_difference(found, exact), 0);
+  EXPECT_LT(largest_difference(found, exact), 0.01F);
+}
+
+// y = x w' + b in [2, 64] and [64, 5].
+std::vector<std::byte> a_wide_layer() {
+  OnnxFile out;
+  out.ir_version = 8;
+  out.opsets = {{"", 17}};
+  out.inputs = {info("x", {{2, ""}, {64, ""}})};
+  out.initializers = {{"w", ramp({64, 5})}, {"b", ramp({5})}};
+  out.nodes = {onnx_node("Gemm", {"x", "w", "b"}, "y")};
+  out.outputs = {info("y", {{2, ""}, {5, ""}})};
+  return format::write_onnx_file(out);
+}
+
+TEST(OnnxIntegers, EachDtypeOfFourBitsHasItsOperator) {
+  const Tensor input = ramp({2, 64});
+  const Tensor exact = run(load_onnx(a_wide_layer()), input);
+  for (const auto& [dtype, op, scales] :
+       {std::tuple("q4", "MatMulNBits", DType::kF32), std::tuple("q4f16", "MatMulNBits", DType::kF16),
+        std::tuple("bnb4", "MatMulBnb4", DType::kF32)}) {
+    SCOPED_TRACE(dtype);
+    std::vector<std::byte> bytes;
+    const OnnxFile file = transformers_js(a_wide_layer(), dtype, bytes);
+    ASSERT_EQ(count(file, op), 1);
+    EXPECT_EQ(count(file, "Gemm") + count(file, "MatMul"), 0);
+    EXPECT_EQ(initializer(file, node_of(file, op).inputs[2]).dtype(), scales);
+    const float off = largest_difference(run(load_onnx(bytes), input), exact);
+    EXPECT_GT(off, 1e-3F);
+    EXPECT_LT(off, 0.2F * largest_difference(exact, Tensor::full(exact.sizes(), DType::kF32, 0)));
+  }
+}
+
+TEST(OnnxIntegers, Float16StaysWithinTheModel) {
+  std::vector<std::byte> bytes;
+  const OnnxFile file = transformers_js(a_wide_layer(), "fp16", bytes);
+  EXPECT_EQ(file.inputs[0].dtype, DType::kF32);
+  EXPECT_EQ(file.outputs[0].dtype, DType::kF32);
+  EXPECT_EQ(count(file, "Cast"), 2);
+  for (const auto& [name, tensor] : file.initializers) EXPECT_EQ(tensor.dtype(), DType::kF16) << name;
+  const Tensor input = ramp({2, 64}), exact = run(load_onnx(a_wide_layer()), input);
+  const float off = largest_difference(run(load_onnx(bytes), input), exact);
+  EXPECT_GT(off, 0);
+  EXPECT_LT(off, 0.1F);
+}
+
+// Numbers beyond float16 become its largest, and a mask stays one.
+TEST(OnnxIntegers, Float16HoldsMasks) {
+  OnnxFile floats;
+  floats.ir_version = 8;
+  floats.opsets = {{"", 17}};
+  floats.inputs = {info("x", {{2, ""}})};
+  floats.initializers = {{"mask", Tensor::of<float>({2}, {0, -3.4e38F})}};
+  floats.nodes = {onnx_node("Add", {"x", "mask"}, "masked"), onnx_node("Softmax", {"masked"}, "y")};
+  floats.outputs = {info("y", {{2, ""}})};
+  std::vector<std::byte> bytes;
+  transformers_js(format::write_onnx_file(floats), "fp16", bytes);
+  const Tensor found = run(load_onnx(bytes), Tensor::of<float>({2}, {1, 2}));
+  EXPECT_EQ(found.data<float>()[0], 1);
+  EXPECT_EQ(found.data<float>()[1], 0);
 }
 
 // Integers that do not fit four bits are written as they were before.
