@@ -5,6 +5,7 @@
 
 #include "border.h"
 #include "format/json.h"
+#include "recover/gptq.h"
 #include "report/sensitivity_report.h"
 
 namespace qdq {
@@ -19,13 +20,27 @@ struct RecoveryOf {
   Recovery recovery;
 };
 
+std::vector<Batch> batches_from(const val& batches) {
+  std::vector<Batch> out;
+  for (const val& batch : emscripten::vecFromJSArray<val>(batches)) out.push_back(tensors_from(batch));
+  return out;
+}
+
+// How many layers were rounded. `on_rounding` is told how many of how many are done.
+val round_in_groups(int prepared, const val& batches, const val& on_rounding) {
+  return guard([&] {
+    return static_cast<int>(gptq(held<Prepared>(prepared, "a prepared program"), batches_from(batches),
+                                 [&](int64_t done, int64_t total) {
+                                   on_rounding(static_cast<double>(done), static_cast<double>(total));
+                                 }));
+  });
+}
+
 // `on_recovering` is told the remedy and how far it is.
 val make_recovery(int prepared, const val& batches, const val& on_recovering) {
   return guard([&] {
-    std::vector<Batch> read;
-    for (const val& batch : emscripten::vecFromJSArray<val>(batches)) read.push_back(tensors_from(batch));
     return keep(RecoveryOf{
-        prepared, Recovery(held<Prepared>(prepared, "a prepared program"), std::move(read),
+        prepared, Recovery(held<Prepared>(prepared, "a prepared program"), batches_from(batches),
                            [on_recovering](const std::string& remedy, double done) { on_recovering(remedy, done); })});
   });
 }
@@ -85,6 +100,7 @@ val reach_score_of(int handle, const val& score, double wanted) {
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(qdq_recover) {
+  emscripten::function("gptq", &round_in_groups);
   emscripten::function("makeRecovery", &make_recovery);
   emscripten::function("nextRemedy", &next_remedy);
   emscripten::function("sensitivities", &sensitivities_of);

@@ -36,11 +36,9 @@ function check(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new QdqError("Cancelled", "the recovery of accuracy was cancelled");
 }
 
-async function begin(
-  prepared: Prepared,
+async function rawBatches(
   batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
-  { onProgress, signal }: LongWork,
-): Promise<Recovery> {
+): Promise<RawTensor[][]> {
   if (!isIterable(batches))
     throw new QdqError(
       "InvalidArgument",
@@ -48,12 +46,44 @@ async function begin(
     );
   const raw = [];
   for await (const batch of batches) raw.push(rawInputs(batch));
+  return raw;
+}
+
+async function begin(
+  prepared: Prepared,
+  batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
+  { onProgress, signal }: LongWork,
+): Promise<Recovery> {
+  const raw = await rawBatches(batches);
   check(signal);
   const tell = (stage: string, done: number) => {
     onProgress?.({ stage, done, total: 1 });
     check(signal);
   };
   return new Recovery(unwrap(module().makeRecovery(handleOf(prepared), raw, tell)), whole);
+}
+
+/**
+ * Rounds the weights of linear layers that have scales by groups (PerGroupMinMaxObserver, PerGroupMSEObserver) for what
+ * the layers make of the samples, not each to the nearest (GPTQ). Returns how many layers were rounded. The batches are
+ * kept in memory. The same samples give the same bytes as `qdq quantize --gptq`. When the signal is aborted,
+ * QdqError{Cancelled} is thrown and the program stays as it was.
+ */
+export async function gptq(
+  prepared: Prepared,
+  batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
+  options: LongWork = {},
+): Promise<number> {
+  checkOptions("gptq", options, ["onProgress", "signal"]);
+  const { onProgress, signal } = options;
+  const raw = await rawBatches(batches);
+  check(signal);
+  return unwrap(
+    module().gptq(handleOf(prepared), raw, (done, total) => {
+      onProgress?.({ stage: "rounding weights", done, total });
+      check(signal);
+    }),
+  );
 }
 
 /**

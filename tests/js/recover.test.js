@@ -157,3 +157,37 @@ test("weights of 4 bits are rounded for the outputs, and a score of one's own ch
   expect((await rejected(qdq.reachScore(prepared, batches, () => "no", 1))).message).toContain("wanted a number");
   expect((await rejected(qdq.reachScore(prepared, batches, score, "99"))).message).toContain("wanted a number");
 });
+
+test("weights in groups are rounded by the samples", async () => {
+  const weight = {
+    spec: "quantization",
+    dtype: "int8",
+    quant_min: -8,
+    quant_max: 7,
+    qscheme: "per_channel_symmetric",
+    ch_axis: 0,
+    observer: { class: "PerGroupMSEObserver", args: { group_size: 4 } },
+  };
+  const recipe = {
+    quantizer: "PatternQuantizer",
+    patterns: [{ name: "linear", operators: ["aten.linear"], output: "float" }],
+    global: { weight },
+  };
+  const errors = [];
+  const [exact] = qdq.lower(program).run(batches[0]);
+  for (const rounds of [false, true]) {
+    const prepared = qdq.preparePt2e(program, recipe);
+    const told = [];
+    if (rounds) expect(await qdq.gptq(prepared, batches, { onProgress: (at) => told.push(at) })).toBeGreaterThan(0);
+    if (rounds)
+      expect(told.at(-1)).toEqual({ stage: "rounding weights", done: told.length - 1, total: told.length - 1 });
+    const [found] = qdq.lower(qdq.convertPt2e(prepared)).run(batches[0]);
+    errors.push(found.data.reduce((sum, value, i) => sum + (value - exact.data[i]) ** 2, 0));
+  }
+  expect(errors[1]).toBeGreaterThan(0);
+  expect(errors[1]).toBeLessThan(errors[0] / 2);
+  const prepared = qdq.preparePt2e(program, recipe);
+  const signal = AbortSignal.abort();
+  expect(await rejected(qdq.gptq(prepared, batches, { signal }))).toMatchObject({ code: "Cancelled" });
+  expect(await rejected(qdq.gptq(prepared, []))).toMatchObject({ message: expect.stringMatching(/no samples/) });
+});
