@@ -46,6 +46,10 @@ class JavaScriptFiles final : public Files {
   std::string why_not_written(const std::string& folder) override {
     return host_.call<std::string>("whyNotWritten", folder);
   }
+  void make_folder(const std::string& folder) override {
+    const auto reason = host_.call<std::string>("makeFolder", folder);
+    if (!reason.empty()) fail(ErrorCode::kIo, "cannot make the folder ", folder, ": ", reason);
+  }
   std::vector<std::string> list(const std::string& folder) override {
     const emscripten::val answer = host_.call<emscripten::val>("listFolder", folder);
     refuse(answer, "cannot list ", folder);

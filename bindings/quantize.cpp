@@ -15,6 +15,7 @@
 #include "io/pattern.h"
 #include "io/pt2.h"
 #include "profile/runtime_verdicts.h"
+#include "profile/transformers_js.h"
 #include "quant/numeric_debug.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
@@ -198,17 +199,35 @@ val save(int program) {
   return guard([&] { return bytes_to(save_pt2(held<const Program>(program, "a program"))); });
 }
 
-val save_as_onnx(int program, int opset, bool signed_activations) {
+// `settings` is what onnx_report gives.
+val save_as_onnx(int program, const std::string& settings) {
   return guard([&] {
+    const format::Json json = format::parse_json(settings, "the options of saveOnnx");
+    const format::Fields fields(json, "saveOnnx");
     OnnxOptions options;
-    options.opset = opset;
-    options.signed_activations = signed_activations;
+    options.opset = fields.optional<int64_t>("opset", options.opset);
+    options.signed_activations = fields.optional<bool>("signed_activations", false);
+    options.unsigned_weights = fields.optional<bool>("unsigned_weights", false);
+    options.float16 = fields.optional<bool>("float16", false);
+    options.bnb4 = fields.optional<bool>("bnb4", false);
     return bytes_to(save_onnx(held<const Program>(program, "a program"), options));
   });
 }
 
 val runtime_profile_of(const std::string& name, bool is_dynamic) {
   return guard([&] { return format::print_json(profile_report(runtime_profile(name), is_dynamic)); });
+}
+
+val transformers_js_files(int program, const val& dtypes, const std::string& model_file_name) {
+  return guard([&] {
+    std::vector<std::string> wanted = emscripten::vecFromJSArray<std::string>(dtypes);
+    if (wanted.empty()) wanted = transformers_js_dtypes();
+    format::Json out = format::Json::array();
+    for (const std::string& dtype : wanted)
+      out.push_back(transformers_js_report(transformers_js_file(held<const Program>(program, "a program"), dtype),
+                                           model_file_name));
+    return format::print_json(out);
+  });
 }
 
 val runtime_report(int program, const std::string& name) {
@@ -506,6 +525,7 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("savePt2", &save);
   emscripten::function("saveOnnx", &save_as_onnx);
   emscripten::function("runtimeProfile", &runtime_profile_of);
+  emscripten::function("transformersJsFiles", &transformers_js_files);
   emscripten::function("runtimeReport", &runtime_report);
   emscripten::function("preparePt2e", &prepare);
   emscripten::function("runPrepared", &run_prepared);

@@ -5,6 +5,7 @@ import {
   accessSync,
   closeSync,
   constants,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
@@ -76,6 +77,11 @@ const host: RawHost = {
   whyNotWritten: (folder) =>
     attempt(() => {
       accessSync(folder || ".", constants.W_OK | constants.X_OK);
+      return "";
+    }),
+  makeFolder: (folder) =>
+    attempt(() => {
+      mkdirSync(folder, { recursive: true });
       return "";
     }),
   listFolder: (path) => attempt(() => readdirSync(path)),

@@ -216,6 +216,7 @@ function hostOf(files: Files, settings: DataSettings): RawHost {
     },
     writeFile: () => "data is only read",
     whyNotWritten: () => "data is only read",
+    makeFolder: () => "data is only read",
     listFolder: (path) => [...(folders.get(path) ?? [])],
     kind: (path) => (folders.has(path) ? "folder" : find(path) ? "file" : ""),
     print() {},

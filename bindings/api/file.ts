@@ -1,6 +1,7 @@
 // Programs from files and into files.
 import { QdqError } from "./error.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
+import { toJson } from "./names.js";
 import { checkOptions } from "./options.js";
 import { Program, bytesOf } from "./program.js";
 
@@ -52,18 +53,32 @@ export function savePt2(program: Program): Uint8Array {
   return unwrap(module().savePt2(handleOf(program)));
 }
 
+/** How an ONNX model is written. */
+export interface OnnxOptions {
+  /** 17 to 21; 17 by default. */
+  opset?: number;
+  /** int8 activations as they are; else as uint8 of the same numbers. */
+  signedActivations?: boolean;
+  /** int8 weights of products of integers as uint8 of the same numbers. */
+  unsignedWeights?: boolean;
+  /** float32 within the model as float16; inputs and outputs stay as they are. */
+  float16?: boolean;
+  /** Float weights of linear layers as NF4 in blocks of 64, com.microsoft.MatMulBnb4. */
+  bnb4?: boolean;
+}
+
 /**
- * The bytes of an ONNX model of opset 17, or of another up to 21: of a quantized program a QDQ model that ONNX Runtime
- * runs, with int8 activations as uint8 of the same numbers unless `signedActivations`. `onWarning` is called if ONNX
+ * The bytes of an ONNX model: of a quantized program a QDQ model that ONNX Runtime runs. `onWarning` is called if ONNX
  * Runtime's sums can saturate on processors without VNNI. Throws QdqError{Unsupported} that lists what ONNX cannot say.
  */
 export function saveOnnx(
   program: Program,
-  options: { opset?: number; signedActivations?: boolean; onWarning?: (warning: string) => void } = {},
+  options: OnnxOptions & { onWarning?: (warning: string) => void } = {},
 ): Uint8Array {
-  checkOptions("saveOnnx", options, ["opset", "signedActivations", "onWarning"]);
-  const { opset = 17, signedActivations = false, onWarning } = options;
+  const settings = ["opset", "signedActivations", "unsignedWeights", "float16", "bnb4"];
+  checkOptions("saveOnnx", options, [...settings, "onWarning"]);
+  const { onWarning, ...onnx } = options;
   const warning = onWarning ? unwrap(module().onnxWarning(handleOf(program))) : "";
   if (warning) onWarning?.(warning);
-  return unwrap(module().saveOnnx(handleOf(program), opset, signedActivations));
+  return unwrap(module().saveOnnx(handleOf(program), toJson(onnx)));
 }

@@ -114,8 +114,17 @@ export type {
 } from "./backend.js";
 export type { ObserverReport, ObserverSummary } from "./observer.js";
 export { loadOnnx, loadPt2, saveOnnx, savePt2 } from "./file.js";
-export { runtimeProfile, runtimeReport } from "./profile.js";
-export type { RuntimeName, RuntimeProfile, RuntimeReport, RuntimeVerdict } from "./profile.js";
+export type { OnnxOptions } from "./file.js";
+export { runtimeProfile, runtimeReport, transformersJsFiles } from "./profile.js";
+export type {
+  RuntimeName,
+  RuntimeProfile,
+  RuntimeReport,
+  RuntimeVerdict,
+  TransformersJsDtype,
+  TransformersJsFile,
+  TransformersJsOptions,
+} from "./profile.js";
 export type { CustomOperator, OperatorArgument, TensorSignature } from "./operator.js";
 export { Program } from "./program.js";
 export { programTensor, runNodes, setProgramTensor } from "./nodes.js";
@@ -123,7 +132,7 @@ export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./
 export type { ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.js";
 export { mergeStates } from "./state.js";
 export type { MergeOptions, PartOfData } from "./state.js";
-export { reachScore, recover, sensitivities } from "./recover.js";
+export { gptq, reachScore, recover, sensitivities } from "./recover.js";
 export type { PrecisionResult, RecoverOptions, RemedyResult, Sensitivity } from "./recover.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions, Placement } from "./session.js";

@@ -1,9 +1,14 @@
 // Profiles of runtimes: how to quantize for each, and what it would run in integers.
+import { saveOnnx } from "./file.js";
+import type { OnnxOptions } from "./file.js";
 import { handleOf, loadModule, module, unwrap } from "./module.js";
 import { fromJson } from "./names.js";
-import { checkOptions } from "./options.js";
+import { checkNames, checkOptions } from "./options.js";
 import type { Program } from "./program.js";
+import { convertPt2e, preparePt2e } from "./pt2e.js";
 import type { Recipe } from "./recipe.js";
+import type { Tensor } from "./tensor.js";
+import { rawInputs } from "./tensor.js";
 
 /** The runtimes that have a profile. "x86": ONNX Runtime on processors without VNNI, too. */
 export type RuntimeName = "ort" | "ort-web" | "transformers.js" | "webnn" | "openvino" | "qnn" | "executorch" | "x86";
@@ -19,7 +24,7 @@ export interface RuntimeProfile {
   /** For preparePt2e(), or a file of --recipe. */
   recipe: Recipe;
   /** For saveOnnx(). */
-  onnx: { opset: number; signedActivations: boolean };
+  onnx: OnnxOptions;
   /** What else its user has to know, or "". */
   note: string;
 }
@@ -72,4 +77,53 @@ export async function runtimeProfile(
  */
 export function runtimeReport(program: Program, name: RuntimeName): RuntimeReport {
   return fromJson(unwrap(module().runtimeReport(handleOf(program), name)));
+}
+
+/** The dtypes of transformers.js that have a file of their own. */
+export type TransformersJsDtype = "fp32" | "fp16" | "q8" | "int8" | "uint8" | "q4" | "q4f16" | "bnb4";
+
+/** Which files of transformers.js are made, and what they are called. */
+export interface TransformersJsOptions {
+  /** All by default. */
+  dtypes?: readonly TransformersJsDtype[];
+  /** What their names begin with: "model" by default, or what `model_file_name` of transformers.js says. */
+  modelFileName?: string;
+  /** Samples, by which the weights of 4 bits are rounded: see gptq(). */
+  batches?: readonly (readonly Tensor[])[];
+}
+
+/** A file in the folder of a model for transformers.js. */
+export interface TransformersJsFile {
+  /** What `dtype` of transformers.js has to say for this file. */
+  dtype: TransformersJsDtype;
+  /** Where it belongs: "onnx/model_q4f16.onnx". */
+  path: string;
+  /** The file. */
+  bytes: Uint8Array;
+}
+
+/**
+ * The files that transformers.js finds by its `dtype`, one after the other, made from a float program. Throws
+ * QdqError{InvalidArgument} for a dtype that there is not, QdqError{Unsupported} for what ONNX cannot say.
+ */
+export function* transformersJsFiles(
+  program: Program,
+  options: TransformersJsOptions = {},
+): Generator<TransformersJsFile, void> {
+  checkOptions("transformersJsFiles", options, ["dtypes", "modelFileName", "batches"]);
+  const { dtypes = [], modelFileName = "model", batches } = options;
+  checkNames(dtypes, "dtypes");
+  const files = fromJson<{ dtype: TransformersJsDtype; path: string; recipe: Recipe | null; onnx: OnnxOptions }[]>(
+    unwrap(module().transformersJsFiles(handleOf(program), [...dtypes], modelFileName)),
+  );
+  for (const { dtype, path, recipe, onnx } of files) {
+    if (recipe === null) {
+      yield { dtype, path, bytes: saveOnnx(program, onnx) };
+      continue;
+    }
+    using prepared = preparePt2e(program, recipe);
+    if (batches) unwrap(module().gptq(handleOf(prepared), batches.map(rawInputs), () => {}));
+    using quantized = convertPt2e(prepared);
+    yield { dtype, path, bytes: saveOnnx(quantized, onnx) };
+  }
 }

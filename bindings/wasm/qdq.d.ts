@@ -37,6 +37,7 @@ export interface RawHost {
   readPart(path: string, offset: number, count: number): Uint8Array | string; // fewer bytes where the file ends
   writeFile(path: string, bytes: Uint8Array): string;
   whyNotWritten(folder: string): string; // "" if nothing speaks against it
+  makeFolder(folder: string): string; // "" or why it could not
   listFolder(path: string): string[] | string;
   kind(path: string): "file" | "folder" | "";
   print(text: string): void;
@@ -88,9 +89,10 @@ export interface RawModule extends RawRunner {
     fixed: Record<string, number | number[]>,
   ): Answer<number>;
   runtimeProfile(name: string, isDynamic: boolean): Answer<string>;
+  transformersJsFiles(program: number, dtypes: string[], modelFileName: string): Answer<string>;
   runtimeReport(program: number, name: string): Answer<string>;
   savePt2(program: number): Answer<Uint8Array>;
-  saveOnnx(program: number, opset: number, signedActivations: boolean): Answer<Uint8Array>;
+  saveOnnx(program: number, options: string): Answer<Uint8Array>;
   preparePt2e(program: number, recipe: string, callbacks: RawCallbacks, isQat: boolean): Answer<number>;
   runPrepared(
     prepared: number,
@@ -129,6 +131,7 @@ export interface RawModule extends RawRunner {
     batches: RawTensor[][],
     onRecovering: (remedy: string, done: number) => void,
   ): Answer<number>;
+  gptq(prepared: number, batches: RawTensor[][], onRounding: (done: number, total: number) => void): Answer<number>;
   nextRemedy(recovery: number): Answer<string>;
   sensitivities(recovery: number): Answer<string>;
   reachScore(recovery: number, score: (outputs: RawTensor[][]) => number, wanted: number): Answer<string>;

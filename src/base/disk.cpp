@@ -100,6 +100,12 @@ class Disk final : public Files {
     return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0 ? "" : reason_of(errno);
   }
 
+  void make_folder(const std::string& folder) override {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) fail(ErrorCode::kIo, "cannot make the folder ", folder, ": ", reason_of(error.value()));
+  }
+
   std::vector<std::string> list(const std::string& folder) override {
     std::error_code error;
     std::vector<std::string> names;

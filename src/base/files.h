@@ -29,6 +29,9 @@ class Files {
   // Why nothing can be written to a folder, "" for the one that the program is in, as far as that is known before it is
   // tried; empty if nothing speaks against it.
   virtual std::string why_not_written(const std::string& /*folder*/) { return {}; }
+  // Makes a folder and those that it lies in, where they are missing; by default nothing, where names need no folders.
+  // Throws Error{kIo}.
+  virtual void make_folder(const std::string& /*folder*/) {}
   // The names of files and folders in a folder, in any order. Throws Error{kIo}.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
   virtual bool is_folder(const std::string& path) = 0;

@@ -139,9 +139,17 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
                                       "bits of the weights' integers (8): 2 to 8; give few --recover")
                           ->check(CLI::Range(2, 8))
                           ->type_name("N");
+  auto* group_size = verb.add_option("--group-size", options.group_size,
+                                     "a scale for each N neighbours in a row of a linear layer's weight; with --dynamic"
+                                     " activations get one for each token")
+                         ->check(CLI::Range(2, 1 << 16))
+                         ->type_name("N");
   weight_bits->excludes(reduce_range);
-  for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range, weight_bits}) recipe->excludes(other);
-  for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range, weight_bits}) runtime->excludes(other);
+  for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range, weight_bits, group_size})
+    recipe->excludes(other);
+  for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range, weight_bits, group_size})
+    runtime->excludes(other);
+  group_size->excludes(fx);
   quantizer->excludes(fx);
   dynamic->excludes(weights_only);
   return runtime;

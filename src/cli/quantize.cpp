@@ -154,6 +154,7 @@ std::string verdicts_line(const Program& converted, const RuntimeProfile& profil
 }  // namespace
 
 void quantize(const QuantizeOptions& options, Host& host) {
+  if (wants_folder(options)) return quantize_folder(options, host);
   const double began = host.now_seconds();
   OnnxOptions onnx = options.onnx;
   const RuntimeProfile* profile = apply_profile(options.quantizer, options.output, onnx);
@@ -208,6 +209,10 @@ void quantize(const QuantizeOptions& options, Host& host) {
     for (const std::string& doubt : doubts_about_calibration(prepared))
       host.print_error(concat("qdq: warning: ", doubt, "\n"));
   }
+  QDQ_CHECK(!options.gptq || data, kInvalidArgument, "--gptq rounds weights by samples; give some by --calibrate");
+  const int64_t rounded = options.gptq ? round_groups(prepared, *data, host) : 0;
+  if (options.gptq && rounded == 0)
+    host.print_error("qdq: warning: --gptq does nothing: no linear layer has a weight in groups; see --group-size\n");
   format::Json recovery;
   if (recovers) recovery = recover_accuracy(options, prepared, *data, host);
   if (data && needs_data)
@@ -230,8 +235,11 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (!written.warning.empty() && can_saturate) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
 
   std::string out = concat("wrote ", options.output, "\n");
-  if (data && !needs_data) out += "  not calibrated: the recipe needs no samples\n";
-  else if (data)
+  if (rounded != 0)
+    out += concat("  weights rounded   by ", data->num_samples(), " samples in ", rounded,
+                  rounded == 1 ? " layer\n" : " layers\n");
+  else if (data && !needs_data) out += "  not calibrated: the recipe needs no samples\n";
+  if (data && needs_data)
     out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ",
                   human_seconds(calibrated - prepared_at), "\n");
   // Integers spelled out no longer tell which layers they belong to.
@@ -257,6 +265,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (data && needs_data)
     fields["calibration"] = {
         {"samples", data->num_samples()}, {"batches", data->num_batches()}, {"seconds", calibrated - prepared_at}};
+  if (options.gptq) fields["gptq"] = {{"samples", data->num_samples()}, {"layers", rounded}};
   if (recovers) fields["recovery"] = recovery;
   print_summary(out, fields, options.json, host);
 }
@@ -284,8 +293,17 @@ void add_quantize(CommandLine& line) {
           "samples to calibrate on: .npz, .npy, or images in a folder or a .tar; or the .json of calibrate, merge or "
           "--observers; a recipe that quantizes dynamically needs none")
       ->type_name("DATA");
-  verb->add_option("-o,--output", options->output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
+  verb->add_option("-o,--output", options->output,
+                   "the model to write (.pt2 or .onnx), or with --for transformers.js the folder of its files")
+      ->required()
+      ->type_name("OUT");
   CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
+  verb->add_option("--dtypes", options->dtypes,
+                   "which files of transformers.js: fp32,fp16,q8,int8,uint8,q4,q4f16,bnb4 (all)")
+      ->delimiter(',')
+      ->type_name("NAMES");
+  verb->add_option("--model-file-name", options->model_file_name, "what those files' names begin with (model)")
+      ->type_name("NAME");
   runtime->excludes(add_qat_option(*verb, options->quantizer));
   add_data_options(*verb, options->data_options);
   verb->add_flag("--reference-representation", options->use_reference_representation,
@@ -310,6 +328,8 @@ void add_quantize(CommandLine& line) {
                             ->needs(metric)
                             ->type_name("NUMBER");
   metric->needs(target);
+  verb->add_flag("--gptq", options->gptq,
+                 "round weights in groups (--group-size) by what the layers make of the samples");
   verb->add_option("--backend", options->backend,
                    "calibrate on simd (default; all builds write the same file) or onednn")
       ->type_name("NAME");

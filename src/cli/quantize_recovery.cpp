@@ -5,6 +5,7 @@
 
 #include "cli/metric.h"
 #include "cli/progress.h"
+#include "recover/gptq.h"
 #include "recover/precision.h"
 #include "report/evaluation.h"
 
@@ -132,6 +133,15 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples) {
   QDQ_CHECK(!drop || *drop >= 0, kInvalidArgument, "--target-drop is ", drop.value_or(0),
             "; wanted points of top-1, 0 or more");
   return true;
+}
+
+int64_t round_groups(Prepared& prepared, Data& data, Host& host) {
+  const std::vector<Batch> batches = all_batches(data, host);
+  std::optional<Progress> progress;
+  return gptq(prepared, batches, [&](int64_t done, int64_t total) {
+    if (!progress) progress.emplace(host, "rounding weights", total, "layers");
+    if (done != 0) progress->advance();
+  });
 }
 
 Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& data, Host& host) {

@@ -26,16 +26,35 @@ Json fx_recipe(const QuantizerOptions& options) {
   return {{"quantizer", "QConfigMapping"}, {"qconfig_mapping", mapping}};
 }
 
+// int8 weights of so many bits by the rows of a layer, or by groups along the rows, whose scales have the least error.
+Json weight_spec(const QuantizerOptions& options) {
+  const int64_t most = options.reduce_range ? 64 : int64_t{1} << (options.weight_bits - 1);
+  Json observer = {{"class", "PerChannelMinMaxObserver"}};
+  if (options.group_size != 0)
+    observer = {{"class", "PerGroupMSEObserver"}, {"args", {{"group_size", options.group_size}}}};
+  return {{"spec", "quantization"},
+          {"dtype", "int8"},
+          {"quant_min", most == 128 ? -127 : -most},
+          {"quant_max", most - 1},
+          {"qscheme", "per_channel_symmetric"},
+          {"ch_axis", 0},
+          {"observer", observer}};
+}
+
+// Weights in groups beside activations that get a scale for each token while the model runs.
+Json per_token_recipe(const std::string& name, const QuantizerOptions& options) {
+  const Json activation = {{"spec", "quantization"},
+                           {"dtype", "int8"},
+                           {"qscheme", "per_token_affine"},
+                           {"is_dynamic", true},
+                           {"observer", {{"class", "PlaceholderObserver"}}}};
+  return {{"quantizer", name}, {"global", {{"input_activation", activation}, {"weight", weight_spec(options)}}}};
+}
+
 // Weights as both quantizers have them, and embeddings as PyTorch's EmbeddingQuantizer has them.
 Json weights_only_recipe(const std::string& name, const QuantizerOptions& options) {
-  const int64_t most = options.reduce_range ? 64 : int64_t{1} << (options.weight_bits - 1);
-  const Json weight = {{"spec", "quantization"},
-                       {"dtype", "int8"},
-                       {"quant_min", most == 128 ? -127 : -most},
-                       {"quant_max", most - 1},
-                       {"qscheme", "per_channel_symmetric"},
-                       {"ch_axis", 0},
-                       {"observer", {{"class", "PerChannelMinMaxObserver"}}}};
+  const Json weight = weight_spec(options);
+  if (options.group_size != 0) return {{"quantizer", name}, {"global", {{"weight", weight}}}};
   return {
       {"quantizer", "ComposableQuantizer"},
       {"quantizers", {{{"quantizer", "EmbeddingQuantizer"}}, {{"quantizer", name}, {"global", {{"weight", weight}}}}}}};
@@ -50,6 +69,9 @@ Json recipe_of_words(const QuantizerOptions& options) {
             "there is no quantizer ", wanted, "; wanted xnnpack or x86-inductor, or a --recipe");
   const std::string name = is_xnnpack ? "XNNPACKQuantizer" : "X86InductorQuantizer";
   if (options.weights_only) return weights_only_recipe(name, options);
+  QDQ_CHECK(options.group_size == 0 || (options.dynamic && is_xnnpack), kInvalidArgument,
+            "--group-size goes with --weights-only, or with --dynamic and the quantizer xnnpack");
+  if (options.group_size != 0) return per_token_recipe(name, options);
   Json config = Json::object();
   if (is_xnnpack) config["is_per_channel"] = true;
   if (options.dynamic) config["is_dynamic"] = true;
@@ -65,7 +87,8 @@ Json recipe_of_words(const QuantizerOptions& options) {
   return {{"quantizer", name}, {"global", config}};
 }
 
-// Sets a module, or a type if the name begins as types do, to float.
+}  // namespace
+
 void exclude(Json& recipe, const std::string& name, const std::string& what) {
   const std::string quantizer = recipe.is_object() ? recipe.value("quantizer", "") : "";
   if (quantizer == "ComposableQuantizer" && recipe.contains("quantizers") && recipe["quantizers"].is_array()) {
@@ -86,8 +109,6 @@ void exclude(Json& recipe, const std::string& name, const std::string& what) {
   if (section.is_null()) section = Json::array();
   section.push_back({name, nullptr});
 }
-
-}  // namespace
 
 namespace {
 

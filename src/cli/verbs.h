@@ -27,12 +27,16 @@ struct QuantizerOptions {
   bool weights_only = false;         // weights become integers, activations stay float
   bool reduce_range = false;         // so that u8 * s8 does not saturate on processors without VNNI
   int64_t weight_bits = 8;           // of the integers of weights, 2 to 8; stored as int8
+  int64_t group_size = 0;            // neighbours in a row of a linear layer's weight that share a scale; 0: rows
   bool qat = false;                  // settings with is_qat where they do not say: fake quantizers
   std::vector<std::string> exclude;  // modules, or types such as torch.nn.Linear, that stay float
 };
 // The recipe that the options mean. Throws Error{kInvalidArgument} for an unknown quantizer, for words that contradict
 // each other, and for a recipe that has no place for what is excluded.
 format::Json read_recipe(const QuantizerOptions& options, Host& host);
+// Sets a module, or a type if the name begins as types do, to float. `what` is whose recipe it is. Throws
+// Error{kInvalidArgument} if it has no place for that.
+void exclude(format::Json& recipe, const std::string& name, const std::string& what);
 // The recipe with observers whose statistics can be merged; as it is if it names a HistogramObserver itself, or says
 // what "mergeable" is to be.
 format::Json mergeable_recipe(format::Json recipe);
@@ -63,13 +67,21 @@ struct QuantizeOptions {
   OnnxFixed fixed;
   bool allow_training_mode = false;  // takes a model exported in training mode in its inference form
   bool recover = false;              // brings accuracy back after the calibration
+  bool gptq = false;                 // rounds weights in groups by what the layers make of the samples
   bool json = false;
   std::string command;  // the words themselves, which the report shows; may be empty
   // Leaves operators in float until so many percent of the samples get the float model's answer, or until the top-1 on
   // the calibration samples' `labels` is at most so many points below the float model's.
   std::optional<double> target_agreement, target_drop, target_metric;
-  std::string metric;  // a command (cli/metric.h); empty: none
+  std::string metric;                     // a command (cli/metric.h); empty: none
+  std::vector<std::string> dtypes;        // of the files of transformers.js
+  std::string model_file_name = "model";  // and what their names begin with
 };
+// Whether a folder is asked for, with files of transformers.js. Throws Error{kInvalidArgument} for words that do not
+// go with that, or go with that alone.
+bool wants_folder(const QuantizeOptions& options);
+// Makes the files of transformers.js in `output`/onnx, of `dtypes` (all, if there are none), and prints what each is.
+void quantize_folder(const QuantizeOptions& options, Host& host);
 // Quantizes a model and prints what became of its layers.
 void quantize(const QuantizeOptions& options, Host& host);
 

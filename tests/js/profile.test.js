@@ -10,7 +10,13 @@ test("profiles are data: a recipe, and how the file is written", async () => {
     const profile = await qdq.runtimeProfile(name);
     expect(profile.name).toBe(name);
     expect(profile.file).toBe(name === "executorch" ? ".pt2" : ".onnx");
-    expect(profile.onnx).toEqual({ opset: 17, signedActivations: name === "webnn" });
+    expect(profile.onnx).toEqual({
+      opset: 17,
+      signedActivations: name === "webnn",
+      unsignedWeights: false,
+      float16: false,
+      bnb4: false,
+    });
     expect(qdq.preparePt2e(await vision(), profile.recipe).needsData()).toBe(name !== "transformers.js");
   }
   await expect(qdq.runtimeProfile("tflite")).rejects.toMatchObject({ code: "InvalidArgument" });
@@ -35,5 +41,30 @@ test("a quantized program runs in integers where its profile says so", async () 
   expect(qdq.runtimeReport(read, "ort").products).toEqual(after.products);
   expect(thrown(() => qdq.runtimeReport(read, "ortweb"))).toMatchObject({
     message: expect.stringMatching(/did you mean ort-web/),
+  });
+});
+
+test("one call makes the files of transformers.js", async () => {
+  const program = await vision();
+  const files = [...qdq.transformersJsFiles(program)];
+  expect(files.map(({ path }) => path)).toEqual(
+    ["", "_fp16", "_quantized", "_int8", "_uint8", "_q4", "_q4f16", "_bnb4"].map((end) => `onnx/model${end}.onnx`),
+  );
+  expect(files.map(({ dtype }) => dtype)).toEqual(["fp32", "fp16", "q8", "int8", "uint8", "q4", "q4f16", "bnb4"]);
+  expect(Buffer.compare(files[0].bytes, qdq.saveOnnx(program))).toBe(0);
+  for (const { dtype, bytes } of files) {
+    const read = await qdq.loadOnnx(bytes);
+    expect({ dtype, outputs: read.outputs.length }).toEqual({ dtype, outputs: program.outputs.length });
+    read.dispose();
+  }
+  const [only] = qdq.transformersJsFiles(program, { dtypes: ["q8"], modelFileName: "vision_model" });
+  expect(only.path).toBe("onnx/vision_model_quantized.onnx");
+  expect(Buffer.compare(only.bytes, files[2].bytes)).toBe(0);
+  expect(thrown(() => [...qdq.transformersJsFiles(program, { dtypes: ["q5"] })])).toMatchObject({
+    code: "InvalidArgument",
+    message: expect.stringMatching(/'q5'/),
+  });
+  expect(thrown(() => [...qdq.transformersJsFiles(program, { dtype: "q4" })])).toMatchObject({
+    message: expect.stringMatching(/did you mean dtypes/),
   });
 });

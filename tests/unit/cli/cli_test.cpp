@@ -47,6 +47,35 @@ TEST_F(CliTest, GivesWeightsFewerBits) {
   EXPECT_NE(host.err.find("--weight-bits does not go with --fx"), std::string::npos) << host.err;
 }
 
+TEST_F(CliTest, GivesScalesToGroupsAndRoundsThemBySamples) {
+  const auto targets = [&] {
+    std::string out;
+    for (const Node* node : load_pt2(host.contents["out.pt2"]).graph->nodes()) out += node->target() + "\n";
+    return out;
+  };
+  std::vector<std::vector<std::byte>> files;
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--gptq"}}) {
+    std::vector<std::string> words = {"--weights-only", "--weight-bits", "4", "--group-size", "32"};
+    words.insert(words.end(), more.begin(), more.end());
+    ASSERT_EQ(run(quantize(words)), 0) << host.err;
+    EXPECT_NE(host.out.find("layers quantized  1 of"), std::string::npos) << host.out;
+    EXPECT_NE(host.out.find("its weight of shape [4, 2, 3, 3] has no rows of whole groups of 32"), std::string::npos);
+    EXPECT_EQ(host.out.find("weights rounded   by 10 samples in 1 layer") != std::string::npos, !more.empty());
+    EXPECT_NE(targets().find("dequantize_per_channel_group"), std::string::npos);
+    EXPECT_EQ(targets().find("per_token"), std::string::npos);
+    files.push_back(host.contents["out.pt2"]);
+  }
+  EXPECT_NE(files[0], files[1]);
+  ASSERT_EQ(run(quantize({"--dynamic", "--weight-bits", "4", "--group-size", "32"})), 0) << host.err;
+  EXPECT_NE(targets().find("dequantize_per_token"), std::string::npos);
+  EXPECT_NE(run(quantize({"--group-size", "32"})), 0);
+  EXPECT_NE(host.err.find("--group-size goes with --weights-only, or with --dynamic"), std::string::npos) << host.err;
+  ASSERT_EQ(run(quantize({"--weights-only", "--gptq"})), 0) << host.err;
+  EXPECT_NE(host.err.find("--gptq does nothing"), std::string::npos) << host.err;
+  EXPECT_NE(run({"quantize", "model.pt2", "-o", "out.pt2", "--weights-only", "--group-size", "32", "--gptq"}), 0);
+  EXPECT_NE(host.err.find("--gptq rounds weights by samples"), std::string::npos) << host.err;
+}
+
 TEST_F(CliTest, LeavesOperatorsInFloatForATarget) {
   const std::vector<std::string> target = {"--weight-bits", "2", "--target-agreement", "100"};
   ASSERT_EQ(run(quantize(target)), 0) << host.err;

@@ -217,5 +217,51 @@ TEST_F(Profiles, ComputeDynamicallyWhereTheRuntimeDoes) {
             1);
 }
 
+TEST_F(Profiles, MakeAFolderForTransformersJs) {
+  ASSERT_EQ(run({"quantize", "m.onnx", "--for", "transformers.js", "-o", "folder"}), 0) << host.err;
+  for (const char* ending : {"", "_fp16", "_quantized", "_int8", "_uint8", "_q4", "_q4f16", "_bnb4"}) {
+    const std::string path = concat("folder/onnx/model", ending, ".onnx");
+    ASSERT_TRUE(host.contents.contains(path)) << path;
+    EXPECT_NE(host.out.find("wrote " + path), std::string::npos) << host.out;
+    EXPECT_NO_THROW(load_program(host.contents[path])) << path;
+  }
+  EXPECT_EQ(host.contents["folder/onnx/model_quantized.onnx"], host.contents["folder/onnx/model_uint8.onnx"])
+      << "a model with convolutions";
+}
+
+TEST_F(Profiles, MakeTheFilesThatAreAskedFor) {
+  ASSERT_EQ(run({"quantize", "m.onnx", "--for", "transformers.js", "-o", "f", "--dtypes", "q8,fp16",
+                 "--model-file-name", "vision", "--json"}),
+            0)
+      << host.err;
+  const format::Json json = format::parse_json(host.out, "the summary");
+  ASSERT_EQ(json["files"].size(), 2u);
+  EXPECT_EQ(json["files"][0]["path"], "f/onnx/vision_quantized.onnx");
+  EXPECT_EQ(json["files"][0]["layers"]["quantized"], 3);
+  EXPECT_EQ(json["files"][1]["path"], "f/onnx/vision_fp16.onnx");
+  EXPECT_FALSE(host.contents.contains("f/onnx/vision.onnx"));
+  // The model that is read may be the float file of the folder.
+  host.contents["f/onnx/model.onnx"] = network();
+  const auto before = host.contents["f/onnx/model.onnx"];
+  ASSERT_EQ(run({"quantize", "f/onnx/model.onnx", "--for", "transformers.js", "-o", "f", "--dtypes", "fp32,q4"}), 0);
+  EXPECT_NE(host.out.find("found f/onnx/model.onnx"), std::string::npos) << host.out;
+  EXPECT_EQ(host.contents["f/onnx/model.onnx"], before);
+}
+
+TEST_F(Profiles, RefuseWhatDoesNotGoWithAFolder) {
+  const auto refused = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"quantize", "m.onnx", "-o", "f", "--for", "transformers.js"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_NE(run(words), 0);
+    EXPECT_FALSE(host.is_folder("f"));
+    return host.err;
+  };
+  EXPECT_NE(refused({"--dtypes", "q9"}).find("'q9'"), std::string::npos) << host.err;
+  EXPECT_NE(refused({"--report", "r.html"}).find("--report is about one file"), std::string::npos) << host.err;
+  EXPECT_NE(refused({"--model-file-name", "a/b"}).find("'a/b'"), std::string::npos) << host.err;
+  EXPECT_NE(run({"quantize", "m.onnx", "-o", "m.q.onnx", "--for", "ort", "--dtypes", "q4", "--calibrate", "x.npz"}), 0);
+  EXPECT_NE(host.err.find("--dtypes goes with --for transformers.js"), std::string::npos) << host.err;
+}
+
 }  // namespace
 }  // namespace qdq

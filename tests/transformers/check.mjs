@@ -1,0 +1,49 @@
+// Classifies sentences with each file of a folder that transformers.js reads: `node check.mjs FOLDER NAME`, the model
+// NAME in FOLDER. Fails where a file's answers are not those of the float one, as far as its numbers reach.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { env, pipeline } from "@huggingface/transformers";
+
+// The first half is good.
+const sentences = [
+  "the film was great and the people very kind",
+  "a warm and lovely day",
+  "this book is good",
+  "a sad story of a fine, bright and happy people",
+  "the room was cold and dark",
+  "rude people with awful food",
+  "this film is bad",
+  "a great day and a poor, ugly, cold room",
+];
+// How far the logit of GOOD may be from the float model's, by dtype; those are about 8 from zero.
+const most = { fp32: 0, fp16: 0.01, q8: 0.1, int8: 0.1, uint8: 0.1, q4: 0.5, q4f16: 0.5, bnb4: 0.5 };
+// The operator that each file has, and that no file has which is not named for it.
+const marks = { MatMulInteger: ["q8", "int8", "uint8"], MatMulNBits: ["q4", "q4f16"], MatMulBnb4: ["bnb4"] };
+const endings = { fp32: "", q8: "_quantized" };
+
+const [folder, name] = process.argv.slice(2);
+env.allowRemoteModels = false;
+env.localModelPath = folder;
+const failures = [];
+let exact;
+for (const [dtype, bound] of Object.entries(most)) {
+  const classify = await pipeline("text-classification", name, { dtype, device: "cpu" });
+  const logits = (await classify(sentences)).map(({ label, score }) => {
+    const logit = Math.log(score / (1 - score));
+    return label === "GOOD" ? logit : -logit;
+  });
+  await classify.dispose();
+  exact ??= logits;
+  const off = Math.max(...logits.map((logit, i) => Math.abs(logit - exact[i])));
+  const right = logits.filter((logit, i) => logit > 0 === i < sentences.length / 2).length;
+  console.log(`${dtype.padEnd(6)} ${right} of ${sentences.length} right, logits at most ${off.toFixed(4)} off`);
+  if (right !== sentences.length) failures.push(`${dtype} classifies otherwise`);
+  if (off > bound) failures.push(`${dtype} is ${off} off, wanted at most ${bound}`);
+  if (dtype !== "fp32" && off === 0) failures.push(`${dtype} is the float model`);
+  const file = join(folder, name, "onnx", `model${endings[dtype] ?? `_${dtype}`}.onnx`);
+  const text = readFileSync(file, "latin1");
+  for (const [mark, dtypes] of Object.entries(marks))
+    if (text.includes(mark) !== dtypes.includes(dtype)) failures.push(`${file} and ${mark}`);
+}
+for (const failure of failures) console.error(`transformers: ${failure}`);
+process.exit(failures.length === 0 ? 0 : 1);
