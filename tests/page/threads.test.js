@@ -37,6 +37,8 @@ afterAll(() => browser?.close());
 function modulesOf(context) {
   const modules = [];
   context.on("request", (request) => {
+    // The service worker takes a copy of the same file for times without a network.
+    if (request.serviceWorker()) return;
     const file = /([^/]*)-[\w-]{8}\.wasm$/.exec(request.url());
     if (file) modules.push(file[1]);
   });
