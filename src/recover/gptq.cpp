@@ -292,8 +292,8 @@ void advance_to_layer(Interpreter::Walk& walk, const Node& node) {
 struct RoundedWeight {
   Tensor min, max, weight;
 };
-RoundedWeight rounded_weight(const GroupedLayer& layer, const Tensor& weight, const Observer& observer,
-                             InputMoments& moments) {
+RoundedWeight round_layer(const GroupedLayer& layer, const Tensor& weight, const Observer& observer,
+                          InputMoments& moments) {
   moments.hold(layer.depth);
   const std::vector<double> triangle = triangle_of(moments.squares, layer.depth);
   const int64_t groups = layer.depth / layer.group;
@@ -340,7 +340,7 @@ int64_t gptq(Prepared& prepared, const std::vector<Batch>& batches,
     }
     if (moments.count == 0) continue;
     const Tensor weight = impl.program.find_attribute(layer.weight.name)->tensor.contiguous();
-    RoundedWeight rounded = rounded_weight(layer, weight, *impl.groups[*layer.weight.observer].observer, moments);
+    RoundedWeight rounded = round_layer(layer, weight, *impl.groups[*layer.weight.observer].observer, moments);
     for (GroupedRun& run : runs) run.rounded.set_value(*weight_of(node), rounded.weight);
     found.emplace_back(&layer, std::move(rounded));
   }

@@ -15,7 +15,7 @@ namespace {
 // The parts of a range that are tried, in units of its fortieth: the first are the largest.
 constexpr int kUnits = 40, kLargest = 43, kSmallest = 20;
 
-double error_of(const float* values, int64_t count, float scale, int64_t zero_point, IntegerRange range) {
+double error_of_group(const float* values, int64_t count, float scale, int64_t zero_point, IntegerRange range) {
   double sum = 0;
   const float zero = static_cast<float>(zero_point), inverse = 1 / scale;
   for (int64_t i = 0; i < count; ++i) {
@@ -62,7 +62,7 @@ Tensor PerGroupObserver::forward(const Tensor& x) {
         const float by = static_cast<float>(part) / kUnits, min = low * by, max = high * by;
         const QParams qparams = qparams_of_range({&min, 1}, {&max, 1}, args_, range);
         const double error =
-            error_of(values.data<float>() + i * group, group, qparams.scale[0], qparams.zero_point[0], range);
+            error_of_group(values.data<float>() + i * group, group, qparams.scale[0], qparams.zero_point[0], range);
         if (!(error < least)) continue;
         least = error;
         min_[at] = min;
