@@ -346,7 +346,7 @@ describe("the flow", () => {
     expect(new Set(classes(linears.setBackendConfig(wide)))).toEqual(new Set(["MinMaxObserver"]));
     fails(
       () => classes(new qdq.QConfigMapping().setGlobal({ named: "best_qconfig" })),
-      /there is no qconfig 'best_qconfig'/,
+      /is 'best_qconfig'; /,
     );
     fails(() => classes(new qdq.QConfigMapping().setModuleNameRegex("(", null)), /has a \( without a \)/);
   });
