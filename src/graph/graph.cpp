@@ -68,6 +68,8 @@ std::string without_frame(std::string_view path) {
   while (!inner.empty()) {
     if (inner.starts_with(kNext)) out += '.', inner.remove_prefix(kNext.size());
     else if (inner.starts_with(kLast)) inner.remove_prefix(kLast.size());
+    else if (inner[0] == '[') out += '.', inner.remove_prefix(1);
+    else if (inner[0] == ']' || inner[0] == '\'') inner.remove_prefix(1);
     else out += inner[0], inner.remove_prefix(1);
   }
   return out.starts_with('.') ? out.substr(1) : out;

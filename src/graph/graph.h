@@ -106,7 +106,7 @@ struct ValueMeta {
 };
 
 // A module's path without the frame that torch.export recorded in front of it: "L['self'].layer1" and
-// "getattr(L['model'].layer1, '0')" are "layer1" and "layer1.0".
+// "getattr(L['model'].layers[2], '0')" are "layer1" and "layers.2.0".
 std::string without_frame(std::string_view path);
 
 struct ModuleStackEntry {

@@ -64,6 +64,8 @@ TEST(Graph, PathsOfModulesHaveNoFrame) {
   EXPECT_EQ(without_frame("L['s']"), "");
   EXPECT_EQ(without_frame("getattr(L['s'].layer1, '0')"), "layer1.0");
   EXPECT_EQ(without_frame("getattr(getattr(L['fn'], '0').parts, '12').conv"), "0.parts.12.conv");
+  EXPECT_EQ(without_frame("getattr(L['s'].l[2], '0')"), "l.2.0");
+  EXPECT_EQ(without_frame("L['s'].parts['head'].fc"), "parts.head.fc");
   EXPECT_EQ(without_frame("getattr(x, '0')"), "getattr(x, '0')");
   EXPECT_EQ(without_frame("layer1.0"), "layer1.0");
   EXPECT_EQ(without_frame("L['open"), "L['open");
