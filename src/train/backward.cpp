@@ -18,6 +18,8 @@ const std::vector<BackwardDef>& all_backwards() {
     add_composed_backwards(out);
     add_product_backwards(out);
     add_norm_backwards(out);
+    add_window_backwards(out);
+    add_rearranged_backwards(out);
     return out;
   }();
   return table;

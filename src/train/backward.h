@@ -45,7 +45,9 @@ void add_composed_backwards(std::vector<BackwardDef>& table);     // backward_co
 void add_view_backwards(std::vector<BackwardDef>& table);         // backward_views.cpp
 // backward_products.cpp: matrix products, convolutions
 void add_product_backwards(std::vector<BackwardDef>& table);
-void add_norm_backwards(std::vector<BackwardDef>& table);  // backward_norms.cpp: norms, pools, means, softmax
+void add_window_backwards(std::vector<BackwardDef>& table);      // backward_windows.cpp: of three axes, mostly
+void add_rearranged_backwards(std::vector<BackwardDef>& table);  // backward_rearranged.cpp
+void add_norm_backwards(std::vector<BackwardDef>& table);        // backward_norms.cpp: norms, pools, means, softmax
 
 // The tensor in C order. Throws Error{kUnsupported} if it is not float32.
 Tensor contiguous_f32(const Tensor& x);

@@ -369,6 +369,24 @@ void step(Composition& of, Cell cell, Term from_input, Term from_hidden, Term& h
   }
 }
 
+// One step of a layer: gru_cell(input, hidden, w_in, w_hidden, b_in, b_hidden), and so on.
+template <Cell cell> Terms one_step(const BackwardCall& c) {
+  constexpr bool kHasMemory = cell == Cell::kLstm;
+  Composition of(c);
+  const Term x = of.argument(0), w_in = of.argument(2), w_hidden = of.argument(3);
+  std::vector<Term> biases;
+  if (!c.call.is_none(4)) biases = {of.argument(4), of.argument(5)};
+  Term hidden = kHasMemory ? of.argument(1, 0) : of.argument(1), memory = kHasMemory ? of.argument(1, 1) : hidden;
+  step(of, cell, gate_sum(of, x, w_in, biases.empty() ? nullptr : &biases[0]),
+       gate_sum(of, hidden, w_hidden, biases.empty() ? nullptr : &biases[1]), hidden, memory);
+  if (!kHasMemory) return of.gradients(hidden);
+  std::vector<Tensor> grads(2);
+  const Value::List& given = *c.grad.get_if<Value::List>();
+  for (size_t i = 0; i < 2; ++i)
+    if (const Tensor* grad = given.at(i).get_if<Tensor>()) grads[i] = contiguous_f32(*grad);
+  return of.gradients({hidden, memory}, grads);
+}
+
 template <Cell cell> Terms recurrent(const BackwardCall& c) {
   QDQ_CHECK(c.call.number(5) == 0 || !c.call.boolean(6), kUnsupported, c.call.op().target,
             " has no gradient with dropout between its layers; export the model with dropout = 0");
@@ -461,10 +479,15 @@ void add_composed_backwards(std::vector<BackwardDef>& table) {
   add("mse_loss.default", mse_loss);
   add("l1_loss.default", l1_loss);
   for (const std::string_view target : {"huber_loss.default", "smooth_l1_loss.default"}) add(target, bent_loss);
-  for (const std::string_view target : {"conv1d.padding", "conv2d.padding"}) add(target, padded_convolution);
+  for (const std::string_view target : {"conv1d.padding", "conv2d.padding", "conv3d.padding"})
+    add(target, padded_convolution);
   add("conv3d.default", convolution3d);
   add("lstm.input", recurrent<Cell::kLstm>);
   add("gru.input", recurrent<Cell::kGru>);
+  add("lstm_cell.default", one_step<Cell::kLstm>);
+  add("gru_cell.default", one_step<Cell::kGru>);
+  add("rnn_tanh_cell.default", one_step<Cell::kTanh>);
+  add("rnn_relu_cell.default", one_step<Cell::kRelu>);
   add("rnn_tanh.input", recurrent<Cell::kTanh>);
   add("rnn_relu.input", recurrent<Cell::kRelu>);
 }
