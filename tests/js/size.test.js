@@ -5,7 +5,7 @@ const { brotliCompressSync, constants } = require("node:zlib");
 
 // With the schema by which recipes are checked, 32 kB with what each field says; and with GPTQ, weights in groups,
 // float16 and the files of transformers.js.
-const whole = { raw: 3_310_000, brotli: 967_000 };
+const whole = { raw: 3_335_000, brotli: 973_000 };
 const run = { raw: 1_162_000, brotli: 350_000 };
 const runWithThreads = { raw: 1_182_000, brotli: 357_000 };
 const limits = {
