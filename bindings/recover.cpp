@@ -29,10 +29,9 @@ std::vector<Batch> batches_from(const val& batches) {
 // How many layers were rounded. `on_rounding` is told how many of how many are done.
 val round_in_groups(int prepared, const val& batches, const val& on_rounding) {
   return guard([&] {
-    return static_cast<int>(gptq(held<Prepared>(prepared, "a prepared program"), batches_from(batches),
-                                 [&](int64_t done, int64_t total) {
-                                   on_rounding(static_cast<double>(done), static_cast<double>(total));
-                                 }));
+    return static_cast<int>(
+        gptq(held<Prepared>(prepared, "a prepared program"), batches_from(batches),
+             [&](int64_t done, int64_t total) { on_rounding(static_cast<double>(done), static_cast<double>(total)); }));
   });
 }
 

@@ -344,10 +344,7 @@ describe("the flow", () => {
     fails(() => classes(io.setPrepareCustomConfig({ inputQuantizedIdxs: [7] })), /there is no input 7/);
     const wide = new qdq.BackendConfig("wide", { base: "native" });
     expect(new Set(classes(linears.setBackendConfig(wide)))).toEqual(new Set(["MinMaxObserver"]));
-    fails(
-      () => classes(new qdq.QConfigMapping().setGlobal({ named: "best_qconfig" })),
-      /is 'best_qconfig'; /,
-    );
+    fails(() => classes(new qdq.QConfigMapping().setGlobal({ named: "best_qconfig" })), /is 'best_qconfig'; /);
     fails(() => classes(new qdq.QConfigMapping().setModuleNameRegex("(", null)), /has a \( without a \)/);
   });
 });
