@@ -80,5 +80,5 @@ export function saveOnnx(
   const { onWarning, ...onnx } = options;
   const warning = onWarning ? unwrap(module().onnxWarning(handleOf(program))) : "";
   if (warning) onWarning?.(warning);
-  return unwrap(module().saveOnnx(handleOf(program), toJson(onnx)));
+  return unwrap(module().saveOnnx(handleOf(program), toJson(onnx, "what saveOnnx was given")));
 }

@@ -19,5 +19,6 @@ function renamed(value: unknown, rename: (key: string) => string): unknown {
 // The objects that C++ wrote as JSON: its `quant_min` is `quantMin` here.
 export const fromJson = <T>(text: string): T => renamed(JSON.parse(text), camelCase) as T;
 
-// The same objects as JSON for C++.
-export const toJson = (value: unknown): string => jsonOf(() => renamed(value, snakeCase), "what was given");
+// The same objects as JSON for C++. `what` is the value's name in errors.
+export const toJson = (value: unknown, what = "what was given"): string =>
+  jsonOf(() => renamed(value, snakeCase), what);

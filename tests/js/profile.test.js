@@ -54,7 +54,7 @@ test("one call makes the files of transformers.js", async () => {
   expect(Buffer.compare(files[0].bytes, qdq.saveOnnx(program))).toBe(0);
   for (const { dtype, bytes } of files) {
     const read = await qdq.loadOnnx(bytes);
-    expect({ dtype, outputs: read.outputs.length }).toEqual({ dtype, outputs: program.outputs.length });
+    expect({ dtype, outputs: read.info().outputs.length }).toEqual({ dtype, outputs: program.info().outputs.length });
     read.dispose();
   }
   const [only] = qdq.transformersJsFiles(program, { dtypes: ["q8"], modelFileName: "vision_model" });

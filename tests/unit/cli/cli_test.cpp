@@ -49,8 +49,9 @@ TEST_F(CliTest, GivesWeightsFewerBits) {
 
 TEST_F(CliTest, GivesScalesToGroupsAndRoundsThemBySamples) {
   const auto targets = [&] {
+    const Program program = load_pt2(host.contents["out.pt2"]);
     std::string out;
-    for (const Node* node : load_pt2(host.contents["out.pt2"]).graph->nodes()) out += node->target() + "\n";
+    for (const Node* node : program.graph->nodes()) out += node->target() + "\n";
     return out;
   };
   std::vector<std::vector<std::byte>> files;
