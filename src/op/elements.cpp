@@ -120,10 +120,14 @@ Tensor take(const Tensor& x, int64_t axis, const std::vector<int64_t>& source, d
   const Tensor from = x.contiguous();
   const size_t slice = static_cast<size_t>(out.stride(axis)) * size_of(x.dtype());
   std::byte* to = out.raw();
-  for (const std::byte* block = from.raw(); block < from.raw() + from.nbytes();
-       block += slice * static_cast<size_t>(size))
-    for (size_t i = 0; i < source.size(); ++i, to += slice)
-      if (source[i] >= 0) std::memcpy(to, block + slice * static_cast<size_t>(source[i]), slice);
+  const auto copy = [&](auto width) {
+    for (const std::byte* block = from.raw(); block < from.raw() + from.nbytes();
+         block += slice * static_cast<size_t>(size))
+      for (size_t i = 0; i < source.size(); ++i, to += slice)
+        if (source[i] >= 0) std::memcpy(to, block + slice * static_cast<size_t>(source[i]), width);
+  };
+  if (slice == 4) copy(std::integral_constant<size_t, 4>());  // no call for each
+  else copy(slice);
   return out;
 }
 

@@ -143,6 +143,18 @@ void copy_element(const Tensor& to, int64_t to_place, const Tensor& from, int64_
               size);
 }
 
+// Calls body(i, copy) for every i below n, where copy(to, place, from, place) copies an element of `bytes` bytes.
+template <class Body> void copy_elements(size_t n, size_t bytes, Body&& body) {
+  const auto each = [&](auto size) {
+    const auto copy = [size](std::byte* to, int64_t to_place, const std::byte* from, int64_t from_place) {
+      std::memcpy(to + static_cast<size_t>(to_place) * size, from + static_cast<size_t>(from_place) * size, size);
+    };
+    for (size_t i = 0; i < n; ++i) body(i, copy);
+  };
+  if (bytes == 4) each(std::integral_constant<size_t, 4>());  // a known size makes no calls
+  else each(bytes);
+}
+
 // Where in x the elements are that the indices pick, in C order of the result.
 struct Picked {
   Shape sizes;
@@ -161,35 +173,38 @@ Picked pick(const Call<Tensor>& call) {
   std::vector<Tensor> expanded(indices.per_axis.size());
   for (size_t a = 0; a < expanded.size(); ++a)
     if (indices.per_axis[a]) expanded[a] = indices.per_axis[a]->to(DType::kS64).expand(shared).contiguous();
-  const int64_t total = numel_of(sizes);
-  const int64_t shared_rank = static_cast<int64_t>(shared.size()), first = static_cast<int64_t>(indices.first);
-  const Shape result_strides = contiguous_strides(sizes);
-  std::vector<int64_t> offsets;
-  for (int64_t at = 0; at < total; ++at) {
-    int64_t pick = 0, offset = 0;
-    for (int64_t d = 0; d < shared_rank; ++d) {
-      const size_t axis = static_cast<size_t>(first + d);
-      pick = pick * shared[static_cast<size_t>(d)] + at / result_strides[axis] % sizes[axis];
+  // The offsets of the axes in front of the shared ones, of these, and of those behind, which add up.
+  const auto combined = [](const std::vector<int64_t>& offsets, int64_t size, int64_t stride) {
+    std::vector<int64_t> out;
+    for (const int64_t offset : offsets)
+      for (int64_t i = 0; i < size; ++i) out.push_back(offset + i * stride);
+    return out;
+  };
+  std::vector<int64_t> before{0}, picked(static_cast<size_t>(numel_of(shared)), 0), behind{0};
+  size_t axis = 0;  // of the result, next one that comes straight from x
+  for (size_t a = 0; a < expanded.size(); ++a) {
+    if (expanded[a].defined()) {
+      const int64_t* index = expanded[a].data<int64_t>();
+      for (size_t i = 0; numel_of(sizes) > 0 && i < picked.size(); ++i)
+        picked[i] += checked_index(call.op(), index[i], x.sizes()[a]) * x.strides()[a];
+      continue;
     }
-    size_t axis = 0;  // of the result, next one that comes straight from x
-    for (size_t a = 0; a < expanded.size(); ++a) {
-      if (axis == indices.first) axis += shared.size();
-      if (expanded[a].defined()) {
-        offset += checked_index(call.op(), expanded[a].data<int64_t>()[pick], x.sizes()[a]) * x.strides()[a];
-      } else {
-        offset += at / result_strides[axis] % sizes[axis] * x.strides()[a];
-        ++axis;
-      }
-    }
-    offsets.push_back(offset);
+    std::vector<int64_t>& side = axis++ < indices.first ? before : behind;
+    side = combined(side, x.sizes()[a], x.strides()[a]);
   }
+  std::vector<int64_t> offsets;
+  offsets.reserve(static_cast<size_t>(numel_of(sizes)));
+  for (const int64_t front : before)
+    for (const int64_t middle : picked)
+      for (const int64_t back : behind) offsets.push_back(front + middle + back);
   return {sizes, offsets};
 }
 Value eval_index(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const auto [sizes, offsets] = pick(call);
   const Tensor out = Tensor::empty(sizes, x.dtype());
-  for (size_t i = 0; i < offsets.size(); ++i) copy_element(out, static_cast<int64_t>(i), x, offsets[i]);
+  copy_elements(offsets.size(), size_of(x.dtype()),
+                [&](size_t i, auto copy) { copy(out.raw(), static_cast<int64_t>(i), x.raw(), offsets[i]); });
   return out;
 }
 // index_put: values broadcast to the shape that index would give. Later writes win; with accumulate they add up in
@@ -200,13 +215,13 @@ Value eval_index_put_(const Call<Tensor>& call) {
             " values, found ", to_string(call.tensor(2).dtype()));
   const auto [sizes, offsets] = pick(call);
   const Tensor values = call.tensor(2).expand(sizes).clone();
-  const bool accumulate = call.boolean(3);
+  if (!call.boolean(3)) {
+    copy_elements(offsets.size(), size_of(x.dtype()),
+                  [&](size_t i, auto copy) { copy(x.raw(), offsets[i], values.raw(), static_cast<int64_t>(i)); });
+    return x;
+  }
   const auto sum = [](auto a, auto b) { return add_wrapping(a, b); };
   for (size_t i = 0; i < offsets.size(); ++i) {
-    if (!accumulate) {
-      copy_element(x, offsets[i], values, static_cast<int64_t>(i));
-      continue;
-    }
     const Tensor place = x.as_strided({}, {}, x.storage_offset() + offsets[i]),
                  value = values.as_strided({}, {}, static_cast<int64_t>(i));
     place.copy_from(run_loops(place, value, x.dtype(), x.dtype(), &sum, kWideLoops<decltype(sum)>));
