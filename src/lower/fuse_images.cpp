@@ -17,6 +17,12 @@ std::optional<std::array<int64_t, 2>> extents_of(const Node* image) {
 // Windows side by side.
 Window2d tiles(int64_t h, int64_t w) { return {h, w, h, w, 0, 0, 1, 1}; }
 
+PlanStep::AveragePool whole_image() {
+  PlanStep::AveragePool form;
+  form.is_global = true;
+  return form;
+}
+
 std::string emit_average(Fuser& fuser, Node& node, const PlanStep::AveragePool& form) {
   Node* x = node.arg(0).node();
   if (!fuser.plans.is_held(x)) return "its input is not in a plan";
@@ -69,6 +75,7 @@ std::string fuse_average_pool(Fuser& fuser, Node& node) {
 std::string fuse_adaptive_average_pool(Fuser& fuser, Node& node) {
   const auto in = extents_of(node.arg(0).node());
   const auto out = int_pair(node, 1, {0, 0});
+  if (!in && out && *out == std::array<int64_t, 2>{1, 1}) return emit_average(fuser, node, whole_image());
   if (!in || !out || (*out)[0] < 1 || (*out)[1] < 1) return "its extents are not constant";
   if ((*in)[0] % (*out)[0] != 0 || (*in)[1] % (*out)[1] != 0) return "its windows differ in size";
   PlanStep::AveragePool form;
@@ -77,14 +84,17 @@ std::string fuse_adaptive_average_pool(Fuser& fuser, Node& node) {
 }
 
 std::string fuse_mean(Fuser& fuser, Node& node) {
-  const auto in = extents_of(node.arg(0).node());
-  if (!in || !node.arg(1).is_list() || node.arg(1).list().size() != 2 || !node.kwargs().empty())
+  const TensorMeta* image = node.arg(0).node() == nullptr ? nullptr : node.arg(0).node()->meta.val.tensor();
+  if (image == nullptr || image->sizes.size() != 4 || !node.arg(1).is_list() || node.arg(1).list().size() != 2 ||
+      !node.kwargs().empty())
     return "it is not the mean of an image";
   for (const Argument& axis : node.arg(1).list())
     if (const int64_t at = axis.integer().value_or(0); at != -1 && at != -2 && at != 2 && at != 3)
       return "it is not the mean over rows and columns";
-  PlanStep::AveragePool form;
-  form.window = tiles((*in)[0], (*in)[1]);
+  const auto in = extents_of(node.arg(0).node());
+  PlanStep::AveragePool form = whole_image();
+  if (in) form.window = tiles((*in)[0], (*in)[1]);
+  form.is_global = !in;
   return emit_average(fuser, node, form);
 }
 

@@ -267,6 +267,12 @@ Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols)
     buffer.view_strides.clear();
     for (const SymInt& stride : buffer.symbolic_view_strides) buffer.view_strides.push_back(evaluated(stride));
   }
+  for (PlanStep& step : out.steps)
+    if (step.kind() == PlanStep::Kind::kAveragePool && step.as<PlanStep::AveragePool>().is_global) {
+      const Shape& image = out.buffers[step.inputs[0]].sizes;
+      QDQ_CHECK(image[2] > 0 && image[3] > 0, kInvalidArgument, "an image of shape ", to_string(image), " has no mean");
+      step.as<PlanStep::AveragePool>().window = {image[2], image[3], image[2], image[3]};
+    }
   ArenaPlanner(out).run();
   return out;
 }

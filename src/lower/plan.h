@@ -160,6 +160,7 @@ struct PlanStep {
     bool count_include_pad = true;
     int64_t divisor_override = 0;
     std::optional<PlanQParams> rounding;  // of an f32 input: to what x is rounded before it is added
+    bool is_global = false;               // the window is the whole image, and specialize() says how large that is
   };
   // Two inputs, each of the output's shape or broadcast to it as in PyTorch.
   struct Add {};

@@ -182,7 +182,8 @@ class Writer {
     call["window"] = json_of_window(form.window);
   }
   void add_fields(const PlanStep::AveragePool& form, const std::string&, Json& call) {
-    call["window"] = json_of_window(form.window);
+    if (form.is_global) call["window"] = "all";
+    else call["window"] = json_of_window(form.window);
     call["count_include_pad"] = form.count_include_pad;
     call["divisor_override"] = form.divisor_override;
     if (form.rounding) add_qparams(*form.rounding, call["rounding"]);

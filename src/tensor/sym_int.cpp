@@ -57,20 +57,6 @@ std::optional<int64_t> SymInt::constant() const {
   return is_constant() ? std::optional<int64_t>(terms_.begin()->second) : std::nullopt;
 }
 
-std::optional<int64_t> SymInt::evaluate(const std::map<std::string, int64_t>& symbols) const {
-  int64_t sum = 0;
-  for (const auto& [monomial, coefficient] : terms_) {
-    int64_t product = coefficient;
-    for (const std::string& factor : monomial) {
-      const auto found = symbols.find(factor);
-      if (found == symbols.end()) return std::nullopt;
-      product = checked_mul(product, found->second);
-    }
-    sum = checked_add(sum, product);
-  }
-  return sum;
-}
-
 SymInt SymInt::operator+(const SymInt& other) const {
   SymInt out = *this;
   for (const auto& [monomial, coefficient] : other.terms_) out.add_term(monomial, coefficient);
@@ -162,7 +148,9 @@ std::string SymInt::to_srepr() const {
 // Recursive descent over sympy's srepr.
 class SreprParser {
  public:
-  explicit SreprParser(std::string_view text) : text_(text) {}
+  using Symbols = std::map<std::string, int64_t>;
+  // With `symbols` their values stand for them, and functions of numbers are computed.
+  explicit SreprParser(std::string_view text, const Symbols* symbols = nullptr) : text_(text), symbols_(symbols) {}
 
   SymInt parse_all() {
     SymInt out = parse(0);
@@ -218,29 +206,62 @@ class SreprParser {
     }
   }
 
+  SymInt named(std::string_view name) const {
+    if (symbols_ != nullptr)
+      if (const auto found = symbols_->find(std::string(name)); found != symbols_->end()) return found->second;
+    return SymInt::symbol(std::string(name));
+  }
+
+  // A function of numbers; nothing if it is none that is known, or they are not all known.
+  std::optional<int64_t> value_of(std::string_view function, const std::vector<SymInt>& parts) const {
+    std::vector<int64_t> values;
+    for (const SymInt& part : parts) {
+      if (!part.constant()) return std::nullopt;
+      values.push_back(*part.constant());
+    }
+    if (function == "Max") return *std::max_element(values.begin(), values.end());
+    if (function == "Min") return *std::min_element(values.begin(), values.end());
+    if (values.size() != 2 || values[1] == 0) return std::nullopt;
+    const int64_t quotient = floor_divide(values[0], values[1]);
+    if (function == "FloorDiv" || function == "CleanDiv") return quotient;
+    if (function != "Mod" && function != "PythonMod") return std::nullopt;
+    return values[1] == -1 ? 0 : values[0] - quotient * values[1];
+  }
+
+  std::vector<SymInt> parse_list(int depth) {
+    std::vector<SymInt> parts;
+    do parts.push_back(parse(depth + 1));
+    while (accept(','));
+    check(accept(')'));
+    return parts;
+  }
+
   SymInt parse(int depth) {
     check(depth < 64);
     skip_space();
     const size_t begin = at_;
     const std::string_view name = word();
-    if (!accept('(')) return is_number(name) ? SymInt(number(name)) : SymInt::symbol(std::string(name));
+    if (!accept('(')) return is_number(name) ? SymInt(number(name)) : named(name);
     if (name == "Symbol") {
       check(accept('\''));
       const std::string symbol(word());
       check(accept('\''));
       skip_arguments();
-      return SymInt::symbol(symbol);
+      return named(symbol);
     }
     if (name == "Integer") {
       const int64_t value = number(word());
       check(accept(')'));
       return value;
     }
+    const bool computes = symbols_ != nullptr && (name == "FloorDiv" || name == "CleanDiv" || name == "Mod" ||
+                                                  name == "PythonMod" || name == "Max" || name == "Min");
+    if (computes) {
+      if (const std::optional<int64_t> value = value_of(name, parse_list(depth))) return *value;
+      return SymInt::symbol(std::string(text_.substr(begin, at_ - begin)));
+    }
     if (name == "Mul" || name == "Add" || name == "FloorDiv" || name == "Pow") {
-      std::vector<SymInt> parts;
-      do parts.push_back(parse(depth + 1));
-      while (accept(','));
-      check(accept(')'));
+      const std::vector<SymInt> parts = parse_list(depth);
       if (name == "FloorDiv") {
         check(parts.size() == 2);
         return parts[0].floor_div(parts[1]);
@@ -264,10 +285,35 @@ class SreprParser {
   }
 
   std::string_view text_;
+  const Symbols* symbols_;
   size_t at_ = 0;
 };
 
 SymInt SymInt::parse(std::string_view srepr) { return SreprParser(srepr).parse_all(); }
+
+namespace {
+
+std::optional<int64_t> value_of_atom(const std::string& atom, const std::map<std::string, int64_t>& symbols) {
+  if (is_symbol(atom)) return std::nullopt;
+  return SreprParser(atom, &symbols).parse_all().constant();
+}
+
+}  // namespace
+
+std::optional<int64_t> SymInt::evaluate(const std::map<std::string, int64_t>& symbols) const {
+  int64_t sum = 0;
+  for (const auto& [monomial, coefficient] : terms_) {
+    int64_t product = coefficient;
+    for (const std::string& factor : monomial) {
+      const auto found = symbols.find(factor);
+      const std::optional<int64_t> value = found != symbols.end() ? found->second : value_of_atom(factor, symbols);
+      if (!value) return std::nullopt;
+      product = checked_mul(product, *value);
+    }
+    sum = checked_add(sum, product);
+  }
+  return sum;
+}
 
 std::string to_string(const SymShape& shape) {
   std::string out = "[";

@@ -11,8 +11,9 @@
 namespace qdq {
 
 // A polynomial with integer coefficients in symbols ("s0") and opaque atoms (a floor division that does not come out
-// even, kept as sympy text). Two SymInts are equal when their polynomials are. Throws Error{kInvalidArgument} on
-// overflow and beyond 256 terms in a product, 16 factors in a term or 4096 characters of an atom.
+// even, kept as sympy text), which only evaluate() looks into. Two SymInts are equal when their polynomials are. Throws
+// Error{kInvalidArgument} on overflow and beyond 256 terms in a product, 16 factors in a term or 4096 characters of an
+// atom.
 class SymInt {
  public:
   SymInt(int64_t value = 0);  // An integer is a SymInt
@@ -24,7 +25,8 @@ class SymInt {
 
   bool is_constant() const;
   std::optional<int64_t> constant() const;  // the value, unless symbols are left
-  // The value for given symbols; nothing if one is missing or an atom is opaque.
+  // The value for given symbols; nothing if one is missing, or an atom is another function than a floor division, its
+  // rest, a smallest or a largest, or divides by zero.
   std::optional<int64_t> evaluate(const std::map<std::string, int64_t>& symbols) const;
 
   SymInt operator+(const SymInt& other) const;

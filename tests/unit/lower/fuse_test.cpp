@@ -92,6 +92,31 @@ TEST(Fuse, TakesSqueezeAndExcitation) {
   EXPECT_LE(difference_from("simd", excitation_network(), {1, 8, 6, 6}).largest, 0.0301);
 }
 
+// Windows that do not come out even make sizes such as FloorDiv(s1 - 1, 2) + 1, and a mean over them.
+TEST(Fuse, TakesImagesOfOpenHeightAndWidth) {
+  const auto network = [] {
+    GraphBuilder g;
+    Node* image = g.input({1, 3, 1, 1});
+    std::get<TensorMeta>(image->meta.val.value).sizes = {SymInt::symbol("s0"), SymInt(3), SymInt::symbol("s1"),
+                                                         SymInt::symbol("s2")};
+    Node* x = g.conv(g.round(image, 0.03, 128), {8, 3, 3, 3}, 1);
+    Node* halved = g.call("torch.ops.aten.max_pool2d.default",
+                          {g.round(x, 0.02, 100), Argument::List{3, 3}, Argument::List{2, 2}, Argument::List{1, 1}});
+    Node* y = g.round(g.conv(g.round(halved, 0.02, 100), {8, 8, 3, 3}, 1), 0.05, 120);
+    Node* mean = g.round(g.call("torch.ops.aten.mean.dim", {y, Argument::List{-1, -2}, true}), 0.02, 120);
+    Node* pooled = g.round(g.call("torch.ops.aten.adaptive_avg_pool2d.default", {y, Argument::List{1, 1}}), 0.02, 120);
+    return g.done({g.round(g.call("torch.ops.aten.mul.Tensor", {y, mean}), 0.02, 128), pooled});
+  };
+  Program program = network();
+  const Fusion fusion = fuse_program(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]),
+              ElementsAre("quantize", "convolution", "max_pool", "convolution", "average_pool", "average_pool", "mul",
+                          "dequantize", "dequantize"));
+  for (const Shape& sizes : {Shape{1, 3, 12, 12}, Shape{1, 3, 7, 10}})
+    EXPECT_LE(difference_from("simd", network(), sizes).largest, 0.0501) << to_string(sizes);
+}
+
 // Branches that meet in a concatenation, activations between quantized values, a residual added on its own.
 Program branched_network() {
   GraphBuilder g;

@@ -44,6 +44,21 @@ TEST(Tensor, RefusesViewsOutsideItsStorage) {
   EXPECT_THROW(Tensor::empty({1LL << 40, 1LL << 40}, DType::kF32), Error);
 }
 
+TEST(SymInt, EvaluatesFloorDivisionsThatDoNotComeOutEven) {
+  const SymInt s = SymInt::symbol("s0"), halves = (s - 1).floor_div(2), nested = (halves * 3 + 2).floor_div(4) + 1;
+  for (int64_t value : {1, 2, 7, 224, 225}) {
+    EXPECT_EQ(halves.evaluate({{"s0", value}}), (value - 1) / 2) << value;
+    EXPECT_EQ(nested.evaluate({{"s0", value}}), ((value - 1) / 2 * 3 + 2) / 4 + 1) << value;
+  }
+  EXPECT_EQ((s - 256).floor_div(256).evaluate({{"s0", 1}}), -1);  // toward minus infinity
+  EXPECT_EQ(nested.evaluate({{"s1", 4}}), std::nullopt);
+  EXPECT_EQ(s.floor_div(s - 1).evaluate({{"s0", 1}}), std::nullopt);
+  const SymInt most = SymInt::parse("Max(Symbol('s0', positive=True), Mod(Symbol('s1'), Integer(7)))");
+  EXPECT_EQ(most.evaluate({{"s0", 2}, {"s1", 13}}), 6);
+  EXPECT_EQ(most.evaluate({{"s0", 2}}), std::nullopt);
+  EXPECT_EQ(SymInt::parse("Heaviside(Symbol('s0'))").evaluate({{"s0", 2}}), std::nullopt);
+}
+
 TEST(SymInt, TellsTheLeastNumber) {
   EXPECT_EQ(SymInt(INT64_MIN).to_string(), "-9223372036854775808");
   const SymInt s = SymInt::symbol("s0");
