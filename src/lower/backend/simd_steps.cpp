@@ -302,6 +302,8 @@ class SimdSteps : public StepBackend {
       int64_t row = 0;                         // elements
       std::optional<kernel::ByteTable> bytes;  // neither of the tables: the elements are copied
       Tensor reals;
+      std::optional<float> multiplier;  // of f32 that is not copied as it is
+      int64_t size = 1;                 // of an element of the input
     };
     std::vector<ConcatInput> parts;
     const Shape sizes = stored_sizes(out);
@@ -312,29 +314,33 @@ class SimdSteps : public StepBackend {
       if (in.channels_last != out.channels_last) return "an input in another storage order";
       ConcatInput part;
       part.row = rows == 0 ? 0 : numel_of(in.sizes) / rows;
+      part.size = static_cast<int64_t>(size_of(in.dtype));
       if (in.dtype == DType::kU8) {
         const Tensor table = table_of(in, requantization.multiplier[i], requantization, out);
         bool same = out.dtype == DType::kU8;
         for (size_t q = 0; same && q < 256; ++q) same = table.data<uint8_t>()[q] == q;
         if (out.dtype == DType::kF32) part.reals = table;
         else if (!same) part.bytes.emplace(table.data<uint8_t>());
+      } else if (in.dtype == DType::kBF16 || out.dtype == DType::kBF16) {
+        return "bfloat16";
       } else if (out.dtype != DType::kF32 || requantization.activation.kind != Activation::Kind::kNone) {
-        return "an input in f32 that is not copied as it is";
+        part.multiplier = requantization.multiplier[i];
       }
       out_row += part.row;
       parts.push_back(std::move(part));
     }
-    return made("copy rows", [=, size = static_cast<int64_t>(size_of(out.dtype))](auto inputs, std::byte* output,
-                                                                                  std::byte*) {
+    return made("copy rows", [=, size = static_cast<int64_t>(size_of(out.dtype)),
+                              to_out = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte*) {
       parallel_for(rows, std::max<int64_t>(1, 65536 / std::max<int64_t>(out_row, 1)), [&](int64_t begin, int64_t end) {
         int64_t offset = 0;
         for (size_t i = 0; i < parts.size(); ++i) {
           const ConcatInput& part = parts[i];
           for (int64_t r = begin; r < end; ++r) {
             std::byte* to = output + (r * out_row + offset) * size;
-            const std::byte* from = inputs[i] + r * part.row * (part.reals.defined() ? 1 : size);
+            const std::byte* from = inputs[i] + r * part.row * part.size;
             if (part.bytes) kernel::map_u8(u8(from), part.row, *part.bytes, u8(to));
             else if (part.reals.defined()) kernel::map_u8(u8(from), part.row, part.reals.data<float>(), f32(to));
+            else if (part.multiplier) kernel::convert_row({from, true, 0, 0}, *part.multiplier, part.row, to_out, to);
             else std::memcpy(to, from, static_cast<size_t>(part.row * size));
           }
           offset += part.row;

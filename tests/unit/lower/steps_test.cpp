@@ -248,6 +248,9 @@ std::vector<Problem> problems() {
                           {{{2, 16, 5, 5}, DType::kU8, zero}, second}, {{2, 40, 5, 5}, DType::kU8, zero});
     out.push_back(cat);
   }
+  out.push_back(general("concat_reals", Step::Concat{1},
+                        {{{2, 16, 5, 5}, DType::kF32}, {{2, 24, 5, 5}, DType::kU8, wide}},
+                        {{2, 40, 5, 5}, DType::kU8, zero}));
   Problem map = general("map", Step::Map{}, {{{2, 16, 5, 5}}}, {{2, 16, 5, 5}});
   Tensor& table = map.step.as<Step::Map>().table;
   table = Tensor::empty({256}, DType::kU8);
@@ -385,6 +388,7 @@ const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
     {"sigmoid_f32", "an activation"},
     {"concat", "the portable kernel is faster"},
     {"concat_other", "the portable kernel is faster"},
+    {"concat_reals", "the portable kernel is faster"},
     {"max_pool", "the portable kernel is faster"},
     {"max_pool_ceil", "the portable kernel is faster"},
     {"map", "it only moves bytes"},
