@@ -3,12 +3,18 @@
 
 #include <limits>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "exec/op_backend.h"
 
 namespace qdq {
 
 inline bool is_f32(const Tensor& tensor) { return tensor.dtype() == DType::kF32; }
+inline bool is_dense_f32(const Tensor& tensor) { return is_f32(tensor) && tensor.is_contiguous(); }
+// Whether nobody else sees the bytes of a tensor.
+inline bool may_overwrite(const Tensor& x) { return x.storage().use_count() == 1; }
 
 // A tensor for a kernel that writes every element.
 inline Tensor uninitialized(const Shape& sizes, DType dtype) {
@@ -38,6 +44,19 @@ template <class Packed> class PackedWeight {
   Tensor weight_;
   Packed packed_;
 };
+
+// Who runs an operator and its in-place form: by name, because each loop is written for one operator.
+struct SimdOp {
+  std::string_view op;
+  std::unique_ptr<CompiledOp> (*make)(const Node& node, bool packs_once);
+  std::string (*obstacle)(const Node& node);  // what the graph tells before a run; null: nothing
+  int weight = -1;                            // the argument that is packed, once unless it may change
+};
+// The rows of the files beside simd_ops.cpp, which has the others.
+std::span<const SimdOp> elementwise_simd_ops();
+std::span<const SimdOp> axis_simd_ops();
+std::span<const SimdOp> image_simd_ops();
+std::span<const SimdOp> recurrent_simd_ops();
 
 std::unique_ptr<CompiledOp> make_simd_einsum(const Node& node, bool packs_once);
 // A convolution that convolution_obstacle (exec/simd_obstacles.h) lets through.

@@ -23,41 +23,9 @@ std::string dtype_obstacle(const Node& node, std::initializer_list<size_t> argum
   return {};
 }
 
-bool may_equal(const SymInt& a, const SymInt& b) {
-  return !a.is_constant() || !b.is_constant() || a.constant() == b.constant();
-}
-bool may_equal(const SymShape& a, const SymShape& b) {
-  for (size_t i = 0; i < a.size(); ++i)
-    if (!may_equal(a[i], b[i])) return false;
-  return true;
-}
-// Whether b may have one element for each leading part of a, as [N, C, 1, 1] beside [N, C, H, W].
-bool may_scale(const SymShape& a, const SymShape& b) {
-  size_t leading = 0;
-  while (leading < a.size() && may_equal(a[leading], b[leading])) ++leading;
-  for (size_t i = leading; i < b.size(); ++i)
-    if (!may_equal(b[i], SymInt(1))) return false;
-  return true;
-}
-
-std::string binary_obstacle(const Node& node, bool is_mul) {
-  if (std::string reason = dtype_obstacle(node, {0, 1}); !reason.empty()) return reason;
-  if (node.arg(1).node() == nullptr) return "its second operand is a number";
-  if (op_of(node)->schema.arguments.size() > 2 && argument_of(node, 2).number().value_or(1) != 1)
-    return "its second operand has a factor";
-  const TensorMeta *a = meta_of(node, 0), *b = meta_of(node, 1);
-  if (a == nullptr || b == nullptr) return {};
-  if (a->sizes.size() != b->sizes.size()) return "its operands differ in rank";
-  if (may_equal(a->sizes, b->sizes)) return {};
-  if (is_mul && (may_scale(a->sizes, b->sizes) || may_scale(b->sizes, a->sizes))) return {};
-  return "an operand is broadcast";
-}
-
 }  // namespace
 
 std::string elementwise_obstacle(const Node& node) { return dtype_obstacle(node, {0}); }
-std::string add_obstacle(const Node& node) { return binary_obstacle(node, false); }
-std::string mul_obstacle(const Node& node) { return binary_obstacle(node, true); }
 
 std::string matmul_obstacle(const Node& node) {
   for (const size_t i : {size_t{0}, size_t{1}})
@@ -92,10 +60,6 @@ std::string convolution_obstacle(const Node& node) {
 std::string softmax_obstacle(const Node& node) {
   const Argument& converts = argument_of(node, 2);  // a dtype, or for _softmax whether to
   if (!converts.is_none() && converts.integer().value_or(1) != 0) return "it converts its input";
-  const TensorMeta* x = meta_of(node, 0);
-  const std::optional<int64_t> axis = node.arg(1).integer();
-  if (x != nullptr && axis && *axis != -1 && *axis != static_cast<int64_t>(x->sizes.size()) - 1)
-    return "it is not along the last axis";
   return dtype_obstacle(node, {0});
 }
 

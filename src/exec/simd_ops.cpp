@@ -42,9 +42,15 @@ bool is_mutated(const Program& program, const std::string& attribute) {
 // A weight may be packed once if its bytes cannot change behind the cache: an attribute that nothing writes to, or a
 // tensor that is computed anew at every run.
 bool is_cacheable(const Node& node, size_t index, const Program& program) {
-  const Node* source = source_of(node.arg(index).node());
-  if (source == nullptr || source->op() == Node::Op::kPlaceholder) return false;
-  return source->op() != Node::Op::kGetAttr || !is_mutated(program, source->target());
+  bool cacheable = true, any = false;
+  const auto look = [&](const Node* weight) {
+    const Node* source = source_of(weight);
+    any = true;
+    if (source == nullptr || source->op() == Node::Op::kPlaceholder) cacheable = false;
+    else if (source->op() == Node::Op::kGetAttr) cacheable = cacheable && !is_mutated(program, source->target());
+  };
+  node.arg(index).for_each_node(look);
+  return any && cacheable;
 }
 
 int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil_mode) {
@@ -124,24 +130,25 @@ class SimdMatmul : public CompiledOp {
 class PoolOp : public CompiledOp {
  public:
   enum class Kind { kMax, kAverage, kAdaptiveAverage };
-  explicit PoolOp(Kind kind) : kind_(kind) {}
+  explicit PoolOp(Kind kind, bool is_1d = false) : kind_(kind), is_1d_(is_1d) {}
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
-    if (!is_f32(given) || given.dim() < 3 || given.numel() == 0)
+    if (!is_f32(given) || given.dim() < (is_1d_ ? 2 : 3) || given.numel() == 0)
       return run_reference(call, "its input is empty, not float32 or no image");
     kernel::Pool2d pool;
-    pool.in_h = given.size(-2);
+    pool.in_h = is_1d_ ? 1 : given.size(-2);
     pool.in_w = given.size(-1);
     pool.planes = given.numel() / (pool.in_h * pool.in_w);
-    const std::vector<int64_t> first = call.integers(1, 2);
+    const std::vector<int64_t> first = pair_of(call.integers(1), 1);
     if (kind_ == Kind::kAdaptiveAverage) {
       pool.out_h = first[0];
       pool.out_w = first[1];
     } else {
-      const std::vector<int64_t> stride = call.integers(2).empty() ? first : call.integers(2, 2);
-      const std::vector<int64_t> padding = call.integers(3, 2);
-      const std::vector<int64_t> dilation = kind_ == Kind::kMax ? call.integers(4, 2) : std::vector<int64_t>{1, 1};
+      const std::vector<int64_t> stride = call.integers(2).empty() ? first : pair_of(call.integers(2), 1);
+      const std::vector<int64_t> padding = pair_of(call.integers(3), 0);
+      const std::vector<int64_t> dilation =
+          kind_ == Kind::kMax ? pair_of(call.integers(4), 1) : std::vector<int64_t>{1, 1};
       const bool ceil_mode = call.boolean(kind_ == Kind::kMax ? 5 : 4);
       constexpr int64_t kMost = int64_t{1} << 31;  // as the reference allows
       const auto extents = {first[0], first[1], stride[0], stride[1], dilation[0], dilation[1]};
@@ -156,12 +163,12 @@ class PoolOp : public CompiledOp {
       pool.out_w = pooled_extent(pool.in_w, first[1], stride[1], padding[1], dilation[1], ceil_mode);
       if (kind_ == Kind::kAverage) {
         pool.count_include_pad = call.boolean(5);
-        pool.divisor_override = call.is_none(6) ? 0 : call.integer(6);
+        pool.divisor_override = call.size() <= 6 || call.is_none(6) ? 0 : call.integer(6);
       }
     }
     if (pool.out_h < 1 || pool.out_w < 1) return run_reference(call, "its window does not fit into the image");
     Shape sizes = given.sizes();
-    sizes[sizes.size() - 2] = pool.out_h;
+    if (!is_1d_) sizes[sizes.size() - 2] = pool.out_h;
     sizes[sizes.size() - 1] = pool.out_w;
     const Tensor x = given.contiguous();
     const Tensor out = uninitialized(sizes, DType::kF32);
@@ -173,165 +180,22 @@ class PoolOp : public CompiledOp {
   }
 
  private:
+  // Numbers for rows and columns; of a sequence, which is an image one high, the rows have `alone`.
+  std::vector<int64_t> pair_of(const std::vector<int64_t>& given, int64_t alone) const {
+    if (given.empty() || given.size() > 2) return {0, 0};
+    if (is_1d_) return {alone, given[0]};
+    return {given[0], given.back()};
+  }
+
   Kind kind_;
-};
-
-bool is_dense_f32(const Tensor& tensor) { return is_f32(tensor) && tensor.is_contiguous(); }
-
-// Where an elementwise result goes: over x if the operator says so, or if nobody else sees the bytes of x.
-bool may_overwrite(const Tensor& x) { return x.storage().use_count() == 1; }
-Tensor result_over(const Tensor& x, bool in_place) {
-  return in_place || may_overwrite(x) ? x : uninitialized(x.sizes(), DType::kF32);
-}
-
-// An operator whose loop goes over its operands and its result side by side: by itself, at the head of a tail, or as
-// part of one.
-class ElementwiseOp : public CompiledOp {
- public:
-  Value run(const Call<Tensor>& call) final { return run(call, nullptr); }
-  Value run(const Call<Tensor>& call, Tail& tail) final { return run(call, &tail); }
-
- protected:
-  explicit ElementwiseOp(bool in_place) : in_place_(in_place) {}
-  bool in_place_;
-
- private:
-  // The operand that the result may go over, one of its shape; null if the loop does not take this call.
-  virtual const Tensor* operand(const Call<Tensor>& call) const = 0;
-  // What to do with a call that the loop does not take.
-  virtual Value run_apart(const Call<Tensor>& call) {
-    return run_reference(call, "its input is not float32, or its elements do not lie one behind the other");
-  }
-
-  Value run(const Call<Tensor>& call, Tail* tail) {
-    const Tensor* x = operand(call);
-    if (x == nullptr) return run_apart(call);
-    const bool is_owned = !in_place_ || may_overwrite(*x);
-    const Tensor out = result_over(*x, in_place_);
-    const Tail::Loop loop = loop_over(call, out);
-    if (tail != nullptr && tail->begin(out, is_owned)) tail->run(loop);
-    else loop(0, out.numel());
-    return out;
-  }
-};
-
-// An elementwise loop over n elements; the call tells settings such as the slope of a leaky relu.
-using UnaryLoop = void (*)(const Call<Tensor>& call, const float* x, int64_t n, float* out);
-
-template <void (*F)(const float*, int64_t, float*)>
-void plain(const Call<Tensor>&, const float* x, int64_t n, float* out) {
-  F(x, n, out);
-}
-
-void hardtanh(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
-  kernel::clamp_f32(x, n, static_cast<float>(call.number(1)), static_cast<float>(call.number(2)), out);
-}
-void relu6(const Call<Tensor>&, const float* x, int64_t n, float* out) { kernel::clamp_f32(x, n, 0, 6, out); }
-void leaky_relu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
-  kernel::leaky_relu_f32(x, n, static_cast<float>(call.number(1)), out);
-}
-void gelu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
-  (call.string(1) == "tanh" ? kernel::gelu_tanh_f32 : kernel::gelu_f32)(x, n, out);
-}
-
-class UnaryOp : public ElementwiseOp {
- public:
-  UnaryOp(UnaryLoop loop, bool in_place) : ElementwiseOp(in_place), loop_(loop) {}
-
-  Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const override {
-    const Tensor* x = operand(call);
-    if (x == nullptr || x->sizes() != out.sizes()) return {};
-    return [this, &call, from = x->data<float>(), to = out.data<float>()](int64_t begin, int64_t count) {
-      loop_(call, from + begin, count, to + begin);
-    };
-  }
-
- private:
-  const Tensor* operand(const Call<Tensor>& call) const override {
-    const Tensor& x = call.tensor(0);
-    return is_dense_f32(x) ? &x : nullptr;
-  }
-
-  UnaryLoop loop_;
-};
-
-using BinaryLoop = void (*)(const float* a, const float* b, int64_t n, float* out);
-
-// Whether b has one element for each leading part of a: [N, C, 1, 1] beside [N, C, H, W].
-bool is_scale_of(const Tensor& a, const Tensor& b) {
-  if (a.dim() != b.dim()) return false;
-  bool trailing = false;
-  for (size_t i = 0; i < a.sizes().size(); ++i) {
-    trailing = trailing || (b.sizes()[i] == 1 && a.sizes()[i] != 1);
-    if (b.sizes()[i] != (trailing ? 1 : a.sizes()[i])) return false;
-  }
-  return trailing;
-}
-
-class BinaryOp : public ElementwiseOp {
- public:
-  BinaryOp(BinaryLoop loop, bool in_place, bool has_alpha)
-      : ElementwiseOp(in_place), loop_(loop), has_alpha_(has_alpha) {}
-
-  Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const override {
-    if (operand(call) == nullptr || call.tensor(0).sizes() != out.sizes()) return {};
-    return [this, a = call.tensor(0).data<float>(), b = call.tensor(1).data<float>(), to = out.data<float>()](
-               int64_t begin, int64_t count) { loop_(a + begin, b + begin, count, to + begin); };
-  }
-
- private:
-  bool takes(const Call<Tensor>& call) const {
-    const Tensor *a = call[0].get_if<Tensor>(), *b = call[1].get_if<Tensor>();
-    return a != nullptr && b != nullptr && is_dense_f32(*a) && is_dense_f32(*b) && !(has_alpha_ && call.number(2) != 1);
-  }
-
-  const Tensor* operand(const Call<Tensor>& call) const override {
-    if (!takes(call) || call.tensor(0).sizes() != call.tensor(1).sizes()) return nullptr;
-    return !in_place_ && may_overwrite(call.tensor(1)) ? &call.tensor(1) : &call.tensor(0);
-  }
-
-  // A product with a factor for each leading part.
-  Value run_apart(const Call<Tensor>& call) override {
-    if (!takes(call))
-      return run_reference(
-          call,
-          "an operand is a number or not float32, has a factor, or does not lie one element behind the "
-          "other");
-    if (loop_ != kernel::mul_f32) return run_reference(call, "an operand is broadcast");
-    const Tensor *a = &call.tensor(0), *b = &call.tensor(1);
-    if (!in_place_ && is_scale_of(*b, *a)) std::swap(a, b);
-    if (a->numel() == 0 || !is_scale_of(*a, *b))
-      return run_reference(call, "an operand is empty, or broadcast other than along the trailing axes");
-    const Tensor out = result_over(*a, in_place_);
-    kernel::scale_channels_f32(a->data<float>(), 1, b->numel(), a->numel() / b->numel(), b->data<float>(), nullptr,
-                               out.data<float>());
-    return out;
-  }
-
-  BinaryLoop loop_;
-  bool has_alpha_;
-};
-
-// aten.softmax.int and aten._softmax along the last axis.
-class SoftmaxOp : public CompiledOp {
- public:
-  Value run(const Call<Tensor>& call) override {
-    const Tensor& x = call.tensor(0);
-    const bool converts = call.op().schema.arguments[2].name == "dtype" ? !call.is_none(2) : call.boolean(2);
-    if (!is_dense_f32(x) || x.dim() == 0 || x.numel() == 0 || converts ||
-        wrap_axis(call.integer(1), x.dim()) != x.dim() - 1)
-      return run_reference(call, "its input is empty, not float32 or not dense, or it is not along the last axis");
-    const Tensor out = uninitialized(x.sizes(), DType::kF32);
-    const int64_t columns = x.size(-1);
-    kernel::softmax_f32(x.data<float>(), x.numel() / columns, columns, out.data<float>());
-    return out;
-  }
+  bool is_1d_;
 };
 
 class LayerNormOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
-    const Tensor& x = call.tensor(0);
+    const Tensor& given = call.tensor(0);
+    const Tensor x = given.contiguous();
     const std::vector<int64_t> normalized = call.integers(1);
     const Tensor *weight = call.optional_tensor(2), *bias = call.optional_tensor(3);
     const auto fits = [&](const Tensor* t) { return t == nullptr || (is_dense_f32(*t) && t->sizes() == normalized); };
@@ -351,7 +215,8 @@ class LayerNormOp : public CompiledOp {
 class BatchNormOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
-    const Tensor& x = call.tensor(0);
+    const Tensor& given = call.tensor(0);
+    const Tensor x = given.contiguous();
     const auto fits = [&](size_t i) {
       const Tensor* values = call.optional_tensor(i);
       return values == nullptr || (is_dense_f32(*values) && values->dim() == 1 && values->size(0) == x.size(1));
@@ -369,7 +234,9 @@ class BatchNormOp : public CompiledOp {
       alpha.push_back(rstd * (weight ? weight->data<float>()[c] : 1.0f));
       beta.push_back((bias ? bias->data<float>()[c] : 0.0f) - mean[c] * alpha.back());
     }
-    const Tensor out = result_over(x, false);
+    // Nobody else but these two sees the bytes, or they were copied here.
+    const bool is_mine = x.storage() != given.storage() || given.storage().use_count() == 2;
+    const Tensor out = is_mine ? x : uninitialized(x.sizes(), DType::kF32);
     kernel::scale_channels_f32(x.data<float>(), x.size(0), channels, x.numel() / x.size(0) / channels, alpha.data(),
                                beta.data(), out.data<float>());
     return out;
@@ -383,13 +250,12 @@ class PerTensorOp : public CompiledOp {
   explicit PerTensorOp(bool quantizes) : quantizes_(quantizes) {}
 
   Value run(const Call<Tensor>& call) override {
-    const Tensor& x = call.tensor(0);
+    const Tensor x = call.tensor(0).contiguous();
     const DType integer = call.dtype(5, DType::kF32);
     const kernel::Affine affine{call.number(1), call.integer(2), call.integer(3), call.integer(4),
                                 kernel::Scaling::kMultiply};
-    const bool fits =
-        x.is_contiguous() && affine.scale > 0 && (quantizes_ ? is_f32(x) : x.dtype() == integer && call.is_none(6));
-    if (!fits) return run_reference(call, "its input is not dense or of another dtype, or its scale is not positive");
+    const bool fits = affine.scale > 0 && (quantizes_ ? is_f32(x) : x.dtype() == integer && call.is_none(6));
+    if (!fits) return run_reference(call, "its input is of another dtype, or its scale is not positive");
     const Tensor out = uninitialized(x.sizes(), quantizes_ ? integer : DType::kF32);
     const bool done = visit_dtype(integer, [&](auto type) {
       using T = typename decltype(type)::type;
@@ -444,12 +310,6 @@ class QuantizePerChannelOp : public CompiledOp {
 template <class Op, auto... settings> std::unique_ptr<CompiledOp> make(const Node&, bool) {
   return std::make_unique<Op>(settings...);
 }
-template <UnaryLoop loop> std::unique_ptr<CompiledOp> make_unary(const Node& node, bool) {
-  return std::make_unique<UnaryOp>(loop, op_of(node)->is_in_place());
-}
-template <BinaryLoop loop, bool has_alpha> std::unique_ptr<CompiledOp> make_binary(const Node& node, bool) {
-  return std::make_unique<BinaryOp>(loop, op_of(node)->is_in_place(), has_alpha);
-}
 template <SimdLinear::Form form> std::unique_ptr<CompiledOp> make_linear(const Node&, bool packs_once) {
   return std::make_unique<SimdLinear>(form, packs_once);
 }
@@ -459,35 +319,13 @@ std::unique_ptr<CompiledOp> make_mm(const Node&, bool packs_once) {
   return std::make_unique<SimdLinear>(SimdLinear::Form::kMm, packs_once);
 }
 
-// Who runs an operator and its in-place form: by name, because each loop is written for one operator.
-struct Taken {
-  std::string_view op;
-  std::unique_ptr<CompiledOp> (*make)(const Node& node, bool packs_once);
-  std::string (*obstacle)(const Node& node);  // what the graph tells before a run; null: nothing
-  int weight = -1;                            // the argument that is packed, once unless it may change
-};
-constexpr Taken kTaken[] = {
-    {"aten.relu.default", make_unary<plain<kernel::relu_f32>>, elementwise_obstacle},
-    {"aten.relu6.default", make_unary<relu6>, elementwise_obstacle},
-    {"aten.hardtanh.default", make_unary<hardtanh>, elementwise_obstacle},
-    {"aten.hardswish.default", make_unary<plain<kernel::hardswish_f32>>, elementwise_obstacle},
-    {"aten.hardsigmoid.default", make_unary<plain<kernel::hardsigmoid_f32>>, elementwise_obstacle},
-    {"aten.leaky_relu.default", make_unary<leaky_relu>, elementwise_obstacle},
-    {"aten.sigmoid.default", make_unary<plain<kernel::sigmoid_f32>>, elementwise_obstacle},
-    {"aten.silu.default", make_unary<plain<kernel::silu_f32>>, elementwise_obstacle},
-    {"aten.gelu.default", make_unary<gelu>, elementwise_obstacle},
-    {"aten.tanh.default", make_unary<plain<kernel::tanh_f32>>, elementwise_obstacle},
-    {"aten.exp.default", make_unary<plain<kernel::exp_f32>>, elementwise_obstacle},
-    {"aten.add.Tensor", make_binary<kernel::add_f32, true>, add_obstacle},
-    {"aten.sub.Tensor", make_binary<kernel::sub_f32, true>, add_obstacle},
-    {"aten.mul.Tensor", make_binary<kernel::mul_f32, false>, mul_obstacle},
-    {"aten.div.Tensor", make_binary<kernel::div_f32, false>, add_obstacle},
-    {"aten.softmax.int", make<SoftmaxOp>, softmax_obstacle},
-    {"aten._softmax.default", make<SoftmaxOp>, softmax_obstacle},
+constexpr SimdOp kTaken[] = {
     {"aten.layer_norm.default", make<LayerNormOp>, layer_norm_obstacle},
     {"aten.batch_norm.default", make<BatchNormOp>, batch_norm_obstacle},
     {"aten.max_pool2d.default", make<PoolOp, PoolOp::Kind::kMax>, elementwise_obstacle},
     {"aten.avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAverage>, elementwise_obstacle},
+    {"aten.max_pool1d.default", make<PoolOp, PoolOp::Kind::kMax, true>, elementwise_obstacle},
+    {"aten.avg_pool1d.default", make<PoolOp, PoolOp::Kind::kAverage, true>, elementwise_obstacle},
     {"aten.adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten._adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten.conv1d.default", make_simd_convolution, convolution_obstacle, 1},
@@ -507,6 +345,14 @@ constexpr Taken kTaken[] = {
     {"quantized_decomposed.quantize_per_channel.default", make<QuantizePerChannelOp>, elementwise_obstacle},
 };
 
+const SimdOp* find(std::string_view name) {
+  for (const std::span<const SimdOp> rows : {std::span<const SimdOp>(kTaken), elementwise_simd_ops(), axis_simd_ops(),
+                                             image_simd_ops(), recurrent_simd_ops()})
+    for (const SimdOp& row : rows)
+      if (row.op == name) return &row;
+  return nullptr;
+}
+
 class SimdOps : public OpBackend {
  public:
   std::string_view name() const override { return "simd"; }
@@ -520,8 +366,8 @@ class SimdOps : public OpBackend {
     if (!quantizes && meta != nullptr && meta->dtype != DType::kF32)
       return concat("the result is ", to_string(meta->dtype), ", not float32");
     const std::string_view name = op->functional != nullptr ? op->functional->short_name() : op->short_name();
-    const auto taken = std::find_if(std::begin(kTaken), std::end(kTaken), [&](const Taken& t) { return t.op == name; });
-    if (taken == std::end(kTaken)) return std::string(kNone);
+    const SimdOp* taken = find(name);
+    if (taken == nullptr) return std::string(kNone);
     if (std::string reason = taken->obstacle == nullptr ? "" : taken->obstacle(node); !reason.empty()) return reason;
     const bool packs_once = taken->weight < 0 || is_cacheable(node, static_cast<size_t>(taken->weight), program);
     return taken->make(node, packs_once);

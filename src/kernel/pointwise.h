@@ -15,10 +15,17 @@ void div_f32(const float* a, const float* b, int64_t n, float* out);        // a
 void add_scalar_f32(const float* x, float s, int64_t n, float* out);        // x + s
 void mul_scalar_f32(const float* x, float s, int64_t n, float* out);        // x * s
 void add_scaled_f32(const float* a, const float* b, float alpha, int64_t n,
-                    float* out);                                          // a + alpha * b, the product rounded
-void hardsigmoid_f32(const float* x, int64_t n, float* out);              // min(max(x + 3, 0), 6) / 6
-void hardswish_f32(const float* x, int64_t n, float* out);                // x * min(max(x + 3, 0), 6) / 6
-void leaky_relu_f32(const float* x, int64_t n, float slope, float* out);  // x > 0 ? x : x * slope
+                    float* out);                                            // a + alpha * b, the product rounded
+void hardsigmoid_f32(const float* x, int64_t n, float* out);                // min(max(x + 3, 0), 6) / 6
+void hardswish_f32(const float* x, int64_t n, float* out);                  // x * min(max(x + 3, 0), 6) / 6
+void leaky_relu_f32(const float* x, int64_t n, float slope, float* out);    // x > 0 ? x : x * slope
+void maximum_f32(const float* a, const float* b, int64_t n, float* out);    // the larger, NaN if one is
+void minimum_f32(const float* a, const float* b, int64_t n, float* out);    // the smaller, NaN if one is
+void prelu_f32(const float* x, const float* slope, int64_t n, float* out);  // x > 0 ? x : x * slope
+void sqrt_f32(const float* x, int64_t n, float* out);
+void reciprocal_f32(const float* x, int64_t n, float* out);  // 1 / x
+void neg_f32(const float* x, int64_t n, float* out);
+void abs_f32(const float* x, int64_t n, float* out);
 
 // Nearly silu_f32 of kernel/math.h, at half of its cost, for results that are rounded to 8 bits at once: from x = 12 on
 // x itself, from -12 down 0, and between them x (c (s + 7078.0073) (y + 1653.505) / ((s - 21836.707) (y + 291.9163) +

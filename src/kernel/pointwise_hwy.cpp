@@ -82,6 +82,28 @@ void leaky_relu(const float* x, int64_t n, float slope, float* out) {
   const V factor = hn::Set(D(), slope);
   map(x, n, out, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, hn::Zero(D())), v, hn::Mul(v, factor)); });
 }
+void larger(const float* a, const float* b, int64_t n, float* out) {
+  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Ne(u, u), hn::Gt(u, v)), u, v); });
+}
+void smaller(const float* a, const float* b, int64_t n, float* out) {
+  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Ne(u, u), hn::Lt(u, v)), u, v); });
+}
+void prelu(const float* x, const float* slope, int64_t n, float* out) {
+  map2(x, slope, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Gt(u, hn::Zero(D())), u, hn::Mul(u, v)); });
+}
+void root(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Sqrt(v); });
+}
+void inverse(const float* x, int64_t n, float* out) {
+  const V one = hn::Set(D(), 1.0f);
+  map(x, n, out, [&](V v) HWY_ATTR { return hn::Div(one, v); });
+}
+void negative(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Neg(v); });
+}
+void absolute(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Abs(v); });
+}
 void near_silu(const float* x, int64_t n, float* out) {
   const NearSilu<D> silu;
   map(x, n, out, [&](V v) HWY_ATTR { return silu(v); });
@@ -110,6 +132,13 @@ HWY_EXPORT(add_scaled);
 HWY_EXPORT(hardsigmoid);
 HWY_EXPORT(hardswish);
 HWY_EXPORT(leaky_relu);
+HWY_EXPORT(larger);
+HWY_EXPORT(smaller);
+HWY_EXPORT(prelu);
+HWY_EXPORT(root);
+HWY_EXPORT(inverse);
+HWY_EXPORT(negative);
+HWY_EXPORT(absolute);
 HWY_EXPORT(near_silu);
 HWY_EXPORT(scale_shift);
 
@@ -159,6 +188,27 @@ void leaky_relu_f32(const float* x, int64_t n, float slope, float* out) {
 }
 void near_silu_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(near_silu)(x + i, count, out + i); });
+}
+void maximum_f32(const float* a, const float* b, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(larger)(a + i, b + i, count, out + i); });
+}
+void minimum_f32(const float* a, const float* b, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(smaller)(a + i, b + i, count, out + i); });
+}
+void prelu_f32(const float* a, const float* b, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(prelu)(a + i, b + i, count, out + i); });
+}
+void sqrt_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(root)(x + i, count, out + i); });
+}
+void reciprocal_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(inverse)(x + i, count, out + i); });
+}
+void neg_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(negative)(x + i, count, out + i); });
+}
+void abs_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(absolute)(x + i, count, out + i); });
 }
 
 void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,

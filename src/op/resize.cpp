@@ -1,4 +1,6 @@
 // Operators that change the extents of images: padding, interpolation, pixel shuffle.
+#include "op/resize.h"
+
 #include "op/elements.h"
 #include "op/families.h"
 
@@ -7,9 +9,7 @@ namespace {
 
 // Padding: pairs (before, after) from the last axis backwards.
 
-enum class Border { kConstant, kReflect, kReplicate, kCircular };
-
-Border border_of(const OpDef& op, const std::string& mode) {
+Border border_named(const OpDef& op, const std::string& mode) {
   if (mode == "constant") return Border::kConstant;
   if (mode == "reflect") return Border::kReflect;
   if (mode == "replicate") return Border::kReplicate;
@@ -43,17 +43,6 @@ MetaValue infer_pad_with(const Call<TensorMeta>& call, Border border) {
   return tensor_meta(x.dtype, sizes);
 }
 
-// The input index for output index i; -1: the constant.
-int64_t source_of(int64_t i, int64_t extent, Border border) {
-  if (i >= 0 && i < extent) return i;
-  switch (border) {
-    case Border::kConstant: return -1;
-    case Border::kReflect: return i < 0 ? -i : 2 * (extent - 1) - i;
-    case Border::kReplicate: return i < 0 ? 0 : extent - 1;
-    case Border::kCircular: return i < 0 ? i + extent : i - extent;
-  }
-  return -1;
-}
 Value pad_with(const Call<Tensor>& call, Border border, double value) {
   const Shape sizes = constant_shape(result_meta(call).sizes);
   const std::vector<int64_t> pad = call.integers(1);
@@ -62,17 +51,17 @@ Value pad_with(const Call<Tensor>& call, Border border, double value) {
     const int64_t axis = out.dim() - 1 - static_cast<int64_t>(i);
     std::vector<int64_t> source(static_cast<size_t>(sizes[static_cast<size_t>(axis)]));
     for (size_t at = 0; at < source.size(); ++at)
-      source[at] = source_of(static_cast<int64_t>(at) - pad[2 * i], out.size(axis), border);
+      source[at] = padding_source(static_cast<int64_t>(at) - pad[2 * i], out.size(axis), border);
     out = take(out, axis, source, value);
   }
   return pad.empty() ? out.clone() : out;
 }
-MetaValue infer_pad(const Call<TensorMeta>& call) { return infer_pad_with(call, border_of(call.op(), call.string(2))); }
-Value eval_pad(const Call<Tensor>& call) {
-  return pad_with(call, border_of(call.op(), call.string(2)), call.is_none(3) ? 0 : call.number(3));
+MetaValue infer_pad(const Call<TensorMeta>& call) {
+  return infer_pad_with(call, border_named(call.op(), call.string(2)));
 }
+Value eval_pad(const Call<Tensor>& call) { return pad_with(call, border_of(call), filling_of(call)); }
 MetaValue infer_constant_pad(const Call<TensorMeta>& call) { return infer_pad_with(call, Border::kConstant); }
-Value eval_constant_pad(const Call<Tensor>& call) { return pad_with(call, Border::kConstant, call.number(2)); }
+Value eval_constant_pad(const Call<Tensor>& call) { return pad_with(call, Border::kConstant, filling_of(call)); }
 template <Border border> MetaValue infer_border_pad(const Call<TensorMeta>& call) {
   return infer_pad_with(call, border);
 }
@@ -135,11 +124,8 @@ template <Kernel kernel, size_t axes> MetaValue infer_upsample(const Call<Tensor
   return infer_resized(call, kernel, axes);
 }
 
-struct Tap {
-  int64_t index;
-  double weight;
-};
-using Taps = std::vector<std::vector<Tap>>;  // for each output index
+using Tap = ResizeTap;
+using Taps = ResizeTaps;
 
 // Keys' cubic convolution with a = -0.75 at distance x <= 1 and 1 < x < 2.
 template <class F> F cubic_near(F x) { return ((F(-0.75) + 2) * x - (F(-0.75) + 3)) * x * x + 1; }
@@ -222,17 +208,22 @@ Tensor interpolate(const Tensor& x, int64_t axis, const Taps& taps) {
   }
   return out;
 }
+Taps axis_taps(const Call<Tensor>& call, Kernel kernel, size_t axis, int64_t extent) {
+  const Tensor& x = call.tensor(0);
+  const int64_t in = x.size(static_cast<int64_t>(axis) + 2);
+  const bool align_corners = is_smooth(kernel) && call.boolean(2);
+  const std::optional<double> scale = scale_of(call, axis, kernel);
+  return x.dtype() == DType::kF64 ? taps_of<double>(kernel, in, extent, align_corners, scale)
+                                  : taps_of<float>(kernel, in, extent, align_corners, scale);
+}
 Value resized(const Call<Tensor>& call, Kernel kernel, size_t axes) {
   const Tensor& x = call.tensor(0);
   const Shape sizes = constant_shape(result_meta(call).sizes);
   const bool smooth = is_smooth(kernel);
-  const bool align_corners = smooth && call.boolean(2);
   Tensor out = smooth ? x.to(DType::kF64) : x;
   for (size_t a = 0; a < axes; ++a) {
-    const int64_t axis = static_cast<int64_t>(a) + 2, in = x.size(axis), extent = sizes[a + 2];
-    const std::optional<double> scale = scale_of(call, a, kernel);
-    const Taps taps = x.dtype() == DType::kF64 ? taps_of<double>(kernel, in, extent, align_corners, scale)
-                                               : taps_of<float>(kernel, in, extent, align_corners, scale);
+    const int64_t axis = static_cast<int64_t>(a) + 2;
+    const Taps taps = axis_taps(call, kernel, a, sizes[a + 2]);
     if (smooth) {
       out = interpolate(out, axis, taps);
     } else {
@@ -293,7 +284,52 @@ Value eval_channel_shuffle(const Call<Tensor>& call) {
   return take(x, 1, source);
 }
 
+// The kernel of an operator by its name: "upsample_bilinear2d", "_upsample_bicubic2d_aa".
+Kernel kernel_named(const OpDef& op) {
+  const std::string& name = op.schema.name;
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  if (has("exact")) return Kernel::kNearestExact;
+  if (has("nearest")) return Kernel::kNearest;
+  const bool is_cubic = has("cubic"), covers = has("_aa");
+  if (is_cubic) return covers ? Kernel::kCubicAntialias : Kernel::kCubic;
+  QDQ_CHECK(has("linear"), kInternal, op.target, " does not resize");
+  return covers ? Kernel::kLinearAntialias : Kernel::kLinear;
+}
+
 }  // namespace
+
+int64_t padding_source(int64_t i, int64_t extent, Border border) {
+  if (i >= 0 && i < extent) return i;
+  switch (border) {
+    case Border::kConstant: return -1;
+    case Border::kReflect: return i < 0 ? -i : 2 * (extent - 1) - i;
+    case Border::kReplicate: return i < 0 ? 0 : extent - 1;
+    case Border::kCircular: return i < 0 ? i + extent : i - extent;
+  }
+  return -1;
+}
+
+Border border_of(const Call<Tensor>& call) {
+  const std::string& name = call.op().schema.name;
+  if (name == "pad") return border_named(call.op(), call.string(2));
+  if (name == "constant_pad_nd") return Border::kConstant;
+  if (name.find("reflection") != std::string::npos) return Border::kReflect;
+  return name.find("replication") != std::string::npos ? Border::kReplicate : Border::kCircular;
+}
+
+double filling_of(const Call<Tensor>& call) {
+  const std::string& name = call.op().schema.name;
+  if (name == "pad") return call.is_none(3) ? 0 : call.number(3);
+  return name == "constant_pad_nd" ? call.number(2) : 0;
+}
+
+std::vector<ResizeTaps> resize_taps(const Call<Tensor>& call) {
+  const Kernel kernel = kernel_named(call.op());
+  const Shape sizes = constant_shape(result_meta(call).sizes);
+  std::vector<ResizeTaps> out;
+  for (size_t a = 2; a < sizes.size(); ++a) out.push_back(axis_taps(call, kernel, a - 2, sizes[a]));
+  return out;
+}
 
 void add_resize_ops(std::vector<OpDef>& ops) {
   const Roles sharing{.activation = 0, .shares_qparams = true};

@@ -95,7 +95,7 @@ TEST(ActivationContract, TheSimdBackendRunsThem) {
     if (sample.op->family != Family::kActivation) continue;
     Session session = lower(alone(sample), {{"simd"}, false});
     for (const Session::Placement& placement : session.placements())
-      EXPECT_EQ(placement.backend, "simd") << sample.name() << ": exec/simd_ops.cpp";
+      EXPECT_EQ(placement.backend, "simd") << sample.name() << ": exec/simd_elements.cpp";
   }
 }
 

@@ -1,0 +1,190 @@
+// Operators along axes on the portable loops: softmax, reductions, concatenation.
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "exec/simd.h"
+#include "exec/simd_obstacles.h"
+#include "kernel/math.h"
+#include "kernel/pointwise.h"
+
+namespace qdq {
+namespace {
+
+using RowLoop = void (*)(const float* x, int64_t rows, int64_t columns, float* out);
+
+// softmax and log_softmax: rows along the axis, which is brought to the end and back.
+class SoftmaxOp : public CompiledOp {
+ public:
+  explicit SoftmaxOp(RowLoop loop) : loop_(loop) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    const bool converts = call.op().schema.arguments[2].name == "dtype" ? !call.is_none(2) : call.boolean(2);
+    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || converts)
+      return run_reference(call, "its input is empty, not float32 or a single number");
+    const int64_t axis = wrap_axis(call.integer(1), given.dim());
+    const bool is_last = given.numel() == given.size(axis) || axis == given.dim() - 1;
+    const Tensor x = (is_last ? given : given.transpose(axis, -1)).contiguous();
+    const Tensor out = uninitialized(x.sizes(), DType::kF32);
+    const int64_t columns = given.size(axis);
+    loop_(x.data<float>(), x.numel() / columns, columns, out.data<float>());
+    return is_last ? out : out.transpose(axis, -1).contiguous();
+  }
+
+ private:
+  RowLoop loop_;
+};
+
+using FoldLoop = void (*)(const float* a, const float* b, int64_t n, float* out);
+
+// out[i] = x[0, i] then loop(out[i], x[r, i]) for r = 1, 2, ... of x[rows, n].
+void fold_rows(FoldLoop loop, const float* x, int64_t rows, int64_t n, float* out) {
+  std::copy_n(x, n, out);
+  for (int64_t r = 1; r < rows; ++r) loop(out, x + r * n, n, out);
+}
+// The same of sums: of 128 rows at a time, and then of these, so that long sums stay exact.
+void add_rows(const float* x, int64_t rows, int64_t n, float* out) {
+  constexpr int64_t kRows = 128;
+  fold_rows(kernel::add_f32, x, std::min(rows, kRows), n, out);
+  std::vector<float> part(rows > kRows ? static_cast<size_t>(n) : 0);
+  for (int64_t r = kRows; r < rows; r += kRows) {
+    fold_rows(kernel::add_f32, x + r * n, std::min(rows - r, kRows), n, part.data());
+    kernel::add_f32(out, part.data(), n, out);
+  }
+}
+// The one element that the loop leaves of a row: halves meet, and a middle one waits.
+float fold_row(FoldLoop loop, const float* x, int64_t n, float* scratch) {
+  const float* from = x;
+  while (n > 1) {
+    const int64_t half = n / 2, rest = n - 2 * half;
+    const float middle = from[n - 1];
+    loop(from, from + half, half, scratch);
+    if (rest > 0) scratch[half] = middle;
+    n = half + rest;
+    from = scratch;
+  }
+  return from[0];
+}
+
+// mean, sum, amax and amin over axes. Sums of rows have the order of kernel/math.h, of columns that of add_rows.
+class ReduceOp : public CompiledOp {
+ public:
+  enum class Kind { kMean, kSum, kMax, kMin };
+  explicit ReduceOp(Kind kind) : kind_(kind) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0)
+      return run_reference(call, "its input is empty, not float32 or a single number");
+    std::vector<bool> reduced(given.sizes().size(), false);
+    const std::vector<int64_t> axes = call.is_none(1) ? std::vector<int64_t>{} : call.integers(1);
+    for (const int64_t axis : axes) reduced[static_cast<size_t>(wrap_axis(axis, given.dim()))] = true;
+    if (axes.empty()) reduced.assign(reduced.size(), true);
+    // [outer, count, inner] if the axes lie side by side; else they go to the end.
+    Shape sizes;
+    std::vector<int64_t> order;
+    int64_t outer = 1, count = 1, inner = 1;
+    bool begun = false, ended = false, together = true;
+    for (size_t a = 0; a < reduced.size(); ++a) {
+      const int64_t size = given.sizes()[a];
+      together = together && !(ended && reduced[a] && size > 1);
+      if (reduced[a]) begun = true, count *= size;
+      else (begun ? inner : outer) *= size, ended = begun && (ended || size > 1);
+      if (!reduced[a]) order.push_back(static_cast<int64_t>(a));
+      if (!reduced[a]) sizes.push_back(size);
+      else if (call.boolean(2)) sizes.push_back(1);
+    }
+    for (size_t a = 0; a < reduced.size() && !together; ++a)
+      if (reduced[a]) order.push_back(static_cast<int64_t>(a));
+    const Tensor x = together ? given.contiguous() : given.permute(order).contiguous();
+    if (!together) outer *= inner, inner = 1;
+    const Tensor out = uninitialized(sizes, DType::kF32);
+    reduce(x.data<float>(), outer, count, inner, out.data<float>());
+    return out;
+  }
+
+ private:
+  bool adds() const { return kind_ == Kind::kMean || kind_ == Kind::kSum; }
+  FoldLoop loop() const { return kind_ == Kind::kMax ? kernel::maximum_f32 : kernel::minimum_f32; }
+
+  void reduce(const float* x, int64_t outer, int64_t count, int64_t inner, float* out) const {
+    parallel_for(outer, std::max<int64_t>(1, (int64_t{1} << 16) / (count * inner)), [&](int64_t begin, int64_t end) {
+      std::vector<float> scratch(inner == 1 && !adds() ? static_cast<size_t>(count) : 0);
+      for (int64_t i = begin; i < end; ++i) {
+        const float* from = x + i * count * inner;
+        float* to = out + i * inner;
+        if (inner == 1) *to = adds() ? kernel::sum_f32(from, count) : fold_row(loop(), from, count, scratch.data());
+        else if (adds()) add_rows(from, count, inner, to);
+        else fold_rows(loop(), from, count, inner, to);
+        for (int64_t j = 0; kind_ == Kind::kMean && j < inner; ++j) to[j] /= static_cast<float>(count);
+      }
+    });
+  }
+
+  Kind kind_;
+};
+
+// aten.cat of tensors of one rank.
+class ConcatOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    std::vector<Tensor> parts = call.tensors(0);
+    std::erase_if(parts, [](const Tensor& part) { return part.sizes() == Shape{0}; });
+    if (parts.empty()) return run_reference(call, "all tensors are empty");
+    const int64_t axis = wrap_axis(call.integer(1), parts[0].dim());
+    Shape sizes = parts[0].sizes();
+    const auto at = static_cast<size_t>(axis);
+    sizes[at] = 0;
+    for (Tensor& part : parts) {
+      if (!is_f32(part) || part.sizes().size() != sizes.size())
+        return run_reference(call, "an input is not float32 or of another rank");
+      for (size_t a = 0; a < sizes.size(); ++a)
+        if (a != at && part.sizes()[a] != sizes[a]) return run_reference(call, "its inputs do not fit each other");
+      sizes[at] += part.size(axis);
+      part = part.contiguous();
+    }
+    const Tensor out = uninitialized(sizes, DType::kF32);
+    const int64_t row = std::max<int64_t>(out.numel(), 1) / std::max<int64_t>(1, outer_of(sizes, at));
+    int64_t begin = 0;
+    for (const Tensor& part : parts) {
+      const int64_t outer = outer_of(sizes, at), width = outer == 0 ? 0 : part.numel() / outer;
+      for (int64_t i = 0; width > 0 && i < outer; ++i)
+        std::memcpy(out.data<float>() + i * row + begin, part.data<float>() + i * width,
+                    static_cast<size_t>(width) * sizeof(float));
+      begin += width;
+    }
+    return out;
+  }
+
+ private:
+  static int64_t outer_of(const Shape& sizes, size_t axis) {
+    return numel_of(Shape(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(axis)));
+  }
+};
+
+template <RowLoop loop> std::unique_ptr<CompiledOp> make_softmax(const Node&, bool) {
+  return std::make_unique<SoftmaxOp>(loop);
+}
+template <ReduceOp::Kind kind> std::unique_ptr<CompiledOp> make_reduce(const Node&, bool) {
+  return std::make_unique<ReduceOp>(kind);
+}
+std::unique_ptr<CompiledOp> make_concat(const Node&, bool) { return std::make_unique<ConcatOp>(); }
+
+constexpr SimdOp kAlongAxes[] = {
+    {"aten.softmax.int", make_softmax<kernel::softmax_f32>, softmax_obstacle},
+    {"aten._softmax.default", make_softmax<kernel::softmax_f32>, softmax_obstacle},
+    {"aten.log_softmax.int", make_softmax<kernel::log_softmax_f32>, softmax_obstacle},
+    {"aten._log_softmax.default", make_softmax<kernel::log_softmax_f32>, softmax_obstacle},
+    {"aten.mean.dim", make_reduce<ReduceOp::Kind::kMean>, elementwise_obstacle},
+    {"aten.sum.dim_IntList", make_reduce<ReduceOp::Kind::kSum>, elementwise_obstacle},
+    {"aten.amax.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
+    {"aten.amin.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
+    {"aten.cat.default", make_concat, nullptr},
+};
+
+}  // namespace
+
+std::span<const SimdOp> axis_simd_ops() { return kAlongAxes; }
+
+}  // namespace qdq

@@ -1,0 +1,361 @@
+// Operators over elements on the portable loops: of one tensor, and of two that are broadcast against each other.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "base/parallel.h"
+#include "exec/simd.h"
+#include "exec/simd_obstacles.h"
+#include "kernel/math.h"
+#include "kernel/pointwise.h"
+#include "op/facts.h"
+
+namespace qdq {
+namespace {
+
+// Where an elementwise result goes: over x if the operator says so, or if nobody else sees the bytes of x.
+Tensor result_over(const Tensor& x, bool in_place) {
+  return in_place || may_overwrite(x) ? x : uninitialized(x.sizes(), DType::kF32);
+}
+
+// An operator whose loop goes over its operands and its result side by side: by itself, at the head of a tail, or as
+// part of one.
+class ElementwiseOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) final { return run(call, nullptr); }
+  Value run(const Call<Tensor>& call, Tail& tail) final { return run(call, &tail); }
+
+ protected:
+  explicit ElementwiseOp(bool in_place) : in_place_(in_place) {}
+  bool in_place_;
+
+ private:
+  // The operand that the result may go over, one of its shape; null if the loop does not take this call.
+  virtual const Tensor* operand(const Call<Tensor>& call) const = 0;
+  // What to do with a call that the loop does not take.
+  virtual Value run_apart(const Call<Tensor>& call) = 0;
+
+  Value run(const Call<Tensor>& call, Tail* tail) {
+    const Tensor* x = operand(call);
+    if (x == nullptr) return run_apart(call);
+    const bool is_owned = !in_place_ || may_overwrite(*x);
+    const Tensor out = result_over(*x, in_place_);
+    const Tail::Loop loop = loop_over(call, out);
+    if (tail != nullptr && tail->begin(out, is_owned)) tail->run(loop);
+    else loop(0, out.numel());
+    return out;
+  }
+};
+
+// An elementwise loop over n elements; the call tells settings such as the slope of a leaky relu.
+using UnaryLoop = void (*)(const Call<Tensor>& call, const float* x, int64_t n, float* out);
+
+template <void (*F)(const float*, int64_t, float*)>
+void plain(const Call<Tensor>&, const float* x, int64_t n, float* out) {
+  F(x, n, out);
+}
+
+void hardtanh(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::clamp_f32(x, n, static_cast<float>(call.number(1)), static_cast<float>(call.number(2)), out);
+}
+void relu6(const Call<Tensor>&, const float* x, int64_t n, float* out) { kernel::clamp_f32(x, n, 0, 6, out); }
+void leaky_relu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::leaky_relu_f32(x, n, static_cast<float>(call.number(1)), out);
+}
+void gelu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  (call.string(1) == "tanh" ? kernel::gelu_tanh_f32 : kernel::gelu_f32)(x, n, out);
+}
+void elu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::elu_f32(x, n, static_cast<float>(call.number(1)), static_cast<float>(call.number(2)),
+                  static_cast<float>(call.number(3)), out);
+}
+void softplus(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::softplus_f32(x, n, static_cast<float>(call.number(1)), static_cast<float>(call.number(2)), out);
+}
+void rsqrt(const Call<Tensor>&, const float* x, int64_t n, float* out) {
+  kernel::sqrt_f32(x, n, out);
+  kernel::reciprocal_f32(out, n, out);
+}
+// A bound that is None is none.
+void clamp(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  constexpr float kEnd = std::numeric_limits<float>::infinity();
+  kernel::clamp_f32(x, n, call.is_none(1) ? -kEnd : static_cast<float>(call.number(1)),
+                    call.is_none(2) ? kEnd : static_cast<float>(call.number(2)), out);
+}
+void clamp_min(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::clamp_f32(x, n, static_cast<float>(call.number(1)), std::numeric_limits<float>::infinity(), out);
+}
+void clamp_max(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::clamp_f32(x, n, -std::numeric_limits<float>::infinity(), static_cast<float>(call.number(1)), out);
+}
+
+constexpr int64_t kStretch = 512;
+
+// A power by one number: by products and roots where these do.
+void power(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  const double by = call.number(1);
+  if (by == 2) return kernel::mul_f32(x, x, n, out);
+  if (by == 0.5) return kernel::sqrt_f32(x, n, out);
+  if (by == -1) return kernel::reciprocal_f32(x, n, out);
+  float exponents[kStretch];
+  std::fill_n(exponents, std::min(n, kStretch), static_cast<float>(by));
+  for (int64_t i = 0; i < n; i += kStretch) kernel::pow_f32(x + i, exponents, std::min(kStretch, n - i), out + i);
+}
+
+class UnaryOp : public ElementwiseOp {
+ public:
+  UnaryOp(UnaryLoop loop, bool in_place) : ElementwiseOp(in_place), loop_(loop) {}
+
+  Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const override {
+    const Tensor* x = operand(call);
+    if (x == nullptr || x->sizes() != out.sizes()) return {};
+    return [this, &call, from = x->data<float>(), to = out.data<float>()](int64_t begin, int64_t count) {
+      loop_(call, from + begin, count, to + begin);
+    };
+  }
+
+ private:
+  const Tensor* operand(const Call<Tensor>& call) const override {
+    const Tensor& x = call.tensor(0);
+    return is_dense_f32(x) ? &x : nullptr;
+  }
+
+  Value run_apart(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(0);
+    if (!is_f32(x)) return run_reference(call, "its input is not float32");
+    if (in_place_) return run_reference(call, "it is in place and its elements do not lie one behind the other");
+    const Tensor out = x.contiguous();
+    loop_(call, out.data<float>(), out.numel(), out.data<float>());
+    return out;
+  }
+
+  UnaryLoop loop_;
+};
+
+// n results of a and b, the second operand with a factor where the operator has one.
+using PairLoop = void (*)(const float* a, const float* b, float factor, int64_t n, float* out);
+
+template <void (*F)(const float*, const float*, int64_t, float*)>
+void pairs(const float* a, const float* b, float, int64_t n, float* out) {
+  F(a, b, n, out);
+}
+void add_scaled(const float* a, const float* b, float factor, int64_t n, float* out) {
+  if (factor == 1) kernel::add_f32(a, b, n, out);
+  else if (factor == -1) kernel::sub_f32(a, b, n, out);
+  else kernel::add_scaled_f32(a, b, factor, n, out);
+}
+
+// Two operands broadcast to the shape of the result, with axes joined where the elements of both go on evenly.
+struct Broadcast {
+  struct Axis {
+    int64_t size, a, b;  // and the steps of the operands
+  };
+  std::vector<Axis> outer;  // the last first
+  Axis inner{1, 1, 1};
+  int64_t rows = 1;
+
+  Broadcast(const Tensor& a, const Tensor& b, const Shape& sizes) {
+    const Tensor x = a.expand(sizes), y = b.expand(sizes);
+    bool begun = false;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      const Axis axis{sizes[i], x.strides()[i], y.strides()[i]};
+      if (axis.size == 1) continue;
+      Axis& last = outer.empty() ? inner : outer.back();
+      if (!begun) inner = axis;
+      else if (axis.a == last.a * last.size && axis.b == last.b * last.size) last.size *= axis.size;
+      else outer.push_back(axis);
+      begun = true;
+    }
+    for (const Axis& axis : outer) rows *= axis.size;
+  }
+};
+
+// Elements in a row of their own: those at `from` if they lie so, else copies.
+const float* row_of(const float* from, int64_t step, int64_t n, float* copies) {
+  if (step == 1) return from;
+  if (step == 0) std::fill_n(copies, n, *from);
+  for (int64_t i = 0; step != 0 && i < n; ++i) copies[i] = from[i * step];
+  return copies;
+}
+
+void run_row(PairLoop loop, float factor, const float* a, const float* b, const Broadcast::Axis& row, float* out) {
+  if (row.a == 1 && row.b == 1) return loop(a, b, factor, row.size, out);
+  float left[kStretch], right[kStretch];
+  const float *x = nullptr, *y = nullptr;
+  for (int64_t i = 0; i < row.size; i += kStretch) {
+    const int64_t n = std::min(kStretch, row.size - i);
+    if (i == 0 || row.a != 0) x = row_of(a + i * row.a, row.a, n, left);
+    if (i == 0 || row.b != 0) y = row_of(b + i * row.b, row.b, n, right);
+    loop(x, y, factor, n, out + i);
+  }
+}
+
+// Rows of a few elements beside the same few in every row: so many rows at once as fill a stretch.
+void run_repeated(PairLoop loop, float factor, const float* a, const float* b, const Broadcast& plan, float* out) {
+  const int64_t n = plan.inner.size, rows = plan.outer[0].size, most = std::min(rows, kStretch / n);
+  const bool repeats_a = plan.outer[0].a == 0;
+  float again[kStretch];
+  const float* few = row_of(repeats_a ? a : b, repeats_a ? plan.inner.a : plan.inner.b, n, again);
+  for (int64_t r = few == again ? 1 : 0; r < most; ++r) std::copy_n(few, n, again + r * n);
+  for (int64_t r = 0; r < rows; r += most) {
+    const int64_t count = std::min(most, rows - r) * n, at = r * n;
+    loop(repeats_a ? again : a + at, repeats_a ? b + at : again, factor, count, out + at);
+  }
+}
+
+void broadcast_pairs(PairLoop loop, float factor, const Tensor& a, const Tensor& b, const Tensor& out) {
+  const Broadcast plan(a, b, out.sizes());
+  const Broadcast::Axis& inner = plan.inner;
+  const float *x = a.data<float>(), *y = b.data<float>();
+  float* to = out.data<float>();
+  const auto is_dense = [&](int64_t step, int64_t outer) { return step == 1 && outer == inner.size; };
+  if (plan.outer.size() == 1 && inner.size <= kStretch / 4 &&
+      ((is_dense(inner.a, plan.outer[0].a) && plan.outer[0].b == 0) ||
+       (is_dense(inner.b, plan.outer[0].b) && plan.outer[0].a == 0)))
+    return run_repeated(loop, factor, x, y, plan, to);
+  parallel_for(plan.rows, std::max<int64_t>(1, (int64_t{1} << 16) / inner.size), [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> index(plan.outer.size());
+    int64_t from_a = 0, from_b = 0;
+    for (size_t i = 0, rest = static_cast<size_t>(begin); i < index.size(); ++i) {
+      const Broadcast::Axis& axis = plan.outer[i];
+      index[i] = static_cast<int64_t>(rest) % axis.size;
+      rest /= static_cast<size_t>(axis.size);
+      from_a += index[i] * axis.a;
+      from_b += index[i] * axis.b;
+    }
+    for (int64_t r = begin; r < end; ++r) {
+      run_row(loop, factor, x + from_a, y + from_b, inner, to + r * inner.size);
+      for (size_t i = 0; i < index.size(); ++i) {
+        const Broadcast::Axis& axis = plan.outer[i];
+        from_a += axis.a;
+        from_b += axis.b;
+        if (++index[i] < axis.size) break;
+        index[i] = 0;
+        from_a -= axis.a * axis.size;
+        from_b -= axis.b * axis.size;
+      }
+    }
+  });
+}
+
+// Operators of two operands, one of which may be a number, with the factor of the one that is added.
+class BinaryOp : public ElementwiseOp {
+ public:
+  enum class Form { kPlain, kAdd, kSubtract, kReverseSubtract, kPrelu };
+  BinaryOp(PairLoop loop, Form form, bool in_place) : ElementwiseOp(in_place), loop_(loop), form_(form) {}
+
+  Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const override {
+    if (operand(call) == nullptr || call.tensor(0).sizes() != out.sizes()) return {};
+    return [this, factor = factor_of(call), a = call.tensor(0).data<float>(), b = call.tensor(1).data<float>(),
+            to = out.data<float>()](int64_t begin, int64_t count) {
+      loop_(a + begin, b + begin, factor, count, to + begin);
+    };
+  }
+
+ private:
+  float factor_of(const Call<Tensor>& call) const {
+    if (form_ == Form::kPlain || form_ == Form::kPrelu) return 1;
+    const auto alpha = static_cast<float>(call.number(2));
+    return form_ == Form::kAdd ? alpha : -alpha;
+  }
+
+  const Tensor* operand(const Call<Tensor>& call) const override {
+    const Tensor *a = call[0].get_if<Tensor>(), *b = call[1].get_if<Tensor>();
+    if (a == nullptr || b == nullptr || form_ == Form::kReverseSubtract || form_ == Form::kPrelu || !is_dense_f32(*a) ||
+        !is_dense_f32(*b) || a->sizes() != b->sizes())
+      return nullptr;
+    return !in_place_ && may_overwrite(*b) ? b : a;
+  }
+
+  // A number, or a tensor whose numbers are those of float32 once it meets one.
+  static Tensor as_f32(const Call<Tensor>& call, size_t i) {
+    const Tensor* tensor = call[i].get_if<Tensor>();
+    return tensor == nullptr ? Tensor::scalar(static_cast<float>(call.number(i))) : tensor->to(DType::kF32);
+  }
+
+  // Operands that are broadcast, lie otherwise or are numbers.
+  Value run_apart(const Call<Tensor>& call) override {
+    for (size_t i : {size_t{0}, size_t{1}})
+      if (const Tensor* tensor = call[i].get_if<Tensor>();
+          tensor != nullptr && (is_float8(tensor->dtype()) || is_complex(tensor->dtype())))
+        return run_reference(call, "an operand is complex or a float of 8 bits");
+    Tensor a = as_f32(call, 0), b = as_f32(call, 1);
+    if (form_ == Form::kReverseSubtract) std::swap(a, b);
+    if (form_ == Form::kPrelu && b.numel() > 1) {
+      Shape sizes(static_cast<size_t>(std::max<int64_t>(a.dim(), 1)), 1);
+      if (sizes.size() < 2 || b.dim() != 1 || b.numel() != a.size(1))
+        return run_reference(call, "its slopes do not fit");
+      sizes[1] = b.numel();
+      b = b.reshape(sizes);
+    }
+    const Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
+    if (numel_of(sizes) == 0) return run_reference(call, "an operand is empty");
+    const Tensor* self = call[0].get_if<Tensor>();
+    if (in_place_ && (!is_dense_f32(*self) || self->sizes() != sizes || self->storage() == b.storage()))
+      return run_reference(call, "it is in place, and its result does not fit over its input");
+    const Tensor out = in_place_ ? *self : uninitialized(sizes, DType::kF32);
+    broadcast_pairs(loop_, factor_of(call), a, b, out);
+    return out;
+  }
+
+  PairLoop loop_;
+  Form form_;
+};
+
+template <UnaryLoop loop> std::unique_ptr<CompiledOp> make_unary(const Node& node, bool) {
+  return std::make_unique<UnaryOp>(loop, op_of(node)->is_in_place());
+}
+template <PairLoop loop, BinaryOp::Form form = BinaryOp::Form::kPlain>
+std::unique_ptr<CompiledOp> make_binary(const Node& node, bool) {
+  return std::make_unique<BinaryOp>(loop, form, op_of(node)->is_in_place());
+}
+
+using Form = BinaryOp::Form;
+constexpr SimdOp kElementwise[] = {
+    {"aten.relu.default", make_unary<plain<kernel::relu_f32>>, elementwise_obstacle},
+    {"aten.relu6.default", make_unary<relu6>, elementwise_obstacle},
+    {"aten.hardtanh.default", make_unary<hardtanh>, elementwise_obstacle},
+    {"aten.hardswish.default", make_unary<plain<kernel::hardswish_f32>>, elementwise_obstacle},
+    {"aten.hardsigmoid.default", make_unary<plain<kernel::hardsigmoid_f32>>, elementwise_obstacle},
+    {"aten.leaky_relu.default", make_unary<leaky_relu>, elementwise_obstacle},
+    {"aten.sigmoid.default", make_unary<plain<kernel::sigmoid_f32>>, elementwise_obstacle},
+    {"aten.silu.default", make_unary<plain<kernel::silu_f32>>, elementwise_obstacle},
+    {"aten.gelu.default", make_unary<gelu>, elementwise_obstacle},
+    {"aten.tanh.default", make_unary<plain<kernel::tanh_f32>>, elementwise_obstacle},
+    {"aten.exp.default", make_unary<plain<kernel::exp_f32>>, elementwise_obstacle},
+    {"aten.log.default", make_unary<plain<kernel::log_f32>>, elementwise_obstacle},
+    {"aten.log1p.default", make_unary<plain<kernel::log1p_f32>>, elementwise_obstacle},
+    {"aten.erf.default", make_unary<plain<kernel::erf_f32>>, elementwise_obstacle},
+    {"aten.sqrt.default", make_unary<plain<kernel::sqrt_f32>>, elementwise_obstacle},
+    {"aten.rsqrt.default", make_unary<rsqrt>, elementwise_obstacle},
+    {"aten.reciprocal.default", make_unary<plain<kernel::reciprocal_f32>>, elementwise_obstacle},
+    {"aten.neg.default", make_unary<plain<kernel::neg_f32>>, elementwise_obstacle},
+    {"aten.abs.default", make_unary<plain<kernel::abs_f32>>, elementwise_obstacle},
+    {"aten.elu.default", make_unary<elu>, elementwise_obstacle},
+    {"aten.mish.default", make_unary<plain<kernel::mish_f32>>, elementwise_obstacle},
+    {"aten.softplus.default", make_unary<softplus>, elementwise_obstacle},
+    {"aten.clamp.default", make_unary<clamp>, elementwise_obstacle},
+    {"aten.clamp_min.default", make_unary<clamp_min>, elementwise_obstacle},
+    {"aten.clamp_max.default", make_unary<clamp_max>, elementwise_obstacle},
+    {"aten.pow.Tensor_Scalar", make_unary<power>, elementwise_obstacle},
+    {"aten.add.Tensor", make_binary<add_scaled, Form::kAdd>, nullptr},
+    {"aten.add.Scalar", make_binary<add_scaled, Form::kAdd>, nullptr},
+    {"aten.sub.Tensor", make_binary<add_scaled, Form::kSubtract>, nullptr},
+    {"aten.sub.Scalar", make_binary<add_scaled, Form::kSubtract>, nullptr},
+    {"aten.rsub.Tensor", make_binary<add_scaled, Form::kReverseSubtract>, nullptr},
+    {"aten.rsub.Scalar", make_binary<add_scaled, Form::kReverseSubtract>, nullptr},
+    {"aten.mul.Tensor", make_binary<pairs<kernel::mul_f32>>, nullptr},
+    {"aten.mul.Scalar", make_binary<pairs<kernel::mul_f32>>, nullptr},
+    {"aten.div.Tensor", make_binary<pairs<kernel::div_f32>>, nullptr},
+    {"aten.div.Scalar", make_binary<pairs<kernel::div_f32>>, nullptr},
+    {"aten.maximum.default", make_binary<pairs<kernel::maximum_f32>>, nullptr},
+    {"aten.minimum.default", make_binary<pairs<kernel::minimum_f32>>, nullptr},
+    {"aten.pow.Tensor_Tensor", make_binary<pairs<kernel::pow_f32>>, nullptr},
+    {"aten.prelu.default", make_binary<pairs<kernel::prelu_f32>, Form::kPrelu>, elementwise_obstacle},
+};
+
+}  // namespace
+
+std::span<const SimdOp> elementwise_simd_ops() { return kElementwise; }
+
+}  // namespace qdq

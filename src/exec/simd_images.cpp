@@ -1,0 +1,235 @@
+// Resizing, padding and the norms of planes on the portable loops.
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "exec/simd.h"
+#include "exec/simd_obstacles.h"
+#include "kernel/math.h"
+#include "kernel/pointwise.h"
+#include "op/infer.h"
+#include "op/resize.h"
+
+namespace qdq {
+namespace {
+
+// An axis that is resized, as flat lists: output element i is the sum of weight * element over its taps.
+struct ResizedAxis {
+  std::vector<int64_t> first;  // of output i in the lists below; one more at the end
+  std::vector<int64_t> index;
+  std::vector<float> weight;
+  bool chooses = true;  // one tap of weight 1 each
+
+  explicit ResizedAxis(const ResizeTaps& taps) {
+    for (const std::vector<ResizeTap>& here : taps) {
+      first.push_back(static_cast<int64_t>(index.size()));
+      chooses = chooses && here.size() == 1 && here[0].weight == 1;
+      for (const ResizeTap& tap : here) {
+        index.push_back(tap.index);
+        weight.push_back(static_cast<float>(tap.weight));
+      }
+    }
+    first.push_back(static_cast<int64_t>(index.size()));
+  }
+  int64_t size() const { return static_cast<int64_t>(first.size()) - 1; }
+  bool is_same(int64_t a, int64_t b) const {
+    const auto at = [&](int64_t i) { return index.begin() + first[static_cast<size_t>(i)]; };
+    return chooses && *at(a) == *at(b);
+  }
+};
+
+// upsample_* of images and of sequences, along the height and then along the width, each sum rounded at every step.
+class ResizeOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    if (!is_f32(given) || given.dim() < 3 || given.dim() > 4 || given.numel() == 0)
+      return run_reference(call, "its input is empty, not float32, or has other than one or two axes to resize");
+    std::vector<ResizeTaps> taps = resize_taps(call);
+    const ResizeTaps whole(1, std::vector<ResizeTap>(1, ResizeTap{0, 1.0}));
+    const ResizedAxis rows(taps.size() == 2 ? taps[0] : whole), columns(taps.back());
+    Shape sizes = given.sizes();
+    sizes.back() = columns.size();
+    if (taps.size() == 2) sizes[2] = rows.size();
+    const Tensor x = given.contiguous(), out = uninitialized(sizes, DType::kF32);
+    const int64_t in_w = given.size(-1), in_plane = taps.size() == 2 ? given.size(2) * in_w : in_w,
+                  plane = rows.size() * columns.size(), planes = x.numel() / in_plane;
+    parallel_for(planes, std::max<int64_t>(1, 16384 / plane), [&](int64_t begin, int64_t end) {
+      std::vector<float> row(static_cast<size_t>(in_w)), part(row.size());
+      for (int64_t p = begin; p < end; ++p) {
+        const float* from = x.data<float>() + p * in_plane;
+        float* to = out.data<float>() + p * plane;
+        for (int64_t i = 0; i < rows.size(); ++i, to += columns.size()) {
+          if (i > 0 && rows.is_same(i, i - 1)) std::copy_n(to - columns.size(), columns.size(), to);
+          else resize_row(blend(rows, i, from, row, part), columns, to);
+        }
+      }
+    });
+    return out;
+  }
+
+ private:
+  // Row i between the rows of the input: one of these, or their sum.
+  static const float* blend(const ResizedAxis& rows, int64_t i, const float* plane, std::vector<float>& row,
+                            std::vector<float>& part) {
+    const auto n = static_cast<int64_t>(row.size());
+    const auto begin = static_cast<size_t>(rows.first[static_cast<size_t>(i)]),
+               end = static_cast<size_t>(rows.first[static_cast<size_t>(i) + 1]);
+    if (rows.chooses) return plane + rows.index[begin] * n;
+    if (begin == end) std::fill(row.begin(), row.end(), 0.0f);
+    for (size_t t = begin; t < end; ++t) {
+      float* to = t == begin ? row.data() : part.data();
+      kernel::mul_scalar_f32(plane + rows.index[t] * n, rows.weight[t], n, to);
+      if (t > begin) kernel::add_f32(row.data(), part.data(), n, row.data());
+    }
+    return row.data();
+  }
+
+  static void resize_row(const float* from, const ResizedAxis& columns, float* to) {
+    const int64_t n = columns.size();
+    if (columns.chooses) {
+      for (int64_t j = 0; j < n; ++j) to[j] = from[columns.index[static_cast<size_t>(j)]];
+      return;
+    }
+    const int64_t* index = columns.index.data();
+    const float* weight = columns.weight.data();
+    if (static_cast<int64_t>(columns.index.size()) == 2 * n) {
+      for (int64_t j = 0; j < n; ++j)
+        to[j] = from[index[2 * j]] * weight[2 * j] + from[index[2 * j + 1]] * weight[2 * j + 1];
+      return;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (int64_t t = columns.first[static_cast<size_t>(j)]; t < columns.first[static_cast<size_t>(j) + 1]; ++t)
+        sum += from[index[t]] * weight[t];
+      to[j] = sum;
+    }
+  }
+};
+
+// Padding of any axes, row by row of the result.
+class PadOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    const Shape sizes = constant_shape(result_meta(call).sizes);
+    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || numel_of(sizes) == 0)
+      return run_reference(call, "its input is empty, not float32 or a single number");
+    const Border border = border_of(call);
+    const auto filling = static_cast<float>(filling_of(call));
+    const std::vector<int64_t> pad = call.integers(1);
+    const Tensor x = given.contiguous(), out = uninitialized(sizes, DType::kF32);
+    const size_t rank = sizes.size();
+    // sources[a][i]: the input's element of axis a for the result's element i, times its stride; -1: none.
+    std::vector<std::vector<int64_t>> sources(rank);
+    for (size_t a = 0; a < rank; ++a) {
+      const size_t pair = 2 * (rank - 1 - a);
+      const int64_t before = pair < pad.size() ? pad[pair] : 0;
+      for (int64_t i = 0; i < sizes[a]; ++i) {
+        const int64_t source = padding_source(i - before, x.sizes()[a], border);
+        sources[a].push_back(source < 0 ? -1 : source * x.strides()[a]);
+      }
+    }
+    const std::vector<int64_t>& columns = sources.back();
+    const int64_t width = sizes.back(), before = pad.empty() ? 0 : pad[0];
+    // What lies inside goes in one piece.
+    const int64_t begin = std::clamp<int64_t>(before, 0, width), end = std::clamp(before + x.size(-1), begin, width);
+    std::vector<int64_t> index(rank, 0);
+    float* to = out.data<float>();
+    for (int64_t row = 0; row < out.numel() / width; ++row, to += width) {
+      int64_t offset = 0;
+      bool inside = true;
+      for (size_t a = 0; a + 1 < rank; ++a) {
+        const int64_t at = sources[a][static_cast<size_t>(index[a])];
+        inside = inside && at >= 0;
+        offset += at;
+      }
+      if (inside) pad_row(x.data<float>() + offset, columns, begin, end, filling, to);
+      else std::fill_n(to, width, filling);
+      for (size_t a = rank - 1; a-- > 0;) {
+        if (++index[a] < sizes[a]) break;
+        index[a] = 0;
+      }
+    }
+    return out;
+  }
+
+ private:
+  static void pad_row(const float* from, const std::vector<int64_t>& columns, int64_t begin, int64_t end, float filling,
+                      float* to) {
+    const auto border = [&](int64_t first, int64_t last) {
+      for (int64_t j = first; j < last; ++j) {
+        const int64_t source = columns[static_cast<size_t>(j)];
+        to[j] = source < 0 ? filling : from[source];
+      }
+    };
+    border(0, begin);
+    if (end > begin) std::copy_n(from + columns[static_cast<size_t>(begin)], end - begin, to + begin);
+    border(end, static_cast<int64_t>(columns.size()));
+  }
+};
+
+// group_norm, and instance_norm, which has a group for every channel: rows of all elements of a group are normed as by
+// layer_norm_f32, and then the factors and summands of their channels follow.
+class GroupNormOp : public CompiledOp {
+ public:
+  explicit GroupNormOp(bool is_instance) : is_instance_(is_instance) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    const size_t at = is_instance_ ? 1 : 2;
+    const auto fits = [&](const Tensor* t) {
+      return t == nullptr || (is_dense_f32(*t) && t->dim() == 1 && t->size(0) == given.size(1));
+    };
+    const Tensor *weight = call.optional_tensor(at), *bias = call.optional_tensor(at + 1);
+    if (!is_f32(given) || given.dim() < 2 || given.numel() == 0 || !fits(weight) || !fits(bias) ||
+        (is_instance_ && (!call.boolean(5) || !call.is_none(3))))
+      return run_reference(call, "an operand is empty, not float32 or does not fit, or it has statistics of its own");
+    const int64_t channels = given.size(1), groups = is_instance_ ? channels : call.integer(1);
+    if (groups < 1 || channels % groups != 0) return run_reference(call, "its groups do not divide the channels");
+    const Tensor x = given.contiguous(), out = uninitialized(x.sizes(), DType::kF32);
+    const int64_t rows = x.size(0) * groups, inner = x.numel() / x.size(0) / channels;
+    kernel::layer_norm_f32(x.data<float>(), rows, x.numel() / rows, nullptr, nullptr,
+                           static_cast<float>(call.number(is_instance_ ? 7 : 4)), out.data<float>(), nullptr, nullptr);
+    if (weight == nullptr && bias == nullptr) return out;
+    const std::vector<float> ones(weight == nullptr ? static_cast<size_t>(channels) : 0, 1.0f);
+    kernel::scale_channels_f32(out.data<float>(), x.size(0), channels, inner,
+                               weight != nullptr ? weight->data<float>() : ones.data(),
+                               bias != nullptr ? bias->data<float>() : nullptr, out.data<float>());
+    return out;
+  }
+
+ private:
+  bool is_instance_;
+};
+
+template <class Op, auto... settings> std::unique_ptr<CompiledOp> make_of(const Node&, bool) {
+  return std::make_unique<Op>(settings...);
+}
+
+constexpr SimdOp kImages[] = {
+    {"aten.upsample_nearest1d.vec", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_nearest1d.default", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_nearest2d.vec", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_nearest2d.default", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_linear1d.vec", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_linear1d.default", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_bilinear2d.vec", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_bilinear2d.default", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_bicubic2d.vec", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_bicubic2d.default", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.pad.default", make_of<PadOp>, elementwise_obstacle},
+    {"aten.constant_pad_nd.default", make_of<PadOp>, elementwise_obstacle},
+    {"aten.reflection_pad1d.default", make_of<PadOp>, elementwise_obstacle},
+    {"aten.reflection_pad2d.default", make_of<PadOp>, elementwise_obstacle},
+    {"aten.replication_pad1d.default", make_of<PadOp>, elementwise_obstacle},
+    {"aten.replication_pad2d.default", make_of<PadOp>, elementwise_obstacle},
+    {"aten.group_norm.default", make_of<GroupNormOp, false>, elementwise_obstacle},
+    {"aten.instance_norm.default", make_of<GroupNormOp, true>, elementwise_obstacle},
+};
+
+}  // namespace
+
+std::span<const SimdOp> image_simd_ops() { return kImages; }
+
+}  // namespace qdq
