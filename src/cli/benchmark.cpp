@@ -76,7 +76,8 @@ Contestant prepare(const std::string& model, const BenchmarkOptions& options, Ho
   Contestant one;
   one.model = model;
   const Program program = load_model(model, host.files).program;
-  one.inputs = random_inputs(program, model, options.batch);
+  one.inputs = options.inputs.empty() ? random_inputs(program, model, options.batch)
+                                      : open_data(options.inputs, program, {}, host.files)->batch(0);
   double began = host.now_seconds();
   one.session = std::make_unique<Session>(open_session(program, options.session, host));
   one.prepare_seconds = host.now_seconds() - began;
@@ -139,18 +140,22 @@ std::vector<Part> parts_of(const Contestant& one) {
 
 std::string profile_table(const Contestant& one) {
   std::vector<Part> parts = parts_of(one);
-  double total = 0, products = 0, limit = 0;
+  double total = 0, products = 0, limit = 0, plain = 0;
   for (const Part& part : parts) {
     total += part.seconds;
+    if (part.timing.backend == "reference") plain += part.seconds;
     limit += part.limit;
     if (part.limit > 0) products += part.seconds;
   }
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.seconds > b.seconds; });
   char line[256];
-  std::snprintf(line, sizeof line,
-                "\n%s: %.3f ms in %zu steps: products %.3f ms, whose limit is %.3f ms (%.0f%%), the rest %.3f ms\n",
-                one.model.c_str(), kMilli * total, parts.size(), kMilli * products, kMilli * limit,
-                products > 0 ? 100 * limit / products : 0.0, kMilli * (total - products));
+  std::snprintf(
+      line, sizeof line,
+      "\n%s: %.3f ms in %zu steps: products %.3f ms, whose limit is %.3f ms (%.0f%%), the rest %.3f ms, of it "
+      "plain loops %.3f ms (%.1f%% of all)\n",
+      one.model.c_str(), kMilli * total, parts.size(), kMilli * products, kMilli * limit,
+      products > 0 ? 100 * limit / products : 0.0, kMilli * (total - products), kMilli * plain,
+      total > 0 ? 100 * plain / total : 0.0);
   std::string out = concat(line, "     ms  share  limit  GOP/s  step\n");
   for (const Part& part : parts) {
     std::snprintf(line, sizeof line, "%7.3f  %4.1f%%  ", kMilli * part.seconds,
@@ -248,7 +253,11 @@ void add_benchmark(CommandLine& line) {
   CLI::App* verb = line.verb("benchmark", "how fast models run, and where the time goes",
                              [options](Host& host) { benchmark(*options, host); });
   verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx); they take turns")->required();
-  verb->add_option("--batch", options->batch, "samples a run (1)")->type_name("N");
+  CLI::Option* batch = verb->add_option("--batch", options->batch, "samples a run (1)")->type_name("N");
+  verb->add_option("--inputs", options->inputs,
+                   "the inputs of all models, of which the first batch is run: .npz or .npy (random numbers)")
+      ->type_name("IN")
+      ->excludes(batch);
   verb->add_option("--runs", options->runs, "runs of each model (50)")->type_name("N");
   add_session_options(*verb, options->session);
   verb->add_flag("--profile", options->profile,

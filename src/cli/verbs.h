@@ -191,13 +191,14 @@ void sensitivity(const SensitivityOptions& options, Host& host);
 
 struct BenchmarkOptions {
   std::vector<std::string> models;
+  std::string inputs;  // what they run on, as RunOptions has it; the first batch is taken. Empty: random numbers
   SessionOptions session;
   int64_t batch = 1;
   int64_t runs = 50;
   bool profile = false, explain = false, json = false;
 };
-// Runs models in turns on random inputs and prints latencies; with `profile` the time of every step, with `explain` who
-// runs each node.
+// Runs models in turns and prints latencies; with `profile` the time of every step and the share of the plain loops,
+// with `explain` who runs each node.
 void benchmark(const BenchmarkOptions& options, Host& host);
 
 struct InspectOptions {

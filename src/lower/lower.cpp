@@ -377,7 +377,8 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Tim
   Impl& impl = *impl_;
   std::unordered_map<std::string_view, std::string_view> backend_of;
   for (const Interpreter::OpPlacement& placement : impl.interpreter->placements())
-    backend_of[placement.node->name()] = placement.backend;
+    backend_of[placement.node->name()] =
+        placement.fallbacks.runs > 0 ? std::string_view("reference") : placement.backend;
   impl.timings = &timings;
   impl.interpreter->set_node_hook([&](const Node& node, const Value&) {
     const double time = now();

@@ -451,6 +451,11 @@ TEST_F(CliTest, BenchmarksModelsInTurns) {
   // Float convolutions run in plans where oneDNN does them, and node by node elsewhere.
   EXPECT_EQ(node_of(0, "torch.ops.aten.conv2d.default")["step"] == "", backend_names().front() != "onednn");
   EXPECT_NE(node_of(1, "torch.ops.aten.conv2d.default")["step"], "");
+  // On given inputs, of which the first batch counts.
+  ASSERT_EQ(run({"benchmark", "model.pt2", "--runs", "1", "--inputs", "data.npz", "--profile"}), 0) << host.err;
+  EXPECT_NE(host.out.find(", of it plain loops "), std::string::npos) << host.out;
+  EXPECT_EQ(run({"benchmark", "model.pt2", "--inputs", "none.npz"}), 1);
+  EXPECT_NE(run({"benchmark", "model.pt2", "--inputs", "data.npz", "--batch", "2"}), 0);
   ASSERT_EQ(run({"benchmark", "out.pt2", "--runs", "1", "--profile", "--explain"}), 0) << host.err;
   EXPECT_TRUE(host.out.starts_with("model ")) << host.out;
   EXPECT_NE(host.out.find("\nout.pt2: "), std::string::npos) << host.out;
@@ -469,14 +474,14 @@ TEST_F(CliTest, ExplainsWhichRunsWereLeftToTheReferenceLoops) {
   Node* x = graph.create(Node::Op::kPlaceholder, "x");
   x->meta.val = {TensorMeta{DType::kF32, {2, 3, 4}, {}, false}};
   Node* turned = graph.call("torch.ops.aten.transpose.int", {x, 1, 2});
-  Node* relu = graph.call("torch.ops.aten.relu.default", {turned});
+  Node* relu = graph.call("torch.ops.aten.relu_.default", {turned});
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(relu)})});
   infer_shapes(program);
   host.contents["turned.pt2"] = save_pt2(program);
   ASSERT_EQ(run({"benchmark", "turned.pt2", "--runs", "2", "--explain"}), 0) << host.err;
-  EXPECT_NE(host.out.find("relu_default torch.ops.aten.relu.default: simd"), std::string::npos) << host.out;
-  EXPECT_NE(host.out.find(" runs on the reference loops: its input is not float32, or its elements do not lie one "
-                          "behind the other\n"),
+  EXPECT_NE(host.out.find(" torch.ops.aten.relu_.default: simd"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find(" runs on the reference loops: it is in place and its elements do not lie one behind the "
+                          "other\n"),
             std::string::npos)
       << host.out;
   ASSERT_EQ(run({"benchmark", "turned.pt2", "--runs", "2", "--explain", "--json"}), 0) << host.err;

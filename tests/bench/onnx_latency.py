@@ -1,0 +1,243 @@
+"""Latency of ONNX models of any origin in qdq and ONNX Runtime, float and int8, interleaved: CPU milliseconds of one
+thread, and the share of the time that qdq spends in plain loops.
+
+  python3 tests/bench/onnx_latency.py FOLDER --onnxruntime COMMAND [--qdq COMMAND] [--only NAME ...] [--rounds 3]
+      [--json OUT.json]
+
+A model is FOLDER/NAME/model.onnx, with inputs.npz if random numbers do not do, or FOLDER/NAME.onnx. COMMAND starts a
+Python with onnxruntime in this checkout. The int8 models are those of `qdq quantize --quantizer x86-inductor` and of
+quantize_static (QDQ, uint8 activations, int8 weights, by channel where
+the file's opset has that). In every round each of the four runs for some tenths
+of a second while the others wait; figures are medians over all runs, ratios medians over the rounds. What is made goes
+to build/onnx_latency. Prints a table in Markdown, then every failure.
+"""
+
+import argparse
+import json
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / "build" / "onnx_latency"
+SECONDS = 0.3  # of a turn
+
+
+# --- in a Python with ONNX Runtime
+# ------------------------------------------------------------------------------------
+
+
+def make_inputs(session, folder):
+    import numpy
+
+    random = numpy.random.default_rng(1)
+    types = {"tensor(float)": numpy.float32, "tensor(int64)": numpy.int64, "tensor(int32)": numpy.int32}
+    types |= {"tensor(double)": numpy.float64, "tensor(float16)": numpy.float16, "tensor(bool)": numpy.bool_}
+    arrays = {}
+    for i, value in enumerate(session.get_inputs()):
+        shape = [size if isinstance(size, int) and size > 0 else 1 for size in value.shape]
+        kind = types[value.type]
+        is_float = numpy.issubdtype(kind, numpy.floating)
+        arrays[f"b0_i{i}"] = (random.standard_normal(shape) if is_float else numpy.ones(shape)).astype(kind)
+    numpy.savez(folder / "inputs.npz", **arrays)
+
+
+def in_onnxruntime(folder):
+    """Makes the inputs and the int8 file, says so, then answers "run KIND" with the milliseconds of some runs."""
+    import numpy
+    import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
+    import onnxruntime
+    from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
+    start = lambda file: onnxruntime.InferenceSession(str(folder / file), options, providers=["CPUExecutionProvider"])
+    sessions = {"float": start("model.onnx")}
+    if not (folder / "inputs.npz").exists():
+        make_inputs(sessions["float"], folder)
+    with numpy.load(folder / "inputs.npz") as arrays:
+        feed = {i.name: arrays[key] for i, key in zip(sessions["float"].get_inputs(), arrays.files)}
+
+    class Reader(CalibrationDataReader):
+        def __init__(self, feeds):
+            self.feeds = iter(feeds)
+
+        def get_next(self):
+            return next(self.feeds, None)
+
+    def quantize(by_channel):
+        model, made = str(folder / "model.onnx"), str(folder / "theirs.onnx")
+        types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+        quantize_static(model, made, Reader([feed]), per_channel=by_channel, **types)
+        sessions["int8"] = start("theirs.onnx")
+
+    problem = None
+    try:
+        try:
+            quantize(True)
+        except Exception:  # scales by channel are no part of opsets below 13
+            quantize(False)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {str(error).strip()[:200]}"
+    print(json.dumps({"ready": sorted(sessions), "problem": problem}), flush=True)
+    for line in sys.stdin:
+        session, times, began = sessions[line.split()[1]], [], time.perf_counter()
+        session.run(None, feed)
+        while not times or (time.perf_counter() - began < SECONDS and len(times) < 2000):
+            cpu = time.process_time()
+            session.run(None, feed)
+            times.append(1e3 * (time.process_time() - cpu))
+        print(json.dumps({"ms": times}), flush=True)
+
+
+# --- where qdq runs
+# ----------------------------------------------------------------------------------------------------
+
+
+class Peer:
+    def __init__(self, command, name):
+        words = [*shlex.split(command), "python3", "tests/bench/onnx_latency.py", "--in-onnxruntime", name]
+        self.process = subprocess.Popen(
+            words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.info = self.answer("ready")
+
+    def answer(self, key):
+        for line in self.process.stdout:
+            if line.startswith("{") and key in (answer := json.loads(line)):
+                return answer
+        raise RuntimeError(f"ONNX Runtime's process ended with {self.process.wait()}")
+
+    def run(self, kind):
+        self.process.stdin.write(f"run {kind}\n")
+        self.process.stdin.flush()
+        return self.answer("ms")["ms"]
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def call(words):
+    done = subprocess.run([str(w) for w in words], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip() or f"ended with {done.returncode}")[-300:])
+    return done.stdout
+
+
+class Qdq:
+    def __init__(self, command, work, file):
+        self.words = [*shlex.split(command), "benchmark", work / file, "--inputs", work / "inputs.npz", "--json"]
+        self.plain, self.loops = 0, []
+        first = self.report(1)
+        report = self.report(7, "--profile", "--explain")
+        steps = [(s["seconds"], s["name"], s["what"]) for s in report["steps"] if s["backend"] == "reference"]
+        self.plain = sum(s[0] for s in steps) / max(1e-12, sum(s["seconds"] for s in report["steps"]))
+        self.loops = [[1e3 * s, name, what] for s, name, what in sorted(steps, reverse=True)[:8]]
+        self.count = max(3, min(2000, int(SECONDS / max(1e-6, first["wall_seconds"]["median"]))))
+
+    def report(self, runs, *more):
+        return json.loads(call([*self.words, "--runs", runs, *more]))[0]
+
+    def run(self):
+        return [1e3 * self.report(self.count)["cpu_seconds"]["median"]]
+
+
+def measure(name, source, options):
+    work = WORK / name
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    if source.is_dir():
+        for file in source.iterdir():
+            if not file.name.startswith(("inputs", "outputs")):
+                shutil.copy(file, work / file.name)
+        if (source / "inputs.npz").exists():
+            sys.path.insert(0, str(ROOT / "tests"))
+            from onnx_models import name_by_position
+
+            name_by_position(source / "inputs.npz", work / "inputs.npz")
+    else:
+        shutil.copy(source, work / "model.onnx")
+    peer, result, failures = Peer(options.onnxruntime, name), {}, []
+    if peer.info["problem"]:
+        failures.append(f"quantize_static: {peer.info['problem']}")
+    runners = {f"theirs {kind}": (lambda kind=kind: peer.run(kind)) for kind in peer.info["ready"]}
+    quantize = ["quantize", work / "model.onnx", "--calibrate", work / "inputs.npz", "--quantizer", "x86-inductor"]
+    for kind, file in (("float", "model.onnx"), ("int8", "ours.pt2")):
+        try:
+            if kind == "int8":
+                call([*shlex.split(options.qdq), *quantize, "-o", work / file])
+            ours = Qdq(options.qdq, work, file)
+            result |= {f"plain {kind}": ours.plain, f"loops {kind}": ours.loops}
+            runners[f"ours {kind}"] = ours.run
+        except RuntimeError as error:
+            failures.append(f"{kind}: {error}")
+    rounds = {label: [] for label in runners}
+    for _ in range(options.rounds):
+        for label, run in runners.items():
+            rounds[label].append(statistics.median(run()))
+    peer.stop()
+    for label, times in rounds.items():
+        result[label] = statistics.median(times)
+    for kind in ("float", "int8"):
+        if f"ours {kind}" in rounds and f"theirs {kind}" in rounds:
+            pairs = zip(rounds[f"ours {kind}"], rounds[f"theirs {kind}"])
+            result[f"ratio {kind}"] = statistics.median(ours / theirs for ours, theirs in pairs)
+    return result | {"failures": failures}
+
+
+COLUMNS = ["ours float", "theirs float", "ratio float", "plain float"]
+COLUMNS += [column.replace("float", "int8") for column in COLUMNS]
+HEADS = ["qdq float", "ONNX Runtime float", "ratio", "plain loops"]
+HEADS += ["qdq int8", "ONNX Runtime int8", "ratio", "plain loops"]
+
+
+def row_of(name, result):
+    def cell(column):
+        if column not in result:
+            return "–"
+        value = result[column]
+        return f"{100 * value:.0f} %" if column.startswith("plain") else f"{value:.3g}"
+
+    return f"| {name} | " + " | ".join(cell(column) for column in COLUMNS) + " |"
+
+
+def main():
+    if len(sys.argv) == 3 and sys.argv[1] == "--in-onnxruntime":
+        in_onnxruntime(WORK / sys.argv[2])
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--onnxruntime", required=True, help="what starts a Python with onnxruntime")
+    parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
+    parser.add_argument("--only", nargs="*", help="models of these names")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    models = {p.name: p for p in sorted(options.folder.iterdir()) if (p / "model.onnx").exists()}
+    models |= {p.stem: p for p in sorted(options.folder.glob("*.onnx"))}
+    results = {}
+    print("| model | " + " | ".join(HEADS) + " |\n|" + "---|" * (len(HEADS) + 1))
+    for name, source in models.items():
+        if options.only and name not in options.only:
+            continue
+        try:
+            results[name] = measure(name, source, options)
+        except RuntimeError as error:
+            results[name] = {"failures": [str(error)]}
+        print(row_of(name, results[name]), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1))
+    print()
+    for name, result in results.items():
+        for failure in result["failures"]:
+            print(f"FAIL {name}, {failure}")
+    return 0 if results else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
