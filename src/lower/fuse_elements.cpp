@@ -1,4 +1,6 @@
 // Quantize and dequantize nodes, activations, sums and products of two values, concatenations.
+#include <algorithm>
+
 #include "lower/fuser.h"
 #include "op/facts.h"
 
@@ -7,40 +9,113 @@ namespace {
 
 // A function of a u8 value as a table of all 256.
 void emit_map(Fuser& fuser, Node& head, const Epilogue& epilogue, Node* value, const Activation& activation) {
-  fuser.emit(head, epilogue, [&fuser, value, activation, quantize = epilogue.quantize](PlanStep& step) {
-    step.activation = {};
-    step.inputs = {fuser.plans.read(value)};
-    step.in_place_input = 0;
-    const PlanQParams from = fuser.plans.buffer(step.inputs[0]).qparams;
-    Tensor table = Tensor::empty({256}, DType::kF32);
-    float* reals = table.data<float>();
-    for (int q = 0; q < 256; ++q) reals[q] = static_cast<float>(q - from.zero_point) * static_cast<float>(from.scale);
-    kernel::activate_f32(activation, reals, 256, reals);
-    if (quantize != nullptr) {
-      const Requantization rounding = rounding_to(plan_qparams(*quantize));
-      const Tensor bytes = Tensor::empty({256}, DType::kU8);
-      for (size_t q = 0; q < 256; ++q) bytes.data<uint8_t>()[q] = quantize_result(reals[q], rounding);
-      table = bytes;
+  fuser.emit(head, epilogue,
+             [&fuser, value, activation, quantize = epilogue.quantize](PlanStep& step, Fuser::Order order) {
+               step.activation = {};
+               step.inputs = {fuser.read(value, order)};
+               step.in_place_input = 0;
+               const PlanQParams from = fuser.plans.buffer(step.inputs[0]).qparams;
+               Tensor table = Tensor::empty({256}, DType::kF32);
+               float* reals = table.data<float>();
+               for (int q = 0; q < 256; ++q)
+                 reals[q] = static_cast<float>(q - from.zero_point) * static_cast<float>(from.scale);
+               kernel::activate_f32(activation, reals, 256, reals);
+               if (quantize != nullptr) {
+                 const Requantization rounding = rounding_to(plan_qparams(*quantize));
+                 const Tensor bytes = Tensor::empty({256}, DType::kU8);
+                 for (size_t q = 0; q < 256; ++q) bytes.data<uint8_t>()[q] = quantize_result(reals[q], rounding);
+                 table = bytes;
+               }
+               step.form = PlanStep::Map{table};
+             });
+}
+
+// A number beside `node`'s other operand, as a constant along the axis that is stored densely: rows of one number cost
+// the kernels more. Null if the axis is open.
+Node* as_constant(Program& program, Node& node, double number, Fuser::Order order) {
+  const SymShape& sizes = float_meta(node)->sizes;
+  if (sizes.empty()) return nullptr;
+  const bool is_image = sizes.size() == 4 && order == Fuser::Order::kImages;
+  const std::optional<int64_t> extent = (is_image ? sizes[1] : sizes.back()).constant();
+  if (!extent) return nullptr;
+  const Shape shape = is_image ? Shape{*extent, 1, 1} : Shape{*extent};
+  const std::string name = program.unique_attribute_name(concat("_number_", node.name()));
+  program.add_attribute({name, Tensor::full(shape, DType::kF32, number), Attribute::Kind::kBuffer});
+  const auto point = program.graph->insert_before(&node);
+  Node* constant = program.graph->get_attr(name);
+  constant->meta.val.value = TensorMeta{DType::kF32, {shape.begin(), shape.end()}, {}, false};
+  return constant;
+}
+
+// Whether the kernels take an operand as it is repeated along `sizes`: its own axes, as they are stored, are the last,
+// the first, or those between.
+bool is_repeated_by_rows(const SymShape& operand, const SymShape& sizes, Fuser::Order order) {
+  const size_t rank = sizes.size();
+  const bool is_image = rank == 4 && order == Fuser::Order::kImages;
+  const auto own = std::count_if(operand.begin(), operand.end(), [](const SymInt& size) { return size != SymInt(1); });
+  // Of lower rank than an image it is stored in another order.
+  if (operand.size() > rank || (is_image && operand.size() < rank && own > 1)) return false;
+  std::vector<size_t> axes(rank);
+  for (size_t axis = 0; axis < rank; ++axis) axes[axis] = axis;
+  if (is_image) axes = {0, 2, 3, 1};
+  std::vector<bool> repeats;
+  for (const size_t axis : axes) {
+    if (sizes[axis] == SymInt(1)) continue;
+    const size_t missing = rank - operand.size();
+    repeats.push_back(axis < missing || operand[axis - missing] == SymInt(1));
+  }
+  const auto first = std::find(repeats.begin(), repeats.end(), true);
+  return std::find(std::find(first, repeats.end(), false), repeats.end(), true) == repeats.end();
+}
+
+// What a binary step reads for an argument of `node`; null, with the reason, if no step can.
+Node* operand_of(Fuser& fuser, Node& node, const Argument& argument, Fuser::Order order, std::string& refusal) {
+  Program& program = fuser.plans.program();
+  Node* operand = argument.node();
+  std::optional<double> number = argument.number();
+  SymShape constant_sizes;
+  const bool is_constant = operand != nullptr && !fuser.plans.is_readable(operand);
+  if (is_constant) {
+    const auto found = constant_bias(program, argument);
+    const Tensor* tensor = std::get_if<Tensor>(&found);
+    if (tensor == nullptr || !tensor->defined()) {
+      refusal = "an operand is neither float32 nor a constant";
+      return nullptr;
     }
-    step.form = PlanStep::Map{table};
-  });
+    if (tensor->numel() == 1) number = tensor->data<float>()[0];
+    constant_sizes.assign(tensor->sizes().begin(), tensor->sizes().end());
+  }
+  if (number) {
+    Node* constant = as_constant(program, node, *number, order);
+    if (constant == nullptr) refusal = "a number beside an axis of open size";
+    return constant;
+  }
+  const SymShape& sizes = float_meta(node)->sizes;
+  const TensorMeta* meta = operand != nullptr ? float_meta(*operand) : nullptr;
+  if (is_constant && meta != nullptr && constant_sizes != meta->sizes) meta = nullptr;  // a file may tell others
+  if (meta != nullptr &&
+      ((!is_constant && meta->sizes.size() == sizes.size()) || is_repeated_by_rows(meta->sizes, sizes, order)))
+    return operand;
+  refusal = "an operand is repeated along scattered axes";
+  return nullptr;
 }
 
 std::string fuse_binary(Fuser& fuser, Node& node, const PlanStep::Form& form) {
   if (!node.kwargs().empty() || node.args().size() != 2) return "it has a factor";
-  PlanBuilder& plans = fuser.plans;
-  Node *a = node.arg(0).node(), *b = node.arg(1).node();
-  if (!plans.is_readable(a) || !plans.is_readable(b)) return "an operand is a number or a constant";
-  if (!plans.is_held(a) && !plans.is_held(b)) return "its inputs are not in a plan";
-  const size_t rank = float_meta(node)->sizes.size();
-  for (const Node* operand : {a, b})
-    if (operand->meta.val.tensor() == nullptr || operand->meta.val.tensor()->sizes.size() != rank)
-      return "its operands differ in rank";
+  if (!fuser.plans.is_held(node.arg(0).node()) && !fuser.plans.is_held(node.arg(1).node()))
+    return "its inputs are not in a plan";
+  const Fuser::Order order = fuser.order_of(node);
+  std::vector<Node*> operands;
+  std::string refusal;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    operands.push_back(operand_of(fuser, node, node.arg(i), order, refusal));
+    if (operands.back() == nullptr) return refusal;
+  }
   fuser.emit(node, fuser.epilogue_of(node, false),
-             [&plans, form, a, b, sizes = float_meta(node)->sizes](PlanStep& step) {
+             [&fuser, form, operands, sizes = float_meta(node)->sizes](PlanStep& step, Fuser::Order used) {
                step.form = form;
-               step.inputs = {plans.read(a), plans.read(b)};
-               const auto is_whole = [&](size_t i) { return plans.buffer(step.inputs[i]).symbolic_sizes == sizes; };
+               for (Node* operand : operands) step.inputs.push_back(fuser.read(operand, used));
+               const auto is_whole = [&](size_t i) { return float_meta(*operands[i])->sizes == sizes; };
                if (is_whole(0)) step.in_place_input = 0;
                else if (is_whole(1)) step.in_place_input = 1;
              });
@@ -68,6 +143,11 @@ std::string fuse_quantize(Fuser& fuser, Node& node) {
   PlanStep step;
   step.form = PlanStep::Quantize{};
   step.name = node.name();
+  if (fuser.order_of(node) == Fuser::Order::kSequence) {
+    step.inputs = {plans.read_sequence(value)};
+    plans.add_sequence_step(std::move(step), PlanBuilder::buffer_like(node, DType::kU8, qparams), node, {&node});
+    return {};
+  }
   const size_t at = plans.read_as_is(value);
   step.inputs = {is_in_c_order(plans.buffer(at)) ? at : plans.read(value)};
   plans.add_step(std::move(step), PlanBuilder::buffer_like(node, DType::kU8, qparams), node, {&node});
@@ -92,12 +172,13 @@ std::string fuse_activation(Fuser& fuser, Node& node) {
     return {};
   }
   epilogue.activation = function;
-  fuser.emit(node, epilogue, [&plans = fuser.plans, value, rounds = epilogue.quantize != nullptr](PlanStep& step) {
-    if (rounds) step.form = PlanStep::Quantize{};
-    else step.form = PlanStep::Dequantize{};
-    step.inputs = {plans.read(value)};
-    step.in_place_input = 0;
-  });
+  fuser.emit(node, epilogue,
+             [&fuser, value, rounds = epilogue.quantize != nullptr](PlanStep& step, Fuser::Order order) {
+               if (rounds) step.form = PlanStep::Quantize{};
+               else step.form = PlanStep::Dequantize{};
+               step.inputs = {fuser.read(value, order)};
+               step.in_place_input = 0;
+             });
   return {};
 }
 
@@ -120,7 +201,7 @@ std::string fuse_concat(Fuser& fuser, Node& node) {
   }
   if (!any_held) return "its inputs are not in a plan";
   const int64_t axis = wrap_axis(node.arg(1).integer().value_or(0), static_cast<int64_t>(rank));
-  fuser.emit(node, fuser.epilogue_of(node, false), [&plans, values, axis](PlanStep& step) {
+  fuser.emit(node, fuser.epilogue_of(node, false), [&plans, values, axis](PlanStep& step, Fuser::Order) {
     step.form = PlanStep::Concat{axis};
     for (Node* value : values) step.inputs.push_back(plans.read(value));
   });

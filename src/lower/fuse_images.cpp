@@ -29,7 +29,7 @@ std::string emit_average(Fuser& fuser, Node& node, const PlanStep::AveragePool& 
   if (x->meta.val.tensor() == nullptr || x->meta.val.tensor()->sizes.size() != 4)
     return "its input is not a batch of images";
   if (float_meta(node)->sizes.size() != 4) return "its result is not a batch of images";
-  fuser.emit(node, fuser.epilogue_of(node, false), [&plans = fuser.plans, form, x](PlanStep& step) {
+  fuser.emit(node, fuser.epilogue_of(node, false), [&plans = fuser.plans, form, x](PlanStep& step, Fuser::Order) {
     step.form = form;
     step.inputs = {plans.read(x)};
   });

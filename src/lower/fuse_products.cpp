@@ -20,7 +20,6 @@ std::variant<PlanStep::Form, std::string> form_of(const Node& node, ProductWeigh
   const int64_t dim = weights.values.dim();
   if (node.is(op::kLinear)) {
     if (dim != 2) return "the weight is not a matrix";
-    if (in->sizes.size() == 4) return "its input is an image";
     return PlanStep::Linear{std::move(weights)};
   }
   const auto stride = int_pair(node, 3, {1, 1}), padding = int_pair(node, 4, {0, 0}),
@@ -118,10 +117,11 @@ std::variant<FloatProduct, std::string> float_product(const Program& program, No
 }
 
 void emit_product(Fuser& fuser, Node& node, const PlanStep::Form& form, Node* x, const Epilogue& epilogue) {
-  fuser.emit(node, epilogue, [&plans = fuser.plans, form, x](PlanStep& step) {
+  fuser.emit(node, epilogue, [&fuser, form, x](PlanStep& step, Fuser::Order order) {
     step.form = form;
     const bool reads_floats = has_float_weight(step) || step.range() != nullptr;
-    step.inputs = {reads_floats ? plans.read_floats(x) : plans.read(x)};
+    const size_t at = fuser.read(x, order);
+    step.inputs = {reads_floats ? fuser.plans.in_floats(at) : at};
   });
 }
 

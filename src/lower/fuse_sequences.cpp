@@ -42,14 +42,13 @@ std::string fuse_layer_norm(Fuser& fuser, Node& node) {
   const auto gamma = constant_bias(plans.program(), node.arg(2)), beta = constant_bias(plans.program(), node.arg(3));
   if (std::holds_alternative<std::string>(gamma) || std::holds_alternative<std::string>(beta))
     return "its weight or bias is not constant";
-  if (float_meta(node)->sizes.size() == 4) return "its input is an image";
   PlanStep step;
   step.form = PlanStep::LayerNorm{*std::get_if<Tensor>(&gamma), *std::get_if<Tensor>(&beta),
                                   node.arg(4).number().value_or(1e-5)};
   step.name = node.name();
-  step.inputs = {plans.read(x)};
+  step.inputs = {plans.read_sequence(x)};
   step.in_place_input = 0;
-  plans.add_step(std::move(step), PlanBuilder::buffer_like(node, DType::kF32), node, {&node});
+  plans.add_sequence_step(std::move(step), PlanBuilder::buffer_like(node, DType::kF32), node, {&node});
   return {};
 }
 

@@ -50,24 +50,42 @@ void Fuser::take_residual(Epilogue& epilogue) const {
   epilogue.last = add;
 }
 
-void Fuser::emit(Node& head, const Epilogue& epilogue, std::function<void(PlanStep&)> fill) {
+Fuser::Order Fuser::order_of(const Node& head) const {
+  const TensorMeta* meta = head.meta.val.tensor();
+  if (meta == nullptr || meta->sizes.size() != 4) return Order::kImages;
+  if (head.is(op::kLinear) || head.is(op::kLayerNorm)) return Order::kSequence;
+  if (!quantizes_tensor(head) && !activation_function(head) && !is_form_of(head, op::kAdd) &&
+      !is_form_of(head, op::kMul))
+    return Order::kImages;
+  bool any = false;
+  for (const Node* operand : head.input_nodes()) {
+    const TensorMeta* read = operand->meta.val.tensor();
+    if (read == nullptr || read->sizes.size() <= 1) continue;
+    if (read->sizes != meta->sizes || !plans.is_sequence(operand)) return Order::kImages;
+    any = true;
+  }
+  return any ? Order::kSequence : Order::kImages;
+}
+
+void Fuser::emit(Node& head, const Epilogue& epilogue, std::function<void(PlanStep&, Order)> fill) {
   std::vector<Node*> nodes{&head};
   while (nodes.back() != epilogue.last) nodes.push_back(single_user(*nodes.back()));
   taken_.insert(nodes.begin(), nodes.end());
-  const auto make = [this, epilogue, nodes, fill = std::move(fill)] {
+  const auto make = [this, epilogue, nodes, order = order_of(head), fill = std::move(fill)] {
     PlanStep step;
     step.name = epilogue.last->name();
     step.activation = epilogue.activation;
-    fill(step);
+    fill(step, order);
     if (epilogue.residual != nullptr) {
-      step.inputs.push_back(has_float_weight(step) ? plans.read_floats(epilogue.residual)
-                                                   : plans.read(epilogue.residual));
+      const size_t residual = read(epilogue.residual, order);
+      step.inputs.push_back(has_float_weight(step) ? plans.in_floats(residual) : residual);
       step.in_place_input = 1;
     }
     const bool rounds = epilogue.quantize != nullptr;
     PlanBuffer out = PlanBuilder::buffer_like(*epilogue.last, rounds ? DType::kU8 : DType::kF32,
                                               rounds ? plan_qparams(*epilogue.quantize) : PlanQParams{});
-    plans.add_step(std::move(step), std::move(out), *epilogue.last, nodes);
+    if (order == Order::kSequence) plans.add_sequence_step(std::move(step), std::move(out), *epilogue.last, nodes);
+    else plans.add_step(std::move(step), std::move(out), *epilogue.last, nodes);
     for (const Node* part : companions_[nodes.front()]) plans.share_step(*part, *epilogue.last);
   };
   if (epilogue.last == &head) make();

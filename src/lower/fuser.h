@@ -31,8 +31,16 @@ class Fuser {
 
   // What stands behind `head` along values with one user. A residual is taken where `may_add`.
   Epilogue epilogue_of(Node& head, bool may_add, bool may_round = true) const;
-  // Makes the step of a head now, or when the walk comes to the epilogue's last node. `fill` sets form and inputs.
-  void emit(Node& head, const Epilogue& epilogue, std::function<void(PlanStep&)> fill);
+  // Makes the step of a head now, or when the walk comes to the epilogue's last node. `fill` sets form and inputs, read
+  // in the given order.
+  enum class Order { kImages, kSequence };
+  void emit(Node& head, const Epilogue& epilogue, std::function<void(PlanStep&, Order)> fill);
+  size_t read(Node* node, Order order) {
+    return order == Order::kSequence ? plans.read_sequence(node) : plans.read(node);
+  }
+  // The order in which the step of this node works: kSequence for linear layers and layer norms, and where what works
+  // element by element reads sequences alone.
+  Order order_of(const Node& head) const;
   // Makes the step that waits for this node; false if none does.
   bool make_pending(const Node& node);
 

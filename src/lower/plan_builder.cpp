@@ -15,6 +15,9 @@ SymShape image_order(const SymShape& sizes) {
   return {sizes[1] * sizes[2] * sizes[3], 1, sizes[3] * sizes[1], sizes[1]};
 }
 
+// [A, B, C, D] as rows of its last axis.
+SymShape rows_of(const SymShape& sizes) { return {sizes[0], sizes[1] * sizes[2], sizes[3]}; }
+
 // Strides of axes of one element do not matter.
 bool same_order(const SymShape& sizes, const SymShape& a, const SymShape& b) {
   for (size_t axis = 0; axis < sizes.size(); ++axis)
@@ -148,8 +151,9 @@ size_t PlanBuilder::read(Node* node) {
   return arranged(at, given.symbolic_sizes.size() == 4);
 }
 
-size_t PlanBuilder::read_floats(Node* node) {
-  const size_t at = read(node);
+size_t PlanBuilder::read_floats(Node* node) { return in_floats(read(node)); }
+
+size_t PlanBuilder::in_floats(size_t at) {
   Open& plan = open();
   const PlanBuffer& given = plan.plan.buffers[at];
   if (given.dtype == DType::kF32) return at;
@@ -161,6 +165,32 @@ size_t PlanBuilder::read_floats(Node* node) {
 size_t PlanBuilder::read_rows(Node* node) {
   const size_t at = read_as_is(node);
   return strides_of(buffer(at)).back() == SymInt(1) ? at : arranged(at, false);
+}
+
+bool PlanBuilder::is_sequence(const Node* node) const {
+  return is_held(node) && !held(node).channels_last && strides_of(held(node)).back() == SymInt(1);
+}
+
+size_t PlanBuilder::read_sequence(Node* node) {
+  size_t at = read_as_is(node);
+  if (buffer(at).symbolic_sizes.size() != 4) return read(node);
+  if (!is_in_c_order(buffer(at))) at = arranged(at, false);
+  Open& plan = open();
+  const auto [known, is_new] = plan.rows.emplace(at, plan.plan.buffers.size());
+  if (!is_new) return known->second;
+  PlanBuffer rows = buffer(at);
+  rows.symbolic_sizes = rows_of(rows.symbolic_sizes);
+  rows.channels_last = false;
+  if (rows.location != Location::kView) {
+    rows.location = Location::kView;
+    rows.base = at;
+    rows.symbolic_view_offset = 0;
+  } else if (const PlanBuffer& base = buffer(rows.base);
+             rows.symbolic_view_offset == SymInt(0) && base.symbolic_sizes == rows.symbolic_sizes) {
+    return known->second = rows.base;
+  }
+  rows.symbolic_view_strides = c_order(rows.symbolic_sizes);
+  return add_buffer(std::move(rows));
 }
 
 size_t PlanBuilder::arranged(size_t at, bool channels_last) {
@@ -204,8 +234,7 @@ size_t PlanBuilder::add_buffer(PlanBuffer buffer) {
 
 void PlanBuilder::add_step(PlanStep step, PlanBuffer out, const Node& last, const std::vector<Node*>& nodes) {
   Open& plan = open();
-  const DType dtype = out.dtype;
-  step.output = add_buffer(std::move(out));
+  const size_t result = step.output = add_buffer(std::move(out));
   if (step.in_place_input >= 0) {  // only where the bytes correspond one to one
     const PlanBuffer &from = plan.plan.buffers[step.inputs[static_cast<size_t>(step.in_place_input)]],
                      &to = plan.plan.buffers[step.output];
@@ -213,10 +242,28 @@ void PlanBuilder::add_step(PlanStep step, PlanBuffer out, const Node& last, cons
       step.in_place_input = -1;
   }
   plan.is_idle = plan.is_idle && is_idle(step);
-  const PlanValue place{open_index(), step.output};
-  for (const Node* node : nodes) set_fate(*node, place.plan, plan.plan.steps.size());
+  for (const Node* node : nodes) set_fate(*node, open_index(), plan.plan.steps.size());
   plan.plan.steps.push_back(std::move(step));
-  if (dtype == DType::kU8 && quantizes_tensor(last)) rounded_[&last] = place;
+  hold_result(last, result);
+}
+
+void PlanBuilder::add_sequence_step(PlanStep step, PlanBuffer out, const Node& last, const std::vector<Node*>& nodes) {
+  if (out.symbolic_sizes.size() != 4) return add_step(std::move(step), std::move(out), last, nodes);
+  PlanBuffer view = out;
+  out.symbolic_sizes = rows_of(out.symbolic_sizes);
+  out.channels_last = false;
+  add_step(std::move(step), std::move(out), last, nodes);
+  view.location = Location::kView;
+  view.channels_last = false;
+  view.base = open().plan.buffers.size() - 1;
+  view.symbolic_view_offset = 0;
+  view.symbolic_view_strides = c_order(view.symbolic_sizes);
+  hold_result(last, add_buffer(std::move(view)));
+}
+
+void PlanBuilder::hold_result(const Node& last, size_t buffer) {
+  const PlanValue place{open_index(), buffer};
+  if (open().plan.buffers[buffer].dtype == DType::kU8 && quantizes_tensor(last)) rounded_[&last] = place;
   else real_[&last] = place;
 }
 

@@ -49,6 +49,12 @@ class PlanBuilder {
   size_t read_floats(Node* node);
   // With a dense last axis.
   size_t read_rows(Node* node);
+  // Rows of its last axis: a value [A, B, C, D] as [A, B * C, D] in C order, every other as read() gives it.
+  size_t read_sequence(Node* node);
+  // Whether a value of rank 4 is no image: a plan has it with a dense last axis.
+  bool is_sequence(const Node* node) const;
+  // A buffer of the open plan, in f32.
+  size_t in_floats(size_t at);
   // A buffer of the open plan in the other storage order.
   size_t arranged(size_t at, bool channels_last);
   const PlanBuffer& buffer(size_t at) { return open().plan.buffers[at]; }
@@ -57,6 +63,8 @@ class PlanBuilder {
   static PlanBuffer buffer_like(const Node& node, DType dtype, PlanQParams qparams = {});
   // Appends a step that does the work of `nodes` and writes `out`, the value of `last`.
   void add_step(PlanStep step, PlanBuffer out, const Node& last, const std::vector<Node*>& nodes);
+  // The same for a step whose inputs read_sequence() gave: where `out` has rank 4, it is written as rows, too.
+  void add_sequence_step(PlanStep step, PlanBuffer out, const Node& last, const std::vector<Node*>& nodes);
   // `node` is what lies behind the buffer `from` at the strides, from `offset` elements on.
   void add_view(Node& node, size_t from, SymInt offset, SymShape strides);
   // The value of `node` is that of `x`, which is held; nothing moves.
@@ -90,6 +98,7 @@ class PlanBuilder {
     std::map<std::pair<size_t, bool>, size_t> reordered;
     std::map<size_t, size_t> plain;   // buffer -> f32 in C order
     std::map<size_t, size_t> floats;  // u8 buffer -> the same in f32
+    std::map<size_t, size_t> rows;    // buffer [A, B, C, D] in C order -> the same bytes as [A, B * C, D]
     bool is_idle = true;              // only moves numbers between u8 and f32
     bool is_imported = false;         // a later plan reads from it
   };
@@ -116,6 +125,9 @@ class PlanBuilder {
 
   Program& program_;
   std::vector<Open> plans_;
+  // The result of the last step is the value of `last`.
+  void hold_result(const Node& last, size_t buffer);
+
   std::unordered_map<const Node*, PlanValue> real_;     // who holds a node's real value
   std::unordered_map<const Node*, PlanValue> rounded_;  // who holds a quantize node's integers
   std::vector<Use> uses_;                               // of plans' values by nodes that stay

@@ -124,6 +124,7 @@ Compiled bf16_binary(const Plan& plan, const PlanStep& step) {
   const size_t whole = a.sizes == out.sizes ? 0 : 1, other = 1 - whole;
   const memory::desc x = desc_of(whole == 0 ? a : b), y = desc_of(whole == 0 ? b : a);
   if ((whole == 0 ? a : b).sizes != out.sizes) return "both operands are broadcast";
+  if ((whole == 0 ? b : a).sizes.size() != out.sizes.size()) return "an operand of lower rank";
   dnnl::primitive_attr attr = plain_attr();
   dnnl::post_ops ops;
   append_activation(ops, step.activation);

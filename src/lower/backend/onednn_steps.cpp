@@ -456,6 +456,7 @@ class OneDnnSteps : public StepBackend {
     const size_t whole = a.sizes == out.sizes ? 0 : 1, other = 1 - whole;
     const PlanBuffer &first = whole == 0 ? a : b, &second = whole == 0 ? b : a;
     if (first.sizes != out.sizes) return "both operands are broadcast";
+    if (second.sizes.size() != out.sizes.size()) return "an operand of lower rank";
     primitive_attr attr = plain_attr();
     attr.set_scales_mask(DNNL_ARG_SRC_0, 0);
     attr.set_scales_mask(DNNL_ARG_SRC_1, 0);

@@ -92,6 +92,65 @@ TEST(Fuse, TakesSqueezeAndExcitation) {
   EXPECT_LE(difference_from("simd", excitation_network(), {1, 8, 6, 6}).largest, 0.0301);
 }
 
+// A block of ConvNeXt: between its convolution and its sum the channels lie last, so that they are no image.
+Program block_with_channels_last(bool is_quantized) {
+  GraphBuilder g;
+  const auto rounded = [&](Node* x, double scale) { return is_quantized ? g.round(x, scale, 128) : x; };
+  const auto linear = [&](Node* x, int64_t rows, int64_t columns) {
+    return g.call(
+        "torch.ops.aten.linear.default",
+        {x, is_quantized ? g.weight({rows, columns}) : g.floats({rows, columns}, -0.2f, 0.2f), g.floats({rows})});
+  };
+  Node* image = g.input({1, 16, 1, 1});
+  auto& sizes = std::get<TensorMeta>(image->meta.val.value).sizes;
+  sizes[2] = SymInt::symbol("s1");
+  sizes[3] = SymInt::symbol("s2");
+  Node* x = g.conv(rounded(image, 0.03), {16, 1, 3, 3}, 1, 16);
+  x = g.call("torch.ops.aten.permute.default", {x, Argument::List{0, 2, 3, 1}});
+  x = g.call("torch.ops.aten.layer_norm.default", {x, Argument::List{16}, g.floats({16}), g.floats({16})});
+  x = g.call("torch.ops.aten.gelu.default", {linear(rounded(x, 0.03), 32, 16)});
+  x = linear(rounded(g.call("torch.ops.aten.mul.Tensor", {x, 0.5}), 0.02), 16, 32);
+  x = g.call("torch.ops.aten.permute.default", {x, Argument::List{0, 3, 1, 2}});
+  x = g.call("torch.ops.aten.mul.Tensor", {x, g.floats({16, 1, 1})});
+  return g.done({g.call("torch.ops.aten.add.Tensor", {x, image})});
+}
+
+TEST(Fuse, TakesLinearLayersBetweenImages) {
+  Program program = block_with_channels_last(true);
+  const Fusion fusion = fuse_program(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "convolution", "layer_norm", "quantize", "linear",
+                                                     "mul", "linear", "mul", "arrange", "add", "dequantize"));
+  for (const bool is_quantized : {true, false}) {
+    Program one = block_with_channels_last(is_quantized);
+    EXPECT_EQ(fuse_program(one, {.floats = true}).plans.size(), 1u);
+    for (const Shape& sizes : {Shape{1, 16, 6, 5}, Shape{1, 16, 1, 7}})
+      EXPECT_LE(difference_from("simd", block_with_channels_last(is_quantized), sizes).relative,
+                is_quantized ? 0.05 : 1e-5);
+  }
+}
+
+// A row of a constant fits the kernels; what is repeated between its own axes does not.
+TEST(Fuse, TakesConstantOperandsThatAreRepeatedByRows) {
+  const auto sum = [](Shape image, Shape constant) {
+    GraphBuilder g;
+    Node* x = g.conv(g.round(g.input(image), 0.03, 128), {8, image[1], 1, 1});
+    return g.done({g.call("torch.ops.aten.add.Tensor", {x, g.floats(std::move(constant))})});
+  };
+  const Shape image{1, 3, 4, 6};
+  for (const Shape& constant : {Shape{8, 1, 1}, Shape{1, 8, 1, 1}, Shape{1}, Shape{}, Shape{1, 8, 4, 6}}) {
+    Program program = sum(image, constant);
+    EXPECT_THAT(kinds_of(fuse_program(program).plans.at(0)), testing::Contains("add")) << to_string(constant);
+    EXPECT_LE(difference_from("simd", sum(image, constant), image).relative, 1e-5) << to_string(constant);
+  }
+  for (const Shape& constant : {Shape{6}, Shape{4, 1}, Shape{8, 1, 6}}) {
+    Program program = sum(image, constant);
+    const Fusion fusion = fuse_program(program);
+    EXPECT_THAT(fusion.fates.back().refusal, HasSubstr("repeated along scattered axes")) << to_string(constant);
+    EXPECT_LE(difference_from("simd", sum(image, constant), image).relative, 1e-5) << to_string(constant);
+  }
+}
+
 // Windows that do not come out even make sizes such as FloorDiv(s1 - 1, 2) + 1, and a mean over them.
 TEST(Fuse, TakesImagesOfOpenHeightAndWidth) {
   const auto network = [] {
