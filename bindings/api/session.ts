@@ -61,7 +61,7 @@ export interface Placement {
 export interface LowerOptions {
   /** Who runs the steps: the fast kernels (default), or the plain loops that define the results. */
   backend?: "simd" | "reference";
-  /** What is not quantized in bfloat16, which native builds have. Here it throws QdqError{Unsupported}. */
+  /** What is not quantized in bfloat16, as autocast does; here by plain loops, slower than float32. */
   bf16?: boolean;
   /** False: node by node, with no fused steps; default true. */
   fuse?: boolean;

@@ -181,10 +181,9 @@ struct Session::Impl {
 
   void use_bf16(const StepBackend& first) {
     const std::string obstacle = first.bf16_obstacle();
-    if (!obstacle.empty()) {
-      warnings.push_back(concat("bfloat16 was asked for, but ", obstacle, "; what is not quantized stays float32"));
-      return;
-    }
+    if (!obstacle.empty())
+      warnings.push_back(concat("bfloat16 was asked for, but ", obstacle,
+                                "; plain loops give the same numbers, and are slower than float32"));
     std::vector<std::vector<size_t>> moved;
     for (Plan& plan : fusion.plans) moved.push_back(keep_floats_in_bf16(plan));
     for (NodeFate& fate : fusion.fates)
@@ -322,9 +321,11 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
   if (options.bf16) {
     QDQ_CHECK(options.fuse, kInvalidArgument,
               "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
-    QDQ_CHECK(!impl_->step_backends.empty() && impl_->step_backends.front()->has_floats(), kUnsupported,
-              "bf16 is computed by the onednn backend of native builds, which is not the first that is asked here; "
-              "leave bf16 out for float32");
+    QDQ_CHECK(!impl_->step_backends.empty(), kInvalidArgument,
+              "bf16 is computed by fused steps, which the backends that are asked here do not have; wanted onednn or "
+              "simd");
+    QDQ_CHECK(impl_->knows_shapes(), kUnsupported,
+              "bf16 is computed by fused steps, for which the program's sizes must be known; leave bf16 out");
   }
   // Requests and warnings are about the backends of the build; those given are asked first for every step.
   std::vector<std::shared_ptr<StepBackend>> all = options.step_backends;
@@ -340,7 +341,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     if (std::find(wanted.begin(), wanted.end(), "simd") == wanted.end())
       impl_->step_backends.push_back(make_simd_steps());
     impl_->step_backends.push_back(make_reference_steps());
-    const bool floats = gives_floats || (first && first->has_floats());
+    const bool floats = gives_floats || options.bf16 || (first && first->has_floats());
     if (!impl_->symbols_at_export().empty()) impl_->unfused = impl_->program.clone();
     impl_->fusion =
         fuse_program(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});

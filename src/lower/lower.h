@@ -41,7 +41,8 @@ struct LowerOptions {
   // quantization step, float ones by a rounding error.
   bool fuse = true;
   // Whether what is not quantized is computed in bfloat16, as lower/mixed_bf16.h says (with int8 layers: PyTorch's
-  // int8-mixed-bf16). Where the processor has no instructions for it floats stay f32, and Session::warnings() says so.
+  // int8-mixed-bf16). Where the processor or the first backend has no instructions for it plain loops compute the same,
+  // rounded behind each operator as autocast's graph has it, slowly; Session::warnings() says so.
   bool bf16 = false;
   // Backends of one's own, asked for every fused step before those of the build, in this order. What they refuse goes
   // to the next; sessions of this option share them, so that they must bear calls from the threads that run sessions.
@@ -105,8 +106,8 @@ class Session {
 };
 
 // Chooses a backend for every node. Constant subgraphs (dequantized weights) are computed once, here.
-// Throws Error{kInvalidArgument} for a backend name that the build does not have, for `bf16` without `fuse`;
-// Error{kUnsupported} for `bf16` where no backend that is asked computes it (WASM).
+// Throws Error{kInvalidArgument} for a backend name that the build does not have, for `bf16` without `fuse`
+// or with backends that have no fused steps; Error{kUnsupported} for `bf16` and a program whose sizes are not known.
 Session lower(const Program& program, const LowerOptions& options = {});
 
 }  // namespace qdq

@@ -38,7 +38,7 @@ class StepBackend {
   virtual bool has(PlanStep::Kind kind) const = 0;
   // Whether that holds for convolutions and linear layers with f32 weights, too.
   virtual bool has_floats() const { return false; }
-  // Why bf16 is not worth having here: what the processor or the backend lacks; empty if it is.
+  // Why steps in bf16 are left to the plain loops: what the processor or the backend lacks; empty if they are not.
   virtual std::string bf16_obstacle() const { return "its kernels compute no bfloat16"; }
   // Why int8 products of activations beyond 0..127 are left to others; empty if they are not.
   virtual std::string int8_obstacle() const { return {}; }

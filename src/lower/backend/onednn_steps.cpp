@@ -151,6 +151,7 @@ class OneDnnSteps : public StepBackend {
     if (!has_vnni() && largest_factor(plan, step) > 127) return int8_obstacle();
     // Measured on SqueezeNet: 3 times as long for its concatenations and its max pools.
     const bool is_bf16 = plan.buffers[step.inputs[0]].dtype == DType::kBF16;
+    if ((is_bf16 || plan.buffers[step.output].dtype == DType::kBF16) && !has_bf16()) return bf16_obstacle();
     const bool moves_bytes = plan.buffers[step.output].dtype == DType::kU8;
     try {
       switch (step.kind()) {

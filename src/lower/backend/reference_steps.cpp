@@ -48,6 +48,9 @@ class ReferenceStep : public CompiledStep {
     plan_.steps[0].output = step.inputs.size();
     if (has_float_weight(step) && in(0).dtype == DType::kBF16)
       plan_.steps[0].weights()->values = rounded_to_bf16(step.weights()->values);
+    const auto is_bf16 = [&](const PlanBuffer& buffer) { return buffer.dtype == DType::kBF16; };
+    rounds_product_ = is_bf16(out()) || (has_float_weight(step) && is_bf16(in(0)));
+    rounds_result_ = is_bf16(out()) || (rounds_product_ && (step.inputs.size() == 1 || is_bf16(in(1))));
     const Kind kind = step.kind();
     const bool has_no_scale = kind == Kind::kMaxPool || kind == Kind::kMap || kind == Kind::kCopy ||
                               kind == Kind::kArrange || kind == Kind::kDynamicRound || kind == Kind::kLayerNorm ||
@@ -88,9 +91,13 @@ class ReferenceStep : public CompiledStep {
   const PlanBuffer& out() const { return plan_.buffers.back(); }
   Operand operand(size_t i) const { return {in(i), inputs_[i]}; }
 
+  static float rounded(float x, bool to_bf16) { return to_bf16 ? static_cast<float>(BF16(x)) : x; }
+
   void finish(float t, const Requantization& to, int64_t at) {
     float y;
+    t = rounded(t, rounds_result_);
     kernel::activate_f32(to.activation, &t, 1, &y);
+    y = rounded(y, rounds_result_);
     if (out().dtype == DType::kU8) reinterpret_cast<uint8_t*>(output_)[at] = quantize_result(y, to);
     else write(y, at);
   }
@@ -101,7 +108,7 @@ class ReferenceStep : public CompiledStep {
   void finish_sum(float acc, int64_t channel, int64_t at) {
     const size_t c = static_cast<size_t>(channel);
     float t = acc * to_.multiplier[c];
-    t = t + to_.offset[c];
+    t = rounded(t + to_.offset[c], rounds_product_);
     if (inputs_.size() > 1) t = t + operand(1).real(at) * to_.residual_multiplier;
     finish(t, to_, at);
   }
@@ -401,6 +408,8 @@ class ReferenceStep : public CompiledStep {
   }
 
   Plan plan_;
+  // In bf16 each operator of a fused step rounds, as autocast's graph has it: the product, and what follows it.
+  bool rounds_product_ = false, rounds_result_ = false;
   Requantization to_;
   std::span<const std::byte* const> inputs_;
   std::byte* output_ = nullptr;
