@@ -13,7 +13,7 @@ CommandLine::CommandLine(ReadableHost& host, std::string command) : host(host), 
   app.get_formatter()->label("SUBCOMMAND", "VERB");
   app.set_version_flag("--version", [] { return concat("qdq ", QDQ_VERSION, " (", machine_text(), ")"); });
   for (const auto add : {add_quantize, add_calibrate, add_merge, add_train, add_run, add_evaluate, add_compare,
-                         add_sensitivity, add_benchmark, add_inspect, add_recipe, add_convert})
+                         add_sensitivity, add_benchmark, add_inspect, add_recipe, add_convert, add_fuse})
     add(*this);
   add_descriptions();
   // of this alone: verbs inherit what is there when they are added

@@ -46,5 +46,6 @@ void add_benchmark(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_recipe(CommandLine& line);
 void add_convert(CommandLine& line);
+void add_fuse(CommandLine& line);
 
 }  // namespace qdq

@@ -1,9 +1,10 @@
-// `qdq convert`: a model as another kind of file.
+// `qdq convert`: a model as another kind of file; `qdq fuse`: one whose batch norms are folded.
 #include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "io/model.h"
+#include "quant/fx/fuse_fx.h"
 
 namespace qdq {
 
@@ -25,6 +26,34 @@ void add_convert(CommandLine& line) {
       line.verb("convert", "write a model as .pt2 or .onnx", [options](Host& host) { convert(*options, host); });
   verb->add_option("IN", options->input, "the model (.pt2 or .onnx)")->required();
   verb->add_option("OUT", options->output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
+  add_onnx_options(*verb, options->onnx);
+  add_fix_option(*verb, options->fixed);
+  add_json_flag(*verb, options->json);
+}
+
+void fuse(const FuseOptions& options, Host& host) {
+  check_model_output(options.output, options.input, host);
+  const BackendConfig& backend = get_backend_config(options.backend);
+  Model model = load_model(options.input, host.files, false, options.fixed);
+  const int64_t folded = fuse_fx(model.program, backend);
+  const ModelFiles written = save_program(model.program, options.output, options.onnx);
+  written.write(host.files);
+  print_summary(concat("wrote ", options.output, "\n  batch norms folded  ", folded, "\n  size                ",
+                       human_bytes(model.file_bytes), " -> ", human_bytes(written.size()), "\n"),
+                {{"output", options.output},
+                 {"folded", folded},
+                 {"bytes", {{"before", model.file_bytes}, {"after", written.size()}}}},
+                options.json, host);
+}
+
+void add_fuse(CommandLine& line) {
+  const auto options = std::make_shared<FuseOptions>();
+  CLI::App* verb = line.verb("fuse", "fold a float model's batch norms into the layers in front",
+                             [options](Host& host) { fuse(*options, host); });
+  verb->add_option("IN", options->input, "the float model (.pt2 or .onnx)")->required();
+  verb->add_option("OUT", options->output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
+  verb->add_option("--fx", options->backend, "the backend config whose fusions are meant (native)")
+      ->type_name("BACKEND");
   add_onnx_options(*verb, options->onnx);
   add_fix_option(*verb, options->fixed);
   add_json_flag(*verb, options->json);

@@ -188,7 +188,8 @@ void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
 void add_session_options(CLI::App& verb, SessionOptions& options) {
   verb.add_option("--backend", options.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
   verb.add_flag("--node-by-node", options.node_by_node, "run the graph as it stands, without fused steps");
-  verb.add_flag("--bf16", options.bf16, "what is not quantized in bfloat16 (native builds, processors that have it)");
+  verb.add_flag("--bf16", options.bf16,
+                "what is not quantized in bfloat16, as autocast does (slow where the processor has none)");
 }
 
 void add_json_flag(CLI::App& verb, bool& json) { verb.add_flag("--json", json, "print what was done as JSON"); }

@@ -231,6 +231,16 @@ struct ConvertFileOptions {
 // Writes a model as another kind of file.
 void convert(const ConvertFileOptions& options, Host& host);
 
+struct FuseOptions {
+  std::string input, output;
+  std::string backend = "native";  // a name of get_backend_config
+  OnnxOptions onnx;
+  OnnxFixed fixed;
+  bool json = false;
+};
+// Folds a float model's batch norms, as fuse_fx does, and writes it.
+void fuse(const FuseOptions& options, Host& host);
+
 // Prints what a verb did: the text, or with `json` the fields. Nothing of the text where the host is quiet.
 void print_summary(const std::string& text, const format::Json& fields, bool json, Host& host);
 

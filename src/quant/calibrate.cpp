@@ -111,6 +111,8 @@ void Prepared::Impl::make_interpreter() {
       Tensor seen = known   ? *x
                     : range ? observer.forward_with_range(*x, {range->min, range->max})
                             : observer.forward(*x);
+      for (const EqualizedLayer& layer : equalized)
+        if (layer.observed_as == node.name()) layer.input->forward(*x);
       if (on_observed) (*on_observed)(++looks_done, looks);
       return seen;
     } catch (const Error& error) {
@@ -150,7 +152,15 @@ std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs, const OnObs
   return impl_->interpreter->run(inputs);
 }
 
+std::vector<std::string> Prepared::layers_to_equalize() const {
+  std::vector<std::string> out;
+  for (const EqualizedLayer& layer : impl_->equalized) out.push_back(layer.node);
+  return out;
+}
+
 bool Prepared::needs_data() const {
+  const auto is_unseen = [](const EqualizedLayer& layer) { return !layer.input->calibrated(); };
+  if (std::any_of(impl_->equalized.begin(), impl_->equalized.end(), is_unseen)) return true;
   return std::any_of(impl_->groups.begin(), impl_->groups.end(), [&](const ObserverGroup& group) {
     return !group.inserted_as.empty() && quantizes_statically(*group.observer) &&
            !impl_->of_constants.count(group.observer.get()) && !group.observer->calibrated();

@@ -29,14 +29,14 @@ ValueMeta with_dtype(const ValueMeta& like, DType dtype) {
 // Replaces the observers of one program, a copy of the prepared one.
 class Replacer {
  public:
-  Replacer(Program& program, const Prepared::Impl& prepared)
-      : program_(program), graph_(*program.graph), prepared_(prepared) {}
+  Replacer(Program& program, const Prepared::Impl& prepared, const std::vector<ObserverGroup>& groups)
+      : program_(program), graph_(*program.graph), prepared_(prepared), groups_(groups) {}
 
   void run() {
     for (Node* node : graph_.nodes()) {
       const auto group = prepared_.group_of_module(*node);
       if (!group) continue;
-      const Observer& observer = *prepared_.groups[*group].observer;
+      const Observer& observer = *groups_[*group].observer;
       Node* input = node->arg(0).node();
       const auto point = graph_.insert_before(node);
       Node* replacement = input;
@@ -272,6 +272,7 @@ class Replacer {
   Program& program_;
   Graph& graph_;
   const Prepared::Impl& prepared_;
+  const std::vector<ObserverGroup>& groups_;  // of the prepared program, but for those that equalization changed
   std::vector<std::string> uncalibrated_;
 };
 
@@ -413,7 +414,9 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   for (const auto& [node, annotation] : impl.annotations)
     if (const auto copy = copies.find(node); copy != copies.end()) annotations[copy->second] = &annotation;
 
-  Replacer(program, impl).run();
+  std::vector<ObserverGroup> groups = impl.groups;
+  equalize_inputs(program, impl, groups);
+  Replacer(program, impl, groups).run();
   if (impl.is_qat) {
     fold_conv_bn_qat(program, impl.conv_bns, impl.compat);
     if (impl.compat == Compat::kNone) set_training_mode(program, false, impl.compat);

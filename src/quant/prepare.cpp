@@ -10,6 +10,7 @@
 #include "quant/constant_fold.h"
 #include "quant/observer_map.h"
 #include "quant/prepared_impl.h"
+#include "quant/training_mode.h"
 #include "quant/unknown_operators.h"
 
 namespace qdq {
@@ -166,21 +167,6 @@ void check_float(const Graph& graph) {
             found == nodes.end() ? "" : (*found)->name(), "); wanted the float model that it was made from");
 }
 
-void check_in_inference_form(const Graph& graph) {
-  for (const Node* node : graph.nodes()) {
-    const bool is_norm = node->is(op::kBatchNorm);
-    if (!is_norm && !is_form_of(*node, op::kDropout)) continue;
-    const Argument& training = node->arg(is_norm ? 5 : 2);
-    if (!training.is<bool>() || !training.as<bool>()) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                concat("the program was exported in training mode: ", node->name(), " ",
-                       is_norm ? "uses the statistics of each batch" : "drops values at random",
-                       "; export it after model.eval(), or let it be moved to its inference form "
-                       "(--allow-training-mode, move_exported_model_to_eval)"),
-                node->name(), node->target());
-  }
-}
-
 }  // namespace
 
 Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends) {
@@ -217,6 +203,10 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
     for (const auto& [observer, sources] : derived)
       if (observer == group.observer) group.derived_from = sources;
   impl->observe_constants();
+  const LayersToEqualize layers = quantizer.layers_to_equalize();
+  QDQ_CHECK(!is_qat || layers.nodes.empty(), kInvalidArgument,
+            "inputs are equalized after training, not for it; leave the equalization config out");
+  impl->equalized = equalized_layers(*impl, layers, impl->warnings);
 
   if (backends.empty()) {
     impl->own_backend = make_simd_ops();

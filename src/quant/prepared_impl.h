@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/interpreter.h"
+#include "quant/input_equalization.h"
 #include "quant/observers/observer_statistics.h"
 #include "quant/pt2e.h"
 #include "quant/qat_conv_bn.h"
@@ -29,6 +30,7 @@ struct Prepared::Impl {
   std::vector<ObserverGroup> groups;
   std::vector<std::string> warnings;                // the quantizer's
   QuantizedInterface interface;                     // the quantizer's
+  std::vector<EqualizedLayer> equalized;            // those that convert equalizes
   bool is_qat = false;                              // made by prepare_qat_pt2e
   std::vector<QatConvBn> conv_bns;                  // what was rewritten for training
   Graph replaced;                                   // batch norms that annotations name, and the program has no more

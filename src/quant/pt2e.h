@@ -56,6 +56,9 @@ class Prepared {
   // range that is none.
   void set_range(size_t index, const Tensor& min, const Tensor& max);
 
+  // The layers whose inputs convert_pt2e equalizes with their weights, by their nodes (quant/input_equalization.h).
+  std::vector<std::string> layers_to_equalize() const;
+
   const Program& program() const;
   const std::vector<ObserverGroup>& observers() const;
   const Annotations& annotations() const;  // of the annotated graph's nodes, which live on in program()
@@ -82,7 +85,8 @@ struct ConvertOptions {
 };
 
 // The dq/q program: observers become quantize/dequantize pairs with their qparams, weights are folded to integers
-// (quantize_pt2e.py, convert_pt2e). What prepare_qat_pt2e rewrote is folded; unless PyTorch 2.6 is followed, batch
+// (quantize_pt2e.py, convert_pt2e). Inputs that the quantizer wants so are equalized with their weights before
+// (input_equalization.h). What prepare_qat_pt2e rewrote is folded; unless PyTorch 2.6 is followed, batch
 // norms and dropouts that are left take their inference form. Throws Error{kNotCalibrated} naming the observers that
 // have seen no data.
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});

@@ -37,6 +37,12 @@ struct QuantizationCapabilities {
   std::vector<QuantizationCapabilities> parts;  // of a composed quantizer, in its order
 };
 
+// Convolutions and linear layers, by their nodes, and whether all is done as in PyTorch 2.6.
+struct LayersToEqualize {
+  std::vector<std::string> nodes;
+  Compat compat = Compat::kNone;
+};
+
 class Quantizer {
  public:
   virtual ~Quantizer() = default;
@@ -63,6 +69,9 @@ class Quantizer {
   virtual QuantizationCapabilities quantization_capabilities() const { return {std::string(name()), {}, {}}; }
   // Which inputs and outputs of the converted program are integers. Default: none.
   virtual QuantizedInterface quantized_interface() const { return {}; }
+  // The nodes of convolutions and linear layers whose inputs are equalized with their weights when the program is
+  // converted, see input_equalization.h. Asked for after annotate(). Default: none.
+  virtual LayersToEqualize layers_to_equalize() const { return {}; }
   // The settings that the quantizer could not apply, one sentence each. Default: none.
   virtual std::vector<std::string> warnings() const { return {}; }
   // Called when all observers exist and none is in the graph yet, one entry for each annotated edge and node, in order

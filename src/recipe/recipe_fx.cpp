@@ -76,6 +76,9 @@ std::unique_ptr<QConfigMappingQuantizer> parse_fx(const Fields& fields, Compat c
   if (const Json* custom = fields.find("prepare_custom_config"))
     quantizer->set_prepare_custom_config(
         parse_prepare_custom_config(*custom, fields.where("prepare_custom_config"), is_qat));
+  if (const Json* equalization = fields.find("equalization_config"))
+    quantizer->set_equalization_config(
+        parse_qconfig_mapping(*equalization, fields.where("equalization_config"), is_qat));
   return quantizer;
 }
 

@@ -72,7 +72,11 @@ Words make_words(std::string_view name) {
   if (name == "observers") return {texts(observer_class_names())};
   if (name == "observers_and_identity") return {texts(observer_class_names()), false, "Identity"};
   if (name == "rules") return {texts(derive_rule_names())};
-  if (name == "qconfigs") return {named_qconfigs()};
+  if (name == "qconfigs") {
+    std::vector<std::string> names = named_qconfigs();
+    names.emplace_back("default_equalization_qconfig");  // of an equalization config
+    return {std::move(names)};
+  }
   if (name == "qconfig_backends") return {texts(qconfig_backend_names())};
   if (name == "backends") return {texts(backend_config_names())};
   QDQ_CHECK(name == "observation_types", kInternal, "the schema of recipes wants unknown words ", name);

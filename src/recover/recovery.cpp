@@ -25,6 +25,9 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
             "the program was prepared for training, which recovers accuracy itself; wanted one of prepare_pt2e");
   QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
             "the program is not calibrated; run the calibration batches before accuracy is recovered");
+  QDQ_CHECK(impl.equalized.empty(), kInvalidArgument,
+            "the recipe equalizes inputs with their weights when it converts, which recovery does not foresee (it "
+            "equalizes channels itself); leave the equalization config out");
   const FloatProgram floats(prepared);
   Interpreter interpreter = floats.interpreter();
   for (const Batch& batch : batches_) {
@@ -131,7 +134,7 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch) {
     return node->op() == Node::Op::kCallFunction && op_of(*node) == nullptr;
   };
   const std::vector<Node*> nodes = impl.program.graph->nodes();
-  if (impl.is_qat || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
+  if (impl.is_qat || !impl.equalized.empty() || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
   const FloatProgram floats(prepared);
   const std::vector<Tensor> outputs = floats.interpreter().run(batch);
   OutputError error;

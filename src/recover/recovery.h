@@ -140,7 +140,8 @@ int64_t round_weights(Recovery& recovery);
 int64_t correct_biases(Recovery& recovery);
 
 // A sentence for each output of a calibrated program that its int8 form loses, which is known from one batch: less
-// signal than noise. None for a program prepared for training, or with operators that qdq does not have.
+// signal than noise. None for a program prepared for training, with inputs that are to be equalized, or with operators
+// that qdq does not have.
 std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch);
 
 // All remedies, one after the other; `on_remedy`, if given, is told of each at once. The same samples give the same

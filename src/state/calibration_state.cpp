@@ -136,6 +136,10 @@ void check_mergeable(const Prepared& prepared) {
 
 CalibrationState state_of(const Prepared& prepared, const CalibrationData& data, const Shards& shards) {
   check_mergeable(prepared);
+  QDQ_CHECK(prepared.layers_to_equalize().empty(), kInvalidArgument,
+            "a calibration in parts does not hold what the channels of inputs are, which the equalization of ",
+            prepared.layers_to_equalize().empty() ? "" : prepared.layers_to_equalize()[0],
+            " needs; calibrate in one piece, or leave the equalization config out");
   CalibrationState out{QDQ_VERSION, program_hash(prepared.program()), recipe_hash(prepared), data, shards, {}};
   for (size_t i = 0; i < prepared.observers().size(); ++i) {
     const ObserverGroup& group = prepared.observers()[i];

@@ -306,7 +306,13 @@ ObserverWithArgs named_observer(std::string_view name) {
   return {std::string(name), {}, nullptr};
 }
 
+QConfig default_equalization_qconfig() {
+  return {ObserverWithArgs{"_InputEqualizationObserver", {}, nullptr},
+          ObserverWithArgs{"_WeightEqualizationObserver", {}, nullptr}};
+}
+
 QConfig named_qconfig(std::string_view name) {
+  if (name == "default_equalization_qconfig") return default_equalization_qconfig();
   for (const NamedQConfig& known : kQConfigs) {
     if (known.name != name) continue;
     QConfig out{named_observer(known.activation), std::nullopt};

@@ -41,6 +41,9 @@ bool is_reuse_input(const QConfig& qconfig);
 // By PyTorch's name: "default_qconfig", "default_dynamic_qconfig", "float_qparams_weight_only_qconfig", ...
 // Throws Error{kInvalidArgument} naming the nearest one for a name that is none.
 QConfig named_qconfig(std::string_view name);
+// The settings of input-weight equalization (torch/ao/quantization/fx/_equalize.py, default_equalization_qconfig),
+// which QConfigMappingQuantizer::set_equalization_config takes; by that name named_qconfig gives it, too.
+QConfig default_equalization_qconfig();
 std::vector<std::string> named_qconfigs();
 
 // What a backend ("x86", "fbgemm", "qnnpack", "onednn") wants after training, and for quantization-aware training; and

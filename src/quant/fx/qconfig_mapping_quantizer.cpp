@@ -275,6 +275,22 @@ QConfigMappingQuantizer& QConfigMappingQuantizer::set_prepare_custom_config(Prep
   return *this;
 }
 
+QConfigMappingQuantizer& QConfigMappingQuantizer::set_equalization_config(QConfigMapping mapping) {
+  const auto check = [](const OptionalQConfig& qconfig, std::string_view of) {
+    const std::string found = qconfig && qconfig->activation ? qconfig->activation->class_name : "";
+    QDQ_CHECK(!qconfig || found == default_equalization_qconfig().activation->class_name, kInvalidArgument,
+              "the equalization config has a QConfig for ", of, " whose inputs have ", found.empty() ? "none" : found,
+              "; wanted default_equalization_qconfig or none");
+  };
+  check(mapping.global(), "all");
+  for (const auto* settings : {&mapping.object_types(), &mapping.module_name_regexes(), &mapping.module_names()})
+    for (const QConfigMapping::Setting& s : *settings) check(s.qconfig, s.key);
+  for (const QConfigMapping::OrderSetting& s : mapping.module_name_object_type_orders())
+    check(s.qconfig, s.object_type);
+  equalization_ = std::move(mapping);
+  return *this;
+}
+
 QuantizedInterface QConfigMappingQuantizer::quantized_interface() const {
   // PyTorch counts output nodes, of which a graph has one for all results.
   return {custom_.input_quantized_indexes, custom_.output_quantized_indexes, compat_ == Compat::kTorch26};
@@ -352,6 +368,31 @@ Dtypes annotate_calls(Program& program, const FxRequest& request, Dtypes given, 
   return placement.outputs();
 }
 
+// The layers that the mapping of the request gives a QConfig, and whose inputs no other quantized call reads.
+std::vector<std::string> layers_of(const Program& program, const FxRequest& request, const Annotations& annotations,
+                                   std::vector<std::string>& warnings) {
+  std::vector<std::string> out, unmatched;
+  constexpr std::string_view kLayers[] = {"conv1d", "conv2d", "conv3d", "linear"};
+  for (const QuantizedCall& call : calls_with_settings(program, request, unmatched)) {
+    const std::vector<Node*>& nodes = call.traced.nodes;
+    if (call.qconfig == nullptr || (nodes.size() != 1 && call.fused_type.empty()) ||
+        std::find(std::begin(kLayers), std::end(kLayers), base_name(nodes[0]->target())) == std::end(kLayers))
+      continue;
+    const auto is_quantized = [&](const Node* user) {
+      const auto found = annotations.find(user);
+      return std::find(nodes.begin(), nodes.end(), user) == nodes.end() && found != annotations.end() &&
+             found->second.annotated;
+    };
+    const Node* input = nodes[0]->arg(0).node();
+    const std::vector<Node*> users = input ? input->users() : std::vector<Node*>();
+    if (std::any_of(users.begin(), users.end(), is_quantized))
+      warnings.push_back(concat("the input of ", nodes[0]->name(), " is not equalized: it is part of a branch"));
+    else out.push_back(nodes[0]->name());
+  }
+  for (const std::string& warning : unmatched) warnings.push_back(concat("equalization: ", warning));
+  return out;
+}
+
 }  // namespace
 
 void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotations) {
@@ -361,8 +402,10 @@ void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotation
   };
   fused_norms_.clear();
   unmatched_.clear();
-  annotate_calls(program, {mapping_, backend_, custom_, compat_, "", "", passes, std::exchange(folded_, {})}, {},
-                 annotations, fused_norms_, unmatched_);
+  const FxRequest request{mapping_, backend_, custom_, compat_, "", "", passes, std::exchange(folded_, {})};
+  const FxRequest equalization{equalization_, backend_, custom_, compat_, "", "", filter_, request.has_folded_norm};
+  annotate_calls(program, request, {}, annotations, fused_norms_, unmatched_);
+  to_equalize_ = layers_of(program, equalization, annotations, unmatched_);
 }
 
 void QConfigMappingQuantizer::adjust_observers(

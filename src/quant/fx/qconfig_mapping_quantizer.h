@@ -37,6 +37,12 @@ class QConfigMappingQuantizer : public Quantizer {
   // index 0 means all outputs that are quantized, as in PyTorch.
   QConfigMappingQuantizer& set_prepare_custom_config(PrepareCustomConfig custom);
   QuantizedInterface quantized_interface() const override;
+  // Which convolutions and linear layers have their inputs equalized with their weights (prepare_fx's
+  // _equalization_config; input_equalization.h): those to which the mapping gives default_equalization_qconfig(). One
+  // whose input another quantized layer reads, too, is left out with a warning, as in PyTorch. Throws
+  // Error{kInvalidArgument} for a mapping with another QConfig.
+  QConfigMappingQuantizer& set_equalization_config(QConfigMapping mapping);
+  LayersToEqualize layers_to_equalize() const override { return {to_equalize_, compat_}; }
   // Nothing that the function refuses is quantized, whatever the mapping says; a pattern is taken if all its operators
   // pass.
   QConfigMappingQuantizer& set_filter_function(NodeFilter filter);
@@ -62,9 +68,11 @@ class QConfigMappingQuantizer : public Quantizer {
   QConfigMapping mapping_;
   BackendConfig backend_ = get_backend_config("native");
   PrepareCustomConfig custom_;
+  QConfigMapping equalization_;
   Compat compat_;
   NodeFilter filter_;
   std::vector<std::string> unmatched_;           // warnings of the program annotated last
+  std::vector<std::string> to_equalize_;         // layers of it
   std::unordered_set<const Node*> folded_;       // layers of it whose batch norm is gone
   std::unordered_set<const Node*> fused_norms_;  // batch norms of it that are one module with the layer in front
 };

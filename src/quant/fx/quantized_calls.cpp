@@ -92,12 +92,22 @@ class Builder {
     return out;
   }
 
-  std::vector<QuantizedCall> run(const Graph& graph, std::vector<std::string>& unmatched) {
+  void give_settings(const Graph& graph) {
     fuse();
     index();
     CallSettings settings(mapping_, rules_, request_.passes);
     for (QuantizedCall& call : calls_) settings.give(call);
     warnings_ = unmatched_settings(graph, settings);
+  }
+
+  std::vector<QuantizedCall> with_settings(const Graph& graph, std::vector<std::string>& unmatched) {
+    give_settings(graph);
+    unmatched = std::move(warnings_);
+    return std::move(calls_);
+  }
+
+  std::vector<QuantizedCall> run(const Graph& graph, std::vector<std::string>& unmatched) {
+    give_settings(graph);
     std::vector<bool> matched(calls_.size());
     for (size_t i = calls_.size(); i-- > 0;) {
       if (matched[i]) continue;
@@ -432,6 +442,11 @@ std::vector<ConvBn> foldable_batch_norms(const Program& program, const FxRequest
     out.insert(out.end(), inside.begin(), inside.end());
   }
   return out;
+}
+
+std::vector<QuantizedCall> calls_with_settings(const Program& program, const FxRequest& request,
+                                               std::vector<std::string>& unmatched) {
+  return Builder(program, request).with_settings(*program.graph, unmatched);
 }
 
 std::vector<QuantizedCall> quantized_calls(const Program& program, const FxRequest& request,

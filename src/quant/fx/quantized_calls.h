@@ -58,6 +58,10 @@ struct FxRequest {
 std::vector<QuantizedCall> quantized_calls(const Program& program, const FxRequest& request,
                                            std::vector<std::string>& unmatched);
 
+// The same with settings alone: without patterns, and so without `effective`.
+std::vector<QuantizedCall> calls_with_settings(const Program& program, const FxRequest& request,
+                                               std::vector<std::string>& unmatched);
+
 // The batch norms that FX graph mode folds before all else, as the backend fuses them: of modules, in inference form,
 // with constant statistics.
 std::vector<ConvBn> foldable_batch_norms(const Program& program, const FxRequest& request);

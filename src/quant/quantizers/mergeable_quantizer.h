@@ -29,6 +29,7 @@ class MergeableQuantizer final : public Quantizer {
     return quantizer_->quantization_capabilities();
   }
   QuantizedInterface quantized_interface() const override { return quantizer_->quantized_interface(); }
+  LayersToEqualize layers_to_equalize() const override { return quantizer_->layers_to_equalize(); }
   std::vector<std::string> warnings() const override { return quantizer_->warnings(); }
   void adjust_observers(const Program& program,
                         std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override;

@@ -1,6 +1,7 @@
 // Every quantizer that qdq has.
 #pragma once
 
+#include "quant/fx/fuse_fx.h"
 #include "quant/fx/qconfig_mapping_quantizer.h"
 #include "quant/quantizers/annotation_quantizer.h"
 #include "quant/quantizers/composable_quantizer.h"

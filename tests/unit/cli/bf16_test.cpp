@@ -96,7 +96,7 @@ TEST_P(Bf16, IsEmulatedToAutocastsRoundings) {
               "bfloat16 was asked for, but its kernels compute no bfloat16; plain loops give the same numbers, and are "
               "slower than float32");
     const Tensor found = session.run({{x_}})[0];
-    // A step of bf16 is 0.004 of the largest value. PyTorch's graph of int8 layers rounds their dequantized weights, too.
+    // A step of bf16 is 0.004 of the largest value. PyTorch's graph of int8 layers rounds dequantized weights, too.
     const bool is_float = std::string_view(kind) == "float";
     EXPECT_LE(difference(found, expected(kind, "bf16")), is_float ? 0.006 : 0.012) << kind;
     if (is_float) {

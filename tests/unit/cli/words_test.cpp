@@ -134,8 +134,8 @@ TEST_F(WordsTest, AFolderThatTakesNoFilesIsNoticedBeforeTheWork) {
 }
 
 TEST_F(WordsTest, CompletionsAndTheManualNameEveryVerbAndOption) {
-  const std::vector<std::string> verbs{"quantize",    "train",     "run",     "evaluate", "compare",
-                                       "sensitivity", "benchmark", "inspect", "convert",  "completion"};
+  const std::vector<std::string> verbs{"quantize",  "train",   "run",     "evaluate", "compare",   "sensitivity",
+                                       "benchmark", "inspect", "convert", "fuse",     "completion"};
   std::vector<std::pair<std::string, std::string>> texts;
   for (const char* shell : {"bash", "zsh", "fish"}) {
     ASSERT_EQ(run({"completion", shell}), 0) << host.err;
