@@ -16,10 +16,12 @@
 #include "io/pt2.h"
 #include "profile/runtime_verdicts.h"
 #include "profile/transformers_js.h"
+#include "quant/fx/fuse_fx.h"
 #include "quant/numeric_debug.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
 #include "recipe/recipe.h"
+#include "recipe/recipe_backend_config.h"
 #include "report/evaluation.h"
 #include "report/explanation_report.h"
 #include "report/graph_report.h"
@@ -300,6 +302,15 @@ val write_report(const std::string& report) {
   return guard([&] { return report_html(format::parse_json(report, "the report")); });
 }
 
+// `backend`: its JSON.
+val fuse_fx_of(int program, const std::string& backend) {
+  return guard([&] {
+    Program fused = held<const Program>(program, "a program").clone();
+    fuse_fx(fused, parse_backend_config(format::parse_json(backend, "the backend config"), "the backend config"));
+    return keep(std::move(fused));
+  });
+}
+
 val onnx_warning(int program) {
   return guard([&] { return onnx_saturation_warning(held<const Program>(program, "a program")); });
 }
@@ -547,6 +558,7 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("runNodes", &run_nodes);
   emscripten::function("describeSession", &describe_session);
   emscripten::function("compareLayers", &compare_layers);
+  emscripten::function("fuseFx", &fuse_fx_of);
   emscripten::function("onnxWarning", &onnx_warning);
   emscripten::function("generateNumericDebugHandles", &generate_handles);
   emscripten::function("addToComparison", &add_to_comparison);

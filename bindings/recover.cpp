@@ -6,6 +6,7 @@
 #include "border.h"
 #include "format/json.h"
 #include "recover/gptq.h"
+#include "report/quantization_report.h"
 #include "report/sensitivity_report.h"
 
 namespace qdq {
@@ -96,10 +97,21 @@ val reach_score_of(int handle, const val& score, double wanted) {
   });
 }
 
+// What a calibrated program and one batch tell of the calibration: a list of sentences.
+val calibration_warnings(int handle, const val& batch) {
+  return guard([&] {
+    Prepared& prepared = held<Prepared>(handle, "a prepared program");
+    std::vector<std::string> out = doubts_about_calibration(prepared);
+    for (std::string& lost : lost_outputs(prepared, tensors_from(batch))) out.push_back(std::move(lost));
+    return format::print_json(format::Json(out));
+  });
+}
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(qdq_recover) {
   emscripten::function("gptq", &round_in_groups);
+  emscripten::function("calibrationWarnings", &calibration_warnings);
   emscripten::function("makeRecovery", &make_recovery);
   emscripten::function("nextRemedy", &next_remedy);
   emscripten::function("sensitivities", &sensitivities_of);

@@ -12,6 +12,7 @@ import type { Tensor } from "./tensor.js";
 
 let session: Session | undefined;
 let prepared: Prepared | undefined;
+let firstBatch: readonly Tensor[] | undefined;
 
 const methods: Record<string, (...args: never[]) => unknown> = {
   async open(model: Uint8Array, options: LowerOptions, threads: number | undefined) {
@@ -31,11 +32,15 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     program.dispose();
   },
   calibrate(batch: readonly Tensor[]) {
+    firstBatch ??= batch;
     prepared!.run(batch);
   },
   convert(format: "pt2" | "onnx") {
+    const warnings = prepared!.warnings();
+    if (firstBatch !== undefined) warnings.push(...prepared!.calibrationWarnings(firstBatch));
     const quantized = convertPt2e(prepared!);
-    return format === "onnx" ? saveOnnx(quantized) : savePt2(quantized);
+    const onWarning = (warning: string): number => warnings.push(warning);
+    return { bytes: format === "onnx" ? saveOnnx(quantized, { onWarning }) : savePt2(quantized), warnings };
   },
 };
 

@@ -51,6 +51,8 @@ export interface AsyncQuantizeOptions extends Abortable {
   threads?: number;
   /** Called behind each batch of the calibration. */
   onProgress?: (progress: { done: number }) => void;
+  /** Called before the promise resolves with each warning: of the quantizer, of the calibration, of the ONNX file. */
+  onWarning?: (warning: string) => void;
 }
 
 // Questions to a worker, answered in their order.
@@ -189,8 +191,9 @@ export async function quantizeModelIn(
   model: Uint8Array | ArrayBuffer,
   options: AsyncQuantizeOptions,
 ): Promise<Uint8Array> {
-  checkOptions("quantizeModel", options, ["quantizer", "calibration", "format", "threads", "onProgress", "signal"]);
-  const { quantizer, calibration = [], format = "pt2", threads, onProgress, signal } = options;
+  const known = ["quantizer", "calibration", "format", "threads", "onProgress", "onWarning", "signal"] as const;
+  checkOptions("quantizeModel", options, known);
+  const { quantizer, calibration = [], format = "pt2", threads, onProgress, onWarning, signal } = options;
   const writer = new RecipeWriter();
   const recipe = writer.quantizer(quantizer);
   if (writer.quantizers.length + writer.observers.length + writer.filters.length > 0)
@@ -211,7 +214,9 @@ export async function quantizeModelIn(
         done += 1;
         onProgress?.({ done });
       }
-      return remote.call<Uint8Array>("convert", format);
+      const { bytes, warnings } = await remote.call<{ bytes: Uint8Array; warnings: string[] }>("convert", format);
+      if (onWarning) for (const warning of warnings) onWarning(warning);
+      return bytes;
     });
   } finally {
     remote.end(new QdqError("Cancelled", "the model is written"));

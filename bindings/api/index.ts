@@ -71,7 +71,7 @@ export type {
   XNNPACKRecipe,
 } from "./recipe.js";
 export { EmbeddingQuantizer, X86InductorQuantizer, XNNPACKQuantizer } from "./recipe-quantizer.js";
-export { QConfigMapping, getDefaultQConfigMapping, getDefaultQatQConfigMapping } from "./qconfig-mapping.js";
+export { QConfigMapping, fuseFx, getDefaultQConfigMapping, getDefaultQatQConfigMapping } from "./qconfig-mapping.js";
 export type { PrepareCustomConfig, StandaloneModule } from "./qconfig-mapping.js";
 export { ComposableQuantizer } from "./quantizer.js";
 export type { AnyQuantizer, Quantizer } from "./quantizer.js";
@@ -129,7 +129,7 @@ export type { CustomOperator, OperatorArgument, TensorSignature } from "./operat
 export { Program } from "./program.js";
 export { programTensor, runNodes, setProgramTensor } from "./nodes.js";
 export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./pt2e.js";
-export type { ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.js";
+export type { CalibrateOptions, ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.js";
 export { mergeStates } from "./state.js";
 export type { MergeOptions, PartOfData } from "./state.js";
 export { gptq, reachScore, recover, sensitivities } from "./recover.js";

@@ -38,6 +38,12 @@ export interface LongWork {
   signal?: AbortSignal;
 }
 
+/** The options of prepared.calibrate(). */
+export interface CalibrateOptions extends LongWork {
+  /** Called with each of the prepared program's calibrationWarnings() of the first batch, when all batches are done. */
+  onWarning?: (warning: string) => void;
+}
+
 /** A program with observers in it; running it calibrates them. */
 export class Prepared extends Handle {
   /**
@@ -90,8 +96,9 @@ export class Prepared extends Handle {
    */
   async calibrate(
     batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
-    work: LongWork = {},
+    work: CalibrateOptions = {},
   ): Promise<void> {
+    checkOptions("calibrate", work, ["onProgress", "onWarning", "signal"]);
     if (!isIterable(batches)) {
       throw new QdqError(
         "InvalidArgument",
@@ -100,13 +107,26 @@ export class Prepared extends Handle {
     }
     const total = totalOf(batches);
     let done = 0;
+    let first: readonly Tensor[] | undefined;
     for await (const batch of batches) {
+      first ??= batch;
       if (work.signal?.aborted) throw new QdqError("Cancelled", `calibration was cancelled after ${done} batches`);
       this.run(batch);
       done += 1;
       work.onProgress?.({ stage: "calibrate", done, ...total });
       await new Promise((resolve) => setTimeout(resolve));
     }
+    const { onWarning } = work;
+    if (onWarning && first !== undefined) for (const warning of this.calibrationWarnings(first)) onWarning(warning);
+  }
+
+  /**
+   * What is wrong with the calibration, one sentence each: ranges that the samples leave doubtful, and outputs that the
+   * integers lose, more noise than signal, which are judged by the batch. The command line prints the same. None are
+   * lost in a program that is prepared for training.
+   */
+  calibrationWarnings(batch: readonly Tensor[]): string[] {
+    return JSON.parse(unwrap(module().calibrationWarnings(this.handle, rawInputs(batch))));
   }
 
   /**

@@ -1,4 +1,7 @@
 // FX graph mode's QConfigMapping.
+import { handleOf, module, unwrap, whole } from "./module.js";
+import { toJson } from "./names.js";
+import { Program } from "./program.js";
 import { BackendConfig } from "./qconfig.js";
 import type { BackendConfigName, QConfig, QuantizationBackend } from "./qconfig.js";
 import { RecipeQuantizer } from "./recipe-quantizer.js";
@@ -34,6 +37,15 @@ export interface PrepareCustomConfig {
 const backendRecipe = (backend: BackendConfigName | BackendConfig | null | undefined): unknown =>
   backend instanceof BackendConfig ? backend.toRecipe() : backend;
 
+/**
+ * A program whose batch norms are folded into the convolutions and linear layers in front of them where the backend
+ * fuses these modules (fuse_fx); the program itself is left as it was. Relus stay operators. Throws
+ * QdqError{InvalidArgument} for a program exported in training mode.
+ */
+export function fuseFx(program: Program, backend: BackendConfigName | BackendConfig = "native"): Program {
+  return new Program(unwrap(module().fuseFx(handleOf(program), toJson(backendRecipe(backend)))), whole);
+}
+
 function customRecipe(custom: PrepareCustomConfig): Record<string, unknown> {
   const standalone = (entries: readonly StandaloneModule[] = []) =>
     entries.map(({ module, qconfigMapping, prepareCustomConfig, backendConfig }) => ({
@@ -61,6 +73,7 @@ export class QConfigMapping extends RecipeQuantizer {
   readonly #isQat: boolean;
   #backend: BackendConfigName | BackendConfig | undefined;
   #custom: PrepareCustomConfig | undefined;
+  #equalization: QConfigMapping | undefined;
 
   /** `backend`: begins with PyTorch's default mapping for it. */
   constructor({ backend, isQat = false }: { backend?: QuantizationBackend; isQat?: boolean } = {}) {
@@ -80,6 +93,14 @@ export class QConfigMapping extends RecipeQuantizer {
   /** Settings of single modules and of the border. */
   setPrepareCustomConfig(custom: PrepareCustomConfig): this {
     this.#custom = custom;
+    return this;
+  }
+  /**
+   * Which convolutions and linear layers have their inputs equalized with their weights when the program is converted
+   * (prepare_fx's _equalization_config): those to which the mapping gives `{ named: "default_equalization_qconfig" }`.
+   */
+  setEqualizationConfig(mapping: QConfigMapping): this {
+    this.#equalization = mapping;
     return this;
   }
   /** The QConfig of all that nothing else names. */
@@ -111,6 +132,7 @@ export class QConfigMapping extends RecipeQuantizer {
       ...(this.#isQat && { isQat: true }),
       ...(backend !== undefined && { backendConfig: backend }),
       ...(this.#custom && { prepareCustomConfig: customRecipe(this.#custom) }),
+      ...(this.#equalization && { equalizationConfig: this.#equalization.#sections }),
     };
   }
   #add(section: string, ...entry: readonly unknown[]): this {

@@ -140,6 +140,8 @@ export interface FxRecipe extends RecipeFields {
   backendConfig?: BackendConfigRecipe;
   /** Settings of single modules and of the border. */
   prepareCustomConfig?: PrepareCustomConfigRecipe;
+  /** The layers whose inputs are equalized with their weights, by `{ named: "default_equalization_qconfig" }`. */
+  equalizationConfig?: QConfigMappingRecipe;
 }
 
 /** A row of a PatternQuantizer: operators that a backend computes at once. */

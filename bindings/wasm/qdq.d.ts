@@ -137,6 +137,7 @@ export interface RawModule extends RawRunner {
   reachScore(recovery: number, score: (outputs: RawTensor[][]) => number, wanted: number): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
   preparedWarnings(prepared: number): Answer<string>;
+  calibrationWarnings(prepared: number, batch: RawTensor[]): Answer<string>;
   moveToEval(program: number): Answer<number>;
   describePrepared(prepared: number): Answer<string>;
   explain(prepared: number): Answer<string>;
@@ -155,6 +156,7 @@ export interface RawModule extends RawRunner {
   describeQuantization(prepared: number, program: number): Answer<string>;
   writeReport(report: string): Answer<string>;
   compareLayers(reference: number, candidates: readonly number[]): Answer<number>;
+  fuseFx(program: number, backend: string): Answer<number>;
   onnxWarning(program: number): Answer<string>;
   programTensor(program: number, name: string): Answer<RawTensor>;
   setProgramTensor(program: number, name: string, tensor: RawTensor): Answer<null>;

@@ -135,6 +135,25 @@ describe("the flow", () => {
     });
   });
 
+  test("tells of outputs that integers lose", async () => {
+    const program = await qdq.loadPt2(model());
+    const lossy = (actQmax) =>
+      qdq.preparePt2e(
+        program,
+        new qdq.XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ actQmin: 0, actQmax })),
+      );
+    const batches = [[images(program, 32)], [images(program, 32, 2)]];
+    const warnings = [];
+    const prepared = lossy(1);
+    await prepared.calibrate(batches, { onWarning: (warning) => warnings.push(warning) });
+    expect(warnings.at(-1)).toMatch(/^the output \w+ is lost in integers/);
+    expect(prepared.calibrationWarnings(batches[0])).toEqual(warnings);
+    const sound = lossy(127);
+    await sound.calibrate(batches);
+    expect(sound.calibrationWarnings(batches[0]).join()).not.toMatch(/is lost/);
+    await expect(sound.calibrate(batches, { onWarnings() {} })).rejects.toThrow("did you mean onWarning?");
+  });
+
   test("reads ONNX models, quantizes them and writes them", async () => {
     const onnx = await qdq.loadOnnx(require("node:fs").readFileSync("tests/golden/onnx/vision.onnx"));
     expect(onnx.info().inputs[0].shape).toEqual(["s0", 3, 8, 8]);
@@ -195,6 +214,22 @@ describe("the flow", () => {
     expect(warned).toEqual(nothing.warnings());
     expect(warned[0]).toMatch(/the setting for module haed reaches nothing/);
     expect(() => qdq.preparePt2e(again, perChannel())).toThrow(/the program is quantized already/);
+    expect(
+      qdq
+        .fuseFx(onnx, "x86")
+        .info()
+        .nodes.some((node) => /batch_norm/.test(node.target)),
+    ).toBe(false);
+    expect(() => qdq.fuseFx(onnx, "x68")).toThrow(/x86/);
+    const factors = new qdq.QConfigMapping().setGlobal({ named: "default_equalization_qconfig" });
+    const equalized = qdq.preparePt2e(onnx, qdq.getDefaultQConfigMapping("x86").setEqualizationConfig(factors));
+    equalized.run([batch]);
+    expect(
+      qdq
+        .convertPt2e(equalized)
+        .info()
+        .attributes.some(({ name }) => /_equalization_scale/.test(name)),
+    ).toBe(true);
     expect(qdq.moveExportedModelToEval(onnx).info().nodes.length).toBe(onnx.info().nodes.length);
     await expect(qdq.loadOnnx(new Uint8Array([8, 8]))).rejects.toMatchObject({
       code: "BadFile",

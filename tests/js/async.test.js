@@ -64,6 +64,29 @@ test("an abort ends the worker in the middle, with the signal's reason", async (
   await expect(door.openSession(model(), { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
 });
 
+test("warnings come back, of settings, of lost outputs and of the file", async () => {
+  const warnings = [];
+  const lossy = { quantizer: "XNNPACKQuantizer", global: { act_qmin: 0, act_qmax: 1 }, module_name: [["heda", null]] };
+  const calibration = [
+    [
+      qdq.tensor(
+        new Float32Array(4800).map((_, i) => Math.sin(i)),
+        [1, 3, 40, 40],
+      ),
+    ],
+  ];
+  const onWarning = (warning) => warnings.push(warning);
+  await door.quantizeModel(model(), { quantizer: lossy, calibration, format: "onnx", onWarning });
+  expect(warnings).toEqual([
+    expect.stringMatching(/module heda reaches nothing/),
+    expect.stringMatching(/is lost in integers/),
+  ]);
+  warnings.length = 0;
+  const sound = { quantizer: "XNNPACKQuantizer", global: {} };
+  await door.quantizeModel(model(), { quantizer: sound, calibration, format: "onnx", onWarning });
+  expect(warnings).toEqual([expect.stringMatching(/multiply 8-bit activations/)]);
+});
+
 test("errors come back as they are", async () => {
   await expect(door.openSession(new Uint8Array(100))).rejects.toMatchObject({ name: "QdqError", code: "BadFile" });
   await expect(door.openSession(model(), { thread: 2 })).rejects.toThrow("did you mean threads?");
