@@ -87,6 +87,7 @@ std::vector<std::string> onnx_names_of(const Node& node) {
   add(node, "");
   add(node, "_QuantizeLinear_Input");
   if (const Node* quantize = user_of(node, Family::kQuantize); quantize && out.empty()) add(*quantize, "_quantized");
+  if (const Node* behind = continued_at(node)) add(*behind, "");  // an output, whose name the float model gave
   return out;
 }
 
