@@ -243,9 +243,10 @@ void quantize(const QuantizeOptions& options, Host& host) {
     out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ",
                   human_seconds(calibrated - prepared_at), "\n");
   // Integers spelled out no longer tell which layers they belong to.
-  const auto left = options.use_reference_representation ? left_in_float(prepared, convert_pt2e(prepared))
-                                                         : left_in_float(prepared, converted);
-  const int64_t layers = count_layers(prepared.program());
+  std::optional<Program> plain;
+  if (options.use_reference_representation) plain = convert_pt2e(prepared);
+  const auto left = left_in_float(prepared, plain ? *plain : converted);
+  const int64_t layers = count_layers(prepared, plain ? *plain : converted);
   out += layers_text(layers, left);
   if (profile) out += verdicts_line(converted, *profile);
   const double ratio = static_cast<double>(model.file_bytes) / static_cast<double>(written.size());

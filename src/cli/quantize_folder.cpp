@@ -40,7 +40,7 @@ WrittenFile write_one(const QuantizeOptions& options, const Program& floats, con
     Prepared prepared = prepare_pt2e(std::move(program), *quantizer);
     if (data) out.rounded = round_groups(prepared, *data, host);
     program = convert_pt2e(prepared);
-    out.layers = count_layers(prepared.program());
+    out.layers = count_layers(prepared, program);
     out.quantized = out.layers - static_cast<int64_t>(left_in_float(prepared, program).size());
   }
   const ModelFiles written = save_program(program, out.path, file.onnx);

@@ -242,7 +242,7 @@ void train(const TrainOptions& options, Host& host) {
   written.write(host.files);
   if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
-  const int64_t layers = count_layers(converted);
+  const int64_t layers = count_layers(prepared, converted);
   char rate[32];
   std::snprintf(rate, sizeof rate, "%.2g", training.optimizer.lr);
   const double seconds = host.now_seconds() - began;

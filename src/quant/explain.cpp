@@ -10,6 +10,7 @@
 #include "op/facts.h"
 #include "op/targets.h"
 #include "quant/constant_fold.h"
+#include "quant/prepared_impl.h"
 
 namespace qdq {
 
@@ -223,6 +224,10 @@ int64_t count_layers(const Program& program) {
   for (const Node* node : program.graph->nodes()) count += is_layer(*node);
   for_each_layer_within(program, [&](const Node&, const Node&) { ++count; });
   return count;
+}
+
+int64_t count_layers(const Prepared& prepared, const Program& converted) {
+  return count_layers(Prepared::Impl::of(prepared).is_qat ? converted : prepared.program());
 }
 
 std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& converted) {

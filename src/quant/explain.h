@@ -51,6 +51,8 @@ std::vector<SpecConflict> find_conflicts(const Prepared& prepared);
 // layers, embeddings, matmuls, additions and multiplications. Those in programs that the program runs (torch.cond,
 // loops) count.
 int64_t count_layers(const Program& program);
+// Those of the program that was prepared: without the products that training scales weights by.
+int64_t count_layers(const Prepared& prepared, const Program& converted);
 
 // An operator that could compute on integers and does not, with the reason in words.
 struct LeftInFloat {

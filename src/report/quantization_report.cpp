@@ -166,7 +166,7 @@ std::vector<std::string> doubts_about_calibration(const Prepared& prepared) {
 Json quantization_report(const Prepared& prepared, const Program& converted) {
   Json out = explanation_report(prepared);
   const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
-  const int64_t layers = count_layers(prepared.program());
+  const int64_t layers = count_layers(prepared, converted);
   out["layers"] = json_object({{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}});
   out["left"] = Json::array();
   for (const LeftInFloat& node : left)

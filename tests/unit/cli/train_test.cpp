@@ -209,6 +209,8 @@ TEST_F(TrainTest, OtherVerbsPrepareAsTrainingDoes) {
   const std::vector<std::string> quantize{"quantize", "model.pt2", "--calibrate", "data.npz",      "-o",
                                           "qat.pt2",  "--qat",     "--observers", "observers.json"};
   ASSERT_EQ(run_cli(quantize, host), 0) << host.err;
+  // The products that scale weights for training are no layers of the model.
+  EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
   const auto& observers = host.contents["observers.json"];
   const std::string text(reinterpret_cast<const char*>(observers.data()), observers.size());
   EXPECT_NE(text.find("FusedMovingAvgObsFakeQuantize"), std::string::npos) << text;
