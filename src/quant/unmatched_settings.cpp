@@ -9,10 +9,6 @@
 
 namespace qdq {
 
-namespace {
-
-// The name that was probably meant; if none is near, the one whose last part is: "torch.nn.Linaer" may be
-// "torch.nn.modules.linear.Linear".
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   const std::string whole = nearest_word(name, known);
   const size_t dot = name.rfind('.');
@@ -23,8 +19,6 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   const auto found = std::find(parts.begin(), parts.end(), part);
   return found == parts.end() ? std::string() : known[static_cast<size_t>(found - parts.begin())];
 }
-
-}  // namespace
 
 ProgramNames::ProgramNames(const Graph& graph) {
   std::unordered_set<std::string> seen_modules, seen_types, seen_operators;

@@ -16,6 +16,10 @@ struct ProgramNames {
   std::vector<std::string> operators;     // packets: "torch.ops.aten.linear"
 };
 
+// The name that was probably meant; if none is near, the one whose last part is: "torch.nn.Linaer" may be
+// "torch.nn.modules.linear.Linear". Empty if neither is.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
+
 // The sentence that tells of a setting which reaches nothing, with the name that was probably meant: "the setting for
 // module heda reaches nothing: the program has no such module; did you mean head?"
 std::string unmatched_setting(std::string_view kind, std::string_view name, const std::vector<std::string>& known);

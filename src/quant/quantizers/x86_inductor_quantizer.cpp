@@ -5,6 +5,7 @@
 
 #include "op/facts.h"
 #include "quant/quantizers/torch26.h"
+#include "quant/unmatched_settings.h"
 
 namespace qdq {
 
@@ -170,9 +171,16 @@ X86InductorQuantizer& X86InductorQuantizer::set_operator(const std::string& sour
   if (is_meant(kMatmul)) name = kMatmul;
   for (const auto& target : known)
     if (is_meant(target)) name = target;
-  if (name == kMatmul || std::find(known.begin(), known.end(), name) != known.end())
+  if (name == kMatmul || std::find(known.begin(), known.end(), name) != known.end()) {
     set_config(operator_types_, name, std::move(config));
-  else refused_.push_back(concat("the config for ", source, " is left out: ", kName, " does not quantize that"));
+    return *this;
+  }
+  std::vector<std::string> sources;
+  for (const auto& target : known)
+    for (std::string& each : sources_of_operator(target)) sources.push_back(std::move(each));
+  const std::string meant = nearest_name(source, sources);
+  refused_.push_back(concat("the config for ", source, " is left out: ", kName, " does not quantize that",
+                            meant.empty() ? "" : concat("; did you mean ", meant, "?")));
   return *this;
 }
 

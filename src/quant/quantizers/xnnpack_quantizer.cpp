@@ -1,6 +1,7 @@
 // XNNPACKQuantizer's patterns in the order in which they are tried, and which setting holds for which operator.
 #include "quant/quantizers/xnnpack_quantizer.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "op/facts.h"
@@ -138,7 +139,10 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& operato
     return *this;
   }
   const std::string_view name = operator_of_source(source_name(operator_type));
-  const std::string target = name.empty() ? operator_type : concat("torch.ops.", name.substr(0, name.rfind('.')));
+  const bool has_overload = operator_type.starts_with("torch.ops.") && std::ranges::count(operator_type, '.') == 4;
+  const std::string target = !name.empty()  ? concat("torch.ops.", name.substr(0, name.rfind('.')))
+                             : has_overload ? operator_type.substr(0, operator_type.rfind('.'))
+                                            : operator_type;
   set_config(operator_types_, target, std::move(config));
   return *this;
 }

@@ -46,8 +46,8 @@ class XNNPACKQuantizer : public Quantizer {
   explicit XNNPACKQuantizer(Compat compat = Compat::kNone) : compat_(compat) {}
 
   XNNPACKQuantizer& set_global(std::optional<QuantizationConfig> config);
-  // "torch.ops.aten.linear", for every overload, or the function or module class that stands for it
-  // ("torch.nn.functional.linear", "torch.nn.Linear").
+  // "torch.ops.aten.linear", for every overload. One of them ("torch.ops.aten.linear.default") means the same, and so
+  // does the function or module class that stands for it ("torch.nn.functional.linear", "torch.nn.Linear").
   XNNPACKQuantizer& set_operator_type(const std::string& operator_type, std::optional<QuantizationConfig> config);
   // "torch.nn.modules.linear.Linear" or "torch.nn.Linear"; nothing: modules of this type stay float.
   XNNPACKQuantizer& set_module_type(const std::string& module_type, std::optional<QuantizationConfig> config);

@@ -631,6 +631,8 @@ TEST_F(CliTest, WarnsOfSettingsThatReachNothing) {
             "the program has no such operator; did you mean torch.ops.aten.linear?"},
            {R"({"quantizer": "X86InductorQuantizer", "global": {}, "function_type": [["torch.matmul", null]]})",
             "the setting for operator torch.ops.aten.matmul reaches nothing"},
+           {R"({"quantizer": "X86InductorQuantizer", "global": {}, "module_type": [["torch.nn.Linera", null]]})",
+            "does not quantize that; did you mean torch.nn.modules.linear.Linear?"},
            {R"({"quantizer": "X86InductorQuantizer", "global": {}, "module_name": [["heda", null]]})",
             "the setting for module heda reaches nothing"},
            {R"({"quantizer": "XNNPACKQuantizer"})", "has no setting, so that everything stays float"},

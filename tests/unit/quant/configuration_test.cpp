@@ -290,8 +290,8 @@ TEST(Settings, EveryKindOfKey) {
   EXPECT_EQ(taken([&](auto& q) { q.set_module_name("outer", config); }), (Names{"linear"}));
   EXPECT_EQ(taken([&](auto& q) { q.set_module_type("my.Outer", config); }), (Names{"linear"}));
   EXPECT_EQ(taken([&](auto& q) { q.set_module_type("torch.nn.Linear", config); }), (Names{"linear", "linear_1"}));
-  EXPECT_EQ(taken([&](auto& q) { q.set_operator_type("torch.ops.aten.linear", config); }),
-            (Names{"linear", "linear_1"}));
+  for (const char* name : {"torch.ops.aten.linear", "torch.ops.aten.linear.default", "torch.nn.functional.linear"})
+    EXPECT_EQ(taken([&](auto& q) { q.set_operator_type(name, config); }), (Names{"linear", "linear_1"})) << name;
   EXPECT_EQ(taken([&](auto& q) { q.set_global(config).set_operator_type("torch.ops.aten.linear", {}); }), (Names{}));
   EXPECT_EQ(taken([&](auto& q) { q.set_global(config).set_module_type("my.Outer", {}); }), (Names{"linear_1"}));
   EXPECT_EQ(taken([&](auto& q) { q.set_module_type("my.Outer", config).set_module_type("torch.nn.Linear", {}); }),
