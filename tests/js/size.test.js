@@ -6,7 +6,7 @@ const { brotliCompressSync, constants } = require("node:zlib");
 // With the schema by which recipes are checked, 32 kB with what each field says; with GPTQ, weights in groups, float16
 // and the files of transformers.js; and with kernels of operators that ran in plain loops: calibration has the same
 // bits everywhere, so that every module that runs models has them.
-const whole = { raw: 3_345_000, brotli: 982_000 };
+const whole = { raw: 3_360_000, brotli: 986_000 };
 const run = { raw: 1_212_000, brotli: 364_000 };
 const runWithThreads = { raw: 1_232_000, brotli: 371_000 };
 const limits = {
