@@ -7,6 +7,7 @@
 #include "base/large_blocks.h"
 #include "base/memory.h"
 #include "tensor/complex.h"
+#include "tensor/strided_copy.h"
 
 namespace qdq {
 
@@ -438,6 +439,24 @@ void copy_row(size_t size, const std::byte* from, int64_t from_step, std::byte* 
 
 }  // namespace
 
+namespace {
+// Whether elements of these sizes and strides lie behind each other in some order of the axes, so that no two share a
+// place.
+bool are_apart(const Shape& sizes, const Shape& strides) {
+  int64_t count = 1, remaining = 0;
+  for (const int64_t size : sizes) remaining += size != 1;
+  for (bool found = true; remaining > 0 && found; remaining -= found) {
+    found = false;
+    for (size_t i = 0; i < sizes.size() && !found; ++i)
+      if (sizes[i] > 1 && strides[i] == count) {
+        count *= sizes[i];
+        found = true;
+      }
+  }
+  return remaining == 0;
+}
+}  // namespace
+
 void Tensor::copy_from(const Tensor& source) const {
   if (is_complex(dtype_) && !is_complex(source.dtype())) {
     real_part(*this).copy_from(source);
@@ -447,6 +466,8 @@ void Tensor::copy_from(const Tensor& source) const {
             to_string(dtype_), ", which would lose its imaginary parts; take real, imag or abs of it");
   const Tensor from = source.expand(sizes_);
   const bool flat = is_contiguous() && from.is_contiguous();
+  if (!flat && dtype_ == from.dtype() && storage_ != from.storage() && are_apart(sizes_, strides_))
+    return copy_strided(sizes_, size_of(dtype_), from.raw(), from.strides(), raw(), strides_);
   const Shape one_row{numel_}, unit{1};
   const std::array steps{(flat ? unit : strides_).data(), (flat ? unit : from.strides()).data()};
   RowWalk row(flat ? one_row : sizes_, steps);

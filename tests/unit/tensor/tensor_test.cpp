@@ -35,6 +35,38 @@ TEST(Tensor, ReshapeIsAViewWhereStridesAllowIt) {
   EXPECT_THROW(t.reshape({3, 3}), Error);
 }
 
+// Copies in another order take roads of their own: squares, joined axes, elements of 1, 2, 4 and 8 bytes.
+TEST(Tensor, CopiesFromAnyOrderIntoAnyOther) {
+  const auto check = [](auto zero, const Shape& sizes, const std::vector<int64_t>& axes, const Shape& into) {
+    using Element = decltype(zero);
+    const Tensor t = Tensor::empty(sizes, DTypeOf<Element>::value);
+    for (int64_t i = 0; i < t.numel(); ++i) t.data<Element>()[i] = static_cast<Element>(i * 7 % 251);
+    const Tensor from = t.permute(axes), to = Tensor::empty(from.sizes(), t.dtype());
+    const Tensor other =
+        into.empty() ? Tensor() : Tensor::empty({from.numel()}, t.dtype()).as_strided(from.sizes(), into, 0);
+    to.copy_from(from);
+    if (!into.empty()) other.copy_from(from);
+    for (int64_t i = 0; i < to.numel(); ++i) {
+      int64_t at = 0, place = 0, rest = i;
+      for (size_t a = axes.size(); a-- > 0; rest /= from.sizes()[a]) {
+        at += rest % from.sizes()[a] * from.strides()[a];
+        if (!into.empty()) place += rest % from.sizes()[a] * into[a];
+      }
+      ASSERT_EQ(to.data<Element>()[i], t.data<Element>()[at]) << i;
+      if (!into.empty()) {
+        ASSERT_EQ(other.data<Element>()[place], t.data<Element>()[at]) << i;
+      }
+    }
+  };
+  check(float(), {2, 1, 3, 3, 7, 5}, {0, 1, 4, 2, 5, 3}, {});  // pixel shuffle
+  check(float(), {70, 67}, {1, 0}, {});
+  check(uint8_t(), {3, 40, 37}, {0, 2, 1}, {});
+  check(int16_t(), {4, 5, 6}, {2, 1, 0}, {});
+  check(int64_t(), {2, 3, 4, 5}, {0, 2, 3, 1}, {});
+  check(float(), {2, 6, 5, 4}, {0, 1, 2, 3}, {120, 1, 24, 6});  // into channels last
+  check(float(), {2, 0, 4}, {2, 1, 0}, {});
+}
+
 TEST(Tensor, RefusesViewsOutsideItsStorage) {
   const Tensor t = Tensor::empty({4}, DType::kF32);
   EXPECT_THROW(t.as_strided({2}, {4}, 0), Error);

@@ -1,0 +1,97 @@
+#include "tensor/strided_copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace qdq {
+namespace {
+
+struct Axis {
+  int64_t size, from, to;  // and the steps
+};
+
+// The axes without those of one element, ordered by their steps at the target, the largest first, and joined where the
+// numbers of both go on evenly.
+std::vector<Axis> joined_axes(std::span<const int64_t> sizes, std::span<const int64_t> from,
+                              std::span<const int64_t> to) {
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1) axes.push_back({sizes[i], from[i], to[i]});
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return std::llabs(a.to) > std::llabs(b.to); });
+  std::vector<Axis> joined;
+  for (const Axis& axis : axes) {
+    if (!joined.empty() && joined.back().from == axis.size * axis.from && joined.back().to == axis.size * axis.to)
+      joined.back() = {joined.back().size * axis.size, axis.from, axis.to};
+    else joined.push_back(axis);
+  }
+  return joined;
+}
+
+template <class Element>
+void copy_square(const Element* from, Element* to, const Axis& outer, const Axis& inner, int64_t rows,
+                 int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const Element* in = from + r * outer.from;
+    Element* out = to + r * outer.to;
+    if (inner.to == 1)
+      for (int64_t c = 0; c < columns; ++c) out[c] = in[c * inner.from];
+    else
+      for (int64_t c = 0; c < columns; ++c) out[c * inner.to] = in[c * inner.from];
+  }
+}
+
+// The two innermost axes: rows side by side, or squares where the order is another.
+template <class Element> void copy_plane(const Element* from, Element* to, const Axis& outer, const Axis& inner) {
+  constexpr int64_t kSquare = 32;
+  if (inner.from == 1 && inner.to == 1 && inner.size >= kSquare) {
+    for (int64_t r = 0; r < outer.size; ++r)
+      std::memcpy(to + r * outer.to, from + r * outer.from, static_cast<size_t>(inner.size) * sizeof(Element));
+    return;
+  }
+  if (inner.from == 1) return copy_square(from, to, outer, inner, outer.size, inner.size);
+  for (int64_t r = 0; r < outer.size; r += kSquare)
+    for (int64_t c = 0; c < inner.size; c += kSquare)
+      copy_square(from + r * outer.from + c * inner.from, to + r * outer.to + c * inner.to, outer, inner,
+                  std::min(kSquare, outer.size - r), std::min(kSquare, inner.size - c));
+}
+
+template <class Element>
+void copy_axes(std::span<const Axis> outer, const Element* from, Element* to, const Axis& rows, const Axis& columns) {
+  if (outer.empty()) return copy_plane(from, to, rows, columns);
+  for (int64_t i = 0; i < outer[0].size; ++i)
+    copy_axes(outer.subspan(1), from + i * outer[0].from, to + i * outer[0].to, rows, columns);
+}
+
+template <class Element> void copy_all(std::vector<Axis> axes, const std::byte* from, std::byte* to) {
+  while (axes.size() < 2) axes.insert(axes.begin(), {1, 0, 0});
+  const Axis columns = axes.back();
+  axes.pop_back();
+  // Beside the axis that is written densely, the one that is read densely.
+  const auto densest = std::min_element(
+      axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return std::llabs(a.from) < std::llabs(b.from); });
+  const auto beside = columns.from == 1 || densest->size == 1 ? axes.end() - 1 : densest;
+  const Axis rows = *beside;
+  axes.erase(beside);
+  copy_axes(std::span<const Axis>(axes), reinterpret_cast<const Element*>(from), reinterpret_cast<Element*>(to), rows,
+            columns);
+}
+
+}  // namespace
+
+void copy_strided(std::span<const int64_t> sizes, size_t bytes, const std::byte* from,
+                  std::span<const int64_t> from_strides, std::byte* to, std::span<const int64_t> to_strides) {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return;
+  std::vector<Axis> axes = joined_axes(sizes, from_strides, to_strides);
+  switch (bytes) {
+    case 1: return copy_all<uint8_t>(std::move(axes), from, to);
+    case 2: return copy_all<uint16_t>(std::move(axes), from, to);
+    case 4: return copy_all<uint32_t>(std::move(axes), from, to);
+    default: return copy_all<uint64_t>(std::move(axes), from, to);
+  }
+}
+
+}  // namespace qdq
