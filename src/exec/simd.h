@@ -57,6 +57,10 @@ std::span<const SimdOp> elementwise_simd_ops();
 std::span<const SimdOp> axis_simd_ops();
 std::span<const SimdOp> image_simd_ops();
 std::span<const SimdOp> recurrent_simd_ops();
+// Elements picked and written by indices, of any dtype.
+std::span<const SimdOp> index_simd_ops();
+// Any operator that makes views of its first argument and writes nothing.
+std::unique_ptr<CompiledOp> make_simd_view();
 
 std::unique_ptr<CompiledOp> make_simd_einsum(const Node& node, bool packs_once);
 // A convolution that convolution_obstacle (exec/simd_obstacles.h) lets through.

@@ -14,15 +14,20 @@
 #include "kernel/pool.h"
 #include "kernel/quantize.h"
 #include "op/facts.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
 
 using Outcome = std::variant<std::unique_ptr<CompiledOp>, std::string>;
 
-// The node that a value comes from when observers, which pass their input on, are looked through.
+// The node that has the bytes of a value: observers, which pass their input on, and views are looked through.
 const Node* source_of(const Node* node) {
-  while (node != nullptr && node->op() == Node::Op::kCallModule) node = node->arg(0).node();
+  const auto passes_on = [](const Node& one) {
+    const OpDef* op = op_of(one);
+    return one.op() == Node::Op::kCallModule || one.is(op::kGetItem) || (op != nullptr && is_view(*op));
+  };
+  while (node != nullptr && passes_on(*node)) node = node->arg(0).node();
   return node;
 }
 
@@ -345,11 +350,14 @@ constexpr SimdOp kTaken[] = {
     {"quantized_decomposed.quantize_per_channel.default", make<QuantizePerChannelOp>, elementwise_obstacle},
 };
 
+const SimdOp* find(std::span<const SimdOp> rows, std::string_view name) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const SimdOp& row) { return row.op == name; });
+  return found == rows.end() ? nullptr : &*found;
+}
 const SimdOp* find(std::string_view name) {
   for (const std::span<const SimdOp> rows : {std::span<const SimdOp>(kTaken), elementwise_simd_ops(), axis_simd_ops(),
                                              image_simd_ops(), recurrent_simd_ops()})
-    for (const SimdOp& row : rows)
-      if (row.op == name) return &row;
+    if (const SimdOp* row = find(rows, name)) return row;
   return nullptr;
 }
 
@@ -361,11 +369,17 @@ class SimdOps : public OpBackend {
     constexpr std::string_view kNone = "the operator has no SIMD kernel of its own";
     const OpDef* op = op_of(node);
     if (op == nullptr) return std::string(kNone);
+    const auto writes = [](const SchemaArgument& argument) { return argument.is_mutated; };
+    const std::vector<SchemaArgument>& arguments = op->schema.arguments;
+    if ((op->family == Family::kView || op->family == Family::kSplit) &&
+        std::none_of(arguments.begin(), arguments.end(), writes))
+      return make_simd_view();
+    const std::string_view name = op->functional != nullptr ? op->functional->short_name() : op->short_name();
+    if (const SimdOp* index = find(index_simd_ops(), name)) return index->make(node, true);
     const TensorMeta* meta = node.meta.val.tensor();
     const bool quantizes = op->family == Family::kQuantize || op->family == Family::kDequantize;
     if (!quantizes && meta != nullptr && meta->dtype != DType::kF32)
       return concat("the result is ", to_string(meta->dtype), ", not float32");
-    const std::string_view name = op->functional != nullptr ? op->functional->short_name() : op->short_name();
     const SimdOp* taken = find(name);
     if (taken == nullptr) return std::string(kNone);
     if (std::string reason = taken->obstacle == nullptr ? "" : taken->obstacle(node); !reason.empty()) return reason;

@@ -147,4 +147,12 @@ Rows rows_along(const Tensor& x, const std::vector<size_t>& axes);
 // Element i along the axis is element source[i] of x; where source[i] is negative, it is `fill`.
 Tensor take(const Tensor& x, int64_t axis, const std::vector<int64_t>& source, double fill = 0);
 
+// Where the elements are that a call of aten.index or aten.index_put picks: in C order of the result that index gives,
+// counted from the first element of the tensor that is indexed. Throws Error{kInvalidArgument} for an index outside.
+struct PickedElements {
+  Shape sizes;  // of that result
+  std::vector<int64_t> offsets;
+};
+PickedElements pick_elements(const Call<Tensor>& call);
+
 }  // namespace qdq

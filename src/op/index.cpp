@@ -155,12 +155,9 @@ template <class Body> void copy_elements(size_t n, size_t bytes, Body&& body) {
   else each(bytes);
 }
 
-// Where in x the elements are that the indices pick, in C order of the result.
-struct Picked {
-  Shape sizes;
-  std::vector<int64_t> offsets;
-};
-Picked pick(const Call<Tensor>& call) {
+}  // namespace
+
+PickedElements pick_elements(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Value::List plain = without_masks(call, 1);
   // As a call again, for the shared parts.
@@ -199,9 +196,12 @@ Picked pick(const Call<Tensor>& call) {
       for (const int64_t back : behind) offsets.push_back(front + middle + back);
   return {sizes, offsets};
 }
+
+namespace {
+
 Value eval_index(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
-  const auto [sizes, offsets] = pick(call);
+  const auto [sizes, offsets] = pick_elements(call);
   const Tensor out = Tensor::empty(sizes, x.dtype());
   copy_elements(offsets.size(), size_of(x.dtype()),
                 [&](size_t i, auto copy) { copy(out.raw(), static_cast<int64_t>(i), x.raw(), offsets[i]); });
@@ -213,7 +213,7 @@ Value eval_index_put_(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   QDQ_CHECK(call.tensor(2).dtype() == x.dtype(), kInvalidArgument, call.op().target, " wants ", to_string(x.dtype()),
             " values, found ", to_string(call.tensor(2).dtype()));
-  const auto [sizes, offsets] = pick(call);
+  const auto [sizes, offsets] = pick_elements(call);
   const Tensor values = call.tensor(2).expand(sizes).clone();
   if (!call.boolean(3)) {
     copy_elements(offsets.size(), size_of(x.dtype()),

@@ -135,6 +135,10 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.group_norm.default", {3}, 1e-5},
       {"aten.instance_norm.default", {Argument(), Argument(), Argument(), Argument(), true, 0.1, 1e-5, false}, 1e-5},
       {"aten.max_pool1d.default", {List{3}, List{2}, List{1}}, 0, "simd"},
+      {"aten.reshape.default", {List{-1, 5}}, 0},
+      {"aten.permute.default", {List{2, 0, 3, 1}}, 0},
+      {"aten.slice.Tensor", {-1, 1, 4, 2}, 0},
+      {"aten.unsqueeze.default", {1}, 0},
       {"aten.layer_norm.default", {Argument(List{5})}, 1e-5},
       {"aten.layer_norm.default", {Argument(List{7, 5})}, 1e-5},
       {"aten.max_pool2d.default", {List{3, 3}, List{2, 2}, List{1, 1}, List{1, 1}, true}, 0},
@@ -212,6 +216,61 @@ TEST(Interpreter, SimdBroadcastsOperandsOfAnyOrder) {
         EXPECT_TRUE(bitwise_equal(expected, found)) << op << " " << to_string(a) << " " << to_string(b);
         EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0u) << op << " " << to_string(a) << " " << to_string(b);
       }
+}
+
+// What a view or constant indices chose is remembered: other values, sizes and strides must not see it.
+TEST(Interpreter, SimdViewsAndIndicesFollowTheirInputs) {
+  using List = Argument::List;
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  Program program;
+  Node* x = placeholder(program, "x", {SymInt::symbol("s0"), 6});
+  Node* values = placeholder(program, "values", {2, 6});
+  Node* places = attribute(program, "places", Tensor::of<int64_t>({2}, {2, 0}));
+  const auto call = [&](const char* op, std::vector<Argument> args) {
+    return program.graph->call(concat("torch.ops.aten.", op), std::move(args));
+  };
+  Node* turned = call("transpose.int", {x, 0, 1});
+  Node* part = call("slice.Tensor", {turned, 0, 1, 5, 2});
+  Node* halves = call("split.Tensor", {x, 3, 1});
+  Node* second = program.graph->call("operator.getitem", {halves, 1});
+  Node* flat = call("reshape.default", {turned, List{-1}});
+  Node* picked = call("index.Tensor", {x, List{places}});
+  Node* columns = call("index.Tensor", {x, List{Argument(), places}});
+  Node* put = call("index_put.default", {x, List{places}, values});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(List{part, second, flat, picked, columns, put})});
+  infer_shapes(program);
+  Interpreter fast(program, {simd.get()}), plain(program, {});
+  for (const Interpreter::OpPlacement& one : fast.placements())
+    EXPECT_EQ(one.backend, one.node->is("operator.getitem") ? "reference" : "simd") << one.node->name();
+  for (const int64_t rows : {3, 3, 5, 3})
+    for (const bool is_turned : {false, true}) {
+      static float start = 0;
+      const Tensor data = counting({rows, 6}, 0.0719f, start -= 0.3f), more = counting({2, 6}, 0.0173f, start);
+      const Tensor given = is_turned ? data.transpose(0, 1).contiguous().transpose(0, 1) : data;
+      const Tensor kept = given.clone();
+      const std::vector<Tensor> expected = plain.run({{given, more}}), found = fast.run({{given, more}});
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << i;
+      EXPECT_TRUE(bitwise_equal(kept, given)) << "the input was written to";
+    }
+  EXPECT_THROW(fast.run({{counting({2, 6}, 1, 0), counting({2, 6}, 1, 0)}}), Error) << "row 2 of 2";
+}
+
+// Indices that the caller writes anew are looked at in every run.
+TEST(Interpreter, SimdSeesIndicesThatChange) {
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  Program program;
+  Node* x = placeholder(program, "x", {4});
+  Node* places = placeholder(program, "places", {1, 2});
+  places->meta.val.value = TensorMeta{DType::kS64, {1, 2}, {}, false};
+  Node* row = program.graph->call("torch.ops.aten.select.int", {places, 0, 0});
+  Node* picked = program.graph->call("torch.ops.aten.index.Tensor", {x, Argument::List{row}});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{picked})});
+  infer_shapes(program);
+  Interpreter fast(program, {simd.get()});
+  const Tensor data = Tensor::of<float>({4}, {0, 1, 2, 3}), at = Tensor::of<int64_t>({1, 2}, {3, 1});
+  EXPECT_TRUE(bitwise_equal(fast.run({{data, at}})[0], Tensor::of<float>({2}, {3, 1})));
+  at.data<int64_t>()[0] = 2;
+  EXPECT_TRUE(bitwise_equal(fast.run({{data, at}})[0], Tensor::of<float>({2}, {2, 1})));
 }
 
 TEST(Interpreter, SimdRunsRecurrentLayersAsTheReferenceDoes) {
@@ -401,19 +460,20 @@ TEST(Interpreter, SimdQuantizesChannelsAsTheReferenceDoes) {
 }
 
 TEST(Interpreter, TellsWhoRunsANodeAndWhyOthersRefused) {
-  const Program program = small_net();
+  Program program;
+  Node* x = placeholder(program, "x", {2, 3});
+  Node* relu = program.graph->call("torch.ops.aten.relu.default", {x});
+  Node* flipped = program.graph->call("torch.ops.aten.flip.default", {relu, Argument::List{0}});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{flipped})});
+  infer_shapes(program);
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   const Interpreter interpreter(program, {simd.get()});
-  for (const Interpreter::OpPlacement& placement : interpreter.placements()) {
-    if (placement.node->name() == "conv2d") {
-      EXPECT_EQ(placement.backend, "simd");
-    }
-    if (placement.node->name() == "flatten") {
-      EXPECT_EQ(placement.backend, "reference");
-      ASSERT_EQ(placement.refusals.size(), 1u);
-      EXPECT_FALSE(placement.refusals[0].second.empty());
-    }
-  }
+  const std::vector<Interpreter::OpPlacement>& placements = interpreter.placements();
+  ASSERT_EQ(placements.size(), 2u);
+  EXPECT_EQ(placements[0].backend, "simd");
+  EXPECT_EQ(placements[1].backend, "reference");
+  ASSERT_EQ(placements[1].refusals.size(), 1u);
+  EXPECT_FALSE(placements[1].refusals[0].second.empty());
 }
 
 // A program of one node on inputs of these sizes. Sizes below 0 are symbols, and leave the result's shape unknown.
