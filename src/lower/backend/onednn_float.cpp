@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace qdq::onednn {
@@ -74,6 +75,44 @@ class AttentionStep : public CompiledStep {
   size_t score_bytes_, weight_bytes_;
 };
 
+// A primitive between two reorders: its own images lie in the scratch memory, in layouts that it has chosen.
+class ReorderedStep : public CompiledStep {
+ public:
+  ReorderedStep(std::unique_ptr<PrimitiveStep> before, std::unique_ptr<PrimitiveStep> inner,
+                std::unique_ptr<PrimitiveStep> behind, size_t in_bytes, size_t out_bytes)
+      : before_(std::move(before)), inner_(std::move(inner)), behind_(std::move(behind)), in_bytes_(aligned(in_bytes)),
+        out_bytes_(aligned(out_bytes)) {}
+  size_t scratch_bytes() const override {
+    return in_bytes_ + out_bytes_ +
+           std::max({before_->scratch_bytes(), inner_->scratch_bytes(), behind_->scratch_bytes()});
+  }
+  std::string description() const override { return inner_->description() + " between reorders"; }
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::byte* scratch) override {
+    std::byte *result = scratch + in_bytes_, *rest = result + out_bytes_;
+    const std::byte *const in[] = {scratch}, *const out[] = {result};
+    before_->run(inputs, scratch, rest);
+    inner_->run(in, result, rest);
+    behind_->run(out, output, rest);
+  }
+
+ private:
+  static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+  std::unique_ptr<PrimitiveStep> before_, inner_, behind_;
+  size_t in_bytes_, out_bytes_;
+};
+
+std::unique_ptr<PrimitiveStep> reorder_step(const memory::desc& from, const memory::desc& to) {
+  const dnnl::reorder::primitive_desc desc(engine(), from, engine(), to, plain_attr());
+  auto compiled = step_of<dnnl::reorder>(desc);
+  compiled->bind_input(DNNL_ARG_FROM, 0, from);
+  compiled->bind_output(to);
+  return compiled;
+}
+
+bool is_plain_loop(const dnnl::convolution_forward::primitive_desc& desc) {
+  return std::string_view(desc.impl_info_str()).starts_with("ref");
+}
+
 }  // namespace
 
 Compiled float_convolution(const Plan& plan, const PlanStep& step, PackedWeights& weights) {
@@ -86,15 +125,30 @@ Compiled float_convolution(const Plan& plan, const PlanStep& step, PackedWeights
   const memory::desc x = desc_of(in), y = desc_of(out), any(kernel, x.get_data_type(), memory::format_tag::any);
   const memory::desc bias =
       conv.weights.bias.defined() ? memory::desc({oc}, kF32, memory::format_tag::a) : memory::desc();
-  const dnnl::convolution_forward::primitive_desc desc(
-      engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, any, bias, y,
-      {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
-      padding_behind(w, in.sizes, out.sizes), attributes(step));
-  auto compiled = step_of<dnnl::convolution_forward>(desc);
-  bind(*compiled, plan, step, x, bias, y);
-  compiled->bind(DNNL_ARG_WEIGHTS,
-                 weights.get(conv.weights.values, {kernel, kF32, contiguous_strides(kernel)}, desc.weights_desc()));
-  return compiled;
+  const auto desc_for = [&](const memory::desc& from, const memory::desc& to) {
+    return dnnl::convolution_forward::primitive_desc(
+        engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, from, any, bias, to,
+        {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
+        padding_behind(w, in.sizes, out.sizes), attributes(step));
+  };
+  const auto step_for = [&](const dnnl::convolution_forward::primitive_desc& desc) {
+    auto compiled = step_of<dnnl::convolution_forward>(desc);
+    bind(*compiled, plan, step, desc.src_desc(), bias, desc.dst_desc());
+    compiled->bind(DNNL_ARG_WEIGHTS,
+                   weights.get(conv.weights.values, {kernel, kF32, contiguous_strides(kernel)}, desc.weights_desc()));
+    return compiled;
+  };
+  const auto desc = desc_for(x, y);
+  if (!is_plain_loop(desc) || step.inputs.size() > 1) return step_for(desc);
+  // Images in another layout may have a kernel.
+  const auto free = [](const memory::desc& given) {
+    return memory::desc(given.get_dims(), given.get_data_type(), memory::format_tag::any);
+  };
+  const auto other = desc_for(free(x), free(y));
+  if (is_plain_loop(other)) return step_for(desc);
+  return std::make_unique<ReorderedStep>(reorder_step(x, other.src_desc()), step_for(other),
+                                         reorder_step(other.dst_desc(), y), other.src_desc().get_size(),
+                                         other.dst_desc().get_size());
 }
 
 Compiled float_linear(const Plan& plan, const PlanStep& step, PackedWeights& weights) {
