@@ -8,10 +8,14 @@
 #include <unordered_set>
 
 #include "exec/interpreter.h"
+#include "lower/bound_operands.h"
 #include "lower/compiled_plan.h"
 #include "lower/fuse.h"
 #include "lower/fuse_products.h"
+#include "lower/join_operators.h"
+#include "lower/known_sizes.h"
 #include "lower/mixed_bf16.h"
+#include "lower/signals_as_images.h"
 
 namespace qdq {
 namespace {
@@ -125,7 +129,8 @@ struct Specialization {
   std::map<std::string, int64_t> symbols;
   std::vector<std::unique_ptr<CompiledPlan>> plans;  // null: not needed yet
 };
-constexpr size_t kMaxSpecializations = 8;  // sizes that change all the time must not fill the memory
+// Sizes that change all the time must not fill the memory.
+constexpr size_t kMaxSpecializations = 8, kMaxSized = 4;
 
 // A multiplication and an addition for every term of the sums.
 double operations_of(const Plan& plan, const PlanStep& step) {
@@ -134,6 +139,15 @@ double operations_of(const Plan& plan, const PlanStep& step) {
   if (step.kind() != PlanStep::Kind::kAttention) return 0;
   const Shape &q = plan.buffers[step.inputs[0]].sizes, &v = plan.buffers[step.inputs[2]].sizes;
   return 2 * static_cast<double>(q[0] * q[1] * q[2]) * static_cast<double>(v[2] * (q[3] + v[3]));
+}
+
+bool has_open_inputs(const Program& program) {
+  const std::vector<Node*> placeholders = program.graph->placeholders();
+  return std::any_of(placeholders.begin(), placeholders.end(), [](const Node* input) {
+    const TensorMeta* meta = input->meta.val.tensor();
+    return meta != nullptr &&
+           std::any_of(meta->sizes.begin(), meta->sizes.end(), [](const SymInt& size) { return !size.is_constant(); });
+  });
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -149,17 +163,29 @@ struct Session::Impl {
   std::list<Specialization> specializations;  // the latest first
   std::unique_ptr<Interpreter> interpreter;
   std::optional<Program> unfused;  // what was fused, if it has open sizes
+  LowerOptions options;
+  // The program lowered again for the sizes of runs, the latest first, where more can be fused then; without a session
+  // where that fails.
+  struct Sized {
+    std::map<std::string, int64_t> symbols;
+    std::unique_ptr<Session> session;
+  };
+  std::list<Sized> sized;
+  bool gains_by_sizes = false;
   std::vector<std::string> warnings;
   std::vector<Timing>* timings = nullptr;
   size_t repeats = 0;  // of every step, for run_repeated(); 0: an ordinary run
   double last_time = 0;
   std::atomic<bool> is_running{false};
 
-  // Marks the session as running. Throws Error{kInvalidArgument} if it is: its workspace is that of one run.
-  void begin_run() {
+  // Marks the session as running while the result lives. Throws Error{kInvalidArgument} if it runs already: its
+  // workspace is that of one run.
+  [[nodiscard]] auto begin_run() {
     QDQ_CHECK(!is_running.exchange(true), kInvalidArgument,
               "the session is running; run() must return before another thread or an operator that it runs uses it: "
               "lower the program once for each");
+    const auto end_run = [](Impl* impl) { impl->is_running = false; };
+    return std::unique_ptr<Impl, decltype(end_run)>(this, end_run);
   }
 
   bool has_steps(PlanStep::Kind kind) const {
@@ -176,6 +202,15 @@ struct Session::Impl {
       warnings.push_back(
           concat("no operators were fused, because a shape in the graph cannot be told: ", error.what()));
       return false;
+    }
+  }
+
+  // Of a program whose inputs have one size.
+  void take_known_sizes() {
+    if (!gains_by_known_sizes(program)) return;
+    try {
+      program = with_known_sizes(program, {});
+    } catch (const Error&) {  // a run tells what is wrong, if it comes there
     }
   }
 
@@ -236,6 +271,29 @@ struct Session::Impl {
         for (SymInt& size : meta->sizes)
           if (const std::optional<int64_t> value = size.evaluate(symbols)) size = SymInt(*value);
     infer_shapes(sized);
+  }
+
+  // The session that runs inputs of these sizes, null if this one does. Always the same for the same sizes, so that
+  // equal inputs give equal bits.
+  Session* session_for(const std::map<std::string, int64_t>& symbols) {
+    if (!gains_by_sizes) return nullptr;
+    const auto known =
+        std::find_if(sized.begin(), sized.end(), [&](const Sized& one) { return one.symbols == symbols; });
+    if (known != sized.end()) {
+      sized.splice(sized.begin(), sized, known);
+      return sized.front().session.get();
+    }
+    sized.push_front({symbols, nullptr});
+    if (sized.size() > kMaxSized) sized.pop_back();
+    try {
+      Program known = with_known_sizes(*unfused, symbols);
+      if (!has_open_inputs(known)) sized.front().session = std::make_unique<Session>(std::move(known), options);
+    } catch (const Error&) {  // a run tells what is wrong, if it comes there
+    }
+    return sized.front().session.get();
+  }
+  Session* session_for(std::span<const Tensor> inputs) {
+    return session_for(symbols_of(std::vector<Value>(inputs.begin(), inputs.end())));
   }
 
   void select(std::map<std::string, int64_t> symbols) {
@@ -335,6 +393,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
   all.insert(all.end(), impl_->step_backends.begin(), impl_->step_backends.end());
   const std::shared_ptr<StepBackend> first = impl_->step_backends.empty() ? nullptr : impl_->step_backends.front();
   impl_->step_backends = std::move(all);
+  if (options.fuse) bind_constant_operands(impl_->program);
   if (options.fuse && impl_->has_steps(PlanStep::Kind::kConvolution) && impl_->has_steps(PlanStep::Kind::kLinear) &&
       impl_->knows_shapes()) {
     // Steps that the wanted backends refuse fall to the portable kernels, then to the plain loops.
@@ -343,6 +402,11 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     impl_->step_backends.push_back(make_reference_steps());
     const bool floats = gives_floats || options.bf16 || (first && first->has_floats());
     if (!impl_->symbols_at_export().empty()) impl_->unfused = impl_->program.clone();
+    if (!has_open_inputs(impl_->program)) impl_->take_known_sizes();
+    join_operators(impl_->program);
+    make_images_of_signals(impl_->program, floats);
+    impl_->options = options;
+    impl_->gains_by_sizes = impl_->unfused && has_open_inputs(*impl_->unfused) && gains_by_known_sizes(*impl_->unfused);
     impl_->fusion =
         fuse_program(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
     if (!floats) fold_norms_into_weights(impl_->program);
@@ -367,15 +431,19 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
 }
 
 std::vector<Value> Session::run_values(std::span<const Value> inputs) {
-  impl_->begin_run();
-  const auto end_run = [](Impl* impl) { impl->is_running = false; };
-  const std::unique_ptr<Impl, decltype(end_run)> when_done(impl_.get(), end_run);
-  impl_->select(impl_->symbols_of(inputs));
+  const auto running = impl_->begin_run();
+  std::map<std::string, int64_t> symbols = impl_->symbols_of(inputs);
+  if (Session* session = impl_->session_for(symbols)) return session->run_values(inputs);
+  impl_->select(std::move(symbols));
   return impl_->interpreter->run_values(inputs);
 }
 
 std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Timing>& timings) {
   Impl& impl = *impl_;
+  if (impl.gains_by_sizes) {
+    const auto running = impl.begin_run();
+    if (Session* session = impl.session_for(inputs)) return session->run(inputs, timings);
+  }
   std::unordered_map<std::string_view, std::string_view> backend_of;
   for (const Interpreter::OpPlacement& placement : impl.interpreter->placements())
     backend_of[placement.node->name()] =
@@ -404,6 +472,10 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Tim
 }
 
 void Session::run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<Timing>& timings) {
+  if (impl_->gains_by_sizes) {
+    const auto running = impl_->begin_run();
+    if (Session* session = impl_->session_for(inputs)) return session->run_repeated(inputs, repeats, timings);
+  }
   impl_->repeats = std::max<size_t>(repeats, 1);
   try {
     run(inputs, timings);
@@ -422,6 +494,8 @@ const std::vector<Plan>& Session::plans() const { return impl_->fusion.plans; }
 
 std::vector<Session::Placement> Session::placements() {
   Impl& impl = *impl_;
+  if (Session* session = impl.session_for(impl.sized.empty() ? impl.symbols_at_export() : impl.sized.front().symbols))
+    return session->placements();
   if (impl.specializations.empty()) impl.select(impl.symbols_at_export());
   std::vector<Placement> out;
   std::unordered_map<std::string_view, const Interpreter::OpPlacement*> alone;

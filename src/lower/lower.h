@@ -57,7 +57,8 @@ class Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  // As Interpreter::run. Integer steps are compiled at the first run with inputs of new sizes. One run at a time:
+  // As Interpreter::run. Integer steps are compiled at the first run with inputs of new sizes; a program whose sizes
+  // follow from values is lowered anew for each of these (lower/known_sizes.h). One run at a time:
   // throws Error{kInvalidArgument} where another thread, or an operator that is running, runs this session already.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   // As Interpreter::run_values, for programs that take or give lists of tensors.
