@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "exec/footprint.h"
 #include "op/control_flow.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -19,6 +20,8 @@ struct NodeStep {
   std::unique_ptr<CompiledOp> compiled;
   std::vector<size_t> last_uses;
   std::vector<bool> takes;  // the arguments whose only use is this one from here on: they are handed over, not shared
+  std::optional<size_t> item;  // of a call that takes this element of a list
+  size_t attribute = 0;        // of a get_attr: where among the program's attributes it was found last
   // How many of the steps behind may run as its tail: each reads the value of the one before, which nobody else reads.
   size_t tail = 0;
 };
@@ -156,6 +159,7 @@ struct Interpreter::Impl {
   Run begin(std::span<const Value> inputs);
   // Runs the next step and the steps that are its tail, and frees what nobody reads any more.
   void advance(Run& run);
+  const Tensor& attribute_of(NodeStep& step);
   // Runs step i and the steps behind that are its tail; returns the last one of them.
   size_t evaluate(size_t i, Run& run);
   Value answer(const Node& node, std::span<const Value> args, const Run& run) const;
@@ -200,6 +204,8 @@ void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
     if (node->op() == Node::Op::kPlaceholder) placeholders.push_back(node);
     if (node->op() == Node::Op::kCallFunction) {
       step.op = find_op(node->target());
+      if (node->is(op::kGetItem) && node->args().size() == 2 && node->arg(1).integer().value_or(-1) >= 0)
+        step.item = static_cast<size_t>(*node->arg(1).integer());
       OpPlacement placement{node, "reference"};
       for (OpBackend* backend : backends) {
         auto outcome = backend->compile(*node, *program);
@@ -302,6 +308,14 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   NodeStep& step = steps[i];
   const Node& node = *step.node;
   std::vector<Value>& values = run.values;
+  if (step.item && node.arg(0).is_node()) {
+    const Value::List* list = values[slots.at(node.arg(0).node())].get_if<Value::List>();
+    if (list != nullptr && *step.item < list->size()) {
+      Value item = (*list)[*step.item];
+      values[i] = std::move(item);
+      return i;
+    }
+  }
   const Resolver resolve(slots, values);
   std::vector<Value> args;
   args.reserve(node.args().size());
@@ -355,13 +369,23 @@ Interpreter::Impl::Run Interpreter::Impl::begin(std::span<const Value> inputs) {
   return run;
 }
 
+// The attributes may be others at every run, and are mostly the same.
+const Tensor& Interpreter::Impl::attribute_of(NodeStep& step) {
+  const std::vector<Attribute>& all = program->attributes;
+  const auto is_it = [&](size_t i) { return i < all.size() && all[i].name == step.node->target(); };
+  if (!is_it(step.attribute))
+    for (step.attribute = 0; step.attribute < all.size() && !is_it(step.attribute);) ++step.attribute;
+  const bool is_there = is_it(step.attribute) && all[step.attribute].tensor.defined();
+  return is_there ? all[step.attribute].tensor : program->attribute_of(*step.node);
+}
+
 void Interpreter::Impl::advance(Run& run) {
   const size_t first = run.next;
   size_t last = first;
   const Node& node = *steps[first].node;
   switch (node.op()) {
     case Node::Op::kPlaceholder: run.values[first] = std::move(run.inputs[run.next_input++]); break;
-    case Node::Op::kGetAttr: run.values[first] = program->attribute_of(node); break;
+    case Node::Op::kGetAttr: run.values[first] = attribute_of(steps[first]); break;
     case Node::Op::kOutput:
       for (const Argument& result : node.arg(0).list())
         run.outputs.push_back(as_output(Resolver(slots, run.values)(result)));

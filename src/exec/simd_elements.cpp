@@ -1,7 +1,9 @@
 // Operators over elements on the portable loops: of one tensor, and of two that are broadcast against each other.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
+#include <optional>
 
 #include "base/parallel.h"
 #include "exec/simd.h"
@@ -302,6 +304,42 @@ class BinaryOp : public ElementwiseOp {
   Form form_;
 };
 
+// aten.where of float32 by a condition, all broadcast to one shape.
+class WhereOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor* condition = call[0].get_if<Tensor>();
+    const std::optional<Tensor> yes = floats_of(call, 1), no = floats_of(call, 2);
+    if (condition == nullptr || condition->dtype() != DType::kBool || !yes || !no)
+      return run_reference(call, "its condition is not bool, or a value is not float32");
+    const Shape sizes = broadcast_shapes(condition->sizes(), broadcast_shapes(yes->sizes(), no->sizes()));
+    const Tensor c = condition->expand(sizes), a = yes->expand(sizes), b = no->expand(sizes),
+                 out = uninitialized(sizes, DType::kF32);
+    const std::array strides{c.strides().data(), a.strides().data(), b.strides().data()};
+    float* to = out.data<float>();
+    for (RowWalk row(sizes, strides); row.next(); to += row.extent())
+      select(c.data<bool>() + row.offset(0), row.step(0), a.data<float>() + row.offset(1), row.step(1),
+             b.data<float>() + row.offset(2), row.step(2), row.extent(), to);
+    return out;
+  }
+
+ private:
+  // A float32 tensor, or a number beside one.
+  static std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i) {
+    if (const Tensor* tensor = call[i].get_if<Tensor>()) return is_f32(*tensor) ? std::optional(*tensor) : std::nullopt;
+    return Tensor::scalar(static_cast<float>(call.number(i)));
+  }
+
+  static void select(const bool* c, int64_t c_step, const float* a, int64_t a_step, const float* b, int64_t b_step,
+                     int64_t n, float* out) {
+    if (c_step == 1 && a_step == 1 && b_step == 1)
+      for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : b[i];
+    else
+      for (int64_t i = 0; i < n; ++i) out[i] = c[i * c_step] ? a[i * a_step] : b[i * b_step];
+  }
+};
+std::unique_ptr<CompiledOp> make_where(const Node&, bool) { return std::make_unique<WhereOp>(); }
+
 template <UnaryLoop loop> std::unique_ptr<CompiledOp> make_unary(const Node& node, bool) {
   return std::make_unique<UnaryOp>(loop, op_of(node)->is_in_place());
 }
@@ -312,6 +350,9 @@ std::unique_ptr<CompiledOp> make_binary(const Node& node, bool) {
 
 using Form = BinaryOp::Form;
 constexpr SimdOp kElementwise[] = {
+    {"aten.where.self", make_where, nullptr},
+    {"aten.where.ScalarOther", make_where, nullptr},
+    {"aten.where.ScalarSelf", make_where, nullptr},
     {"aten.relu.default", make_unary<plain<kernel::relu_f32>>, elementwise_obstacle},
     {"aten.relu6.default", make_unary<relu6>, elementwise_obstacle},
     {"aten.hardtanh.default", make_unary<hardtanh>, elementwise_obstacle},

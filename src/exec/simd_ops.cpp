@@ -375,7 +375,8 @@ class SimdOps : public OpBackend {
         std::none_of(arguments.begin(), arguments.end(), writes))
       return make_simd_view();
     const std::string_view name = op->functional != nullptr ? op->functional->short_name() : op->short_name();
-    if (const SimdOp* index = find(index_simd_ops(), name)) return index->make(node, true);
+    if (const SimdOp* index = find(index_simd_ops(), name))
+      return index->make(node, is_cacheable(node, static_cast<size_t>(index->weight), program));
     const TensorMeta* meta = node.meta.val.tensor();
     const bool quantizes = op->family == Family::kQuantize || op->family == Family::kDequantize;
     if (!quantizes && meta != nullptr && meta->dtype != DType::kF32)

@@ -108,7 +108,8 @@ void copy(const std::vector<Stretch>& stretches, size_t bytes, std::byte* indexe
 // aten.index and aten.index_put.
 class IndexOp : public CompiledOp {
  public:
-  IndexOp(Move move, bool in_place) : move_(move), in_place_(in_place) {}
+  // Indices that are `kept` do not change while somebody holds them.
+  IndexOp(Move move, bool in_place, bool kept) : move_(move), in_place_(in_place), kept_(kept) {}
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& x = call.tensor(0);
@@ -134,8 +135,11 @@ class IndexOp : public CompiledOp {
   // The stretches of a call, known if sizes, strides and the numbers of all indices are those of the last one.
   void find(const Call<Tensor>& call, const Tensor& x) {
     const Value::List& list = *call[1].get_if<Value::List>();
-    const auto is_same = [](const Value& a, const Value& b) {
+    const auto is_same = [&](const Value& a, const Value& b) {
       const Tensor *s = a.get_if<Tensor>(), *t = b.get_if<Tensor>();
+      if (kept_ && s != nullptr && t != nullptr && s->storage() == t->storage() && s->raw() == t->raw() &&
+          s->sizes() == t->sizes() && s->strides() == t->strides())
+        return true;
       return s == nullptr || t == nullptr ? s == t : bitwise_equal(*s, *t);
     };
     if (is_found_ && x.sizes() == x_sizes_ && x.strides() == x_strides_ &&
@@ -154,24 +158,24 @@ class IndexOp : public CompiledOp {
     x_strides_ = x.strides();
     indices_.clear();
     for (const Value& index : list)
-      indices_.push_back(index.is_none() ? Value() : Value(index.get_if<Tensor>()->clone()));
+      indices_.push_back(kept_ || index.is_none() ? index : Value(index.get_if<Tensor>()->clone()));
     is_found_ = true;
   }
 
   Move move_;
-  bool in_place_, is_found_ = false;
+  bool in_place_, kept_, is_found_ = false;
   Shape x_sizes_, x_strides_, sizes_;
   Value::List indices_;
   std::vector<Stretch> stretches_;
 };
 
-template <Move move> std::unique_ptr<CompiledOp> make_index(const Node& node, bool) {
-  return std::make_unique<IndexOp>(move, op_of(node)->is_in_place());
+template <Move move> std::unique_ptr<CompiledOp> make_index(const Node& node, bool kept) {
+  return std::make_unique<IndexOp>(move, op_of(node)->is_in_place(), kept);
 }
 
 constexpr SimdOp kIndexed[] = {
-    {"aten.index.Tensor", make_index<Move::kGather>, nullptr},
-    {"aten.index_put.default", make_index<Move::kScatter>, nullptr},
+    {"aten.index.Tensor", make_index<Move::kGather>, nullptr, 1},
+    {"aten.index_put.default", make_index<Move::kScatter>, nullptr, 1},
 };
 
 }  // namespace

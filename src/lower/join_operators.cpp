@@ -19,17 +19,23 @@ Node* input_if(const Argument& argument, std::string_view target) {
   return node != nullptr && node->is(target) && node->kwargs().empty() ? node : nullptr;
 }
 
-const Tensor* constant_of(const Program& program, const Argument& argument) {
+// A float32 constant, or one that is dequantized; nothing for other arguments.
+std::optional<Tensor> constant_floats_of(const Program& program, const Argument& argument) {
+  const Node* node = argument.node();
+  if (node == nullptr) return std::nullopt;
+  if (node->is(op::kDequantize) && node->arg(0).is_node() && node->arg(0).node()->op() == Node::Op::kGetAttr &&
+      node->input_nodes().size() == 1 && float_meta(*node) != nullptr)
+    return eval_constant(program, *node);
   const auto found = constant_bias(program, argument);
-  if (!std::holds_alternative<Tensor>(found) || argument.is_none()) return nullptr;
-  return &program.attribute_of(*argument.node());
+  const Tensor* tensor = std::get_if<Tensor>(&found);
+  return tensor == nullptr ? std::nullopt : std::optional(*tensor);
 }
 
 // A number, or a constant of one element.
 std::optional<double> number_of(const Program& program, const Argument& argument) {
   if (const std::optional<double> number = argument.number()) return number;
-  const Tensor* tensor = argument.is_node() ? constant_of(program, argument) : nullptr;
-  if (tensor == nullptr || tensor->numel() != 1) return std::nullopt;
+  const std::optional<Tensor> tensor = constant_floats_of(program, argument);
+  if (!tensor || tensor->numel() != 1) return std::nullopt;
   return tensor->item();
 }
 
@@ -58,8 +64,8 @@ Node* centered(const Argument& argument) {
 Node* per_column(const Program& program, const Node& node, const Node* operand, int64_t columns) {
   if (!node.kwargs().empty() || node.args().size() != 2) return nullptr;
   Node* other = node.arg(node.arg(0).node() == operand ? 1 : 0).node();
-  const Tensor* tensor = other == nullptr ? nullptr : constant_of(program, other);
-  return tensor != nullptr && tensor->sizes() == Shape{columns} ? other : nullptr;
+  const std::optional<Tensor> tensor = constant_floats_of(program, other);
+  return tensor && tensor->sizes() == Shape{columns} ? other : nullptr;
 }
 
 void join_layer_norm(Program& program, Node& div) {
@@ -123,16 +129,18 @@ void join_bias(Program& program, Node& add) {
   if (!add.kwargs().empty() || add.args().size() != 2) return;
   for (const size_t i : {size_t{0}, size_t{1}}) {
     Node* conv = add.arg(i).node();
-    if (conv == nullptr || !(conv->is(op::kConv2d) || conv->is(op::kConv1d)) || single_user(*conv) != &add) continue;
+    if (conv == nullptr || single_user(*conv) != &add) continue;
+    if (!conv->is(op::kConv2d) && !conv->is(op::kConv1d) && !conv->is(op::kLinear)) continue;
     const TensorMeta *meta = float_meta(*conv), *result = float_meta(add);
-    const Tensor* shift = add.arg(1 - i).is_node() ? constant_of(program, add.arg(1 - i)) : nullptr;
+    const std::optional<Tensor> shift = constant_floats_of(program, add.arg(1 - i));
     const auto bias = constant_bias(program, conv->arg(2));
-    if (meta == nullptr || result == nullptr || result->sizes != meta->sizes || shift == nullptr ||
+    if (meta == nullptr || result == nullptr || result->sizes != meta->sizes || !shift ||
         !std::holds_alternative<Tensor>(bias))
       continue;
-    const size_t rank = meta->sizes.size(), axes = shift->sizes().size(), behind = conv->is(op::kConv2d) ? 2 : 1;
-    if (rank != behind + 2 || axes < behind + 1 || axes > rank || meta->sizes[1] != SymInt(shift->numel()) ||
-        shift->sizes()[axes - behind - 1] != shift->numel())
+    const size_t rank = meta->sizes.size(), axes = shift->sizes().size();
+    const size_t behind = conv->is(op::kConv2d) ? 2 : conv->is(op::kConv1d) ? 1 : 0;  // axes behind the channels
+    if ((behind > 0 && rank != behind + 2) || rank < behind + 1 || axes < behind + 1 || axes > rank ||
+        meta->sizes[rank - behind - 1] != SymInt(shift->numel()) || shift->sizes()[axes - behind - 1] != shift->numel())
       continue;
     const Tensor sum = shift->clone().reshape({shift->numel()});
     if (const Tensor& old = *std::get_if<Tensor>(&bias); old.defined()) {

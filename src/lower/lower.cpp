@@ -162,7 +162,8 @@ struct Session::Impl {
   Workspace workspace;
   std::list<Specialization> specializations;  // the latest first
   std::unique_ptr<Interpreter> interpreter;
-  std::optional<Program> unfused;  // what was fused, if it has open sizes
+  std::vector<Node*> placeholders;  // of the program
+  std::optional<Program> unfused;   // what was fused, if it has open sizes
   LowerOptions options;
   // The program lowered again for the sizes of runs, the latest first, where more can be fused then; without a session
   // where that fails.
@@ -243,7 +244,6 @@ struct Session::Impl {
   // What the symbols of the inputs' sizes are; the interpreter checks that all inputs agree.
   std::map<std::string, int64_t> symbols_of(std::span<const Value> inputs) const {
     std::map<std::string, int64_t> symbols;
-    const std::vector<Node*> placeholders = program.graph->placeholders();
     for (size_t i = 0; i < std::min(inputs.size(), placeholders.size()); ++i) {
       const TensorMeta* meta = placeholders[i]->meta.val.tensor();
       const Tensor* input = inputs[i].get_if<Tensor>();
@@ -414,6 +414,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     if (first) impl_->warn_of_saturation(*first);
   }
   fold_constants(impl_->program);
+  impl_->placeholders = impl_->program.graph->placeholders();
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);
   if (impl_->fusion.plans.empty()) return;
   impl_->interpreter->set_module_handler(

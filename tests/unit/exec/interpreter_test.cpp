@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include <cmath>
 
 #include "base/parallel.h"
@@ -218,7 +220,39 @@ TEST(Interpreter, SimdBroadcastsOperandsOfAnyOrder) {
       }
 }
 
-// What a view or constant indices chose is remembered: other values, sizes and strides must not see it.
+TEST(Interpreter, SimdChoosesByConditionsOfAnyOrder) {
+  using List = Argument::List;
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  const std::vector<std::array<Shape, 3>> cases = {
+      {Shape{2, 3, 5}, Shape{2, 3, 5}, Shape{2, 3, 5}},
+      {Shape{2, 1, 5}, Shape{3, 5}, Shape{}},
+      {Shape{1}, Shape{4, 1}, Shape{1, 3}},
+      {Shape{}, Shape{7}, Shape{7}},
+      {Shape{2, 0}, Shape{1, 1}, Shape{}},
+  };
+  for (const auto& [c, a, b] : cases)
+    for (const int number : {0, 1, 2}) {  // which of the values is a number; 0: none
+      Program program;
+      Node* x = placeholder(program, "x", SymShape(a.begin(), a.end()));
+      Node* y = placeholder(program, "y", SymShape(b.begin(), b.end()));
+      Node* condition = placeholder(program, "c", SymShape(c.begin(), c.end()));
+      condition->meta.val.value = TensorMeta{DType::kBool, SymShape(c.begin(), c.end()), {}, false};
+      const char* op = number == 0 ? "self" : number == 1 ? "ScalarSelf" : "ScalarOther";
+      Node* node = program.graph->call(concat("torch.ops.aten.where.", op),
+                                       {condition, number == 1 ? Argument(0.7) : x, number == 2 ? Argument(-3) : y});
+      program.graph->create(Node::Op::kOutput, "output", {Argument(List{node})});
+      infer_shapes(program);
+      Interpreter fast(program, {simd.get()});
+      EXPECT_EQ(fast.placements().at(0).backend, "simd");
+      Tensor chosen = Tensor::empty(c, DType::kBool);
+      for (int64_t i = 0; i < chosen.numel(); ++i) chosen.data<bool>()[i] = i % 3 != 1;
+      const std::vector<Tensor> inputs{counting(a, 0.0719f, -2.f), counting(b, -0.0373f, 1.7f), chosen};
+      EXPECT_TRUE(bitwise_equal(fast.run(inputs)[0], Interpreter(program, {}).run(inputs)[0])) << op;
+      EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0u);
+    }
+}
+
+// What a view or indices chose is remembered: other values, sizes and strides must not see it.
 TEST(Interpreter, SimdViewsAndIndicesFollowTheirInputs) {
   using List = Argument::List;
   const std::unique_ptr<OpBackend> simd = make_simd_ops();

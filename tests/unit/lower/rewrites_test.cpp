@@ -10,6 +10,7 @@
 #include "lower/signals_as_images.h"
 #include "lower/step_backend.h"
 #include "op/facts.h"
+#include "op/infer.h"
 
 namespace qdq {
 namespace {
@@ -104,6 +105,31 @@ TEST(JoinedOperators, AConstantBehindAConvolutionIsItsBias) {
     join_operators(program);
     EXPECT_EQ(targets_of(program).back(), "aten.add.Tensor") << to_string(shift);
   }
+}
+
+TEST(JoinedOperators, AConstantBehindALinearLayerIsItsBiasEvenIfItIsQuantized) {
+  const auto graph = [] {
+    GraphBuilder g;
+    Node* y = g.call("torch.ops.aten.linear.default", {g.input({2, 3, 8}), g.floats({4, 8}, -1, 1), g.floats({4})});
+    return g.done({g.call("torch.ops.aten.add.Tensor", {y, g.round(g.floats({1, 4}, -1, 1), 0.01, 100)})});
+  };
+  Program program = graph(), folded = graph();
+  for (Node* node : folded.graph->nodes()) {  // as a quantized file has it: integers that are dequantized
+    if (!node->is("torch.ops.quantized_decomposed.quantize_per_tensor.default")) continue;
+    folded.add_attribute({"integers", eval_constant(folded, *node), Attribute::Kind::kBuffer});
+    const auto point = folded.graph->insert_before(node);
+    Node* integers = folded.graph->get_attr("integers");
+    node->replace_all_uses_with(integers);
+  }
+  folded.graph->eliminate_dead_code();
+  infer_shapes(folded);
+  const Program before = folded.clone();
+  join_operators(folded);
+  EXPECT_THAT(targets_of(folded), ElementsAre("aten.linear.default"));
+  const Tensor given = random_tensor({2, 3, 8}, 1);
+  EXPECT_LE(
+      largest_difference(lower(before).run({{given}})[0], lower(program, {{"reference"}, false}).run({{given}})[0]),
+      1e-5);
 }
 
 class SignalGraph : public GraphBuilder {
