@@ -23,6 +23,13 @@ kernel::Activation activation_behind(const Node& layer) {
   return {};
 }
 
+// Of those that lie beside each other.
+int64_t values_of_channel(const Tensor& x, int64_t axis) {
+  int64_t inner = 1;
+  for (int64_t i = axis + 1; i < x.dim(); ++i) inner *= x.size(i);
+  return inner;
+}
+
 // Sums over the channels of many tensors behind an activation, in double: row by row, batch after batch.
 struct ChannelSums {
   std::vector<double> sums;
@@ -32,8 +39,7 @@ struct ChannelSums {
   void add(const Tensor& x, int64_t axis, const kernel::Activation& activation, std::span<const float> shifts = {}) {
     const Tensor values = x.to(DType::kF32).contiguous();
     const int64_t channels = x.size(axis);
-    int64_t inner = 1;
-    for (int64_t i = axis + 1; i < x.dim(); ++i) inner *= x.size(i);
+    const int64_t inner = values_of_channel(x, axis);
     sums.resize(static_cast<size_t>(channels));
     if (values.numel() == 0) return;
     const int64_t rows = values.numel() / inner;
@@ -137,12 +143,13 @@ void correct(Recovery& recovery, const std::vector<const Batch*>& batches, const
     for (int64_t c = 0; c < bias.numel(); ++c) bias.data<float>()[c] += shift.data<float>()[c];
     impl.program.find_attribute(correction.bias.name)->tensor = bias;
     for (Interpreter::Walk& walk : walks) {
-      const Tensor value = walk.value(node).get_if<Tensor>()->clone();
-      Shape sizes(static_cast<size_t>(value.dim()), 1);
-      sizes[static_cast<size_t>(correction.axis)] = shift.numel();
-      const Tensor by = shift.reshape(sizes).expand(value.sizes()).contiguous();
-      float* const out = value.data<float>();
-      for (int64_t i = 0; i < value.numel(); ++i) out[i] += by.data<float>()[i];
+      const Tensor value = walk.value(node).get_if<Tensor>()->contiguous().clone();
+      const int64_t inner = values_of_channel(value, correction.axis);
+      float* out = value.data<float>();
+      for (int64_t row = 0; row * inner < value.numel(); ++row, out += inner) {
+        const float by = shift.data<float>()[row % shift.numel()];
+        for (int64_t i = 0; i < inner; ++i) out[i] += by;
+      }
       walk.set_value(node, value);
     }
   }

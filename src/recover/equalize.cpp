@@ -234,8 +234,9 @@ Tensor divided_along(const Tensor& x, int64_t axis, const std::vector<float>& by
   const Tensor out = x.clone();
   int64_t inner = 1;
   for (int64_t i = axis + 1; i < out.dim(); ++i) inner *= out.size(i);
-  float* const values = out.data<float>();
-  for (int64_t i = 0; i < out.numel(); ++i) values[i] /= by[static_cast<size_t>(i / inner) % by.size()];
+  float* values = out.data<float>();
+  for (int64_t row = 0; row * inner < out.numel(); ++row, values += inner)
+    for (int64_t i = 0; i < inner; ++i) values[i] /= by[static_cast<size_t>(row) % by.size()];
   return out;
 }
 
@@ -303,6 +304,7 @@ Tensor rounded_weight(const Tensor& weight, const Observer& observer) {
 // as what one of large numbers does, since the next layer may make it large.
 double share_of_noise(const Tensor& exact, const Tensor& found, int64_t axis) {
   const Tensor x = exact.contiguous(), y = found.contiguous();
+  const float *const a = x.data<float>(), *const b = y.data<float>();
   int64_t inner = 1;
   for (int64_t i = axis + 1; i < x.dim(); ++i) inner *= x.size(i);
   struct Sums {
@@ -312,8 +314,8 @@ double share_of_noise(const Tensor& exact, const Tensor& found, int64_t axis) {
   for (int64_t row = 0; row * inner < x.numel(); ++row) {
     Sums& sums = channels[static_cast<size_t>(row) % channels.size()];
     for (int64_t i = row * inner; i < (row + 1) * inner; ++i) {
-      const auto value = static_cast<double>(x.data<float>()[i]);
-      const double off = value - static_cast<double>(y.data<float>()[i]);
+      const auto value = static_cast<double>(a[i]);
+      const double off = value - static_cast<double>(b[i]);
       sums.signal += value * value;
       sums.noise += off * off;
     }
@@ -413,8 +415,8 @@ void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
   }
 }
 
-// Gives observers the range of least error, or the whole one, of what passes them now.
-void observe_again(Recovery& recovery, const std::vector<size_t>& observers, bool whole) {
+// What passes observers now.
+std::map<size_t, RangeHistogram> observe_again(Recovery& recovery, const std::vector<size_t>& observers) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   std::map<size_t, RangeHistogram> histograms;
   for (const size_t observer : observers) histograms[observer];
@@ -428,6 +430,12 @@ void observe_again(Recovery& recovery, const std::vector<size_t>& observers, boo
     recovery.tell_again();
     floats.run(batch);
   }
+  return histograms;
+}
+
+// Gives observers the range of least error, or the whole one.
+void set_ranges(Recovery& recovery, const std::map<size_t, RangeHistogram>& histograms, bool whole) {
+  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   for (const auto& [index, histogram] : histograms) {
     if (histogram.total() == 0) continue;
     const Observer& observer = *impl.groups[index].observer;
@@ -490,7 +498,8 @@ int64_t equalize(Recovery& recovery) {
   observe_channels(recovery, seams);
   measure_seams(recovery, seams);
 
-  const double decibels = recovery.decibels();
+  constexpr int64_t kSamples = 32;
+  const double decibels = recovery.decibels(), of_some = recovery.decibels(kSamples);
   BeforeEqualizing before;
   for (const ObserverGroup& group : impl.groups) before.observers.push_back(group.observer);
   before.of_constants = impl.of_constants;
@@ -512,12 +521,15 @@ int64_t equalize(Recovery& recovery) {
     ++changed;
   }
   if (changed == 0) return 0;
-  observe_again(recovery, touched, true);
-  const double whole = recovery.decibels();
-  observe_again(recovery, touched, false);
-  const double least = recovery.decibels();
-  if (whole > least) observe_again(recovery, touched, true);
-  if (!(std::max(whole, least) > decibels + kLeastGain)) return 0;
+  const std::map<size_t, RangeHistogram> histograms = observe_again(recovery, touched);
+  const auto measured = [&](bool whole) {
+    set_ranges(recovery, histograms, whole);
+    return recovery.decibels(kSamples);
+  };
+  const double whole = measured(true), least = measured(false);
+  if (!(std::max(whole, least) > of_some + kLeastGain)) return 0;
+  if (whole > least) set_ranges(recovery, histograms, true);
+  if (!(recovery.decibels() > decibels + kLeastGain)) return 0;
   undo.keep();
   return changed;
 }

@@ -1,7 +1,9 @@
 // Ranges of activations that serve the outputs.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "kernel/difference.h"
@@ -162,20 +164,68 @@ void measure_locally(Recovery& recovery, std::vector<RangeChoice>& choices) {
 // Which of its ranges each observer has.
 using Chosen = std::vector<size_t>;
 
-void apply_choice(Prepared& prepared, const std::vector<RangeChoice>& choices, const Chosen& chosen) {
-  for (size_t i = 0; i < choices.size(); ++i) {
-    const FloatRange& range = choices[i].ranges[chosen[i]];
-    prepared.set_range(choices[i].observer, Tensor::scalar(range.min), Tensor::scalar(range.max));
-  }
+void set_choice(Prepared& prepared, const RangeChoice& choice, size_t which) {
+  const FloatRange& range = choice.ranges[which];
+  prepared.set_range(choice.observer, Tensor::scalar(range.min), Tensor::scalar(range.max));
 }
+
+void apply_choice(Prepared& prepared, const std::vector<RangeChoice>& choices, const Chosen& chosen) {
+  for (size_t i = 0; i < choices.size(); ++i) set_choice(prepared, choices[i], chosen[i]);
+}
+
+// Runs on some samples that stop together before an observer, so that several of its ranges can be tried from there.
+class SharedRuns {
+ public:
+  SharedRuns(Recovery& recovery, int64_t samples)
+      : recovery_(recovery), simulation_(recovery.simulation()), batches_(recovery.some_batches(samples)) {
+    simulation_.refresh();
+    for (const Batch* batch : batches_) walks_.push_back(simulation_.walk(*batch));
+  }
+
+  // Goes on to the next observer that is wanted, which is not run yet; nothing if there is none. What runs on the way
+  // is rounded by the ranges of now.
+  std::optional<size_t> advance_to(const std::function<bool(size_t)>& is_wanted) {
+    simulation_.refresh();
+    for (; walks_[0].next() != nullptr; advance()) {
+      const auto observer = simulation_.observer_of(*walks_[0].next());
+      if (observer && is_wanted(*observer)) return observer;
+    }
+    return std::nullopt;
+  }
+
+  // OutputError of the program with the ranges of now from here on.
+  double decibels() {
+    simulation_.refresh();
+    OutputError error;
+    for (size_t i = 0; i < walks_.size(); ++i) {
+      recovery_.tell_again();
+      Interpreter::Walk rest = walks_[i].clone();
+      while (rest.next() != nullptr) rest.advance();
+      error.add(recovery_.outputs()[static_cast<size_t>(batches_[i] - recovery_.batches().data())], rest.outputs());
+    }
+    return error.decibels();
+  }
+
+ private:
+  void advance() {
+    for (Interpreter::Walk& walk : walks_) walk.advance();
+  }
+
+  Recovery& recovery_;
+  Simulation& simulation_;
+  std::vector<const Batch*> batches_;
+  std::vector<Interpreter::Walk> walks_;
+};
 
 // The choice that serves the outputs. Changes the ranges while it looks.
 Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) {
   constexpr int64_t kSamples = 32;
+  constexpr uint64_t kBytes = uint64_t{1} << 30;  // of what is kept of runs that share their beginning
+  const int64_t samples = std::clamp<int64_t>(recovery.samples_within(kBytes), 1, kSamples);
   const auto measured = [&](const Chosen& chosen, double done) {
     recovery.tell("ranges", done);
     apply_choice(recovery.prepared(), choices, chosen);
-    return recovery.decibels(kSamples);
+    return recovery.decibels(samples);
   };
   Chosen best(choices.size(), 0);  // what the observers found, as far as it is read
   double most = measured(best, 0.4);
@@ -195,7 +245,8 @@ Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) 
     for (const RangeChoice& choice : choices) same.push_back(choice.by_rule[rule]);
     consider(same, 0.5);
   }
-  // Where the two ways disagree most, the outputs decide observer by observer.
+  // Where the two ways disagree most, the outputs decide observer by observer, in the order of the graph: what comes
+  // before an observer is computed once for all that follow.
   std::vector<std::pair<double, size_t>> disputed;
   for (size_t i = 0; i < choices.size(); ++i)
     if (best[i] != local[i]) {
@@ -206,10 +257,28 @@ Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) 
             [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   constexpr size_t kMostTrials = 64;
   disputed.resize(std::min(disputed.size(), kMostTrials));
-  for (size_t i = 0; i < disputed.size(); ++i) {
-    Chosen other = best;
-    other[disputed[i].second] = local[disputed[i].second];
-    consider(other, 0.6 + 0.3 * static_cast<double>(i) / static_cast<double>(disputed.size()));
+  if (disputed.empty()) return best;
+  std::map<size_t, size_t> open;  // observers that are disputed, and which choice is theirs
+  for (const auto& [by, i] : disputed) open[choices[i].observer] = i;
+  apply_choice(recovery.prepared(), choices, best);
+  SharedRuns runs(recovery, samples);
+  for (double done = 0; !open.empty(); ++done) {
+    const auto next = runs.advance_to([&](size_t observer) { return open.count(observer) != 0; });
+    if (!next) break;
+    const size_t i = open.at(*next);
+    open.erase(*next);
+    recovery.tell("ranges", 0.6 + 0.3 * done / static_cast<double>(disputed.size()));
+    const auto set = [&](size_t range) {
+      set_choice(recovery.prepared(), choices[i], range);
+      return runs.decibels();
+    };
+    const double found = set(local[i]);
+    if (found > most) {
+      most = found;
+      best[i] = local[i];
+    } else {
+      set_choice(recovery.prepared(), choices[i], best[i]);
+    }
   }
   return best;
 }

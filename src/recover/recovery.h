@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,12 +47,13 @@ class Recovery {
   // The float program; asked for before weights or biases change.
   const FloatProgram& floats();
   // After a remedy has changed the nodes of the prepared program.
-  void forget_simulation() noexcept { simulation_.reset(); }
+  void forget_simulation() noexcept;
   // Some of the batches, spread over all, with about `samples` samples: enough for what is measured layer by layer.
   std::vector<const Batch*> some_batches(int64_t samples) const;
   // About how many samples may be under way at once for their values to take so many bytes.
   int64_t samples_within(uint64_t bytes) const;
-  // OutputError of the program as it now is, on all batches, or on some_batches(samples).
+  // OutputError of the program as it now is, on all batches, or on some_batches(samples). What was asked before and did
+  // not change is not measured again.
   double decibels();
   double decibels(int64_t samples);
   // Whether decibels() and simulation() round weights of few integers, as they do at first: what activations need shows
@@ -69,6 +71,8 @@ class Recovery {
   bool rounds_to_few_ = true;
   size_t next_remedy_ = 0;
   std::optional<double> decibels_;  // behind the last remedy
+  std::map<size_t, double> measured_;  // by number of batches, for this version of the simulation
+  uint64_t measured_version_ = 0;
   OnRecovering on_recovering_;
   std::string told_ = "weight scales";
   double told_done_ = 0;
@@ -120,7 +124,7 @@ int64_t release_sums(Recovery& recovery);
 // the least squared error, or one without 1e-5 to 2e-3 of the values (range_histogram.h); each cut to what the clamp
 // behind it lets through. What an operator behind the observer computes from 16 samples tells which range serves it;
 // the outputs for 32 samples tell whether this choice or one rule for all is better, and where they differ most, which
-// of both.
+// of both, observer by observer in the order of the graph. Takes as many of these as fit into 1 GB where that is fewer.
 int64_t choose_ranges(Recovery& recovery);
 
 // Rounds weights of 5 bits or fewer for what layers make of them, not each to the nearest: layer after layer, each on

@@ -76,16 +76,19 @@ Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepa
 }
 
 void Simulation::set_rounding(size_t observer, bool rounds) {
-  if (std::exchange(rounders_[observer].rounds, rounds) != rounds) refresh();
+  if (std::exchange(rounders_[observer].rounds, rounds) == rounds) return;
+  ++version_;
+  refresh();
 }
 
 void Simulation::set_rounding_to_few(bool rounds) {
   for (const Constant& constant : constants_)
-    if (Rounder& rounder = rounders_[constant.observer]; has_few_integers(*rounder.observer)) rounder.rounds = rounds;
-  refresh();
+    if (has_few_integers(*rounders_[constant.observer].observer)) set_rounding(constant.observer, rounds);
 }
 
-void Simulation::bypass(const Node& module) { bypassed_.insert(copies_.at(&module)); }
+void Simulation::bypass(const Node& module) {
+  if (bypassed_.insert(copies_.at(&module)).second) ++version_;
+}
 
 void Simulation::refresh() {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared_);
@@ -93,10 +96,14 @@ void Simulation::refresh() {
     const std::shared_ptr<Observer>& observer = impl.groups[i].observer;
     if (rounders_[i].observer == observer) continue;
     rounders_[i].observer = observer;
+    ++version_;
     if (quantizes_statically(*observer)) rounders_[i].qparams = observer->calculate_qparams_or_default();
   }
   for (Attribute& attribute : program_.attributes)
-    if (const Attribute* original = impl.program.find_attribute(attribute.name)) attribute.tensor = original->tensor;
+    if (const Attribute* original = impl.program.find_attribute(attribute.name)) {
+      if (original->tensor.raw() != attribute.tensor.raw()) ++version_;
+      attribute.tensor = original->tensor;
+    }
   for (Constant& constant : constants_) {
     const Tensor& value = impl.program.attribute_of(*constant.observed);
     const Rounder& rounder = rounders_[constant.observer];

@@ -1,6 +1,7 @@
 // A calibrated program in floats that rounds wherever its int8 form would.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,6 +52,8 @@ class Simulation {
   void bypass(const Node& module);
   // Takes in what changed in the prepared program: the range of an observer, the value of a parameter.
   void refresh();
+  // Counts what changed what a run gives: refresh() to something new, set_rounding(), bypass().
+  uint64_t version() const { return version_; }
 
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   Interpreter::Walk walk(const std::vector<Tensor>& inputs);
@@ -87,6 +90,7 @@ class Simulation {
   std::unordered_map<const Node*, size_t> observer_of_;  // of a call_module node of program_
   std::unordered_set<const Node*> bypassed_;             // of those
   bool keeps_unrounded_ = false;
+  uint64_t version_ = 0;
   std::unordered_map<const Node*, Tensor> seen_;  // by observers, last
   std::vector<Constant> constants_;
   std::vector<Rounder> rounders_;

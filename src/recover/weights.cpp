@@ -10,13 +10,13 @@ namespace qdq {
 int64_t free_weight_scales(Recovery& recovery) {
   Prepared& prepared = recovery.prepared();
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
-  const double before = recovery.decibels();
   std::vector<std::pair<size_t, std::shared_ptr<Observer>>> original;
   std::unordered_set<const Observer*> of_constants = impl.of_constants;
   Undo undo([&] {
     for (const auto& [i, observer] : original) impl.groups[i].observer = observer;
     impl.of_constants.swap(of_constants);
   });
+  const double before = recovery.decibels();
   for (size_t i = 0; i < impl.groups.size(); ++i) {
     const std::shared_ptr<Observer> observer = impl.groups[i].observer;
     if (!impl.takes_range(i) || impl.of_constants.count(observer.get()) == 0) continue;

@@ -593,6 +593,30 @@ TEST(Recover, GivesTheSameBytesWithAnyNumberOfThreads) {
   }
 }
 
+TEST(Recover, MeasuresAgainOnlyWhatChanged) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(network(), quantizer);
+  int pieces = 0;
+  Recovery recovery(prepared, batches(), [&](const std::string&, double) { ++pieces; });
+  const auto pieces_of = [&](int64_t samples) {
+    const int before = pieces;
+    recovery.decibels(samples);
+    return pieces - before;
+  };
+  EXPECT_EQ(pieces_of(16), 4);
+  EXPECT_EQ(pieces_of(16), 0);
+  EXPECT_EQ(pieces_of(8), 2);
+  const double before = recovery.decibels();
+  const std::shared_ptr<Observer> observer = prepared.observers()[0].observer;
+  prepared.set_range(0, Tensor::scalar(-0.1f), Tensor::scalar(0.1f));
+  EXPECT_EQ(pieces_of(16), 4);
+  EXPECT_LT(recovery.decibels(), before - 1);
+  recovery.simulation().set_rounding(0, false);
+  EXPECT_EQ(pieces_of(16), 4);
+  recovery.forget_simulation();
+  EXPECT_EQ(pieces_of(16), 4);
+}
+
 TEST(Recover, RefusesWhatItCannotJudge) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared fresh = prepare_pt2e(network(), quantizer);
