@@ -70,7 +70,7 @@ class Recovery {
   std::unique_ptr<FloatProgram> floats_;
   bool rounds_to_few_ = true;
   size_t next_remedy_ = 0;
-  std::optional<double> decibels_;  // behind the last remedy
+  std::optional<double> decibels_;     // behind the last remedy
   std::map<size_t, double> measured_;  // by number of batches, for this version of the simulation
   uint64_t measured_version_ = 0;
   OnRecovering on_recovering_;
