@@ -97,13 +97,15 @@ template <bool largest, class C> int64_t extreme_index(const C* x, int64_t n) {
   }
   return best;
 }
-void check_not_empty(const OpDef& op, const SymShape& sizes) {
-  for (const SymInt& size : sizes)
-    QDQ_CHECK(!(size == SymInt(0)), kInvalidArgument, op.target, " has no result for an input of shape ",
-              to_string(sizes));
+// An axis that is kept may be empty, and so is the result then.
+void check_not_empty(const Call<TensorMeta>& call) {
+  const SymShape& sizes = call.tensor(0).sizes;
+  for (const size_t axis : reduced_axes(call, sizes.size()))
+    QDQ_CHECK(axis >= sizes.size() || !(sizes[axis] == SymInt(0)), kInvalidArgument, call.op().target,
+              " has no result for an input of shape ", to_string(sizes));
 }
 MetaValue infer_extreme(const Call<TensorMeta>& call) {
-  check_not_empty(call.op(), call.tensor(0).sizes);
+  check_not_empty(call);
   return reduced_meta(call, call.tensor(0).dtype);
 }
 template <bool largest> Value eval_extreme(const Call<Tensor>& call) {
@@ -111,7 +113,7 @@ template <bool largest> Value eval_extreme(const Call<Tensor>& call) {
   return reduce(call, meta.dtype, meta, [](const auto* x, int64_t n) { return x[extreme_index<largest>(x, n)]; });
 }
 MetaValue infer_arg_extreme(const Call<TensorMeta>& call) {
-  check_not_empty(call.op(), call.tensor(0).sizes);
+  check_not_empty(call);
   return reduced_meta(call, DType::kS64);
 }
 // The place of the extreme of every row, in the order of the rows.
@@ -134,7 +136,7 @@ template <bool largest> Value eval_arg_extreme(const Call<Tensor>& call) {
 }
 // max.dim: (values, indices).
 MetaValue infer_extreme_dim(const Call<TensorMeta>& call) {
-  check_not_empty(call.op(), call.tensor(0).sizes);
+  check_not_empty(call);
   return MetaValue::List{reduced_meta(call, call.tensor(0).dtype), reduced_meta(call, DType::kS64)};
 }
 template <bool largest> Value eval_extreme_dim(const Call<Tensor>& call) {
@@ -423,7 +425,7 @@ Value eval_sort(const Call<Tensor>& call) {
 // median NaN.
 MetaValue infer_kth(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
-  check_not_empty(call.op(), x.sizes);
+  check_not_empty(call);
   if (const std::optional<size_t> k = place_of(call, "k")) {
     const std::optional<int64_t> size =
         x.sizes.empty() ? 1 : x.sizes[axis_or_scalar(call, 2, x.sizes.size())].constant();

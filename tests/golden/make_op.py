@@ -69,7 +69,7 @@ def store_array(dtype, array):
 def store(t):
     t = t.detach()
     wide = t.float() if t.dtype in (f16, bf16) else t.resolve_conj()
-    return store_array(name_of(t.dtype), np.ascontiguousarray(wide.numpy()))
+    return store_array(name_of(t.dtype), np.array(wide.numpy(), order="C"))
 
 
 def encode(v):
@@ -525,6 +525,8 @@ def axes_of_scalars():
         case(name, x, axis, *([False] if name == "_softmax" else []))
     case("topk", x, 1, -1)
     case("gather", x, 0, torch.tensor(0))
+    for name in ("amax", "amin", "argmax", "argmin", "max.dim", "min.dim", "median.dim"):
+        case(name, torch.zeros(0, 3), [1] if name in ("amax", "amin") else 1)
     case("transpose.int", x, 0, -1)
     case("flatten.using_ints", x)
 
