@@ -374,6 +374,22 @@ def views():
     op("Expand computed smaller", "Expand", floats(1, 3, 1), numbers(3, 1))
     op("Tile computed", "Tile", x, numbers(1, 2, 3))
     op("Slice computed", "Slice", x, numbers(1, -2), numbers(3, 9))
+    shape = helper.make_node("Shape", ["x"], ["all"])
+    nodes = [shape, helper.make_node("Slice", ["all"], ["y0"], starts=[-2], ends=[9])]
+    graph("Sizes sliced by attributes", nodes, {"x": x}, opset=9, sizes={"x": ["a", "b", "c"]})
+    nodes = [shape, helper.make_node("Slice", ["all", "a", "b", "axis", "c"], ["y0"])]
+    for i, (start, end, step) in enumerate([(-1, big.min, -1), (2, 0, -1), (9, -9, -2), (0, 9, 2)]):
+        known = {"a": [start], "b": [end], "c": [step], "axis": [0]}
+        known = [helper.make_tensor(n, 7, [len(v)], v) for n, v in known.items()]
+        graph(f"Sizes sliced {i}", nodes, {"x": x}, initializers=known, sizes={"x": ["a", "b", "c"]})
+    # What decoders are given for the first token.
+    nodes = [helper.make_node("Concat", ["past", "x"], ["y0"], axis=1),
+             helper.make_node("MatMul", ["x", "turned"], ["scores"]),
+             helper.make_node("Transpose", ["y0"], ["turned"], perm=[0, 2, 1]),
+             helper.make_node("Softmax", ["scores"], ["y1"], axis=-1)]  # fmt: skip
+    sizes = {"past": ["batch", "past", 5], "x": ["batch", "length", 5]}
+    graph("Empty past", nodes, {"past": floats(3, 0, 5), "x": x}, 2, sizes=sizes)
+    graph("Empty batch", nodes, {"past": floats(0, 2, 5), "x": floats(0, 4, 5)}, 2, sizes=sizes)
     op("ConstantOfShape computed", "ConstantOfShape", numbers(2, 3))
     op("TopK computed", "TopK", x, numbers(2), outputs=2)
     op("OneHot computed", "OneHot", ints(-5, 7, 2, 3), np.array(5, "float32"), Const(np.float32([0, 1])))
@@ -529,6 +545,8 @@ def machine_learning():
         weights=[0.1, 0.4, 0.3, 0.2, 0.5, 0.0, 0.25, 0.25, 0.4, 0.1]).items()}}  # fmt: skip
     ml("TreeEnsembleClassifier of a forest", "TreeEnsembleClassifier", gapped, outputs=2, classlabels_int64s=[0, 1],
        **probabilities)  # fmt: skip
+    ml("TreeEnsembleClassifier SOFTMAX_ZERO", "TreeEnsembleClassifier", gapped, outputs=2,
+       classlabels_int64s=[5, 6, 8], post_transform="SOFTMAX_ZERO", **nodes, **classes)  # fmt: skip
 
 
 elements()

@@ -412,6 +412,7 @@ def sampling():
             more = {"mode": mode, "padding_mode": padding, "opset": 16}
             op(f"GridSample {mode} {padding}", "GridSample", image, grid, **more)
             op(f"GridSample {mode} {padding} aligned", "GridSample", image, grid, align_corners=1, **more)
+    ms("GridSample of Microsoft", "GridSample", image, grid, mode="bilinear", align_corners=1)
     volume = floats(1, 2, 3, 4, 5)
     op("GridSample 3d", "GridSample", volume, floats(1, 2, 3, 2, 3) / np.float32(2), mode="linear", opset=20)
     for aligned in (0, 1):
@@ -464,6 +465,9 @@ def microsoft():
     ms("FusedMatMul by a weight", "FusedMatMul", floats(2, 3, 4), Const(floats(5, 4)), transB=1)
     ms("FusedMatMul of batches", "FusedMatMul", floats(3, 2, 4), floats(2, 4, 5), transBatchA=1)
     ms("FusedGemm", "FusedGemm", floats(3, 4), Const(floats(5, 4)), Const(floats(5)), transB=1, activation="Relu")
+    for name in ("Elu", "ThresholdedRelu", "Softplus", "Softsign"):
+        more = {"activation_alpha": 0.7} if name in ("Elu", "ThresholdedRelu") else {}
+        ms(f"FusedGemm {name}", "FusedGemm", floats(3, 4), Const(floats(4, 5)), activation=name, **more)
     ms("Gelu of Microsoft", "Gelu", x)
     ms("BiasGelu", "BiasGelu", x, Const(floats(8)))
     ms("FastGelu", "FastGelu", x, Const(floats(8)))
@@ -486,6 +490,10 @@ def microsoft():
         name = f"Attention of Microsoft{'' if mask is None else f' with a mask of {mask.ndim}'}"
         for causal in (0, 1):
             ms(f"{name} {causal}", "Attention", x, packed, packed_bias, mask, num_heads=2, unidirectional=causal)
+    between = [packed, packed_bias, np.int32([3, 2, 0, 1])]
+    ms("Attention of Microsoft between first and last", "Attention", x, *between, num_heads=2)
+    uneven = {"num_heads": 2, "qkv_hidden_sizes": [4, 4, 12]}
+    ms("Attention of Microsoft of uneven widths", "Attention", x, Const(floats(8, 20)), Const(floats(20)), **uneven)
     past = floats(2, 2, 2, 4, 4)
     ms(
         "Attention of Microsoft with past",

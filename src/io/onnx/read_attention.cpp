@@ -54,6 +54,11 @@ Node* future(OnnxCall& call, const SymInt& queries, const SymInt& keys, const Sy
   return call.call("gt.Tensor", {counting(call, keys, false), own});
 }
 
+// Where a key [T] lies behind those that count, by their number [B]; [B, T].
+Node* beyond(OnnxCall& call, Node* lengths, const SymInt& keys) {
+  return call.call("ge.Tensor", {counting(call, keys, false), call.call("unsqueeze.default", {lengths, 1})});
+}
+
 // Numbers that are added to the scores: 0 where `allowed` holds, else `value`.
 Node* penalties(OnnxCall& call, Node* forbidden, DType dtype, double value) {
   Node* zeros = call.call("zeros_like.default", {forbidden}, "dtype", dtype);
@@ -103,10 +108,9 @@ Node* attention(OnnxCall& call, Heads heads, const Scores& scores) {
   return call.call("matmul.default", {call.call("softmax.int", {all, -1}), heads.value});
 }
 
-// Attention of ONNX: query, key, value, mask, past key, past value.
+// Attention of ONNX: query, key, value, mask, past key, past value, since opset 24 the number of keys of each sample.
 void onnx_attention(OnnxCall& call) {
   if (call.has_output(3) && call.num_uses(3) > 0) call.refuse("gives its scores too");
-  if (call.has(6)) call.refuse("has lengths of its keys");
   const bool is_flat = call.rank(0) == 3;
   Heads heads{call.tensor(0), call.tensor(1), call.tensor(2)};
   if (is_flat) {
@@ -128,6 +132,11 @@ void onnx_attention(OnnxCall& call) {
     if (call.meta_of(scores.mask).dtype == DType::kBool)
       scores.mask = penalties(call, call.call("logical_not.default", {scores.mask}), dtype, lowest);
   }
+  if (call.has(6)) {
+    Node* forbidden = beyond(call, call.tensor(6), size_along(call, heads.key, 2));
+    for (int axis = 0; axis < 2; ++axis) forbidden = call.call("unsqueeze.default", {forbidden, 1});
+    scores.mask = added(call, scores.mask, penalties(call, forbidden, dtype, lowest));
+  }
   if (call.integer("is_causal", 0) != 0) {
     const SymInt queries = size_along(call, heads.query, 2), keys = size_along(call, heads.key, 2);
     const SymInt past = call.has(4) ? size_along(call, call.tensor(4), 2) : SymInt(0);
@@ -139,8 +148,8 @@ void onnx_attention(OnnxCall& call) {
   call.set(is_flat ? join_heads(call, out) : out);
 }
 
-// What ONNX Runtime's masks say, as numbers to add: lengths [B], or 1 where a key counts, [B, T], [B, S, T] or
-// [B, 1, S, T].
+// What ONNX Runtime's masks say, as numbers to add: lengths [B], the same with the first keys that count behind them
+// [2 B], or 1 where a key counts, [B, T], [B, S, T] or [B, 1, S, T].
 Node* mask_of(OnnxCall& call, size_t i, const SymInt& keys, DType dtype) {
   Node* mask = call.tensor(i);
   const size_t rank = call.rank(i);
@@ -148,9 +157,16 @@ Node* mask_of(OnnxCall& call, size_t i, const SymInt& keys, DType dtype) {
   Node* forbidden = nullptr;
   if (rank == 1) {
     const SymInt batch = call.extent(call.tensor(0), 0);
-    if (!(call.extent(mask, 0) == batch)) call.refuse("has a mask of first and last keys");
-    Node* lengths = call.call("unsqueeze.default", {mask, 1});
-    forbidden = call.call("ge.Tensor", {counting(call, keys, false), lengths});
+    const auto half = batch.constant();
+    if (call.extent(mask, 0) == batch) {
+      forbidden = beyond(call, mask, keys);
+    } else {
+      if (!half || !(call.extent(mask, 0) == SymInt(*half * 2)))
+        call.refuse("has lengths of another number than samples");
+      Node* first = call.call("unsqueeze.default", {call.call("slice.Tensor", {mask, 0, *half, INT64_MAX}), 1});
+      forbidden = call.call("logical_or.default", {beyond(call, call.call("slice.Tensor", {mask, 0, 0, *half}), keys),
+                                                   call.call("lt.Tensor", {counting(call, keys, false), first})});
+    }
   } else {
     forbidden = call.call("le.Scalar", {mask, 0});
   }
@@ -182,10 +198,12 @@ void microsoft_attention(OnnxCall& call) {
     call.refuse("rotates its heads, or shares the memory of past and present");
   const int64_t count = call.integer("num_heads", 0);
   Node* all = matrix_product(call, call.tensor(0), call.tensor(1), call.optional_tensor(2));
-  const auto width = last_size(call, all).constant();
-  if (!width || *width % 3 != 0) call.refuse("has weights of the width ", last_size(call, all).to_string());
-  const std::vector<int64_t> sizes =
-      call.integers("qkv_hidden_sizes", std::vector<int64_t>{*width / 3, *width / 3, *width / 3});
+  std::vector<int64_t> sizes = call.integers("qkv_hidden_sizes", {});
+  if (sizes.empty()) {
+    const auto width = last_size(call, all).constant();
+    if (!width || *width % 3 != 0) call.refuse("has weights of the width ", last_size(call, all).to_string());
+    sizes.assign(3, *width / 3);
+  }
   if (sizes.size() != 3) call.refuse("has ", sizes.size(), " qkv_hidden_sizes");
   Node* parts = call.call("split_with_sizes.default", {all, OnnxCall::list(sizes), -1});
   Heads heads{split_heads(call, item(call, parts, 0), count), split_heads(call, item(call, parts, 1), count),

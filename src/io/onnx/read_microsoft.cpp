@@ -19,6 +19,11 @@ Node* activated(OnnxCall& call, Node* x, const std::string& name, const std::vec
   if (name == "Tanh") return call.call("tanh.default", {x});
   if (name == "LeakyRelu") return call.call("leaky_relu.default", {x, param(0, 0.01)});
   if (name == "Clip") return call.call("hardtanh.default", {x, param(0, -3.4e38), param(1, 3.4e38)});
+  if (name == "Elu") return call.call("elu.default", {x, param(0, 1)});
+  if (name == "ThresholdedRelu") return call.call("threshold.default", {x, param(0, 1), 0.0});
+  if (name == "Softplus") return call.call("softplus.default", {x});
+  if (name == "Softsign")
+    return call.call("div.Tensor", {x, call.call("add.Tensor", {call.call("abs.default", {x}), 1})});
   if (name == "HardSigmoid") {
     Node* line = call.call("mul.Tensor", {x, param(0, 0.2)});
     return call.call("clamp.default", {call.call("add.Tensor", {line, param(1, 0.5)}), 0.0, 1.0});
@@ -215,6 +220,7 @@ constexpr OnnxOperator kMicrosoftOperators[] = {
     {"com.microsoft.FusedMatMul", fused_matmul, nullptr},
     {"com.microsoft.GatherND", as_onnx, nullptr},
     {"com.microsoft.Gelu", erf_gelu, nullptr},
+    {"com.microsoft.GridSample", as_onnx, nullptr},
     {"com.microsoft.GroupNorm", group_norm_last, nullptr},
     {"com.microsoft.Pad", as_onnx, nullptr},
     {"com.microsoft.QuickGelu", quick_gelu, nullptr},

@@ -43,7 +43,15 @@ Node* transformed_scores(OnnxCall& call, Node* scores, std::string_view transfor
     Node* twice = call.call("add.Tensor", {call.call("mul.Tensor", {scores, 2}), -1});
     return call.call("mul.Tensor", {call.call("erfinv.default", {twice}), std::numbers::sqrt2});
   }
-  call.refuse("has the post_transform ", transform, ", wanted NONE, LOGISTIC, SOFTMAX or PROBIT");
+  if (transform == "SOFTMAX_ZERO") {  // zeros stay what they are
+    Node* is_some = call.call("gt.Scalar", {call.call("abs.default", {scores}), 1e-7});
+    Node* largest = call.call("amax.default", {scores, OnnxCall::list(std::vector<int64_t>{-1}), true});
+    Node* powers = call.call("exp.default", {call.call("sub.Tensor", {scores, largest})});
+    powers = call.call("where.ScalarOther", {is_some, powers, 0.0});
+    return call.call("div.Tensor",
+                     {powers, call.call("sum.dim_IntList", {powers, OnnxCall::list(std::vector<int64_t>{-1}), true})});
+  }
+  call.refuse("has the post_transform ", transform, ", wanted NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO or PROBIT");
 }
 
 // The strings of an attribute as a constant, or null if there are none.
@@ -516,6 +524,7 @@ void tree_ensemble_classifier(OnnxCall& call) {
   if (num_base > 1) call.refuse("has ", num_base, " base values for two classes, wanted one");
   const bool is_one = std::all_of(trees.targets.begin(), trees.targets.end(),
                                   [&](int64_t target) { return target == trees.targets[0]; });
+  if (is_one && transform == "PROBIT") call.refuse("has one score for two classes with the post_transform PROBIT");
   const bool is_positive_alone =
       std::all_of(trees.weights.begin(), trees.weights.end(), [](double weight) { return weight >= 0; });
   const auto column = [&](Node* of, int64_t i) { return call.call("slice.Tensor", {of, 1, i, i + 1}); };

@@ -33,12 +33,16 @@ void elementwise(OnnxCall& call, SizeArithmetic what) {
   call.set(std::move(out), call.is_vector(0) || call.is_vector(1));
 }
 
-// An open size is at least 1: it equals no number below.
+// An open size is no number below zero, and where zero is asked for, the program takes none.
 bool equal(OnnxCall& call, const SymInt& a, const SymInt& b) {
   if (a == b) return true;
   const SymInt difference = a - b;
   if (difference.is_constant()) return false;
-  if (a.constant().value_or(1) < 1 || b.constant().value_or(1) < 1) return false;
+  for (const auto& [size, number] : {std::pair(a, b.constant()), std::pair(b, a.constant())}) {
+    if (!number || *number > 0) continue;
+    if (*number == 0) call.import().know_more_than_zero(size);
+    return false;
+  }
   call.refuse("compares the open size ", a.to_string(), " with ", b.to_string(),
               ", which is not known before the model runs; export it with fixed sizes");
 }
@@ -75,17 +79,21 @@ void gather_sizes(OnnxCall& call) {
   call.set(std::move(out), call.constant(1).dim() == 1);
 }
 
+// Attributes before opset 10. Going backwards, the first place is the last one at most, and the end lies before it.
 void slice_sizes(OnnxCall& call) {
   const std::vector<SymInt> from = call.sizes(0);
   const auto count = static_cast<int64_t>(from.size());
-  const auto bound = [&](size_t i) {
-    const int64_t at = call.whole_number(i);
-    return std::clamp<int64_t>(at < 0 ? at + count : at, 0, count);
+  const int64_t step = call.has(4) ? std::clamp(call.whole_number(4), -count - 1, count + 1) : 1;
+  if (step == 0) call.refuse("has the step 0");
+  const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? count - 1 : count;
+  const auto bound = [&](size_t i, const char* name) {
+    const std::vector<int64_t> given = call.has(i) ? std::vector{call.whole_number(i)} : call.integers(name, {});
+    if (given.size() != 1) call.refuse("has ", given.size(), " ", name, " for one axis");
+    return std::clamp<int64_t>(given[0] < 0 ? std::max(given[0], -count - 1) + count : given[0], least, most);
   };
-  const int64_t step = call.has(4) ? call.whole_number(4) : 1;
-  if (step < 1) call.refuse("goes through sizes in steps of ", step);
+  const int64_t end = bound(2, "ends");
   std::vector<SymInt> out;
-  for (int64_t i = bound(1), end = bound(2); i < end; i += std::min(step, count))
+  for (int64_t i = bound(1, "starts"); step > 0 ? i < end : i > end; i += step)
     out.push_back(from[static_cast<size_t>(i)]);
   call.set(std::move(out), true);
 }

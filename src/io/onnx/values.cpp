@@ -219,10 +219,17 @@ SymInt OnnxImport::symbol_of(const format::OnnxDimension& dimension) {
   const std::string symbol = has_name ? symbols_.try_emplace(dimension.param, fresh).first->second : fresh;
   if (symbol == fresh) {
     input_symbols_.push_back(symbol);
-    frames_.front()->program.symbol_ranges[symbol].min = 1;
+    frames_.front()->program.symbol_ranges[symbol].min = 0;
     if (has_name) frames_.front()->program.symbol_names[symbol] = dimension.param;
   }
   return SymInt::symbol(symbol);
+}
+
+void OnnxImport::know_more_than_zero(const SymInt& size) {
+  const bool is_symbol =
+      std::find(input_symbols_.begin(), input_symbols_.end(), size.to_string()) != input_symbols_.end();
+  for (const std::string& symbol : input_symbols_)
+    if (!is_symbol || size == SymInt::symbol(symbol)) frames_.front()->program.symbol_ranges[symbol].min = 1;
 }
 
 OnnxImport::Scope& OnnxImport::enter(const OnnxGraph& graph, bool sees_outer, const format::OnnxOpsets& opsets) {
